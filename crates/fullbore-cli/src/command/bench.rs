@@ -1,0 +1,179 @@
+//! `fullbore bench`: the laboratory.
+
+use std::io::{self, BufWriter, IsTerminal, Write, stderr, stdout};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+
+use crate::exit::Usage;
+use crate::lab::catalogue::{self, CATALOGUE, Experiment};
+use crate::lab::machine::{CpuPair, Topology};
+use crate::lab::report::{self, Report, csv::Csv, json::Json, svg::Svg, table::Table};
+use crate::lab::result::{Run, Settings};
+use crate::lab::runner;
+use crate::size;
+
+/// Measure how fast pipes are on this machine, and which technique buys what
+///
+/// Without a name it runs the group 'ladder': the rungs of the article 'How fast are Linux pipes
+/// anyway?', and some above them. Two processes on two CPUs, in shuffled rounds; the table on
+/// stdout gives medians.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  fullbore bench
+  fullbore bench --quick 'vmsplice_*'
+  fullbore bench write_read deep_ring --rounds 20 --seconds 1 --cpus 0,1
+  fullbore bench --json --svg ladder.svg > ladder.json
+
+Exit codes: 0 done, also when an experiment was skipped because this machine does not allow it;
+1 an experiment broke; 2 the command line is wrong.")]
+pub struct Bench {
+    /// Names, groups or globs of experiments; 'ladder' if there are none
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+
+    /// List the experiments, and run nothing
+    #[arg(long)]
+    list: bool,
+
+    /// How often to measure each experiment
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    rounds: u32,
+
+    /// Seconds of one measurement
+    #[arg(long, value_name = "SECONDS", default_value = "0.5", value_parser = seconds)]
+    seconds: f64,
+
+    /// A first look: 10 seconds for the ladder, less trustworthy
+    #[arg(long, conflicts_with_all = ["rounds", "seconds"])]
+    quick: bool,
+
+    /// CPUs of the writer and the reader; chosen from the machine's topology if not given
+    #[arg(long, value_name = "A,B", value_parser = cpu_pair)]
+    cpus: Option<(usize, usize)>,
+
+    /// Capacity of the pipe, where that is not part of the technique
+    #[arg(long, value_name = "SIZE", value_parser = size::parse_in_memory)]
+    pipe_size: Option<usize>,
+
+    /// Print one JSON object on stdout, and the table on stderr
+    #[arg(long)]
+    json: bool,
+
+    /// Write a line of CSV for each experiment
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+
+    /// Draw the chart
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+
+    /// Seed of the order within rounds; another one for each run if not given
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+}
+
+impl Bench {
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        let experiments = catalogue::select(&self.names)?;
+        if self.list {
+            let listed: Vec<&Experiment> = if self.names.is_empty() {
+                CATALOGUE.iter().collect()
+            } else {
+                experiments
+            };
+            list(&listed, &mut stdout().lock())?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let topology = Topology::read();
+        let cpus = match self.cpus {
+            None => CpuPair::choose(&topology),
+            Some((writer, reader)) => CpuPair::of(writer, reader, &topology)
+                .map_err(|error| Usage(format!("--cpus {writer},{reader}: {error:#}")))?,
+        };
+        let run = runner::run(&experiments, self.settings(), cpus)?;
+        self.report(&run)?;
+        Ok(ExitCode::from(u8::from(
+            run.experiments.iter().any(|e| e.failed.is_some()),
+        )))
+    }
+
+    fn settings(&self) -> Settings {
+        let (rounds, seconds, warm_up_seconds) = if self.quick {
+            (3, 0.15, 0.03)
+        } else {
+            (self.rounds, self.seconds, 0.1)
+        };
+        Settings {
+            rounds,
+            seconds,
+            warm_up_seconds,
+            pipe_size: self.pipe_size,
+            seed: self.seed.unwrap_or_else(|| fastrand::u64(..)),
+        }
+    }
+
+    fn report(&self, run: &Run) -> anyhow::Result<()> {
+        // Files first: they are wanted even when nobody reads the table to its end.
+        let csv = self.csv.as_deref().map(|path| (path, &Csv as &dyn Report));
+        let svg = self.svg.as_deref().map(|path| (path, &Svg as &dyn Report));
+        for (path, report) in [csv, svg].into_iter().flatten() {
+            report::write_to_file(report, run, path)?;
+        }
+        if self.json {
+            print(&Json, run, &mut stdout().lock())?;
+            print(&table(stderr().is_terminal()), run, &mut stderr().lock())
+        } else {
+            print(&table(stdout().is_terminal()), run, &mut stdout().lock())
+        }
+    }
+}
+
+fn print(report: &dyn Report, run: &Run, out: &mut dyn Write) -> anyhow::Result<()> {
+    let mut out = BufWriter::new(out);
+    report.write(run, &mut out)?;
+    // Dropping the writer would flush too, and lose the error.
+    Ok(out.flush()?)
+}
+
+/// As wide and as colourful as the terminal, if it goes to one.
+fn table(to_terminal: bool) -> Table {
+    let width = to_terminal
+        .then(|| rustix::termios::tcgetwinsize(stderr()).ok())
+        .flatten()
+        .map(|size| size.ws_col)
+        .filter(|&columns| columns > 0);
+    Table {
+        width,
+        color: to_terminal && std::env::var_os("NO_COLOR").is_none(),
+    }
+}
+
+/// One line each: the name, and what it shows.
+fn list(experiments: &[&Experiment], out: &mut dyn Write) -> io::Result<()> {
+    let width = experiments.iter().map(|e| e.name.len()).max().unwrap_or(0);
+    let mut group = "";
+    for experiment in experiments {
+        if experiment.group != group {
+            group = experiment.group;
+            writeln!(out, "{group}")?;
+        }
+        writeln!(out, "  {:width$}  {}", experiment.name, experiment.shows)?;
+    }
+    Ok(())
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    text.parse()
+        .ok()
+        .filter(|&s: &f64| (0.01..=3600.0).contains(&s))
+        .ok_or_else(|| format!("'{text}' is no number of seconds from 0.01 to 3600"))
+}
+
+fn cpu_pair(text: &str) -> Result<(usize, usize), String> {
+    text.split_once(',')
+        .and_then(|(a, b)| Some((a.trim().parse().ok()?, b.trim().parse().ok()?)))
+        .ok_or_else(|| format!("'{text}' is no pair of CPUs such as 0,1"))
+}

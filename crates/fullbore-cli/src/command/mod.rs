@@ -1,0 +1,5 @@
+//! The verbs: each file parses its options, calls what does the work, and prints.
+
+pub mod bench;
+pub mod read;
+pub mod write;

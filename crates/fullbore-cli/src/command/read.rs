@@ -1,0 +1,41 @@
+//! `fullbore read`: the reading endpoint of every experiment, as a shell command.
+
+use std::io::{Write, stdout};
+use std::process::ExitCode;
+
+use clap::Args;
+
+use crate::lab::endpoint::{Options, reader};
+
+/// Read from the pipe on stdin, and say how fast that was
+///
+/// Takes the options of the article's `read` program, with underscores or dashes, and some of its
+/// own. Ends after --bytes-to-pipe, after --seconds, or when the writer has gone.
+#[derive(Args)]
+#[command(
+    args_override_self = true,
+    after_help = "\
+Examples:
+  fullbore write | fullbore read
+  fullbore write --bytes-to-pipe 1G --verify | fullbore read --verify
+  cat /dev/zero | fullbore read --seconds 2 --json"
+)]
+pub struct Read {
+    #[command(flatten)]
+    options: Options,
+}
+
+impl Read {
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        let report = reader::run(&self.options)?;
+        let text = if self.options.json {
+            serde_json::to_string(&report)?
+        } else if self.options.csv {
+            report.csv(&self.options)
+        } else {
+            report.line(&self.options)
+        };
+        writeln!(stdout(), "{text}")?;
+        Ok(ExitCode::SUCCESS)
+    }
+}

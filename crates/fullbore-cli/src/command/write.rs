@@ -1,0 +1,38 @@
+//! `fullbore write`: the writing endpoint of every experiment, as a shell command.
+
+use std::process::ExitCode;
+
+use clap::Args;
+
+use crate::lab::endpoint::{Options, writer};
+
+/// Write to the pipe on stdout, the way an experiment does
+///
+/// Takes the options of the article's `write` program, with underscores or dashes, and some of
+/// its own. Its report (--json, --verbose) goes to stderr, because stdout is the pipe.
+#[derive(Args)]
+#[command(
+    args_override_self = true,
+    after_help = "\
+Examples:
+  fullbore write --write-with-vmsplice --huge-page --busy-loop |
+    fullbore read --read-with-splice --busy-loop
+  fullbore write --ring 2M --chunk 512K --pipe-size 1M --verify | fullbore read --verify
+  fullbore write --seconds 2 | wc -c"
+)]
+pub struct Write {
+    #[command(flatten)]
+    options: Options,
+}
+
+impl Write {
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        let report = writer::run(&self.options)?;
+        if self.options.json {
+            eprintln!("{}", serde_json::to_string(&report)?);
+        } else if self.options.verbose {
+            eprintln!("{}", report.line(&self.options));
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,66 @@
+//! Exit codes, and the errors that choose one.
+//!
+//! | code | meaning |
+//! |---|---|
+//! | 0 | done; also when the reader of the output went away early |
+//! | 1 | something failed on the way: an I/O error, wrong bytes, an experiment that broke |
+//! | 2 | the command line is wrong, or asks for what contradicts itself |
+//! | 3 | this machine or this user may not do what was asked for |
+
+use std::fmt;
+use std::io;
+use std::process::ExitCode;
+
+use rustix::io::Errno;
+
+/// The command line is wrong: code 2.
+#[derive(Debug)]
+pub struct Usage(pub String);
+
+/// This machine or this user may not do it: code 3.
+#[derive(Debug)]
+pub struct Unsupported(pub String);
+
+impl fmt::Display for Usage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Display for Unsupported {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Usage {}
+impl std::error::Error for Unsupported {}
+
+/// The code of [`Unsupported`].
+pub const UNSUPPORTED: u8 = 3;
+
+/// The exit code for an error, and whether a person should read of it: a reader that went away is
+/// no news.
+pub fn code(error: &anyhow::Error) -> Option<ExitCode> {
+    if is_closed_output(error) {
+        None
+    } else if error.is::<Usage>() {
+        Some(ExitCode::from(2))
+    } else if error.is::<Unsupported>() {
+        Some(ExitCode::from(UNSUPPORTED))
+    } else {
+        Some(ExitCode::FAILURE)
+    }
+}
+
+fn is_closed_output(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        cause
+            .downcast_ref::<io::Error>()
+            .is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
+            || cause.downcast_ref::<Errno>() == Some(&Errno::PIPE)
+            || cause
+                .downcast_ref::<fullbore::Error>()
+                .is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
+    })
+}

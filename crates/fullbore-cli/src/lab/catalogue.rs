@@ -1,0 +1,191 @@
+//! The experiments, as data. A new experiment is a new row.
+//!
+//! A row's writer and reader are options of `fullbore write` and `fullbore read`, so each
+//! experiment can be repeated in a shell, and taken apart there.
+
+use glob::Pattern;
+
+use crate::exit::Usage;
+
+/// One experiment.
+#[derive(Debug, Clone, Copy)]
+pub struct Experiment {
+    /// What it is one of.
+    pub group: &'static str,
+    /// Its name, unique in the catalogue.
+    pub name: &'static str,
+    /// One line: what it shows.
+    pub shows: &'static str,
+    /// Options of `fullbore write`.
+    pub writer: &'static str,
+    /// What lies between.
+    pub between: Between,
+    /// Options of `fullbore read`.
+    pub reader: &'static str,
+    /// The figure of the text it comes from, in GiB/s.
+    pub published: Option<f64>,
+}
+
+/// What carries the bytes from the writer to the reader.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Between {
+    /// A pipe of the default capacity, until the writer gives it another.
+    Pipe,
+}
+
+/// The group that runs when none is named.
+pub const DEFAULT_GROUP: &str = "ladder";
+
+macro_rules! experiments {
+    ($group:literal: $($name:literal, $published:expr, $shows:literal, $writer:literal => $reader:literal;)*) => {
+        &[$(Experiment {
+            group: $group,
+            name: $name,
+            shows: $shows,
+            writer: $writer,
+            between: Between::Pipe,
+            reader: $reader,
+            published: $published,
+        }),*]
+    };
+}
+
+/// All experiments, in the order they are shown.
+///
+/// Published figures: the article 'How fast are Linux pipes anyway?' (2022), on a Skylake laptop
+/// with Linux 5.17.
+#[rustfmt::skip]
+pub const CATALOGUE: &[Experiment] = experiments! { "ladder":
+    "write_read", Some(3.7), "write(2) into read(2): where everybody starts",
+        "" => "";
+    "write_read_huge", None, "the same, buffers on huge pages",
+        "--huge-page --check-huge-page" => "--huge-page --check-huge-page";
+    "vmsplice_read", Some(12.7), "vmsplice(2) instead of write(2): one copy less",
+        "--write-with-vmsplice" => "";
+    "vmsplice_read_huge", None, "the same, buffers on huge pages",
+        "--write-with-vmsplice --huge-page --check-huge-page" => "--huge-page --check-huge-page";
+    "vmsplice_splice", Some(32.8), "splice(2) to /dev/null instead of read(2): no copy left",
+        "--write-with-vmsplice" => "--read-with-splice";
+    "vmsplice_splice_untouched", Some(25.0), "the same, pages not touched before",
+        "--write-with-vmsplice --dont-touch-pages" => "--read-with-splice";
+    "vmsplice_splice_same_buffer", None, "the same, one contiguous buffer cut in two",
+        "--write-with-vmsplice --same-buffer" => "--read-with-splice";
+    "vmsplice_splice_huge", Some(51.0), "the same, two buffers on huge pages: pages are found faster",
+        "--write-with-vmsplice --huge-page --check-huge-page" => "--read-with-splice";
+    "busy_loop_huge", Some(62.5), "the same, trying again instead of sleeping: the article's last rung",
+        "--write-with-vmsplice --huge-page --check-huge-page --busy-loop" => "--read-with-splice --busy-loop";
+    "large_slots", None, "the same, 1 MiB at a time",
+        "--write-with-vmsplice --huge-page --check-huge-page --busy-loop --buf-size 2M" => "--read-with-splice --busy-loop --buf-size 2M";
+    "adaptive", None, "as busy_loop_huge, but spinning only as long as that pays",
+        "--write-with-vmsplice --huge-page --check-huge-page --wait adaptive" => "--read-with-splice --wait adaptive";
+    "roomy_pipe", None, "as write_read, through a pipe of 1 MiB: nothing else changed",
+        "--pipe-size 1M" => "";
+    "double_buffer", None, "new data in every buffer, every word read: the article's two buffers",
+        "--write-with-vmsplice --huge-page --check-huge-page --data words" => "--huge-page --check-huge-page --sum";
+    "deep_ring", None, "the same job: a ring of chunks over a pipe of 1 MiB, blocking calls",
+        "--ring 2M --chunk 512K --pipe-size 1M --huge-page --check-huge-page --data words" => "--chunk 512K --huge-page --check-huge-page --sum";
+};
+
+impl Experiment {
+    /// Whether `pattern` means this experiment: its name, its group, or `group/name`.
+    fn is_meant(&self, pattern: &Pattern) -> bool {
+        pattern.matches(self.name)
+            || pattern.matches(self.group)
+            || pattern.matches(&format!("{}/{}", self.group, self.name))
+    }
+}
+
+/// The experiments that the patterns mean, in the catalogue's order; the default group for none.
+pub fn select(patterns: &[String]) -> Result<Vec<&'static Experiment>, Usage> {
+    if patterns.is_empty() {
+        return select(&[DEFAULT_GROUP.to_owned()]);
+    }
+    let mut meant = vec![false; CATALOGUE.len()];
+    for text in patterns {
+        let pattern = Pattern::new(text)
+            .map_err(|error| Usage(format!("'{text}' is no pattern: {}", error.msg)))?;
+        let mut found = false;
+        for (experiment, meant) in CATALOGUE.iter().zip(&mut meant) {
+            if experiment.is_meant(&pattern) {
+                *meant = true;
+                found = true;
+            }
+        }
+        if !found {
+            return Err(Usage(format!(
+                "no experiment is called '{text}'; 'fullbore bench --list' names them all"
+            )));
+        }
+    }
+    Ok(CATALOGUE
+        .iter()
+        .zip(meant)
+        .filter_map(|(experiment, meant)| meant.then_some(experiment))
+        .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::lab::endpoint::Options;
+
+    #[derive(Parser)]
+    struct Endpoint {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    fn options(text: &str) -> Options {
+        let words = std::iter::once("endpoint").chain(text.split_whitespace());
+        Endpoint::try_parse_from(words).unwrap().options
+    }
+
+    #[test]
+    fn every_experiment_is_one_that_its_endpoints_accept() {
+        for experiment in CATALOGUE {
+            options(experiment.writer).check_writer().unwrap();
+            options(experiment.reader).check_reader().unwrap();
+            assert!(!experiment.shows.is_empty() && !experiment.shows.contains('\n'));
+        }
+    }
+
+    #[test]
+    fn names_are_unique() {
+        let mut names: Vec<_> = CATALOGUE.iter().map(|e| e.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), CATALOGUE.len());
+    }
+
+    #[test]
+    fn the_articles_seven_cases_are_there_under_their_names() {
+        for name in [
+            "write_read",
+            "write_read_huge",
+            "vmsplice_read",
+            "vmsplice_read_huge",
+            "vmsplice_splice",
+            "vmsplice_splice_huge",
+            "busy_loop_huge",
+        ] {
+            assert_eq!(select(&[name.into()]).unwrap().len(), 1, "{name}");
+        }
+    }
+
+    #[test]
+    fn names_globs_and_groups_select() {
+        let names = |patterns: &[&str]| -> Vec<&str> {
+            let patterns: Vec<String> = patterns.iter().map(|&p| p.into()).collect();
+            select(&patterns).unwrap().iter().map(|e| e.name).collect()
+        };
+        assert_eq!(names(&[]), names(&["ladder"]));
+        assert_eq!(
+            names(&["write_*", "ladder/deep_*"]),
+            ["write_read", "write_read_huge", "deep_ring"]
+        );
+        assert!(select(&["nothing".into()]).is_err());
+        assert!(select(&["[".into()]).is_err());
+    }
+}

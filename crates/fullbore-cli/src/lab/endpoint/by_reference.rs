@@ -1,0 +1,149 @@
+//! The writers that put references to their own pages into the pipe, and write to those pages
+//! again: right only before a reader that copies or drops what it takes. Both readers of the
+//! laboratory do; docs/guarantees.md tells which other programs do not.
+//!
+//! This is the one file of the command that needs `unsafe`.
+
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use anyhow::{Context, bail};
+use fullbore::linux::{Calls, page_size};
+use fullbore::{Pages, ProducerOptions, Way};
+use rustix::io::Errno;
+use rustix::pipe::SpliceFlags;
+
+use super::progress::Progress;
+use super::{Data, Options, prepare, words};
+use crate::exit::Unsupported;
+use crate::lab::result::EndpointReport;
+
+/// The article's way: two buffers in turn, over a pipe that holds no more than half of what the
+/// two hold, so that a buffer is free when the other one has gone in whole.
+pub fn double_buffering(options: &Options, sink: BorrowedFd<'_>) -> anyhow::Result<EndpointReport> {
+    let mut calls = Calls::new(sink, options.wait());
+    let mut buffers = Buffers::new(options)?;
+    let flags = if options.gift {
+        SpliceFlags::GIFT
+    } else {
+        SpliceFlags::empty()
+    };
+    let mut progress = Progress::begin(options);
+    'stream: while let Some(most) = progress.next(buffers.len()) {
+        let buffer = buffers.next();
+        if options.data() == Data::Words {
+            words::fill(&mut buffer[..most], progress.moved());
+        }
+        let mut written = 0;
+        while written < most && progress.next(1).is_some() {
+            // SAFETY: the pages are a mapping of our own that outlives this function's use of the
+            // pipe. They are written to again when as many bytes as the pipe can hold have gone in
+            // behind them, so they were taken from it; whether the reader still refers to them
+            // then is what this experiment leaves to the reader, as its documentation says. The
+            // fd is the process's stdout, which the shell opened for writing, or writing fails.
+            let answer = unsafe { calls.vmsplice(sink, &buffer[written..most], flags) };
+            match answer {
+                Ok(n) => {
+                    written += n;
+                    progress.add(n, calls.made());
+                }
+                Err(Errno::PIPE) => break 'stream,
+                Err(errno) => return Err(vmsplice_failed(errno, progress.moved())),
+            }
+        }
+    }
+    let mut report = progress.report(options, calls.made());
+    report.backing = Some(buffers.memory[0].backed_by().to_string());
+    Ok(report)
+}
+
+/// The article's two buffers: in page tables of their own, or two halves of one.
+struct Buffers {
+    memory: Vec<Pages>,
+    halves: bool,
+    turn: usize,
+}
+
+impl Buffers {
+    fn new(options: &Options) -> anyhow::Result<Self> {
+        let count = if options.same_buffer { 1 } else { 2 };
+        Ok(Self {
+            memory: (0..count)
+                .map(|_| prepare::buffer(options, options.buf_size))
+                .collect::<Result<_, _>>()?,
+            halves: options.same_buffer,
+            turn: 0,
+        })
+    }
+
+    fn len(&self) -> usize {
+        if self.halves {
+            self.memory[0].len() / 2
+        } else {
+            self.memory[0].len()
+        }
+    }
+
+    fn next(&mut self) -> &mut [u8] {
+        let turn = self.turn;
+        self.turn = 1 - turn;
+        if self.halves {
+            let half = self.len();
+            &mut self.memory[0][turn * half..][..half]
+        } else {
+            &mut self.memory[turn]
+        }
+    }
+}
+
+/// A ring of chunks, each used again once the pipe has let go of it.
+pub fn ring(options: &Options, sink: BorrowedFd<'_>) -> anyhow::Result<EndpointReport> {
+    prepare::check_that_there_are_huge_pages(options)?;
+    let chunk = options.chunk();
+    let producer = ProducerOptions::new()
+        .chunk(chunk)
+        .ring(options.ring.unwrap_or(0).next_multiple_of(page_size()))
+        .huge_pages(options.huge_page)
+        .pipe_size(0)
+        .wait(options.wait());
+    // SAFETY: the readers of the laboratory copy or drop what they take from the pipe.
+    let mut producer = prepare::unsupported_as_such(unsafe { producer.recycle(sink.as_fd()) })?;
+    let mut progress = Progress::begin(options);
+    while let Some(most) = progress.next(chunk) {
+        let buffer = producer.reserve(most)?;
+        match options.data() {
+            Data::Constant => buffer.fill(prepare::CONSTANT),
+            Data::Words => words::fill(buffer, progress.moved()),
+        }
+        match producer.commit(most) {
+            Ok(()) => progress.add(most, 0),
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => break,
+            Err(error) => return Err(error).context("write to stdout"),
+        }
+        if producer.way() != Way::Recycle {
+            bail!(Unsupported("vmsplice(2) is refused here".into()));
+        }
+    }
+    let calls = producer.calls();
+    let backing = producer.backed_by().to_string();
+    // The reader may have gone by now, with all that it wanted.
+    match producer.finish() {
+        Ok(_) => {}
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
+        Err(error) => return Err(error).context("write to stdout"),
+    }
+    let mut report = progress.report(options, calls);
+    report.backing = Some(backing);
+    Ok(report)
+}
+
+fn vmsplice_failed(errno: Errno, moved: u64) -> anyhow::Error {
+    match errno {
+        Errno::NOSYS | Errno::PERM | Errno::INVAL | Errno::OPNOTSUPP => {
+            Unsupported(format!("vmsplice(2) is refused here: {errno}")).into()
+        }
+        _ => anyhow::Error::new(errno).context(format!("vmsplice to stdout (after {moved} bytes)")),
+    }
+}

@@ -1,0 +1,11 @@
+//! The two ends of an experiment: what `fullbore write` and `fullbore read` do.
+
+mod by_reference;
+mod options;
+mod prepare;
+mod progress;
+pub mod reader;
+pub mod words;
+pub mod writer;
+
+pub use options::{Data, Options};

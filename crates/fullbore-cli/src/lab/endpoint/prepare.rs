@@ -1,0 +1,82 @@
+//! What both endpoints do before they begin: find their CPU, and get their memory.
+
+use anyhow::{Context, bail};
+use fullbore::linux::page_size;
+use fullbore::pages::BackedBy;
+use fullbore::{Backing, Error, Pages};
+use rustix::process::{Signal, set_parent_process_death_signal};
+use rustix::thread::{CpuSet, sched_setaffinity};
+
+use super::Options;
+use crate::exit::{Unsupported, Usage};
+
+/// The byte that constant data is made of: printable, as in the article.
+pub const CONSTANT: u8 = b'X';
+
+/// Pins this process, and ties it to the one that started it.
+pub fn process(options: &Options) -> anyhow::Result<()> {
+    if options.die_with_parent {
+        set_parent_process_death_signal(Some(Signal::KILL)).context("PR_SET_PDEATHSIG")?;
+    }
+    if let Some(cpu) = options.cpu {
+        if cpu >= CpuSet::MAX_CPU {
+            bail!(Usage(format!("there is no CPU {cpu}")));
+        }
+        let mut set = CpuSet::new();
+        set.set(cpu);
+        sched_setaffinity(None, &set)
+            .map_err(|_| Usage(format!("CPU {cpu} is not there, or not allowed here")))?;
+    }
+    Ok(())
+}
+
+/// Memory of `len` bytes as the options say: backing, touched, locked, checked.
+pub fn buffer(options: &Options, len: usize) -> anyhow::Result<Pages> {
+    let backing = if options.huge_page {
+        Backing::Huge
+    } else {
+        Backing::Base
+    };
+    let mut pages = unsupported_as_such(Pages::options().backing(backing).map(len))?;
+    if !options.dont_touch_pages {
+        pages.fill(CONSTANT);
+    }
+    if options.lock_memory {
+        pages
+            .lock()
+            .map_err(|e| Unsupported(format!("{e}; 'ulimit -l' is the limit")))?;
+    }
+    if options.check_huge_page {
+        check_huge(&pages)?;
+    }
+    Ok(pages)
+}
+
+/// Fails where huge pages are asked for and checked, and this machine gives none.
+pub fn check_that_there_are_huge_pages(options: &Options) -> anyhow::Result<()> {
+    if options.check_huge_page {
+        buffer(options, page_size())?;
+    }
+    Ok(())
+}
+
+fn check_huge(pages: &Pages) -> anyhow::Result<()> {
+    match pages.backed_by() {
+        backing if backing.is_huge() => Ok(()),
+        backing @ BackedBy::Known { .. } => bail!(Unsupported(format!(
+            "no huge pages: the kernel gave {backing}; see \
+             /sys/kernel/mm/transparent_hugepage/enabled"
+        ))),
+        BackedBy::Unknown { reason } => bail!(Unsupported(format!(
+            "whether pages are huge cannot be known here: {reason}"
+        ))),
+    }
+}
+
+/// The library's word that this machine has not got something becomes exit code 3.
+pub fn unsupported_as_such<T>(result: Result<T, Error>) -> anyhow::Result<T> {
+    result.map_err(|error| match error {
+        Error::Unsupported(reason) => Unsupported(reason).into(),
+        other => other.into(),
+    })
+}

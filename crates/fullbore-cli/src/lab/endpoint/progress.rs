@@ -1,0 +1,152 @@
+//! How far an endpoint has come: when it has to stop, and what it measured.
+
+use std::time::{Duration, Instant};
+
+use rustix::time::{ClockId, clock_gettime};
+
+use super::Options;
+use crate::lab::result::EndpointReport;
+use crate::size;
+
+/// Bytes in one GiB.
+const GIB: f64 = (1u64 << 30) as f64;
+
+/// Counts bytes, knows when to stop, and times what came after the warm-up.
+pub struct Progress {
+    bytes_left: u64,
+    time: Option<Duration>,
+    warm_up: Duration,
+    began: Instant,
+    /// When the warm-up was over, and the calls made until then.
+    measured_from: Option<(Instant, u64)>,
+    measured: u64,
+    moved: u64,
+}
+
+impl Progress {
+    /// Starts the clock.
+    pub fn begin(options: &Options) -> Self {
+        let began = Instant::now();
+        let warm_up = options.warm_up.map(Duration::from_secs_f64);
+        Self {
+            bytes_left: match options.seconds {
+                Some(_) => u64::MAX,
+                None => options.bytes_to_pipe,
+            },
+            time: options.seconds.map(Duration::from_secs_f64),
+            warm_up: warm_up.unwrap_or_default(),
+            began,
+            measured_from: warm_up.is_none().then_some((began, 0)),
+            measured: 0,
+            moved: 0,
+        }
+    }
+
+    /// Bytes moved so far: the position in the stream.
+    pub fn moved(&self) -> u64 {
+        self.moved
+    }
+
+    /// How many of `most` bytes are to be moved next; `None` at the end.
+    #[inline]
+    pub fn next(&self, most: usize) -> Option<usize> {
+        match self.bytes_left {
+            0 => None,
+            left => Some(most.min(usize::try_from(left).unwrap_or(usize::MAX))),
+        }
+    }
+
+    /// Notes that `n` more bytes were moved, with `calls` calls so far.
+    #[inline]
+    pub fn add(&mut self, n: usize, calls: u64) {
+        let n = n as u64;
+        self.moved += n;
+        self.bytes_left = self.bytes_left.saturating_sub(n);
+        match (self.measured_from, self.time) {
+            // No clock is read while nothing depends on it.
+            (Some(_), None) => self.measured += n,
+            (Some((from, _)), Some(time)) => {
+                self.measured += n;
+                if from.elapsed() >= time {
+                    self.bytes_left = 0;
+                }
+            }
+            (None, _) => {
+                let now = Instant::now();
+                if now - self.began >= self.warm_up {
+                    self.measured_from = Some((now, calls));
+                }
+            }
+        }
+    }
+
+    /// What there is to report, after `calls` calls.
+    pub fn report(&self, options: &Options, calls: u64) -> EndpointReport {
+        let (seconds, calls_before) = match self.measured_from {
+            Some((from, calls)) => (from.elapsed().as_secs_f64(), calls),
+            None => (0.0, 0),
+        };
+        let cpu = clock_gettime(ClockId::ProcessCPUTime);
+        let process = procfs::process::Process::myself();
+        let status = process.as_ref().ok().and_then(|p| p.status().ok());
+        let stat = process.as_ref().ok().and_then(|p| p.stat().ok());
+        EndpointReport {
+            options: options_of_this_process(),
+            cpu: options.cpu,
+            bytes: self.measured,
+            moved: self.moved,
+            seconds,
+            gib_per_s: if seconds > 0.0 {
+                self.measured as f64 / GIB / seconds
+            } else {
+                0.0
+            },
+            calls: calls - calls_before,
+            cpu_seconds: cpu.tv_sec as f64 + cpu.tv_nsec as f64 / 1e9,
+            sleeps: status.and_then(|s| s.voluntary_ctxt_switches),
+            page_faults: stat.map(|s| s.minflt),
+            ..EndpointReport::default()
+        }
+    }
+}
+
+/// The options of this process, as they were typed.
+fn options_of_this_process() -> String {
+    let words: Vec<String> = std::env::args().skip(2).collect();
+    words.join(" ")
+}
+
+impl EndpointReport {
+    /// The article's human line.
+    pub fn line(&self, options: &Options) -> String {
+        format!(
+            "{:.1}GiB/s, {} buffer, {} iterations ({} piped)",
+            self.gib_per_s,
+            size::format(options.buf_size as u64),
+            self.bytes / options.buf_size as u64,
+            size::format(self.bytes),
+        )
+    }
+
+    /// The article's line of CSV.
+    pub fn csv(&self, options: &Options) -> String {
+        let flags = [
+            options.busy_loop,
+            options.poll,
+            options.huge_page,
+            options.check_huge_page,
+            options.write_with_vmsplice,
+            options.read_with_splice,
+            options.gift,
+            options.lock_memory,
+            options.dont_touch_pages,
+            options.same_buffer,
+        ]
+        .map(|flag| u8::from(flag).to_string())
+        .join(",");
+        format!(
+            "{:.6},{},{},{},{flags}",
+            self.gib_per_s, self.bytes, options.buf_size, options.pipe_size,
+        )
+    }
+}

@@ -1,0 +1,170 @@
+//! What `fullbore read` does: reads or splices from stdin, and measures.
+
+use std::fs::File;
+use std::io::stdin;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use anyhow::{Context, bail};
+use fullbore::linux::Calls;
+use fullbore::wait::Ready;
+use fullbore::{Pipe, PipeEnd};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::pipe::SpliceFlags;
+
+use super::progress::Progress;
+use super::{Options, prepare, words};
+use crate::exit::{Unsupported, Usage};
+use crate::lab::result::EndpointReport;
+
+/// Reads until the limit, or until the writer has gone.
+pub fn run(options: &Options) -> anyhow::Result<EndpointReport> {
+    options.check_reader()?;
+    prepare::process(options)?;
+    let stdin = stdin();
+    let source = stdin.as_fd();
+    let pipe = PipeEnd::of(&source)?;
+    if options.read_with_splice && pipe.is_none() {
+        bail!(Usage(
+            "--read-with-splice needs a pipe on stdin, and there is none".into()
+        ));
+    }
+    let mut calls = Calls::new(source, options.wait());
+    let mut report = if options.read_with_splice {
+        splice_all(options, source, &mut calls)?
+    } else {
+        read_all(options, source, &mut calls)?
+    };
+    report.pipe_capacity = pipe.and_then(|pipe| pipe.capacity().ok());
+    Ok(report)
+}
+
+fn read_all(
+    options: &Options,
+    source: BorrowedFd<'_>,
+    calls: &mut Calls,
+) -> anyhow::Result<EndpointReport> {
+    let mut buffer = prepare::buffer(options, options.chunk())?;
+    let backing = buffer.backed_by();
+    let mut progress = begin_with_the_first_bytes(options, source)?;
+    let mut sum = 0u64;
+    while let Some(most) = progress.next(buffer.len()) {
+        let n = match calls.read(source, &mut buffer[..most]) {
+            Ok(0) => break,
+            Ok(n) => n,
+            Err(errno) => return Err(errno).with_context(|| at("read from stdin", &progress)),
+        };
+        if options.verify {
+            check(&buffer[..n], progress.moved())?;
+        }
+        if options.sum {
+            sum = sum.wrapping_add(words::sum(&buffer[..n], progress.moved()));
+        }
+        progress.add(n, calls.made());
+    }
+    let mut report = progress.report(options, calls.made());
+    report.backing = Some(backing.to_string());
+    report.verified = options.verify.then_some(true);
+    report.sum = options.sum.then_some(sum);
+    Ok(report)
+}
+
+fn splice_all(
+    options: &Options,
+    source: BorrowedFd<'_>,
+    calls: &mut Calls,
+) -> anyhow::Result<EndpointReport> {
+    let null = File::options()
+        .write(true)
+        .open("/dev/null")
+        .context("open /dev/null")?;
+    let flags = if options.gift {
+        SpliceFlags::MOVE
+    } else {
+        SpliceFlags::empty()
+    };
+    let mut copy = Copy::new(options, source)?;
+    let mut progress = begin_with_the_first_bytes(options, source)?;
+    while let Some(most) = progress.next(options.chunk()) {
+        let most = match &mut copy {
+            None => most,
+            Some(copy) => match copy.check(calls, source, most, progress.moved())? {
+                0 => break,
+                n => n,
+            },
+        };
+        match calls.splice(source, null.as_fd(), most, flags, Ready::ToRead) {
+            Ok(0) => break,
+            Ok(n) => progress.add(n, calls.made()),
+            Err(Errno::NOSYS | Errno::PERM) => {
+                bail!(Unsupported("splice(2) is refused here".into()))
+            }
+            Err(errno) => return Err(errno).with_context(|| at("splice from stdin", &progress)),
+        }
+    }
+    let mut report = progress.report(options, calls.made());
+    report.verified = options.verify.then_some(true);
+    Ok(report)
+}
+
+/// For --verify behind --read-with-splice: what is in the pipe is duplicated with tee(2) and
+/// checked *before* it is spliced away, because a writer that reuses its pages may do so from
+/// then on.
+struct Copy {
+    pipe: Pipe,
+    buffer: Vec<u8>,
+}
+
+impl Copy {
+    fn new(options: &Options, source: BorrowedFd<'_>) -> anyhow::Result<Option<Self>> {
+        if !options.verify {
+            return Ok(None);
+        }
+        let capacity = PipeEnd::new(source)?.capacity()?;
+        Ok(Some(Self {
+            pipe: Pipe::with_capacity(capacity)?.0,
+            buffer: vec![0; options.chunk()],
+        }))
+    }
+
+    fn check(
+        &mut self,
+        calls: &mut Calls,
+        source: BorrowedFd<'_>,
+        most: usize,
+        position: u64,
+    ) -> anyhow::Result<usize> {
+        let n = calls
+            .tee(source, self.pipe.writer.as_fd(), most, Ready::ToRead)
+            .context("tee from stdin")?;
+        let mut read = 0;
+        while read < n {
+            let more = rustix::io::read(&self.pipe.reader, &mut self.buffer[..n - read])
+                .context("read from a pipe of our own")?;
+            check(&self.buffer[..more], position + read as u64)?;
+            read += more;
+        }
+        Ok(n)
+    }
+}
+
+/// Waits for something to read, so that the writer's preparations are not measured.
+fn begin_with_the_first_bytes(
+    options: &Options,
+    source: BorrowedFd<'_>,
+) -> anyhow::Result<Progress> {
+    let mut fds = [PollFd::from_borrowed_fd(source, PollFlags::IN)];
+    while poll(&mut fds, None) == Err(Errno::INTR) {}
+    Ok(Progress::begin(options))
+}
+
+fn check(bytes: &[u8], position: u64) -> anyhow::Result<()> {
+    match words::first_wrong(bytes, position) {
+        None => Ok(()),
+        Some(at) => bail!("wrong byte at position {at} of the stream"),
+    }
+}
+
+fn at(what: &str, progress: &Progress) -> String {
+    format!("{what} (after {} bytes)", progress.moved())
+}

@@ -1,0 +1,127 @@
+//! What `fullbore write` does: writes to stdout, one of three ways, until the limit or until the
+//! reader has gone.
+
+use std::io::{IsTerminal, stdout};
+use std::os::fd::{AsFd, BorrowedFd};
+
+use anyhow::{Context, bail};
+use fullbore::linux::Calls;
+use fullbore::{Error, PipeEnd};
+use rustix::io::Errno;
+
+use super::progress::Progress;
+use super::{Data, Options, by_reference, prepare, words};
+use crate::exit::{Unsupported, Usage};
+use crate::lab::result::EndpointReport;
+use crate::size;
+
+/// Writes until the limit, or until the reader has gone.
+pub fn run(options: &Options) -> anyhow::Result<EndpointReport> {
+    options.check_writer()?;
+    prepare::process(options)?;
+    let stdout = stdout();
+    if stdout.is_terminal() {
+        bail!(Usage(
+            "stdout is a terminal; pipe it into a reader, such as 'fullbore read'".into()
+        ));
+    }
+    let sink = stdout.as_fd();
+    let pipe = PipeEnd::of(&sink)?;
+    let capacity = match &pipe {
+        Some(pipe) => Some(set_capacity(options, pipe)?),
+        None => {
+            check_without_pipe(options)?;
+            None
+        }
+    };
+    let mut report = if options.ring.is_some() {
+        by_reference::ring(options, sink)?
+    } else if options.write_with_vmsplice {
+        by_reference::double_buffering(options, sink)?
+    } else {
+        write_all(options, sink)?
+    };
+    report.pipe_capacity = capacity;
+    Ok(report)
+}
+
+fn check_without_pipe(options: &Options) -> Result<(), Usage> {
+    for (given, what) in [
+        (options.ring.is_some(), "--ring"),
+        (options.write_with_vmsplice, "--write-with-vmsplice"),
+        (options.pipe_size != 0, "--pipe-size"),
+    ] {
+        if given {
+            return Err(Usage(format!(
+                "{what} needs a pipe on stdout, and there is none"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Gives the pipe the capacity that the options ask for, and says what it has.
+fn set_capacity(options: &Options, pipe: &PipeEnd<'_>) -> anyhow::Result<usize> {
+    let wanted = if options.double_buffers() {
+        options.buf_size / 2
+    } else {
+        options.pipe_size
+    };
+    if wanted == 0 || pipe.capacity()? == wanted {
+        return Ok(pipe.capacity()?);
+    }
+    let got = match pipe.resize(wanted) {
+        Ok(got) => got,
+        Err(error) => bail!(Unsupported(refused(pipe, wanted, &error))),
+    };
+    if options.double_buffers() && got != wanted {
+        bail!(Unsupported(format!(
+            "a pipe of {} is needed, and the kernel made one of {}",
+            size::format(wanted as u64),
+            size::format(got as u64)
+        )));
+    }
+    Ok(got)
+}
+
+/// Which limit it was that refused a capacity.
+fn refused(pipe: &PipeEnd<'_>, wanted: usize, error: &Error) -> String {
+    let wanted_size = size::format(wanted as u64);
+    match pipe.grow(wanted).map(|growth| growth.limit) {
+        Ok(Some(limit)) => format!("a pipe of {wanted_size} is refused: {limit}"),
+        _ => format!("a pipe of {wanted_size} is refused: {error}"),
+    }
+}
+
+fn write_all(options: &Options, sink: BorrowedFd<'_>) -> anyhow::Result<EndpointReport> {
+    let mut calls = Calls::new(sink, options.wait());
+    let mut buffer = prepare::buffer(options, options.chunk())?;
+    let backing = buffer.backed_by();
+    let mut progress = Progress::begin(options);
+    'stream: while let Some(most) = progress.next(buffer.len()) {
+        if options.data() == Data::Words {
+            words::fill(&mut buffer[..most], progress.moved());
+        }
+        let mut written = 0;
+        while written < most {
+            match calls.write(sink, &buffer[written..most]) {
+                Ok(n) => {
+                    written += n;
+                    progress.add(n, calls.made());
+                }
+                Err(Errno::PIPE) => break 'stream,
+                Err(errno) => {
+                    return Err(errno).with_context(|| {
+                        format!("write to stdout (after {} bytes)", progress.moved())
+                    });
+                }
+            }
+            if progress.next(1).is_none() {
+                break;
+            }
+        }
+    }
+    let mut report = progress.report(options, calls.made());
+    report.backing = Some(backing.to_string());
+    Ok(report)
+}

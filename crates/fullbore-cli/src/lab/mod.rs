@@ -1,0 +1,9 @@
+//! The laboratory: experiments as data, run in interleaved rounds on two CPUs, and reported.
+
+pub mod catalogue;
+pub mod endpoint;
+pub mod machine;
+pub mod report;
+pub mod result;
+pub mod runner;
+pub mod statistics;

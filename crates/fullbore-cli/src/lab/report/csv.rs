@@ -1,0 +1,144 @@
+//! The run as CSV (RFC 4180): a header and one row per experiment, for spreadsheets and scripts.
+//!
+//! What was not measured is an empty field. Figures have all their digits; the machine and the
+//! settings are not here but in the JSON.
+
+use std::io;
+
+use anyhow::Result;
+use serde::Serialize;
+
+use super::Report;
+use crate::lab::result::{EndpointReport, Outcome, Run};
+
+/// The run as one row per experiment.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Csv;
+
+/// One row; the names of the fields are the header.
+#[derive(Serialize)]
+struct Row<'a> {
+    group: &'a str,
+    name: &'a str,
+    median_gib_per_s: Option<f64>,
+    min_gib_per_s: Option<f64>,
+    max_gib_per_s: Option<f64>,
+    /// Every round in GiB/s, in the order measured, between spaces.
+    rounds: String,
+    ratio: Option<f64>,
+    published_gib_per_s: Option<f64>,
+    writer_cpu_seconds: Option<f64>,
+    reader_cpu_seconds: Option<f64>,
+    writer_options: &'a str,
+    reader_options: &'a str,
+    /// The notes, between `; `.
+    notes: String,
+    skipped: Option<&'a str>,
+    failed: Option<&'a str>,
+}
+
+impl<'a> Row<'a> {
+    fn of(outcome: &'a Outcome) -> Row<'a> {
+        let spread = outcome.gib_per_s.as_ref();
+        let (writer, reader) = (outcome.writer.as_ref(), outcome.reader.as_ref());
+        Row {
+            group: &outcome.group,
+            name: &outcome.name,
+            median_gib_per_s: spread.map(|spread| spread.median),
+            min_gib_per_s: spread.map(|spread| spread.min),
+            max_gib_per_s: spread.map(|spread| spread.max),
+            rounds: spread
+                .map(|spread| listed(&spread.rounds))
+                .unwrap_or_default(),
+            ratio: outcome.ratio,
+            published_gib_per_s: outcome.published_gib_per_s,
+            writer_cpu_seconds: writer.map(|writer| writer.cpu_seconds),
+            reader_cpu_seconds: reader.map(|reader| reader.cpu_seconds),
+            writer_options: options(writer),
+            reader_options: options(reader),
+            notes: outcome.notes.join("; "),
+            skipped: outcome.skipped.as_deref(),
+            failed: outcome.failed.as_deref(),
+        }
+    }
+}
+
+/// Numbers between spaces.
+fn listed(numbers: &[f64]) -> String {
+    let texts: Vec<String> = numbers.iter().map(f64::to_string).collect();
+    texts.join(" ")
+}
+
+/// An endpoint's options; empty where it did not run.
+fn options(endpoint: Option<&EndpointReport>) -> &str {
+    endpoint.map_or("", |endpoint| &endpoint.options)
+}
+
+/// The header, for the run in which nothing was chosen: the writer takes it from the first row.
+const HEADER: [&str; 15] = [
+    "group",
+    "name",
+    "median_gib_per_s",
+    "min_gib_per_s",
+    "max_gib_per_s",
+    "rounds",
+    "ratio",
+    "published_gib_per_s",
+    "writer_cpu_seconds",
+    "reader_cpu_seconds",
+    "writer_options",
+    "reader_options",
+    "notes",
+    "skipped",
+    "failed",
+];
+
+impl Report for Csv {
+    fn write(&self, run: &Run, out: &mut dyn io::Write) -> Result<()> {
+        let mut rows = ::csv::Writer::from_writer(out);
+        if run.experiments.is_empty() {
+            rows.write_record(HEADER)?;
+        }
+        for outcome in &run.experiments {
+            rows.serialize(Row::of(outcome))?;
+        }
+        Ok(rows.flush()?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture;
+    use super::*;
+
+    fn written(run: &Run) -> Vec<u8> {
+        let mut text = Vec::new();
+        Csv.write(run, &mut text).unwrap();
+        text
+    }
+
+    #[test]
+    fn every_experiment_is_a_row_that_parses_back() {
+        let run = fixture();
+        let text = written(&run);
+        let mut reader = ::csv::Reader::from_reader(text.as_slice());
+        assert_eq!(reader.headers().unwrap().iter().collect::<Vec<_>>(), HEADER);
+        let rows: Vec<_> = reader.records().map(Result::unwrap).collect();
+        assert_eq!(rows.len(), run.experiments.len());
+        assert_eq!(&rows[0][1], "write_read");
+        assert_eq!(rows[0][2].parse::<f64>().unwrap(), 0.93);
+        assert_eq!(&rows[0][5], "0.92 0.93 0.95");
+        assert_eq!(&rows[0][10], "--way copy --size 128K");
+        assert_eq!(&rows[3][2], "");
+        assert_eq!(&rows[3][13], "no hugetlb page is free here");
+        assert_eq!(&rows[4][0], "more <&> \"others\"");
+        assert_eq!(rows[4][14], *run.experiments[4].failed.as_ref().unwrap());
+    }
+
+    #[test]
+    fn a_run_of_nothing_has_a_header() {
+        let mut run = fixture();
+        run.experiments.clear();
+        assert_eq!(written(&run), (HEADER.join(",") + "\n").into_bytes());
+    }
+}

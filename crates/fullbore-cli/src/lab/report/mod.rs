@@ -1,0 +1,429 @@
+//! What a run looks like to people and to programs: one [`Report`] per form, one file per report.
+//!
+//! A report renders a [`Run`] and decides nothing: the figures, the ratios and the notes are the
+//! runner's. What several reports say in the same words (numbers, groups, how it was measured)
+//! is here. A new report is a new file beside these.
+
+pub mod csv;
+pub mod json;
+pub mod svg;
+pub mod table;
+
+use std::fs::{self, OpenOptions, Permissions};
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+use super::machine::format_bytes;
+use super::result::{Outcome, Run};
+use super::statistics::DISAGREEMENT_WORTH_A_WARNING;
+
+/// A form in which a run is shown.
+pub trait Report {
+    /// Writes all of `run` to `out`.
+    ///
+    /// # Errors
+    ///
+    /// Those of `out`.
+    fn write(&self, run: &Run, out: &mut dyn io::Write) -> Result<()>;
+}
+
+/// Writes `report` of `run` to the file at `path`: all of it, or nothing.
+///
+/// A regular file is written beside `path` under another name and put in its place when it is
+/// complete, with the permissions that any new file gets. Where that cannot be, because `path` is
+/// a FIFO, a terminal or one of the names that a shell has for an open file (`/dev/stdout`), the
+/// report goes straight to it.
+///
+/// # Errors
+///
+/// Where `path` cannot be written; the error names it.
+pub fn write_to_file(report: &dyn Report, run: &Run, path: &Path) -> Result<()> {
+    let write = if takes_bytes_as_they_come(path) {
+        append
+    } else {
+        replace
+    };
+    write(report, run, path)
+        .with_context(|| format!("cannot write the report to '{}'", path.display()))
+}
+
+/// Whether what is at `path` cannot or must not be replaced by another file.
+fn takes_bytes_as_they_come(path: &Path) -> bool {
+    // In /dev and /proc a name may lead to a regular file that someone has open: replacing that
+    // would leave them with the old one.
+    path.starts_with("/dev")
+        || path.starts_with("/proc")
+        || fs::metadata(path).is_ok_and(|metadata| !metadata.is_file())
+}
+
+/// Writes `report` at the end of what is at `path`.
+fn append(report: &dyn Report, run: &Run, path: &Path) -> Result<()> {
+    let file = OpenOptions::new().append(true).open(path)?;
+    let mut out = BufWriter::new(file);
+    report.write(run, &mut out)?;
+    Ok(out.flush()?)
+}
+
+/// Puts a new file with `report` in the place of what is at `path`.
+fn replace(report: &dyn Report, run: &Run, path: &Path) -> Result<()> {
+    // What a symbolic link points to is replaced, not the link.
+    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let mut file = tempfile::Builder::new()
+        .prefix(".fullbore-")
+        // What open(2) takes from the umask; tempfile's own default is 0600.
+        .permissions(Permissions::from_mode(0o666))
+        .tempfile_in(directory_of(&path))?;
+    let mut out = BufWriter::new(file.as_file_mut());
+    report.write(run, &mut out)?;
+    out.flush()?;
+    drop(out);
+    file.persist(&path)?;
+    Ok(())
+}
+
+/// The directory that `path` is in.
+fn directory_of(path: &Path) -> PathBuf {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+        _ => PathBuf::from("."),
+    }
+}
+
+/// A number with three significant digits, as people read throughputs: 0.93, 12.4, 104.
+fn figure(number: f64) -> String {
+    // Compared after rounding, so that 9.996 is 10.0 and not 10.00.
+    let decimals = match number.abs() {
+        n if n < 9.995 => 2,
+        n if n < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{number:.decimals$}")
+}
+
+/// The mark on a figure whose rounds disagree; [`noisy_footnote`] explains it.
+const NOISY_MARK: &str = "~";
+
+/// What [`NOISY_MARK`] means.
+fn noisy_footnote() -> String {
+    let percent = DISAGREEMENT_WORTH_A_WARNING * 100.0;
+    format!("{NOISY_MARK} rounds disagree by more than {percent:.0}%")
+}
+
+/// An outcome's median in figures, marked where its rounds disagree; empty where there is none.
+fn marked_median(outcome: &Outcome) -> String {
+    match &outcome.gib_per_s {
+        Some(spread) if spread.is_noisy() => format!("{NOISY_MARK}{}", figure(spread.median)),
+        Some(spread) => figure(spread.median),
+        None => String::new(),
+    }
+}
+
+/// Whether an outcome has rounds that disagree.
+fn is_noisy(outcome: &Outcome) -> bool {
+    outcome
+        .gib_per_s
+        .as_ref()
+        .is_some_and(|spread| spread.is_noisy())
+}
+
+/// The experiments by group: groups in the order in which they appear, experiments within them.
+fn groups(run: &Run) -> Vec<(&str, Vec<&Outcome>)> {
+    let mut groups: Vec<(&str, Vec<&Outcome>)> = Vec::new();
+    for outcome in &run.experiments {
+        match groups.iter_mut().find(|(name, _)| *name == outcome.group) {
+            Some((_, outcomes)) => outcomes.push(outcome),
+            None => groups.push((&outcome.group, vec![outcome])),
+        }
+    }
+    groups
+}
+
+/// How the figures were taken, in one sentence.
+fn how_measured(run: &Run) -> String {
+    let settings = &run.settings;
+    let seconds = settings.seconds;
+    let mut sentence = match settings.rounds {
+        1 => format!("one round of {seconds} s"),
+        rounds => format!("median of {rounds} rounds of {seconds} s each, shuffled"),
+    };
+    if let Some(size) = settings.pipe_size {
+        sentence += &format!("; pipes of {} asked for", format_bytes(size as u64));
+    }
+    sentence
+}
+
+/// How the figures were taken, and what their ratios are to.
+fn how_measured_with_ratios(run: &Run) -> String {
+    let measured = how_measured(run);
+    match base_of_ratios(run) {
+        Some(base) => format!("{measured}; ratios are to {base} in this run"),
+        None => measured,
+    }
+}
+
+/// What the ratios are to: the first experiment of the group, or of each; `None` without ratios.
+fn base_of_ratios(run: &Run) -> Option<String> {
+    let firsts: Vec<&str> = groups(run)
+        .iter()
+        .filter(|(_, outcomes)| outcomes.iter().any(|outcome| outcome.ratio.is_some()))
+        .map(|(_, outcomes)| outcomes[0].name.as_str())
+        .collect();
+    match firsts.as_slice() {
+        [] => None,
+        [only] => Some((*only).to_owned()),
+        several => Some(format!("the first of each group ({})", several.join(", "))),
+    }
+}
+
+/// `text` on one line, without what a terminal or an XML parser would choke on.
+fn one_line(text: &str) -> String {
+    let printable: String = text
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
+    printable.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// A run with one outcome of each kind: the base, a noisy one, one with a note, one skipped, one
+/// failed.
+#[cfg(test)]
+pub fn fixture() -> Run {
+    use super::result::{EndpointReport, SCHEMA, Settings};
+    use super::statistics::Spread;
+
+    let outcome = |group: &str, name: &str, rounds: &[f64], published: Option<f64>| Outcome {
+        group: group.to_owned(),
+        name: name.to_owned(),
+        shows: format!("what {name} shows"),
+        published_gib_per_s: published,
+        gib_per_s: Spread::of(rounds),
+        ratio: Spread::of(rounds).map(|spread| (spread.median / 0.93 * 100.0).round() / 100.0),
+        writer: (!rounds.is_empty()).then(|| EndpointReport {
+            options: "--way copy --size 128K".to_owned(),
+            cpu_seconds: 0.5,
+            ..EndpointReport::default()
+        }),
+        reader: None,
+        notes: Vec::new(),
+        skipped: None,
+        failed: None,
+    };
+    let mut run = Run {
+        schema: SCHEMA,
+        machine: fixture_machine(),
+        settings: Settings {
+            rounds: 3,
+            seconds: 0.5,
+            warm_up_seconds: 0.1,
+            pipe_size: None,
+            seed: 42,
+        },
+        experiments: vec![
+            outcome("ladder", "write_read", &[0.92, 0.93, 0.95], Some(3.7)),
+            outcome(
+                "ladder",
+                "vmsplice_splice_same_buffer",
+                &[80.0, 104.0, 120.0],
+                None,
+            ),
+            outcome("ladder", "write_read_huge", &[12.4, 12.3, 12.5], Some(13.4)),
+            outcome("ladder", "hugetlb", &[], Some(62.5)),
+            outcome("more <&> \"others\"", "breaks", &[], None),
+        ],
+    };
+    run.experiments[2].notes = vec!["the kernel backs the buffer with base pages".to_owned()];
+    run.experiments[3].skipped = Some("no hugetlb page is free here".to_owned());
+    run.experiments[4].failed =
+        Some("the reader ended with status 1:\n\tread from 'stdin': input/output error".to_owned());
+    run
+}
+
+/// A machine whose every fact is known, and whose CPU has a name that XML must escape.
+#[cfg(test)]
+fn fixture_machine() -> super::machine::Machine {
+    use super::machine::{Cache, CacheKind, CpuPair, Machine, PipeLimits, Relation};
+
+    let last_level = Cache {
+        level: 3,
+        kind: CacheKind::Unified,
+        size: Some(32 << 20),
+        shared_cpu_list: Some("0-3".to_owned()),
+    };
+    Machine {
+        kernel: Some("6.12.30".to_owned()),
+        architecture: "x86_64".to_owned(),
+        cpu_model: Some("Intel(R) Xeon(R) <Platinum> 8375C CPU @ 2.90GHz".to_owned()),
+        cpus_online: 4,
+        cpus_allowed: 2,
+        caches: vec![last_level.clone()],
+        hypervisor: Some("KVM (Amazon EC2 m7a.large)".to_owned()),
+        memory: Some(8 << 30),
+        page_size: 4096,
+        huge_page_size: Some(2 << 20),
+        transparent_huge_pages: Some("madvise".to_owned()),
+        hugetlb_pages_free: Some(0),
+        pipe_limits: PipeLimits {
+            max_size: Some(1 << 20),
+            user_pages_soft: Some(16384),
+            user_pages_hard: Some(0),
+            privileged: false,
+            exempt_from_user_pages: false,
+        },
+        cpus: CpuPair {
+            writer: 0,
+            reader: 1,
+            relation: Relation::SharedCache,
+            shared_cache: Some(last_level),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tempfile::TempDir;
+
+    /// A report of a few known bytes, or of none because it fails.
+    struct Fixed(Option<&'static str>);
+
+    impl Report for Fixed {
+        fn write(&self, _: &Run, out: &mut dyn io::Write) -> Result<()> {
+            let text = self.0.context("the report broke")?;
+            Ok(out.write_all(text.as_bytes())?)
+        }
+    }
+
+    fn names_in(directory: &Path) -> Vec<String> {
+        let mut names: Vec<String> = fs::read_dir(directory)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn figures_have_three_significant_digits() {
+        let cases = [
+            (0.0, "0.00"),
+            (0.93, "0.93"),
+            (9.994, "9.99"),
+            (9.996, "10.0"),
+            (12.44, "12.4"),
+            (99.96, "100"),
+            (104.3, "104"),
+            (1234.0, "1234"),
+        ];
+        for (number, text) in cases {
+            assert_eq!(figure(number), text);
+        }
+    }
+
+    #[test]
+    fn groups_keep_the_order_of_the_catalogue() {
+        let mut run = fixture();
+        let last = run.experiments.remove(1);
+        run.experiments.push(last);
+        let run_groups = groups(&run);
+        let names: Vec<&str> = run_groups.iter().map(|(name, _)| *name).collect();
+        assert_eq!(names, ["ladder", "more <&> \"others\""]);
+        assert_eq!(
+            run_groups[0].1.last().unwrap().name,
+            "vmsplice_splice_same_buffer"
+        );
+    }
+
+    #[test]
+    fn a_run_says_how_it_was_measured() {
+        let mut run = fixture();
+        assert_eq!(
+            how_measured_with_ratios(&run),
+            "median of 3 rounds of 0.5 s each, shuffled; ratios are to write_read in this run"
+        );
+        run.settings.rounds = 1;
+        run.settings.pipe_size = Some(1 << 20);
+        for outcome in &mut run.experiments {
+            outcome.ratio = None;
+        }
+        assert_eq!(
+            how_measured_with_ratios(&run),
+            "one round of 0.5 s; pipes of 1 MiB asked for"
+        );
+    }
+
+    #[test]
+    fn a_new_file_is_complete_and_has_the_permissions_of_any_new_file() {
+        let directory = TempDir::new().unwrap();
+        let (report, other) = (
+            directory.path().join("report"),
+            directory.path().join("other"),
+        );
+        write_to_file(&Fixed(Some("all of it")), &fixture(), &report).unwrap();
+        fs::write(&other, "").unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode();
+        assert_eq!(fs::read_to_string(&report).unwrap(), "all of it");
+        assert_eq!(mode(&report), mode(&other));
+        assert_eq!(names_in(directory.path()), ["other", "report"]);
+    }
+
+    #[test]
+    fn a_report_that_breaks_leaves_the_old_file_and_nothing_else() {
+        let directory = TempDir::new().unwrap();
+        let path = directory.path().join("report");
+        fs::write(&path, "old").unwrap();
+        let error = write_to_file(&Fixed(None), &fixture(), &path).unwrap_err();
+        assert!(
+            error.to_string().contains(path.to_str().unwrap()),
+            "{error}"
+        );
+        assert_eq!(fs::read_to_string(&path).unwrap(), "old");
+        assert_eq!(names_in(directory.path()), ["report"]);
+    }
+
+    #[test]
+    fn a_symbolic_link_stays_and_its_file_is_replaced() {
+        let directory = TempDir::new().unwrap();
+        let (file, link) = (directory.path().join("file"), directory.path().join("link"));
+        fs::write(&file, "old").unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        write_to_file(&Fixed(Some("new")), &fixture(), &link).unwrap();
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(fs::read_to_string(&file).unwrap(), "new");
+    }
+
+    #[test]
+    fn a_name_in_dev_is_written_straight_to() {
+        write_to_file(&Fixed(Some("gone")), &fixture(), Path::new("/dev/null")).unwrap();
+        assert!(!fs::metadata("/dev/null").unwrap().is_file());
+    }
+
+    #[test]
+    fn a_fifo_is_written_straight_to() {
+        use rustix::fs::{CWD, FileType, Mode, mknodat};
+        let directory = TempDir::new().unwrap();
+        let fifo = directory.path().join("fifo");
+        mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let reader = std::thread::spawn({
+            let fifo = fifo.clone();
+            move || fs::read_to_string(fifo).unwrap()
+        });
+        write_to_file(&Fixed(Some("through")), &fixture(), &fifo).unwrap();
+        assert_eq!(reader.join().unwrap(), "through");
+        assert_eq!(names_in(directory.path()), ["fifo"]);
+    }
+
+    #[test]
+    fn a_directory_that_is_not_there_is_named() {
+        let path = Path::new("/no/such/directory/report");
+        let error = write_to_file(&Fixed(Some("")), &fixture(), path).unwrap_err();
+        assert!(format!("{error:#}").contains("/no/such/directory/report"));
+    }
+
+    #[test]
+    fn one_line_is_one_line() {
+        assert_eq!(one_line("a\n\tb \u{1b}[31mc"), "a b [31mc");
+    }
+}

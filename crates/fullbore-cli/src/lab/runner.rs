@@ -1,0 +1,399 @@
+//! Runs experiments: two processes each, pinned, in shuffled rounds.
+//!
+//! The one idea: nothing but the two endpoints runs while something is measured. This process
+//! sleeps until the reader has reported, and draws its progress bar between measurements.
+
+use std::fmt;
+use std::io::IsTerminal;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use fullbore::Pipe;
+use indicatif::{ProgressBar, ProgressStyle};
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::catalogue::{Between, Experiment};
+use super::endpoint::words;
+use super::machine::{CpuPair, Machine};
+use super::result::{EndpointReport, Outcome, Run, SCHEMA, Settings};
+use super::statistics::Spread;
+use crate::exit;
+
+/// More than any measurement moves: the reader's clock ends it.
+const ENDLESS: &str = "1048576G";
+
+/// What is known of an experiment so far.
+struct Trial {
+    experiment: &'static Experiment,
+    rounds: Vec<f64>,
+    writer: Option<EndpointReport>,
+    reader: Option<EndpointReport>,
+    stopped: Option<Stop>,
+}
+
+/// Why an experiment was given up.
+#[derive(Debug)]
+enum Stop {
+    /// This machine does not allow it.
+    Skipped(String),
+    /// It broke.
+    Failed(String),
+}
+
+/// One measurement: both endpoints' reports, or why there are none.
+type Measurement = Result<(EndpointReport, EndpointReport), Stop>;
+
+/// Runs the experiments and reports what came out.
+pub fn run(experiments: &[&'static Experiment], settings: Settings, cpus: CpuPair) -> Result<Run> {
+    let mut trials: Vec<Trial> = experiments.iter().map(|e| Trial::new(e)).collect();
+    let mut random = fastrand::Rng::with_seed(settings.seed);
+    let bar = progress_bar(trials.len() as u64 * u64::from(settings.rounds));
+    for round in 1..=settings.rounds {
+        let mut order: Vec<usize> = (0..trials.len()).collect();
+        random.shuffle(&mut order);
+        for at in order {
+            let trial = &mut trials[at];
+            bar.set_message(format!(
+                "round {round} of {}: {}",
+                settings.rounds, trial.experiment.name
+            ));
+            if trial.stopped.is_none() {
+                let measurement = measure(trial.experiment, &settings, &cpus)?;
+                trial.take(measurement);
+            }
+            bar.inc(1);
+        }
+    }
+    bar.finish_and_clear();
+    Ok(Run {
+        schema: SCHEMA,
+        machine: Machine::read(cpus),
+        experiments: outcomes(trials, &settings),
+        settings,
+    })
+}
+
+fn progress_bar(len: u64) -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template("{bar:30} {pos}/{len}  {msg}  {eta} left")
+        .expect("the template is a fixed one");
+    ProgressBar::new(len).with_style(style)
+}
+
+impl Trial {
+    fn new(experiment: &'static Experiment) -> Self {
+        Self {
+            experiment,
+            rounds: Vec::new(),
+            writer: None,
+            reader: None,
+            stopped: None,
+        }
+    }
+
+    fn take(&mut self, measurement: Measurement) {
+        match measurement {
+            Ok((writer, reader)) => {
+                self.rounds.push(reader.gib_per_s);
+                self.writer = Some(writer);
+                self.reader = Some(reader);
+            }
+            Err(stop) => self.stopped = Some(stop),
+        }
+    }
+}
+
+/// Turns trials into outcomes, with each group's ratios to its first experiment.
+fn outcomes(trials: Vec<Trial>, settings: &Settings) -> Vec<Outcome> {
+    let mut first_of_group: Option<(&str, Option<f64>)> = None;
+    trials
+        .into_iter()
+        .map(|trial| {
+            let experiment = trial.experiment;
+            let (skipped, failed) = match trial.stopped {
+                None => (None, None),
+                Some(Stop::Skipped(reason)) => (Some(reason), None),
+                Some(Stop::Failed(reason)) => (None, Some(reason)),
+            };
+            // What broke half-way has no figure: its rounds may be as broken as it is.
+            let figure = if skipped.is_none() && failed.is_none() {
+                Spread::of(&trial.rounds)
+            } else {
+                None
+            };
+            let median = figure.as_ref().map(|spread| spread.median);
+            let first = match first_of_group {
+                Some((group, first)) if group == experiment.group => first,
+                _ => {
+                    first_of_group = Some((experiment.group, median));
+                    median
+                }
+            };
+            let mut notes = Vec::new();
+            if settings.pipe_size.is_some() && pipe_size_is_fixed(experiment) {
+                notes.push(
+                    "its pipe size is part of the technique; --pipe-size left it alone".into(),
+                );
+            }
+            for report in [&trial.writer, &trial.reader].into_iter().flatten() {
+                notes.extend(report.notes.iter().cloned());
+            }
+            Outcome {
+                group: experiment.group.into(),
+                name: experiment.name.into(),
+                shows: experiment.shows.into(),
+                published_gib_per_s: experiment.published,
+                ratio: median.zip(first).map(|(median, first)| median / first),
+                gib_per_s: figure,
+                writer: trial.writer,
+                reader: trial.reader,
+                notes,
+                skipped,
+                failed,
+            }
+        })
+        .collect()
+}
+
+/// Double buffering is right only in a pipe of half a buffer.
+fn pipe_size_is_fixed(experiment: &Experiment) -> bool {
+    experiment.writer.contains("--write-with-vmsplice")
+}
+
+/// Runs one experiment once.
+///
+/// # Errors
+/// Where not even a pipe or a process can be made; what the endpoints say goes into the
+/// [`Measurement`].
+fn measure(experiment: &Experiment, settings: &Settings, cpus: &CpuPair) -> Result<Measurement> {
+    let pipe = match experiment.between {
+        Between::Pipe => Pipe::new()?,
+    };
+    let mut reader = endpoint("read", experiment.reader, cpus.reader);
+    reader
+        .arg(format!("--seconds={}", settings.seconds))
+        .arg(format!("--warm-up={}", settings.warm_up_seconds))
+        .stdin(pipe.reader)
+        .stdout(Stdio::piped());
+    let mut writer = endpoint("write", experiment.writer, cpus.writer);
+    writer
+        .arg(format!("--bytes-to-pipe={ENDLESS}"))
+        .stdin(Stdio::null())
+        .stdout(pipe.writer);
+    if let Some(size) = settings.pipe_size
+        && !pipe_size_is_fixed(experiment)
+    {
+        writer.arg(format!("--pipe-size={size}"));
+    }
+    let reader_child = reader.spawn().context("start a reader")?;
+    let writer_child = writer.spawn().context("start a writer")?;
+    // The ends that this process holds are inside the commands: with one of them open, neither
+    // endpoint would notice that the other one has gone.
+    drop((reader, writer));
+    let patience =
+        Duration::from_secs_f64(5.0 + 4.0 * (settings.seconds + settings.warm_up_seconds));
+    let guard = Guard::watch(&[&reader_child, &writer_child], patience);
+    let read = reader_child
+        .wait_with_output()
+        .context("wait for the reader")?;
+    let written = writer_child
+        .wait_with_output()
+        .context("wait for the writer")?;
+    let timed_out = guard.dismiss();
+    if timed_out {
+        return Ok(Err(Stop::Failed(format!(
+            "no end after {patience:?}; killed"
+        ))));
+    }
+    Ok(judge(experiment, &written, &read))
+}
+
+fn endpoint(verb: &str, options: &str, cpu: usize) -> Command {
+    // This very program, also when its file has been replaced since.
+    let mut command = Command::new("/proc/self/exe");
+    command
+        .arg(verb)
+        .args(options.split_whitespace())
+        .args(["--json", "--die-with-parent"])
+        .arg(format!("--cpu={cpu}"))
+        .stderr(Stdio::piped());
+    command
+}
+
+/// What the two endpoints' exits and reports come to.
+fn judge(experiment: &Experiment, written: &Output, read: &Output) -> Measurement {
+    // The writer first: when it is at fault, the reader only sees an early end.
+    for (role, output) in [("writer", written), ("reader", read)] {
+        if output.status.code() == Some(i32::from(exit::UNSUPPORTED)) {
+            return Err(Stop::Skipped(last_words(output)));
+        }
+        if !output.status.success() {
+            return Err(Stop::Failed(format!(
+                "the {role} {}: {}",
+                ended(output.status),
+                last_words(output)
+            )));
+        }
+    }
+    let report = |role: &str, text: &[u8]| {
+        let text = String::from_utf8_lossy(text);
+        let line = text.lines().last().unwrap_or_default().to_owned();
+        serde_json::from_str::<EndpointReport>(&line)
+            .map_err(|e| Stop::Failed(format!("the {role} reported nothing readable: {e}")))
+    };
+    let reader = report("reader", &read.stdout)?;
+    let writer = report("writer", &written.stderr)?;
+    if reader.bytes == 0 || reader.seconds == 0.0 {
+        return Err(Stop::Failed(
+            "nothing came through while it was measured".into(),
+        ));
+    }
+    if let Some(sum) = reader.sum
+        && experiment.writer.contains("--data words")
+        && sum != words::sum_of_stream(reader.moved)
+    {
+        return Err(Stop::Failed(format!(
+            "wrong bytes: the words read do not add up to those of the first {} written",
+            reader.moved
+        )));
+    }
+    Ok((writer, reader))
+}
+
+fn ended(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("ended with code {code}"),
+        (None, Some(signal)) => format!("was killed by signal {signal}"),
+        (None, None) => "ended".into(),
+    }
+}
+
+/// The last line an endpoint said, without its name in front.
+fn last_words(output: &Output) -> String {
+    let text = String::from_utf8_lossy(&output.stderr);
+    let line = text
+        .lines()
+        .rfind(|line| !line.trim().is_empty())
+        .unwrap_or("no word why");
+    ["fullbore write: ", "fullbore read: "]
+        .iter()
+        .find_map(|prefix| line.strip_prefix(prefix))
+        .unwrap_or(line)
+        .to_owned()
+}
+
+/// Kills processes that have not ended in time.
+struct Guard {
+    done: mpsc::Sender<()>,
+    thread: thread::JoinHandle<bool>,
+}
+
+impl Guard {
+    fn watch(children: &[&Child], patience: Duration) -> Self {
+        let pids: Vec<Pid> = children
+            .iter()
+            .map(|child| Pid::from_child(child))
+            .collect();
+        let (done, dismissed) = mpsc::channel();
+        let thread = thread::spawn(move || {
+            let timed_out =
+                dismissed.recv_timeout(patience) == Err(mpsc::RecvTimeoutError::Timeout);
+            if timed_out {
+                for pid in pids {
+                    // It may have ended by itself in the meantime; it has not been reaped.
+                    let _ = kill_process(pid, Signal::KILL);
+                }
+            }
+            timed_out
+        });
+        Self { done, thread }
+    }
+
+    /// Ends the watch, and says whether time had run out.
+    fn dismiss(self) -> bool {
+        // Nobody listens any more where time has run out.
+        let _ = self.done.send(());
+        self.thread.join().unwrap_or(false)
+    }
+}
+
+impl fmt::Display for Stop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Stop::Skipped(reason) | Stop::Failed(reason) => f.write_str(reason),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::catalogue::CATALOGUE;
+    use super::*;
+
+    fn output(code: i32, stdout: &str, stderr: &str) -> Output {
+        Output {
+            status: ExitStatus::from_raw(code),
+            stdout: stdout.into(),
+            stderr: stderr.into(),
+        }
+    }
+
+    fn settings() -> Settings {
+        Settings {
+            rounds: 3,
+            seconds: 0.1,
+            warm_up_seconds: 0.0,
+            pipe_size: None,
+            seed: 1,
+        }
+    }
+
+    #[test]
+    fn what_a_machine_does_not_allow_is_skipped_with_the_endpoints_reason() {
+        let refused = output(3 << 8, "", "fullbore write: vmsplice(2) is refused here\n");
+        match judge(&CATALOGUE[0], &refused, &output(0, "", "")) {
+            Err(Stop::Skipped(reason)) => assert_eq!(reason, "vmsplice(2) is refused here"),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_killed_endpoint_is_a_failure_that_names_it() {
+        match judge(&CATALOGUE[0], &output(0, "", "{}"), &output(9, "", "")) {
+            Err(Stop::Failed(reason)) => {
+                assert_eq!(reason, "the reader was killed by signal 9: no word why");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn ratios_are_to_the_first_of_the_group_and_broken_experiments_have_none() {
+        let mut trials: Vec<Trial> = CATALOGUE[..3].iter().map(Trial::new).collect();
+        trials[0].rounds = vec![2.0, 1.0, 3.0];
+        trials[1].rounds = vec![8.0];
+        trials[2].rounds = vec![9.0];
+        trials[2].stopped = Some(Stop::Failed("killed".into()));
+        let outcomes = outcomes(trials, &settings());
+        assert_eq!(outcomes[0].ratio, Some(1.0));
+        assert_eq!(outcomes[1].ratio, Some(4.0));
+        assert_eq!(outcomes[2].ratio, None);
+        assert_eq!(outcomes[2].gib_per_s, None);
+        assert_eq!(outcomes[2].failed.as_deref(), Some("killed"));
+    }
+
+    #[test]
+    fn who_does_not_end_is_killed() {
+        let child = Command::new("sleep").arg("60").spawn().unwrap();
+        let guard = Guard::watch(&[&child], Duration::from_millis(20));
+        let status = child.wait_with_output().unwrap().status;
+        assert_eq!(status.signal(), Some(9));
+        assert!(guard.dismiss());
+    }
+}

@@ -1,0 +1,78 @@
+//! The fullbore command: one verb, one file in `command/`; the laboratory in `lab/`.
+
+#![deny(unsafe_code)]
+
+mod command;
+mod exit;
+mod lab;
+mod size;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Move bytes through Linux pipes at the speed of memory, and measure it
+///
+/// Exit codes: 0 done; 1 something failed; 2 the command line is wrong; 3 this machine or this
+/// user may not do what was asked for.
+#[derive(Parser)]
+#[command(
+    name = "fullbore",
+    version,
+    max_term_width = 100,
+    arg_required_else_help = true
+)]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    Bench(command::bench::Bench),
+    Write(command::write::Write),
+    Read(command::read::Read),
+}
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return bad_command_line(&error),
+    };
+    let (name, outcome) = match cli.verb {
+        Verb::Bench(verb) => ("bench", verb.run()),
+        Verb::Write(verb) => ("write", verb.run()),
+        Verb::Read(verb) => ("read", verb.run()),
+    };
+    match outcome {
+        Ok(code) => code,
+        Err(error) => match exit::code(&error) {
+            Some(code) => {
+                eprintln!("fullbore {name}: {error:#}");
+                code
+            }
+            None => ExitCode::SUCCESS,
+        },
+    }
+}
+
+/// Help and version go to stdout; everything else is one line on stderr and code 2.
+fn bad_command_line(error: &clap::Error) -> ExitCode {
+    if !error.use_stderr()
+        || error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+    {
+        // A closed stdout is no news.
+        let _ = error.print();
+        return ExitCode::from(u8::from(error.use_stderr()) * 2);
+    }
+    let text = error.render().to_string();
+    let first: Vec<&str> = text
+        .lines()
+        .take_while(|line| !line.trim().is_empty())
+        .map(str::trim)
+        .collect();
+    let line = first.join(" ");
+    let line = line.strip_prefix("error: ").unwrap_or(&line);
+    eprintln!("fullbore: {line} ('fullbore --help' lists what there is)");
+    ExitCode::from(2)
+}

@@ -1,0 +1,240 @@
+//! The calls that move bytes, with a [`Wait`] around each: read, write, splice, tee, vmsplice.
+//!
+//! The one idea: whether a call waits is decided call by call (`RWF_NOWAIT`, `SPLICE_F_NONBLOCK`),
+//! never by setting `O_NONBLOCK`, because that flag belongs to the file description and so to
+//! every process that shares it.
+
+use std::io::{IoSlice, IoSliceMut};
+use std::os::fd::BorrowedFd;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::FileType;
+use rustix::io::{Errno, ReadWriteFlags};
+use rustix::pipe::{IoSliceRaw, SpliceFlags};
+
+use crate::wait::{Ready, Wait, Waiter};
+
+/// Moves bytes over one fd with one way to wait, and remembers what the kernel can do on that fd.
+///
+/// Every method tries again after `EINTR`, waits as its [`Wait`] says instead of returning
+/// `EAGAIN`, and may move fewer bytes than asked for, as the calls themselves do.
+#[derive(Debug, Clone)]
+pub struct Calls {
+    waiter: Waiter,
+    no_wait: NoWait,
+    made: u64,
+}
+
+/// How this fd is asked not to wait in read(2) and write(2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum NoWait {
+    /// `RWF_NOWAIT` (preadv2(2)). Pipes know it since Linux 6.5.
+    Flag,
+    /// By looking with poll(2) first: what is left where the flag is refused. A long write can
+    /// then still wait for room for its end.
+    Look,
+}
+
+impl Calls {
+    /// Calls over `fd` that wait so. On a regular file or block device nothing ever waits for a
+    /// peer, so there it is always the plain call.
+    pub fn new(fd: BorrowedFd<'_>, wait: Wait) -> Self {
+        let wait = match rustix::fs::fstat(fd).map(|s| FileType::from_raw_mode(s.st_mode)) {
+            Ok(FileType::RegularFile | FileType::BlockDevice) => Wait::Block,
+            _ => wait,
+        };
+        Self {
+            waiter: Waiter::new(wait),
+            no_wait: NoWait::Flag,
+            made: 0,
+        }
+    }
+
+    /// How they wait.
+    pub fn wait(&self) -> Wait {
+        self.waiter.wait()
+    }
+
+    /// How many calls have moved bytes, or found the end.
+    pub fn made(&self) -> u64 {
+        self.made
+    }
+
+    /// read(2); 0 is the end of the file.
+    ///
+    /// # Errors
+    /// As read(2), without `EINTR` and `EAGAIN`.
+    #[inline]
+    pub fn read(&mut self, fd: BorrowedFd<'_>, buf: &mut [u8]) -> Result<usize, Errno> {
+        self.made += 1;
+        if !self.waiter.is_nonblocking() {
+            return self
+                .waiter
+                .until_ready(fd, Ready::ToRead, || rustix::io::read(fd, &mut *buf));
+        }
+        let no_wait = &mut self.no_wait;
+        self.waiter.until_ready(fd, Ready::ToRead, || {
+            without_waiting(
+                no_wait,
+                fd,
+                Ready::ToRead,
+                &mut *buf,
+                |buf| {
+                    let slices = &mut [IoSliceMut::new(buf)];
+                    rustix::io::preadv2(fd, slices, u64::MAX, ReadWriteFlags::NOWAIT)
+                },
+                |buf| rustix::io::read(fd, &mut **buf),
+            )
+        })
+    }
+
+    /// write(2).
+    ///
+    /// # Errors
+    /// As write(2), without `EINTR` and `EAGAIN`.
+    #[inline]
+    pub fn write(&mut self, fd: BorrowedFd<'_>, buf: &[u8]) -> Result<usize, Errno> {
+        self.made += 1;
+        if !self.waiter.is_nonblocking() {
+            return self
+                .waiter
+                .until_ready(fd, Ready::ToWrite, || rustix::io::write(fd, buf));
+        }
+        let no_wait = &mut self.no_wait;
+        self.waiter.until_ready(fd, Ready::ToWrite, || {
+            without_waiting(
+                no_wait,
+                fd,
+                Ready::ToWrite,
+                buf,
+                |buf| {
+                    let slices = &[IoSlice::new(buf)];
+                    rustix::io::pwritev2(fd, slices, u64::MAX, ReadWriteFlags::NOWAIT)
+                },
+                |buf| rustix::io::write(fd, buf),
+            )
+        })
+    }
+
+    /// splice(2) between the fd of these calls, which is a pipe, and another that never makes one
+    /// wait, such as `/dev/null` or a pipe of one's own with room. `ready` says which of the two
+    /// is waited for.
+    ///
+    /// # Errors
+    /// As splice(2), without `EINTR` and `EAGAIN`.
+    #[inline]
+    pub fn splice(
+        &mut self,
+        source: BorrowedFd<'_>,
+        sink: BorrowedFd<'_>,
+        len: usize,
+        flags: SpliceFlags,
+        ready: Ready,
+    ) -> Result<usize, Errno> {
+        self.made += 1;
+        let flags = self.splice_flags(flags);
+        let waited_for = match ready {
+            Ready::ToRead => source,
+            Ready::ToWrite => sink,
+        };
+        self.waiter.until_ready(waited_for, ready, || {
+            rustix::pipe::splice(source, None, sink, None, len, flags)
+        })
+    }
+
+    /// tee(2): duplicates what is in `source` into `sink`, and waits as [`splice`](Self::splice).
+    ///
+    /// # Errors
+    /// As tee(2), without `EINTR` and `EAGAIN`.
+    #[inline]
+    pub fn tee(
+        &mut self,
+        source: BorrowedFd<'_>,
+        sink: BorrowedFd<'_>,
+        len: usize,
+        ready: Ready,
+    ) -> Result<usize, Errno> {
+        self.made += 1;
+        let flags = self.splice_flags(SpliceFlags::empty());
+        let waited_for = match ready {
+            Ready::ToRead => source,
+            Ready::ToWrite => sink,
+        };
+        self.waiter.until_ready(waited_for, ready, || {
+            rustix::pipe::tee(source, sink, len, flags)
+        })
+    }
+
+    /// vmsplice(2): puts *references* to the pages of `bytes` into the pipe `sink`.
+    ///
+    /// # Safety
+    /// The pipe, and whatever the reader moves its content on to, goes on to refer to these pages
+    /// after the call. Until nobody does any more, writing to them changes what a reader gets, and
+    /// freeing them to an allocator lets others do so. With [`SpliceFlags::GIFT`] the pages must
+    /// never be written to again, and be whole. `sink` must be the write end of a pipe: on a read
+    /// end, the call writes into the memory instead.
+    ///
+    /// # Errors
+    /// As vmsplice(2), without `EINTR` and `EAGAIN`.
+    #[inline]
+    pub unsafe fn vmsplice(
+        &mut self,
+        sink: BorrowedFd<'_>,
+        bytes: &[u8],
+        flags: SpliceFlags,
+    ) -> Result<usize, Errno> {
+        self.made += 1;
+        let flags = self.splice_flags(flags);
+        self.waiter.until_ready(sink, Ready::ToWrite, || {
+            let slice = IoSliceRaw::from_slice(bytes);
+            // SAFETY: the caller vouches for the pages and for the direction of the pipe.
+            unsafe { rustix::pipe::vmsplice(sink, &[slice], flags) }
+        })
+    }
+
+    fn splice_flags(&self, flags: SpliceFlags) -> SpliceFlags {
+        if self.waiter.is_nonblocking() {
+            flags | SpliceFlags::NONBLOCK
+        } else {
+            flags
+        }
+    }
+}
+
+/// Makes the call that does not wait; where the kernel refuses its flag on this fd, from then on
+/// looks whether there is something to do and makes the plain call.
+#[inline]
+fn without_waiting<B>(
+    no_wait: &mut NoWait,
+    fd: BorrowedFd<'_>,
+    ready: Ready,
+    mut buf: B,
+    mut flagged: impl FnMut(&mut B) -> Result<usize, Errno>,
+    plain: impl FnOnce(&mut B) -> Result<usize, Errno>,
+) -> Result<usize, Errno> {
+    if *no_wait == NoWait::Flag {
+        match flagged(&mut buf) {
+            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL | Errno::SPIPE) => {
+                *no_wait = NoWait::Look;
+            }
+            answer => return answer,
+        }
+    }
+    if !is_ready(fd, ready)? {
+        return Err(Errno::AGAIN);
+    }
+    plain(&mut buf)
+}
+
+fn is_ready(fd: BorrowedFd<'_>, ready: Ready) -> Result<bool, Errno> {
+    let events = match ready {
+        Ready::ToRead => PollFlags::IN,
+        Ready::ToWrite => PollFlags::OUT,
+    };
+    let mut fds = [PollFd::from_borrowed_fd(fd, events)];
+    let at_once = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    Ok(poll(&mut fds, Some(&at_once))? > 0)
+}

@@ -1,0 +1,97 @@
+//! What rustix and std do not hand out: page sizes, the limits on pipes, and the calls that move
+//! bytes, each with the wait of one's choice around it ([`Calls`]).
+
+mod calls;
+
+use std::fs;
+use std::path::Path;
+use std::sync::OnceLock;
+
+pub use calls::Calls;
+
+/// Bytes of a base page, as the kernel says (`AT_PAGESZ`, getauxval(3)).
+pub fn page_size() -> usize {
+    rustix::param::page_size()
+}
+
+/// Bytes of a transparent huge page, or `None` where the kernel has none
+/// (`/sys/kernel/mm/transparent_hugepage/hpage_pmd_size`).
+pub fn huge_page_size() -> Option<usize> {
+    static SIZE: OnceLock<Option<usize>> = OnceLock::new();
+    *SIZE.get_or_init(|| number_in("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size"))
+}
+
+/// Whether the kernel gives transparent huge pages to memory that asks for them:
+/// `/sys/kernel/mm/transparent_hugepage/enabled` is there and is not `never`.
+pub fn has_huge_pages() -> bool {
+    static HAS: OnceLock<bool> = OnceLock::new();
+    *HAS.get_or_init(|| {
+        fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled")
+            .is_ok_and(|setting| !setting.contains("[never]"))
+    })
+}
+
+/// Bytes of a page of the default hugetlb pool, or `None` where there is none
+/// (`Hugepagesize` in `/proc/meminfo`).
+pub fn hugetlb_page_size() -> Option<usize> {
+    static SIZE: OnceLock<Option<usize>> = OnceLock::new();
+    *SIZE.get_or_init(|| {
+        let meminfo = fs::read_to_string("/proc/meminfo").ok()?;
+        let line = meminfo.lines().find(|l| l.starts_with("Hugepagesize:"))?;
+        let kib: usize = line.split_ascii_whitespace().nth(1)?.parse().ok()?;
+        Some(kib * 1024)
+    })
+}
+
+/// Bytes that one page table maps: the stride at which two addresses have different
+/// page-table entries *and* different page-table locks (`pmd_lockptr`, `include/linux/mm.h`).
+pub fn page_table_span() -> usize {
+    huge_page_size().unwrap_or_else(|| page_size() * (page_size() / size_of::<u64>()))
+}
+
+/// `/proc/sys/fs/pipe-max-size`: the capacity in bytes that an unprivileged user may give a pipe.
+pub fn pipe_max_size() -> Option<usize> {
+    number_in("/proc/sys/fs/pipe-max-size")
+}
+
+/// `/proc/sys/fs/pipe-user-pages-soft`: the pages that all pipes of an unprivileged user may
+/// hold together before new ones shrink and none may grow; 0 is no limit.
+pub fn pipe_user_pages_soft() -> Option<usize> {
+    number_in("/proc/sys/fs/pipe-user-pages-soft")
+}
+
+/// `/proc/sys/fs/pipe-user-pages-hard`: as the soft limit, past which no pipe can be made; 0 is
+/// no limit.
+pub fn pipe_user_pages_hard() -> Option<usize> {
+    number_in("/proc/sys/fs/pipe-user-pages-hard")
+}
+
+/// Bytes of the second-level cache of the first CPU, or `None` where the kernel does not say.
+pub fn cache_size() -> Option<usize> {
+    static SIZE: OnceLock<Option<usize>> = OnceLock::new();
+    *SIZE.get_or_init(|| {
+        (0..8).find_map(|index| {
+            let cache = format!("/sys/devices/system/cpu/cpu0/cache/index{index}");
+            let level: usize = number_in(format!("{cache}/level"))?;
+            let size = fs::read_to_string(format!("{cache}/size")).ok()?;
+            let kib: usize = size.trim().strip_suffix('K')?.parse().ok()?;
+            (level == 2).then_some(kib * 1024)
+        })
+    })
+}
+
+fn number_in(path: impl AsRef<Path>) -> Option<usize> {
+    fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_table_spans_whole_pages() {
+        assert!(page_size().is_power_of_two());
+        assert!(page_table_span().is_multiple_of(page_size()));
+        assert!(page_table_span() > page_size());
+    }
+}

@@ -1,0 +1,637 @@
+//! Page-aligned memory straight from the kernel, and what the kernel really backs it with.
+//!
+//! Memory that is given to a pipe by reference must not come from the allocator, which hands
+//! freed memory out again while the pipe still refers to it. [`Pages`] is a private mapping of its
+//! own: once unmapped, nobody can write to its pages any more, and those that a pipe still holds
+//! live on until they are read.
+//!
+//! Every mapping begins at a multiple of [`linux::page_table_span`] and has an inaccessible
+//! stretch on both sides. So no two of them share a page table (whose lock is a point of
+//! contention when two processes look pages up), none is merged with a neighbour in
+//! `/proc/self/smaps`, and a huge page fits wherever one can.
+
+use std::fmt;
+use std::fs::{self, File};
+use std::ops::{Deref, DerefMut, Range};
+use std::os::unix::fs::FileExt;
+use std::ptr::{self, NonNull};
+
+use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags};
+
+use crate::error::{Error, Result};
+use crate::linux;
+
+/// Which pages the kernel is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Backing {
+    /// Base pages (4 KiB on x86-64).
+    #[default]
+    Base,
+    /// Transparent huge pages (`madvise(MADV_HUGEPAGE)`): given where the kernel has them free.
+    Huge,
+    /// Pages of the pool that an administrator reserved (`MAP_HUGETLB`, `vm.nr_hugepages`).
+    HugeTlb,
+}
+
+/// What is wanted of a mapping; [`map`](PagesOptions::map) makes it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct PagesOptions {
+    backing: Backing,
+    touched: bool,
+    locked: bool,
+}
+
+impl PagesOptions {
+    /// Which pages to ask for; base pages unless told otherwise.
+    pub fn backing(mut self, backing: Backing) -> Self {
+        self.backing = backing;
+        self
+    }
+
+    /// Whether to have every page there from the start, rather than at its first use.
+    pub fn touched(mut self, touched: bool) -> Self {
+        self.touched = touched;
+        self
+    }
+
+    /// Whether to keep the pages from being reclaimed (mlock(2)).
+    pub fn locked(mut self, locked: bool) -> Self {
+        self.locked = locked;
+        self
+    }
+
+    /// Maps `len` bytes, all zero.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for no bytes at all; [`Error::Unsupported`] where there are no such
+    /// huge pages, saying what would give some; `EPERM` or `ENOMEM` beyond `ulimit -l` for locked
+    /// memory; `ENOMEM` without memory.
+    pub fn map(self, len: usize) -> Result<Pages> {
+        let mut pages = Pages::reserve(len, self.backing)?;
+        if self.backing == Backing::Huge {
+            pages.advise_huge()?;
+        }
+        if self.touched {
+            pages.touch();
+        }
+        if self.locked {
+            pages.lock()?;
+        }
+        Ok(pages)
+    }
+}
+
+/// Page-aligned memory of one's own; reads as zero at first.
+///
+/// ```
+/// let mut pages = fullbore::Pages::new(1 << 20)?;
+/// pages[..5].copy_from_slice(b"hello");
+/// assert_eq!(pages.as_ptr() as usize % fullbore::linux::page_size(), 0);
+/// # Ok::<(), fullbore::Error>(())
+/// ```
+pub struct Pages {
+    /// First byte of what is handed out.
+    start: NonNull<u8>,
+    /// Bytes handed out.
+    len: usize,
+    /// Bytes that are accessible: `len` in whole pages of the backing.
+    mapped: usize,
+    /// All that munmap has to undo: the accessible bytes and the stretches around them.
+    whole: Range<usize>,
+    backing: Backing,
+}
+
+// SAFETY: `Pages` owns its mapping as a `Box<[u8]>` owns its memory: shared references only read
+// it, and nothing in it depends on the thread.
+unsafe impl Send for Pages {}
+// SAFETY: as above.
+unsafe impl Sync for Pages {}
+
+impl Pages {
+    /// `len` bytes on base pages, not touched, not locked.
+    ///
+    /// # Errors
+    /// As [`PagesOptions::map`].
+    pub fn new(len: usize) -> Result<Self> {
+        Self::options().map(len)
+    }
+
+    /// Choices beyond those of [`new`](Self::new).
+    pub fn options() -> PagesOptions {
+        PagesOptions::default()
+    }
+
+    /// The backing that was asked for; [`backed_by`](Self::backed_by) says what came of it.
+    pub fn backing(&self) -> Backing {
+        self.backing
+    }
+
+    /// Bytes that are really mapped: the length in whole pages of the backing.
+    pub fn mapped_len(&self) -> usize {
+        self.mapped
+    }
+
+    fn reserve(len: usize, backing: Backing) -> Result<Self> {
+        if len == 0 {
+            return Err(Error::Invalid("memory of 0 bytes makes no sense".into()));
+        }
+        let unit = match backing {
+            Backing::Base => linux::page_size(),
+            Backing::Huge => linux::huge_page_size().ok_or_else(no_transparent_huge_pages)?,
+            Backing::HugeTlb => linux::hugetlb_page_size().ok_or_else(no_hugetlb)?,
+        };
+        let align = linux::page_table_span().max(unit);
+        let mapped = len
+            .checked_next_multiple_of(unit)
+            .filter(|&mapped| mapped <= isize::MAX as usize - 4 * align);
+        let Some(mapped) = mapped else {
+            return Err(Error::Invalid(format!(
+                "{len} bytes are more than can be mapped"
+            )));
+        };
+        // Room for an aligned start, with at least one inaccessible page on either side.
+        let reserved = mapped.next_multiple_of(align) + 2 * align;
+        // SAFETY: a new mapping at an address of the kernel's choice touches no memory in use.
+        let whole = unsafe {
+            rustix::mm::mmap_anonymous(
+                ptr::null_mut(),
+                reserved,
+                ProtFlags::empty(),
+                MapFlags::PRIVATE | MapFlags::NORESERVE,
+            )
+        }
+        .map_err(Error::system("mmap"))?;
+        let first = whole as usize;
+        let start = (first + 1).next_multiple_of(align);
+        let mut pages = Self {
+            start: NonNull::new(whole.cast::<u8>().wrapping_add(start - first))
+                .expect("mmap never places a mapping without MAP_FIXED at address 0"),
+            len,
+            mapped,
+            whole: first..first + reserved,
+            backing,
+        };
+        pages.open()?;
+        Ok(pages)
+    }
+
+    /// Makes the part that is handed out accessible.
+    fn open(&mut self) -> Result<()> {
+        let start = self.start.as_ptr().cast();
+        if self.backing == Backing::HugeTlb {
+            // SAFETY: replaces a part of our own reservation, which nobody has a reference to yet.
+            unsafe {
+                rustix::mm::mmap_anonymous(
+                    start,
+                    self.mapped,
+                    ProtFlags::READ | ProtFlags::WRITE,
+                    MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::HUGETLB,
+                )
+            }
+            .map_err(|_| no_hugetlb())?;
+            return Ok(());
+        }
+        // SAFETY: opens a part of our own reservation, which nobody has a reference to yet.
+        unsafe {
+            rustix::mm::mprotect(
+                start,
+                self.mapped,
+                MprotectFlags::READ | MprotectFlags::WRITE,
+            )
+        }
+        .map_err(Error::system("mprotect"))?;
+        if self.backing == Backing::Base {
+            // With transparent_hugepage=always, base pages have to be asked for too. Kernels
+            // without huge pages refuse the advice, and then it is not needed.
+            let _ = self.advise(Advice::LinuxNoHugepage);
+        }
+        Ok(())
+    }
+
+    fn advise(&mut self, advice: Advice) -> rustix::io::Result<()> {
+        // SAFETY: the range is our own mapping, and the only advice given through here either
+        // leaves its contents alone or is given with `&mut self` and documented to zero it.
+        unsafe { rustix::mm::madvise(self.start.as_ptr().cast(), self.mapped, advice) }
+    }
+
+    fn advise_huge(&mut self) -> Result<()> {
+        self.advise(Advice::LinuxHugepage)
+            .map_err(|_| no_transparent_huge_pages())
+    }
+
+    /// Writes to every page, so that none has to be faulted in later. Contents stay.
+    pub fn touch(&mut self) {
+        for page in self.chunks_mut(linux::page_size()) {
+            // Volatile, because the compiler may leave a store of what is there out.
+            // SAFETY: the pointer comes from a live `&mut u8`.
+            unsafe { ptr::write_volatile(&mut page[0], page[0]) };
+        }
+    }
+
+    /// Keeps the pages from being reclaimed (mlock(2)); brings them in if they are not there.
+    ///
+    /// # Errors
+    /// `EPERM` or `ENOMEM` beyond `ulimit -l`.
+    pub fn lock(&mut self) -> Result<()> {
+        // SAFETY: locking changes no contents, and the range is our own.
+        unsafe { rustix::mm::mlock(self.start.as_ptr().cast(), self.mapped) }
+            .map_err(Error::system("mlock"))
+    }
+
+    /// Gives the pages that lie wholly in `range` back to the kernel (`MADV_DONTNEED`).
+    ///
+    /// They read as zero afterwards, on new pages. Pages that a pipe still refers to live on in
+    /// the pipe, and nobody can write to them any more: this is what makes handing pages to a pipe
+    /// sound whatever the reader does.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a range outside the mapping; `EINVAL` for locked pages.
+    pub fn give_back(&mut self, range: Range<usize>) -> Result<()> {
+        let page = linux::page_size();
+        if range.start > range.end || range.end > self.mapped {
+            return Err(Error::Invalid(format!(
+                "{range:?} does not lie in memory of {} bytes",
+                self.mapped
+            )));
+        }
+        let start = range.start.next_multiple_of(page);
+        let end = range.end / page * page;
+        if start >= end {
+            return Ok(());
+        }
+        // SAFETY: a whole-page range inside our own mapping; `&mut self` keeps references to it
+        // away, and private anonymous memory reads as zero afterwards (madvise(2)).
+        unsafe {
+            rustix::mm::madvise(
+                self.start.as_ptr().add(start).cast(),
+                end - start,
+                Advice::LinuxDontNeed,
+            )
+        }
+        .map_err(Error::system("MADV_DONTNEED"))
+    }
+
+    /// What the kernel backs this memory with now.
+    ///
+    /// As root this is read page by page from `/proc/self/pagemap` and `/proc/kpageflags`
+    /// (Documentation/admin-guide/mm/pagemap.rst); otherwise, or where those are closed, from
+    /// `/proc/self/smaps`.
+    pub fn backed_by(&self) -> BackedBy {
+        match self.by_page_flags() {
+            Ok(found) => found,
+            Err(closed) => match self.by_smaps() {
+                Ok(found) => found,
+                Err(also_closed) => BackedBy::Unknown {
+                    reason: format!("{closed}; {also_closed}"),
+                },
+            },
+        }
+    }
+
+    fn by_page_flags(&self) -> Result<BackedBy, String> {
+        const PRESENT: u64 = 1 << 63;
+        const FRAME: u64 = (1 << 55) - 1;
+        // KPF_HUGE and KPF_THP, include/uapi/linux/kernel-page-flags.h.
+        const HUGE: u64 = 1 << 17 | 1 << 22;
+        let open = |path: &str| File::open(path).map_err(|e| format!("{path}: {e}"));
+        let map = open("/proc/self/pagemap")?;
+        let flags = open("/proc/kpageflags")?;
+        let read = |file: &File, index: u64, path: &str| {
+            let mut entry = [0; 8];
+            file.read_exact_at(&mut entry, index * 8)
+                .map_err(|e| format!("{path}: {e}"))?;
+            Ok::<u64, String>(u64::from_ne_bytes(entry))
+        };
+        let page = linux::page_size();
+        let mut found = Count::default();
+        for offset in (0..self.mapped).step_by(page) {
+            let address = self.start.as_ptr() as usize + offset;
+            let entry = read(&map, (address / page) as u64, "/proc/self/pagemap")?;
+            if entry & PRESENT == 0 {
+                found.absent += page;
+                continue;
+            }
+            if entry & FRAME == 0 {
+                return Err("/proc/self/pagemap hides page frames from all but root".into());
+            }
+            if read(&flags, entry & FRAME, "/proc/kpageflags")? & HUGE != 0 {
+                found.huge += page;
+            } else {
+                found.base += page;
+            }
+        }
+        Ok(found.by("/proc/kpageflags"))
+    }
+
+    fn by_smaps(&self) -> Result<BackedBy, String> {
+        let smaps =
+            fs::read_to_string("/proc/self/smaps").map_err(|e| format!("/proc/self/smaps: {e}"))?;
+        let first = self.start.as_ptr() as usize;
+        count_in_smaps(&smaps, first..first + self.mapped)
+            .map(|count| count.by("/proc/self/smaps"))
+            .ok_or_else(|| "/proc/self/smaps does not list the mapping".into())
+    }
+}
+
+/// Sums the mappings of `smaps` that lie in `range`, in the format of proc_pid_smaps(5).
+fn count_in_smaps(smaps: &str, range: Range<usize>) -> Option<Count> {
+    let mut count = Count::default();
+    let mut inside = false;
+    let mut seen = false;
+    let mut present = 0;
+    for line in smaps.lines() {
+        let mut words = line.split_ascii_whitespace();
+        let first = words.next().unwrap_or_default();
+        if let Some((from, to)) = address_range(first) {
+            inside = range.start <= from && to <= range.end;
+            seen |= inside;
+        } else if inside {
+            let mut bytes = || {
+                words
+                    .next()
+                    .and_then(|n| n.parse::<usize>().ok())
+                    .map(|n| n * 1024)
+            };
+            match first {
+                "Rss:" => present += bytes()?,
+                "AnonHugePages:" => count.huge += bytes()?,
+                // Pages of hugetlb are not part of Rss.
+                "Private_Hugetlb:" => {
+                    let hugetlb = bytes()?;
+                    count.huge += hugetlb;
+                    present += hugetlb;
+                }
+                _ => {}
+            }
+        }
+    }
+    count.base = present.saturating_sub(count.huge);
+    count.absent = range.len().saturating_sub(present);
+    seen.then_some(count)
+}
+
+fn address_range(word: &str) -> Option<(usize, usize)> {
+    let (from, to) = word.split_once('-')?;
+    let number = |hex| usize::from_str_radix(hex, 16).ok();
+    Some((number(from)?, number(to)?))
+}
+
+#[derive(Debug, Default, PartialEq)]
+struct Count {
+    huge: usize,
+    base: usize,
+    absent: usize,
+}
+
+impl Count {
+    fn by(self, source: &'static str) -> BackedBy {
+        BackedBy::Known {
+            huge: self.huge,
+            base: self.base,
+            absent: self.absent,
+            source,
+        }
+    }
+}
+
+/// What the kernel backs a mapping with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BackedBy {
+    /// As the kernel says.
+    Known {
+        /// Bytes on huge pages, transparent or hugetlb.
+        huge: usize,
+        /// Bytes on base pages.
+        base: usize,
+        /// Bytes that have no page yet.
+        absent: usize,
+        /// The file under `/proc` that said so.
+        source: &'static str,
+    },
+    /// It cannot be known here.
+    Unknown {
+        /// Which files were closed, and how.
+        reason: String,
+    },
+}
+
+impl BackedBy {
+    /// Whether all that is there is on huge pages, and something is there.
+    pub fn is_huge(&self) -> bool {
+        matches!(
+            self,
+            BackedBy::Known {
+                huge: 1..,
+                base: 0,
+                ..
+            }
+        )
+    }
+}
+
+impl fmt::Display for BackedBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (huge, base, absent, source) = match self {
+            BackedBy::Unknown { reason } => return write!(f, "unknown ({reason})"),
+            BackedBy::Known {
+                huge,
+                base,
+                absent,
+                source,
+            } => (*huge, *base, *absent, source),
+        };
+        let parts: Vec<String> = [
+            (huge, "on huge pages"),
+            (base, "on base pages"),
+            (absent, "not touched"),
+        ]
+        .iter()
+        .filter(|(bytes, _)| *bytes > 0)
+        .map(|(bytes, what)| format!("{} KiB {what}", bytes / 1024))
+        .collect();
+        write!(f, "{} ({source})", parts.join(", "))
+    }
+}
+
+impl Deref for Pages {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: `len` bytes from `start` are mapped readable until `self` is dropped, anonymous
+        // memory is initialised (to zero), and whoever writes to it holds `&mut self`.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
+    }
+}
+
+impl DerefMut for Pages {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `deref`, and `&mut self` is the only reference.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
+    }
+}
+
+impl fmt::Debug for Pages {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pages")
+            .field("start", &self.start)
+            .field("len", &self.len)
+            .field("backing", &self.backing)
+            .finish()
+    }
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        // SAFETY: the range is the one this mapping was made with, and `self` was the last owner.
+        // A failure would mean a leak, and nobody could mend it here.
+        let _ = unsafe {
+            rustix::mm::munmap(
+                ptr::with_exposed_provenance_mut(self.whole.start),
+                self.whole.len(),
+            )
+        };
+    }
+}
+
+fn no_transparent_huge_pages() -> Error {
+    Error::Unsupported(
+        "this kernel has no transparent huge pages, or they are switched off for this process"
+            .into(),
+    )
+}
+
+fn no_hugetlb() -> Error {
+    Error::Unsupported(
+        "no hugetlb pages are free; `sysctl vm.nr_hugepages=64` as root reserves some".into(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_zero_aligned_and_writable() {
+        for len in [1, 4096, 4097, 3 << 20] {
+            let mut pages = Pages::new(len).unwrap();
+            assert_eq!(pages.len(), len);
+            assert!(pages.iter().all(|&b| b == 0));
+            assert!((pages.as_ptr() as usize).is_multiple_of(linux::page_table_span()));
+            pages[len - 1] = 7;
+            assert_eq!(pages[len - 1], 7);
+        }
+    }
+
+    #[test]
+    fn no_bytes_and_too_many_are_refused() {
+        assert!(matches!(Pages::new(0), Err(Error::Invalid(_))));
+        assert!(matches!(Pages::new(usize::MAX), Err(Error::Invalid(_))));
+    }
+
+    #[test]
+    fn two_mappings_never_share_a_page_table() {
+        let span = linux::page_table_span();
+        let several: Vec<Pages> = (0..8).map(|_| Pages::new(4096).unwrap()).collect();
+        let mut tables: Vec<usize> = several
+            .iter()
+            .map(|pages| pages.as_ptr() as usize / span)
+            .collect();
+        tables.sort_unstable();
+        tables.dedup();
+        assert_eq!(tables.len(), 8);
+    }
+
+    #[test]
+    fn untouched_memory_has_no_pages_and_touched_memory_has_all() {
+        let len = 64 * linux::page_size();
+        let untouched = Pages::new(len).unwrap();
+        let touched = Pages::options().touched(true).map(len).unwrap();
+        match (untouched.backed_by(), touched.backed_by()) {
+            (
+                BackedBy::Known { absent, .. },
+                BackedBy::Known {
+                    base,
+                    huge,
+                    absent: 0,
+                    ..
+                },
+            ) => {
+                assert_eq!(absent, len);
+                assert_eq!((base, huge), (len, 0));
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn both_sources_agree_on_the_backing() {
+        for backing in [Backing::Base, Backing::Huge] {
+            let Ok(pages) = Pages::options().backing(backing).touched(true).map(4 << 20) else {
+                println!("skipped {backing:?}: not here");
+                continue;
+            };
+            let smaps = pages.by_smaps().unwrap();
+            match pages.by_page_flags() {
+                Ok(flags) => assert_eq!(smaps.is_huge(), flags.is_huge(), "{smaps} / {flags}"),
+                Err(reason) => println!("skipped the comparison: {reason}"),
+            }
+            assert!(!smaps.is_huge() || backing == Backing::Huge);
+        }
+    }
+
+    #[test]
+    fn what_is_given_back_reads_as_zero() {
+        let page = linux::page_size();
+        let mut pages = Pages::new(4 * page).unwrap();
+        pages.fill(9);
+        pages.give_back(page - 1..3 * page + 1).unwrap();
+        assert!(pages[..page].iter().all(|&b| b == 9));
+        assert!(pages[page..3 * page].iter().all(|&b| b == 0));
+        assert!(pages[3 * page..].iter().all(|&b| b == 9));
+        assert!(matches!(
+            pages.give_back(0..5 * page),
+            Err(Error::Invalid(_))
+        ));
+    }
+
+    #[test]
+    fn hugetlb_is_given_or_refused_with_what_would_help() {
+        match Pages::options()
+            .backing(Backing::HugeTlb)
+            .touched(true)
+            .map(1)
+        {
+            Ok(pages) => assert!(pages.backed_by().is_huge(), "{}", pages.backed_by()),
+            Err(error) => assert!(error.to_string().contains("nr_hugepages"), "{error}"),
+        }
+    }
+
+    #[test]
+    fn smaps_of_a_known_text_are_counted() {
+        let smaps = "\
+7f0000000000-7f0000200000 ---p 00000000 00:00 0 \nRss:  0 kB\n\
+7f0000200000-7f0000600000 rw-p 00000000 00:00 0 \nRss:  2056 kB\nAnonHugePages:  2048 kB\nPrivate_Hugetlb: 0 kB\n\
+7f0000600000-7f0000800000 rw-p 00000000 00:00 0 \nRss:  2048 kB\nAnonHugePages:  0 kB\n";
+        let count = count_in_smaps(smaps, 0x7f00_0020_0000..0x7f00_0060_0000).unwrap();
+        assert_eq!(
+            count,
+            Count {
+                huge: 2 << 20,
+                base: 8 << 10,
+                absent: (4 << 20) - (2056 << 10),
+            }
+        );
+        assert_eq!(count_in_smaps(smaps, 0..4096), None);
+    }
+
+    #[test]
+    fn locked_memory_is_there() {
+        match Pages::options().locked(true).map(linux::page_size()) {
+            Ok(pages) => assert!(matches!(
+                pages.backed_by(),
+                BackedBy::Known { absent: 0, .. }
+            )),
+            Err(error) => println!("skipped: {error}"),
+        }
+    }
+}

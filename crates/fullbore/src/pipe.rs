@@ -1,0 +1,350 @@
+//! What a pipe is: how much it holds, in bytes and in slots, how much of that is used, and which
+//! pipe it is.
+//!
+//! A pipe is a ring of *slots*, each of which refers to a run of bytes in one page or compound
+//! page (`struct pipe_buffer`, `include/linux/pipe_fs_i.h`). Its *capacity* is its number of slots
+//! times the size of a base page. A write of one byte can take a whole slot, and a slot can refer
+//! to more than a page: so capacity is not the same as what fits.
+
+use std::fmt;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{FileType, OFlags};
+use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, fcntl_getpipe_size, fcntl_setpipe_size};
+
+use crate::error::{Error, Result};
+use crate::linux;
+
+/// Both ends of a new pipe.
+///
+/// ```
+/// let pipe = fullbore::Pipe::new()?;
+/// let writer = fullbore::PipeEnd::of(&pipe.writer)?.expect("it is one");
+/// rustix::io::write(&pipe.writer, b"hello")?;
+/// assert_eq!(writer.queued()?, 5);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Pipe {
+    /// The end that bytes come out of.
+    pub reader: OwnedFd,
+    /// The end that bytes go into.
+    pub writer: OwnedFd,
+}
+
+impl Pipe {
+    /// `pipe2(O_CLOEXEC)`: makes a pipe of the default capacity (pipe(7): 16 slots, 64 KiB with
+    /// pages of 4 KiB; less for a user beyond pipe-user-pages-soft).
+    ///
+    /// # Errors
+    /// `EMFILE` or `ENFILE` where there are too many open files, or the user is beyond
+    /// pipe-user-pages-hard.
+    pub fn new() -> Result<Self> {
+        let (reader, writer) =
+            rustix::pipe::pipe_with(PipeFlags::CLOEXEC).map_err(Error::system("pipe2"))?;
+        Ok(Self { reader, writer })
+    }
+
+    /// Makes a pipe, and grows it towards `bytes` as far as this user may; [`Growth`] says how far
+    /// that was.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn with_capacity(bytes: usize) -> Result<(Self, Growth)> {
+        let pipe = Self::new()?;
+        let growth = PipeEnd::new(pipe.writer.as_fd())?.grow(bytes)?;
+        Ok((pipe, growth))
+    }
+}
+
+/// A view of a file descriptor that is one end (or, opened so, both ends) of a pipe or FIFO.
+#[derive(Debug, Clone, Copy)]
+pub struct PipeEnd<'fd> {
+    fd: BorrowedFd<'fd>,
+}
+
+impl<'fd> PipeEnd<'fd> {
+    /// The view, or `None` where `fd` is no pipe.
+    ///
+    /// # Errors
+    /// Where fstat(2) fails: `EBADF`.
+    pub fn of(fd: &'fd impl AsFd) -> Result<Option<Self>> {
+        match Self::new(fd.as_fd()) {
+            Ok(end) => Ok(Some(end)),
+            Err(Error::NotAPipe) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The view of an fd that has to be a pipe.
+    ///
+    /// # Errors
+    /// [`Error::NotAPipe`] where it is none.
+    pub fn new(fd: BorrowedFd<'fd>) -> Result<Self> {
+        let stat = rustix::fs::fstat(fd).map_err(Error::system("fstat"))?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::Fifo {
+            return Err(Error::NotAPipe);
+        }
+        // A FIFO opened with O_PATH has the type of a pipe and none of its abilities.
+        match fcntl_getpipe_size(fd) {
+            Ok(_) => Ok(Self { fd }),
+            Err(Errno::BADF) => Err(Error::NotAPipe),
+            Err(errno) => Err(Error::system("F_GETPIPE_SZ")(errno)),
+        }
+    }
+
+    /// Capacity in bytes (`fcntl(F_GETPIPE_SZ)`).
+    ///
+    /// # Errors
+    /// None that this library knows of, on an fd that is a pipe.
+    pub fn capacity(&self) -> Result<usize> {
+        fcntl_getpipe_size(self.fd).map_err(Error::system("F_GETPIPE_SZ"))
+    }
+
+    /// Capacity in slots: in how many pieces its bytes can lie.
+    ///
+    /// # Errors
+    /// As [`capacity`](Self::capacity).
+    pub fn slots(&self) -> Result<usize> {
+        Ok(self.capacity()? / linux::page_size())
+    }
+
+    /// Bytes in the pipe now (`ioctl(FIONREAD)`), from either end.
+    ///
+    /// Bytes that a reader has copied or spliced away are not among them; a page that is partly
+    /// read counts with what is left of it (`pipe_ioctl`, `fs/pipe.c`).
+    ///
+    /// # Errors
+    /// None that this library knows of, on an fd that is a pipe.
+    #[inline]
+    pub fn queued(&self) -> Result<usize> {
+        let bytes = rustix::io::ioctl_fionread(self.fd).map_err(Error::system("FIONREAD"))?;
+        Ok(usize::try_from(bytes).unwrap_or(usize::MAX))
+    }
+
+    /// Which pipe this is: equal for two fds of the same pipe, in whichever process.
+    ///
+    /// # Errors
+    /// None that this library knows of, on an fd that is a pipe.
+    pub fn identity(&self) -> Result<PipeIdentity> {
+        let stat = rustix::fs::fstat(self.fd).map_err(Error::system("fstat"))?;
+        Ok(PipeIdentity {
+            device: stat.st_dev,
+            inode: stat.st_ino,
+        })
+    }
+
+    /// Whether one can write into it through this fd.
+    ///
+    /// # Errors
+    /// None that this library knows of, on an fd that is a pipe.
+    pub fn is_writer(&self) -> Result<bool> {
+        let mode =
+            rustix::fs::fcntl_getfl(self.fd).map_err(Error::system("F_GETFL"))? & OFlags::RWMODE;
+        Ok(mode == OFlags::WRONLY || mode == OFlags::RDWR)
+    }
+
+    /// Gives the pipe exactly `bytes`, rounded up by the kernel to a power of two of pages
+    /// (`fcntl(F_SETPIPE_SZ)`), and says the capacity it then has.
+    ///
+    /// # Errors
+    /// `EPERM` above the user's limits, `EBUSY` when what is queued takes more slots than that.
+    pub fn resize(&self, bytes: usize) -> Result<usize> {
+        fcntl_setpipe_size(self.fd, bytes).map_err(Error::system("F_SETPIPE_SZ"))?;
+        self.capacity()
+    }
+
+    /// Grows the pipe towards `bytes` as far as this user may, and never shrinks it.
+    ///
+    /// Grow only a pipe one *writes* to: the writer on the other side may count on its capacity
+    /// to know when a page is free, and a reader that enlarges the pipe then corrupts what it
+    /// reads.
+    ///
+    /// # Errors
+    /// Only those that are no limit, such as `ENOMEM`.
+    pub fn grow(&self, bytes: usize) -> Result<Growth> {
+        let before = self.capacity()?;
+        let mut limit = None;
+        let mut target = bytes;
+        while target > self.capacity()? {
+            match fcntl_setpipe_size(self.fd, target) {
+                Ok(_) => break,
+                Err(Errno::PERM) => {
+                    let (found, next) = next_lower(target);
+                    limit = Some(found);
+                    target = next;
+                }
+                Err(Errno::BUSY) => {
+                    limit = Some(Limit::Busy);
+                    break;
+                }
+                Err(errno) => return Err(Error::system("F_SETPIPE_SZ")(errno)),
+            }
+        }
+        Ok(Growth {
+            before,
+            after: self.capacity()?,
+            limit,
+        })
+    }
+}
+
+/// After `EPERM` at `target` bytes: which limit that was, and what to try next.
+fn next_lower(target: usize) -> (Limit, usize) {
+    match linux::pipe_max_size() {
+        Some(max) if target > max => (Limit::PipeMaxSize(max), max),
+        // Below pipe-max-size it is the sum over the user's pipes (pipe_set_size, fs/pipe.c).
+        _ => (
+            Limit::PipeUserPages(linux::pipe_user_pages_soft()),
+            target / 2,
+        ),
+    }
+}
+
+/// How far a pipe could be grown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Growth {
+    /// Capacity in bytes before.
+    pub before: usize,
+    /// Capacity in bytes now.
+    pub after: usize,
+    /// What kept it from all that was asked for, if anything did.
+    pub limit: Option<Limit>,
+}
+
+/// What stops a pipe from getting another capacity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Limit {
+    /// `/proc/sys/fs/pipe-max-size`, with its value in bytes.
+    PipeMaxSize(usize),
+    /// `/proc/sys/fs/pipe-user-pages-soft` (or `-hard`): all pipes of this user together. With the
+    /// soft limit's value in pages, where it can be read.
+    PipeUserPages(Option<usize>),
+    /// More is queued than would fit (`EBUSY`).
+    Busy,
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Limit::PipeMaxSize(bytes) => {
+                write!(f, "/proc/sys/fs/pipe-max-size is {bytes} bytes")
+            }
+            Limit::PipeUserPages(Some(pages)) => write!(
+                f,
+                "this user's pipes hold what /proc/sys/fs/pipe-user-pages-soft allows ({pages} pages)"
+            ),
+            Limit::PipeUserPages(None) => f.write_str("this user may not enlarge pipes further"),
+            Limit::Busy => f.write_str("more is queued than would fit"),
+        }
+    }
+}
+
+/// Device and inode: the same for two fds exactly if they are of the same pipe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PipeIdentity {
+    /// Number of the file system (pipefs, or where the FIFO lies).
+    pub device: u64,
+    /// Number of the pipe in it.
+    pub inode: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+
+    use super::*;
+
+    #[test]
+    fn a_new_pipe_has_a_slot_for_each_page_of_its_capacity() {
+        let pipe = Pipe::new().unwrap();
+        let end = PipeEnd::of(&pipe.reader).unwrap().unwrap();
+        assert_eq!(
+            end.slots().unwrap() * linux::page_size(),
+            end.capacity().unwrap()
+        );
+    }
+
+    #[test]
+    fn what_is_no_pipe_is_said_to_be_none() {
+        assert!(
+            PipeEnd::of(&File::open("/dev/null").unwrap())
+                .unwrap()
+                .is_none()
+        );
+        let socket = std::os::unix::net::UnixDatagram::unbound().unwrap();
+        assert!(PipeEnd::of(&socket).unwrap().is_none());
+        assert!(matches!(PipeEnd::new(socket.as_fd()), Err(Error::NotAPipe)));
+    }
+
+    #[test]
+    fn a_fifo_is_a_pipe_and_its_path_is_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("fifo");
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            &path,
+            FileType::Fifo,
+            rustix::fs::Mode::RWXU,
+            0,
+        )
+        .unwrap();
+        let both = File::options().read(true).write(true).open(&path).unwrap();
+        let end = PipeEnd::of(&both).unwrap().unwrap();
+        assert!(end.is_writer().unwrap());
+        let only_a_path = rustix::fs::open(&path, OFlags::PATH, rustix::fs::Mode::empty()).unwrap();
+        assert!(PipeEnd::of(&only_a_path).unwrap().is_none());
+    }
+
+    #[test]
+    fn queued_bytes_are_seen_from_both_ends() {
+        let pipe = Pipe::new().unwrap();
+        rustix::io::write(&pipe.writer, &[1; 5000]).unwrap();
+        let reader = PipeEnd::of(&pipe.reader).unwrap().unwrap();
+        let writer = PipeEnd::of(&pipe.writer).unwrap().unwrap();
+        assert_eq!(reader.queued().unwrap(), 5000);
+        rustix::io::read(&pipe.reader, &mut [0; 1000]).unwrap();
+        assert_eq!(writer.queued().unwrap(), 4000);
+    }
+
+    #[test]
+    fn the_two_ends_of_one_pipe_are_recognised() {
+        let (one, other) = (Pipe::new().unwrap(), Pipe::new().unwrap());
+        let identity = |fd| PipeEnd::of(fd).unwrap().unwrap().identity().unwrap();
+        assert_eq!(identity(&one.reader), identity(&one.writer));
+        assert_ne!(identity(&one.reader), identity(&other.reader));
+        let end = |fd| PipeEnd::of(fd).unwrap().unwrap().is_writer().unwrap();
+        assert!(end(&one.writer) && !end(&one.reader));
+    }
+
+    #[test]
+    fn growing_reaches_what_was_asked_or_names_the_limit() {
+        let (pipe, growth) = Pipe::with_capacity(256 * 1024).unwrap();
+        let end = PipeEnd::of(&pipe.writer).unwrap().unwrap();
+        assert_eq!(growth.after, end.capacity().unwrap());
+        assert!(growth.after >= 256 * 1024 || growth.limit.is_some());
+        let again = end.grow(4096).unwrap();
+        assert_eq!(again.after, growth.after, "growing never shrinks");
+        assert_eq!(again.limit, None);
+    }
+
+    #[test]
+    fn shrinking_below_what_is_queued_is_busy() {
+        let pipe = Pipe::new().unwrap();
+        let end = PipeEnd::of(&pipe.writer).unwrap().unwrap();
+        rustix::io::write(&pipe.writer, &vec![0; 8 * linux::page_size()]).unwrap();
+        let error = end.resize(linux::page_size()).unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::ResourceBusy, "{error}");
+        assert_eq!(end.queued().unwrap(), 8 * linux::page_size());
+    }
+
+    #[test]
+    fn limits_are_tried_from_the_top() {
+        let max = linux::pipe_max_size().unwrap();
+        assert_eq!(next_lower(max * 4), (Limit::PipeMaxSize(max), max));
+        let (limit, next) = next_lower(max);
+        assert!(matches!(limit, Limit::PipeUserPages(_)));
+        assert_eq!(next, max / 2);
+    }
+}

@@ -1,0 +1,609 @@
+//! Memory to fd: [`Producer`], and the ways it can send.
+//!
+//! | way | guarantee | how a chunk goes out | file |
+//! |---|---|---|---|
+//! | copy | snapshot | write(2) | this one |
+//! | fresh | snapshot | vmsplice(2); its pages are never written to again | `fresh.rs` |
+//! | recycle | needs a reader that copies | vmsplice(2); its pages are used again once the pipe has let go of them | `recycle.rs` |
+//! | repeat | snapshot | tee(2) or vmsplice(2) of pages that never change | `repeat.rs` |
+//!
+//! The one idea: all ways fill a *window*, a stretch of memory that no pipe refers to. They differ
+//! in how a window is sent, and in where the next one comes from.
+
+mod fresh;
+mod recycle;
+
+use std::fmt;
+use std::io;
+use std::ops::Range;
+use std::os::fd::AsFd;
+
+use rustix::io::Errno;
+use rustix::pipe::SpliceFlags;
+use rustix::process::{Pid, getpid};
+
+use crate::error::{Error, Result, Side};
+use crate::linux::{self, Calls};
+use crate::pages::{BackedBy, Backing, Pages};
+use crate::pipe::PipeEnd;
+use crate::wait::Wait;
+use fresh::Fresh;
+use recycle::Recycle;
+
+/// Bytes of one system call unless told otherwise: with a pipe of 1 MiB, one chunk is being
+/// filled while another is being read.
+const CHUNK: usize = 512 * 1024;
+
+/// What a pipe is grown to unless told otherwise: as much as an unprivileged user may have.
+const PIPE_SIZE: usize = 1024 * 1024;
+
+/// Sends shorter than this are copied: below it, looking pages up and replacing them costs more
+/// than the copy.
+const BY_REFERENCE_FROM: usize = 32 * 1024;
+
+/// The memory of a producer that has not sent anything yet, so that short outputs cost no huge page.
+const FIRST_WINDOW: usize = 64 * 1024;
+
+/// How the bytes of a [`Producer`] go out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Way {
+    /// write(2).
+    Copy,
+    /// vmsplice(2) of pages that are never written to again.
+    Fresh,
+    /// vmsplice(2) of pages that are used again once the pipe has let go of them.
+    Recycle,
+    /// Duplicates of pages that never change.
+    Repeat,
+}
+
+impl fmt::Display for Way {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Way::Copy => "copy",
+            Way::Fresh => "fresh",
+            Way::Recycle => "recycle",
+            Way::Repeat => "repeat",
+        })
+    }
+}
+
+/// What is wanted of a [`Producer`].
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ProducerOptions {
+    chunk: Option<usize>,
+    ring: Option<usize>,
+    pipe_size: Option<usize>,
+    base_pages: bool,
+    wait: Wait,
+}
+
+impl ProducerOptions {
+    /// The choices that suit most.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Bytes of one system call; 512 KiB unless told otherwise.
+    pub fn chunk(mut self, bytes: usize) -> Self {
+        self.chunk = Some(bytes);
+        self
+    }
+
+    /// Bytes of memory that [`recycle`](Self::recycle) uses in turn; what the pipe holds and two
+    /// chunks unless told otherwise.
+    pub fn ring(mut self, bytes: usize) -> Self {
+        self.ring = Some(bytes);
+        self
+    }
+
+    /// Bytes that an output pipe is grown to, as far as this user may; 1 MiB unless told
+    /// otherwise. 0 leaves the pipe as it is. A pipe is never shrunk.
+    pub fn pipe_size(mut self, bytes: usize) -> Self {
+        self.pipe_size = Some(bytes);
+        self
+    }
+
+    /// Whether to ask for transparent huge pages, where there are any; yes unless told otherwise.
+    pub fn huge_pages(mut self, huge: bool) -> Self {
+        self.base_pages = !huge;
+        self
+    }
+
+    /// What to do while the output is full.
+    pub fn wait(mut self, wait: Wait) -> Self {
+        self.wait = wait;
+        self
+    }
+
+    /// The way that suits the output: [`fresh`](Self::fresh) on a pipe where there are huge
+    /// pages, [`copy`](Self::copy) elsewhere.
+    ///
+    /// # Errors
+    /// As the two.
+    pub fn open<Fd: AsFd>(self, sink: Fd) -> Result<Producer<Fd>> {
+        if PipeEnd::of(&sink)?.is_some() && linux::has_huge_pages() {
+            self.fresh(sink)
+        } else {
+            self.copy(sink)
+        }
+    }
+
+    /// Sends by write(2), to anything that can be written to.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a chunk of 0 bytes; `ENOMEM`.
+    pub fn copy<Fd: AsFd>(self, sink: Fd) -> Result<Producer<Fd>> {
+        if let Some(pipe) = PipeEnd::of(&sink)? {
+            self.grow(&pipe)?;
+        }
+        Producer::make(self, sink, Policy::Copy)
+    }
+
+    /// Sends pages into a pipe and never writes to them again: the reader gets what the bytes
+    /// were when they were sent, whatever it does with them.
+    ///
+    /// Where the kernel refuses vmsplice(2), which shows before the first byte has gone, bytes are
+    /// sent by [`copy`](Self::copy) instead; [`Producer::way`] then says so.
+    ///
+    /// # Errors
+    /// [`Error::NotAPipe`]; otherwise as [`copy`](Self::copy).
+    pub fn fresh<Fd: AsFd>(self, sink: Fd) -> Result<Producer<Fd>> {
+        self.grow(&writable(&sink)?)?;
+        Producer::make(self, sink, Policy::Fresh(Fresh::default()))
+    }
+
+    /// Sends pages into a pipe and uses them again once the number of queued bytes proves that
+    /// the pipe has let go of them, however often somebody resizes it. Degrades as
+    /// [`fresh`](Self::fresh) does.
+    ///
+    /// # Safety
+    /// Every reader of the pipe must *copy* the bytes out of it, as read(2) does, or drop them. A
+    /// reader that moves them on by reference (splice(2) or tee(2) into another pipe or into a socket)
+    /// takes them out of the queue while they can still be read elsewhere, and what is read
+    /// there changes as the pages are written to again. `cat`, `tee`, `pv` and others do just that in
+    /// their newer versions.
+    ///
+    /// # Errors
+    /// [`Error::NotAPipe`]; [`Error::Invalid`] for a ring of less than two chunks; otherwise as
+    /// [`copy`](Self::copy).
+    pub unsafe fn recycle<Fd: AsFd>(self, sink: Fd) -> Result<Producer<Fd>> {
+        let pipe = writable(&sink)?;
+        self.grow(&pipe)?;
+        let chunk = self
+            .chunk
+            .unwrap_or(CHUNK)
+            .next_multiple_of(linux::page_size());
+        let ring = match self.ring {
+            None => pipe.capacity()? + 2 * chunk,
+            Some(ring) if ring >= 2 * chunk => ring,
+            Some(ring) => {
+                return Err(Error::Invalid(format!(
+                    "a ring of {ring} bytes has no room for two chunks of {chunk} bytes"
+                )));
+            }
+        };
+        Producer::make(self, sink, Policy::Recycle(Recycle::new(ring)))
+    }
+
+    fn grow(self, pipe: &PipeEnd<'_>) -> Result<()> {
+        match self.pipe_size {
+            Some(0) => {}
+            size => {
+                pipe.grow(size.unwrap_or(PIPE_SIZE))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The pipe that `sink` is the write end of. On a read end, vmsplice(2) would write into the memory.
+fn writable<Fd: AsFd>(sink: &Fd) -> Result<PipeEnd<'_>> {
+    let pipe = PipeEnd::new(sink.as_fd())?;
+    if pipe.is_writer()? {
+        Ok(pipe)
+    } else {
+        Err(Error::system("vmsplice")(Errno::BADF))
+    }
+}
+
+/// Where the next window comes from, and whether windows are sent by reference.
+#[derive(Debug)]
+enum Policy {
+    Copy,
+    Fresh(Fresh),
+    Recycle(Recycle),
+}
+
+impl Policy {
+    fn way(&self) -> Way {
+        match self {
+            Policy::Copy => Way::Copy,
+            Policy::Fresh(_) => Way::Fresh,
+            Policy::Recycle(_) => Way::Recycle,
+        }
+    }
+}
+
+/// Writes to any fd as fast as its guarantee allows.
+///
+/// Either lend a slice with [`reserve`](Self::reserve), fill it, and send it with
+/// [`commit`](Self::commit); or use it through [`io::Write`], which gathers small writes and
+/// sends them in chunks. [`finish`](Self::finish) sends what is left, and says how much went out.
+///
+/// ```
+/// use std::io::Write;
+/// let pipe = fullbore::Pipe::new()?;
+/// let mut out = fullbore::Producer::new(&pipe.writer)?;
+/// writeln!(out, "hello")?;
+/// assert_eq!(out.finish()?.bytes, 6);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Dropping
+/// What was gathered is sent when a producer is dropped, as far as that goes: an error then is a
+/// panic, unless the reader is gone or the thread is panicking already. Call
+/// [`finish`](Self::finish) to handle it. A copy of a producer that fork(2) made in a child sends
+/// nothing when dropped there.
+#[derive(Debug)]
+pub struct Producer<Fd: AsFd> {
+    sink: Fd,
+    calls: Calls,
+    policy: Policy,
+    memory: Pages,
+    /// False while `memory` is the small one that a producer starts with.
+    settled: bool,
+    chunk: usize,
+    backing: Backing,
+    /// The stretch of memory that is being filled: no pipe refers to it.
+    window: Range<usize>,
+    /// Bytes at the start of the window that wait to be sent.
+    gathered: usize,
+    /// Bytes lent by the last `reserve`.
+    reserved: usize,
+    sent: u64,
+    sent_by_reference: u64,
+    failed: bool,
+    owner: Pid,
+}
+
+/// What a producer has done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Produced {
+    /// Bytes that went out.
+    pub bytes: u64,
+    /// How they went.
+    pub way: Way,
+    /// System calls that it took.
+    pub calls: u64,
+}
+
+impl<Fd: AsFd> Producer<Fd> {
+    /// A producer that sends the way that suits `sink`; see [`ProducerOptions::open`].
+    ///
+    /// # Errors
+    /// As [`ProducerOptions::open`].
+    pub fn new(sink: Fd) -> Result<Self> {
+        ProducerOptions::new().open(sink)
+    }
+
+    fn make(options: ProducerOptions, sink: Fd, policy: Policy) -> Result<Self> {
+        let chunk = options.chunk.unwrap_or(CHUNK);
+        if chunk == 0 {
+            return Err(Error::Invalid("a chunk of 0 bytes sends nothing".into()));
+        }
+        Ok(Self {
+            calls: Calls::new(sink.as_fd(), options.wait),
+            policy,
+            memory: Pages::new(chunk.min(FIRST_WINDOW))?,
+            settled: false,
+            chunk,
+            backing: if options.base_pages {
+                Backing::Base
+            } else {
+                Backing::Huge
+            },
+            window: 0..chunk.min(FIRST_WINDOW),
+            gathered: 0,
+            reserved: 0,
+            sent: 0,
+            sent_by_reference: 0,
+            failed: false,
+            owner: getpid(),
+            sink,
+        })
+    }
+
+    /// The way bytes go out now.
+    pub fn way(&self) -> Way {
+        self.policy.way()
+    }
+
+    /// Bytes sent so far.
+    pub fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// System calls made so far to send.
+    pub fn calls(&self) -> u64 {
+        self.calls.made()
+    }
+
+    /// What the kernel backs the producer's memory with now.
+    pub fn backed_by(&self) -> BackedBy {
+        self.memory.backed_by()
+    }
+
+    /// Bytes of one chunk: the most that one [`reserve`](Self::reserve) lends.
+    pub fn chunk(&self) -> usize {
+        self.chunk
+    }
+
+    /// Lends `n` bytes of memory to fill. What they hold at first is unspecified. Bytes that were
+    /// gathered through [`io::Write`] are sent before.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for more than [`chunk`](Self::chunk) bytes; those of sending.
+    #[inline]
+    pub fn reserve(&mut self, n: usize) -> Result<&mut [u8]> {
+        if n > self.chunk {
+            return Err(Error::Invalid(format!(
+                "{n} bytes are more than a chunk of {}",
+                self.chunk
+            )));
+        }
+        self.send_gathered()?;
+        if self.window.len() < n {
+            self.next_window(n)?;
+        }
+        self.reserved = n;
+        let start = self.window.start;
+        Ok(&mut self.memory[start..start + n])
+    }
+
+    /// Sends the first `n` bytes of what [`reserve`](Self::reserve) lent last.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for more than was lent; [`Error::Moving`] as write(2) or vmsplice(2).
+    #[inline]
+    pub fn commit(&mut self, n: usize) -> Result<()> {
+        if n > self.reserved {
+            return Err(Error::Invalid(format!(
+                "{n} bytes committed, {} reserved",
+                self.reserved
+            )));
+        }
+        self.reserved = 0;
+        self.gathered = n;
+        self.send_gathered()
+    }
+
+    /// Sends what is left and says what went out. With [`Way::Recycle`] it returns when the last
+    /// byte was taken, so that the memory may go.
+    ///
+    /// # Errors
+    /// As sending.
+    pub fn finish(mut self) -> Result<Produced> {
+        self.send_gathered()?;
+        if let Policy::Recycle(ring) = &mut self.policy {
+            let sent = self.sent;
+            ring.wait_until_released(sent, sent, self.sink.as_fd(), self.calls.wait())
+                .map_err(|errno| Error::Moving {
+                    side: Side::Sink,
+                    operation: "vmsplice",
+                    errno: errno.into(),
+                    moved: sent,
+                })?;
+        }
+        Ok(Produced {
+            bytes: self.sent,
+            way: self.policy.way(),
+            calls: self.calls.made(),
+        })
+    }
+
+    /// Makes the window the next stretch of at least `at_least` bytes that no pipe refers to.
+    fn next_window(&mut self, at_least: usize) -> Result<()> {
+        debug_assert_eq!(self.gathered, 0);
+        if !self.settled {
+            self.settle()?;
+        }
+        let chunk = self.chunk;
+        self.window = match &mut self.policy {
+            Policy::Copy => 0..chunk,
+            Policy::Fresh(fresh) => fresh.window(&mut self.memory, chunk, at_least)?,
+            Policy::Recycle(ring) => {
+                let (sent, wait) = (self.sent, self.calls.wait());
+                ring.window(chunk, at_least, sent, self.sink.as_fd(), wait)
+                    .map_err(|errno| self.moving("vmsplice", errno))?
+            }
+        };
+        Ok(())
+    }
+
+    /// Replaces the small memory of the start by what the way needs.
+    fn settle(&mut self) -> Result<()> {
+        let chunk = self.chunk.next_multiple_of(linux::page_size());
+        let len = match &self.policy {
+            Policy::Copy => chunk,
+            Policy::Fresh(_) => fresh::memory_for(chunk),
+            Policy::Recycle(ring) => ring.len(),
+        };
+        let options = Pages::options();
+        self.memory = options
+            .backing(self.backing)
+            .map(len)
+            .or_else(|_| options.map(len))?;
+        self.settled = true;
+        Ok(())
+    }
+
+    #[inline]
+    fn send_gathered(&mut self) -> Result<()> {
+        if self.gathered == 0 {
+            return Ok(());
+        }
+        let n = self.gathered;
+        let by_reference = self.settled
+            && n >= BY_REFERENCE_FROM.min(self.chunk)
+            && self.policy.way() != Way::Copy;
+        if by_reference {
+            self.send_by_reference()
+        } else {
+            self.send_by_copy()
+        }
+    }
+
+    fn send_by_copy(&mut self) -> Result<()> {
+        while self.gathered > 0 {
+            let bytes = &self.memory[self.window.start..][..self.gathered];
+            match self.calls.write(self.sink.as_fd(), bytes) {
+                Ok(0) => return Err(self.stopped("write", Errno::IO)),
+                Ok(n) => self.went(n),
+                Err(errno) => return Err(self.stopped("write", errno)),
+            }
+        }
+        // Copied memory can be filled again at once, from the start of the chunk. The small
+        // memory of the start has had its day.
+        self.window = match &self.policy {
+            _ if !self.settled => 0..0,
+            Policy::Copy => 0..self.chunk,
+            _ => {
+                self.window
+                    .start
+                    .next_multiple_of(linux::page_size())
+                    .min(self.window.end)..self.window.end
+            }
+        };
+        Ok(())
+    }
+
+    fn send_by_reference(&mut self) -> Result<()> {
+        let page = linux::page_size();
+        while self.gathered > 0 {
+            let start = self.window.start;
+            let bytes = &self.memory[start..][..self.gathered];
+            // SAFETY: fresh pages are given back to the kernel before they could be written to
+            // again; recycled ones are written to after the pipe has let go of them, and the
+            // caller of `recycle` vouched for readers that copy. The pages are a mapping of our
+            // own, which lives on in the pipe after munmap. `writable` made sure of the direction.
+            let answer = unsafe {
+                self.calls
+                    .vmsplice(self.sink.as_fd(), bytes, SpliceFlags::empty())
+            };
+            match answer {
+                Ok(n) => {
+                    self.went(n);
+                    self.sent_by_reference += n as u64;
+                    match &mut self.policy {
+                        Policy::Copy => {}
+                        Policy::Fresh(fresh) => fresh.gave(&mut self.memory, start..start + n)?,
+                        Policy::Recycle(ring) => ring.gave(start..start + n, self.sent),
+                    }
+                }
+                Err(
+                    Errno::NOSYS | Errno::PERM | Errno::INVAL | Errno::OPNOTSUPP | Errno::ACCESS,
+                ) if self.sent_by_reference == 0 => {
+                    self.policy = Policy::Copy;
+                    return self.send_by_copy();
+                }
+                Err(errno) => return Err(self.stopped("vmsplice", errno)),
+            }
+        }
+        self.window.start = self
+            .window
+            .start
+            .next_multiple_of(page)
+            .min(self.window.end);
+        Ok(())
+    }
+
+    /// Notes that the first `n` gathered bytes went out.
+    fn went(&mut self, n: usize) {
+        self.sent += n as u64;
+        self.gathered -= n;
+        self.window.start += n;
+    }
+
+    /// Notes that sending broke off; what did not go out stays gathered.
+    #[cold]
+    fn stopped(&mut self, operation: &'static str, errno: Errno) -> Error {
+        self.failed = true;
+        self.moving(operation, errno)
+    }
+
+    fn moving(&self, operation: &'static str, errno: Errno) -> Error {
+        Error::Moving {
+            side: Side::Sink,
+            operation,
+            errno: errno.into(),
+            moved: self.sent,
+        }
+    }
+}
+
+impl<Fd: AsFd> io::Write for Producer<Fd> {
+    #[inline]
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        let start = self.window.start + self.gathered;
+        let room = self.window.end.saturating_sub(start);
+        if buf.len() < room {
+            self.memory[start..start + buf.len()].copy_from_slice(buf);
+            self.gathered += buf.len();
+            return Ok(buf.len());
+        }
+        self.write_past_the_window(buf)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(self.send_gathered()?)
+    }
+}
+
+impl<Fd: AsFd> Producer<Fd> {
+    /// The rest of `write`: fills the window, sends it, and takes a new one.
+    #[cold]
+    fn write_past_the_window(&mut self, buf: &[u8]) -> io::Result<usize> {
+        if self.gathered == 0 && buf.len() >= self.chunk && self.way() == Way::Copy {
+            // Nothing to gather: straight from the caller's memory.
+            return match self.calls.write(self.sink.as_fd(), buf) {
+                Ok(n) => {
+                    self.sent += n as u64;
+                    Ok(n)
+                }
+                Err(errno) => Err(self.stopped("write", errno).into()),
+            };
+        }
+        if self.gathered == self.window.len() {
+            self.send_gathered()?;
+        }
+        if self.window.is_empty() {
+            self.next_window(1)?;
+        }
+        let start = self.window.start + self.gathered;
+        let n = buf.len().min(self.window.end - start);
+        self.memory[start..start + n].copy_from_slice(&buf[..n]);
+        self.gathered += n;
+        if start + n == self.window.end {
+            // The bytes are taken, whatever comes of sending them: what could not be sent stays
+            // gathered, and the next call tries again and shows the error.
+            let _ = self.send_gathered();
+        }
+        Ok(n)
+    }
+}
+
+impl<Fd: AsFd> Drop for Producer<Fd> {
+    fn drop(&mut self) {
+        if self.gathered == 0 || self.failed || getpid() != self.owner {
+            return;
+        }
+        let unsent = self.gathered;
+        if let Err(error) = self.send_gathered()
+            && error.kind() != io::ErrorKind::BrokenPipe
+            && !std::thread::panicking()
+        {
+            panic!("a Producer was dropped with {unsent} bytes unsent: {error}");
+        }
+    }
+}

@@ -1,0 +1,304 @@
+//! What an endpoint does while its pipe is full or empty: sleep in the call, sleep in poll(2),
+//! spin, or spin for a while and then sleep.
+//!
+//! Waking a sleeping task costs from a few to a hundred microseconds, moving a chunk about as
+//! much: so how one waits decides how fast a pipe is. [`Wait`] names the choice, and a [`Waiter`]
+//! carries it out around any call that says [`Errno::AGAIN`] when it would have to wait. It knows
+//! neither pipes nor memory.
+
+use std::os::fd::BorrowedFd;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+
+/// What to do while a pipe is full (a writer) or empty (a reader).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Wait {
+    /// Sleep in the call itself, as a blocking fd does.
+    #[default]
+    Block,
+    /// Try without waiting, and sleep in poll(2) until it is worth another try.
+    Poll,
+    /// Try without waiting, again and again. Uses a whole CPU; the fastest where there is one to
+    /// spare, and the slowest where the other side has to run on the same CPU.
+    Spin,
+    /// Spin as long as waits have lately been short, at most 100 µs at a time, then sleep. As fast as
+    /// spinning on a steady stream, and idle when the other side is.
+    Adaptive,
+}
+
+/// Which readiness is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ready {
+    /// There is something to read, or nobody left to write.
+    ToRead,
+    /// There is room to write, or nobody left to read.
+    ToWrite,
+}
+
+impl Ready {
+    fn flags(self) -> PollFlags {
+        match self {
+            Ready::ToRead => PollFlags::IN,
+            Ready::ToWrite => PollFlags::OUT,
+        }
+    }
+}
+
+/// Carries a [`Wait`] out, and keeps what [`Wait::Adaptive`] has learned.
+#[derive(Debug, Clone)]
+pub struct Waiter {
+    wait: Wait,
+    budget: Budget,
+}
+
+impl Waiter {
+    /// A waiter that has learned nothing yet.
+    pub fn new(wait: Wait) -> Self {
+        Self {
+            wait,
+            budget: Budget::default(),
+        }
+    }
+
+    /// The choice it carries out.
+    pub fn wait(&self) -> Wait {
+        self.wait
+    }
+
+    /// Whether the call should itself refuse to wait (`SPLICE_F_NONBLOCK`, `RWF_NOWAIT`).
+    pub fn is_nonblocking(&self) -> bool {
+        self.wait != Wait::Block
+    }
+
+    /// Makes `call` until it no longer says `EAGAIN`, waiting in between for `fd` to be `ready`.
+    ///
+    /// `EINTR` is tried again. Every other answer is handed back. With [`Wait::Block`] the call
+    /// itself is expected to wait; if it says `EAGAIN` all the same (another program has set
+    /// `O_NONBLOCK` on the description), this sleeps in poll(2).
+    #[inline]
+    pub fn until_ready<T>(
+        &mut self,
+        fd: BorrowedFd<'_>,
+        ready: Ready,
+        mut call: impl FnMut() -> Result<T, Errno>,
+    ) -> Result<T, Errno> {
+        match uninterrupted(&mut call) {
+            Err(Errno::AGAIN) => {}
+            answer => return answer,
+        }
+        match self.wait {
+            Wait::Block | Wait::Poll => loop {
+                sleep_until_ready(fd, ready)?;
+                match uninterrupted(&mut call) {
+                    Err(Errno::AGAIN) => {}
+                    answer => return answer,
+                }
+            },
+            Wait::Spin => loop {
+                std::hint::spin_loop();
+                match uninterrupted(&mut call) {
+                    Err(Errno::AGAIN) => {}
+                    answer => return answer,
+                }
+            },
+            Wait::Adaptive => self.spin_then_sleep(fd, ready, call),
+        }
+    }
+
+    fn spin_then_sleep<T>(
+        &mut self,
+        fd: BorrowedFd<'_>,
+        ready: Ready,
+        mut call: impl FnMut() -> Result<T, Errno>,
+    ) -> Result<T, Errno> {
+        let began = Instant::now();
+        let spin_for = self.budget.spin_for();
+        loop {
+            std::hint::spin_loop();
+            match uninterrupted(&mut call) {
+                Err(Errno::AGAIN) => {}
+                answer => {
+                    self.budget.spun(began.elapsed());
+                    return answer;
+                }
+            }
+            if began.elapsed() >= spin_for {
+                break;
+            }
+        }
+        loop {
+            sleep_until_ready(fd, ready)?;
+            match uninterrupted(&mut call) {
+                Err(Errno::AGAIN) => {}
+                answer => {
+                    self.budget.slept(began.elapsed());
+                    return answer;
+                }
+            }
+        }
+    }
+}
+
+/// How long to spin, learned from how long waits have been.
+///
+/// A wait that ended while spinning sets the budget to four times the running mean of such waits;
+/// one that ended in sleep halves it. So that a peer that turns quick again is noticed, a spin
+/// of full length is tried now and then, as long as waits are of a length where it could pay.
+#[derive(Debug, Clone)]
+struct Budget {
+    now: Duration,
+    mean: Duration,
+    short_sleeps: u32,
+}
+
+impl Budget {
+    /// Spinning longer than a sleep and a wake-up cost cannot win much (it is the classical
+    /// two-competitive bound), and wake-ups of 100 µs are the slow end of what is seen in
+    /// virtual machines.
+    const MOST: Duration = Duration::from_micros(100);
+    const LEAST: Duration = Duration::from_micros(1);
+    /// Every so many sleeps that were short, try a full spin.
+    const PROBE_EVERY: u32 = 8;
+
+    fn spin_for(&self) -> Duration {
+        self.now
+    }
+
+    fn spun(&mut self, waited: Duration) {
+        self.short_sleeps = 0;
+        self.mean = (self.mean * 7 + waited.min(Self::MOST)) / 8;
+        self.now = (self.mean * 4).clamp(Self::LEAST * 10, Self::MOST);
+    }
+
+    fn slept(&mut self, waited: Duration) {
+        self.now = (self.now / 2).max(Self::LEAST);
+        if waited < Self::MOST * 3 {
+            self.short_sleeps += 1;
+            if self.short_sleeps.is_multiple_of(Self::PROBE_EVERY) {
+                self.now = Self::MOST;
+            }
+        }
+    }
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self {
+            now: Self::MOST,
+            mean: Self::MOST / 4,
+            short_sleeps: 0,
+        }
+    }
+}
+
+/// Makes the call again for as long as a signal interrupts it.
+#[inline]
+pub(crate) fn uninterrupted<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+    loop {
+        match call() {
+            Err(Errno::INTR) => {}
+            answer => return answer,
+        }
+    }
+}
+
+/// Sleeps until `fd` is ready, or has an error or nobody at its other end.
+pub(crate) fn sleep_until_ready(fd: BorrowedFd<'_>, ready: Ready) -> Result<(), Errno> {
+    sleep_until_ready_or(fd, ready, None).map(|_| ())
+}
+
+/// As [`sleep_until_ready`], but no longer than `at_most`; says whether the fd became ready.
+pub(crate) fn sleep_until_ready_or(
+    fd: BorrowedFd<'_>,
+    ready: Ready,
+    at_most: Option<Duration>,
+) -> Result<bool, Errno> {
+    let timeout = at_most.map(|d| Timespec {
+        tv_sec: d.as_secs().try_into().unwrap_or(i64::MAX),
+        tv_nsec: d.subsec_nanos().into(),
+    });
+    let mut fds = [PollFd::from_borrowed_fd(fd, ready.flags())];
+    let count = uninterrupted(|| poll(&mut fds, timeout.as_ref()))?;
+    if fds[0].revents().contains(PollFlags::NVAL) {
+        return Err(Errno::BADF);
+    }
+    Ok(count > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::fd::AsFd;
+    use std::thread;
+
+    use super::*;
+    use crate::linux::Calls;
+
+    const ALL: [Wait; 4] = [Wait::Block, Wait::Poll, Wait::Spin, Wait::Adaptive];
+
+    #[test]
+    fn every_wait_gets_every_byte() {
+        for wait in ALL {
+            let (reader, writer) = rustix::pipe::pipe().unwrap();
+            let sender = thread::spawn(move || {
+                let mut writer = std::fs::File::from(writer);
+                for i in 0..200u8 {
+                    if i.is_multiple_of(50) {
+                        thread::sleep(Duration::from_millis(2));
+                    }
+                    writer.write_all(&[i]).unwrap();
+                }
+            });
+            let mut calls = Calls::new(reader.as_fd(), wait);
+            let mut got = Vec::new();
+            loop {
+                let mut buf = [0; 16];
+                match calls.read(reader.as_fd(), &mut buf).unwrap() {
+                    0 => break,
+                    n => got.extend_from_slice(&buf[..n]),
+                }
+            }
+            sender.join().unwrap();
+            assert_eq!(got, (0..200).collect::<Vec<u8>>(), "{wait:?}");
+        }
+    }
+
+    #[test]
+    fn interruption_is_not_an_answer() {
+        let mut answers = [Err(Errno::INTR), Err(Errno::INTR), Ok(7)].into_iter();
+        assert_eq!(uninterrupted(|| answers.next().unwrap()), Ok(7));
+    }
+
+    #[test]
+    fn an_error_other_than_eagain_ends_the_wait() {
+        let (reader, _writer) = rustix::pipe::pipe().unwrap();
+        for wait in ALL {
+            let mut answers = [Err(Errno::INTR), Err::<usize, _>(Errno::IO)].into_iter();
+            let answer = Waiter::new(wait)
+                .until_ready(reader.as_fd(), Ready::ToRead, || answers.next().unwrap());
+            assert_eq!(answer, Err(Errno::IO), "{wait:?}");
+        }
+    }
+
+    #[test]
+    fn the_budget_shrinks_when_idle_and_comes_back_when_waits_are_short() {
+        let mut budget = Budget::default();
+        for _ in 0..20 {
+            budget.slept(Duration::from_millis(10));
+        }
+        assert_eq!(budget.spin_for(), Budget::LEAST);
+        let mut tries = 0;
+        while budget.spin_for() < Budget::MOST {
+            budget.slept(Duration::from_micros(60));
+            tries += 1;
+        }
+        assert!(tries <= Budget::PROBE_EVERY);
+        for _ in 0..40 {
+            budget.spun(Duration::from_micros(5));
+        }
+        assert!(budget.spin_for() < Duration::from_micros(40));
+        assert!(budget.spin_for() >= Duration::from_micros(10));
+    }
+}
