@@ -18,6 +18,10 @@ pub struct Run {
     pub schema: u32,
     /// What the figures depend on.
     pub machine: Machine,
+    /// Nanoseconds that a cache line took from the writer's CPU to the reader's and back, before
+    /// each measurement; `None` where there is one CPU.
+    #[serde(default)]
+    pub line_round_trip_ns: Option<Spread>,
     /// How they were taken.
     pub settings: Settings,
     /// The experiments in the order of the catalogue.

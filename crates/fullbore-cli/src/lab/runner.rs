@@ -17,6 +17,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::catalogue::{Between, Experiment};
+use super::distance::line_round_trip_ns;
 use super::endpoint::words;
 use super::machine::{CpuPair, Machine};
 use super::result::{EndpointReport, Outcome, Run, SCHEMA, Settings};
@@ -51,6 +52,7 @@ type Measurement = Result<(EndpointReport, EndpointReport), Stop>;
 pub fn run(experiments: &[&'static Experiment], settings: Settings, cpus: CpuPair) -> Result<Run> {
     let mut trials: Vec<Trial> = experiments.iter().map(|e| Trial::new(e)).collect();
     let mut random = fastrand::Rng::with_seed(settings.seed);
+    let mut distances = Vec::new();
     let bar = progress_bar(trials.len() as u64 * u64::from(settings.rounds));
     for round in 1..=settings.rounds {
         let mut order: Vec<usize> = (0..trials.len()).collect();
@@ -62,6 +64,7 @@ pub fn run(experiments: &[&'static Experiment], settings: Settings, cpus: CpuPai
                 settings.rounds, trial.experiment.name
             ));
             if trial.stopped.is_none() {
+                distances.extend(line_round_trip_ns(&cpus));
                 let measurement = measure(trial.experiment, &settings, &cpus)?;
                 trial.take(measurement);
             }
@@ -72,6 +75,7 @@ pub fn run(experiments: &[&'static Experiment], settings: Settings, cpus: CpuPai
     Ok(Run {
         schema: SCHEMA,
         machine: Machine::read(cpus),
+        line_round_trip_ns: Spread::of(&distances),
         experiments: outcomes(trials, &settings),
         settings,
     })

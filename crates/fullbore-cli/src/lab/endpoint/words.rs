@@ -148,6 +148,7 @@ mod tests {
         let mut stream = vec![0; 4 * 4096];
         fill(&mut stream, 0);
         stream.drain(4096..8192);
-        assert_eq!(first_wrong(&stream, 0), Some(4096));
+        // Two different words may begin with the same byte.
+        assert!((4096..4104).contains(&first_wrong(&stream, 0).unwrap()));
     }
 }

@@ -112,6 +112,23 @@ fn noisy_footnote() -> String {
     format!("{NOISY_MARK} rounds disagree by more than {percent:.0}%")
 }
 
+/// How far apart the two CPUs were, where that was measured.
+fn distance(run: &Run) -> Option<String> {
+    /// A line that takes so many times longer in some rounds went another way.
+    const MOVED: f64 = 2.0;
+    let spread = run.line_round_trip_ns.as_ref()?;
+    let usual = format!("{:.0} ns from one CPU to the other and back", spread.median);
+    Some(if spread.max > spread.min * MOVED {
+        format!(
+            "{usual}, but {:.0} to {:.0} ns over the run: the host moved the virtual CPUs between \
+             near and far cores, and figures of far rounds are lower",
+            spread.min, spread.max
+        )
+    } else {
+        usual
+    })
+}
+
 /// An outcome's median in figures, marked where its rounds disagree; empty where there is none.
 fn marked_median(outcome: &Outcome) -> String {
     match &outcome.gib_per_s {
@@ -214,6 +231,7 @@ pub fn fixture() -> Run {
     let mut run = Run {
         schema: SCHEMA,
         machine: fixture_machine(),
+        line_round_trip_ns: Spread::of(&[55.0, 54.0, 330.0]),
         settings: Settings {
             rounds: 3,
             seconds: 0.5,

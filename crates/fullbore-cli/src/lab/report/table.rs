@@ -11,8 +11,8 @@ use anyhow::Result;
 use comfy_table::{CellAlignment, ContentArrangement, Row, presets};
 
 use super::{
-    Report, figure, groups, how_measured_with_ratios, is_noisy, marked_median, noisy_footnote,
-    one_line,
+    Report, distance, figure, groups, how_measured_with_ratios, is_noisy, marked_median,
+    noisy_footnote, one_line,
 };
 use crate::lab::result::{Outcome, Run};
 
@@ -123,7 +123,8 @@ impl Page {
 
     /// The block above the tables.
     fn machine(&mut self, run: &Run) {
-        let lines = run.machine.lines();
+        let mut lines = run.machine.lines();
+        lines.extend(distance(run).map(|text| ("cache line", text)));
         let widest = lines
             .iter()
             .map(|(label, _)| label.len())

@@ -1,0 +1,106 @@
+//! How far apart the two CPUs are: the time that one cache line takes from one to the other and back.
+//!
+//! A virtual machine's CPUs are threads of its host, which moves them as it likes. When it puts
+//! two of them on cores that share no cache, everything that passes from one to the other becomes
+//! several times slower, and nothing inside the machine says so; but this figure shows it. It is
+//! taken before every measurement.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+use super::machine::CpuPair;
+
+/// How long one look takes.
+const TIME: Duration = Duration::from_millis(2);
+
+/// Alone on its cache lines: a neighbour would be fetched and lost with it.
+#[repr(align(256))]
+struct Line(AtomicU32);
+
+/// Says that the answering side may end.
+const END: u32 = u32::MAX;
+
+/// Nanoseconds for a cache line to go from the writer's CPU to the reader's and back, as the
+/// best of several stretches; `None` where the two are one, or threads cannot be pinned.
+pub fn line_round_trip_ns(cpus: &CpuPair) -> Option<f64> {
+    if cpus.writer == cpus.reader {
+        return None;
+    }
+    let line = Line(AtomicU32::new(0));
+    thread::scope(|scope| {
+        let answering = scope.spawn(|| pinned_to(cpus.reader, || answer(&line)));
+        let asking = scope.spawn(|| {
+            let took = pinned_to(cpus.writer, || ask(&line));
+            line.0.store(END, Ordering::Release);
+            took
+        });
+        // A thread that panicked or could not be pinned leaves no figure.
+        answering.join().ok()??;
+        asking.join().ok()?.filter(|ns| ns.is_finite())
+    })
+}
+
+/// Runs `work` on one CPU; the thread ends with it, and so its affinity need not be put back.
+fn pinned_to<T>(cpu: usize, work: impl FnOnce() -> T) -> Option<T> {
+    let allowed = sched_getaffinity(None).ok()?;
+    if cpu >= CpuSet::MAX_CPU || !allowed.is_set(cpu) {
+        return None;
+    }
+    let mut set = CpuSet::new();
+    set.set(cpu);
+    sched_setaffinity(None, &set).ok()?;
+    Some(work())
+}
+
+fn answer(line: &Line) {
+    loop {
+        match line.0.load(Ordering::Acquire) {
+            END => return,
+            1 => line.0.store(0, Ordering::Release),
+            _ => std::hint::spin_loop(),
+        }
+    }
+}
+
+fn ask(line: &Line) -> f64 {
+    const TURNS: u32 = 500;
+    let began = Instant::now();
+    let mut best = f64::INFINITY;
+    while began.elapsed() < TIME {
+        let stretch = Instant::now();
+        for _ in 0..TURNS {
+            line.0.store(1, Ordering::Release);
+            let mut looks = 0u32;
+            while line.0.load(Ordering::Acquire) != 0 {
+                looks = looks.wrapping_add(1);
+                // The answering thread may not have started, or may never: time runs out all the
+                // same. The clock is read rarely, or it would be what is measured.
+                if looks.is_multiple_of(1 << 16) && began.elapsed() > TIME * 50 {
+                    return f64::INFINITY;
+                }
+            }
+        }
+        best = best.min(stretch.elapsed().as_secs_f64() * 1e9 / f64::from(TURNS));
+    }
+    best
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::machine::Topology;
+    use super::*;
+
+    #[test]
+    fn a_line_takes_some_time_between_two_cpus_and_none_is_said_of_one() {
+        let topology = Topology::read();
+        let pair = CpuPair::choose(&topology);
+        let time = line_round_trip_ns(&pair);
+        assert_eq!(time.is_some(), pair.writer != pair.reader);
+        assert!(time.is_none_or(|ns| ns > 1.0));
+        let one = CpuPair::of(pair.writer, pair.writer, &topology).unwrap();
+        assert_eq!(line_round_trip_ns(&one), None);
+    }
+}
