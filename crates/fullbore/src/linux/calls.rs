@@ -12,7 +12,7 @@ use rustix::fs::FileType;
 use rustix::io::{Errno, ReadWriteFlags};
 use rustix::pipe::{IoSliceRaw, SpliceFlags};
 
-use crate::wait::{Ready, Wait, Waiter};
+use crate::wait::{Ready, Wait, Waiter, uninterrupted};
 
 /// Moves bytes over one fd with one way to wait, and remembers what the kernel can do on that fd.
 ///
@@ -74,18 +74,18 @@ impl Calls {
         }
         let no_wait = &mut self.no_wait;
         self.waiter.until_ready(fd, Ready::ToRead, || {
-            without_waiting(
-                no_wait,
-                fd,
-                Ready::ToRead,
-                &mut *buf,
-                |buf| {
-                    let slices = &mut [IoSliceMut::new(buf)];
-                    rustix::io::preadv2(fd, slices, u64::MAX, ReadWriteFlags::NOWAIT)
-                },
-                |buf| rustix::io::read(fd, &mut **buf),
-            )
+            read_without_waiting(no_wait, fd, &mut *buf)
         })
+    }
+
+    /// One read(2) that does not wait, whatever the [`Wait`]: `EAGAIN` where there is nothing yet.
+    ///
+    /// # Errors
+    /// As read(2), without `EINTR`.
+    pub fn try_read(&mut self, fd: BorrowedFd<'_>, buf: &mut [u8]) -> Result<usize, Errno> {
+        self.made += 1;
+        let no_wait = &mut self.no_wait;
+        uninterrupted(|| read_without_waiting(no_wait, fd, &mut *buf))
     }
 
     /// write(2).
@@ -199,6 +199,25 @@ impl Calls {
             flags
         }
     }
+}
+
+#[inline]
+fn read_without_waiting(
+    no_wait: &mut NoWait,
+    fd: BorrowedFd<'_>,
+    buf: &mut [u8],
+) -> Result<usize, Errno> {
+    without_waiting(
+        no_wait,
+        fd,
+        Ready::ToRead,
+        buf,
+        |buf| {
+            let slices = &mut [IoSliceMut::new(buf)];
+            rustix::io::preadv2(fd, slices, u64::MAX, ReadWriteFlags::NOWAIT)
+        },
+        |buf| rustix::io::read(fd, &mut **buf),
+    )
 }
 
 /// Makes the call that does not wait; where the kernel refuses its flag on this fd, from then on

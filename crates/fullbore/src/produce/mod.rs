@@ -12,6 +12,7 @@
 
 mod fresh;
 mod recycle;
+mod repeat;
 
 use std::fmt;
 use std::io;
@@ -29,6 +30,7 @@ use crate::pipe::PipeEnd;
 use crate::wait::Wait;
 use fresh::Fresh;
 use recycle::Recycle;
+pub use repeat::Repeat;
 
 /// Bytes of one system call unless told otherwise: with a pipe of 1 MiB, one chunk is being
 /// filled while another is being read.
@@ -184,6 +186,14 @@ impl ProducerOptions {
             }
         };
         Producer::make(self, sink, Policy::Recycle(Recycle::new(ring)))
+    }
+
+    /// Sends `pattern` again and again, from pages that never change.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for an empty pattern; `ENOMEM`.
+    pub fn repeat<Fd: AsFd>(self, sink: Fd, pattern: &[u8]) -> Result<Repeat<Fd>> {
+        Repeat::make(sink, pattern, self.pipe_size, self.wait)
     }
 
     fn grow(self, pipe: &PipeEnd<'_>) -> Result<()> {

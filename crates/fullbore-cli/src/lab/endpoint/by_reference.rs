@@ -7,7 +7,7 @@
 #![allow(unsafe_code)]
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 
 use anyhow::{Context, bail};
 use fullbore::linux::{Calls, page_size};
@@ -98,18 +98,29 @@ impl Buffers {
     }
 }
 
-/// A ring of chunks, each used again once the pipe has let go of it.
-pub fn ring(options: &Options, sink: BorrowedFd<'_>) -> anyhow::Result<EndpointReport> {
+/// One of the library's ways that take new data: copy, fresh or recycle.
+pub fn produce(
+    options: &Options,
+    way: Way,
+    sink: BorrowedFd<'_>,
+) -> anyhow::Result<EndpointReport> {
     prepare::check_that_there_are_huge_pages(options)?;
     let chunk = options.chunk();
-    let producer = ProducerOptions::new()
+    let mut producer = ProducerOptions::new()
         .chunk(chunk)
-        .ring(options.ring.unwrap_or(0).next_multiple_of(page_size()))
         .huge_pages(options.huge_page)
         .pipe_size(0)
         .wait(options.wait());
-    // SAFETY: the readers of the laboratory copy or drop what they take from the pipe.
-    let mut producer = prepare::unsupported_as_such(unsafe { producer.recycle(sink.as_fd()) })?;
+    if let Some(ring) = options.ring {
+        producer = producer.ring(ring.next_multiple_of(page_size()));
+    }
+    let producer = match way {
+        Way::Fresh => producer.fresh(sink),
+        // SAFETY: the readers of the laboratory copy or drop what they take from the pipe.
+        Way::Recycle => unsafe { producer.recycle(sink) },
+        _ => producer.copy(sink),
+    };
+    let mut producer = prepare::unsupported_as_such(producer)?;
     let mut progress = Progress::begin(options);
     while let Some(most) = progress.next(chunk) {
         let buffer = producer.reserve(most)?;
@@ -118,11 +129,11 @@ pub fn ring(options: &Options, sink: BorrowedFd<'_>) -> anyhow::Result<EndpointR
             Data::Words => words::fill(buffer, progress.moved()),
         }
         match producer.commit(most) {
-            Ok(()) => progress.add(most, 0),
+            Ok(()) => progress.add(most, producer.calls()),
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => break,
             Err(error) => return Err(error).context("write to stdout"),
         }
-        if producer.way() != Way::Recycle {
+        if producer.way() != way {
             bail!(Unsupported("vmsplice(2) is refused here".into()));
         }
     }

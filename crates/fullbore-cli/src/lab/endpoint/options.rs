@@ -81,6 +81,19 @@ pub struct Options {
     #[arg(long, value_name = "SIZE", value_parser = size::parse_in_memory)]
     pub ring: Option<usize>,
 
+    /// Send the way that the library's Producer does (write)
+    #[arg(
+        long,
+        value_enum,
+        value_name = "WAY",
+        conflicts_with = "write_with_vmsplice"
+    )]
+    pub way: Option<WayName>,
+
+    /// The stream repeats itself after so many bytes: what --way repeat writes, and --verify expects
+    #[arg(long, value_name = "SIZE", value_parser = size::parse_in_memory)]
+    pub period: Option<usize>,
+
     /// What to write: the same bytes again and again, or new words for every buffer (write)
     #[arg(long, value_enum, value_name = "WHAT")]
     pub data: Option<Data>,
@@ -138,6 +151,19 @@ impl From<WaitName> for Wait {
     }
 }
 
+/// The names of the library's ways to produce.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum WayName {
+    /// write(2)
+    Copy,
+    /// vmsplice(2) of pages that are never written to again
+    Fresh,
+    /// vmsplice(2) of a ring of pages, used again once they were read: needs a reader that copies
+    Recycle,
+    /// tee(2) of pages that never change
+    Repeat,
+}
+
 /// What a writer writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Data {
@@ -179,9 +205,14 @@ impl Options {
         }
     }
 
+    /// Which of the library's ways to write, if it is one of them.
+    pub fn way(&self) -> Option<WayName> {
+        self.way.or(self.ring.map(|_| WayName::Recycle))
+    }
+
     /// Whether the article's two buffers are written by vmsplice.
     pub fn double_buffers(&self) -> bool {
-        self.write_with_vmsplice && self.ring.is_none()
+        self.write_with_vmsplice && self.way().is_none()
     }
 
     fn check_both(&self) -> Result<(), String> {
@@ -222,7 +253,7 @@ impl Options {
     pub fn check_writer(&self) -> Result<(), Usage> {
         self.check_both()
             .and_then(|()| self.check_double_buffering())
-            .and_then(|()| self.check_ring())
+            .and_then(|()| self.check_way())
             .and_then(|()| {
                 if self.verify && self.data == Some(Data::Constant) {
                     Err("--verify writes --data words; constant data cannot be verified".into())
@@ -239,9 +270,6 @@ impl Options {
         if !self.double_buffers() {
             return if self.same_buffer {
                 Err("--same-buffer cuts the buffer of --write-with-vmsplice; give both".into())
-            } else if self.gift && self.ring.is_none() {
-                // The article's script hands --gift to every case, also where nothing is gifted.
-                Ok(())
             } else {
                 Ok(())
             };
@@ -278,26 +306,39 @@ impl Options {
         Ok(())
     }
 
-    fn check_ring(&self) -> Result<(), String> {
-        let Some(ring) = self.ring else {
+    fn check_way(&self) -> Result<(), String> {
+        if let Some(ring) = self.ring {
+            if self.way.is_some_and(|way| way != WayName::Recycle) {
+                return Err("--ring is the memory of --way recycle, and of no other way".into());
+            }
+            let chunk = self.chunk();
+            if ring < 2 * chunk {
+                return Err(format!(
+                    "--ring {} has no room for two chunks of {}",
+                    size::format(ring as u64),
+                    size::format(chunk as u64)
+                ));
+            }
+        }
+        if self.period == Some(0) {
+            return Err("a stream cannot repeat itself after 0 bytes".into());
+        }
+        let Some(way) = self.way() else {
             return Ok(());
         };
-        let chunk = self.chunk();
-        if ring < 2 * chunk {
-            return Err(format!(
-                "--ring {} has no room for two chunks of {}",
-                size::format(ring as u64),
-                size::format(chunk as u64)
-            ));
+        if self.period.is_some() && way != WayName::Repeat {
+            return Err("--period is what --way repeat repeats; other ways write no period".into());
         }
         for (given, name) in [
-            (self.gift, "--gift (a page given away cannot be used again)"),
+            (self.gift, "--gift"),
             (self.same_buffer, "--same-buffer"),
             (self.dont_touch_pages, "--dont-touch-pages"),
             (self.lock_memory, "--lock-memory"),
         ] {
             if given {
-                return Err(format!("--ring does not go with {name}"));
+                return Err(format!(
+                    "{name} is about the article's buffers; --way and --ring have their own"
+                ));
             }
         }
         Ok(())

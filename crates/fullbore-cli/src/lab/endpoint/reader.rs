@@ -55,7 +55,7 @@ fn read_all(
             Err(errno) => return Err(errno).with_context(|| at("read from stdin", &progress)),
         };
         if options.verify {
-            check(&buffer[..n], progress.moved())?;
+            check(options, &buffer[..n], progress.moved())?;
         }
         if options.sum {
             sum = sum.wrapping_add(words::sum(&buffer[..n], progress.moved()));
@@ -88,7 +88,7 @@ fn splice_all(
     while let Some(most) = progress.next(options.chunk()) {
         let most = match &mut copy {
             None => most,
-            Some(copy) => match copy.check(calls, source, most, progress.moved())? {
+            Some(copy) => match copy.check(options, calls, source, most, progress.moved())? {
                 0 => break,
                 n => n,
             },
@@ -129,6 +129,7 @@ impl Copy {
 
     fn check(
         &mut self,
+        options: &Options,
         calls: &mut Calls,
         source: BorrowedFd<'_>,
         most: usize,
@@ -141,7 +142,7 @@ impl Copy {
         while read < n {
             let more = rustix::io::read(&self.pipe.reader, &mut self.buffer[..n - read])
                 .context("read from a pipe of our own")?;
-            check(&self.buffer[..more], position + read as u64)?;
+            check(options, &self.buffer[..more], position + read as u64)?;
             read += more;
         }
         Ok(n)
@@ -158,8 +159,8 @@ fn begin_with_the_first_bytes(
     Ok(Progress::begin(options))
 }
 
-fn check(bytes: &[u8], position: u64) -> anyhow::Result<()> {
-    match words::first_wrong(bytes, position) {
+fn check(options: &Options, bytes: &[u8], position: u64) -> anyhow::Result<()> {
+    match words::first_wrong_of_period(bytes, position, options.period) {
         None => Ok(()),
         Some(at) => bail!("wrong byte at position {at} of the stream"),
     }

@@ -74,6 +74,24 @@ pub fn first_wrong(buf: &[u8], position: u64) -> Option<u64> {
         .map(|(_, position)| position)
 }
 
+/// As [`first_wrong`], for a stream that begins anew after every `period` bytes.
+pub fn first_wrong_of_period(buf: &[u8], position: u64, period: Option<usize>) -> Option<u64> {
+    let Some(period) = period else {
+        return first_wrong(buf, position);
+    };
+    let (mut rest, mut at) = (buf, position);
+    while !rest.is_empty() {
+        let phase = at % period as u64;
+        let len = rest.len().min(period - phase as usize);
+        if let Some(wrong) = first_wrong(&rest[..len], phase) {
+            return Some(at + (wrong - phase));
+        }
+        rest = &rest[len..];
+        at += len as u64;
+    }
+    None
+}
+
 /// The wrapping sum of the words of `buf`, which begins at `position` of the stream; sums of
 /// neighbouring stretches add up to the sum of the whole, wherever they are cut.
 pub fn sum(buf: &[u8], position: u64) -> u64 {

@@ -1,14 +1,15 @@
 //! What `fullbore write` does: writes to stdout, one of three ways, until the limit or until the
 //! reader has gone.
 
-use std::io::{IsTerminal, stdout};
+use std::io::{self, IsTerminal, stdout};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use anyhow::{Context, bail};
 use fullbore::linux::Calls;
-use fullbore::{Error, PipeEnd};
+use fullbore::{Error, PipeEnd, ProducerOptions, Way};
 use rustix::io::Errno;
 
+use super::options::WayName;
 use super::progress::Progress;
 use super::{Data, Options, by_reference, prepare, words};
 use crate::exit::{Unsupported, Usage};
@@ -34,12 +35,13 @@ pub fn run(options: &Options) -> anyhow::Result<EndpointReport> {
             None
         }
     };
-    let mut report = if options.ring.is_some() {
-        by_reference::ring(options, sink)?
-    } else if options.write_with_vmsplice {
-        by_reference::double_buffering(options, sink)?
-    } else {
-        write_all(options, sink)?
+    let mut report = match options.way() {
+        Some(WayName::Copy) => by_reference::produce(options, Way::Copy, sink)?,
+        Some(WayName::Fresh) => by_reference::produce(options, Way::Fresh, sink)?,
+        Some(WayName::Recycle) => by_reference::produce(options, Way::Recycle, sink)?,
+        Some(WayName::Repeat) => repeat(options, sink)?,
+        None if options.write_with_vmsplice => by_reference::double_buffering(options, sink)?,
+        None => write_all(options, sink)?,
     };
     report.pipe_capacity = capacity;
     Ok(report)
@@ -48,6 +50,10 @@ pub fn run(options: &Options) -> anyhow::Result<EndpointReport> {
 fn check_without_pipe(options: &Options) -> Result<(), Usage> {
     for (given, what) in [
         (options.ring.is_some(), "--ring"),
+        (
+            matches!(options.way, Some(WayName::Fresh | WayName::Recycle)),
+            "this --way",
+        ),
         (options.write_with_vmsplice, "--write-with-vmsplice"),
         (options.pipe_size != 0, "--pipe-size"),
     ] {
@@ -91,6 +97,32 @@ fn refused(pipe: &PipeEnd<'_>, wanted: usize, error: &Error) -> String {
         Ok(Some(limit)) => format!("a pipe of {wanted_size} is refused: {limit}"),
         _ => format!("a pipe of {wanted_size} is refused: {error}"),
     }
+}
+
+/// The default period: long enough to fill no slot evenly, short enough for many in a master pipe.
+const PERIOD: usize = 64 * 1024;
+
+fn repeat(options: &Options, sink: BorrowedFd<'_>) -> anyhow::Result<EndpointReport> {
+    let mut pattern = match options.data() {
+        Data::Constant => b"y\n".to_vec(),
+        Data::Words => vec![0; options.period.unwrap_or(PERIOD)],
+    };
+    if options.data() == Data::Words {
+        words::fill(&mut pattern, 0);
+    }
+    let mut repeat = ProducerOptions::new()
+        .pipe_size(0)
+        .wait(options.wait())
+        .repeat(sink, &pattern)?;
+    let mut progress = Progress::begin(options);
+    while let Some(most) = progress.next(usize::MAX) {
+        match repeat.send_some(most as u64) {
+            Ok(n) => progress.add(n as usize, repeat.calls()),
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => break,
+            Err(error) => return Err(error).context("write to stdout"),
+        }
+    }
+    Ok(progress.report(options, repeat.calls()))
 }
 
 fn write_all(options: &Options, sink: BorrowedFd<'_>) -> anyhow::Result<EndpointReport> {

@@ -1,0 +1,407 @@
+//! Fd to memory: [`Consumer`], a [`BufRead`] over anything that can be read.
+//!
+//! Its buffer is as large as pays and no larger: half of the second-level cache, so that what was
+//! read is still near when it is looked at. It never resizes the pipe it reads from: the writer on the
+//! other side may count on the capacity to know when a page is free.
+
+use std::fs::File;
+use std::io::{self, BufRead, Read, Write};
+use std::ops::Range;
+use std::os::fd::AsFd;
+
+use rustix::io::Errno;
+use rustix::pipe::SpliceFlags;
+
+use crate::error::{Error, Result, Side};
+use crate::linux::{self, Calls};
+use crate::pages::{Backing, Pages};
+use crate::pipe::PipeEnd;
+use crate::wait::{Ready, Wait};
+
+/// The buffer where the kernel does not tell the size of the cache.
+const BUFFER: usize = 256 * 1024;
+
+/// Bytes of one splice(2) to `/dev/null`: more than any pipe usually holds.
+const DISCARD_AT_ONCE: u64 = 16 * 1024 * 1024;
+
+/// What is wanted of a [`Consumer`].
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ConsumerOptions {
+    buffer: Option<usize>,
+    wait: Wait,
+    nonblocking: bool,
+}
+
+impl ConsumerOptions {
+    /// The choices that suit most.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Bytes of the buffer; half of the second-level cache unless told otherwise.
+    pub fn buffer(mut self, bytes: usize) -> Self {
+        self.buffer = Some(bytes);
+        self
+    }
+
+    /// What to do while there is nothing to read.
+    pub fn wait(mut self, wait: Wait) -> Self {
+        self.wait = wait;
+        self
+    }
+
+    /// Never wait: reading fails with [`io::ErrorKind::WouldBlock`] where there is nothing yet.
+    pub fn nonblocking(mut self) -> Self {
+        self.nonblocking = true;
+        self
+    }
+
+    /// A consumer of `source`.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a buffer of 0 bytes; `EBADF`; `ENOMEM`.
+    pub fn open<Fd: AsFd>(self, source: Fd) -> Result<Consumer<Fd>> {
+        let len = self.buffer.unwrap_or_else(|| {
+            linux::cache_size().map_or(BUFFER, |l2| (l2 / 2).clamp(64 * 1024, 1024 * 1024))
+        });
+        let options = Pages::options();
+        Ok(Consumer {
+            is_pipe: PipeEnd::of(&source)?.is_some(),
+            calls: Calls::new(source.as_fd(), self.wait),
+            buffer: options
+                .backing(if linux::has_huge_pages() {
+                    Backing::Huge
+                } else {
+                    Backing::Base
+                })
+                .map(len)
+                .or_else(|_| options.map(len))?,
+            unread: 0..0,
+            taken: 0,
+            nonblocking: self.nonblocking,
+            null: None,
+            source,
+        })
+    }
+}
+
+/// Reads from any fd.
+///
+/// A writer that has gone is the end of the file. A signal never shows, and an fd on which another
+/// program has set `O_NONBLOCK` is waited for, unless
+/// [`nonblocking`](ConsumerOptions::nonblocking) was asked for.
+///
+/// ```
+/// use std::io::{BufRead, Write};
+/// let pipe = fullbore::Pipe::new()?;
+/// std::fs::File::from(pipe.writer).write_all(b"one\ntwo\n")?;
+/// let lines = fullbore::Consumer::new(pipe.reader)?.lines().count();
+/// assert_eq!(lines, 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Consumer<Fd: AsFd> {
+    source: Fd,
+    is_pipe: bool,
+    calls: Calls,
+    buffer: Pages,
+    /// The part of the buffer that was read from the source, and not yet from here.
+    unread: Range<usize>,
+    /// Bytes taken from the source.
+    taken: u64,
+    nonblocking: bool,
+    /// `/dev/null`, once something was discarded into it.
+    null: Option<File>,
+}
+
+impl<Fd: AsFd> Consumer<Fd> {
+    /// A consumer of `source` that blocks.
+    ///
+    /// # Errors
+    /// As [`ConsumerOptions::open`].
+    pub fn new(source: Fd) -> Result<Self> {
+        ConsumerOptions::new().open(source)
+    }
+
+    /// Bytes taken from the source so far, those in the buffer included.
+    pub fn taken(&self) -> u64 {
+        self.taken
+    }
+
+    /// System calls that it took.
+    pub fn calls(&self) -> u64 {
+        self.calls.made()
+    }
+
+    /// Drops the next `n` bytes, or as many as there are, and says how many that was. What a pipe
+    /// holds is dropped without being copied first.
+    ///
+    /// # Errors
+    /// [`Error::Moving`] as read(2) or splice(2); what was dropped until then is gone.
+    pub fn discard(&mut self, n: u64) -> Result<u64> {
+        let mut left = n;
+        loop {
+            let buffered = left.min(self.unread.len() as u64);
+            self.unread.start += buffered as usize;
+            left -= buffered;
+            if left == 0 {
+                return Ok(n);
+            }
+            let dropped = if self.is_pipe && !self.nonblocking {
+                self.splice_away(left)?
+            } else {
+                None
+            };
+            match dropped {
+                Some(0) => return Ok(n - left),
+                Some(dropped) => left -= dropped,
+                None if self.fill()? == 0 => return Ok(n - left),
+                None => {}
+            }
+        }
+    }
+
+    /// Splices up to `most` bytes to `/dev/null`; `None` where the kernel does not do that.
+    fn splice_away(&mut self, most: u64) -> Result<Option<u64>> {
+        let null = match self.null.take() {
+            Some(null) => null,
+            None => match File::options().write(true).open("/dev/null") {
+                Ok(null) => null,
+                Err(_) => {
+                    self.is_pipe = false;
+                    return Ok(None);
+                }
+            },
+        };
+        let answer = self.calls.splice(
+            self.source.as_fd(),
+            null.as_fd(),
+            most.min(DISCARD_AT_ONCE) as usize,
+            SpliceFlags::empty(),
+            Ready::ToRead,
+        );
+        self.null = Some(null);
+        match answer {
+            Ok(n) => {
+                self.taken += n as u64;
+                Ok(Some(n as u64))
+            }
+            Err(Errno::INVAL | Errno::NOSYS | Errno::PERM) => {
+                self.is_pipe = false;
+                Ok(None)
+            }
+            Err(errno) => Err(self.failed("splice", errno)),
+        }
+    }
+
+    /// Writes all that is left to `out`, and says how many bytes that was.
+    ///
+    /// # Errors
+    /// Those of the source and of `out`. What `out` did not take is still to be read here, as far
+    /// as `out` says how much it took.
+    pub fn copy_to(&mut self, out: &mut impl Write) -> io::Result<u64> {
+        let mut copied = 0;
+        loop {
+            let bytes = self.fill_buf()?;
+            if bytes.is_empty() {
+                return Ok(copied);
+            }
+            match out.write(bytes) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(n) => {
+                    self.consume(n);
+                    copied += n as u64;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Reads into the buffer, which is empty, and says how many bytes; 0 is the end.
+    fn fill(&mut self) -> Result<usize> {
+        debug_assert!(self.unread.is_empty());
+        let n = self.read_source(None)?;
+        self.unread = 0..n;
+        Ok(n)
+    }
+
+    /// One read(2) from the source, into the buffer or into memory of the caller.
+    fn read_source(&mut self, into: Option<&mut [u8]>) -> Result<usize> {
+        let source = self.source.as_fd();
+        let into = into.unwrap_or(&mut self.buffer);
+        let answer = if self.nonblocking {
+            self.calls.try_read(source, into)
+        } else {
+            self.calls.read(source, into)
+        };
+        match answer {
+            Ok(n) => {
+                self.taken += n as u64;
+                Ok(n)
+            }
+            Err(errno) => Err(self.failed("read", errno)),
+        }
+    }
+
+    fn failed(&self, operation: &'static str, errno: Errno) -> Error {
+        Error::Moving {
+            side: Side::Source,
+            operation,
+            errno: errno.into(),
+            moved: self.taken,
+        }
+    }
+}
+
+impl<Fd: AsFd> Read for Consumer<Fd> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        if self.unread.is_empty() && buf.len() >= self.buffer.len() {
+            // Straight into the caller's memory: the buffer would only be one more copy.
+            return Ok(self.read_source(Some(buf))?);
+        }
+        let n = self.fill_buf()?.read(buf)?;
+        self.consume(n);
+        Ok(n)
+    }
+}
+
+impl<Fd: AsFd> BufRead for Consumer<Fd> {
+    #[inline]
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        if self.unread.is_empty() {
+            self.fill()?;
+        }
+        Ok(&self.buffer[self.unread.clone()])
+    }
+
+    #[inline]
+    fn consume(&mut self, n: usize) {
+        self.unread.start = (self.unread.start + n).min(self.unread.end);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::pipe::Pipe;
+
+    /// A pipe into which another thread writes these pieces, with a pause between them.
+    fn pieces(pieces: &'static [&'static [u8]]) -> std::os::fd::OwnedFd {
+        let pipe = Pipe::new().unwrap();
+        let mut writer = File::from(pipe.writer);
+        thread::spawn(move || {
+            for piece in pieces {
+                writer.write_all(piece).unwrap();
+                thread::sleep(Duration::from_millis(2));
+            }
+        });
+        pipe.reader
+    }
+
+    #[test]
+    fn a_closed_writer_is_the_end_of_the_file_for_every_wait() {
+        for wait in [Wait::Block, Wait::Poll, Wait::Spin, Wait::Adaptive] {
+            let source = pieces(&[b"one ", b"two ", b"three"]);
+            let mut consumer = ConsumerOptions::new().wait(wait).open(source).unwrap();
+            let mut text = String::new();
+            consumer.read_to_string(&mut text).unwrap();
+            assert_eq!(text, "one two three");
+            assert_eq!(consumer.fill_buf().unwrap(), b"");
+            assert_eq!(consumer.taken(), 13);
+        }
+    }
+
+    #[test]
+    fn o_nonblock_of_another_program_does_not_show() {
+        let source = pieces(&[b"late", b"r"]);
+        rustix::fs::fcntl_setfl(&source, rustix::fs::OFlags::NONBLOCK).unwrap();
+        let mut text = String::new();
+        Consumer::new(source)
+            .unwrap()
+            .read_to_string(&mut text)
+            .unwrap();
+        assert_eq!(text, "later");
+    }
+
+    #[test]
+    fn nonblocking_says_so_where_there_is_nothing_yet() {
+        let pipe = Pipe::new().unwrap();
+        let mut consumer = ConsumerOptions::new()
+            .nonblocking()
+            .open(&pipe.reader)
+            .unwrap();
+        let error = consumer.read(&mut [0; 4]).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+        rustix::io::write(&pipe.writer, b"here").unwrap();
+        assert_eq!(consumer.fill_buf().unwrap(), b"here");
+        assert_eq!(
+            consumer.discard(9).unwrap_err().kind(),
+            io::ErrorKind::WouldBlock
+        );
+    }
+
+    #[test]
+    fn discarding_stops_where_it_should_in_pipes_and_files() {
+        let source = pieces(&[b"0123456789", b"abcdef"]);
+        let mut consumer = ConsumerOptions::new().buffer(4).open(source).unwrap();
+        assert_eq!(consumer.fill_buf().unwrap(), b"0123");
+        assert_eq!(consumer.discard(12).unwrap(), 12);
+        let mut rest = String::new();
+        consumer.read_to_string(&mut rest).unwrap();
+        assert_eq!(rest, "cdef");
+        assert_eq!(consumer.discard(5).unwrap(), 0);
+
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(b"0123456789").unwrap();
+        io::Seek::rewind(&mut file).unwrap();
+        let mut consumer = ConsumerOptions::new().buffer(4).open(file).unwrap();
+        assert_eq!(consumer.discard(7).unwrap(), 7);
+        assert_eq!(consumer.discard(7).unwrap(), 3);
+    }
+
+    #[test]
+    fn copy_to_hands_everything_on() {
+        let mut out = Vec::new();
+        let n = Consumer::new(pieces(&[b"a", b"bc"]))
+            .unwrap()
+            .copy_to(&mut out)
+            .unwrap();
+        assert_eq!((n, &out[..]), (3, &b"abc"[..]));
+    }
+
+    #[test]
+    fn a_source_that_cannot_be_read_is_named_as_the_side() {
+        let pipe = Pipe::new().unwrap();
+        let error = Consumer::new(&pipe.writer).unwrap().discard(1).unwrap_err();
+        assert!(
+            matches!(
+                error,
+                Error::Moving {
+                    side: Side::Source,
+                    moved: 0,
+                    ..
+                }
+            ),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn the_pipe_it_reads_from_keeps_its_capacity() {
+        let pipe = Pipe::new().unwrap();
+        let capacity = || {
+            PipeEnd::of(&pipe.reader)
+                .unwrap()
+                .unwrap()
+                .capacity()
+                .unwrap()
+        };
+        let before = capacity();
+        let _consumer = Consumer::new(&pipe.reader).unwrap();
+        assert_eq!(capacity(), before);
+    }
+}

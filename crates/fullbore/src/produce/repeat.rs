@@ -1,0 +1,369 @@
+//! *repeat*: a pattern again and again, from pages that never change.
+//!
+//! A slot of a pipe usually refers to one base page, but it can refer to a longer run. Bytes that are
+//! written into a Unix stream socket land in compound pages of 32 KiB (`unix_stream_sendmsg`,
+//! net/unix/af_unix.c: the fragments of a buffer are of order 3), and splicing them out of the
+//! socket moves each run as one slot. So a *master* pipe of 256 such slots holds 8 MiB, and tee(2)
+//! puts all of it into the output with one call and 256 references. The kernel owns these pages and
+//! nobody can write to them: the guarantee is that of a copy.
+//!
+//! tee(2) always begins at the start of its source. Where the output takes only some slots, the
+//! next call can go on only if a slot's end is a pattern's end. So patterns are laid into slots that
+//! way where they fit; where they do not, the master is duplicated into a pipe of our own, and
+//! spliced out of that.
+
+use std::fmt;
+use std::io::Write;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+
+use rustix::io::Errno;
+use rustix::pipe::SpliceFlags;
+
+use super::{PIPE_SIZE, Produced, Way, writable};
+use crate::error::{Error, Result, Side};
+use crate::linux::{self, Calls};
+use crate::pages::{Backing, Pages};
+use crate::pipe::{Pipe, PipeEnd};
+use crate::wait::{Ready, Wait};
+
+/// Bytes that one write into a Unix stream socket lays into one run: `UNIX_SKB_FRAGS_SZ`.
+const RUN: usize = 32 * 1024;
+
+/// Bytes of repeated pattern in memory, for everything that is not sent from a master pipe.
+const BLOCK: usize = 1024 * 1024;
+
+/// Patterns at least so long are sent from memory: a master pipe would not hold one.
+const TOO_LONG_FOR_A_MASTER: usize = 4 * 1024 * 1024;
+
+/// Sends a pattern again and again; made by [`ProducerOptions::repeat`](super::ProducerOptions::repeat).
+///
+/// ```
+/// let pipe = fullbore::Pipe::new()?;
+/// let repeat = fullbore::ProducerOptions::new().repeat(&pipe.writer, b"yes\n")?;
+/// assert_eq!(repeat.run(Some(10))?.bytes, 10);
+/// let mut buf = [0; 16];
+/// assert_eq!(rustix::io::read(&pipe.reader, &mut buf)?, 10);
+/// assert_eq!(&buf[..10], b"yes\nyes\nye");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Repeat<Fd: AsFd> {
+    sink: Fd,
+    calls: Calls,
+    origin: Origin,
+    /// The pattern, as often as it takes to make sends from memory worth their call.
+    block: Pages,
+    pattern: usize,
+    sent: u64,
+}
+
+/// Where the bytes come from.
+enum Origin {
+    /// Slots that each hold whole patterns, duplicated straight into the output.
+    Master(Master),
+    /// Slots that do not, duplicated into a pipe of our own first. Holds what is still in there.
+    Staged {
+        master: Master,
+        stage: Pipe,
+        staged: u64,
+    },
+    /// The block in memory, by vmsplice(2).
+    Memory,
+    /// The block in memory, by write(2).
+    Copy,
+}
+
+/// A pipe that is never read, only duplicated.
+struct Master {
+    pipe: Pipe,
+    bytes: u64,
+}
+
+impl<Fd: AsFd> Repeat<Fd> {
+    pub(super) fn make(
+        sink: Fd,
+        pattern: &[u8],
+        pipe_size: Option<usize>,
+        wait: Wait,
+    ) -> Result<Self> {
+        if pattern.is_empty() {
+            return Err(Error::Invalid("an empty pattern repeats nothing".into()));
+        }
+        let is_pipe = PipeEnd::of(&sink)?.is_some();
+        if is_pipe && pipe_size != Some(0) {
+            writable(&sink)?.grow(pipe_size.unwrap_or(PIPE_SIZE))?;
+        }
+        let origin = if is_pipe {
+            // Without sockets, or without pipes to spare, there is still the memory.
+            Origin::best(pattern).unwrap_or(Origin::Memory)
+        } else {
+            Origin::Copy
+        };
+        Ok(Self {
+            calls: Calls::new(sink.as_fd(), wait),
+            block: block_of(pattern)?,
+            pattern: pattern.len(),
+            sent: 0,
+            origin,
+            sink,
+        })
+    }
+
+    /// The way bytes go out: [`Way::Repeat`], or [`Way::Copy`] where the output takes no
+    /// references.
+    pub fn way(&self) -> Way {
+        match self.origin {
+            Origin::Copy => Way::Copy,
+            _ => Way::Repeat,
+        }
+    }
+
+    /// Bytes sent so far.
+    pub fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// System calls made so far to send.
+    pub fn calls(&self) -> u64 {
+        self.calls.made()
+    }
+
+    /// Sends `bytes` more bytes, from where the last call stopped in the pattern.
+    ///
+    /// # Errors
+    /// [`Error::Moving`] as write(2), tee(2) or splice(2); `EPIPE` where the reader has gone.
+    pub fn send(&mut self, bytes: u64) -> Result<()> {
+        let mut left = bytes;
+        while left > 0 {
+            left -= self.send_some(left)?;
+        }
+        Ok(())
+    }
+
+    /// Sends `bytes` bytes in all, or without end until the reader has gone.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send): so an endless run always ends with one.
+    pub fn run(mut self, bytes: Option<u64>) -> Result<Produced> {
+        match bytes {
+            Some(bytes) => self.send(bytes)?,
+            None => loop {
+                self.send_some(u64::MAX)?;
+            },
+        }
+        Ok(Produced {
+            bytes: self.sent,
+            way: self.way(),
+            calls: self.calls.made(),
+        })
+    }
+
+    /// Sends what one call takes, and at most `most` bytes.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    pub fn send_some(&mut self, most: u64) -> Result<u64> {
+        let (sink, block) = (self.sink.as_fd(), &self.block);
+        let at = (self.sent % self.pattern as u64) as usize;
+        let (operation, answer) = match &mut self.origin {
+            Origin::Master(master) if at == 0 => ("tee", master.tee(&mut self.calls, sink, most)),
+            Origin::Staged {
+                master,
+                stage,
+                staged,
+            } if at == 0 || *staged > 0 => (
+                "splice",
+                master.stage(stage, staged).and_then(|()| {
+                    let n = self.calls.splice(
+                        stage.reader.as_fd(),
+                        sink,
+                        length(most.min(*staged)),
+                        SpliceFlags::empty(),
+                        Ready::ToWrite,
+                    )?;
+                    *staged -= n as u64;
+                    Ok(n)
+                }),
+            ),
+            Origin::Copy => {
+                let bytes = up_to(&block[at..], most);
+                ("write", self.calls.write(sink, bytes))
+            }
+            Origin::Memory => {
+                let bytes = up_to(&block[at..], most);
+                // SAFETY: nobody writes to the block's pages after `block_of` has filled them; they
+                // are a mapping of our own, whose pages a pipe keeps after munmap; and the sink is
+                // the write end of a pipe.
+                let answer = unsafe { self.calls.vmsplice(sink, bytes, SpliceFlags::empty()) };
+                ("vmsplice", answer)
+            }
+            // A master can only be duplicated from a pattern's start: get there.
+            Origin::Master(_) | Origin::Staged { .. } => {
+                let bytes = up_to(&block[at..self.pattern], most);
+                ("write", self.calls.write(sink, bytes))
+            }
+        };
+        match answer {
+            Ok(0) => Err(self.failed(operation, Errno::IO)),
+            Ok(n) => {
+                self.sent += n as u64;
+                Ok(n as u64)
+            }
+            Err(Errno::NOSYS | Errno::PERM | Errno::INVAL | Errno::OPNOTSUPP | Errno::ACCESS)
+                if self.sent == 0 && !matches!(self.origin, Origin::Copy) =>
+            {
+                self.origin = match self.origin {
+                    Origin::Memory => Origin::Copy,
+                    _ => Origin::Memory,
+                };
+                self.send_some(most)
+            }
+            Err(errno) => Err(self.failed(operation, errno)),
+        }
+    }
+
+    fn failed(&self, operation: &'static str, errno: Errno) -> Error {
+        Error::Moving {
+            side: Side::Sink,
+            operation,
+            errno: errno.into(),
+            moved: self.sent,
+        }
+    }
+}
+
+/// At most `most` bytes of `bytes`.
+fn up_to(bytes: &[u8], most: u64) -> &[u8] {
+    &bytes[..bytes.len().min(length(most))]
+}
+
+/// A length for a system call: what does not fit is for the next one.
+fn length(bytes: u64) -> usize {
+    // MAX_RW_COUNT (fs.h) is what one call moves at most anyway.
+    bytes.min(1 << 30) as usize
+}
+
+/// Whole patterns, about [`BLOCK`] bytes of them.
+fn block_of(pattern: &[u8]) -> Result<Pages> {
+    let len = pattern.len() * (BLOCK / pattern.len()).max(1);
+    let options = Pages::options();
+    let mut block = options
+        .backing(Backing::Huge)
+        .map(len)
+        .or_else(|_| options.map(len))?;
+    for copy in block.chunks_exact_mut(pattern.len()) {
+        copy.copy_from_slice(pattern);
+    }
+    Ok(block)
+}
+
+impl Origin {
+    /// A master pipe if one can be made, of slots that end with a pattern if they can.
+    fn best(pattern: &[u8]) -> Option<Self> {
+        if pattern.len() >= TOO_LONG_FOR_A_MASTER {
+            return None;
+        }
+        let (master, slots_end_with_a_pattern) = Master::fill(pattern).ok()??;
+        if slots_end_with_a_pattern {
+            return Some(Origin::Master(master));
+        }
+        let capacity = PipeEnd::new(master.pipe.writer.as_fd())
+            .ok()?
+            .capacity()
+            .ok()?;
+        let (stage, growth) = Pipe::with_capacity(capacity).ok()?;
+        (growth.after >= capacity).then_some(Origin::Staged {
+            master,
+            stage,
+            staged: 0,
+        })
+    }
+}
+
+impl Master {
+    /// Fills a master pipe with whole patterns, and says whether each slot holds whole ones.
+    /// `None` where not even one pattern fits.
+    fn fill(pattern: &[u8]) -> Result<Option<(Self, bool)>> {
+        let (pipe, growth) = Pipe::with_capacity(PIPE_SIZE)?;
+        let slots = growth.after / linux::page_size();
+        // A pipe of one slot shows how long each run is that comes out of the socket.
+        let (one, _) = Pipe::with_capacity(0)?;
+        PipeEnd::new(one.writer.as_fd())?.resize(linux::page_size())?;
+        let (mut socket, outlet) = UnixStream::pair().map_err(|_| unsupported())?;
+
+        // One unit of whole patterns after the other, in writes that each make one run.
+        let unit = pattern.repeat((RUN / pattern.len()).max(1));
+        let (mut bytes, mut used, mut even) = (0, 0, true);
+        loop {
+            let mut used_by_unit = 0;
+            for run in unit.chunks(RUN) {
+                socket.write_all(run).map_err(|_| unsupported())?;
+                let mut left = run.len();
+                while left > 0 {
+                    if used + used_by_unit == slots {
+                        // Only the first unit can come as a surprise; see below.
+                        return Ok(None);
+                    }
+                    let n = move_all(outlet.as_fd(), &one, &pipe, left)?;
+                    used_by_unit += 1;
+                    left -= n;
+                    even &= n % pattern.len() == 0;
+                }
+            }
+            bytes += unit.len() as u64;
+            used += used_by_unit;
+            // Units are laid alike, but when memory is scarce the kernel uses shorter runs.
+            if used + 2 * used_by_unit > slots {
+                return Ok(Some((Self { pipe, bytes }, even)));
+            }
+        }
+    }
+
+    /// Duplicates as much as the output takes.
+    fn tee(&self, calls: &mut Calls, sink: BorrowedFd<'_>, most: u64) -> Result<usize, Errno> {
+        calls.tee(self.pipe.reader.as_fd(), sink, length(most), Ready::ToWrite)
+    }
+
+    /// Duplicates everything into a pipe of our own, if that is empty.
+    fn stage(&self, stage: &Pipe, staged: &mut u64) -> Result<(), Errno> {
+        if *staged == 0 {
+            let n = rustix::pipe::tee(
+                &self.pipe.reader,
+                &stage.writer,
+                length(self.bytes),
+                SpliceFlags::NONBLOCK,
+            )?;
+            *staged = n as u64;
+        }
+        Ok(())
+    }
+}
+
+/// Moves one run from the socket through the pipe of one slot into `pipe`, and says how long it was.
+fn move_all(outlet: BorrowedFd<'_>, one: &Pipe, pipe: &Pipe, most: usize) -> Result<usize> {
+    let flags = SpliceFlags::NONBLOCK;
+    let run = rustix::pipe::splice(outlet, None, &one.writer, None, most, flags)
+        .map_err(Error::system("splice"))?;
+    let moved = rustix::pipe::splice(&one.reader, None, &pipe.writer, None, run, flags)
+        .map_err(Error::system("splice"))?;
+    if run == 0 || moved != run {
+        return Err(unsupported());
+    }
+    Ok(run)
+}
+
+fn unsupported() -> Error {
+    Error::Unsupported("a socket's pages cannot be put into a pipe here".into())
+}
+
+impl fmt::Debug for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Origin::Master(master) => write!(f, "Master({} bytes)", master.bytes),
+            Origin::Staged { master, .. } => write!(f, "Staged({} bytes)", master.bytes),
+            Origin::Memory => f.write_str("Memory"),
+            Origin::Copy => f.write_str("Copy"),
+        }
+    }
+}
