@@ -34,7 +34,7 @@ pub use repeat::Repeat;
 
 /// Bytes of one system call unless told otherwise: with a pipe of 1 MiB, one chunk is being
 /// filled while another is being read.
-const CHUNK: usize = 512 * 1024;
+const CHUNK: usize = 256 * 1024;
 
 /// What a pipe is grown to unless told otherwise: as much as an unprivileged user may have.
 const PIPE_SIZE: usize = 1024 * 1024;
@@ -86,7 +86,7 @@ impl ProducerOptions {
         Self::default()
     }
 
-    /// Bytes of one system call; 512 KiB unless told otherwise.
+    /// Bytes of one system call; 256 KiB unless told otherwise.
     pub fn chunk(mut self, bytes: usize) -> Self {
         self.chunk = Some(bytes);
         self

@@ -287,9 +287,7 @@ impl Master {
     fn fill(pattern: &[u8]) -> Result<Option<(Self, bool)>> {
         let (pipe, growth) = Pipe::with_capacity(PIPE_SIZE)?;
         let slots = growth.after / linux::page_size();
-        // A pipe of one slot shows how long each run is that comes out of the socket.
-        let (one, _) = Pipe::with_capacity(0)?;
-        PipeEnd::new(one.writer.as_fd())?.resize(linux::page_size())?;
+        let gauge = Gauge::new()?;
         let (mut socket, outlet) = UnixStream::pair().map_err(|_| unsupported())?;
 
         // One unit of whole patterns after the other, in writes that each make one run.
@@ -299,13 +297,14 @@ impl Master {
             let mut used_by_unit = 0;
             for run in unit.chunks(RUN) {
                 socket.write_all(run).map_err(|_| unsupported())?;
+                gauge.take(outlet.as_fd(), run.len())?;
                 let mut left = run.len();
                 while left > 0 {
                     if used + used_by_unit == slots {
                         // Only the first unit can come as a surprise; see below.
                         return Ok(None);
                     }
-                    let n = move_all(outlet.as_fd(), &one, &pipe, left)?;
+                    let n = gauge.pass_one_slot(&pipe)?;
                     used_by_unit += 1;
                     left -= n;
                     even &= n % pattern.len() == 0;
@@ -340,17 +339,54 @@ impl Master {
     }
 }
 
-/// Moves one run from the socket through the pipe of one slot into `pipe`, and says how long it was.
-fn move_all(outlet: BorrowedFd<'_>, one: &Pipe, pipe: &Pipe, most: usize) -> Result<usize> {
-    let flags = SpliceFlags::NONBLOCK;
-    let run = rustix::pipe::splice(outlet, None, &one.writer, None, most, flags)
-        .map_err(Error::system("splice"))?;
-    let moved = rustix::pipe::splice(&one.reader, None, &pipe.writer, None, run, flags)
-        .map_err(Error::system("splice"))?;
-    if run == 0 || moved != run {
-        return Err(unsupported());
+/// Shows how long each run is that comes out of the socket: by passing it on through a pipe of
+/// one slot.
+struct Gauge {
+    /// Holds one message. Splicing from a socket moves no more bytes than the pipe has free slots
+    /// times the page size, however long the runs are (`do_splice_read`, fs/splice.c).
+    message: Pipe,
+    one_slot: Pipe,
+}
+
+impl Gauge {
+    fn new() -> Result<Self> {
+        let one_slot = Pipe::new()?;
+        PipeEnd::new(one_slot.writer.as_fd())?.resize(linux::page_size())?;
+        Ok(Self {
+            message: Pipe::with_capacity(2 * RUN)?.0,
+            one_slot,
+        })
     }
-    Ok(run)
+
+    /// Takes a message of `len` bytes out of the socket.
+    fn take(&self, outlet: BorrowedFd<'_>, len: usize) -> Result<()> {
+        let mut left = len;
+        while left > 0 {
+            left -= splice(outlet, self.message.writer.as_fd(), left)?;
+        }
+        Ok(())
+    }
+
+    /// Moves the next slot into `pipe`, and says how many bytes it refers to.
+    fn pass_one_slot(&self, pipe: &Pipe) -> Result<usize> {
+        let reader = self.message.reader.as_fd();
+        let len = splice(reader, self.one_slot.writer.as_fd(), RUN)?;
+        let moved = splice(self.one_slot.reader.as_fd(), pipe.writer.as_fd(), len)?;
+        if moved == len {
+            Ok(len)
+        } else {
+            Err(unsupported())
+        }
+    }
+}
+
+/// splice(2) that does not wait and has to move something.
+fn splice(source: BorrowedFd<'_>, sink: BorrowedFd<'_>, len: usize) -> Result<usize> {
+    match rustix::pipe::splice(source, None, sink, None, len, SpliceFlags::NONBLOCK) {
+        Ok(0) => Err(unsupported()),
+        Ok(n) => Ok(n),
+        Err(errno) => Err(Error::system("splice")(errno)),
+    }
 }
 
 fn unsupported() -> Error {
