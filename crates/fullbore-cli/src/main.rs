@@ -7,6 +7,7 @@ mod exit;
 mod lab;
 mod size;
 
+use std::io::{Write, stderr};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -32,6 +33,8 @@ enum Verb {
     Bench(command::bench::Bench),
     Write(command::write::Write),
     Read(command::read::Read),
+    #[command(hide = true)]
+    Middleman(command::middleman::Middleman),
 }
 
 fn main() -> ExitCode {
@@ -43,12 +46,14 @@ fn main() -> ExitCode {
         Verb::Bench(verb) => ("bench", verb.run()),
         Verb::Write(verb) => ("write", verb.run()),
         Verb::Read(verb) => ("read", verb.run()),
+        Verb::Middleman(verb) => ("middleman", verb.run()),
     };
     match outcome {
         Ok(code) => code,
         Err(error) => match exit::code(&error) {
             Some(code) => {
-                eprintln!("fullbore {name}: {error:#}");
+                // eprintln! panics where stderr is closed.
+                let _ = writeln!(stderr(), "fullbore {name}: {error:#}");
                 code
             }
             None => ExitCode::SUCCESS,
@@ -73,6 +78,9 @@ fn bad_command_line(error: &clap::Error) -> ExitCode {
         .collect();
     let line = first.join(" ");
     let line = line.strip_prefix("error: ").unwrap_or(&line);
-    eprintln!("fullbore: {line} ('fullbore --help' lists what there is)");
+    let _ = writeln!(
+        stderr(),
+        "fullbore: {line} ('fullbore --help' lists what there is)"
+    );
     ExitCode::from(2)
 }

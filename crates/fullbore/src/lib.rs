@@ -1,15 +1,64 @@
-//! x
+//! Moves bytes through Linux pipes at the speed of memory, and says what each fast way guarantees.
+//!
+//! ```no_run
+//! use std::io::Write;
+//! use fullbore::Producer;
+//!
+//! let mut out = Producer::new(std::io::stdout())?;
+//! for i in 0..1_000_000_000u64 {
+//!     writeln!(out, "line {i}")?;
+//! }
+//! out.finish()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Into a pipe, this hands whole pages to the reader instead of copying them; into anything else
+//! it writes. Either way the reader gets what was written, whatever it does with it.
+//!
+//! # Two guarantees
+//! The fast calls of Linux, splice(2), vmsplice(2) and tee(2), move *references* to pages. Whoever can
+//! still write to such a page changes what a reader gets later.
+//!
+//! - **Snapshot** is what everything here keeps unless its name says otherwise: a reader gets what the
+//!   bytes were when the call returned.
+//! - **Reference** has to be asked for. Where it rests on how the reader behaves, the function is
+//!   `unsafe`, and its `# Safety` section says on what.
+//!
+//! docs/guarantees.md in the repository argues each from what the kernel does.
+//!
+//! # The parts
+//! | module | for |
+//! |---|---|
+//! | [`produce`] | memory to fd: [`Producer`], and [`Repeat`] for what repeats itself |
+//! | [`consume`] | fd to memory: [`Consumer`], a [`BufRead`](std::io::BufRead) |
+//! | [`pipe`] | what a pipe is: capacity, slots, bytes queued, identity |
+//! | [`pages`] | page-aligned memory, and what the kernel really backs it with |
+//! | [`wait`] | what to do while a pipe is full or empty |
+//! | [`linux`] | page sizes, limits, and the calls that move bytes |
+//!
+//! The library never prints, never exits, and reads no environment variable. It is for Linux; it
+//! asks for the size of pages, and assumes nothing else about the architecture.
+
 #![warn(missing_docs)]
+#![deny(unsafe_code)]
+
 pub mod consume;
 mod error;
+#[allow(unsafe_code)]
 pub mod linux;
+#[allow(unsafe_code)]
 pub mod pages;
 pub mod pipe;
+#[allow(unsafe_code)]
 pub mod produce;
 pub mod wait;
+
 pub use consume::{Consumer, ConsumerOptions};
 pub use error::{Error, Result, Side};
 pub use pages::{BackedBy, Backing, Pages};
 pub use pipe::{Growth, Limit, Pipe, PipeEnd, PipeIdentity};
 pub use produce::{Produced, Producer, ProducerOptions, Repeat, Way};
 pub use wait::{Wait, Waiter};
+
+#[cfg(not(target_os = "linux"))]
+compile_error!("fullbore is about Linux pipes, and builds for Linux only");

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::Args;
 
 use crate::exit::Usage;
-use crate::lab::catalogue::{self, CATALOGUE, Experiment};
+use crate::lab::catalogue::{self, Experiment, catalogue as whole_catalogue};
 use crate::lab::machine::{CpuPair, Topology};
 use crate::lab::report::{self, Report, csv::Csv, json::Json, svg::Svg, table::Table};
 use crate::lab::result::{Run, Settings};
@@ -80,7 +80,7 @@ impl Bench {
         let experiments = catalogue::select(&self.names)?;
         if self.list {
             let listed: Vec<&Experiment> = if self.names.is_empty() {
-                CATALOGUE.iter().collect()
+                whole_catalogue().collect()
             } else {
                 experiments
             };
@@ -119,15 +119,20 @@ impl Bench {
         // Files first: they are wanted even when nobody reads the table to its end.
         let csv = self.csv.as_deref().map(|path| (path, &Csv as &dyn Report));
         let svg = self.svg.as_deref().map(|path| (path, &Svg as &dyn Report));
-        for (path, report) in [csv, svg].into_iter().flatten() {
-            report::write_to_file(report, run, path)?;
-        }
-        if self.json {
-            print(&Json, run, &mut stdout().lock())?;
-            print(&table(stderr().is_terminal()), run, &mut stderr().lock())
+        let written = [csv, svg]
+            .into_iter()
+            .flatten()
+            .map(|(path, report)| report::write_to_file(report, run, path))
+            // All of them, whatever became of the first.
+            .fold(Ok(()), Result::and);
+        // A file that cannot be written costs nobody the figures.
+        let printed = if self.json {
+            print(&Json, run, &mut stdout().lock())
+                .and_then(|()| print(&table(stderr().is_terminal()), run, &mut stderr().lock()))
         } else {
             print(&table(stdout().is_terminal()), run, &mut stdout().lock())
-        }
+        };
+        written.and(printed)
     }
 }
 

@@ -1,5 +1,6 @@
 //! The verbs: each file parses its options, calls what does the work, and prints.
 
 pub mod bench;
+pub mod middleman;
 pub mod read;
 pub mod write;

@@ -1,11 +1,10 @@
 //! `fullbore read`: the reading endpoint of every experiment, as a shell command.
 
-use std::io::{Write, stdout};
 use std::process::ExitCode;
 
 use clap::Args;
 
-use crate::lab::endpoint::{Options, reader};
+use crate::lab::endpoint::{Options, Role, reader};
 
 /// Read from the pipe on stdin, and say how fast that was
 ///
@@ -27,15 +26,7 @@ pub struct Read {
 
 impl Read {
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        let report = reader::run(&self.options)?;
-        let text = if self.options.json {
-            serde_json::to_string(&report)?
-        } else if self.options.csv {
-            report.csv(&self.options)
-        } else {
-            report.line(&self.options)
-        };
-        writeln!(stdout(), "{text}")?;
+        reader::run(&self.options)?.print(&self.options, Role::Reader)?;
         Ok(ExitCode::SUCCESS)
     }
 }

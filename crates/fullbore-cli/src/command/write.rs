@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use crate::lab::endpoint::{Options, writer};
+use crate::lab::endpoint::{Options, Role, writer};
 
 /// Write to the pipe on stdout, the way an experiment does
 ///
@@ -27,12 +27,7 @@ pub struct Write {
 
 impl Write {
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        let report = writer::run(&self.options)?;
-        if self.options.json {
-            eprintln!("{}", serde_json::to_string(&report)?);
-        } else if self.options.verbose {
-            eprintln!("{}", report.line(&self.options));
-        }
+        writer::run(&self.options)?.print(&self.options, Role::Writer)?;
         Ok(ExitCode::SUCCESS)
     }
 }

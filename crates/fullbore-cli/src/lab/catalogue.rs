@@ -22,6 +22,8 @@ pub struct Experiment {
     pub between: Between,
     /// Options of `fullbore read`.
     pub reader: &'static str,
+    /// Whether the writer is also checked behind middlemen.
+    pub soundness: Checked,
     /// The figure of the text it comes from, in GiB/s.
     pub published: Option<f64>,
 }
@@ -33,11 +35,18 @@ pub enum Between {
     Pipe,
 }
 
+/// Whether the bytes of a writer are checked behind middlemen that splice, tee, resize and hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Checked {
+    Yes,
+    No,
+}
+
 /// The group that runs when none is named.
 pub const DEFAULT_GROUP: &str = "ladder";
 
 macro_rules! experiments {
-    ($group:literal: $($name:literal, $published:expr, $shows:literal, $writer:literal => $reader:literal;)*) => {
+    ($group:literal $soundness:ident: $($name:literal, $published:expr, $shows:literal, $writer:literal => $reader:literal;)*) => {
         &[$(Experiment {
             group: $group,
             name: $name,
@@ -45,17 +54,18 @@ macro_rules! experiments {
             writer: $writer,
             between: Between::Pipe,
             reader: $reader,
+            soundness: Checked::$soundness,
             published: $published,
         }),*]
     };
 }
 
-/// All experiments, in the order they are shown.
+/// The article's ladder, and rungs above it.
 ///
 /// Published figures: the article 'How fast are Linux pipes anyway?' (2022), on a Skylake laptop
 /// with Linux 5.17.
 #[rustfmt::skip]
-pub const CATALOGUE: &[Experiment] = experiments! { "ladder":
+const LADDER: &[Experiment] = experiments! { "ladder" No:
     "write_read", Some(3.7), "write(2) into read(2): where everybody starts",
         "" => "";
     "write_read_huge", None, "the same, buffers on huge pages",
@@ -86,6 +96,46 @@ pub const CATALOGUE: &[Experiment] = experiments! { "ladder":
         "--ring 2M --chunk 512K --pipe-size 1M --huge-page --check-huge-page --data words" => "--chunk 512K --huge-page --check-huge-page --sum";
 };
 
+/// Each way to produce against write(2), before a reader that sums every word and before one that
+/// splices to /dev/null.
+#[rustfmt::skip]
+const PRODUCE: &[Experiment] = experiments! { "produce" Yes:
+    "write_default_sum", None, "write(2) into a default pipe, every word read and added up",
+        "--way copy --huge-page --data words" => "--chunk 512K --huge-page --sum";
+    "write_roomy_sum", None, "the same, into a pipe of 1 MiB",
+        "--way copy --pipe-size 1M --huge-page --data words" => "--chunk 512K --huge-page --sum";
+    "double_buffer_sum", None, "the article's double buffering, the same job",
+        "--write-with-vmsplice --huge-page --check-huge-page --data words" => "--chunk 512K --huge-page --sum";
+    "fresh_sum", None, "fresh pages: right whatever the reader does",
+        "--way fresh --pipe-size 1M --huge-page --check-huge-page --data words" => "--chunk 512K --huge-page --sum";
+    "recycle_sum", None, "recycled pages: right before a reader that copies",
+        "--way recycle --pipe-size 1M --huge-page --check-huge-page --data words" => "--chunk 512K --huge-page --sum";
+    "recycle_sum_busy", None, "the same, trying again instead of sleeping",
+        "--way recycle --pipe-size 1M --huge-page --check-huge-page --data words --busy-loop" => "--chunk 512K --huge-page --sum --busy-loop";
+    "write_default_splice", None, "write(2) into a default pipe, spliced to /dev/null",
+        "--way copy --huge-page --data words" => "--read-with-splice --chunk 1M";
+    "write_roomy_splice", None, "the same, into a pipe of 1 MiB",
+        "--way copy --pipe-size 1M --huge-page --data words" => "--read-with-splice --chunk 1M";
+    "fresh_splice", None, "fresh pages, spliced to /dev/null",
+        "--way fresh --pipe-size 1M --huge-page --check-huge-page --data words" => "--read-with-splice --chunk 1M";
+    "recycle_splice", None, "recycled pages, spliced to /dev/null",
+        "--way recycle --pipe-size 1M --huge-page --check-huge-page --data words" => "--read-with-splice --chunk 1M";
+    "repeat_read", None, "a pattern of 2 bytes again and again, into read(2)",
+        "--way repeat --pipe-size 1M" => "--chunk 1M --huge-page";
+    "repeat_splice", None, "the same, spliced to /dev/null",
+        "--way repeat --pipe-size 1M" => "--read-with-splice --chunk 16M";
+    "repeat_splice_busy", None, "the same, trying again instead of sleeping",
+        "--way repeat --pipe-size 1M --busy-loop" => "--read-with-splice --chunk 16M --busy-loop";
+};
+
+/// The groups, in the order they are shown. A new group is a new row here.
+const GROUPS: [&[Experiment]; 2] = [LADDER, PRODUCE];
+
+/// All experiments, in the order they are shown.
+pub fn catalogue() -> impl Iterator<Item = &'static Experiment> {
+    GROUPS.into_iter().flatten()
+}
+
 impl Experiment {
     /// Whether `pattern` means this experiment: its name, its group, or `group/name`.
     fn is_meant(&self, pattern: &Pattern) -> bool {
@@ -100,12 +150,12 @@ pub fn select(patterns: &[String]) -> Result<Vec<&'static Experiment>, Usage> {
     if patterns.is_empty() {
         return select(&[DEFAULT_GROUP.to_owned()]);
     }
-    let mut meant = vec![false; CATALOGUE.len()];
+    let mut meant = vec![false; catalogue().count()];
     for text in patterns {
         let pattern = Pattern::new(text)
             .map_err(|error| Usage(format!("'{text}' is no pattern: {}", error.msg)))?;
         let mut found = false;
-        for (experiment, meant) in CATALOGUE.iter().zip(&mut meant) {
+        for (experiment, meant) in catalogue().zip(&mut meant) {
             if experiment.is_meant(&pattern) {
                 *meant = true;
                 found = true;
@@ -117,8 +167,7 @@ pub fn select(patterns: &[String]) -> Result<Vec<&'static Experiment>, Usage> {
             )));
         }
     }
-    Ok(CATALOGUE
-        .iter()
+    Ok(catalogue()
         .zip(meant)
         .filter_map(|(experiment, meant)| meant.then_some(experiment))
         .collect())
@@ -144,7 +193,7 @@ mod tests {
 
     #[test]
     fn every_experiment_is_one_that_its_endpoints_accept() {
-        for experiment in CATALOGUE {
+        for experiment in catalogue() {
             options(experiment.writer).check_writer().unwrap();
             options(experiment.reader).check_reader().unwrap();
             assert!(!experiment.shows.is_empty() && !experiment.shows.contains('\n'));
@@ -153,10 +202,10 @@ mod tests {
 
     #[test]
     fn names_are_unique() {
-        let mut names: Vec<_> = CATALOGUE.iter().map(|e| e.name).collect();
+        let mut names: Vec<_> = catalogue().map(|e| e.name).collect();
         names.sort_unstable();
         names.dedup();
-        assert_eq!(names.len(), CATALOGUE.len());
+        assert_eq!(names.len(), catalogue().count());
     }
 
     #[test]
@@ -182,7 +231,7 @@ mod tests {
         };
         assert_eq!(names(&[]), names(&["ladder"]));
         assert_eq!(
-            names(&["write_*", "ladder/deep_*"]),
+            names(&["ladder/write_*", "deep_*"]),
             ["write_read", "write_read_huge", "deep_ring"]
         );
         assert!(select(&["nothing".into()]).is_err());

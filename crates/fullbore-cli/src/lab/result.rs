@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::machine::Machine;
+use super::soundness::Soundness;
 use super::statistics::Spread;
 
 /// The version of the JSON's shape.
@@ -58,6 +59,9 @@ pub struct Outcome {
     pub gib_per_s: Option<Spread>,
     /// Median throughput over that of the first experiment of its group in this run.
     pub ratio: Option<f64>,
+    /// Whether the bytes were right behind every middleman, where that was checked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub soundness: Option<Soundness>,
     /// The last round's writer, as it reported itself.
     pub writer: Option<EndpointReport>,
     /// The last round's reader, as it reported itself.

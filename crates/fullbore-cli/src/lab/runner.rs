@@ -6,7 +6,7 @@
 use std::fmt;
 use std::io::IsTerminal;
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::process::{Child, ExitStatus, Output, Stdio};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -16,11 +16,13 @@ use fullbore::Pipe;
 use indicatif::{ProgressBar, ProgressStyle};
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::catalogue::{Between, Experiment};
+use super::catalogue::{Between, Checked, Experiment};
 use super::distance::line_round_trip_ns;
 use super::endpoint::words;
 use super::machine::{CpuPair, Machine};
+use super::process;
 use super::result::{EndpointReport, Outcome, Run, SCHEMA, Settings};
+use super::soundness::Soundness;
 use super::statistics::Spread;
 use crate::exit;
 
@@ -33,6 +35,7 @@ struct Trial {
     rounds: Vec<f64>,
     writer: Option<EndpointReport>,
     reader: Option<EndpointReport>,
+    soundness: Option<Soundness>,
     stopped: Option<Stop>,
 }
 
@@ -71,6 +74,12 @@ pub fn run(experiments: &[&'static Experiment], settings: Settings, cpus: CpuPai
             bar.inc(1);
         }
     }
+    for trial in &mut trials {
+        if trial.stopped.is_none() && trial.experiment.soundness == Checked::Yes {
+            bar.set_message(format!("soundness: {}", trial.experiment.name));
+            trial.soundness = Some(Soundness::check(trial.experiment, &cpus)?);
+        }
+    }
     bar.finish_and_clear();
     Ok(Run {
         schema: SCHEMA,
@@ -97,6 +106,7 @@ impl Trial {
             rounds: Vec::new(),
             writer: None,
             reader: None,
+            soundness: None,
             stopped: None,
         }
     }
@@ -148,6 +158,7 @@ fn outcomes(trials: Vec<Trial>, settings: &Settings) -> Vec<Outcome> {
             for report in [&trial.writer, &trial.reader].into_iter().flatten() {
                 notes.extend(report.notes.iter().cloned());
             }
+            notes.extend(trial.soundness.as_ref().and_then(Soundness::describe_wrong));
             Outcome {
                 group: experiment.group.into(),
                 name: experiment.name.into(),
@@ -155,6 +166,7 @@ fn outcomes(trials: Vec<Trial>, settings: &Settings) -> Vec<Outcome> {
                 published_gib_per_s: experiment.published,
                 ratio: median.zip(first).map(|(median, first)| median / first),
                 gib_per_s: figure,
+                soundness: trial.soundness,
                 writer: trial.writer,
                 reader: trial.reader,
                 notes,
@@ -165,9 +177,12 @@ fn outcomes(trials: Vec<Trial>, settings: &Settings) -> Vec<Outcome> {
         .collect()
 }
 
-/// Double buffering is right only in a pipe of half a buffer.
+/// Double buffering is right only in a pipe of half a buffer; where a row gives a size of its own,
+/// that size is what it shows.
 fn pipe_size_is_fixed(experiment: &Experiment) -> bool {
-    experiment.writer.contains("--write-with-vmsplice")
+    ["--write-with-vmsplice", "--pipe-size"]
+        .iter()
+        .any(|option| experiment.writer.contains(option))
 }
 
 /// Runs one experiment once.
@@ -179,13 +194,13 @@ fn measure(experiment: &Experiment, settings: &Settings, cpus: &CpuPair) -> Resu
     let pipe = match experiment.between {
         Between::Pipe => Pipe::new()?,
     };
-    let mut reader = endpoint("read", experiment.reader, cpus.reader);
+    let mut reader = process::endpoint("read", experiment.reader, cpus.reader);
     reader
         .arg(format!("--seconds={}", settings.seconds))
         .arg(format!("--warm-up={}", settings.warm_up_seconds))
         .stdin(pipe.reader)
         .stdout(Stdio::piped());
-    let mut writer = endpoint("write", experiment.writer, cpus.writer);
+    let mut writer = process::endpoint("write", experiment.writer, cpus.writer);
     writer
         .arg(format!("--bytes-to-pipe={ENDLESS}"))
         .stdin(Stdio::null())
@@ -218,37 +233,23 @@ fn measure(experiment: &Experiment, settings: &Settings, cpus: &CpuPair) -> Resu
     Ok(judge(experiment, &written, &read))
 }
 
-fn endpoint(verb: &str, options: &str, cpu: usize) -> Command {
-    // This very program, also when its file has been replaced since.
-    let mut command = Command::new("/proc/self/exe");
-    command
-        .arg(verb)
-        .args(options.split_whitespace())
-        .args(["--json", "--die-with-parent"])
-        .arg(format!("--cpu={cpu}"))
-        .stderr(Stdio::piped());
-    command
-}
-
 /// What the two endpoints' exits and reports come to.
 fn judge(experiment: &Experiment, written: &Output, read: &Output) -> Measurement {
     // The writer first: when it is at fault, the reader only sees an early end.
     for (role, output) in [("writer", written), ("reader", read)] {
         if output.status.code() == Some(i32::from(exit::UNSUPPORTED)) {
-            return Err(Stop::Skipped(last_words(output)));
+            return Err(Stop::Skipped(process::last_words(output)));
         }
         if !output.status.success() {
             return Err(Stop::Failed(format!(
                 "the {role} {}: {}",
                 ended(output.status),
-                last_words(output)
+                process::last_words(output)
             )));
         }
     }
-    let report = |role: &str, text: &[u8]| {
-        let text = String::from_utf8_lossy(text);
-        let line = text.lines().last().unwrap_or_default().to_owned();
-        serde_json::from_str::<EndpointReport>(&line)
+    let report = |role: &str, printed: &[u8]| {
+        process::report(printed)
             .map_err(|e| Stop::Failed(format!("the {role} reported nothing readable: {e}")))
     };
     let reader = report("reader", &read.stdout)?;
@@ -276,20 +277,6 @@ fn ended(status: ExitStatus) -> String {
         (None, Some(signal)) => format!("was killed by signal {signal}"),
         (None, None) => "ended".into(),
     }
-}
-
-/// The last line an endpoint said, without its name in front.
-fn last_words(output: &Output) -> String {
-    let text = String::from_utf8_lossy(&output.stderr);
-    let line = text
-        .lines()
-        .rfind(|line| !line.trim().is_empty())
-        .unwrap_or("no word why");
-    ["fullbore write: ", "fullbore read: "]
-        .iter()
-        .find_map(|prefix| line.strip_prefix(prefix))
-        .unwrap_or(line)
-        .to_owned()
 }
 
 /// Kills processes that have not ended in time.
@@ -337,7 +324,9 @@ impl fmt::Display for Stop {
 
 #[cfg(test)]
 mod tests {
-    use super::super::catalogue::CATALOGUE;
+    use std::process::Command;
+
+    use super::super::catalogue::catalogue;
     use super::*;
 
     fn output(code: i32, stdout: &str, stderr: &str) -> Output {
@@ -361,7 +350,7 @@ mod tests {
     #[test]
     fn what_a_machine_does_not_allow_is_skipped_with_the_endpoints_reason() {
         let refused = output(3 << 8, "", "fullbore write: vmsplice(2) is refused here\n");
-        match judge(&CATALOGUE[0], &refused, &output(0, "", "")) {
+        match judge(catalogue().next().unwrap(), &refused, &output(0, "", "")) {
             Err(Stop::Skipped(reason)) => assert_eq!(reason, "vmsplice(2) is refused here"),
             other => panic!("{other:?}"),
         }
@@ -369,7 +358,11 @@ mod tests {
 
     #[test]
     fn a_killed_endpoint_is_a_failure_that_names_it() {
-        match judge(&CATALOGUE[0], &output(0, "", "{}"), &output(9, "", "")) {
+        match judge(
+            catalogue().next().unwrap(),
+            &output(0, "", "{}"),
+            &output(9, "", ""),
+        ) {
             Err(Stop::Failed(reason)) => {
                 assert_eq!(reason, "the reader was killed by signal 9: no word why");
             }
@@ -379,7 +372,7 @@ mod tests {
 
     #[test]
     fn ratios_are_to_the_first_of_the_group_and_broken_experiments_have_none() {
-        let mut trials: Vec<Trial> = CATALOGUE[..3].iter().map(Trial::new).collect();
+        let mut trials: Vec<Trial> = catalogue().take(3).map(Trial::new).collect();
         trials[0].rounds = vec![2.0, 1.0, 3.0];
         trials[1].rounds = vec![8.0];
         trials[2].rounds = vec![9.0];

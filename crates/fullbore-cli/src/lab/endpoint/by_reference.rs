@@ -15,7 +15,7 @@ use fullbore::{Pages, ProducerOptions, Way};
 use rustix::io::Errno;
 use rustix::pipe::SpliceFlags;
 
-use super::progress::Progress;
+use super::progress::{Progress, Role};
 use super::{Data, Options, prepare, words};
 use crate::exit::Unsupported;
 use crate::lab::result::EndpointReport;
@@ -30,7 +30,7 @@ pub fn double_buffering(options: &Options, sink: BorrowedFd<'_>) -> anyhow::Resu
     } else {
         SpliceFlags::empty()
     };
-    let mut progress = Progress::begin(options);
+    let mut progress = Progress::begin(options, Role::Writer);
     'stream: while let Some(most) = progress.next(buffers.len()) {
         let buffer = buffers.next();
         if options.data() == Data::Words {
@@ -121,9 +121,14 @@ pub fn produce(
         _ => producer.copy(sink),
     };
     let mut producer = prepare::unsupported_as_such(producer)?;
-    let mut progress = Progress::begin(options);
+    let mut progress = Progress::begin(options, Role::Writer);
     while let Some(most) = progress.next(chunk) {
-        let buffer = producer.reserve(most)?;
+        let buffer = match producer.reserve(most) {
+            Ok(buffer) => buffer,
+            // Waiting for the pipe to let go of a chunk shows it too.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => break,
+            Err(error) => return Err(error).context("write to stdout"),
+        };
         match options.data() {
             Data::Constant => buffer.fill(prepare::CONSTANT),
             Data::Words => words::fill(buffer, progress.moved()),

@@ -9,3 +9,4 @@ pub mod words;
 pub mod writer;
 
 pub use options::{Data, Options};
+pub use progress::Role;

@@ -126,6 +126,10 @@ pub struct Options {
     #[arg(long, short)]
     pub verbose: bool,
 
+    /// Sleep for so many microseconds after each read
+    #[arg(long, hide = true, value_name = "MICROSECONDS", default_value_t = 0)]
+    pub pause: u64,
+
     /// Die when the process that started this one does
     #[arg(long, hide = true)]
     pub die_with_parent: bool,

@@ -1,5 +1,8 @@
 //! How far an endpoint has come: when it has to stop, and what it measured.
 
+use std::io::{self, Write, stderr, stdout};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
@@ -11,8 +14,23 @@ use crate::size;
 /// Bytes in one GiB.
 const GIB: f64 = (1u64 << 30) as f64;
 
+/// How long after its time an endpoint that sleeps in a call is ended without it.
+const GRACE: Duration = Duration::from_millis(100);
+
+/// Which end an endpoint is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    Writer,
+    Reader,
+}
+
 /// Counts bytes, knows when to stop, and times what came after the warm-up.
-pub struct Progress {
+///
+/// With --seconds, a thread watches over it: an endpoint whose other side is idle sleeps in a
+/// system call and does not see that its time is up. The thread then reports in its place.
+pub struct Progress(Arc<Mutex<State>>);
+
+struct State {
     bytes_left: u64,
     time: Option<Duration>,
     warm_up: Duration,
@@ -21,14 +39,17 @@ pub struct Progress {
     measured_from: Option<(Instant, u64)>,
     measured: u64,
     moved: u64,
+    /// Calls made when bytes were last moved.
+    calls: u64,
+    reported: bool,
 }
 
 impl Progress {
     /// Starts the clock.
-    pub fn begin(options: &Options) -> Self {
+    pub fn begin(options: &Options, role: Role) -> Self {
         let began = Instant::now();
         let warm_up = options.warm_up.map(Duration::from_secs_f64);
-        Self {
+        let state = State {
             bytes_left: match options.seconds {
                 Some(_) => u64::MAX,
                 None => options.bytes_to_pipe,
@@ -39,18 +60,44 @@ impl Progress {
             measured_from: warm_up.is_none().then_some((began, 0)),
             measured: 0,
             moved: 0,
+            calls: 0,
+            reported: false,
+        };
+        let end = state.time.map(|time| state.warm_up + time + GRACE);
+        let progress = Self(Arc::new(Mutex::new(state)));
+        if let Some(end) = end {
+            let (progress, options) = (Self(progress.0.clone()), options.clone());
+            thread::spawn(move || progress.end_after(end, &options, role));
         }
+        progress
+    }
+
+    /// Reports and ends the process, unless it has reported by then.
+    fn end_after(&self, time: Duration, options: &Options, role: Role) {
+        thread::sleep(time);
+        let mut state = self.state();
+        if !state.reported {
+            let calls = state.calls;
+            let report = state.report(options, calls);
+            // The process ends here: there is nobody to hand an error to but its exit code.
+            let printed = report.print(options, role);
+            std::process::exit(i32::from(printed.is_err()));
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Bytes moved so far: the position in the stream.
     pub fn moved(&self) -> u64 {
-        self.moved
+        self.state().moved
     }
 
     /// How many of `most` bytes are to be moved next; `None` at the end.
     #[inline]
     pub fn next(&self, most: usize) -> Option<usize> {
-        match self.bytes_left {
+        match self.state().bytes_left {
             0 => None,
             left => Some(most.min(usize::try_from(left).unwrap_or(usize::MAX))),
         }
@@ -59,8 +106,20 @@ impl Progress {
     /// Notes that `n` more bytes were moved, with `calls` calls so far.
     #[inline]
     pub fn add(&mut self, n: usize, calls: u64) {
-        let n = n as u64;
+        self.state().add(n as u64, calls);
+    }
+
+    /// What there is to report, after `calls` calls.
+    pub fn report(&self, options: &Options, calls: u64) -> EndpointReport {
+        self.state().report(options, calls)
+    }
+}
+
+impl State {
+    #[inline]
+    fn add(&mut self, n: u64, calls: u64) {
         self.moved += n;
+        self.calls = calls;
         self.bytes_left = self.bytes_left.saturating_sub(n);
         match (self.measured_from, self.time) {
             // No clock is read while nothing depends on it.
@@ -80,8 +139,8 @@ impl Progress {
         }
     }
 
-    /// What there is to report, after `calls` calls.
-    pub fn report(&self, options: &Options, calls: u64) -> EndpointReport {
+    fn report(&mut self, options: &Options, calls: u64) -> EndpointReport {
+        self.reported = true;
         let (seconds, calls_before) = match self.measured_from {
             Some((from, calls)) => (from.elapsed().as_secs_f64(), calls),
             None => (0.0, 0),
@@ -117,8 +176,25 @@ fn options_of_this_process() -> String {
 }
 
 impl EndpointReport {
+    /// Prints it as the options say: a reader's on stdout; a writer's on stderr, because its stdout
+    /// is the pipe, and only where it was asked for.
+    pub fn print(&self, options: &Options, role: Role) -> io::Result<()> {
+        let text = if options.json {
+            serde_json::to_string(self)?
+        } else if options.csv && role == Role::Reader {
+            self.csv(options)
+        } else {
+            self.line(options)
+        };
+        match role {
+            Role::Reader => writeln!(stdout(), "{text}"),
+            Role::Writer if options.json || options.verbose => writeln!(stderr(), "{text}"),
+            Role::Writer => Ok(()),
+        }
+    }
+
     /// The article's human line.
-    pub fn line(&self, options: &Options) -> String {
+    fn line(&self, options: &Options) -> String {
         format!(
             "{:.1}GiB/s, {} buffer, {} iterations ({} piped)",
             self.gib_per_s,
@@ -129,7 +205,7 @@ impl EndpointReport {
     }
 
     /// The article's line of CSV.
-    pub fn csv(&self, options: &Options) -> String {
+    fn csv(&self, options: &Options) -> String {
         let flags = [
             options.busy_loop,
             options.poll,

@@ -3,16 +3,18 @@
 use std::fs::File;
 use std::io::stdin;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use fullbore::linux::Calls;
 use fullbore::wait::Ready;
 use fullbore::{Pipe, PipeEnd};
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::pipe::SpliceFlags;
 
-use super::progress::Progress;
+use super::progress::{Progress, Role};
 use super::{Options, prepare, words};
 use crate::exit::{Unsupported, Usage};
 use crate::lab::result::EndpointReport;
@@ -61,6 +63,9 @@ fn read_all(
             sum = sum.wrapping_add(words::sum(&buffer[..n], progress.moved()));
         }
         progress.add(n, calls.made());
+        if options.pause > 0 {
+            thread::sleep(Duration::from_micros(options.pause));
+        }
     }
     let mut report = progress.report(options, calls.made());
     report.backing = Some(backing.to_string());
@@ -155,8 +160,13 @@ fn begin_with_the_first_bytes(
     source: BorrowedFd<'_>,
 ) -> anyhow::Result<Progress> {
     let mut fds = [PollFd::from_borrowed_fd(source, PollFlags::IN)];
-    while poll(&mut fds, None) == Err(Errno::INTR) {}
-    Ok(Progress::begin(options))
+    // An idle writer may not keep a reader that has only so much time.
+    let patience = options.seconds.map(|seconds| Timespec {
+        tv_sec: seconds as i64,
+        tv_nsec: (seconds.fract() * 1e9) as i64,
+    });
+    while poll(&mut fds, patience.as_ref()) == Err(Errno::INTR) {}
+    Ok(Progress::begin(options, Role::Reader))
 }
 
 fn check(options: &Options, bytes: &[u8], position: u64) -> anyhow::Result<()> {

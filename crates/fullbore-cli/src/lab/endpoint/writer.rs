@@ -10,7 +10,7 @@ use fullbore::{Error, PipeEnd, ProducerOptions, Way};
 use rustix::io::Errno;
 
 use super::options::WayName;
-use super::progress::Progress;
+use super::progress::{Progress, Role};
 use super::{Data, Options, by_reference, prepare, words};
 use crate::exit::{Unsupported, Usage};
 use crate::lab::result::EndpointReport;
@@ -114,7 +114,7 @@ fn repeat(options: &Options, sink: BorrowedFd<'_>) -> anyhow::Result<EndpointRep
         .pipe_size(0)
         .wait(options.wait())
         .repeat(sink, &pattern)?;
-    let mut progress = Progress::begin(options);
+    let mut progress = Progress::begin(options, Role::Writer);
     while let Some(most) = progress.next(usize::MAX) {
         match repeat.send_some(most as u64) {
             Ok(n) => progress.add(n as usize, repeat.calls()),
@@ -129,7 +129,7 @@ fn write_all(options: &Options, sink: BorrowedFd<'_>) -> anyhow::Result<Endpoint
     let mut calls = Calls::new(sink, options.wait());
     let mut buffer = prepare::buffer(options, options.chunk())?;
     let backing = buffer.backed_by();
-    let mut progress = Progress::begin(options);
+    let mut progress = Progress::begin(options, Role::Writer);
     'stream: while let Some(most) = progress.next(buffer.len()) {
         if options.data() == Data::Words {
             words::fill(&mut buffer[..most], progress.moved());

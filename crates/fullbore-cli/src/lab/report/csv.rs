@@ -27,6 +27,8 @@ struct Row<'a> {
     rounds: String,
     ratio: Option<f64>,
     published_gib_per_s: Option<f64>,
+    /// Whether the bytes were right behind every middleman.
+    sound: Option<bool>,
     writer_cpu_seconds: Option<f64>,
     reader_cpu_seconds: Option<f64>,
     writer_options: &'a str,
@@ -52,6 +54,7 @@ impl<'a> Row<'a> {
                 .unwrap_or_default(),
             ratio: outcome.ratio,
             published_gib_per_s: outcome.published_gib_per_s,
+            sound: outcome.soundness.as_ref().map(|soundness| soundness.right),
             writer_cpu_seconds: writer.map(|writer| writer.cpu_seconds),
             reader_cpu_seconds: reader.map(|reader| reader.cpu_seconds),
             writer_options: options(writer),
@@ -75,7 +78,7 @@ fn options(endpoint: Option<&EndpointReport>) -> &str {
 }
 
 /// The header, for the run in which nothing was chosen: the writer takes it from the first row.
-const HEADER: [&str; 15] = [
+const HEADER: [&str; 16] = [
     "group",
     "name",
     "median_gib_per_s",
@@ -84,6 +87,7 @@ const HEADER: [&str; 15] = [
     "rounds",
     "ratio",
     "published_gib_per_s",
+    "sound",
     "writer_cpu_seconds",
     "reader_cpu_seconds",
     "writer_options",
@@ -128,11 +132,11 @@ mod tests {
         assert_eq!(&rows[0][1], "write_read");
         assert_eq!(rows[0][2].parse::<f64>().unwrap(), 0.93);
         assert_eq!(&rows[0][5], "0.92 0.93 0.95");
-        assert_eq!(&rows[0][10], "--way copy --size 128K");
+        assert_eq!(&rows[0][11], "--way copy --size 128K");
         assert_eq!(&rows[3][2], "");
-        assert_eq!(&rows[3][13], "no hugetlb page is free here");
+        assert_eq!(&rows[3][14], "no hugetlb page is free here");
         assert_eq!(&rows[4][0], "more <&> \"others\"");
-        assert_eq!(rows[4][14], *run.experiments[4].failed.as_ref().unwrap());
+        assert_eq!(rows[4][15], *run.experiments[4].failed.as_ref().unwrap());
     }
 
     #[test]

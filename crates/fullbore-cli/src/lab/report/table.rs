@@ -226,6 +226,7 @@ enum Column {
     Range,
     Ratio,
     Published,
+    Soundness,
     Bar,
 }
 
@@ -237,13 +238,14 @@ impl Column {
             Column::Range => "min–max",
             Column::Ratio => "ratio",
             Column::Published => "article",
+            Column::Soundness => "bytes",
             Column::Bar => "",
         }
     }
 
     fn alignment(self) -> CellAlignment {
         match self {
-            Column::Name | Column::Bar => CellAlignment::Left,
+            Column::Name | Column::Soundness | Column::Bar => CellAlignment::Left,
             _ => CellAlignment::Right,
         }
     }
@@ -265,6 +267,11 @@ impl Column {
                 .map(|ratio| format!("{}×", figure(ratio)))
                 .unwrap_or_default(),
             Column::Published => outcome.published_gib_per_s.map(figure).unwrap_or_default(),
+            Column::Soundness => match &outcome.soundness {
+                None => String::new(),
+                Some(soundness) if soundness.right => "right".into(),
+                Some(_) => "WRONG".into(),
+            },
             Column::Bar => String::new(),
         }
     }
@@ -273,13 +280,13 @@ impl Column {
 /// The columns to try, the most telling set first, and the room in columns that the bar must
 /// have in each. The first that fits is taken, or else the last.
 const LAYOUTS: [(&[Column], usize); 5] = {
-    use Column::{Bar, Median, Name, Published, Range, Ratio};
+    use Column::{Bar, Median, Name, Published, Range, Ratio, Soundness};
     [
-        (&[Name, Median, Range, Ratio, Published, Bar], 20),
-        (&[Name, Median, Ratio, Published, Bar], 8),
-        (&[Name, Median, Ratio, Published], 0),
-        (&[Name, Median, Ratio], 0),
-        (&[Name, Median], 0),
+        (&[Name, Median, Range, Ratio, Published, Soundness, Bar], 20),
+        (&[Name, Median, Ratio, Published, Soundness, Bar], 8),
+        (&[Name, Median, Ratio, Published, Soundness], 0),
+        (&[Name, Median, Ratio, Soundness], 0),
+        (&[Name, Median, Soundness], 0),
     ]
 };
 
@@ -288,12 +295,14 @@ fn table(outcomes: &[&Outcome], footnotes: &Footnotes, width: usize) -> Vec<Stri
     let published = outcomes
         .iter()
         .any(|outcome| outcome.published_gib_per_s.is_some());
+    let checked = outcomes.iter().any(|outcome| outcome.soundness.is_some());
     let mut chosen = (Vec::new(), 0);
     for (columns, bar_at_least) in LAYOUTS {
         let columns: Vec<Column> = columns
             .iter()
             .copied()
             .filter(|column| published || *column != Column::Published)
+            .filter(|column| checked || *column != Column::Soundness)
             .collect();
         let used: usize = columns
             .iter()

@@ -1,0 +1,118 @@
+//! Whether bytes stay right behind every middleman: computed by checking every one of them.
+//!
+//! The writer of an experiment writes the pattern of `words`, each [`Habit`] in turn stands
+//! between it and a reader, and the reader checks every byte.
+
+use std::process::Stdio;
+
+use anyhow::{Context, Result};
+use fullbore::Pipe;
+use serde::{Deserialize, Serialize};
+
+use super::catalogue::Experiment;
+use super::machine::CpuPair;
+use super::middleman::Habit;
+use super::process;
+
+/// Bytes of one check: several times what the longest pipeline of them holds.
+const BYTES: &str = "64M";
+
+/// What --way repeat repeats in a check: not a multiple of a page, so that a lost or doubled page
+/// shows.
+const PERIOD: &str = "100003";
+
+/// What the reader saw behind each middleman.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Soundness {
+    /// Whether every byte was right behind all of them.
+    pub right: bool,
+    /// One verdict for each.
+    pub verdicts: Vec<Verdict>,
+}
+
+/// What the reader saw behind one middleman.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// What stood between writer and reader.
+    pub middleman: Habit,
+    /// Whether every byte was right.
+    pub right: bool,
+    /// What the reader said, where not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub said: Option<String>,
+}
+
+impl Soundness {
+    /// Checks the writer of `experiment` behind every middleman.
+    ///
+    /// # Errors
+    /// Where processes or pipes cannot be made.
+    pub fn check(experiment: &Experiment, cpus: &CpuPair) -> Result<Self> {
+        let verdicts = Habit::ALL
+            .iter()
+            .map(|&habit| check(experiment, habit, cpus))
+            .collect::<Result<Vec<_>>>()?;
+        Ok(Self {
+            right: verdicts.iter().all(|verdict| verdict.right),
+            verdicts,
+        })
+    }
+
+    /// Behind which middlemen bytes were wrong, for people; `None` where they never were.
+    pub fn describe_wrong(&self) -> Option<String> {
+        let wrong: Vec<&str> = self
+            .verdicts
+            .iter()
+            .filter(|verdict| !verdict.right)
+            .map(|verdict| verdict.middleman.name())
+            .collect();
+        (!wrong.is_empty()).then(|| {
+            format!(
+                "wrong bytes behind a middleman with the habit: {}",
+                wrong.join(", ")
+            )
+        })
+    }
+}
+
+fn check(experiment: &Experiment, habit: Habit, cpus: &CpuPair) -> Result<Verdict> {
+    let (first, second) = (Pipe::new()?, Pipe::new()?);
+    let mut arguments = vec!["--verify".to_owned(), format!("--bytes-to-pipe={BYTES}")];
+    if experiment.writer.contains("--way repeat") {
+        arguments.push(format!("--period={PERIOD}"));
+    }
+    let mut writer = process::endpoint("write", experiment.writer, cpus.writer);
+    writer
+        .args(&arguments)
+        .stdin(Stdio::null())
+        .stdout(first.writer);
+    let mut middleman = process::fullbore("middleman");
+    middleman
+        .arg(habit.name())
+        .stdin(first.reader)
+        .stdout(second.writer)
+        .stderr(Stdio::null());
+    // A reader that is slow now and then: what it has not read yet is what can still change.
+    let mut reader = process::endpoint("read", "--pause 300", cpus.reader);
+    reader
+        .args(&arguments)
+        .stdin(second.reader)
+        .stdout(Stdio::piped());
+    let writing = writer.spawn().context("start a writer")?;
+    let mut passing = middleman.spawn().context("start a middleman")?;
+    let reading = reader.spawn().context("start a reader")?;
+    drop((writer, middleman, reader));
+    let read = reading.wait_with_output().context("wait for the reader")?;
+    passing.wait().context("wait for the middleman")?;
+    writing.wait_with_output().context("wait for the writer")?;
+    let said = process::last_words(&read);
+    // A reader that ends well has checked what came; whether all came shows in its count.
+    let complete = process::report(&read.stdout)
+        .is_ok_and(|report| report.moved == crate::size::parse(BYTES).unwrap_or(0));
+    let right = read.status.success() && complete;
+    Ok(Verdict {
+        middleman: habit,
+        right,
+        said: (!right).then_some(said),
+    })
+}

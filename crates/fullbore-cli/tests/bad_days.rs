@@ -1,0 +1,549 @@
+//! Bad days: what a machine refuses, who is killed, and who goes away. Every case runs and says
+//! what was missing, or is skipped by name with the reason, and the rest go on.
+//!
+//! Refusals are made by seccomp filters that a child installs for itself before it becomes
+//! fullbore, so they hold for that child and what it starts.
+
+#![allow(unsafe_code)]
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
+use std::process::{Command, Output};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use common::*;
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::thread::{CpuSet, sched_setaffinity};
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule,
+};
+use serde_json::Value;
+
+/// As short as a run can be.
+const SHORT: &str = "--rounds 1 --seconds 0.01";
+
+/// Numbers of system calls.
+#[cfg(target_arch = "x86_64")]
+mod call {
+    pub const MADVISE: i64 = 28;
+    pub const FCNTL: i64 = 72;
+    pub const MLOCK: i64 = 149;
+    pub const SPLICE: i64 = 275;
+    pub const VMSPLICE: i64 = 278;
+    pub const PREADV2: i64 = 327;
+    pub const PWRITEV2: i64 = 328;
+}
+#[cfg(any(target_arch = "aarch64", target_arch = "riscv64"))]
+mod call {
+    pub const FCNTL: i64 = 25;
+    pub const VMSPLICE: i64 = 75;
+    pub const SPLICE: i64 = 76;
+    pub const MLOCK: i64 = 228;
+    pub const MADVISE: i64 = 233;
+    pub const PREADV2: i64 = 286;
+    pub const PWRITEV2: i64 = 287;
+}
+
+/// `include/uapi/asm-generic/mman-common.h` and `include/uapi/linux/fcntl.h`.
+const MADV_HUGEPAGE: u64 = 14;
+const F_SETPIPE_SZ: u64 = 1031;
+
+/// Conditions on a call's arguments: number of the argument, comparison, value. None: any call.
+type Conditions<'a> = &'a [(u8, SeccompCmpOp, u64)];
+
+/// A filter that answers these calls with `errno` and lets everything else through.
+fn refusing(calls: &[(i64, Conditions<'_>)], errno: Errno) -> BpfProgram {
+    let rules: BTreeMap<i64, Vec<SeccompRule>> = calls
+        .iter()
+        .map(|(call, conditions)| {
+            let conditions: Vec<SeccompCondition> = conditions
+                .iter()
+                .map(|(argument, compare, value)| {
+                    let width = SeccompCmpArgLen::Dword;
+                    SeccompCondition::new(*argument, width, compare.clone(), *value).unwrap()
+                })
+                .collect();
+            let rules = if conditions.is_empty() {
+                Vec::new()
+            } else {
+                vec![SeccompRule::new(conditions).unwrap()]
+            };
+            (*call, rules)
+        })
+        .collect();
+    SeccompFilter::new(
+        rules,
+        SeccompAction::Allow,
+        SeccompAction::Errno(errno.raw_os_error() as u32),
+        std::env::consts::ARCH.try_into().unwrap(),
+    )
+    .unwrap()
+    .try_into()
+    .unwrap()
+}
+
+/// Has the command put the filter on itself before it starts.
+fn under(filter: BpfProgram, command: &mut Command) -> &mut Command {
+    let install =
+        move || seccompiler::apply_filter(&filter).map_err(|_| io::Error::from(Errno::OPNOTSUPP));
+    // SAFETY: between fork and exec it makes two system calls and allocates nothing: the filter
+    // was built before, and an error from an errno holds no memory.
+    unsafe { command.pre_exec(install) }
+}
+
+/// Runs `fullbore` under the filter.
+fn run_under(filter: &BpfProgram, words: &str) -> Output {
+    finish(start(under(filter.clone(), &mut fullbore(words))))
+}
+
+/// Runs `fullbore write … | fullbore read …`, both under the filter.
+fn pipeline_under(filter: &BpfProgram, write: &str, read: &str) -> (Output, Output) {
+    let (source, sink) = pipe();
+    let mut reader = fullbore(&format!("read {read}"));
+    let reading = start(under(filter.clone(), reader.stdin(source)));
+    let mut writer = fullbore(&format!("write {write}"));
+    let writing = start(under(filter.clone(), writer.stdout(sink)));
+    (finish(writing), finish(reading))
+}
+
+/// Each of these experiments was skipped for a reason that holds `word`, in JSON and in the table;
+/// every other one has a figure; and that is no failure.
+#[track_caller]
+fn assert_skipped(output: &Output, names: &[&str], word: &str) {
+    assert_code(output, 0);
+    let run = bench_json(output);
+    for experiment in experiments(&run) {
+        let name = experiment["name"].as_str().unwrap();
+        if names.contains(&name) {
+            let reason = experiment["skipped"].as_str().unwrap_or_default();
+            assert!(reason.contains(word), "'{word}' in {experiment:#}");
+            assert!(experiment["gib_per_s"].is_null() && experiment["ratio"].is_null());
+            let table = stderr(output);
+            assert!(table.contains(name) && table.contains("skipped"), "{table}");
+        } else {
+            assert!(has_figure(experiment), "{experiment:#}");
+        }
+    }
+    for name in names {
+        experiment(&run, name);
+    }
+}
+
+/// Exit code 3, and one line that holds `word`.
+#[track_caller]
+fn assert_unsupported(output: &Output, word: &str) {
+    assert_code(output, 3);
+    assert!(one_line(stderr(output)).contains(word), "{}", said(output));
+}
+
+// What the kernel, or a sandbox, refuses.
+
+#[test]
+fn without_vmsplice_the_rest_of_the_ladder_goes_on() {
+    let mut needs_it = vec![
+        "vmsplice_read",
+        "vmsplice_splice",
+        "vmsplice_splice_same_buffer",
+    ];
+    if has_huge_pages() {
+        needs_it.extend(["busy_loop_huge", "double_buffer", "deep_ring"]);
+    } else {
+        skipped("experiments on huge pages: there are none here");
+    }
+    let words = format!(
+        "bench --json {SHORT} write_read roomy_pipe {}",
+        needs_it.join(" ")
+    );
+    for errno in [Errno::NOSYS, Errno::PERM] {
+        let filter = refusing(&[(call::VMSPLICE, &[])], errno);
+        assert_skipped(&run_under(&filter, &words), &needs_it, "vmsplice");
+    }
+}
+
+#[test]
+fn without_vmsplice_a_writer_by_reference_says_so() {
+    for errno in [Errno::NOSYS, Errno::PERM] {
+        let filter = refusing(&[(call::VMSPLICE, &[])], errno);
+        for options in [
+            "--write-with-vmsplice",
+            "--write-with-vmsplice --busy-loop --same-buffer",
+            "--ring 1M --chunk 64K",
+            "--ring 1M --chunk 64K --wait adaptive",
+        ] {
+            let (writer, reader) = pipeline_under(&filter, options, "--json");
+            assert_unsupported(&writer, "vmsplice");
+            // The reader sees no more than an early end.
+            assert_quiet_success(&reader);
+        }
+    }
+}
+
+#[test]
+fn without_splice_the_reader_says_so_and_the_rest_go_on() {
+    for errno in [Errno::NOSYS, Errno::PERM] {
+        let filter = refusing(&[(call::SPLICE, &[])], errno);
+        let words = format!("bench --json {SHORT} write_read vmsplice_read vmsplice_splice");
+        assert_skipped(&run_under(&filter, &words), &["vmsplice_splice"], "splice");
+        let (_, reader) = pipeline_under(&filter, "", "--read-with-splice");
+        assert_unsupported(&reader, "splice");
+    }
+}
+
+#[test]
+fn without_huge_pages_the_rest_of_the_ladder_goes_on() {
+    let filter = refusing(
+        &[(call::MADVISE, &[(2, SeccompCmpOp::Eq, MADV_HUGEPAGE)])],
+        Errno::INVAL,
+    );
+    let output = run_under(&filter, &format!("bench --json {SHORT}"));
+    let needs_them = [
+        "write_read_huge",
+        "vmsplice_read_huge",
+        "vmsplice_splice_huge",
+        "busy_loop_huge",
+        "large_slots",
+        "adaptive",
+        "double_buffer",
+        "deep_ring",
+    ];
+    assert_skipped(&output, &needs_them, "huge pages");
+    for options in [
+        "--huge-page",
+        "--huge-page --write-with-vmsplice",
+        "--ring 1M --chunk 64K --huge-page --check-huge-page",
+    ] {
+        let (writer, _) = pipeline_under(&filter, options, "");
+        assert_unsupported(&writer, "huge pages");
+    }
+}
+
+#[test]
+fn pages_that_cannot_be_locked_are_refused_with_the_limit_to_raise() {
+    let filter = refusing(&[(call::MLOCK, &[])], Errno::NOMEM);
+    let (writer, reader) = pipeline_under(&filter, "--lock-memory", "--lock-memory");
+    assert_unsupported(&writer, "ulimit -l");
+    assert_unsupported(&reader, "ulimit -l");
+}
+
+#[test]
+fn where_pipes_may_have_64_kib_the_rest_of_the_ladder_goes_on() {
+    let filter = refusing(
+        &[(
+            call::FCNTL,
+            &[
+                (1, SeccompCmpOp::Eq, F_SETPIPE_SZ),
+                (2, SeccompCmpOp::Gt, 65536),
+            ],
+        )],
+        Errno::PERM,
+    );
+    let needs_more = ["vmsplice_read", "vmsplice_splice", "roomy_pipe"];
+    let words = format!("bench --json {SHORT} write_read {}", needs_more.join(" "));
+    assert_skipped(&run_under(&filter, &words), &needs_more, "pipe");
+    // What fits is still done.
+    let verify = "--verify --bytes-to-pipe 1M";
+    let write = format!("{verify} --write-with-vmsplice --buf-size 128K");
+    let (writer, reader) = pipeline_under(&filter, &write, &format!("{verify} --json"));
+    assert_quiet_success(&writer);
+    assert_eq!(json(stdout(&reader))["verified"], true);
+    let (writer, _) = pipeline_under(&filter, "--pipe-size 1M", "");
+    assert_unsupported(&writer, "1MiB");
+}
+
+#[test]
+fn where_a_call_cannot_be_told_not_to_wait_every_byte_still_comes() {
+    for errno in [Errno::OPNOTSUPP, Errno::NOSYS] {
+        let filter = refusing(&[(call::PREADV2, &[]), (call::PWRITEV2, &[])], errno);
+        for wait in ["poll", "spin", "adaptive"] {
+            for bytes in [1u64, 3_000_001] {
+                let both = format!("--wait {wait} --verify --bytes-to-pipe {bytes}");
+                let (writer, reader) = pipeline_under(&filter, &both, &format!("{both} --json"));
+                assert_quiet_success(&writer);
+                assert_quiet_success(&reader);
+                let report = json(stdout(&reader));
+                assert_eq!(report["bytes"], bytes, "{wait}");
+                assert_eq!(report["verified"], true, "{wait}");
+            }
+            // Either side's end is still seen.
+            let (writer, reader) = pipeline_under(
+                &filter,
+                &format!("--wait {wait}"),
+                &format!("--wait {wait} --bytes-to-pipe 1M"),
+            );
+            assert_quiet_success(&writer);
+            assert_quiet_success(&reader);
+        }
+    }
+}
+
+// What this process may not do.
+
+#[test]
+fn where_one_cpu_is_allowed_that_is_said_and_everything_runs_on_it() {
+    let mut only = CpuSet::new();
+    let cpu = rustix::thread::sched_getcpu();
+    only.set(cpu);
+    let mut command = fullbore(&format!(
+        "bench --json {SHORT} write_read vmsplice_splice_same_buffer roomy_pipe busy_loop_huge"
+    ));
+    // SAFETY: between fork and exec it makes one system call and allocates nothing.
+    unsafe { command.pre_exec(move || Ok(sched_setaffinity(None, &only)?)) };
+    let output = finish(start(&mut command));
+    assert_code(&output, 0);
+    let table = stderr(&output);
+    assert!(table.to_lowercase().contains("one cpu"), "{table}");
+    let run = bench_json(&output);
+    assert_eq!(run["machine"]["cpus_allowed"], 1);
+    for experiment in experiments(&run) {
+        let ran = has_figure(experiment);
+        assert!(ran || experiment["skipped"].is_string(), "{experiment:#}");
+    }
+    assert!(has_figure(experiment(&run, "write_read")));
+}
+
+/// A copy of the command that everybody may run, in a directory that goes with this value.
+struct ForEverybody {
+    path: PathBuf,
+    directory: tempfile::TempDir,
+}
+
+impl ForEverybody {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let open = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(directory.path(), open).unwrap();
+        let path = directory.path().join("fullbore");
+        std::fs::copy(FULLBORE, &path).unwrap();
+        Self { path, directory }
+    }
+
+    /// The command with the options in `words`, as that user.
+    fn command(&self, user: u32, words: &str) -> Command {
+        let mut command = Command::new(&self.path);
+        command
+            .args(words.split_whitespace())
+            .current_dir(self.directory.path())
+            .uid(user)
+            .gid(user)
+            .stdin(std::process::Stdio::null())
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::piped());
+        command
+    }
+}
+
+#[test]
+fn who_is_not_root_gets_the_whole_ladder() {
+    const NOBODY: u32 = 65534;
+    let copy;
+    let words = format!("bench --json {SHORT}");
+    let output = if is_root() {
+        copy = ForEverybody::new();
+        finish(start(&mut copy.command(NOBODY, &words)))
+    } else {
+        run(&words)
+    };
+    assert_code(&output, 0);
+    let run = bench_json(&output);
+    for experiment in experiments(&run) {
+        if let Some(reason) = experiment["skipped"].as_str() {
+            assert!(!has_huge_pages(), "{}: {reason}", experiment["name"]);
+            continue;
+        }
+        assert!(has_figure(experiment), "{experiment:#}");
+        // /proc/kpageflags is closed, and what backs the memory is known all the same.
+        let backing = experiment["writer"]["backing"].as_str().unwrap();
+        assert!(backing.contains("/proc/self/smaps"), "{backing}");
+    }
+}
+
+#[test]
+fn a_user_who_has_too_many_pipes_gets_what_small_pipes_allow() {
+    // A user of its own, so that other tests do not feel it.
+    const SOMEBODY: u32 = 65533;
+    if !is_root() {
+        return skipped("a user beyond pipe-user-pages-soft: making one needs root");
+    }
+    if fullbore::linux::pipe_user_pages_soft().is_none_or(|pages| pages == 0 || pages > 1 << 16) {
+        return skipped("a user beyond pipe-user-pages-soft: there is no such limit here");
+    }
+    let copy = ForEverybody::new();
+    let words = format!("bench --json {SHORT} write_read vmsplice_read roomy_pipe");
+    let mut command = copy.command(SOMEBODY, &words);
+    // SAFETY: between fork and exec it makes system calls and allocates nothing.
+    unsafe { command.pre_exec(hold_pipes) };
+    let output = finish(start(&mut command));
+    assert_skipped(
+        &output,
+        &["vmsplice_read", "roomy_pipe"],
+        "pipe-user-pages-soft",
+    );
+    let run = bench_json(&output);
+    let capacity = &experiment(&run, "write_read")["writer"]["pipe_capacity"];
+    assert!(capacity.as_u64().unwrap() < 65536, "{capacity}");
+}
+
+/// Makes pipes, as large as they may be, until new ones shrink, and leaves them to the program
+/// that is about to start.
+fn hold_pipes() -> io::Result<()> {
+    let mut usual = 0;
+    loop {
+        let (reader, writer) = rustix::pipe::pipe()?;
+        let capacity = rustix::pipe::fcntl_getpipe_size(&writer)?;
+        // It is refused near the limit, and smaller pipes then fill what is left.
+        let _ = rustix::pipe::fcntl_setpipe_size(&writer, 1 << 20);
+        std::mem::forget((reader, writer));
+        if capacity < usual {
+            return Ok(());
+        }
+        usual = capacity;
+    }
+}
+
+// Who is killed.
+
+/// Starts bench, waits for a child whose command line has all of `words`, and sends it a signal.
+fn bench_with_a_victim(options: &str, words: &[&str], signal: Signal) -> Output {
+    let bench = start(&mut fullbore(&format!("bench --json {options}")));
+    let victim = wait_for("the child to kill", || {
+        children(bench.id())
+            .into_iter()
+            .find(|(_, line)| words.iter().all(|word| line.iter().any(|w| w == word)))
+            .map(|(pid, _)| pid)
+    });
+    // In the middle of its work rather than before it.
+    thread::sleep(Duration::from_millis(30));
+    kill_process(victim, signal).unwrap();
+    finish(bench)
+}
+
+#[track_caller]
+fn assert_failed(output: &Output, name: &str, words: &[&str]) {
+    assert_code(output, 1);
+    let run = bench_json(output);
+    for experiment in experiments(&run) {
+        if experiment["name"] == name {
+            let reason = experiment["failed"].as_str().unwrap_or_default();
+            for word in words {
+                assert!(reason.contains(word), "'{word}' in {experiment:#}");
+            }
+            assert!(experiment["gib_per_s"].is_null());
+        } else {
+            assert!(has_figure(experiment), "{experiment:#}");
+        }
+    }
+    let table = stderr(output);
+    assert!(table.contains(name) && table.contains("failed"), "{table}");
+}
+
+#[test]
+fn a_writer_that_is_killed_fails_its_experiment_and_no_other() {
+    let output = bench_with_a_victim(
+        "--rounds 2 --seconds 0.3 write_read vmsplice_read vmsplice_splice",
+        // Whichever experiment is on its way.
+        &["write", "--bytes-to-pipe=1048576G", "--json"],
+        Signal::KILL,
+    );
+    assert_code(&output, 1);
+    let run = bench_json(&output);
+    let failed: Vec<&Value> = experiments(&run)
+        .iter()
+        .filter(|experiment| experiment["failed"].is_string())
+        .collect();
+    assert_eq!(failed.len(), 1, "{run:#}");
+    let name = failed[0]["name"].as_str().unwrap();
+    assert_failed(&output, name, &["writer", "killed by signal 9"]);
+}
+
+#[test]
+fn a_reader_that_is_killed_fails_its_experiment_and_no_other() {
+    let output = bench_with_a_victim(
+        "--rounds 2 --seconds 0.3 write_read vmsplice_splice",
+        &["read", "--read-with-splice"],
+        Signal::KILL,
+    );
+    assert_failed(
+        &output,
+        "vmsplice_splice",
+        &["reader", "killed by signal 9"],
+    );
+    let run = bench_json(&output);
+    let rounds = &experiment(&run, "write_read")["gib_per_s"]["rounds"];
+    assert_eq!(rounds.as_array().unwrap().len(), 2, "the rounds went on");
+}
+
+#[test]
+fn an_endpoint_that_stands_still_fails_its_experiment_and_no_other() {
+    let output = bench_with_a_victim(
+        "--rounds 1 --seconds 0.3 write_read vmsplice_splice",
+        &["read", "--read-with-splice"],
+        Signal::STOP,
+    );
+    assert_failed(&output, "vmsplice_splice", &["no end after"]);
+}
+
+#[test]
+fn nobody_is_left_behind_when_bench_is_ended() {
+    for signal in [Signal::INT, Signal::TERM, Signal::KILL] {
+        let bench = start(&mut fullbore("bench write_read --seconds 60 --rounds 1"));
+        let started: Vec<Pid> = wait_for("both endpoints", || {
+            let pids: Vec<Pid> = children(bench.id())
+                .into_iter()
+                .filter(|(_, line)| line.iter().any(|word| word == "--die-with-parent"))
+                .map(|(pid, _)| pid)
+                .collect();
+            (pids.len() == 2).then_some(pids)
+        });
+        thread::sleep(Duration::from_millis(100));
+        kill_process(Pid::from_child(&bench), signal).unwrap();
+        let output = finish(bench);
+        let ended_by = output.status.signal();
+        assert_eq!(ended_by, Some(signal.as_raw()), "{}", said(&output));
+
+        // Long before they would end by themselves.
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while started.iter().any(|pid| is_running(*pid)) && Instant::now() < deadline {
+            thread::sleep(Duration::from_millis(5));
+        }
+        let left: Vec<&Pid> = started.iter().filter(|pid| is_running(**pid)).collect();
+        for pid in &left {
+            let _ = kill_process(**pid, Signal::KILL);
+        }
+        assert!(left.is_empty(), "left behind after {signal:?}: {left:?}");
+    }
+}
+
+#[test]
+fn a_pipeline_whose_reader_is_killed_ends_quietly() {
+    for options in ["", "--write-with-vmsplice", "--ring 1M --chunk 128K"] {
+        let (source, sink) = pipe();
+        let (mut reading, writing) = start_pipeline(options, sink, "", source);
+        thread::sleep(Duration::from_millis(50));
+        reading.kill().unwrap();
+        assert_eq!(finish(reading).status.signal(), Some(9));
+        assert_quiet_success(&finish(writing));
+    }
+}
+
+#[test]
+fn a_pipeline_whose_writer_is_killed_reports_what_came() {
+    for options in ["", "--read-with-splice", "--wait adaptive"] {
+        let (source, sink) = pipe();
+        let read = format!("--json {options}");
+        let (reading, mut writing) = start_pipeline("--bytes-to-pipe 1T", sink, &read, source);
+        thread::sleep(Duration::from_millis(50));
+        writing.kill().unwrap();
+        let output = finish(reading);
+        assert_quiet_success(&output);
+        assert!(json(stdout(&output))["bytes"].as_u64().is_some());
+        assert_eq!(finish(writing).status.signal(), Some(9));
+    }
+}

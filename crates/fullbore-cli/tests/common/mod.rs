@@ -1,0 +1,257 @@
+//! What the tests of the command share: starting it, joining two of it by a pipe, and reading what
+//! it said. Nothing here hangs: whoever does not end in time is killed, and the test fails.
+
+// Each test program uses some of this.
+#![allow(dead_code)]
+
+use std::fs::File;
+use std::io::{PipeReader, PipeWriter, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+/// Longer than any process of these tests takes, also on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The command that was built for these tests.
+pub const FULLBORE: &str = env!("CARGO_BIN_EXE_fullbore");
+
+/// `fullbore` with the options in `words`, without stdin, all that it says kept.
+pub fn fullbore(words: &str) -> Command {
+    let mut command = Command::new(FULLBORE);
+    command
+        .args(words.split_whitespace())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+/// Runs `fullbore` with the options in `words`.
+pub fn run(words: &str) -> Output {
+    finish(start(&mut fullbore(words)))
+}
+
+/// Starts a process, and lets go of the file descriptors it was given.
+pub fn start(command: &mut Command) -> Child {
+    let child = command.spawn().expect("the command starts");
+    // A `Command` keeps what it hands down; with an end of a pipe open here, nobody would see the
+    // other side go.
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    child
+}
+
+/// Waits for a process that has to end by itself.
+pub fn finish(child: Child) -> Output {
+    let pid = Pid::from_child(&child);
+    let (done, ended) = mpsc::channel();
+    let guard = thread::spawn(move || {
+        let late = ended.recv_timeout(PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout);
+        if late {
+            // Not reaped yet, so the number is still its own.
+            let _ = kill_process(pid, Signal::KILL);
+        }
+        late
+    });
+    let output = child.wait_with_output().expect("the command is waited for");
+    let _ = done.send(());
+    assert!(!guard.join().unwrap(), "no end: {}", said(&output));
+    output
+}
+
+/// Runs `fullbore write … | fullbore read …`.
+pub fn pipeline(write: &str, read: &str) -> (Output, Output) {
+    let (reader, writer) = pipe();
+    let (reading, writing) = start_pipeline(write, writer, read, reader);
+    (finish(writing), finish(reading))
+}
+
+/// Starts both endpoints, the reader on `source` and the writer on `sink`.
+pub fn start_pipeline(
+    write: &str,
+    sink: PipeWriter,
+    read: &str,
+    source: PipeReader,
+) -> (Child, Child) {
+    let reading = start(fullbore(&format!("read {read}")).stdin(source));
+    let writing = start(fullbore(&format!("write {write}")).stdout(sink));
+    (reading, writing)
+}
+
+/// A pipe whose ends no process inherits by accident.
+pub fn pipe() -> (PipeReader, PipeWriter) {
+    std::io::pipe().expect("a pipe")
+}
+
+/// What a process came to, for the message of a failed test.
+pub fn said(output: &Output) -> String {
+    format!(
+        "code {:?}, signal {:?}\nstdout: {}\nstderr: {}",
+        output.status.code(),
+        output.status.signal(),
+        String::from_utf8_lossy(&output.stdout[..output.stdout.len().min(4000)]),
+        String::from_utf8_lossy(&output.stderr),
+    )
+}
+
+/// The process ended with `code`.
+#[track_caller]
+pub fn assert_code(output: &Output, code: i32) {
+    assert_eq!(output.status.code(), Some(code), "{}", said(output));
+}
+
+/// The process ended well and had nothing to say on stderr.
+#[track_caller]
+pub fn assert_quiet_success(output: &Output) {
+    assert_code(output, 0);
+    assert!(output.stderr.is_empty(), "{}", said(output));
+}
+
+/// What a process said on stdout.
+pub fn stdout(output: &Output) -> &str {
+    std::str::from_utf8(&output.stdout).expect("stdout is text")
+}
+
+/// What a process said on stderr.
+pub fn stderr(output: &Output) -> &str {
+    std::str::from_utf8(&output.stderr).expect("stderr is text")
+}
+
+/// The one line, with its end, that `text` has to be.
+#[track_caller]
+pub fn one_line(text: &str) -> &str {
+    let line = text.strip_suffix('\n').unwrap_or_default();
+    assert!(
+        !line.is_empty() && !line.contains('\n'),
+        "not one line: {text:?}"
+    );
+    line
+}
+
+/// The JSON that `text` is.
+#[track_caller]
+pub fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error} in {text:?}"))
+}
+
+/// What `fullbore bench --json …` printed, whatever its exit code.
+#[track_caller]
+pub fn bench_json(output: &Output) -> Value {
+    assert!(!output.stdout.is_empty(), "{}", said(output));
+    json(stdout(output))
+}
+
+/// The experiment of that name.
+#[track_caller]
+pub fn experiment<'a>(run: &'a Value, name: &str) -> &'a Value {
+    experiments(run)
+        .iter()
+        .find(|experiment| experiment["name"] == name)
+        .unwrap_or_else(|| panic!("no experiment {name}"))
+}
+
+/// All experiments.
+#[track_caller]
+pub fn experiments(run: &Value) -> &[Value] {
+    run["experiments"].as_array().expect("experiments")
+}
+
+/// Whether an experiment has a figure.
+pub fn has_figure(experiment: &Value) -> bool {
+    experiment["gib_per_s"]["median"]
+        .as_f64()
+        .is_some_and(|median| median > 0.0)
+}
+
+/// Whether this machine gives transparent huge pages to those who ask.
+pub fn has_huge_pages() -> bool {
+    std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled")
+        .is_ok_and(|setting| !setting.contains("[never]"))
+}
+
+/// Says that a test, or a part of one, was not run here.
+pub fn skipped(reason: &str) {
+    // Not `eprintln!`: the test harness keeps that to itself unless a test fails.
+    let _ = writeln!(std::io::stderr(), "skipped: {reason}");
+}
+
+/// Whether this process is root.
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// Waits until `found` finds something, or fails the test.
+#[track_caller]
+pub fn wait_for<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
+    let began = Instant::now();
+    loop {
+        if let Some(found) = found() {
+            return found;
+        }
+        assert!(began.elapsed() < PATIENCE, "{what}: not seen");
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// The command lines of the processes that `parent` started and that are running.
+pub fn children(parent: u32) -> Vec<(Pid, Vec<String>)> {
+    let Ok(processes) = std::fs::read_dir("/proc") else {
+        return Vec::new();
+    };
+    processes
+        .filter_map(|entry| {
+            let path = entry.ok()?.path();
+            let pid: i32 = path.file_name()?.to_str()?.parse().ok()?;
+            let words = command_line(&path)?;
+            if parent_of(&path)? == parent {
+                Some((Pid::from_raw(pid)?, words))
+            } else {
+                None
+            }
+        })
+        .collect()
+}
+
+/// The fourth field of /proc/PID/stat, after a name that may hold spaces and brackets.
+fn parent_of(process: &Path) -> Option<u32> {
+    let stat = std::fs::read_to_string(process.join("stat")).ok()?;
+    let (_, rest) = stat.rsplit_once(") ")?;
+    rest.split(' ').nth(1)?.parse().ok()
+}
+
+fn command_line(process: &Path) -> Option<Vec<String>> {
+    let words = std::fs::read(process.join("cmdline")).ok()?;
+    let words: Vec<String> = words
+        .split(|&byte| byte == 0)
+        .map(|word| String::from_utf8_lossy(word).into_owned())
+        .collect();
+    // A zombie has none.
+    (words.len() > 1).then_some(words)
+}
+
+/// Whether the process is there and no zombie.
+pub fn is_running(pid: Pid) -> bool {
+    let stat = format!("/proc/{}/stat", pid.as_raw_nonzero());
+    std::fs::read_to_string(stat).is_ok_and(|stat| {
+        stat.rsplit_once(") ")
+            .is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+    })
+}
+
+/// The write end of a pipe that nobody reads.
+pub fn nobody_reads() -> PipeWriter {
+    let (reader, writer) = pipe();
+    drop(reader);
+    writer
+}
+
+/// A file that is always full.
+pub fn full() -> File {
+    File::options().write(true).open("/dev/full").unwrap()
+}
