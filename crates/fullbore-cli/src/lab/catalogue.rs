@@ -101,25 +101,29 @@ const LADDER: &[Experiment] = experiments! { "ladder" No:
 #[rustfmt::skip]
 const PRODUCE: &[Experiment] = experiments! { "produce" Yes:
     "write_default_sum", None, "write(2) into a default pipe, every word read and added up",
-        "--way copy --huge-page --data words" => "--chunk 512K --huge-page --sum";
+        "--way copy --chunk 512K --huge-page --data words" => "--chunk 512K --huge-page --sum";
     "write_roomy_sum", None, "the same, into a pipe of 1 MiB",
-        "--way copy --pipe-size 1M --huge-page --data words" => "--chunk 512K --huge-page --sum";
+        "--way copy --chunk 512K --pipe-size 1M --huge-page --data words" => "--chunk 512K --huge-page --sum";
     "double_buffer_sum", None, "the article's double buffering, the same job",
         "--write-with-vmsplice --huge-page --check-huge-page --data words" => "--chunk 512K --huge-page --sum";
     "fresh_sum", None, "fresh pages: right whatever the reader does",
-        "--way fresh --pipe-size 1M --huge-page --check-huge-page --data words" => "--chunk 512K --huge-page --sum";
+        "--way fresh --chunk 512K --pipe-size 1M --huge-page --check-huge-page --data words" => "--chunk 512K --huge-page --sum";
     "recycle_sum", None, "recycled pages: right before a reader that copies",
         "--way recycle --pipe-size 1M --huge-page --check-huge-page --data words" => "--chunk 512K --huge-page --sum";
     "recycle_sum_busy", None, "the same, trying again instead of sleeping",
         "--way recycle --pipe-size 1M --huge-page --check-huge-page --data words --busy-loop" => "--chunk 512K --huge-page --sum --busy-loop";
     "write_default_splice", None, "write(2) into a default pipe, spliced to /dev/null",
-        "--way copy --huge-page --data words" => "--read-with-splice --chunk 1M";
+        "--way copy --chunk 512K --huge-page --data words" => "--read-with-splice --chunk 1M";
     "write_roomy_splice", None, "the same, into a pipe of 1 MiB",
-        "--way copy --pipe-size 1M --huge-page --data words" => "--read-with-splice --chunk 1M";
+        "--way copy --chunk 512K --pipe-size 1M --huge-page --data words" => "--read-with-splice --chunk 1M";
     "fresh_splice", None, "fresh pages, spliced to /dev/null",
-        "--way fresh --pipe-size 1M --huge-page --check-huge-page --data words" => "--read-with-splice --chunk 1M";
+        "--way fresh --chunk 512K --pipe-size 1M --huge-page --check-huge-page --data words" => "--read-with-splice --chunk 1M";
     "recycle_splice", None, "recycled pages, spliced to /dev/null",
         "--way recycle --pipe-size 1M --huge-page --check-huge-page --data words" => "--read-with-splice --chunk 1M";
+    "lines_std_sum", None, "lines of 80 bytes through std's BufWriter, into a default pipe",
+        "--lines 80 --data words" => "--chunk 512K --huge-page --sum";
+    "lines_fresh_sum", None, "the same lines through Producer's io::Write",
+        "--way fresh --chunk 512K --pipe-size 1M --lines 80 --huge-page --check-huge-page --data words" => "--chunk 512K --huge-page --sum";
     "repeat_read", None, "a pattern of 2 bytes again and again, into read(2)",
         "--way repeat --pipe-size 1M" => "--chunk 1M --huge-page";
     "repeat_splice", None, "the same, spliced to /dev/null",

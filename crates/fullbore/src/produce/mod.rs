@@ -32,9 +32,12 @@ use fresh::Fresh;
 use recycle::Recycle;
 pub use repeat::Repeat;
 
-/// Bytes of one system call unless told otherwise: with a pipe of 1 MiB, one chunk is being
-/// filled while another is being read.
-const CHUNK: usize = 256 * 1024;
+/// Bytes of one system call unless told otherwise: half of a pipe of 1 MiB, so that one chunk is
+/// filled while another is read.
+const CHUNK: usize = 512 * 1024;
+
+/// The same for recycled pages, which come back sooner, and so nearer, in smaller chunks.
+const RECYCLED_CHUNK: usize = 256 * 1024;
 
 /// What a pipe is grown to unless told otherwise: as much as an unprivileged user may have.
 const PIPE_SIZE: usize = 1024 * 1024;
@@ -86,7 +89,8 @@ impl ProducerOptions {
         Self::default()
     }
 
-    /// Bytes of one system call; 256 KiB unless told otherwise.
+    /// Bytes of one system call; 512 KiB unless told otherwise, 256 KiB for
+    /// [`recycle`](Self::recycle).
     pub fn chunk(mut self, bytes: usize) -> Self {
         self.chunk = Some(bytes);
         self
@@ -169,13 +173,12 @@ impl ProducerOptions {
     /// # Errors
     /// [`Error::NotAPipe`]; [`Error::Invalid`] for a ring of less than two chunks; otherwise as
     /// [`copy`](Self::copy).
-    pub unsafe fn recycle<Fd: AsFd>(self, sink: Fd) -> Result<Producer<Fd>> {
+    pub unsafe fn recycle<Fd: AsFd>(mut self, sink: Fd) -> Result<Producer<Fd>> {
         let pipe = writable(&sink)?;
         self.grow(&pipe)?;
-        let chunk = self
-            .chunk
-            .unwrap_or(CHUNK)
-            .next_multiple_of(linux::page_size());
+        let chunk = self.checked_chunk(RECYCLED_CHUNK)?;
+        self.chunk = Some(chunk);
+        let chunk = chunk.next_multiple_of(linux::page_size());
         let ring = match self.ring {
             None => pipe.capacity()? + 2 * chunk,
             Some(ring) if ring >= 2 * chunk => ring,
@@ -194,6 +197,17 @@ impl ProducerOptions {
     /// [`Error::Invalid`] for an empty pattern; `ENOMEM`.
     pub fn repeat<Fd: AsFd>(self, sink: Fd, pattern: &[u8]) -> Result<Repeat<Fd>> {
         Repeat::make(sink, pattern, self.pipe_size, self.wait)
+    }
+
+    /// The chunk, of a size that memory can be had for.
+    fn checked_chunk(self, otherwise: usize) -> Result<usize> {
+        match self.chunk.unwrap_or(otherwise) {
+            0 => Err(Error::Invalid("a chunk of 0 bytes sends nothing".into())),
+            chunk if chunk > isize::MAX as usize / 8 => Err(Error::Invalid(format!(
+                "a chunk of {chunk} bytes is more than memory can hold"
+            ))),
+            chunk => Ok(chunk),
+        }
     }
 
     fn grow(self, pipe: &PipeEnd<'_>) -> Result<()> {
@@ -298,10 +312,7 @@ impl<Fd: AsFd> Producer<Fd> {
     }
 
     fn make(options: ProducerOptions, sink: Fd, policy: Policy) -> Result<Self> {
-        let chunk = options.chunk.unwrap_or(CHUNK);
-        if chunk == 0 {
-            return Err(Error::Invalid("a chunk of 0 bytes sends nothing".into()));
-        }
+        let chunk = options.checked_chunk(CHUNK)?;
         Ok(Self {
             calls: Calls::new(sink.as_fd(), options.wait),
             policy,

@@ -16,7 +16,7 @@ use rustix::io::Errno;
 use rustix::pipe::SpliceFlags;
 
 use super::progress::{Progress, Role};
-use super::{Data, Options, prepare, words};
+use super::{Data, Options, prepare, words, writer};
 use crate::exit::Unsupported;
 use crate::lab::result::EndpointReport;
 
@@ -121,6 +121,9 @@ pub fn produce(
         _ => producer.copy(sink),
     };
     let mut producer = prepare::unsupported_as_such(producer)?;
+    if let Some(len) = options.lines {
+        return writer::write_lines(options, len, &mut producer);
+    }
     let mut progress = Progress::begin(options, Role::Writer);
     while let Some(most) = progress.next(chunk) {
         let buffer = match producer.reserve(most) {

@@ -90,6 +90,11 @@ pub struct Options {
     )]
     pub way: Option<WayName>,
 
+    /// Hand the data over in pieces of so many bytes, as a program that prints lines does: to std's
+    /// BufWriter, or to the Producer of --way (write)
+    #[arg(long, value_name = "SIZE", value_parser = size::parse_in_memory)]
+    pub lines: Option<usize>,
+
     /// The stream repeats itself after so many bytes: what --way repeat writes, and --verify expects
     #[arg(long, value_name = "SIZE", value_parser = size::parse_in_memory)]
     pub period: Option<usize>,
@@ -323,6 +328,14 @@ impl Options {
                     size::format(chunk as u64)
                 ));
             }
+        }
+        if self.lines == Some(0) {
+            return Err("lines of 0 bytes write nothing".into());
+        }
+        if self.lines.is_some() && (self.write_with_vmsplice || self.way == Some(WayName::Repeat)) {
+            return Err(
+                "--lines are gathered by std's BufWriter or by --way copy, fresh or recycle".into(),
+            );
         }
         if self.period == Some(0) {
             return Err("a stream cannot repeat itself after 0 bytes".into());
