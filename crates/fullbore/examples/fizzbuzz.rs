@@ -19,7 +19,7 @@ use fullbore::{Producer, ProducerOptions};
 const LINES: u64 = 3000;
 
 /// Which of 15 lines are numbers, counted from 1.
-const NUMBERS: [u64; 8] = [1, 2, 4, 7, 8, 11, 13, 14];
+const NUMBERS: [usize; 8] = [1, 2, 4, 7, 8, 11, 13, 14];
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments: Vec<String> = env::args().skip(1).collect();
@@ -137,14 +137,14 @@ fn fill(block: &mut [u8], model: &mut Model, digits: usize, prefix: u64) {
 
 /// With the number of digits known at compile time, all places are, too.
 fn fill_with<const DIGITS: usize>(block: &mut [u8], model: &mut Model, prefix: u64) {
-    let prefixes: [[u8; DIGITS]; 4] = std::array::from_fn(|k| decimal(prefix + k as u64));
-    let hundreds = Some(prefix / 100);
-    if DIGITS >= 2 && model.hundreds == hundreds && (prefix + 3) / 100 == prefix / 100 {
+    let prefixes: [[u8; DIGITS]; 3] = std::array::from_fn(|k| decimal(prefix + k as u64));
+    let hundreds = Some(prefix / 100).filter(|&hundreds| hundreds == (prefix + 2) / 100);
+    if DIGITS >= 2 && hundreds.is_some() && model.hundreds == hundreds {
         let last_two = prefixes.map(|digits| [digits[DIGITS - 2], digits[DIGITS - 1]]);
         advance(&mut model.text, DIGITS + 4, DIGITS - 2, last_two);
     } else {
         advance(&mut model.text, DIGITS + 4, 0, prefixes);
-        model.hundreds = hundreds.filter(|_| (prefix + 3) / 100 == prefix / 100);
+        model.hundreds = hundreds;
     }
     block.copy_from_slice(&model.text);
 }
@@ -152,25 +152,26 @@ fn fill_with<const DIGITS: usize>(block: &mut [u8], model: &mut Model, prefix: u
 /// Puts the digits for each thousand lines `at` so many bytes into the numbers of the model, which
 /// are `number` bytes long.
 #[inline(always)]
-fn advance<const N: usize>(model: &mut [u8], number: usize, at: usize, digits: [[u8; N]; 4]) {
+fn advance<const N: usize>(model: &mut [u8], number: usize, at: usize, digits: [[u8; N]; 3]) {
     // Fifteen lines: 8 numbers, 4 times Fizz, 2 times Buzz, once FizzBuzz.
     let group = 8 * number + 6 * 5 + 9;
     // The numbers stand after so many bytes of words.
-    let words = [0, 0, 5, 15, 15, 25, 30, 30];
-    for (lines, first) in model.chunks_exact_mut(group).zip((0u64..).step_by(15)) {
-        let (from, to) = ((first + 1) / 1000, (first + 15) / 1000);
-        if from == to {
-            let digits = digits[from as usize];
-            for (i, words) in words.into_iter().enumerate() {
-                let place = words + i * number + at;
+    let places: [usize; 8] =
+        std::array::from_fn(|i| [0, 0, 5, 15, 15, 25, 30, 30][i] + i * number + at);
+    // The lines 1000 and 2000 are in the groups 66 and 133, which have numbers of both sides.
+    for (digits, groups) in digits.into_iter().zip([0..66, 67..133, 134..200]) {
+        let model = &mut model[groups.start * group..groups.end * group];
+        for lines in model.chunks_exact_mut(group) {
+            for place in places {
                 lines[place..place + N].copy_from_slice(&digits);
             }
-        } else {
-            for (i, words) in words.into_iter().enumerate() {
-                let place = words + i * number + at;
-                let thousand = (first + NUMBERS[i]) / 1000;
-                lines[place..place + N].copy_from_slice(&digits[thousand as usize]);
-            }
+        }
+    }
+    for mixed in [66, 133] {
+        let lines = &mut model[mixed * group..][..group];
+        for (line, place) in NUMBERS.into_iter().zip(places) {
+            let digits = digits[(mixed * 15 + line) / 1000];
+            lines[place..place + N].copy_from_slice(&digits);
         }
     }
 }
