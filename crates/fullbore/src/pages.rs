@@ -16,6 +16,7 @@ use std::ops::{Deref, DerefMut, Range};
 use std::os::unix::fs::FileExt;
 use std::ptr::{self, NonNull};
 
+use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags};
 
 use crate::error::{Error, Result};
@@ -242,10 +243,11 @@ impl Pages {
     ///
     /// They read as zero afterwards, on new pages. Pages that a pipe still refers to live on in
     /// the pipe, and nobody can write to them any more: this is what makes handing pages to a pipe
-    /// sound whatever the reader does.
+    /// sound whatever the reader does. Locked pages, which `MADV_DONTNEED` leaves alone, are replaced by
+    /// a new mapping instead; those of a process that locks all its future memory (mlockall(2)) are.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a range outside the mapping; `EINVAL` for locked pages.
+    /// [`Error::Invalid`] for a range outside the mapping; `ENOMEM`, and then nothing has changed.
     pub fn give_back(&mut self, range: Range<usize>) -> Result<()> {
         let page = linux::page_size();
         if range.start > range.end || range.end > self.mapped {
@@ -261,14 +263,37 @@ impl Pages {
         }
         // SAFETY: a whole-page range inside our own mapping; `&mut self` keeps references to it
         // away, and private anonymous memory reads as zero afterwards (madvise(2)).
-        unsafe {
+        let given_back = unsafe {
             rustix::mm::madvise(
                 self.start.as_ptr().add(start).cast(),
                 end - start,
                 Advice::LinuxDontNeed,
             )
+        };
+        match given_back {
+            Err(Errno::INVAL) if self.backing != Backing::HugeTlb => self.replace(start..end),
+            answer => answer.map_err(Error::system("MADV_DONTNEED")),
         }
-        .map_err(Error::system("MADV_DONTNEED"))
+    }
+
+    /// Maps a range of whole pages anew, with nothing in it.
+    fn replace(&mut self, range: Range<usize>) -> Result<()> {
+        // SAFETY: as in `give_back`; the range lies inside our own mapping, which the new one
+        // takes the place of at once.
+        unsafe {
+            rustix::mm::mmap_anonymous(
+                self.start.as_ptr().add(range.start).cast(),
+                range.len(),
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::PRIVATE | MapFlags::FIXED,
+            )
+        }
+        .map_err(Error::system("mmap"))?;
+        if self.backing == Backing::Huge {
+            // The pages are as good without it, only slower.
+            let _ = self.advise(Advice::LinuxHugepage);
+        }
+        Ok(())
     }
 
     /// What the kernel backs this memory with now.

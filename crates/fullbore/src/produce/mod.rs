@@ -16,7 +16,7 @@ mod repeat;
 
 use std::fmt;
 use std::io;
-use std::ops::Range;
+use std::ops::{Deref, DerefMut, Range};
 use std::os::fd::AsFd;
 
 use rustix::io::Errno;
@@ -46,7 +46,8 @@ const PIPE_SIZE: usize = 1024 * 1024;
 /// than the copy.
 const BY_REFERENCE_FROM: usize = 32 * 1024;
 
-/// The memory of a producer that has not sent anything yet, so that short outputs cost no huge page.
+/// The memory that a producer starts with: a short output needs no huge page and no larger pipe, and
+/// as few system calls as a plain write.
 const FIRST_WINDOW: usize = 64 * 1024;
 
 /// How the bytes of a [`Producer`] go out.
@@ -80,6 +81,8 @@ pub struct ProducerOptions {
     ring: Option<usize>,
     pipe_size: Option<usize>,
     base_pages: bool,
+    /// Whether the way was left to the producer.
+    any_way: bool,
     wait: Wait,
 }
 
@@ -128,8 +131,12 @@ impl ProducerOptions {
     /// # Errors
     /// As the two.
     pub fn open<Fd: AsFd>(self, sink: Fd) -> Result<Producer<Fd>> {
-        if PipeEnd::of(&sink)?.is_some() && linux::has_huge_pages() {
-            self.fresh(sink)
+        if PipeEnd::of(&sink)?.is_some() {
+            Self {
+                any_way: true,
+                ..self
+            }
+            .fresh(sink)
         } else {
             self.copy(sink)
         }
@@ -140,9 +147,6 @@ impl ProducerOptions {
     /// # Errors
     /// [`Error::Invalid`] for a chunk of 0 bytes; `ENOMEM`.
     pub fn copy<Fd: AsFd>(self, sink: Fd) -> Result<Producer<Fd>> {
-        if let Some(pipe) = PipeEnd::of(&sink)? {
-            self.grow(&pipe)?;
-        }
         Producer::make(self, sink, Policy::Copy)
     }
 
@@ -155,7 +159,7 @@ impl ProducerOptions {
     /// # Errors
     /// [`Error::NotAPipe`]; otherwise as [`copy`](Self::copy).
     pub fn fresh<Fd: AsFd>(self, sink: Fd) -> Result<Producer<Fd>> {
-        self.grow(&writable(&sink)?)?;
+        writable(&sink)?;
         Producer::make(self, sink, Policy::Fresh(Fresh::default()))
     }
 
@@ -174,21 +178,16 @@ impl ProducerOptions {
     /// [`Error::NotAPipe`]; [`Error::Invalid`] for a ring of less than two chunks; otherwise as
     /// [`copy`](Self::copy).
     pub unsafe fn recycle<Fd: AsFd>(mut self, sink: Fd) -> Result<Producer<Fd>> {
-        let pipe = writable(&sink)?;
-        self.grow(&pipe)?;
+        writable(&sink)?;
         let chunk = self.checked_chunk(RECYCLED_CHUNK)?;
         self.chunk = Some(chunk);
-        let chunk = chunk.next_multiple_of(linux::page_size());
-        let ring = match self.ring {
-            None => pipe.capacity()? + 2 * chunk,
-            Some(ring) if ring >= 2 * chunk => ring,
-            Some(ring) => {
-                return Err(Error::Invalid(format!(
-                    "a ring of {ring} bytes has no room for two chunks of {chunk} bytes"
-                )));
-            }
-        };
-        Producer::make(self, sink, Policy::Recycle(Recycle::new(ring)))
+        let two = 2 * chunk.next_multiple_of(linux::page_size());
+        match self.ring {
+            Some(ring) if ring < two => Err(Error::Invalid(format!(
+                "a ring of {ring} bytes has no room for two chunks of {chunk} bytes"
+            ))),
+            _ => Producer::make(self, sink, Policy::Recycle(Recycle::default())),
+        }
     }
 
     /// Sends `pattern` again and again, from pages that never change.
@@ -209,16 +208,6 @@ impl ProducerOptions {
             chunk => Ok(chunk),
         }
     }
-
-    fn grow(self, pipe: &PipeEnd<'_>) -> Result<()> {
-        match self.pipe_size {
-            Some(0) => {}
-            size => {
-                pipe.grow(size.unwrap_or(PIPE_SIZE))?;
-            }
-        }
-        Ok(())
-    }
 }
 
 /// The pipe that `sink` is the write end of. On a read end, vmsplice(2) would write into the memory.
@@ -228,6 +217,43 @@ fn writable<Fd: AsFd>(sink: &Fd) -> Result<PipeEnd<'_>> {
         Ok(pipe)
     } else {
         Err(Error::system("vmsplice")(Errno::BADF))
+    }
+}
+
+/// What a producer fills.
+#[derive(Debug)]
+enum Memory {
+    /// The allocator's, until there is more to send than fits into it: it is sent by copy only.
+    First(Vec<u8>),
+    /// A mapping of our own.
+    Pages(Pages),
+}
+
+impl Memory {
+    fn is_pages(&self) -> bool {
+        matches!(self, Memory::Pages(_))
+    }
+}
+
+impl Deref for Memory {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        match self {
+            Memory::First(bytes) => bytes,
+            Memory::Pages(pages) => pages,
+        }
+    }
+}
+
+impl DerefMut for Memory {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [u8] {
+        match self {
+            Memory::First(bytes) => bytes,
+            Memory::Pages(pages) => pages,
+        }
     }
 }
 
@@ -274,11 +300,9 @@ pub struct Producer<Fd: AsFd> {
     sink: Fd,
     calls: Calls,
     policy: Policy,
-    memory: Pages,
-    /// False while `memory` is the small one that a producer starts with.
-    settled: bool,
+    options: ProducerOptions,
+    memory: Memory,
     chunk: usize,
-    backing: Backing,
     /// The stretch of memory that is being filled: no pipe refers to it.
     window: Range<usize>,
     /// Bytes at the start of the window that wait to be sent.
@@ -287,7 +311,10 @@ pub struct Producer<Fd: AsFd> {
     reserved: usize,
     sent: u64,
     sent_by_reference: u64,
-    failed: bool,
+    /// The error of a send that nobody has been told of yet.
+    untold: Option<(&'static str, Errno)>,
+    /// Whether the caller knows that what is gathered could not be sent.
+    told: bool,
     owner: Pid,
 }
 
@@ -316,20 +343,16 @@ impl<Fd: AsFd> Producer<Fd> {
         Ok(Self {
             calls: Calls::new(sink.as_fd(), options.wait),
             policy,
-            memory: Pages::new(chunk.min(FIRST_WINDOW))?,
-            settled: false,
+            memory: Memory::First(vec![0; chunk.min(FIRST_WINDOW)]),
+            options,
             chunk,
-            backing: if options.base_pages {
-                Backing::Base
-            } else {
-                Backing::Huge
-            },
             window: 0..chunk.min(FIRST_WINDOW),
             gathered: 0,
             reserved: 0,
             sent: 0,
             sent_by_reference: 0,
-            failed: false,
+            untold: None,
+            told: false,
             owner: getpid(),
             sink,
         })
@@ -352,7 +375,12 @@ impl<Fd: AsFd> Producer<Fd> {
 
     /// What the kernel backs the producer's memory with now.
     pub fn backed_by(&self) -> BackedBy {
-        self.memory.backed_by()
+        match &self.memory {
+            Memory::Pages(pages) => pages.backed_by(),
+            Memory::First(_) => BackedBy::Unknown {
+                reason: "nothing has been sent yet".into(),
+            },
+        }
     }
 
     /// Bytes of one chunk: the most that one [`reserve`](Self::reserve) lends.
@@ -374,7 +402,7 @@ impl<Fd: AsFd> Producer<Fd> {
             )));
         }
         self.send_gathered()?;
-        if self.window.len() < n {
+        if self.window.len() < n || !self.memory.is_pages() {
             self.next_window(n)?;
         }
         self.reserved = n;
@@ -393,6 +421,9 @@ impl<Fd: AsFd> Producer<Fd> {
                 "{n} bytes committed, {} reserved",
                 self.reserved
             )));
+        }
+        if self.reserved == 0 {
+            return Ok(());
         }
         self.reserved = 0;
         self.gathered = n;
@@ -426,13 +457,17 @@ impl<Fd: AsFd> Producer<Fd> {
     /// Makes the window the next stretch of at least `at_least` bytes that no pipe refers to.
     fn next_window(&mut self, at_least: usize) -> Result<()> {
         debug_assert_eq!(self.gathered, 0);
-        if !self.settled {
-            self.settle()?;
-        }
         let chunk = self.chunk;
+        let memory = match &mut self.memory {
+            Memory::Pages(pages) => pages,
+            Memory::First(_) => {
+                self.memory = Memory::Pages(self.settle()?);
+                return self.next_window(at_least);
+            }
+        };
         self.window = match &mut self.policy {
             Policy::Copy => 0..chunk,
-            Policy::Fresh(fresh) => fresh.window(&mut self.memory, chunk, at_least)?,
+            Policy::Fresh(fresh) => fresh.window(memory, chunk, at_least)?,
             Policy::Recycle(ring) => {
                 let (sent, wait) = (self.sent, self.calls.wait());
                 ring.window(chunk, at_least, sent, self.sink.as_fd(), wait)
@@ -442,30 +477,47 @@ impl<Fd: AsFd> Producer<Fd> {
         Ok(())
     }
 
-    /// Replaces the small memory of the start by what the way needs.
-    fn settle(&mut self) -> Result<()> {
+    /// Once there is more to send than fits into the memory of the start: makes room in the pipe, and
+    /// gets the memory that the way needs.
+    fn settle(&mut self) -> Result<Pages> {
+        let pipe = PipeEnd::of(&self.sink)?;
+        if let Some(pipe) = &pipe
+            && self.options.pipe_size != Some(0)
+        {
+            pipe.grow(self.options.pipe_size.unwrap_or(PIPE_SIZE))?;
+        }
+        if self.options.any_way && !linux::has_huge_pages() {
+            // Fresh base pages, faulted in one by one, are slower than the copy that they save.
+            self.policy = Policy::Copy;
+        }
         let chunk = self.chunk.next_multiple_of(linux::page_size());
-        let len = match &self.policy {
-            Policy::Copy => chunk,
-            Policy::Fresh(_) => fresh::memory_for(chunk),
-            Policy::Recycle(ring) => ring.len(),
+        let len = match (&mut self.policy, &pipe) {
+            (Policy::Fresh(_), _) => fresh::memory_for(chunk),
+            (Policy::Recycle(ring), Some(pipe)) => {
+                let enough = pipe.capacity()? + 2 * chunk;
+                ring.set_len(self.options.ring.unwrap_or(enough))
+            }
+            _ => chunk,
         };
         let options = Pages::options();
-        self.memory = options
-            .backing(self.backing)
-            .map(len)
-            .or_else(|_| options.map(len))?;
-        self.settled = true;
-        Ok(())
+        let huge = options.backing(Backing::Huge);
+        if self.options.base_pages {
+            options.map(len)
+        } else {
+            huge.map(len).or_else(|_| options.map(len))
+        }
     }
 
     #[inline]
     fn send_gathered(&mut self) -> Result<()> {
+        if let Some((operation, errno)) = self.untold.take() {
+            return Err(self.stopped(operation, errno));
+        }
         if self.gathered == 0 {
             return Ok(());
         }
         let n = self.gathered;
-        let by_reference = self.settled
+        let by_reference = self.memory.is_pages()
             && n >= BY_REFERENCE_FROM.min(self.chunk)
             && self.policy.way() != Way::Copy;
         if by_reference {
@@ -487,7 +539,7 @@ impl<Fd: AsFd> Producer<Fd> {
         // Copied memory can be filled again at once, from the start of the chunk. The small
         // memory of the start has had its day.
         self.window = match &self.policy {
-            _ if !self.settled => 0..0,
+            _ if !self.memory.is_pages() => 0..0,
             Policy::Copy => 0..self.chunk,
             _ => {
                 self.window
@@ -518,7 +570,11 @@ impl<Fd: AsFd> Producer<Fd> {
                     self.sent_by_reference += n as u64;
                     match &mut self.policy {
                         Policy::Copy => {}
-                        Policy::Fresh(fresh) => fresh.gave(&mut self.memory, start..start + n)?,
+                        Policy::Fresh(fresh) => {
+                            if let Memory::Pages(pages) = &mut self.memory {
+                                fresh.gave(pages, start..start + n)?;
+                            }
+                        }
                         Policy::Recycle(ring) => ring.gave(start..start + n, self.sent),
                     }
                 }
@@ -549,8 +605,23 @@ impl<Fd: AsFd> Producer<Fd> {
     /// Notes that sending broke off; what did not go out stays gathered.
     #[cold]
     fn stopped(&mut self, operation: &'static str, errno: Errno) -> Error {
-        self.failed = true;
+        self.told = true;
         self.moving(operation, errno)
+    }
+
+    /// Keeps an error for the next call, where this one cannot return it.
+    #[cold]
+    fn keep_for_later(&mut self, error: &Error) {
+        self.told = false;
+        self.untold = match error {
+            Error::Moving {
+                operation, errno, ..
+            }
+            | Error::System { operation, errno } => {
+                Some((operation, Errno::from_io_error(errno).unwrap_or(Errno::IO)))
+            }
+            _ => Some(("write", Errno::IO)),
+        };
     }
 
     fn moving(&self, operation: &'static str, errno: Errno) -> Error {
@@ -568,6 +639,9 @@ impl<Fd: AsFd> io::Write for Producer<Fd> {
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
         let start = self.window.start + self.gathered;
         let room = self.window.end.saturating_sub(start);
+        // What was lent is overwritten now, and what is written now nobody knows to be unsendable.
+        self.reserved = 0;
+        self.told = false;
         if buf.len() < room {
             self.memory[start..start + buf.len()].copy_from_slice(buf);
             self.gathered += buf.len();
@@ -585,6 +659,9 @@ impl<Fd: AsFd> Producer<Fd> {
     /// The rest of `write`: fills the window, sends it, and takes a new one.
     #[cold]
     fn write_past_the_window(&mut self, buf: &[u8]) -> io::Result<usize> {
+        if self.untold.is_some() {
+            self.send_gathered()?;
+        }
         if self.gathered == 0 && buf.len() >= self.chunk && self.way() == Way::Copy {
             // Nothing to gather: straight from the caller's memory.
             return match self.calls.write(self.sink.as_fd(), buf) {
@@ -607,8 +684,10 @@ impl<Fd: AsFd> Producer<Fd> {
         self.gathered += n;
         if start + n == self.window.end {
             // The bytes are taken, whatever comes of sending them: what could not be sent stays
-            // gathered, and the next call tries again and shows the error.
-            let _ = self.send_gathered();
+            // gathered, and the next call shows the error.
+            if let Err(error) = self.send_gathered() {
+                self.keep_for_later(&error);
+            }
         }
         Ok(n)
     }
@@ -616,7 +695,7 @@ impl<Fd: AsFd> Producer<Fd> {
 
 impl<Fd: AsFd> Drop for Producer<Fd> {
     fn drop(&mut self) {
-        if self.gathered == 0 || self.failed || getpid() != self.owner {
+        if self.gathered == 0 || self.told || getpid() != self.owner {
             return;
         }
         let unsent = self.gathered;

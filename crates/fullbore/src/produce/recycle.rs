@@ -17,7 +17,7 @@ use crate::linux;
 use crate::wait::{Wait, uninterrupted};
 
 /// Which stretches of the memory the pipe may still refer to.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Recycle {
     len: usize,
     /// Where the stretch that was given last ends.
@@ -34,18 +34,10 @@ struct Given {
 }
 
 impl Recycle {
-    /// For `len` bytes of memory.
-    pub(super) fn new(len: usize) -> Self {
-        Self {
-            len,
-            at: 0,
-            given: VecDeque::with_capacity(64),
-        }
-    }
-
-    /// Bytes of memory that it wants.
-    pub(super) fn len(&self) -> usize {
-        self.len
+    /// Sets how many bytes of memory there are, before the first window, and says so.
+    pub(super) fn set_len(&mut self, len: usize) -> usize {
+        self.len = len;
+        len
     }
 
     /// The next window, of at least `at_least` bytes and at most `chunk`, once the pipe has let
@@ -95,19 +87,22 @@ impl Recycle {
         // The kernel wakes nobody when a pipe drains below some mark, so this has to look again
         // and again. It is rare: with a ring larger than the pipe, sending waits first.
         let mut pause = Duration::from_micros(20);
+        let mut reader_is_gone = false;
         loop {
             let queued = uninterrupted(|| rustix::io::ioctl_fionread(pipe))?;
             let released = sent.saturating_sub(queued);
             if released >= wanted {
                 return Ok(released);
             }
+            // It may have read everything before it went.
+            if reader_is_gone {
+                return Err(Errno::PIPE);
+            }
             if wait == Wait::Spin {
                 std::hint::spin_loop();
                 pause = Duration::ZERO;
             }
-            if reader_is_gone_within(pipe, pause)? {
-                return Err(Errno::PIPE);
-            }
+            reader_is_gone = reader_is_gone_within(pipe, pause)?;
             pause = (pause * 2).min(Duration::from_millis(1));
         }
     }

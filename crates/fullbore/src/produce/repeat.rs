@@ -91,8 +91,11 @@ impl<Fd: AsFd> Repeat<Fd> {
             return Err(Error::Invalid("an empty pattern repeats nothing".into()));
         }
         let is_pipe = PipeEnd::of(&sink)?.is_some();
-        if is_pipe && pipe_size != Some(0) {
-            writable(&sink)?.grow(pipe_size.unwrap_or(PIPE_SIZE))?;
+        if is_pipe {
+            let pipe = writable(&sink)?;
+            if pipe_size != Some(0) {
+                pipe.grow(pipe_size.unwrap_or(PIPE_SIZE))?;
+            }
         }
         let origin = if is_pipe {
             // Without sockets, or without pipes to spare, there is still the memory.
@@ -164,27 +167,26 @@ impl<Fd: AsFd> Repeat<Fd> {
     /// # Errors
     /// As [`send`](Self::send).
     pub fn send_some(&mut self, most: u64) -> Result<u64> {
-        let (sink, block) = (self.sink.as_fd(), &self.block);
         let at = (self.sent % self.pattern as u64) as usize;
+        if at == 0
+            && let Err(errno) = self.fill_stage()
+        {
+            return self.degrade_or_fail("tee", errno, most);
+        }
+        let (sink, block) = (self.sink.as_fd(), &self.block);
         let (operation, answer) = match &mut self.origin {
             Origin::Master(master) if at == 0 => ("tee", master.tee(&mut self.calls, sink, most)),
-            Origin::Staged {
-                master,
-                stage,
-                staged,
-            } if at == 0 || *staged > 0 => (
+            Origin::Staged { stage, staged, .. } if *staged > 0 => (
                 "splice",
-                master.stage(stage, staged).and_then(|()| {
-                    let n = self.calls.splice(
+                self.calls
+                    .splice(
                         stage.reader.as_fd(),
                         sink,
                         length(most.min(*staged)),
                         SpliceFlags::empty(),
                         Ready::ToWrite,
-                    )?;
-                    *staged -= n as u64;
-                    Ok(n)
-                }),
+                    )
+                    .inspect(|&n| *staged -= n as u64),
             ),
             Origin::Copy => {
                 let bytes = up_to(&block[at..], most);
@@ -210,17 +212,45 @@ impl<Fd: AsFd> Repeat<Fd> {
                 self.sent += n as u64;
                 Ok(n as u64)
             }
-            Err(Errno::NOSYS | Errno::PERM | Errno::INVAL | Errno::OPNOTSUPP | Errno::ACCESS)
-                if self.sent == 0 && !matches!(self.origin, Origin::Copy) =>
-            {
-                self.origin = match self.origin {
-                    Origin::Memory => Origin::Copy,
-                    _ => Origin::Memory,
-                };
-                self.send_some(most)
-            }
-            Err(errno) => Err(self.failed(operation, errno)),
+            Err(errno) => self.degrade_or_fail(operation, errno, most),
         }
+    }
+
+    /// Duplicates the master into a pipe of our own, where that is the way and it is empty.
+    fn fill_stage(&mut self) -> Result<(), Errno> {
+        if let Origin::Staged {
+            master,
+            stage,
+            staged,
+        } = &mut self.origin
+            && *staged == 0
+        {
+            // Into an empty pipe of as many slots: all of it, and without a wait.
+            let n = self.calls.tee(
+                master.pipe.reader.as_fd(),
+                stage.writer.as_fd(),
+                length(master.bytes),
+                Ready::ToWrite,
+            )?;
+            *staged = n as u64;
+        }
+        Ok(())
+    }
+
+    /// Goes on by a simpler way where the kernel refuses this one and nothing has been sent.
+    fn degrade_or_fail(&mut self, operation: &'static str, errno: Errno, most: u64) -> Result<u64> {
+        let refused = matches!(
+            errno,
+            Errno::NOSYS | Errno::PERM | Errno::INVAL | Errno::OPNOTSUPP | Errno::ACCESS
+        );
+        self.origin = match self.origin {
+            Origin::Master(_) | Origin::Staged { .. } if refused && self.sent == 0 => {
+                Origin::Memory
+            }
+            Origin::Memory if refused && self.sent == 0 => Origin::Copy,
+            _ => return Err(self.failed(operation, errno)),
+        };
+        self.send_some(most)
     }
 
     fn failed(&self, operation: &'static str, errno: Errno) -> Error {
@@ -322,20 +352,6 @@ impl Master {
     /// Duplicates as much as the output takes.
     fn tee(&self, calls: &mut Calls, sink: BorrowedFd<'_>, most: u64) -> Result<usize, Errno> {
         calls.tee(self.pipe.reader.as_fd(), sink, length(most), Ready::ToWrite)
-    }
-
-    /// Duplicates everything into a pipe of our own, if that is empty.
-    fn stage(&self, stage: &Pipe, staged: &mut u64) -> Result<(), Errno> {
-        if *staged == 0 {
-            let n = rustix::pipe::tee(
-                &self.pipe.reader,
-                &stage.writer,
-                length(self.bytes),
-                SpliceFlags::NONBLOCK,
-            )?;
-            *staged = n as u64;
-        }
-        Ok(())
     }
 }
 

@@ -1,0 +1,170 @@
+//! Threads whose system calls fail: all calls of a kind, or the nth.
+//!
+//! A seccomp filter belongs to the thread that installs it and to those that it starts, so each job
+//! runs on a thread of its own, and its peers stay outside.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+use std::sync::mpsc;
+use std::thread;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
+
+/// Runs `job` where these calls are refused with `errno`; `None` where no filter can be installed.
+pub fn refusing<T: Send>(
+    calls: &[libc::c_long],
+    errno: Errno,
+    job: impl FnOnce() -> T + Send,
+) -> Option<T> {
+    let rules: BTreeMap<i64, _> = calls.iter().map(|&call| (call, Vec::new())).collect();
+    let filter: BpfProgram = SeccompFilter::new(
+        rules,
+        SeccompAction::Allow,
+        SeccompAction::Errno(errno.raw_os_error() as u32),
+        std::env::consts::ARCH.try_into().unwrap(),
+    )
+    .unwrap()
+    .try_into()
+    .unwrap();
+    let worker = move || match seccompiler::apply_filter(&filter) {
+        Ok(()) => Some(job()),
+        Err(error) => {
+            println!("skipped: no seccomp filter here: {error}");
+            None
+        }
+    };
+    thread::scope(|scope| joined(scope.spawn(worker)))
+}
+
+/// Runs `job` where each of these calls is first put to `verdict`, with its number from 1: it
+/// fails with the error that this gives, or is made as usual. `None` where that is not possible.
+pub fn judging<T: Send>(
+    calls: &[libc::c_long],
+    mut verdict: impl FnMut(usize) -> Option<Errno>,
+    job: impl FnOnce() -> T + Send,
+) -> Option<T> {
+    let filter = notify_of(calls);
+    thread::scope(|scope| {
+        let (send, receive) = mpsc::channel();
+        let worker = scope.spawn(move || {
+            let listener = install_with_listener(&filter);
+            let installed = listener.is_ok();
+            send.send(listener).unwrap();
+            installed.then(job)
+        });
+        match receive.recv().unwrap() {
+            Ok(listener) => {
+                let mut count = 0;
+                while !worker.is_finished() {
+                    if let Some(call) = next_call(&listener) {
+                        count += 1;
+                        answer(&listener, call, verdict(count));
+                    }
+                }
+            }
+            Err(error) => println!("skipped: no seccomp listener here: {error}"),
+        }
+        joined(worker)
+    })
+}
+
+/// Fails the nth of these calls, and only that one.
+pub fn failing_once<T: Send>(
+    calls: &[libc::c_long],
+    nth: usize,
+    errno: Errno,
+    job: impl FnOnce() -> T + Send,
+) -> Option<T> {
+    judging(calls, |count| (count == nth).then_some(errno), job)
+}
+
+fn joined<T>(worker: thread::ScopedJoinHandle<'_, T>) -> T {
+    worker
+        .join()
+        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// A filter that hands these calls to the listener (seccomp_unotify(2)) and lets others through.
+fn notify_of(calls: &[libc::c_long]) -> Vec<libc::sock_filter> {
+    let statement = |code: u32, k: u32| libc::sock_filter {
+        code: code as u16,
+        jt: 0,
+        jf: 0,
+        k,
+    };
+    // The number of the call is the first word of `struct seccomp_data`.
+    let mut filter = vec![statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0)];
+    for (i, &call) in calls.iter().enumerate() {
+        filter.push(libc::sock_filter {
+            jt: (calls.len() - i) as u8,
+            ..statement(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, call as u32)
+        });
+    }
+    filter.push(statement(libc::BPF_RET, libc::SECCOMP_RET_ALLOW));
+    filter.push(statement(libc::BPF_RET, libc::SECCOMP_RET_USER_NOTIF));
+    filter
+}
+
+fn install_with_listener(filter: &[libc::sock_filter]) -> io::Result<OwnedFd> {
+    let program = libc::sock_fprog {
+        len: filter.len() as u16,
+        filter: filter.as_ptr().cast_mut(),
+    };
+    // SAFETY: sets a flag of this thread.
+    if unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the program and its instructions live until the call has copied them.
+    let listener = unsafe {
+        libc::syscall(
+            libc::SYS_seccomp,
+            libc::SECCOMP_SET_MODE_FILTER,
+            libc::SECCOMP_FILTER_FLAG_NEW_LISTENER,
+            &program,
+        )
+    };
+    if listener < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the call has just opened it, for us alone.
+    Ok(unsafe { OwnedFd::from_raw_fd(listener as i32) })
+}
+
+/// The id of the next call, or `None` after a while without one.
+fn next_call(listener: &OwnedFd) -> Option<u64> {
+    let a_while = Timespec {
+        tv_sec: 0,
+        tv_nsec: 5_000_000,
+    };
+    let mut fds = [PollFd::from_borrowed_fd(listener.as_fd(), PollFlags::IN)];
+    poll(&mut fds, Some(&a_while)).unwrap();
+    if !fds[0].revents().contains(PollFlags::IN) {
+        return None;
+    }
+    // SAFETY: a structure of numbers, which the kernel wants zeroed.
+    let mut call: libc::seccomp_notif = unsafe { std::mem::zeroed() };
+    ioctl(listener, libc::SECCOMP_IOCTL_NOTIF_RECV, &mut call).then_some(call.id)
+}
+
+fn answer(listener: &OwnedFd, id: u64, errno: Option<Errno>) {
+    let mut response = libc::seccomp_notif_resp {
+        id,
+        val: 0,
+        error: errno.map_or(0, |errno| -errno.raw_os_error()),
+        flags: match errno {
+            Some(_) => 0,
+            None => libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32,
+        },
+    };
+    // A call that a signal has interrupted in the meantime needs no answer.
+    ioctl(listener, libc::SECCOMP_IOCTL_NOTIF_SEND, &mut response);
+}
+
+fn ioctl<T>(listener: &OwnedFd, request: libc::Ioctl, argument: &mut T) -> bool {
+    use std::os::fd::AsRawFd;
+    // SAFETY: both requests read and write one structure of the type that they are given with.
+    unsafe { libc::ioctl(listener.as_raw_fd(), request, argument) == 0 }
+}

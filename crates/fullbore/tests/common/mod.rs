@@ -1,0 +1,386 @@
+//! What the tests of the library share: bytes that depend on their position, readers of every
+//! temperament, and threads whose system calls fail.
+//!
+//! Miri has no vmsplice, tee or splice, and the sanitizers need a nightly compiler; so what these
+//! tests do for memory safety is to look at every byte that comes out. valgrind can run them
+//! (`valgrind --error-exitcode=9 target/debug/deps/produce-… name_of_a_test`).
+
+#![allow(
+    dead_code,
+    reason = "each test program uses its own part of what is here"
+)]
+
+pub mod calls;
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{BufRead, Read};
+use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+use std::sync::OnceLock;
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use fullbore::{ConsumerOptions, Error, Pipe, PipeEnd, Producer, Wait};
+use rustix::pipe::SpliceFlags;
+
+pub const ALL_WAITS: [Wait; 4] = [Wait::Block, Wait::Poll, Wait::Spin, Wait::Adaptive];
+
+pub const MIB: usize = 1 << 20;
+
+/// After how many bytes the stream repeats: a prime, so that no displacement by whole pages,
+/// chunks or pipes goes unseen.
+const PERIOD: usize = 1_048_583;
+
+/// The stream, twice over.
+fn stream() -> &'static [u8] {
+    static STREAM: OnceLock<Vec<u8>> = OnceLock::new();
+    STREAM.get_or_init(|| {
+        let mut random = Random::new(7);
+        let mut once: Vec<u8> = (0..PERIOD.div_ceil(8))
+            .flat_map(|_| random.next().to_le_bytes())
+            .collect();
+        once.truncate(PERIOD);
+        once.repeat(2)
+    })
+}
+
+/// The first `len` bytes of the stream.
+pub fn first(len: usize) -> Vec<u8> {
+    let mut bytes = vec![0; len];
+    fill(&mut bytes, 0);
+    bytes
+}
+
+/// Fills `bytes` with what belongs at position `at`.
+pub fn fill(bytes: &mut [u8], at: u64) {
+    let stream = stream();
+    let mut start = (at % PERIOD as u64) as usize;
+    for piece in bytes.chunks_mut(PERIOD) {
+        piece.copy_from_slice(&stream[start..start + piece.len()]);
+        start = (start + piece.len()) % PERIOD;
+    }
+}
+
+/// Compares what comes out with what belongs there.
+#[derive(Clone)]
+pub struct Checker {
+    /// What repeats, as often as it takes to be long, and once more.
+    expected: Vec<u8>,
+    period: usize,
+    pub at: u64,
+}
+
+impl Checker {
+    /// Of the stream that [`fill`] makes.
+    pub fn of_the_stream() -> Self {
+        Self {
+            expected: stream().to_vec(),
+            period: PERIOD,
+            at: 0,
+        }
+    }
+
+    /// Of a pattern again and again.
+    pub fn of(pattern: &[u8]) -> Self {
+        let often = (64 * 1024_usize).div_ceil(pattern.len());
+        Self {
+            expected: pattern.repeat(2 * often),
+            period: often * pattern.len(),
+            at: 0,
+        }
+    }
+
+    #[track_caller]
+    pub fn check(&mut self, bytes: &[u8]) {
+        for piece in bytes.chunks(self.period) {
+            let start = (self.at % self.period as u64) as usize;
+            let expected = &self.expected[start..start + piece.len()];
+            if piece != expected {
+                let wrong = piece.iter().zip(expected).position(|(a, b)| a != b);
+                panic!("wrong byte at {}", self.at + wrong.unwrap() as u64);
+            }
+            self.at += piece.len() as u64;
+        }
+    }
+}
+
+/// Numbers that look random and are the same in every run (xorshift64*).
+pub struct Random(u64);
+
+impl Random {
+    pub fn new(seed: u64) -> Self {
+        Self(seed | 1)
+    }
+
+    pub fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
+    }
+
+    pub fn up_to(&mut self, most: usize) -> usize {
+        1 + (self.next() % most as u64) as usize
+    }
+}
+
+/// How a reader takes bytes out of a pipe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reader {
+    /// read(2) as fast as it goes.
+    Quick,
+    /// read(2) of pieces of any size, with pauses.
+    Bursty,
+    /// A [`fullbore::Consumer`].
+    Consumer(Wait),
+    /// read(2), and another capacity for the pipe every now and then.
+    Resizing,
+    /// splice(2) into pipes that it leaves lying for a while.
+    Splicing,
+    /// tee(2) into such pipes.
+    Teeing,
+}
+
+impl Reader {
+    /// Those that copy bytes out of the pipe.
+    pub const COPYING: [Reader; 5] = [
+        Reader::Quick,
+        Reader::Bursty,
+        Reader::Resizing,
+        Reader::Consumer(Wait::Block),
+        Reader::Consumer(Wait::Adaptive),
+    ];
+
+    /// Those that hold on to pages.
+    pub const HOLDING: [Reader; 2] = [Reader::Splicing, Reader::Teeing];
+
+    /// Reads to the end, checks every byte, and says how many there were.
+    pub fn drain(self, source: OwnedFd, mut checker: Checker) -> u64 {
+        match self {
+            Reader::Quick => {
+                let mut buf = vec![0; 128 * 1024];
+                read_with(&source, &mut checker, |_| (), |_| 128 * 1024, &mut buf);
+            }
+            Reader::Bursty => {
+                let mut buf = vec![0; 128 * 1024];
+                let mut random = Random::new(11);
+                let pause = |reads: u64| {
+                    if reads.is_multiple_of(16) {
+                        thread::sleep(Duration::from_micros(300));
+                    }
+                };
+                let size = |_| random.up_to(128 * 1024);
+                read_with(&source, &mut checker, pause, size, &mut buf);
+            }
+            Reader::Resizing => {
+                let mut buf = vec![0; 128 * 1024];
+                let mut random = Random::new(13);
+                let end = PipeEnd::of(&source).unwrap().unwrap();
+                let resize = |reads: u64| {
+                    if reads.is_multiple_of(3) {
+                        let size = 4096 << (reads / 3 * 5 % 9);
+                        // Too little for what is queued, or more than this user may have.
+                        let _ = end.resize(size);
+                    }
+                };
+                let size = |_| random.up_to(128 * 1024);
+                read_with(&source, &mut checker, resize, size, &mut buf);
+            }
+            Reader::Consumer(wait) => {
+                let options = ConsumerOptions::new().wait(wait);
+                let mut consumer = options.open(&source).unwrap();
+                loop {
+                    let bytes = consumer.fill_buf().unwrap();
+                    if bytes.is_empty() {
+                        break;
+                    }
+                    checker.check(bytes);
+                    let n = bytes.len();
+                    consumer.consume(n);
+                }
+                assert_eq!(consumer.taken(), checker.at);
+            }
+            Reader::Splicing => splice_and_hold(&source, &mut checker),
+            Reader::Teeing => tee_and_hold(&source, &mut checker),
+        }
+        checker.at
+    }
+
+    /// As [`drain`](Self::drain), on a thread of its own.
+    pub fn spawn(self, source: OwnedFd, checker: Checker) -> JoinHandle<u64> {
+        thread::spawn(move || self.drain(source, checker))
+    }
+}
+
+fn read_with(
+    source: &OwnedFd,
+    checker: &mut Checker,
+    mut between: impl FnMut(u64),
+    mut size: impl FnMut(u64) -> usize,
+    buf: &mut [u8],
+) {
+    for reads in 0.. {
+        between(reads);
+        match rustix::io::read(source, &mut buf[..size(reads)]).unwrap() {
+            0 => return,
+            n => checker.check(&buf[..n]),
+        }
+    }
+}
+
+/// Pipes are looked at this many pipes later: together they hold more than the memory that *fresh*
+/// goes through in a lap.
+const HELD: usize = 80;
+
+fn splice_and_hold(source: &OwnedFd, checker: &mut Checker) {
+    let mut held = VecDeque::new();
+    loop {
+        let pipe = Pipe::new().unwrap();
+        let n = rustix::pipe::splice(source, None, &pipe.writer, None, MIB, SpliceFlags::empty())
+            .unwrap();
+        if n > 0 {
+            held.push_back(pipe.reader);
+        }
+        while held.len() > HELD || (n == 0 && !held.is_empty()) {
+            let pipe = held.pop_front().unwrap();
+            Reader::Quick.drain_into(&pipe, checker);
+        }
+        if n == 0 {
+            return;
+        }
+    }
+}
+
+fn tee_and_hold(source: &OwnedFd, checker: &mut Checker) {
+    let mut held = VecDeque::new();
+    let mut later = checker.clone();
+    loop {
+        let pipe = Pipe::new().unwrap();
+        let n = rustix::pipe::tee(source, &pipe.writer, MIB, SpliceFlags::empty()).unwrap();
+        let mut bytes = vec![0; n];
+        let mut file = File::from(source.try_clone().unwrap());
+        file.read_exact(&mut bytes).unwrap();
+        checker.check(&bytes);
+        if n > 0 {
+            held.push_back(pipe.reader);
+        }
+        while held.len() > HELD || (n == 0 && !held.is_empty()) {
+            let pipe = held.pop_front().unwrap();
+            Reader::Quick.drain_into(&pipe, &mut later);
+        }
+        if n == 0 {
+            assert_eq!(later.at, checker.at);
+            return;
+        }
+    }
+}
+
+impl Reader {
+    fn drain_into(self, source: &OwnedFd, checker: &mut Checker) {
+        let mut buf = vec![0; 64 * 1024];
+        read_with(source, checker, |_| (), |_| 64 * 1024, &mut buf);
+    }
+}
+
+/// Sends bytes `at..to` of the stream in chunks of `len`.
+pub fn send<Fd: AsFd>(
+    out: &mut Producer<Fd>,
+    mut at: u64,
+    to: u64,
+    len: usize,
+) -> Result<(), Error> {
+    while at < to {
+        let n = (to - at).min(len as u64) as usize;
+        fill(out.reserve(n)?, at);
+        out.commit(n)?;
+        at += n as u64;
+    }
+    Ok(())
+}
+
+/// The library's error inside one of std.
+pub fn inner(error: std::io::Error) -> Error {
+    *error.into_inner().unwrap().downcast::<Error>().unwrap()
+}
+
+/// Bytes in a pipe now.
+pub fn queued(fd: &impl AsFd) -> usize {
+    PipeEnd::of(fd).unwrap().unwrap().queued().unwrap()
+}
+
+/// As another program does that shares the description.
+pub fn set_nonblocking(fd: &impl AsFd) {
+    let flags = rustix::fs::fcntl_getfl(fd).unwrap();
+    rustix::fs::fcntl_setfl(fd, flags | rustix::fs::OFlags::NONBLOCK).unwrap();
+}
+
+/// Both sides of a new pseudo-terminal that passes every byte on as it is: (master, slave).
+pub fn raw_pty() -> Option<(OwnedFd, OwnedFd)> {
+    let (mut master, mut slave) = (-1, -1);
+    // SAFETY: openpty writes two descriptors to where it is told, and takes null for the rest.
+    let answer = unsafe {
+        libc::openpty(
+            &mut master,
+            &mut slave,
+            std::ptr::null_mut(),
+            std::ptr::null(),
+            std::ptr::null(),
+        )
+    };
+    if answer != 0 {
+        return None;
+    }
+    // SAFETY: both were just opened, for us alone.
+    let (master, slave) = unsafe { (OwnedFd::from_raw_fd(master), OwnedFd::from_raw_fd(slave)) };
+    let mut terminal = rustix::termios::tcgetattr(&slave).unwrap();
+    terminal.make_raw();
+    rustix::termios::tcsetattr(&slave, rustix::termios::OptionalActions::Now, &terminal).unwrap();
+    Some((master, slave))
+}
+
+/// Ends the process when a test takes so long that it must be hanging.
+pub struct Watch {
+    _alive: Sender<()>,
+}
+
+/// As long as what it returns lives, and no longer than two minutes, nothing happens.
+pub fn watch(name: &'static str) -> Watch {
+    let (alive, dropped) = mpsc::channel();
+    thread::spawn(move || {
+        if dropped.recv_timeout(Duration::from_secs(120)) == Err(RecvTimeoutError::Timeout) {
+            eprintln!("{name} hangs");
+            std::process::abort();
+        }
+    });
+    Watch { _alive: alive }
+}
+
+/// Interrupts this thread with signals, every so many microseconds, for as long as it lives.
+pub struct Storm {
+    _alive: Sender<()>,
+}
+
+impl Storm {
+    /// Over the calling thread.
+    pub fn over_this_thread() -> Self {
+        extern "C" fn nothing(_: libc::c_int) {}
+        // SAFETY: an all-zero sigaction is a valid one, without SA_RESTART.
+        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+        action.sa_sigaction = nothing as extern "C" fn(libc::c_int) as libc::sighandler_t;
+        // SAFETY: the handler does nothing, so it may run at any point of any thread.
+        let answer = unsafe { libc::sigaction(libc::SIGUSR1, &action, std::ptr::null_mut()) };
+        assert_eq!(answer, 0);
+        let (alive, dropped) = mpsc::channel();
+        // SAFETY: no preconditions.
+        let (process, thread) = unsafe { (libc::getpid(), libc::gettid()) };
+        thread::spawn(move || {
+            while dropped.recv_timeout(Duration::from_micros(50)) == Err(RecvTimeoutError::Timeout)
+            {
+                // SAFETY: tgkill takes numbers; a thread that is gone is an error.
+                unsafe { libc::syscall(libc::SYS_tgkill, process, thread, libc::SIGUSR1) };
+            }
+        });
+        Self { _alive: alive }
+    }
+}

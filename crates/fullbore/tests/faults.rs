@@ -1,0 +1,466 @@
+//! System calls that fail: from the first on, as on a kernel without them, or once, at the nth.
+
+#![allow(unsafe_code)]
+
+mod common;
+
+use std::io::{BufRead, ErrorKind, Read, Write};
+use std::os::fd::OwnedFd;
+use std::thread;
+
+use common::calls::{failing_once, judging, refusing};
+use common::*;
+use fullbore::{
+    Consumer, ConsumerOptions, Error, Pipe, Produced, Producer, ProducerOptions, Repeat, Result,
+    Side, Wait, Way,
+};
+use rustix::io::Errno;
+
+const WRITE: [libc::c_long; 2] = [libc::SYS_write, libc::SYS_pwritev2];
+const READ: [libc::c_long; 2] = [libc::SYS_read, libc::SYS_preadv2];
+
+/// What sends, with what it is made of ready before any call can fail.
+enum Sender {
+    Producer(Producer<OwnedFd>),
+    Repeat(Repeat<OwnedFd>),
+}
+
+/// A way to send, the calls that it uses, and what errors call the one that fails.
+struct Case {
+    name: &'static str,
+    calls: &'static [libc::c_long],
+    operation: &'static str,
+    make: fn(ProducerOptions, OwnedFd) -> Sender,
+    checker: fn() -> Checker,
+}
+
+const PATTERN: &[u8] = b"0123456";
+
+const CASES: [Case; 7] = [
+    Case {
+        name: "copy",
+        calls: &WRITE,
+        operation: "write",
+        make: |options, sink| Sender::Producer(options.copy(sink).unwrap()),
+        checker: Checker::of_the_stream,
+    },
+    Case {
+        name: "fresh",
+        calls: &[libc::SYS_vmsplice],
+        operation: "vmsplice",
+        make: |options, sink| Sender::Producer(options.fresh(sink).unwrap()),
+        checker: Checker::of_the_stream,
+    },
+    Case {
+        name: "recycle",
+        calls: &[libc::SYS_vmsplice],
+        operation: "vmsplice",
+        // SAFETY: the reader of every test here copies.
+        make: |options, sink| Sender::Producer(unsafe { options.recycle(sink) }.unwrap()),
+        checker: Checker::of_the_stream,
+    },
+    Case {
+        name: "repeat, slots that end with a pattern",
+        calls: &[libc::SYS_tee],
+        operation: "tee",
+        make: |options, sink| Sender::Repeat(options.repeat(sink, PATTERN).unwrap()),
+        checker: || Checker::of(PATTERN),
+    },
+    Case {
+        name: "repeat, slots that do not",
+        calls: &[libc::SYS_splice],
+        operation: "splice",
+        make: |options, sink| Sender::Repeat(options.repeat(sink, &first(100_003)).unwrap()),
+        checker: || Checker::of(&first(100_003)),
+    },
+    Case {
+        name: "repeat, filling the stage",
+        calls: &[libc::SYS_tee],
+        operation: "tee",
+        make: |options, sink| Sender::Repeat(options.repeat(sink, &first(100_003)).unwrap()),
+        checker: || Checker::of(&first(100_003)),
+    },
+    Case {
+        name: "repeat, from memory",
+        calls: &[libc::SYS_vmsplice],
+        operation: "vmsplice",
+        make: |options, sink| Sender::Repeat(options.repeat(sink, &first(5 * MIB)).unwrap()),
+        checker: || Checker::of(&first(5 * MIB)),
+    },
+];
+
+impl Sender {
+    fn way(&self) -> Way {
+        match self {
+            Sender::Producer(out) => out.way(),
+            Sender::Repeat(out) => out.way(),
+        }
+    }
+
+    /// Sends so many bytes, in chunks that are sent by reference where that is the way.
+    fn send_all(self, bytes: u64) -> Result<Produced> {
+        match self {
+            Sender::Producer(mut out) => {
+                send(&mut out, 0, bytes, 64 * 1024)?;
+                out.finish()
+            }
+            Sender::Repeat(out) => out.run(Some(bytes)),
+        }
+    }
+}
+
+/// Enough for more than five calls of each way into a pipe that is smaller than one chunk.
+const BYTES: u64 = 40 << 20;
+
+impl Case {
+    /// Sends while `verdict` fails calls; what came of it, and how many bytes the reader got. `None`
+    /// where calls cannot be made to fail.
+    fn run(
+        &self,
+        wait: Wait,
+        verdict: impl FnMut(usize) -> Option<Errno>,
+    ) -> Option<(Result<Produced>, u64)> {
+        let pipe = Pipe::new().unwrap();
+        let reading = Reader::Quick.spawn(pipe.reader, (self.checker)());
+        let options = ProducerOptions::new().wait(wait).chunk(64 * 1024);
+        let sender = (self.make)(options, pipe.writer);
+        let outcome = judging(self.calls, verdict, || sender.send_all(BYTES));
+        let read = reading.join().unwrap();
+        outcome.map(|outcome| (outcome, read))
+    }
+}
+
+#[test]
+fn an_interrupted_or_postponed_call_does_not_show() {
+    let _watch = watch("an_interrupted_or_postponed_call_does_not_show");
+    for case in CASES {
+        for wait in [Wait::Block, Wait::Adaptive] {
+            for errno in [Errno::INTR, Errno::AGAIN] {
+                let mut failed = 0;
+                // The first, the second and the fifth, and later two in a row.
+                let verdict = |nth| {
+                    failed += usize::from([1, 2, 5, 8, 9].contains(&nth));
+                    [1, 2, 5, 8, 9].contains(&nth).then_some(errno)
+                };
+                let Some((outcome, read)) = case.run(wait, verdict) else {
+                    return;
+                };
+                let produced = outcome.unwrap_or_else(|e| panic!("{}: {e}", case.name));
+                assert_eq!((produced.bytes, read), (BYTES, BYTES), "{}", case.name);
+                assert_eq!(failed, 5, "{} makes calls enough", case.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_failing_call_says_which_it_was_and_how_many_bytes_the_reader_got() {
+    let _watch = watch("a_failing_call_says_which_it_was");
+    for case in CASES {
+        for wait in [Wait::Block, Wait::Adaptive] {
+            for errno in [Errno::IO, Errno::PIPE] {
+                for nth in [1, 2, 5] {
+                    let mut calls = 0;
+                    let verdict = |now| {
+                        calls = now;
+                        (now == nth).then_some(errno)
+                    };
+                    let Some((outcome, read)) = case.run(wait, verdict) else {
+                        return;
+                    };
+                    match outcome {
+                        Err(Error::Moving {
+                            side: Side::Sink,
+                            operation,
+                            errno: said,
+                            moved,
+                        }) => {
+                            assert_eq!(operation, case.operation, "{}", case.name);
+                            assert_eq!(said.raw_os_error(), Some(errno.raw_os_error()));
+                            assert_eq!(moved, read, "{} at call {nth}", case.name);
+                        }
+                        other => panic!("{} at call {nth}: {other:?}", case.name),
+                    }
+                    assert_eq!(calls, nth, "{}: nothing is tried again", case.name);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn once_bytes_have_gone_by_reference_no_other_way_is_tried() {
+    for case in &CASES[1..] {
+        for errno in [Errno::NOSYS, Errno::PERM, Errno::INVAL] {
+            for nth in [2, 5] {
+                let verdict = |now| (now == nth).then_some(errno);
+                let Some((outcome, read)) = case.run(Wait::Block, verdict) else {
+                    return;
+                };
+                match outcome {
+                    Err(Error::Moving {
+                        operation, moved, ..
+                    }) => {
+                        assert_eq!(operation, case.operation, "{}", case.name);
+                        assert_eq!(moved, read, "{}", case.name);
+                    }
+                    other => panic!("{} at call {nth}: {other:?}", case.name),
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn where_vmsplice_is_refused_fresh_and_recycle_become_copy() {
+    for case in &CASES[1..3] {
+        for errno in [Errno::NOSYS, Errno::PERM, Errno::ACCESS] {
+            for wait in ALL_WAITS {
+                let pipe = Pipe::new().unwrap();
+                let reading = Reader::Bursty.spawn(pipe.reader, Checker::of_the_stream());
+                let options = ProducerOptions::new().wait(wait).chunk(64 * 1024);
+                let sender = (case.make)(options, pipe.writer);
+                assert_ne!(sender.way(), Way::Copy);
+                let refused = [libc::SYS_vmsplice];
+                let outcome = refusing(&refused, errno, || sender.send_all(4 << 20));
+                let read = reading.join().unwrap();
+                let Some(outcome) = outcome else { return };
+                let produced = outcome.unwrap();
+                assert_eq!(produced.way, Way::Copy, "{}", case.name);
+                assert_eq!((produced.bytes, read), (4 << 20, 4 << 20));
+            }
+        }
+    }
+}
+
+#[test]
+fn the_refusal_may_come_after_bytes_that_were_copied() {
+    let pipe = Pipe::new().unwrap();
+    let mut out = Producer::new(pipe.writer).unwrap();
+    let reading = Reader::Quick.spawn(pipe.reader, Checker::of_the_stream());
+    let produced = refusing(&[libc::SYS_vmsplice], Errno::NOSYS, move || {
+        send(&mut out, 0, 5000, 1000).unwrap();
+        send(&mut out, 5000, 1 << 20, 100_000).unwrap();
+        assert_eq!(out.way(), Way::Copy);
+        out.finish().unwrap()
+    });
+    let read = reading.join().unwrap();
+    if let Some(produced) = produced {
+        assert_eq!((produced.bytes, read), (1 << 20, 1 << 20));
+    }
+}
+
+#[test]
+fn an_error_through_io_write_tells_the_same() {
+    let _watch = watch("an_error_through_io_write_tells_the_same");
+    for case in &CASES[..3] {
+        for nth in [1, 2, 5] {
+            // Pieces that fill chunks exactly, that do not, and that are larger.
+            for piece in [64 * 1024, 100, 32 * 1024, 1_000_000] {
+                let pipe = Pipe::new().unwrap();
+                let reading = Reader::Quick.spawn(pipe.reader, Checker::of_the_stream());
+                let options = ProducerOptions::new().chunk(64 * 1024);
+                let Sender::Producer(mut out) = (case.make)(options, pipe.writer) else {
+                    unreachable!("the first three are producers");
+                };
+                let bytes = first(4 * MIB);
+                let outcome = failing_once(case.calls, nth, Errno::IO, move || {
+                    let answer = bytes.chunks(piece).try_for_each(|p| out.write_all(p));
+                    answer.map_err(inner).and_then(|()| out.finish())
+                });
+                let read = reading.join().unwrap();
+                match outcome {
+                    None => return,
+                    Some(Err(Error::Moving { errno, moved, .. })) => {
+                        assert_eq!(errno.raw_os_error(), Some(Errno::IO.raw_os_error()));
+                        assert_eq!(moved, read);
+                    }
+                    Some(other) => panic!("{}, {piece}, call {nth}: {other:?}", case.name),
+                }
+            }
+        }
+    }
+}
+
+/// A pipe that a thread sends so many bytes of the stream into.
+fn source(bytes: u64) -> OwnedFd {
+    let pipe = Pipe::new().unwrap();
+    thread::spawn(move || {
+        let mut out = ProducerOptions::new().copy(pipe.writer).unwrap();
+        // The reader may stop before the end.
+        let _ = send(&mut out, 0, bytes, 50_000).and_then(|()| out.finish());
+    });
+    pipe.reader
+}
+
+/// Reads to the end and checks every byte.
+fn check_all(consumer: &mut Consumer<OwnedFd>) -> Result<u64> {
+    let mut checker = Checker::of_the_stream();
+    loop {
+        let bytes = consumer.fill_buf().map_err(inner)?;
+        if bytes.is_empty() {
+            return Ok(checker.at);
+        }
+        checker.check(bytes);
+        let n = bytes.len();
+        consumer.consume(n);
+    }
+}
+
+#[test]
+fn a_consumer_shows_neither_eintr_nor_eagain() {
+    let _watch = watch("a_consumer_shows_neither_eintr_nor_eagain");
+    for wait in ALL_WAITS {
+        for errno in [Errno::INTR, Errno::AGAIN] {
+            let verdict = |nth: usize| [1, 2, 5, 8, 9].contains(&nth).then_some(errno);
+            let source_of_all = source(4 << 20);
+            let consumer = || ConsumerOptions::new().wait(wait).buffer(64 * 1024);
+            let mut reading = consumer().open(source_of_all).unwrap();
+            let Some(read) = judging(&READ, verdict, || check_all(&mut reading)) else {
+                return;
+            };
+            assert_eq!(read.unwrap(), 4 << 20, "{wait:?} {errno}");
+
+            let mut dropping = consumer().open(source(4 << 20)).unwrap();
+            let splice = [libc::SYS_splice];
+            let dropped = judging(&splice, verdict, || dropping.discard(3 << 20));
+            assert_eq!(dropped.unwrap().unwrap(), 3 << 20, "{wait:?} {errno}");
+            assert_eq!(check_rest(&mut dropping, 3 << 20), 4 << 20);
+        }
+    }
+}
+
+fn check_rest(consumer: &mut Consumer<OwnedFd>, at: u64) -> u64 {
+    let mut rest = Vec::new();
+    consumer.read_to_end(&mut rest).unwrap();
+    let mut checker = Checker::of_the_stream();
+    checker.at = at;
+    checker.check(&rest);
+    checker.at
+}
+
+#[test]
+fn a_consumer_that_fails_says_how_many_bytes_it_took() {
+    for wait in [Wait::Block, Wait::Adaptive] {
+        for nth in [1, 2, 5] {
+            let mut consumer = ConsumerOptions::new()
+                .wait(wait)
+                .buffer(64 * 1024)
+                .open(source(4 << 20))
+                .unwrap();
+            let outcome = failing_once(&READ, nth, Errno::IO, || check_all(&mut consumer));
+            let taken = consumer.taken();
+            match outcome {
+                None => return,
+                Some(Err(Error::Moving {
+                    side: Side::Source,
+                    operation: "read",
+                    errno,
+                    moved,
+                })) => {
+                    assert_eq!(errno.raw_os_error(), Some(Errno::IO.raw_os_error()));
+                    assert_eq!(moved, taken);
+                }
+                Some(other) => panic!("{other:?}"),
+            }
+            // Nothing was lost: the next read goes on where the last one stopped.
+            assert_eq!(check_rest(&mut consumer, taken), 4 << 20);
+        }
+    }
+}
+
+#[test]
+fn discarding_does_without_splice_and_without_dev_null() {
+    for (call, errno) in [
+        (libc::SYS_splice, Errno::NOSYS),
+        (libc::SYS_splice, Errno::PERM),
+        (libc::SYS_openat, Errno::ACCESS),
+    ] {
+        let mut consumer = Consumer::new(source(4 << 20)).unwrap();
+        let dropped = refusing(&[call], errno, || consumer.discard(3 << 20));
+        let Some(dropped) = dropped else { return };
+        assert_eq!(dropped.unwrap(), 3 << 20);
+        assert_eq!(check_rest(&mut consumer, 3 << 20), 4 << 20);
+    }
+}
+
+#[test]
+fn where_rwf_nowait_is_refused_waiting_still_works() {
+    let _watch = watch("where_rwf_nowait_is_refused_waiting_still_works");
+    for wait in ALL_WAITS {
+        for errno in [Errno::NOSYS, Errno::OPNOTSUPP] {
+            let refused = [libc::SYS_preadv2, libc::SYS_pwritev2];
+            let pipe = Pipe::new().unwrap();
+            let reader = pipe.reader;
+            let reading = thread::spawn(move || {
+                refusing(&refused, errno, || {
+                    Reader::Consumer(wait).drain(reader, Checker::of_the_stream())
+                })
+            });
+            let options = ProducerOptions::new().wait(wait);
+            let mut out = options.copy(pipe.writer).unwrap();
+            let sent = refusing(&refused, errno, move || {
+                send(&mut out, 0, 4 << 20, 100_000).unwrap();
+                out.finish().unwrap().bytes
+            });
+            assert_eq!(reading.join().unwrap(), sent, "{wait:?}");
+        }
+    }
+}
+
+#[test]
+fn where_memory_cannot_be_had_it_is_an_error() {
+    for call in [libc::SYS_mmap, libc::SYS_mprotect] {
+        let pipe = Pipe::new().unwrap();
+        let outcome = refusing(&[call], Errno::NOMEM, || {
+            // Memory is mapped for the first full chunk.
+            let mut out = Producer::new(&pipe.writer).unwrap();
+            out.reserve(64 * 1024).map(drop).map_err(|e| e.kind())
+        });
+        if let Some(outcome) = outcome {
+            assert_eq!(outcome, Err(ErrorKind::OutOfMemory));
+        }
+    }
+}
+
+#[test]
+fn where_pages_cannot_be_given_back_none_is_written_to_again() {
+    // Without MADV_DONTNEED, a lap of fresh must not write over pages that a reader may hold.
+    let pipe = Pipe::new().unwrap();
+    let mut out = ProducerOptions::new().fresh(pipe.writer).unwrap();
+    let reading = Reader::Splicing.spawn(pipe.reader, Checker::of_the_stream());
+    let outcome = refusing(&[libc::SYS_madvise], Errno::NOMEM, move || {
+        send(&mut out, 0, 16 << 20, 128 * 1024).map_err(|error| (error.kind(), out.sent()))
+    });
+    let read = reading.join().unwrap();
+    match outcome {
+        None => {}
+        Some(Ok(())) => assert_eq!(read, 16 << 20),
+        Some(Err((kind, sent))) => {
+            assert_eq!(kind, ErrorKind::OutOfMemory);
+            assert_eq!(read, sent);
+        }
+    }
+}
+
+#[test]
+fn a_pipe_that_may_not_grow_is_used_as_it_is() {
+    let pipe = Pipe::new().unwrap();
+    let reading = Reader::Quick.spawn(pipe.reader, Checker::of_the_stream());
+    // fcntl as a whole: so neither is the pipe's capacity known.
+    let outcome = refusing(&[libc::SYS_fcntl], Errno::PERM, || {
+        let mut out = Producer::new(&pipe.writer)?;
+        send(&mut out, 0, 1 << 20, 100_000)?;
+        out.finish().map(|produced| produced.bytes)
+    });
+    drop(pipe.writer);
+    let read = reading.join().unwrap();
+    match outcome {
+        None => {}
+        Some(Ok(bytes)) => assert_eq!(bytes, read),
+        Some(Err(error)) => {
+            assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{error}");
+            assert_eq!(read, 0);
+        }
+    }
+}

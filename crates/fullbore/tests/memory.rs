@@ -1,0 +1,194 @@
+//! Memory stays bounded, whatever the reader does.
+//!
+//! What is measured belongs to the whole process, so these tests take turns, and are alone in this
+//! file.
+
+#![allow(unsafe_code)]
+
+mod common;
+
+use std::fs::{self, File};
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use common::*;
+use fullbore::{Pipe, ProducerOptions};
+use rustix::pipe::SpliceFlags;
+
+static TURN: Mutex<()> = Mutex::new(());
+
+fn my_turn() -> MutexGuard<'static, ()> {
+    // A test that failed leaves nothing behind that the next would mind.
+    TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// Bytes of this process's own memory that are there: `RssAnon` (proc_pid_status(5)).
+fn resident() -> usize {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|l| l.starts_with("RssAnon:")).unwrap();
+    let kib = line.split_ascii_whitespace().nth(1).unwrap();
+    kib.parse::<usize>().unwrap() * 1024
+}
+
+/// Looks at [`resident`] all the time, and knows the most that it was.
+struct Gauge {
+    before: usize,
+    most: Arc<AtomicUsize>,
+    done: Arc<AtomicBool>,
+    looking: JoinHandle<()>,
+}
+
+impl Gauge {
+    fn start() -> Self {
+        // What the tests themselves need once.
+        first(1);
+        let (most, done) = (Arc::<AtomicUsize>::default(), Arc::<AtomicBool>::default());
+        let before = resident();
+        let looking = {
+            let (most, done) = (most.clone(), done.clone());
+            thread::spawn(move || {
+                while !done.load(Ordering::Relaxed) {
+                    most.fetch_max(resident(), Ordering::Relaxed);
+                    thread::sleep(Duration::from_millis(1));
+                }
+            })
+        };
+        Self {
+            before,
+            most,
+            done,
+            looking,
+        }
+    }
+
+    /// Bytes by which the memory had grown at most.
+    fn growth(self) -> usize {
+        self.done.store(true, Ordering::Relaxed);
+        self.looking.join().unwrap();
+        self.most
+            .load(Ordering::Relaxed)
+            .saturating_sub(self.before)
+    }
+}
+
+/// A few huge pages, and what the tests' own buffers take.
+const A_FEW_HUGE_PAGES: usize = 16 * MIB;
+
+/// Splices everything to `/dev/null`, and says how much that was.
+fn splice_away(source: &OwnedFd) -> u64 {
+    let null = File::options().write(true).open("/dev/null").unwrap();
+    let mut bytes = 0;
+    loop {
+        let flags = SpliceFlags::empty();
+        match rustix::pipe::splice(source, None, &null, None, 1 << 24, flags).unwrap() {
+            0 => return bytes,
+            n => bytes += n as u64,
+        }
+    }
+}
+
+#[test]
+fn fresh_holds_no_more_than_a_few_huge_pages_while_the_reader_stalls() {
+    let _turn = my_turn();
+    for huge in [true, false] {
+        let gauge = Gauge::start();
+        let pipe = Pipe::new().unwrap();
+        let producing = thread::spawn(move || {
+            let options = ProducerOptions::new().huge_pages(huge);
+            let mut out = options.fresh(pipe.writer).unwrap();
+            send(&mut out, 0, 64 << 20, 256 * 1024).unwrap();
+            out.finish().unwrap();
+        });
+        // Stop-and-go: full, stalled, some of it taken, stalled.
+        let mut checker = Checker::of_the_stream();
+        let mut buf = vec![0; 3 * MIB];
+        for _ in 0..4 {
+            thread::sleep(Duration::from_millis(60));
+            let mut got = 0;
+            while got < buf.len() {
+                let n = rustix::io::read(&pipe.reader, &mut buf[..]).unwrap();
+                checker.check(&buf[..n]);
+                got += n;
+            }
+        }
+        assert_eq!(Reader::Quick.drain(pipe.reader, checker), 64 << 20);
+        producing.join().unwrap();
+        let growth = gauge.growth();
+        println!("grew by {} KiB", growth / 1024);
+        assert!(growth < A_FEW_HUGE_PAGES, "grew by {} KiB", growth / 1024);
+    }
+}
+
+#[test]
+fn fresh_holds_no_more_than_a_few_huge_pages_over_a_long_stream() {
+    let _turn = my_turn();
+    for chunk in [64 * 1024, 256 * 1024, 1_000_000] {
+        let gauge = Gauge::start();
+        let pipe = Pipe::new().unwrap();
+        let reading = thread::spawn(move || splice_away(&pipe.reader));
+        let options = ProducerOptions::new().chunk(chunk);
+        let mut out = options.fresh(pipe.writer).unwrap();
+        send(&mut out, 0, 1 << 30, chunk).unwrap();
+        out.finish().unwrap();
+        assert_eq!(reading.join().unwrap(), 1 << 30);
+        let growth = gauge.growth();
+        println!("grew by {} KiB", growth / 1024);
+        assert!(growth < A_FEW_HUGE_PAGES, "grew by {} KiB", growth / 1024);
+    }
+}
+
+#[test]
+fn recycle_uses_its_ring_and_no_more() {
+    let _turn = my_turn();
+    let gauge = Gauge::start();
+    let pipe = Pipe::new().unwrap();
+    let reading = Reader::Bursty.spawn(pipe.reader, Checker::of_the_stream());
+    // SAFETY: the reader copies.
+    let mut out = unsafe { ProducerOptions::new().ring(4 * MIB).recycle(pipe.writer) }.unwrap();
+    send(&mut out, 0, 256 << 20, 256 * 1024).unwrap();
+    out.finish().unwrap();
+    assert_eq!(reading.join().unwrap(), 256 << 20);
+    let growth = gauge.growth();
+    assert!(growth < A_FEW_HUGE_PAGES, "grew by {} KiB", growth / 1024);
+}
+
+#[test]
+fn repeat_needs_no_memory_for_length() {
+    let _turn = my_turn();
+    let gauge = Gauge::start();
+    let pipe = Pipe::new().unwrap();
+    let reading = thread::spawn(move || splice_away(&pipe.reader));
+    let out = ProducerOptions::new().repeat(pipe.writer, b"again\n");
+    let produced = out.unwrap().run(Some(8 << 30)).unwrap();
+    assert_eq!(produced.bytes, 8 << 30);
+    assert_eq!(reading.join().unwrap(), 8 << 30);
+    let growth = gauge.growth();
+    assert!(growth < A_FEW_HUGE_PAGES, "grew by {} KiB", growth / 1024);
+}
+
+#[test]
+fn making_and_dropping_many_leaves_no_memory_and_no_descriptors_behind() {
+    let _turn = my_turn();
+    let descriptors = || fs::read_dir("/proc/self/fd").unwrap().count();
+    let use_all = || {
+        let pipe = Pipe::new().unwrap();
+        let mut out = ProducerOptions::new().fresh(&pipe.writer).unwrap();
+        send(&mut out, 0, 100_000, 50_000).unwrap();
+        drop(out);
+        let out = ProducerOptions::new().repeat(&pipe.writer, b"y\n").unwrap();
+        out.run(Some(100_000)).unwrap();
+        let mut consumer = fullbore::Consumer::new(&pipe.reader).unwrap();
+        assert_eq!(consumer.discard(200_000).unwrap(), 200_000);
+    };
+    use_all();
+    let (fds, before) = (descriptors(), resident());
+    for _ in 0..100 {
+        use_all();
+    }
+    assert_eq!(descriptors(), fds);
+    let growth = resident().saturating_sub(before);
+    assert!(growth < 2 * MIB, "grew by {} KiB", growth / 1024);
+}
