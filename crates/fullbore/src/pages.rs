@@ -247,7 +247,7 @@ impl Pages {
     /// a new mapping instead; those of a process that locks all its future memory (mlockall(2)) are.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a range outside the mapping; `ENOMEM`, and then nothing has changed.
+    /// [`Error::Invalid`] for a range outside the mapping; `ENOMEM` where locked pages cannot be replaced.
     pub fn give_back(&mut self, range: Range<usize>) -> Result<()> {
         let page = linux::page_size();
         if range.start > range.end || range.end > self.mapped {
@@ -261,14 +261,18 @@ impl Pages {
         if start >= end {
             return Ok(());
         }
-        // SAFETY: a whole-page range inside our own mapping; `&mut self` keeps references to it
-        // away, and private anonymous memory reads as zero afterwards (madvise(2)).
-        let given_back = unsafe {
-            rustix::mm::madvise(
-                self.start.as_ptr().add(start).cast(),
-                end - start,
-                Advice::LinuxDontNeed,
-            )
+        let give_back = |advice| {
+            // SAFETY: a whole-page range inside our own mapping; `&mut self` keeps references to
+            // it away, and private anonymous memory reads as zero afterwards (madvise(2)).
+            unsafe {
+                let first = self.start.as_ptr().add(start).cast();
+                rustix::mm::madvise(first, end - start, advice)
+            }
+        };
+        let given_back = match give_back(Advice::LinuxDontNeed) {
+            // Locked pages; since Linux 5.18.
+            Err(Errno::INVAL) => give_back(Advice::LinuxDontneedLocked),
+            answer => answer,
         };
         match given_back {
             Err(Errno::INVAL) if self.backing != Backing::HugeTlb => self.replace(start..end),

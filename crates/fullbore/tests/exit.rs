@@ -223,7 +223,8 @@ fn produces_as_a_child() {
     };
     if end == "locked" {
         // SAFETY: locks what is mapped from now on, and changes nothing else.
-        if unsafe { libc::mlockall(libc::MCL_FUTURE) } != 0 {
+        let locks = unsafe { libc::mlockall(libc::MCL_FUTURE) } == 0;
+        if !locks || fullbore::Pages::new(64 * MIB).is_err() {
             std::process::exit(NO_LOCKED_MEMORY);
         }
     }

@@ -615,6 +615,37 @@ fn the_pipe_grows_as_asked_and_never_shrinks() {
 }
 
 #[test]
+fn the_pipe_is_grown_for_a_long_output_whatever_the_usage() {
+    type Usage = fn(&mut Producer<OwnedFd>);
+    let usages: [(&str, Usage); 3] = [
+        ("lend", |out| send(out, 0, 4 << 20, 100_000).unwrap()),
+        ("large writes", |out| {
+            out.write_all(&first(4 * MIB)).unwrap()
+        }),
+        ("small writes", |out| {
+            for piece in first(4 * MIB).chunks(5000) {
+                out.write_all(piece).unwrap();
+            }
+        }),
+    ];
+    let (_, growth) = Pipe::with_capacity(MIB).unwrap();
+    for way in [Way::Copy, Way::Fresh, Way::Recycle] {
+        for (name, usage) in usages {
+            let pipe = Pipe::new().unwrap();
+            let sink = pipe.writer.try_clone().unwrap();
+            let reading = Reader::Quick.spawn(pipe.reader, Checker::of_the_stream());
+            let mut out = open(ProducerOptions::new(), way, pipe.writer);
+            usage(&mut out);
+            let capacity = PipeEnd::of(&sink).unwrap().unwrap().capacity().unwrap();
+            out.finish().unwrap();
+            drop(sink);
+            assert_eq!(reading.join().unwrap(), 4 << 20);
+            assert_eq!(capacity, growth.after, "{way}, {name}");
+        }
+    }
+}
+
+#[test]
 fn a_short_output_needs_one_call_and_no_more_memory_than_it_fills() {
     let pipe = Pipe::new().unwrap();
     let mut out = Producer::new(pipe.writer).unwrap();

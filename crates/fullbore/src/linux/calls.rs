@@ -39,13 +39,15 @@ impl Calls {
     /// Calls over `fd` that wait so. On a regular file or block device nothing ever waits for a
     /// peer, so there it is always the plain call.
     pub fn new(fd: BorrowedFd<'_>, wait: Wait) -> Self {
-        let wait = match rustix::fs::fstat(fd).map(|s| FileType::from_raw_mode(s.st_mode)) {
-            Ok(FileType::RegularFile | FileType::BlockDevice) => Wait::Block,
-            _ => wait,
-        };
+        // `RWF_NOWAIT` on these is about the page cache, and says `EAGAIN` where poll(2) says ready.
+        let (wait, no_wait) =
+            match rustix::fs::fstat(fd).map(|s| FileType::from_raw_mode(s.st_mode)) {
+                Ok(FileType::RegularFile | FileType::BlockDevice) => (Wait::Block, NoWait::Look),
+                _ => (wait, NoWait::Flag),
+            };
         Self {
             waiter: Waiter::new(wait),
-            no_wait: NoWait::Flag,
+            no_wait,
             made: 0,
         }
     }

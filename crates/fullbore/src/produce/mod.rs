@@ -358,7 +358,8 @@ impl<Fd: AsFd> Producer<Fd> {
         })
     }
 
-    /// The way bytes go out now.
+    /// The way bytes go out now. It turns to [`Way::Copy`] with the first long send where the kernel
+    /// refuses vmsplice(2), or where the way was left open and there are no huge pages.
     pub fn way(&self) -> Way {
         self.policy.way()
     }
@@ -663,7 +664,10 @@ impl<Fd: AsFd> Producer<Fd> {
             self.send_gathered()?;
         }
         if self.gathered == 0 && buf.len() >= self.chunk && self.way() == Way::Copy {
-            // Nothing to gather: straight from the caller's memory.
+            // Nothing to gather: straight from the caller's memory, once the pipe is roomy.
+            if !self.memory.is_pages() {
+                self.next_window(1)?;
+            }
             return match self.calls.write(self.sink.as_fd(), buf) {
                 Ok(n) => {
                     self.sent += n as u64;

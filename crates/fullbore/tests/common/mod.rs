@@ -2,8 +2,14 @@
 //! temperament, and threads whose system calls fail.
 //!
 //! Miri has no vmsplice, tee or splice, and the sanitizers need a nightly compiler; so what these
-//! tests do for memory safety is to look at every byte that comes out. valgrind can run them
-//! (`valgrind --error-exitcode=9 target/debug/deps/produce-… name_of_a_test`).
+//! tests do for memory safety is to look at every byte that comes out. valgrind can run those without
+//! a seccomp filter, if rustix calls through libc (its own way to find the page size asks the
+//! kernel behind valgrind's back):
+//!
+//! ```sh
+//! RUSTFLAGS=--cfg=rustix_use_libc cargo test -p fullbore --target-dir /tmp/vg --no-run
+//! valgrind --error-exitcode=9 /tmp/vg/debug/deps/produce-… fresh_stays
+//! ```
 
 #![allow(
     dead_code,

@@ -120,8 +120,9 @@ fn distance(run: &Run) -> Option<String> {
     let usual = format!("{:.0} ns from one CPU to the other and back", spread.median);
     Some(if spread.max > spread.min * MOVED {
         format!(
-            "{usual}, but {:.0} to {:.0} ns over the run: the host moved the virtual CPUs between \
-             near and far cores, and figures of far rounds are lower",
+            "{usual}, but {:.0} to {:.0} ns over the run: the CPUs were moved apart (the host of a \
+             virtual machine does that) or were busy with something else, and figures of such \
+             rounds are lower",
             spread.min, spread.max
         )
     } else {

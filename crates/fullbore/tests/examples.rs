@@ -1,0 +1,108 @@
+//! The examples, run as the programs that they are.
+
+use std::io::{Read, Write};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// The program of an example; `cargo test` builds them beside the tests.
+fn example(name: &str) -> Command {
+    let test = std::env::current_exe().unwrap();
+    let target: PathBuf = test.parent().unwrap().parent().unwrap().into();
+    Command::new(target.join("examples").join(name))
+}
+
+/// What an example prints.
+fn printed(name: &str, arguments: &[&str], input: &[u8]) -> Vec<u8> {
+    let mut child = example(name)
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let input = input.to_vec();
+    let writing = std::thread::spawn(move || {
+        // An example that does not read closes its end.
+        let _ = stdin.write_all(&input);
+    });
+    let output = child.wait_with_output().unwrap();
+    writing.join().unwrap();
+    assert!(output.status.success(), "{name} {arguments:?}");
+    output.stdout
+}
+
+/// The first `len` bytes of an example that goes on for ever; it then has to end well.
+fn start_of(name: &str, arguments: &[&str], len: usize) -> Vec<u8> {
+    let mut child = example(name)
+        .args(arguments)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut bytes = vec![0; len];
+    let mut stdout = child.stdout.take().unwrap();
+    stdout.read_exact(&mut bytes).unwrap();
+    drop(stdout);
+    assert!(child.wait().unwrap().success(), "{name} {arguments:?}");
+    bytes
+}
+
+#[test]
+fn yes_repeats_any_text_of_any_length() {
+    let long = "all work and no play ".repeat(4000);
+    for text in ["", "y", "two words", &long] {
+        let line = format!("{text}\n");
+        let arguments: &[&str] = if text.is_empty() { &[""] } else { &[text] };
+        let bytes = start_of("yes", arguments, 3_000_001);
+        let right: Vec<u8> = line.bytes().cycle().take(bytes.len()).collect();
+        assert!(bytes == right, "{} bytes", line.len());
+    }
+    assert_eq!(start_of("yes", &[], 4), b"y\ny\n");
+    assert_eq!(start_of("yes", &["a", "b"], 8), b"a b\na b\n");
+}
+
+#[test]
+fn fizzbuzz_plays_to_the_last_number_and_stops() {
+    let mut right = Vec::new();
+    for n in 1..=1_000_007u64 {
+        match (n % 3, n % 5) {
+            (0, 0) => right.extend(b"FizzBuzz\n"),
+            (0, _) => right.extend(b"Fizz\n"),
+            (_, 0) => right.extend(b"Buzz\n"),
+            _ => right.extend(format!("{n}\n").bytes()),
+        }
+    }
+    assert!(printed("fizzbuzz", &["1000007"], b"") == right);
+    assert!(printed("fizzbuzz", &["--recycle", "1000007"], b"") == right);
+    assert!(start_of("fizzbuzz", &[], right.len()) == right);
+}
+
+#[test]
+fn pattern_finds_its_own_bytes_right_and_others_wrong() {
+    for count in ["0", "1", "7", "65537", "3000001"] {
+        let bytes = printed("pattern", &[count], b"");
+        let said = printed("pattern", &["--check"], &bytes);
+        assert_eq!(said, format!("{count} bytes, all right\n").into_bytes());
+        assert!(printed("pattern", &["--recycle", count], b"") == bytes);
+    }
+    let mut bytes = printed("pattern", &["100000"], b"");
+    bytes[77_777] ^= 1;
+    let mut child = example("pattern")
+        .arg("--check")
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // It stops at the wrong byte, and may not take what comes after.
+    let _ = child.stdin.take().unwrap().write_all(&bytes);
+    let output = child.wait_with_output().unwrap();
+    assert!(!output.status.success());
+    assert!(String::from_utf8_lossy(&output.stderr).contains("77777"));
+}
+
+#[test]
+fn wc_counts_lines_and_bytes() {
+    assert_eq!(printed("wc", &[], b""), b"0 0\n");
+    assert_eq!(printed("wc", &[], b"no newline"), b"0 10\n");
+    let text = "line\n".repeat(1_000_000);
+    assert_eq!(printed("wc", &[], text.as_bytes()), b"1000000 5000000\n");
+}
