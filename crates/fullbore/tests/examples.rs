@@ -1,5 +1,10 @@
 //! The examples, run as the programs that they are.
 
+// For the tests inside it, which `cargo test` does not run where they stand.
+#[allow(dead_code)]
+#[path = "../examples/fizzbuzz.rs"]
+mod fizzbuzz;
+
 use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
