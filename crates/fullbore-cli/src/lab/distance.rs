@@ -3,7 +3,7 @@
 //! A virtual machine's CPUs are threads of its host, which moves them as it likes. When it puts
 //! two of them on cores that share no cache, everything that passes from one to the other becomes
 //! several times slower, and nothing inside the machine says so; but this figure shows it. It is
-//! taken before every measurement.
+//! taken around every measurement, and one that was made while the CPUs were apart is repeated.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
@@ -12,9 +12,45 @@ use std::time::{Duration, Instant};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use super::machine::CpuPair;
+use super::statistics::Spread;
 
 /// How long one look takes.
 const TIME: Duration = Duration::from_millis(2);
+
+/// What is seen of the distance over a run.
+#[derive(Debug, Default)]
+pub struct Distances {
+    seen: Vec<f64>,
+}
+
+impl Distances {
+    /// A line that takes so many times longer than it can goes another way.
+    const APART: f64 = 1.6;
+
+    /// Takes a few looks, to know what is usual.
+    pub fn first_looks(cpus: &CpuPair) -> Self {
+        let mut distances = Self::default();
+        for _ in 0..5 {
+            distances.are_near(cpus);
+        }
+        distances
+    }
+
+    /// Looks, and says whether the CPUs are as near as they have been seen to be.
+    pub fn are_near(&mut self, cpus: &CpuPair) -> bool {
+        let Some(now) = line_round_trip_ns(cpus) else {
+            return true;
+        };
+        self.seen.push(now);
+        let nearest = self.seen.iter().copied().fold(f64::INFINITY, f64::min);
+        now <= nearest * Self::APART
+    }
+
+    /// All that was seen, in nanoseconds; `None` where nothing could be.
+    pub fn spread(&self) -> Option<Spread> {
+        Spread::of(&self.seen)
+    }
+}
 
 /// Alone on its cache lines: a neighbour would be fetched and lost with it.
 #[repr(align(256))]
@@ -25,7 +61,7 @@ const END: u32 = u32::MAX;
 
 /// Nanoseconds for a cache line to go from the writer's CPU to the reader's and back, as the
 /// best of several stretches; `None` where the two are one, or threads cannot be pinned.
-pub fn line_round_trip_ns(cpus: &CpuPair) -> Option<f64> {
+fn line_round_trip_ns(cpus: &CpuPair) -> Option<f64> {
     if cpus.writer == cpus.reader {
         return None;
     }

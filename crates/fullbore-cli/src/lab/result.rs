@@ -23,10 +23,22 @@ pub struct Run {
     /// each measurement; `None` where there is one CPU.
     #[serde(default)]
     pub line_round_trip_ns: Option<Spread>,
+    /// What came of measurements during which the two CPUs were farther apart than usual.
+    #[serde(default)]
+    pub apart: Apart,
     /// How they were taken.
     pub settings: Settings,
     /// The experiments in the order of the catalogue.
     pub experiments: Vec<Outcome>,
+}
+
+/// Measurements during which the two CPUs were farther apart than at other times of the run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Apart {
+    /// Thrown away, and repeated.
+    pub repeated: u32,
+    /// Taken all the same, because there had been too many of them.
+    pub taken: u32,
 }
 
 /// How a run measures.

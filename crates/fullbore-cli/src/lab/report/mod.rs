@@ -114,20 +114,20 @@ fn noisy_footnote() -> String {
 
 /// How far apart the two CPUs were, where that was measured.
 fn distance(run: &Run) -> Option<String> {
-    /// A line that takes so many times longer in some rounds went another way.
-    const MOVED: f64 = 2.0;
     let spread = run.line_round_trip_ns.as_ref()?;
     let usual = format!("{:.0} ns from one CPU to the other and back", spread.median);
-    Some(if spread.max > spread.min * MOVED {
-        format!(
-            "{usual}, but {:.0} to {:.0} ns over the run: the CPUs were moved apart (the host of a \
-             virtual machine does that) or were busy with something else, and figures of such \
-             rounds are lower",
-            spread.min, spread.max
-        )
-    } else {
-        usual
-    })
+    let apart = match (run.apart.repeated, run.apart.taken) {
+        (0, 0) => return Some(usual),
+        (repeated, 0) => format!("{repeated} measurements were repeated"),
+        (repeated, taken) => {
+            format!("{repeated} measurements were repeated, and {taken} taken all the same")
+        }
+    };
+    Some(format!(
+        "{usual}, {:.0} to {:.0} over the run: {apart}, because the CPUs were farther apart (the \
+         host of a virtual machine moves them) or busy with something else",
+        spread.min, spread.max
+    ))
 }
 
 /// An outcome's median in figures, marked where its rounds disagree; empty where there is none.
@@ -209,7 +209,7 @@ fn one_line(text: &str) -> String {
 /// failed.
 #[cfg(test)]
 pub fn fixture() -> Run {
-    use super::result::{EndpointReport, SCHEMA, Settings};
+    use super::result::{Apart, EndpointReport, SCHEMA, Settings};
     use super::statistics::Spread;
 
     let outcome = |group: &str, name: &str, rounds: &[f64], published: Option<f64>| Outcome {
@@ -234,6 +234,10 @@ pub fn fixture() -> Run {
         schema: SCHEMA,
         machine: fixture_machine(),
         line_round_trip_ns: Spread::of(&[55.0, 54.0, 330.0]),
+        apart: Apart {
+            repeated: 1,
+            taken: 0,
+        },
         settings: Settings {
             rounds: 3,
             seconds: 0.5,
