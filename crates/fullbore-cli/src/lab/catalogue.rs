@@ -93,7 +93,7 @@ const LADDER: &[Experiment] = experiments! { "ladder" No:
     "double_buffer", None, "new data in every buffer, every word read: the article's two buffers",
         "--write-with-vmsplice --huge-page --check-huge-page --data words" => "--huge-page --check-huge-page --sum";
     "deep_ring", None, "the same job: a ring of chunks over a pipe of 1 MiB, blocking calls",
-        "--ring 2M --chunk 512K --pipe-size 1M --huge-page --check-huge-page --data words" => "--chunk 512K --huge-page --check-huge-page --sum";
+        "--ring 2M --chunk 512K --pipe-size 1M --huge-page --check-huge-page --data words" => "--huge-page --check-huge-page --sum";
 };
 
 /// Each way to produce against write(2), before a reader that sums every word and before one that
