@@ -1,6 +1,6 @@
 //! Either endpoint of ours works with the article's program at the other end.
 //!
-//! The stand-ins are our own code and do what the field notes tell of the article's programs: its
+//! The stand-ins are our own code and do what is known of the article's programs: its
 //! writer gives two buffers to the pipe in turn until the reader has gone, and never ends by
 //! itself; its readers take exactly as many bytes as they were told to, by read(2) or by splice(2)
 //! to /dev/null, and close.
