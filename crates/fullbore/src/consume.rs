@@ -14,7 +14,7 @@ use rustix::pipe::SpliceFlags;
 
 use crate::error::{Error, Result, Side};
 use crate::linux::{self, Calls};
-use crate::pages::{Backing, Pages};
+use crate::memory::{self, Memory};
 use crate::pipe::PipeEnd;
 use crate::wait::{Ready, Wait};
 
@@ -61,21 +61,14 @@ impl ConsumerOptions {
     /// # Errors
     /// [`Error::Invalid`] for a buffer of 0 bytes; `EBADF`; `ENOMEM`.
     pub fn open<Fd: AsFd>(self, source: Fd) -> Result<Consumer<Fd>> {
-        let len = self.buffer.unwrap_or_else(|| {
-            linux::cache_size().map_or(BUFFER, |l2| (l2 / 2).clamp(64 * 1024, 1024 * 1024))
-        });
-        let options = Pages::options();
+        if self.buffer == Some(0) {
+            return Err(Error::Invalid("a buffer of 0 bytes reads nothing".into()));
+        }
         Ok(Consumer {
             is_pipe: PipeEnd::of(&source)?.is_some(),
             calls: Calls::new(source.as_fd(), self.wait),
-            buffer: options
-                .backing(if linux::has_huge_pages() {
-                    Backing::Huge
-                } else {
-                    Backing::Base
-                })
-                .map(len)
-                .or_else(|_| options.map(len))?,
+            buffer: Memory::first(self.buffer.unwrap_or(memory::FIRST)),
+            wanted: self.buffer,
             unread: 0..0,
             taken: 0,
             nonblocking: self.nonblocking,
@@ -104,7 +97,9 @@ pub struct Consumer<Fd: AsFd> {
     source: Fd,
     is_pipe: bool,
     calls: Calls,
-    buffer: Pages,
+    buffer: Memory,
+    /// Bytes of buffer that the caller asked for.
+    wanted: Option<usize>,
     /// The part of the buffer that was read from the source, and not yet from here.
     unread: Range<usize>,
     /// Bytes taken from the source.
@@ -221,9 +216,23 @@ impl<Fd: AsFd> Consumer<Fd> {
     /// Reads into the buffer, which is empty, and says how many bytes; 0 is the end.
     fn fill(&mut self) -> Result<usize> {
         debug_assert!(self.unread.is_empty());
+        if self.taken >= memory::FIRST as u64 && !self.buffer.is_pages() {
+            self.settle()?;
+        }
         let n = self.read_source(None)?;
         self.unread = 0..n;
         Ok(n)
+    }
+
+    /// Gets the buffer of full size, once as much has been read as the small one of the start holds.
+    fn settle(&mut self) -> Result<()> {
+        let len = self.wanted.unwrap_or_else(|| {
+            linux::cache_size().map_or(BUFFER, |l2| (l2 / 2).clamp(memory::FIRST, 1024 * 1024))
+        });
+        if len > self.buffer.len() {
+            self.buffer = Memory::Pages(Memory::map(len, linux::has_huge_pages())?);
+        }
+        Ok(())
     }
 
     /// One read(2) from the source, into the buffer or into memory of the caller.
@@ -277,7 +286,7 @@ impl<Fd: AsFd> BufRead for Consumer<Fd> {
 
     #[inline]
     fn consume(&mut self, n: usize) {
-        self.unread.start = (self.unread.start + n).min(self.unread.end);
+        self.unread.start = self.unread.start.saturating_add(n).min(self.unread.end);
     }
 }
 

@@ -19,8 +19,8 @@
 //! The fast calls of Linux, splice(2), vmsplice(2) and tee(2), move *references* to pages. Whoever can
 //! still write to such a page changes what a reader gets later.
 //!
-//! - **Snapshot** is what everything here keeps unless its name says otherwise: a reader gets what the
-//!   bytes were when the call returned.
+//! - **Snapshot** is what [`Producer`], [`Repeat`] and [`Consumer`] keep: a reader gets what the bytes
+//!   were when the call returned. The calls in [`linux::Calls`] are the kernel's own, and keep nothing.
 //! - **Reference** has to be asked for. Where it rests on how the reader behaves, the function is
 //!   `unsafe`, and its `# Safety` section says on what.
 //!
@@ -46,6 +46,7 @@ pub mod consume;
 mod error;
 #[allow(unsafe_code)]
 pub mod linux;
+mod memory;
 #[allow(unsafe_code)]
 pub mod pages;
 pub mod pipe;

@@ -239,12 +239,23 @@ impl Pages {
             .map_err(Error::system("mlock"))
     }
 
+    /// Lets nobody write to it any more. The caller does not use `DerefMut` from here on: that
+    /// would be a fault.
+    pub(crate) fn make_read_only(&mut self) -> Result<()> {
+        // SAFETY: changes no contents, and the range is our own.
+        unsafe {
+            rustix::mm::mprotect(self.start.as_ptr().cast(), self.mapped, MprotectFlags::READ)
+        }
+        .map_err(Error::system("mprotect"))
+    }
+
     /// Gives the pages that lie wholly in `range` back to the kernel (`MADV_DONTNEED`).
     ///
     /// They read as zero afterwards, on new pages. Pages that a pipe still refers to live on in
     /// the pipe, and nobody can write to them any more: this is what makes handing pages to a pipe
-    /// sound whatever the reader does. Locked pages, which `MADV_DONTNEED` leaves alone, are replaced by
-    /// a new mapping instead; those of a process that locks all its future memory (mlockall(2)) are.
+    /// sound whatever the reader does. Locked pages, such as all those of a process
+    /// that called mlockall(2), are given back by `MADV_DONTNEED_LOCKED` (Linux 5.18), or replaced by
+    /// a new mapping.
     ///
     /// # Errors
     /// [`Error::Invalid`] for a range outside the mapping; `ENOMEM` where locked pages cannot be replaced.

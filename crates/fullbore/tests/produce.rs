@@ -666,3 +666,25 @@ fn with_wait_block_nothing_is_sent_until_there_is_a_chunk_or_a_flush() {
     out.flush().unwrap();
     assert_eq!(queued(&pipe.reader), 8);
 }
+
+#[test]
+fn flushing_often_does_not_end_in_tiny_copies() {
+    for way in [Way::Fresh, Way::Recycle] {
+        for piece in [1000, 60_000, 100_000, 520_000] {
+            let pipe = Pipe::new().unwrap();
+            let reading = Reader::Quick.spawn(pipe.reader, Checker::of_the_stream());
+            let mut out = open(ProducerOptions::new().chunk(520_000), way, pipe.writer);
+            let mut bytes = vec![0; piece];
+            for turn in 0..500 {
+                fill(&mut bytes, turn * piece as u64);
+                out.write_all(&bytes).unwrap();
+                out.flush().unwrap();
+            }
+            // A pipe that is full takes a chunk in several calls; what matters is that it is not
+            // a hundred.
+            let calls = out.finish().unwrap().calls;
+            assert!(calls < 500 * 12, "{way}, {piece}: {calls} calls");
+            assert_eq!(reading.join().unwrap(), 500 * piece as u64);
+        }
+    }
+}

@@ -301,3 +301,29 @@ fn an_empty_pattern_and_the_wrong_end_are_refused() {
         }
     }
 }
+
+#[test]
+fn two_repeaters_share_a_pipe() {
+    let pipe = Pipe::new().unwrap();
+    let other = pipe.writer.try_clone().unwrap();
+    let repeaters = [pipe.writer, other].map(|writer| {
+        thread::spawn(move || {
+            let repeat = ProducerOptions::new().repeat(writer, b"same\n").unwrap();
+            repeat.run(Some(1 << 30)).unwrap().bytes
+        })
+    });
+    let mut reader = fullbore::Consumer::new(pipe.reader).unwrap();
+    assert_eq!(reader.discard(u64::MAX).unwrap(), 2 << 30);
+    for repeater in repeaters {
+        assert_eq!(repeater.join().unwrap(), 1 << 30);
+    }
+}
+
+#[test]
+fn sending_nothing_is_no_error() {
+    let pipe = Pipe::new().unwrap();
+    let mut repeat = ProducerOptions::new().repeat(&pipe.writer, b"abc").unwrap();
+    assert_eq!(repeat.send_some(0).unwrap(), 0);
+    repeat.send(1).unwrap();
+    assert_eq!(repeat.send_some(0).unwrap(), 0);
+}

@@ -21,9 +21,11 @@ pub(super) struct Fresh {
     given_back: usize,
 }
 
-/// Bytes of memory for chunks of this size: whole huge pages.
+/// Bytes of memory for chunks of this size: whole huge pages, and two chunks at least. So a lap sends
+/// a chunk or more, however little of each window is used, and what is queued cannot hold on to a
+/// huge page for each few bytes.
 pub(super) fn memory_for(chunk: usize) -> usize {
-    chunk.next_multiple_of(linux::page_table_span())
+    (2 * chunk).next_multiple_of(linux::page_table_span())
 }
 
 impl Fresh {

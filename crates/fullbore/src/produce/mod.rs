@@ -16,7 +16,7 @@ mod repeat;
 
 use std::fmt;
 use std::io;
-use std::ops::{Deref, DerefMut, Range};
+use std::ops::Range;
 use std::os::fd::AsFd;
 
 use rustix::io::Errno;
@@ -25,7 +25,8 @@ use rustix::process::{Pid, getpid};
 
 use crate::error::{Error, Result, Side};
 use crate::linux::{self, Calls};
-use crate::pages::{BackedBy, Backing, Pages};
+use crate::memory::{self, Memory};
+use crate::pages::{BackedBy, Pages};
 use crate::pipe::PipeEnd;
 use crate::wait::Wait;
 use fresh::Fresh;
@@ -45,10 +46,6 @@ const PIPE_SIZE: usize = 1024 * 1024;
 /// Sends shorter than this are copied: below it, looking pages up and replacing them costs more
 /// than the copy.
 const BY_REFERENCE_FROM: usize = 32 * 1024;
-
-/// The memory that a producer starts with: a short output needs no huge page and no larger pipe, and
-/// as few system calls as a plain write.
-const FIRST_WINDOW: usize = 64 * 1024;
 
 /// How the bytes of a [`Producer`] go out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -172,7 +169,11 @@ impl ProducerOptions {
     /// reader that moves them on by reference (splice(2) or tee(2) into another pipe or into a socket)
     /// takes them out of the queue while they can still be read elsewhere, and what is read
     /// there changes as the pages are written to again. `cat`, `tee`, `pv` and others do just that in
-    /// their newer versions.
+    /// their newer versions. And `sink` must go on to refer to the same pipe until
+    /// [`finish`](Producer::finish) has returned: nobody may put another one in its place (dup2(2)).
+    ///
+    /// Bytes that others write into the same pipe count as ours: while they keep it from running
+    /// empty, this waits.
     ///
     /// # Errors
     /// [`Error::NotAPipe`]; [`Error::Invalid`] for a ring of less than two chunks; otherwise as
@@ -217,43 +218,6 @@ fn writable<Fd: AsFd>(sink: &Fd) -> Result<PipeEnd<'_>> {
         Ok(pipe)
     } else {
         Err(Error::system("vmsplice")(Errno::BADF))
-    }
-}
-
-/// What a producer fills.
-#[derive(Debug)]
-enum Memory {
-    /// The allocator's, until there is more to send than fits into it: it is sent by copy only.
-    First(Vec<u8>),
-    /// A mapping of our own.
-    Pages(Pages),
-}
-
-impl Memory {
-    fn is_pages(&self) -> bool {
-        matches!(self, Memory::Pages(_))
-    }
-}
-
-impl Deref for Memory {
-    type Target = [u8];
-
-    #[inline]
-    fn deref(&self) -> &[u8] {
-        match self {
-            Memory::First(bytes) => bytes,
-            Memory::Pages(pages) => pages,
-        }
-    }
-}
-
-impl DerefMut for Memory {
-    #[inline]
-    fn deref_mut(&mut self) -> &mut [u8] {
-        match self {
-            Memory::First(bytes) => bytes,
-            Memory::Pages(pages) => pages,
-        }
     }
 }
 
@@ -325,7 +289,7 @@ pub struct Produced {
     pub bytes: u64,
     /// How they went.
     pub way: Way,
-    /// System calls that it took.
+    /// Moves of bytes that the kernel was asked for.
     pub calls: u64,
 }
 
@@ -343,10 +307,10 @@ impl<Fd: AsFd> Producer<Fd> {
         Ok(Self {
             calls: Calls::new(sink.as_fd(), options.wait),
             policy,
-            memory: Memory::First(vec![0; chunk.min(FIRST_WINDOW)]),
+            memory: Memory::first(chunk),
             options,
             chunk,
-            window: 0..chunk.min(FIRST_WINDOW),
+            window: 0..chunk.min(memory::FIRST),
             gathered: 0,
             reserved: 0,
             sent: 0,
@@ -379,7 +343,7 @@ impl<Fd: AsFd> Producer<Fd> {
         match &self.memory {
             Memory::Pages(pages) => pages.backed_by(),
             Memory::First(_) => BackedBy::Unknown {
-                reason: "nothing has been sent yet".into(),
+                reason: "nothing has been mapped yet".into(),
             },
         }
     }
@@ -402,6 +366,7 @@ impl<Fd: AsFd> Producer<Fd> {
                 self.chunk
             )));
         }
+        self.reserved = 0;
         self.send_gathered()?;
         if self.window.len() < n || !self.memory.is_pages() {
             self.next_window(n)?;
@@ -412,6 +377,9 @@ impl<Fd: AsFd> Producer<Fd> {
     }
 
     /// Sends the first `n` bytes of what [`reserve`](Self::reserve) lent last.
+    ///
+    /// After an error, what was not sent stays gathered and goes first with the next call: it must
+    /// not be committed again. Dropping the producer then does not send it.
     ///
     /// # Errors
     /// [`Error::Invalid`] for more than was lent; [`Error::Moving`] as write(2) or vmsplice(2).
@@ -458,6 +426,8 @@ impl<Fd: AsFd> Producer<Fd> {
     /// Makes the window the next stretch of at least `at_least` bytes that no pipe refers to.
     fn next_window(&mut self, at_least: usize) -> Result<()> {
         debug_assert_eq!(self.gathered, 0);
+        // A window too short to go by reference would be copied, and so be the next one again.
+        let at_least = at_least.max(BY_REFERENCE_FROM.min(self.chunk));
         let chunk = self.chunk;
         let memory = match &mut self.memory {
             Memory::Pages(pages) => pages,
@@ -485,7 +455,8 @@ impl<Fd: AsFd> Producer<Fd> {
         if let Some(pipe) = &pipe
             && self.options.pipe_size != Some(0)
         {
-            pipe.grow(self.options.pipe_size.unwrap_or(PIPE_SIZE))?;
+            // A pipe that stays small is only slower.
+            let _ = pipe.grow(self.options.pipe_size.unwrap_or(PIPE_SIZE));
         }
         if self.options.any_way && !linux::has_huge_pages() {
             // Fresh base pages, faulted in one by one, are slower than the copy that they save.
@@ -498,15 +469,10 @@ impl<Fd: AsFd> Producer<Fd> {
                 let enough = pipe.capacity()? + 2 * chunk;
                 ring.set_len(self.options.ring.unwrap_or(enough))
             }
-            _ => chunk,
+            (Policy::Recycle(_), None) => return Err(Error::NotAPipe),
+            (Policy::Copy, _) => chunk,
         };
-        let options = Pages::options();
-        let huge = options.backing(Backing::Huge);
-        if self.options.base_pages {
-            options.map(len)
-        } else {
-            huge.map(len).or_else(|_| options.map(len))
-        }
+        Memory::map(len, !self.options.base_pages)
     }
 
     #[inline]
@@ -529,6 +495,8 @@ impl<Fd: AsFd> Producer<Fd> {
     }
 
     fn send_by_copy(&mut self) -> Result<()> {
+        let from = self.window.start;
+        let filled = self.gathered == self.window.len();
         while self.gathered > 0 {
             let bytes = &self.memory[self.window.start..][..self.gathered];
             match self.calls.write(self.sink.as_fd(), bytes) {
@@ -537,16 +505,20 @@ impl<Fd: AsFd> Producer<Fd> {
                 Err(errno) => return Err(self.stopped("write", errno)),
             }
         }
-        // Copied memory can be filled again at once, from the start of the chunk. The small
-        // memory of the start has had its day.
-        self.window = match &self.policy {
-            _ if !self.memory.is_pages() => 0..0,
-            Policy::Copy => 0..self.chunk,
+        // No pipe refers to what was copied: it can be filled again at once.
+        self.window = match (&self.policy, &self.memory) {
+            // Once the memory of the start was full, there is enough to send for more.
+            (_, Memory::First(_)) if filled => 0..0,
+            (_, Memory::First(first)) => 0..first.len(),
+            (Policy::Copy, _) => 0..self.chunk,
             _ => {
-                self.window
-                    .start
-                    .next_multiple_of(linux::page_size())
-                    .min(self.window.end)..self.window.end
+                let (start, end) = (from.next_multiple_of(linux::page_size()), self.window.end);
+                // What is left has to be enough to go by reference, or it would never be left.
+                if start + BY_REFERENCE_FROM.min(self.chunk) <= end {
+                    start..end
+                } else {
+                    end..end
+                }
             }
         };
         Ok(())
@@ -566,14 +538,18 @@ impl<Fd: AsFd> Producer<Fd> {
                     .vmsplice(self.sink.as_fd(), bytes, SpliceFlags::empty())
             };
             match answer {
+                Ok(0) => return Err(self.stopped("vmsplice", Errno::IO)),
                 Ok(n) => {
                     self.went(n);
                     self.sent_by_reference += n as u64;
                     match &mut self.policy {
                         Policy::Copy => {}
                         Policy::Fresh(fresh) => {
-                            if let Memory::Pages(pages) = &mut self.memory {
-                                fresh.gave(pages, start..start + n)?;
+                            if let Memory::Pages(pages) = &mut self.memory
+                                && let Err(error) = fresh.gave(pages, start..start + n)
+                            {
+                                self.told = true;
+                                return Err(error);
                             }
                         }
                         Policy::Recycle(ring) => ring.gave(start..start + n, self.sent),
@@ -640,6 +616,9 @@ impl<Fd: AsFd> io::Write for Producer<Fd> {
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
         let start = self.window.start + self.gathered;
         let room = self.window.end.saturating_sub(start);
+        if buf.is_empty() {
+            return Ok(0);
+        }
         // What was lent is overwritten now, and what is written now nobody knows to be unsendable.
         self.reserved = 0;
         self.told = false;

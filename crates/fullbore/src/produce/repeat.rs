@@ -94,7 +94,8 @@ impl<Fd: AsFd> Repeat<Fd> {
         if is_pipe {
             let pipe = writable(&sink)?;
             if pipe_size != Some(0) {
-                pipe.grow(pipe_size.unwrap_or(PIPE_SIZE))?;
+                // A pipe that stays small is only slower.
+                let _ = pipe.grow(pipe_size.unwrap_or(PIPE_SIZE));
             }
         }
         let origin = if is_pipe {
@@ -167,6 +168,9 @@ impl<Fd: AsFd> Repeat<Fd> {
     /// # Errors
     /// As [`send`](Self::send).
     pub fn send_some(&mut self, most: u64) -> Result<u64> {
+        if most == 0 {
+            return Ok(0);
+        }
         let at = (self.sent % self.pattern as u64) as usize;
         if at == 0
             && let Err(errno) = self.fill_stage()
@@ -194,8 +198,8 @@ impl<Fd: AsFd> Repeat<Fd> {
             }
             Origin::Memory => {
                 let bytes = up_to(&block[at..], most);
-                // SAFETY: nobody writes to the block's pages after `block_of` has filled them; they
-                // are a mapping of our own, whose pages a pipe keeps after munmap; and the sink is
+                // SAFETY: nobody can write to the block's pages after `block_of` has filled them, not
+                // even a vmsplice that finds another file behind the fd; they are a mapping of our own, whose pages a pipe keeps after munmap; and the sink is
                 // the write end of a pipe.
                 let answer = unsafe { self.calls.vmsplice(sink, bytes, SpliceFlags::empty()) };
                 ("vmsplice", answer)
@@ -285,6 +289,7 @@ fn block_of(pattern: &[u8]) -> Result<Pages> {
     for copy in block.chunks_exact_mut(pattern.len()) {
         copy.copy_from_slice(pattern);
     }
+    block.make_read_only()?;
     Ok(block)
 }
 
@@ -319,6 +324,8 @@ impl Master {
         let slots = growth.after / linux::page_size();
         let gauge = Gauge::new()?;
         let (mut socket, outlet) = UnixStream::pair().map_err(|_| unsupported())?;
+        // Nobody reads while it is written: what does not fit has to fail, not to wait.
+        socket.set_nonblocking(true).map_err(|_| unsupported())?;
 
         // One unit of whole patterns after the other, in writes that each make one run.
         let unit = pattern.repeat((RUN / pattern.len()).max(1));
@@ -351,7 +358,14 @@ impl Master {
 
     /// Duplicates as much as the output takes.
     fn tee(&self, calls: &mut Calls, sink: BorrowedFd<'_>, most: u64) -> Result<usize, Errno> {
-        calls.tee(self.pipe.reader.as_fd(), sink, length(most), Ready::ToWrite)
+        // The master is never empty, so 0 is no end: another writer took the room between the look
+        // and the move (opipe_prep and link_pipe, fs/splice.c). The next call waits for room.
+        loop {
+            match calls.tee(self.pipe.reader.as_fd(), sink, length(most), Ready::ToWrite)? {
+                0 => {}
+                n => return Ok(n),
+            }
+        }
     }
 }
 
