@@ -3,7 +3,6 @@
 //! The one idea: nothing but the two endpoints runs while something is measured. This process
 //! sleeps until the reader has reported, and draws its progress bar between measurements.
 
-use std::fmt;
 use std::io::IsTerminal;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ExitStatus, Output, Stdio};
@@ -357,14 +356,6 @@ impl Guard {
         // Nobody listens any more where time has run out.
         let _ = self.done.send(());
         self.thread.join().unwrap_or(false)
-    }
-}
-
-impl fmt::Display for Stop {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Stop::Skipped(reason) | Stop::Failed(reason) => f.write_str(reason),
-        }
     }
 }
 

@@ -225,20 +225,13 @@ impl Options {
     }
 
     fn check_both(&self) -> Result<(), String> {
-        let waits: Vec<&str> = [
-            (self.busy_loop, "spin"),
-            (self.poll && !self.busy_loop, "poll"),
-        ]
-        .iter()
-        .filter_map(|(given, name)| given.then_some(*name))
-        .collect();
-        if let (Some(wait), Some(other)) = (self.wait, waits.first())
-            && Wait::from(wait)
-                != if *other == "spin" {
-                    Wait::Spin
-                } else {
-                    Wait::Poll
-                }
+        let by_flags = match (self.busy_loop, self.poll) {
+            (true, _) => Some((Wait::Spin, "spin")),
+            (false, true) => Some((Wait::Poll, "poll")),
+            (false, false) => None,
+        };
+        if let (Some(name), Some((wait, other))) = (self.wait, by_flags)
+            && Wait::from(name) != wait
         {
             return Err(format!(
                 "--wait says one thing, and --busy-loop or --poll (which mean --wait {other}) another"
