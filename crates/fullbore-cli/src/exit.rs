@@ -8,10 +8,13 @@
 //! | 3 | this machine or this user may not do what was asked for |
 
 use std::fmt;
-use std::io;
+use std::io::{self, Write, stderr};
 use std::process::ExitCode;
 
+use fullbore::Side;
 use rustix::io::Errno;
+
+use crate::moving::Broken;
 
 /// The command line is wrong: code 2.
 #[derive(Debug)]
@@ -39,6 +42,32 @@ impl std::error::Error for Unsupported {}
 /// The code of [`Unsupported`].
 pub const UNSUPPORTED: u8 = 3;
 
+/// An input that could not be opened or read: other inputs are not affected.
+#[derive(Debug)]
+pub struct BadInput(pub String);
+
+impl fmt::Display for BadInput {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for BadInput {}
+
+/// Whether the error is one input's, and of no consequence for others.
+pub fn is_about_an_input(error: &anyhow::Error) -> bool {
+    error.is::<BadInput>()
+        || error
+            .downcast_ref::<Broken>()
+            .is_some_and(|broken| broken.side == Side::Source)
+}
+
+/// Says on stderr what went wrong with a verb. Unlike eprintln!, without a panic where stderr is
+/// closed.
+pub fn say(verb: &str, error: &anyhow::Error) {
+    let _ = writeln!(stderr(), "fullbore {verb}: {error:#}");
+}
+
 /// The exit code for an error, and whether a person should read of it: a reader that went away is
 /// no news.
 pub fn code(error: &anyhow::Error) -> Option<ExitCode> {
@@ -58,6 +87,9 @@ fn is_closed_output(error: &anyhow::Error) -> bool {
         cause
             .downcast_ref::<io::Error>()
             .is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
+            || cause
+                .downcast_ref::<Broken>()
+                .is_some_and(Broken::is_closed_output)
             || cause.downcast_ref::<Errno>() == Some(&Errno::PIPE)
             || cause
                 .downcast_ref::<fullbore::Error>()

@@ -5,6 +5,7 @@
 mod command;
 mod exit;
 mod lab;
+mod moving;
 mod size;
 
 use std::io::{Write, stderr};
@@ -30,6 +31,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Verb {
+    Copy(command::copy::Copy),
     Bench(command::bench::Bench),
     Write(command::write::Write),
     Read(command::read::Read),
@@ -43,6 +45,7 @@ fn main() -> ExitCode {
         Err(error) => return bad_command_line(&error),
     };
     let (name, outcome) = match cli.verb {
+        Verb::Copy(verb) => ("copy", verb.run()),
         Verb::Bench(verb) => ("bench", verb.run()),
         Verb::Write(verb) => ("write", verb.run()),
         Verb::Read(verb) => ("read", verb.run()),
@@ -52,8 +55,7 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) => match exit::code(&error) {
             Some(code) => {
-                // eprintln! panics where stderr is closed.
-                let _ = writeln!(stderr(), "fullbore {name}: {error:#}");
+                exit::say(name, &error);
                 code
             }
             None => ExitCode::SUCCESS,

@@ -66,7 +66,7 @@ impl ConsumerOptions {
         }
         Ok(Consumer {
             is_pipe: PipeEnd::of(&source)?.is_some(),
-            calls: Calls::new(source.as_fd(), self.wait),
+            calls: Calls::new(self.wait),
             buffer: Memory::first(self.buffer.unwrap_or(memory::FIRST)),
             wanted: self.buffer,
             unread: 0..0,
@@ -181,7 +181,7 @@ impl<Fd: AsFd> Consumer<Fd> {
                 self.taken += n as u64;
                 Ok(Some(n as u64))
             }
-            Err(Errno::INVAL | Errno::NOSYS | Errno::PERM) => {
+            Err(errno) if linux::is_refusal(errno) => {
                 self.is_pipe = false;
                 Ok(None)
             }

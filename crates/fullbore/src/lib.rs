@@ -52,6 +52,7 @@ pub mod pages;
 pub mod pipe;
 #[allow(unsafe_code)]
 pub mod produce;
+pub mod transfer;
 pub mod wait;
 
 pub use consume::{Consumer, ConsumerOptions};
@@ -59,7 +60,8 @@ pub use error::{Error, Result, Side};
 pub use pages::{BackedBy, Backing, Pages};
 pub use pipe::{Growth, Limit, Pipe, PipeEnd, PipeIdentity};
 pub use produce::{Produced, Producer, ProducerOptions, Repeat, Way};
-pub use wait::{Wait, Waiter};
+pub use transfer::{Ended, Failure, Guarantee, Report, Transfer};
+pub use wait::{Cancel, Wait, Waiter};
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("fullbore is about Linux pipes, and builds for Linux only");

@@ -6,11 +6,15 @@
 //! carries it out around any call that says [`Errno::AGAIN`] when it would have to wait. It knows
 //! neither pipes nor memory.
 
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
+
+use crate::error::{Error, Result};
 
 /// What to do while a pipe is full (a writer) or empty (a reader).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -46,11 +50,70 @@ impl Ready {
     }
 }
 
+/// Ends, from another thread, the wait of whoever was given a clone of it.
+///
+/// ```
+/// use std::time::Duration;
+/// let pipe = fullbore::Pipe::new()?;
+/// let cancel = fullbore::Cancel::new()?;
+/// let from_outside = cancel.clone();
+/// std::thread::spawn(move || {
+///     std::thread::sleep(Duration::from_millis(5));
+///     from_outside.cancel();
+/// });
+/// // Nobody ever writes into this pipe.
+/// let mut out = std::fs::File::options().write(true).open("/dev/null")?;
+/// let report = fullbore::Transfer::new(&pipe.reader, &out).cancel(&cancel).run()?;
+/// assert_eq!(report.ended, fullbore::Ended::Cancelled);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Cancel(Arc<Cancelled>);
+
+#[derive(Debug)]
+struct Cancelled {
+    /// What a running thread looks at.
+    so: AtomicBool,
+    /// What wakes a sleeping one: an eventfd that is readable from then on.
+    event: OwnedFd,
+}
+
+impl Cancel {
+    /// One that nobody has cancelled yet (`eventfd2`).
+    ///
+    /// # Errors
+    /// `EMFILE`, `ENFILE`, `ENOMEM`.
+    pub fn new() -> Result<Self> {
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        let event = eventfd(0, flags).map_err(Error::system("eventfd2"))?;
+        Ok(Self(Arc::new(Cancelled {
+            so: AtomicBool::new(false),
+            event,
+        })))
+    }
+
+    /// Ends what was given a clone of this, now and for good. May be called from a signal handler.
+    pub fn cancel(&self) {
+        self.0.so.store(true, Ordering::Release);
+        // It fails only where the counter is full, and then it is readable too.
+        let _ = rustix::io::write(&self.0.event, &1u64.to_ne_bytes());
+    }
+
+    /// Whether somebody has.
+    #[inline]
+    pub fn is_cancelled(&self) -> bool {
+        self.0.so.load(Ordering::Acquire)
+    }
+}
+
 /// Carries a [`Wait`] out, and keeps what [`Wait::Adaptive`] has learned.
 #[derive(Debug, Clone)]
 pub struct Waiter {
     wait: Wait,
     budget: Budget,
+    /// Hand `EAGAIN` back instead of waiting.
+    never: bool,
+    cancel: Option<Cancel>,
 }
 
 impl Waiter {
@@ -59,7 +122,21 @@ impl Waiter {
         Self {
             wait,
             budget: Budget::default(),
+            never: false,
+            cancel: None,
         }
+    }
+
+    /// Hands `EAGAIN` back instead of waiting.
+    pub fn never_waiting(mut self) -> Self {
+        self.never = true;
+        self
+    }
+
+    /// Says [`Errno::CANCELED`] as soon as `cancel` is cancelled, also out of a wait.
+    pub fn until_cancelled(mut self, cancel: &Cancel) -> Self {
+        self.cancel = Some(cancel.clone());
+        self
     }
 
     /// The choice it carries out.
@@ -69,7 +146,19 @@ impl Waiter {
 
     /// Whether the call should itself refuse to wait (`SPLICE_F_NONBLOCK`, `RWF_NOWAIT`).
     pub fn is_nonblocking(&self) -> bool {
-        self.wait != Wait::Block
+        self.wait != Wait::Block || self.never || self.cancel.is_some()
+    }
+
+    fn check_cancelled(&self) -> Result<(), Errno> {
+        match &self.cancel {
+            Some(cancel) if cancel.is_cancelled() => Err(Errno::CANCELED),
+            _ => Ok(()),
+        }
+    }
+
+    /// Sleeps until `fd` is `ready`, or somebody cancels.
+    fn sleep(&self, fd: BorrowedFd<'_>, ready: Ready) -> Result<(), Errno> {
+        sleep_until_any_ready(&[(fd, ready)], self.cancel.as_ref(), None).map(|_| ())
     }
 
     /// Makes `call` until it no longer says `EAGAIN`, waiting in between for `fd` to be `ready`.
@@ -82,15 +171,28 @@ impl Waiter {
         &mut self,
         fd: BorrowedFd<'_>,
         ready: Ready,
+        call: impl FnMut() -> Result<T, Errno>,
+    ) -> Result<T, Errno> {
+        self.until_one_ready(|| (fd, ready), call)
+    }
+
+    /// As [`until_ready`](Self::until_ready), where only after an `EAGAIN` can be said which fd it
+    /// is that has to become ready.
+    #[inline]
+    pub fn until_one_ready<'fd, T>(
+        &mut self,
+        which: impl Fn() -> (BorrowedFd<'fd>, Ready),
         mut call: impl FnMut() -> Result<T, Errno>,
     ) -> Result<T, Errno> {
+        self.check_cancelled()?;
         match uninterrupted(&mut call) {
-            Err(Errno::AGAIN) => {}
+            Err(Errno::AGAIN) if !self.never => {}
             answer => return answer,
         }
         match self.wait {
             Wait::Block | Wait::Poll => loop {
-                sleep_until_ready(fd, ready)?;
+                let (fd, ready) = which();
+                self.sleep(fd, ready)?;
                 match uninterrupted(&mut call) {
                     Err(Errno::AGAIN) => {}
                     answer => return answer,
@@ -98,19 +200,19 @@ impl Waiter {
             },
             Wait::Spin => loop {
                 std::hint::spin_loop();
+                self.check_cancelled()?;
                 match uninterrupted(&mut call) {
                     Err(Errno::AGAIN) => {}
                     answer => return answer,
                 }
             },
-            Wait::Adaptive => self.spin_then_sleep(fd, ready, call),
+            Wait::Adaptive => self.spin_then_sleep(which, call),
         }
     }
 
-    fn spin_then_sleep<T>(
+    fn spin_then_sleep<'fd, T>(
         &mut self,
-        fd: BorrowedFd<'_>,
-        ready: Ready,
+        which: impl Fn() -> (BorrowedFd<'fd>, Ready),
         mut call: impl FnMut() -> Result<T, Errno>,
     ) -> Result<T, Errno> {
         let began = Instant::now();
@@ -129,7 +231,9 @@ impl Waiter {
             }
         }
         loop {
-            sleep_until_ready(fd, ready)?;
+            self.check_cancelled()?;
+            let (fd, ready) = which();
+            self.sleep(fd, ready)?;
             match uninterrupted(&mut call) {
                 Err(Errno::AGAIN) => {}
                 answer => {
@@ -204,24 +308,45 @@ pub(crate) fn uninterrupted<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Re
     }
 }
 
-/// Sleeps until `fd` is ready, or has an error or nobody at its other end.
-pub(crate) fn sleep_until_ready(fd: BorrowedFd<'_>, ready: Ready) -> Result<(), Errno> {
-    sleep_until_ready_or(fd, ready, None).map(|_| ())
-}
-
-/// As [`sleep_until_ready`], but no longer than `at_most`; says whether the fd became ready.
-pub(crate) fn sleep_until_ready_or(
-    fd: BorrowedFd<'_>,
-    ready: Ready,
+/// Sleeps until one of these is ready, or has an error or nobody at its other end, but no longer
+/// than `at_most`; says whether one is.
+///
+/// # Errors
+/// `ECANCELED` as soon as `cancel` is cancelled.
+pub(crate) fn sleep_until_any_ready(
+    fds: &[(BorrowedFd<'_>, Ready)],
+    cancel: Option<&Cancel>,
     at_most: Option<Duration>,
 ) -> Result<bool, Errno> {
     let timeout = at_most.map(|d| Timespec {
         tv_sec: d.as_secs().try_into().unwrap_or(i64::MAX),
         tv_nsec: d.subsec_nanos().into(),
     });
-    let mut fds = [PollFd::from_borrowed_fd(fd, ready.flags())];
-    let count = uninterrupted(|| poll(&mut fds, timeout.as_ref()))?;
-    if fds[0].revents().contains(PollFlags::NVAL) {
+    // One fd is what nearly every wait is for; it takes no memory of the allocator.
+    let mut one;
+    let mut many: Vec<PollFd<'_>>;
+    let polled: &mut [PollFd<'_>] = match (fds, cancel) {
+        (&[(fd, ready)], None) => {
+            one = [PollFd::from_borrowed_fd(fd, ready.flags())];
+            &mut one
+        }
+        _ => {
+            many = fds
+                .iter()
+                .map(|&(fd, ready)| PollFd::from_borrowed_fd(fd, ready.flags()))
+                .chain(cancel.map(|c| PollFd::from_borrowed_fd(c.0.event.as_fd(), PollFlags::IN)))
+                .collect();
+            &mut many
+        }
+    };
+    let count = uninterrupted(|| poll(polled, timeout.as_ref()))?;
+    if cancel.is_some_and(Cancel::is_cancelled) {
+        return Err(Errno::CANCELED);
+    }
+    if polled
+        .iter()
+        .any(|fd| fd.revents().contains(PollFlags::NVAL))
+    {
         return Err(Errno::BADF);
     }
     Ok(count > 0)
@@ -251,7 +376,7 @@ mod tests {
                     writer.write_all(&[i]).unwrap();
                 }
             });
-            let mut calls = Calls::new(reader.as_fd(), wait);
+            let mut calls = Calls::new(wait);
             let mut got = Vec::new();
             loop {
                 let mut buf = [0; 16];

@@ -1,6 +1,7 @@
 //! The verbs: each file parses its options, calls what does the work, and prints.
 
 pub mod bench;
+pub mod copy;
 pub mod middleman;
 pub mod read;
 pub mod write;

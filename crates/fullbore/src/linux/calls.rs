@@ -28,6 +28,11 @@ pub struct Calls {
 /// How this fd is asked not to wait in read(2) and write(2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum NoWait {
+    /// Nobody has asked yet.
+    Unknown,
+    /// Not at all: a regular file or block device never waits for a peer. `RWF_NOWAIT` is about the
+    /// page cache there, and says `EAGAIN` where poll(2) says ready.
+    Needless,
     /// `RWF_NOWAIT` (preadv2(2)). Pipes know it since Linux 6.5.
     Flag,
     /// By looking with poll(2) first: what is left where the flag is refused. A long write can
@@ -36,18 +41,17 @@ enum NoWait {
 }
 
 impl Calls {
-    /// Calls over `fd` that wait so. On a regular file or block device nothing ever waits for a
-    /// peer, so there it is always the plain call.
-    pub fn new(fd: BorrowedFd<'_>, wait: Wait) -> Self {
-        // `RWF_NOWAIT` on these is about the page cache, and says `EAGAIN` where poll(2) says ready.
-        let (wait, no_wait) =
-            match rustix::fs::fstat(fd).map(|s| FileType::from_raw_mode(s.st_mode)) {
-                Ok(FileType::RegularFile | FileType::BlockDevice) => (Wait::Block, NoWait::Look),
-                _ => (wait, NoWait::Flag),
-            };
+    /// Calls that wait so. On a regular file or block device nothing ever waits for a peer, so there
+    /// it is always the plain call.
+    pub fn new(wait: Wait) -> Self {
+        Self::with(Waiter::new(wait))
+    }
+
+    /// The same, with a waiter that may also refuse to wait, or be cancelled.
+    pub fn with(waiter: Waiter) -> Self {
         Self {
-            waiter: Waiter::new(wait),
-            no_wait,
+            waiter,
+            no_wait: NoWait::Unknown,
             made: 0,
         }
     }
@@ -69,7 +73,7 @@ impl Calls {
     #[inline]
     pub fn read(&mut self, fd: BorrowedFd<'_>, buf: &mut [u8]) -> Result<usize, Errno> {
         self.made += 1;
-        if !self.waiter.is_nonblocking() {
+        if self.is_plain(fd) {
             return self
                 .waiter
                 .until_ready(fd, Ready::ToRead, || rustix::io::read(fd, &mut *buf));
@@ -86,6 +90,7 @@ impl Calls {
     /// As read(2), without `EINTR`.
     pub fn try_read(&mut self, fd: BorrowedFd<'_>, buf: &mut [u8]) -> Result<usize, Errno> {
         self.made += 1;
+        self.look_at(fd);
         let no_wait = &mut self.no_wait;
         uninterrupted(|| read_without_waiting(no_wait, fd, &mut *buf))
     }
@@ -97,7 +102,7 @@ impl Calls {
     #[inline]
     pub fn write(&mut self, fd: BorrowedFd<'_>, buf: &[u8]) -> Result<usize, Errno> {
         self.made += 1;
-        if !self.waiter.is_nonblocking() {
+        if self.is_plain(fd) {
             return self
                 .waiter
                 .until_ready(fd, Ready::ToWrite, || rustix::io::write(fd, buf));
@@ -194,6 +199,25 @@ impl Calls {
         })
     }
 
+    /// Whether the plain call is the right one: it may wait, or `fd` never makes it.
+    #[inline]
+    fn is_plain(&mut self, fd: BorrowedFd<'_>) -> bool {
+        if !self.waiter.is_nonblocking() {
+            return true;
+        }
+        self.look_at(fd);
+        self.no_wait == NoWait::Needless
+    }
+
+    fn look_at(&mut self, fd: BorrowedFd<'_>) {
+        if self.no_wait == NoWait::Unknown {
+            self.no_wait = match rustix::fs::fstat(fd).map(|s| FileType::from_raw_mode(s.st_mode)) {
+                Ok(FileType::RegularFile | FileType::BlockDevice) => NoWait::Needless,
+                _ => NoWait::Flag,
+            };
+        }
+    }
+
     fn splice_flags(&self, flags: SpliceFlags) -> SpliceFlags {
         if self.waiter.is_nonblocking() {
             flags | SpliceFlags::NONBLOCK
@@ -241,13 +265,14 @@ fn without_waiting<B>(
             answer => return answer,
         }
     }
-    if !is_ready(fd, ready)? {
+    if *no_wait == NoWait::Look && !is_ready(fd, ready)? {
         return Err(Errno::AGAIN);
     }
     plain(&mut buf)
 }
 
-fn is_ready(fd: BorrowedFd<'_>, ready: Ready) -> Result<bool, Errno> {
+/// Whether `fd` is ready now.
+pub(crate) fn is_ready(fd: BorrowedFd<'_>, ready: Ready) -> Result<bool, Errno> {
     let events = match ready {
         Ready::ToRead => PollFlags::IN,
         Ready::ToWrite => PollFlags::OUT,

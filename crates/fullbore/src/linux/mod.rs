@@ -7,7 +7,10 @@ use std::fs;
 use std::path::Path;
 use std::sync::OnceLock;
 
+use rustix::io::Errno;
+
 pub use calls::Calls;
+pub(crate) use calls::is_ready;
 
 /// Bytes of a base page, as the kernel says (`AT_PAGESZ`, getauxval(3)).
 pub fn page_size() -> usize {
@@ -78,6 +81,15 @@ pub fn cache_size() -> Option<usize> {
             (level == 2).then_some(kib * 1024)
         })
     })
+}
+
+/// Whether a call that says `errno` is refused as such, by this kernel, by a sandbox (gVisor, seccomp)
+/// or for this pair of fds, rather than having failed at moving bytes.
+pub(crate) fn is_refusal(errno: Errno) -> bool {
+    matches!(
+        errno,
+        Errno::NOSYS | Errno::PERM | Errno::INVAL | Errno::OPNOTSUPP | Errno::ACCESS
+    )
 }
 
 fn number_in(path: impl AsRef<Path>) -> Option<usize> {

@@ -13,6 +13,7 @@
 mod fresh;
 mod recycle;
 mod repeat;
+pub(crate) mod stage;
 
 use std::fmt;
 use std::io;
@@ -305,7 +306,7 @@ impl<Fd: AsFd> Producer<Fd> {
     fn make(options: ProducerOptions, sink: Fd, policy: Policy) -> Result<Self> {
         let chunk = options.checked_chunk(CHUNK)?;
         Ok(Self {
-            calls: Calls::new(sink.as_fd(), options.wait),
+            calls: Calls::new(options.wait),
             policy,
             memory: Memory::first(chunk),
             options,
@@ -555,9 +556,7 @@ impl<Fd: AsFd> Producer<Fd> {
                         Policy::Recycle(ring) => ring.gave(start..start + n, self.sent),
                     }
                 }
-                Err(
-                    Errno::NOSYS | Errno::PERM | Errno::INVAL | Errno::OPNOTSUPP | Errno::ACCESS,
-                ) if self.sent_by_reference == 0 => {
+                Err(errno) if linux::is_refusal(errno) && self.sent_by_reference == 0 => {
                     self.policy = Policy::Copy;
                     return self.send_by_copy();
                 }

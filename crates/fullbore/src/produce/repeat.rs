@@ -105,7 +105,7 @@ impl<Fd: AsFd> Repeat<Fd> {
             Origin::Copy
         };
         Ok(Self {
-            calls: Calls::new(sink.as_fd(), wait),
+            calls: Calls::new(wait),
             block: block_of(pattern)?,
             pattern: pattern.len(),
             sent: 0,

@@ -23,7 +23,7 @@ use crate::lab::result::EndpointReport;
 /// The article's way: two buffers in turn, over a pipe that holds no more than half of what the
 /// two hold, so that a buffer is free when the other one has gone in whole.
 pub fn double_buffering(options: &Options, sink: BorrowedFd<'_>) -> anyhow::Result<EndpointReport> {
-    let mut calls = Calls::new(sink, options.wait());
+    let mut calls = Calls::new(options.wait());
     let mut buffers = Buffers::new(options)?;
     let flags = if options.gift {
         SpliceFlags::GIFT

@@ -31,7 +31,7 @@ pub fn run(options: &Options) -> anyhow::Result<EndpointReport> {
             "--read-with-splice needs a pipe on stdin, and there is none".into()
         ));
     }
-    let mut calls = Calls::new(source, options.wait());
+    let mut calls = Calls::new(options.wait());
     let mut report = if options.read_with_splice {
         splice_all(options, source, &mut calls)?
     } else {

@@ -162,7 +162,7 @@ fn repeat(options: &Options, sink: BorrowedFd<'_>) -> anyhow::Result<EndpointRep
 }
 
 fn write_all(options: &Options, sink: BorrowedFd<'_>) -> anyhow::Result<EndpointReport> {
-    let mut calls = Calls::new(sink, options.wait());
+    let mut calls = Calls::new(options.wait());
     let mut buffer = prepare::buffer(options, options.chunk())?;
     let backing = buffer.backed_by();
     let mut progress = Progress::begin(options, Role::Writer);

@@ -1,0 +1,122 @@
+//! `fullbore copy`: what cat is for.
+
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use fullbore::{Guarantee, Transfer};
+
+use crate::exit;
+use crate::moving::{Bar, Input, Output, Total};
+use crate::size;
+
+/// Copy files, or stdin, to stdout or into a file
+///
+/// As fast as the guarantee allows: what a reader gets is what the bytes were when they were
+/// copied, whatever anybody does with the source afterwards. With --by-reference, pages are passed
+/// on instead of copied; that is faster, and right where the source no longer changes.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  fullbore copy access.log | wc -l
+  tar c src | fullbore copy -o src.tar --report
+  fullbore copy header.csv - footer.csv < rows.csv > all.csv
+  fullbore copy --by-reference --bytes 1G /dev/zero | wc -c
+
+Exit codes: 0 done, also when the reader of the output went away early; 1 some file could not be
+read or written; 2 the command line is wrong, or an input is also the output.")]
+pub struct Copy {
+    /// Files to copy, one after the other; '-' is stdin, and so is none at all
+    #[arg(value_name = "FILE")]
+    files: Vec<PathBuf>,
+
+    /// The file to write to, instead of stdout
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+
+    /// Append to the output file instead of replacing what it holds
+    #[arg(short, long, requires = "output")]
+    append: bool,
+
+    /// Pass pages on instead of copying them, where that is possible
+    #[arg(long)]
+    by_reference: bool,
+
+    /// Stop after so many bytes
+    #[arg(short = 'n', long, value_name = "SIZE", value_parser = size::parse)]
+    bytes: Option<u64>,
+
+    /// Say on stderr how many bytes went, how fast, and in which ways
+    #[arg(long)]
+    report: bool,
+
+    /// Show progress, where stderr is a terminal
+    #[arg(long)]
+    progress: bool,
+}
+
+impl Copy {
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        let inputs = Input::all(&self.files);
+        let mut output = Output::new(self.output.clone(), self.append);
+        let mut total = Total::default();
+        let bar = self.progress.then(|| Bar::new(self.size(&inputs)));
+        let mut all_well = true;
+        for input in &inputs {
+            let copied = self.copy(input, &inputs, &mut output, &mut total, bar.as_ref());
+            // As with cat, one input that cannot be read does not keep back the others.
+            if let Err(error) = copied {
+                if !exit::is_about_an_input(&error) {
+                    return Err(error);
+                }
+                exit::say("copy", &error);
+                all_well = false;
+            }
+        }
+        drop(bar);
+        if self.report {
+            total.print();
+        }
+        Ok(ExitCode::from(u8::from(!all_well)))
+    }
+
+    fn copy(
+        &self,
+        input: &Input,
+        inputs: &[Input],
+        output: &mut Output,
+        total: &mut Total,
+        bar: Option<&Bar>,
+    ) -> anyhow::Result<()> {
+        let source = input.open()?;
+        output.open(inputs)?;
+        let mut transfer = Transfer::new(&source, &*output).guarantee(self.guarantee());
+        if let Some(bytes) = self.bytes {
+            transfer = transfer.limit(bytes - total.bytes);
+        }
+        let ran = transfer.run_with(|progress| {
+            if let Some(bar) = bar {
+                bar.add(progress.step);
+            }
+            ControlFlow::Continue(())
+        });
+        total.add(ran, input, output)
+    }
+
+    fn guarantee(&self) -> Guarantee {
+        if self.by_reference {
+            Guarantee::Reference
+        } else {
+            Guarantee::Snapshot
+        }
+    }
+
+    /// Bytes there are to copy, where that is known.
+    fn size(&self, inputs: &[Input]) -> Option<u64> {
+        match (Input::size_of_all(inputs), self.bytes) {
+            (Some(size), Some(limit)) => Some(size.min(limit)),
+            (size, limit) => size.or(limit),
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! Bytes between a source and its sinks: read once, and sent to one sink or to many, by reference
+//! where a sink is a pipe.
+//!
+//! What makes that right is what makes *fresh* right (`fresh.rs`): memory of which a pipe was given a
+//! part is never written to again.
+
+use std::ops::Range;
+use std::os::fd::BorrowedFd;
+
+use rustix::io::Errno;
+use rustix::pipe::SpliceFlags;
+
+use super::BY_REFERENCE_FROM;
+use super::fresh::{self, Fresh};
+use crate::error::Result;
+use crate::linux::{self, Calls};
+use crate::memory::{self, Memory};
+use crate::wait::uninterrupted;
+
+/// The buffer of a stage whose bytes are only copied, where the kernel does not tell the size of
+/// the cache.
+const BUFFER: usize = 256 * 1024;
+
+/// Bytes of a stage at most, whatever chunk was asked for.
+const MOST: usize = 16 << 20;
+
+/// Bytes that were read and have not reached every sink yet, and the memory they lie in.
+#[derive(Debug)]
+pub(crate) struct Stage {
+    memory: Memory,
+    fresh: Fresh,
+    /// Bytes of one read(2).
+    chunk: usize,
+    /// Memory to fill, which no pipe refers to.
+    window: Range<usize>,
+    /// What has been read.
+    held: Range<usize>,
+    /// How much of what is held some pipe was given.
+    given: usize,
+    gives: bool,
+}
+
+/// How one sink is written to.
+#[derive(Debug)]
+pub(crate) struct Outlet {
+    pub(crate) calls: Calls,
+    /// Whether it is the write end of a pipe, and the kernel has not refused to give it pages.
+    pub(crate) takes_pages: bool,
+    /// Bytes that went by reference.
+    pub(crate) given: u64,
+}
+
+impl Outlet {
+    pub(crate) fn new(calls: Calls) -> Self {
+        Self {
+            calls,
+            takes_pages: false,
+            given: 0,
+        }
+    }
+}
+
+impl Stage {
+    /// One without any memory yet.
+    pub(crate) fn none() -> Self {
+        Self {
+            memory: Memory::First(Vec::new()),
+            fresh: Fresh::default(),
+            chunk: 0,
+            window: 0..0,
+            held: 0..0,
+            given: 0,
+            gives: false,
+        }
+    }
+
+    /// A small one, which takes no system call to make, and only copies.
+    pub(crate) fn small(most: usize) -> Self {
+        let memory = Memory::first(most.max(1));
+        Self {
+            chunk: memory.len(),
+            window: 0..memory.len(),
+            memory,
+            ..Self::none()
+        }
+    }
+
+    /// Gets memory of full size: `chunk` bytes at a time, and fresh ones each time if they are to
+    /// be `given` to pipes. Nothing may be held.
+    ///
+    /// # Errors
+    /// As [`crate::pages::PagesOptions::map`].
+    pub(crate) fn grow(&mut self, chunk: Option<usize>, given: bool) -> Result<()> {
+        debug_assert!(self.held.is_empty());
+        if given {
+            self.chunk = chunk.unwrap_or(super::CHUNK).min(MOST);
+            self.memory = Memory::Pages(Memory::map(fresh::memory_for(self.chunk), true)?);
+            self.window = 0..0;
+        } else {
+            let suits =
+                || linux::cache_size().map_or(BUFFER, |l2| (l2 / 2).clamp(memory::FIRST, 1 << 20));
+            self.chunk = chunk.unwrap_or_else(suits).min(MOST);
+            if self.chunk > self.memory.len() {
+                let huge = linux::has_huge_pages();
+                self.memory = Memory::Pages(Memory::map(self.chunk, huge)?);
+            }
+            self.window = 0..self.chunk;
+        }
+        self.fresh = Fresh::default();
+        self.gives = given;
+        Ok(())
+    }
+
+    /// Whether it has no memory yet.
+    pub(crate) fn is_none(&self) -> bool {
+        self.chunk == 0
+    }
+
+    /// Whether it is still the small one of the start.
+    pub(crate) fn is_small(&self) -> bool {
+        !self.memory.is_pages()
+    }
+
+    /// Bytes that are held.
+    pub(crate) fn len(&self) -> usize {
+        self.held.len()
+    }
+
+    /// What is held.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.memory[self.held.clone()]
+    }
+
+    /// The memory to read the next bytes into, at most `most` of them; nothing may be held.
+    ///
+    /// # Errors
+    /// Where memory cannot be given back to the kernel.
+    pub(crate) fn room(&mut self, most: usize) -> Result<&mut [u8]> {
+        debug_assert!(self.held.is_empty());
+        if self.gives
+            && self.window.len() < BY_REFERENCE_FROM.min(self.chunk)
+            && let Memory::Pages(pages) = &mut self.memory
+        {
+            let at_least = BY_REFERENCE_FROM.min(self.chunk);
+            self.window = self.fresh.window(pages, self.chunk, at_least)?;
+        }
+        let len = self.window.len().min(self.chunk).min(most);
+        let start = self.window.start;
+        Ok(&mut self.memory[start..start + len])
+    }
+
+    /// Notes that the first `n` bytes of the room were filled.
+    pub(crate) fn filled(&mut self, n: usize) {
+        self.held = self.window.start..self.window.start + n;
+        self.given = 0;
+    }
+
+    /// Sends what is held, from the byte `from` of it on, to `sink`, and says how many bytes went.
+    ///
+    /// # Errors
+    /// As write(2) and vmsplice(2), with the name of the call.
+    pub(crate) fn send(
+        &mut self,
+        outlet: &mut Outlet,
+        sink: BorrowedFd<'_>,
+        from: usize,
+        at: Option<u64>,
+    ) -> Result<usize, (&'static str, Errno)> {
+        let bytes = &self.memory[self.held.start + from..self.held.end];
+        let pays = bytes.len() >= BY_REFERENCE_FROM.min(self.chunk);
+        if self.gives && outlet.takes_pages && pays {
+            // SAFETY: what a pipe was given is noted, and `let_go` sees to it that it is given back
+            // to the kernel before anything could be written to it again. The pages are a mapping of
+            // our own, which lives on in the pipe after munmap. An outlet takes pages only if it
+            // is the write end of a pipe.
+            let answer = unsafe { outlet.calls.vmsplice(sink, bytes, SpliceFlags::empty()) };
+            match answer {
+                Ok(n) => {
+                    outlet.given += n as u64;
+                    self.given = self.given.max(from + n);
+                    return Ok(n);
+                }
+                Err(errno) if linux::is_refusal(errno) && outlet.given == 0 => {
+                    outlet.takes_pages = false;
+                }
+                Err(errno) => return Err(("vmsplice", errno)),
+            }
+        }
+        let answer = match at {
+            None => outlet.calls.write(sink, bytes),
+            Some(at) => uninterrupted(|| rustix::io::pwrite(sink, bytes, at)),
+        };
+        answer.map_err(|errno| ("write", errno))
+    }
+
+    /// Lets go of what is held: every sink has it, or will never get it.
+    ///
+    /// # Errors
+    /// Where memory cannot be given back to the kernel.
+    pub(crate) fn let_go(&mut self) -> Result<()> {
+        if self.given > 0
+            && let Memory::Pages(pages) = &mut self.memory
+        {
+            self.fresh.gave(pages, self.held.clone())?;
+            self.window.start = self
+                .held
+                .end
+                .next_multiple_of(linux::page_size())
+                .min(self.window.end);
+        }
+        self.held = 0..0;
+        self.given = 0;
+        Ok(())
+    }
+}

@@ -1,0 +1,690 @@
+//! Fd to fd: [`Transfer`] moves bytes from any file descriptor to any other, the best way that keeps its
+//! [`Guarantee`].
+//!
+//! | file | holds |
+//! |---|---|
+//! | `plan.rs` | the table: kinds of fd × guarantee → ways, best first |
+//! | `direct.rs` | one system call: copy_file_range, splice, sendfile |
+//! | `through.rs` | splice through a pipe of our own |
+//! | `sparse.rs` | holes of files |
+//! | this one | which way is next, what has been moved, and reading and writing |
+//!
+//! The one idea: a transfer is a loop of *steps* of one system call each. A step moves bytes, finds
+//! the end, or says on which side it could not go on; so a transfer can be stopped and resumed between
+//! any two, and what arrived is known to the byte.
+
+mod direct;
+mod plan;
+mod sparse;
+mod through;
+
+use std::fmt;
+use std::io;
+use std::ops::ControlFlow;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{FileType, OFlags, Stat};
+use rustix::io::Errno;
+
+use crate::error::{Error, Result, Side};
+use crate::linux::{self, Calls};
+use crate::memory;
+use crate::pipe::PipeEnd;
+use crate::produce::stage::{Outlet, Stage};
+use crate::wait::{Cancel, Wait, Waiter, uninterrupted};
+pub use plan::{Guarantee, Kind, Way};
+use sparse::Sparse;
+use through::Through;
+
+/// What an output pipe, and a pipe of our own, is grown to unless told otherwise: as much as an
+/// unprivileged user may have.
+pub(crate) const PIPE_SIZE: usize = 1024 * 1024;
+
+/// Moves bytes from `Source` to `Sink` until the source ends.
+///
+/// It keeps [`Guarantee::Snapshot`] unless told otherwise, starts at the position that each fd has and
+/// leaves the positions behind what was moved, and never resizes a pipe that it reads from. Up to
+/// 64 KiB it makes no more system calls than reading and writing takes; past that it maps memory,
+/// makes a pipe of its own, or enlarges the output pipe, as the way needs.
+///
+/// ```
+/// use std::io::{Read, Write};
+/// let pipe = fullbore::Pipe::new()?;
+/// let mut file = tempfile::tempfile()?;
+/// file.write_all(b"hello")?;
+/// std::io::Seek::rewind(&mut file)?;
+/// let report = fullbore::Transfer::new(&file, &pipe.writer).run()?;
+/// assert_eq!(report.bytes, 5);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Transfer<Source: AsFd, Sink: AsFd> {
+    source: Source,
+    sink: Sink,
+    options: Options,
+    state: Option<State>,
+    elapsed: Duration,
+}
+
+#[derive(Debug, Default)]
+struct Options {
+    guarantee: Guarantee,
+    limit: Option<u64>,
+    source_offset: Option<u64>,
+    sink_offset: Option<u64>,
+    wait: Wait,
+    never: bool,
+    cancel: Option<Cancel>,
+    chunk: Option<usize>,
+    pipe_size: Option<usize>,
+    in_sight: bool,
+}
+
+/// What a transfer has done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    /// Bytes that arrived at the sink.
+    pub bytes: u64,
+    /// Bytes that were taken from the source. More than `bytes` only where the sink failed, or the
+    /// transfer was stopped, with some under way; a transfer that is run again sends those first.
+    pub taken: u64,
+    /// The ways that bytes took, with how many each moved, in the order of their first byte.
+    pub ways: Vec<(Way, u64)>,
+    /// The time that it ran, without the time between runs.
+    pub elapsed: Duration,
+    /// System calls that were made to move bytes.
+    pub calls: u64,
+    /// Why it returned.
+    pub ended: Ended,
+    /// What the source is.
+    pub source: Kind,
+    /// What the sink is.
+    pub sink: Kind,
+}
+
+/// Why a transfer returned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Ended {
+    /// The source has no more bytes.
+    AtEnd,
+    /// The limit was reached.
+    AtLimit,
+    /// [`Cancel::cancel`] was called, or the progress callback said [`ControlFlow::Break`].
+    Cancelled,
+    /// This side would make it wait, and it was told not to.
+    WouldWait(Side),
+    /// It failed; [`Failure`] says how.
+    Failed,
+}
+
+/// A transfer that failed: how, and what it had done before.
+#[derive(Debug, thiserror::Error)]
+#[error("{error}")]
+pub struct Failure {
+    /// What had been moved.
+    pub report: Report,
+    /// The side, the operation and the kernel's word.
+    #[source]
+    pub error: Error,
+}
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        failure.error
+    }
+}
+
+impl From<Failure> for io::Error {
+    fn from(failure: Failure) -> Self {
+        failure.error.into()
+    }
+}
+
+/// What a progress callback is told after each step that moved bytes.
+#[derive(Debug, Clone, Copy)]
+pub struct Progress<'a> {
+    /// Bytes that have arrived in all.
+    pub bytes: u64,
+    /// Bytes that arrived with this step.
+    pub step: u64,
+    /// The way they took.
+    pub way: Way,
+    /// The bytes themselves, where the transfer was asked to keep them
+    /// [`in_sight`](Transfer::in_sight); empty otherwise.
+    pub seen: &'a [u8],
+}
+
+/// What a step did.
+enum Step {
+    /// So many bytes arrived.
+    Moved(usize),
+    /// Bytes were taken, and none has arrived yet.
+    Taken,
+    /// There is nothing more to take.
+    End,
+    /// The kernel says that there is nothing more, which for some files means only that it cannot
+    /// do it this way.
+    Perhaps,
+}
+
+/// Why a step could not go on.
+enum Stop {
+    /// A call failed.
+    At(Side, &'static str, Errno),
+    /// Something around it did.
+    Other(Error),
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Stop::Other(error)
+    }
+}
+
+type Stepped = Result<Step, Stop>;
+
+/// Two fds, and what the steps need to know of them.
+#[derive(Clone, Copy)]
+struct Ends<'fd> {
+    source: BorrowedFd<'fd>,
+    sink: BorrowedFd<'fd>,
+    source_kind: Kind,
+    sink_kind: Kind,
+}
+
+/// What has been found out and done so far.
+struct State {
+    source_kind: Kind,
+    sink_kind: Kind,
+    ways: Vec<Way>,
+    /// Which of the ways is tried now.
+    at: usize,
+    /// Bytes of memory to begin with.
+    first: usize,
+    /// Whether enough is to be moved for setting something up.
+    long: bool,
+    sink_grown: bool,
+    moved: Vec<(Way, u64)>,
+    bytes: u64,
+    taken: u64,
+    calls: u64,
+    source_offset: Option<u64>,
+    sink_offset: Option<u64>,
+    reader: Calls,
+    outlet: Outlet,
+    /// Waits for either side of a splice.
+    waiter: Waiter,
+    stage: Stage,
+    /// How much of what the stage holds was sent.
+    sent: usize,
+    through: Option<Through>,
+    sparse: Sparse,
+    /// Whether the last send copied.
+    by_writing: bool,
+    /// Where the bytes of the last step lie in what the stage holds.
+    seen: (usize, usize),
+}
+
+impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
+    /// A transfer of all that `source` has, that blocks.
+    pub fn new(source: Source, sink: Sink) -> Self {
+        Self {
+            source,
+            sink,
+            options: Options::default(),
+            state: None,
+            elapsed: Duration::ZERO,
+        }
+    }
+
+    /// What may become of the bytes afterwards; [`Guarantee::Snapshot`] unless told otherwise.
+    pub fn guarantee(mut self, guarantee: Guarantee) -> Self {
+        self.options.guarantee = guarantee;
+        self
+    }
+
+    /// Bytes to move at most. Not one more is taken from the source.
+    pub fn limit(mut self, bytes: u64) -> Self {
+        self.options.limit = Some(bytes);
+        self
+    }
+
+    /// Reads from this byte of the source on, and leaves the position of its fd alone.
+    pub fn source_offset(mut self, offset: u64) -> Self {
+        self.options.source_offset = Some(offset);
+        self
+    }
+
+    /// Writes from this byte of the sink on, and leaves the position of its fd alone.
+    pub fn sink_offset(mut self, offset: u64) -> Self {
+        self.options.sink_offset = Some(offset);
+        self
+    }
+
+    /// What to do while there is nothing to read, or no room to write.
+    pub fn wait(mut self, wait: Wait) -> Self {
+        self.options.wait = wait;
+        self
+    }
+
+    /// Never waits: [`run`](Self::run) returns with [`Ended::WouldWait`] where it would have to, and
+    /// goes on from there when it is called again.
+    pub fn nonblocking(mut self) -> Self {
+        self.options.never = true;
+        self
+    }
+
+    /// Stops, also out of a wait, when `cancel` is cancelled.
+    pub fn cancel(mut self, cancel: &Cancel) -> Self {
+        self.options.cancel = Some(cancel.clone());
+        self
+    }
+
+    /// Bytes that one system call moves at most; as many as suit the way unless told otherwise.
+    pub fn chunk(mut self, bytes: usize) -> Self {
+        self.options.chunk = Some(bytes);
+        self
+    }
+
+    /// Bytes that an output pipe, and a pipe of our own, is grown to, as far as this user may; 1 MiB
+    /// unless told otherwise. 0 leaves the output as it is. A pipe is never shrunk.
+    pub fn pipe_size(mut self, bytes: usize) -> Self {
+        self.options.pipe_size = Some(bytes);
+        self
+    }
+
+    /// Moves bytes only in ways on which they pass through this process's memory, and shows them to
+    /// the progress callback.
+    pub fn in_sight(mut self) -> Self {
+        self.options.in_sight = true;
+        self
+    }
+
+    /// Moves bytes until the source ends, the limit is reached, or something keeps it from going on.
+    ///
+    /// # Errors
+    /// [`Failure`]: with [`Error::Moving`] where one side failed; with [`Error::Invalid`] where both are
+    /// the same file or pipe, or a chunk of 0 bytes was asked for. What arrived before is in its report.
+    pub fn run(&mut self) -> Result<Report, Failure> {
+        self.run_with(|_| ControlFlow::Continue(()))
+    }
+
+    /// As [`run`](Self::run), calling `progress` after each step that moved bytes, and stopping when
+    /// it says so.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub fn run_with(
+        &mut self,
+        progress: impl FnMut(Progress<'_>) -> ControlFlow<()>,
+    ) -> Result<Report, Failure> {
+        let began = Instant::now();
+        let outcome = self.drive(progress);
+        self.elapsed += began.elapsed();
+        match outcome {
+            Ok(ended) => Ok(self.report(ended)),
+            Err(error) => Err(Failure {
+                report: self.report(Ended::Failed),
+                error,
+            }),
+        }
+    }
+
+    /// The two fds.
+    pub fn into_inner(self) -> (Source, Sink) {
+        (self.source, self.sink)
+    }
+
+    fn drive(
+        &mut self,
+        mut progress: impl FnMut(Progress<'_>) -> ControlFlow<()>,
+    ) -> Result<Ended> {
+        let state = match &mut self.state {
+            Some(state) => state,
+            none => none.insert(look(self.source.as_fd(), self.sink.as_fd(), &self.options)?),
+        };
+        let ends = Ends {
+            source: self.source.as_fd(),
+            sink: self.sink.as_fd(),
+            source_kind: state.source_kind,
+            sink_kind: state.sink_kind,
+        };
+        let options = &self.options;
+        loop {
+            if options.cancel.as_ref().is_some_and(Cancel::is_cancelled) {
+                return Ok(Ended::Cancelled);
+            }
+            if options.limit == Some(state.taken) && state.under_way() == 0 {
+                return Ok(Ended::AtLimit);
+            }
+            let way = state.way();
+            match state.step(way, &ends, options) {
+                Ok(Step::Moved(n)) => {
+                    let way = match way {
+                        Way::Fresh if state.by_writing => Way::ReadWrite,
+                        way => way,
+                    };
+                    state.arrived(way, n as u64);
+                    let told = Progress {
+                        bytes: state.bytes,
+                        step: n as u64,
+                        way,
+                        seen: state.seen(options),
+                    };
+                    let go_on = progress(told);
+                    state.after_sending()?;
+                    if go_on.is_break() {
+                        return Ok(Ended::Cancelled);
+                    }
+                }
+                Ok(Step::Taken) => {}
+                Ok(Step::End) => return Ok(Ended::AtEnd),
+                Ok(Step::Perhaps) => {
+                    state.at = state.ways.len() - 1;
+                    state.long = false;
+                }
+                Err(Stop::At(side, _, Errno::AGAIN)) => return Ok(Ended::WouldWait(side)),
+                Err(Stop::At(_, _, Errno::CANCELED)) => return Ok(Ended::Cancelled),
+                Err(Stop::At(_, _, errno)) if state.may_try_another(way, errno) => state.at += 1,
+                Err(Stop::At(side, operation, errno)) => {
+                    return Err(Error::Moving {
+                        side,
+                        operation,
+                        errno: errno.into(),
+                        moved: state.bytes,
+                    });
+                }
+                Err(Stop::Other(error)) => return Err(error),
+            }
+        }
+    }
+
+    fn report(&self, ended: Ended) -> Report {
+        let state = self.state.as_ref();
+        Report {
+            bytes: state.map_or(0, |s| s.bytes),
+            taken: state.map_or(0, |s| s.taken),
+            ways: state.map_or_else(Vec::new, |s| s.moved.clone()),
+            elapsed: self.elapsed,
+            calls: state.map_or(0, State::calls),
+            ended,
+            source: state.map_or(Kind::Other, |s| s.source_kind),
+            sink: state.map_or(Kind::Other, |s| s.sink_kind),
+        }
+    }
+}
+
+/// Finds out what the two fds are, and plans.
+fn look(source: BorrowedFd<'_>, sink: BorrowedFd<'_>, options: &Options) -> Result<State> {
+    if options.chunk == Some(0) {
+        return Err(Error::Invalid("a chunk of 0 bytes moves nothing".into()));
+    }
+    let source_stat = stat_of(source, Side::Source)?;
+    let sink_stat = stat_of(sink, Side::Sink)?;
+    refuse_the_same(&source_stat, &sink_stat, options)?;
+    if options.sink_offset.is_some() && has_flag(sink, OFlags::APPEND) {
+        return Err(Error::Invalid(
+            "the sink appends (O_APPEND), so bytes cannot go to an offset of it".into(),
+        ));
+    }
+    let (source_kind, sink_kind) = (Kind::of(source, &source_stat), Kind::of(sink, &sink_stat));
+    let mut waiter = Waiter::new(options.wait);
+    if options.never {
+        waiter = waiter.never_waiting();
+    }
+    if let Some(cancel) = &options.cancel {
+        waiter = waiter.until_cancelled(cancel);
+    }
+    // A splice that cannot be told not to wait is no way for who must not wait.
+    let can_ask = |kind: Kind, fd| kind.splices_without_waiting() || has_flag(fd, OFlags::NONBLOCK);
+    let may_splice =
+        !waiter.is_nonblocking() || can_ask(source_kind, source) && can_ask(sink_kind, sink);
+    let ways = plan::ways(source_kind, sink_kind, options.guarantee)
+        .iter()
+        .copied()
+        .filter(|way| match way {
+            Way::ReadWrite => true,
+            Way::Fresh => options.sink_offset.is_none(),
+            _ => may_splice && !options.in_sight,
+        })
+        .collect();
+    let size = u64::try_from(source_stat.st_size).unwrap_or(0);
+    let most = options.limit.unwrap_or(u64::MAX);
+    let long = source_kind == Kind::Regular && size.min(most) > memory::FIRST as u64;
+    Ok(State {
+        source_kind,
+        sink_kind,
+        ways,
+        at: 0,
+        first: first_memory(source_kind, size),
+        long,
+        sink_grown: false,
+        moved: Vec::new(),
+        bytes: 0,
+        taken: 0,
+        calls: 0,
+        source_offset: options.source_offset,
+        sink_offset: options.sink_offset,
+        reader: Calls::with(waiter.clone()),
+        outlet: Outlet::new(Calls::with(waiter.clone())),
+        waiter,
+        stage: Stage::none(),
+        sent: 0,
+        through: None,
+        sparse: Sparse::of(&source_stat, &sink_stat, options),
+        by_writing: false,
+        seen: (0, 0),
+    })
+}
+
+/// Bytes of memory to begin with: as many as a short file has, and one to see that it has no more.
+fn first_memory(source: Kind, size: u64) -> usize {
+    match usize::try_from(size) {
+        Ok(size) if source == Kind::Regular && size > 0 => {
+            (size + 1).next_multiple_of(512).min(memory::FIRST)
+        }
+        _ => memory::FIRST,
+    }
+}
+
+fn stat_of(fd: BorrowedFd<'_>, side: Side) -> Result<Stat> {
+    rustix::fs::fstat(fd).map_err(|errno| Error::Moving {
+        side,
+        operation: "fstat",
+        errno: errno.into(),
+        moved: 0,
+    })
+}
+
+fn has_flag(fd: BorrowedFd<'_>, flag: OFlags) -> bool {
+    rustix::fs::fcntl_getfl(fd).is_ok_and(|flags| flags.contains(flag))
+}
+
+/// Bytes that go round in a circle would never end.
+fn refuse_the_same(source: &Stat, sink: &Stat, options: &Options) -> Result<()> {
+    if (source.st_dev, source.st_ino) != (sink.st_dev, sink.st_ino) {
+        return Ok(());
+    }
+    match FileType::from_raw_mode(source.st_mode) {
+        FileType::Fifo => Err(Error::Invalid("source and sink are the same pipe".into())),
+        FileType::RegularFile | FileType::BlockDevice => {
+            let apart = match (options.source_offset, options.sink_offset, options.limit) {
+                (Some(from), Some(to), Some(len)) => from.abs_diff(to) >= len,
+                _ => false,
+            };
+            if apart {
+                Ok(())
+            } else {
+                Err(Error::Invalid("source and sink are the same file".into()))
+            }
+        }
+        _ => Ok(()),
+    }
+}
+
+impl State {
+    /// The way of the next step.
+    fn way(&self) -> Way {
+        // What was taken by reading is sent by writing; and where only little may come, setting
+        // something up would cost more than it saves.
+        if self.stage.len() > 0 || !self.long && self.ways[self.at] != Way::Splice {
+            match self.ways[self.at] {
+                Way::Fresh => Way::Fresh,
+                _ => Way::ReadWrite,
+            }
+        } else {
+            self.ways[self.at]
+        }
+    }
+
+    fn step(&mut self, way: Way, ends: &Ends<'_>, options: &Options) -> Stepped {
+        if self.long && !self.sink_grown && ends.sink_kind == Kind::Pipe {
+            self.grow_sink(ends.sink, options);
+        }
+        match way {
+            Way::CopyFileRange => self.copy_file_range(ends, options),
+            Way::Splice => self.splice(ends, options),
+            Way::SpliceThrough => self.splice_through(ends, options),
+            Way::Sendfile => self.sendfile(ends, options),
+            Way::Fresh | Way::ReadWrite => self.read_or_write(way, ends, options),
+        }
+    }
+
+    /// One read, or one write of what was read.
+    fn read_or_write(&mut self, way: Way, ends: &Ends<'_>, options: &Options) -> Stepped {
+        if self.stage.len() > 0 {
+            let given = self.outlet.given;
+            let n = self
+                .stage
+                .send(&mut self.outlet, ends.sink, self.sent, self.sink_offset)
+                .map_err(|(operation, errno)| Stop::At(Side::Sink, operation, errno))?;
+            if n == 0 {
+                return Err(Stop::At(Side::Sink, "write", Errno::IO));
+            }
+            self.seen = (self.sent, self.sent + n);
+            self.sent += n;
+            self.by_writing = self.outlet.given == given;
+            return Ok(Step::Moved(n));
+        }
+        if self.stage.is_none() {
+            self.stage = Stage::small(self.most(options, self.first));
+        }
+        if self.long && self.stage.is_small() {
+            // Giving base pages away is slower than copying them.
+            let fresh = way == Way::Fresh && linux::has_huge_pages();
+            self.stage.grow(options.chunk, fresh)?;
+            self.outlet.takes_pages = fresh
+                && PipeEnd::new(ends.sink).is_ok_and(|pipe| pipe.is_writer().unwrap_or(false));
+        }
+        let most = self.most(options, usize::MAX);
+        let n = match &mut self.through {
+            // What a way that was refused had taken already.
+            Some(through) if through.held() > 0 => {
+                let room = self.stage.room(through.held())?;
+                through.take_back(room)?
+            }
+            _ => {
+                let room = self.stage.room(most)?;
+                let n = match self.source_offset {
+                    None => self.reader.read(ends.source, room),
+                    Some(at) => uninterrupted(|| rustix::io::pread(ends.source, &mut *room, at)),
+                }
+                .map_err(|errno| Stop::At(Side::Source, "read", errno))?;
+                self.took(n);
+                n
+            }
+        };
+        if n == 0 {
+            return Ok(Step::End);
+        }
+        self.stage.filled(n);
+        self.sent = 0;
+        Ok(Step::Taken)
+    }
+
+    /// Lets go of what the stage holds, once all of it was sent and seen.
+    fn after_sending(&mut self) -> Result<()> {
+        if self.stage.len() > 0 && self.sent == self.stage.len() {
+            self.sent = 0;
+            self.stage.let_go()?;
+        }
+        if !self.long && self.bytes >= memory::FIRST as u64 {
+            self.long = true;
+        }
+        Ok(())
+    }
+
+    /// The bytes of the last step, if they are to be seen.
+    fn seen(&self, options: &Options) -> &[u8] {
+        if options.in_sight {
+            &self.stage.bytes()[self.seen.0..self.seen.1]
+        } else {
+            &[]
+        }
+    }
+
+    /// Bytes that the next call may take from the source, and at most `otherwise`.
+    fn most(&self, options: &Options, otherwise: usize) -> usize {
+        let left = options
+            .limit
+            .map_or(u64::MAX, |limit| limit.saturating_sub(self.taken));
+        let chunk = options.chunk.unwrap_or(usize::MAX).min(otherwise);
+        usize::try_from(left).unwrap_or(usize::MAX).min(chunk)
+    }
+
+    /// Notes that `n` bytes were taken from the source.
+    fn took(&mut self, n: usize) {
+        self.taken += n as u64;
+        if let Some(at) = &mut self.source_offset {
+            *at += n as u64;
+        }
+    }
+
+    /// Notes that `n` bytes arrived.
+    fn arrived(&mut self, way: Way, n: u64) {
+        self.bytes += n;
+        if let Some(at) = &mut self.sink_offset {
+            *at += n;
+        }
+        match self.moved.iter_mut().find(|(w, _)| *w == way) {
+            Some((_, bytes)) => *bytes += n,
+            None => self.moved.push((way, n)),
+        }
+    }
+
+    /// Bytes that were taken and have not arrived.
+    fn under_way(&self) -> u64 {
+        self.taken - self.bytes
+    }
+
+    fn calls(&self) -> u64 {
+        self.calls + self.reader.made() + self.outlet.calls.made()
+    }
+
+    /// Whether the way is refused, rather than having failed, and there is another.
+    fn may_try_another(&self, way: Way, errno: Errno) -> bool {
+        way == self.ways[self.at]
+            && self.at + 1 < self.ways.len()
+            && self.moved.iter().all(|&(w, _)| w != way)
+            && direct::is_refused(way, errno)
+    }
+
+    /// Makes the output roomy, as far as this user may; that it cannot be is no error.
+    fn grow_sink(&mut self, sink: BorrowedFd<'_>, options: &Options) {
+        self.sink_grown = true;
+        let size = options.pipe_size.unwrap_or(PIPE_SIZE);
+        if let Ok(pipe) = PipeEnd::new(sink) {
+            let _ = pipe.grow(size);
+        }
+    }
+}
+
+impl<Source: AsFd + fmt::Debug, Sink: AsFd + fmt::Debug> fmt::Debug for Transfer<Source, Sink> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Transfer")
+            .field("source", &self.source)
+            .field("sink", &self.sink)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,97 @@
+//! Holes: stretches of a file that no block was ever written for, and that read as zeros.
+//!
+//! Copied as bytes, they would take up room in the sink. Where the sink ends at the position that is
+//! written to, there is nothing below the hole to overwrite, and enlarging the sink makes one.
+
+use std::os::fd::BorrowedFd;
+
+use rustix::fs::{FileType, SeekFrom, Stat, ftruncate, seek};
+use rustix::io::Errno;
+
+use super::{Options, Stop, direct};
+use crate::error::Side;
+
+/// What comes next in the source.
+pub(super) enum Stretch {
+    /// So many bytes to copy, or fewer.
+    Bytes(u64),
+    /// So many bytes were passed over in both.
+    Hole(u64),
+}
+
+/// Whether to look for holes, and where the bytes end that are known to come before the next.
+#[derive(Debug)]
+pub(super) enum Sparse {
+    /// None, or the sink is not one for holes.
+    No,
+    /// There are some.
+    Until(u64),
+}
+
+impl Sparse {
+    /// Holes are kept from the position on that the fds have, into the end of a file.
+    pub(super) fn of(source: &Stat, sink: &Stat, options: &Options) -> Self {
+        let regular = |stat: &Stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+        // st_blocks counts units of 512 bytes (stat(3type)).
+        let has_holes = i128::from(source.st_blocks) * 512 < i128::from(source.st_size);
+        let at_positions = options.source_offset.is_none() && options.sink_offset.is_none();
+        if regular(source) && regular(sink) && has_holes && at_positions {
+            Sparse::Until(0)
+        } else {
+            Sparse::No
+        }
+    }
+
+    /// Passes over a hole of at most `most` bytes that comes next, or says how many bytes come before
+    /// one does.
+    pub(super) fn next(
+        &mut self,
+        source: BorrowedFd<'_>,
+        sink: BorrowedFd<'_>,
+        most: u64,
+    ) -> Result<Stretch, Stop> {
+        let Sparse::Until(until) = *self else {
+            return Ok(Stretch::Bytes(u64::MAX));
+        };
+        let lost = |side| move |errno| Stop::At(side, "lseek", errno);
+        let at = seek(source, SeekFrom::Current(0)).map_err(lost(Side::Source))?;
+        if at < until {
+            return Ok(Stretch::Bytes(until - at));
+        }
+        let to = seek(sink, SeekFrom::Current(0)).map_err(lost(Side::Sink))?;
+        let end_of_sink = rustix::fs::fstat(sink)
+            .map_err(|errno| Stop::At(Side::Sink, "fstat", errno))?
+            .st_size;
+        if i128::from(end_of_sink) > i128::from(to) || direct::appends(sink) {
+            *self = Sparse::No;
+            return Ok(Stretch::Bytes(u64::MAX));
+        }
+        let end = rustix::fs::fstat(source)
+            .map_err(|errno| Stop::At(Side::Source, "fstat", errno))?
+            .st_size;
+        let data = match seek(source, SeekFrom::Data(at)) {
+            Ok(data) => data,
+            // No more data up to the end.
+            Err(Errno::NXIO) => u64::try_from(end).unwrap_or(0).max(at),
+            Err(_) => {
+                *self = Sparse::No;
+                return Ok(Stretch::Bytes(u64::MAX));
+            }
+        };
+        if data > at {
+            let hole = (data - at).min(most);
+            seek(source, SeekFrom::Start(at + hole)).map_err(lost(Side::Source))?;
+            ftruncate(sink, to + hole).map_err(|e| Stop::At(Side::Sink, "ftruncate", e))?;
+            seek(sink, SeekFrom::Start(to + hole)).map_err(lost(Side::Sink))?;
+            return Ok(Stretch::Hole(hole));
+        }
+        if data >= u64::try_from(end).unwrap_or(0) {
+            seek(source, SeekFrom::Start(at)).map_err(lost(Side::Source))?;
+            return Ok(Stretch::Hole(0));
+        }
+        let hole = seek(source, SeekFrom::Hole(at)).map_err(lost(Side::Source))?;
+        seek(source, SeekFrom::Start(at)).map_err(lost(Side::Source))?;
+        *self = Sparse::Until(hole);
+        Ok(Stretch::Bytes(hole - at))
+    }
+}
