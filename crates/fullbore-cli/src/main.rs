@@ -32,6 +32,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Verb {
     Copy(command::copy::Copy),
+    Tee(command::tee::Tee),
     Bench(command::bench::Bench),
     Write(command::write::Write),
     Read(command::read::Read),
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
     };
     let (name, outcome) = match cli.verb {
         Verb::Copy(verb) => ("copy", verb.run()),
+        Verb::Tee(verb) => ("tee", verb.run()),
         Verb::Bench(verb) => ("bench", verb.run()),
         Verb::Write(verb) => ("write", verb.run()),
         Verb::Read(verb) => ("read", verb.run()),

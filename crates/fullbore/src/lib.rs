@@ -52,6 +52,7 @@ pub mod pages;
 pub mod pipe;
 #[allow(unsafe_code)]
 pub mod produce;
+pub mod split;
 pub mod transfer;
 pub mod wait;
 
@@ -60,6 +61,7 @@ pub use error::{Error, Result, Side};
 pub use pages::{BackedBy, Backing, Pages};
 pub use pipe::{Growth, Limit, Pipe, PipeEnd, PipeIdentity};
 pub use produce::{Produced, Producer, ProducerOptions, Repeat, Way};
+pub use split::Tee;
 pub use transfer::{Ended, Failure, Guarantee, Report, Transfer};
 pub use wait::{Cancel, Wait, Waiter};
 

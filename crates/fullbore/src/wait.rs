@@ -210,6 +210,34 @@ impl Waiter {
         }
     }
 
+    /// Waits until one of these is worth a try; returns at once with [`Wait::Spin`].
+    ///
+    /// # Errors
+    /// `ECANCELED`; as poll(2), without `EINTR`.
+    pub(crate) fn until_any_ready(&mut self, fds: &[(BorrowedFd<'_>, Ready)]) -> Result<(), Errno> {
+        self.check_cancelled()?;
+        match self.wait {
+            Wait::Block | Wait::Poll => {}
+            Wait::Spin => {
+                std::hint::spin_loop();
+                return Ok(());
+            }
+            Wait::Adaptive => {
+                let began = Instant::now();
+                while began.elapsed() < self.budget.spin_for() {
+                    if sleep_until_any_ready(fds, self.cancel.as_ref(), Some(Duration::ZERO))? {
+                        self.budget.spun(began.elapsed());
+                        return Ok(());
+                    }
+                }
+            }
+        }
+        let began = Instant::now();
+        sleep_until_any_ready(fds, self.cancel.as_ref(), None)?;
+        self.budget.slept(began.elapsed());
+        Ok(())
+    }
+
     fn spin_then_sleep<'fd, T>(
         &mut self,
         which: impl Fn() -> (BorrowedFd<'fd>, Ready),

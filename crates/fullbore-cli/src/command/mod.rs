@@ -4,4 +4,5 @@ pub mod bench;
 pub mod copy;
 pub mod middleman;
 pub mod read;
+pub mod tee;
 pub mod write;

@@ -7,4 +7,4 @@ mod report;
 
 pub use ends::{Input, Output};
 pub use progress::Bar;
-pub use report::{Broken, Total};
+pub use report::{Broken, Total, named};

@@ -67,6 +67,18 @@ impl fmt::Display for Broken {
 
 impl std::error::Error for Broken {}
 
+/// An error of the library, with the names of what it is about.
+pub fn named(error: Error, input: &Input, output: &Output) -> anyhow::Error {
+    match error {
+        // The only thing that these verbs can ask for that makes no sense.
+        Error::Invalid(_) => both_ends(input).into(),
+        error => match Broken::new(&error, input, output) {
+            Some(broken) => broken.into(),
+            None => error.into(),
+        },
+    }
+}
+
 /// What several transfers have done together.
 #[derive(Debug, Default)]
 pub struct Total {
@@ -103,11 +115,7 @@ impl Total {
         }
         match error {
             None => Ok(()),
-            Some(Error::Invalid(_)) => Err(both_ends(input).into()),
-            Some(error) => Err(match Broken::new(&error, input, output) {
-                Some(broken) => broken.into(),
-                None => error.into(),
-            }),
+            Some(error) => Err(named(error, input, output)),
         }
     }
 

@@ -23,7 +23,7 @@ const SPLICE: usize = 16 << 20;
 const SENDFILE: usize = 4 << 20;
 
 /// Whether an errno of this way says that it cannot be done here, rather than that it failed.
-pub(super) fn is_refused(way: Way, errno: Errno) -> bool {
+pub(crate) fn is_refused(way: Way, errno: Errno) -> bool {
     linux::is_refusal(errno)
         || match way {
             // Another file system, a sink that appends, a file that is swapped to or run.
@@ -95,8 +95,8 @@ impl State {
     }
 }
 
-/// One splice(2) that waits for whichever side is not ready.
-pub(super) fn splice(
+/// Makes a splice(2) that waits for whichever side is not ready.
+pub(crate) fn splice(
     waiter: &mut Waiter,
     ends: &Ends<'_>,
     from: Option<u64>,
@@ -178,6 +178,6 @@ fn side_of_files(ends: &Ends<'_>, errno: Errno) -> Side {
 }
 
 /// Whether a sink appends.
-pub(super) fn appends(fd: BorrowedFd<'_>) -> bool {
+pub(crate) fn appends(fd: BorrowedFd<'_>) -> bool {
     has_flag(fd, OFlags::APPEND)
 }

@@ -13,7 +13,7 @@
 //! the end, or says on which side it could not go on; so a transfer can be stopped and resumed between
 //! any two, and what arrived is known to the byte.
 
-mod direct;
+pub(crate) mod direct;
 mod plan;
 mod sparse;
 mod through;
@@ -168,7 +168,7 @@ enum Step {
 }
 
 /// Why a step could not go on.
-enum Stop {
+pub(crate) enum Stop {
     /// A call failed.
     At(Side, &'static str, Errno),
     /// Something around it did.
@@ -185,11 +185,11 @@ type Stepped = Result<Step, Stop>;
 
 /// Two fds, and what the steps need to know of them.
 #[derive(Clone, Copy)]
-struct Ends<'fd> {
-    source: BorrowedFd<'fd>,
-    sink: BorrowedFd<'fd>,
-    source_kind: Kind,
-    sink_kind: Kind,
+pub(crate) struct Ends<'fd> {
+    pub(crate) source: BorrowedFd<'fd>,
+    pub(crate) sink: BorrowedFd<'fd>,
+    pub(crate) source_kind: Kind,
+    pub(crate) sink_kind: Kind,
 }
 
 /// What has been found out and done so far.
@@ -421,7 +421,11 @@ fn look(source: BorrowedFd<'_>, sink: BorrowedFd<'_>, options: &Options) -> Resu
     }
     let source_stat = stat_of(source, Side::Source)?;
     let sink_stat = stat_of(sink, Side::Sink)?;
-    refuse_the_same(&source_stat, &sink_stat, options)?;
+    let ranges_apart = match (options.source_offset, options.sink_offset, options.limit) {
+        (Some(from), Some(to), Some(len)) => from.abs_diff(to) >= len,
+        _ => false,
+    };
+    refuse_the_same(&source_stat, &sink_stat, ranges_apart)?;
     if options.sink_offset.is_some() && has_flag(sink, OFlags::APPEND) {
         return Err(Error::Invalid(
             "the sink appends (O_APPEND), so bytes cannot go to an offset of it".into(),
@@ -487,7 +491,7 @@ fn first_memory(source: Kind, size: u64) -> usize {
     }
 }
 
-fn stat_of(fd: BorrowedFd<'_>, side: Side) -> Result<Stat> {
+pub(crate) fn stat_of(fd: BorrowedFd<'_>, side: Side) -> Result<Stat> {
     rustix::fs::fstat(fd).map_err(|errno| Error::Moving {
         side,
         operation: "fstat",
@@ -496,27 +500,19 @@ fn stat_of(fd: BorrowedFd<'_>, side: Side) -> Result<Stat> {
     })
 }
 
-fn has_flag(fd: BorrowedFd<'_>, flag: OFlags) -> bool {
+pub(crate) fn has_flag(fd: BorrowedFd<'_>, flag: OFlags) -> bool {
     rustix::fs::fcntl_getfl(fd).is_ok_and(|flags| flags.contains(flag))
 }
 
-/// Bytes that go round in a circle would never end.
-fn refuse_the_same(source: &Stat, sink: &Stat, options: &Options) -> Result<()> {
+/// Refuses what would read the bytes that it writes, and so would never end, or not end well.
+pub(crate) fn refuse_the_same(source: &Stat, sink: &Stat, ranges_apart: bool) -> Result<()> {
     if (source.st_dev, source.st_ino) != (sink.st_dev, sink.st_ino) {
         return Ok(());
     }
     match FileType::from_raw_mode(source.st_mode) {
         FileType::Fifo => Err(Error::Invalid("source and sink are the same pipe".into())),
-        FileType::RegularFile | FileType::BlockDevice => {
-            let apart = match (options.source_offset, options.sink_offset, options.limit) {
-                (Some(from), Some(to), Some(len)) => from.abs_diff(to) >= len,
-                _ => false,
-            };
-            if apart {
-                Ok(())
-            } else {
-                Err(Error::Invalid("source and sink are the same file".into()))
-            }
+        FileType::RegularFile | FileType::BlockDevice if !ranges_apart => {
+            Err(Error::Invalid("source and sink are the same file".into()))
         }
         _ => Ok(()),
     }

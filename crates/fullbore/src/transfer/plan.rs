@@ -45,7 +45,7 @@ pub enum Kind {
 
 impl Kind {
     /// The kind of `fd`, whose fstat(2) said `stat`.
-    pub(super) fn of(fd: BorrowedFd<'_>, stat: &Stat) -> Self {
+    pub(crate) fn of(fd: BorrowedFd<'_>, stat: &Stat) -> Self {
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::Fifo => Kind::Pipe,
             FileType::RegularFile => Kind::Regular,
@@ -66,13 +66,13 @@ impl Kind {
     }
 
     /// Whether bytes lie there, so that nothing ever waits for a peer.
-    pub(super) fn is_storage(self) -> bool {
+    pub(crate) fn is_storage(self) -> bool {
         matches!(self, Kind::Regular | Kind::Block)
     }
 
     /// Whether the kernel can be asked call by call not to wait when it splices here. On the
     /// other kinds, only `O_NONBLOCK` of the fd itself keeps splice(2) from waiting.
-    pub(super) fn splices_without_waiting(self) -> bool {
+    pub(crate) fn splices_without_waiting(self) -> bool {
         matches!(self, Kind::Pipe | Kind::Regular | Kind::Block | Kind::Null)
     }
 }

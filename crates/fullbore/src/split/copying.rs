@@ -1,0 +1,90 @@
+//! *snapshot*: bytes are read once into memory that is never written to again once a pipe was given
+//! it, and that memory is given to every pipe, and written to every other sink.
+
+use rustix::io::Errno;
+
+use super::{Broken, Splitting};
+use crate::linux::{self, Calls};
+use crate::memory;
+use crate::pipe::PipeEnd;
+use crate::produce::stage::Stage;
+use crate::transfer::{Ended, Kind};
+use crate::wait::Ready;
+
+impl Splitting<'_> {
+    pub(super) fn copy(&mut self) -> Result<Ended, Broken> {
+        let mut reader = Calls::with(self.waiter.clone());
+        let mut stage = Stage::small(self.most(memory::FIRST));
+        while self.branches.iter().any(|branch| branch.is_alive()) {
+            self.check_cancelled()?;
+            if self.is_at_limit() {
+                return Ok(Ended::AtLimit);
+            }
+            if self.long && stage.is_small() {
+                self.get_roomy(&mut stage)?;
+            }
+            let room = stage.room(self.most(usize::MAX))?;
+            match reader.read(self.source, room) {
+                Ok(0) => break,
+                Ok(n) => stage.filled(n),
+                Err(Errno::CANCELED) => return Err(Broken::Cancelled),
+                Err(errno) => return Err(Broken::Source("read", errno)),
+            }
+            self.taken += stage.len() as u64;
+            self.hand_out(&mut stage)?;
+            stage.let_go()?;
+            self.long |= self.taken >= memory::FIRST as u64;
+        }
+        Ok(Ended::AtEnd)
+    }
+
+    /// Gets memory of full size, which pipes can be given.
+    fn get_roomy(&mut self, stage: &mut Stage) -> Result<(), Broken> {
+        self.grow_sinks();
+        let mut any = false;
+        for branch in &mut self.branches {
+            branch.outlet.takes_pages = branch.kind == Kind::Pipe
+                && PipeEnd::new(branch.fd).is_ok_and(|pipe| pipe.is_writer().unwrap_or(false));
+            any |= branch.outlet.takes_pages;
+        }
+        Ok(stage.grow(self.options.chunk, any && linux::has_huge_pages())?)
+    }
+
+    /// Gives every sink all that the stage holds.
+    fn hand_out(&mut self, stage: &mut Stage) -> Result<(), Broken> {
+        let mut sent = vec![0; self.branches.len()];
+        loop {
+            let mut progress = false;
+            for i in 0..self.branches.len() {
+                let branch = &mut self.branches[i];
+                if !branch.is_alive() || sent[i] == stage.len() {
+                    continue;
+                }
+                match stage.send(&mut branch.outlet, branch.fd, sent[i], None) {
+                    Ok(0) => self.failed(i, "write", Errno::IO)?,
+                    Ok(n) => {
+                        sent[i] += n;
+                        branch.bytes += n as u64;
+                        progress = true;
+                    }
+                    Err((_, Errno::AGAIN)) => {}
+                    Err((_, Errno::CANCELED)) => return Err(Broken::Cancelled),
+                    Err((operation, errno)) => self.failed(i, operation, errno)?,
+                }
+            }
+            let waiting: Vec<_> = self
+                .branches
+                .iter()
+                .zip(&sent)
+                .filter(|(branch, sent)| branch.is_alive() && **sent < stage.len())
+                .map(|(branch, _)| (branch.fd, Ready::ToWrite))
+                .collect();
+            if waiting.is_empty() {
+                return Ok(());
+            }
+            if !progress {
+                self.wait_for(&waiting)?;
+            }
+        }
+    }
+}
