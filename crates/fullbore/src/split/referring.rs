@@ -137,6 +137,10 @@ impl Splitting<'_> {
                     Advanced::End => at_end = true,
                 }
             }
+            // Neither tee(2) nor splice(2) says that there is nothing more while a sink is full.
+            if tried == Tried::Nothing && !at_limit && head.own.is_none() {
+                at_end |= is_at_end(self.source)?;
+            }
             let pending =
                 (0..lines.len()).any(|i| self.branches[i].is_alive() && !lines[i].is_done());
             if !pending {
@@ -416,13 +420,15 @@ impl Splitting<'_> {
         head: &Head,
         at_end: bool,
     ) -> Result<(), Broken> {
+        let at_limit = self.is_at_limit();
         let there_is_some = match &head.own {
+            _ if at_limit => false,
             Some(own) => own.held > 0,
             None => is_ready(self.source, Ready::ToRead)
                 .map_err(|errno| Broken::Source("poll", errno))?,
         };
         let mut fds = Vec::with_capacity(lines.len() + 1);
-        if !there_is_some && !at_end {
+        if !there_is_some && !at_end && !at_limit {
             fds.push((self.source, Ready::ToRead));
         }
         let mover = mover.filter(|&i| self.branches[i].is_alive());
