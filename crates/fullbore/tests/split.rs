@@ -345,3 +345,38 @@ fn sinks_that_stop_and_go_on_get_every_byte_with_every_wait() {
         }
     }
 }
+
+#[test]
+fn what_comes_between_a_look_and_a_sleep_is_seen() {
+    let _watch = watch("what_comes_between_a_look_and_a_sleep_is_seen");
+    for guarantee in BOTH {
+        for kinds in [
+            &[SinkKind::Null][..],
+            &[SinkKind::Null, SinkKind::Full],
+            &[SinkKind::Null, SinkKind::Pipe],
+            &[SinkKind::Unix, SinkKind::Null],
+        ] {
+            let pipe = Pipe::new().unwrap();
+            let len = 20_000;
+            thread::spawn(move || {
+                let mut file = File::from(pipe.writer);
+                first(len)
+                    .iter()
+                    .for_each(|byte| file.write_all(&[*byte]).unwrap());
+            });
+            let targets: Vec<Target> = kinds.iter().map(|&kind| Target::new(kind)).collect();
+            let mut tee = Tee::new(&pipe.reader).guarantee(guarantee);
+            for target in &targets {
+                tee = tee.sink(target.as_fd(), Policy::DROP);
+            }
+            assert_eq!(
+                tee.run().unwrap().taken,
+                len as u64,
+                "{guarantee:?} {kinds:?}"
+            );
+            for target in targets.into_iter().filter(|t| t.kind != SinkKind::Full) {
+                assert!(target.arrived().is_none_or(|arrived| arrived == first(len)));
+            }
+        }
+    }
+}

@@ -445,6 +445,10 @@ impl Splitting<'_> {
                 fds.push((self.branches[i].fd, Ready::ToWrite));
             }
         }
+        if fds.is_empty() {
+            // Something came since, and nobody has to make room for it.
+            return Ok(());
+        }
         self.wait_for(&fds)
     }
 }
