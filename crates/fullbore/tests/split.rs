@@ -359,10 +359,13 @@ fn what_comes_between_a_look_and_a_sleep_is_seen() {
             let pipe = Pipe::new().unwrap();
             let len = 20_000;
             thread::spawn(move || {
-                let mut file = File::from(pipe.writer);
-                first(len)
-                    .iter()
-                    .for_each(|byte| file.write_all(&[*byte]).unwrap());
+                // Each byte comes just when all before it have been taken.
+                for byte in first(len) {
+                    while queued(&pipe.writer) > 0 {
+                        std::hint::spin_loop();
+                    }
+                    rustix::io::write(&pipe.writer, &[byte]).unwrap();
+                }
             });
             let targets: Vec<Target> = kinds.iter().map(|&kind| Target::new(kind)).collect();
             let mut tee = Tee::new(&pipe.reader).guarantee(guarantee);
