@@ -383,3 +383,40 @@ fn what_comes_between_a_look_and_a_sleep_is_seen() {
         }
     }
 }
+
+#[test]
+fn a_reader_that_goes_after_the_last_byte_is_no_error() {
+    let _watch = watch("a_reader_that_goes_after_the_last_byte_is_no_error");
+    for guarantee in BOTH {
+        for sinks in 1..=2 {
+            for len in [1000, K64 + 1000] {
+                let source = Pipe::new().unwrap();
+                let pipes: Vec<Pipe> = (0..sinks).map(|_| Pipe::new().unwrap()).collect();
+                let (writers, readers): (Vec<_>, Vec<_>) = pipes
+                    .into_iter()
+                    .map(|pipe| (pipe.writer, pipe.reader))
+                    .unzip();
+                thread::scope(|scope| {
+                    let running = scope.spawn(|| {
+                        let mut tee = Tee::new(&source.reader).guarantee(guarantee);
+                        for writer in &writers {
+                            tee = tee.sink(writer, Policy::FAIL_ALL);
+                        }
+                        tee.run()
+                    });
+                    let mut file = File::from(source.writer);
+                    file.write_all(&first(len)).unwrap();
+                    for reader in readers {
+                        let mut got = vec![0; len];
+                        File::from(reader).read_exact(&mut got).unwrap();
+                        assert!(got == first(len));
+                    }
+                    // All of them are gone before the source ends.
+                    drop(file);
+                    let report = running.join().unwrap().unwrap();
+                    assert_eq!((report.taken, report.ended), (len as u64, Ended::AtEnd));
+                });
+            }
+        }
+    }
+}

@@ -256,6 +256,8 @@ impl Splitting<'_> {
                 Ok(Duplicated::Bytes)
             }
             Err(Errno::AGAIN) => Ok(Duplicated::Nothing),
+            // It looks for a reader before it looks for bytes.
+            Err(Errno::PIPE) if is_at_end(from)? => Ok(Duplicated::End),
             Err(errno) if direct::is_refused(Way::Splice, errno) => Ok(Duplicated::Refused(errno)),
             Err(errno) => {
                 self.failed(i, "tee", errno)?;
@@ -379,6 +381,9 @@ impl Splitting<'_> {
             Ok(n) => n,
             Err(Stop::At(_, _, Errno::AGAIN)) => return Ok(Advanced::By(0)),
             Err(Stop::At(_, _, Errno::CANCELED)) => return Err(Broken::Cancelled),
+            Err(Stop::At(_, _, Errno::PIPE)) if head.own.is_none() && is_at_end(self.source)? => {
+                return Ok(Advanced::End);
+            }
             Err(Stop::At(side, operation, errno)) => {
                 match mover {
                     Some(i) if self.is_no_splice(i, errno) => {
