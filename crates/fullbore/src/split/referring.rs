@@ -77,9 +77,16 @@ impl Splitting<'_> {
             },
             _ => return Ok(None),
         };
-        if head.own.is_some() && !knows_tee()? {
+        if !self.knows_splice(&null) || head.own.is_some() && !knows_tee()? {
             return Ok(None);
         }
+        let outcome = self.hand_on(&mut head, &null);
+        // What has left the source and no sink will get.
+        self.taken += head.own.map_or(0, |own| own.held as u64);
+        outcome
+    }
+
+    fn hand_on(&mut self, head: &mut Head, null: &OwnedFd) -> Result<Option<Ended>, Broken> {
         let mut mover = self.mover();
         let mut lines = self.lines(mover)?;
         let mut waiter = self.waiter.clone().never_waiting();
@@ -97,7 +104,7 @@ impl Splitting<'_> {
             let at_limit = self.is_at_limit();
             let mut at_end = false;
             if !at_limit {
-                match self.fill(&mut head, &mut waiter)? {
+                match self.fill(head, &mut waiter)? {
                     Filled::Refused(_) if self.taken == 0 => return Ok(None),
                     Filled::Refused(errno) => return Err(Broken::Source("splice", errno)),
                     Filled::End => at_end = true,
@@ -110,7 +117,7 @@ impl Splitting<'_> {
                 }
                 let mut moved = self.send_on(i, &mut lines[i], &mut waiter)?;
                 if lines[i].ahead == 0 && !at_limit && lines[i].is_drained() {
-                    match self.duplicate(i, &mut lines[i], &head)? {
+                    match self.duplicate(i, &mut lines[i], head)? {
                         Duplicated::Bytes => {
                             moved = Tried::Moved;
                             self.send_on(i, &mut lines[i], &mut waiter)?;
@@ -131,7 +138,7 @@ impl Splitting<'_> {
                 }
             }
             if !at_limit {
-                match self.advance(&mut mover, &mut lines, &mut head, &null, &mut waiter)? {
+                match self.advance(&mut mover, &mut lines, head, null, &mut waiter)? {
                     Advanced::By(0) => {}
                     Advanced::By(_) => tried = Tried::Moved,
                     Advanced::End => at_end = true,
@@ -152,7 +159,7 @@ impl Splitting<'_> {
                 }
             }
             if tried == Tried::Nothing {
-                self.wait(mover, &lines, &head, at_end)?;
+                self.wait(mover, &lines, head, at_end)?;
             }
         }
     }
@@ -455,6 +462,17 @@ impl Splitting<'_> {
             return Ok(());
         }
         self.wait_for(&fds)
+    }
+}
+
+impl Splitting<'_> {
+    /// Whether the kernel, or a sandbox, knows splice(2) at all. It has to be known before tee(2) has
+    /// given a sink anything.
+    fn knows_splice(&self, null: &OwnedFd) -> bool {
+        uninterrupted(|| {
+            rustix::pipe::splice(self.source, None, null, None, 0, SpliceFlags::NONBLOCK)
+        })
+        .is_ok()
     }
 }
 
