@@ -377,6 +377,11 @@ fn a_reader_that_goes_is_no_news() {
         }
         let mut command = fullbore(&format!("copy {by} /proc/version"));
         assert_quiet_success(&finish(start(command.stdout(nobody_reads()))));
+        // Nor does it make up for an input that could not be read before.
+        let mut command = fullbore(&format!("copy {by} /no/where /proc/version"));
+        let output = finish(start(command.stdout(nobody_reads())));
+        assert_code(&output, 1);
+        one_line(stderr(&output));
     }
 }
 
