@@ -11,7 +11,7 @@ use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::Duration;
 
-use common::ends::{SinkKind, SourceKind, Target, stored};
+use common::targets::{SinkKind, SourceKind, Target, stored};
 use common::*;
 use fullbore::split::Policy;
 use fullbore::{Cancel, Ended, Error, Guarantee, Pages, Pipe, PipeEnd, Side, Tee};

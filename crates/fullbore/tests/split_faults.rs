@@ -5,7 +5,7 @@
 mod common;
 
 use common::calls::{judging, refusing};
-use common::ends::{SinkKind, SourceKind, Target};
+use common::targets::{SinkKind, SourceKind, Target};
 use common::*;
 use fullbore::split::{Policy, TeeFailure, TeeReport};
 use fullbore::{Guarantee, Side, Tee};
