@@ -121,10 +121,20 @@ impl Source {
         self
     }
 
-    /// Waits until the peer is done.
+    /// Waits until all is queued, which has to fit.
+    pub fn wait_for_feeder(&mut self) {
+        if let Some(feeder) = self.feeder.take() {
+            feeder.join().unwrap();
+        }
+    }
+
+    /// Waits until the peer is done; but for that of a terminal, which may wait for room for ever.
     pub fn close(self) {
+        let is_terminal = self.peer.is_some();
         drop((self.fd, self.peer, self.device));
-        if let Some(feeder) = self.feeder {
+        if let Some(feeder) = self.feeder
+            && !is_terminal
+        {
             feeder.join().unwrap();
         }
     }
