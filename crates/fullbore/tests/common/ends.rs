@@ -7,8 +7,10 @@ use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Mutex, OnceLock};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use fullbore::Pipe;
 use rustix::fs::{CWD, FileType, MemfdFlags, Mode, OFlags};
@@ -215,6 +217,8 @@ enum Arrived {
     Lies(File, u64),
     /// On a device, which has no end of its own.
     LiesOnDevice(Device),
+    /// A thread reads it and sends it on: what is still on its way when the slave is closed may be lost.
+    OnTerminal(Receiver<Vec<u8>>),
     Nowhere,
 }
 
@@ -236,7 +240,10 @@ impl Sink {
     /// Closes it, and compares what arrived.
     #[track_caller]
     pub fn close_and_compare(self, expected: &[u8], what: &str) {
-        drop(self.fd);
+        let mut fd = Some(self.fd);
+        if !matches!(self.arrived, Arrived::OnTerminal(_)) {
+            fd = None;
+        }
         let arrived = match self.arrived {
             Arrived::Read(reading) => reading.join().unwrap(),
             Arrived::Lies(mut file, from) => {
@@ -253,8 +260,19 @@ impl Sink {
                 device.0.read_exact_at(&mut bytes, 0).unwrap();
                 bytes
             }
+            Arrived::OnTerminal(receive) => {
+                let mut bytes = Vec::new();
+                while bytes.len() < expected.len() {
+                    let more = receive.recv_timeout(Duration::from_secs(20));
+                    bytes.extend(more.unwrap_or_else(|e| panic!("{e}: {what}")));
+                }
+                fd = None;
+                bytes.extend(receive.iter().flatten());
+                bytes
+            }
             Arrived::Nowhere => return,
         };
+        drop(fd);
         same_bytes(&arrived, expected, what);
     }
 }
@@ -289,7 +307,12 @@ impl To {
             }
             To::Terminal => {
                 let (master, slave) = raw_pty()?;
-                Sink::read(slave, File::from(master))
+                let (send, receive) = mpsc::channel();
+                thread::spawn(move || read_to(File::from(master), &send));
+                Sink {
+                    fd: slave,
+                    arrived: Arrived::OnTerminal(receive),
+                }
             }
             To::Null | To::Zero => {
                 let path = if self == To::Null {
@@ -313,14 +336,20 @@ impl To {
     }
 }
 
-/// Reads up to the end, which for the master of a terminal is the EIO after its slave has gone.
 fn read_all(mut peer: impl Read) -> Vec<u8> {
     let mut bytes = Vec::new();
-    match peer.read_to_end(&mut bytes) {
-        Ok(_) => {}
-        Err(e) => assert_eq!(e.raw_os_error(), Some(libc::EIO)),
-    }
+    peer.read_to_end(&mut bytes).unwrap();
     bytes
+}
+
+/// Reads from the master of a terminal until its slave is gone, which is an EIO.
+fn read_to(mut master: File, send: &Sender<Vec<u8>>) {
+    let mut bytes = [0; 4096];
+    while let Ok(n) = master.read(&mut bytes)
+        && n > 0
+    {
+        let _ = send.send(bytes[..n].to_vec());
+    }
 }
 
 /// Without printing megabytes where they differ.
