@@ -406,7 +406,9 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
                     state.at = state.ways.len() - 1;
                     state.long = false;
                 }
-                Err(Stop::At(side, _, Errno::AGAIN)) => return Ok(Ended::WouldWait(side)),
+                Err(Stop::At(side, _, Errno::AGAIN)) if options.never => {
+                    return Ok(Ended::WouldWait(side));
+                }
                 Err(Stop::At(_, _, Errno::CANCELED)) => return Ok(Ended::Cancelled),
                 Err(Stop::At(_, _, errno)) if state.may_try_another(way, errno) => {
                     state.at += 1;
