@@ -240,10 +240,8 @@ impl Sink {
     /// Closes it, and compares what arrived.
     #[track_caller]
     pub fn close_and_compare(self, expected: &[u8], what: &str) {
-        let mut fd = Some(self.fd);
-        if !matches!(self.arrived, Arrived::OnTerminal(_)) {
-            fd = None;
-        }
+        let is_terminal = matches!(self.arrived, Arrived::OnTerminal(_));
+        let terminal = is_terminal.then_some(self.fd);
         let arrived = match self.arrived {
             Arrived::Read(reading) => reading.join().unwrap(),
             Arrived::Lies(mut file, from) => {
@@ -266,13 +264,12 @@ impl Sink {
                     let more = receive.recv_timeout(Duration::from_secs(20));
                     bytes.extend(more.unwrap_or_else(|e| panic!("{e}: {what}")));
                 }
-                fd = None;
+                drop(terminal);
                 bytes.extend(receive.iter().flatten());
                 bytes
             }
             Arrived::Nowhere => return,
         };
-        drop(fd);
         same_bytes(&arrived, expected, what);
     }
 }
