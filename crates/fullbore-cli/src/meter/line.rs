@@ -132,9 +132,7 @@ fn parts(reading: &Reading, width: usize) -> Vec<(Matters, String)> {
     if let Some(percent) = percent {
         parts.push((Matters::Percent, format!("{percent:>3}%")));
         if !ended {
-            let left = reading
-                .left
-                .map_or_else(|| "-:--:--".to_owned(), clock);
+            let left = reading.left.map_or_else(|| "-:--:--".to_owned(), clock);
             parts.push((Matters::Left, format!("ETA {left}")));
         }
     }
@@ -173,7 +171,8 @@ impl Reading {
 
     /// One number for it: percent, at most 100, where there is a total, and how many otherwise.
     pub fn number(&self) -> u64 {
-        self.percent().map_or(self.passed, |percent| percent.min(100))
+        self.percent()
+            .map_or(self.passed, |percent| percent.min(100))
     }
 }
 
@@ -223,14 +222,17 @@ pub fn clean(name: &str) -> String {
         .collect()
 }
 
-/// The end of a name that is too long.
+/// Both ends of a name that is too long.
 fn short(name: &str, most: usize) -> String {
-    let most = most.max(8);
     let clean: Vec<char> = clean(name).chars().collect();
-    match clean.len().checked_sub(most) {
-        None | Some(0) => clean.into_iter().collect(),
-        Some(over) => "...".chars().chain(clean[over + 3..].iter().copied()).collect(),
+    let most = most.max(8);
+    if clean.len() <= most {
+        return clean.into_iter().collect();
     }
+    let (head, tail) = (most / 3, most - most / 3 - 3);
+    let tail = &clean[clean.len() - tail..];
+    let ends = clean[..head].iter().chain(&['.'; 3]).chain(tail);
+    ends.collect()
 }
 
 #[cfg(test)]
@@ -251,40 +253,129 @@ mod tests {
     }
 
     #[test]
-    fn what_matters_least_goes_first_where_room_is_short() {
-        let named = Reading {
-            name: Some("in".into()),
-            ..reading()
-        };
+    #[rustfmt::skip]
+    fn what_matters_least_is_left_out_first_where_room_is_short() {
+        let named = Reading { name: Some("in".into()), ..reading() };
         for (width, text) in [
-            (
-                100,
-                "in: 1.20 GiB 0:01:23 [4.10 GiB/s] avg 3.90 GiB/s [====>      ]  40% ETA 1:23:20 slow: before",
-            ),
-            (
-                80,
-                "in: 1.20 GiB 0:01:23 [4.10 GiB/s] [====>      ]  40% ETA 1:23:20 slow: before",
-            ),
-            (60, "in: 1.20 GiB [4.10 GiB/s] [===>      ]  40% ETA 1:23:20"),
-            (40, "in: 1.20 GiB [4.10 GiB/s]  40%"),
-            (20, "1.20 GiB  40%"),
-            (10, "1.20 GiB"),
+            (91, "in: 1.20 GiB 0:01:23 [4.10 GiB/s] avg 3.90 GiB/s [====>     ]  40% ETA 1:23:20 slow: before"),
+            (90, "in: 1.20 GiB 0:01:23 [4.10 GiB/s] [=========>              ]  40% ETA 1:23:20 slow: before"),
+            (76, "in: 1.20 GiB 0:01:23 [4.10 GiB/s] [====>     ]  40% ETA 1:23:20 slow: before"),
+            (75, "in: 1.20 GiB 0:01:23 [4.10 GiB/s] [========>             ]  40% ETA 1:23:20"),
+            (63, "in: 1.20 GiB 0:01:23 [4.10 GiB/s] [====>     ]  40% ETA 1:23:20"),
+            (62, "in: 1.20 GiB [4.10 GiB/s] [======>          ]  40% ETA 1:23:20"),
+            (54, "in: 1.20 GiB [4.10 GiB/s]  40% ETA 1:23:20"),
+            (30, "in: 1.20 GiB [4.10 GiB/s]  40%"),
+            (29, "1.20 GiB [4.10 GiB/s]  40%"),
+            (13, "1.20 GiB  40%"),
+            (12, "1.20 GiB"),
             (3, "1.2"),
             (0, ""),
         ] {
-            let line = line(&named, width);
-            assert!(line.chars().count() <= width, "{line}");
-            if width <= 60 {
-                continue;
-            }
-            let _ = text;
+            assert_eq!(line(&named, width), text, "{width}");
         }
-        // Exactly, where the bar has no room to spare.
-        assert_eq!(line(&named, 29), "in: 1.20 GiB [4.10 GiB/s]");
-        assert_eq!(line(&named, 30), "in: 1.20 GiB [4.10 GiB/s]  40%");
-        assert_eq!(line(&named, 13), "1.20 GiB  40%");
-        assert_eq!(line(&named, 12), "1.20 GiB");
-        assert_eq!(line(&named, 3), "1.2");
-        assert_eq!(line(&named, 0), "");
+    }
+
+    #[test]
+    fn no_line_is_wider_than_the_terminal_whatever_is_in_it() {
+        for total in [None, Some(0), Some(1), Some(u64::MAX)] {
+            for passed in [0, 1, u64::MAX] {
+                for ended in [false, true] {
+                    for width in 0..250 {
+                        let reading = Reading {
+                            name: Some("a name\nof two lines".repeat(9)),
+                            unit: if width % 2 == 0 {
+                                Unit::Lines
+                            } else {
+                                Unit::Bytes
+                            },
+                            passed,
+                            total,
+                            ended,
+                            tick: width as u64 * 7,
+                            now: f64::MAX,
+                            ..reading()
+                        };
+                        for line in [line(&reading, width), gauge(&reading, width)] {
+                            assert!(line.chars().count() <= width, "{width}: {line}");
+                            assert!(!line.contains('\n'));
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_last_line_has_the_average_and_no_time_left() {
+        let last = Reading {
+            ended: true,
+            total: None,
+            ..reading()
+        };
+        assert_eq!(line(&last, 79), "1.20 GiB 0:01:23 [3.90 GiB/s]");
+        let quick = Reading {
+            ended: true,
+            passed: 3 << 30,
+            elapsed: Duration::from_millis(840),
+            ..reading()
+        };
+        assert_eq!(
+            line(&quick, 50),
+            "3.00 GiB 0.840 s [3.90 GiB/s] [=============] 100%"
+        );
+    }
+
+    #[test]
+    fn a_bar_without_an_end_goes_to_and_fro() {
+        let bar = |tick| {
+            let reading = Reading {
+                tick,
+                total: None,
+                ..reading()
+            };
+            drawn_bar(&reading, 12)
+        };
+        assert_eq!(bar(0), "[<=>       ]");
+        assert_eq!(bar(3), "[      <=> ]");
+        assert_eq!(bar(4), "[      <=> ]");
+        assert_eq!(bar(7), "[<=>       ]");
+    }
+
+    #[test]
+    fn amounts_have_three_digits_and_four_before_the_next_unit() {
+        for (count, text) in [
+            (0.0, "0 B"),
+            (1023.0, "1023 B"),
+            (1024.0, "1.00 KiB"),
+            (10230.0, "9.99 KiB"),
+            (10240.0, "10.0 KiB"),
+            (1012.0 * 1048576.0, "1012 MiB"),
+            (1023.9 * 1048576.0, "1.00 GiB"),
+            (1e19, "8882 PiB"),
+        ] {
+            assert_eq!(bytes(count), text);
+        }
+    }
+
+    #[test]
+    fn numbers_are_percent_at_most_a_hundred_or_counts() {
+        let number = |passed, total| {
+            let reading = Reading {
+                passed,
+                total,
+                ..Reading::default()
+            };
+            reading.number()
+        };
+        assert_eq!(number(199, Some(200)), 99);
+        assert_eq!(number(300, Some(200)), 100);
+        assert_eq!(number(0, Some(0)), 100);
+        assert_eq!(number(300, None), 300);
+    }
+
+    #[test]
+    fn a_long_name_keeps_both_its_ends() {
+        assert_eq!(short("3: /var/log/some.log", 12), "3: /...e.log");
+        assert_eq!(short("in", 2), "in");
     }
 }

@@ -31,8 +31,8 @@ use std::time::{Duration, Instant};
 
 use crate::moving::Source;
 use interrupt::Interrupt;
-use line::{Reading, line};
 pub use line::Unit;
+use line::{Reading, line};
 pub use pace::Pace;
 use rate::Rate;
 use screen::Screen;

@@ -163,8 +163,8 @@ impl Verdict {
             Verdict::ByTurns { .. } => Some("slow: both"),
             Verdict::Limit(_) => Some("slow: limit"),
             Verdict::Itself { .. } => Some("slow: meter"),
-            Verdict::Neither { .. } => Some("slow: none"),
-            Verdict::TooShort
+            Verdict::Neither { .. }
+            | Verdict::TooShort
             | Verdict::NoPipe
             | Verdict::NotBefore(_)
             | Verdict::NotAfter(_) => None,

@@ -93,8 +93,8 @@ impl Watch {
         if !process.is_alive() {
             bail!("{target}: No such process");
         }
-        let pidfd = Pid::from_raw(target.pid)
-            .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+        let pidfd =
+            Pid::from_raw(target.pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
         let mut watch = Self {
             process,
             target,
@@ -191,12 +191,10 @@ impl Watch {
 
     fn follow_one(&mut self, fd: i32) -> anyhow::Result<()> {
         let target = self.target;
-        let metadata = self
-            .metadata(fd)
-            .map_err(|error| match error.kind() {
-                io::ErrorKind::NotFound => anyhow!("{target}: not open"),
-                _ => anyhow!("{target}: {}", said(&error)),
-            })?;
+        let metadata = self.metadata(fd).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => anyhow!("{target}: not open"),
+            _ => anyhow!("{target}: {}", said(&error)),
+        })?;
         let followed = Followed::new(&self.process, fd, &metadata, &self.options)
             .map_err(|error| anyhow!("{target}: {}", said(&error)))?;
         match followed {
@@ -382,9 +380,8 @@ fn position(
     };
     let position = field("pos:").and_then(|position| position.parse().ok());
     let flags = field("flags:").and_then(|flags| u32::from_str_radix(flags, 8).ok());
-    let only_written = flags.is_some_and(|flags| {
-        OFlags::from_bits_retain(flags) & OFlags::RWMODE == OFlags::WRONLY
-    });
+    let only_written = flags
+        .is_some_and(|flags| OFlags::from_bits_retain(flags) & OFlags::RWMODE == OFlags::WRONLY);
     let size = Some(metadata.len()).filter(|&size| size > 0 && !only_written);
     Ok((position.unwrap_or(0), options.total.or(size)))
 }
@@ -411,7 +408,9 @@ mod tests {
         let read = |text: &str| text.parse::<Target>().ok().map(|t| (t.pid, t.fd));
         assert_eq!(read("12"), Some((12, None)));
         assert_eq!(read("12:0"), Some((12, Some(0))));
-        for text in ["", "x", "0", "-1", "+1", "12:", ":3", "12:-1", "12:+1", "12:3:4", "1 2"] {
+        for text in [
+            "", "x", "0", "-1", "+1", "12:", ":3", "12:-1", "12:+1", "12:3:4", "1 2",
+        ] {
             assert_eq!(read(text), None, "{text}");
         }
     }
