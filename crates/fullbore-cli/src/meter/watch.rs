@@ -27,7 +27,7 @@ use super::screen::{self, Screen};
 use super::{Options, Unit};
 use crate::moving::said;
 
-/// That an fd was closed is noticed at least so soon.
+/// That an fd was closed, or a signal came, is noticed at least so soon.
 const NOTICE: Duration = Duration::from_millis(100);
 
 /// A process, or one fd of it: `PID` or `PID:FD`.
@@ -145,11 +145,7 @@ impl Watch {
                 show(self, false);
                 due = now + self.options.interval;
             }
-            let mut sleep = due.saturating_duration_since(now);
-            if self.target.fd.is_some() {
-                sleep = sleep.min(NOTICE);
-            }
-            self.sleep(sleep);
+            self.sleep(due.saturating_duration_since(now).min(NOTICE));
             // An interrupted sleep is no end of what is watched.
             let goes_on = !interrupt.came() && self.update(Instant::now() >= due);
             if !goes_on {
