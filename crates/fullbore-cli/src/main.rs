@@ -78,6 +78,7 @@ fn parse() -> Result<Verb, clap::Error> {
     {
         Some("copy") => only("copy").map(Verb::Copy),
         Some("tee") => only("tee").map(Verb::Tee),
+        Some("meter") => only("meter").map(Verb::Meter),
         _ => Cli::try_parse().map(|cli| cli.verb),
     }
 }
