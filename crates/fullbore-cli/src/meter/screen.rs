@@ -9,6 +9,10 @@ use std::io::{IsTerminal, Write, stderr};
 /// Columns where nothing tells how many there are.
 const COLUMNS: usize = 80;
 
+/// Columns that are left free: in the last one terminals differ in what comes next, and where a `^C`
+/// that the terminal echoes made a line wrap, the rows would be one more than were drawn.
+const SPARE: usize = 3;
+
 /// Where lines are drawn.
 #[derive(Debug)]
 pub struct Screen {
@@ -36,8 +40,7 @@ impl Screen {
         let size = size.ok().filter(|size| size.ws_col > 0);
         let columns = size.map_or(COLUMNS, |size| size.ws_col.into());
         let rows = size.map_or(usize::MAX, |size| size.ws_row.max(2).into());
-        // In the last column, terminals differ in what comes next.
-        (columns - 1, rows)
+        (columns.saturating_sub(SPARE), rows)
     }
 
     /// Draws these lines over the last ones.
