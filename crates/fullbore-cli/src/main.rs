@@ -5,13 +5,14 @@
 mod command;
 mod exit;
 mod lab;
+mod meter;
 mod moving;
 mod size;
 
 use std::io::{Write, stderr};
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{Args, Command, Parser, Subcommand};
 
 /// Move bytes through Linux pipes at the speed of memory, and measure it
 ///
@@ -33,6 +34,7 @@ struct Cli {
 enum Verb {
     Copy(command::copy::Copy),
     Tee(command::tee::Tee),
+    Meter(command::meter::Meter),
     Bench(command::bench::Bench),
     Write(command::write::Write),
     Read(command::read::Read),
@@ -41,13 +43,14 @@ enum Verb {
 }
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
+    let verb = match parse() {
+        Ok(verb) => verb,
         Err(error) => return bad_command_line(&error),
     };
-    let (name, outcome) = match cli.verb {
+    let (name, outcome) = match verb {
         Verb::Copy(verb) => ("copy", verb.run()),
         Verb::Tee(verb) => ("tee", verb.run()),
+        Verb::Meter(verb) => ("meter", verb.run()),
         Verb::Bench(verb) => ("bench", verb.run()),
         Verb::Write(verb) => ("write", verb.run()),
         Verb::Read(verb) => ("read", verb.run()),
@@ -63,6 +66,30 @@ fn main() -> ExitCode {
             None => ExitCode::SUCCESS,
         },
     }
+}
+
+/// Reads the command line. For the verbs that often have only a moment's work to do, no other verb's
+/// options are built.
+fn parse() -> Result<Verb, clap::Error> {
+    match std::env::args_os()
+        .nth(1)
+        .as_ref()
+        .and_then(|verb| verb.to_str())
+    {
+        Some("copy") => only("copy").map(Verb::Copy),
+        Some("tee") => only("tee").map(Verb::Tee),
+        Some("meter") => only("meter").map(Verb::Meter),
+        _ => Cli::try_parse().map(|cli| cli.verb),
+    }
+}
+
+fn only<Options: Args>(verb: &'static str) -> Result<Options, clap::Error> {
+    let mut command = Command::new("fullbore")
+        .max_term_width(100)
+        .subcommand(Options::augment_args(Command::new(verb)));
+    let mut matches = command.try_get_matches_from_mut(std::env::args_os())?;
+    let (_, mut options) = matches.remove_subcommand().expect("it was named");
+    Options::from_arg_matches_mut(&mut options).map_err(|error| error.format(&mut command))
 }
 
 /// Help and version go to stdout; everything else is one line on stderr and code 2.

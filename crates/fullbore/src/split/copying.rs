@@ -3,7 +3,7 @@
 
 use rustix::io::Errno;
 
-use super::{Broken, Splitting};
+use super::{Branch, Broken, Splitting};
 use crate::linux::{self, Calls};
 use crate::memory;
 use crate::pipe::PipeEnd;
@@ -52,18 +52,20 @@ impl Splitting<'_> {
 
     /// Gives every sink all that the stage holds.
     fn hand_out(&mut self, stage: &mut Stage) -> Result<(), Broken> {
-        let mut sent = vec![0; self.branches.len()];
+        for branch in &mut self.branches {
+            branch.at = 0;
+        }
         loop {
             let mut progress = false;
             for i in 0..self.branches.len() {
                 let branch = &mut self.branches[i];
-                if !branch.is_alive() || sent[i] == stage.len() {
+                if !branch.wants(stage) {
                     continue;
                 }
-                match stage.send(&mut branch.outlet, branch.fd, sent[i], None) {
+                match stage.send(&mut branch.outlet, branch.fd, branch.at, None) {
                     Ok(0) => self.failed(i, "write", Errno::IO)?,
                     Ok(n) => {
-                        sent[i] += n;
+                        branch.at += n;
                         branch.bytes += n as u64;
                         progress = true;
                     }
@@ -72,19 +74,25 @@ impl Splitting<'_> {
                     Err((operation, errno)) => self.failed(i, operation, errno)?,
                 }
             }
-            let waiting: Vec<_> = self
-                .branches
-                .iter()
-                .zip(&sent)
-                .filter(|(branch, sent)| branch.is_alive() && **sent < stage.len())
-                .map(|(branch, _)| (branch.fd, Ready::ToWrite))
-                .collect();
-            if waiting.is_empty() {
+            if !self.branches.iter().any(|branch| branch.wants(stage)) {
                 return Ok(());
             }
             if !progress {
+                let waiting: Vec<_> = self
+                    .branches
+                    .iter()
+                    .filter(|branch| branch.wants(stage))
+                    .map(|branch| (branch.fd, Ready::ToWrite))
+                    .collect();
                 self.wait_for(&waiting)?;
             }
         }
+    }
+}
+
+impl Branch<'_> {
+    /// Whether it has not got all that the stage holds.
+    fn wants(&self, stage: &Stage) -> bool {
+        self.is_alive() && self.at < stage.len()
     }
 }

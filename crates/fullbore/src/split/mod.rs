@@ -155,6 +155,8 @@ struct Branch<'fd> {
     kind: Kind,
     policy: Policy,
     outlet: Outlet,
+    /// How much it has got of what is handed out.
+    at: usize,
     bytes: u64,
     error: Option<Error>,
     ignored: bool,
@@ -308,6 +310,7 @@ impl<'a> Splitting<'a> {
                 kind: Kind::of(fd, &stat),
                 policy: *policy,
                 outlet: Outlet::new(Calls::with(waiter.clone().never_waiting())),
+                at: 0,
                 bytes: 0,
                 error: None,
                 ignored: false,
