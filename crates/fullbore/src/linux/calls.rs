@@ -12,7 +12,7 @@ use rustix::fs::FileType;
 use rustix::io::{Errno, ReadWriteFlags};
 use rustix::pipe::{IoSliceRaw, SpliceFlags};
 
-use crate::wait::{Ready, Wait, Waiter, uninterrupted};
+use crate::wait::{Cancel, Ready, Wait, Waiter, uninterrupted};
 
 /// Moves bytes over one fd with one way to wait, and remembers what the kernel can do on that fd.
 ///
@@ -54,6 +54,11 @@ impl Calls {
             no_wait: NoWait::Unknown,
             made: 0,
         }
+    }
+
+    /// From now on, a wait is ended by this one.
+    pub(crate) fn until_cancelled(&mut self, cancel: &Cancel) {
+        self.waiter = self.waiter.clone().until_cancelled(cancel);
     }
 
     /// How they wait.

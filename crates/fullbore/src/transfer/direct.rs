@@ -7,14 +7,13 @@ use rustix::io::Errno;
 use rustix::pipe::SpliceFlags;
 
 use super::plan::{Kind, Way};
-use super::sparse::Stretch;
 use super::{Ends, Options, State, Step, Stepped, Stop, has_flag};
 use crate::error::Side;
 use crate::linux::{self, is_ready};
 use crate::wait::{Ready, Waiter, uninterrupted};
 
 /// Bytes of one copy_file_range(2): much, and yet progress shows and a transfer can be stopped.
-const RANGE: usize = 64 << 20;
+pub(super) const RANGE: usize = 64 << 20;
 
 /// Bytes of one splice(2): more than any pipe usually holds.
 const SPLICE: usize = 16 << 20;
@@ -40,15 +39,7 @@ pub(crate) fn is_refused(way: Way, errno: Errno) -> bool {
 
 impl State {
     pub(super) fn copy_file_range(&mut self, ends: &Ends<'_>, options: &Options) -> Stepped {
-        let most = self.most(options, RANGE);
-        let len = match self.sparse.next(ends.source, ends.sink, most as u64)? {
-            Stretch::Bytes(len) => most.min(usize::try_from(len).unwrap_or(usize::MAX)),
-            Stretch::Hole(0) => return Ok(Step::Perhaps),
-            Stretch::Hole(len) => {
-                self.took(len as usize);
-                return Ok(Step::Moved(len as usize));
-            }
-        };
+        let len = self.most(options, RANGE);
         let (mut from, mut to) = (self.source_offset, self.sink_offset);
         self.calls += 1;
         let n = uninterrupted(|| {

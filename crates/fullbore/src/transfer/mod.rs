@@ -34,7 +34,7 @@ use crate::pipe::PipeEnd;
 use crate::produce::stage::{Outlet, Stage};
 use crate::wait::{Cancel, Wait, Waiter, uninterrupted};
 pub use plan::{Guarantee, Kind, Way};
-use sparse::Sparse;
+use sparse::{Sparse, Stretch};
 use through::Through;
 
 /// What an output pipe, and a pipe of our own, is grown to unless told otherwise: as much as an
@@ -158,6 +158,8 @@ pub struct Progress<'a> {
 enum Step {
     /// So many bytes arrived.
     Moved(usize),
+    /// So many bytes of a hole were passed over on both sides.
+    Passed(usize),
     /// Bytes were taken, and none has arrived yet.
     Taken,
     /// There is nothing more to take.
@@ -205,6 +207,8 @@ struct State {
     long: bool,
     sink_grown: bool,
     moved: Vec<(Way, u64)>,
+    /// Whether the way that is tried now has moved bytes, so that its errors are errors.
+    works: bool,
     bytes: u64,
     taken: u64,
     calls: u64,
@@ -219,6 +223,8 @@ struct State {
     sent: usize,
     through: Option<Through>,
     sparse: Sparse,
+    /// Bytes that come before the next hole that is to be kept.
+    before_hole: usize,
     /// Whether the last send copied.
     by_writing: bool,
     /// Where the bytes of the last step lie in what the stage holds.
@@ -274,9 +280,13 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
         self
     }
 
-    /// Stops, also out of a wait, when `cancel` is cancelled.
+    /// Stops, also out of a wait, when `cancel` is cancelled. A transfer that was stopped so goes on, with
+    /// what was under way first, once it has been given another one.
     pub fn cancel(mut self, cancel: &Cancel) -> Self {
         self.options.cancel = Some(cancel.clone());
+        if let Some(state) = &mut self.state {
+            state.until_cancelled(cancel);
+        }
         self
     }
 
@@ -364,6 +374,7 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
                         Way::Fresh if state.by_writing => Way::ReadWrite,
                         way => way,
                     };
+                    state.works |= way == state.ways[state.at];
                     state.arrived(way, n as u64);
                     let told = Progress {
                         bytes: state.bytes,
@@ -377,15 +388,32 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
                         return Ok(Ended::Cancelled);
                     }
                 }
+                Ok(Step::Passed(n)) => {
+                    state.arrived(way, n as u64);
+                    let told = Progress {
+                        bytes: state.bytes,
+                        step: n as u64,
+                        way,
+                        seen: &[],
+                    };
+                    if progress(told).is_break() {
+                        return Ok(Ended::Cancelled);
+                    }
+                }
                 Ok(Step::Taken) => {}
                 Ok(Step::End) => return Ok(Ended::AtEnd),
                 Ok(Step::Perhaps) => {
                     state.at = state.ways.len() - 1;
                     state.long = false;
                 }
-                Err(Stop::At(side, _, Errno::AGAIN)) => return Ok(Ended::WouldWait(side)),
+                Err(Stop::At(side, _, Errno::AGAIN)) if options.never => {
+                    return Ok(Ended::WouldWait(side));
+                }
                 Err(Stop::At(_, _, Errno::CANCELED)) => return Ok(Ended::Cancelled),
-                Err(Stop::At(_, _, errno)) if state.may_try_another(way, errno) => state.at += 1,
+                Err(Stop::At(_, _, errno)) if state.may_try_another(way, errno) => {
+                    state.at += 1;
+                    state.works = false;
+                }
                 Err(Stop::At(side, operation, errno)) => {
                     return Err(Error::Moving {
                         side,
@@ -464,6 +492,7 @@ fn look(source: BorrowedFd<'_>, sink: BorrowedFd<'_>, options: &Options) -> Resu
         long,
         sink_grown: false,
         moved: Vec::new(),
+        works: false,
         bytes: 0,
         taken: 0,
         calls: 0,
@@ -476,6 +505,7 @@ fn look(source: BorrowedFd<'_>, sink: BorrowedFd<'_>, options: &Options) -> Resu
         sent: 0,
         through: None,
         sparse: Sparse::of(&source_stat, &sink_stat, options),
+        before_hole: usize::MAX,
         by_writing: false,
         seen: (0, 0),
     })
@@ -519,6 +549,14 @@ pub(crate) fn refuse_the_same(source: &Stat, sink: &Stat, ranges_apart: bool) ->
 }
 
 impl State {
+    /// Lets everything that waits be ended by this one.
+    fn until_cancelled(&mut self, cancel: &Cancel) {
+        self.waiter = self.waiter.clone().until_cancelled(cancel);
+        for calls in [&mut self.reader, &mut self.outlet.calls] {
+            calls.until_cancelled(cancel);
+        }
+    }
+
     /// The way of the next step.
     fn way(&self) -> Way {
         // What was taken by reading is sent by writing; and where only little may come, setting
@@ -537,12 +575,40 @@ impl State {
         if self.long && !self.sink_grown && ends.sink_kind == Kind::Pipe {
             self.grow_sink(ends.sink, options);
         }
+        if let Some(hole) = self.pass_hole(way, ends, options)? {
+            return Ok(Step::Passed(hole));
+        }
         match way {
             Way::CopyFileRange => self.copy_file_range(ends, options),
             Way::Splice => self.splice(ends, options),
             Way::SpliceThrough => self.splice_through(ends, options),
             Way::Sendfile => self.sendfile(ends, options),
             Way::Fresh | Way::ReadWrite => self.read_or_write(way, ends, options),
+        }
+    }
+
+    /// Passes over a hole that comes next, if it is to be kept, or finds out how far it is to the next.
+    fn pass_hole(
+        &mut self,
+        way: Way,
+        ends: &Ends<'_>,
+        options: &Options,
+    ) -> Result<Option<usize>, Stop> {
+        let by_position = matches!(way, Way::CopyFileRange | Way::ReadWrite);
+        if !self.long || !by_position || self.stage.len() > 0 || options.in_sight {
+            return Ok(None);
+        }
+        self.before_hole = usize::MAX;
+        let most = self.most(options, direct::RANGE);
+        match self.sparse.next(ends.source, ends.sink, most as u64)? {
+            Stretch::Bytes(len) => {
+                self.before_hole = usize::try_from(len).unwrap_or(usize::MAX);
+                Ok(None)
+            }
+            Stretch::Hole(len) => {
+                self.took(len as usize);
+                Ok(Some(len as usize))
+            }
         }
     }
 
@@ -624,7 +690,8 @@ impl State {
         let left = options
             .limit
             .map_or(u64::MAX, |limit| limit.saturating_sub(self.taken));
-        let chunk = options.chunk.unwrap_or(usize::MAX).min(otherwise);
+        let chunk = options.chunk.unwrap_or(usize::MAX);
+        let chunk = chunk.min(otherwise).min(self.before_hole);
         usize::try_from(left).unwrap_or(usize::MAX).min(chunk)
     }
 
@@ -661,7 +728,7 @@ impl State {
     fn may_try_another(&self, way: Way, errno: Errno) -> bool {
         way == self.ways[self.at]
             && self.at + 1 < self.ways.len()
-            && self.moved.iter().all(|&(w, _)| w != way)
+            && !self.works
             && direct::is_refused(way, errno)
     }
 

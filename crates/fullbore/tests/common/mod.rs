@@ -17,6 +17,7 @@
 )]
 
 pub mod calls;
+pub mod ends;
 
 use std::collections::VecDeque;
 use std::fs::File;
