@@ -202,6 +202,7 @@ const CASES: [Case; 14] = [
 fn cases() -> impl Iterator<Item = Case> {
     // Looked up once, before any call can fail.
     linux::cache_size();
+    linux::huge_page_size();
     let has_huge_pages = linux::has_huge_pages();
     if !has_huge_pages {
         println!("skipped: fresh pages are not given without huge ones");

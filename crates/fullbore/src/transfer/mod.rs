@@ -48,6 +48,9 @@ pub(crate) const PIPE_SIZE: usize = 1024 * 1024;
 /// 64 KiB it makes no more system calls than reading and writing takes; past that it maps memory,
 /// makes a pipe of its own, or enlarges the output pipe, as the way needs.
 ///
+/// What it is to do has to be said before it first runs. Between two runs, only
+/// [`limit`](Self::limit), [`chunk`](Self::chunk) and [`cancel`](Self::cancel) have an effect.
+///
 /// ```
 /// use std::io::{Read, Write};
 /// let pipe = fullbore::Pipe::new()?;
@@ -201,6 +204,10 @@ struct State {
     ways: Vec<Way>,
     /// Which of the ways is tried now.
     at: usize,
+    /// Bytes that the source had when the transfer began, where it is a file.
+    source_size: u64,
+    /// Bytes that will have been taken when that end is reached, once somebody has asked.
+    taken_at_end: Option<u64>,
     /// Bytes of memory to begin with.
     first: usize,
     /// Whether enough is to be moved for setting something up.
@@ -488,6 +495,8 @@ fn look(source: BorrowedFd<'_>, sink: BorrowedFd<'_>, options: &Options) -> Resu
         sink_kind,
         ways,
         at: 0,
+        source_size: size,
+        taken_at_end: None,
         first: first_memory(source_kind, size),
         long,
         sink_grown: false,
