@@ -37,6 +37,11 @@ pub struct Options {
     #[arg(long, alias = "read_with_splice")]
     pub read_with_splice: bool,
 
+    /// Splice through a pipe of its own, for a Unix socket: from it (--read-with-splice), or the
+    /// pages of --write-with-vmsplice into it
+    #[arg(long, alias = "through_pipe")]
+    pub through_pipe: bool,
+
     /// Never sleep: try again and again; the same as --wait spin
     #[arg(long, alias = "busy_loop")]
     pub busy_loop: bool,
@@ -269,6 +274,9 @@ impl Options {
     }
 
     fn check_double_buffering(&self) -> Result<(), String> {
+        if self.through_pipe && !self.double_buffers() {
+            return Err("--through-pipe is a way of --write-with-vmsplice; give both".into());
+        }
         if !self.double_buffers() {
             return if self.same_buffer {
                 Err("--same-buffer cuts the buffer of --write-with-vmsplice; give both".into())
@@ -363,6 +371,8 @@ impl Options {
                         "--read-with-splice never sees the words that --sum adds up; use --verify"
                             .into(),
                     )
+                } else if self.through_pipe && (self.verify || !self.read_with_splice) {
+                    Err("--through-pipe is a way of --read-with-splice, and checks nothing".into())
                 } else {
                     Ok(())
                 }
