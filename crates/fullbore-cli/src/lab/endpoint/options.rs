@@ -229,6 +229,16 @@ impl Options {
         self.write_with_vmsplice && self.way().is_none()
     }
 
+    /// Whether the two buffers go into a socket, through a pipe of our own.
+    pub fn double_buffers_through_a_pipe(&self) -> bool {
+        self.double_buffers() && self.through_pipe
+    }
+
+    /// Whether a socket is spliced from, through a pipe of our own.
+    pub fn splices_through_a_pipe(&self) -> bool {
+        self.read_with_splice && self.through_pipe
+    }
+
     fn check_both(&self) -> Result<(), String> {
         let by_flags = match (self.busy_loop, self.poll) {
             (true, _) => Some((Wait::Spin, "spin")),
@@ -274,9 +284,6 @@ impl Options {
     }
 
     fn check_double_buffering(&self) -> Result<(), String> {
-        if self.through_pipe && !self.double_buffers() {
-            return Err("--through-pipe is a way of --write-with-vmsplice; give both".into());
-        }
         if !self.double_buffers() {
             return if self.same_buffer {
                 Err("--same-buffer cuts the buffer of --write-with-vmsplice; give both".into())
@@ -371,8 +378,11 @@ impl Options {
                         "--read-with-splice never sees the words that --sum adds up; use --verify"
                             .into(),
                     )
-                } else if self.through_pipe && (self.verify || !self.read_with_splice) {
-                    Err("--through-pipe is a way of --read-with-splice, and checks nothing".into())
+                } else if self.splices_through_a_pipe() && self.verify {
+                    Err(
+                        "--read-with-splice --through-pipe cannot --verify; leave the two out"
+                            .into(),
+                    )
                 } else {
                     Ok(())
                 }

@@ -32,7 +32,7 @@ pub fn run(options: &Options) -> anyhow::Result<EndpointReport> {
         ));
     }
     let mut calls = Calls::new(options.wait());
-    let mut report = if options.through_pipe {
+    let mut report = if options.splices_through_a_pipe() {
         splice_through_a_pipe(options, source, &mut calls)?
     } else if options.read_with_splice {
         splice_all(options, source, &mut calls)?

@@ -29,7 +29,7 @@ pub fn run(options: &Options) -> anyhow::Result<EndpointReport> {
     let sink = stdout.as_fd();
     let pipe = PipeEnd::of(&sink)?;
     let capacity = match &pipe {
-        Some(_) if options.through_pipe => bail!(Usage(
+        Some(_) if options.double_buffers_through_a_pipe() => bail!(Usage(
             "--through-pipe is for a socket on stdout; leave it out for a pipe".into()
         )),
         Some(pipe) => Some(set_capacity(options, pipe)?),
@@ -43,7 +43,9 @@ pub fn run(options: &Options) -> anyhow::Result<EndpointReport> {
         Some(WayName::Fresh) => by_reference::produce(options, Way::Fresh, sink)?,
         Some(WayName::Recycle) => by_reference::produce(options, Way::Recycle, sink)?,
         Some(WayName::Repeat) => repeat(options, sink)?,
-        None if options.through_pipe => by_reference::through_a_pipe(options, sink)?,
+        None if options.double_buffers_through_a_pipe() => {
+            by_reference::through_a_pipe(options, sink)?
+        }
         None if options.write_with_vmsplice => by_reference::double_buffering(options, sink)?,
         None if options.lines.is_some() => write_lines(
             options,

@@ -44,10 +44,21 @@ impl SourceFile {
     /// The file, with an offset of its own at 0.
     pub fn open(&mut self) -> Result<File> {
         if self.0.is_none() {
-            self.0 = Some(pattern_file(Self::len())?);
+            self.0 = Some(Self::make().context("write a file in memory")?);
         }
         let file = self.0.as_ref().context("made just now")?;
         reopened(file)
+    }
+
+    /// A stretch of the pattern again and again: nobody looks at it here.
+    fn make() -> Result<File> {
+        let mut block = vec![0; 1 << 20];
+        words::fill(&mut block, 0);
+        let mut file = memory_file()?;
+        for _ in 0..Self::len() / block.len() as u64 {
+            file.write_all(&block)?;
+        }
+        Ok(file)
     }
 
     /// Bytes of it, and of a file that is written: less where memory is short.
