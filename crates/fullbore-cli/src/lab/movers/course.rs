@@ -175,12 +175,13 @@ pub fn start_mover(
     for branch in branches {
         fcntl_setfd(branch, FdFlags::empty())?;
     }
-    let child = command.spawn();
+    let started = command.spawn().map(|child| Process(Some(child)));
     for branch in branches {
         fcntl_setfd(branch, FdFlags::CLOEXEC)?;
     }
-    let child = child.with_context(|| format!("start {}", mover.program()))?;
-    Ok(Some(Process(Some(child))))
+    started
+        .map(Some)
+        .with_context(|| format!("start {}", mover.program()))
 }
 
 /// A process that is killed if it is still there when this goes: nothing outlives its measurement,

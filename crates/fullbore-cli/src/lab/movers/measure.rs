@@ -87,11 +87,13 @@ pub fn measure(
         }
     };
     let began = Instant::now();
-    let Some(mover_process) = course::start_mover(mover, source, sink, &branches)? else {
-        return Ok(Err(Stop::Skipped(format!(
-            "{} is not on PATH",
-            mover.program()
-        ))));
+    let mover_process = match course::start_mover(mover, source, sink, &branches) {
+        Ok(Some(process)) => process,
+        Ok(None) => {
+            let reason = format!("{} is not on PATH", mover.program());
+            return Ok(Err(Stop::Skipped(reason)));
+        }
+        Err(error) => return Ok(Err(Stop::Failed(format!("{error:#}")))),
     };
     drop(branches);
     let time = Duration::from_secs_f64(settings.seconds);
