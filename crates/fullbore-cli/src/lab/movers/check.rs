@@ -21,11 +21,11 @@ use crate::lab::soundness::{Soundness, Verdict};
 use crate::size;
 
 /// Bytes through a pipe or a socket: many times what any of them holds.
-const BYTES: &str = "16M";
+const BYTES: &str = "8M";
 
 /// The writer's buffers, two of them, each of which it uses again when the other has gone into its
-/// pipe: so little that a pipe of the default capacity behind it still holds what they were.
-const BUFFER: &str = "--buf-size 64K";
+/// pipe: so little that a pipe of the default capacity behind it holds several of them.
+const BUFFER: &str = "--buf-size 16K";
 
 /// A reader that is slow now and then: what it has not read yet is what can still change.
 const SLOW_READER: &str = "--verify --pause 300";

@@ -109,13 +109,20 @@ pub fn measure(
     };
     let patience = 4.0 * (settings.seconds + settings.warm_up_seconds);
     let read = reader.end_within(PATIENCE + Duration::from_secs_f64(patience))?;
+    // A reader that nobody left without bytes takes all of its time, and more where it was kept from
+    // running: what it says of its own time would not show that.
+    let mut whole_time = time;
+    if job.source != End::File {
+        whole_time += Duration::from_secs_f64(settings.warm_up_seconds);
+    }
+    let left_early = began.elapsed() < whole_time;
     let moved = mover_process.end_within(GRACE)?;
     drop(beside);
     let writer = match unwritten(writer)? {
         Ok(report) => report,
         Err(stop) => return Ok(Err(stop)),
     };
-    Ok(judge_reader(job, mover, settings, &moved, &read, writer))
+    Ok(judge_reader(job, mover, left_early, &moved, &read, writer))
 }
 
 /// Waits for the writer, whose pipe or socket nobody reads any more.
@@ -165,7 +172,7 @@ fn judge_file(
 fn judge_reader(
     job: &Job,
     mover: &Mover,
-    settings: &Settings,
+    left_early: bool,
     moved: &Ended,
     read: &Ended,
     writer: Option<EndpointReport>,
@@ -184,7 +191,7 @@ fn judge_reader(
     let report = process::report(&output.stdout)
         .map_err(|e| Stop::Failed(format!("the reader reported nothing readable: {e}")))?;
     let whole_file = job.source == End::File && report.moved == SourceFile::len();
-    if report.seconds < settings.seconds && !whole_file {
+    if left_early && !whole_file {
         return Err(broke(mover, moved, report.moved));
     }
     if report.bytes == 0 || report.seconds == 0.0 {
