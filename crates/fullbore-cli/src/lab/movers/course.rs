@@ -202,6 +202,12 @@ impl Process {
         Ok(Self(Some(child)))
     }
 
+    /// Whether it ends within so long.
+    pub fn ends_within(&mut self, patience: Duration) -> Result<bool> {
+        let child = self.0.as_mut().context("a process ends once")?;
+        ends_within(child, patience)
+    }
+
     /// Waits for its end, for so long, and then kills it.
     pub fn end_within(mut self, patience: Duration) -> Result<Ended> {
         let mut child = self.0.take().context("a process ends once")?;

@@ -87,7 +87,7 @@ pub fn measure(
         }
     };
     let began = Instant::now();
-    let mover_process = match course::start_mover(mover, source, sink, &branches) {
+    let mut mover_process = match course::start_mover(mover, source, sink, &branches) {
         Ok(Some(process)) => process,
         Ok(None) => {
             let reason = format!("{} is not on PATH", mover.program());
@@ -98,9 +98,15 @@ pub fn measure(
     drop(branches);
     let time = Duration::from_secs_f64(settings.seconds);
     let Some(reader) = reader else {
-        let moved = mover_process.end_within(time)?;
+        let file = file.context("a sink to look at")?;
+        let mut ended = mover_process.ends_within(time)?;
+        // On a busy machine it may not even have begun by now.
+        while !ended && file.metadata()?.len() == 0 && began.elapsed() < PATIENCE {
+            ended = mover_process.ends_within(time)?;
+        }
+        let moved = mover_process.end_within(Duration::ZERO)?;
         let seconds = began.elapsed().as_secs_f64();
-        let bytes = file.context("a sink to look at")?.metadata()?.len();
+        let bytes = file.metadata()?.len();
         let writer = match unwritten(writer)? {
             Ok(report) => report,
             Err(stop) => return Ok(Err(stop)),
