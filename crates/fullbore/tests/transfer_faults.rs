@@ -23,8 +23,8 @@ const COPY_FILE_RANGE: &[libc::c_long] = &[libc::SYS_copy_file_range];
 const SPLICE: &[libc::c_long] = &[libc::SYS_splice];
 const SENDFILE: &[libc::c_long] = &[libc::SYS_sendfile];
 const VMSPLICE: &[libc::c_long] = &[libc::SYS_vmsplice];
-const READ: &[libc::c_long] = &[libc::SYS_read, libc::SYS_preadv2];
-const WRITE: &[libc::c_long] = &[libc::SYS_write, libc::SYS_pwritev2];
+const READ: &[libc::c_long] = &[libc::SYS_read, libc::SYS_preadv2, libc::SYS_recvfrom];
+const WRITE: &[libc::c_long] = &[libc::SYS_write, libc::SYS_pwritev2, libc::SYS_sendto];
 
 /// A way, a pair of fds that it is taken on, and the call of it that fails.
 struct Case {
