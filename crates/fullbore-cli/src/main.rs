@@ -5,6 +5,7 @@
 mod command;
 mod exit;
 mod lab;
+mod meter;
 mod moving;
 mod size;
 
@@ -33,6 +34,7 @@ struct Cli {
 enum Verb {
     Copy(command::copy::Copy),
     Tee(command::tee::Tee),
+    Meter(command::meter::Meter),
     Bench(command::bench::Bench),
     Write(command::write::Write),
     Read(command::read::Read),
@@ -48,6 +50,7 @@ fn main() -> ExitCode {
     let (name, outcome) = match verb {
         Verb::Copy(verb) => ("copy", verb.run()),
         Verb::Tee(verb) => ("tee", verb.run()),
+        Verb::Meter(verb) => ("meter", verb.run()),
         Verb::Bench(verb) => ("bench", verb.run()),
         Verb::Write(verb) => ("write", verb.run()),
         Verb::Read(verb) => ("read", verb.run()),
@@ -75,6 +78,7 @@ fn parse() -> Result<Verb, clap::Error> {
     {
         Some("copy") => only("copy").map(Verb::Copy),
         Some("tee") => only("tee").map(Verb::Tee),
+        Some("meter") => only("meter").map(Verb::Meter),
         _ => Cli::try_parse().map(|cli| cli.verb),
     }
 }

@@ -481,6 +481,38 @@ fn a_reader_that_is_killed_fails_its_experiment_and_no_other() {
 }
 
 #[test]
+fn a_mover_that_is_killed_fails_its_experiment_and_no_other() {
+    let output = bench_with_a_victim(
+        "--rounds 1 --seconds 0.5 pipe_pipe_std pipe_pipe_snapshot",
+        &["copy"],
+        Signal::KILL,
+    );
+    assert_failed(
+        &output,
+        "pipe_pipe_snapshot",
+        &["fullbore copy", "killed by signal 9"],
+    );
+}
+
+#[test]
+fn no_mover_is_left_behind_when_bench_is_killed() {
+    for (name, processes) in [("pipe_pipe_snapshot", 3), ("one_three_snapshot", 5)] {
+        let words = format!("bench {name} --seconds 60 --rounds 1");
+        let bench = start(&mut fullbore(&words));
+        let started = wait_for("all processes", || {
+            let started = children(bench.id());
+            (started.len() == processes).then_some(started)
+        });
+        thread::sleep(Duration::from_millis(100));
+        kill_process(Pid::from_child(&bench), Signal::KILL).unwrap();
+        finish(bench);
+        for (pid, line) in started {
+            wait_for(&line.join(" "), || (!is_running(pid)).then_some(()));
+        }
+    }
+}
+
+#[test]
 fn an_endpoint_that_stands_still_fails_its_experiment_and_no_other() {
     let output = bench_with_a_victim(
         "--rounds 1 --seconds 0.3 write_read vmsplice_splice",

@@ -418,3 +418,131 @@ fn an_experiment_can_be_repeated_in_a_shell() {
     assert_code(&reader, 0);
     assert!(json(stdout(&reader))["gib_per_s"].as_f64().unwrap() > 0.0);
 }
+
+// Jobs by movers.
+
+/// Short, and long enough for three processes on a busy machine.
+const SHORT_MOVE: &str = "--rounds 1 --seconds 0.1";
+
+#[test]
+fn every_mover_does_every_job_that_it_can() {
+    let names = listed("move");
+    for job in [
+        "file_pipe",
+        "pipe_pipe",
+        "pipe_file",
+        "file_file",
+        "pipe_socket",
+        "socket_pipe",
+        "one_three",
+    ] {
+        // Whom the others are compared with comes first.
+        let of_job: Vec<&String> = names.iter().filter(|name| name.starts_with(job)).collect();
+        assert_eq!(*of_job[0], format!("{job}_std"));
+        for mover in ["snapshot", "reference", "uutils", "mbuffer"] {
+            assert!(names.contains(&format!("{job}_{mover}")), "{job} {mover}");
+        }
+        assert_eq!(listed(&format!("{job}_*")).len(), of_job.len());
+    }
+    assert!(names.contains(&"pipe_pipe_cat".into()) && names.contains(&"one_three_tee".into()));
+}
+
+#[test]
+fn a_mover_is_measured_and_its_bytes_are_checked() {
+    let output = run("bench --quick --json pipe_pipe_snapshot pipe_pipe_reference");
+    assert_code(&output, 0);
+    let run = bench_json(&output);
+    for (name, command, right) in [
+        ("pipe_pipe_snapshot", "fullbore copy", true),
+        ("pipe_pipe_reference", "fullbore copy --by-reference", false),
+    ] {
+        let experiment = experiment(&run, name);
+        assert!(has_figure(experiment), "{experiment:#}");
+        assert_eq!(experiment["group"], "move");
+        assert_eq!(experiment["mover"]["job"], "pipe → pipe");
+        assert_eq!(experiment["mover"]["command"], command);
+        let soundness = &experiment["soundness"];
+        assert_eq!(soundness["right"], right, "{experiment:#}");
+        assert_eq!(soundness["verdicts"].as_array().unwrap().len(), 1);
+        assert!(soundness["verdicts"][0]["check"].is_string());
+        assert!(experiment["writer"]["pipe_capacity"].as_u64().unwrap() > 0);
+        assert!(experiment["reader"]["bytes"].as_u64().unwrap() > 0);
+    }
+    let table = stderr(&output);
+    assert!(table.contains("move: pipe → pipe"), "{table}");
+    assert!(
+        table.contains("WRONG") && table.contains("right"),
+        "{table}"
+    );
+}
+
+#[test]
+fn snapshot_is_right_at_every_job() {
+    let output = run(&format!("bench --json {SHORT_MOVE} *_snapshot"));
+    assert_code(&output, 0);
+    let run = bench_json(&output);
+    assert_eq!(experiments(&run).len(), 7);
+    for experiment in experiments(&run) {
+        assert!(has_figure(experiment), "{experiment:#}");
+        assert_eq!(experiment["soundness"]["right"], true, "{experiment:#}");
+        // The first of its job in this run.
+        assert_eq!(experiment["ratio"], 1.0);
+    }
+}
+
+#[test]
+fn files_have_no_endpoint_and_the_mover_is_timed_in_its_place() {
+    let words = "file_pipe_std pipe_file_std file_file_std";
+    let output = run(&format!("bench --json {SHORT_MOVE} {words}"));
+    assert_code(&output, 0);
+    let run = bench_json(&output);
+    let has = |name: &str, field: &str| !experiment(&run, name)[field].is_null();
+    for (name, writer, reader) in [
+        ("file_pipe_std", false, true),
+        ("pipe_file_std", true, false),
+        ("file_file_std", false, false),
+    ] {
+        assert!(has_figure(experiment(&run, name)), "{name}");
+        assert_eq!(has(name, "writer"), writer, "{name}");
+        assert_eq!(has(name, "reader"), reader, "{name}");
+        let mover = &experiment(&run, name)["mover"];
+        let timed = mover["bytes"].as_u64() > Some(0) && mover["seconds"].as_f64() > Some(0.0);
+        assert_eq!(timed, !reader, "{mover:#}");
+    }
+}
+
+#[test]
+fn a_program_that_is_not_on_path_is_skipped() {
+    for path in ["", "/no/such/directory"] {
+        let words = format!("bench --json {SHORT_MOVE} pipe_pipe_pv pipe_pipe_std file_file_cat");
+        let output = finish(start(fullbore(&words).env("PATH", path)));
+        assert_code(&output, 0);
+        let run = bench_json(&output);
+        assert!(has_figure(experiment(&run, "pipe_pipe_std")));
+        for (name, program) in [("pipe_pipe_pv", "pv"), ("file_file_cat", "cat")] {
+            let experiment = experiment(&run, name);
+            let reason = format!("{program} is not on PATH");
+            assert_eq!(experiment["skipped"], reason, "{experiment:#}");
+            assert!(experiment["gib_per_s"].is_null() && experiment.get("soundness").is_none());
+        }
+    }
+}
+
+#[test]
+fn a_program_that_breaks_is_named_with_what_it_said() {
+    let directory = tempfile::tempdir().unwrap();
+    let program = directory.path().join("pv");
+    fs::write(&program, "#!/bin/sh\necho no such luck >&2\nexit 7\n").unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(&program, mode).unwrap();
+    let words = format!("bench --json {SHORT_MOVE} pipe_pipe_pv file_file_pv");
+    let output = finish(start(fullbore(&words).env("PATH", directory.path())));
+    assert_code(&output, 1);
+    for experiment in experiments(&bench_json(&output)) {
+        let reason = experiment["failed"].as_str().unwrap();
+        assert!(
+            reason.contains("pv -q ended with code 7") && reason.ends_with("no such luck"),
+            "{reason}"
+        );
+    }
+}

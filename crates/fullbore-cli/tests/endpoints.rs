@@ -594,6 +594,62 @@ fn what_needs_a_pipe_is_refused_where_there_is_none() {
     }
 }
 
+/// Runs both endpoints on the two ends of a Unix stream socket.
+fn through_a_socket(write: &str, read: &str) -> (std::process::Output, std::process::Output) {
+    let (near, far) = std::os::unix::net::UnixStream::pair().unwrap();
+    let (near, far) = (
+        std::os::fd::OwnedFd::from(near),
+        std::os::fd::OwnedFd::from(far),
+    );
+    let reading = start(fullbore(&format!("read {read}")).stdin(far));
+    let writing = start(fullbore(&format!("write {write}")).stdout(near));
+    (finish(writing), finish(reading))
+}
+
+#[test]
+fn pages_go_through_a_unix_socket_and_are_right_before_a_reader_that_copies() {
+    for size in ["1M", "3000001"] {
+        let write = format!(
+            "--write-with-vmsplice --through-pipe --buf-size 64K --bytes-to-pipe {size} --verify"
+        );
+        let (writer, reader) = through_a_socket(&write, "--verify --json --pause 200");
+        assert_quiet_success(&writer);
+        assert_code(&reader, 0);
+        let report = json(stdout(&reader));
+        assert_eq!(report["verified"], true);
+        assert!(report["moved"].as_u64().unwrap() >= 1 << 20);
+    }
+}
+
+#[test]
+fn a_unix_socket_is_spliced_from_through_a_pipe() {
+    let (writer, reader) = through_a_socket(
+        "--write-with-vmsplice --through-pipe --bytes-to-pipe 32M",
+        "--read-with-splice --through-pipe --json --chunk 1M",
+    );
+    assert_quiet_success(&writer);
+    assert_quiet_success(&reader);
+    assert_eq!(json(stdout(&reader))["moved"], 32 << 20);
+}
+
+#[test]
+fn a_socket_whose_reader_is_gone_ends_the_writer_quietly() {
+    let (writer, reader) = through_a_socket(
+        "--write-with-vmsplice --through-pipe --bytes-to-pipe 1T",
+        "--read-with-splice --through-pipe --bytes-to-pipe 1M",
+    );
+    assert_quiet_success(&writer);
+    assert_code(&reader, 0);
+}
+
+#[test]
+fn a_pipe_needs_no_other_pipe_before_it() {
+    let (source, sink) = pipe();
+    let mut command = fullbore("write --write-with-vmsplice --through-pipe");
+    assert_refused(command.stdout(sink), &["--through-pipe", "socket"]);
+    drop(source);
+}
+
 #[test]
 fn writers_options_that_contradict_each_other_are_refused() {
     for (options, words) in [
@@ -664,6 +720,10 @@ fn readers_options_that_contradict_each_other_are_refused() {
         (
             "--bytes-to-pipe 1M --seconds 1",
             ["--seconds", "--bytes-to-pipe"],
+        ),
+        (
+            "--read-with-splice --through-pipe --verify",
+            ["--through-pipe", "--verify"],
         ),
     ] {
         let (source, sink) = pipe();

@@ -19,8 +19,9 @@
 //! The fast calls of Linux, splice(2), vmsplice(2) and tee(2), move *references* to pages. Whoever can
 //! still write to such a page changes what a reader gets later.
 //!
-//! - **Snapshot** is what [`Producer`], [`Repeat`] and [`Consumer`] keep: a reader gets what the bytes
-//!   were when the call returned. The calls in [`linux::Calls`] are the kernel's own, and keep nothing.
+//! - **Snapshot** is what [`Producer`], [`Repeat`] and [`Consumer`] keep, and [`Transfer`] and [`Tee`]
+//!   unless asked otherwise: a reader gets what the bytes were when the call returned. The calls in
+//!   [`linux::Calls`] are the kernel's own, and keep nothing.
 //! - **Reference** has to be asked for. Where it rests on how the reader behaves, the function is
 //!   `unsafe`, and its `# Safety` section says on what.
 //!
@@ -30,6 +31,8 @@
 //! | module | for |
 //! |---|---|
 //! | [`produce`] | memory to fd: [`Producer`], and [`Repeat`] for what repeats itself |
+//! | [`transfer`] | fd to fd: [`Transfer`] |
+//! | [`split`] | fd to many: [`Tee`] |
 //! | [`consume`] | fd to memory: [`Consumer`], a [`BufRead`](std::io::BufRead) |
 //! | [`pipe`] | what a pipe is: capacity, slots, bytes queued, identity |
 //! | [`pages`] | page-aligned memory, and what the kernel really backs it with |

@@ -24,6 +24,8 @@ use crate::size;
 Examples:
   fullbore bench
   fullbore bench --quick 'vmsplice_*'
+  fullbore bench move                     copy and tee beside cat, tee, pv, dd and others on PATH
+  fullbore bench 'pipe_pipe_*'            one job of that group
   fullbore bench write_read deep_ring --rounds 20 --seconds 1 --cpus 0,1
   fullbore bench --json --svg ladder.svg > ladder.json
 

@@ -1,6 +1,7 @@
-//! `fullbore middleman`: the programs that stand between a writer and a reader when the laboratory
-//! checks whether bytes stay right. Not a verb for people: it is hidden, and has no options.
+//! `fullbore middleman`: the programs of our own that stand between a writer and a reader in the
+//! laboratory. Not a verb for people: it is hidden, and has no options.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -14,6 +15,10 @@ pub struct Middleman {
     #[arg(value_enum)]
     habit: Habit,
 
+    /// Files to write to as well (std-copy)
+    #[arg(value_name = "FILE")]
+    files: Vec<PathBuf>,
+
     /// Die when the process that started this one does
     #[arg(long)]
     die_with_parent: bool,
@@ -21,7 +26,7 @@ pub struct Middleman {
 
 impl Middleman {
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        middleman::run(self.habit, self.die_with_parent)?;
+        middleman::run(self.habit, &self.files, self.die_with_parent)?;
         Ok(ExitCode::SUCCESS)
     }
 }

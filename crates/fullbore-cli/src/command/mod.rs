@@ -2,6 +2,7 @@
 
 pub mod bench;
 pub mod copy;
+pub mod meter;
 pub mod middleman;
 pub mod read;
 pub mod tee;

@@ -3,8 +3,11 @@
 //! A row's writer and reader are options of `fullbore write` and `fullbore read`, so each
 //! experiment can be repeated in a shell, and taken apart there.
 
+use std::sync::LazyLock;
+
 use glob::Pattern;
 
+use super::movers::{self, Job, Mover};
 use crate::exit::Usage;
 
 /// One experiment.
@@ -33,9 +36,12 @@ pub struct Experiment {
 pub enum Between {
     /// A pipe of the default capacity, until the writer gives it another.
     Pipe,
+    /// A program that does a job, with pipes, sockets or files on both of its sides.
+    Mover(&'static Job, &'static Mover),
 }
 
-/// Whether the bytes of a writer are checked behind middlemen that splice, tee, resize and hold.
+/// Whether the bytes of a writer are checked behind middlemen that splice, tee, resize and hold;
+/// or, where the experiment is about what stands between, whether that is checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Checked {
     Yes,
@@ -132,15 +138,29 @@ const PRODUCE: &[Experiment] = experiments! { "produce" Yes:
         "--way repeat --pipe-size 1M --busy-loop" => "--read-with-splice --chunk 16M --busy-loop";
 };
 
-/// The groups, in the order they are shown. A new group is a new row here.
-const GROUPS: [&[Experiment]; 2] = [LADDER, PRODUCE];
+/// Jobs by programs, the cross product of the tables in `movers`.
+static MOVE: LazyLock<Vec<Experiment>> = LazyLock::new(movers::experiments);
 
-/// All experiments, in the order they are shown.
+/// All experiments, in the order they are shown. A new group is a new row here.
 pub fn catalogue() -> impl Iterator<Item = &'static Experiment> {
-    GROUPS.into_iter().flatten()
+    let groups: [&'static [Experiment]; 3] = [LADDER, PRODUCE, &MOVE];
+    groups.into_iter().flatten()
 }
 
 impl Experiment {
+    /// The job that its group is divided by, if it is.
+    pub fn job(&self) -> Option<&'static Job> {
+        match self.between {
+            Between::Pipe => None,
+            Between::Mover(job, _) => Some(job),
+        }
+    }
+
+    /// Whether ratios between the two say something: they are of one group, and of one job in it.
+    pub fn is_like(&self, other: &Experiment) -> bool {
+        self.group == other.group && self.job() == other.job()
+    }
+
     /// Whether `pattern` means this experiment: its name, its group, or `group/name`.
     fn is_meant(&self, pattern: &Pattern) -> bool {
         pattern.matches(self.name)
@@ -237,6 +257,10 @@ mod tests {
         assert_eq!(
             names(&["ladder/write_*", "deep_*"]),
             ["write_read", "write_read_huge", "deep_ring"]
+        );
+        assert_eq!(
+            names(&["one_three_s*", "move/pipe_pipe_re*"]),
+            ["pipe_pipe_reference", "one_three_std", "one_three_snapshot"]
         );
         assert!(select(&["nothing".into()]).is_err());
         assert!(select(&["[".into()]).is_err());

@@ -5,7 +5,7 @@
 //! several times slower, and nothing inside the machine says so; but this figure shows it. It is
 //! taken around every measurement, and one that was made while the CPUs were apart is repeated.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -56,8 +56,10 @@ impl Distances {
 #[repr(align(256))]
 struct Line(AtomicU32);
 
-/// Says that the answering side may end.
-const END: u32 = u32::MAX;
+/// Says that the answering side may end. On lines of its own, because an answer that was under way
+/// when the asking side gave up would write over it.
+#[repr(align(256))]
+struct End(AtomicBool);
 
 /// Nanoseconds for a cache line to go from the writer's CPU to the reader's and back, as the
 /// best of several stretches; `None` where the two are one, or threads cannot be pinned.
@@ -65,12 +67,12 @@ fn line_round_trip_ns(cpus: &CpuPair) -> Option<f64> {
     if cpus.writer == cpus.reader {
         return None;
     }
-    let line = Line(AtomicU32::new(0));
+    let (line, end) = (Line(AtomicU32::new(0)), End(AtomicBool::new(false)));
     thread::scope(|scope| {
-        let answering = scope.spawn(|| pinned_to(cpus.reader, || answer(&line)));
+        let answering = scope.spawn(|| pinned_to(cpus.reader, || answer(&line, &end)));
         let asking = scope.spawn(|| {
             let took = pinned_to(cpus.writer, || ask(&line));
-            line.0.store(END, Ordering::Release);
+            end.0.store(true, Ordering::Release);
             took
         });
         // A thread that panicked or could not be pinned leaves no figure.
@@ -91,11 +93,11 @@ fn pinned_to<T>(cpu: usize, work: impl FnOnce() -> T) -> Option<T> {
     Some(work())
 }
 
-fn answer(line: &Line) {
+fn answer(line: &Line, end: &End) {
     loop {
         match line.0.load(Ordering::Acquire) {
-            END => return,
             1 => line.0.store(0, Ordering::Release),
+            _ if end.0.load(Ordering::Relaxed) => return,
             _ => std::hint::spin_loop(),
         }
     }

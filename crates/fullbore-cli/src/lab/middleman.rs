@@ -6,6 +6,7 @@
 
 use std::io::{stdin, stdout};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
@@ -16,6 +17,8 @@ use rustix::io::Errno;
 use rustix::pipe::SpliceFlags;
 use rustix::process::{Signal, set_parent_process_death_signal};
 use serde::{Deserialize, Serialize};
+
+use super::movers::std_copy;
 
 /// One habit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
@@ -29,9 +32,12 @@ pub enum Habit {
     Resize,
     /// Moves pages into a pipe of its own and looks at them later
     Hold,
+    /// Copies as Rust's standard library does: not one to be sound behind, but one to compare with
+    StdCopy,
 }
 
 impl Habit {
+    /// Those that a way of writing has to be sound behind.
     pub const ALL: [Habit; 4] = [Habit::Splice, Habit::Tee, Habit::Resize, Habit::Hold];
 
     /// The word on the command line.
@@ -41,6 +47,7 @@ impl Habit {
             Habit::Tee => "tee",
             Habit::Resize => "resize",
             Habit::Hold => "hold",
+            Habit::StdCopy => "std-copy",
         }
     }
 }
@@ -48,8 +55,8 @@ impl Habit {
 /// More than any pipe of the laboratory holds.
 const ALL_THERE_IS: usize = 64 << 20;
 
-/// Passes stdin on to stdout until it ends.
-pub fn run(habit: Habit, die_with_parent: bool) -> anyhow::Result<()> {
+/// Passes stdin on to stdout until it ends; with the last habit, to these files too.
+pub fn run(habit: Habit, files: &[PathBuf], die_with_parent: bool) -> anyhow::Result<()> {
     if die_with_parent {
         set_parent_process_death_signal(Some(Signal::KILL)).context("PR_SET_PDEATHSIG")?;
     }
@@ -75,6 +82,7 @@ pub fn run(habit: Habit, die_with_parent: bool) -> anyhow::Result<()> {
         }
         Habit::Resize => resize_and_copy(source, sink)?,
         Habit::Hold => hold_and_pass(source, sink)?,
+        Habit::StdCopy => std_copy::run(files)?,
     }
     Ok(())
 }

@@ -5,6 +5,7 @@ pub mod distance;
 pub mod endpoint;
 pub mod machine;
 pub mod middleman;
+pub mod movers;
 mod process;
 pub mod report;
 pub mod result;

@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::machine::Machine;
+use super::movers::MoverReport;
 use super::soundness::Soundness;
 use super::statistics::Spread;
 
@@ -69,14 +70,18 @@ pub struct Outcome {
     pub published_gib_per_s: Option<f64>,
     /// Throughput in GiB/s (2^30 bytes); `None` where nothing was measured.
     pub gib_per_s: Option<Spread>,
-    /// Median throughput over that of the first experiment of its group in this run.
+    /// Median throughput over that of the first experiment of its group in this run; where a group
+    /// is divided by jobs, of the same job.
     pub ratio: Option<f64>,
     /// Whether the bytes were right behind every middleman, where that was checked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub soundness: Option<Soundness>,
-    /// The last round's writer, as it reported itself.
+    /// Who moved the bytes and what the job was, where the experiment is about that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mover: Option<MoverReport>,
+    /// The last round's writer, as it reported itself; `None` where the source is a file.
     pub writer: Option<EndpointReport>,
-    /// The last round's reader, as it reported itself.
+    /// The last round's reader, as it reported itself; `None` where the sink is a file.
     pub reader: Option<EndpointReport>,
     /// What a person should know beside the figure.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -19,6 +19,7 @@ use super::catalogue::{Between, Checked, Experiment};
 use super::distance::Distances;
 use super::endpoint::words;
 use super::machine::{CpuPair, Machine};
+use super::movers::{self, MoverReport, SourceFile};
 use super::process;
 use super::result::{Apart, EndpointReport, Outcome, Run, SCHEMA, Settings};
 use super::soundness::Soundness;
@@ -26,7 +27,7 @@ use super::statistics::Spread;
 use crate::exit;
 
 /// More than any measurement moves: the reader's clock ends it.
-const ENDLESS: &str = "1048576G";
+pub const ENDLESS: &str = "1048576G";
 
 /// What is known of an experiment so far.
 struct Trial {
@@ -34,21 +35,34 @@ struct Trial {
     rounds: Vec<f64>,
     writer: Option<EndpointReport>,
     reader: Option<EndpointReport>,
+    into_file: Option<(u64, f64)>,
     soundness: Option<Soundness>,
     stopped: Option<Stop>,
 }
 
 /// Why an experiment was given up.
 #[derive(Debug)]
-enum Stop {
+pub enum Stop {
     /// This machine does not allow it.
     Skipped(String),
     /// It broke.
     Failed(String),
 }
 
-/// One measurement: both endpoints' reports, or why there are none.
-type Measurement = Result<(EndpointReport, EndpointReport), Stop>;
+/// One measurement, or why there is none.
+pub type Measurement = Result<Taken, Stop>;
+
+/// What was measured.
+#[derive(Debug)]
+pub struct Taken {
+    /// The figure.
+    pub gib_per_s: f64,
+    /// The endpoints' reports, where there is one.
+    pub writer: Option<EndpointReport>,
+    pub reader: Option<EndpointReport>,
+    /// Bytes and seconds, where they went into a file.
+    pub into_file: Option<(u64, f64)>,
+}
 
 /// Runs the experiments and reports what came out.
 pub fn run(experiments: &[&'static Experiment], settings: Settings, cpus: CpuPair) -> Result<Run> {
@@ -104,6 +118,7 @@ impl Trial {
             rounds: Vec::new(),
             writer: None,
             reader: None,
+            into_file: None,
             soundness: None,
             stopped: None,
         }
@@ -111,19 +126,21 @@ impl Trial {
 
     fn take(&mut self, measurement: Measurement) {
         match measurement {
-            Ok((writer, reader)) => {
-                self.rounds.push(reader.gib_per_s);
-                self.writer = Some(writer);
-                self.reader = Some(reader);
+            Ok(taken) => {
+                self.rounds.push(taken.gib_per_s);
+                self.writer = taken.writer;
+                self.reader = taken.reader;
+                self.into_file = taken.into_file;
             }
             Err(stop) => self.stopped = Some(stop),
         }
     }
 }
 
-/// Turns trials into outcomes, with each group's ratios to its first experiment.
+/// Turns trials into outcomes, with the ratios of each group, or of each job in it, to its first
+/// experiment.
 fn outcomes(trials: Vec<Trial>, settings: &Settings) -> Vec<Outcome> {
-    let mut first_of_group: Option<(&str, Option<f64>)> = None;
+    let mut first_of_its_like: Option<(&Experiment, Option<f64>)> = None;
     trials
         .into_iter()
         .map(|trial| {
@@ -140,11 +157,22 @@ fn outcomes(trials: Vec<Trial>, settings: &Settings) -> Vec<Outcome> {
                 None
             };
             let median = figure.as_ref().map(|spread| spread.median);
-            let first = match first_of_group {
-                Some((group, first)) if group == experiment.group => first,
+            let first = match first_of_its_like {
+                Some((like, first)) if experiment.is_like(like) => first,
                 _ => {
-                    first_of_group = Some((experiment.group, median));
+                    first_of_its_like = Some((experiment, median));
                     median
+                }
+            };
+            let mover = match experiment.between {
+                Between::Pipe => None,
+                Between::Mover(job, mover) => {
+                    let (bytes, seconds) = trial.into_file.unzip();
+                    Some(MoverReport {
+                        bytes,
+                        seconds,
+                        ..mover.report(job)
+                    })
                 }
             };
             let mut notes = Vec::new();
@@ -165,6 +193,7 @@ fn outcomes(trials: Vec<Trial>, settings: &Settings) -> Vec<Outcome> {
                 ratio: median.zip(first).map(|(median, first)| median / first),
                 gib_per_s: figure,
                 soundness: trial.soundness,
+                mover,
                 writer: trial.writer,
                 reader: trial.reader,
                 notes,
@@ -178,9 +207,10 @@ fn outcomes(trials: Vec<Trial>, settings: &Settings) -> Vec<Outcome> {
 /// Double buffering is right only in a pipe of half a buffer; where a row gives a size of its own,
 /// that size is what it shows.
 fn pipe_size_is_fixed(experiment: &Experiment) -> bool {
-    ["--write-with-vmsplice", "--pipe-size"]
-        .iter()
-        .any(|option| experiment.writer.contains(option))
+    experiment.job().is_some()
+        || ["--write-with-vmsplice", "--pipe-size"]
+            .iter()
+            .any(|option| experiment.writer.contains(option))
 }
 
 /// Measures while the two CPUs are near each other, as far as that can be had.
@@ -191,6 +221,8 @@ struct Near {
     apart: Apart,
     /// Measurements that may still be repeated, so that a run ends in good time.
     left: u32,
+    /// What jobs with a file for a source read.
+    source_file: SourceFile,
 }
 
 impl Near {
@@ -204,6 +236,7 @@ impl Near {
             left: measurements
                 .saturating_mul(Self::REPEATED_AT_MOST)
                 .div_ceil(100),
+            source_file: SourceFile::default(),
         }
     }
 
@@ -215,7 +248,12 @@ impl Near {
     ) -> Result<Measurement> {
         loop {
             let near_before = self.distances.are_near(cpus);
-            let measurement = measure(experiment, settings, cpus)?;
+            let measurement = match experiment.between {
+                Between::Pipe => measure(experiment, settings, cpus)?,
+                Between::Mover(job, mover) => {
+                    movers::measure::measure(job, mover, settings, cpus, &mut self.source_file)?
+                }
+            };
             let near = self.distances.are_near(cpus) && near_before;
             if near || measurement.is_err() {
                 return Ok(measurement);
@@ -230,15 +268,13 @@ impl Near {
     }
 }
 
-/// Runs one experiment once.
+/// Runs one experiment of two endpoints with a pipe between them, once.
 ///
 /// # Errors
 /// Where not even a pipe or a process can be made; what the endpoints say goes into the
 /// [`Measurement`].
 fn measure(experiment: &Experiment, settings: &Settings, cpus: &CpuPair) -> Result<Measurement> {
-    let pipe = match experiment.between {
-        Between::Pipe => Pipe::new()?,
-    };
+    let pipe = Pipe::new()?;
     let mut reader = process::endpoint("read", experiment.reader, cpus.reader);
     reader
         .arg(format!("--seconds={}", settings.seconds))
@@ -313,10 +349,16 @@ fn judge(experiment: &Experiment, written: &Output, read: &Output) -> Measuremen
             reader.moved
         )));
     }
-    Ok((writer, reader))
+    Ok(Taken {
+        gib_per_s: reader.gib_per_s,
+        writer: Some(writer),
+        reader: Some(reader),
+        into_file: None,
+    })
 }
 
-fn ended(status: ExitStatus) -> String {
+/// How a process ended, for people.
+pub fn ended(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("ended with code {code}"),
         (None, Some(signal)) => format!("was killed by signal {signal}"),

@@ -1,7 +1,8 @@
 //! Whether bytes stay right behind every middleman: computed by checking every one of them.
 //!
 //! The writer of an experiment writes the pattern of `words`, each [`Habit`] in turn stands
-//! between it and a reader, and the reader checks every byte.
+//! between it and a reader, and the reader checks every byte. Where the experiment is about what
+//! stands between, `movers::check` turns that round: it is checked behind one careless writer.
 
 use std::process::Stdio;
 
@@ -9,10 +10,10 @@ use anyhow::{Context, Result};
 use fullbore::Pipe;
 use serde::{Deserialize, Serialize};
 
-use super::catalogue::Experiment;
+use super::catalogue::{Between, Experiment};
 use super::machine::CpuPair;
 use super::middleman::Habit;
-use super::process;
+use super::{movers, process};
 
 /// Bytes of one check: several times what the longest pipeline of them holds.
 const BYTES: &str = "64M";
@@ -33,8 +34,12 @@ pub struct Soundness {
 /// What the reader saw behind one middleman.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
-    /// What stood between writer and reader.
-    pub middleman: Habit,
+    /// What stood between writer and reader, where the writer is what is checked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub middleman: Option<Habit>,
+    /// How it was checked, where that is what stands between.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub check: Option<String>,
     /// Whether every byte was right.
     pub right: bool,
     /// What the reader said, where not.
@@ -43,11 +48,14 @@ pub struct Verdict {
 }
 
 impl Soundness {
-    /// Checks the writer of `experiment` behind every middleman.
+    /// Checks the writer of `experiment` behind every middleman, or its mover.
     ///
     /// # Errors
     /// Where processes or pipes cannot be made.
     pub fn check(experiment: &Experiment, cpus: &CpuPair) -> Result<Self> {
+        if let Between::Mover(job, mover) = experiment.between {
+            return movers::check::check(job, mover, cpus);
+        }
         let verdicts = Habit::ALL
             .iter()
             .map(|&habit| check(experiment, habit, cpus))
@@ -58,20 +66,20 @@ impl Soundness {
         })
     }
 
-    /// Behind which middlemen bytes were wrong, for people; `None` where they never were.
+    /// Where bytes were wrong, for people; `None` where they never were.
     pub fn describe_wrong(&self) -> Option<String> {
-        let wrong: Vec<&str> = self
-            .verdicts
-            .iter()
-            .filter(|verdict| !verdict.right)
-            .map(|verdict| verdict.middleman.name())
+        let wrong = || self.verdicts.iter().filter(|verdict| !verdict.right);
+        let habits: Vec<&str> = wrong()
+            .filter_map(|verdict| Some(verdict.middleman?.name()))
             .collect();
-        (!wrong.is_empty()).then(|| {
-            format!(
+        if !habits.is_empty() {
+            return Some(format!(
                 "wrong bytes behind a middleman with the habit: {}",
-                wrong.join(", ")
-            )
-        })
+                habits.join(", ")
+            ));
+        }
+        let check = wrong().find_map(|verdict| verdict.check.as_ref())?;
+        Some(format!("wrong bytes {check}"))
     }
 }
 
@@ -111,7 +119,8 @@ fn check(experiment: &Experiment, habit: Habit, cpus: &CpuPair) -> Result<Verdic
         .is_ok_and(|report| report.moved == crate::size::parse(BYTES).unwrap_or(0));
     let right = read.status.success() && complete;
     Ok(Verdict {
-        middleman: habit,
+        middleman: Some(habit),
+        check: None,
         right,
         said: (!right).then_some(said),
     })

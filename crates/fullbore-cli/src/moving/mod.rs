@@ -5,6 +5,6 @@ mod ends;
 mod progress;
 mod report;
 
-pub use ends::{Input, Output};
+pub use ends::{Input, Output, Source, said};
 pub use progress::Bar;
-pub use report::{Broken, Total, named};
+pub use report::{Broken, Total, duration, named};

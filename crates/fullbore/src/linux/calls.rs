@@ -5,14 +5,16 @@
 //! every process that shares it.
 
 use std::io::{IoSlice, IoSliceMut};
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::FileType;
+use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::{Errno, ReadWriteFlags};
+use rustix::net::{RecvFlags, SendFlags};
 use rustix::pipe::{IoSliceRaw, SpliceFlags};
 
-use crate::wait::{Ready, Wait, Waiter, uninterrupted};
+use crate::wait::{Cancel, Ready, Wait, Waiter, uninterrupted};
 
 /// Moves bytes over one fd with one way to wait, and remembers what the kernel can do on that fd.
 ///
@@ -26,7 +28,7 @@ pub struct Calls {
 }
 
 /// How this fd is asked not to wait in read(2) and write(2).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 enum NoWait {
     /// Nobody has asked yet.
     Unknown,
@@ -35,6 +37,11 @@ enum NoWait {
     Needless,
     /// `RWF_NOWAIT` (preadv2(2)). Pipes know it since Linux 6.5.
     Flag,
+    /// `MSG_DONTWAIT` (recv(2), send(2)), on sockets.
+    Message,
+    /// By a description of our own, with `O_NONBLOCK`: for terminals, and where `RWF_NOWAIT` is
+    /// refused.
+    Own(Arc<OwnedFd>),
     /// By looking with poll(2) first: what is left where the flag is refused. A long write can
     /// then still wait for room for its end.
     Look,
@@ -54,6 +61,11 @@ impl Calls {
             no_wait: NoWait::Unknown,
             made: 0,
         }
+    }
+
+    /// From now on, a wait is ended by this one.
+    pub(crate) fn until_cancelled(&mut self, cancel: &Cancel) {
+        self.waiter = self.waiter.clone().until_cancelled(cancel);
     }
 
     /// How they wait.
@@ -109,17 +121,15 @@ impl Calls {
         }
         let no_wait = &mut self.no_wait;
         self.waiter.until_ready(fd, Ready::ToWrite, || {
-            without_waiting(
-                no_wait,
-                fd,
-                Ready::ToWrite,
-                buf,
-                |buf| {
+            without_waiting(no_wait, fd, Ready::ToWrite, buf, |fd, buf, how| match how {
+                How::Flagged => {
                     let slices = &[IoSlice::new(buf)];
                     rustix::io::pwritev2(fd, slices, u64::MAX, ReadWriteFlags::NOWAIT)
-                },
-                |buf| rustix::io::write(fd, buf),
-            )
+                }
+                // The signal is what write(2) does.
+                How::Message => rustix::net::send(fd, buf, SendFlags::DONTWAIT),
+                How::Plain => rustix::io::write(fd, buf),
+            })
         })
     }
 
@@ -206,13 +216,14 @@ impl Calls {
             return true;
         }
         self.look_at(fd);
-        self.no_wait == NoWait::Needless
+        matches!(self.no_wait, NoWait::Needless)
     }
 
     fn look_at(&mut self, fd: BorrowedFd<'_>) {
-        if self.no_wait == NoWait::Unknown {
+        if matches!(self.no_wait, NoWait::Unknown) {
             self.no_wait = match rustix::fs::fstat(fd).map(|s| FileType::from_raw_mode(s.st_mode)) {
                 Ok(FileType::RegularFile | FileType::BlockDevice) => NoWait::Needless,
+                Ok(FileType::Socket) => NoWait::Message,
                 _ => NoWait::Flag,
             };
         }
@@ -233,42 +244,70 @@ fn read_without_waiting(
     fd: BorrowedFd<'_>,
     buf: &mut [u8],
 ) -> Result<usize, Errno> {
-    without_waiting(
-        no_wait,
-        fd,
-        Ready::ToRead,
-        buf,
-        |buf| {
+    without_waiting(no_wait, fd, Ready::ToRead, buf, |fd, buf, how| match how {
+        How::Flagged => {
             let slices = &mut [IoSliceMut::new(buf)];
             rustix::io::preadv2(fd, slices, u64::MAX, ReadWriteFlags::NOWAIT)
-        },
-        |buf| rustix::io::read(fd, &mut **buf),
-    )
+        }
+        How::Message => rustix::net::recv(fd, &mut **buf, RecvFlags::DONTWAIT).map(|(n, _)| n),
+        How::Plain => rustix::io::read(fd, &mut **buf),
+    })
 }
 
-/// Makes the call that does not wait; where the kernel refuses its flag on this fd, from then on
-/// looks whether there is something to do and makes the plain call.
+/// The call that a [`NoWait`] makes.
+#[derive(Clone, Copy)]
+enum How {
+    Flagged,
+    Message,
+    Plain,
+}
+
+/// Makes the call that does not wait; where the kernel refuses its flag on this fd, makes the plain call
+/// on a description of our own from then on, or, where there is none to be had, on this one after a look
+/// whether there is something to do.
 #[inline]
 fn without_waiting<B>(
     no_wait: &mut NoWait,
     fd: BorrowedFd<'_>,
     ready: Ready,
     mut buf: B,
-    mut flagged: impl FnMut(&mut B) -> Result<usize, Errno>,
-    plain: impl FnOnce(&mut B) -> Result<usize, Errno>,
+    mut call: impl FnMut(BorrowedFd<'_>, &mut B, How) -> Result<usize, Errno>,
 ) -> Result<usize, Errno> {
-    if *no_wait == NoWait::Flag {
-        match flagged(&mut buf) {
+    match no_wait {
+        NoWait::Flag => match call(fd, &mut buf, How::Flagged) {
             Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL | Errno::SPIPE) => {
+                *no_wait =
+                    reopened(fd, ready).map_or(NoWait::Look, |own| NoWait::Own(Arc::new(own)));
+            }
+            answer => return answer,
+        },
+        NoWait::Message => match call(fd, &mut buf, How::Message) {
+            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL | Errno::PERM) => {
                 *no_wait = NoWait::Look;
             }
             answer => return answer,
-        }
+        },
+        NoWait::Unknown | NoWait::Needless | NoWait::Own(_) | NoWait::Look => {}
     }
-    if *no_wait == NoWait::Look && !is_ready(fd, ready)? {
-        return Err(Errno::AGAIN);
+    match no_wait {
+        NoWait::Own(own) => call(own.as_fd(), &mut buf, How::Plain),
+        NoWait::Look if !is_ready(fd, ready)? => Err(Errno::AGAIN),
+        _ => call(fd, &mut buf, How::Plain),
     }
-    plain(&mut buf)
+}
+
+/// The same file once more, with `O_NONBLOCK`, which then is nobody else's.
+fn reopened(fd: BorrowedFd<'_>, ready: Ready) -> Result<OwnedFd, Errno> {
+    let mode = match ready {
+        Ready::ToRead => OFlags::RDONLY,
+        Ready::ToWrite => OFlags::WRONLY,
+    };
+    // The same process may have lost the right to open it, as after su(1) on a terminal.
+    rustix::fs::open(
+        format!("/proc/self/fd/{}", fd.as_raw_fd()),
+        mode | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )
 }
 
 /// Whether `fd` is ready now.

@@ -7,14 +7,13 @@ use rustix::io::Errno;
 use rustix::pipe::SpliceFlags;
 
 use super::plan::{Kind, Way};
-use super::sparse::Stretch;
 use super::{Ends, Options, State, Step, Stepped, Stop, has_flag};
 use crate::error::Side;
 use crate::linux::{self, is_ready};
 use crate::wait::{Ready, Waiter, uninterrupted};
 
 /// Bytes of one copy_file_range(2): much, and yet progress shows and a transfer can be stopped.
-const RANGE: usize = 64 << 20;
+pub(super) const RANGE: usize = 64 << 20;
 
 /// Bytes of one splice(2): more than any pipe usually holds.
 const SPLICE: usize = 16 << 20;
@@ -40,25 +39,21 @@ pub(crate) fn is_refused(way: Way, errno: Errno) -> bool {
 
 impl State {
     pub(super) fn copy_file_range(&mut self, ends: &Ends<'_>, options: &Options) -> Stepped {
-        let most = self.most(options, RANGE);
-        let len = match self.sparse.next(ends.source, ends.sink, most as u64)? {
-            Stretch::Bytes(len) => most.min(usize::try_from(len).unwrap_or(usize::MAX)),
-            Stretch::Hole(0) => return Ok(Step::Perhaps),
-            Stretch::Hole(len) => {
-                self.took(len as usize);
-                return Ok(Step::Moved(len as usize));
-            }
-        };
+        let len = self.most(options, RANGE);
         let (mut from, mut to) = (self.source_offset, self.sink_offset);
         self.calls += 1;
         let n = uninterrupted(|| {
             rustix::fs::copy_file_range(ends.source, from.as_mut(), ends.sink, to.as_mut(), len)
         })
-        .map_err(|errno| Stop::At(side_of_files(ends, errno), "copy_file_range", errno))?;
+        .map_err(|errno| Stop::At(side_of_files(ends, from, errno), "copy_file_range", errno))?;
         self.moved_directly(n)
     }
 
     pub(super) fn splice(&mut self, ends: &Ends<'_>, options: &Options) -> Stepped {
+        if ends.source_kind == Kind::Regular && self.left_in_file(ends) == 0 {
+            // The kernel would wait for room in the pipe before it said so (splice_file_to_pipe).
+            return Ok(Step::Perhaps);
+        }
         let most = self.most(options, SPLICE);
         let (from, to) = (self.source_offset, self.sink_offset);
         self.calls += 1;
@@ -81,9 +76,21 @@ impl State {
             })
             .map_err(|errno| match errno {
                 Errno::AGAIN => Stop::At(Side::Sink, "sendfile", errno),
-                _ => Stop::At(side_of_files(ends, errno), "sendfile", errno),
+                _ => Stop::At(side_of_files(ends, from, errno), "sendfile", errno),
             })?;
         self.moved_directly(n)
+    }
+
+    /// Bytes from where the source is read to where it ended when the transfer began.
+    fn left_in_file(&mut self, ends: &Ends<'_>) -> u64 {
+        let taken = self.taken;
+        let end = *self.taken_at_end.get_or_insert_with(|| {
+            let at = self
+                .source_offset
+                .or_else(|| rustix::fs::tell(ends.source).ok());
+            taken + self.source_size.saturating_sub(at.unwrap_or(0))
+        });
+        end.saturating_sub(taken)
     }
 
     fn moved_directly(&mut self, n: usize) -> Stepped {
@@ -164,11 +171,11 @@ fn is_open_for(fd: BorrowedFd<'_>, mode: OFlags) -> bool {
 
 /// Which side an error means where the kernel moved bytes out of a file by itself: if the source can
 /// be read, it is the sink.
-fn side_of_files(ends: &Ends<'_>, errno: Errno) -> Side {
+fn side_of_files(ends: &Ends<'_>, from: Option<u64>, errno: Errno) -> Side {
     match errno {
         Errno::PIPE | Errno::NOSPC | Errno::FBIG | Errno::DQUOT | Errno::ROFS => Side::Sink,
         _ => {
-            let at = rustix::fs::tell(ends.source).unwrap_or(0);
+            let at = from.unwrap_or_else(|| rustix::fs::tell(ends.source).unwrap_or(0));
             match uninterrupted(|| rustix::io::pread(ends.source, &mut [0; 1][..], at)) {
                 Ok(_) => Side::Sink,
                 Err(_) => Side::Source,

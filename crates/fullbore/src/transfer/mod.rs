@@ -34,7 +34,7 @@ use crate::pipe::PipeEnd;
 use crate::produce::stage::{Outlet, Stage};
 use crate::wait::{Cancel, Wait, Waiter, uninterrupted};
 pub use plan::{Guarantee, Kind, Way};
-use sparse::Sparse;
+use sparse::{Sparse, Stretch};
 use through::Through;
 
 /// What an output pipe, and a pipe of our own, is grown to unless told otherwise: as much as an
@@ -47,6 +47,9 @@ pub(crate) const PIPE_SIZE: usize = 1024 * 1024;
 /// leaves the positions behind what was moved, and never resizes a pipe that it reads from. Up to
 /// 64 KiB it makes no more system calls than reading and writing takes; past that it maps memory,
 /// makes a pipe of its own, or enlarges the output pipe, as the way needs.
+///
+/// What it is to do has to be said before it first runs. Between two runs, only
+/// [`limit`](Self::limit), [`chunk`](Self::chunk) and [`cancel`](Self::cancel) have an effect.
 ///
 /// ```
 /// use std::io::{Read, Write};
@@ -158,6 +161,8 @@ pub struct Progress<'a> {
 enum Step {
     /// So many bytes arrived.
     Moved(usize),
+    /// So many bytes of a hole were passed over on both sides.
+    Passed(usize),
     /// Bytes were taken, and none has arrived yet.
     Taken,
     /// There is nothing more to take.
@@ -199,12 +204,18 @@ struct State {
     ways: Vec<Way>,
     /// Which of the ways is tried now.
     at: usize,
+    /// Bytes that the source had when the transfer began, where it is a file.
+    source_size: u64,
+    /// Bytes that will have been taken when that end is reached, once somebody has asked.
+    taken_at_end: Option<u64>,
     /// Bytes of memory to begin with.
     first: usize,
     /// Whether enough is to be moved for setting something up.
     long: bool,
     sink_grown: bool,
     moved: Vec<(Way, u64)>,
+    /// Whether the way that is tried now has moved bytes, so that its errors are errors.
+    works: bool,
     bytes: u64,
     taken: u64,
     calls: u64,
@@ -219,6 +230,8 @@ struct State {
     sent: usize,
     through: Option<Through>,
     sparse: Sparse,
+    /// Bytes that come before the next hole that is to be kept.
+    before_hole: usize,
     /// Whether the last send copied.
     by_writing: bool,
     /// Where the bytes of the last step lie in what the stage holds.
@@ -274,9 +287,13 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
         self
     }
 
-    /// Stops, also out of a wait, when `cancel` is cancelled.
+    /// Stops, also out of a wait, when `cancel` is cancelled. A transfer that was stopped so goes on, with
+    /// what was under way first, once it has been given another one.
     pub fn cancel(mut self, cancel: &Cancel) -> Self {
         self.options.cancel = Some(cancel.clone());
+        if let Some(state) = &mut self.state {
+            state.until_cancelled(cancel);
+        }
         self
     }
 
@@ -364,6 +381,7 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
                         Way::Fresh if state.by_writing => Way::ReadWrite,
                         way => way,
                     };
+                    state.works |= way == state.ways[state.at];
                     state.arrived(way, n as u64);
                     let told = Progress {
                         bytes: state.bytes,
@@ -377,15 +395,32 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
                         return Ok(Ended::Cancelled);
                     }
                 }
+                Ok(Step::Passed(n)) => {
+                    state.arrived(way, n as u64);
+                    let told = Progress {
+                        bytes: state.bytes,
+                        step: n as u64,
+                        way,
+                        seen: &[],
+                    };
+                    if progress(told).is_break() {
+                        return Ok(Ended::Cancelled);
+                    }
+                }
                 Ok(Step::Taken) => {}
                 Ok(Step::End) => return Ok(Ended::AtEnd),
                 Ok(Step::Perhaps) => {
                     state.at = state.ways.len() - 1;
                     state.long = false;
                 }
-                Err(Stop::At(side, _, Errno::AGAIN)) => return Ok(Ended::WouldWait(side)),
+                Err(Stop::At(side, _, Errno::AGAIN)) if options.never => {
+                    return Ok(Ended::WouldWait(side));
+                }
                 Err(Stop::At(_, _, Errno::CANCELED)) => return Ok(Ended::Cancelled),
-                Err(Stop::At(_, _, errno)) if state.may_try_another(way, errno) => state.at += 1,
+                Err(Stop::At(_, _, errno)) if state.may_try_another(way, errno) => {
+                    state.at += 1;
+                    state.works = false;
+                }
                 Err(Stop::At(side, operation, errno)) => {
                     return Err(Error::Moving {
                         side,
@@ -460,10 +495,13 @@ fn look(source: BorrowedFd<'_>, sink: BorrowedFd<'_>, options: &Options) -> Resu
         sink_kind,
         ways,
         at: 0,
+        source_size: size,
+        taken_at_end: None,
         first: first_memory(source_kind, size),
         long,
         sink_grown: false,
         moved: Vec::new(),
+        works: false,
         bytes: 0,
         taken: 0,
         calls: 0,
@@ -476,6 +514,7 @@ fn look(source: BorrowedFd<'_>, sink: BorrowedFd<'_>, options: &Options) -> Resu
         sent: 0,
         through: None,
         sparse: Sparse::of(&source_stat, &sink_stat, options),
+        before_hole: usize::MAX,
         by_writing: false,
         seen: (0, 0),
     })
@@ -519,6 +558,14 @@ pub(crate) fn refuse_the_same(source: &Stat, sink: &Stat, ranges_apart: bool) ->
 }
 
 impl State {
+    /// Lets everything that waits be ended by this one.
+    fn until_cancelled(&mut self, cancel: &Cancel) {
+        self.waiter = self.waiter.clone().until_cancelled(cancel);
+        for calls in [&mut self.reader, &mut self.outlet.calls] {
+            calls.until_cancelled(cancel);
+        }
+    }
+
     /// The way of the next step.
     fn way(&self) -> Way {
         // What was taken by reading is sent by writing; and where only little may come, setting
@@ -537,12 +584,40 @@ impl State {
         if self.long && !self.sink_grown && ends.sink_kind == Kind::Pipe {
             self.grow_sink(ends.sink, options);
         }
+        if let Some(hole) = self.pass_hole(way, ends, options)? {
+            return Ok(Step::Passed(hole));
+        }
         match way {
             Way::CopyFileRange => self.copy_file_range(ends, options),
             Way::Splice => self.splice(ends, options),
             Way::SpliceThrough => self.splice_through(ends, options),
             Way::Sendfile => self.sendfile(ends, options),
             Way::Fresh | Way::ReadWrite => self.read_or_write(way, ends, options),
+        }
+    }
+
+    /// Passes over a hole that comes next, if it is to be kept, or finds out how far it is to the next.
+    fn pass_hole(
+        &mut self,
+        way: Way,
+        ends: &Ends<'_>,
+        options: &Options,
+    ) -> Result<Option<usize>, Stop> {
+        let by_position = matches!(way, Way::CopyFileRange | Way::ReadWrite);
+        if !self.long || !by_position || self.stage.len() > 0 || options.in_sight {
+            return Ok(None);
+        }
+        self.before_hole = usize::MAX;
+        let most = self.most(options, direct::RANGE);
+        match self.sparse.next(ends.source, ends.sink, most as u64)? {
+            Stretch::Bytes(len) => {
+                self.before_hole = usize::try_from(len).unwrap_or(usize::MAX);
+                Ok(None)
+            }
+            Stretch::Hole(len) => {
+                self.took(len as usize);
+                Ok(Some(len as usize))
+            }
         }
     }
 
@@ -624,7 +699,8 @@ impl State {
         let left = options
             .limit
             .map_or(u64::MAX, |limit| limit.saturating_sub(self.taken));
-        let chunk = options.chunk.unwrap_or(usize::MAX).min(otherwise);
+        let chunk = options.chunk.unwrap_or(usize::MAX);
+        let chunk = chunk.min(otherwise).min(self.before_hole);
         usize::try_from(left).unwrap_or(usize::MAX).min(chunk)
     }
 
@@ -661,7 +737,7 @@ impl State {
     fn may_try_another(&self, way: Way, errno: Errno) -> bool {
         way == self.ways[self.at]
             && self.at + 1 < self.ways.len()
-            && self.moved.iter().all(|&(w, _)| w != way)
+            && !self.works
             && direct::is_refused(way, errno)
     }
 

@@ -10,6 +10,7 @@ use rustix::io::Errno;
 
 use super::{Options, Stop, direct};
 use crate::error::Side;
+use crate::linux;
 
 /// What comes next in the source.
 pub(super) enum Stretch {
@@ -80,14 +81,23 @@ impl Sparse {
         };
         if data > at {
             let hole = (data - at).min(most);
-            seek(source, SeekFrom::Start(at + hole)).map_err(lost(Side::Source))?;
-            ftruncate(sink, to + hole).map_err(|e| Stop::At(Side::Sink, "ftruncate", e))?;
+            if let Err(errno) = ftruncate(sink, to + hole) {
+                seek(source, SeekFrom::Start(at)).map_err(lost(Side::Source))?;
+                if !linux::is_refusal(errno) {
+                    return Err(Stop::At(Side::Sink, "ftruncate", errno));
+                }
+                // Some file systems cannot enlarge a file without writing to it (ftruncate(2)).
+                *self = Sparse::No;
+                return Ok(Stretch::Bytes(u64::MAX));
+            }
             seek(sink, SeekFrom::Start(to + hole)).map_err(lost(Side::Sink))?;
+            seek(source, SeekFrom::Start(at + hole)).map_err(lost(Side::Source))?;
             return Ok(Stretch::Hole(hole));
         }
         if data >= u64::try_from(end).unwrap_or(0) {
             seek(source, SeekFrom::Start(at)).map_err(lost(Side::Source))?;
-            return Ok(Stretch::Hole(0));
+            // The end, unless the file grows.
+            return Ok(Stretch::Bytes(u64::MAX));
         }
         let hole = seek(source, SeekFrom::Hole(at)).map_err(lost(Side::Source))?;
         seek(source, SeekFrom::Start(at)).map_err(lost(Side::Source))?;

@@ -17,6 +17,7 @@
 )]
 
 pub mod calls;
+pub mod ends;
 pub mod targets;
 
 use std::collections::VecDeque;

@@ -7,11 +7,14 @@
 #![allow(unsafe_code)]
 
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use fullbore::linux::{Calls, page_size};
-use fullbore::{Pages, ProducerOptions, Way};
+use fullbore::wait::Ready;
+use fullbore::{Pages, Pipe, ProducerOptions, Way};
 use rustix::io::Errno;
 use rustix::pipe::SpliceFlags;
 
@@ -57,6 +60,80 @@ pub fn double_buffering(options: &Options, sink: BorrowedFd<'_>) -> anyhow::Resu
     let mut report = progress.report(options, calls.made());
     report.backing = Some(buffers.memory[0].backed_by().to_string());
     Ok(report)
+}
+
+/// The same two buffers, sent into a Unix socket by reference: by vmsplice into a pipe of our own,
+/// and by splice from there. A buffer is used again when the socket's send queue is shorter than
+/// what was sent behind it, which says that the other side took it out of the socket, and not
+/// where to.
+pub fn through_a_pipe(options: &Options, sink: BorrowedFd<'_>) -> anyhow::Result<EndpointReport> {
+    let mut calls = Calls::new(options.wait());
+    let mut buffers = Buffers::new(options)?;
+    let (own, growth) = Pipe::with_capacity(buffers.len())?;
+    let mut progress = Progress::begin(options, Role::Writer);
+    let mut sent_last = usize::MAX;
+    'stream: while let Some(most) = progress.next(buffers.len()) {
+        let buffer = buffers.next();
+        if options.data() == Data::Words {
+            // The queue counts what the kernel needs for each message too: it is never shorter
+            // than the bytes in it.
+            while send_queue(sink)? > sent_last {
+                thread::sleep(Duration::from_micros(20));
+            }
+            words::fill(&mut buffer[..most], progress.moved());
+        }
+        let mut written = 0;
+        while written < most {
+            let end = most.min(written + growth.after);
+            // SAFETY: as in `double_buffering`. The pages are a mapping of our own, and are written
+            // to again when nobody but the other side of the socket can still refer to them. The
+            // pipe is ours.
+            let answer = unsafe {
+                calls.vmsplice(
+                    own.writer.as_fd(),
+                    &buffer[written..end],
+                    SpliceFlags::empty(),
+                )
+            };
+            let n = answer.map_err(|errno| vmsplice_failed(errno, progress.moved()))?;
+            let mut left = n;
+            while left > 0 {
+                let source = own.reader.as_fd();
+                match calls.splice(source, sink, left, SpliceFlags::empty(), Ready::ToWrite) {
+                    Ok(n) => left -= n,
+                    // Its reader went, with bytes that it had not read or without.
+                    Err(Errno::PIPE | Errno::CONNRESET) => break 'stream,
+                    Err(errno) => {
+                        return Err(errno).with_context(|| {
+                            format!("splice to stdout (after {} bytes)", progress.moved())
+                        });
+                    }
+                }
+            }
+            written += n;
+            progress.add(n, calls.made());
+        }
+        sent_last = most;
+    }
+    let mut report = progress.report(options, calls.made());
+    report.backing = Some(buffers.memory[0].backed_by().to_string());
+    Ok(report)
+}
+
+/// What a Unix socket holds that its other side has not taken yet, in bytes of kernel memory
+/// (SIOCOUTQ, unix(7); net/unix/af_unix.c, unix_outq_len).
+fn send_queue(socket: BorrowedFd<'_>) -> anyhow::Result<usize> {
+    // SIOCOUTQ is TIOCOUTQ by another name, and has this number on all architectures that Rust
+    // knows but MIPS, PowerPC and SPARC, where it answers ENOTTY.
+    const SIOCOUTQ: rustix::ioctl::Opcode = 0x5411;
+    // SAFETY: the call writes one int, and nothing else.
+    let answer = unsafe {
+        let call = rustix::ioctl::Getter::<SIOCOUTQ, std::ffi::c_int>::new();
+        rustix::ioctl::ioctl(socket, call)
+    };
+    let bytes = answer
+        .map_err(|errno| Unsupported(format!("a socket's queue cannot be asked for: {errno}")))?;
+    Ok(usize::try_from(bytes)?)
 }
 
 /// The article's two buffers: in page tables of their own, or two halves of one.

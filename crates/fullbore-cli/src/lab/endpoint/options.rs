@@ -37,6 +37,11 @@ pub struct Options {
     #[arg(long, alias = "read_with_splice")]
     pub read_with_splice: bool,
 
+    /// Splice through a pipe of its own, for a Unix socket: from it (--read-with-splice), or the
+    /// pages of --write-with-vmsplice into it
+    #[arg(long, alias = "through_pipe")]
+    pub through_pipe: bool,
+
     /// Never sleep: try again and again; the same as --wait spin
     #[arg(long, alias = "busy_loop")]
     pub busy_loop: bool,
@@ -224,6 +229,16 @@ impl Options {
         self.write_with_vmsplice && self.way().is_none()
     }
 
+    /// Whether the two buffers go into a socket, through a pipe of our own.
+    pub fn double_buffers_through_a_pipe(&self) -> bool {
+        self.double_buffers() && self.through_pipe
+    }
+
+    /// Whether a socket is spliced from, through a pipe of our own.
+    pub fn splices_through_a_pipe(&self) -> bool {
+        self.read_with_splice && self.through_pipe
+    }
+
     fn check_both(&self) -> Result<(), String> {
         let by_flags = match (self.busy_loop, self.poll) {
             (true, _) => Some((Wait::Spin, "spin")),
@@ -361,6 +376,11 @@ impl Options {
                 if self.read_with_splice && self.sum {
                     Err(
                         "--read-with-splice never sees the words that --sum adds up; use --verify"
+                            .into(),
+                    )
+                } else if self.splices_through_a_pipe() && self.verify {
+                    Err(
+                        "--read-with-splice --through-pipe cannot --verify; leave the two out"
                             .into(),
                     )
                 } else {

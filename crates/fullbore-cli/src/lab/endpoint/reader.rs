@@ -26,13 +26,15 @@ pub fn run(options: &Options) -> anyhow::Result<EndpointReport> {
     let stdin = stdin();
     let source = stdin.as_fd();
     let pipe = PipeEnd::of(&source)?;
-    if options.read_with_splice && pipe.is_none() {
+    if options.read_with_splice && pipe.is_none() && !options.through_pipe {
         bail!(Usage(
             "--read-with-splice needs a pipe on stdin, and there is none".into()
         ));
     }
     let mut calls = Calls::new(options.wait());
-    let mut report = if options.read_with_splice {
+    let mut report = if options.splices_through_a_pipe() {
+        splice_through_a_pipe(options, source, &mut calls)?
+    } else if options.read_with_splice {
         splice_all(options, source, &mut calls)?
     } else {
         read_all(options, source, &mut calls)?
@@ -110,6 +112,37 @@ fn splice_all(
     let mut report = progress.report(options, calls.made());
     report.verified = options.verify.then_some(true);
     Ok(report)
+}
+
+/// As [`splice_all`], from what cannot be spliced to /dev/null at once.
+fn splice_through_a_pipe(
+    options: &Options,
+    source: BorrowedFd<'_>,
+    calls: &mut Calls,
+) -> anyhow::Result<EndpointReport> {
+    let null = File::options()
+        .write(true)
+        .open("/dev/null")
+        .context("open /dev/null")?;
+    let none = SpliceFlags::empty();
+    let (own, _) = Pipe::with_capacity(options.chunk())?;
+    let mut progress = begin_with_the_first_bytes(options, source)?;
+    while let Some(most) = progress.next(options.chunk()) {
+        let sink = own.writer.as_fd();
+        let n = match calls.splice(source, sink, most, none, Ready::ToRead) {
+            Ok(0) => break,
+            Ok(n) => n,
+            Err(errno) => return Err(errno).with_context(|| at("splice from stdin", &progress)),
+        };
+        let mut left = n;
+        while left > 0 {
+            left -= calls
+                .splice(own.reader.as_fd(), null.as_fd(), left, none, Ready::ToRead)
+                .context("splice from a pipe of our own")?;
+        }
+        progress.add(n, calls.made());
+    }
+    Ok(progress.report(options, calls.made()))
 }
 
 /// For --verify behind --read-with-splice: what is in the pipe is duplicated with tee(2) and

@@ -29,6 +29,9 @@ pub fn run(options: &Options) -> anyhow::Result<EndpointReport> {
     let sink = stdout.as_fd();
     let pipe = PipeEnd::of(&sink)?;
     let capacity = match &pipe {
+        Some(_) if options.double_buffers_through_a_pipe() => bail!(Usage(
+            "--through-pipe is for a socket on stdout; leave it out for a pipe".into()
+        )),
         Some(pipe) => Some(set_capacity(options, pipe)?),
         None => {
             check_without_pipe(options)?;
@@ -40,6 +43,9 @@ pub fn run(options: &Options) -> anyhow::Result<EndpointReport> {
         Some(WayName::Fresh) => by_reference::produce(options, Way::Fresh, sink)?,
         Some(WayName::Recycle) => by_reference::produce(options, Way::Recycle, sink)?,
         Some(WayName::Repeat) => repeat(options, sink)?,
+        None if options.double_buffers_through_a_pipe() => {
+            by_reference::through_a_pipe(options, sink)?
+        }
         None if options.write_with_vmsplice => by_reference::double_buffering(options, sink)?,
         None if options.lines.is_some() => write_lines(
             options,
@@ -59,7 +65,10 @@ fn check_without_pipe(options: &Options) -> Result<(), Usage> {
             matches!(options.way, Some(WayName::Fresh | WayName::Recycle)),
             "this --way",
         ),
-        (options.write_with_vmsplice, "--write-with-vmsplice"),
+        (
+            options.write_with_vmsplice && !options.through_pipe,
+            "--write-with-vmsplice",
+        ),
         (options.pipe_size != 0, "--pipe-size"),
     ] {
         if given {

@@ -37,6 +37,9 @@ struct Row<'a> {
     notes: String,
     skipped: Option<&'a str>,
     failed: Option<&'a str>,
+    /// What was to be done, and the command line of who did it.
+    job: Option<&'a str>,
+    mover: Option<&'a str>,
 }
 
 impl<'a> Row<'a> {
@@ -62,6 +65,8 @@ impl<'a> Row<'a> {
             notes: outcome.notes.join("; "),
             skipped: outcome.skipped.as_deref(),
             failed: outcome.failed.as_deref(),
+            job: outcome.mover.as_ref().map(|mover| mover.job.as_str()),
+            mover: outcome.mover.as_ref().map(|mover| mover.command.as_str()),
         }
     }
 }
@@ -78,7 +83,7 @@ fn options(endpoint: Option<&EndpointReport>) -> &str {
 }
 
 /// The header, for the run in which nothing was chosen: the writer takes it from the first row.
-const HEADER: [&str; 16] = [
+const HEADER: [&str; 18] = [
     "group",
     "name",
     "median_gib_per_s",
@@ -95,6 +100,8 @@ const HEADER: [&str; 16] = [
     "notes",
     "skipped",
     "failed",
+    "job",
+    "mover",
 ];
 
 impl Report for Csv {

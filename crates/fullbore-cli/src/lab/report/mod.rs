@@ -147,16 +147,40 @@ fn is_noisy(outcome: &Outcome) -> bool {
         .is_some_and(|spread| spread.is_noisy())
 }
 
-/// The experiments by group: groups in the order in which they appear, experiments within them.
-fn groups(run: &Run) -> Vec<(&str, Vec<&Outcome>)> {
-    let mut groups: Vec<(&str, Vec<&Outcome>)> = Vec::new();
+/// The experiments that are shown together, and what they are called: a group, or one job of it. In
+/// the order in which they appear, experiments within them.
+fn groups(run: &Run) -> Vec<(String, Vec<&Outcome>)> {
+    let mut groups: Vec<(String, Vec<&Outcome>)> = Vec::new();
     for outcome in &run.experiments {
-        match groups.iter_mut().find(|(name, _)| *name == outcome.group) {
+        let name = match &outcome.mover {
+            None => outcome.group.clone(),
+            Some(mover) => format!("{}: {}", outcome.group, mover.job),
+        };
+        match groups.iter_mut().find(|(known, _)| *known == name) {
             Some((_, outcomes)) => outcomes.push(outcome),
-            None => groups.push((&outcome.group, vec![outcome])),
+            None => groups.push((name, vec![outcome])),
         }
     }
     groups
+}
+
+/// The other programs that moved bytes, each once, and their versions; `None` without any.
+fn peers(run: &Run) -> Option<String> {
+    let mut peers: Vec<String> = Vec::new();
+    for mover in run.experiments.iter().filter_map(|e| e.mover.as_ref()) {
+        if let Some(version) = &mover.version {
+            let program = mover.command.split(' ').next().unwrap_or_default();
+            let peer = if version.starts_with(program) {
+                version.clone()
+            } else {
+                format!("{program}: {version}")
+            };
+            if !peers.contains(&peer) {
+                peers.push(peer);
+            }
+        }
+    }
+    (!peers.is_empty()).then(|| peers.join(", "))
 }
 
 /// How the figures were taken, in one sentence.
@@ -192,6 +216,7 @@ fn base_of_ratios(run: &Run) -> Option<String> {
     match firsts.as_slice() {
         [] => None,
         [only] => Some((*only).to_owned()),
+        several if several.len() > 3 => Some("the first of each table".to_owned()),
         several => Some(format!("the first of each group ({})", several.join(", "))),
     }
 }
@@ -220,6 +245,7 @@ pub fn fixture() -> Run {
         gib_per_s: Spread::of(rounds),
         ratio: Spread::of(rounds).map(|spread| (spread.median / 0.93 * 100.0).round() / 100.0),
         soundness: None,
+        mover: None,
         writer: (!rounds.is_empty()).then(|| EndpointReport {
             options: "--way copy --size 128K".to_owned(),
             cpu_seconds: 0.5,
@@ -308,6 +334,7 @@ fn fixture_machine() -> super::machine::Machine {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lab::movers::MoverReport;
     use tempfile::TempDir;
 
     /// A report of a few known bytes, or of none because it fails.
@@ -352,12 +379,34 @@ mod tests {
         let last = run.experiments.remove(1);
         run.experiments.push(last);
         let run_groups = groups(&run);
-        let names: Vec<&str> = run_groups.iter().map(|(name, _)| *name).collect();
+        let names: Vec<&str> = run_groups.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, ["ladder", "more <&> \"others\""]);
         assert_eq!(
             run_groups[0].1.last().unwrap().name,
             "vmsplice_splice_same_buffer"
         );
+    }
+
+    #[test]
+    fn a_group_of_several_jobs_is_shown_job_by_job() {
+        let mut run = fixture();
+        for (outcome, job) in run.experiments.iter_mut().zip(["a", "b", "a"]) {
+            outcome.mover = Some(MoverReport {
+                job: job.to_owned(),
+                command: "cat".to_owned(),
+                version: Some("cat (GNU coreutils) 9.1".to_owned()),
+                bytes: None,
+                seconds: None,
+            });
+        }
+        let run_groups = groups(&run);
+        let names: Vec<&str> = run_groups.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(
+            names,
+            ["ladder: a", "ladder: b", "ladder", "more <&> \"others\""]
+        );
+        assert_eq!(run_groups[0].1.len(), 2);
+        assert_eq!(peers(&run).unwrap(), "cat (GNU coreutils) 9.1");
     }
 
     #[test]

@@ -164,7 +164,7 @@ impl<'a> Chart<'a> {
     fn of(run: &'a Run) -> Chart<'a> {
         let sections: Vec<Section> = groups(run)
             .into_iter()
-            .map(|(name, outcomes)| Section::of(name, outcomes))
+            .map(|(name, outcomes)| Section::of(&name, outcomes))
             .collect();
         let longest_name = run
             .experiments

@@ -12,7 +12,7 @@ use comfy_table::{CellAlignment, ContentArrangement, Row, presets};
 
 use super::{
     Report, distance, figure, groups, how_measured_with_ratios, is_noisy, marked_median,
-    noisy_footnote, one_line,
+    noisy_footnote, one_line, peers,
 };
 use crate::lab::result::{Outcome, Run};
 
@@ -42,7 +42,7 @@ impl Report for Table {
         };
         page.machine(run);
         for (name, outcomes) in groups(run) {
-            page.group(name, &outcomes);
+            page.group(&name, &outcomes);
         }
         page.blank();
         if run.experiments.iter().any(is_noisy) {
@@ -125,6 +125,7 @@ impl Page {
     fn machine(&mut self, run: &Run) {
         let mut lines = run.machine.lines();
         lines.extend(distance(run).map(|text| ("cache line", text)));
+        lines.extend(peers(run).map(|text| ("peers", text)));
         let widest = lines
             .iter()
             .map(|(label, _)| label.len())

@@ -1,0 +1,47 @@
+//! Ctrl-C while a line is on the screen: it is ended before the process is.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use procfs::process::Process;
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+/// The signal that is to end this process, once there is one.
+#[derive(Debug, Clone, Default)]
+pub struct Interrupt(Arc<AtomicUsize>);
+
+impl Interrupt {
+    /// From now on SIGINT and SIGTERM are noted. What is ignored (nohup, `&` in a script) stays so.
+    pub fn noted() -> Self {
+        let noted = Self::default();
+        let ignored = Process::myself()
+            .and_then(|process| process.status())
+            .map_or(0, |status| status.sigign);
+        for signal in [SIGINT, SIGTERM] {
+            if ignored & (1 << (signal - 1)) == 0 {
+                // It fails only for signals that nobody can handle.
+                let _ = signal_hook::flag::register_usize(
+                    signal,
+                    Arc::clone(&noted.0),
+                    signal as usize,
+                );
+            }
+        }
+        noted
+    }
+
+    /// Whether there was one.
+    pub fn came(&self) -> bool {
+        self.0.load(Ordering::Relaxed) != 0
+    }
+
+    /// Ends this process the way the signal would have, if there was one.
+    pub fn obey(&self) {
+        match self.0.load(Ordering::Relaxed) {
+            0 => {}
+            signal => {
+                let _ = signal_hook::low_level::emulate_default_handler(signal as i32);
+            }
+        }
+    }
+}

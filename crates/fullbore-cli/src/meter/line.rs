@@ -1,0 +1,381 @@
+//! The line that shows how far it has come: [`line()`] fits a [`Reading`] into as many columns as there
+//! are. Nothing here looks at a clock or a terminal.
+//!
+//! Where there is too little room, what matters least is left out whole, rather than all of it cut.
+
+use std::time::Duration;
+
+use indicatif::HumanCount;
+
+use crate::moving::duration;
+
+/// The least room that a bar is worth.
+const LEAST_BAR: usize = 12;
+
+/// What is counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Unit {
+    /// Bytes, shown in powers of 1024.
+    #[default]
+    Bytes,
+    /// Lines: newline characters.
+    Lines,
+}
+
+/// What there is to show.
+#[derive(Debug, Clone, Default)]
+pub struct Reading {
+    /// What stands in front.
+    pub name: Option<String>,
+    /// What is counted.
+    pub unit: Unit,
+    /// How many have passed.
+    pub passed: u64,
+    /// How many there are, where that is known.
+    pub total: Option<u64>,
+    /// Time since the start.
+    pub elapsed: Duration,
+    /// How many a second lately.
+    pub now: f64,
+    /// How many a second in all.
+    pub average: f64,
+    /// The time until the end, where it can be estimated.
+    pub left: Option<Duration>,
+    /// A word on who is slow.
+    pub hint: Option<&'static str>,
+    /// How often it was drawn before: what moves where no end is known.
+    pub tick: u64,
+    /// Whether it is the last one.
+    pub ended: bool,
+}
+
+/// What matters more is kept longer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Matters {
+    Average,
+    Hint,
+    Elapsed,
+    Bar,
+    Left,
+    Name,
+    Rate,
+    Percent,
+    Amount,
+}
+
+/// The reading in at most `width` columns.
+pub fn line(reading: &Reading, width: usize) -> String {
+    fitted(reading, parts(reading, width), width)
+}
+
+/// What fits of the parts, the bar taking the room that is left.
+fn fitted(reading: &Reading, mut parts: Vec<(Matters, String)>, width: usize) -> String {
+    let room_for = |parts: &[(Matters, String)]| {
+        let texts: usize = parts.iter().map(|(_, text)| text.chars().count()).sum();
+        (texts + parts.len().saturating_sub(1)) as isize
+    };
+    while room_for(&parts) > width as isize && parts.len() > 1 {
+        let least = parts.iter().map(|&(matters, _)| matters).min();
+        parts.retain(|&(matters, _)| Some(matters) != least);
+    }
+    let spare = usize::try_from(width as isize - room_for(&parts)).unwrap_or(0);
+    if let Some((_, bar)) = parts.iter_mut().find(|(m, _)| *m == Matters::Bar) {
+        *bar = drawn_bar(reading, LEAST_BAR + spare);
+    }
+    let texts: Vec<String> = parts.into_iter().map(|(_, text)| text).collect();
+    texts
+        .join(" ")
+        .chars()
+        .take(width)
+        .collect::<String>()
+        .trim_end()
+        .to_owned()
+}
+
+/// How full something is: name, amount, bar and percent.
+pub fn gauge(reading: &Reading, width: usize) -> String {
+    let mut parts = parts(reading, width);
+    parts.retain(|(matters, _)| {
+        use Matters::{Amount, Bar, Name, Percent};
+        matches!(matters, Name | Amount | Bar | Percent)
+    });
+    fitted(reading, parts, width)
+}
+
+/// All that could be shown, from left to right.
+fn parts(reading: &Reading, width: usize) -> Vec<(Matters, String)> {
+    let Reading { unit, ended, .. } = *reading;
+    let percent = reading.percent();
+    let mut parts = Vec::with_capacity(9);
+    if let Some(name) = &reading.name {
+        parts.push((Matters::Name, format!("{}:", short(name, width / 3))));
+    }
+    parts.push((Matters::Amount, unit.amount(reading.passed as f64)));
+    parts.push((
+        Matters::Elapsed,
+        match reading.elapsed {
+            time if ended && time < Duration::from_secs(60) => duration(time),
+            time => clock(time),
+        },
+    ));
+    if ended {
+        let average = unit.amount(reading.average);
+        parts.push((Matters::Rate, format!("[{}/s]", average.trim_start())));
+    } else {
+        parts.push((Matters::Rate, format!("[{}/s]", unit.amount(reading.now))));
+        let average = unit.amount(reading.average);
+        parts.push((Matters::Average, format!("avg {}/s", average.trim_start())));
+    }
+    if percent.is_some() || !ended {
+        parts.push((Matters::Bar, " ".repeat(LEAST_BAR)));
+    }
+    if let Some(percent) = percent {
+        parts.push((Matters::Percent, format!("{percent:>3}%")));
+        if !ended {
+            let left = reading.left.map_or_else(|| "-:--:--".to_owned(), clock);
+            parts.push((Matters::Left, format!("ETA {left}")));
+        }
+    }
+    if let Some(hint) = reading.hint.filter(|_| !ended) {
+        parts.push((Matters::Hint, hint.to_owned()));
+    }
+    parts
+}
+
+/// `[=====>    ]`, or where no end is known, `[   <=>    ]`.
+fn drawn_bar(reading: &Reading, width: usize) -> String {
+    let inside = width - 2;
+    match reading.percent() {
+        Some(percent) => {
+            let done = inside * percent.min(100) as usize / 100;
+            let head = if done < inside { ">" } else { "" };
+            format!("[{:<inside$}]", "=".repeat(done) + head)
+        }
+        None => {
+            let most = (inside - 3) as u64;
+            let step = reading.tick * 2 % (2 * most).max(1);
+            let at = if step > most { 2 * most - step } else { step };
+            format!("[{:<inside$}]", " ".repeat(at as usize) + "<=>")
+        }
+    }
+}
+
+impl Reading {
+    /// Whole percent of all there is; more than 100 where there was more than was said.
+    pub fn percent(&self) -> Option<u64> {
+        self.total.map(|total| match total {
+            0 => 100,
+            total => (u128::from(self.passed) * 100 / u128::from(total)) as u64,
+        })
+    }
+
+    /// One number for it: percent, at most 100, where there is a total, and how many otherwise.
+    pub fn number(&self) -> u64 {
+        self.percent()
+            .map_or(self.passed, |percent| percent.min(100))
+    }
+}
+
+impl Unit {
+    /// So many, in a width that changes little.
+    fn amount(self, count: f64) -> String {
+        match self {
+            Unit::Bytes => format!("{:>8}", bytes(count)),
+            Unit::Lines => format!("{:>9} lines", HumanCount(count as u64).to_string()),
+        }
+    }
+}
+
+/// Three digits, or four before the next unit: `1.20 GiB`, `12.0 GiB`, `1012 MiB`.
+pub fn bytes(count: f64) -> String {
+    let mut scaled = count;
+    for unit in ["B", "KiB", "MiB", "GiB", "TiB"] {
+        if scaled < 1023.5 {
+            return digits(scaled, unit);
+        }
+        scaled /= 1024.0;
+    }
+    digits(scaled, "PiB")
+}
+
+fn digits(scaled: f64, unit: &str) -> String {
+    let places = match scaled {
+        _ if unit == "B" => 0,
+        s if s < 9.995 => 2,
+        s if s < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{scaled:.places$} {unit}")
+}
+
+/// `0:01:23`.
+fn clock(time: Duration) -> String {
+    let seconds = time.as_secs();
+    let (minutes, hours) = (seconds / 60 % 60, seconds / 3600);
+    format!("{hours}:{minutes:02}:{:02}", seconds % 60)
+}
+
+/// A name without anything that would move the cursor.
+pub fn clean(name: &str) -> String {
+    name.chars()
+        .map(|c| if c.is_control() { '?' } else { c })
+        .collect()
+}
+
+/// Both ends of a name that is too long.
+fn short(name: &str, most: usize) -> String {
+    let clean: Vec<char> = clean(name).chars().collect();
+    let most = most.max(8);
+    if clean.len() <= most {
+        return clean.into_iter().collect();
+    }
+    let (head, tail) = (most / 3, most - most / 3 - 3);
+    let tail = &clean[clean.len() - tail..];
+    let ends = clean[..head].iter().chain(&['.'; 3]).chain(tail);
+    ends.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reading() -> Reading {
+        Reading {
+            passed: 1288490189,
+            total: Some(3 << 30),
+            elapsed: Duration::from_secs(83),
+            now: 4.1 * 1073741824.0,
+            average: 3.9 * 1073741824.0,
+            left: Some(Duration::from_secs(5000)),
+            hint: Some("slow: before"),
+            ..Reading::default()
+        }
+    }
+
+    #[test]
+    #[rustfmt::skip]
+    fn what_matters_least_is_left_out_first_where_room_is_short() {
+        let named = Reading { name: Some("in".into()), ..reading() };
+        for (width, text) in [
+            (91, "in: 1.20 GiB 0:01:23 [4.10 GiB/s] avg 3.90 GiB/s [====>     ]  40% ETA 1:23:20 slow: before"),
+            (90, "in: 1.20 GiB 0:01:23 [4.10 GiB/s] [=========>              ]  40% ETA 1:23:20 slow: before"),
+            (76, "in: 1.20 GiB 0:01:23 [4.10 GiB/s] [====>     ]  40% ETA 1:23:20 slow: before"),
+            (75, "in: 1.20 GiB 0:01:23 [4.10 GiB/s] [========>             ]  40% ETA 1:23:20"),
+            (63, "in: 1.20 GiB 0:01:23 [4.10 GiB/s] [====>     ]  40% ETA 1:23:20"),
+            (62, "in: 1.20 GiB [4.10 GiB/s] [======>          ]  40% ETA 1:23:20"),
+            (54, "in: 1.20 GiB [4.10 GiB/s]  40% ETA 1:23:20"),
+            (30, "in: 1.20 GiB [4.10 GiB/s]  40%"),
+            (29, "1.20 GiB [4.10 GiB/s]  40%"),
+            (13, "1.20 GiB  40%"),
+            (12, "1.20 GiB"),
+            (3, "1.2"),
+            (0, ""),
+        ] {
+            assert_eq!(line(&named, width), text, "{width}");
+        }
+    }
+
+    #[test]
+    fn no_line_is_wider_than_the_terminal_whatever_is_in_it() {
+        for total in [None, Some(0), Some(1), Some(u64::MAX)] {
+            for passed in [0, 1, u64::MAX] {
+                for ended in [false, true] {
+                    for width in 0..250 {
+                        let reading = Reading {
+                            name: Some("a name\nof two lines".repeat(9)),
+                            unit: if width % 2 == 0 {
+                                Unit::Lines
+                            } else {
+                                Unit::Bytes
+                            },
+                            passed,
+                            total,
+                            ended,
+                            tick: width as u64 * 7,
+                            now: f64::MAX,
+                            ..reading()
+                        };
+                        for line in [line(&reading, width), gauge(&reading, width)] {
+                            assert!(line.chars().count() <= width, "{width}: {line}");
+                            assert!(!line.contains('\n'));
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_last_line_has_the_average_and_no_time_left() {
+        let last = Reading {
+            ended: true,
+            total: None,
+            ..reading()
+        };
+        assert_eq!(line(&last, 79), "1.20 GiB 0:01:23 [3.90 GiB/s]");
+        let quick = Reading {
+            ended: true,
+            passed: 3 << 30,
+            elapsed: Duration::from_millis(840),
+            ..reading()
+        };
+        assert_eq!(
+            line(&quick, 50),
+            "3.00 GiB 0.840 s [3.90 GiB/s] [=============] 100%"
+        );
+    }
+
+    #[test]
+    fn a_bar_without_an_end_goes_to_and_fro() {
+        let bar = |tick| {
+            let reading = Reading {
+                tick,
+                total: None,
+                ..reading()
+            };
+            drawn_bar(&reading, 12)
+        };
+        assert_eq!(bar(0), "[<=>       ]");
+        assert_eq!(bar(3), "[      <=> ]");
+        assert_eq!(bar(4), "[      <=> ]");
+        assert_eq!(bar(7), "[<=>       ]");
+    }
+
+    #[test]
+    fn amounts_have_three_digits_and_four_before_the_next_unit() {
+        for (count, text) in [
+            (0.0, "0 B"),
+            (1023.0, "1023 B"),
+            (1024.0, "1.00 KiB"),
+            (10230.0, "9.99 KiB"),
+            (10240.0, "10.0 KiB"),
+            (1012.0 * 1048576.0, "1012 MiB"),
+            (1023.9 * 1048576.0, "1.00 GiB"),
+            (1e19, "8882 PiB"),
+        ] {
+            assert_eq!(bytes(count), text);
+        }
+    }
+
+    #[test]
+    fn numbers_are_percent_at_most_a_hundred_or_counts() {
+        let number = |passed, total| {
+            let reading = Reading {
+                passed,
+                total,
+                ..Reading::default()
+            };
+            reading.number()
+        };
+        assert_eq!(number(199, Some(200)), 99);
+        assert_eq!(number(300, Some(200)), 100);
+        assert_eq!(number(0, Some(0)), 100);
+        assert_eq!(number(300, None), 300);
+    }
+
+    #[test]
+    fn a_long_name_keeps_both_its_ends() {
+        assert_eq!(short("3: /var/log/some.log", 12), "3: /...e.log");
+        assert_eq!(short("in", 2), "in");
+    }
+}

@@ -1,0 +1,108 @@
+//! One look at the pipes before and after: is there something to take, is there room?
+//!
+//! poll(2) says what a pipe's capacity in bytes cannot: small writes can fill all slots of a pipe with
+//! few bytes in them (`pipe_poll`, `fs/pipe.c`, asks for slots). FIONREAD adds what poll(2) does
+//! not tell: whether a pipe with room is nearly full, or empty seen from its write end.
+
+use std::os::fd::{AsFd, BorrowedFd};
+
+use fullbore::PipeEnd;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::verdict::Seen;
+
+/// Looks at the pipes that `input` and `output` are ends of; what is no pipe is not looked at.
+pub fn look(input: Option<BorrowedFd<'_>>, output: BorrowedFd<'_>, held: bool) -> Seen {
+    let mut seen = Seen::default();
+    seen.held.note(held);
+    if let Some(input) = input.filter(|fd| pipe(fd).is_some()) {
+        let ready = readiness(input, PollFlags::IN);
+        // Empty for good is no wait, but the end.
+        if !ready.contains(PollFlags::HUP) || ready.contains(PollFlags::IN) {
+            seen.before_empty.note(!ready.contains(PollFlags::IN));
+        }
+    }
+    if let Some(end) = pipe(&output) {
+        let ready = readiness(output, PollFlags::OUT);
+        // Nobody left to read.
+        if !ready.contains(PollFlags::ERR) {
+            let (queued, capacity) = (end.queued().unwrap_or(0), end.capacity().unwrap_or(0));
+            let nearly_full = queued > capacity / 8 * 7;
+            seen.after_full
+                .note(!ready.contains(PollFlags::OUT) || nearly_full);
+            seen.after_empty.note(queued == 0);
+        }
+    }
+    seen
+}
+
+fn pipe<'fd>(fd: &'fd BorrowedFd<'_>) -> Option<PipeEnd<'fd>> {
+    PipeEnd::new(fd.as_fd()).ok()
+}
+
+fn readiness(fd: BorrowedFd<'_>, asked: PollFlags) -> PollFlags {
+    let mut polled = [PollFd::from_borrowed_fd(fd, asked)];
+    let now = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    match poll(&mut polled, Some(&now)) {
+        Ok(_) => polled[0].revents(),
+        Err(_) => PollFlags::empty(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fullbore::Pipe;
+    use rustix::pipe::fcntl_setpipe_size;
+
+    use super::super::verdict::Share;
+    use super::*;
+
+    const SO: Share = Share { so: 1, of: 1 };
+    const NOT_SO: Share = Share { so: 0, of: 1 };
+    const UNSEEN: Share = Share { so: 0, of: 0 };
+
+    fn seen(input: &Pipe, output: &Pipe) -> Seen {
+        look(Some(input.reader.as_fd()), output.writer.as_fd(), false)
+    }
+
+    #[test]
+    fn an_empty_pipe_is_told_from_one_with_a_byte_in_it() {
+        let (before, after) = (Pipe::new().unwrap(), Pipe::new().unwrap());
+        let first = seen(&before, &after);
+        assert_eq!((first.before_empty, first.after_empty), (SO, SO));
+        assert_eq!((first.after_full, first.held), (NOT_SO, NOT_SO));
+        rustix::io::write(&before.writer, b"x").unwrap();
+        rustix::io::write(&after.writer, b"x").unwrap();
+        let then = seen(&before, &after);
+        assert_eq!((then.before_empty, then.after_empty), (NOT_SO, NOT_SO));
+    }
+
+    #[test]
+    fn a_pipe_is_full_when_its_slots_are_however_few_bytes_they_hold() {
+        let (before, after) = (Pipe::new().unwrap(), Pipe::new().unwrap());
+        let slots = fcntl_setpipe_size(&after.writer, 4096).unwrap() / 4096;
+        // As many bytes as fit, of which all but the last of each slot are taken.
+        rustix::io::write(&after.writer, &vec![0; slots * 4096]).unwrap();
+        assert_eq!(seen(&before, &after).after_full, SO);
+        rustix::io::read(&after.reader, &mut vec![0; 4095]).unwrap();
+        assert_eq!(seen(&before, &after).after_full, SO, "one byte in one slot");
+        rustix::io::read(&after.reader, &mut vec![0; slots * 4096]).unwrap();
+        assert_eq!(seen(&before, &after).after_full, NOT_SO);
+    }
+
+    #[test]
+    fn what_is_over_or_no_pipe_is_not_judged() {
+        let Pipe { reader, writer } = Pipe::new().unwrap();
+        drop(writer);
+        let null = std::fs::File::open("/dev/null").unwrap();
+        let ended = look(Some(reader.as_fd()), null.as_fd(), true);
+        assert_eq!((ended.before_empty, ended.after_full), (UNSEEN, UNSEEN));
+        assert_eq!(ended.held, SO);
+        let Pipe { reader, writer } = Pipe::new().unwrap();
+        drop(reader);
+        assert_eq!(look(None, writer.as_fd(), false).after_full, UNSEEN);
+    }
+}

@@ -1,0 +1,106 @@
+//! A limit to the rate: how much to move at a time, and how long to wait after it.
+//!
+//! The one idea: bytes have a time at which they are due, which the limit alone decides. A sleep that
+//! took too long makes the next ones shorter, so the rate is right over time. Time in which nothing
+//! came may be made up for only in part: a limit that a late source lifts is none.
+
+use std::time::{Duration, Instant};
+
+/// As far as what is late may be made up for.
+const CREDIT: Duration = Duration::from_millis(200);
+
+/// Shorter waits are left to add up: a sleep takes longer than was asked for.
+const SHORTEST: Duration = Duration::from_micros(500);
+
+/// Pieces in a second, which is what makes it smooth.
+const PIECES: u64 = 20;
+
+/// Pieces of this size and above need not be cut: the transfer takes no more at a time.
+const LARGE: u64 = 256 * 1024;
+
+/// Bytes a second at most.
+#[derive(Debug)]
+pub struct Pace {
+    per_second: u64,
+    /// When all that was moved so far is due.
+    due: Instant,
+}
+
+impl Pace {
+    /// At most `per_second` bytes a second from `now` on.
+    pub fn new(per_second: u64, now: Instant) -> Self {
+        Self {
+            per_second,
+            due: now,
+        }
+    }
+
+    /// Bytes to move at a time, where that should be less than suits the transfer.
+    pub fn chunk(&self) -> Option<usize> {
+        let chunk = (self.per_second / PIECES).max(1);
+        (chunk < LARGE).then_some(chunk as usize)
+    }
+
+    /// How long to wait, `bytes` having been moved just `now`.
+    pub fn wait_after(&mut self, bytes: u64, now: Instant) -> Duration {
+        let earliest = now.checked_sub(CREDIT).unwrap_or(now);
+        let takes = Duration::from_secs_f64(bytes as f64 / self.per_second as f64);
+        self.due = self.due.max(earliest) + takes;
+        let wait = self.due.saturating_duration_since(now);
+        if wait < SHORTEST {
+            Duration::ZERO
+        } else {
+            wait
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Moves `bytes` in pieces of `piece`, each sleep taking `late` longer than it should, and says how
+    /// long that took.
+    fn time_for(per_second: u64, bytes: u64, piece: u64, late: Duration) -> f64 {
+        let began = Instant::now();
+        let (mut now, mut left) = (began, bytes);
+        let mut pace = Pace::new(per_second, began);
+        while left > 0 {
+            let moved = left.min(piece);
+            left -= moved;
+            let wait = pace.wait_after(moved, now);
+            if !wait.is_zero() {
+                now += wait + late;
+            }
+        }
+        (now - began).as_secs_f64()
+    }
+
+    #[test]
+    fn the_rate_is_right_over_time_also_where_sleeps_take_too_long() {
+        for (per_second, piece) in [(100 << 10, 5 << 10), (1 << 30, 256 << 10), (10, 1)] {
+            for late in [0, 60, 1000] {
+                let late = Duration::from_micros(late);
+                let time = time_for(per_second, per_second * 4, piece, late);
+                assert!((3.99..4.01).contains(&time), "{per_second}: {time}");
+            }
+        }
+    }
+
+    #[test]
+    fn time_in_which_nothing_came_is_made_up_for_only_in_part() {
+        let began = Instant::now();
+        let mut pace = Pace::new(1000, began);
+        let later = began + Duration::from_secs(60);
+        assert_eq!(pace.wait_after(200, later), Duration::ZERO);
+        assert_eq!(pace.wait_after(100, later), Duration::from_millis(100));
+    }
+
+    #[test]
+    fn slow_limits_are_cut_into_small_pieces_and_fast_ones_are_left_alone() {
+        let chunk = |per_second| Pace::new(per_second, Instant::now()).chunk();
+        assert_eq!(chunk(1), Some(1));
+        assert_eq!(chunk(100 << 10), Some(5 << 10));
+        assert_eq!(chunk(1 << 30), None);
+    }
+}

@@ -1,0 +1,106 @@
+//! How fast something goes: lately, in all, and for how long still.
+
+use std::time::{Duration, Instant};
+
+/// In this time an old rate comes to count half in the estimate of what is left.
+const HALF_LIFE: f64 = 10.0;
+
+/// What a count has been doing.
+#[derive(Debug)]
+pub struct Rate {
+    began: Instant,
+    /// The count that it began with.
+    first: u64,
+    last: (Instant, u64),
+    now: f64,
+    smooth: Option<f64>,
+}
+
+impl Rate {
+    /// From this count on.
+    pub fn new(count: u64, began: Instant) -> Self {
+        Self {
+            began,
+            first: count,
+            last: (began, count),
+            now: 0.0,
+            smooth: None,
+        }
+    }
+
+    /// It has come to `count`.
+    pub fn update(&mut self, count: u64, at: Instant) {
+        let seconds = (at - self.last.0).as_secs_f64();
+        if seconds <= 0.0 {
+            return;
+        }
+        self.now = count.saturating_sub(self.last.1) as f64 / seconds;
+        self.last = (at, count);
+        // An exponentially weighted mean, for steps of any length.
+        let weight = 1.0 - 0.5f64.powf(seconds / HALF_LIFE);
+        self.smooth = Some(match self.smooth {
+            None => self.now,
+            Some(smooth) => smooth + (self.now - smooth) * weight,
+        });
+    }
+
+    /// The count of the last update.
+    pub fn count(&self) -> u64 {
+        self.last.1
+    }
+
+    /// A second, between the last two updates.
+    pub fn now(&self) -> f64 {
+        self.now
+    }
+
+    /// A second, since the beginning.
+    pub fn average(&self) -> f64 {
+        let seconds = self.elapsed().as_secs_f64();
+        if seconds > 0.0 {
+            self.last.1.saturating_sub(self.first) as f64 / seconds
+        } else {
+            0.0
+        }
+    }
+
+    /// From the beginning to the last update.
+    pub fn elapsed(&self) -> Duration {
+        self.last.0 - self.began
+    }
+
+    /// The time it will take to get to `total`, where that can be said.
+    pub fn left(&self, total: u64) -> Option<Duration> {
+        let left = total.checked_sub(self.last.1)?;
+        let smooth = self.smooth.filter(|&smooth| smooth > 0.0)?;
+        Duration::try_from_secs_f64(left as f64 / smooth).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_follows_a_rate_that_changes() {
+        let began = Instant::now();
+        let mut rate = Rate::new(1000, began);
+        assert_eq!(rate.left(2000), None, "nothing is known yet");
+        rate.update(1100, began + Duration::from_secs(1));
+        assert_eq!(rate.left(1300), Some(Duration::from_secs(2)));
+        assert_eq!((rate.now(), rate.average()), (100.0, 100.0));
+        // It stands still: both the average and the estimate notice.
+        rate.update(1100, began + Duration::from_secs(11));
+        assert_eq!(rate.now(), 0.0);
+        assert_eq!(rate.left(1200), Some(Duration::from_secs(2)));
+        assert!((rate.average() - 100.0 / 11.0).abs() < 0.01);
+    }
+
+    #[test]
+    fn more_than_there_should_be_has_no_time_left() {
+        let began = Instant::now();
+        let mut rate = Rate::new(0, began);
+        rate.update(20, began + Duration::from_secs(1));
+        assert_eq!(rate.left(10), None);
+    }
+}

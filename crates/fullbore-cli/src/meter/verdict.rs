@@ -1,0 +1,323 @@
+//! Which side of a pipeline is the slow one, from how often its pipes were found empty and full.
+//!
+//! The one idea: whoever waits is not the slow one. While the pipe before is empty, everything after
+//! it waits for the side before; while the pipe after is full, everything before it waits for the
+//! side after. Nothing here looks at a pipe, or at a clock.
+
+use std::fmt;
+use std::ops::AddAssign;
+
+/// Looks at a pipe that are too few to judge by: half a second's worth.
+const LEAST: u32 = 25;
+
+/// How often something was so, of the times that were looked at.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Share {
+    /// Times it was so.
+    pub so: u32,
+    /// Times it was looked at.
+    pub of: u32,
+}
+
+/// What was seen of both sides.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// The pipe that bytes came from was empty. Never looked at where the input is no pipe.
+    pub before_empty: Share,
+    /// The pipe that bytes went to was full. Never looked at where the output is no pipe.
+    pub after_full: Share,
+    /// The pipe that bytes went to was empty.
+    pub after_empty: Share,
+    /// The rate limit kept bytes back. Looked at each time.
+    pub held: Share,
+}
+
+/// Who is the slow one. Shares are from 0 to 1.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Verdict {
+    /// It took less time than it takes to tell.
+    TooShort,
+    /// Neither input nor output is a pipe.
+    NoPipe,
+    /// The rate limit.
+    Limit(f64),
+    /// The side before; its pipe was empty so often.
+    Before(f64),
+    /// The side after; its pipe was full so often.
+    After(f64),
+    /// Both, at different times.
+    ByTurns {
+        /// How often the pipe before was empty.
+        empty: f64,
+        /// How often the pipe after was full.
+        full: f64,
+    },
+    /// This process: there was something to take, and room to put it.
+    Itself {
+        /// How often there was something to take.
+        filled: f64,
+        /// How often the pipe after was empty.
+        empty: f64,
+    },
+    /// Nobody by much.
+    Neither {
+        /// How often the pipe before was empty.
+        empty: f64,
+        /// How often the pipe after was full.
+        full: f64,
+    },
+    /// Not the side before, and the side after cannot be seen.
+    NotBefore(f64),
+    /// Not the side after, and the side before cannot be seen.
+    NotAfter(f64),
+}
+
+impl Share {
+    /// Notes one look.
+    pub fn note(&mut self, so: bool) {
+        self.so += u32::from(so);
+        self.of += 1;
+    }
+
+    /// From 0 to 1, if there were looks enough.
+    fn of_all(self) -> Option<f64> {
+        (self.of >= LEAST).then(|| f64::from(self.so) / f64::from(self.of))
+    }
+
+    fn halved(self) -> Self {
+        Self {
+            so: self.so / 2,
+            of: self.of / 2,
+        }
+    }
+}
+
+impl AddAssign for Share {
+    fn add_assign(&mut self, other: Self) {
+        self.so += other.so;
+        self.of += other.of;
+    }
+}
+
+impl Seen {
+    /// The same with half the weight, so that what is seen next counts for more.
+    pub fn fading(self) -> Self {
+        Self {
+            before_empty: self.before_empty.halved(),
+            after_full: self.after_full.halved(),
+            after_empty: self.after_empty.halved(),
+            held: self.held.halved(),
+        }
+    }
+
+    /// Who is the slow one.
+    pub fn verdict(&self) -> Verdict {
+        let Some(held) = self.held.of_all() else {
+            return Verdict::TooShort;
+        };
+        if held >= 0.5 {
+            return Verdict::Limit(held);
+        }
+        let any = self.before_empty.of + self.after_full.of > 0;
+        match (self.before_empty.of_all(), self.after_full.of_all()) {
+            (None, None) if any => Verdict::TooShort,
+            (None, None) => Verdict::NoPipe,
+            (Some(empty), full) if empty >= 0.5 && empty >= full.unwrap_or(0.0) => {
+                Verdict::Before(empty)
+            }
+            (_, Some(full)) if full >= 0.5 => Verdict::After(full),
+            (Some(empty), Some(full)) => self.between(empty, full),
+            (Some(empty), None) => Verdict::NotBefore(empty),
+            (None, Some(full)) => Verdict::NotAfter(full),
+        }
+    }
+
+    /// Where neither side made the other wait half of the time.
+    fn between(&self, empty: f64, full: f64) -> Verdict {
+        match self.after_empty.of_all() {
+            _ if empty >= 0.2 && full >= 0.2 => Verdict::ByTurns { empty, full },
+            Some(drained) if empty <= 0.1 && drained >= 0.5 => Verdict::Itself {
+                filled: 1.0 - empty,
+                empty: drained,
+            },
+            _ => Verdict::Neither { empty, full },
+        }
+    }
+}
+
+impl AddAssign for Seen {
+    fn add_assign(&mut self, other: Self) {
+        self.before_empty += other.before_empty;
+        self.after_full += other.after_full;
+        self.after_empty += other.after_empty;
+        self.held += other.held;
+    }
+}
+
+impl Verdict {
+    /// For a line that has little room.
+    pub fn in_short(self) -> Option<&'static str> {
+        match self {
+            Verdict::Before(_) => Some("slow: before"),
+            Verdict::After(_) => Some("slow: after"),
+            Verdict::ByTurns { .. } => Some("slow: both"),
+            Verdict::Limit(_) => Some("slow: limit"),
+            Verdict::Itself { .. } => Some("slow: meter"),
+            Verdict::Neither { .. }
+            | Verdict::TooShort
+            | Verdict::NoPipe
+            | Verdict::NotBefore(_)
+            | Verdict::NotAfter(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Verdict::TooShort => f.write_str("too short to tell which side is the slow one"),
+            Verdict::NoPipe => {
+                f.write_str("neither input nor output is a pipe that would tell who is slow")
+            }
+            Verdict::Limit(held) => write!(
+                f,
+                "the rate limit is the slow one: it kept bytes back {} of the time",
+                Percent(held)
+            ),
+            Verdict::Before(empty) => write!(
+                f,
+                "the side before is the slow one: its pipe was empty {} of the time",
+                Percent(empty)
+            ),
+            Verdict::After(full) => write!(
+                f,
+                "the side after is the slow one: its pipe was full {} of the time",
+                Percent(full)
+            ),
+            Verdict::ByTurns { empty, full } => write!(
+                f,
+                "the two sides wait for each other by turns: the pipe before was empty {} of the \
+                 time, the pipe after full {}",
+                Percent(empty),
+                Percent(full)
+            ),
+            Verdict::Itself { filled, empty } => write!(
+                f,
+                "this meter is the slow one: {} of the time there was something to take, and {} \
+                 the pipe after was empty",
+                Percent(filled),
+                Percent(empty)
+            ),
+            Verdict::Neither { empty, full } => write!(
+                f,
+                "neither side waited long: the pipe before was empty {} of the time, the pipe \
+                 after full {}",
+                Percent(empty),
+                Percent(full)
+            ),
+            Verdict::NotBefore(empty) => write!(
+                f,
+                "the side before is not the slow one: its pipe was empty only {} of the time (the \
+                 output is no pipe)",
+                Percent(empty)
+            ),
+            Verdict::NotAfter(full) => write!(
+                f,
+                "the side after is not the slow one: its pipe was full only {} of the time (the \
+                 input is no pipe)",
+                Percent(full)
+            ),
+        }
+    }
+}
+
+/// A share as whole percent.
+struct Percent(f64);
+
+impl fmt::Display for Percent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.0}%", self.0 * 100.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What 100 looks saw: percent of the pipe before empty, of the pipe after full and empty, and of
+    /// bytes kept back.
+    fn seen(empty: Option<u32>, after: Option<(u32, u32)>, held: u32) -> Seen {
+        let share = |so: Option<u32>| Share {
+            so: so.unwrap_or(0),
+            of: if so.is_some() { 100 } else { 0 },
+        };
+        Seen {
+            before_empty: share(empty),
+            after_full: share(after.map(|(full, _)| full)),
+            after_empty: share(after.map(|(_, empty)| empty)),
+            held: share(Some(held)),
+        }
+    }
+
+    #[test]
+    #[rustfmt::skip]
+    fn whoever_waits_is_not_the_slow_one() {
+        for (empty, after, held, words) in [
+            // Pipe to pipe.
+            (Some(97), Some((0, 90)), 0, "the side before is the slow one: its pipe was empty 97% of the time"),
+            (Some(50), Some((0, 90)), 0, "the side before is the slow one: its pipe was empty 50% of the time"),
+            (Some(0), Some((88, 0)), 0, "the side after is the slow one: its pipe was full 88% of the time"),
+            (Some(60), Some((88, 0)), 0, "the side after is the slow one: its pipe was full 88% of the time"),
+            (Some(88), Some((60, 0)), 0, "the side before is the slow one: its pipe was empty 88% of the time"),
+            (Some(40), Some((45, 0)), 0, "the two sides wait for each other by turns: the pipe before was empty 40% of the time, the pipe after full 45%"),
+            (Some(5), Some((1, 80)), 0, "this meter is the slow one: 95% of the time there was something to take, and 80% the pipe after was empty"),
+            (Some(12), Some((15, 20)), 0, "neither side waited long: the pipe before was empty 12% of the time, the pipe after full 15%"),
+            (Some(40), Some((5, 60)), 0, "neither side waited long: the pipe before was empty 40% of the time, the pipe after full 5%"),
+            // The limit explains whatever the pipes do.
+            (Some(0), Some((0, 100)), 93, "the rate limit is the slow one: it kept bytes back 93% of the time"),
+            (Some(97), Some((0, 100)), 10, "the side before is the slow one: its pipe was empty 97% of the time"),
+            // A pipe on one side only.
+            (None, Some((88, 0)), 0, "the side after is the slow one: its pipe was full 88% of the time"),
+            (None, Some((3, 0)), 0, "the side after is not the slow one: its pipe was full only 3% of the time (the input is no pipe)"),
+            (Some(88), None, 0, "the side before is the slow one: its pipe was empty 88% of the time"),
+            (Some(3), None, 0, "the side before is not the slow one: its pipe was empty only 3% of the time (the output is no pipe)"),
+            (None, None, 0, "neither input nor output is a pipe that would tell who is slow"),
+            (None, None, 80, "the rate limit is the slow one: it kept bytes back 80% of the time"),
+        ] {
+            assert_eq!(seen(empty, after, held).verdict().to_string(), words);
+        }
+    }
+
+    #[test]
+    fn a_few_looks_are_too_few() {
+        let mut seen = Seen::default();
+        assert_eq!(seen.verdict(), Verdict::TooShort);
+        for _ in 0..LEAST - 1 {
+            seen.before_empty.note(true);
+            seen.held.note(false);
+        }
+        assert_eq!(seen.verdict(), Verdict::TooShort);
+        assert_eq!(seen.verdict().in_short(), None);
+        // A file first, and only the end of it from a pipe.
+        seen.held.note(false);
+        assert_eq!(seen.verdict(), Verdict::TooShort);
+        seen.before_empty.note(true);
+        assert_eq!(seen.verdict(), Verdict::Before(1.0));
+        assert_eq!(seen.verdict().in_short(), Some("slow: before"));
+    }
+
+    #[test]
+    fn what_is_seen_later_outweighs_what_was_seen_before() {
+        let mut recent = Seen::default();
+        for _ in 0..10 {
+            recent = recent.fading();
+            recent += seen(Some(0), Some((100, 0)), 0);
+        }
+        assert!(matches!(recent.verdict(), Verdict::After(_)));
+        for _ in 0..2 {
+            recent = recent.fading();
+            recent += seen(Some(100), Some((0, 100)), 0);
+        }
+        assert!(matches!(recent.verdict(), Verdict::Before(_)));
+    }
+}

@@ -1,0 +1,413 @@
+//! How far a process that runs already has come with the files it has open, and how full its pipes
+//! are.
+//!
+//! The kernel tells the position of each fd in /proc/PID/fdinfo (proc_pid_fdinfo(5)). Reads that name
+//! their own position (pread(2)) and memory maps do not move it.
+
+use std::fs::Metadata;
+use std::io::{self, Read};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::{Duration, Instant};
+
+use anyhow::{anyhow, bail};
+use fullbore::PipeEnd;
+use procfs::ProcError;
+use procfs::process::Process;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{Mode, OFlags};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+use super::interrupt::Interrupt;
+use super::line::{Reading, gauge, line};
+use super::rate::Rate;
+use super::screen::{self, Screen};
+use super::{Options, Unit};
+use crate::moving::said;
+
+/// That an fd was closed, or a signal came, is noticed at least so soon.
+const NOTICE: Duration = Duration::from_millis(100);
+
+/// A process, or one fd of it: `PID` or `PID:FD`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Target {
+    pid: i32,
+    fd: Option<i32>,
+}
+
+impl FromStr for Target {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (pid, fd) = match text.split_once(':') {
+            None => (text, None),
+            Some((pid, fd)) => (pid, Some(fd)),
+        };
+        // Not a sign, which parse() would take.
+        let number = |text: &str| text.parse().ok().filter(|_| !text.starts_with('+'));
+        let read = match (number(pid), fd.map(number)) {
+            (Some(pid), None) => Some((pid, None)),
+            (Some(pid), Some(Some(fd))) => Some((pid, Some(fd))),
+            _ => None,
+        };
+        match read {
+            Some((pid, fd)) if pid > 0 && fd.unwrap_or(0) >= 0 => Ok(Self { pid, fd }),
+            _ => Err(format!("'{text}' is no PID and no PID:FD")),
+        }
+    }
+}
+
+/// Watches until the fd is closed, or the process has ended.
+pub struct Watch {
+    process: Process,
+    target: Target,
+    /// What waits for the process, where the kernel has it (Linux 5.3).
+    pidfd: Option<OwnedFd>,
+    followed: Vec<Followed>,
+    options: Options,
+}
+
+/// One fd.
+struct Followed {
+    fd: i32,
+    identity: (u64, u64),
+    name: String,
+    state: State,
+}
+
+enum State {
+    File { rate: Rate, total: Option<u64> },
+    Pipe { queued: usize, capacity: usize },
+}
+
+impl Watch {
+    /// Of a process that is there, and an fd that is open.
+    ///
+    /// # Errors
+    /// Where it is not, or may not be looked at.
+    pub fn new(target: Target, options: Options) -> anyhow::Result<Self> {
+        let process = Process::new(target.pid).map_err(|error| target.cannot(error))?;
+        // A zombie has closed everything.
+        if !process.is_alive() {
+            bail!("{target}: No such process");
+        }
+        let pidfd =
+            Pid::from_raw(target.pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+        let mut watch = Self {
+            process,
+            target,
+            pidfd,
+            followed: Vec::new(),
+            options,
+        };
+        match target.fd {
+            Some(fd) => watch.follow_one(fd)?,
+            None => watch.follow_all().map_err(|error| target.cannot(error))?,
+        }
+        Ok(watch)
+    }
+
+    /// Draws a line for each fd where stderr is a terminal, or `anyway`, until it is over.
+    pub fn lines(mut self, anyway: bool) {
+        let mut screen = Screen::new(anyway);
+        let interrupt = Interrupt::noted();
+        self.each_interval(&interrupt, |watch, ended| {
+            let Some(screen) = &mut screen else { return };
+            let (columns, rows) = screen.size();
+            let lines = watch.rows(columns, rows, ended);
+            if ended {
+                screen.leave(&lines);
+            } else {
+                screen.draw(&lines);
+            }
+        });
+        interrupt.obey();
+    }
+
+    /// Says how far, a number a line, until it is over.
+    pub fn numbers(mut self) {
+        self.each_interval(&Interrupt::default(), |watch, _| {
+            if let Some(followed) = watch.followed.first() {
+                let number = followed.reading(&watch.options, false).number();
+                screen::say(&format!("{number}\n"));
+            }
+        });
+    }
+
+    /// Calls `show` each interval, and when it is over.
+    fn each_interval(&mut self, interrupt: &Interrupt, mut show: impl FnMut(&Self, bool)) {
+        let mut due = Instant::now();
+        loop {
+            let now = Instant::now();
+            if now >= due {
+                show(self, false);
+                due = now + self.options.interval;
+            }
+            self.sleep(due.saturating_duration_since(now).min(NOTICE));
+            // An interrupted sleep is no end of what is watched.
+            let goes_on = !interrupt.came() && self.update(Instant::now() >= due);
+            if !goes_on {
+                return show(self, true);
+            }
+        }
+    }
+
+    /// Sleeps so long, until the process ends, or until a signal comes.
+    fn sleep(&self, time: Duration) {
+        let time = Timespec {
+            tv_sec: time.as_secs().try_into().unwrap_or(i64::MAX),
+            tv_nsec: time.subsec_nanos().into(),
+        };
+        let mut polled: Vec<PollFd<'_>> = self
+            .pidfd
+            .iter()
+            .map(|fd| PollFd::new(fd, PollFlags::IN))
+            .collect();
+        // A signal ends it early, and that is all there is to it.
+        let _ = poll(&mut polled, Some(&time));
+    }
+
+    /// Looks again, at new fds too if it is time for it; says whether there is more to come.
+    fn update(&mut self, is_due: bool) -> bool {
+        if !self.process.is_alive() {
+            return false;
+        }
+        if self.target.fd.is_some() {
+            // As long as nothing has changed, this keeps what was seen last.
+            let (process, options) = (&self.process, &self.options);
+            return self
+                .followed
+                .iter_mut()
+                .all(|followed| followed.update(process, options, is_due).is_some());
+        }
+        !is_due || self.follow_all().is_ok()
+    }
+
+    fn follow_one(&mut self, fd: i32) -> anyhow::Result<()> {
+        let target = self.target;
+        let metadata = self.metadata(fd).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => anyhow!("{target}: not open"),
+            _ => anyhow!("{target}: {}", said(&error)),
+        })?;
+        let followed = Followed::new(&self.process, fd, &metadata, &self.options)
+            .map_err(|error| anyhow!("{target}: {}", said(&error)))?;
+        match followed {
+            None => bail!("{target}: neither a regular file nor a pipe"),
+            Some(followed) => self.followed.push(followed),
+        }
+        Ok(())
+    }
+
+    /// Looks at all regular files that are open now.
+    fn follow_all(&mut self) -> Result<(), ProcError> {
+        let mut before = std::mem::take(&mut self.followed);
+        for info in self.process.fd()? {
+            // Closed since.
+            let Ok(info) = info else { continue };
+            let known = before.iter().position(|followed| followed.fd == info.fd);
+            let known = known.map(|at| before.swap_remove(at));
+            let known = known.and_then(|mut followed| {
+                followed.update(&self.process, &self.options, true)?;
+                Some(followed)
+            });
+            let new = || {
+                let metadata = self.metadata(info.fd).ok().filter(Metadata::is_file)?;
+                Followed::new(&self.process, info.fd, &metadata, &self.options).ok()?
+            };
+            self.followed.extend(known.or_else(new));
+        }
+        self.followed.sort_by_key(|followed| followed.fd);
+        Ok(())
+    }
+
+    fn metadata(&self, fd: i32) -> io::Result<Metadata> {
+        std::fs::metadata(path_of(&self.process, fd))
+    }
+
+    /// As many lines as there are rows.
+    fn rows(&self, columns: usize, rows: usize, ended: bool) -> Vec<String> {
+        if self.followed.is_empty() {
+            let text = format!("{}: no regular file is open", self.target);
+            return vec![text.chars().take(columns).collect()];
+        }
+        let mut lines: Vec<String> = self
+            .followed
+            .iter()
+            .map(|followed| followed.line(&self.options, columns, ended))
+            .collect();
+        if lines.len() >= rows {
+            let more = lines.len() - (rows - 2);
+            lines.truncate(rows - 2);
+            lines.push(format!("and {more} more"));
+        }
+        lines
+    }
+}
+
+impl Target {
+    /// Whether it is one fd, and not all regular files.
+    pub fn is_one_fd(self) -> bool {
+        self.fd.is_some()
+    }
+
+    fn cannot(self, error: ProcError) -> anyhow::Error {
+        match error {
+            ProcError::PermissionDenied(_) => anyhow!("{self}: Permission denied"),
+            ProcError::NotFound(_) => anyhow!("{self}: No such process"),
+            ProcError::Io(error, _) => anyhow!("{self}: {}", said(&error)),
+            error => anyhow!("{self}: {error}"),
+        }
+    }
+}
+
+impl std::fmt::Display for Target {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "process {}", self.pid)?;
+        match self.fd {
+            None => Ok(()),
+            Some(fd) => write!(f, ", fd {fd}"),
+        }
+    }
+}
+
+impl Followed {
+    /// None where it is neither a file nor a pipe.
+    fn new(
+        process: &Process,
+        fd: i32,
+        metadata: &Metadata,
+        options: &Options,
+    ) -> io::Result<Option<Self>> {
+        let state = if metadata.is_file() {
+            let (position, total) = position(process, fd, metadata, options)?;
+            State::File {
+                rate: Rate::new(position, Instant::now()),
+                total,
+            }
+        } else if metadata.file_type().is_fifo() {
+            fullness(process, fd)?
+        } else {
+            return Ok(None);
+        };
+        let target = std::fs::read_link(path_of(process, fd))?;
+        Ok(Some(Self {
+            fd,
+            identity: (metadata.dev(), metadata.ino()),
+            name: format!("{fd}: {}", target.display()),
+            state,
+        }))
+    }
+
+    /// Looks again; none where it is no longer open, or another file by now. Rates are from one time
+    /// that is `due` to the next.
+    fn update(&mut self, process: &Process, options: &Options, is_due: bool) -> Option<()> {
+        let metadata = std::fs::metadata(path_of(process, self.fd)).ok()?;
+        if (metadata.dev(), metadata.ino()) != self.identity {
+            return None;
+        }
+        match &mut self.state {
+            _ if !is_due => {}
+            State::File { rate, total } => {
+                let (position, size) = position(process, self.fd, &metadata, options).ok()?;
+                rate.update(position, Instant::now());
+                *total = size;
+            }
+            state @ State::Pipe { .. } => *state = fullness(process, self.fd).ok()?,
+        }
+        Some(())
+    }
+
+    fn reading(&self, options: &Options, ended: bool) -> Reading {
+        let mut reading = Reading {
+            name: Some(match &options.name {
+                Some(name) => format!("{name} {}", self.name),
+                None => self.name.clone(),
+            }),
+            unit: Unit::Bytes,
+            ended,
+            ..Reading::default()
+        };
+        match &self.state {
+            State::File { rate, total } => {
+                reading.passed = rate.count();
+                reading.total = *total;
+                reading.elapsed = rate.elapsed();
+                reading.now = rate.now();
+                reading.average = rate.average();
+                reading.left = total.and_then(|total| rate.left(total));
+            }
+            State::Pipe { queued, capacity } => {
+                reading.passed = *queued as u64;
+                reading.total = Some(*capacity as u64);
+            }
+        }
+        reading
+    }
+
+    fn line(&self, options: &Options, columns: usize, ended: bool) -> String {
+        let reading = self.reading(options, ended);
+        match self.state {
+            State::File { .. } => line(&reading, columns),
+            State::Pipe { .. } => gauge(&reading, columns),
+        }
+    }
+}
+
+fn path_of(process: &Process, fd: i32) -> PathBuf {
+    format!("/proc/{}/fd/{fd}", process.pid()).into()
+}
+
+/// Where the fd stands, and how much there is, where that can be known: of a file that is only written
+/// to, nobody knows how long it will be.
+fn position(
+    process: &Process,
+    fd: i32,
+    metadata: &Metadata,
+    options: &Options,
+) -> io::Result<(u64, Option<u64>)> {
+    let mut text = String::new();
+    std::fs::File::open(format!("/proc/{}/fdinfo/{fd}", process.pid()))?
+        .read_to_string(&mut text)?;
+    let field = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name));
+        line.map(str::trim)
+    };
+    let position = field("pos:").and_then(|position| position.parse().ok());
+    let flags = field("flags:").and_then(|flags| u32::from_str_radix(flags, 8).ok());
+    let only_written = flags
+        .is_some_and(|flags| OFlags::from_bits_retain(flags) & OFlags::RWMODE == OFlags::WRONLY);
+    let size = Some(metadata.len()).filter(|&size| size > 0 && !only_written);
+    Ok((position.unwrap_or(0), options.total.or(size)))
+}
+
+/// How full the pipe is. Its read end is opened for that, for as short as possible: while it is, a
+/// writer whose reader goes is not told. Opened without waiting for a writer, and not as one, it
+/// keeps no reader from seeing the end.
+fn fullness(process: &Process, fd: i32) -> io::Result<State> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let end = rustix::fs::open(path_of(process, fd), flags, Mode::empty())?;
+    let pipe = PipeEnd::of(&end)?.ok_or(io::ErrorKind::InvalidInput)?;
+    Ok(State::Pipe {
+        queued: pipe.queued()?,
+        capacity: pipe.capacity()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_is_a_pid_or_a_pid_and_an_fd() {
+        let read = |text: &str| text.parse::<Target>().ok().map(|t| (t.pid, t.fd));
+        assert_eq!(read("12"), Some((12, None)));
+        assert_eq!(read("12:0"), Some((12, Some(0))));
+        for text in [
+            "", "x", "0", "-1", "+1", "12:", ":3", "12:-1", "12:+1", "12:3:4", "1 2",
+        ] {
+            assert_eq!(read(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Enough load to matter: hundreds of gigabytes, and a hundred at once.
+
+mod common;
+
+use std::process::{Child, Stdio};
+
+use common::*;
+
+/// Starts `fullbore write … | fullbore MOVER | fullbore read …`.
+fn start_chain(write: &str, mover: &str, read: &str) -> [Child; 3] {
+    let ((first_reader, first_writer), (second_reader, second_writer)) = (pipe(), pipe());
+    let reading = start(fullbore(&format!("read --json {read}")).stdin(second_reader));
+    let moving = start(fullbore(mover).stdin(first_reader).stdout(second_writer));
+    let writing = start(fullbore(&format!("write {write}")).stdout(first_writer));
+    [writing, moving, reading]
+}
+
+/// Waits for the chain, and says how many bytes the reader got.
+fn finish_chain([writing, moving, reading]: [Child; 3]) -> u64 {
+    let read = finish(reading);
+    assert_quiet_success(&finish(writing));
+    assert_quiet_success(&finish(moving));
+    assert_code(&read, 0);
+    json(stdout(&read))["moved"]
+        .as_u64()
+        .expect("a number of bytes")
+}
+
+#[test]
+fn two_hundred_gigabytes_go_by_reference_and_none_is_lost() {
+    let bytes = 200 << 30;
+    for mover in ["copy --by-reference", "tee --by-reference /dev/null"] {
+        let moved = finish_chain(start_chain(
+            &format!("--way repeat --pipe-size 1M --bytes-to-pipe {}", bytes / 2),
+            mover,
+            &format!("--read-with-splice --chunk 16M --bytes-to-pipe {bytes}"),
+        ));
+        assert_eq!(moved, bytes / 2, "{mover}");
+    }
+}
+
+#[test]
+fn gigabytes_are_copied_and_every_byte_is_right() {
+    for mover in ["copy", "tee /dev/null"] {
+        let moved = finish_chain(start_chain(
+            "--ring 2M --chunk 512K --pipe-size 1M --verify --bytes-to-pipe 1G",
+            mover,
+            "--verify --bytes-to-pipe 1G",
+        ));
+        assert_eq!(moved, 1 << 30, "{mover}");
+    }
+}
+
+#[test]
+fn a_hundred_at_once_all_get_their_bytes() {
+    let chains: Vec<[Child; 3]> = (0..100)
+        .map(|i| {
+            let mover = ["copy", "tee /dev/null", "copy --by-reference"][i % 3];
+            start_chain(
+                "--way copy --verify --bytes-to-pipe 8M",
+                mover,
+                "--verify --bytes-to-pipe 8M",
+            )
+        })
+        .collect();
+    for chain in chains {
+        assert_eq!(finish_chain(chain), 8 << 20);
+    }
+}
+
+#[test]
+fn many_short_inputs_are_copied_one_after_the_other() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut words = String::from("copy");
+    let mut expected = Vec::new();
+    for i in 0..500 {
+        let path = directory.path().join(i.to_string());
+        let content = format!("{i}\n").repeat(i % 7);
+        std::fs::write(&path, &content).expect("a file");
+        expected.extend_from_slice(content.as_bytes());
+        words.push_str(&format!(" {}", path.display()));
+    }
+    let output = finish(start(fullbore(&words).stdout(Stdio::piped())));
+    assert_quiet_success(&output);
+    assert!(output.stdout == expected);
+}

@@ -1,0 +1,626 @@
+//! `Transfer` with system calls that fail: whichever way, whichever call, at the first, the second or
+//! a later one. What arrived and what was taken is known to the byte.
+
+#![allow(unsafe_code)]
+
+mod common;
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::thread::{self, JoinHandle};
+
+use common::calls::failing_once;
+use common::ends::{From, To, content, memfd, same_bytes, tcp_pair};
+use common::*;
+use fullbore::linux;
+use fullbore::transfer::Way;
+use fullbore::{Ended, Error, Failure, Guarantee, Pipe, Report, Side, Transfer, Wait};
+use rustix::io::Errno;
+
+const COPY_FILE_RANGE: &[libc::c_long] = &[libc::SYS_copy_file_range];
+const SPLICE: &[libc::c_long] = &[libc::SYS_splice];
+const SENDFILE: &[libc::c_long] = &[libc::SYS_sendfile];
+const VMSPLICE: &[libc::c_long] = &[libc::SYS_vmsplice];
+const READ: &[libc::c_long] = &[libc::SYS_read, libc::SYS_preadv2, libc::SYS_recvfrom];
+const WRITE: &[libc::c_long] = &[libc::SYS_write, libc::SYS_pwritev2, libc::SYS_sendto];
+
+/// A way, a pair of fds that it is taken on, and the call of it that fails.
+struct Case {
+    name: &'static str,
+    from: From,
+    to: To,
+    guarantee: Guarantee,
+    way: Way,
+    calls: &'static [libc::c_long],
+    operation: &'static str,
+    /// The side that a failure of the nth call is put down to.
+    side: fn(usize) -> Side,
+    /// Whether refusing the first call leads to another way.
+    has_another: bool,
+}
+
+const CASES: [Case; 14] = [
+    Case {
+        name: "copy_file_range",
+        from: From::File,
+        to: To::File,
+        guarantee: Guarantee::Snapshot,
+        way: Way::CopyFileRange,
+        calls: COPY_FILE_RANGE,
+        operation: "copy_file_range",
+        side: |_| Side::Sink,
+        has_another: true,
+    },
+    Case {
+        name: "splice, pipe to file",
+        from: From::Pipe,
+        to: To::File,
+        guarantee: Guarantee::Snapshot,
+        way: Way::Splice,
+        calls: SPLICE,
+        operation: "splice",
+        side: |_| Side::Sink,
+        has_another: true,
+    },
+    Case {
+        name: "splice, pipe to socket",
+        from: From::Pipe,
+        to: To::Unix,
+        guarantee: Guarantee::Reference,
+        way: Way::Splice,
+        calls: SPLICE,
+        operation: "splice",
+        side: |_| Side::Sink,
+        has_another: true,
+    },
+    Case {
+        name: "splice, pipe to pipe",
+        from: From::Pipe,
+        to: To::Pipe,
+        guarantee: Guarantee::Reference,
+        way: Way::Splice,
+        calls: SPLICE,
+        operation: "splice",
+        side: |_| Side::Source,
+        has_another: true,
+    },
+    Case {
+        name: "splice, file to pipe",
+        from: From::File,
+        to: To::Pipe,
+        guarantee: Guarantee::Reference,
+        way: Way::Splice,
+        calls: SPLICE,
+        operation: "splice",
+        side: |_| Side::Source,
+        has_another: true,
+    },
+    Case {
+        name: "splice, socket to pipe",
+        from: From::Tcp,
+        to: To::Pipe,
+        guarantee: Guarantee::Reference,
+        way: Way::Splice,
+        calls: SPLICE,
+        operation: "splice",
+        side: |_| Side::Source,
+        has_another: true,
+    },
+    Case {
+        name: "splice through, socket to socket",
+        from: From::Unix,
+        to: To::Tcp,
+        guarantee: Guarantee::Reference,
+        way: Way::SpliceThrough,
+        calls: SPLICE,
+        operation: "splice",
+        side: in_turn,
+        has_another: true,
+    },
+    Case {
+        name: "splice through, socket to file",
+        from: From::Tcp,
+        to: To::File,
+        guarantee: Guarantee::Reference,
+        way: Way::SpliceThrough,
+        calls: SPLICE,
+        operation: "splice",
+        side: in_turn,
+        has_another: true,
+    },
+    Case {
+        name: "sendfile",
+        from: From::File,
+        to: To::Unix,
+        guarantee: Guarantee::Reference,
+        way: Way::Sendfile,
+        calls: SENDFILE,
+        operation: "sendfile",
+        side: |_| Side::Sink,
+        has_another: true,
+    },
+    Case {
+        name: "fresh, reading",
+        from: From::File,
+        to: To::Pipe,
+        guarantee: Guarantee::Snapshot,
+        way: Way::Fresh,
+        calls: READ,
+        operation: "read",
+        side: |_| Side::Source,
+        has_another: true,
+    },
+    Case {
+        name: "fresh, giving",
+        from: From::File,
+        to: To::Pipe,
+        guarantee: Guarantee::Snapshot,
+        way: Way::Fresh,
+        calls: VMSPLICE,
+        operation: "vmsplice",
+        side: |_| Side::Sink,
+        has_another: true,
+    },
+    Case {
+        name: "fresh, from a pipe",
+        from: From::Pipe,
+        to: To::Pipe,
+        guarantee: Guarantee::Snapshot,
+        way: Way::Fresh,
+        calls: VMSPLICE,
+        operation: "vmsplice",
+        side: |_| Side::Sink,
+        has_another: true,
+    },
+    Case {
+        name: "reading",
+        from: From::Tcp,
+        to: To::Unix,
+        guarantee: Guarantee::Snapshot,
+        way: Way::ReadWrite,
+        calls: READ,
+        operation: "read",
+        side: |_| Side::Source,
+        has_another: false,
+    },
+    Case {
+        name: "writing",
+        from: From::Memfd,
+        to: To::Unix,
+        guarantee: Guarantee::Snapshot,
+        way: Way::ReadWrite,
+        calls: WRITE,
+        operation: "write",
+        side: |_| Side::Sink,
+        has_another: false,
+    },
+];
+
+/// Those that there are on this machine.
+fn cases() -> impl Iterator<Item = Case> {
+    // Looked up once, before any call can fail.
+    linux::cache_size();
+    linux::huge_page_size();
+    let has_huge_pages = linux::has_huge_pages();
+    if !has_huge_pages {
+        println!("skipped: fresh pages are not given without huge ones");
+    }
+    CASES
+        .into_iter()
+        .filter(move |case| case.way != Way::Fresh || has_huge_pages)
+}
+
+/// Into the pipe of our own, and out of it.
+fn in_turn(nth: usize) -> Side {
+    if nth % 2 == 1 {
+        Side::Source
+    } else {
+        Side::Sink
+    }
+}
+
+const LEN: usize = 5 * MIB + 3;
+
+/// What came of a transfer, and what really left the source and reached the sink.
+struct Outcome {
+    ran: Result<Report, Failure>,
+    /// What was left in the source.
+    left: Vec<u8>,
+    arrived: Vec<u8>,
+}
+
+/// Somebody who reads all that arrives.
+fn collected(to: To) -> (OwnedFd, Collected) {
+    let reading = |mut peer: File| {
+        Collected::Read(thread::spawn(move || {
+            let mut bytes = Vec::new();
+            peer.read_to_end(&mut bytes).unwrap();
+            bytes
+        }))
+    };
+    let lying = |file: File| (file.try_clone().unwrap().into(), Collected::Lies(file));
+    match to {
+        To::Pipe => {
+            let pipe = Pipe::new().unwrap();
+            (pipe.writer, reading(pipe.reader.into()))
+        }
+        To::Unix => {
+            let (ours, theirs) = UnixStream::pair().unwrap();
+            (ours.into(), reading(OwnedFd::from(theirs).into()))
+        }
+        To::Tcp => {
+            let (ours, theirs) = tcp_pair();
+            (ours.into(), reading(OwnedFd::from(theirs).into()))
+        }
+        To::Memfd => lying(memfd()),
+        _ => lying(tempfile::tempfile().unwrap()),
+    }
+}
+
+enum Collected {
+    Read(JoinHandle<Vec<u8>>),
+    Lies(File),
+}
+
+impl Collected {
+    fn all(self) -> Vec<u8> {
+        match self {
+            Collected::Read(reading) => reading.join().unwrap(),
+            Collected::Lies(mut file) => {
+                let mut bytes = Vec::new();
+                file.rewind().unwrap();
+                file.read_to_end(&mut bytes).unwrap();
+                bytes
+            }
+        }
+    }
+}
+
+impl Case {
+    /// `None` where calls cannot be made to fail. Chunks are small, so that there are many calls.
+    fn run(&self, wait: Wait, nth: usize, errno: Errno) -> Option<Outcome> {
+        let source = self.from.open(LEN).unwrap();
+        let (sink, collected) = collected(self.to);
+        if wait != Wait::Block {
+            // What a socket needs to be spliced by who does not want to sleep in the call.
+            set_nonblocking(&source.fd);
+            set_nonblocking(&sink);
+        }
+        let mut transfer = Transfer::new(&source.fd, sink)
+            .guarantee(self.guarantee)
+            .wait(wait)
+            .chunk(256 * 1024);
+        let ran = failing_once(self.calls, nth, errno, || transfer.run())?;
+        drop(transfer);
+        rustix::fs::fcntl_setfl(&source.fd, rustix::fs::OFlags::empty()).unwrap();
+        let mut left = Vec::new();
+        let mut rest = File::from(source.fd.try_clone().unwrap());
+        rest.read_to_end(&mut left).unwrap();
+        drop(rest);
+        source.close();
+        Some(Outcome {
+            ran,
+            left,
+            arrived: collected.all(),
+        })
+    }
+}
+
+#[track_caller]
+fn all_right(outcome: Outcome, what: &str) -> Report {
+    let report = outcome.ran.unwrap_or_else(|e| panic!("{what}: {e:?}"));
+    assert_eq!(report.ended, Ended::AtEnd, "{what}: {report:?}");
+    assert_eq!(
+        (report.bytes, report.taken),
+        (LEN as u64, LEN as u64),
+        "{what}"
+    );
+    same_bytes(&outcome.arrived, &content()[..LEN], what);
+    report
+}
+
+#[test]
+fn the_ways_of_the_table_are_taken() {
+    for case in cases() {
+        let Some(outcome) = case.run(Wait::Block, usize::MAX, Errno::IO) else {
+            return;
+        };
+        let report = all_right(outcome, case.name);
+        assert!(
+            report.ways.iter().any(|&(way, _)| way == case.way),
+            "{}: {report:?}",
+            case.name
+        );
+    }
+}
+
+#[test]
+fn an_interrupted_call_does_not_show() {
+    let _watch = watch("an_interrupted_call_does_not_show");
+    for case in cases() {
+        for wait in [Wait::Block, Wait::Adaptive] {
+            for nth in [1, 2, 3, 6] {
+                let Some(outcome) = case.run(wait, nth, Errno::INTR) else {
+                    return;
+                };
+                all_right(outcome, &format!("{}, {wait:?}, EINTR at {nth}", case.name));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_postponed_call_does_not_show() {
+    let _watch = watch("a_postponed_call_does_not_show");
+    // Files never make one wait, so nothing is waited for there.
+    let waits = |case: &Case| case.way != Way::CopyFileRange;
+    for case in cases().filter(waits) {
+        for wait in [Wait::Block, Wait::Poll, Wait::Spin, Wait::Adaptive] {
+            for nth in [1, 2, 3, 6] {
+                let Some(outcome) = case.run(wait, nth, Errno::AGAIN) else {
+                    return;
+                };
+                all_right(
+                    outcome,
+                    &format!("{}, {wait:?}, EAGAIN at {nth}", case.name),
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_postponed_call_of_who_waits_is_never_told_as_would_wait() {
+    let case = &CASES[0];
+    for nth in [1, 2, 3] {
+        let Some(outcome) = case.run(Wait::Block, nth, Errno::AGAIN) else {
+            return;
+        };
+        failed(outcome, case, nth, Errno::AGAIN);
+    }
+}
+
+#[test]
+fn a_way_that_is_refused_at_first_is_followed_by_another() {
+    let _watch = watch("a_way_that_is_refused_at_first_is_followed_by_another");
+    for case in cases().filter(|case| case.has_another) {
+        for errno in [Errno::NOSYS, Errno::PERM, Errno::INVAL, Errno::OPNOTSUPP] {
+            for wait in [Wait::Block, Wait::Adaptive] {
+                let what = format!("{}, {wait:?}, {errno:?}", case.name);
+                let Some(outcome) = case.run(wait, 1, errno) else {
+                    return;
+                };
+                all_right(outcome, &what);
+                // Into the pipe of our own went something; out of it goes nothing.
+                if case.way == Way::SpliceThrough {
+                    let Some(outcome) = case.run(wait, 2, errno) else {
+                        return;
+                    };
+                    all_right(outcome, &format!("{what} at the second"));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn what_was_taken_by_a_way_that_is_refused_counts_towards_the_limit() {
+    let _watch = watch("what_was_taken_by_a_way_that_is_refused_counts_towards_the_limit");
+    for (from, to) in [
+        (From::Unix, To::Tcp),
+        (From::Tcp, To::File),
+        (From::File, To::Null),
+    ] {
+        for limit in [70_000, 64 * 1024 + 1, 200_000, MIB] {
+            for chunk in [None, Some(1), Some(1000)] {
+                if chunk == Some(1) && limit > 70_000 {
+                    continue;
+                }
+                let source = from.open(2 * MIB).unwrap();
+                let (sink, collected) = match to {
+                    To::Null => (File::create("/dev/null").unwrap().into(), None),
+                    to => {
+                        let (sink, collected) = collected(to);
+                        (sink, Some(collected))
+                    }
+                };
+                let mut transfer = Transfer::new(&source.fd, sink)
+                    .guarantee(Guarantee::Reference)
+                    .limit(limit as u64);
+                if let Some(bytes) = chunk {
+                    transfer = transfer.chunk(bytes);
+                }
+                let ran = failing_once(SPLICE, 2, Errno::INVAL, || transfer.run());
+                let Some(ran) = ran else { return };
+                let report = ran.unwrap();
+                assert_eq!(report.ended, Ended::AtLimit, "{report:?}");
+                assert_eq!((report.bytes, report.taken), (limit as u64, limit as u64));
+                drop(transfer);
+                let mut next = [0; 1];
+                File::from(source.fd.try_clone().unwrap())
+                    .read_exact(&mut next)
+                    .unwrap();
+                assert_eq!(next[0], content()[limit]);
+                if let Some(collected) = collected {
+                    same_bytes(
+                        &collected.all(),
+                        &content()[..limit],
+                        &format!("{report:?}"),
+                    );
+                }
+                source.close();
+            }
+        }
+    }
+}
+
+#[test]
+fn a_failure_tells_its_side_and_counts_to_the_byte() {
+    let _watch = watch("a_failure_tells_its_side_and_counts_to_the_byte");
+    for case in cases() {
+        for errno in [Errno::IO, Errno::NOSPC] {
+            for wait in [Wait::Block, Wait::Adaptive] {
+                for nth in [1, 2, 3, 6] {
+                    let Some(outcome) = case.run(wait, nth, errno) else {
+                        return;
+                    };
+                    failed(outcome, &case, nth, errno);
+                }
+            }
+        }
+    }
+}
+
+#[track_caller]
+fn failed(outcome: Outcome, case: &Case, nth: usize, with: Errno) {
+    let what = format!("{}, {with:?} at {nth}", case.name);
+    let Err(failure) = outcome.ran else {
+        panic!("{what}: {:?}", outcome.ran);
+    };
+    let Error::Moving {
+        side,
+        operation,
+        errno,
+        moved,
+    } = &failure.error
+    else {
+        panic!("{what}: {failure:?}");
+    };
+    let errno = Errno::from_io_error(errno).unwrap();
+    let expected = ((case.side)(nth), case.operation, with);
+    assert_eq!((*side, *operation, errno), expected, "{what}");
+    let report = &failure.report;
+    assert_eq!(*moved, report.bytes, "{what}");
+    assert_eq!(report.ended, Ended::Failed, "{what}");
+    let by_ways: u64 = report.ways.iter().map(|(_, bytes)| bytes).sum();
+    assert_eq!(by_ways, report.bytes, "{what}");
+    assert_eq!(
+        outcome.arrived.len() as u64,
+        report.bytes,
+        "{what}: arrived"
+    );
+    let taken = LEN - outcome.left.len();
+    assert_eq!(taken as u64, report.taken, "{what}: taken");
+    same_bytes(&outcome.arrived, &content()[..outcome.arrived.len()], &what);
+    same_bytes(&outcome.left, &content()[taken..LEN], &what);
+}
+
+#[test]
+fn a_way_that_has_worked_and_is_refused_later_has_failed() {
+    let _watch = watch("a_way_that_has_worked_and_is_refused_later_has_failed");
+    let directly =
+        |case: &Case| matches!(case.way, Way::CopyFileRange | Way::Splice | Way::Sendfile);
+    for case in cases().filter(directly) {
+        for errno in [Errno::INVAL, Errno::PERM] {
+            let Some(outcome) = case.run(Wait::Block, 3, errno) else {
+                return;
+            };
+            failed(outcome, &case, 3, errno);
+        }
+    }
+}
+
+#[test]
+fn a_transfer_that_failed_goes_on_with_what_was_under_way() {
+    let _watch = watch("a_transfer_that_failed_goes_on_with_what_was_under_way");
+    for case in cases() {
+        for nth in [1, 2, 3, 6] {
+            let source = case.from.open(LEN).unwrap();
+            let (sink, collected) = collected(case.to);
+            let mut transfer = Transfer::new(&source.fd, sink)
+                .guarantee(case.guarantee)
+                .chunk(256 * 1024);
+            let ran = failing_once(case.calls, nth, Errno::IO, || {
+                transfer.run().unwrap_err();
+                transfer.run()
+            });
+            let Some(ran) = ran else { return };
+            drop(transfer);
+            let outcome = Outcome {
+                ran,
+                left: Vec::new(),
+                arrived: collected.all(),
+            };
+            all_right(outcome, &format!("{}, again after EIO at {nth}", case.name));
+            source.close();
+        }
+    }
+}
+
+#[test]
+fn a_hole_that_cannot_be_made_is_written() {
+    for errno in [Errno::PERM, Errno::INVAL, Errno::NOSPC] {
+        for nth in [1, 2] {
+            let mut source = memfd();
+            source.set_len(8 << 20).unwrap();
+            for at in [1 << 20, 4 << 20] {
+                source.seek(SeekFrom::Start(at)).unwrap();
+                source.write_all(&content()[..MIB]).unwrap();
+            }
+            source.rewind().unwrap();
+            let mut sink = memfd();
+            let ran = failing_once(&[libc::SYS_ftruncate], nth, errno, || {
+                Transfer::new(&source, &sink).run()
+            });
+            let Some(ran) = ran else { return };
+            let all = |file: &mut File| {
+                let mut bytes = Vec::new();
+                file.rewind().unwrap();
+                file.read_to_end(&mut bytes).unwrap();
+                bytes
+            };
+            if errno == Errno::NOSPC {
+                let failure = ran.unwrap_err();
+                assert!(matches!(
+                    &failure.error,
+                    Error::Moving {
+                        side: Side::Sink,
+                        operation: "ftruncate",
+                        ..
+                    }
+                ));
+                assert_eq!(failure.report.bytes, failure.report.taken);
+                assert_eq!(source.stream_position().unwrap(), failure.report.taken);
+                let arrived = all(&mut sink);
+                assert_eq!(arrived.len() as u64, failure.report.bytes);
+                same_bytes(&arrived, &all(&mut source)[..arrived.len()], "up to a hole");
+            } else {
+                assert_eq!(ran.unwrap().bytes, 8 << 20);
+                same_bytes(
+                    &all(&mut sink),
+                    &all(&mut source),
+                    "a hole that was refused",
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn signals_all_the_time_do_not_show() {
+    let _watch = watch("signals_all_the_time_do_not_show");
+    for case in cases() {
+        let source = case.from.open(LEN).unwrap();
+        let (sink, collected) = collected(case.to);
+        let ran = thread::scope(|scope| {
+            scope
+                .spawn(|| {
+                    let _storm = Storm::over_this_thread();
+                    Transfer::new(&source.fd, sink)
+                        .guarantee(case.guarantee)
+                        .run()
+                })
+                .join()
+                .unwrap()
+        });
+        let outcome = Outcome {
+            ran,
+            left: Vec::new(),
+            arrived: collected.all(),
+        };
+        all_right(outcome, case.name);
+        source.close();
+    }
+}

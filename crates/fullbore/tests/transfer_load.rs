@@ -1,0 +1,140 @@
+//! Many transfers at once, and many short ones after each other: each byte where it belongs, and
+//! nothing left behind.
+
+#![allow(unsafe_code)]
+
+mod common;
+
+use std::thread;
+
+use common::ends::{From, SINKS, SOURCES, To, content};
+use common::*;
+use fullbore::{Cancel, Guarantee, Report, Transfer, Wait};
+
+/// The pairs of kinds, without those that are slow or of which there are few.
+fn kinds() -> Vec<(From, To)> {
+    let mut pairs = Vec::new();
+    for from in SOURCES {
+        for to in SINKS {
+            let slow = [From::Terminal, From::Block, From::Proc].contains(&from)
+                || [To::Terminal, To::Block].contains(&to);
+            if !slow {
+                pairs.push((from, to));
+            }
+        }
+    }
+    pairs
+}
+
+#[track_caller]
+fn one(from: From, to: To, len: usize, guarantee: Guarantee, wait: Wait, cancel: Option<&Cancel>) {
+    let (Some(source), Some(sink)) = (from.open(len), to.open()) else {
+        return;
+    };
+    let mut transfer = Transfer::new(&source.fd, &sink.fd)
+        .guarantee(guarantee)
+        .wait(wait);
+    if let Some(cancel) = cancel {
+        transfer = transfer.cancel(cancel);
+    }
+    if source.endless {
+        transfer = transfer.limit(len as u64);
+    }
+    let what = format!("{from:?} → {to:?}, {len} bytes, {guarantee:?}, {wait:?}");
+    let report: Report = transfer.run().unwrap_or_else(|e| panic!("{what}: {e}"));
+    assert_eq!(
+        (report.bytes, report.taken),
+        (len as u64, len as u64),
+        "{what}"
+    );
+    sink.close_and_compare(&source.expected, &what);
+    source.close();
+}
+
+#[test]
+fn a_hundred_transfers_at_once_do_not_mix_their_bytes() {
+    let _watch = watch("a_hundred_transfers_at_once_do_not_mix_their_bytes");
+    content();
+    let kinds = kinds();
+    let cancel = Cancel::new().unwrap();
+    thread::scope(|scope| {
+        for number in 0..100_u64 {
+            let (kinds, cancel) = (&kinds, &cancel);
+            scope.spawn(move || {
+                let mut random = Random::new(1000 + number);
+                for round in 0..10 {
+                    let (from, to) = kinds[random.up_to(kinds.len()) - 1];
+                    let len = random.up_to([100, 100_000, 5 * MIB][round % 3]);
+                    let guarantee = [Guarantee::Snapshot, Guarantee::Reference][round % 2];
+                    // Spinning threads would keep a hundred others waiting.
+                    let wait = [Wait::Block, Wait::Poll, Wait::Adaptive][random.up_to(3) - 1];
+                    let cancel = random.next().is_multiple_of(4).then_some(cancel);
+                    one(from, to, len, guarantee, wait, cancel);
+                }
+            });
+        }
+    });
+}
+
+/// It counts what its process has open and mapped, and so runs in one of its own.
+#[test]
+fn short_transfers_leave_no_fd_and_no_memory_behind() {
+    let _watch = watch("short_transfers_leave_no_fd_and_no_memory_behind");
+    const MARK: &str = "FULLBORE_TEST_ALONE";
+    if std::env::var_os(MARK).is_none() {
+        let status = std::process::Command::new(std::env::current_exe().unwrap())
+            .args([
+                "--exact",
+                "short_transfers_leave_no_fd_and_no_memory_behind",
+            ])
+            .env(MARK, "1")
+            .status()
+            .unwrap();
+        assert!(status.success());
+        return;
+    }
+    let source = From::File.open(100_000).unwrap();
+    let run = || {
+        for guarantee in [Guarantee::Snapshot, Guarantee::Reference] {
+            for to in [To::Null, To::Memfd, To::Pipe, To::Unix] {
+                let sink = to.open().unwrap();
+                let report = Transfer::new(&source.fd, &sink.fd)
+                    .guarantee(guarantee)
+                    .source_offset(0)
+                    .run()
+                    .unwrap();
+                assert_eq!(report.bytes, 100_000);
+                sink.close_and_compare(&source.expected, "again and again");
+            }
+        }
+    };
+    let fds = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+    let mapped = || {
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        maps.lines().count()
+    };
+    for _ in 0..20 {
+        run();
+    }
+    let (fds_before, maps_before) = (fds(), mapped());
+    for _ in 0..200 {
+        run();
+    }
+    assert_eq!(fds(), fds_before);
+    // The allocator may map an arena or two.
+    let more = mapped().saturating_sub(maps_before);
+    assert!(more < 20, "{more} mappings more");
+}
+
+#[test]
+fn thousands_of_short_transfers_of_every_kind_are_right() {
+    let _watch = watch("thousands_of_short_transfers_of_every_kind_are_right");
+    let mut random = Random::new(5);
+    for _ in 0..15 {
+        for (from, to) in kinds() {
+            let len = random.up_to(3000);
+            one(from, to, len, Guarantee::Snapshot, Wait::Block, None);
+            one(from, to, len, Guarantee::Reference, Wait::Poll, None);
+        }
+    }
+}
