@@ -68,7 +68,11 @@ impl Copy {
             // As with cat, one input that cannot be read does not keep back the others.
             if let Err(error) = copied {
                 if !exit::is_about_an_input(&error) {
-                    return Err(error);
+                    // A reader that went away does not make up for an input that was missing.
+                    return match exit::code(&error) {
+                        None if !all_well => Ok(ExitCode::FAILURE),
+                        _ => Err(error),
+                    };
                 }
                 exit::say("copy", &error);
                 all_well = false;

@@ -114,7 +114,13 @@ impl Tee {
             Ok(report) => report.sinks,
             Err(failure) => {
                 let sink = failure.sink.map_or(&outputs[0], |i| &outputs[i]);
-                return Err(moving::named(failure.error, &Input::Stdin, sink));
+                let error = moving::named(failure.error, &Input::Stdin, sink);
+                // Asked for by name, it is an error too that nobody reads any more.
+                if self.mode() == Some(Mode::Exit) && exit::code(&error).is_none() {
+                    exit::say("tee", &error);
+                    return Ok(ExitCode::FAILURE);
+                }
+                return Err(error);
             }
         };
         for (sink, output) in sinks.into_iter().zip(&outputs) {

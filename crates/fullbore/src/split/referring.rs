@@ -77,9 +77,16 @@ impl Splitting<'_> {
             },
             _ => return Ok(None),
         };
-        if head.own.is_some() && !knows_tee()? {
+        if !self.knows_splice(&null) || head.own.is_some() && !knows_tee()? {
             return Ok(None);
         }
+        let outcome = self.hand_on(&mut head, &null);
+        // What has left the source and no sink will get.
+        self.taken += head.own.map_or(0, |own| own.held as u64);
+        outcome
+    }
+
+    fn hand_on(&mut self, head: &mut Head, null: &OwnedFd) -> Result<Option<Ended>, Broken> {
         let mut mover = self.mover();
         let mut lines = self.lines(mover)?;
         let mut waiter = self.waiter.clone().never_waiting();
@@ -97,7 +104,7 @@ impl Splitting<'_> {
             let at_limit = self.is_at_limit();
             let mut at_end = false;
             if !at_limit {
-                match self.fill(&mut head, &mut waiter)? {
+                match self.fill(head, &mut waiter)? {
                     Filled::Refused(_) if self.taken == 0 => return Ok(None),
                     Filled::Refused(errno) => return Err(Broken::Source("splice", errno)),
                     Filled::End => at_end = true,
@@ -110,7 +117,7 @@ impl Splitting<'_> {
                 }
                 let mut moved = self.send_on(i, &mut lines[i], &mut waiter)?;
                 if lines[i].ahead == 0 && !at_limit && lines[i].is_drained() {
-                    match self.duplicate(i, &mut lines[i], &head)? {
+                    match self.duplicate(i, &mut lines[i], head)? {
                         Duplicated::Bytes => {
                             moved = Tried::Moved;
                             self.send_on(i, &mut lines[i], &mut waiter)?;
@@ -131,11 +138,15 @@ impl Splitting<'_> {
                 }
             }
             if !at_limit {
-                match self.advance(&mut mover, &mut lines, &mut head, &null, &mut waiter)? {
+                match self.advance(&mut mover, &mut lines, head, null, &mut waiter)? {
                     Advanced::By(0) => {}
                     Advanced::By(_) => tried = Tried::Moved,
                     Advanced::End => at_end = true,
                 }
+            }
+            // Neither tee(2) nor splice(2) says that there is nothing more while a sink is full.
+            if tried == Tried::Nothing && !at_limit && head.own.is_none() {
+                at_end |= is_at_end(self.source)?;
             }
             let pending =
                 (0..lines.len()).any(|i| self.branches[i].is_alive() && !lines[i].is_done());
@@ -148,7 +159,7 @@ impl Splitting<'_> {
                 }
             }
             if tried == Tried::Nothing {
-                self.wait(mover, &lines, &head, at_end)?;
+                self.wait(mover, &lines, head, at_end)?;
             }
         }
     }
@@ -252,6 +263,8 @@ impl Splitting<'_> {
                 Ok(Duplicated::Bytes)
             }
             Err(Errno::AGAIN) => Ok(Duplicated::Nothing),
+            // It looks for a reader before it looks for bytes.
+            Err(Errno::PIPE) if is_at_end(from)? => Ok(Duplicated::End),
             Err(errno) if direct::is_refused(Way::Splice, errno) => Ok(Duplicated::Refused(errno)),
             Err(errno) => {
                 self.failed(i, "tee", errno)?;
@@ -375,6 +388,9 @@ impl Splitting<'_> {
             Ok(n) => n,
             Err(Stop::At(_, _, Errno::AGAIN)) => return Ok(Advanced::By(0)),
             Err(Stop::At(_, _, Errno::CANCELED)) => return Err(Broken::Cancelled),
+            Err(Stop::At(_, _, Errno::PIPE)) if head.own.is_none() && is_at_end(self.source)? => {
+                return Ok(Advanced::End);
+            }
             Err(Stop::At(side, operation, errno)) => {
                 match mover {
                     Some(i) if self.is_no_splice(i, errno) => {
@@ -416,13 +432,15 @@ impl Splitting<'_> {
         head: &Head,
         at_end: bool,
     ) -> Result<(), Broken> {
+        let at_limit = self.is_at_limit();
         let there_is_some = match &head.own {
+            _ if at_limit => false,
             Some(own) => own.held > 0,
             None => is_ready(self.source, Ready::ToRead)
                 .map_err(|errno| Broken::Source("poll", errno))?,
         };
         let mut fds = Vec::with_capacity(lines.len() + 1);
-        if !there_is_some && !at_end {
+        if !there_is_some && !at_end && !at_limit {
             fds.push((self.source, Ready::ToRead));
         }
         let mover = mover.filter(|&i| self.branches[i].is_alive());
@@ -439,7 +457,22 @@ impl Splitting<'_> {
                 fds.push((self.branches[i].fd, Ready::ToWrite));
             }
         }
+        if fds.is_empty() {
+            // Something came since, and nobody has to make room for it.
+            return Ok(());
+        }
         self.wait_for(&fds)
+    }
+}
+
+impl Splitting<'_> {
+    /// Whether the kernel, or a sandbox, knows splice(2) at all. It has to be known before tee(2) has
+    /// given a sink anything.
+    fn knows_splice(&self, null: &OwnedFd) -> bool {
+        uninterrupted(|| {
+            rustix::pipe::splice(self.source, None, null, None, 0, SpliceFlags::NONBLOCK)
+        })
+        .is_ok()
     }
 }
 

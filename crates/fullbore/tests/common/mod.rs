@@ -18,6 +18,7 @@
 
 pub mod calls;
 pub mod ends;
+pub mod targets;
 
 use std::collections::VecDeque;
 use std::fs::File;

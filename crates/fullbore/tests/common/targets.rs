@@ -1,0 +1,219 @@
+//! Sources and sinks of every kind, and what arrived at them.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::OnceLock;
+use std::thread::{self, JoinHandle};
+
+use fullbore::Pipe;
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+use super::{first, raw_pty};
+
+/// A kind of file to write to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum SinkKind {
+    Pipe,
+    Fifo,
+    File,
+    Append,
+    Unix,
+    Tcp,
+    Pty,
+    Null,
+    Full,
+}
+
+impl SinkKind {
+    pub const ALL: [Self; 9] = [
+        Self::Pipe,
+        Self::Fifo,
+        Self::File,
+        Self::Append,
+        Self::Unix,
+        Self::Tcp,
+        Self::Pty,
+        Self::Null,
+        Self::Full,
+    ];
+}
+
+/// What is in an appended file before the first byte comes.
+const BEFORE: &[u8] = b"before";
+
+/// One sink, with somebody behind it who takes what comes.
+pub struct Target {
+    pub kind: SinkKind,
+    fd: OwnedFd,
+    behind: Behind,
+}
+
+enum Behind {
+    Reader(JoinHandle<Vec<u8>>),
+    File(File, usize),
+    Nobody,
+}
+
+impl AsFd for Target {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl Target {
+    pub fn new(kind: SinkKind) -> Self {
+        let (fd, behind) = match kind {
+            SinkKind::Pipe => {
+                let pipe = Pipe::new().unwrap();
+                (pipe.writer, reader(pipe.reader.into()))
+            }
+            SinkKind::Fifo => {
+                let (read, write) = fifo();
+                (write, reader(read))
+            }
+            SinkKind::File | SinkKind::Append => {
+                let named = tempfile::NamedTempFile::new().unwrap();
+                let append = kind == SinkKind::Append;
+                named
+                    .as_file()
+                    .write_all(if append { BEFORE } else { b"" })
+                    .unwrap();
+                let file = File::options()
+                    .append(append)
+                    .write(true)
+                    .open(named.path())
+                    .unwrap();
+                let skip = if append { BEFORE.len() } else { 0 };
+                (file.into(), Behind::File(named.into_file(), skip))
+            }
+            SinkKind::Unix => {
+                let (read, write) = UnixStream::pair().unwrap();
+                (write.into(), reader(OwnedFd::from(read).into()))
+            }
+            SinkKind::Tcp => {
+                let (read, write) = tcp();
+                (write.into(), reader(OwnedFd::from(read).into()))
+            }
+            SinkKind::Pty => {
+                let (master, slave) = raw_pty().expect("a pseudo-terminal");
+                (slave, reader(master.into()))
+            }
+            SinkKind::Null => (open_to_write("/dev/null"), Behind::Nobody),
+            SinkKind::Full => (open_to_write("/dev/full"), Behind::Nobody),
+        };
+        Self { kind, fd, behind }
+    }
+
+    /// All that arrived, once nobody writes any more; nothing where that cannot be known.
+    pub fn arrived(self) -> Option<Vec<u8>> {
+        drop(self.fd);
+        match self.behind {
+            Behind::Reader(reader) => Some(reader.join().unwrap()),
+            Behind::File(mut file, skip) => {
+                let mut bytes = Vec::new();
+                file.seek(SeekFrom::Start(0)).unwrap();
+                file.read_to_end(&mut bytes).unwrap();
+                Some(bytes.split_off(skip))
+            }
+            Behind::Nobody => None,
+        }
+    }
+}
+
+fn reader(mut file: File) -> Behind {
+    Behind::Reader(thread::spawn(move || {
+        let mut bytes = Vec::new();
+        // The master of a pseudo-terminal says EIO when the other side is gone.
+        let _ = file.read_to_end(&mut bytes);
+        bytes
+    }))
+}
+
+fn open_to_write(path: &str) -> OwnedFd {
+    File::options().write(true).open(path).unwrap().into()
+}
+
+/// Both ends of a FIFO, which has lost its name.
+pub fn fifo() -> (File, OwnedFd) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("fifo");
+    mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    // Opened for both, so that neither opening waits for the other.
+    let both = File::options().read(true).write(true).open(&path).unwrap();
+    let read = File::open(&path).unwrap();
+    let write = File::options().write(true).open(&path).unwrap();
+    drop(both);
+    (read, write.into())
+}
+
+/// Both ends of a TCP connection.
+pub fn tcp() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let write = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    (listener.accept().unwrap().0, write)
+}
+
+/// A kind of file to read from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum SourceKind {
+    Pipe,
+    File,
+    Unix,
+    Tcp,
+    /// One whose size is 0, and that is made while it is read. Its bytes are not of the stream.
+    Proc,
+}
+
+impl SourceKind {
+    pub const ALL: [Self; 5] = [Self::Pipe, Self::File, Self::Unix, Self::Tcp, Self::Proc];
+
+    /// One that has `len` bytes, or for a file of /proc at least so many, with what they are.
+    pub fn open(self, len: usize) -> (OwnedFd, Vec<u8>) {
+        let bytes = first(len);
+        let sent = bytes.clone();
+        let fd = match self {
+            SourceKind::Pipe => {
+                let pipe = Pipe::new().unwrap();
+                send(pipe.writer.into(), sent);
+                pipe.reader
+            }
+            SourceKind::Unix => {
+                let (read, write) = UnixStream::pair().unwrap();
+                send(OwnedFd::from(write).into(), sent);
+                read.into()
+            }
+            SourceKind::Tcp => {
+                let (read, write) = tcp();
+                send(OwnedFd::from(write).into(), sent);
+                read.into()
+            }
+            SourceKind::File => stored(&sent).into(),
+            SourceKind::Proc => {
+                let file = File::open("/proc/kallsyms").unwrap();
+                return (file.into(), symbols()[..len.min(symbols().len())].to_vec());
+            }
+        };
+        (fd, bytes)
+    }
+}
+
+fn symbols() -> &'static [u8] {
+    static SYMBOLS: OnceLock<Vec<u8>> = OnceLock::new();
+    SYMBOLS.get_or_init(|| std::fs::read("/proc/kallsyms").unwrap())
+}
+
+/// A file of these bytes, at its start.
+pub fn stored(bytes: &[u8]) -> File {
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(bytes).unwrap();
+    file.rewind().unwrap();
+    file
+}
+
+fn send(mut file: File, bytes: Vec<u8>) {
+    // Whoever reads may stop before the end.
+    thread::spawn(move || file.write_all(&bytes));
+}

@@ -1,0 +1,842 @@
+//! `Tee`: every sink that does not fail gets every byte, whatever becomes of the others.
+
+#![allow(unsafe_code)]
+
+mod common;
+
+use std::fs::File;
+use std::io::{ErrorKind, Read, Seek, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::thread;
+use std::time::Duration;
+
+use common::targets::{SinkKind, SourceKind, Target, stored};
+use common::*;
+use fullbore::split::Policy;
+use fullbore::{Cancel, Ended, Error, Guarantee, Pages, Pipe, PipeEnd, Side, Tee};
+use rustix::pipe::{IoSliceRaw, SpliceFlags};
+
+const BOTH: [Guarantee; 2] = [Guarantee::Snapshot, Guarantee::Reference];
+
+const K64: usize = 64 * 1024;
+
+/// Around pages, pipes, chunks and roomy pipes.
+const SIZES: [usize; 16] = [
+    0,
+    1,
+    4095,
+    4096,
+    4097,
+    K64 - 1,
+    K64,
+    K64 + 1,
+    MIB / 2 - 1,
+    MIB / 2,
+    MIB / 2 + 1,
+    MIB - 1,
+    MIB,
+    MIB + 1,
+    2 * MIB + 70_001,
+    5 * MIB + 3,
+];
+
+/// A tee from such a source to such sinks, each of which gets every byte or is `/dev/full`.
+#[track_caller]
+fn assert_all_get_all(source: SourceKind, sinks: &[SinkKind], len: usize, guarantee: Guarantee) {
+    let what = format!("{len} bytes, {source:?} to {sinks:?}, {guarantee:?}");
+    let (fd, bytes) = source.open(len);
+    let len = bytes.len();
+    let targets: Vec<Target> = sinks.iter().map(|&kind| Target::new(kind)).collect();
+    let mut tee = Tee::new(&fd).guarantee(guarantee);
+    if source == SourceKind::Proc {
+        tee = tee.limit(len as u64);
+    }
+    for target in &targets {
+        tee = tee.sink(target.as_fd(), Policy::DROP);
+    }
+    let report = tee.run().unwrap_or_else(|e| panic!("{what}: {e}"));
+    let only_full = sinks.iter().all(|&kind| kind == SinkKind::Full);
+    if !only_full {
+        assert_eq!(report.taken, len as u64, "{what}");
+    }
+    for (target, said) in targets.into_iter().zip(&report.sinks) {
+        let kind = target.kind;
+        if kind == SinkKind::Full && len > 0 {
+            let error = said.error.as_ref().expect("it is full");
+            assert_eq!(error.kind(), ErrorKind::StorageFull, "{what}");
+            assert!(!said.ignored && said.bytes == 0, "{what}");
+            continue;
+        }
+        assert!(said.error.is_none(), "{what}: {kind:?}: {:?}", said.error);
+        assert_eq!(said.bytes, len as u64, "{what}: {kind:?}");
+        if let Some(arrived) = target.arrived() {
+            assert_eq!(arrived.len(), len, "{what}: {kind:?}");
+            assert!(arrived == bytes, "{what}: {kind:?}: wrong bytes");
+        }
+    }
+}
+
+#[test]
+fn one_sink_of_any_kind_gets_every_byte_of_any_source() {
+    let _watch = watch("one_sink_of_any_kind_gets_every_byte_of_any_source");
+    for guarantee in BOTH {
+        for source in SourceKind::ALL {
+            for sink in SinkKind::ALL {
+                for len in [0, 1, 4097, K64, K64 + 1, MIB + 1] {
+                    assert_all_get_all(source, &[sink], len, guarantee);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn two_sinks_of_any_kinds_get_every_byte() {
+    let _watch = watch("two_sinks_of_any_kinds_get_every_byte");
+    for guarantee in BOTH {
+        for (i, one) in SinkKind::ALL.into_iter().enumerate() {
+            for (j, other) in SinkKind::ALL.into_iter().enumerate() {
+                let source = SourceKind::ALL[(i + j) % 4];
+                for len in [1, K64 + 1, MIB + 70_001] {
+                    assert_all_get_all(source, &[one, other], len, guarantee);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn three_sinks_get_every_byte_at_every_size() {
+    let _watch = watch("three_sinks_get_every_byte_at_every_size");
+    for guarantee in BOTH {
+        for source in SourceKind::ALL {
+            for len in SIZES {
+                for sinks in [
+                    [SinkKind::Pipe, SinkKind::Fifo, SinkKind::Unix],
+                    [SinkKind::Append, SinkKind::Pipe, SinkKind::File],
+                ] {
+                    assert_all_get_all(source, &sinks, len, guarantee);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn eight_sinks_in_any_order_get_every_byte() {
+    let _watch = watch("eight_sinks_in_any_order_get_every_byte");
+    let mut random = Random::new(17);
+    for guarantee in BOTH {
+        for source in SourceKind::ALL {
+            for len in [4097, MIB / 2 + 1, 3 * MIB + 3] {
+                let sinks: Vec<SinkKind> = (0..8)
+                    .map(|_| SinkKind::ALL[random.up_to(SinkKind::ALL.len()) - 1])
+                    .collect();
+                assert_all_get_all(source, &sinks, len, guarantee);
+            }
+        }
+    }
+}
+
+#[test]
+fn without_sinks_nothing_is_taken() {
+    for guarantee in BOTH {
+        let file = stored(&first(1000));
+        let report = Tee::<_, OwnedFd>::new(&file)
+            .guarantee(guarantee)
+            .run()
+            .unwrap();
+        assert_eq!((report.taken, report.ended), (0, Ended::AtEnd));
+        assert_eq!((&file).stream_position().unwrap(), 0);
+    }
+}
+
+/// A pipe that holds these bytes and has no writer any more.
+fn filled(bytes: &[u8]) -> OwnedFd {
+    let pipe = Pipe::new().unwrap();
+    PipeEnd::of(&pipe.writer)
+        .unwrap()
+        .unwrap()
+        .grow(bytes.len())
+        .unwrap();
+    File::from(pipe.writer).write_all(bytes).unwrap();
+    pipe.reader
+}
+
+/// Reads to the end, on a thread of its own.
+fn read_all(fd: OwnedFd) -> thread::JoinHandle<Vec<u8>> {
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        File::from(fd).read_to_end(&mut bytes).unwrap();
+        bytes
+    })
+}
+
+#[test]
+fn a_sink_that_reads_nothing_lets_the_others_have_what_its_pipe_holds_and_the_rest_later() {
+    let _watch = watch("a_sink_that_reads_nothing");
+    let bytes = first(4 * MIB);
+    for guarantee in BOTH {
+        // The one that reads nothing is first, in the middle, and last.
+        for slow in 0..3 {
+            for size in [0, 256 * 1024, MIB] {
+                let pipes: Vec<Pipe> = (0..3).map(|_| Pipe::new().unwrap()).collect();
+                let (mut writers, mut readers) = (Vec::new(), Vec::new());
+                for pipe in pipes {
+                    writers.push(pipe.writer);
+                    readers.push(pipe.reader);
+                }
+                let sleeper = readers.remove(slow);
+                let source = stored(&bytes);
+                let capacity = size.max(K64);
+                let running = thread::spawn(move || {
+                    let mut tee = Tee::new(source).guarantee(guarantee).pipe_size(size);
+                    for writer in writers {
+                        tee = tee.sink(writer, Policy::FAIL_ALL);
+                    }
+                    tee.run()
+                });
+                let mut got = vec![Vec::new(); 2];
+                let mut files: Vec<File> = readers.into_iter().map(File::from).collect();
+                for (file, got) in files.iter_mut().zip(&mut got) {
+                    got.resize(capacity, 0);
+                    file.read_exact(got).unwrap();
+                }
+                // Now all of them read.
+                let rest: Vec<_> = files.into_iter().map(|f| read_all(f.into())).collect();
+                assert!(read_all(sleeper).join().unwrap() == bytes);
+                for (mut got, rest) in got.into_iter().zip(rest) {
+                    got.extend(rest.join().unwrap());
+                    assert!(got == bytes, "{guarantee:?}, {slow}, {size}");
+                }
+                assert_eq!(running.join().unwrap().unwrap().taken, bytes.len() as u64);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_queued_ends_it_though_nobody_reads() {
+    let _watch = watch("what_is_queued_ends_it_though_nobody_reads");
+    for guarantee in BOTH {
+        for sinks in 1..=3 {
+            // As much as the sinks hold, to the byte, in one piece and in two.
+            for len in [1, K64 - 1, K64] {
+                let pipes: Vec<Pipe> = (0..sinks).map(|_| Pipe::new().unwrap()).collect();
+                let source = filled(&first(len));
+                let mut tee = Tee::new(&source).guarantee(guarantee).pipe_size(0);
+                for pipe in &pipes {
+                    tee = tee.sink(&pipe.writer, Policy::FAIL_ALL);
+                }
+                let report = tee.run().unwrap();
+                assert_eq!((report.taken, report.ended), (len as u64, Ended::AtEnd));
+                for pipe in pipes {
+                    drop(pipe.writer);
+                    assert!(read_all(pipe.reader).join().unwrap() == first(len));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn waiting_takes_no_cpu_time() {
+    let _watch = watch("waiting_takes_no_cpu_time");
+    let own_time = || {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+    };
+    for guarantee in BOTH {
+        // The limit is reached while the one that stops has not got all.
+        for (kind, limit) in [(SourceKind::Pipe, u64::MAX), (SourceKind::File, 300_000)] {
+            for kinds in [
+                &[SinkKind::Unix, SinkKind::Pipe][..],
+                &[SinkKind::Pipe, SinkKind::Unix],
+                &[SinkKind::Unix, SinkKind::File],
+                &[SinkKind::Pipe, SinkKind::Pipe],
+                &[SinkKind::Unix, SinkKind::Pipe, SinkKind::Fifo],
+                &[SinkKind::Pipe, SinkKind::Unix, SinkKind::File],
+            ] {
+                let what = format!("{guarantee:?} {limit} {kinds:?}");
+                // The Unix socket, or the last pipe, is read by nobody for a while.
+                let last = kinds.len() - 1;
+                let stopped = kinds
+                    .iter()
+                    .position(|k| *k == SinkKind::Unix)
+                    .unwrap_or(last);
+                let (reader, writer): (OwnedFd, OwnedFd) = match kinds[stopped] {
+                    SinkKind::Unix => {
+                        let (reader, writer) = UnixStream::pair().unwrap();
+                        (reader.into(), writer.into())
+                    }
+                    _ => {
+                        let pipe = Pipe::new().unwrap();
+                        (pipe.reader, pipe.writer)
+                    }
+                };
+                let others: Vec<Target> = (0..kinds.len())
+                    .filter(|&i| i != stopped)
+                    .map(|i| Target::new(kinds[i]))
+                    .collect();
+                let mut fds: Vec<_> = others.iter().map(|other| other.as_fd()).collect();
+                fds.insert(stopped, writer.as_fd());
+                let len = 3 * MIB;
+                let (source, bytes) = kind.open(len);
+                let expected = len.min(usize::try_from(limit).unwrap());
+                thread::scope(|scope| {
+                    let running = scope.spawn(|| {
+                        let before = own_time();
+                        let mut tee = Tee::new(&source).guarantee(guarantee).limit(limit);
+                        for fd in fds {
+                            tee = tee.sink(fd, Policy::FAIL_ALL);
+                        }
+                        let report = tee.run();
+                        (report, own_time() - before)
+                    });
+                    thread::sleep(Duration::from_millis(150));
+                    let resumed = scope.spawn(|| {
+                        let mut got = vec![0; expected];
+                        File::from(reader).read_exact(&mut got).unwrap();
+                        got
+                    });
+                    let (report, took) = running.join().unwrap();
+                    assert_eq!(report.unwrap().taken, expected as u64, "{what}");
+                    assert!(resumed.join().unwrap() == bytes[..expected], "{what}");
+                    assert!(took < Duration::from_millis(75), "{what}: {took:?}");
+                });
+                for other in others {
+                    assert!(other.arrived().unwrap() == bytes[..expected], "{what}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn sinks_that_stop_and_go_on_get_every_byte_with_every_wait() {
+    let _watch = watch("sinks_that_stop_and_go_on");
+    const LEN: usize = 3 * MIB + 11;
+    for guarantee in BOTH {
+        for wait in ALL_WAITS {
+            for readers in [
+                [Reader::Quick, Reader::Bursty],
+                [Reader::Bursty, Reader::Quick],
+                [Reader::Resizing, Reader::Bursty],
+                [Reader::Splicing, Reader::Teeing],
+            ] {
+                let (left, right) = (Pipe::new().unwrap(), Pipe::new().unwrap());
+                let (source, _) = SourceKind::Pipe.open(LEN);
+                let reading = [
+                    readers[0].spawn(left.reader, Checker::of_the_stream()),
+                    readers[1].spawn(right.reader, Checker::of_the_stream()),
+                ];
+                let report = Tee::new(source)
+                    .guarantee(guarantee)
+                    .wait(wait)
+                    .sink(left.writer, Policy::FAIL_ALL)
+                    .sink(right.writer, Policy::FAIL_ALL)
+                    .run()
+                    .unwrap();
+                assert_eq!(report.taken, LEN as u64);
+                for reading in reading {
+                    assert_eq!(reading.join().unwrap(), LEN as u64, "{wait:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn what_comes_between_a_look_and_a_sleep_is_seen() {
+    let _watch = watch("what_comes_between_a_look_and_a_sleep_is_seen");
+    for guarantee in BOTH {
+        for kinds in [
+            &[SinkKind::Null][..],
+            &[SinkKind::Null, SinkKind::Full],
+            &[SinkKind::Null, SinkKind::Pipe],
+            &[SinkKind::Unix, SinkKind::Null],
+        ] {
+            let pipe = Pipe::new().unwrap();
+            let len = 20_000;
+            thread::spawn(move || {
+                // Each byte comes just when all before it have been taken.
+                for byte in first(len) {
+                    while queued(&pipe.writer) > 0 {
+                        std::hint::spin_loop();
+                    }
+                    rustix::io::write(&pipe.writer, &[byte]).unwrap();
+                }
+            });
+            let targets: Vec<Target> = kinds.iter().map(|&kind| Target::new(kind)).collect();
+            let mut tee = Tee::new(&pipe.reader).guarantee(guarantee);
+            for target in &targets {
+                tee = tee.sink(target.as_fd(), Policy::DROP);
+            }
+            assert_eq!(
+                tee.run().unwrap().taken,
+                len as u64,
+                "{guarantee:?} {kinds:?}"
+            );
+            for target in targets.into_iter().filter(|t| t.kind != SinkKind::Full) {
+                assert!(target.arrived().is_none_or(|arrived| arrived == first(len)));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_reader_that_goes_after_the_last_byte_is_no_error() {
+    let _watch = watch("a_reader_that_goes_after_the_last_byte_is_no_error");
+    for guarantee in BOTH {
+        for sinks in 1..=2 {
+            for len in [1000, K64 + 1000] {
+                let source = Pipe::new().unwrap();
+                let pipes: Vec<Pipe> = (0..sinks).map(|_| Pipe::new().unwrap()).collect();
+                let (writers, readers): (Vec<_>, Vec<_>) = pipes
+                    .into_iter()
+                    .map(|pipe| (pipe.writer, pipe.reader))
+                    .unzip();
+                thread::scope(|scope| {
+                    let running = scope.spawn(|| {
+                        let mut tee = Tee::new(&source.reader).guarantee(guarantee);
+                        for writer in &writers {
+                            tee = tee.sink(writer, Policy::FAIL_ALL);
+                        }
+                        tee.run()
+                    });
+                    let mut file = File::from(source.writer);
+                    file.write_all(&first(len)).unwrap();
+                    for reader in readers {
+                        let mut got = vec![0; len];
+                        File::from(reader).read_exact(&mut got).unwrap();
+                        assert!(got == first(len));
+                    }
+                    // All of them are gone before the source ends.
+                    drop(file);
+                    let report = running.join().unwrap().unwrap();
+                    assert_eq!((report.taken, report.ended), (len as u64, Ended::AtEnd));
+                });
+            }
+        }
+    }
+}
+
+#[test]
+fn readers_that_go_away_hurt_only_whom_the_policy_says() {
+    let _watch = watch("readers_that_go_away_hurt_only_whom_the_policy_says");
+    const LEN: usize = 2 * MIB + 13;
+    let mut random = Random::new(23);
+    for round in 0..60 {
+        let guarantee = BOTH[round % 2];
+        let policies = [Policy::FAIL_ALL, Policy::DROP, Policy::IGNORE_CLOSED];
+        let chosen: Vec<Policy> = (0..3).map(|_| policies[random.up_to(3) - 1]).collect();
+        let goes_after: Vec<Option<usize>> = (0..3)
+            .map(|_| (random.up_to(3) == 1).then(|| random.up_to(LEN / 4)))
+            .collect();
+        let what = format!("{guarantee:?} {chosen:?} {goes_after:?}");
+        // Slots that come from a socket hold so much that all would fit into the sinks.
+        let (source, _) = [SourceKind::Pipe, SourceKind::File][round / 2 % 2].open(LEN);
+        let pipes: Vec<Pipe> = (0..3).map(|_| Pipe::new().unwrap()).collect();
+        let mut tee = Tee::new(&source).guarantee(guarantee);
+        let mut reading = Vec::new();
+        for ((pipe, policy), goes) in pipes.into_iter().zip(&chosen).zip(&goes_after) {
+            tee = tee.sink(pipe.writer, *policy);
+            let most = goes.map_or(u64::MAX, |most| most as u64);
+            reading.push(thread::spawn(move || {
+                let mut bytes = Vec::new();
+                File::from(pipe.reader)
+                    .take(most)
+                    .read_to_end(&mut bytes)
+                    .unwrap();
+                bytes
+            }));
+        }
+        let outcome = tee.run();
+        let (report, failed) = match outcome {
+            Ok(report) => (report, None),
+            Err(failure) => {
+                let at = failure.sink.unwrap_or_else(|| panic!("{what}: {failure}"));
+                assert_eq!(failure.report.ended, Ended::Failed, "{what}");
+                assert_eq!(failure.error.kind(), ErrorKind::BrokenPipe, "{what}");
+                assert_eq!(chosen[at], Policy::FAIL_ALL, "{what}");
+                assert!(goes_after[at].is_some(), "{what}");
+                (failure.report, Some(at))
+            }
+        };
+        let must_fail = (0..3).any(|i| goes_after[i].is_some() && chosen[i] == Policy::FAIL_ALL);
+        assert_eq!(must_fail, failed.is_some(), "{what}");
+        for (i, reading) in reading.into_iter().enumerate() {
+            let got = reading.join().unwrap();
+            let said = &report.sinks[i];
+            assert!(got == first(got.len()), "{what}: sink {i}");
+            match goes_after[i] {
+                None => {
+                    assert_eq!(got.len() as u64, said.bytes, "{what}: sink {i}");
+                    assert!(said.error.is_none(), "{what}: sink {i}");
+                    if failed.is_none() {
+                        let all_gone = goes_after.iter().all(Option::is_some);
+                        assert!(all_gone || got.len() == LEN, "{what}: sink {i}");
+                    }
+                }
+                Some(most) => {
+                    assert!(said.bytes >= got.len() as u64, "{what}: sink {i}");
+                    if failed.is_none() {
+                        assert_eq!(got.len(), most, "{what}");
+                        assert!(said.error.is_some(), "{what}: sink {i}");
+                        let ignored = chosen[i] == Policy::IGNORE_CLOSED;
+                        assert_eq!(said.ignored, ignored, "{what}: sink {i}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn where_all_sinks_are_gone_it_ends() {
+    let _watch = watch("where_all_sinks_are_gone_it_ends");
+    for guarantee in BOTH {
+        for policy in [Policy::DROP, Policy::IGNORE_CLOSED] {
+            let (source, mut more) = {
+                let pipe = Pipe::new().unwrap();
+                (pipe.reader, File::from(pipe.writer))
+            };
+            more.write_all(&first(K64)).unwrap();
+            let pipes: Vec<Pipe> = (0..2).map(|_| Pipe::new().unwrap()).collect();
+            let mut tee = Tee::new(&source).guarantee(guarantee);
+            for pipe in pipes {
+                tee = tee.sink(pipe.writer, policy);
+            }
+            // The source stays open, so only the sinks can end it.
+            let report = tee.run().unwrap();
+            assert_eq!(report.ended, Ended::AtEnd);
+            for sink in report.sinks {
+                assert_eq!(sink.error.unwrap().kind(), ErrorKind::BrokenPipe);
+                assert_eq!(sink.bytes, 0);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_full_disk_is_what_the_policy_says() {
+    let _watch = watch("a_full_disk_is_what_the_policy_says");
+    const LEN: usize = MIB + 5;
+    for guarantee in BOTH {
+        for source in SourceKind::ALL {
+            for policy in [Policy::DROP, Policy::IGNORE_CLOSED, Policy::FAIL_ALL] {
+                for full_first in [true, false] {
+                    let what = format!("{guarantee:?} {source:?} {policy:?} {full_first}");
+                    let (fd, bytes) = source.open(LEN);
+                    let full = Target::new(SinkKind::Full);
+                    let pipe = Target::new(SinkKind::Pipe);
+                    let mut tee = Tee::new(&fd).guarantee(guarantee).limit(LEN as u64);
+                    let order = if full_first {
+                        [&full, &pipe]
+                    } else {
+                        [&pipe, &full]
+                    };
+                    for target in order {
+                        tee = tee.sink(target.as_fd(), policy);
+                    }
+                    let at = usize::from(!full_first);
+                    let outcome = tee.run();
+                    let arrived = pipe.arrived().unwrap();
+                    assert!(arrived == bytes[..arrived.len()], "{what}");
+                    match outcome {
+                        Ok(report) => {
+                            assert_ne!(policy, Policy::FAIL_ALL, "{what}");
+                            let said = &report.sinks[at];
+                            let error = said.error.as_ref().unwrap();
+                            assert_eq!(error.kind(), ErrorKind::StorageFull, "{what}");
+                            assert!(!said.ignored, "{what}");
+                            assert_eq!(arrived.len(), LEN, "{what}");
+                        }
+                        Err(failure) => {
+                            assert_eq!(policy, Policy::FAIL_ALL, "{what}");
+                            assert_eq!(failure.sink, Some(at), "{what}");
+                            assert_eq!(failure.error.kind(), ErrorKind::StorageFull);
+                            let said = failure.report.sinks[1 - at].bytes;
+                            assert_eq!(said, arrived.len() as u64, "{what}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_failure_says_how_many_bytes_are_gone_from_the_source() {
+    for guarantee in BOTH {
+        let file = stored(&first(MIB));
+        let full = Target::new(SinkKind::Full);
+        let failure = Tee::new(&file)
+            .guarantee(guarantee)
+            .sink(full.as_fd(), Policy::FAIL_ALL)
+            .run()
+            .unwrap_err();
+        let at = (&file).stream_position().unwrap();
+        assert_eq!(failure.report.taken, at, "{guarantee:?}");
+        assert!(matches!(
+            failure.error,
+            Error::Moving {
+                side: Side::Sink,
+                moved: 0,
+                ..
+            }
+        ));
+    }
+}
+
+#[test]
+fn a_limit_is_kept_to_the_byte_and_leaves_the_rest() {
+    let _watch = watch("a_limit_is_kept_to_the_byte_and_leaves_the_rest");
+    for guarantee in BOTH {
+        for kind in [
+            SourceKind::Pipe,
+            SourceKind::File,
+            SourceKind::Unix,
+            SourceKind::Tcp,
+        ] {
+            for limit in [0, 1, 4096, K64 + 1, MIB + 1] {
+                let what = format!("{guarantee:?} {kind:?} {limit}");
+                let (source, bytes) = kind.open(2 * MIB);
+                let targets = [Target::new(SinkKind::Pipe), Target::new(SinkKind::File)];
+                let mut tee = Tee::new(&source).guarantee(guarantee).limit(limit as u64);
+                for target in &targets {
+                    tee = tee.sink(target.as_fd(), Policy::FAIL_ALL);
+                }
+                let report = tee.run().unwrap();
+                assert_eq!(report.ended, Ended::AtLimit, "{what}");
+                assert_eq!(report.taken, limit as u64, "{what}");
+                for target in targets {
+                    assert!(target.arrived().unwrap() == bytes[..limit], "{what}");
+                }
+                let rest = read_all(source).join().unwrap();
+                assert!(rest == bytes[limit..], "{what}");
+            }
+        }
+    }
+}
+
+#[test]
+fn cancelling_ends_every_wait() {
+    let _watch = watch("cancelling_ends_every_wait");
+    for guarantee in BOTH {
+        for wait in ALL_WAITS {
+            // Out of a wait for the source, and out of one for a sink.
+            for len in [0, 4 * MIB] {
+                let source = Pipe::new().unwrap();
+                let sinks = [Pipe::new().unwrap(), Pipe::new().unwrap()];
+                let cancel = Cancel::new().unwrap();
+                thread::scope(|scope| {
+                    let running = scope.spawn(|| {
+                        let mut tee = Tee::new(&source.reader)
+                            .guarantee(guarantee)
+                            .wait(wait)
+                            .cancel(&cancel);
+                        for sink in &sinks {
+                            tee = tee.sink(&sink.writer, Policy::FAIL_ALL);
+                        }
+                        tee.run().unwrap()
+                    });
+                    let sender = source.writer.try_clone().unwrap();
+                    let bytes = first(len);
+                    thread::spawn(move || {
+                        // Nobody reads to the end.
+                        let _ = File::from(sender).write_all(&bytes);
+                    });
+                    thread::sleep(Duration::from_millis(30));
+                    cancel.cancel();
+                    let report = running.join().unwrap();
+                    assert_eq!(report.ended, Ended::Cancelled, "{guarantee:?} {wait:?}");
+                    for (sink, said) in sinks.iter().zip(&report.sinks) {
+                        assert_eq!(queued(&sink.reader) as u64, said.bytes);
+                    }
+                });
+            }
+        }
+    }
+}
+
+#[test]
+fn a_sink_that_is_the_source_is_refused_and_nothing_is_changed() {
+    for guarantee in BOTH {
+        let pipe = Pipe::new().unwrap();
+        let other = Pipe::new().unwrap();
+        rustix::io::write(&pipe.writer, b"abc").unwrap();
+        let failure = Tee::new(&pipe.reader)
+            .guarantee(guarantee)
+            .sink(&other.writer, Policy::DROP)
+            .sink(&pipe.writer, Policy::DROP)
+            .run()
+            .unwrap_err();
+        assert!(matches!(failure.error, Error::Invalid(_)), "{failure}");
+        assert_eq!((queued(&pipe.reader), queued(&other.reader)), (3, 0));
+
+        let named = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(named.path(), b"abc").unwrap();
+        let again = File::options().append(true).open(named.path()).unwrap();
+        let failure = Tee::new(named.as_file())
+            .guarantee(guarantee)
+            .sink(again, Policy::DROP)
+            .run()
+            .unwrap_err();
+        assert!(matches!(failure.error, Error::Invalid(_)), "{failure}");
+        assert_eq!(std::fs::read(named.path()).unwrap(), b"abc");
+    }
+}
+
+#[test]
+fn a_chunk_of_nothing_is_refused_and_one_of_a_byte_is_not() {
+    let file = stored(b"abc");
+    let sink = tempfile::tempfile().unwrap();
+    let refused = Tee::new(&file).chunk(0).sink(&sink, Policy::DROP).run();
+    assert!(matches!(refused.unwrap_err().error, Error::Invalid(_)));
+    for guarantee in BOTH {
+        let (source, bytes) = SourceKind::Pipe.open(70_000);
+        let targets = [Target::new(SinkKind::Pipe), Target::new(SinkKind::Unix)];
+        let mut tee = Tee::new(&source).guarantee(guarantee).chunk(1000);
+        for target in &targets {
+            tee = tee.sink(target.as_fd(), Policy::FAIL_ALL);
+        }
+        assert_eq!(tee.run().unwrap().taken, 70_000);
+        for target in targets {
+            assert!(target.arrived().unwrap() == bytes);
+        }
+    }
+}
+
+#[test]
+fn the_same_pipe_twice_gets_every_byte_twice() {
+    let _watch = watch("the_same_pipe_twice_gets_every_byte_twice");
+    for guarantee in BOTH {
+        for len in [100, K64, 2 * MIB] {
+            let (source, bytes) = SourceKind::Pipe.open(len);
+            let pipe = Pipe::new().unwrap();
+            let reading = read_all(pipe.reader);
+            let report = Tee::new(&source)
+                .guarantee(guarantee)
+                .sink(&pipe.writer, Policy::FAIL_ALL)
+                .sink(&pipe.writer, Policy::FAIL_ALL)
+                .run()
+                .unwrap();
+            drop(pipe.writer);
+            let got = reading.join().unwrap();
+            assert_eq!(got.len(), 2 * len);
+            assert!(report.sinks.iter().all(|sink| sink.bytes == len as u64));
+            if len == 100 {
+                assert!(got == [&bytes[..], &bytes].concat(), "{guarantee:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn descriptors_that_do_not_block_lose_nothing() {
+    let _watch = watch("descriptors_that_do_not_block_lose_nothing");
+    for guarantee in BOTH {
+        for wait in ALL_WAITS {
+            for kinds in [
+                [SinkKind::Pipe, SinkKind::Unix],
+                [SinkKind::Tcp, SinkKind::Pty],
+                [SinkKind::File, SinkKind::Fifo],
+            ] {
+                for kind in SourceKind::ALL {
+                    let len = MIB + 3;
+                    let (source, bytes) = kind.open(len);
+                    set_nonblocking(&source);
+                    let targets = kinds.map(Target::new);
+                    let mut tee = Tee::new(&source)
+                        .guarantee(guarantee)
+                        .wait(wait)
+                        .limit(len as u64);
+                    for target in &targets {
+                        set_nonblocking(target);
+                        tee = tee.sink(target.as_fd(), Policy::FAIL_ALL);
+                    }
+                    let report = tee.run();
+                    let what = format!("{guarantee:?} {wait:?} {kind:?} {kinds:?}");
+                    let report = report.unwrap_or_else(|e| panic!("{what}: {e}"));
+                    assert_eq!(report.taken, len as u64, "{what}");
+                    for target in targets {
+                        assert!(target.arrived().unwrap() == bytes, "{what}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Sends words that say their place by vmsplice(2), from two halves of a buffer in turn, each of
+/// which is as large as the pipe: right for a reader that copies.
+fn double_buffering(sink: OwnedFd, half: usize, halves: usize) {
+    PipeEnd::of(&sink).unwrap().unwrap().resize(half).unwrap();
+    let mut buffer = Pages::new(2 * half).unwrap();
+    for i in 0..halves {
+        let start = i % 2 * half;
+        let words = &mut buffer[start..start + half];
+        for (j, word) in words.chunks_exact_mut(8).enumerate() {
+            word.copy_from_slice(&((i * half / 8 + j) as u64).to_le_bytes());
+        }
+        let mut rest: &[u8] = words;
+        while !rest.is_empty() {
+            // SAFETY: the pages are written to again while somebody may refer to them, which is
+            // what this is about; the words are numbers, and any are valid.
+            let n = unsafe {
+                let slice = [IoSliceRaw::from_slice(rest)];
+                rustix::pipe::vmsplice(&sink, &slice, SpliceFlags::empty()).unwrap()
+            };
+            rest = &rest[n..];
+        }
+    }
+    while queued(&sink) > 0 {
+        thread::yield_now();
+    }
+}
+
+/// How many words are not in their place.
+fn misplaced(bytes: &[u8]) -> usize {
+    let words = bytes
+        .chunks_exact(8)
+        .map(|w| u64::from_le_bytes(w.try_into().unwrap()));
+    words
+        .enumerate()
+        .filter(|&(i, word)| i as u64 != word)
+        .count()
+}
+
+#[test]
+fn behind_a_producer_that_uses_its_pages_again_a_snapshot_is_right_and_a_reference_is_not() {
+    let _watch = watch("behind_a_producer_that_uses_its_pages_again");
+    const HALF: usize = 128 * 1024;
+    // No more than the sinks hold: the readers look only when all has been sent.
+    const HALVES: usize = MIB / HALF;
+    for guarantee in BOTH {
+        let source = Pipe::new().unwrap();
+        let sinks: Vec<Pipe> = (0..3).map(|_| Pipe::new().unwrap()).collect();
+        for sink in &sinks {
+            let grown = PipeEnd::of(&sink.writer).unwrap().unwrap().grow(MIB);
+            assert_eq!(grown.unwrap().after, MIB);
+        }
+        let sending = thread::spawn(move || double_buffering(source.writer, HALF, HALVES));
+        let mut tee = Tee::new(&source.reader).guarantee(guarantee);
+        let mut readers = Vec::new();
+        for sink in sinks {
+            tee = tee.sink(sink.writer, Policy::FAIL_ALL);
+            readers.push(sink.reader);
+        }
+        let report = tee.run().unwrap();
+        assert_eq!(report.guarantee, guarantee);
+        assert_eq!(report.taken as usize, HALF * HALVES);
+        sending.join().unwrap();
+        for reader in readers {
+            let got = read_all(reader).join().unwrap();
+            assert_eq!(got.len(), HALF * HALVES);
+            // What is wrong by reference shows that the test can fail.
+            assert_eq!(misplaced(&got) > 0, guarantee == Guarantee::Reference);
+        }
+    }
+}
