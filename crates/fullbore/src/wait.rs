@@ -149,6 +149,11 @@ impl Waiter {
         self.wait != Wait::Block || self.never || self.cancel.is_some()
     }
 
+    /// Whether a call that sleeps does no harm: nobody wants it back early.
+    pub(crate) fn may_wait(&self) -> bool {
+        !self.never && self.cancel.is_none()
+    }
+
     fn check_cancelled(&self) -> Result<(), Errno> {
         match &self.cancel {
             Some(cancel) if cancel.is_cancelled() => Err(Errno::CANCELED),

@@ -16,6 +16,9 @@ use rustix::pipe::{IoSliceRaw, SpliceFlags};
 
 use crate::wait::{Cancel, Ready, Wait, Waiter, uninterrupted};
 
+/// Bytes that a pipe has room for if poll(2) says that it is ready (pipe(7), linux/limits.h).
+const PIPE_BUF: usize = 4096;
+
 /// Moves bytes over one fd with one way to wait, and remembers what the kernel can do on that fd.
 ///
 /// Every method tries again after `EINTR`, waits as its [`Wait`] says instead of returning
@@ -35,12 +38,12 @@ enum NoWait {
     /// Not at all: a regular file or block device never waits for a peer. `RWF_NOWAIT` is about the
     /// page cache there, and says `EAGAIN` where poll(2) says ready.
     Needless,
-    /// `RWF_NOWAIT` (preadv2(2)). Pipes know it since Linux 6.5.
-    Flag,
+    /// `RWF_NOWAIT` (preadv2(2)). Pipes know it since Linux 6.5, FIFOs do not (`FMODE_NOWAIT`).
+    Flag { is_device: bool },
     /// `MSG_DONTWAIT` (recv(2), send(2)), on sockets.
     Message,
-    /// By a description of our own, with `O_NONBLOCK`: for terminals, and where `RWF_NOWAIT` is
-    /// refused.
+    /// By a description of our own, with `O_NONBLOCK`: on terminals. Not on FIFOs, whose other side
+    /// counts who has them open.
     Own(Arc<OwnedFd>),
     /// By looking with poll(2) first: what is left where the flag is refused. A long write can
     /// then still wait for room for its end.
@@ -119,6 +122,11 @@ impl Calls {
                 .waiter
                 .until_ready(fd, Ready::ToWrite, || rustix::io::write(fd, buf));
         }
+        // A pipe that is ready has room for so much.
+        let looked = match self.waiter.may_wait() {
+            true => usize::MAX,
+            false => PIPE_BUF,
+        };
         let no_wait = &mut self.no_wait;
         self.waiter.until_ready(fd, Ready::ToWrite, || {
             without_waiting(no_wait, fd, Ready::ToWrite, buf, |fd, buf, how| match how {
@@ -129,6 +137,7 @@ impl Calls {
                 // The signal is what write(2) does.
                 How::Message => rustix::net::send(fd, buf, SendFlags::DONTWAIT),
                 How::Plain => rustix::io::write(fd, buf),
+                How::Looked => rustix::io::write(fd, &buf[..buf.len().min(looked)]),
             })
         })
     }
@@ -224,7 +233,9 @@ impl Calls {
             self.no_wait = match rustix::fs::fstat(fd).map(|s| FileType::from_raw_mode(s.st_mode)) {
                 Ok(FileType::RegularFile | FileType::BlockDevice) => NoWait::Needless,
                 Ok(FileType::Socket) => NoWait::Message,
-                _ => NoWait::Flag,
+                kind => NoWait::Flag {
+                    is_device: kind == Ok(FileType::CharacterDevice),
+                },
             };
         }
     }
@@ -250,7 +261,7 @@ fn read_without_waiting(
             rustix::io::preadv2(fd, slices, u64::MAX, ReadWriteFlags::NOWAIT)
         }
         How::Message => rustix::net::recv(fd, &mut **buf, RecvFlags::DONTWAIT).map(|(n, _)| n),
-        How::Plain => rustix::io::read(fd, &mut **buf),
+        How::Plain | How::Looked => rustix::io::read(fd, &mut **buf),
     })
 }
 
@@ -259,7 +270,10 @@ fn read_without_waiting(
 enum How {
     Flagged,
     Message,
+    /// On a description with `O_NONBLOCK`.
     Plain,
+    /// On one that may wait for room for the end of a long write.
+    Looked,
 }
 
 /// Makes the call that does not wait; where the kernel refuses its flag on this fd, makes the plain call
@@ -274,10 +288,12 @@ fn without_waiting<B>(
     mut call: impl FnMut(BorrowedFd<'_>, &mut B, How) -> Result<usize, Errno>,
 ) -> Result<usize, Errno> {
     match no_wait {
-        NoWait::Flag => match call(fd, &mut buf, How::Flagged) {
+        NoWait::Flag { is_device } => match call(fd, &mut buf, How::Flagged) {
             Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL | Errno::SPIPE) => {
-                *no_wait =
-                    reopened(fd, ready).map_or(NoWait::Look, |own| NoWait::Own(Arc::new(own)));
+                *no_wait = match is_device.then(|| reopened(fd, ready)) {
+                    Some(Ok(own)) => NoWait::Own(Arc::new(own)),
+                    _ => NoWait::Look,
+                };
             }
             answer => return answer,
         },
@@ -291,8 +307,8 @@ fn without_waiting<B>(
     }
     match no_wait {
         NoWait::Own(own) => call(own.as_fd(), &mut buf, How::Plain),
-        NoWait::Look if !is_ready(fd, ready)? => Err(Errno::AGAIN),
-        _ => call(fd, &mut buf, How::Plain),
+        _ if !is_ready(fd, ready)? => Err(Errno::AGAIN),
+        _ => call(fd, &mut buf, How::Looked),
     }
 }
 

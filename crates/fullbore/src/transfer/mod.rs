@@ -568,15 +568,17 @@ impl State {
 
     /// The way of the next step.
     fn way(&self) -> Way {
-        // What was taken by reading is sent by writing; and where only little may come, setting
-        // something up would cost more than it saves.
-        if self.stage.len() > 0 || !self.long && self.ways[self.at] != Way::Splice {
-            match self.ways[self.at] {
-                Way::Fresh => Way::Fresh,
-                _ => Way::ReadWrite,
-            }
-        } else {
-            self.ways[self.at]
+        let way = self.ways[self.at];
+        // What was taken by reading is sent by writing, and what was taken by a way that was refused
+        // later is taken back first.
+        let under_way = self.stage.len() > 0
+            || way != Way::SpliceThrough && self.through.as_ref().is_some_and(|t| t.held() > 0);
+        // Where only little may come, setting something up would cost more than it saves.
+        let too_short = !self.long && way != Way::Splice;
+        match way {
+            Way::Fresh => Way::Fresh,
+            _ if under_way || too_short => Way::ReadWrite,
+            way => way,
         }
     }
 

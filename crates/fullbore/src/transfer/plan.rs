@@ -150,6 +150,8 @@ pub(super) fn ways(source: Kind, sink: Kind, guarantee: Guarantee) -> &'static [
         (_,                _,                Snapshot)  => &[ReadWrite],
 
         (Other, _, _) | (_, Other, _)                   => &[ReadWrite],
+        // A pipe of our own keeps the lock of the reader's pipe free while the source is looked at.
+        (Regular | Block | Pipe, Pipe,       Reference) => &[SpliceThrough, Splice, Fresh, ReadWrite],
         (Pipe,             _,                Reference) => &[Splice, ReadWrite],
         (_,                Pipe,             Reference) => &[Splice, Fresh, ReadWrite],
         (Regular | Block,  UnixStream | Tcp, Reference) => &[Sendfile, ReadWrite],

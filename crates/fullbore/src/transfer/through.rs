@@ -1,9 +1,11 @@
-//! Splicing through a pipe of our own: for two fds of which none is a pipe.
+//! Splicing through a pipe of our own: for two fds of which none is a pipe, and into pipes.
 //!
 //! An error of the first splice is the source's, one of the second the sink's. What lies in the pipe
 //! when the sink refuses to be spliced to is read back, and written.
 
 use std::os::fd::AsFd;
+
+use rustix::io::Errno;
 
 use super::direct;
 use super::plan::Kind;
@@ -11,6 +13,10 @@ use super::{Ends, Options, PIPE_SIZE, State, Step, Stepped, Stop};
 use crate::error::{Result, Side};
 use crate::pipe::{Pipe, PipeEnd};
 use crate::wait::uninterrupted;
+
+/// Bytes at a time from pipe to pipe: the writer and the reader on both sides have work while these are on
+/// their way.
+const FROM_A_PIPE: usize = 256 * 1024;
 
 /// The pipe, and how much it holds.
 #[derive(Debug)]
@@ -51,11 +57,25 @@ impl Through {
     }
 }
 
+impl Stop {
+    /// The same of this side: a pipe of our own has no errors, and nobody else fills or empties it.
+    fn of(self, side: Side) -> Self {
+        match self {
+            Stop::At(_, operation, errno) => Stop::At(side, operation, errno),
+            other => other,
+        }
+    }
+}
+
 impl State {
     pub(super) fn splice_through(&mut self, ends: &Ends<'_>, options: &Options) -> Stepped {
         let through = match &mut self.through {
             Some(through) => through,
-            none => none.insert(Through::new(options.pipe_size.unwrap_or(PIPE_SIZE))?),
+            none => match Through::new(options.pipe_size.unwrap_or(PIPE_SIZE)) {
+                Ok(through) => none.insert(through),
+                // No pipe to be had (EMFILE): another way may do without.
+                Err(_) => return Err(Stop::At(Side::Source, "pipe2", Errno::OPNOTSUPP)),
+            },
         };
         self.calls += 1;
         if through.held > 0 {
@@ -64,11 +84,15 @@ impl State {
                 source_kind: Kind::Pipe,
                 ..*ends
             };
-            let n = direct::splice(&mut self.waiter, &out, None, self.sink_offset, through.held)?;
+            let n = direct::splice(&mut self.waiter, &out, None, self.sink_offset, through.held)
+                .map_err(|stop| stop.of(Side::Sink))?;
             through.held -= n;
             return Ok(Step::Moved(n));
         }
-        let capacity = through.capacity;
+        let capacity = match ends.source_kind {
+            Kind::Pipe => through.capacity.min(FROM_A_PIPE),
+            _ => through.capacity,
+        };
         let most = self.most(options, capacity);
         let Some(through) = &mut self.through else {
             return Ok(Step::End);
@@ -78,7 +102,8 @@ impl State {
             sink_kind: Kind::Pipe,
             ..*ends
         };
-        let n = direct::splice(&mut self.waiter, &into, self.source_offset, None, most)?;
+        let n = direct::splice(&mut self.waiter, &into, self.source_offset, None, most)
+            .map_err(|stop| stop.of(Side::Source))?;
         through.held = n;
         self.took(n);
         Ok(match n {
