@@ -527,3 +527,16 @@ fn assert_prefix(bytes: &[u8]) {
     assert_code(&output, 0);
     assert_eq!(json(stdout(&output))["bytes"], bytes.len() as u64);
 }
+
+#[test]
+fn an_input_that_is_the_output_is_refused_before_the_others_are_written() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    std::fs::write(path("a"), "aaaa").unwrap();
+    std::fs::write(path("f"), "ffff").unwrap();
+    let to_append = File::options().append(true).open(path("f")).unwrap();
+    let words = format!("copy {} {}", path("a").display(), path("f").display());
+    let output = finish(start(fullbore(&words).stdout(to_append)));
+    assert_code(&output, 2);
+    assert_eq!(std::fs::read(path("f")).unwrap(), b"ffff");
+}

@@ -243,3 +243,17 @@ fn closed_descriptors_are_neither_a_crash_nor_a_hang() {
         assert!(output.status.code().is_some_and(|code| code <= 1), "{line}");
     }
 }
+
+#[test]
+fn an_output_that_is_the_input_is_refused_before_the_others_are_truncated() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    std::fs::write(path("keep"), "kept").unwrap();
+    std::fs::write(path("in"), "in").unwrap();
+    let words = format!("tee {} {}", path("keep").display(), path("in").display());
+    let stdin = std::fs::File::open(path("in")).unwrap();
+    let output = finish(start(fullbore(&words).stdin(stdin)));
+    assert_code(&output, 2);
+    assert_eq!(std::fs::read(path("keep")).unwrap(), b"kept");
+    assert_eq!(std::fs::read(path("in")).unwrap(), b"in");
+}

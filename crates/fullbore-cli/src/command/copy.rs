@@ -60,27 +60,43 @@ impl Copy {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let inputs = Input::all(&self.files);
         let mut output = Output::new(self.output.clone(), self.append);
+        if inputs.len() > 1 {
+            // One alone is refused before its first byte.
+            output.refuse(&inputs)?;
+        }
         let mut total = Total::default();
         let bar = self.progress.then(|| Bar::new(self.size(&inputs)));
-        let mut all_well = true;
-        for input in &inputs {
-            let copied = self.copy(input, &inputs, &mut output, &mut total, bar.as_ref());
-            // As with cat, one input that cannot be read does not keep back the others.
-            if let Err(error) = copied {
-                if !exit::is_about_an_input(&error) {
-                    // A reader that went away does not make up for an input that was missing.
-                    return match exit::code(&error) {
-                        None if !all_well => Ok(ExitCode::FAILURE),
-                        _ => Err(error),
-                    };
-                }
-                exit::say("copy", &error);
-                all_well = false;
-            }
-        }
+        let copied = self.copy_all(&inputs, &mut output, &mut total, bar.as_ref());
         drop(bar);
         if self.report {
             total.print();
+        }
+        copied
+    }
+
+    fn copy_all(
+        &self,
+        inputs: &[Input],
+        output: &mut Output,
+        total: &mut Total,
+        bar: Option<&Bar>,
+    ) -> anyhow::Result<ExitCode> {
+        let mut all_well = true;
+        for (i, input) in inputs.iter().enumerate() {
+            if i > 0 && self.bytes == Some(total.bytes) {
+                break;
+            }
+            // As with cat, one input that cannot be read does not keep back the others.
+            match self.copy(input, inputs, output, total, bar) {
+                Ok(()) => {}
+                Err(error) if exit::is_about_an_input(&error) => {
+                    exit::say("copy", &error);
+                    all_well = false;
+                }
+                // A reader that went away does not make up for an input that was missing.
+                Err(error) if exit::code(&error).is_none() && !all_well => break,
+                Err(error) => return Err(error),
+            }
         }
         Ok(ExitCode::from(u8::from(!all_well)))
     }

@@ -92,9 +92,13 @@ impl Tee {
             .context("SIGINT cannot be ignored")?;
         }
         let mut all_well = true;
+        let named = |path: &PathBuf| Output::new(Some(path.clone()), self.append);
+        for path in &self.files {
+            named(path).refuse(&[Input::Stdin])?;
+        }
         let mut outputs = vec![Output::new(None, false)];
         for path in &self.files {
-            let mut output = Output::new(Some(path.clone()), self.append);
+            let mut output = named(path);
             match output.open(&[Input::Stdin]) {
                 Ok(()) => outputs.push(output),
                 Err(error) if self.goes_on_after(&error) => {

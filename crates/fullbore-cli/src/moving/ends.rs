@@ -5,10 +5,11 @@ use std::fmt;
 use std::fs::File;
 use std::io::{self, Stdin, Stdout, stdin, stdout};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use rustix::fs::{FileType, Stat};
+use rustix::io::Errno;
 
 use crate::exit::{BadInput, Usage};
 
@@ -58,14 +59,18 @@ impl Input {
         inputs.iter().map(Self::size).sum()
     }
 
+    fn stat(&self) -> Result<Stat, Errno> {
+        match self {
+            Input::Stdin => rustix::fs::fstat(stdin()),
+            Input::File(path) => rustix::fs::stat(path),
+        }
+    }
+
     fn size(&self) -> Option<u64> {
-        let stat = match self {
-            Input::Stdin => rustix::fs::fstat(stdin()).ok()?,
-            Input::File(path) => rustix::fs::stat(path).ok()?,
-        };
-        let regular =
-            rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::RegularFile;
-        let size = u64::try_from(stat.st_size).ok().filter(|_| regular)?;
+        let stat = self.stat().ok()?;
+        let size = u64::try_from(stat.st_size)
+            .ok()
+            .filter(|_| is_regular(&stat))?;
         match self {
             // Somebody may have read from it before.
             Input::Stdin => Some(size.saturating_sub(rustix::fs::tell(stdin()).unwrap_or(0))),
@@ -106,6 +111,22 @@ impl Output {
         match path {
             None => Output::Stdout(stdout()),
             Some(path) => Output::Named { path, append },
+        }
+    }
+
+    /// Refuses inputs that are the same file, before anything is opened or written.
+    ///
+    /// # Errors
+    /// [`Usage`].
+    pub fn refuse(&self, inputs: &[Input]) -> Result<(), Usage> {
+        let found = match self {
+            Output::Named { path, .. } => rustix::fs::stat(path),
+            _ => rustix::fs::fstat(self),
+        };
+        match found {
+            Ok(stat) => refuse_the_same(&stat, inputs),
+            // It is not there yet.
+            Err(_) => Ok(()),
         }
     }
 
@@ -154,26 +175,33 @@ fn open_output(path: &Path, append: bool, inputs: &[Input]) -> anyhow::Result<Fi
         .append(append)
         .open(path)
         .map_err(|error| anyhow::anyhow!("open '{}': {}", path.display(), said(&error)))?;
-    let metadata = file.metadata().context("fstat")?;
-    if metadata.is_file() {
-        for input in inputs {
-            let same = match input {
-                Input::Stdin => rustix::fs::fstat(stdin())
-                    .is_ok_and(|s| (s.st_dev, s.st_ino) == (metadata.dev(), metadata.ino())),
-                Input::File(path) => std::fs::metadata(path)
-                    .is_ok_and(|m| (m.dev(), m.ino()) == (metadata.dev(), metadata.ino())),
-            };
-            if same {
-                return Err(both_ends(input).into());
-            }
-        }
-        if !append && metadata.len() > 0 {
-            file.set_len(0).map_err(|error| {
-                anyhow::anyhow!("truncate '{}': {}", path.display(), said(&error))
-            })?;
-        }
+    let stat = rustix::fs::fstat(&file).context("fstat")?;
+    // Once more: it may have been put in place of another in the meantime.
+    refuse_the_same(&stat, inputs)?;
+    if is_regular(&stat) && !append && stat.st_size > 0 {
+        file.set_len(0)
+            .map_err(|error| anyhow::anyhow!("truncate '{}': {}", path.display(), said(&error)))?;
     }
     Ok(file)
+}
+
+fn refuse_the_same(output: &Stat, inputs: &[Input]) -> Result<(), Usage> {
+    if !is_regular(output) {
+        return Ok(());
+    }
+    let same = |input: &&Input| {
+        input
+            .stat()
+            .is_ok_and(|stat| (stat.st_dev, stat.st_ino) == (output.st_dev, output.st_ino))
+    };
+    match inputs.iter().find(same) {
+        Some(input) => Err(both_ends(input)),
+        None => Ok(()),
+    }
+}
+
+fn is_regular(stat: &Stat) -> bool {
+    FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
 }
 
 /// The error of an input that is the output too.
