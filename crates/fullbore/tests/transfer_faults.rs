@@ -98,11 +98,11 @@ const CASES: [Case; 14] = [
         has_another: true,
     },
     Case {
-        name: "splice, socket to pipe",
+        name: "splice through, socket to pipe",
         from: From::Tcp,
         to: To::Pipe,
         guarantee: Guarantee::Reference,
-        way: Way::Splice,
+        way: Way::SpliceThrough,
         calls: SPLICE,
         operation: "splice",
         side: Side::Source,

@@ -15,9 +15,6 @@ use crate::wait::{Ready, Waiter, uninterrupted};
 /// Bytes of one copy_file_range(2): much, and yet progress shows and a transfer can be stopped.
 pub(super) const RANGE: usize = 64 << 20;
 
-/// Bytes of one splice(2): more than any pipe usually holds.
-const SPLICE: usize = 16 << 20;
-
 /// Bytes of one sendfile(2).
 const SENDFILE: usize = 4 << 20;
 
@@ -54,7 +51,7 @@ impl State {
             // The kernel would wait for room in the pipe before it said so (splice_file_to_pipe).
             return Ok(Step::Perhaps);
         }
-        let most = self.most(options, SPLICE);
+        let most = self.most(options, ends.sink_kind.splice_at_once());
         let (from, to) = (self.source_offset, self.sink_offset);
         self.calls += 1;
         let n = splice(&mut self.waiter, ends, from, to, most)?;

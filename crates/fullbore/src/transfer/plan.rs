@@ -65,6 +65,16 @@ impl Kind {
         }
     }
 
+    /// Bytes that one splice(2) to it is to move at most: on sockets fewer, so that both sides have work at
+    /// the same time.
+    pub(super) fn splice_at_once(self) -> usize {
+        match self {
+            Kind::UnixStream | Kind::Tcp => 128 * 1024,
+            // More than any pipe usually holds.
+            _ => 16 << 20,
+        }
+    }
+
     /// Whether bytes lie there, so that nothing ever waits for a peer.
     pub(crate) fn is_storage(self) -> bool {
         matches!(self, Kind::Regular | Kind::Block)
@@ -151,7 +161,8 @@ pub(super) fn ways(source: Kind, sink: Kind, guarantee: Guarantee) -> &'static [
 
         (Other, _, _) | (_, Other, _)                   => &[ReadWrite],
         // A pipe of our own keeps the lock of the reader's pipe free while the source is looked at.
-        (Regular | Block | Pipe, Pipe,       Reference) => &[SpliceThrough, Splice, Fresh, ReadWrite],
+        (Regular | Block | Pipe | UnixStream | Tcp, Pipe, Reference)
+                                                        => &[SpliceThrough, Splice, Fresh, ReadWrite],
         (Pipe,             _,                Reference) => &[Splice, ReadWrite],
         (_,                Pipe,             Reference) => &[Splice, Fresh, ReadWrite],
         (Regular | Block,  UnixStream | Tcp, Reference) => &[Sendfile, ReadWrite],

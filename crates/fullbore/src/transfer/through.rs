@@ -84,7 +84,8 @@ impl State {
                 source_kind: Kind::Pipe,
                 ..*ends
             };
-            let n = direct::splice(&mut self.waiter, &out, None, self.sink_offset, through.held)
+            let most = through.held.min(ends.sink_kind.splice_at_once());
+            let n = direct::splice(&mut self.waiter, &out, None, self.sink_offset, most)
                 .map_err(|stop| stop.of(Side::Sink))?;
             through.held -= n;
             return Ok(Step::Moved(n));
