@@ -2,7 +2,8 @@
 //! for a short input is all the time there is:
 //!
 //! - No position-independent executable: nothing to relocate, so a dozen pages are neither copied nor
-//!   protected.
+//!   protected. The heap, the stack and the libraries are still at random addresses, the executable is
+//!   not.
 //! - The unwinder of libgcc within the executable: one library less to map, and none of its
 //!   constructor's CPUID instructions, each of which is a trip to the hypervisor in a virtual machine.
 //!
@@ -37,7 +38,11 @@ fn static_unwinder() -> Option<PathBuf> {
     let [Some(unwinder), Some(rest)] = archives else {
         return None;
     };
-    let script = format!("GROUP ( {} {} )\n", unwinder.display(), rest.display());
+    let script = format!(
+        "GROUP ( \"{}\" \"{}\" )\n",
+        unwinder.display(),
+        rest.display()
+    );
     fs::write(out.join("libgcc_s.so"), script).ok()?;
     Some(out)
 }

@@ -540,3 +540,26 @@ fn an_input_that_is_the_output_is_refused_before_the_others_are_written() {
     assert_code(&output, 2);
     assert_eq!(std::fs::read(path("f")).unwrap(), b"ffff");
 }
+
+#[test]
+fn an_output_is_not_emptied_for_a_directory() {
+    let directory = tempfile::tempdir().unwrap();
+    let kept = directory.path().join("kept");
+    std::fs::write(&kept, "kept").unwrap();
+    let words = format!("copy -o {} {}", kept.display(), directory.path().display());
+    assert_code(&run(&words), 1);
+    assert_eq!(std::fs::read(&kept).unwrap(), b"kept");
+}
+
+#[test]
+fn a_name_does_not_get_into_the_terminal_raw() {
+    let mut command = fullbore("copy");
+    command.arg("\x1b[31mred\nfullbore copy: made up");
+    let output = finish(start(&mut command));
+    assert_code(&output, 1);
+    let said = one_line(stderr(&output));
+    assert!(
+        !said.contains('\x1b') && said.contains("?[31mred?"),
+        "{said}"
+    );
+}

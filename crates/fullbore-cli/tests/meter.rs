@@ -633,3 +633,41 @@ fn the_help_has_examples() {
     assert_quiet_success(&help);
     assert!(stdout(&help).contains("Examples:\n  tar c src | fullbore meter"));
 }
+
+#[test]
+fn a_rate_limit_holds_from_file_to_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    std::fs::write(path("in"), vec![1; 4 << 20]).unwrap();
+    let stdout = std::fs::File::create(path("out")).unwrap();
+    let words = format!("meter -q -L 2M {}", path("in").display());
+    let child = start(fullbore(&words).stdout(stdout));
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    // 2 MiB a second, and what may be made up for; not all of it at once.
+    let early = path("out").metadata().unwrap().len();
+    assert!(early < 3 << 20, "{early} bytes");
+    assert_quiet_success(&finish(child));
+    assert_eq!(path("out").metadata().unwrap().len(), 4 << 20);
+}
+
+#[test]
+fn an_input_that_is_the_output_is_refused_before_the_others_are_passed_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    std::fs::write(path("a"), "aaaa").unwrap();
+    std::fs::write(path("b"), "bbbb").unwrap();
+    let to_append = std::fs::File::options()
+        .append(true)
+        .open(path("b"))
+        .unwrap();
+    let words = format!("meter -q {} {}", path("a").display(), path("b").display());
+    assert_code(&finish(start(fullbore(&words).stdout(to_append))), 2);
+    assert_eq!(std::fs::read(path("b")).unwrap(), b"bbbb");
+}
+
+#[test]
+fn an_interval_longer_than_a_day_is_refused() {
+    let output = run("meter -n -i 1e19");
+    assert_code(&output, 2);
+    one_line(stderr(&output));
+}

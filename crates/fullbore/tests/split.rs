@@ -840,3 +840,55 @@ fn behind_a_producer_that_uses_its_pages_again_a_snapshot_is_right_and_a_referen
         }
     }
 }
+
+#[test]
+fn the_master_of_a_pseudo_terminal_gets_its_bytes() {
+    let _watch = watch("the_master_of_a_pseudo_terminal_gets_its_bytes");
+    let Some((master, slave)) = raw_pty() else {
+        return;
+    };
+    let pipe = Pipe::new().unwrap();
+    rustix::io::write(&pipe.writer, b"typed").unwrap();
+    drop(pipe.writer);
+    let report = Tee::new(pipe.reader.as_fd())
+        .sink(master.as_fd(), Policy::FAIL_ALL)
+        .run()
+        .unwrap();
+    assert_eq!(report.sinks[0].bytes, 5);
+    let mut got = [0; 5];
+    File::from(slave).read_exact(&mut got).unwrap();
+    assert_eq!(&got, b"typed");
+}
+
+#[test]
+fn signals_all_the_time_end_no_tee() {
+    let _watch = watch("signals_all_the_time_end_no_tee");
+    for guarantee in [Guarantee::Snapshot, Guarantee::Reference] {
+        let (source, sink) = (Pipe::new().unwrap(), Pipe::new().unwrap());
+        let feeding = thread::spawn(move || {
+            let mut writer = File::from(source.writer);
+            for _ in 0..200 {
+                writer.write_all(&[7; 1000]).unwrap();
+                thread::sleep(Duration::from_micros(500));
+            }
+        });
+        let reading = thread::spawn(move || {
+            let mut bytes = Vec::new();
+            File::from(sink.reader).read_to_end(&mut bytes).unwrap();
+            bytes.len()
+        });
+        let report = thread::spawn(move || {
+            let _storm = Storm::over_this_thread();
+            Tee::new(source.reader.as_fd())
+                .sink(sink.writer.as_fd(), Policy::FAIL_ALL)
+                .guarantee(guarantee)
+                .run()
+                .unwrap()
+        })
+        .join()
+        .unwrap();
+        feeding.join().unwrap();
+        assert_eq!(report.taken, 200_000);
+        assert_eq!(reading.join().unwrap(), 200_000);
+    }
+}

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use fullbore::{Guarantee, Transfer};
+use fullbore::Transfer;
 
 use crate::exit;
-use crate::moving::{Bar, Input, Output, Total};
+use crate::moving::{self, Bar, Input, Output, Total, join};
 use crate::size;
 
 /// Copy files, or stdin, to stdout or into a file
@@ -60,45 +60,19 @@ impl Copy {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let inputs = Input::all(&self.files);
         let mut output = Output::new(self.output.clone(), self.append);
-        if inputs.len() > 1 {
-            // One alone is refused before its first byte.
-            output.refuse(&inputs)?;
-        }
         let mut total = Total::default();
         let bar = self.progress.then(|| Bar::new(self.size(&inputs)));
-        let copied = self.copy_all(&inputs, &mut output, &mut total, bar.as_ref());
+        let copied = join(
+            &inputs,
+            &mut output,
+            |error| exit::say("copy", error),
+            |input, output| self.copy(input, &inputs, output, &mut total, bar.as_ref()),
+        );
         drop(bar);
         if self.report {
             total.print();
         }
         copied
-    }
-
-    fn copy_all(
-        &self,
-        inputs: &[Input],
-        output: &mut Output,
-        total: &mut Total,
-        bar: Option<&Bar>,
-    ) -> anyhow::Result<ExitCode> {
-        let mut all_well = true;
-        for (i, input) in inputs.iter().enumerate() {
-            if i > 0 && self.bytes == Some(total.bytes) {
-                break;
-            }
-            // As with cat, one input that cannot be read does not keep back the others.
-            match self.copy(input, inputs, output, total, bar) {
-                Ok(()) => {}
-                Err(error) if exit::is_about_an_input(&error) => {
-                    exit::say("copy", &error);
-                    all_well = false;
-                }
-                // A reader that went away does not make up for an input that was missing.
-                Err(error) if exit::code(&error).is_none() && !all_well => break,
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(ExitCode::from(u8::from(!all_well)))
     }
 
     fn copy(
@@ -108,10 +82,11 @@ impl Copy {
         output: &mut Output,
         total: &mut Total,
         bar: Option<&Bar>,
-    ) -> anyhow::Result<()> {
+    ) -> anyhow::Result<ControlFlow<()>> {
         let source = input.open()?;
         output.open(inputs)?;
-        let mut transfer = Transfer::new(&source, &*output).guarantee(self.guarantee());
+        let mut transfer =
+            Transfer::new(&source, &*output).guarantee(moving::guarantee(self.by_reference));
         if let Some(bytes) = self.bytes {
             transfer = transfer.limit(bytes - total.bytes);
         }
@@ -121,15 +96,11 @@ impl Copy {
             }
             ControlFlow::Continue(())
         });
-        total.add(ran, input, output)
-    }
-
-    fn guarantee(&self) -> Guarantee {
-        if self.by_reference {
-            Guarantee::Reference
-        } else {
-            Guarantee::Snapshot
-        }
+        total.add(ran, input, output)?;
+        Ok(match self.bytes == Some(total.bytes) {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        })
     }
 
     /// Bytes there are to copy, where that is known.

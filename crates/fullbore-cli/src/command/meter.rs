@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use fullbore::{Guarantee, Transfer};
+use fullbore::Transfer;
 
 use crate::exit::{self, Usage};
 use crate::meter::{self, Options, Pace, Target, Unit, Watch};
-use crate::moving::{Input, Output, Total};
+use crate::moving::{self, Input, Output, Total, join};
 use crate::size;
 
 /// Show how bytes pass from files, or stdin, to stdout, and which side is the slow one
@@ -105,27 +105,20 @@ impl Meter {
 
     fn pass(&self) -> anyhow::Result<ExitCode> {
         let inputs = Input::all(&self.files);
-        let output = Output::new(None, false);
+        let mut output = Output::new(None, false);
         let mut meter = self.meter(&inputs);
         let mut pace = self
             .rate_limit
             .map(|per_second| Pace::new(per_second, Instant::now()));
         let mut total = Total::default();
-        let mut all_well = true;
-        for input in &inputs {
-            let passed = self.pass_one(input, &output, &mut total, &meter, &mut pace);
-            // As with cat, one input that cannot be read does not keep back the others.
-            if let Err(error) = passed {
-                if !exit::is_about_an_input(&error) {
-                    meter.finish();
-                    return Err(error);
-                }
-                meter.aside(|| exit::say("meter", &error));
-                all_well = false;
-            }
-        }
+        let passed = join(
+            &inputs,
+            &mut output,
+            |error| meter.aside(|| exit::say("meter", error)),
+            |input, output| self.pass_one(input, output, &mut total, &meter, &mut pace),
+        );
         meter.finish();
-        Ok(ExitCode::from(u8::from(!all_well)))
+        passed
     }
 
     fn pass_one(
@@ -135,12 +128,13 @@ impl Meter {
         total: &mut Total,
         meter: &meter::Meter,
         pace: &mut Option<Pace>,
-    ) -> anyhow::Result<()> {
+    ) -> anyhow::Result<ControlFlow<()>> {
         let source = Arc::new(input.open()?);
         meter.takes_from(Some(&source));
-        let mut transfer = Transfer::new(source, output).guarantee(self.guarantee());
-        if let Some(chunk) = pace.as_ref().and_then(Pace::chunk) {
-            transfer = transfer.chunk(chunk);
+        let mut transfer =
+            Transfer::new(source, output).guarantee(moving::guarantee(self.by_reference));
+        if let Some(pace) = pace {
+            transfer = transfer.chunk(pace.chunk());
         }
         if self.line_mode {
             transfer = transfer.in_sight();
@@ -156,7 +150,8 @@ impl Meter {
             ControlFlow::Continue(())
         });
         meter.takes_from(None);
-        total.add(ran, input, output)
+        total.add(ran, input, output)?;
+        Ok(ControlFlow::Continue(()))
     }
 
     fn meter(&self, inputs: &[Input]) -> meter::Meter {
@@ -188,14 +183,6 @@ impl Meter {
             interval: self.interval,
         }
     }
-
-    fn guarantee(&self) -> Guarantee {
-        if self.by_reference {
-            Guarantee::Reference
-        } else {
-            Guarantee::Snapshot
-        }
-    }
 }
 
 fn positive_size(text: &str) -> Result<u64, String> {
@@ -210,6 +197,6 @@ fn seconds(text: &str) -> Result<Duration, String> {
     let seconds = text.parse::<f64>().ok().filter(|&seconds| seconds > 0.0);
     seconds
         .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
-        .filter(|interval| !interval.is_zero())
-        .ok_or_else(|| format!("'{text}' is no time; write seconds, as 1 or 0.1"))
+        .filter(|interval| !interval.is_zero() && *interval <= Duration::from_secs(86_400))
+        .ok_or_else(|| format!("'{text}' is no time of a day at most; write seconds, as 1 or 0.1"))
 }

@@ -8,8 +8,8 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
+use fullbore::PipeEnd;
 use fullbore::split::{OnError, Policy};
-use fullbore::{Guarantee, PipeEnd};
 
 use crate::exit;
 use crate::moving::{self, Input, Output};
@@ -27,7 +27,7 @@ Examples:
   zcat log.gz | fullbore tee -p >(wc -l >&2) >(sha1sum >&2) | head
 
 Exit codes: 0 done, also when the reader of stdout went away early; 1 some output could not be
-opened or written; 2 the command line is wrong, or an output is also the input.")]
+opened or written, or the reader of another pipe went away; 2 the command line is wrong, or an output is also the input.")]
 pub struct Tee {
     /// Files to write to, beside stdout
     #[arg(value_name = "FILE")]
@@ -93,10 +93,11 @@ impl Tee {
         }
         let mut all_well = true;
         let named = |path: &PathBuf| Output::new(Some(path.clone()), self.append);
+        let mut outputs = vec![Output::new(None, false)];
+        outputs[0].refuse(&[Input::Stdin])?;
         for path in &self.files {
             named(path).refuse(&[Input::Stdin])?;
         }
-        let mut outputs = vec![Output::new(None, false)];
         for path in &self.files {
             let mut output = named(path);
             match output.open(&[Input::Stdin]) {
@@ -110,7 +111,8 @@ impl Tee {
         }
         let policy = self.mode().map_or(BY_DEFAULT, Mode::policy);
         let stdin = std::io::stdin();
-        let mut tee = fullbore::Tee::new(stdin.as_fd()).guarantee(self.guarantee());
+        let mut tee =
+            fullbore::Tee::new(stdin.as_fd()).guarantee(moving::guarantee(self.by_reference));
         for output in &outputs {
             tee = tee.sink(output.as_fd(), self.policy_of(policy, output.as_fd()));
         }
@@ -119,8 +121,10 @@ impl Tee {
             Err(failure) => {
                 let sink = failure.sink.map_or(&outputs[0], |i| &outputs[i]);
                 let error = moving::named(failure.error, &Input::Stdin, sink);
-                // Asked for by name, it is an error too that nobody reads any more.
-                if self.mode() == Some(Mode::Exit) && exit::code(&error).is_none() {
+                // That nobody reads any more is no news where it is stdout's reader, unless asked for.
+                let is_news =
+                    self.mode() == Some(Mode::Exit) || failure.sink.is_some_and(|i| i > 0);
+                if is_news && exit::code(&error).is_none() {
                     exit::say("tee", &error);
                     return Ok(ExitCode::FAILURE);
                 }
@@ -151,14 +155,6 @@ impl Tee {
             policy
         } else {
             Policy::of(policy.other, policy.other)
-        }
-    }
-
-    fn guarantee(&self) -> Guarantee {
-        if self.by_reference {
-            Guarantee::Reference
-        } else {
-            Guarantee::Snapshot
         }
     }
 }

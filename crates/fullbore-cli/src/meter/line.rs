@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use indicatif::HumanCount;
 
-use crate::moving::duration;
+use crate::moving::{self, duration};
 
 /// The least room that a bar is worth.
 const LEAST_BAR: usize = 12;
@@ -215,16 +215,9 @@ fn clock(time: Duration) -> String {
     format!("{hours}:{minutes:02}:{:02}", seconds % 60)
 }
 
-/// A name without anything that would move the cursor.
-pub fn clean(name: &str) -> String {
-    name.chars()
-        .map(|c| if c.is_control() { '?' } else { c })
-        .collect()
-}
-
 /// Both ends of a name that is too long.
 fn short(name: &str, most: usize) -> String {
-    let clean: Vec<char> = clean(name).chars().collect();
+    let clean: Vec<char> = moving::clean(name).chars().collect();
     let most = most.max(8);
     if clean.len() <= most {
         return clean.into_iter().collect();

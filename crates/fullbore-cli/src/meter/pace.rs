@@ -15,8 +15,8 @@ const SHORTEST: Duration = Duration::from_micros(500);
 /// Pieces in a second, which is what makes it smooth.
 const PIECES: u64 = 20;
 
-/// Pieces of this size and above need not be cut: the transfer takes no more at a time.
-const LARGE: u64 = 256 * 1024;
+/// Larger pieces do not make it cheaper.
+const LARGE: u64 = 1024 * 1024;
 
 /// Bytes a second at most.
 #[derive(Debug)]
@@ -35,10 +35,9 @@ impl Pace {
         }
     }
 
-    /// Bytes to move at a time, where that should be less than suits the transfer.
-    pub fn chunk(&self) -> Option<usize> {
-        let chunk = (self.per_second / PIECES).max(1);
-        (chunk < LARGE).then_some(chunk as usize)
+    /// Bytes to move at a time.
+    pub fn chunk(&self) -> usize {
+        (self.per_second / PIECES).clamp(1, LARGE) as usize
     }
 
     /// How long to wait, `bytes` having been moved just `now`.
@@ -97,10 +96,10 @@ mod tests {
     }
 
     #[test]
-    fn slow_limits_are_cut_into_small_pieces_and_fast_ones_are_left_alone() {
+    fn every_limit_is_cut_into_pieces() {
         let chunk = |per_second| Pace::new(per_second, Instant::now()).chunk();
-        assert_eq!(chunk(1), Some(1));
-        assert_eq!(chunk(100 << 10), Some(5 << 10));
-        assert_eq!(chunk(1 << 30), None);
+        assert_eq!(chunk(1), 1);
+        assert_eq!(chunk(100 << 10), 5 << 10);
+        assert_eq!(chunk(1 << 30), 1 << 20);
     }
 }

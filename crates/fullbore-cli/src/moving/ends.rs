@@ -48,9 +48,16 @@ impl Input {
     pub fn open(&self) -> anyhow::Result<Source> {
         match self {
             Input::Stdin => Ok(Source::Stdin(stdin())),
-            Input::File(path) => File::open(path)
-                .map(Source::File)
-                .map_err(|error| BadInput(format!("open {self}: {}", said(&error))).into()),
+            Input::File(path) => {
+                let bad = |what, error| BadInput(format!("{what} {self}: {}", said(&error)));
+                let file = File::open(path).map_err(|error| bad("open", error))?;
+                // Before an output is emptied for it.
+                let stat = rustix::fs::fstat(&file).map_err(|errno| bad("fstat", errno.into()))?;
+                if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
+                    return Err(bad("read from", Errno::ISDIR.into()).into());
+                }
+                Ok(Source::File(file))
+            }
         }
     }
 
@@ -83,7 +90,7 @@ impl fmt::Display for Input {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Input::Stdin => f.write_str("stdin"),
-            Input::File(path) => write!(f, "'{}'", path.display()),
+            Input::File(path) => write!(f, "'{}'", shown(path)),
         }
     }
 }
@@ -161,7 +168,7 @@ impl fmt::Display for Output {
         match self {
             Output::Stdout(_) => f.write_str("stdout"),
             Output::Named { path, .. } | Output::File { path, .. } => {
-                write!(f, "'{}'", path.display())
+                write!(f, "'{}'", shown(path))
             }
         }
     }
@@ -174,19 +181,20 @@ fn open_output(path: &Path, append: bool, inputs: &[Input]) -> anyhow::Result<Fi
         .write(!append)
         .append(append)
         .open(path)
-        .map_err(|error| anyhow::anyhow!("open '{}': {}", path.display(), said(&error)))?;
+        .map_err(|error| anyhow::anyhow!("open '{}': {}", shown(path), said(&error)))?;
     let stat = rustix::fs::fstat(&file).context("fstat")?;
     // Once more: it may have been put in place of another in the meantime.
     refuse_the_same(&stat, inputs)?;
     if is_regular(&stat) && !append && stat.st_size > 0 {
         file.set_len(0)
-            .map_err(|error| anyhow::anyhow!("truncate '{}': {}", path.display(), said(&error)))?;
+            .map_err(|error| anyhow::anyhow!("truncate '{}': {}", shown(path), said(&error)))?;
     }
     Ok(file)
 }
 
 fn refuse_the_same(output: &Stat, inputs: &[Input]) -> Result<(), Usage> {
-    if !is_regular(output) {
+    let kind = FileType::from_raw_mode(output.st_mode);
+    if !matches!(kind, FileType::RegularFile | FileType::Fifo) {
         return Ok(());
     }
     let same = |input: &&Input| {
@@ -202,6 +210,17 @@ fn refuse_the_same(output: &Stat, inputs: &[Input]) -> Result<(), Usage> {
 
 fn is_regular(stat: &Stat) -> bool {
     FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
+}
+
+/// A name without anything that would move the cursor, or make a line of its own.
+pub fn clean(name: &str) -> String {
+    name.chars()
+        .map(|c| if c.is_control() { '?' } else { c })
+        .collect()
+}
+
+fn shown(path: &Path) -> String {
+    clean(&path.to_string_lossy())
 }
 
 /// The error of an input that is the output too.

@@ -2,9 +2,22 @@
 //! words; and the progress bar.
 
 mod ends;
+mod join;
 mod progress;
 mod report;
 
-pub use ends::{Input, Output, Source, said};
+pub use ends::{Input, Output, Source, clean, said};
+pub use join::join;
 pub use progress::Bar;
 pub use report::{Broken, Total, duration, named};
+
+use fullbore::Guarantee;
+
+/// The guarantee that the command line asks for.
+pub fn guarantee(by_reference: bool) -> Guarantee {
+    if by_reference {
+        Guarantee::Reference
+    } else {
+        Guarantee::Snapshot
+    }
+}

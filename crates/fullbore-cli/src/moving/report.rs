@@ -142,7 +142,7 @@ impl Total {
     }
 }
 
-/// A time as short as it is: `12 ms`, `0.84 s`, `3 minutes`.
+/// A time as short as it is: `0.012 s`, `8.40 s`, `3 minutes`.
 pub fn duration(time: Duration) -> String {
     if time < Duration::from_secs(1) {
         format!("{:.3} s", time.as_secs_f64())

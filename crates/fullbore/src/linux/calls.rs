@@ -39,7 +39,7 @@ enum NoWait {
     /// page cache there, and says `EAGAIN` where poll(2) says ready.
     Needless,
     /// `RWF_NOWAIT` (preadv2(2)). Pipes know it since Linux 6.5, FIFOs do not (`FMODE_NOWAIT`).
-    Flag { is_device: bool },
+    Flag { is_terminal: bool },
     /// `MSG_DONTWAIT` (recv(2), send(2)), on sockets.
     Message,
     /// By a description of our own, with `O_NONBLOCK`: on terminals. Not on FIFOs, whose other side
@@ -233,9 +233,10 @@ impl Calls {
             self.no_wait = match rustix::fs::fstat(fd).map(|s| FileType::from_raw_mode(s.st_mode)) {
                 Ok(FileType::RegularFile | FileType::BlockDevice) => NoWait::Needless,
                 Ok(FileType::Socket) => NoWait::Message,
-                kind => NoWait::Flag {
-                    is_device: kind == Ok(FileType::CharacterDevice),
+                Ok(FileType::CharacterDevice) => NoWait::Flag {
+                    is_terminal: is_terminal(fd),
                 },
+                _ => NoWait::Flag { is_terminal: false },
             };
         }
     }
@@ -288,9 +289,9 @@ fn without_waiting<B>(
     mut call: impl FnMut(BorrowedFd<'_>, &mut B, How) -> Result<usize, Errno>,
 ) -> Result<usize, Errno> {
     match no_wait {
-        NoWait::Flag { is_device } => match call(fd, &mut buf, How::Flagged) {
+        NoWait::Flag { is_terminal } => match call(fd, &mut buf, How::Flagged) {
             Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL | Errno::SPIPE) => {
-                *no_wait = match is_device.then(|| reopened(fd, ready)) {
+                *no_wait = match is_terminal.then(|| reopened(fd, ready)) {
                     Some(Ok(own)) => NoWait::Own(Arc::new(own)),
                     _ => NoWait::Look,
                 };
@@ -310,6 +311,18 @@ fn without_waiting<B>(
         _ if !is_ready(fd, ready)? => Err(Errno::AGAIN),
         _ => call(fd, &mut buf, How::Looked),
     }
+}
+
+/// Whether `fd` is a terminal that is the same one when it is opened again. The master of a
+/// pseudo-terminal is not: its device, `/dev/ptmx` (5, 2), makes a new pair each time (pts(4)).
+fn is_terminal(fd: BorrowedFd<'_>) -> bool {
+    rustix::termios::isatty(fd)
+        && rustix::fs::fstat(fd).is_ok_and(|stat| {
+            (
+                rustix::fs::major(stat.st_rdev),
+                rustix::fs::minor(stat.st_rdev),
+            ) != (5, 2)
+        })
 }
 
 /// The same file once more, with `O_NONBLOCK`, which then is nobody else's.
@@ -333,9 +346,6 @@ pub(crate) fn is_ready(fd: BorrowedFd<'_>, ready: Ready) -> Result<bool, Errno> 
         Ready::ToWrite => PollFlags::OUT,
     };
     let mut fds = [PollFd::from_borrowed_fd(fd, events)];
-    let at_once = Timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    Ok(poll(&mut fds, Some(&at_once))? > 0)
+    let at_once = Timespec::default();
+    Ok(uninterrupted(|| poll(&mut fds, Some(&at_once)))? > 0)
 }

@@ -38,6 +38,7 @@ pub(crate) struct Stage {
     /// How much of what is held some pipe was given.
     given: usize,
     gives: bool,
+    grown: bool,
 }
 
 /// How one sink is written to.
@@ -71,6 +72,7 @@ impl Stage {
             held: 0..0,
             given: 0,
             gives: false,
+            grown: false,
         }
     }
 
@@ -108,6 +110,7 @@ impl Stage {
         }
         self.fresh = Fresh::default();
         self.gives = given;
+        self.grown = true;
         Ok(())
     }
 
@@ -118,7 +121,7 @@ impl Stage {
 
     /// Whether it is still the small one of the start.
     pub(crate) fn is_small(&self) -> bool {
-        !self.memory.is_pages()
+        !self.grown
     }
 
     /// Bytes that are held.
@@ -201,15 +204,15 @@ impl Stage {
         if self.given > 0
             && let Memory::Pages(pages) = &mut self.memory
         {
-            self.fresh.gave(pages, self.held.clone())?;
-            self.window.start = self
-                .held
+            let held = std::mem::take(&mut self.held);
+            self.given = 0;
+            self.window.start = held
                 .end
                 .next_multiple_of(linux::page_size())
                 .min(self.window.end);
+            self.fresh.gave(pages, held)?;
         }
         self.held = 0..0;
-        self.given = 0;
         Ok(())
     }
 }

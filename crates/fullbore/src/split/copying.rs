@@ -6,9 +6,8 @@ use rustix::io::Errno;
 use super::{Branch, Broken, Splitting};
 use crate::linux::{self, Calls};
 use crate::memory;
-use crate::pipe::PipeEnd;
 use crate::produce::stage::Stage;
-use crate::transfer::{Ended, Kind};
+use crate::transfer::{Ended, Kind, takes_pages};
 use crate::wait::Ready;
 
 impl Splitting<'_> {
@@ -43,8 +42,7 @@ impl Splitting<'_> {
         self.grow_sinks();
         let mut any = false;
         for branch in &mut self.branches {
-            branch.outlet.takes_pages = branch.kind == Kind::Pipe
-                && PipeEnd::new(branch.fd).is_ok_and(|pipe| pipe.is_writer().unwrap_or(false));
+            branch.outlet.takes_pages = branch.kind == Kind::Pipe && takes_pages(branch.fd);
             any |= branch.outlet.takes_pages;
         }
         Ok(stage.grow(self.options.chunk, any && linux::has_huge_pages())?)

@@ -367,11 +367,15 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
             sink_kind: state.sink_kind,
         };
         let options = &self.options;
+        // On anything but a write end, vmsplice(2) would write into the memory; and which fd this is, was
+        // asked for anew.
+        state.outlet.takes_pages = state.outlet.takes_pages && takes_pages(ends.sink);
         loop {
             if options.cancel.as_ref().is_some_and(Cancel::is_cancelled) {
                 return Ok(Ended::Cancelled);
             }
-            if options.limit == Some(state.taken) && state.under_way() == 0 {
+            let at_limit = options.limit.is_some_and(|limit| state.taken >= limit);
+            if at_limit && state.under_way() == 0 {
                 return Ok(Ended::AtLimit);
             }
             let way = state.way();
@@ -543,6 +547,11 @@ pub(crate) fn has_flag(fd: BorrowedFd<'_>, flag: OFlags) -> bool {
     rustix::fs::fcntl_getfl(fd).is_ok_and(|flags| flags.contains(flag))
 }
 
+/// Whether pages can be put into `fd`: it is the write end of a pipe.
+pub(crate) fn takes_pages(fd: BorrowedFd<'_>) -> bool {
+    PipeEnd::new(fd).is_ok_and(|pipe| pipe.is_writer().unwrap_or(false))
+}
+
 /// Refuses what would read the bytes that it writes, and so would never end, or not end well.
 pub(crate) fn refuse_the_same(source: &Stat, sink: &Stat, ranges_apart: bool) -> Result<()> {
     if (source.st_dev, source.st_ino) != (sink.st_dev, sink.st_ino) {
@@ -605,11 +614,11 @@ impl State {
         ends: &Ends<'_>,
         options: &Options,
     ) -> Result<Option<usize>, Stop> {
+        self.before_hole = usize::MAX;
         let by_position = matches!(way, Way::CopyFileRange | Way::ReadWrite);
         if !self.long || !by_position || self.stage.len() > 0 || options.in_sight {
             return Ok(None);
         }
-        self.before_hole = usize::MAX;
         let most = self.most(options, direct::RANGE);
         match self.sparse.next(ends.source, ends.sink, most as u64)? {
             Stretch::Bytes(len) => {
@@ -646,8 +655,7 @@ impl State {
             // Giving base pages away is slower than copying them.
             let fresh = way == Way::Fresh && linux::has_huge_pages();
             self.stage.grow(options.chunk, fresh)?;
-            self.outlet.takes_pages = fresh
-                && PipeEnd::new(ends.sink).is_ok_and(|pipe| pipe.is_writer().unwrap_or(false));
+            self.outlet.takes_pages = fresh && takes_pages(ends.sink);
         }
         let most = self.most(options, usize::MAX);
         let n = match &mut self.through {

@@ -101,6 +101,10 @@ impl Sparse {
         }
         let hole = seek(source, SeekFrom::Hole(at)).map_err(lost(Side::Source))?;
         seek(source, SeekFrom::Start(at)).map_err(lost(Side::Source))?;
+        if hole <= at {
+            // Somebody has just made one here. As bytes, it is zeros all the same.
+            return Ok(Stretch::Bytes(u64::MAX));
+        }
         *self = Sparse::Until(hole);
         Ok(Stretch::Bytes(hole - at))
     }
