@@ -39,6 +39,56 @@ fn two_hundred_gigabytes_go_by_reference_and_none_is_lost() {
     }
 }
 
+/// A gigabyte from a producer that uses its pages again, through these movers, to a reader that is slow
+/// at times and checks every byte.
+fn a_gigabyte_through(producer: &str, movers: &[&str]) {
+    let bytes = "--bytes-to-pipe 1G --verify";
+    let (mut source, first) = pipe();
+    let writing = start(fullbore(&format!("write {producer} {bytes}")).stdout(first));
+    let mut moving = Vec::new();
+    for mover in movers {
+        let (next, sink) = pipe();
+        moving.push(start(fullbore(mover).stdin(source).stdout(sink)));
+        source = next;
+    }
+    let read = fullbore(&format!("read --json --pause 300 {bytes}"))
+        .stdin(source)
+        .spawn()
+        .expect("a reader");
+    let read = finish(read);
+    assert_quiet_success(&finish(writing));
+    for child in moving {
+        assert_quiet_success(&finish(child));
+    }
+    assert_code(&read, 0);
+    let report = json(stdout(&read));
+    assert_eq!(
+        report["moved"],
+        1_u64 << 30,
+        "{producer} through {movers:?}"
+    );
+    assert_eq!(report["verified"], true);
+}
+
+#[test]
+fn a_gigabyte_behind_producers_that_use_their_pages_again_is_right() {
+    let producers = [
+        "--write-with-vmsplice --huge-page",
+        "--way recycle --pipe-size 1M --huge-page",
+    ];
+    let chains: [&[&str]; 4] = [
+        &["copy"],
+        &["tee /dev/null"],
+        &["meter -q"],
+        &["copy", "tee /dev/null", "meter -q"],
+    ];
+    for producer in producers {
+        for chain in chains {
+            a_gigabyte_through(producer, chain);
+        }
+    }
+}
+
 #[test]
 fn gigabytes_are_copied_and_every_byte_is_right() {
     for mover in ["copy", "tee /dev/null"] {
