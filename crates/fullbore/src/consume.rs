@@ -18,9 +18,6 @@ use crate::memory::{self, Memory};
 use crate::pipe::PipeEnd;
 use crate::wait::{Ready, Wait};
 
-/// The buffer where the kernel does not tell the size of the cache.
-const BUFFER: usize = 256 * 1024;
-
 /// Bytes of one splice(2) to `/dev/null`: more than any pipe usually holds.
 const DISCARD_AT_ONCE: u64 = 16 * 1024 * 1024;
 
@@ -226,9 +223,7 @@ impl<Fd: AsFd> Consumer<Fd> {
 
     /// Gets the buffer of full size, once as much has been read as the small one of the start holds.
     fn settle(&mut self) -> Result<()> {
-        let len = self.wanted.unwrap_or_else(|| {
-            linux::cache_size().map_or(BUFFER, |l2| (l2 / 2).clamp(memory::FIRST, 1024 * 1024))
-        });
+        let len = self.wanted.unwrap_or_else(memory::suits_copying);
         if len > self.buffer.len() {
             self.buffer = Memory::Pages(Memory::map(len, linux::has_huge_pages())?);
         }

@@ -6,10 +6,17 @@
 use std::ops::{Deref, DerefMut};
 
 use crate::error::Result;
+use crate::linux;
 use crate::pages::{Backing, Pages};
 
 /// Bytes that are moved before memory is mapped.
 pub(crate) const FIRST: usize = 64 * 1024;
+
+/// Bytes that suit copying: half of the second-level cache, so that what was read is still near when it
+/// is looked at; and 256 KiB where the kernel does not tell the size of that.
+pub(crate) fn suits_copying() -> usize {
+    linux::cache_size().map_or(256 * 1024, |l2| (l2 / 2).clamp(FIRST, 1024 * 1024))
+}
 
 /// Memory to fill.
 #[derive(Debug)]

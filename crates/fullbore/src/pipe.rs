@@ -16,6 +16,10 @@ use rustix::pipe::{PipeFlags, fcntl_getpipe_size, fcntl_setpipe_size};
 use crate::error::{Error, Result};
 use crate::linux;
 
+/// What output pipes, and pipes of our own, are grown to unless told otherwise: as much as an
+/// unprivileged user may have.
+pub(crate) const ROOMY: usize = 1024 * 1024;
+
 /// Both ends of a new pipe.
 ///
 /// ```

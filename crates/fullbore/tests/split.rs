@@ -892,3 +892,28 @@ fn signals_all_the_time_end_no_tee() {
         assert_eq!(reading.join().unwrap(), 200_000);
     }
 }
+
+#[test]
+fn where_no_pipe_is_to_be_had_a_tee_by_reference_copies() {
+    let _watch = watch("where_no_pipe_is_to_be_had_a_tee_by_reference_copies");
+    let content = first(300_000);
+    let mut source = tempfile::tempfile().unwrap();
+    source.write_all(&content).unwrap();
+    source.rewind().unwrap();
+    let mut sinks = [tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap()];
+    let ran = common::calls::refusing(&[libc::SYS_pipe2], rustix::io::Errno::MFILE, || {
+        let mut tee = Tee::new(source.as_fd()).guarantee(Guarantee::Reference);
+        for sink in &sinks {
+            tee = tee.sink(sink.as_fd(), Policy::FAIL_ALL);
+        }
+        tee.run().unwrap()
+    });
+    let Some(report) = ran else { return };
+    assert_eq!(report.guarantee, Guarantee::Snapshot);
+    for sink in &mut sinks {
+        let mut got = Vec::new();
+        sink.rewind().unwrap();
+        sink.read_to_end(&mut got).unwrap();
+        assert!(got == content);
+    }
+}

@@ -28,7 +28,7 @@ use crate::error::{Error, Result, Side};
 use crate::linux::{self, Calls};
 use crate::memory::{self, Memory};
 use crate::pages::{BackedBy, Pages};
-use crate::pipe::PipeEnd;
+use crate::pipe::{PipeEnd, ROOMY};
 use crate::wait::Wait;
 use fresh::Fresh;
 use recycle::Recycle;
@@ -40,9 +40,6 @@ const CHUNK: usize = 512 * 1024;
 
 /// The same for recycled pages, which come back sooner, and so nearer, in smaller chunks.
 const RECYCLED_CHUNK: usize = 256 * 1024;
-
-/// What a pipe is grown to unless told otherwise: as much as an unprivileged user may have.
-const PIPE_SIZE: usize = 1024 * 1024;
 
 /// Sends shorter than this are copied: below it, looking pages up and replacing them costs more
 /// than the copy.
@@ -213,7 +210,7 @@ impl ProducerOptions {
 }
 
 /// The pipe that `sink` is the write end of. On a read end, vmsplice(2) would write into the memory.
-fn writable<Fd: AsFd>(sink: &Fd) -> Result<PipeEnd<'_>> {
+pub(crate) fn writable<Fd: AsFd>(sink: &Fd) -> Result<PipeEnd<'_>> {
     let pipe = PipeEnd::new(sink.as_fd())?;
     if pipe.is_writer()? {
         Ok(pipe)
@@ -457,7 +454,7 @@ impl<Fd: AsFd> Producer<Fd> {
             && self.options.pipe_size != Some(0)
         {
             // A pipe that stays small is only slower.
-            let _ = pipe.grow(self.options.pipe_size.unwrap_or(PIPE_SIZE));
+            let _ = pipe.grow(self.options.pipe_size.unwrap_or(ROOMY));
         }
         if self.options.any_way && !linux::has_huge_pages() {
             // Fresh base pages, faulted in one by one, are slower than the copy that they save.

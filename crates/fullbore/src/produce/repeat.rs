@@ -20,11 +20,11 @@ use std::os::unix::net::UnixStream;
 use rustix::io::Errno;
 use rustix::pipe::SpliceFlags;
 
-use super::{PIPE_SIZE, Produced, Way, writable};
+use super::{Produced, Way, writable};
 use crate::error::{Error, Result, Side};
 use crate::linux::{self, Calls};
 use crate::pages::{Backing, Pages};
-use crate::pipe::{Pipe, PipeEnd};
+use crate::pipe::{Pipe, PipeEnd, ROOMY};
 use crate::wait::{Ready, Wait};
 
 /// Bytes that one write into a Unix stream socket lays into one run: `UNIX_SKB_FRAGS_SZ`.
@@ -95,7 +95,7 @@ impl<Fd: AsFd> Repeat<Fd> {
             let pipe = writable(&sink)?;
             if pipe_size != Some(0) {
                 // A pipe that stays small is only slower.
-                let _ = pipe.grow(pipe_size.unwrap_or(PIPE_SIZE));
+                let _ = pipe.grow(pipe_size.unwrap_or(ROOMY));
             }
         }
         let origin = if is_pipe {
@@ -243,10 +243,7 @@ impl<Fd: AsFd> Repeat<Fd> {
 
     /// Goes on by a simpler way where the kernel refuses this one and nothing has been sent.
     fn degrade_or_fail(&mut self, operation: &'static str, errno: Errno, most: u64) -> Result<u64> {
-        let refused = matches!(
-            errno,
-            Errno::NOSYS | Errno::PERM | Errno::INVAL | Errno::OPNOTSUPP | Errno::ACCESS
-        );
+        let refused = linux::is_refusal(errno);
         self.origin = match self.origin {
             Origin::Master(_) | Origin::Staged { .. } if refused && self.sent == 0 => {
                 Origin::Memory
@@ -320,7 +317,7 @@ impl Master {
     /// Fills a master pipe with whole patterns, and says whether each slot holds whole ones.
     /// `None` where not even one pattern fits.
     fn fill(pattern: &[u8]) -> Result<Option<(Self, bool)>> {
-        let (pipe, growth) = Pipe::with_capacity(PIPE_SIZE)?;
+        let (pipe, growth) = Pipe::with_capacity(ROOMY)?;
         let slots = growth.after / linux::page_size();
         let gauge = Gauge::new()?;
         let (mut socket, outlet) = UnixStream::pair().map_err(|_| unsupported())?;

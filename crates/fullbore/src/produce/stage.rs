@@ -17,10 +17,6 @@ use crate::linux::{self, Calls};
 use crate::memory::{self, Memory};
 use crate::wait::uninterrupted;
 
-/// The buffer of a stage whose bytes are only copied, where the kernel does not tell the size of
-/// the cache.
-const BUFFER: usize = 256 * 1024;
-
 /// Bytes of a stage at most, whatever chunk was asked for.
 const MOST: usize = 16 << 20;
 
@@ -99,9 +95,7 @@ impl Stage {
             self.memory = Memory::Pages(Memory::map(fresh::memory_for(self.chunk), true)?);
             self.window = 0..0;
         } else {
-            let suits =
-                || linux::cache_size().map_or(BUFFER, |l2| (l2 / 2).clamp(memory::FIRST, 1 << 20));
-            self.chunk = chunk.unwrap_or_else(suits).min(MOST);
+            self.chunk = chunk.unwrap_or_else(memory::suits_copying).min(MOST);
             if self.chunk > self.memory.len() {
                 let huge = linux::has_huge_pages();
                 self.memory = Memory::Pages(Memory::map(self.chunk, huge)?);

@@ -7,7 +7,8 @@ use super::{Branch, Broken, Splitting};
 use crate::linux::{self, Calls};
 use crate::memory;
 use crate::produce::stage::Stage;
-use crate::transfer::{Ended, Kind, takes_pages};
+use crate::produce::writable;
+use crate::transfer::{Ended, Kind};
 use crate::wait::Ready;
 
 impl Splitting<'_> {
@@ -42,7 +43,7 @@ impl Splitting<'_> {
         self.grow_sinks();
         let mut any = false;
         for branch in &mut self.branches {
-            branch.outlet.takes_pages = branch.kind == Kind::Pipe && takes_pages(branch.fd);
+            branch.outlet.takes_pages = branch.kind == Kind::Pipe && writable(&branch.fd).is_ok();
             any |= branch.outlet.takes_pages;
         }
         Ok(stage.grow(self.options.chunk, any && linux::has_huge_pages())?)

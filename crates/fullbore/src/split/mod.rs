@@ -23,9 +23,8 @@ use rustix::io::Errno;
 use crate::error::{Error, Result, Side};
 use crate::linux::Calls;
 use crate::memory;
-use crate::pipe::PipeEnd;
 use crate::produce::stage::Outlet;
-use crate::transfer::{self, Ended, Guarantee, Kind, PIPE_SIZE, Stop};
+use crate::transfer::{self, Ended, Guarantee, Kind, Options, Stop};
 use crate::wait::{Cancel, Ready, Wait, Waiter};
 
 /// What an error of one sink means.
@@ -85,16 +84,6 @@ pub struct Tee<Source: AsFd, Sink: AsFd> {
     source: Source,
     sinks: Vec<(Sink, Policy)>,
     options: Options,
-}
-
-#[derive(Debug, Default)]
-struct Options {
-    guarantee: Guarantee,
-    limit: Option<u64>,
-    wait: Wait,
-    cancel: Option<Cancel>,
-    chunk: Option<usize>,
-    pipe_size: Option<usize>,
 }
 
 /// What a [`Tee`] has done.
@@ -291,15 +280,10 @@ impl<Source: AsFd, Sink: AsFd> Tee<Source, Sink> {
 impl<'a> Splitting<'a> {
     fn new<Source: AsFd, Sink: AsFd>(tee: &'a Tee<Source, Sink>) -> Result<Self> {
         let options = &tee.options;
-        if options.chunk == Some(0) {
-            return Err(Error::Invalid("a chunk of 0 bytes moves nothing".into()));
-        }
+        options.check()?;
         let source = tee.source.as_fd();
         let source_stat = transfer::stat_of(source, Side::Source)?;
-        let mut waiter = Waiter::new(options.wait);
-        if let Some(cancel) = &options.cancel {
-            waiter = waiter.until_cancelled(cancel);
-        }
+        let waiter = options.waiter();
         let mut branches = Vec::with_capacity(tee.sinks.len());
         for (sink, policy) in &tee.sinks {
             let fd = sink.as_fd();
@@ -331,16 +315,11 @@ impl<'a> Splitting<'a> {
 
     /// Bytes that may still be taken from the source, and at most `otherwise`.
     fn most(&self, otherwise: usize) -> usize {
-        let left = self
-            .options
-            .limit
-            .map_or(u64::MAX, |limit| limit.saturating_sub(self.taken));
-        let chunk = self.options.chunk.unwrap_or(usize::MAX).min(otherwise);
-        usize::try_from(left).unwrap_or(usize::MAX).min(chunk)
+        self.options.most(self.taken, otherwise)
     }
 
     fn is_at_limit(&self) -> bool {
-        self.options.limit.is_some_and(|limit| self.taken >= limit)
+        self.options.is_at_limit(self.taken)
     }
 
     /// Takes in what a call on sink `i` failed with.
@@ -376,20 +355,18 @@ impl<'a> Splitting<'a> {
     }
 
     fn check_cancelled(&self) -> Result<(), Broken> {
-        match &self.options.cancel {
-            Some(cancel) if cancel.is_cancelled() => Err(Broken::Cancelled),
-            _ => Ok(()),
+        if self.options.is_cancelled() {
+            Err(Broken::Cancelled)
+        } else {
+            Ok(())
         }
     }
 
     /// Makes the sinks that are pipes roomy, as far as this user may.
-    fn grow_sinks(&mut self) {
-        let size = self.options.pipe_size.unwrap_or(PIPE_SIZE);
-        for branch in &mut self.branches {
-            if branch.kind == Kind::Pipe
-                && let Ok(pipe) = PipeEnd::new(branch.fd)
-            {
-                let _ = pipe.grow(size);
+    fn grow_sinks(&self) {
+        for branch in &self.branches {
+            if branch.kind == Kind::Pipe {
+                self.options.make_roomy(branch.fd);
             }
         }
     }

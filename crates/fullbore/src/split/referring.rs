@@ -17,9 +17,10 @@ use super::{Broken, Splitting};
 use crate::error::{Error, Side};
 use crate::linux::is_ready;
 use crate::memory;
-use crate::pipe::{Pipe, PipeEnd};
+use crate::pipe::Pipe;
 use crate::produce::stage::Stage;
-use crate::transfer::{Ended, Ends, Kind, PIPE_SIZE, Stop, Way, direct, has_flag};
+use crate::transfer::through::OwnPipe;
+use crate::transfer::{Ended, Ends, Kind, Stop, Way, direct, has_flag};
 use crate::wait::{Ready, Waiter, uninterrupted};
 
 /// More than any pipe usually holds.
@@ -29,21 +30,6 @@ const ALL: usize = 16 << 20;
 struct Head {
     /// A pipe of our own, where the source is none.
     own: Option<OwnPipe>,
-}
-
-/// A pipe of our own, and how many bytes it holds.
-struct OwnPipe {
-    pipe: Pipe,
-    held: usize,
-}
-
-impl OwnPipe {
-    fn new() -> Result<Self, Error> {
-        let pipe = Pipe::new()?;
-        // Smaller is slower, and right too.
-        let _ = PipeEnd::new(pipe.writer.as_fd())?.grow(PIPE_SIZE);
-        Ok(Self { pipe, held: 0 })
-    }
 }
 
 /// How one sink gets its bytes.
@@ -72,12 +58,14 @@ impl Splitting<'_> {
         };
         let mut head = match self.source_kind {
             Kind::Pipe => Head { own: None },
-            Kind::Regular | Kind::Block | Kind::UnixStream | Kind::Tcp => Head {
-                own: Some(OwnPipe::new()?),
+            Kind::Regular | Kind::Block | Kind::UnixStream | Kind::Tcp => match self.own_pipe() {
+                Ok(own) => Head { own: Some(own) },
+                // No pipe to be had (EMFILE): copying does without.
+                Err(_) => return Ok(None),
             },
             _ => return Ok(None),
         };
-        if !self.knows_splice(&null) || head.own.is_some() && !knows_tee()? {
+        if !self.knows_splice(&null) || head.own.is_some() && !knows_tee().unwrap_or(false) {
             return Ok(None);
         }
         let outcome = self.hand_on(&mut head, &null);
@@ -86,9 +74,15 @@ impl Splitting<'_> {
         outcome
     }
 
+    fn own_pipe(&self) -> Result<OwnPipe, Error> {
+        OwnPipe::new(self.options.pipe_size())
+    }
+
     fn hand_on(&mut self, head: &mut Head, null: &OwnedFd) -> Result<Option<Ended>, Broken> {
         let mut mover = self.mover();
-        let mut lines = self.lines(mover)?;
+        let Ok(mut lines) = self.lines(mover) else {
+            return Ok(None);
+        };
         let mut waiter = self.waiter.clone().never_waiting();
         let mut grown = false;
         loop {
@@ -184,13 +178,13 @@ impl Splitting<'_> {
         }
     }
 
-    fn lines(&self, mover: Option<usize>) -> Result<Vec<Line>, Broken> {
-        let line = |i: usize| -> Result<Line, Broken> {
+    fn lines(&self, mover: Option<usize>) -> Result<Vec<Line>, Error> {
+        let line = |i: usize| -> Result<Line, Error> {
             let direct = matches!(self.branches[i].kind, Kind::Pipe | Kind::Null);
             let own = if direct || Some(i) == mover {
                 None
             } else {
-                Some(OwnPipe::new()?)
+                Some(self.own_pipe()?)
             };
             let stage = own
                 .as_ref()
@@ -337,9 +331,7 @@ impl Splitting<'_> {
             && let Some(own) = own
         {
             let room = stage.room(own.held).map_err(|_| ("read", Errno::NOMEM))?;
-            let n = uninterrupted(|| rustix::io::read(&own.pipe.reader, &mut *room))
-                .map_err(|errno| ("read", errno))?;
-            own.held -= n;
+            let n = own.take_back(room).map_err(|errno| ("read", errno))?;
             stage.filled(n);
             *sent = 0;
         }
@@ -394,7 +386,7 @@ impl Splitting<'_> {
             Err(Stop::At(side, operation, errno)) => {
                 match mover {
                     Some(i) if self.is_no_splice(i, errno) => {
-                        lines[i].own = Some(OwnPipe::new()?);
+                        lines[i].own = Some(self.own_pipe()?);
                         lines[i].stage = Some((Stage::small(memory::FIRST), 0));
                         *moving = None;
                     }
@@ -477,7 +469,7 @@ impl Splitting<'_> {
 }
 
 /// Whether the kernel, or a sandbox, knows tee(2) at all.
-fn knows_tee() -> Result<bool, Broken> {
+fn knows_tee() -> Result<bool, Error> {
     let (from, to) = (Pipe::new()?, Pipe::new()?);
     let answer = rustix::pipe::tee(&from.reader, &to.writer, 1, SpliceFlags::NONBLOCK);
     Ok(answer == Err(Errno::AGAIN))

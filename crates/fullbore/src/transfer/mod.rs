@@ -7,6 +7,7 @@
 //! | `direct.rs` | one system call: copy_file_range, splice, sendfile |
 //! | `through.rs` | splice through a pipe of our own |
 //! | `sparse.rs` | holes of files |
+//! | `options.rs` | what is wanted |
 //! | this one | which way is next, what has been moved, and reading and writing |
 //!
 //! The one idea: a transfer is a loop of *steps* of one system call each. A step moves bytes, finds
@@ -14,9 +15,10 @@
 //! any two, and what arrived is known to the byte.
 
 pub(crate) mod direct;
+mod options;
 mod plan;
 mod sparse;
-mod through;
+pub(crate) mod through;
 
 use std::fmt;
 use std::io;
@@ -30,16 +32,13 @@ use rustix::io::Errno;
 use crate::error::{Error, Result, Side};
 use crate::linux::{self, Calls};
 use crate::memory;
-use crate::pipe::PipeEnd;
 use crate::produce::stage::{Outlet, Stage};
+use crate::produce::writable;
 use crate::wait::{Cancel, Wait, Waiter, uninterrupted};
+pub(crate) use options::Options;
 pub use plan::{Guarantee, Kind, Way};
 use sparse::{Sparse, Stretch};
-use through::Through;
-
-/// What an output pipe, and a pipe of our own, is grown to unless told otherwise: as much as an
-/// unprivileged user may have.
-pub(crate) const PIPE_SIZE: usize = 1024 * 1024;
+use through::OwnPipe;
 
 /// Moves bytes from `Source` to `Sink` until the source ends.
 ///
@@ -67,20 +66,6 @@ pub struct Transfer<Source: AsFd, Sink: AsFd> {
     options: Options,
     state: Option<State>,
     elapsed: Duration,
-}
-
-#[derive(Debug, Default)]
-struct Options {
-    guarantee: Guarantee,
-    limit: Option<u64>,
-    source_offset: Option<u64>,
-    sink_offset: Option<u64>,
-    wait: Wait,
-    never: bool,
-    cancel: Option<Cancel>,
-    chunk: Option<usize>,
-    pipe_size: Option<usize>,
-    in_sight: bool,
 }
 
 /// What a transfer has done.
@@ -228,7 +213,7 @@ struct State {
     stage: Stage,
     /// How much of what the stage holds was sent.
     sent: usize,
-    through: Option<Through>,
+    through: Option<OwnPipe>,
     sparse: Sparse,
     /// Bytes that come before the next hole that is to be kept.
     before_hole: usize,
@@ -369,13 +354,12 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
         let options = &self.options;
         // On anything but a write end, vmsplice(2) would write into the memory; and which fd this is, was
         // asked for anew.
-        state.outlet.takes_pages = state.outlet.takes_pages && takes_pages(ends.sink);
+        state.outlet.takes_pages = state.outlet.takes_pages && writable(&ends.sink).is_ok();
         loop {
-            if options.cancel.as_ref().is_some_and(Cancel::is_cancelled) {
+            if options.is_cancelled() {
                 return Ok(Ended::Cancelled);
             }
-            let at_limit = options.limit.is_some_and(|limit| state.taken >= limit);
-            if at_limit && state.under_way() == 0 {
+            if options.is_at_limit(state.taken) && state.under_way() == 0 {
                 return Ok(Ended::AtLimit);
             }
             let way = state.way();
@@ -455,9 +439,7 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
 
 /// Finds out what the two fds are, and plans.
 fn look(source: BorrowedFd<'_>, sink: BorrowedFd<'_>, options: &Options) -> Result<State> {
-    if options.chunk == Some(0) {
-        return Err(Error::Invalid("a chunk of 0 bytes moves nothing".into()));
-    }
+    options.check()?;
     let source_stat = stat_of(source, Side::Source)?;
     let sink_stat = stat_of(sink, Side::Sink)?;
     let ranges_apart = match (options.source_offset, options.sink_offset, options.limit) {
@@ -471,13 +453,7 @@ fn look(source: BorrowedFd<'_>, sink: BorrowedFd<'_>, options: &Options) -> Resu
         ));
     }
     let (source_kind, sink_kind) = (Kind::of(source, &source_stat), Kind::of(sink, &sink_stat));
-    let mut waiter = Waiter::new(options.wait);
-    if options.never {
-        waiter = waiter.never_waiting();
-    }
-    if let Some(cancel) = &options.cancel {
-        waiter = waiter.until_cancelled(cancel);
-    }
+    let waiter = options.waiter();
     // A splice that cannot be told not to wait is no way for who must not wait.
     let can_ask = |kind: Kind, fd| kind.splices_without_waiting() || has_flag(fd, OFlags::NONBLOCK);
     let may_splice =
@@ -547,11 +523,6 @@ pub(crate) fn has_flag(fd: BorrowedFd<'_>, flag: OFlags) -> bool {
     rustix::fs::fcntl_getfl(fd).is_ok_and(|flags| flags.contains(flag))
 }
 
-/// Whether pages can be put into `fd`: it is the write end of a pipe.
-pub(crate) fn takes_pages(fd: BorrowedFd<'_>) -> bool {
-    PipeEnd::new(fd).is_ok_and(|pipe| pipe.is_writer().unwrap_or(false))
-}
-
 /// Refuses what would read the bytes that it writes, and so would never end, or not end well.
 pub(crate) fn refuse_the_same(source: &Stat, sink: &Stat, ranges_apart: bool) -> Result<()> {
     if (source.st_dev, source.st_ino) != (sink.st_dev, sink.st_ino) {
@@ -581,7 +552,7 @@ impl State {
         // What was taken by reading is sent by writing, and what was taken by a way that was refused
         // later is taken back first.
         let under_way = self.stage.len() > 0
-            || way != Way::SpliceThrough && self.through.as_ref().is_some_and(|t| t.held() > 0);
+            || way != Way::SpliceThrough && self.through.as_ref().is_some_and(|own| own.held > 0);
         // Where only little may come, setting something up would cost more than it saves.
         let too_short = !self.long && way != Way::Splice;
         match way {
@@ -593,7 +564,8 @@ impl State {
 
     fn step(&mut self, way: Way, ends: &Ends<'_>, options: &Options) -> Stepped {
         if self.long && !self.sink_grown && ends.sink_kind == Kind::Pipe {
-            self.grow_sink(ends.sink, options);
+            self.sink_grown = true;
+            options.make_roomy(ends.sink);
         }
         if let Some(hole) = self.pass_hole(way, ends, options)? {
             return Ok(Step::Passed(hole));
@@ -655,14 +627,16 @@ impl State {
             // Giving base pages away is slower than copying them.
             let fresh = way == Way::Fresh && linux::has_huge_pages();
             self.stage.grow(options.chunk, fresh)?;
-            self.outlet.takes_pages = fresh && takes_pages(ends.sink);
+            self.outlet.takes_pages = fresh && writable(&ends.sink).is_ok();
         }
         let most = self.most(options, usize::MAX);
         let n = match &mut self.through {
             // What a way that was refused had taken already.
-            Some(through) if through.held() > 0 => {
-                let room = self.stage.room(through.held())?;
-                through.take_back(room)?
+            Some(through) if through.held > 0 => {
+                let room = self.stage.room(through.held)?;
+                through
+                    .take_back(room)
+                    .map_err(|errno| Stop::At(Side::Source, "read", errno))?
             }
             _ => {
                 let room = self.stage.room(most)?;
@@ -706,12 +680,7 @@ impl State {
 
     /// Bytes that the next call may take from the source, and at most `otherwise`.
     fn most(&self, options: &Options, otherwise: usize) -> usize {
-        let left = options
-            .limit
-            .map_or(u64::MAX, |limit| limit.saturating_sub(self.taken));
-        let chunk = options.chunk.unwrap_or(usize::MAX);
-        let chunk = chunk.min(otherwise).min(self.before_hole);
-        usize::try_from(left).unwrap_or(usize::MAX).min(chunk)
+        options.most(self.taken, otherwise.min(self.before_hole))
     }
 
     /// Notes that `n` bytes were taken from the source.
@@ -749,15 +718,6 @@ impl State {
             && self.at + 1 < self.ways.len()
             && !self.works
             && direct::is_refused(way, errno)
-    }
-
-    /// Makes the output roomy, as far as this user may; that it cannot be is no error.
-    fn grow_sink(&mut self, sink: BorrowedFd<'_>, options: &Options) {
-        self.sink_grown = true;
-        let size = options.pipe_size.unwrap_or(PIPE_SIZE);
-        if let Ok(pipe) = PipeEnd::new(sink) {
-            let _ = pipe.grow(size);
-        }
     }
 }
 

@@ -9,49 +9,44 @@ use rustix::io::Errno;
 
 use super::direct;
 use super::plan::Kind;
-use super::{Ends, Options, PIPE_SIZE, State, Step, Stepped, Stop};
+use super::{Ends, Options, State, Step, Stepped, Stop};
 use crate::error::{Result, Side};
-use crate::pipe::{Pipe, PipeEnd};
+use crate::pipe::Pipe;
 use crate::wait::uninterrupted;
 
 /// Bytes at a time from pipe to pipe: the writer and the reader on both sides have work while these are on
 /// their way.
 const FROM_A_PIPE: usize = 256 * 1024;
 
-/// The pipe, and how much it holds.
+/// A pipe of our own, and how much it holds.
 #[derive(Debug)]
-pub(super) struct Through {
-    pipe: Pipe,
+pub(crate) struct OwnPipe {
+    pub(crate) pipe: Pipe,
     capacity: usize,
-    held: usize,
+    /// Bytes that were taken from the source and have not arrived.
+    pub(crate) held: usize,
 }
 
-impl Through {
-    fn new(size: usize) -> Result<Self> {
-        let pipe = Pipe::new()?;
-        let capacity = {
-            let end = PipeEnd::new(pipe.writer.as_fd())?;
-            match end.grow(size) {
-                Ok(growth) => growth.after,
-                Err(_) => end.capacity()?,
-            }
-        };
+impl OwnPipe {
+    /// One towards `size` bytes; smaller is slower, and right too.
+    ///
+    /// # Errors
+    /// As [`Pipe::with_capacity`].
+    pub(crate) fn new(size: usize) -> Result<Self> {
+        let (pipe, growth) = Pipe::with_capacity(size)?;
         Ok(Self {
             pipe,
-            capacity,
+            capacity: growth.after,
             held: 0,
         })
     }
 
-    /// Bytes that were taken from the source and have not arrived.
-    pub(super) fn held(&self) -> usize {
-        self.held
-    }
-
     /// Reads what is held back into memory.
-    pub(super) fn take_back(&mut self, room: &mut [u8]) -> Result<usize, Stop> {
-        let n = uninterrupted(|| rustix::io::read(&self.pipe.reader, &mut *room))
-            .map_err(|errno| Stop::At(Side::Source, "read", errno))?;
+    ///
+    /// # Errors
+    /// As read(2), without `EINTR`.
+    pub(crate) fn take_back(&mut self, room: &mut [u8]) -> Result<usize, Errno> {
+        let n = uninterrupted(|| rustix::io::read(&self.pipe.reader, &mut *room))?;
         self.held -= n;
         Ok(n)
     }
@@ -71,7 +66,7 @@ impl State {
     pub(super) fn splice_through(&mut self, ends: &Ends<'_>, options: &Options) -> Stepped {
         let through = match &mut self.through {
             Some(through) => through,
-            none => match Through::new(options.pipe_size.unwrap_or(PIPE_SIZE)) {
+            none => match OwnPipe::new(options.pipe_size()) {
                 Ok(through) => none.insert(through),
                 // No pipe to be had (EMFILE): another way may do without.
                 Err(_) => return Err(Stop::At(Side::Source, "pipe2", Errno::OPNOTSUPP)),

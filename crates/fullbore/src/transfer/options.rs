@@ -1,0 +1,76 @@
+//! What is wanted of a [`Transfer`](super::Transfer) or a [`Tee`](crate::Tee), and what follows from it
+//! for each of their calls.
+
+use std::os::fd::BorrowedFd;
+
+use super::plan::Guarantee;
+use crate::error::{Error, Result};
+use crate::pipe::{PipeEnd, ROOMY};
+use crate::wait::{Cancel, Wait, Waiter};
+
+#[derive(Debug, Default)]
+pub(crate) struct Options {
+    pub(crate) guarantee: Guarantee,
+    pub(crate) limit: Option<u64>,
+    pub(crate) source_offset: Option<u64>,
+    pub(crate) sink_offset: Option<u64>,
+    pub(crate) wait: Wait,
+    pub(crate) never: bool,
+    pub(crate) cancel: Option<Cancel>,
+    pub(crate) chunk: Option<usize>,
+    pub(crate) pipe_size: Option<usize>,
+    pub(crate) in_sight: bool,
+}
+
+impl Options {
+    /// # Errors
+    /// [`Error::Invalid`] for what would never move a byte.
+    pub(crate) fn check(&self) -> Result<()> {
+        match self.chunk {
+            Some(0) => Err(Error::Invalid("a chunk of 0 bytes moves nothing".into())),
+            _ => Ok(()),
+        }
+    }
+
+    /// Who waits as it was asked for.
+    pub(crate) fn waiter(&self) -> Waiter {
+        let mut waiter = Waiter::new(self.wait);
+        if self.never {
+            waiter = waiter.never_waiting();
+        }
+        match &self.cancel {
+            Some(cancel) => waiter.until_cancelled(cancel),
+            None => waiter,
+        }
+    }
+
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.cancel.as_ref().is_some_and(Cancel::is_cancelled)
+    }
+
+    /// Whether no more may be taken than the bytes that were `taken`.
+    pub(crate) fn is_at_limit(&self, taken: u64) -> bool {
+        self.limit.is_some_and(|limit| taken >= limit)
+    }
+
+    /// Bytes that the next call may take after those that were `taken`, and at most `otherwise`.
+    pub(crate) fn most(&self, taken: u64, otherwise: usize) -> usize {
+        let left = self
+            .limit
+            .map_or(u64::MAX, |limit| limit.saturating_sub(taken));
+        let chunk = self.chunk.unwrap_or(usize::MAX).min(otherwise);
+        usize::try_from(left).unwrap_or(usize::MAX).min(chunk)
+    }
+
+    /// Bytes that an output pipe, and a pipe of our own, is to hold.
+    pub(crate) fn pipe_size(&self) -> usize {
+        self.pipe_size.unwrap_or(ROOMY)
+    }
+
+    /// Makes an output pipe roomy, as far as this user may; that it cannot be is no error.
+    pub(crate) fn make_roomy(&self, sink: BorrowedFd<'_>) {
+        if let Ok(pipe) = PipeEnd::new(sink) {
+            let _ = pipe.grow(self.pipe_size());
+        }
+    }
+}
