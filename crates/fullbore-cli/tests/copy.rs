@@ -563,3 +563,31 @@ fn a_name_does_not_get_into_the_terminal_raw() {
         "{said}"
     );
 }
+
+#[test]
+fn a_reader_that_is_killed_ends_the_whole_pipeline_quietly() {
+    for verb in [
+        "copy",
+        "copy --by-reference",
+        "tee",
+        "tee --by-reference",
+        "meter -q",
+    ] {
+        for round in 0..10_u64 {
+            let ((from, writer), (reader, to)) = (pipe(), pipe());
+            let way = ["--verify", "--read-with-splice"][(round % 2) as usize];
+            let mut reading =
+                start(fullbore(&format!("read {way} --bytes-to-pipe 1T")).stdin(reader));
+            let middle = start(fullbore(verb).stdin(from).stdout(to));
+            let write = "write --way fresh --verify --bytes-to-pipe 1T";
+            let writing = start(fullbore(write).stdout(writer));
+            thread::sleep(Duration::from_millis(7 + round * 5));
+            // Still at it: it has found no wrong byte.
+            assert!(reading.try_wait().unwrap().is_none(), "{verb}");
+            reading.kill().unwrap();
+            let _ = finish(reading);
+            assert_quiet_success(&finish(middle));
+            let _ = finish(writing);
+        }
+    }
+}
