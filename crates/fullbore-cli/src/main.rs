@@ -40,6 +40,8 @@ enum Verb {
     Read(command::read::Read),
     #[command(hide = true)]
     Middleman(command::middleman::Middleman),
+    #[command(hide = true)]
+    Part(command::part::Part),
 }
 
 fn main() -> ExitCode {
@@ -55,6 +57,7 @@ fn main() -> ExitCode {
         Verb::Write(verb) => ("write", verb.run()),
         Verb::Read(verb) => ("read", verb.run()),
         Verb::Middleman(verb) => ("middleman", verb.run()),
+        Verb::Part(verb) => ("part", verb.run()),
     };
     match outcome {
         Ok(code) => code,

@@ -125,7 +125,7 @@ fn assert_skipped(output: &Output, names: &[&str], word: &str) {
         if names.contains(&name) {
             let reason = experiment["skipped"].as_str().unwrap_or_default();
             assert!(reason.contains(word), "'{word}' in {experiment:#}");
-            assert!(experiment["gib_per_s"].is_null() && experiment["ratio"].is_null());
+            assert!(experiment["figure"].is_null() && experiment["ratio"].is_null());
             let table = stderr(output);
             assert!(table.contains(name) && table.contains("skipped"), "{table}");
         } else {
@@ -435,7 +435,7 @@ fn assert_failed(output: &Output, name: &str, words: &[&str]) {
             for word in words {
                 assert!(reason.contains(word), "'{word}' in {experiment:#}");
             }
-            assert!(experiment["gib_per_s"].is_null());
+            assert!(experiment["figure"].is_null());
         } else {
             assert!(has_figure(experiment), "{experiment:#}");
         }
@@ -476,7 +476,7 @@ fn a_reader_that_is_killed_fails_its_experiment_and_no_other() {
         &["reader", "killed by signal 9"],
     );
     let run = bench_json(&output);
-    let rounds = &experiment(&run, "write_read")["gib_per_s"]["rounds"];
+    let rounds = &experiment(&run, "write_read")["figure"]["rounds"];
     assert_eq!(rounds.as_array().unwrap().len(), 2, "the rounds went on");
 }
 

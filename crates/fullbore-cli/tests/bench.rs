@@ -57,7 +57,7 @@ fn the_list_names_every_rung_with_a_line_of_what_it_shows() {
     for line in stdout(&run("bench --list")).lines() {
         match line.strip_prefix("  ") {
             Some(row) => assert!(row.split_whitespace().count() > 2, "{line}"),
-            None => assert!(!line.contains(' '), "a group: {line}"),
+            None => assert!(line.split_whitespace().count() > 2, "a group: {line}"),
         }
     }
     // The two side remarks of the article.
@@ -141,7 +141,7 @@ fn the_json_is_of_the_documented_shape() {
     let output = run("bench --json --rounds 3 --seconds 0.01 --seed 7 write_read vmsplice_read");
     assert_code(&output, 0);
     let run = bench_json(&output);
-    assert_eq!(run["schema"], 1);
+    assert_eq!(run["schema"], 2);
     for fact in [
         "kernel",
         "cpu_model",
@@ -156,7 +156,7 @@ fn the_json_is_of_the_documented_shape() {
     assert_eq!(run["settings"]["seed"], 7);
     for experiment in experiments(&run) {
         assert_eq!(experiment["group"], "ladder");
-        let figure = &experiment["gib_per_s"];
+        let figure = &experiment["figure"];
         let number = |field: &str| figure[field].as_f64().unwrap();
         let rounds = figure["rounds"].as_array().unwrap();
         assert_eq!(rounds.len(), 3);
@@ -193,7 +193,7 @@ fn ratios_are_to_the_first_experiment_of_this_run() {
         ("roomy_pipe vmsplice_splice", "vmsplice_splice"),
     ] {
         let run = short_json(words);
-        let median = |name: &str| experiment(&run, name)["gib_per_s"]["median"].as_f64();
+        let median = |name: &str| experiment(&run, name)["figure"]["median"].as_f64();
         assert_eq!(experiment(&run, first)["ratio"], 1.0);
         let ratio = experiment(&run, "roomy_pipe")["ratio"].as_f64().unwrap();
         let expected = median("roomy_pipe").unwrap() / median(first).unwrap();
@@ -261,10 +261,7 @@ fn csv_and_svg_are_written_beside_the_table() {
     let csv = fs::read_to_string(csv).unwrap();
     let lines: Vec<&str> = csv.lines().collect();
     assert_eq!(lines.len(), 3, "{csv}");
-    assert!(
-        lines[0].starts_with("group,name,median_gib_per_s,"),
-        "{csv}"
-    );
+    assert!(lines[0].starts_with("group,name,unit,median,"), "{csv}");
     assert!(lines[1].starts_with("ladder,write_read,"));
     assert!(lines[2].starts_with("ladder,roomy_pipe,"));
 
@@ -523,7 +520,7 @@ fn a_program_that_is_not_on_path_is_skipped() {
             let experiment = experiment(&run, name);
             let reason = format!("{program} is not on PATH");
             assert_eq!(experiment["skipped"], reason, "{experiment:#}");
-            assert!(experiment["gib_per_s"].is_null() && experiment.get("soundness").is_none());
+            assert!(experiment["figure"].is_null() && experiment.get("soundness").is_none());
         }
     }
 }

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::Args;
 
 use crate::exit::Usage;
-use crate::lab::catalogue::{self, Experiment, catalogue as whole_catalogue};
+use crate::lab::catalogue::{self, Experiment};
 use crate::lab::machine::{CpuPair, Topology};
 use crate::lab::report::{self, Report, csv::Csv, json::Json, svg::Svg, table::Table};
 use crate::lab::result::{Run, Settings};
@@ -81,8 +81,8 @@ impl Bench {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let experiments = catalogue::select(&self.names)?;
         if self.list {
-            let listed: Vec<&Experiment> = if self.names.is_empty() {
-                whole_catalogue().collect()
+            let listed = if self.names.is_empty() {
+                catalogue::select(&[catalogue::ALL.into()])?
             } else {
                 experiments
             };
@@ -158,16 +158,20 @@ fn table(to_terminal: bool) -> Table {
     }
 }
 
-/// One line each: the name, and what it shows.
-fn list(experiments: &[&Experiment], out: &mut dyn Write) -> io::Result<()> {
+/// One line for each group, and for each experiment: the name, and what it shows.
+fn list(experiments: &[Experiment], out: &mut dyn Write) -> io::Result<()> {
     let width = experiments.iter().map(|e| e.name.len()).max().unwrap_or(0);
-    let mut group = "";
-    for experiment in experiments {
-        if experiment.group != group {
-            group = experiment.group;
-            writeln!(out, "{group}")?;
+    for group in catalogue::groups() {
+        let mut within = experiments
+            .iter()
+            .filter(|e| e.group == group.name)
+            .peekable();
+        if within.peek().is_some() {
+            writeln!(out, "{:<1$}  {2}", group.name, width + 2, group.shows)?;
         }
-        writeln!(out, "  {:width$}  {}", experiment.name, experiment.shows)?;
+        for experiment in within {
+            writeln!(out, "  {:width$}  {}", experiment.name, experiment.shows)?;
+        }
     }
     Ok(())
 }

@@ -4,6 +4,7 @@ pub mod bench;
 pub mod copy;
 pub mod meter;
 pub mod middleman;
+pub mod part;
 pub mod read;
 pub mod tee;
 pub mod write;

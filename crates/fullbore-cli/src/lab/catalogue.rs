@@ -1,13 +1,17 @@
 //! The experiments, as data. A new experiment is a new row.
 //!
-//! A row's writer and reader are options of `fullbore write` and `fullbore read`, so each
-//! experiment can be repeated in a shell, and taken apart there.
+//! Where a row is a writer and a reader, they are options of `fullbore write` and `fullbore read`, so
+//! the experiment can be repeated in a shell, and taken apart there. The other groups have their
+//! tables beside what they do.
 
 use std::sync::LazyLock;
 
 use glob::Pattern;
 
-use super::movers::{self, Job, Mover};
+use super::endpoint::{Checked, Pair};
+use super::movers;
+use super::result::Unit;
+use super::work::Work;
 use crate::exit::Usage;
 
 /// One experiment.
@@ -19,49 +23,40 @@ pub struct Experiment {
     pub name: &'static str,
     /// One line: what it shows.
     pub shows: &'static str,
-    /// Options of `fullbore write`.
-    pub writer: &'static str,
-    /// What lies between.
-    pub between: Between,
-    /// Options of `fullbore read`.
-    pub reader: &'static str,
-    /// Whether the writer is also checked behind middlemen.
-    pub soundness: Checked,
-    /// The figure of the text it comes from, in GiB/s.
+    /// What its figure is in.
+    pub unit: Unit,
+    /// The figure of the text it comes from.
     pub published: Option<f64>,
+    /// What it does.
+    pub work: &'static dyn Work,
 }
 
-/// What carries the bytes from the writer to the reader.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Between {
-    /// A pipe of the default capacity, until the writer gives it another.
-    Pipe,
-    /// A program that does a job, with pipes, sockets or files on both of its sides.
-    Mover(&'static Job, &'static Mover),
-}
-
-/// Whether the bytes of a writer are checked behind middlemen that splice, tee, resize and hold;
-/// or, where the experiment is about what stands between, whether that is checked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Checked {
-    Yes,
-    No,
+/// Experiments that belong together.
+#[derive(Debug, Clone, Copy)]
+pub struct Group {
+    /// Its name.
+    pub name: &'static str,
+    /// One line: what it is about.
+    pub shows: &'static str,
+    /// In the order they are shown. Ratios are to the first.
+    pub experiments: &'static [Experiment],
 }
 
 /// The group that runs when none is named.
 pub const DEFAULT_GROUP: &str = "ladder";
 
+/// What means every group.
+pub const ALL: &str = "all";
+
 macro_rules! experiments {
-    ($group:literal $soundness:ident: $($name:literal, $published:expr, $shows:literal, $writer:literal => $reader:literal;)*) => {
+    ($group:literal $checked:ident: $($name:literal, $published:expr, $shows:literal, $writer:literal => $reader:literal;)*) => {
         &[$(Experiment {
             group: $group,
             name: $name,
             shows: $shows,
-            writer: $writer,
-            between: Between::Pipe,
-            reader: $reader,
-            soundness: Checked::$soundness,
+            unit: Unit::GibPerS,
             published: $published,
+            work: &Pair { writer: $writer, reader: $reader, checked: Checked::$checked, cell: None },
         }),*]
     };
 }
@@ -141,36 +136,54 @@ const PRODUCE: &[Experiment] = experiments! { "produce" Yes:
 /// Jobs by programs, the cross product of the tables in `movers`.
 static MOVE: LazyLock<Vec<Experiment>> = LazyLock::new(movers::experiments);
 
-/// All experiments, in the order they are shown. A new group is a new row here.
+/// All groups, in the order they are shown. A new group is a new row here.
+pub fn groups() -> [Group; 3] {
+    let group = |name, shows, experiments| Group {
+        name,
+        shows,
+        experiments,
+    };
+    [
+        group(
+            "ladder",
+            "one process writes to a pipe, another reads: technique by technique",
+            LADDER,
+        ),
+        group(
+            "produce",
+            "each way to produce, before readers that read all or drop all",
+            PRODUCE,
+        ),
+        group(
+            movers::GROUP,
+            "programs that pass bytes on: copy and tee beside cat, tee, pv and others",
+            &MOVE,
+        ),
+    ]
+}
+
+/// All experiments, in the order they are shown.
 pub fn catalogue() -> impl Iterator<Item = &'static Experiment> {
-    let groups: [&'static [Experiment]; 3] = [LADDER, PRODUCE, &MOVE];
-    groups.into_iter().flatten()
+    groups().into_iter().flat_map(|group| group.experiments)
 }
 
 impl Experiment {
-    /// The job that its group is divided by, if it is.
-    pub fn job(&self) -> Option<&'static Job> {
-        match self.between {
-            Between::Pipe => None,
-            Between::Mover(job, _) => Some(job),
-        }
-    }
-
-    /// Whether ratios between the two say something: they are of one group, and of one job in it.
+    /// Whether ratios between the two say something: they are of one group, and of one table in it.
     pub fn is_like(&self, other: &Experiment) -> bool {
-        self.group == other.group && self.job() == other.job()
+        self.group == other.group && self.work.table() == other.work.table()
     }
 
     /// Whether `pattern` means this experiment: its name, its group, or `group/name`.
     fn is_meant(&self, pattern: &Pattern) -> bool {
-        pattern.matches(self.name)
+        pattern.as_str() == ALL
+            || pattern.matches(self.name)
             || pattern.matches(self.group)
             || pattern.matches(&format!("{}/{}", self.group, self.name))
     }
 }
 
 /// The experiments that the patterns mean, in the catalogue's order; the default group for none.
-pub fn select(patterns: &[String]) -> Result<Vec<&'static Experiment>, Usage> {
+pub fn select(patterns: &[String]) -> Result<Vec<Experiment>, Usage> {
     if patterns.is_empty() {
         return select(&[DEFAULT_GROUP.to_owned()]);
     }
@@ -193,7 +206,7 @@ pub fn select(patterns: &[String]) -> Result<Vec<&'static Experiment>, Usage> {
     }
     Ok(catalogue()
         .zip(meant)
-        .filter_map(|(experiment, meant)| meant.then_some(experiment))
+        .filter_map(|(experiment, meant)| meant.then_some(*experiment))
         .collect())
 }
 
@@ -218,8 +231,10 @@ mod tests {
     #[test]
     fn every_experiment_is_one_that_its_endpoints_accept() {
         for experiment in catalogue() {
-            options(experiment.writer).check_writer().unwrap();
-            options(experiment.reader).check_reader().unwrap();
+            if let Some((writer, reader)) = experiment.work.endpoints() {
+                options(writer).check_writer().unwrap();
+                options(reader).check_reader().unwrap();
+            }
             assert!(!experiment.shows.is_empty() && !experiment.shows.contains('\n'));
         }
     }
@@ -254,6 +269,7 @@ mod tests {
             select(&patterns).unwrap().iter().map(|e| e.name).collect()
         };
         assert_eq!(names(&[]), names(&["ladder"]));
+        assert_eq!(names(&["all"]).len(), catalogue().count());
         assert_eq!(
             names(&["ladder/write_*", "deep_*"]),
             ["write_read", "write_read_huge", "deep_ring"]

@@ -1,8 +1,23 @@
-//! The processes that the laboratory starts: this very program, as an endpoint or a middleman.
+//! The processes that the laboratory starts: this very program, as an endpoint, a middleman or a
+//! part of an experiment; and the programs that it is compared with.
 
-use std::process::{Command, Output, Stdio};
+use std::os::fd::AsFd;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
-use super::result::EndpointReport;
+use anyhow::{Context, Result};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use serde::de::DeserializeOwned;
+
+use super::work::Stop;
+use crate::exit;
+
+/// What a process may take to end when the one before or behind it has gone.
+pub const GRACE: Duration = Duration::from_secs(5);
 
 /// A verb of this program, also when its file has been replaced since.
 pub fn fullbore(verb: &str) -> Command {
@@ -22,8 +37,8 @@ pub fn endpoint(verb: &str, options: &str, cpu: usize) -> Command {
     command
 }
 
-/// What an endpoint reported: the last line of what it printed.
-pub fn report(printed: &[u8]) -> Result<EndpointReport, serde_json::Error> {
+/// What a process reported: the last line of what it printed.
+pub fn report<T: DeserializeOwned>(printed: &[u8]) -> Result<T, serde_json::Error> {
     let text = String::from_utf8_lossy(printed);
     serde_json::from_str(text.lines().last().unwrap_or_default())
 }
@@ -35,9 +50,140 @@ pub fn last_words(output: &Output) -> String {
         .lines()
         .rfind(|line| !line.trim().is_empty())
         .unwrap_or("no word why");
-    ["fullbore write: ", "fullbore read: "]
+    ["fullbore write: ", "fullbore read: ", "fullbore part: "]
         .iter()
         .find_map(|prefix| line.strip_prefix(prefix))
         .unwrap_or(line)
         .to_owned()
+}
+
+/// A process that is killed if it is still there when this goes: nothing outlives its measurement,
+/// also where that ends with an error.
+pub struct Process(Option<Child>);
+
+/// How a process ended.
+pub struct Ended {
+    pub output: Output,
+    /// Whether it had to be killed, because its time was up.
+    pub killed: bool,
+}
+
+impl Process {
+    /// Starts it, and lets go of the fds that it was given.
+    pub fn start(mut command: Command) -> Result<Self> {
+        let child = command
+            .spawn()
+            .with_context(|| format!("start {}", command.get_program().display()))?;
+        Ok(Self(Some(child)))
+    }
+
+    /// Whether it ends within so long.
+    pub fn ends_within(&mut self, patience: Duration) -> Result<bool> {
+        let child = self.0.as_mut().context("a process ends once")?;
+        ends_within(child, patience)
+    }
+
+    /// Waits for its end, for so long, and then kills it.
+    pub fn end_within(mut self, patience: Duration) -> Result<Ended> {
+        let mut child = self.0.take().context("a process ends once")?;
+        let killed = !ends_within(&mut child, patience)?;
+        if killed {
+            // It may have ended by itself in the meantime; it has not been waited for.
+            let _ = child.kill();
+        }
+        let output = child.wait_with_output().context("wait for a process")?;
+        Ok(Ended { output, killed })
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+impl Ended {
+    /// Whether it did what it was asked to, or else why not: as `role`, such as `reader`.
+    ///
+    /// # Errors
+    /// What to give the experiment up for.
+    pub fn went_well(&self, role: &str) -> Result<(), Stop> {
+        let status = self.output.status;
+        if self.killed {
+            return Err(Stop::Failed(format!(
+                "the {role} did not end in time; killed"
+            )));
+        }
+        if status.code() == Some(i32::from(exit::UNSUPPORTED)) {
+            return Err(Stop::Skipped(last_words(&self.output)));
+        }
+        if !status.success() {
+            return Err(Stop::Failed(format!(
+                "the {role} {}: {}",
+                ended(status),
+                last_words(&self.output)
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// How a process ended, for people.
+pub fn ended(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("ended with code {code}"),
+        (None, Some(signal)) => format!("was killed by signal {signal}"),
+        (None, None) => "ended".into(),
+    }
+}
+
+/// Whether a process ends within so long. What it says is not read meanwhile: it has to be short.
+fn ends_within(child: &mut Child, patience: Duration) -> Result<bool> {
+    if let Ok(process) = pidfd_open(Pid::from_child(child), PidfdFlags::empty()) {
+        return is_readable_within(&process, patience);
+    }
+    // A kernel before 5.3, or something that only looks like one.
+    let began = Instant::now();
+    while began.elapsed() < patience {
+        if child.try_wait().context("wait for a process")?.is_some() {
+            return Ok(true);
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    Ok(false)
+}
+
+/// Whether there is something to read, or an end to see, within so long.
+pub fn is_readable_within(fd: &impl AsFd, patience: Duration) -> Result<bool> {
+    let until = Instant::now() + patience;
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        let left = Timespec {
+            tv_sec: left.as_secs() as i64,
+            tv_nsec: i64::from(left.subsec_nanos()),
+        };
+        match poll(&mut [PollFd::new(fd, PollFlags::IN)], Some(&left)) {
+            Err(Errno::INTR) => {}
+            answer => return Ok(answer.context("poll")? > 0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_does_not_end_is_killed() {
+        let mut command = Command::new("sleep");
+        command.arg("60");
+        let process = Process::start(command).unwrap();
+        let ended = process.end_within(Duration::from_millis(20)).unwrap();
+        assert!(ended.killed);
+        assert_eq!(ended.output.status.signal(), Some(9));
+        assert!(matches!(ended.went_well("sleeper"), Err(Stop::Failed(_))));
+    }
 }

@@ -11,7 +11,7 @@ use super::soundness::Soundness;
 use super::statistics::Spread;
 
 /// The version of the JSON's shape.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
 
 /// One run of `fullbore bench`: the machine, how it was measured, and what came out.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -66,13 +66,27 @@ pub struct Outcome {
     pub name: String,
     /// One line: what it shows.
     pub shows: String,
-    /// The figure that the text it comes from gives, in GiB/s.
-    pub published_gib_per_s: Option<f64>,
-    /// Throughput in GiB/s (2^30 bytes); `None` where nothing was measured.
-    pub gib_per_s: Option<Spread>,
-    /// Median throughput over that of the first experiment of its group in this run; where a group
-    /// is divided by jobs, of the same job.
+    /// The table of its group that it stands in, where a group has several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub table: Option<String>,
+    /// What `figure` and `published` are in.
+    pub unit: Unit,
+    /// The figure that the text it comes from gives.
+    pub published: Option<f64>,
+    /// What was measured; `None` where nothing was.
+    pub figure: Option<Spread>,
+    /// How many times as fast it is as the first experiment of its table in this run, by the
+    /// medians.
     pub ratio: Option<f64>,
+    /// What was measured besides, in the same rounds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub also: Vec<Also>,
+    /// A program in C that does the same, measured in the same rounds, where that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peer: Option<Peer>,
+    /// Where it stands in a table of two axes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cell: Option<Cell>,
     /// Whether the bytes were right behind every middleman, where that was checked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub soundness: Option<Soundness>,
@@ -92,6 +106,87 @@ pub struct Outcome {
     /// What went wrong, where it was run and broke.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
+}
+
+/// What a figure is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Unit {
+    /// 2^30 bytes a second.
+    #[serde(rename = "GiB/s")]
+    GibPerS,
+    /// 10^6 bits a second, as network people count.
+    #[serde(rename = "Mb/s")]
+    MbitPerS,
+    /// Microseconds.
+    #[serde(rename = "µs")]
+    Microseconds,
+    /// Nanoseconds for each page.
+    #[serde(rename = "ns/page")]
+    NanosecondsPerPage,
+    /// So many times as long as without.
+    #[serde(rename = "×")]
+    Times,
+}
+
+impl Unit {
+    /// As it is written behind a figure.
+    pub fn name(self) -> &'static str {
+        match self {
+            Unit::GibPerS => "GiB/s",
+            Unit::MbitPerS => "Mb/s",
+            Unit::Microseconds => "µs",
+            Unit::NanosecondsPerPage => "ns/page",
+            Unit::Times => "×",
+        }
+    }
+
+    /// Whether a larger figure is a better one.
+    pub fn more_is_better(self) -> bool {
+        matches!(self, Unit::GibPerS | Unit::MbitPerS)
+    }
+
+    /// How many times as fast `figure` is as `base`.
+    pub fn times_as_fast(self, figure: f64, base: f64) -> f64 {
+        if self.more_is_better() {
+            figure / base
+        } else {
+            base / figure
+        }
+    }
+}
+
+/// A further figure of an experiment, such as a percentile.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Also {
+    /// What it is, such as `p99`.
+    pub name: String,
+    /// What it is in.
+    pub unit: Unit,
+    /// One value a round.
+    pub figure: Spread,
+}
+
+/// A straightforward program in C that does what an experiment does (`peers/`).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Peer {
+    /// Its command line.
+    pub command: String,
+    /// What it measured, in the experiment's unit; `None` where it could not.
+    pub figure: Option<Spread>,
+    /// How many times as fast the experiment is as the program, by the medians.
+    pub ratio: Option<f64>,
+    /// What it said, where it broke.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<String>,
+}
+
+/// A place in a table of two axes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cell {
+    /// Bytes of one call.
+    pub chunk: usize,
+    /// Bytes that the pipe holds.
+    pub pipe_size: usize,
 }
 
 /// What one endpoint (`fullbore write` or `fullbore read`) says of its own run.

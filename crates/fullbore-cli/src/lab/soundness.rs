@@ -10,10 +10,10 @@ use anyhow::{Context, Result};
 use fullbore::Pipe;
 use serde::{Deserialize, Serialize};
 
-use super::catalogue::{Between, Experiment};
 use super::machine::CpuPair;
 use super::middleman::Habit;
-use super::{movers, process};
+use super::process;
+use super::result::EndpointReport;
 
 /// Bytes of one check: several times what the longest pipeline of them holds.
 const BYTES: &str = "64M";
@@ -48,24 +48,6 @@ pub struct Verdict {
 }
 
 impl Soundness {
-    /// Checks the writer of `experiment` behind every middleman, or its mover.
-    ///
-    /// # Errors
-    /// Where processes or pipes cannot be made.
-    pub fn check(experiment: &Experiment, cpus: &CpuPair) -> Result<Self> {
-        if let Between::Mover(job, mover) = experiment.between {
-            return movers::check::check(job, mover, cpus);
-        }
-        let verdicts = Habit::ALL
-            .iter()
-            .map(|&habit| check(experiment, habit, cpus))
-            .collect::<Result<Vec<_>>>()?;
-        Ok(Self {
-            right: verdicts.iter().all(|verdict| verdict.right),
-            verdicts,
-        })
-    }
-
     /// Where bytes were wrong, for people; `None` where they never were.
     pub fn describe_wrong(&self) -> Option<String> {
         let wrong = || self.verdicts.iter().filter(|verdict| !verdict.right);
@@ -83,13 +65,28 @@ impl Soundness {
     }
 }
 
-fn check(experiment: &Experiment, habit: Habit, cpus: &CpuPair) -> Result<Verdict> {
+/// Checks `fullbore write` with these options behind every middleman.
+///
+/// # Errors
+/// Where processes or pipes cannot be made.
+pub fn check(writer: &str, cpus: &CpuPair) -> Result<Soundness> {
+    let verdicts = Habit::ALL
+        .iter()
+        .map(|&habit| check_behind(habit, writer, cpus))
+        .collect::<Result<Vec<_>>>()?;
+    Ok(Soundness {
+        right: verdicts.iter().all(|verdict| verdict.right),
+        verdicts,
+    })
+}
+
+fn check_behind(habit: Habit, writer: &str, cpus: &CpuPair) -> Result<Verdict> {
     let (first, second) = (Pipe::new()?, Pipe::new()?);
     let mut arguments = vec!["--verify".to_owned(), format!("--bytes-to-pipe={BYTES}")];
-    if experiment.writer.contains("--way repeat") {
+    if writer.contains("--way repeat") {
         arguments.push(format!("--period={PERIOD}"));
     }
-    let mut writer = process::endpoint("write", experiment.writer, cpus.writer);
+    let mut writer = process::endpoint("write", writer, cpus.writer);
     writer
         .args(&arguments)
         .stdin(Stdio::null())
@@ -115,7 +112,7 @@ fn check(experiment: &Experiment, habit: Habit, cpus: &CpuPair) -> Result<Verdic
     writing.wait_with_output().context("wait for the writer")?;
     let said = process::last_words(&read);
     // A reader that ends well has checked what came; whether all came shows in its count.
-    let complete = process::report(&read.stdout)
+    let complete = process::report::<EndpointReport>(&read.stdout)
         .is_ok_and(|report| report.moved == crate::size::parse(BYTES).unwrap_or(0));
     let right = read.status.success() && complete;
     Ok(Verdict {

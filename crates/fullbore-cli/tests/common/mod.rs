@@ -164,7 +164,7 @@ pub fn experiments(run: &Value) -> &[Value] {
 
 /// Whether an experiment has a figure.
 pub fn has_figure(experiment: &Value) -> bool {
-    experiment["gib_per_s"]["median"]
+    experiment["figure"]["median"]
         .as_f64()
         .is_some_and(|median| median > 0.0)
 }

@@ -2,11 +2,13 @@
 
 mod by_reference;
 mod options;
-mod prepare;
+mod pair;
+pub mod prepare;
 mod progress;
 pub mod reader;
 pub mod words;
 pub mod writer;
 
 pub use options::{Data, Options};
+pub use pair::{Checked, ENDLESS, Pair};
 pub use progress::Role;

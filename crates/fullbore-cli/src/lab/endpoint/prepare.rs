@@ -14,11 +14,11 @@ use crate::exit::{Unsupported, Usage};
 pub const CONSTANT: u8 = b'X';
 
 /// Pins this process, and ties it to the one that started it.
-pub fn process(options: &Options) -> anyhow::Result<()> {
-    if options.die_with_parent {
+pub fn process(cpu: Option<usize>, die_with_parent: bool) -> anyhow::Result<()> {
+    if die_with_parent {
         set_parent_process_death_signal(Some(Signal::KILL)).context("PR_SET_PDEATHSIG")?;
     }
-    if let Some(cpu) = options.cpu {
+    if let Some(cpu) = cpu {
         if cpu >= CpuSet::MAX_CPU {
             bail!(Usage(format!("there is no CPU {cpu}")));
         }

@@ -22,7 +22,7 @@ use crate::lab::result::EndpointReport;
 /// Reads until the limit, or until the writer has gone.
 pub fn run(options: &Options) -> anyhow::Result<EndpointReport> {
     options.check_reader()?;
-    prepare::process(options)?;
+    prepare::process(options.cpu, options.die_with_parent)?;
     let stdin = stdin();
     let source = stdin.as_fd();
     let pipe = PipeEnd::of(&source)?;

@@ -19,7 +19,7 @@ use crate::size;
 /// Writes until the limit, or until the reader has gone.
 pub fn run(options: &Options) -> anyhow::Result<EndpointReport> {
     options.check_writer()?;
-    prepare::process(options)?;
+    prepare::process(options.cpu, options.die_with_parent)?;
     let stdout = stdout();
     if stdout.is_terminal() {
         bail!(Usage(

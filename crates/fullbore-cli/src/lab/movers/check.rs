@@ -12,11 +12,12 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use fullbore::{Pipe, PipeEnd};
 
-use super::course::{self, Course, Process};
+use super::course::{self, Course};
 use super::{End, Job, Mover};
 use crate::lab::endpoint::words;
 use crate::lab::machine::CpuPair;
-use crate::lab::process;
+use crate::lab::process::{self, Process};
+use crate::lab::result::EndpointReport;
 use crate::lab::soundness::{Soundness, Verdict};
 use crate::size;
 
@@ -179,7 +180,7 @@ fn behind_a_writer(job: &Job, mover: &Mover, cpus: &CpuPair) -> Result<Wrong> {
     for reader in readers {
         let read = reader.end_within(PATIENCE)?.output;
         // A reader that ends well has checked what came; whether all came shows in its count.
-        let came = process::report(&read.stdout).map_or(0, |report| report.moved);
+        let came = process::report::<EndpointReport>(&read.stdout).map_or(0, |report| report.moved);
         if !read.status.success() {
             wrong = wrong.or(Some(process::last_words(&read)));
         } else if came != len {

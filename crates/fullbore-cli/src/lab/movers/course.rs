@@ -2,22 +2,19 @@
 
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::process::{Child, Command, Output, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::Stdio;
 
 use anyhow::{Context, Result};
 use fullbore::Pipe;
 use procfs::Current;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{MemfdFlags, memfd_create};
-use rustix::io::{Errno, FdFlags, fcntl_setfd};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::io::{FdFlags, fcntl_setfd};
 
 use super::{End, Job, Mover};
 use crate::lab::endpoint::words;
+use crate::lab::process::Process;
 
 /// A file that lives in memory, has no name, and goes with its last fd: so there is none to clean
 /// up, whatever becomes of this process.
@@ -175,89 +172,9 @@ pub fn start_mover(
     for branch in branches {
         fcntl_setfd(branch, FdFlags::empty())?;
     }
-    let started = command.spawn().map(|child| Process(Some(child)));
+    let started = Process::start(command);
     for branch in branches {
         fcntl_setfd(branch, FdFlags::CLOEXEC)?;
     }
-    started
-        .map(Some)
-        .with_context(|| format!("start {}", mover.program()))
-}
-
-/// A process that is killed if it is still there when this goes: nothing outlives its measurement,
-/// also where that ends with an error.
-pub struct Process(Option<Child>);
-
-/// How a process ended.
-pub struct Ended {
-    pub output: Output,
-    /// Whether it had to be killed, because its time was up.
-    pub killed: bool,
-}
-
-impl Process {
-    /// Starts it, and lets go of the fds that it was given.
-    pub fn start(mut command: Command) -> Result<Self> {
-        let child = command.spawn().context("start a process of our own")?;
-        Ok(Self(Some(child)))
-    }
-
-    /// Whether it ends within so long.
-    pub fn ends_within(&mut self, patience: Duration) -> Result<bool> {
-        let child = self.0.as_mut().context("a process ends once")?;
-        ends_within(child, patience)
-    }
-
-    /// Waits for its end, for so long, and then kills it.
-    pub fn end_within(mut self, patience: Duration) -> Result<Ended> {
-        let mut child = self.0.take().context("a process ends once")?;
-        let killed = !ends_within(&mut child, patience)?;
-        if killed {
-            // It may have ended by itself in the meantime; it has not been waited for.
-            let _ = child.kill();
-        }
-        let output = child.wait_with_output().context("wait for a process")?;
-        Ok(Ended { output, killed })
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        if let Some(child) = &mut self.0 {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
-}
-
-/// Whether a process ends within so long. What it says is not read meanwhile: it has to be short.
-fn ends_within(child: &mut Child, patience: Duration) -> Result<bool> {
-    if let Ok(process) = pidfd_open(Pid::from_child(child), PidfdFlags::empty()) {
-        return is_readable_within(&process, patience);
-    }
-    // A kernel before 5.3, or something that only looks like one.
-    let began = Instant::now();
-    while began.elapsed() < patience {
-        if child.try_wait().context("wait for a process")?.is_some() {
-            return Ok(true);
-        }
-        thread::sleep(Duration::from_millis(1));
-    }
-    Ok(false)
-}
-
-/// Whether there is something to read, or an end to see, within so long.
-pub fn is_readable_within(fd: &impl AsFd, patience: Duration) -> Result<bool> {
-    let until = Instant::now() + patience;
-    loop {
-        let left = until.saturating_duration_since(Instant::now());
-        let left = Timespec {
-            tv_sec: left.as_secs() as i64,
-            tv_nsec: i64::from(left.subsec_nanos()),
-        };
-        match poll(&mut [PollFd::new(fd, PollFlags::IN)], Some(&left)) {
-            Err(Errno::INTR) => {}
-            answer => return Ok(answer.context("poll")? > 0),
-        }
-    }
+    started.map(Some)
 }

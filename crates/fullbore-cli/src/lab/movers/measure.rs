@@ -11,13 +11,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-use super::course::{self, Course, Ended, Process, SourceFile};
+use super::course::{self, Course, SourceFile};
 use super::{End, Job, Mover};
-use crate::exit;
-use crate::lab::machine::CpuPair;
-use crate::lab::process;
-use crate::lab::result::{EndpointReport, Settings};
-use crate::lab::runner::{ENDLESS, Measurement, Stop, Taken, ended};
+use crate::lab::endpoint::ENDLESS;
+use crate::lab::process::{self, Ended, Process, ended, is_readable_within};
+use crate::lab::result::EndpointReport;
+use crate::lab::work::{Bench, Measurement, Stop, Taken};
 
 /// What a process may take to end when the one behind it has gone.
 const GRACE: Duration = Duration::from_millis(100);
@@ -29,14 +28,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 ///
 /// # Errors
 /// Where not even a pipe or a process can be made.
-pub fn measure(
-    job: &Job,
-    mover: &Mover,
-    settings: &Settings,
-    cpus: &CpuPair,
-    source_file: &mut SourceFile,
-) -> Result<Measurement> {
-    let course = match Course::lay(job, || source_file.open()) {
+pub fn measure(job: &Job, mover: &Mover, bench: &mut Bench<'_>) -> Result<Measurement> {
+    let (settings, cpus) = (bench.settings, bench.cpus);
+    let course = match Course::lay(job, || bench.source_file.open()) {
         Ok(course) => course,
         Err(error) => return Ok(Err(Stop::Skipped(format!("{error:#}")))),
     };
@@ -82,7 +76,7 @@ pub fn measure(
             command.stdin(Stdio::null()).stdout(stdout);
             let process = Process::start(command)?;
             // Its preparations are not the mover's.
-            course::is_readable_within(&source, PATIENCE)?;
+            is_readable_within(&source, PATIENCE)?;
             Some(process)
         }
     };
@@ -136,20 +130,13 @@ fn unwritten(writer: Option<Process>) -> Result<Result<Option<EndpointReport>, S
     let Some(writer) = writer else {
         return Ok(Ok(None));
     };
-    let written = writer.end_within(PATIENCE)?.output;
-    Ok(match written.status.code() {
-        Some(0) => process::report(&written.stderr)
-            .map(Some)
-            .map_err(|e| Stop::Failed(format!("the writer reported nothing readable: {e}"))),
-        Some(code) if code == i32::from(exit::UNSUPPORTED) => {
-            Err(Stop::Skipped(process::last_words(&written)))
-        }
-        _ => Err(Stop::Failed(format!(
-            "the writer {}: {}",
-            ended(written.status),
-            process::last_words(&written)
-        ))),
-    })
+    let written = writer.end_within(PATIENCE)?;
+    if let Err(stop) = written.went_well("writer") {
+        return Ok(Err(stop));
+    }
+    Ok(process::report(&written.output.stderr)
+        .map(Some)
+        .map_err(|e| Stop::Failed(format!("the writer reported nothing readable: {e}"))))
 }
 
 /// What a mover came to that a file was written by.
@@ -164,13 +151,13 @@ fn judge_file(
         return Err(broke(mover, moved, bytes));
     }
     if bytes == 0 {
-        return Err(nothing_came());
+        return Err(Stop::nothing_came());
     }
     Ok(Taken {
-        gib_per_s: bytes as f64 / (1u64 << 30) as f64 / seconds,
+        figure: bytes as f64 / (1u64 << 30) as f64 / seconds,
         writer,
-        reader: None,
         into_file: Some((bytes, seconds)),
+        ..Taken::default()
     })
 }
 
@@ -183,36 +170,22 @@ fn judge_reader(
     read: &Ended,
     writer: Option<EndpointReport>,
 ) -> Measurement {
-    if read.killed {
-        return Err(Stop::Failed("no end in time; killed".into()));
-    }
-    let output = &read.output;
-    if !output.status.success() {
-        return Err(Stop::Failed(format!(
-            "the reader {}: {}",
-            ended(output.status),
-            process::last_words(output)
-        )));
-    }
-    let report = process::report(&output.stdout)
+    read.went_well("reader")?;
+    let report = process::report::<EndpointReport>(&read.output.stdout)
         .map_err(|e| Stop::Failed(format!("the reader reported nothing readable: {e}")))?;
     let whole_file = job.source == End::File && report.moved == SourceFile::len();
     if left_early && !whole_file {
         return Err(broke(mover, moved, report.moved));
     }
     if report.bytes == 0 || report.seconds == 0.0 {
-        return Err(nothing_came());
+        return Err(Stop::nothing_came());
     }
     Ok(Taken {
-        gib_per_s: report.gib_per_s,
+        figure: report.gib_per_s,
         writer,
         reader: Some(report),
-        into_file: None,
+        ..Taken::default()
     })
-}
-
-fn nothing_came() -> Stop {
-    Stop::Failed("nothing came through while it was measured".into())
 }
 
 /// A mover that ended before its time.

@@ -5,9 +5,9 @@
 //! as files named on its command line. Programs other than this one run with the options that a
 //! person would give them, and with their own defaults for the rest.
 
-pub mod check;
+mod check;
 mod course;
-pub mod measure;
+mod measure;
 pub mod std_copy;
 
 use std::env;
@@ -15,9 +15,14 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::Command;
 
+use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
-use super::catalogue::{Between, Checked, Experiment};
+use super::catalogue::Experiment;
+use super::machine::CpuPair;
+use super::result::{Outcome, Settings, Unit};
+use super::soundness::Soundness;
+use super::work::{Bench, Measurement, Work};
 pub use course::SourceFile;
 
 /// The group's name.
@@ -183,11 +188,43 @@ fn experiment(job: &'static Job, mover: &'static Mover) -> Experiment {
         group: GROUP,
         name: kept(format!("{}_{}", job.name, mover.name)),
         shows: kept(format!("{}, by {}", job.title, mover.shows)),
-        writer: job.writer(),
-        between: Between::Mover(job, mover),
-        reader: job.reader(),
-        soundness: Checked::Yes,
+        unit: Unit::GibPerS,
         published: None,
+        work: Box::leak(Box::new(Move { job, mover })),
+    }
+}
+
+/// One job, by one of those who can do it.
+#[derive(Debug)]
+struct Move {
+    job: &'static Job,
+    mover: &'static Mover,
+}
+
+impl Work for Move {
+    fn measure(&self, bench: &mut Bench<'_>) -> Result<Measurement> {
+        measure::measure(self.job, self.mover, bench)
+    }
+
+    fn table(&self) -> Option<&'static str> {
+        Some(self.job.title)
+    }
+
+    fn describe(&self, outcome: &mut Outcome, settings: &Settings) {
+        outcome.mover = Some(self.mover.report(self.job));
+        if settings.pipe_size.is_some() {
+            outcome
+                .notes
+                .push("its pipes are part of the job; --pipe-size left them alone".into());
+        }
+    }
+
+    fn check(&self, cpus: &CpuPair) -> Result<Option<Soundness>> {
+        check::check(self.job, self.mover, cpus).map(Some)
+    }
+
+    fn endpoints(&self) -> Option<(&'static str, &'static str)> {
+        Some((self.job.writer(), self.job.reader()))
     }
 }
 

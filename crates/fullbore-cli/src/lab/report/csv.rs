@@ -20,13 +20,17 @@ pub struct Csv;
 struct Row<'a> {
     group: &'a str,
     name: &'a str,
-    median_gib_per_s: Option<f64>,
-    min_gib_per_s: Option<f64>,
-    max_gib_per_s: Option<f64>,
-    /// Every round in GiB/s, in the order measured, between spaces.
+    /// What the figures are in.
+    unit: &'static str,
+    median: Option<f64>,
+    min: Option<f64>,
+    max: Option<f64>,
+    /// Every round, in the order measured, between spaces.
     rounds: String,
     ratio: Option<f64>,
-    published_gib_per_s: Option<f64>,
+    published: Option<f64>,
+    /// Further figures, each with its unit, between `; `.
+    also: String,
     /// Whether the bytes were right behind every middleman.
     sound: Option<bool>,
     writer_cpu_seconds: Option<f64>,
@@ -40,23 +44,32 @@ struct Row<'a> {
     /// What was to be done, and the command line of who did it.
     job: Option<&'a str>,
     mover: Option<&'a str>,
+    /// The program in C that does the same, what it measured, and how many times as fast this was.
+    peer: Option<&'a str>,
+    peer_median: Option<f64>,
+    peer_ratio: Option<f64>,
+    /// Where it stands in a sweep, in bytes.
+    chunk: Option<usize>,
+    pipe_size: Option<usize>,
 }
 
 impl<'a> Row<'a> {
     fn of(outcome: &'a Outcome) -> Row<'a> {
-        let spread = outcome.gib_per_s.as_ref();
+        let spread = outcome.figure.as_ref();
         let (writer, reader) = (outcome.writer.as_ref(), outcome.reader.as_ref());
         Row {
             group: &outcome.group,
             name: &outcome.name,
-            median_gib_per_s: spread.map(|spread| spread.median),
-            min_gib_per_s: spread.map(|spread| spread.min),
-            max_gib_per_s: spread.map(|spread| spread.max),
+            unit: outcome.unit.name(),
+            median: spread.map(|spread| spread.median),
+            min: spread.map(|spread| spread.min),
+            max: spread.map(|spread| spread.max),
             rounds: spread
                 .map(|spread| listed(&spread.rounds))
                 .unwrap_or_default(),
             ratio: outcome.ratio,
-            published_gib_per_s: outcome.published_gib_per_s,
+            published: outcome.published,
+            also: also(outcome),
             sound: outcome.soundness.as_ref().map(|soundness| soundness.right),
             writer_cpu_seconds: writer.map(|writer| writer.cpu_seconds),
             reader_cpu_seconds: reader.map(|reader| reader.cpu_seconds),
@@ -67,8 +80,26 @@ impl<'a> Row<'a> {
             failed: outcome.failed.as_deref(),
             job: outcome.mover.as_ref().map(|mover| mover.job.as_str()),
             mover: outcome.mover.as_ref().map(|mover| mover.command.as_str()),
+            peer: outcome.peer.as_ref().map(|peer| peer.command.as_str()),
+            peer_median: outcome
+                .peer
+                .as_ref()
+                .and_then(|peer| Some(peer.figure.as_ref()?.median)),
+            peer_ratio: outcome.peer.as_ref().and_then(|peer| peer.ratio),
+            chunk: outcome.cell.map(|cell| cell.chunk),
+            pipe_size: outcome.cell.map(|cell| cell.pipe_size),
         }
     }
+}
+
+/// The further figures of an outcome, such as `p99=12.5 µs`.
+fn also(outcome: &Outcome) -> String {
+    let texts: Vec<String> = outcome
+        .also
+        .iter()
+        .map(|also| format!("{}={} {}", also.name, also.figure.median, also.unit.name()))
+        .collect();
+    texts.join("; ")
 }
 
 /// Numbers between spaces.
@@ -83,15 +114,17 @@ fn options(endpoint: Option<&EndpointReport>) -> &str {
 }
 
 /// The header, for the run in which nothing was chosen: the writer takes it from the first row.
-const HEADER: [&str; 18] = [
+const HEADER: [&str; 25] = [
     "group",
     "name",
-    "median_gib_per_s",
-    "min_gib_per_s",
-    "max_gib_per_s",
+    "unit",
+    "median",
+    "min",
+    "max",
     "rounds",
     "ratio",
-    "published_gib_per_s",
+    "published",
+    "also",
     "sound",
     "writer_cpu_seconds",
     "reader_cpu_seconds",
@@ -102,6 +135,11 @@ const HEADER: [&str; 18] = [
     "failed",
     "job",
     "mover",
+    "peer",
+    "peer_median",
+    "peer_ratio",
+    "chunk",
+    "pipe_size",
 ];
 
 impl Report for Csv {
@@ -137,13 +175,13 @@ mod tests {
         let rows: Vec<_> = reader.records().map(Result::unwrap).collect();
         assert_eq!(rows.len(), run.experiments.len());
         assert_eq!(&rows[0][1], "write_read");
-        assert_eq!(rows[0][2].parse::<f64>().unwrap(), 0.93);
-        assert_eq!(&rows[0][5], "0.92 0.93 0.95");
-        assert_eq!(&rows[0][11], "--way copy --size 128K");
-        assert_eq!(&rows[3][2], "");
-        assert_eq!(&rows[3][14], "no hugetlb page is free here");
+        assert_eq!(rows[0][3].parse::<f64>().unwrap(), 0.93);
+        assert_eq!(&rows[0][6], "0.92 0.93 0.95");
+        assert_eq!(&rows[0][13], "--way copy --size 128K");
+        assert_eq!(&rows[3][3], "");
+        assert_eq!(&rows[3][16], "no hugetlb page is free here");
         assert_eq!(&rows[4][0], "more <&> \"others\"");
-        assert_eq!(rows[4][15], *run.experiments[4].failed.as_ref().unwrap());
+        assert_eq!(rows[4][17], *run.experiments[4].failed.as_ref().unwrap());
     }
 
     #[test]

@@ -37,6 +37,6 @@ mod tests {
             serde_json::to_value(&run).unwrap()
         );
         assert_eq!(read.machine, run.machine);
-        assert_eq!(read.experiments[1].gib_per_s, run.experiments[1].gib_per_s);
+        assert_eq!(read.experiments[1].figure, run.experiments[1].figure);
     }
 }

@@ -132,7 +132,7 @@ fn distance(run: &Run) -> Option<String> {
 
 /// An outcome's median in figures, marked where its rounds disagree; empty where there is none.
 fn marked_median(outcome: &Outcome) -> String {
-    match &outcome.gib_per_s {
+    match &outcome.figure {
         Some(spread) if spread.is_noisy() => format!("{NOISY_MARK}{}", figure(spread.median)),
         Some(spread) => figure(spread.median),
         None => String::new(),
@@ -142,19 +142,19 @@ fn marked_median(outcome: &Outcome) -> String {
 /// Whether an outcome has rounds that disagree.
 fn is_noisy(outcome: &Outcome) -> bool {
     outcome
-        .gib_per_s
+        .figure
         .as_ref()
         .is_some_and(|spread| spread.is_noisy())
 }
 
-/// The experiments that are shown together, and what they are called: a group, or one job of it. In
-/// the order in which they appear, experiments within them.
+/// The experiments that are shown together, and what they are called: a group, or one table of it.
+/// In the order in which they appear, experiments within them.
 fn groups(run: &Run) -> Vec<(String, Vec<&Outcome>)> {
     let mut groups: Vec<(String, Vec<&Outcome>)> = Vec::new();
     for outcome in &run.experiments {
-        let name = match &outcome.mover {
+        let name = match &outcome.table {
             None => outcome.group.clone(),
-            Some(mover) => format!("{}: {}", outcome.group, mover.job),
+            Some(table) => format!("{}: {table}", outcome.group),
         };
         match groups.iter_mut().find(|(known, _)| *known == name) {
             Some((_, outcomes)) => outcomes.push(outcome),
@@ -234,16 +234,21 @@ fn one_line(text: &str) -> String {
 /// failed.
 #[cfg(test)]
 pub fn fixture() -> Run {
-    use super::result::{Apart, EndpointReport, SCHEMA, Settings};
+    use super::result::{Apart, EndpointReport, SCHEMA, Settings, Unit};
     use super::statistics::Spread;
 
     let outcome = |group: &str, name: &str, rounds: &[f64], published: Option<f64>| Outcome {
         group: group.to_owned(),
         name: name.to_owned(),
         shows: format!("what {name} shows"),
-        published_gib_per_s: published,
-        gib_per_s: Spread::of(rounds),
+        table: None,
+        unit: Unit::GibPerS,
+        published,
+        figure: Spread::of(rounds),
         ratio: Spread::of(rounds).map(|spread| (spread.median / 0.93 * 100.0).round() / 100.0),
+        also: Vec::new(),
+        peer: None,
+        cell: None,
         soundness: None,
         mover: None,
         writer: (!rounds.is_empty()).then(|| EndpointReport {
@@ -391,6 +396,7 @@ mod tests {
     fn a_group_of_several_jobs_is_shown_job_by_job() {
         let mut run = fixture();
         for (outcome, job) in run.experiments.iter_mut().zip(["a", "b", "a"]) {
+            outcome.table = Some(job.to_owned());
             outcome.mover = Some(MoverReport {
                 job: job.to_owned(),
                 command: "cat".to_owned(),

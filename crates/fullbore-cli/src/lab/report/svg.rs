@@ -154,8 +154,8 @@ impl Mark {
     fn words(self) -> &'static str {
         match self {
             Mark::Median => "median of the rounds",
-            Mark::Range => "slowest and fastest round",
-            Mark::Published => "the article's figure",
+            Mark::Range => "least and most of a round",
+            Mark::Published => "the figure of the text it comes from",
         }
     }
 }
@@ -280,12 +280,9 @@ fn caption(run: &Run) -> Vec<String> {
 fn legend(run: &Run) -> Vec<Mark> {
     let any = |has: fn(&Outcome) -> bool| run.experiments.iter().any(has);
     [
-        (Mark::Median, any(|outcome| outcome.gib_per_s.is_some())),
-        (Mark::Range, any(|outcome| outcome.gib_per_s.is_some())),
-        (
-            Mark::Published,
-            any(|outcome| outcome.published_gib_per_s.is_some()),
-        ),
+        (Mark::Median, any(|outcome| outcome.figure.is_some())),
+        (Mark::Range, any(|outcome| outcome.figure.is_some())),
+        (Mark::Published, any(|outcome| outcome.published.is_some())),
     ]
     .into_iter()
     .filter_map(|(mark, shown)| shown.then_some(mark))
@@ -296,7 +293,7 @@ impl<'a> Section<'a> {
     fn of(name: &str, outcomes: Vec<&'a Outcome>) -> Section<'a> {
         let largest = outcomes
             .iter()
-            .flat_map(|outcome| [fastest(outcome), outcome.published_gib_per_s])
+            .flat_map(|outcome| [largest_round(outcome), outcome.published])
             .flatten()
             .fold(0.0, f64::max);
         Section {
@@ -304,6 +301,13 @@ impl<'a> Section<'a> {
             outcomes,
             ticks: Ticks::up_to(largest),
         }
+    }
+
+    /// What its axis is in: that of its experiments, which have one.
+    fn unit(&self) -> &'static str {
+        self.outcomes
+            .first()
+            .map_or("", |outcome| outcome.unit.name())
     }
 
     fn bars_height(&self) -> i32 {
@@ -347,18 +351,18 @@ impl<'a> Section<'a> {
         let end = scale.x(scale.end) + room_for(&self.ticks.label(scale.end), TEXT_SIZE) / 2;
         Label::at(end + 6, bottom + AXIS_HEIGHT / 2)
             .faint()
-            .draw(area, "GiB/s")
+            .draw(area, self.unit())
     }
 }
 
-/// The fastest round of an outcome in GiB/s.
-fn fastest(outcome: &Outcome) -> Option<f64> {
-    outcome.gib_per_s.as_ref().map(|spread| spread.max)
+/// The largest round of an outcome.
+fn largest_round(outcome: &Outcome) -> Option<f64> {
+    outcome.figure.as_ref().map(|spread| spread.max)
 }
 
 /// Round numbers along an axis.
 struct Ticks {
-    /// GiB/s from one to the next.
+    /// From one to the next.
     step: f64,
     /// How many steps the axis has.
     steps: u32,
@@ -397,19 +401,19 @@ impl Ticks {
     }
 }
 
-/// Where on the picture a throughput is.
+/// Where on the picture a figure is.
 struct Scale {
-    /// Of 0 GiB/s, in pixels.
+    /// Of 0, in pixels.
     left: i32,
-    /// From 0 GiB/s to the end, in pixels.
+    /// From 0 to the end, in pixels.
     length: i32,
-    /// The throughput at the axis's end, in GiB/s.
+    /// The figure at the axis's end.
     end: f64,
 }
 
 impl Scale {
-    fn x(&self, gib_per_s: f64) -> i32 {
-        self.left + (gib_per_s / self.end * f64::from(self.length)).round() as i32
+    fn x(&self, figure: f64) -> i32 {
+        self.left + (figure / self.end * f64::from(self.length)).round() as i32
     }
 }
 
@@ -420,10 +424,8 @@ fn draw_row(area: &Area, scale: &Scale, outcome: &Outcome, y: i32) -> Result<()>
         .monospaced()
         .anchored(HPos::Right)
         .draw(area, &name)?;
-    let published = outcome
-        .published_gib_per_s
-        .map(|published| scale.x(published));
-    let end = match &outcome.gib_per_s {
+    let published = outcome.published.map(|published| scale.x(published));
+    let end = match &outcome.figure {
         Some(spread) => {
             let (min, median, max) = (spread.min, spread.median, spread.max);
             draw_bar(area, scale.left, scale.x(median), y)?;
@@ -447,7 +449,7 @@ fn draw_figure(
     published: Option<i32>,
     y: i32,
 ) -> Result<()> {
-    let measured = outcome.gib_per_s.is_some();
+    let measured = outcome.figure.is_some();
     let text = if measured {
         marked_median(outcome)
     } else {
@@ -621,7 +623,7 @@ fn description(chart: &Chart) -> String {
 
 /// An outcome's figures in words.
 fn in_words(outcome: &Outcome) -> String {
-    let measured = match &outcome.gib_per_s {
+    let measured = match &outcome.figure {
         Some(spread) => format!(
             "{} ({} to {})",
             marked_median(outcome),
@@ -630,7 +632,7 @@ fn in_words(outcome: &Outcome) -> String {
         ),
         None => reason(outcome),
     };
-    match outcome.published_gib_per_s {
+    match outcome.published {
         Some(published) => format!("{measured}, article {}", figure(published)),
         None => measured,
     }

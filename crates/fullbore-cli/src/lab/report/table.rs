@@ -143,7 +143,7 @@ impl Page {
         let measured: Vec<&Outcome> = outcomes
             .iter()
             .copied()
-            .filter(|outcome| outcome.gib_per_s.is_some())
+            .filter(|outcome| outcome.figure.is_some())
             .collect();
         let footnotes = Footnotes::of(&measured);
         if !measured.is_empty() {
@@ -225,20 +225,69 @@ enum Column {
     Name,
     Median,
     Range,
+    /// The further figures: in a layout, all of them.
+    Also(usize),
     Ratio,
     Published,
+    /// How many times as fast this was as the program in C that does the same.
+    Peer,
     Soundness,
     Bar,
 }
 
+/// What the experiments of a table have in common.
+struct Shape {
+    unit: &'static str,
+    /// The headers of the further figures, by name.
+    also: Vec<(String, String)>,
+    published: bool,
+    peer: bool,
+    checked: bool,
+}
+
+impl Shape {
+    fn of(outcomes: &[&Outcome]) -> Self {
+        let mut also: Vec<(String, String)> = Vec::new();
+        for figure in outcomes.iter().flat_map(|outcome| &outcome.also) {
+            if also.iter().all(|(known, _)| *known != figure.name) {
+                let header = format!("{} {}", figure.name, figure.unit.name());
+                also.push((figure.name.clone(), header));
+            }
+        }
+        Self {
+            unit: outcomes.first().map_or("", |outcome| outcome.unit.name()),
+            also,
+            published: outcomes.iter().any(|outcome| outcome.published.is_some()),
+            peer: outcomes.iter().any(|outcome| outcome.peer.is_some()),
+            checked: outcomes.iter().any(|outcome| outcome.soundness.is_some()),
+        }
+    }
+
+    /// The columns of a layout that have something to show.
+    fn columns(&self, layout: &[Column]) -> Vec<Column> {
+        layout
+            .iter()
+            .flat_map(|column| match column {
+                Column::Also(_) => (0..self.also.len()).map(Column::Also).collect(),
+                Column::Published if !self.published => vec![],
+                Column::Peer if !self.peer => vec![],
+                Column::Soundness if !self.checked => vec![],
+                column => vec![*column],
+            })
+            .collect()
+    }
+}
+
 impl Column {
-    fn header(self) -> &'static str {
+    fn header(self, shape: &Shape) -> &str {
         match self {
             Column::Name => "experiment",
-            Column::Median => "GiB/s",
+            Column::Median => shape.unit,
             Column::Range => "min–max",
+            Column::Also(index) => &shape.also[index].1,
             Column::Ratio => "ratio",
-            Column::Published => "article",
+            Column::Published => "published",
+            Column::Peer => "to C",
             Column::Soundness => "bytes",
             Column::Bar => "",
         }
@@ -252,14 +301,25 @@ impl Column {
     }
 
     /// What it shows of `outcome`; the bar, whose length depends on the others, is not here.
-    fn text(self, outcome: &Outcome, footnotes: &Footnotes) -> String {
+    fn text(self, outcome: &Outcome, shape: &Shape, footnotes: &Footnotes) -> String {
         match self {
+            Column::Also(index) => outcome
+                .also
+                .iter()
+                .find(|also| also.name == shape.also[index].0)
+                .map(|also| figure(also.figure.median))
+                .unwrap_or_default(),
+            Column::Peer => outcome
+                .peer
+                .as_ref()
+                .map(|peer| peer.ratio.map_or("failed".into(), |r| format!("{r:.2}×")))
+                .unwrap_or_default(),
             Column::Name => format!("{} {}", outcome.name, footnotes.marks(outcome))
                 .trim_end()
                 .to_owned(),
             Column::Median => marked_median(outcome),
             Column::Range => outcome
-                .gib_per_s
+                .figure
                 .as_ref()
                 .map(|spread| format!("{}–{}", figure(spread.min), figure(spread.max)))
                 .unwrap_or_default(),
@@ -267,7 +327,7 @@ impl Column {
                 .ratio
                 .map(|ratio| format!("{}×", figure(ratio)))
                 .unwrap_or_default(),
-            Column::Published => outcome.published_gib_per_s.map(figure).unwrap_or_default(),
+            Column::Published => outcome.published.map(figure).unwrap_or_default(),
             Column::Soundness => match &outcome.soundness {
                 None => String::new(),
                 Some(soundness) if soundness.right => "right".into(),
@@ -280,12 +340,22 @@ impl Column {
 
 /// The columns to try, the most telling set first, and the room in columns that the bar must
 /// have in each. The first that fits is taken, or else the last.
-const LAYOUTS: [(&[Column], usize); 5] = {
-    use Column::{Bar, Median, Name, Published, Range, Ratio, Soundness};
+const LAYOUTS: [(&[Column], usize); 6] = {
+    use Column::{Also, Bar, Median, Name, Peer, Published, Range, Ratio, Soundness};
+    let also = Also(0);
     [
-        (&[Name, Median, Range, Ratio, Published, Soundness, Bar], 20),
-        (&[Name, Median, Ratio, Published, Soundness, Bar], 8),
-        (&[Name, Median, Ratio, Published, Soundness], 0),
+        (
+            &[
+                Name, Median, Range, also, Ratio, Published, Peer, Soundness, Bar,
+            ],
+            20,
+        ),
+        (
+            &[Name, Median, also, Ratio, Published, Peer, Soundness, Bar],
+            8,
+        ),
+        (&[Name, Median, also, Ratio, Published, Peer, Soundness], 0),
+        (&[Name, Median, also, Ratio, Soundness], 0),
         (&[Name, Median, Ratio, Soundness], 0),
         (&[Name, Median, Soundness], 0),
     ]
@@ -293,21 +363,13 @@ const LAYOUTS: [(&[Column], usize); 5] = {
 
 /// The lines of the table of `outcomes`, none wider than `width` if it can be helped.
 fn table(outcomes: &[&Outcome], footnotes: &Footnotes, width: usize) -> Vec<String> {
-    let published = outcomes
-        .iter()
-        .any(|outcome| outcome.published_gib_per_s.is_some());
-    let checked = outcomes.iter().any(|outcome| outcome.soundness.is_some());
+    let shape = Shape::of(outcomes);
     let mut chosen = (Vec::new(), 0);
-    for (columns, bar_at_least) in LAYOUTS {
-        let columns: Vec<Column> = columns
-            .iter()
-            .copied()
-            .filter(|column| published || *column != Column::Published)
-            .filter(|column| checked || *column != Column::Soundness)
-            .collect();
+    for (layout, bar_at_least) in LAYOUTS {
+        let columns = shape.columns(layout);
         let used: usize = columns
             .iter()
-            .map(|column| GAP + column_width(*column, outcomes, footnotes))
+            .map(|column| GAP + column_width(*column, outcomes, &shape, footnotes))
             .sum();
         let room = width.checked_sub(used);
         chosen = (columns, room.unwrap_or(0).min(LONGEST_BAR));
@@ -316,15 +378,20 @@ fn table(outcomes: &[&Outcome], footnotes: &Footnotes, width: usize) -> Vec<Stri
         }
     }
     let (columns, longest_bar) = chosen;
-    laid_out(&columns, outcomes, footnotes, longest_bar)
+    laid_out(&columns, outcomes, &shape, footnotes, longest_bar)
 }
 
 /// How wide a column is: its widest text, the header included.
-fn column_width(column: Column, outcomes: &[&Outcome], footnotes: &Footnotes) -> usize {
+fn column_width(
+    column: Column,
+    outcomes: &[&Outcome],
+    shape: &Shape,
+    footnotes: &Footnotes,
+) -> usize {
     outcomes
         .iter()
-        .map(|outcome| column.text(outcome, footnotes).chars().count())
-        .chain([column.header().chars().count()])
+        .map(|outcome| column.text(outcome, shape, footnotes).chars().count())
+        .chain([column.header(shape).chars().count()])
         .max()
         .unwrap_or(0)
 }
@@ -333,15 +400,11 @@ fn column_width(column: Column, outcomes: &[&Outcome], footnotes: &Footnotes) ->
 fn laid_out(
     columns: &[Column],
     outcomes: &[&Outcome],
+    shape: &Shape,
     footnotes: &Footnotes,
     longest_bar: usize,
 ) -> Vec<String> {
-    let median = |outcome: &Outcome| {
-        outcome
-            .gib_per_s
-            .as_ref()
-            .map_or(0.0, |spread| spread.median)
-    };
+    let median = |outcome: &Outcome| outcome.figure.as_ref().map_or(0.0, |spread| spread.median);
     let largest = outcomes
         .iter()
         .map(|outcome| median(outcome))
@@ -350,11 +413,11 @@ fn laid_out(
     table
         .load_style(presets::NOTHING)
         .set_content_arrangement(ContentArrangement::Disabled)
-        .set_header(Row::from(columns.iter().map(|column| column.header())));
+        .set_header(Row::from(columns.iter().map(|column| column.header(shape))));
     for outcome in outcomes {
         table.add_row(Row::from(columns.iter().map(|column| match column {
             Column::Bar => bar(median(outcome) / largest, longest_bar),
-            other => other.text(outcome, footnotes),
+            other => other.text(outcome, shape, footnotes),
         })));
     }
     for (column, shown) in table.column_iter_mut().zip(columns) {
@@ -454,7 +517,7 @@ mod tests {
     #[test]
     fn the_figures_are_there() {
         let text = plain(120);
-        for figure in ["0.93", "12.4", "~104", "1.00×", "112×", "3.70", "article"] {
+        for figure in ["0.93", "12.4", "~104", "1.00×", "112×", "3.70", "published"] {
             assert!(text.contains(figure), "{figure} in\n{text}");
         }
     }
@@ -463,9 +526,9 @@ mod tests {
     fn the_published_figures_have_a_column_only_where_there_are_some() {
         let mut run = fixture();
         for outcome in &mut run.experiments {
-            outcome.published_gib_per_s = None;
+            outcome.published = None;
         }
-        assert!(!written(&run, Table::default()).contains("article"));
+        assert!(!written(&run, Table::default()).contains("published"));
     }
 
     #[test]
