@@ -519,7 +519,7 @@ fn an_endpoint_that_stands_still_fails_its_experiment_and_no_other() {
         &["read", "--read-with-splice"],
         Signal::STOP,
     );
-    assert_failed(&output, "vmsplice_splice", &["no end after"]);
+    assert_failed(&output, "vmsplice_splice", &["did not end in time"]);
 }
 
 #[test]

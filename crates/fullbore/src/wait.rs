@@ -187,7 +187,41 @@ impl Waiter {
     pub fn until_one_ready<'fd, T>(
         &mut self,
         which: impl Fn() -> (BorrowedFd<'fd>, Ready),
+        call: impl FnMut() -> Result<T, Errno>,
+    ) -> Result<T, Errno> {
+        self.until(call, |waiter| {
+            let (fd, ready) = which();
+            waiter.sleep(fd, ready)
+        })
+    }
+
+    /// As [`until_ready`](Self::until_ready), where it is not by an fd that one is woken: `sleep`
+    /// returns when it is worth another try, and may return sooner.
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicBool, Ordering};
+    /// use rustix::io::Errno;
+    /// let (done, parked) = (AtomicBool::new(false), std::thread::current());
+    /// std::thread::scope(|scope| {
+    ///     scope.spawn(|| {
+    ///         done.store(true, Ordering::Release);
+    ///         parked.unpark();
+    ///     });
+    ///     fullbore::Waiter::new(fullbore::Wait::Adaptive).until(
+    ///         || if done.load(Ordering::Acquire) { Ok(()) } else { Err(Errno::AGAIN) },
+    ///         |_| Ok(std::thread::park()),
+    ///     )
+    /// })?;
+    /// # Ok::<(), Errno>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of `call` and `sleep`, but for `EINTR` and `EAGAIN` of `call`.
+    #[inline]
+    pub fn until<T>(
+        &mut self,
         mut call: impl FnMut() -> Result<T, Errno>,
+        mut sleep: impl FnMut(&Self) -> Result<(), Errno>,
     ) -> Result<T, Errno> {
         self.check_cancelled()?;
         match uninterrupted(&mut call) {
@@ -196,8 +230,7 @@ impl Waiter {
         }
         match self.wait {
             Wait::Block | Wait::Poll => loop {
-                let (fd, ready) = which();
-                self.sleep(fd, ready)?;
+                sleep(self)?;
                 match uninterrupted(&mut call) {
                     Err(Errno::AGAIN) => {}
                     answer => return answer,
@@ -211,7 +244,7 @@ impl Waiter {
                     answer => return answer,
                 }
             },
-            Wait::Adaptive => self.spin_then_sleep(which, call),
+            Wait::Adaptive => self.spin_then_sleep(call, sleep),
         }
     }
 
@@ -243,10 +276,10 @@ impl Waiter {
         Ok(())
     }
 
-    fn spin_then_sleep<'fd, T>(
+    fn spin_then_sleep<T>(
         &mut self,
-        which: impl Fn() -> (BorrowedFd<'fd>, Ready),
         mut call: impl FnMut() -> Result<T, Errno>,
+        mut sleep: impl FnMut(&Self) -> Result<(), Errno>,
     ) -> Result<T, Errno> {
         let began = Instant::now();
         let spin_for = self.budget.spin_for();
@@ -265,8 +298,7 @@ impl Waiter {
         }
         loop {
             self.check_cancelled()?;
-            let (fd, ready) = which();
-            self.sleep(fd, ready)?;
+            sleep(self)?;
             match uninterrupted(&mut call) {
                 Err(Errno::AGAIN) => {}
                 answer => {

@@ -11,6 +11,7 @@ use glob::Pattern;
 use super::endpoint::{Checked, Pair};
 use super::movers;
 use super::result::Unit;
+use super::transports;
 use super::work::Work;
 use crate::exit::Usage;
 
@@ -137,7 +138,7 @@ const PRODUCE: &[Experiment] = experiments! { "produce" Yes:
 static MOVE: LazyLock<Vec<Experiment>> = LazyLock::new(movers::experiments);
 
 /// All groups, in the order they are shown. A new group is a new row here.
-pub fn groups() -> [Group; 3] {
+pub fn groups() -> [Group; 4] {
     let group = |name, shows, experiments| Group {
         name,
         shows,
@@ -158,6 +159,11 @@ pub fn groups() -> [Group; 3] {
             movers::GROUP,
             "programs that pass bytes on: copy and tee beside cat, tee, pv and others",
             &MOVE,
+        ),
+        group(
+            transports::GROUP,
+            "the same stream over every transport, and memory itself, in lmbench's order",
+            transports::EXPERIMENTS,
         ),
     ]
 }

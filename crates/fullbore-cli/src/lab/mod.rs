@@ -13,4 +13,5 @@ pub mod result;
 pub mod runner;
 pub mod soundness;
 pub mod statistics;
+pub mod transports;
 pub mod work;

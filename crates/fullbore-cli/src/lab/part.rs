@@ -7,15 +7,30 @@
 use std::io::{Write, stderr};
 use std::process::{Command, Stdio};
 use std::str::FromStr;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 use super::process;
+use super::result::Settings;
+use super::transports::link::Link;
+use super::transports::{Alone, stream};
 
 /// What a process is to do.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub enum Part {}
+pub enum Part {
+    /// Send messages of so many bytes until nobody receives them any more.
+    Send { link: Link, message: usize },
+    /// Receive them, and measure.
+    Receive {
+        link: Link,
+        message: usize,
+        timing: Timing,
+    },
+    /// Read a file or use memory.
+    Alone { what: Alone, timing: Timing },
+}
 
 impl Part {
     /// A process that plays it, on one CPU or on any.
@@ -37,7 +52,39 @@ impl Part {
     /// # Errors
     /// [`Unsupported`](crate::exit::Unsupported) where this machine does not allow it.
     pub fn play(self) -> Result<()> {
-        match self {}
+        match self {
+            Part::Send { link, message } => stream::send(link, message),
+            Part::Receive {
+                link,
+                message,
+                timing,
+            } => stream::receive(link, message, timing),
+            Part::Alone { what, timing } => what.play(timing),
+        }
+    }
+}
+
+/// For how long a part measures.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Timing {
+    /// Seconds that are measured.
+    pub seconds: f64,
+    /// Seconds before, that are not.
+    pub warm_up_seconds: f64,
+}
+
+impl Timing {
+    /// As a run is set to.
+    pub fn of(settings: &Settings) -> Self {
+        Self {
+            seconds: settings.seconds,
+            warm_up_seconds: settings.warm_up_seconds,
+        }
+    }
+
+    /// When a part has not ended by then, it will not.
+    pub fn patience(&self) -> Duration {
+        Duration::from_secs_f64(5.0 + 4.0 * (self.seconds + self.warm_up_seconds))
     }
 }
 

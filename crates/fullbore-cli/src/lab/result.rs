@@ -117,6 +117,9 @@ pub enum Unit {
     /// 10^6 bits a second, as network people count.
     #[serde(rename = "Mb/s")]
     MbitPerS,
+    /// 10^6 bytes a second, as lmbench counts.
+    #[serde(rename = "MB/s")]
+    MbPerS,
     /// Microseconds.
     #[serde(rename = "µs")]
     Microseconds,
@@ -134,6 +137,7 @@ impl Unit {
         match self {
             Unit::GibPerS => "GiB/s",
             Unit::MbitPerS => "Mb/s",
+            Unit::MbPerS => "MB/s",
             Unit::Microseconds => "µs",
             Unit::NanosecondsPerPage => "ns/page",
             Unit::Times => "×",
@@ -142,7 +146,7 @@ impl Unit {
 
     /// Whether a larger figure is a better one.
     pub fn more_is_better(self) -> bool {
-        matches!(self, Unit::GibPerS | Unit::MbitPerS)
+        matches!(self, Unit::GibPerS | Unit::MbitPerS | Unit::MbPerS)
     }
 
     /// How many times as fast `figure` is as `base`.

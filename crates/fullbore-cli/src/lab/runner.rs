@@ -15,6 +15,7 @@ use super::movers::SourceFile;
 use super::result::{Also, Apart, EndpointReport, Outcome, Run, SCHEMA, Settings, Unit};
 use super::soundness::Soundness;
 use super::statistics::Spread;
+use super::transports::RereadFile;
 use super::work::{Bench, Measurement, Stop};
 
 /// What is known of an experiment so far.
@@ -39,6 +40,7 @@ pub fn run(experiments: &[Experiment], settings: Settings, cpus: CpuPair) -> Res
         settings: &settings,
         cpus: &cpus,
         source_file: SourceFile::default(),
+        reread_file: RereadFile::default(),
     };
     let bar = progress_bar(trials.len() as u64 * u64::from(settings.rounds));
     for round in 1..=settings.rounds {

@@ -12,6 +12,7 @@ use super::machine::CpuPair;
 use super::movers::SourceFile;
 use super::result::{EndpointReport, Outcome, Settings, Unit};
 use super::soundness::Soundness;
+use super::transports::RereadFile;
 
 /// What one experiment does.
 pub trait Work: Debug + Sync {
@@ -59,6 +60,8 @@ pub struct Bench<'a> {
     pub cpus: &'a CpuPair,
     /// What jobs with a file for a source read.
     pub source_file: SourceFile,
+    /// What is read again and again.
+    pub reread_file: RereadFile,
 }
 
 /// One measurement, or why there is none.

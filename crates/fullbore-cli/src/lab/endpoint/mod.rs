@@ -9,6 +9,6 @@ pub mod reader;
 pub mod words;
 pub mod writer;
 
-pub use options::{Data, Options};
+pub use options::{Data, Options, WaitName};
 pub use pair::{Checked, ENDLESS, Pair};
 pub use progress::Role;

@@ -7,6 +7,7 @@
 use clap::{Args, ValueEnum};
 use fullbore::Wait;
 use fullbore::linux::page_size;
+use serde::{Deserialize, Serialize};
 
 use crate::exit::Usage;
 use crate::size;
@@ -146,7 +147,7 @@ pub struct Options {
 }
 
 /// The names of the library's [`Wait`]s.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 pub enum WaitName {
     Block,
     Poll,

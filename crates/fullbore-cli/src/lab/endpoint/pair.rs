@@ -1,13 +1,13 @@
 //! Two endpoints with a pipe between them: what most experiments are.
 
 use std::process::Stdio;
-use std::time::Duration;
 
 use anyhow::Result;
 use fullbore::Pipe;
 
 use super::words;
 use crate::lab::machine::CpuPair;
+use crate::lab::part::Timing;
 use crate::lab::process::{self, Ended, Process};
 use crate::lab::result::{Cell, EndpointReport, Outcome, Settings};
 use crate::lab::soundness::{self, Soundness};
@@ -60,9 +60,7 @@ impl Work for Pair {
         // The ends that this process holds go with the commands: with one of them open, neither
         // endpoint would notice that the other one has gone.
         let (reader, writer) = (Process::start(reader)?, Process::start(writer)?);
-        let patience =
-            Duration::from_secs_f64(5.0 + 4.0 * (settings.seconds + settings.warm_up_seconds));
-        let read = reader.end_within(patience)?;
+        let read = reader.end_within(Timing::of(settings).patience())?;
         let written = writer.end_within(process::GRACE)?;
         Ok(self.judge(&written, &read))
     }

@@ -1,0 +1,111 @@
+//! What a process sees of a transport: something to send a message into, and to receive one from.
+
+use std::os::fd::{AsFd, BorrowedFd};
+
+use anyhow::Result;
+use fullbore::Waiter;
+use fullbore::wait::Ready;
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+
+use super::queue::Queues;
+use super::ring::Rings;
+use crate::lab::endpoint::WaitName;
+
+/// Which transport a process finds on its stdin and stdout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Link {
+    /// Fds for read(2) and write(2), `O_NONBLOCK` where the process is to wait in another way.
+    Fds,
+    /// Two rings in the shared memory on stdin, of which it sends into this one.
+    Ring { sends: usize },
+    /// POSIX message queues.
+    Queue,
+}
+
+/// A transport, as one process has it.
+pub trait Carry {
+    /// Sends from the beginning of `bytes`, at least one of them, and says how many.
+    ///
+    /// # Errors
+    /// `EPIPE` and `ECONNRESET` where nobody receives any more, and what else the transport's calls
+    /// say.
+    fn send(&mut self, bytes: &[u8]) -> Result<usize, Errno>;
+
+    /// Receives into the beginning of `buffer`, and says how many bytes; 0 where nobody sends any
+    /// more.
+    ///
+    /// # Errors
+    /// What the transport's calls say.
+    fn receive(&mut self, buffer: &mut [u8]) -> Result<usize, Errno>;
+
+    /// Sends all of a message.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    fn send_all(&mut self, mut bytes: &[u8]) -> Result<(), Errno> {
+        while !bytes.is_empty() {
+            bytes = &bytes[self.send(bytes)?..];
+        }
+        Ok(())
+    }
+
+    /// Receives all of a message.
+    ///
+    /// # Errors
+    /// As [`receive`](Self::receive); `EPIPE` where it ends before.
+    fn receive_all(&mut self, mut buffer: &mut [u8]) -> Result<(), Errno> {
+        while !buffer.is_empty() {
+            match self.receive(buffer)? {
+                0 => return Err(Errno::PIPE),
+                n => buffer = &mut buffer[n..],
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Link {
+    /// Takes up this end of the transport, whose fds are `input` and `output`.
+    ///
+    /// # Errors
+    /// Where the fds are not what they should be.
+    pub fn open<'fd>(
+        self,
+        wait: WaitName,
+        input: BorrowedFd<'fd>,
+        output: BorrowedFd<'fd>,
+    ) -> Result<Box<dyn Carry + 'fd>> {
+        let waiter = Waiter::new(wait.into());
+        Ok(match self {
+            Link::Fds => Box::new(Fds {
+                input,
+                output,
+                waiter,
+            }),
+            Link::Ring { sends } => Box::new(Rings::open(input, sends, waiter)?),
+            Link::Queue => Box::new(Queues::open(input, output, waiter)?),
+        })
+    }
+}
+
+/// Pipes, FIFOs and sockets.
+struct Fds<'fd> {
+    input: BorrowedFd<'fd>,
+    output: BorrowedFd<'fd>,
+    waiter: Waiter,
+}
+
+impl Carry for Fds<'_> {
+    fn send(&mut self, bytes: &[u8]) -> Result<usize, Errno> {
+        let fd = self.output.as_fd();
+        self.waiter
+            .until_ready(fd, Ready::ToWrite, || rustix::io::write(fd, bytes))
+    }
+
+    fn receive(&mut self, buffer: &mut [u8]) -> Result<usize, Errno> {
+        let fd = self.input.as_fd();
+        self.waiter
+            .until_ready(fd, Ready::ToRead, || rustix::io::read(fd, &mut *buffer))
+    }
+}

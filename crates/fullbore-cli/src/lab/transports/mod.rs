@@ -1,0 +1,196 @@
+//! The group `transports`: the same stream over everything that Linux has to carry bytes from one
+//! process to another, and what memory itself does. In the column order of lmbench's table of local
+//! bandwidths (McVoy and Staelin, 'lmbench: Portable tools for performance analysis', 1996), each
+//! with its kin beside it.
+//!
+//! [`ends`] lays a transport between two processes, [`link`] is what each of them sees of it, and
+//! [`stream`] sends and receives. What needs no second process is in [`alone`].
+
+mod alone;
+mod ends;
+pub mod link;
+mod queue;
+mod ring;
+pub mod shared;
+pub mod stream;
+
+use std::time::Duration;
+
+use anyhow::Result;
+
+pub use alone::{Alone, RereadFile};
+pub use ends::{Ends, Shape, Transport};
+
+use super::catalogue::Experiment;
+use super::endpoint::WaitName;
+use super::part::{Part, Timing};
+use super::process::{self, Process};
+use super::result::{Settings, Unit};
+use super::work::{Bench, Measurement, Stop, Taken, Work};
+use stream::Moved;
+
+/// The group's name.
+pub const GROUP: &str = "transports";
+
+/// Bytes of one call: lmbench's own transfer size (bw_pipe.c, bw_unix.c: XFERSIZE).
+pub const CHUNK: usize = 64 << 10;
+
+/// What the 2005 thread gives for lmbench's pipe once it was a ring of pages: 1,669 MB/s at best.
+const LMBENCH_PIPE_2005: f64 = 1669e6 / (1u64 << 30) as f64;
+
+/// Sequential reading of memory by one thread on the article's machine, in GiB/s.
+const MEMORY_READ_2022: f64 = 16.0;
+
+const fn between(
+    name: &'static str,
+    published: Option<f64>,
+    shows: &'static str,
+    transport: Transport,
+) -> Experiment {
+    row(name, published, shows, transport.as_stream())
+}
+
+const fn row(
+    name: &'static str,
+    published: Option<f64>,
+    shows: &'static str,
+    work: &'static dyn Work,
+) -> Experiment {
+    Experiment {
+        group: GROUP,
+        name,
+        shows,
+        unit: Unit::GibPerS,
+        published,
+        work,
+    }
+}
+
+/// The rows, in lmbench's order: pipe, AF_UNIX, TCP, file reread, mmap reread, memory copied by libc and
+/// by hand, memory read, memory written.
+#[rustfmt::skip]
+pub const EXPERIMENTS: &[Experiment] = &[
+    between("pipe", Some(LMBENCH_PIPE_2005), "a pipe of the default capacity, write(2) and read(2)", Transport::Pipe),
+    between("fifo", None, "a pipe with a name", Transport::Fifo),
+    between("unix_stream", None, "a Unix stream socket, listened at and connected to", Transport::UnixStream),
+    between("socketpair", None, "a Unix stream socket from socketpair(2)", Transport::SocketPair),
+    between("unix_seqpacket", None, "a Unix socket that keeps messages apart", Transport::SeqPacket),
+    between("tcp", None, "TCP over the loopback", Transport::Tcp),
+    between("shared_memory", None, "a ring in memory that both have mapped, copied into and out of; futex(2) to wait", Transport::SharedMemory),
+    between("message_queue", None, "a POSIX message queue, 10 messages of 8 KiB", Transport::MessageQueue),
+    row("file_reread", None, "a file in the page cache, read(2) again and again", &Alone::FileReread),
+    row("mmap_reread", None, "the same file mapped, every word added up", &Alone::MmapReread),
+    row("memory_copy", None, "memcpy(3) from one stretch of memory to another", &Alone::Copy),
+    row("memory_copy_by_hand", None, "the same, a word at a time", &Alone::CopyByHand),
+    row("memory_read", Some(MEMORY_READ_2022), "every word of memory added up", &Alone::Read),
+    row("memory_write", None, "every word of memory written", &Alone::Write),
+];
+
+/// A stream from one process to another over a transport.
+#[derive(Debug)]
+struct Stream(Transport);
+
+impl Transport {
+    const fn as_stream(self) -> &'static dyn Work {
+        match self {
+            Transport::Pipe => &Stream(Transport::Pipe),
+            Transport::Fifo => &Stream(Transport::Fifo),
+            Transport::UnixStream => &Stream(Transport::UnixStream),
+            Transport::SocketPair => &Stream(Transport::SocketPair),
+            Transport::SeqPacket => &Stream(Transport::SeqPacket),
+            Transport::Tcp => &Stream(Transport::Tcp),
+            Transport::SharedMemory => &Stream(Transport::SharedMemory),
+            Transport::MessageQueue => &Stream(Transport::MessageQueue),
+        }
+    }
+}
+
+impl Work for Stream {
+    fn measure(&self, bench: &mut Bench<'_>) -> Result<Measurement> {
+        let shape = Shape {
+            message: CHUNK,
+            wait: WaitName::Block,
+            pipe_size: bench.settings.pipe_size,
+            both_ways: false,
+        };
+        let ends = match self.0.lay(&shape) {
+            Ok(ends) => ends,
+            Err(error) => return Ok(Err(Stop::Skipped(format!("{error:#}")))),
+        };
+        let timing = Timing::of(bench.settings);
+        let [sender, receiver] = ends.apart();
+        let (link, message) = (sender.link, sender.message);
+        let mut sending = Part::Send { link, message }.command(Some(bench.cpus.writer))?;
+        sender.give(&mut sending);
+        let link = receiver.link;
+        let receive = Part::Receive {
+            link,
+            message,
+            timing,
+        };
+        let mut receiving = receive.command(Some(bench.cpus.reader))?;
+        receiver.give(&mut receiving);
+        let (receiving, sending) = (Process::start(receiving)?, Process::start(sending)?);
+        let received = receiving.end_within(timing.patience())?;
+        if let Err(stop) = received.went_well("receiver") {
+            // Where the sender is at fault, the receiver only sees an early end, or none.
+            let sent = sending.end_within(Duration::from_millis(100))?;
+            let sender = match sent.killed {
+                true => Ok(()),
+                false => sent.went_well("sender"),
+            };
+            return Ok(Err(sender.err().unwrap_or(stop)));
+        }
+        drop(sending);
+        Ok(Moved::read(&received.output.stderr).map(Moved::taken))
+    }
+
+    fn peer(&self, settings: &Settings) -> Option<String> {
+        let size = match settings.pipe_size {
+            Some(size) if self.0.is_a_pipe() => format!(" --pipe-size {size}"),
+            _ => String::new(),
+        };
+        Some(format!("stream {}{size}", self.0.name()))
+    }
+}
+
+impl Work for Alone {
+    fn measure(&self, bench: &mut Bench<'_>) -> Result<Measurement> {
+        let timing = Timing::of(bench.settings);
+        let part = Part::Alone {
+            what: *self,
+            timing,
+        };
+        let mut command = part.command(Some(bench.cpus.reader))?;
+        if self.wants_a_file() {
+            match bench.reread_file.open() {
+                Ok(file) => command.stdin(file),
+                Err(error) => return Ok(Err(Stop::Skipped(format!("{error:#}")))),
+            };
+        }
+        let ended = Process::start(command)?.end_within(timing.patience() + process::GRACE)?;
+        Ok(ended
+            .went_well("process")
+            .and_then(|()| Moved::read(&ended.output.stderr))
+            .map(Moved::taken))
+    }
+
+    fn peer(&self, _: &Settings) -> Option<String> {
+        Some(format!("stream {}", self.name()))
+    }
+}
+
+impl Moved {
+    /// As a measurement; in lmbench's unit too, for those who compare with its tables.
+    fn taken(self) -> Taken {
+        Taken {
+            figure: self.gib_per_s(),
+            also: vec![(
+                "lmbench",
+                Unit::MbPerS,
+                self.bytes as f64 / self.seconds / 1e6,
+            )],
+            ..Taken::default()
+        }
+    }
+}

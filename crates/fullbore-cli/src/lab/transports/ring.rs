@@ -1,0 +1,152 @@
+//! A ring in shared memory: the sender copies a block in, the receiver copies it out, and two
+//! counters keep them apart. Nobody calls the kernel unless somebody sleeps.
+//!
+//! `unsafe` only for copying into and out of memory that the other process has mapped too.
+
+#![allow(unsafe_code)]
+
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use anyhow::Result;
+use fullbore::Waiter;
+use fullbore::linux::page_size;
+use rustix::io::Errno;
+
+use super::link::Carry;
+use super::shared::{self, APART, Shared, sleep_while, wake_if_asleep};
+
+/// Bytes of a block: the most that is sent at once.
+const BLOCK: usize = 64 << 10;
+
+/// Blocks of a ring: 1 MiB, as large as pipes may be.
+const BLOCKS: u32 = 16;
+
+/// Counters of a ring: those below, and the lengths of its blocks.
+const COUNTERS: usize = 4 + BLOCKS as usize;
+const SENT: usize = 0;
+const RECEIVED: usize = 1;
+const SENDER_SLEEPS: usize = 2;
+const RECEIVER_SLEEPS: usize = 3;
+const LENGTHS: usize = 4;
+
+/// Bytes before the blocks of the first ring: the counters of both.
+fn head() -> usize {
+    (2 * COUNTERS * APART).next_multiple_of(page_size())
+}
+
+fn len() -> usize {
+    head() + 2 * BLOCKS as usize * BLOCK
+}
+
+/// Memory for two rings, one for each direction.
+///
+/// # Errors
+/// Where there is no memfd_create(2).
+pub fn make() -> Result<OwnedFd> {
+    shared::make(len())
+}
+
+/// The two rings, as one of the processes uses them.
+pub struct Rings {
+    memory: Shared,
+    sends: usize,
+    waiter: Waiter,
+}
+
+impl Rings {
+    /// Maps the memory, to send into ring `sends` and to receive from the other.
+    ///
+    /// # Errors
+    /// Where it cannot be mapped.
+    pub fn open(memory: BorrowedFd<'_>, sends: usize, waiter: Waiter) -> Result<Self> {
+        anyhow::ensure!(sends < 2, "there are two rings");
+        Ok(Self {
+            memory: Shared::map(memory, len())?,
+            sends,
+            waiter,
+        })
+    }
+}
+
+/// One ring.
+struct Ring<'a> {
+    memory: &'a Shared,
+    number: usize,
+}
+
+impl<'a> Ring<'a> {
+    fn counter(&self, which: usize) -> &'a AtomicU32 {
+        self.memory.counter(self.number * COUNTERS + which)
+    }
+
+    /// Where the block of this turn begins, and its length.
+    fn block(&self, turn: u32) -> (usize, &'a AtomicU32) {
+        let index = (turn % BLOCKS) as usize;
+        let at = head() + (self.number * BLOCKS as usize + index) * BLOCK;
+        (at, self.counter(LENGTHS + index))
+    }
+}
+
+impl Carry for Rings {
+    fn send(&mut self, bytes: &[u8]) -> Result<usize, Errno> {
+        let ring = Ring {
+            memory: &self.memory,
+            number: self.sends,
+        };
+        let (sent, received) = (ring.counter(SENT), ring.counter(RECEIVED));
+        let turn = sent.load(Ordering::Relaxed);
+        let room = || match turn.wrapping_sub(received.load(Ordering::SeqCst)) {
+            BLOCKS.. => Err(Errno::AGAIN),
+            _ => Ok(()),
+        };
+        self.waiter.until(room, |_| {
+            ring.counter(SENDER_SLEEPS).store(1, Ordering::SeqCst);
+            match room() {
+                Ok(()) => Ok(()),
+                Err(_) => sleep_while(received, turn.wrapping_sub(BLOCKS)),
+            }
+        })?;
+        let bytes = &bytes[..bytes.len().min(BLOCK)];
+        let (at, length) = ring.block(turn);
+        // SAFETY: the receiver has let go of this block, as its counter says, and will not look at it
+        // before ours says so.
+        unsafe { self.memory.write(at, bytes) };
+        length.store(bytes.len() as u32, Ordering::Relaxed);
+        sent.store(turn.wrapping_add(1), Ordering::SeqCst);
+        wake_if_asleep(sent, ring.counter(RECEIVER_SLEEPS));
+        Ok(bytes.len())
+    }
+
+    fn receive(&mut self, buffer: &mut [u8]) -> Result<usize, Errno> {
+        let ring = Ring {
+            memory: &self.memory,
+            number: 1 - self.sends,
+        };
+        let (sent, received) = (ring.counter(SENT), ring.counter(RECEIVED));
+        let turn = received.load(Ordering::Relaxed);
+        let there = || match sent.load(Ordering::SeqCst) == turn {
+            true => Err(Errno::AGAIN),
+            false => Ok(()),
+        };
+        self.waiter.until(there, |_| {
+            ring.counter(RECEIVER_SLEEPS).store(1, Ordering::SeqCst);
+            match there() {
+                Ok(()) => Ok(()),
+                Err(_) => sleep_while(sent, turn),
+            }
+        })?;
+        let (at, length) = ring.block(turn);
+        let n = (length.load(Ordering::Relaxed) as usize).min(BLOCK);
+        // A message is received whole or not at all, as from a queue.
+        if n > buffer.len() {
+            return Err(Errno::MSGSIZE);
+        }
+        // SAFETY: the sender has filled this block, as its counter says, and will not touch it before
+        // ours says so.
+        unsafe { self.memory.read(at, &mut buffer[..n]) };
+        received.store(turn.wrapping_add(1), Ordering::SeqCst);
+        wake_if_asleep(received, ring.counter(SENDER_SLEEPS));
+        Ok(n)
+    }
+}

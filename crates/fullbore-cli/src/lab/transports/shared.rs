@@ -1,0 +1,148 @@
+//! Memory that two processes share, and what they say to each other in it: counters that one can
+//! sleep on (futex(2)).
+//!
+//! Everything in it that is not a counter is bytes that one process copies in and the other copies
+//! out, at times that the counters keep apart. This file has the `unsafe` of that.
+
+#![allow(unsafe_code)]
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use anyhow::{Context, Result};
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+use rustix::io::Errno;
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::thread::futex;
+
+/// Bytes from one counter to the next: on lines of their own, also where the neighbouring line is
+/// fetched with each.
+pub const APART: usize = 256;
+
+/// Makes shared memory of `len` bytes, zeroed: a file without a name.
+///
+/// # Errors
+/// Where there is no memfd_create(2), or no memory.
+pub fn make(len: usize) -> Result<OwnedFd> {
+    let fd = memfd_create("fullbore-shared", MemfdFlags::CLOEXEC).context("memfd_create")?;
+    ftruncate(&fd, len as u64).context("make room in a file in memory")?;
+    Ok(fd)
+}
+
+/// Shared memory, mapped.
+pub struct Shared {
+    start: NonNull<u8>,
+    len: usize,
+}
+
+impl Shared {
+    /// Maps `len` bytes of what `fd` refers to.
+    ///
+    /// # Errors
+    /// As mmap(2).
+    pub fn map(fd: impl AsFd, len: usize) -> Result<Self> {
+        let size = rustix::fs::fstat(&fd)?.st_size;
+        // Beyond its end there would be SIGBUS.
+        anyhow::ensure!(
+            size >= len as i64,
+            "shared memory of {size} bytes is too short"
+        );
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping, at an address that the kernel picks; nothing else refers to it.
+        let start = unsafe {
+            mmap(
+                std::ptr::null_mut(),
+                len,
+                protection,
+                MapFlags::SHARED,
+                fd,
+                0,
+            )
+        };
+        let start = start.context("map shared memory")?;
+        let start = NonNull::new(start.cast()).context("mapped at 0")?;
+        Ok(Self { start, len })
+    }
+
+    /// The counter of this number, in the memory's first page.
+    pub fn counter(&self, number: usize) -> &AtomicU32 {
+        let at = number * APART;
+        assert!(at + size_of::<AtomicU32>() <= self.len);
+        // SAFETY: it lies within the mapping, which lives as long as `self` and is aligned to a page. All
+        // processes use it as an atomic only, and any bits are a number.
+        unsafe { AtomicU32::from_ptr(self.start.as_ptr().add(at).cast()) }
+    }
+
+    /// A number of 64 bits that lies where the counter of this number would.
+    pub fn long(&self, number: usize) -> &AtomicU64 {
+        let at = number * APART;
+        assert!(at + size_of::<AtomicU64>() <= self.len);
+        // SAFETY: as in `counter`; no counter of the same number is used.
+        unsafe { AtomicU64::from_ptr(self.start.as_ptr().add(at).cast()) }
+    }
+
+    /// Copies `bytes` to `at`.
+    ///
+    /// # Safety
+    /// No process reads or writes that stretch meanwhile.
+    pub unsafe fn write(&self, at: usize, bytes: &[u8]) {
+        assert!(at <= self.len && bytes.len() <= self.len - at);
+        // SAFETY: within the mapping; `bytes` is not, since nobody is given a slice of it. Nobody else
+        // uses the stretch, as the caller says.
+        unsafe {
+            let to = self.start.as_ptr().add(at);
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
+        }
+    }
+
+    /// Copies the bytes at `at` to `buffer`.
+    ///
+    /// # Safety
+    /// No process writes that stretch meanwhile.
+    pub unsafe fn read(&self, at: usize, buffer: &mut [u8]) {
+        assert!(at <= self.len && buffer.len() <= self.len - at);
+        // SAFETY: as in `write`.
+        unsafe {
+            let from = self.start.as_ptr().add(at);
+            std::ptr::copy_nonoverlapping(from, buffer.as_mut_ptr(), buffer.len());
+        }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is this one's own, and nothing that borrows from it outlives it.
+        let unmapped = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
+        debug_assert!(unmapped.is_ok());
+    }
+}
+
+/// Sleeps until `counter` is no longer `seen`, or somebody wakes; it may return sooner.
+///
+/// # Errors
+/// As futex(2), but for `EAGAIN` and `EINTR`, which are reasons to look again.
+pub fn sleep_while(counter: &AtomicU32, seen: u32) -> Result<(), Errno> {
+    match futex::wait(counter, futex::Flags::empty(), seen, None) {
+        Ok(()) | Err(Errno::AGAIN | Errno::INTR) => Ok(()),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Wakes one who sleeps on `counter`.
+pub fn wake(counter: &AtomicU32) {
+    // It fails only where the address is none.
+    let _ = futex::wake(counter, futex::Flags::empty(), 1);
+}
+
+/// Wakes one who sleeps on `counter`, if `sleeps` says that there is one.
+///
+/// Whoever is about to sleep sets `sleeps` and then looks at the counter once more; whoever changes the
+/// counter looks at `sleeps` afterwards. All four are sequentially consistent, so that one of the
+/// two sees the other.
+pub fn wake_if_asleep(counter: &AtomicU32, sleeps: &AtomicU32) {
+    if sleeps.load(Ordering::SeqCst) != 0 {
+        sleeps.store(0, Ordering::SeqCst);
+        wake(counter);
+    }
+}
