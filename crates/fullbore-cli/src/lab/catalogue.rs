@@ -9,6 +9,7 @@ use std::sync::LazyLock;
 use glob::Pattern;
 
 use super::endpoint::{Checked, Pair};
+use super::latency;
 use super::movers;
 use super::result::Unit;
 use super::transports;
@@ -138,7 +139,7 @@ const PRODUCE: &[Experiment] = experiments! { "produce" Yes:
 static MOVE: LazyLock<Vec<Experiment>> = LazyLock::new(movers::experiments);
 
 /// All groups, in the order they are shown. A new group is a new row here.
-pub fn groups() -> [Group; 4] {
+pub fn groups() -> [Group; 5] {
     let group = |name, shows, experiments| Group {
         name,
         shows,
@@ -164,6 +165,11 @@ pub fn groups() -> [Group; 4] {
             transports::GROUP,
             "the same stream over every transport, and memory itself, in lmbench's order",
             transports::EXPERIMENTS,
+        ),
+        group(
+            latency::GROUP,
+            "a message there and back over every transport, and the cost of one wake-up",
+            &latency::EXPERIMENTS,
         ),
     ]
 }

@@ -3,6 +3,7 @@
 pub mod catalogue;
 pub mod distance;
 pub mod endpoint;
+pub mod latency;
 pub mod machine;
 pub mod middleman;
 pub mod movers;

@@ -12,6 +12,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
+use super::latency::{self, Exchange, Role};
 use super::process;
 use super::result::Settings;
 use super::transports::link::Link;
@@ -30,6 +31,12 @@ pub enum Part {
     },
     /// Read a file or use memory.
     Alone { what: Alone, timing: Timing },
+    /// Send messages, wait for each to come back, and take the times.
+    Ping { exchange: Exchange, timing: Timing },
+    /// Send messages back.
+    Pong { exchange: Exchange },
+    /// Wake, or be woken.
+    WakeUp { role: Role, timing: Timing },
 }
 
 impl Part {
@@ -60,6 +67,9 @@ impl Part {
                 timing,
             } => stream::receive(link, message, timing),
             Part::Alone { what, timing } => what.play(timing),
+            Part::Ping { exchange, timing } => latency::ping(exchange, timing),
+            Part::Pong { exchange } => latency::pong(exchange),
+            Part::WakeUp { role, timing } => latency::wake_up(role, timing),
         }
     }
 }

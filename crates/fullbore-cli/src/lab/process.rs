@@ -96,6 +96,22 @@ impl Process {
     }
 }
 
+impl Process {
+    /// What a process came to that was `measured` as `role` by another one, and whether this one, which is
+    /// killed now, had gone wrong before: where it is at fault, the other one only sees an end.
+    pub fn behind(self, own_role: &str, measured: &Ended, role: &str) -> Result<Result<(), Stop>> {
+        let Err(stop) = measured.went_well(role) else {
+            return Ok(Ok(()));
+        };
+        let own = self.end_within(Duration::from_millis(100))?;
+        let own = match own.killed {
+            true => Ok(()),
+            false => own.went_well(own_role),
+        };
+        Ok(Err(own.err().unwrap_or(stop)))
+    }
+}
+
 impl Drop for Process {
     fn drop(&mut self) {
         if let Some(child) = &mut self.0 {

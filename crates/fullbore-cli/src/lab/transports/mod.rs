@@ -14,12 +14,10 @@ mod ring;
 pub mod shared;
 pub mod stream;
 
-use std::time::Duration;
-
 use anyhow::Result;
 
 pub use alone::{Alone, RereadFile};
-pub use ends::{Ends, Shape, Transport};
+pub use ends::{Shape, Transport};
 
 use super::catalogue::Experiment;
 use super::endpoint::WaitName;
@@ -132,17 +130,10 @@ impl Work for Stream {
         receiver.give(&mut receiving);
         let (receiving, sending) = (Process::start(receiving)?, Process::start(sending)?);
         let received = receiving.end_within(timing.patience())?;
-        if let Err(stop) = received.went_well("receiver") {
-            // Where the sender is at fault, the receiver only sees an early end, or none.
-            let sent = sending.end_within(Duration::from_millis(100))?;
-            let sender = match sent.killed {
-                true => Ok(()),
-                false => sent.went_well("sender"),
-            };
-            return Ok(Err(sender.err().unwrap_or(stop)));
-        }
-        drop(sending);
-        Ok(Moved::read(&received.output.stderr).map(Moved::taken))
+        sending.behind("sender", &received, "receiver").map(|well| {
+            well.and_then(|()| Moved::read(&received.output.stderr))
+                .map(Moved::taken)
+        })
     }
 
     fn peer(&self, settings: &Settings) -> Option<String> {
