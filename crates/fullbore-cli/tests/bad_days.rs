@@ -4,11 +4,8 @@
 //! Refusals are made by seccomp filters that a child installs for itself before it becomes
 //! fullbore, so they hold for that child and what it starts.
 
-#![allow(unsafe_code)]
-
 mod common;
 
-use std::collections::BTreeMap;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -17,92 +14,16 @@ use std::process::{Command, Output};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use common::refusing::*;
 use common::*;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{CpuSet, sched_setaffinity};
-use seccompiler::{
-    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
-    SeccompRule,
-};
+use seccompiler::{BpfProgram, SeccompCmpOp};
 use serde_json::Value;
 
 /// As short as a run can be.
 const SHORT: &str = "--rounds 1 --seconds 0.01";
-
-/// Numbers of system calls.
-#[cfg(target_arch = "x86_64")]
-mod call {
-    pub const MADVISE: i64 = 28;
-    pub const FCNTL: i64 = 72;
-    pub const MLOCK: i64 = 149;
-    pub const SPLICE: i64 = 275;
-    pub const VMSPLICE: i64 = 278;
-    pub const PREADV2: i64 = 327;
-    pub const PWRITEV2: i64 = 328;
-}
-#[cfg(any(target_arch = "aarch64", target_arch = "riscv64"))]
-mod call {
-    pub const FCNTL: i64 = 25;
-    pub const VMSPLICE: i64 = 75;
-    pub const SPLICE: i64 = 76;
-    pub const MLOCK: i64 = 228;
-    pub const MADVISE: i64 = 233;
-    pub const PREADV2: i64 = 286;
-    pub const PWRITEV2: i64 = 287;
-}
-
-/// `include/uapi/asm-generic/mman-common.h` and `include/uapi/linux/fcntl.h`.
-const MADV_HUGEPAGE: u64 = 14;
-const F_SETPIPE_SZ: u64 = 1031;
-
-/// Conditions on a call's arguments: number of the argument, comparison, value. None: any call.
-type Conditions<'a> = &'a [(u8, SeccompCmpOp, u64)];
-
-/// A filter that answers these calls with `errno` and lets everything else through.
-fn refusing(calls: &[(i64, Conditions<'_>)], errno: Errno) -> BpfProgram {
-    let rules: BTreeMap<i64, Vec<SeccompRule>> = calls
-        .iter()
-        .map(|(call, conditions)| {
-            let conditions: Vec<SeccompCondition> = conditions
-                .iter()
-                .map(|(argument, compare, value)| {
-                    let width = SeccompCmpArgLen::Dword;
-                    SeccompCondition::new(*argument, width, compare.clone(), *value).unwrap()
-                })
-                .collect();
-            let rules = if conditions.is_empty() {
-                Vec::new()
-            } else {
-                vec![SeccompRule::new(conditions).unwrap()]
-            };
-            (*call, rules)
-        })
-        .collect();
-    SeccompFilter::new(
-        rules,
-        SeccompAction::Allow,
-        SeccompAction::Errno(errno.raw_os_error() as u32),
-        std::env::consts::ARCH.try_into().unwrap(),
-    )
-    .unwrap()
-    .try_into()
-    .unwrap()
-}
-
-/// Has the command put the filter on itself before it starts.
-fn under(filter: BpfProgram, command: &mut Command) -> &mut Command {
-    let install =
-        move || seccompiler::apply_filter(&filter).map_err(|_| io::Error::from(Errno::OPNOTSUPP));
-    // SAFETY: between fork and exec it makes two system calls and allocates nothing: the filter
-    // was built before, and an error from an errno holds no memory.
-    unsafe { command.pre_exec(install) }
-}
-
-/// Runs `fullbore` under the filter.
-fn run_under(filter: &BpfProgram, words: &str) -> Output {
-    finish(start(under(filter.clone(), &mut fullbore(words))))
-}
 
 /// Runs `fullbore write … | fullbore read …`, both under the filter.
 fn pipeline_under(filter: &BpfProgram, write: &str, read: &str) -> (Output, Output) {
@@ -112,29 +33,6 @@ fn pipeline_under(filter: &BpfProgram, write: &str, read: &str) -> (Output, Outp
     let mut writer = fullbore(&format!("write {write}"));
     let writing = start(under(filter.clone(), writer.stdout(sink)));
     (finish(writing), finish(reading))
-}
-
-/// Each of these experiments was skipped for a reason that holds `word`, in JSON and in the table;
-/// every other one has a figure; and that is no failure.
-#[track_caller]
-fn assert_skipped(output: &Output, names: &[&str], word: &str) {
-    assert_code(output, 0);
-    let run = bench_json(output);
-    for experiment in experiments(&run) {
-        let name = experiment["name"].as_str().unwrap();
-        if names.contains(&name) {
-            let reason = experiment["skipped"].as_str().unwrap_or_default();
-            assert!(reason.contains(word), "'{word}' in {experiment:#}");
-            assert!(experiment["figure"].is_null() && experiment["ratio"].is_null());
-            let table = stderr(output);
-            assert!(table.contains(name) && table.contains("skipped"), "{table}");
-        } else {
-            assert!(has_figure(experiment), "{experiment:#}");
-        }
-    }
-    for name in names {
-        experiment(&run, name);
-    }
 }
 
 /// Exit code 3, and one line that holds `word`.

@@ -4,6 +4,8 @@
 // Each test program uses some of this.
 #![allow(dead_code)]
 
+pub mod refusing;
+
 use std::fs::File;
 use std::io::{PipeReader, PipeWriter, Write};
 use std::os::unix::process::ExitStatusExt;

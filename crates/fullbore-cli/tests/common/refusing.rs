@@ -1,0 +1,126 @@
+//! Machines that refuse: a seccomp filter that a child installs for itself before it becomes fullbore,
+//! so that it holds for that child and what it starts.
+
+#![allow(unsafe_code)]
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Output};
+
+use rustix::io::Errno;
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule,
+};
+
+use super::*;
+
+/// Numbers of system calls.
+#[cfg(target_arch = "x86_64")]
+pub mod call {
+    pub const MADVISE: i64 = 28;
+    pub const SOCKET: i64 = 41;
+    pub const FCNTL: i64 = 72;
+    pub const SOCKETPAIR: i64 = 53;
+    pub const MLOCK: i64 = 149;
+    pub const FUTEX: i64 = 202;
+    pub const MQ_OPEN: i64 = 240;
+    pub const MKNODAT: i64 = 259;
+    pub const SPLICE: i64 = 275;
+    pub const VMSPLICE: i64 = 278;
+    pub const MEMFD_CREATE: i64 = 319;
+    pub const PREADV2: i64 = 327;
+    pub const PWRITEV2: i64 = 328;
+}
+#[cfg(any(target_arch = "aarch64", target_arch = "riscv64"))]
+pub mod call {
+    pub const FCNTL: i64 = 25;
+    pub const MKNODAT: i64 = 33;
+    pub const VMSPLICE: i64 = 75;
+    pub const SPLICE: i64 = 76;
+    pub const FUTEX: i64 = 98;
+    pub const MQ_OPEN: i64 = 180;
+    pub const SOCKET: i64 = 198;
+    pub const SOCKETPAIR: i64 = 199;
+    pub const MLOCK: i64 = 228;
+    pub const MADVISE: i64 = 233;
+    pub const MEMFD_CREATE: i64 = 279;
+    pub const PREADV2: i64 = 286;
+    pub const PWRITEV2: i64 = 287;
+}
+
+/// `include/uapi/asm-generic/mman-common.h` and `include/uapi/linux/fcntl.h`.
+pub const MADV_HUGEPAGE: u64 = 14;
+pub const F_SETPIPE_SZ: u64 = 1031;
+
+/// Conditions on a call's arguments: number of the argument, comparison, value. None: any call.
+pub type Conditions<'a> = &'a [(u8, SeccompCmpOp, u64)];
+
+/// A filter that answers these calls with `errno` and lets everything else through.
+pub fn refusing(calls: &[(i64, Conditions<'_>)], errno: Errno) -> BpfProgram {
+    let rules: BTreeMap<i64, Vec<SeccompRule>> = calls
+        .iter()
+        .map(|(call, conditions)| {
+            let conditions: Vec<SeccompCondition> = conditions
+                .iter()
+                .map(|(argument, compare, value)| {
+                    let width = SeccompCmpArgLen::Dword;
+                    SeccompCondition::new(*argument, width, compare.clone(), *value).unwrap()
+                })
+                .collect();
+            let rules = if conditions.is_empty() {
+                Vec::new()
+            } else {
+                vec![SeccompRule::new(conditions).unwrap()]
+            };
+            (*call, rules)
+        })
+        .collect();
+    SeccompFilter::new(
+        rules,
+        SeccompAction::Allow,
+        SeccompAction::Errno(errno.raw_os_error() as u32),
+        std::env::consts::ARCH.try_into().unwrap(),
+    )
+    .unwrap()
+    .try_into()
+    .unwrap()
+}
+
+/// Has the command put the filter on itself before it starts.
+pub fn under(filter: BpfProgram, command: &mut Command) -> &mut Command {
+    let install =
+        move || seccompiler::apply_filter(&filter).map_err(|_| io::Error::from(Errno::OPNOTSUPP));
+    // SAFETY: between fork and exec it makes two system calls and allocates nothing: the filter
+    // was built before, and an error from an errno holds no memory.
+    unsafe { command.pre_exec(install) }
+}
+
+/// Runs `fullbore` under the filter.
+pub fn run_under(filter: &BpfProgram, words: &str) -> Output {
+    finish(start(under(filter.clone(), &mut fullbore(words))))
+}
+
+/// Each of these experiments was skipped for a reason that holds `word`, in JSON and in the table;
+/// every other one has a figure; and that is no failure.
+#[track_caller]
+pub fn assert_skipped(output: &Output, names: &[&str], word: &str) {
+    assert_code(output, 0);
+    let run = bench_json(output);
+    for experiment in experiments(&run) {
+        let name = experiment["name"].as_str().unwrap();
+        if names.contains(&name) {
+            let reason = experiment["skipped"].as_str().unwrap_or_default();
+            assert!(reason.contains(word), "'{word}' in {experiment:#}");
+            assert!(experiment["figure"].is_null() && experiment["ratio"].is_null());
+            let table = stderr(output);
+            assert!(table.contains(name) && table.contains("skipped"), "{table}");
+        } else {
+            assert!(has_figure(experiment), "{experiment:#}");
+        }
+    }
+    for name in names {
+        experiment(&run, name);
+    }
+}
