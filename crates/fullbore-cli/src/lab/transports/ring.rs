@@ -150,3 +150,95 @@ impl Carry for Rings {
         Ok(n)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+    use std::thread;
+
+    use fullbore::Wait;
+
+    use super::*;
+    use crate::lab::endpoint::words;
+
+    const ALL: [Wait; 4] = [Wait::Block, Wait::Poll, Wait::Spin, Wait::Adaptive];
+
+    /// Lengths around everything that could be a boundary, more of them than a ring has blocks.
+    fn lengths() -> impl Iterator<Item = usize> {
+        let around = [1, 7, 8, 4096, BLOCK / 2, BLOCK - 1, BLOCK];
+        around.into_iter().cycle().take(7 * BLOCKS as usize + 3)
+    }
+
+    #[test]
+    fn every_byte_comes_through_both_ways_however_the_two_wait() {
+        for (here, there) in ALL.iter().flat_map(|a| ALL.iter().map(move |b| (*a, *b))) {
+            let memory = make().unwrap();
+            thread::scope(|scope| {
+                scope.spawn(|| {
+                    let mut far = Rings::open(memory.as_fd(), 1, Waiter::new(there)).unwrap();
+                    let mut message = vec![0; BLOCK];
+                    for len in lengths() {
+                        far.receive_all(&mut message[..len]).unwrap();
+                        far.send_all(&message[..len]).unwrap();
+                    }
+                });
+                let mut near = Rings::open(memory.as_fd(), 0, Waiter::new(here)).unwrap();
+                let (mut sent, mut back) = (vec![0; BLOCK], vec![0; BLOCK]);
+                for (turn, len) in lengths().enumerate() {
+                    words::fill(&mut sent[..len], (turn * BLOCK) as u64);
+                    near.send_all(&sent[..len]).unwrap();
+                    near.receive_all(&mut back[..len]).unwrap();
+                    assert_eq!(sent[..len], back[..len], "{here:?} {there:?} {turn}");
+                }
+            });
+        }
+    }
+
+    #[test]
+    fn a_stream_is_whole_when_the_ring_is_full_and_when_it_is_empty() {
+        for wait in ALL {
+            let memory = make().unwrap();
+            let messages = 40 * u64::from(BLOCKS);
+            thread::scope(|scope| {
+                scope.spawn(|| {
+                    let mut sender = Rings::open(memory.as_fd(), 0, Waiter::new(wait)).unwrap();
+                    let mut message = vec![0; 4096];
+                    for turn in 0..messages {
+                        words::fill(&mut message, turn * 4096);
+                        sender.send_all(&message).unwrap();
+                        if turn % 97 == 0 {
+                            thread::sleep(std::time::Duration::from_millis(1));
+                        }
+                    }
+                });
+                let mut receiver = Rings::open(memory.as_fd(), 1, Waiter::new(wait)).unwrap();
+                let mut message = vec![0; 4096];
+                for turn in 0..messages {
+                    if turn % 61 == 0 {
+                        thread::sleep(std::time::Duration::from_millis(1));
+                    }
+                    receiver.receive_all(&mut message).unwrap();
+                    assert_eq!(words::first_wrong(&message, turn * 4096), None);
+                }
+            });
+        }
+    }
+
+    #[test]
+    fn a_message_that_has_no_room_stays() {
+        let memory = make().unwrap();
+        let open = |sends| Rings::open(memory.as_fd(), sends, Waiter::new(Wait::Block)).unwrap();
+        let (mut sender, mut receiver) = (open(0), open(1));
+        assert_eq!(sender.send(&[7; 100]), Ok(100));
+        assert_eq!(receiver.receive(&mut [0; 99]), Err(Errno::MSGSIZE));
+        let mut buffer = [0; 200];
+        assert_eq!(receiver.receive(&mut buffer), Ok(100));
+        assert_eq!(buffer[..100], [7; 100]);
+    }
+
+    #[test]
+    fn what_is_too_short_is_no_ring() {
+        let memory = shared::make(4096).unwrap();
+        assert!(Rings::open(memory.as_fd(), 0, Waiter::new(Wait::Block)).is_err());
+    }
+}
