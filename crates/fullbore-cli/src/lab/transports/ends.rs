@@ -172,7 +172,7 @@ impl Transport {
             Transport::UnixStream => "a Unix stream socket",
             Transport::SocketPair => "a socketpair",
             Transport::SeqPacket => "a Unix seqpacket socket",
-            Transport::Tcp => "TCP over the loopback",
+            Transport::Tcp => "a TCP connection on the loopback",
             Transport::SharedMemory => "shared memory",
             Transport::MessageQueue => "two POSIX message queues",
         }
