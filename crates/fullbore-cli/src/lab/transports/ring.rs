@@ -14,7 +14,7 @@ use fullbore::linux::page_size;
 use rustix::io::Errno;
 
 use super::link::Carry;
-use super::shared::{self, APART, Shared, sleep_while, wake_if_asleep};
+use super::shared::{self, APART, Shared, sleep_unless, wake_if_asleep};
 
 /// Bytes of a block: the most that is sent at once.
 const BLOCK: usize = 64 << 10;
@@ -101,11 +101,7 @@ impl Carry for Rings {
             _ => Ok(()),
         };
         self.waiter.until(room, |_| {
-            ring.counter(SENDER_SLEEPS).store(1, Ordering::SeqCst);
-            match room() {
-                Ok(()) => Ok(()),
-                Err(_) => sleep_while(received, turn.wrapping_sub(BLOCKS)),
-            }
+            sleep_unless(ring.counter(SENDER_SLEEPS), || room().is_ok())
         })?;
         let bytes = &bytes[..bytes.len().min(BLOCK)];
         let (at, length) = ring.block(turn);
@@ -114,7 +110,7 @@ impl Carry for Rings {
         unsafe { self.memory.write(at, bytes) };
         length.store(bytes.len() as u32, Ordering::Relaxed);
         sent.store(turn.wrapping_add(1), Ordering::SeqCst);
-        wake_if_asleep(sent, ring.counter(RECEIVER_SLEEPS));
+        wake_if_asleep(ring.counter(RECEIVER_SLEEPS));
         Ok(bytes.len())
     }
 
@@ -130,11 +126,7 @@ impl Carry for Rings {
             false => Ok(()),
         };
         self.waiter.until(there, |_| {
-            ring.counter(RECEIVER_SLEEPS).store(1, Ordering::SeqCst);
-            match there() {
-                Ok(()) => Ok(()),
-                Err(_) => sleep_while(sent, turn),
-            }
+            sleep_unless(ring.counter(RECEIVER_SLEEPS), || there().is_ok())
         })?;
         let (at, length) = ring.block(turn);
         let n = (length.load(Ordering::Relaxed) as usize).min(BLOCK);
@@ -146,7 +138,7 @@ impl Carry for Rings {
         // ours says so.
         unsafe { self.memory.read(at, &mut buffer[..n]) };
         received.store(turn.wrapping_add(1), Ordering::SeqCst);
-        wake_if_asleep(received, ring.counter(SENDER_SLEEPS));
+        wake_if_asleep(ring.counter(SENDER_SLEEPS));
         Ok(n)
     }
 }
@@ -154,7 +146,9 @@ impl Carry for Rings {
 #[cfg(test)]
 mod tests {
     use std::os::fd::AsFd;
+    use std::sync::Arc;
     use std::thread;
+    use std::time::Duration;
 
     use fullbore::Wait;
 
@@ -207,7 +201,7 @@ mod tests {
                         words::fill(&mut message, turn * 4096);
                         sender.send_all(&message).unwrap();
                         if turn % 97 == 0 {
-                            thread::sleep(std::time::Duration::from_millis(1));
+                            thread::sleep(Duration::from_millis(1));
                         }
                     }
                 });
@@ -215,12 +209,47 @@ mod tests {
                 let mut message = vec![0; 4096];
                 for turn in 0..messages {
                     if turn % 61 == 0 {
-                        thread::sleep(std::time::Duration::from_millis(1));
+                        thread::sleep(Duration::from_millis(1));
                     }
                     receiver.receive_all(&mut message).unwrap();
                     assert_eq!(words::first_wrong(&message, turn * 4096), None);
                 }
             });
+        }
+    }
+
+    #[test]
+    fn nobody_sleeps_on_when_there_is_something_to_do() {
+        // Both sides sleep and wake all the time: a wake-up that is lost stops them for good.
+        const MESSAGES: u32 = 2_000_000;
+        let memory = make().unwrap();
+        let come = Arc::new(AtomicU32::new(0));
+        for sends in [0, 1] {
+            let (memory, come) = (memory.try_clone().unwrap(), Arc::clone(&come));
+            thread::spawn(move || {
+                let waiter = Waiter::new(Wait::Block);
+                let mut end = Rings::open(memory.as_fd(), sends, waiter).unwrap();
+                for turn in 0..MESSAGES {
+                    if sends == 0 {
+                        end.send_all(&turn.to_ne_bytes()).unwrap();
+                        continue;
+                    }
+                    let mut message = [0; 4];
+                    end.receive_all(&mut message).unwrap();
+                    assert_eq!(u32::from_ne_bytes(message), turn);
+                    come.store(turn + 1, Ordering::Relaxed);
+                }
+            });
+        }
+        let mut before = 0;
+        while before < MESSAGES {
+            // On a busy machine it may take its time, but it goes on.
+            let stands_still = (0..600).all(|_| {
+                thread::sleep(Duration::from_millis(50));
+                come.load(Ordering::Relaxed) == before
+            });
+            assert!(!stands_still, "both sleep after {before} messages");
+            before = come.load(Ordering::Relaxed);
         }
     }
 

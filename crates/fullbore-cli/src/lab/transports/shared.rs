@@ -135,14 +135,30 @@ pub fn wake(counter: &AtomicU32) {
     let _ = futex::wake(counter, futex::Flags::empty(), 1);
 }
 
-/// Wakes one who sleeps on `counter`, if `sleeps` says that there is one.
+/// Sleeps until somebody calls [`wake_if_asleep`] with the same flag, unless there is `ready` what is waited
+/// for; it may return sooner.
 ///
-/// Whoever is about to sleep sets `sleeps` and then looks at the counter once more; whoever changes the
-/// counter looks at `sleeps` afterwards. All four are sequentially consistent, so that one of the
-/// two sees the other.
-pub fn wake_if_asleep(counter: &AtomicU32, sleeps: &AtomicU32) {
-    if sleeps.load(Ordering::SeqCst) != 0 {
-        sleeps.store(0, Ordering::SeqCst);
-        wake(counter);
+/// The flag is 1 while one is about to sleep or sleeps, and is what is slept on. Whoever sleeps sets it
+/// and then looks once more; whoever changes what is waited for looks at the flag afterwards. All four
+/// are sequentially consistent, so that one of the two sees the other. The flag is taken back by the
+/// one who wakes, and then it does not matter whether the other one sleeps already: futex(2) does
+/// not begin to sleep on a flag that is 0. A counter for the sleeping and a flag beside it lose
+/// wake-ups: a flag seen long ago would be taken back when it has been set anew.
+///
+/// # Errors
+/// As [`sleep_while`].
+pub fn sleep_unless(flag: &AtomicU32, ready: impl Fn() -> bool) -> Result<(), Errno> {
+    flag.store(1, Ordering::SeqCst);
+    if ready() {
+        flag.store(0, Ordering::SeqCst);
+        return Ok(());
+    }
+    sleep_while(flag, 1)
+}
+
+/// Wakes the one who sleeps with this flag, if there is one.
+pub fn wake_if_asleep(flag: &AtomicU32) {
+    if flag.load(Ordering::SeqCst) != 0 && flag.swap(0, Ordering::SeqCst) != 0 {
+        wake(flag);
     }
 }
