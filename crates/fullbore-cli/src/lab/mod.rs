@@ -1,6 +1,7 @@
 //! The laboratory: experiments as data, run in interleaved rounds on two CPUs, and reported.
 
 pub mod catalogue;
+mod date;
 pub mod distance;
 pub mod endpoint;
 pub mod latency;
@@ -9,6 +10,7 @@ pub mod middleman;
 pub mod movers;
 pub mod part;
 mod process;
+pub mod rank_sum;
 pub mod report;
 pub mod result;
 pub mod runner;

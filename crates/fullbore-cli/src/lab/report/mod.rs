@@ -263,6 +263,7 @@ pub fn fixture() -> Run {
     };
     let mut run = Run {
         schema: SCHEMA,
+        taken_at: Some("2026-03-01T12:00:00Z".to_owned()),
         machine: fixture_machine(),
         line_round_trip_ns: Spread::of(&[55.0, 54.0, 330.0]),
         apart: Apart {
