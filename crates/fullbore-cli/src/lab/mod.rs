@@ -1,6 +1,7 @@
 //! The laboratory: experiments as data, run in interleaved rounds on two CPUs, and reported.
 
 pub mod catalogue;
+pub mod compare;
 mod date;
 pub mod distance;
 pub mod endpoint;

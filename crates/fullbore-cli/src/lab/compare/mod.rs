@@ -1,0 +1,610 @@
+//! Runs of several machines, kernels or days side by side: what each experiment came to in each, how
+//! many times as fast the further runs are as the first, and whether that is beyond the noise.
+//!
+//! The one idea: a [`Comparison`] is data, as a [`Run`] is. What it says is decided here, and the
+//! reports beside this file only show it. Experiments are known by group and name, so that a file may
+//! have some that the catalogue of this version has not.
+
+pub mod csv;
+mod read;
+pub mod table;
+
+use std::collections::{HashMap, HashSet};
+use std::io::Write;
+
+use glob::Pattern;
+use serde::Serialize;
+
+use super::catalogue;
+use super::distance::Distances;
+use super::machine::format_bytes;
+use super::rank_sum::{rank_sum, smallest_p, values_that_can_tell};
+use super::result::{EndpointReport, Outcome, Run, Unit};
+use super::statistics::Spread;
+use crate::exit::Usage;
+pub use read::{Taken, read};
+
+/// The version of the JSON's shape.
+pub const COMPARISON_SCHEMA: u32 = 1;
+
+/// A difference is beyond the noise where chance alone makes one as large more rarely than this.
+pub const P_BELOW: f64 = 0.01;
+
+/// A difference matters where one median is more than so many times the other.
+pub const TIMES_ABOVE: f64 = 1.02;
+
+/// Several runs side by side: what `fullbore bench --compare --json` prints.
+#[derive(Debug, Clone, Serialize)]
+pub struct Comparison {
+    /// The version of this shape, [`COMPARISON_SCHEMA`].
+    pub comparison_schema: u32,
+    /// By what verdicts were given.
+    pub rule: Rule,
+    /// The runs, in the order they were named; ratios are to the first.
+    pub runs: Vec<Named>,
+    /// The facts in which the runs differ, of those that figures depend on.
+    pub differences: Vec<Difference>,
+    /// Why the runs may not be comparable, in words.
+    pub warnings: Vec<String>,
+    /// A row for each figure that any of the runs has.
+    pub rows: Vec<Row>,
+    /// How many pairs of figures were tested.
+    pub tested: usize,
+    /// How many of these would be beyond the noise by chance alone, at most.
+    pub by_chance: f64,
+}
+
+/// By what a verdict is given.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Rule {
+    /// The test.
+    pub test: &'static str,
+    /// Its `p` must be below this,
+    pub p_below: f64,
+    /// and one median more than so many times the other.
+    pub times_above: f64,
+    /// Fewer rounds of each run can not have such a `p`.
+    pub rounds_at_least: usize,
+}
+
+/// One of the runs.
+#[derive(Debug, Clone, Serialize)]
+pub struct Named {
+    /// `A` for the first.
+    pub label: String,
+    /// The file it was read from.
+    pub file: String,
+    /// When it was taken; `None` where the file does not say.
+    pub taken_at: Option<String>,
+    /// When the file was last written, where `taken_at` is not known.
+    pub file_written_at: Option<String>,
+    /// The kernel's release.
+    pub kernel: Option<String>,
+    /// The CPU's model.
+    pub cpu_model: Option<String>,
+}
+
+/// A fact that is not the same in all runs.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Difference {
+    /// What it is about, such as `kernel`.
+    pub fact: String,
+    /// What each run says of it; `None` where it says nothing.
+    pub values: Vec<Option<String>>,
+}
+
+/// A figure in all runs.
+#[derive(Debug, Clone, Serialize)]
+pub struct Row {
+    /// The experiment's group.
+    pub group: String,
+    /// The table of the group that it stands in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub table: Option<String>,
+    /// The experiment's name.
+    pub name: String,
+    /// Which of its figures, such as `p99`; `None` for the main one.
+    pub figure: Option<String>,
+    /// What each run measured.
+    pub runs: Vec<Measured>,
+    /// Each further run beside the first.
+    pub to_first: Vec<Pair>,
+    /// What a person should know besides.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+/// What one run has for a row.
+#[derive(Debug, Clone, Serialize)]
+pub struct Measured {
+    /// Which run.
+    pub run: String,
+    /// What the figures are in; `None` where the run does not have the experiment.
+    pub unit: Option<Unit>,
+    /// The middle round.
+    pub median: Option<f64>,
+    /// The smallest round.
+    pub min: Option<f64>,
+    /// The largest round.
+    pub max: Option<f64>,
+    /// How many rounds there are.
+    pub rounds: usize,
+    /// Why it was not run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub skipped: Option<String>,
+    /// What went wrong.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failed: Option<String>,
+}
+
+impl Measured {
+    /// Why there is no figure, such as `skipped in B: no huge pages`; `None` where there is one, or
+    /// the run does not have the experiment.
+    fn reason(&self) -> Option<String> {
+        let (what, reason) = match (&self.failed, &self.skipped) {
+            (Some(reason), _) => ("failed", reason),
+            (None, Some(reason)) => ("skipped", reason),
+            (None, None) => return None,
+        };
+        Some(format!("{what} in {}: {reason}", self.run))
+    }
+}
+
+/// A further run beside the first.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Pair {
+    /// How many times as fast the further run is, by the medians.
+    pub ratio: Option<f64>,
+    /// How often rounds would be this far apart by chance.
+    pub p: Option<f64>,
+    /// Whether `p` was counted; it is approximate elsewhere.
+    pub exact: Option<bool>,
+    /// What that comes to.
+    pub verdict: Verdict,
+}
+
+/// What came of the further run beside the first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// The further run is faster, beyond the noise of both.
+    Faster,
+    /// The further run is slower, beyond the noise of both.
+    Slower,
+    /// No difference was shown, which does not mean that there is none.
+    WithinNoise,
+    /// However far apart the rounds are, there are too few to tell.
+    TooFewRounds,
+    /// The further run has no such figure.
+    OnlyInFirst,
+    /// The first run has no such figure.
+    OnlyInFurther,
+    /// Neither run has one.
+    InNeither,
+    /// Both have one, and not in the same unit.
+    DifferentUnits,
+    /// Both have one, and there is no ratio of the two: a median is no number above zero.
+    NoRatio,
+}
+
+impl Verdict {
+    /// In words, of the run labelled `further` beside the one labelled `first`.
+    pub fn words(self, first: &str, further: &str) -> String {
+        match self {
+            Verdict::Faster => "faster".into(),
+            Verdict::Slower => "slower".into(),
+            Verdict::WithinNoise => "within noise".into(),
+            Verdict::TooFewRounds => "too few rounds".into(),
+            Verdict::OnlyInFirst => format!("only in {first}"),
+            Verdict::OnlyInFurther => format!("only in {further}"),
+            Verdict::InNeither => "in neither".into(),
+            Verdict::DifferentUnits => "different units".into(),
+            Verdict::NoRatio => "no ratio".into(),
+        }
+    }
+}
+
+/// Compares `runs` in what `patterns` mean; in everything, where there are none.
+///
+/// # Errors
+///
+/// Where a pattern is none, or means nothing that one of the runs has.
+pub fn compare(runs: &[Taken], patterns: &[String]) -> Result<Comparison, Usage> {
+    let meant = meant(runs, patterns)?;
+    let rows: Vec<Row> = meant.iter().flat_map(|like| rows(like)).collect();
+    let tested = rows
+        .iter()
+        .flat_map(|row| &row.to_first)
+        .filter(|pair| pair.p.is_some())
+        .count();
+    Ok(Comparison {
+        comparison_schema: COMPARISON_SCHEMA,
+        rule: Rule {
+            test: "two-sided Wilcoxon-Mann-Whitney rank-sum test over the rounds",
+            p_below: P_BELOW,
+            times_above: TIMES_ABOVE,
+            rounds_at_least: values_that_can_tell(P_BELOW),
+        },
+        runs: runs.iter().enumerate().map(named).collect(),
+        differences: differences(runs),
+        warnings: warnings(runs),
+        rows,
+        tested,
+        by_chance: tested as f64 * P_BELOW,
+    })
+}
+
+/// Writes the comparison as indented JSON with a final newline.
+pub fn write_json(comparison: &Comparison, out: &mut dyn Write) -> anyhow::Result<()> {
+    serde_json::to_writer_pretty(&mut *out, comparison)?;
+    Ok(out.write_all(b"\n")?)
+}
+
+/// The label of the run at `index`: A, B, C. There are no more than [`read::MOST_RUNS`].
+fn label(index: usize) -> String {
+    char::from(b'A' + (index % 26) as u8).to_string()
+}
+
+fn named((index, taken): (usize, &Taken)) -> Named {
+    Named {
+        label: label(index),
+        file: taken.file.clone(),
+        taken_at: taken.run.taken_at.clone(),
+        file_written_at: match taken.run.taken_at {
+            Some(_) => None,
+            None => taken.written_at.clone(),
+        },
+        kernel: taken.run.machine.kernel.clone(),
+        cpu_model: taken.run.machine.cpu_model.clone(),
+    }
+}
+
+/// One experiment, as each run has it.
+type Like<'a> = Vec<Option<&'a Outcome>>;
+
+/// What an experiment is known by.
+fn key(outcome: &Outcome) -> (&str, &str) {
+    (&outcome.group, &outcome.name)
+}
+
+/// The experiments that the patterns mean: in the order of the first run, and further ones of a
+/// group behind those of it that came before.
+fn meant<'a>(runs: &'a [Taken], patterns: &[String]) -> Result<Vec<Like<'a>>, Usage> {
+    let parsed: Vec<Pattern> = patterns
+        .iter()
+        .map(|text| catalogue::pattern(text))
+        .collect::<Result<_, _>>()?;
+    let mut found = vec![false; parsed.len()];
+    let by_name: Vec<HashMap<(&str, &str), &Outcome>> = runs
+        .iter()
+        .map(|taken| taken.run.experiments.iter().map(|e| (key(e), e)).collect())
+        .collect();
+    let mut known: HashSet<(&str, &str)> = HashSet::new();
+    // By group and table, in the order in which they come up.
+    let mut tables: Vec<Vec<Like>> = Vec::new();
+    let mut table_of: HashMap<(&str, Option<&str>), usize> = HashMap::new();
+    for outcome in runs.iter().flat_map(|taken| &taken.run.experiments) {
+        let mut wanted = parsed.is_empty();
+        for (pattern, found) in parsed.iter().zip(&mut found) {
+            if catalogue::is_meant(&outcome.group, &outcome.name, pattern) {
+                (wanted, *found) = (true, true);
+            }
+        }
+        let key = key(outcome);
+        if !wanted || !known.insert(key) {
+            continue;
+        }
+        let table = table_of
+            .entry((outcome.group.as_str(), outcome.table.as_deref()))
+            .or_insert(tables.len());
+        if *table == tables.len() {
+            tables.push(Vec::new());
+        }
+        tables[*table].push(by_name.iter().map(|run| run.get(&key).copied()).collect());
+    }
+    match patterns.iter().zip(found).find(|(_, found)| !found) {
+        Some((text, _)) => Err(Usage(format!(
+            "none of the runs has an experiment that is called '{text}'"
+        ))),
+        None => Ok(tables.into_iter().flatten().collect()),
+    }
+}
+
+/// What a row is about, beside the main figure.
+const IN_C: &str = "in C";
+
+/// The rows of an experiment: its figure, what was measured besides, and the program in C.
+fn rows(like: &Like<'_>) -> Vec<Row> {
+    let Some(any) = like.iter().flatten().next() else {
+        return Vec::new();
+    };
+    let row = |figure: Option<&str>| {
+        let runs: Vec<Measured> = like
+            .iter()
+            .enumerate()
+            .map(|(index, outcome)| measured(index, *outcome, figure))
+            .collect();
+        let pairs = (1..like.len()).map(|index| {
+            let spread = |at: usize| like[at].and_then(|outcome| spread_of(outcome, figure));
+            pair(spread(0), spread(index))
+        });
+        Row {
+            group: any.group.clone(),
+            table: any.table.clone(),
+            name: any.name.clone(),
+            figure: figure.map(str::to_owned),
+            to_first: pairs.collect(),
+            runs,
+            notes: Vec::new(),
+        }
+    };
+    let mut main = row(None);
+    main.notes = notes(like);
+    let mut rows = vec![main];
+    let mut besides: Vec<&str> = Vec::new();
+    for outcome in like.iter().flatten() {
+        let also = outcome.also.iter().map(|also| also.name.as_str());
+        let peer = outcome.peer.as_ref().and_then(|peer| peer.figure.as_ref());
+        for name in also.chain(peer.map(|_| IN_C)) {
+            let here = like.iter().flatten();
+            let having = here.filter(|outcome| spread_of(outcome, Some(name)).is_some());
+            // One that a single run has says nothing beside the others.
+            if having.count() > 1 && !besides.contains(&name) {
+                besides.push(name);
+            }
+        }
+    }
+    rows.extend(besides.into_iter().map(|name| row(Some(name))));
+    rows
+}
+
+/// The rounds of a figure of an outcome, and their unit.
+fn spread_of<'a>(outcome: &'a Outcome, figure: Option<&str>) -> Option<(&'a Spread, Unit)> {
+    match figure {
+        None => outcome.figure.as_ref().map(|spread| (spread, outcome.unit)),
+        Some(name) => outcome
+            .also
+            .iter()
+            .find(|also| also.name == name)
+            .map(|also| (&also.figure, also.unit))
+            .or_else(|| {
+                let peer = outcome.peer.as_ref().filter(|_| name == IN_C)?;
+                Some((peer.figure.as_ref()?, outcome.unit))
+            }),
+    }
+}
+
+fn measured(index: usize, outcome: Option<&Outcome>, figure: Option<&str>) -> Measured {
+    let spread = outcome.and_then(|outcome| spread_of(outcome, figure));
+    let main = outcome.filter(|_| figure.is_none());
+    Measured {
+        run: label(index),
+        unit: spread
+            .map(|(_, unit)| unit)
+            .or(main.map(|outcome| outcome.unit)),
+        median: spread.map(|(spread, _)| spread.median),
+        min: spread.map(|(spread, _)| spread.min),
+        max: spread.map(|(spread, _)| spread.max),
+        rounds: spread.map_or(0, |(spread, _)| spread.rounds.len()),
+        skipped: main.and_then(|outcome| outcome.skipped.clone()),
+        failed: main.and_then(|outcome| outcome.failed.clone()),
+    }
+}
+
+/// A figure of a further run beside that of the first.
+fn pair(first: Option<(&Spread, Unit)>, further: Option<(&Spread, Unit)>) -> Pair {
+    let without_ratio = |verdict| Pair {
+        ratio: None,
+        p: None,
+        exact: None,
+        verdict,
+    };
+    let ((first, unit), (further, of_further)) = match (first, further) {
+        (Some(first), Some(further)) => (first, further),
+        (Some(_), None) => return without_ratio(Verdict::OnlyInFirst),
+        (None, Some(_)) => return without_ratio(Verdict::OnlyInFurther),
+        (None, None) => return without_ratio(Verdict::InNeither),
+    };
+    if unit != of_further {
+        return without_ratio(Verdict::DifferentUnits);
+    }
+    let ratio = unit.times_as_fast(further.median, first.median);
+    if !(first.median > 0.0 && further.median > 0.0 && ratio.is_normal()) {
+        return without_ratio(Verdict::NoRatio);
+    }
+    let (n, m) = (first.rounds.len(), further.rounds.len());
+    if smallest_p(n, m) >= P_BELOW {
+        return Pair {
+            ratio: Some(ratio),
+            ..without_ratio(Verdict::TooFewRounds)
+        };
+    }
+    let test = rank_sum(&further.rounds, &first.rounds);
+    // Where medians and ranks point to different sides, neither is shown.
+    let ranks_say_faster = (test.lean > 0.0) == unit.more_is_better();
+    let verdict = if test.p >= P_BELOW || ranks_say_faster != (ratio > 1.0) {
+        Verdict::WithinNoise
+    } else if ratio > TIMES_ABOVE {
+        Verdict::Faster
+    } else if 1.0 / ratio > TIMES_ABOVE {
+        Verdict::Slower
+    } else {
+        Verdict::WithinNoise
+    };
+    Pair {
+        ratio: Some(ratio),
+        p: Some(test.p),
+        exact: Some(test.exact),
+        verdict,
+    }
+}
+
+/// What the runs did differently in one experiment.
+fn notes(like: &Like<'_>) -> Vec<String> {
+    let aspects: [(&str, fn(&Outcome) -> Option<String>); 5] = [
+        ("writer", |outcome| options(outcome.writer.as_ref())),
+        ("reader", |outcome| options(outcome.reader.as_ref())),
+        ("mover", |outcome| {
+            Some(outcome.mover.as_ref()?.command.clone())
+        }),
+        ("mover's version", |outcome| {
+            outcome.mover.as_ref()?.version.clone()
+        }),
+        ("program in C", |outcome| {
+            Some(outcome.peer.as_ref()?.command.clone())
+        }),
+    ];
+    let mut notes: Vec<String> = Vec::new();
+    for (aspect, of) in aspects {
+        let values: Vec<Option<String>> = like.iter().map(|outcome| outcome.and_then(of)).collect();
+        if values
+            .iter()
+            .flatten()
+            .any(|value| Some(value) != values.iter().flatten().next())
+        {
+            let values: Vec<String> = values
+                .iter()
+                .enumerate()
+                .filter_map(|(index, value)| {
+                    Some(format!("{} {}", label(index), quoted(value.as_ref()?)))
+                })
+                .collect();
+            notes.push(format!("not the same {aspect}: {}", values.join(", ")));
+        }
+    }
+    let units: Vec<String> = like
+        .iter()
+        .enumerate()
+        .filter_map(|(index, outcome)| {
+            Some(format!("{} in {}", label(index), (*outcome)?.unit.name()))
+        })
+        .collect();
+    let first = like.iter().flatten().next().map(|outcome| outcome.unit);
+    if like
+        .iter()
+        .flatten()
+        .any(|outcome| Some(outcome.unit) != first)
+    {
+        notes.push(format!(
+            "not the same unit, so no ratio: {}",
+            units.join(", ")
+        ));
+    }
+    notes
+}
+
+fn quoted(text: &str) -> String {
+    if text.is_empty() {
+        "none".to_owned()
+    } else {
+        format!("'{text}'")
+    }
+}
+
+/// An endpoint's options without those that the laboratory adds for a run: those are settings, or
+/// no matter.
+fn options(endpoint: Option<&EndpointReport>) -> Option<String> {
+    const ADDED: [&str; 6] = [
+        "--die-with-parent",
+        "--json",
+        "--cpu=",
+        "--seconds=",
+        "--warm-up=",
+        "--bytes-to-pipe=",
+    ];
+    let words: Vec<&str> = endpoint?
+        .options
+        .split_whitespace()
+        .filter(|word| !ADDED.iter().any(|added| word.starts_with(added)))
+        .collect();
+    Some(words.join(" "))
+}
+
+/// The facts about machine and settings that are not the same in all runs.
+fn differences(runs: &[Taken]) -> Vec<Difference> {
+    let facts: Vec<Vec<(&'static str, String)>> =
+        runs.iter().map(|taken| facts(&taken.run)).collect();
+    let mut names: Vec<&str> = Vec::new();
+    for (name, _) in facts.iter().flatten() {
+        if !names.contains(name) {
+            names.push(name);
+        }
+    }
+    names
+        .into_iter()
+        .map(|name| Difference {
+            fact: name.to_owned(),
+            values: facts
+                .iter()
+                .map(|facts| {
+                    let fact = facts.iter().find(|(known, _)| *known == name);
+                    fact.map(|(_, value)| value.clone())
+                })
+                .collect(),
+        })
+        .filter(|difference| {
+            difference
+                .values
+                .iter()
+                .any(|value| *value != difference.values[0])
+        })
+        .collect()
+}
+
+/// What a run's figures depend on, with its labels.
+fn facts(run: &Run) -> Vec<(&'static str, String)> {
+    let settings = &run.settings;
+    let mut facts = run.machine.lines();
+    facts.push(("rounds", settings.rounds.to_string()));
+    facts.push(("seconds", settings.seconds.to_string()));
+    facts.push(("warm-up", format!("{} s", settings.warm_up_seconds)));
+    facts.push((
+        "pipe size",
+        match settings.pipe_size {
+            Some(size) => format_bytes(size as u64),
+            None => "default".to_owned(),
+        },
+    ));
+    facts
+}
+
+/// What speaks against setting the runs side by side.
+fn warnings(runs: &[Taken]) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let distances: Vec<(String, f64)> = runs
+        .iter()
+        .enumerate()
+        .filter_map(|(index, taken)| {
+            Some((label(index), taken.run.line_round_trip_ns.as_ref()?.median))
+        })
+        .collect();
+    let nearest = distances
+        .iter()
+        .map(|(_, ns)| *ns)
+        .fold(f64::INFINITY, f64::min);
+    if distances
+        .iter()
+        .any(|(_, ns)| *ns > nearest * Distances::APART)
+    {
+        let each: Vec<String> = distances
+            .iter()
+            .map(|(label, ns)| format!("{label} {ns:.0} ns"))
+            .collect();
+        warnings.push(format!(
+            "the two CPUs were not equally far apart: a cache line went from one to the other and \
+             back in {}. Whatever passes through a pipe depends on that",
+            each.join(", ")
+        ));
+    }
+    for (index, taken) in runs.iter().enumerate() {
+        let apart = taken.run.apart.taken;
+        if apart > 0 {
+            warnings.push(format!(
+                "in {}, {apart} measurements were made while the CPUs were farther apart than \
+                 usual, and taken all the same",
+                label(index)
+            ));
+        }
+    }
+    warnings
+}
