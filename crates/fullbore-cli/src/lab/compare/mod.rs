@@ -151,11 +151,13 @@ impl Measured {
 }
 
 /// A further run beside the first.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Pair {
+    /// The further run.
+    pub run: String,
     /// How many times as fast the further run is, by the medians.
     pub ratio: Option<f64>,
-    /// How often rounds would be this far apart by chance.
+    /// How often rounds would be this far apart by chance; `None` where that was not tested.
     pub p: Option<f64>,
     /// Whether `p` was counted; it is approximate elsewhere.
     pub exact: Option<bool>,
@@ -211,7 +213,7 @@ impl Verdict {
 /// Where a pattern is none, or means nothing that one of the runs has.
 pub fn compare(runs: &[Taken], patterns: &[String]) -> Result<Comparison, Usage> {
     let meant = meant(runs, patterns)?;
-    let rows: Vec<Row> = meant.iter().flat_map(|like| rows(like)).collect();
+    let rows: Vec<Row> = meant.iter().flat_map(rows).collect();
     let tested = rows
         .iter()
         .flat_map(|row| &row.to_first)
@@ -326,7 +328,7 @@ fn rows(like: &Like<'_>) -> Vec<Row> {
             .collect();
         let pairs = (1..like.len()).map(|index| {
             let spread = |at: usize| like[at].and_then(|outcome| spread_of(outcome, figure));
-            pair(spread(0), spread(index))
+            pair(label(index), spread(0), spread(index))
         });
         Row {
             group: any.group.clone(),
@@ -392,8 +394,9 @@ fn measured(index: usize, outcome: Option<&Outcome>, figure: Option<&str>) -> Me
 }
 
 /// A figure of a further run beside that of the first.
-fn pair(first: Option<(&Spread, Unit)>, further: Option<(&Spread, Unit)>) -> Pair {
+fn pair(run: String, first: Option<(&Spread, Unit)>, further: Option<(&Spread, Unit)>) -> Pair {
     let without_ratio = |verdict| Pair {
+        run: run.clone(),
         ratio: None,
         p: None,
         exact: None,
@@ -432,6 +435,7 @@ fn pair(first: Option<(&Spread, Unit)>, further: Option<(&Spread, Unit)>) -> Pai
         Verdict::WithinNoise
     };
     Pair {
+        run,
         ratio: Some(ratio),
         p: Some(test.p),
         exact: Some(test.exact),
@@ -441,7 +445,8 @@ fn pair(first: Option<(&Spread, Unit)>, further: Option<(&Spread, Unit)>) -> Pai
 
 /// What the runs did differently in one experiment.
 fn notes(like: &Like<'_>) -> Vec<String> {
-    let aspects: [(&str, fn(&Outcome) -> Option<String>); 5] = [
+    type Aspect = (&'static str, fn(&Outcome) -> Option<String>);
+    let aspects: [Aspect; 5] = [
         ("writer", |outcome| options(outcome.writer.as_ref())),
         ("reader", |outcome| options(outcome.reader.as_ref())),
         ("mover", |outcome| {
@@ -599,12 +604,254 @@ fn warnings(runs: &[Taken]) -> Vec<String> {
     for (index, taken) in runs.iter().enumerate() {
         let apart = taken.run.apart.taken;
         if apart > 0 {
+            let label = label(index);
             warnings.push(format!(
-                "in {}, {apart} measurements were made while the CPUs were farther apart than \
-                 usual, and taken all the same",
-                label(index)
+                "in {label}, the CPUs were farther apart than usual during {apart} of the \
+                 measurements, which were taken all the same"
             ));
         }
     }
     warnings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::report::fixture;
+    use super::super::result::Also;
+    use super::*;
+
+    /// The run of the reports' tests with these rounds of `write_read`, and its other figures once.
+    pub fn taken(rounds: &[f64]) -> Taken {
+        let mut run = fixture();
+        run.experiments[0].figure = Spread::of(rounds);
+        Taken {
+            file: "run.json".to_owned(),
+            written_at: Some("2026-03-01T12:00:00Z".to_owned()),
+            run,
+        }
+    }
+
+    fn rounds(times: f64) -> Vec<f64> {
+        [1.00, 1.03, 0.97, 1.01, 0.99]
+            .map(|round| round * times)
+            .to_vec()
+    }
+
+    fn compared(runs: &[Taken]) -> Comparison {
+        compare(runs, &[]).unwrap()
+    }
+
+    fn verdict(first: &[f64], further: &[f64], unit: Unit) -> Verdict {
+        let mut runs = [taken(first), taken(further)];
+        for taken in &mut runs {
+            taken.run.experiments[0].unit = unit;
+        }
+        compared(&runs).rows[0].to_first[0].verdict
+    }
+
+    #[test]
+    fn a_verdict_needs_a_difference_that_is_beyond_chance_and_matters() {
+        let base = rounds(1.0);
+        for (further, expected) in [
+            (rounds(2.0), Verdict::Faster),
+            (rounds(0.5), Verdict::Slower),
+            (rounds(1.0), Verdict::WithinNoise),
+            // Beyond chance, but for the overlap.
+            (rounds(1.03), Verdict::WithinNoise),
+            (vec![2.0; 4], Verdict::TooFewRounds),
+            (vec![2.0; 3], Verdict::TooFewRounds),
+            (vec![2.0], Verdict::TooFewRounds),
+        ] {
+            assert_eq!(
+                verdict(&base, &further, Unit::GibPerS),
+                expected,
+                "{further:?}"
+            );
+        }
+        // Never chance, and too little to matter.
+        assert_eq!(
+            verdict(&[1.0; 10], &[1.01; 10], Unit::GibPerS),
+            Verdict::WithinNoise
+        );
+        assert_eq!(
+            verdict(&[1.0; 10], &[1.03; 10], Unit::GibPerS),
+            Verdict::Faster
+        );
+        assert_eq!(
+            verdict(&[1.03; 10], &[1.0; 10], Unit::GibPerS),
+            Verdict::Slower
+        );
+    }
+
+    #[test]
+    fn less_is_faster_where_less_is_better() {
+        let (fast, slow) = (rounds(1.0), rounds(2.0));
+        for unit in [Unit::Microseconds, Unit::NanosecondsPerPage, Unit::Times] {
+            assert_eq!(verdict(&slow, &fast, unit), Verdict::Faster);
+            assert_eq!(verdict(&fast, &slow, unit), Verdict::Slower);
+        }
+    }
+
+    #[test]
+    fn the_same_run_twice_is_within_noise() {
+        let runs = [taken(&rounds(1.0)), taken(&rounds(1.0))];
+        let compared = compared(&runs);
+        let pair = &compared.rows[0].to_first[0];
+        assert_eq!((pair.ratio, pair.p), (Some(1.0), Some(1.0)));
+        assert_eq!((compared.differences, compared.warnings), (vec![], vec![]));
+        assert_eq!((compared.tested, compared.by_chance), (1, 0.01));
+    }
+
+    #[test]
+    fn what_only_some_have_is_said() {
+        let mut runs = [
+            taken(&rounds(1.0)),
+            taken(&rounds(1.0)),
+            taken(&rounds(1.0)),
+        ];
+        runs[1].run.experiments.remove(0);
+        runs[2].run.experiments[0].figure = None;
+        runs[2].run.experiments[0].failed = Some("broke".into());
+        runs[0].run.experiments.remove(1);
+        let compared = compared(&runs);
+        let verdicts = |name: &str| -> Vec<Verdict> {
+            let row = compared.rows.iter().find(|row| row.name == name).unwrap();
+            row.to_first.iter().map(|pair| pair.verdict).collect()
+        };
+        assert_eq!(verdicts("write_read"), [Verdict::OnlyInFirst; 2]);
+        assert_eq!(
+            verdicts("vmsplice_splice_same_buffer"),
+            [Verdict::OnlyInFurther; 2]
+        );
+        assert_eq!(verdicts("hugetlb"), [Verdict::InNeither; 2]);
+        assert_eq!(
+            compared.rows[0].runs[2].reason().unwrap(),
+            "failed in C: broke"
+        );
+        // A further one stands with its group, not behind the last.
+        let names: Vec<&str> = compared.rows.iter().map(|row| row.name.as_str()).collect();
+        assert_eq!(
+            names,
+            [
+                "write_read",
+                "write_read_huge",
+                "hugetlb",
+                "vmsplice_splice_same_buffer",
+                "breaks",
+            ]
+        );
+    }
+
+    #[test]
+    fn figures_of_different_units_have_no_ratio() {
+        let mut runs = [taken(&rounds(1.0)), taken(&rounds(1.0))];
+        runs[1].run.experiments[0].unit = Unit::Microseconds;
+        let row = &compared(&runs).rows[0];
+        assert_eq!(row.to_first[0].verdict, Verdict::DifferentUnits);
+        assert_eq!(
+            row.notes,
+            ["not the same unit, so no ratio: A in GiB/s, B in µs"]
+        );
+    }
+
+    #[test]
+    fn numbers_that_have_no_ratio_have_none() {
+        for (first, further) in [
+            (0.0, 1.0),
+            (1.0, 0.0),
+            (-1.0, 1.0),
+            (1e-300, 1e300),
+            (1e300, 1e-300),
+        ] {
+            assert_eq!(
+                verdict(&[first; 5], &[further; 5], Unit::GibPerS),
+                Verdict::NoRatio
+            );
+        }
+    }
+
+    #[test]
+    fn what_both_measured_besides_has_a_row_of_its_own() {
+        let mut runs = [taken(&rounds(1.0)), taken(&rounds(1.0))];
+        for (name, of) in [("p99", 0..2), ("p99.9", 0..1)] {
+            for taken in &mut runs[of] {
+                taken.run.experiments[0].also.push(Also {
+                    name: name.into(),
+                    unit: Unit::Microseconds,
+                    figure: Spread::of(&rounds(10.0)).unwrap(),
+                });
+            }
+        }
+        let compared = compared(&runs);
+        let figures: Vec<Option<&str>> = compared
+            .rows
+            .iter()
+            .filter(|row| row.name == "write_read")
+            .map(|row| row.figure.as_deref())
+            .collect();
+        assert_eq!(figures, [None, Some("p99")]);
+        assert_eq!(compared.rows[1].to_first[0].ratio, Some(1.0));
+    }
+
+    #[test]
+    fn options_count_but_not_those_of_every_run() {
+        let mut runs = [taken(&rounds(1.0)), taken(&rounds(1.0))];
+        let options = |taken: &mut Taken, words: &str| {
+            let writer = taken.run.experiments[0].writer.as_mut().unwrap();
+            writer.options = format!("--die-with-parent --way copy --json {words}");
+        };
+        options(&mut runs[0], "--cpu=0 --seconds=1");
+        options(&mut runs[1], "--cpu=3 --seconds=2 --warm-up=1");
+        assert!(compared(&runs).rows[0].notes.is_empty());
+        options(&mut runs[1], "--cpu=3 --pipe-size=1048576");
+        assert_eq!(
+            compared(&runs).rows[0].notes,
+            ["not the same writer: A '--way copy', B '--way copy --pipe-size=1048576'"]
+        );
+    }
+
+    #[test]
+    fn what_runs_depend_on_is_compared() {
+        let mut runs = [taken(&rounds(1.0)), taken(&rounds(1.0))];
+        runs[1].run.machine.kernel = Some("6.13.0".into());
+        runs[1].run.machine.hypervisor = None;
+        runs[1].run.settings.rounds = 5;
+        runs[1].run.settings.seed = 7;
+        runs[1].run.line_round_trip_ns = Spread::of(&[200.0]);
+        runs[1].run.apart.taken = 3;
+        let compared = compared(&runs);
+        let facts: Vec<&str> = compared
+            .differences
+            .iter()
+            .map(|difference| difference.fact.as_str())
+            .collect();
+        assert_eq!(facts, ["kernel", "hypervisor", "rounds"]);
+        assert_eq!(compared.differences[1].values[1], None);
+        assert_eq!(compared.warnings.len(), 2);
+        assert!(compared.warnings[0].contains("A 55 ns, B 200 ns"));
+        assert!(
+            compared.warnings[1]
+                .contains("in B, the CPUs were farther apart than usual during 3 of")
+        );
+    }
+
+    #[test]
+    fn patterns_select_also_what_the_catalogue_does_not_have() {
+        let mut runs = [taken(&rounds(1.0)), taken(&rounds(1.0))];
+        runs[1].run.experiments[1].name = "of_the_future".into();
+        let names = |patterns: &[&str]| -> Result<Vec<String>, Usage> {
+            let patterns: Vec<String> = patterns.iter().map(|&p| p.to_owned()).collect();
+            Ok(compare(&runs, &patterns)?
+                .rows
+                .into_iter()
+                .map(|row| row.name)
+                .collect())
+        };
+        assert_eq!(
+            names(&["ladder/of_*", "write_read"]).unwrap(),
+            ["write_read", "of_the_future"]
+        );
+        assert_eq!(names(&["all"]).unwrap().len(), 6);
+        assert!(names(&["nothing_*"]).is_err() && names(&["["]).is_err());
+    }
 }

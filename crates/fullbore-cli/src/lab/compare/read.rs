@@ -81,8 +81,11 @@ fn read_one(path: &Path) -> Result<Taken, String> {
         (at_most(io::stdin().lock())?, None)
     } else {
         let file = File::open(path).map_err(|error| error.to_string())?;
-        let written = file.metadata().and_then(|about| about.modified()).ok();
-        (at_most(file)?, written.map(rfc3339))
+        let about = file.metadata().map_err(|error| error.to_string())?;
+        if about.len() > MOST_BYTES {
+            return Err(too_long());
+        }
+        (at_most(file)?, about.modified().ok().map(rfc3339))
     };
     Ok(Taken {
         file: path.display().to_string(),
@@ -97,12 +100,14 @@ fn at_most(source: impl Read) -> Result<Vec<u8>, String> {
     let read = source.take(MOST_BYTES + 1).read_to_end(&mut bytes);
     read.map_err(|error| error.to_string())?;
     if bytes.len() as u64 > MOST_BYTES {
-        return Err(format!(
-            "more than {} MiB, and no run is that long",
-            MOST_BYTES >> 20
-        ));
+        return Err(too_long());
     }
     Ok(bytes)
+}
+
+fn too_long() -> String {
+    let most = MOST_BYTES >> 20;
+    format!("longer than {most} MiB, and no run is")
 }
 
 /// The run that `bytes` are.
@@ -124,6 +129,10 @@ fn parse(bytes: &[u8]) -> Result<Run, String> {
             format!("no JSON: {error}")
         }
     })?;
+    // A struct may be written as an array for serde, and is not here.
+    if !bytes.trim_ascii_start().starts_with(b"{") {
+        return Err(NO_RUN.into());
+    }
     match known {
         Known {
             comparison_schema: Some(_),
@@ -168,5 +177,146 @@ fn parse(bytes: &[u8]) -> Result<Run, String> {
             twice[0].0, twice[0].1
         )),
         None => Ok(run),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::{compare, csv, table, write_json};
+    use super::*;
+    use crate::lab::report::fixture;
+
+    fn text(run: &Run) -> Vec<u8> {
+        serde_json::to_vec(run).unwrap()
+    }
+
+    #[test]
+    fn what_is_no_run_is_refused_in_a_line() {
+        let run = String::from_utf8(text(&fixture())).unwrap();
+        let cut = &run[..run.len() / 2];
+        let twice = {
+            let mut run = fixture();
+            run.experiments[1].name = run.experiments[0].name.clone();
+            String::from_utf8(text(&run)).unwrap()
+        };
+        let nested = "[".repeat(100_000);
+        let cases = [
+            ("", "empty"),
+            (" \n", "empty"),
+            ("GiB/s", "no JSON"),
+            ("{} {}", "no JSON"),
+            (cut, "no JSON"),
+            (&nested, "no JSON"),
+            ("[]", "not what"),
+            ("[2, 1]", "not what"),
+            ("7", "not what"),
+            ("null", "not what"),
+            ("{}", "not what"),
+            (r#"{"schema": "2"}"#, "not what"),
+            (r#"{"schema": 2}"#, "missing field"),
+            (
+                r#"{"schema": 1}"#,
+                "schema 1, and this fullbore reads schema 2",
+            ),
+            (r#"{"schema": 1e9}"#, "schema 1000000000"),
+            (r#"{"comparison_schema": 1}"#, "a comparison already"),
+            (&twice, "'ladder/write_read' is there twice"),
+            (&run.replace("GiB/s", "\\u001b[2J"), "unknown variant"),
+            (&run.replace("0.93", "1e999"), "out of range"),
+            (&run.replace("0.93", "NaN"), "no JSON"),
+        ];
+        for (text, reason) in cases {
+            let said = parse(text.as_bytes()).unwrap_err();
+            assert!(said.contains(reason), "{said}");
+            assert!(!one_line(&said).chars().any(char::is_control));
+        }
+        assert!(parse(&[0xff, 0xfe]).is_err());
+        assert!(parse(&[0; 1000]).is_err());
+    }
+
+    #[test]
+    fn a_run_that_does_not_know_its_date_or_newer_fields_is_read() {
+        let mut run = serde_json::to_value(fixture()).unwrap();
+        let fields = run.as_object_mut().unwrap();
+        fields.remove("taken_at");
+        fields.insert("newer".into(), Value::Bool(true));
+        let read = parse(run.to_string().as_bytes()).unwrap();
+        assert_eq!(read.taken_at, None);
+    }
+
+    #[test]
+    fn medians_are_those_of_the_rounds() {
+        let mut run = fixture();
+        run.experiments[0].figure.as_mut().unwrap().median = 1e9;
+        let read = parse(&text(&run)).unwrap();
+        assert_eq!(read.experiments[0].figure.as_ref().unwrap().median, 0.93);
+    }
+
+    /// Every place in a document.
+    fn places(value: &Value) -> usize {
+        1 + match value {
+            Value::Array(values) => values.iter().map(places).sum(),
+            Value::Object(fields) => fields.values().map(places).sum(),
+            _ => 0,
+        }
+    }
+
+    /// Puts `new` at one of them.
+    fn put(value: &mut Value, at: &mut usize, new: &Value) {
+        if *at == 0 {
+            *value = new.clone();
+        }
+        *at = at.wrapping_sub(1);
+        match value {
+            Value::Array(values) => values.iter_mut().for_each(|value| put(value, at, new)),
+            Value::Object(fields) => fields.values_mut().for_each(|value| put(value, at, new)),
+            _ => {}
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_in_a_file_breaks_a_comparison_or_reaches_the_terminal(
+            changes in proptest::collection::vec((any::<proptest::sample::Index>(), 0..14_usize), 1..6),
+        ) {
+            let odd: [Value; 14] = [
+                Value::Null,
+                true.into(),
+                0.into(),
+                (-1).into(),
+                u64::MAX.into(),
+                1e308.into(),
+                5e-324.into(),
+                "".into(),
+                "\u{1b}[2J\u{7}\r\n\u{9b}31m".into(),
+                "long ".repeat(50).into(),
+                "w".repeat(300).into(),
+                Value::Array(vec![]),
+                Value::Array(vec![1e308.into(), 0.into(), (-1e308).into()]),
+                Value::Object(serde_json::Map::new()),
+            ];
+            let mut value = serde_json::to_value(fixture()).unwrap();
+            for (index, with) in changes {
+                let mut at = index.index(places(&value));
+                put(&mut value, &mut at, &odd[with]);
+            }
+            if let Ok(run) = parse(value.to_string().as_bytes()) {
+                let of = |run: Run| Taken { file: "\u{1b}[1m.json".into(), written_at: None, run };
+                let runs = [of(fixture()), of(run.clone()), of(run)];
+                let comparison = compare(&runs, &[]).unwrap();
+                write_json(&comparison, &mut Vec::new()).unwrap();
+                csv::write(&comparison, &mut Vec::new()).unwrap();
+                for width in [60_u16, 100] {
+                    let mut text = Vec::new();
+                    table::write(&comparison, Some(width), false, &mut text).unwrap();
+                    for line in String::from_utf8(text).unwrap().lines() {
+                        prop_assert!(!line.chars().any(char::is_control), "{line:?}");
+                        prop_assert!(line.chars().count() <= usize::from(width), "{line:?}");
+                    }
+                }
+            }
+        }
     }
 }

@@ -9,7 +9,7 @@ use std::io;
 use anyhow::Result;
 use comfy_table::{CellAlignment, ContentArrangement, presets};
 
-use super::{Comparison, Difference, Named, Pair, Row, Verdict};
+use super::{Comparison, Difference, Named, Row, Verdict};
 use crate::lab::report::table::{GAP, Page, Style, WIDTH_WITHOUT_A_TERMINAL};
 use crate::lab::report::{figure, one_line};
 
@@ -295,7 +295,7 @@ impl Shown<'_> {
                 None => String::new(),
             },
             Column::Verdict(pair) => {
-                let Pair { verdict, .. } = row.to_first[pair];
+                let verdict = row.to_first[pair].verdict;
                 verdict.words(self.label(0), self.label(pair + 1))
             }
         }
@@ -441,4 +441,105 @@ fn with_verdicts_painted(line: &str) -> String {
         )
         .collect();
     format!("{indent}{}", painted.join("  "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Taken, compare};
+    use super::*;
+    use crate::lab::report::fixture;
+    use crate::lab::statistics::Spread;
+
+    /// Three runs: the second twice as fast, on another kernel, the third half as fast.
+    fn comparison() -> Comparison {
+        let runs = [("6.12.30", 1.0), ("6.13.0", 2.0), ("6.12.30", 0.5)].map(|(kernel, times)| {
+            let mut run = fixture();
+            run.machine.kernel = Some(kernel.to_owned());
+            for figure in run.experiments.iter_mut().filter_map(|e| e.figure.as_mut()) {
+                let rounds: Vec<f64> = (0..6)
+                    .map(|round| (figure.median + f64::from(round) / 100.0) * times)
+                    .collect();
+                *figure = Spread::of(&rounds).unwrap();
+            }
+            Taken {
+                file: format!("linux-{kernel}.json"),
+                written_at: None,
+                run,
+            }
+        });
+        compare(&runs, &[]).unwrap()
+    }
+
+    fn written(width: u16, color: bool) -> String {
+        let mut text = Vec::new();
+        write(&comparison(), Some(width), color, &mut text).unwrap();
+        String::from_utf8(text).unwrap()
+    }
+
+    #[test]
+    fn no_line_is_longer_than_the_terminal_is_wide() {
+        for width in [40, 60, 80, 100, 120, 200] {
+            for line in written(width, false).lines() {
+                assert!(
+                    line.chars().count() <= usize::from(width),
+                    "{width}: {line:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn verdicts_are_words_at_every_width() {
+        for width in [40, 80, 200] {
+            let text = written(width, false);
+            assert_eq!(
+                text.matches(" faster\n").count() + text.matches(" faster  ").count(),
+                3
+            );
+            assert_eq!(text.matches(" slower\n").count(), 3);
+        }
+        let wide = written(200, false);
+        for words in ["A to B", "2.00×", "0.50×", "1.86", "min–max", "6.13.0"] {
+            assert!(
+                wide.contains(words) != (words == "A to B"),
+                "{words} in\n{wide}"
+            );
+        }
+    }
+
+    #[test]
+    fn colour_changes_nothing_but_the_escape_sequences() {
+        let mut text = written(100, true);
+        for escape in [
+            "\u{1b}[0m",
+            "\u{1b}[1m",
+            "\u{1b}[2m",
+            "\u{1b}[32m",
+            "\u{1b}[31m",
+        ] {
+            assert!(text.contains(escape), "{escape:?}");
+            text = text.replace(escape, "");
+        }
+        assert_eq!(text, written(100, false));
+    }
+
+    #[test]
+    fn the_reader_is_told_what_the_verdicts_mean() {
+        let text = written(200, false);
+        assert!(text.contains("p < 0.01"));
+        assert!(text.contains("6 pairs of figures were tested: up to 0.06"));
+        assert!(!text.contains("too few rounds"));
+    }
+
+    #[test]
+    fn numbers_of_any_size_are_short() {
+        for (shown, expected) in [
+            (1.5, "1.50"),
+            (1e300, "1.00e300"),
+            (0.0001, "1.00e-4"),
+            (0.0, "0.00"),
+        ] {
+            assert_eq!(number(shown), expected);
+        }
+    }
 }
