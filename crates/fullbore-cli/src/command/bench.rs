@@ -33,7 +33,8 @@ Examples:
   fullbore bench 'vmsplice_*' --compare old.json new.json third.json
 
 Exit codes: 0 done, also when an experiment was skipped because this machine does not allow it;
-1 an experiment broke; 2 the command line is wrong.")]
+1 an experiment broke; 2 the command line is wrong, or a file of --compare is no run. A comparison
+is done whatever its verdicts are.")]
 pub struct Bench {
     /// Names, groups or globs of experiments; 'ladder' if there are none, and all with --compare
     #[arg(value_name = "NAME")]

@@ -14,6 +14,7 @@ use std::io::Write;
 
 use glob::Pattern;
 use serde::Serialize;
+use serde_json::Value;
 
 use super::catalogue;
 use super::distance::Distances;
@@ -527,11 +528,10 @@ fn options(endpoint: Option<&EndpointReport>) -> Option<String> {
 
 /// The facts about machine and settings that are not the same in all runs.
 fn differences(runs: &[Taken]) -> Vec<Difference> {
-    let facts: Vec<Vec<(&'static str, String)>> =
-        runs.iter().map(|taken| facts(&taken.run)).collect();
-    let mut names: Vec<&str> = Vec::new();
+    let facts: Vec<Vec<(String, String)>> = runs.iter().map(|taken| facts(&taken.run)).collect();
+    let mut names: Vec<&String> = Vec::new();
     for (name, _) in facts.iter().flatten() {
-        if !names.contains(name) {
+        if !names.contains(&name) {
             names.push(name);
         }
     }
@@ -542,7 +542,7 @@ fn differences(runs: &[Taken]) -> Vec<Difference> {
             values: facts
                 .iter()
                 .map(|facts| {
-                    let fact = facts.iter().find(|(known, _)| *known == name);
+                    let fact = facts.iter().find(|(known, _)| known == name);
                     fact.map(|(_, value)| value.clone())
                 })
                 .collect(),
@@ -556,20 +556,25 @@ fn differences(runs: &[Taken]) -> Vec<Difference> {
         .collect()
 }
 
-/// What a run's figures depend on, with its labels.
-fn facts(run: &Run) -> Vec<(&'static str, String)> {
-    let settings = &run.settings;
-    let mut facts = run.machine.lines();
-    facts.push(("rounds", settings.rounds.to_string()));
-    facts.push(("seconds", settings.seconds.to_string()));
-    facts.push(("warm-up", format!("{} s", settings.warm_up_seconds)));
-    facts.push((
-        "pipe size",
-        match settings.pipe_size {
-            Some(size) => format_bytes(size as u64),
-            None => "default".to_owned(),
-        },
-    ));
+/// What a run's figures depend on, with its labels: the machine, and every setting but the seed.
+fn facts(run: &Run) -> Vec<(String, String)> {
+    let machine = run.machine.lines().into_iter();
+    let mut facts: Vec<(String, String)> = machine
+        .map(|(label, value)| (label.to_owned(), value))
+        .collect();
+    // As JSON, so that a new setting is compared without a word here.
+    if let Ok(Value::Object(settings)) = serde_json::to_value(&run.settings) {
+        for (name, value) in settings.into_iter().filter(|(name, _)| name != "seed") {
+            let size = value.as_u64().filter(|_| name.ends_with("size"));
+            let text = match (size, value) {
+                (Some(bytes), _) => format_bytes(bytes),
+                (None, Value::Null) => "default".to_owned(),
+                (None, Value::String(text)) => text,
+                (None, value) => value.to_string(),
+            };
+            facts.push((name.replace('_', " "), text));
+        }
+    }
     facts
 }
 
@@ -817,6 +822,7 @@ mod tests {
         runs[1].run.machine.hypervisor = None;
         runs[1].run.settings.rounds = 5;
         runs[1].run.settings.seed = 7;
+        runs[1].run.settings.pipe_size = Some(1 << 20);
         runs[1].run.line_round_trip_ns = Spread::of(&[200.0]);
         runs[1].run.apart.taken = 3;
         let compared = compared(&runs);
@@ -825,8 +831,10 @@ mod tests {
             .iter()
             .map(|difference| difference.fact.as_str())
             .collect();
-        assert_eq!(facts, ["kernel", "hypervisor", "rounds"]);
+        assert_eq!(facts, ["kernel", "hypervisor", "pipe size", "rounds"]);
         assert_eq!(compared.differences[1].values[1], None);
+        let sizes = ["default", "1 MiB"].map(|text| Some(text.to_owned()));
+        assert_eq!(compared.differences[2].values, sizes);
         assert_eq!(compared.warnings.len(), 2);
         assert!(compared.warnings[0].contains("A 55 ns, B 200 ns"));
         assert!(

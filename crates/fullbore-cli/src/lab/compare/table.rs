@@ -214,6 +214,9 @@ impl Shown<'_> {
             Some(columns) => self.table(page, &columns),
             None => {
                 for index in further {
+                    if index > 1 {
+                        page.blank();
+                    }
                     let columns = self
                         .fitting(&[index], &LAYOUTS)
                         .unwrap_or_else(|| self.columns(&[index], LAYOUTS[LAYOUTS.len() - 1]));
