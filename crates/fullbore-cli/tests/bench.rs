@@ -316,7 +316,7 @@ fn a_closed_stdout_ends_it_quietly() {
     assert!(!stderr(&output).contains("panicked") && !stderr(&output).contains("roken pipe"));
     let output = finish(start(fullbore(&words).stderr(nobody_reads())));
     assert_code(&output, 0);
-    assert_eq!(bench_json(&output)["schema"], 1);
+    assert_eq!(bench_json(&output)["schema"], 2);
 }
 
 #[test]

@@ -8,6 +8,7 @@ use clap::Args;
 
 use crate::exit::Usage;
 use crate::lab::catalogue::{self, Experiment};
+use crate::lab::compare;
 use crate::lab::machine::{CpuPair, Topology};
 use crate::lab::report::{self, Report, csv::Csv, json::Json, svg::Svg, table::Table};
 use crate::lab::result::{Run, Settings};
@@ -28,17 +29,28 @@ Examples:
   fullbore bench 'pipe_pipe_*'            one job of that group
   fullbore bench write_read deep_ring --rounds 20 --seconds 1 --cpus 0,1
   fullbore bench --json --svg ladder.svg > ladder.json
+  fullbore bench --compare old.json new.json
+  fullbore bench 'vmsplice_*' --compare old.json new.json third.json
 
 Exit codes: 0 done, also when an experiment was skipped because this machine does not allow it;
-1 an experiment broke; 2 the command line is wrong.")]
+1 an experiment broke; 2 the command line is wrong, or a file of --compare is no run. A comparison
+is done whatever its verdicts are.")]
 pub struct Bench {
-    /// Names, groups or globs of experiments; 'ladder' if there are none
+    /// Names, groups or globs of experiments; 'ladder' if there are none, and all with --compare
     #[arg(value_name = "NAME")]
     names: Vec<String>,
 
     /// List the experiments, and run nothing
     #[arg(long)]
     list: bool,
+
+    /// Set runs side by side instead of measuring: files with what --json printed, '-' for stdin
+    ///
+    /// Ratios are to the first. Names of experiments go before this option, or after '--'.
+    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = [
+        "list", "rounds", "seconds", "quick", "cpus", "pipe_size", "seed",
+    ])]
+    compare: Vec<PathBuf>,
 
     /// How often to measure each experiment
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=10_000))]
@@ -79,6 +91,10 @@ pub struct Bench {
 
 impl Bench {
     pub fn run(self) -> anyhow::Result<ExitCode> {
+        if !self.compare.is_empty() {
+            self.compare()?;
+            return Ok(ExitCode::SUCCESS);
+        }
         let experiments = catalogue::select(&self.names)?;
         if self.list {
             let listed = if self.names.is_empty() {
@@ -124,23 +140,57 @@ impl Bench {
         let written = [csv, svg]
             .into_iter()
             .flatten()
-            .map(|(path, report)| report::write_to_file(report, run, path))
+            .map(|(path, report)| report::write_to_file(&|out| report.write(run, out), path))
             // All of them, whatever became of the first.
             .fold(Ok(()), Result::and);
         // A file that cannot be written costs nobody the figures.
-        let printed = if self.json {
-            print(&Json, run, &mut stdout().lock())
-                .and_then(|()| print(&table(stderr().is_terminal()), run, &mut stderr().lock()))
-        } else {
-            print(&table(stdout().is_terminal()), run, &mut stdout().lock())
-        };
+        let printed = self.print(&|out| Json.write(run, out), &|table, out| {
+            table.write(run, out)
+        });
         written.and(printed)
+    }
+
+    /// Sets runs side by side.
+    fn compare(&self) -> anyhow::Result<()> {
+        if self.svg.is_some() {
+            return Err(Usage(
+                "--svg draws one run; a comparison is a table, --json or --csv".into(),
+            )
+            .into());
+        }
+        let runs = compare::read(&self.compare)?;
+        let compared = compare::compare(&runs, &self.names)?;
+        let written = self.csv.as_deref().map_or(Ok(()), |path| {
+            report::write_to_file(&|out| compare::csv::write(&compared, out), path)
+        });
+        let printed = self.print(&|out| compare::write_json(&compared, out), &|table, out| {
+            compare::table::write(&compared, table.width, table.color, out)
+        });
+        written.and(printed)
+    }
+
+    /// The table on stdout; with --json the JSON there, and the table on stderr.
+    fn print(
+        &self,
+        json: &dyn Fn(&mut dyn Write) -> anyhow::Result<()>,
+        text: &dyn Fn(Table, &mut dyn Write) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        if !self.json {
+            let table = table(stdout().is_terminal());
+            return flushed(&|out| text(table, out), &mut stdout().lock());
+        }
+        flushed(json, &mut stdout().lock())?;
+        let table = table(stderr().is_terminal());
+        flushed(&|out| text(table, out), &mut stderr().lock())
     }
 }
 
-fn print(report: &dyn Report, run: &Run, out: &mut dyn Write) -> anyhow::Result<()> {
+fn flushed(
+    write: &dyn Fn(&mut dyn Write) -> anyhow::Result<()>,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
     let mut out = BufWriter::new(out);
-    report.write(run, &mut out)?;
+    write(&mut out)?;
     // Dropping the writer would flush too, and lose the error.
     Ok(out.flush()?)
 }

@@ -184,14 +184,19 @@ impl Experiment {
     pub fn is_like(&self, other: &Experiment) -> bool {
         self.group == other.group && self.work.table() == other.work.table()
     }
+}
 
-    /// Whether `pattern` means this experiment: its name, its group, or `group/name`.
-    fn is_meant(&self, pattern: &Pattern) -> bool {
-        pattern.as_str() == ALL
-            || pattern.matches(self.name)
-            || pattern.matches(self.group)
-            || pattern.matches(&format!("{}/{}", self.group, self.name))
-    }
+/// The pattern that `text` is.
+pub fn pattern(text: &str) -> Result<Pattern, Usage> {
+    Pattern::new(text).map_err(|error| Usage(format!("'{text}' is no pattern: {}", error.msg)))
+}
+
+/// Whether `pattern` means the experiment `name` of `group`: by its name, its group, or `group/name`.
+pub fn is_meant(group: &str, name: &str, pattern: &Pattern) -> bool {
+    pattern.as_str() == ALL
+        || pattern.matches(name)
+        || pattern.matches(group)
+        || pattern.matches(&format!("{group}/{name}"))
 }
 
 /// The experiments that the patterns mean, in the catalogue's order; the default group for none.
@@ -201,11 +206,10 @@ pub fn select(patterns: &[String]) -> Result<Vec<Experiment>, Usage> {
     }
     let mut meant = vec![false; catalogue().count()];
     for text in patterns {
-        let pattern = Pattern::new(text)
-            .map_err(|error| Usage(format!("'{text}' is no pattern: {}", error.msg)))?;
+        let pattern = pattern(text)?;
         let mut found = false;
         for (experiment, meant) in catalogue().zip(&mut meant) {
-            if experiment.is_meant(&pattern) {
+            if is_meant(experiment.group, experiment.name, &pattern) {
                 *meant = true;
                 found = true;
             }

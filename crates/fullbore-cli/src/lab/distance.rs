@@ -25,7 +25,7 @@ pub struct Distances {
 
 impl Distances {
     /// A line that takes so many times longer than it can goes another way.
-    const APART: f64 = 1.6;
+    pub const APART: f64 = 1.6;
 
     /// Takes a few looks, to know what is usual.
     pub fn first_looks(cpus: &CpuPair) -> Self {

@@ -1,6 +1,8 @@
 //! The laboratory: experiments as data, run in interleaved rounds on two CPUs, and reported.
 
 pub mod catalogue;
+pub mod compare;
+mod date;
 pub mod distance;
 pub mod endpoint;
 pub mod latency;
@@ -9,6 +11,7 @@ pub mod middleman;
 pub mod movers;
 pub mod part;
 mod process;
+pub mod rank_sum;
 pub mod report;
 pub mod result;
 pub mod runner;

@@ -18,6 +18,9 @@ pub const SCHEMA: u32 = 2;
 pub struct Run {
     /// The version of this shape, [`SCHEMA`].
     pub schema: u32,
+    /// When it began, as RFC 3339 writes it, in UTC.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub taken_at: Option<String>,
     /// What the figures depend on.
     pub machine: Machine,
     /// Nanoseconds that a cache line took from the writer's CPU to the reader's and back, before

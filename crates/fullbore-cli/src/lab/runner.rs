@@ -4,11 +4,13 @@
 //! there is a report, and draws its progress bar between measurements.
 
 use std::io::IsTerminal;
+use std::time::SystemTime;
 
 use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::catalogue::Experiment;
+use super::date::rfc3339;
 use super::distance::Distances;
 use super::machine::{CpuPair, Machine};
 use super::movers::SourceFile;
@@ -33,6 +35,7 @@ struct Trial {
 
 /// Runs the experiments and reports what came out.
 pub fn run(experiments: &[Experiment], settings: Settings, cpus: CpuPair) -> Result<Run> {
+    let taken_at = Some(rfc3339(SystemTime::now()));
     let mut trials: Vec<Trial> = experiments.iter().map(|e| Trial::new(*e)).collect();
     let mut random = fastrand::Rng::with_seed(settings.seed);
     let mut near = Near::new(&cpus, trials.len() as u32 * settings.rounds);
@@ -67,6 +70,7 @@ pub fn run(experiments: &[Experiment], settings: Settings, cpus: CpuPair) -> Res
     bar.finish_and_clear();
     Ok(Run {
         schema: SCHEMA,
+        taken_at,
         machine: Machine::read(cpus),
         line_round_trip_ns: near.distances.spread(),
         apart: near.apart,

@@ -30,7 +30,7 @@ pub trait Report {
     fn write(&self, run: &Run, out: &mut dyn io::Write) -> Result<()>;
 }
 
-/// Writes `report` of `run` to the file at `path`: all of it, or nothing.
+/// Writes what `write` writes to the file at `path`: all of it, or nothing.
 ///
 /// A regular file is written beside `path` under another name and put in its place when it is
 /// complete, with the permissions that any new file gets. Where that cannot be, because `path` is
@@ -40,14 +40,13 @@ pub trait Report {
 /// # Errors
 ///
 /// Where `path` cannot be written; the error names it.
-pub fn write_to_file(report: &dyn Report, run: &Run, path: &Path) -> Result<()> {
-    let write = if takes_bytes_as_they_come(path) {
+pub fn write_to_file(write: &dyn Fn(&mut dyn io::Write) -> Result<()>, path: &Path) -> Result<()> {
+    let put = if takes_bytes_as_they_come(path) {
         append
     } else {
         replace
     };
-    write(report, run, path)
-        .with_context(|| format!("cannot write the report to '{}'", path.display()))
+    put(write, path).with_context(|| format!("cannot write the report to '{}'", path.display()))
 }
 
 /// Whether what is at `path` cannot or must not be replaced by another file.
@@ -59,16 +58,16 @@ fn takes_bytes_as_they_come(path: &Path) -> bool {
         || fs::metadata(path).is_ok_and(|metadata| !metadata.is_file())
 }
 
-/// Writes `report` at the end of what is at `path`.
-fn append(report: &dyn Report, run: &Run, path: &Path) -> Result<()> {
+/// Writes at the end of what is at `path`.
+fn append(write: &dyn Fn(&mut dyn io::Write) -> Result<()>, path: &Path) -> Result<()> {
     let file = OpenOptions::new().append(true).open(path)?;
     let mut out = BufWriter::new(file);
-    report.write(run, &mut out)?;
+    write(&mut out)?;
     Ok(out.flush()?)
 }
 
-/// Puts a new file with `report` in the place of what is at `path`.
-fn replace(report: &dyn Report, run: &Run, path: &Path) -> Result<()> {
+/// Puts a new file in the place of what is at `path`.
+fn replace(write: &dyn Fn(&mut dyn io::Write) -> Result<()>, path: &Path) -> Result<()> {
     // What a symbolic link points to is replaced, not the link.
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let mut file = tempfile::Builder::new()
@@ -77,7 +76,7 @@ fn replace(report: &dyn Report, run: &Run, path: &Path) -> Result<()> {
         .permissions(Permissions::from_mode(0o666))
         .tempfile_in(directory_of(&path))?;
     let mut out = BufWriter::new(file.as_file_mut());
-    report.write(run, &mut out)?;
+    write(&mut out)?;
     out.flush()?;
     drop(out);
     file.persist(&path)?;
@@ -93,7 +92,7 @@ fn directory_of(path: &Path) -> PathBuf {
 }
 
 /// A number with three significant digits, as people read throughputs: 0.93, 12.4, 104.
-fn figure(number: f64) -> String {
+pub(super) fn figure(number: f64) -> String {
     // Compared after rounding, so that 9.996 is 10.0 and not 10.00.
     let decimals = match number.abs() {
         n if n < 9.995 => 2,
@@ -222,7 +221,7 @@ fn base_of_ratios(run: &Run) -> Option<String> {
 }
 
 /// `text` on one line, without what a terminal or an XML parser would choke on.
-fn one_line(text: &str) -> String {
+pub(super) fn one_line(text: &str) -> String {
     let printable: String = text
         .chars()
         .map(|c| if c.is_control() { ' ' } else { c })
@@ -263,6 +262,7 @@ pub fn fixture() -> Run {
     };
     let mut run = Run {
         schema: SCHEMA,
+        taken_at: Some("2026-03-01T12:00:00Z".to_owned()),
         machine: fixture_machine(),
         line_round_trip_ns: Spread::of(&[55.0, 54.0, 330.0]),
         apart: Apart {
@@ -343,13 +343,8 @@ mod tests {
     use tempfile::TempDir;
 
     /// A report of a few known bytes, or of none because it fails.
-    struct Fixed(Option<&'static str>);
-
-    impl Report for Fixed {
-        fn write(&self, _: &Run, out: &mut dyn io::Write) -> Result<()> {
-            let text = self.0.context("the report broke")?;
-            Ok(out.write_all(text.as_bytes())?)
-        }
+    fn fixed(text: Option<&'static str>) -> impl Fn(&mut dyn io::Write) -> Result<()> {
+        move |out| Ok(out.write_all(text.context("the report broke")?.as_bytes())?)
     }
 
     fn names_in(directory: &Path) -> Vec<String> {
@@ -440,7 +435,7 @@ mod tests {
             directory.path().join("report"),
             directory.path().join("other"),
         );
-        write_to_file(&Fixed(Some("all of it")), &fixture(), &report).unwrap();
+        write_to_file(&fixed(Some("all of it")), &report).unwrap();
         fs::write(&other, "").unwrap();
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode();
         assert_eq!(fs::read_to_string(&report).unwrap(), "all of it");
@@ -453,7 +448,7 @@ mod tests {
         let directory = TempDir::new().unwrap();
         let path = directory.path().join("report");
         fs::write(&path, "old").unwrap();
-        let error = write_to_file(&Fixed(None), &fixture(), &path).unwrap_err();
+        let error = write_to_file(&fixed(None), &path).unwrap_err();
         assert!(
             error.to_string().contains(path.to_str().unwrap()),
             "{error}"
@@ -468,14 +463,14 @@ mod tests {
         let (file, link) = (directory.path().join("file"), directory.path().join("link"));
         fs::write(&file, "old").unwrap();
         std::os::unix::fs::symlink(&file, &link).unwrap();
-        write_to_file(&Fixed(Some("new")), &fixture(), &link).unwrap();
+        write_to_file(&fixed(Some("new")), &link).unwrap();
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
         assert_eq!(fs::read_to_string(&file).unwrap(), "new");
     }
 
     #[test]
     fn a_name_in_dev_is_written_straight_to() {
-        write_to_file(&Fixed(Some("gone")), &fixture(), Path::new("/dev/null")).unwrap();
+        write_to_file(&fixed(Some("gone")), Path::new("/dev/null")).unwrap();
         assert!(!fs::metadata("/dev/null").unwrap().is_file());
     }
 
@@ -489,7 +484,7 @@ mod tests {
             let fifo = fifo.clone();
             move || fs::read_to_string(fifo).unwrap()
         });
-        write_to_file(&Fixed(Some("through")), &fixture(), &fifo).unwrap();
+        write_to_file(&fixed(Some("through")), &fifo).unwrap();
         assert_eq!(reader.join().unwrap(), "through");
         assert_eq!(names_in(directory.path()), ["fifo"]);
     }
@@ -497,7 +492,7 @@ mod tests {
     #[test]
     fn a_directory_that_is_not_there_is_named() {
         let path = Path::new("/no/such/directory/report");
-        let error = write_to_file(&Fixed(Some("")), &fixture(), path).unwrap_err();
+        let error = write_to_file(&fixed(Some("")), path).unwrap_err();
         assert!(format!("{error:#}").contains("/no/such/directory/report"));
     }
 

@@ -26,13 +26,13 @@ pub struct Table {
 }
 
 /// The width in columns where there is no terminal to ask.
-const WIDTH_WITHOUT_A_TERMINAL: u16 = 100;
+pub(in crate::lab) const WIDTH_WITHOUT_A_TERMINAL: u16 = 100;
 
 /// The longest bar in columns: beyond this it only makes the eye travel.
 const LONGEST_BAR: usize = 40;
 
 /// Spaces between two columns.
-const GAP: usize = 2;
+pub(in crate::lab) const GAP: usize = 2;
 
 impl Report for Table {
     fn write(&self, run: &Run, out: &mut dyn io::Write) -> Result<()> {
@@ -58,21 +58,21 @@ impl Report for Table {
 
 /// How a line looks where there is colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Style {
+pub(in crate::lab) enum Style {
     Plain,
     Title,
     Dim,
 }
 
 /// One line of the report.
-struct Line {
-    style: Style,
-    text: String,
+pub(in crate::lab) struct Line {
+    pub style: Style,
+    pub text: String,
 }
 
 impl Line {
     /// The line as it goes to the terminal.
-    fn painted(&self, color: bool) -> String {
+    pub fn painted(&self, color: bool) -> String {
         let text = &self.text;
         match self.style {
             _ if !color || text.is_empty() => text.clone(),
@@ -95,24 +95,24 @@ fn paint_bar(text: &str) -> String {
 }
 
 /// The report's lines so far.
-struct Page {
+pub(in crate::lab) struct Page {
     /// Columns that a line may have.
-    width: usize,
-    lines: Vec<Line>,
+    pub width: usize,
+    pub lines: Vec<Line>,
 }
 
 impl Page {
-    fn line(&mut self, style: Style, text: impl Into<String>) {
+    pub fn line(&mut self, style: Style, text: impl Into<String>) {
         let text = text.into();
         self.lines.push(Line { style, text });
     }
 
-    fn blank(&mut self) {
+    pub fn blank(&mut self) {
         self.line(Style::Plain, "");
     }
 
     /// `label` and then `text`, in lines that fit, each but the first indented to the text.
-    fn wrapped(&mut self, style: Style, label: &str, text: &str) {
+    pub fn wrapped(&mut self, style: Style, label: &str, text: &str) {
         let indent = label.chars().count();
         let mut start = label.to_owned();
         for words in wrap(&one_line(text), self.width.saturating_sub(indent)) {
