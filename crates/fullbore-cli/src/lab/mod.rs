@@ -17,5 +17,6 @@ pub mod result;
 pub mod runner;
 pub mod soundness;
 pub mod statistics;
+pub mod sweep;
 pub mod transports;
 pub mod work;
