@@ -240,7 +240,7 @@ impl Sweep {
         let wanted = self.pair.cell.map(|cell| cell.pipe_size);
         match (got, wanted) {
             (Some(got), Some(wanted)) if got != wanted => Err(Stop::Skipped(format!(
-                "the kernel made a pipe of {0}, because it has none of {1}: ask for --pipe-sizes {0}",
+                "the kernel made a pipe of {0}, not of {1}: ask for --pipe-sizes {0}",
                 short(got),
                 short(wanted)
             ))),

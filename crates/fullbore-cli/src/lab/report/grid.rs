@@ -4,8 +4,8 @@
 //! which is best, and what that is in words.
 
 use super::figure;
-use crate::lab::machine::format_bytes;
 use crate::lab::result::Outcome;
+use crate::size;
 
 /// The experiments of a group, by chunk and pipe size.
 pub struct Grid<'a> {
@@ -106,14 +106,18 @@ fn median(outcome: &Outcome) -> f64 {
     outcome.figure.as_ref().map_or(0.0, |spread| spread.median)
 }
 
+/// A size on an axis, to the byte.
+pub fn size(bytes: usize) -> String {
+    size::format(bytes as u64)
+}
+
 /// Where an experiment stands, in words.
 fn place(outcome: &Outcome) -> String {
-    let size = |bytes: usize| format_bytes(bytes as u64);
     outcome.cell.map_or_else(String::new, |cell| {
         format!(
             "{} a call through a pipe of {}",
             size(cell.chunk),
-            size(cell.pipe_size)
+            size(cell.pipe_size),
         )
     })
 }
@@ -170,8 +174,8 @@ mod tests {
         assert!(grid.at(1, 1).is_none());
         assert_eq!(
             grid.in_words().unwrap(),
-            "best: 64 KiB a call through a pipe of 64 KiB, 4.00 GiB/s, 16.0× the smallest \
-             (4 KiB a call through a pipe of 4 KiB)"
+            "best: 64KiB a call through a pipe of 64KiB, 4.00 GiB/s, 16.0× the smallest \
+             (4KiB a call through a pipe of 4KiB)"
         );
     }
 

@@ -10,12 +10,11 @@ use std::io;
 use anyhow::Result;
 use comfy_table::{CellAlignment, ContentArrangement, Row, presets};
 
-use super::grid::Grid;
+use super::grid::{Grid, size};
 use super::{
     Report, distance, figure, groups, how_measured_with_ratios, is_noisy, marked_median,
     noisy_footnote, one_line, peers,
 };
-use crate::lab::machine::format_bytes;
 use crate::lab::result::{Outcome, Run};
 
 /// The run as text.
@@ -198,7 +197,6 @@ impl Page {
 
     /// A row for each chunk, a column for each pipe size: as many columns side by side as fit.
     fn cells(&mut self, grid: &Grid, heading: &str, text: impl Fn(&Outcome) -> String) {
-        let size = |bytes: usize| format_bytes(bytes as u64);
         let column = |pipe_size: usize| -> Vec<String> {
             let figures = grid.chunks.iter().map(|&chunk| {
                 let outcome = grid.at(chunk, pipe_size);
@@ -602,16 +600,16 @@ mod tests {
         let text = written(&run, Table::default());
         for line in [
             "sweep: copy → read, block",
-            "          4 KiB  64 KiB   64 MiB",
-            "   4 KiB   0.25    0.50  skipped",
-            "  64 KiB   0.30   ▸4.00  skipped",
+            "         4KiB  64KiB    64MiB",
+            "   4KiB  0.25   0.50  skipped",
+            "  64KiB  0.30  ▸4.00  skipped",
         ] {
             assert!(
                 text.lines().any(|found| found == line),
                 "{line:?} in\n{text}"
             );
         }
-        assert!(text.contains("  ▸ best: 64 KiB a call"), "{text}");
+        assert!(text.contains("  ▸ best: 64KiB a call"), "{text}");
         assert!(text.contains("chunk_4K_pipe_65536K: a pipe of 64MiB is refused"));
     }
 

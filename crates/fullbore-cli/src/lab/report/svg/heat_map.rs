@@ -13,8 +13,7 @@ use super::{
     AXIS, Area, BACKGROUND, Colors, FAINT_TEXT, GRID, LINE_HEIGHT, Label, MARGIN, TEXT_SIZE, WIDTH,
     colors, line, room_for, shortened, wrapped,
 };
-use crate::lab::machine::format_bytes;
-use crate::lab::report::grid::Grid;
+use crate::lab::report::grid::{self, Grid};
 use crate::lab::report::{figure, marked_median, one_line};
 use crate::lab::result::Outcome;
 
@@ -141,16 +140,16 @@ impl<'a> HeatMap<'a> {
             .faint()
             .anchored(HPos::Right)
             .draw(area, "bytes of a call")?;
-        for (column, &size) in self.grid.pipe_sizes.iter().enumerate() {
+        for (column, &pipe_size) in self.grid.pipe_sizes.iter().enumerate() {
             let x = LEFT + column as i32 * width + (width - CELL_GAP) / 2;
-            let text = shortened(&format_bytes(size as u64), TEXT_SIZE, width);
+            let text = shortened(&grid::size(pipe_size), TEXT_SIZE, width);
             Label::at(x, y).anchored(HPos::Center).draw(area, &text)?;
         }
-        for (row, &size) in self.grid.chunks.iter().enumerate() {
+        for (row, &chunk) in self.grid.chunks.iter().enumerate() {
             let y = top + TOP + row as i32 * CELL_HEIGHT + (CELL_HEIGHT - CELL_GAP) / 2;
             Label::at(LEFT - 10, y)
                 .anchored(HPos::Right)
-                .draw(area, &format_bytes(size as u64))?;
+                .draw(area, &grid::size(chunk))?;
         }
         Ok(())
     }
@@ -332,7 +331,7 @@ mod tests {
             "sweep: copy → read, block",
             "best 4.00",
             "0.25",
-            "64 MiB",
+            "64MiB",
             "capacity of the pipe",
             "skipped: a pipe of 64MiB is refused",
         ] {
