@@ -11,6 +11,7 @@ use glob::Pattern;
 use super::endpoint::{Checked, Pair};
 use super::latency;
 use super::movers;
+use super::page_lookup;
 use super::result::Unit;
 use super::sweep::{self, Axes};
 use super::transports;
@@ -177,6 +178,11 @@ fn groups(axes: &Axes) -> Vec<Group> {
             latency::GROUP,
             "a message there and back over every transport, and the cost of one wake-up",
             &latency::EXPERIMENTS,
+        ),
+        group(
+            page_lookup::GROUP,
+            "what finding one page of memory costs the kernel, which vmsplice pays for each",
+            page_lookup::EXPERIMENTS,
         ),
         group(
             sweep::GROUP,

@@ -9,6 +9,7 @@ pub mod latency;
 pub mod machine;
 pub mod middleman;
 pub mod movers;
+pub mod page_lookup;
 pub mod part;
 mod process;
 pub mod rank_sum;
