@@ -1,22 +1,14 @@
 //! `fullbore bench page_lookup`: what finding a page costs, as the kernel says or as is estimated, and
 //! what becomes of it where a machine refuses.
 
-#![allow(unsafe_code)]
-
 mod common;
 
-use std::collections::BTreeMap;
-use std::io;
-use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::Output;
 
+use common::refusing::*;
 use common::*;
 use rustix::io::Errno;
-use seccompiler::{
-    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
-    SeccompRule,
-};
+use seccompiler::SeccompCmpOp;
 use serde_json::Value;
 
 /// As short as a run can be.
@@ -28,49 +20,6 @@ const ROWS: [&str; 4] = [
     "lookup_huge_touched",
     "lookup_huge_untouched",
 ];
-
-/// Numbers of system calls.
-#[cfg(target_arch = "x86_64")]
-mod call {
-    pub const MADVISE: i64 = 28;
-    pub const SPLICE: i64 = 275;
-    pub const VMSPLICE: i64 = 278;
-}
-#[cfg(any(target_arch = "aarch64", target_arch = "riscv64"))]
-mod call {
-    pub const VMSPLICE: i64 = 75;
-    pub const SPLICE: i64 = 76;
-    pub const MADVISE: i64 = 233;
-}
-
-/// `include/uapi/asm-generic/mman-common.h`.
-const MADV_HUGEPAGE: u64 = 14;
-
-/// Runs `fullbore` with this call answered by `errno`, where its third argument is as given.
-fn run_refusing(call: i64, third: Option<u64>, errno: Errno, words: &str) -> Output {
-    let condition =
-        |value| SeccompCondition::new(2, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value).unwrap();
-    let rules = third
-        .map(|value| SeccompRule::new(vec![condition(value)]).unwrap())
-        .into_iter()
-        .collect();
-    let filter: BpfProgram = SeccompFilter::new(
-        BTreeMap::from([(call, rules)]),
-        SeccompAction::Allow,
-        SeccompAction::Errno(errno.raw_os_error() as u32),
-        std::env::consts::ARCH.try_into().unwrap(),
-    )
-    .unwrap()
-    .try_into()
-    .unwrap();
-    let install =
-        move || seccompiler::apply_filter(&filter).map_err(|_| io::Error::from(Errno::OPNOTSUPP));
-    let mut command = fullbore(words);
-    // SAFETY: between fork and exec it makes two system calls and allocates nothing: the filter
-    // was built before, and an error from an errno holds no memory.
-    unsafe { command.pre_exec(install) };
-    finish(start(&mut command))
-}
 
 /// Whether this kernel, and this user, has the kernel's own benchmark.
 fn has_benchmark() -> bool {
@@ -135,7 +84,7 @@ fn where_vmsplice_is_refused_rows_are_skipped_with_the_reason() {
     }
     for (call, name) in [(call::VMSPLICE, "vmsplice(2)"), (call::SPLICE, "splice(2)")] {
         for errno in [Errno::NOSYS, Errno::PERM] {
-            let output = run_refusing(call, None, errno, SHORT);
+            let output = run_under(&refusing(&[(call, &[])], errno), SHORT);
             assert_code(&output, 0);
             for experiment in experiments(&bench_json(&output)) {
                 let reason = experiment["skipped"].as_str().unwrap_or_default();
@@ -152,17 +101,11 @@ fn where_vmsplice_is_refused_rows_are_skipped_with_the_reason() {
 
 #[test]
 fn without_huge_pages_base_pages_are_looked_up_all_the_same() {
-    let output = run_refusing(call::MADVISE, Some(MADV_HUGEPAGE), Errno::INVAL, SHORT);
-    assert_code(&output, 0);
-    let run = bench_json(&output);
-    for (name, has) in ROWS.into_iter().zip([true, true, false, false]) {
-        let experiment = experiment(&run, name);
-        assert_eq!(has_figure(experiment), has, "{experiment:#}");
-        if !has {
-            let reason = experiment["skipped"].as_str().unwrap_or_default();
-            assert!(reason.contains("huge pages"), "{experiment:#}");
-        }
-    }
+    let filter = refusing(
+        &[(call::MADVISE, &[(2, SeccompCmpOp::Eq, MADV_HUGEPAGE)])],
+        Errno::INVAL,
+    );
+    assert_skipped(&run_under(&filter, SHORT), &ROWS[2..], "huge pages");
 }
 
 #[test]

@@ -5,7 +5,9 @@ mod common;
 use std::fs;
 use std::process::Output;
 
+use common::refusing::*;
 use common::*;
+use rustix::io::Errno;
 use serde_json::Value;
 
 /// As short as a run can be, and few cells.
@@ -122,6 +124,24 @@ fn a_pipe_that_cannot_be_had_is_skipped_by_name() {
     }
     let table = stderr(&output);
     assert!(table.contains("chunk_1000_pipe_5000: "), "{table}");
+}
+
+#[test]
+fn writers_by_reference_are_skipped_without_vmsplice() {
+    let filter = refusing(&[(call::VMSPLICE, &[])], Errno::PERM);
+    for writer in ["fresh", "recycle"] {
+        let words = format!("bench sweep --json {SHORT} --sweep-writer {writer}");
+        let output = run_under(&filter, &words);
+        assert_code(&output, 0);
+        for experiment in experiments(&bench_json(&output)) {
+            let reason = experiment["skipped"].as_str().unwrap_or_default();
+            assert!(
+                reason.contains("vmsplice") || !has_huge_pages(),
+                "{experiment:#}"
+            );
+        }
+        assert!(!stderr(&output).contains("best"), "{}", said(&output));
+    }
 }
 
 #[test]

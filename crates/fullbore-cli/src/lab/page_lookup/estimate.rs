@@ -29,12 +29,25 @@ use crate::lab::statistics::Spread;
 /// Bytes of memory that is walked through.
 const REGION: usize = 64 << 20;
 
+/// A call of fewer pages is too much like a call of one to tell them apart: the slots of a default pipe.
+const FEWEST: usize = 16;
+
 /// Walks through memory window by window. `why` is why this is no more than an estimate.
 pub(super) fn measure(which: Which, timing: Timing, why: &str) -> Result<Found> {
     let mut memory = Memory::map(which, REGION)?;
     let mut one_page = Pages::options().touched(true).map(page_size())?;
     one_page.fill(1);
     let (pipe, growth) = Pipe::with_capacity(WINDOW * page_size())?;
+    if growth.after < FEWEST * page_size() {
+        bail!(Unsupported(format!(
+            "an estimate needs a pipe of {FEWEST} slots, and the kernel gives {}{}",
+            growth.after / page_size(),
+            growth
+                .limit
+                .map(|limit| format!(": {limit}"))
+                .unwrap_or_default()
+        )));
+    }
     let mut pipe = Drained {
         pipe,
         calls: Calls::new(Wait::Block),

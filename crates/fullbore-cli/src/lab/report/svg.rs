@@ -20,7 +20,7 @@ use super::grid::Grid;
 use super::{
     Report, figure, groups, how_measured, is_noisy, marked_median, noisy_footnote, one_line,
 };
-use crate::lab::result::{Outcome, Run};
+use crate::lab::result::{Outcome, Run, Unit};
 use heat_map::HeatMap;
 
 /// The run as one SVG document.
@@ -267,9 +267,15 @@ fn title(run: &Run) -> String {
         .cpu_model
         .as_deref()
         .unwrap_or(&machine.architecture);
+    let is_throughput = |outcome: &Outcome| outcome.unit == Unit::GibPerS;
+    let subject = if run.experiments.iter().all(is_throughput) {
+        "Pipe throughput"
+    } else {
+        "Measured by fullbore bench"
+    };
     match &machine.kernel {
-        Some(kernel) => format!("Pipe throughput: {cpu}, Linux {kernel}"),
-        None => format!("Pipe throughput: {cpu}"),
+        Some(kernel) => format!("{subject}: {cpu}, Linux {kernel}"),
+        None => format!("{subject}: {cpu}"),
     }
 }
 
