@@ -55,9 +55,9 @@ impl<'a> Grid<'a> {
             .max_by(|a, b| median(a).total_cmp(&median(b)))
     }
 
-    /// Whether it is the best one.
+    /// Whether it is the best one of several.
     pub fn is_best(&self, outcome: &Outcome) -> bool {
-        self.best().is_some_and(|best| best.name == outcome.name)
+        self.measured().count() > 1 && self.best().is_some_and(|best| best.name == outcome.name)
     }
 
     /// The best one's median; 0 where nothing was measured.
@@ -206,5 +206,13 @@ mod tests {
         let outcomes: Vec<&Outcome> = run.experiments.iter().collect();
         let grid = Grid::of(&outcomes).unwrap();
         assert!(grid.best().is_none() && grid.in_words().is_none());
+        // And one figure is the best of nothing.
+        let mut run = fixture();
+        run.experiments[1..]
+            .iter_mut()
+            .for_each(|o| o.figure = None);
+        let outcomes: Vec<&Outcome> = run.experiments.iter().collect();
+        let grid = Grid::of(&outcomes).unwrap();
+        assert!(!grid.is_best(outcomes[0]) && grid.in_words().is_none());
     }
 }
