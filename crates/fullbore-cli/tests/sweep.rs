@@ -185,6 +185,10 @@ fn what_is_no_axis_is_refused() {
         assert!(output.stdout.is_empty());
         one_line(stderr(&output));
     }
+    // A comparison measures nothing.
+    let output = run("bench --compare old.json --chunks 4K");
+    assert_code(&output, 2);
+    assert!(one_line(stderr(&output)).contains("--chunks"));
     let output = run("bench chunk_4K_pipe_3K");
     assert_code(&output, 2);
     assert!(one_line(stderr(&output)).contains("chunk_4K_pipe_3K"));
