@@ -7,12 +7,13 @@ use std::process::ExitCode;
 use clap::Args;
 
 use crate::exit::Usage;
-use crate::lab::catalogue::{self, Experiment};
+use crate::lab::catalogue::{self, Catalogue, Experiment};
 use crate::lab::compare;
 use crate::lab::machine::{CpuPair, Topology};
 use crate::lab::report::{self, Report, csv::Csv, json::Json, svg::Svg, table::Table};
 use crate::lab::result::{Run, Settings};
 use crate::lab::runner;
+use crate::lab::sweep::{self, Axes};
 use crate::size;
 
 /// Measure how fast pipes are on this machine, and which technique buys what
@@ -27,6 +28,8 @@ Examples:
   fullbore bench --quick 'vmsplice_*'
   fullbore bench move                     copy and tee beside cat, tee, pv, dd and others on PATH
   fullbore bench 'pipe_pipe_*'            one job of that group
+  fullbore bench sweep --svg sweep.svg    chunk sizes by pipe sizes, as a heat map
+  fullbore bench sweep --sweep-writer recycle --chunks 64K,1M --pipe-sizes 64K,1M
   fullbore bench write_read deep_ring --rounds 20 --seconds 1 --cpus 0,1
   fullbore bench --json --svg ladder.svg > ladder.json
   fullbore bench --compare old.json new.json
@@ -48,7 +51,7 @@ pub struct Bench {
     ///
     /// Ratios are to the first. Names of experiments go before this option, or after '--'.
     #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = [
-        "list", "rounds", "seconds", "quick", "cpus", "pipe_size", "seed",
+        "list", "rounds", "seconds", "quick", "cpus", "pipe_size", "seed", "Axes",
     ])]
     compare: Vec<PathBuf>,
 
@@ -87,6 +90,9 @@ pub struct Bench {
     /// Seed of the order within rounds; another one for each run if not given
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
+
+    #[command(flatten)]
+    axes: Axes,
 }
 
 impl Bench {
@@ -95,14 +101,15 @@ impl Bench {
             self.compare()?;
             return Ok(ExitCode::SUCCESS);
         }
-        let experiments = catalogue::select(&self.names)?;
+        let catalogue = Catalogue::new(&self.axes);
+        let experiments = if self.list && self.names.is_empty() {
+            catalogue.select(&[catalogue::ALL.into()])?
+        } else {
+            catalogue.select(&self.names)?
+        };
+        self.check_axes(&experiments)?;
         if self.list {
-            let listed = if self.names.is_empty() {
-                catalogue::select(&[catalogue::ALL.into()])?
-            } else {
-                experiments
-            };
-            list(&listed, &mut stdout().lock())?;
+            list(&catalogue, &experiments, &mut stdout().lock())?;
             return Ok(ExitCode::SUCCESS);
         }
         let topology = Topology::read();
@@ -116,6 +123,19 @@ impl Bench {
         Ok(ExitCode::from(u8::from(
             run.experiments.iter().any(|e| e.failed.is_some()),
         )))
+    }
+
+    /// Refuses options that would do nothing.
+    fn check_axes(&self, experiments: &[Experiment]) -> Result<(), Usage> {
+        match self.axes.given() {
+            Some(option) if experiments.iter().all(|e| e.group != sweep::GROUP) => {
+                Err(Usage(format!(
+                    "{option} is for the group '{0}', and nothing of it was chosen: name '{0}' too",
+                    sweep::GROUP
+                )))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn settings(&self) -> Settings {
@@ -209,9 +229,9 @@ fn table(to_terminal: bool) -> Table {
 }
 
 /// One line for each group, and for each experiment: the name, and what it shows.
-fn list(experiments: &[Experiment], out: &mut dyn Write) -> io::Result<()> {
+fn list(catalogue: &Catalogue, experiments: &[Experiment], out: &mut dyn Write) -> io::Result<()> {
     let width = experiments.iter().map(|e| e.name.len()).max().unwrap_or(0);
-    for group in catalogue::groups() {
+    for group in catalogue.groups() {
         let mut within = experiments
             .iter()
             .filter(|e| e.group == group.name)

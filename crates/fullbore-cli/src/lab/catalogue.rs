@@ -11,7 +11,9 @@ use glob::Pattern;
 use super::endpoint::{Checked, Pair};
 use super::latency;
 use super::movers;
+use super::page_lookup;
 use super::result::Unit;
+use super::sweep::{self, Axes};
 use super::transports;
 use super::work::Work;
 use crate::exit::Usage;
@@ -138,14 +140,20 @@ const PRODUCE: &[Experiment] = experiments! { "produce" Yes:
 /// Jobs by programs, the cross product of the tables in `movers`.
 static MOVE: LazyLock<Vec<Experiment>> = LazyLock::new(movers::experiments);
 
+/// All experiments of one command line: some are made from its options.
+#[derive(Debug)]
+pub struct Catalogue {
+    groups: Vec<Group>,
+}
+
 /// All groups, in the order they are shown. A new group is a new row here.
-pub fn groups() -> [Group; 5] {
+fn groups(axes: &Axes) -> Vec<Group> {
     let group = |name, shows, experiments| Group {
         name,
         shows,
         experiments,
     };
-    [
+    vec![
         group(
             "ladder",
             "one process writes to a pipe, another reads: technique by technique",
@@ -171,12 +179,17 @@ pub fn groups() -> [Group; 5] {
             "a message there and back over every transport, and the cost of one wake-up",
             &latency::EXPERIMENTS,
         ),
+        group(
+            page_lookup::GROUP,
+            "what finding one page of memory costs the kernel, which vmsplice pays for each",
+            page_lookup::EXPERIMENTS,
+        ),
+        group(
+            sweep::GROUP,
+            "throughput over the size of a call and the size of the pipe",
+            axes.experiments(),
+        ),
     ]
-}
-
-/// All experiments, in the order they are shown.
-pub fn catalogue() -> impl Iterator<Item = &'static Experiment> {
-    groups().into_iter().flat_map(|group| group.experiments)
 }
 
 impl Experiment {
@@ -199,31 +212,51 @@ pub fn is_meant(group: &str, name: &str, pattern: &Pattern) -> bool {
         || pattern.matches(&format!("{group}/{name}"))
 }
 
-/// The experiments that the patterns mean, in the catalogue's order; the default group for none.
-pub fn select(patterns: &[String]) -> Result<Vec<Experiment>, Usage> {
-    if patterns.is_empty() {
-        return select(&[DEFAULT_GROUP.to_owned()]);
+impl Catalogue {
+    /// With a sweep over these axes.
+    pub fn new(axes: &Axes) -> Self {
+        Self {
+            groups: groups(axes),
+        }
     }
-    let mut meant = vec![false; catalogue().count()];
-    for text in patterns {
-        let pattern = pattern(text)?;
-        let mut found = false;
-        for (experiment, meant) in catalogue().zip(&mut meant) {
-            if is_meant(experiment.group, experiment.name, &pattern) {
-                *meant = true;
-                found = true;
+
+    /// All groups, in the order they are shown.
+    pub fn groups(&self) -> &[Group] {
+        &self.groups
+    }
+
+    /// All experiments, in the order they are shown.
+    pub fn iter(&self) -> impl Iterator<Item = &'static Experiment> {
+        self.groups.iter().flat_map(|group| group.experiments)
+    }
+
+    /// The experiments that the patterns mean, in the catalogue's order; the default group for none.
+    pub fn select(&self, patterns: &[String]) -> Result<Vec<Experiment>, Usage> {
+        if patterns.is_empty() {
+            return self.select(&[DEFAULT_GROUP.to_owned()]);
+        }
+        let mut meant = vec![false; self.iter().count()];
+        for text in patterns {
+            let pattern = pattern(text)?;
+            let mut found = false;
+            for (experiment, meant) in self.iter().zip(&mut meant) {
+                if is_meant(experiment.group, experiment.name, &pattern) {
+                    *meant = true;
+                    found = true;
+                }
+            }
+            if !found {
+                return Err(Usage(format!(
+                    "no experiment is called '{text}'; 'fullbore bench --list' names them all"
+                )));
             }
         }
-        if !found {
-            return Err(Usage(format!(
-                "no experiment is called '{text}'; 'fullbore bench --list' names them all"
-            )));
-        }
+        Ok(self
+            .iter()
+            .zip(meant)
+            .filter_map(|(experiment, meant)| meant.then_some(*experiment))
+            .collect())
     }
-    Ok(catalogue()
-        .zip(meant)
-        .filter_map(|(experiment, meant)| meant.then_some(*experiment))
-        .collect())
 }
 
 #[cfg(test)]
@@ -239,6 +272,10 @@ mod tests {
         options: Options,
     }
 
+    fn catalogue() -> Catalogue {
+        Catalogue::new(&Axes::default())
+    }
+
     fn options(text: &str) -> Options {
         let words = std::iter::once("endpoint").chain(text.split_whitespace());
         Endpoint::try_parse_from(words).unwrap().options
@@ -246,7 +283,7 @@ mod tests {
 
     #[test]
     fn every_experiment_is_one_that_its_endpoints_accept() {
-        for experiment in catalogue() {
+        for experiment in catalogue().iter() {
             if let Some((writer, reader)) = experiment.work.endpoints() {
                 options(writer).check_writer().unwrap();
                 options(reader).check_reader().unwrap();
@@ -257,10 +294,10 @@ mod tests {
 
     #[test]
     fn names_are_unique() {
-        let mut names: Vec<_> = catalogue().map(|e| e.name).collect();
+        let mut names: Vec<_> = catalogue().iter().map(|e| e.name).collect();
         names.sort_unstable();
         names.dedup();
-        assert_eq!(names.len(), catalogue().count());
+        assert_eq!(names.len(), catalogue().iter().count());
     }
 
     #[test]
@@ -274,7 +311,11 @@ mod tests {
             "vmsplice_splice_huge",
             "busy_loop_huge",
         ] {
-            assert_eq!(select(&[name.into()]).unwrap().len(), 1, "{name}");
+            assert_eq!(
+                catalogue().select(&[name.into()]).unwrap().len(),
+                1,
+                "{name}"
+            );
         }
     }
 
@@ -282,10 +323,15 @@ mod tests {
     fn names_globs_and_groups_select() {
         let names = |patterns: &[&str]| -> Vec<&str> {
             let patterns: Vec<String> = patterns.iter().map(|&p| p.into()).collect();
-            select(&patterns).unwrap().iter().map(|e| e.name).collect()
+            catalogue()
+                .select(&patterns)
+                .unwrap()
+                .iter()
+                .map(|e| e.name)
+                .collect()
         };
         assert_eq!(names(&[]), names(&["ladder"]));
-        assert_eq!(names(&["all"]).len(), catalogue().count());
+        assert_eq!(names(&["all"]).len(), catalogue().iter().count());
         assert_eq!(
             names(&["ladder/write_*", "deep_*"]),
             ["write_read", "write_read_huge", "deep_ring"]
@@ -294,7 +340,7 @@ mod tests {
             names(&["one_three_s*", "move/pipe_pipe_re*"]),
             ["pipe_pipe_reference", "one_three_std", "one_three_snapshot"]
         );
-        assert!(select(&["nothing".into()]).is_err());
-        assert!(select(&["[".into()]).is_err());
+        assert!(catalogue().select(&["nothing".into()]).is_err());
+        assert!(catalogue().select(&["[".into()]).is_err());
     }
 }

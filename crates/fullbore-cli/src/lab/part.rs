@@ -13,6 +13,7 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 use super::latency::{self, Exchange, Role};
+use super::page_lookup::{self, Which};
 use super::process;
 use super::result::Settings;
 use super::transports::link::Link;
@@ -37,6 +38,8 @@ pub enum Part {
     Pong { exchange: Exchange },
     /// Wake, or be woken.
     WakeUp { role: Role, timing: Timing },
+    /// Look pages up, and measure what that takes.
+    PageLookup { pages: Which, timing: Timing },
 }
 
 impl Part {
@@ -70,6 +73,7 @@ impl Part {
             Part::Ping { exchange, timing } => latency::ping(exchange, timing),
             Part::Pong { exchange } => latency::pong(exchange),
             Part::WakeUp { role, timing } => latency::wake_up(role, timing),
+            Part::PageLookup { pages, timing } => page_lookup::play(pages, timing),
         }
     }
 }

@@ -244,7 +244,8 @@ impl Near {
 
 #[cfg(test)]
 mod tests {
-    use super::super::catalogue::catalogue;
+    use super::super::catalogue::Catalogue;
+    use super::super::sweep::Axes;
     use super::*;
 
     #[test]
@@ -256,7 +257,8 @@ mod tests {
             pipe_size: None,
             seed: 1,
         };
-        let mut trials: Vec<Trial> = catalogue().take(3).map(|e| Trial::new(*e)).collect();
+        let catalogue = Catalogue::new(&Axes::default());
+        let mut trials: Vec<Trial> = catalogue.iter().take(3).map(|e| Trial::new(*e)).collect();
         trials[0].rounds = vec![2.0, 1.0, 3.0];
         trials[1].rounds = vec![8.0];
         trials[2].rounds = vec![9.0];

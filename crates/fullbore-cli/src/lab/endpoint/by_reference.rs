@@ -1,8 +1,6 @@
 //! The writers that put references to their own pages into the pipe, and write to those pages
 //! again: right only before a reader that copies or drops what it takes. Both readers of the
 //! laboratory do; docs/guarantees.md tells which other programs do not.
-//!
-//! This is the one file of the command that needs `unsafe`.
 
 #![allow(unsafe_code)]
 

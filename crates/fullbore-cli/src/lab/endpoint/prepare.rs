@@ -60,7 +60,8 @@ pub fn check_that_there_are_huge_pages(options: &Options) -> anyhow::Result<()> 
     Ok(())
 }
 
-fn check_huge(pages: &Pages) -> anyhow::Result<()> {
+/// Fails where this memory is not all on huge pages.
+pub fn check_huge(pages: &Pages) -> anyhow::Result<()> {
     match pages.backed_by() {
         backing if backing.is_huge() => Ok(()),
         backing @ BackedBy::Known { .. } => bail!(Unsupported(format!(

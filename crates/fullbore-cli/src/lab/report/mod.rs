@@ -5,6 +5,7 @@
 //! is here. A new report is a new file beside these.
 
 pub mod csv;
+mod grid;
 pub mod json;
 pub mod svg;
 pub mod table;

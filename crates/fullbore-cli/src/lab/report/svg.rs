@@ -1,9 +1,12 @@
-//! The run as a picture: a bar per experiment, a section per group, for a page or an article.
+//! The run as a picture: a section per group, with a bar per experiment, or a heat map where its
+//! experiments stand in a grid (`heat_map.rs`); for a page or an article.
 //!
 //! plotters draws the shapes; where they go is computed here first, because text has no size
 //! until a browser picks a font: every label gets the room of a wide one. The picture is drawn in
 //! the light colours of [`PALETTE`], and a style sheet trades each for its dark counterpart where
 //! the reader's system is dark. For those who hear the picture, its description has the figures.
+
+mod heat_map;
 
 use std::fmt::Write as _;
 use std::io;
@@ -13,10 +16,12 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
+use super::grid::Grid;
 use super::{
     Report, figure, groups, how_measured, is_noisy, marked_median, noisy_footnote, one_line,
 };
-use crate::lab::result::{Outcome, Run};
+use crate::lab::result::{Outcome, Run, Unit};
+use heat_map::HeatMap;
 
 /// The run as one SVG document.
 #[derive(Debug, Clone, Copy, Default)]
@@ -35,6 +40,7 @@ impl Report for Svg {
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 /// A colour for light surroundings and its counterpart for dark ones.
+#[derive(Clone, Copy)]
 struct Colors {
     light: RGBColor,
     dark: RGBColor,
@@ -49,10 +55,16 @@ const BAR: Colors = colors(0x3b_82_c4, 0x4f_95_d8);
 const WHISKER: Colors = colors(0x12_33_54, 0xd3_e6_fa);
 const PUBLISHED: Colors = colors(0xd9_57_0a, 0xff_9d_4d);
 
-/// Every colour of the chart. No two light ones are the same: the style sheet knows them by it.
+/// Every colour of the chart but those of heat maps. No two light ones are the same, theirs included:
+/// the style sheet knows them by it.
 const PALETTE: [Colors; 8] = [
     BACKGROUND, TEXT, FAINT_TEXT, GRID, AXIS, BAR, WHISKER, PUBLISHED,
 ];
+
+/// All of them.
+fn palette() -> impl Iterator<Item = Colors> {
+    PALETTE.into_iter().chain(heat_map::palette())
+}
 
 /// Two colours as 0xrrggbb.
 const fn colors(light: u32, dark: u32) -> Colors {
@@ -135,11 +147,19 @@ struct Chart<'a> {
     axis_left: i32,
 }
 
-/// A group of experiments with its axis.
+/// A group of experiments.
 struct Section<'a> {
     name: String,
     outcomes: Vec<&'a Outcome>,
-    ticks: Ticks,
+    shown: Shown<'a>,
+}
+
+/// How a section shows its experiments.
+enum Shown<'a> {
+    /// A bar each, on an axis with these ticks.
+    Bars(Ticks),
+    /// A cell each.
+    Cells(HeatMap<'a>),
 }
 
 /// What the legend explains.
@@ -166,9 +186,10 @@ impl<'a> Chart<'a> {
             .into_iter()
             .map(|(name, outcomes)| Section::of(&name, outcomes))
             .collect();
-        let longest_name = run
-            .experiments
+        let longest_name = sections
             .iter()
+            .filter(|section| matches!(section.shown, Shown::Bars(_)))
+            .flat_map(|section| &section.outcomes)
             .map(|outcome| room_for(&outcome.name, TEXT_SIZE))
             .max()
             .unwrap_or(0);
@@ -179,7 +200,7 @@ impl<'a> Chart<'a> {
                 .iter()
                 .flat_map(|sentence| wrapped(sentence, TEXT_SIZE, WIDTH - 2 * MARGIN))
                 .collect(),
-            legend: legend(run),
+            legend: legend(&sections),
             sections,
             axis_left: MARGIN + longest_name.min(WIDTH / 2) + NAME_GAP,
         }
@@ -246,9 +267,15 @@ fn title(run: &Run) -> String {
         .cpu_model
         .as_deref()
         .unwrap_or(&machine.architecture);
+    let is_throughput = |outcome: &Outcome| outcome.unit == Unit::GibPerS;
+    let subject = if run.experiments.iter().all(is_throughput) {
+        "Pipe throughput"
+    } else {
+        "Measured by fullbore bench"
+    };
     match &machine.kernel {
-        Some(kernel) => format!("Pipe throughput: {cpu}, Linux {kernel}"),
-        None => format!("Pipe throughput: {cpu}"),
+        Some(kernel) => format!("{subject}: {cpu}, Linux {kernel}"),
+        None => format!("{subject}: {cpu}"),
     }
 }
 
@@ -276,9 +303,15 @@ fn caption(run: &Run) -> Vec<String> {
     sentences
 }
 
-/// What the legend must explain of this run.
-fn legend(run: &Run) -> Vec<Mark> {
-    let any = |has: fn(&Outcome) -> bool| run.experiments.iter().any(has);
+/// What the legend must explain of these sections.
+fn legend(sections: &[Section]) -> Vec<Mark> {
+    let any = |has: fn(&Outcome) -> bool| {
+        sections
+            .iter()
+            .filter(|section| matches!(section.shown, Shown::Bars(_)))
+            .flat_map(|section| &section.outcomes)
+            .any(|outcome| has(outcome))
+    };
     [
         (Mark::Median, any(|outcome| outcome.figure.is_some())),
         (Mark::Range, any(|outcome| outcome.figure.is_some())),
@@ -296,10 +329,14 @@ impl<'a> Section<'a> {
             .flat_map(|outcome| [largest_round(outcome), outcome.published])
             .flatten()
             .fold(0.0, f64::max);
+        let shown = match Grid::of(&outcomes) {
+            Some(grid) => Shown::Cells(HeatMap::of(grid)),
+            None => Shown::Bars(Ticks::up_to(largest)),
+        };
         Section {
             name: one_line(name),
             outcomes,
-            ticks: Ticks::up_to(largest),
+            shown,
         }
     }
 
@@ -315,20 +352,28 @@ impl<'a> Section<'a> {
     }
 
     fn height(&self) -> i32 {
-        HEADING_HEIGHT + self.bars_height() + AXIS_HEIGHT + SECTION_GAP
+        let inside = match &self.shown {
+            Shown::Bars(_) => self.bars_height() + AXIS_HEIGHT,
+            Shown::Cells(map) => map.height(),
+        };
+        HEADING_HEIGHT + inside + SECTION_GAP
     }
 
     fn draw(&self, area: &Area, axis_left: i32, top: i32) -> Result<()> {
         Label::at(MARGIN, top + HEADING_HEIGHT / 2)
             .heading(HEADING_SIZE)
             .draw(area, &self.name)?;
+        let bars_top = top + HEADING_HEIGHT;
+        let ticks = match &self.shown {
+            Shown::Bars(ticks) => ticks,
+            Shown::Cells(map) => return map.draw(area, bars_top),
+        };
         let scale = Scale {
             left: axis_left,
             length: WIDTH - MARGIN - VALUE_ROOM - axis_left,
-            end: self.ticks.end(),
+            end: ticks.end(),
         };
-        let bars_top = top + HEADING_HEIGHT;
-        self.draw_axis(area, &scale, bars_top)?;
+        self.draw_axis(area, ticks, &scale, bars_top)?;
         for (row, outcome) in self.outcomes.iter().enumerate() {
             let y = bars_top + row as i32 * ROW_HEIGHT + ROW_HEIGHT / 2;
             draw_row(area, &scale, outcome, y)?;
@@ -337,18 +382,18 @@ impl<'a> Section<'a> {
     }
 
     /// The grid, the axis's figures and its unit.
-    fn draw_axis(&self, area: &Area, scale: &Scale, top: i32) -> Result<()> {
+    fn draw_axis(&self, area: &Area, ticks: &Ticks, scale: &Scale, top: i32) -> Result<()> {
         let bottom = top + self.bars_height();
-        for (index, tick) in self.ticks.values().enumerate() {
+        for (index, tick) in ticks.values().enumerate() {
             let x = scale.x(tick);
             let color = if index == 0 { AXIS } else { GRID };
             area.draw(&line((x, top), (x, bottom), color, 1))?;
             Label::at(x, bottom + AXIS_HEIGHT / 2)
                 .faint()
                 .anchored(HPos::Center)
-                .draw(area, &self.ticks.label(tick))?;
+                .draw(area, &ticks.label(tick))?;
         }
-        let end = scale.x(scale.end) + room_for(&self.ticks.label(scale.end), TEXT_SIZE) / 2;
+        let end = scale.x(scale.end) + room_for(&ticks.label(scale.end), TEXT_SIZE) / 2;
         Label::at(end + 6, bottom + AXIS_HEIGHT / 2)
             .faint()
             .draw(area, self.unit())
@@ -563,6 +608,16 @@ impl Label {
         Label { size, bold, ..self }
     }
 
+    fn colored(self, color: Colors) -> Label {
+        let color = color.light;
+        Label { color, ..self }
+    }
+
+    fn bold(self) -> Label {
+        let bold = true;
+        Label { bold, ..self }
+    }
+
     fn monospaced(self) -> Label {
         let family = MONOSPACED;
         Label { family, ..self }
@@ -606,14 +661,23 @@ fn dressed(drawn: &str, chart: &Chart) -> String {
 
 /// The picture in words: every experiment with its figure.
 fn description(chart: &Chart) -> String {
-    let mut words = String::from("Horizontal bar chart of throughput in GiB/s.");
+    let mut words = String::from("Measured performance.");
     for section in &chart.sections {
-        let _ = write!(words, " {}:", section.name);
+        let kind = match section.shown {
+            Shown::Bars(_) => "horizontal bar chart",
+            Shown::Cells(_) => "heat map",
+        };
+        let _ = write!(words, " {}, {kind} in {}:", section.name, section.unit());
         for (index, outcome) in section.outcomes.iter().enumerate() {
             let separator = if index == 0 { "" } else { ";" };
             let _ = write!(words, "{separator} {} {}", outcome.name, in_words(outcome));
         }
         words.push('.');
+        if let Shown::Cells(map) = &section.shown
+            && let Some(best) = map.in_words()
+        {
+            let _ = write!(words, " {best}.");
+        }
     }
     for line in &chart.caption {
         let _ = write!(words, " {line}.");
@@ -641,7 +705,7 @@ fn in_words(outcome: &Outcome) -> String {
 /// The rules that trade every light colour for its dark counterpart.
 fn style_sheet() -> String {
     let mut rules = String::from("<style>\n@media (prefers-color-scheme: dark) {\n");
-    for Colors { light, dark } in PALETTE {
+    for Colors { light, dark } in palette() {
         let (light, dark) = (hexadecimal(light), hexadecimal(dark));
         for property in ["fill", "stroke"] {
             let _ = writeln!(
@@ -729,7 +793,9 @@ mod tests {
 
     #[test]
     fn every_colour_has_a_dark_counterpart() {
-        let svg = written(&fixture());
+        let mut run = super::super::grid::fixture();
+        run.experiments.extend(fixture().experiments);
+        let svg = written(&run);
         let (style, shapes) = svg.split_once("</style>").unwrap();
         for property in ["fill", "stroke"] {
             for used in shapes.split(&format!(" {property}=\"#")).skip(1) {
@@ -738,10 +804,10 @@ mod tests {
                 assert!(style.contains(&rule), "{rule}");
             }
         }
-        let mut light: Vec<String> = PALETTE.iter().map(|c| hexadecimal(c.light)).collect();
+        let mut light: Vec<String> = palette().map(|c| hexadecimal(c.light)).collect();
         light.sort();
         light.dedup();
-        assert_eq!(light.len(), PALETTE.len());
+        assert_eq!(light.len(), palette().count());
     }
 
     #[test]

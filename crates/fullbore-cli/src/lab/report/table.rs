@@ -10,6 +10,7 @@ use std::io;
 use anyhow::Result;
 use comfy_table::{CellAlignment, ContentArrangement, Row, presets};
 
+use super::grid::{Grid, size};
 use super::{
     Report, distance, figure, groups, how_measured_with_ratios, is_noisy, marked_median,
     noisy_footnote, one_line, peers,
@@ -27,6 +28,9 @@ pub struct Table {
 
 /// The width in columns where there is no terminal to ask.
 pub(in crate::lab) const WIDTH_WITHOUT_A_TERMINAL: u16 = 100;
+
+/// What stands before the best figure of a grid.
+const BEST_MARK: &str = "▸";
 
 /// The longest bar in columns: beyond this it only makes the eye travel.
 const LONGEST_BAR: usize = 40;
@@ -146,7 +150,9 @@ impl Page {
             .filter(|outcome| outcome.figure.is_some())
             .collect();
         let footnotes = Footnotes::of(&measured);
-        if !measured.is_empty() {
+        if let Some(grid) = Grid::of(outcomes) {
+            self.grid(&grid, &footnotes);
+        } else if !measured.is_empty() {
             let mut lines = table(&measured, &footnotes, self.width).into_iter();
             self.line(Style::Dim, lines.next().unwrap_or_default());
             lines.for_each(|line| self.line(Style::Plain, line));
@@ -156,6 +162,74 @@ impl Page {
         }
         self.reasons("skipped", outcomes, |outcome| outcome.skipped.as_deref());
         self.reasons("failed", outcomes, |outcome| outcome.failed.as_deref());
+    }
+
+    /// A grid of figures, and which is best; then how they compare with programs in C.
+    fn grid(&mut self, grid: &Grid, footnotes: &Footnotes) {
+        let unit = grid.unit();
+        self.cells(
+            grid,
+            &format!("{unit}, by bytes of a call ↓ and of the pipe →"),
+            |outcome| {
+                let best = if grid.is_best(outcome) { BEST_MARK } else { "" };
+                let text = format!(
+                    "{best}{}{}",
+                    marked_median(outcome),
+                    footnotes.marks(outcome)
+                );
+                match (&outcome.failed, &outcome.skipped) {
+                    (Some(_), _) => "failed".into(),
+                    (None, Some(_)) => "skipped".into(),
+                    (None, None) => text,
+                }
+            },
+        );
+        if let Some(words) = grid.in_words() {
+            self.wrapped(Style::Plain, "  ", &format!("{BEST_MARK} {words}"));
+        }
+        let peer = |outcome: &Outcome| outcome.peer.as_ref()?.ratio;
+        if grid.best().is_some_and(|best| peer(best).is_some()) {
+            self.cells(grid, "times as fast as the program in C", |outcome| {
+                peer(outcome).map_or_else(String::new, |ratio| format!("{ratio:.2}×"))
+            });
+        }
+    }
+
+    /// A row for each chunk, a column for each pipe size: as many columns side by side as fit.
+    fn cells(&mut self, grid: &Grid, heading: &str, text: impl Fn(&Outcome) -> String) {
+        let column = |pipe_size: usize| -> Vec<String> {
+            let figures = grid.chunks.iter().map(|&chunk| {
+                let outcome = grid.at(chunk, pipe_size);
+                outcome.map(&text).unwrap_or_default()
+            });
+            [size(pipe_size)].into_iter().chain(figures).collect()
+        };
+        let names = grid.chunks.iter().map(|&chunk| size(chunk));
+        let names: Vec<String> = [String::new()].into_iter().chain(names).collect();
+        let columns: Vec<Vec<String>> = grid.pipe_sizes.iter().map(|&p| column(p)).collect();
+        let widest = |column: &Vec<String>| {
+            let widths = column.iter().map(|text| text.chars().count());
+            GAP + widths.max().unwrap_or(0)
+        };
+        let mut left = columns.as_slice();
+        while !left.is_empty() {
+            let mut width = widest(&names);
+            let fitting = left.iter().take_while(|column| {
+                width += widest(column);
+                width <= self.width
+            });
+            let (block, rest) = left.split_at(fitting.count().max(1));
+            left = rest;
+            self.wrapped(Style::Dim, "  ", heading);
+            for row in 0..names.len() {
+                let line = [&names]
+                    .into_iter()
+                    .chain(block)
+                    .map(|column| format!("{:>1$}", column[row], widest(column)));
+                let style = if row == 0 { Style::Dim } else { Style::Plain };
+                self.line(style, line.collect::<String>());
+            }
+        }
     }
 
     /// The experiments that have a `reason`, by name, under `heading`.
@@ -505,6 +579,38 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn a_sweep_is_a_grid_that_fits_and_marks_its_best() {
+        let run = super::super::grid::fixture();
+        for width in [30, 40, 100] {
+            let text = written(
+                &run,
+                Table {
+                    width: Some(width),
+                    color: false,
+                },
+            );
+            for line in text.lines().skip_while(|line| !line.starts_with("sweep")) {
+                assert!(line.chars().count() <= usize::from(width), "{line:?}");
+            }
+            assert_eq!(text.matches("skipped").count(), 3, "{text}");
+        }
+        let text = written(&run, Table::default());
+        for line in [
+            "sweep: copy → read, block",
+            "         4KiB  64KiB    64MiB",
+            "   4KiB  0.25   0.50  skipped",
+            "  64KiB  0.30  ▸4.00  skipped",
+        ] {
+            assert!(
+                text.lines().any(|found| found == line),
+                "{line:?} in\n{text}"
+            );
+        }
+        assert!(text.contains("  ▸ best: 64KiB a call"), "{text}");
+        assert!(text.contains("chunk_4K_pipe_65536K: a pipe of 64MiB is refused"));
     }
 
     #[test]

@@ -1,0 +1,239 @@
+//! The group `page_lookup`: what finding one page of a program's memory costs the kernel, which
+//! vmsplice(2) pays for every page it is given.
+//!
+//! Where the kernel has its own benchmark of that, its word is taken (`kernel.rs`). Elsewhere it is
+//! estimated from vmsplice itself (`estimate.rs`), and the row's note says so. One process, on the
+//! writer's CPU.
+
+mod estimate;
+mod kernel;
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use fullbore::linux::{huge_page_size, page_size};
+use fullbore::{Backing, Pages};
+use serde::{Deserialize, Serialize};
+
+use super::catalogue::Experiment;
+use super::endpoint::prepare;
+use super::part::{self, Part, Timing};
+use super::process::{self, Ended, Process};
+use super::result::{Settings, Unit};
+use super::work::{Bench, Measurement, Stop, Taken, Work};
+use crate::exit::Unsupported;
+
+/// The group's name.
+pub const GROUP: &str = "page_lookup";
+
+/// Pages of one call.
+const WINDOW: usize = 256;
+
+const fn row(name: &'static str, shows: &'static str, work: &'static Lookup) -> Experiment {
+    Experiment {
+        group: GROUP,
+        name,
+        shows,
+        unit: Unit::NanosecondsPerPage,
+        published: None,
+        work,
+    }
+}
+
+/// The rows. Ratios are to the first.
+#[rustfmt::skip]
+pub const EXPERIMENTS: &[Experiment] = &[
+    row("lookup_base_touched", "base pages that are there",
+        &Lookup { pages: Which { huge: false, touched: true }, peer: "lookup base_touched" }),
+    row("lookup_base_untouched", "base pages that have to be faulted in first",
+        &Lookup { pages: Which { huge: false, touched: false }, peer: "lookup base_untouched" }),
+    row("lookup_huge_touched", "pages of huge pages that are there: one look finds many",
+        &Lookup { pages: Which { huge: true, touched: true }, peer: "lookup huge_touched" }),
+    row("lookup_huge_untouched", "pages of huge pages that have to be faulted in first",
+        &Lookup { pages: Which { huge: true, touched: false }, peer: "lookup huge_untouched" }),
+];
+
+/// Which pages are looked up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Which {
+    huge: bool,
+    /// Whether they are there before.
+    touched: bool,
+}
+
+/// Times looking up such pages.
+#[derive(Debug)]
+struct Lookup {
+    pages: Which,
+    peer: &'static str,
+}
+
+impl Work for Lookup {
+    fn measure(&self, bench: &mut Bench<'_>) -> Result<Measurement> {
+        let timing = Timing::of(bench.settings);
+        let part = Part::PageLookup {
+            pages: self.pages,
+            timing,
+        };
+        let process = Process::start(part.command(Some(bench.cpus.writer))?)?;
+        Ok(judge(&process.end_within(timing.patience())?))
+    }
+
+    fn peer(&self, _settings: &Settings) -> Option<String> {
+        Some(self.peer.into())
+    }
+}
+
+fn judge(ended: &Ended) -> Measurement {
+    ended.went_well("look-up")?;
+    let found: Found = process::report(&ended.output.stderr)
+        .map_err(|error| Stop::Failed(format!("the look-up reported nothing readable: {error}")))?;
+    Ok(Taken {
+        figure: found.ns_per_page,
+        notes: found.notes,
+        ..Taken::default()
+    })
+}
+
+/// What was found.
+#[derive(Debug, Serialize, Deserialize)]
+struct Found {
+    ns_per_page: f64,
+    notes: Vec<String>,
+}
+
+/// Looks pages up for a while, and says what that takes: the part of the one process.
+///
+/// # Errors
+/// [`Unsupported`] where there are no such pages here, or neither way to find out.
+pub fn play(pages: Which, timing: Timing) -> Result<()> {
+    let mut found = match kernel::Benchmark::find() {
+        Ok(benchmark) => kernel::measure(&benchmark, pages, timing)?,
+        Err(why_not) => estimate::measure(pages, timing, &why_not)?,
+    };
+    if !found.ns_per_page.is_finite() || found.ns_per_page <= 0.0 {
+        bail!(Unsupported(format!(
+            "look-ups are too quick for the clock here: it says {} ns a page",
+            found.ns_per_page
+        )));
+    }
+    if !pages.touched {
+        found.notes.push(
+            "the page fault is in it; it is one for reading, which maps the page of zeros and \
+             allocates none"
+                .into(),
+        );
+    }
+    part::say(&found)
+}
+
+/// Memory whose pages are looked up.
+struct Memory {
+    pages: Pages,
+    which: Which,
+}
+
+impl Memory {
+    /// `len` bytes, all there, on such pages as are asked for.
+    fn map(which: Which, len: usize) -> Result<Self> {
+        let backing = if which.huge {
+            Backing::Huge
+        } else {
+            Backing::Base
+        };
+        let options = Pages::options().backing(backing).touched(true);
+        let len = len.next_multiple_of(Self::span(which));
+        let pages = prepare::unsupported_as_such(options.map(len))?;
+        if which.huge {
+            prepare::check_huge(&pages)?;
+        }
+        Ok(Self { pages, which })
+    }
+
+    /// What is faulted in, and given back, at a time: a window, or the huge page that it lies in.
+    fn span(which: Which) -> usize {
+        match huge_page_size() {
+            Some(huge) if which.huge => huge,
+            _ => WINDOW * page_size(),
+        }
+    }
+
+    /// Takes the pages of `bytes` away, where untouched ones are wanted.
+    fn prepare(&mut self, bytes: std::ops::Range<usize>) -> Result<()> {
+        if !self.which.touched {
+            self.pages.give_back(bytes)?;
+        }
+        Ok(())
+    }
+}
+
+/// When a part measures: first the warm-up, which is thrown away.
+struct Clock {
+    warm_until: Instant,
+    until: Instant,
+}
+
+impl Clock {
+    fn start(timing: Timing) -> Self {
+        let warm_until = Instant::now() + Duration::from_secs_f64(timing.warm_up_seconds);
+        Self {
+            warm_until,
+            until: warm_until + Duration::from_secs_f64(timing.seconds),
+        }
+    }
+
+    fn is_warm(&self) -> bool {
+        Instant::now() >= self.warm_until
+    }
+
+    fn is_over(&self) -> bool {
+        Instant::now() >= self.until
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::{ExitStatus, Output};
+
+    use super::*;
+
+    fn ended(code: i32, stderr: &str) -> Ended {
+        Ended {
+            output: Output {
+                status: ExitStatus::from_raw(code << 8),
+                stdout: Vec::new(),
+                stderr: stderr.into(),
+            },
+            killed: false,
+        }
+    }
+
+    #[test]
+    fn what_a_part_says_is_the_figure_and_its_notes() {
+        let said = "{\"ns_per_page\":12.5,\"notes\":[\"an estimate\"]}\n";
+        let taken = judge(&ended(0, said)).unwrap();
+        assert_eq!(taken.figure, 12.5);
+        assert_eq!(taken.notes, ["an estimate"]);
+    }
+
+    #[test]
+    fn what_a_part_cannot_do_is_skipped_and_what_it_breaks_at_failed() {
+        let skipped = judge(&ended(3, "fullbore part: no huge pages\n"));
+        assert!(matches!(skipped, Err(Stop::Skipped(reason)) if reason == "no huge pages"));
+        assert!(matches!(judge(&ended(1, "")), Err(Stop::Failed(_))));
+        assert!(matches!(judge(&ended(0, "nonsense")), Err(Stop::Failed(_))));
+    }
+
+    #[test]
+    fn spans_are_whole_windows() {
+        for huge in [false, true] {
+            let which = Which {
+                huge,
+                touched: true,
+            };
+            assert!(Memory::span(which).is_multiple_of(page_size()));
+            assert!(Memory::span(which).is_power_of_two());
+        }
+    }
+}
