@@ -160,34 +160,37 @@ impl Axes {
     }
 }
 
-/// The endpoints of a cell. Data are new words for every call, and references are to huge pages, as in
-/// the group `produce`.
+/// The endpoints of a cell. Copies are written from one buffer, as on the first rung of the ladder;
+/// references are to huge pages with new words in them, as in the group `produce`. Who adds up what
+/// is read gets words that a sum can be checked of.
 fn pair(writer: Writer, reader: Reader, wait: WaitName, cell: Cell) -> Pair {
     let (chunk, pipe_size) = (short(cell.chunk), short(cell.pipe_size));
-    let huge = match writer {
-        Writer::Copy => "",
-        Writer::Fresh | Writer::Recycle => " --huge-page --check-huge-page",
+    let wait = word(wait);
+    let write = match (writer, reader) {
+        (Writer::Copy, Reader::Sum) => format!("--buf-size {chunk} --data words"),
+        (Writer::Copy, _) => format!("--buf-size {chunk}"),
+        (Writer::Fresh | Writer::Recycle, _) => format!(
+            "--way {} --chunk {chunk} --data words --huge-page --check-huge-page",
+            word(writer)
+        ),
     };
-    let how_to_read = match reader {
+    let read = match reader {
         Reader::Read => "",
         Reader::Sum => " --sum",
         Reader::Splice => " --read-with-splice",
     };
-    let (way, wait) = (word(writer), word(wait));
     Pair {
-        writer: format!(
-            "--way {way} --chunk {chunk} --pipe-size {pipe_size} --data words --wait {wait}{huge}"
-        )
-        .leak(),
-        reader: format!("--chunk {chunk} --wait {wait}{how_to_read}").leak(),
+        writer: format!("{write} --pipe-size {pipe_size} --wait {wait}").leak(),
+        reader: format!("--buf-size {chunk} --wait {wait}{read}").leak(),
         checked: Checked::No,
         cell: Some(cell),
     }
 }
 
-/// The program in C does one thing.
+/// The program in C writes one way, and does not make new words for every call.
 fn peer(writer: Writer, reader: Reader, wait: WaitName, cell: Cell) -> Option<String> {
-    (writer == Writer::Copy && wait == WaitName::Block).then(|| {
+    let same = writer == Writer::Copy && reader != Reader::Sum && wait == WaitName::Block;
+    same.then(|| {
         format!(
             "pipe --writer write --reader {} --chunk {} --pipe-size {}",
             word(reader),
@@ -291,17 +294,17 @@ mod tests {
         assert_eq!(
             endpoints(""),
             (
-                "--way copy --chunk 4K --pipe-size 4K --data words --wait block",
-                "--chunk 4K --wait block"
+                "--buf-size 4K --pipe-size 4K --wait block",
+                "--buf-size 4K --wait block"
             )
         );
         let words = "--sweep-writer recycle --sweep-reader sum --sweep-wait adaptive --chunks 64K";
         assert_eq!(
             endpoints(words),
             (
-                "--way recycle --chunk 64K --pipe-size 4K --data words --wait adaptive \
-                 --huge-page --check-huge-page",
-                "--chunk 64K --wait adaptive --sum"
+                "--way recycle --chunk 64K --data words --huge-page --check-huge-page \
+                 --pipe-size 4K --wait adaptive",
+                "--buf-size 64K --wait adaptive --sum"
             )
         );
     }
@@ -320,6 +323,7 @@ mod tests {
             peer("--sweep-reader splice --chunks 64K").unwrap(),
             "pipe --writer write --reader splice --chunk 65536 --pipe-size 4096"
         );
+        assert_eq!(peer("--sweep-reader sum"), None);
         assert_eq!(peer("--sweep-wait spin"), None);
         assert_eq!(peer("--sweep-writer fresh"), None);
     }
