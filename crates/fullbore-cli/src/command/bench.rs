@@ -13,6 +13,7 @@ use crate::lab::machine::{CpuPair, Topology};
 use crate::lab::report::{self, Report, csv::Csv, json::Json, svg::Svg, table::Table};
 use crate::lab::result::{Run, Settings};
 use crate::lab::runner;
+use crate::lab::unix_copy;
 use crate::size;
 
 /// Measure how fast pipes are on this machine, and which technique buys what
@@ -87,6 +88,9 @@ pub struct Bench {
     /// Seed of the order within rounds; another one for each run if not given
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
+
+    #[command(flatten)]
+    unix_copy: unix_copy::Options,
 }
 
 impl Bench {
@@ -105,32 +109,35 @@ impl Bench {
             list(&listed, &mut stdout().lock())?;
             return Ok(ExitCode::SUCCESS);
         }
+        let settings = self.settings(&experiments)?;
         let topology = Topology::read();
         let cpus = match self.cpus {
             None => CpuPair::choose(&topology),
             Some((writer, reader)) => CpuPair::of(writer, reader, &topology)
                 .map_err(|error| Usage(format!("--cpus {writer},{reader}: {error:#}")))?,
         };
-        let run = runner::run(&experiments, self.settings(), cpus)?;
+        let run = runner::run(&experiments, settings, cpus)?;
         self.report(&run)?;
         Ok(ExitCode::from(u8::from(
             run.experiments.iter().any(|e| e.failed.is_some()),
         )))
     }
 
-    fn settings(&self) -> Settings {
+    fn settings(&self, experiments: &[Experiment]) -> Result<Settings, Usage> {
         let (rounds, seconds, warm_up_seconds) = if self.quick {
             (3, 0.15, 0.03)
         } else {
             (self.rounds, self.seconds, 0.1)
         };
-        Settings {
+        let copies = experiments.iter().any(|e| e.group == unix_copy::GROUP);
+        Ok(Settings {
             rounds,
             seconds,
             warm_up_seconds,
             pipe_size: self.pipe_size,
+            unix_copy: self.unix_copy.settle(self.pipe_size, copies)?,
             seed: self.seed.unwrap_or_else(|| fastrand::u64(..)),
-        }
+        })
     }
 
     fn report(&self, run: &Run) -> anyhow::Result<()> {

@@ -13,6 +13,7 @@ use super::latency;
 use super::movers;
 use super::result::Unit;
 use super::transports;
+use super::unix_copy;
 use super::work::Work;
 use crate::exit::Usage;
 
@@ -139,7 +140,7 @@ const PRODUCE: &[Experiment] = experiments! { "produce" Yes:
 static MOVE: LazyLock<Vec<Experiment>> = LazyLock::new(movers::experiments);
 
 /// All groups, in the order they are shown. A new group is a new row here.
-pub fn groups() -> [Group; 5] {
+pub fn groups() -> [Group; 6] {
     let group = |name, shows, experiments| Group {
         name,
         shows,
@@ -170,6 +171,11 @@ pub fn groups() -> [Group; 5] {
             latency::GROUP,
             "a message there and back over every transport, and the cost of one wake-up",
             &latency::EXPERIMENTS,
+        ),
+        group(
+            unix_copy::GROUP,
+            "an object through a Unix socket: copied, past the caches, or by reference",
+            unix_copy::EXPERIMENTS,
         ),
     ]
 }

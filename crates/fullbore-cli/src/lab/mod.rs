@@ -18,4 +18,5 @@ pub mod runner;
 pub mod soundness;
 pub mod statistics;
 pub mod transports;
+pub mod unix_copy;
 pub mod work;

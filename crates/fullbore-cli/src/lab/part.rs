@@ -17,6 +17,7 @@ use super::process;
 use super::result::Settings;
 use super::transports::link::Link;
 use super::transports::{Alone, stream};
+use super::unix_copy::{self, Sizes};
 
 /// What a process is to do.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -37,6 +38,8 @@ pub enum Part {
     Pong { exchange: Exchange },
     /// Wake, or be woken.
     WakeUp { role: Role, timing: Timing },
+    /// Send an object again and again, or receive it.
+    UnixCopy { role: unix_copy::Role, sizes: Sizes },
 }
 
 impl Part {
@@ -70,6 +73,7 @@ impl Part {
             Part::Ping { exchange, timing } => latency::ping(exchange, timing),
             Part::Pong { exchange } => latency::pong(exchange),
             Part::WakeUp { role, timing } => latency::wake_up(role, timing),
+            Part::UnixCopy { role, sizes } => role.play(&sizes),
         }
     }
 }

@@ -254,6 +254,7 @@ mod tests {
             seconds: 0.1,
             warm_up_seconds: 0.0,
             pipe_size: None,
+            unix_copy: None,
             seed: 1,
         };
         let mut trials: Vec<Trial> = catalogue().take(3).map(|e| Trial::new(*e)).collect();
