@@ -28,6 +28,7 @@ Examples:
   fullbore bench --quick 'vmsplice_*'
   fullbore bench move                     copy and tee beside cat, tee, pv, dd and others on PATH
   fullbore bench 'pipe_pipe_*'            one job of that group
+  fullbore bench unix_copy --object 256K --sndbuf 1M
   fullbore bench write_read deep_ring --rounds 20 --seconds 1 --cpus 0,1
   fullbore bench --json --svg ladder.svg > ladder.json
   fullbore bench --compare old.json new.json
