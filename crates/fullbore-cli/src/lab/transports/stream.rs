@@ -144,7 +144,7 @@ impl Clock {
             Some(goal) => self.bytes >= goal,
             None => passed >= self.time,
         };
-        is_over.then(|| Moved {
+        is_over.then_some(Moved {
             bytes: self.bytes,
             seconds: passed.as_secs_f64(),
         })
