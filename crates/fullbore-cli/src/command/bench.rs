@@ -14,6 +14,7 @@ use crate::lab::report::{self, Report, csv::Csv, json::Json, svg::Svg, table::Ta
 use crate::lab::result::{Run, Settings};
 use crate::lab::runner;
 use crate::lab::sweep::{self, Axes};
+use crate::lab::unix_copy;
 use crate::size;
 
 /// Measure how fast pipes are on this machine, and which technique buys what
@@ -30,6 +31,7 @@ Examples:
   fullbore bench 'pipe_pipe_*'            one job of that group
   fullbore bench sweep --svg sweep.svg    chunk sizes by pipe sizes, as a heat map
   fullbore bench sweep --sweep-writer recycle --chunks 64K,1M --pipe-sizes 64K,1M
+  fullbore bench unix_copy --object 256K --sndbuf 1M
   fullbore bench write_read deep_ring --rounds 20 --seconds 1 --cpus 0,1
   fullbore bench --json --svg ladder.svg > ladder.json
   fullbore bench --compare old.json new.json
@@ -51,7 +53,7 @@ pub struct Bench {
     ///
     /// Ratios are to the first. Names of experiments go before this option, or after '--'.
     #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = [
-        "list", "rounds", "seconds", "quick", "cpus", "pipe_size", "seed", "Axes",
+        "list", "rounds", "seconds", "quick", "cpus", "pipe_size", "seed", "Axes", "CopyOptions",
     ])]
     compare: Vec<PathBuf>,
 
@@ -93,6 +95,9 @@ pub struct Bench {
 
     #[command(flatten)]
     axes: Axes,
+
+    #[command(flatten)]
+    unix_copy: unix_copy::CopyOptions,
 }
 
 impl Bench {
@@ -107,18 +112,19 @@ impl Bench {
         } else {
             catalogue.select(&self.names)?
         };
-        self.check_axes(&experiments)?;
+        self.check_options_of_groups(&experiments)?;
         if self.list {
             list(&catalogue, &experiments, &mut stdout().lock())?;
             return Ok(ExitCode::SUCCESS);
         }
+        let settings = self.settings(&experiments)?;
         let topology = Topology::read();
         let cpus = match self.cpus {
             None => CpuPair::choose(&topology),
             Some((writer, reader)) => CpuPair::of(writer, reader, &topology)
                 .map_err(|error| Usage(format!("--cpus {writer},{reader}: {error:#}")))?,
         };
-        let run = runner::run(&experiments, self.settings(), cpus)?;
+        let run = runner::run(&experiments, settings, cpus)?;
         self.report(&run)?;
         Ok(ExitCode::from(u8::from(
             run.experiments.iter().any(|e| e.failed.is_some()),
@@ -126,31 +132,42 @@ impl Bench {
     }
 
     /// Refuses options that would do nothing.
-    fn check_axes(&self, experiments: &[Experiment]) -> Result<(), Usage> {
-        match self.axes.given() {
-            Some(option) if experiments.iter().all(|e| e.group != sweep::GROUP) => {
-                Err(Usage(format!(
-                    "{option} is for the group '{0}', and nothing of it was chosen: name '{0}' too",
-                    sweep::GROUP
-                )))
+    fn check_options_of_groups(&self, experiments: &[Experiment]) -> Result<(), Usage> {
+        let given = [
+            (self.axes.given(), sweep::GROUP),
+            (self.unix_copy.given(), unix_copy::GROUP),
+        ];
+        for (option, group) in given {
+            if let Some(option) = option
+                && experiments.iter().all(|e| e.group != group)
+            {
+                return Err(Usage(format!(
+                    "{option} is for the group '{group}', and nothing of it was chosen: name \
+                     '{group}' too"
+                )));
             }
-            _ => Ok(()),
         }
+        Ok(())
     }
 
-    fn settings(&self) -> Settings {
+    fn settings(&self, experiments: &[Experiment]) -> Result<Settings, Usage> {
         let (rounds, seconds, warm_up_seconds) = if self.quick {
             (3, 0.15, 0.03)
         } else {
             (self.rounds, self.seconds, 0.1)
         };
-        Settings {
+        let copies = experiments.iter().any(|e| e.group == unix_copy::GROUP);
+        Ok(Settings {
             rounds,
             seconds,
             warm_up_seconds,
             pipe_size: self.pipe_size,
+            unix_copy: match copies {
+                true => Some(self.unix_copy.settle(self.pipe_size)?),
+                false => None,
+            },
             seed: self.seed.unwrap_or_else(|| fastrand::u64(..)),
-        }
+        })
     }
 
     fn report(&self, run: &Run) -> anyhow::Result<()> {

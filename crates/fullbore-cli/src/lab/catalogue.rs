@@ -15,6 +15,7 @@ use super::page_lookup;
 use super::result::Unit;
 use super::sweep::{self, Axes};
 use super::transports;
+use super::unix_copy;
 use super::work::Work;
 use crate::exit::Usage;
 
@@ -188,6 +189,11 @@ fn groups(axes: &Axes) -> Vec<Group> {
             sweep::GROUP,
             "throughput over the size of a call and the size of the pipe",
             axes.experiments(),
+        ),
+        group(
+            unix_copy::GROUP,
+            "an object through a Unix socket: copied, past the caches, or by reference",
+            unix_copy::EXPERIMENTS,
         ),
     ]
 }

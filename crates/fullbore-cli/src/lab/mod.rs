@@ -20,4 +20,5 @@ pub mod soundness;
 pub mod statistics;
 pub mod sweep;
 pub mod transports;
+pub mod unix_copy;
 pub mod work;

@@ -18,6 +18,7 @@ use super::process;
 use super::result::Settings;
 use super::transports::link::Link;
 use super::transports::{Alone, stream};
+use super::unix_copy::{self, Sizes};
 
 /// What a process is to do.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -40,6 +41,8 @@ pub enum Part {
     WakeUp { role: Role, timing: Timing },
     /// Look pages up, and measure what that takes.
     PageLookup { pages: Which, timing: Timing },
+    /// Send an object again and again, or receive it.
+    UnixCopy { role: unix_copy::Role, sizes: Sizes },
 }
 
 impl Part {
@@ -74,6 +77,7 @@ impl Part {
             Part::Pong { exchange } => latency::pong(exchange),
             Part::WakeUp { role, timing } => latency::wake_up(role, timing),
             Part::PageLookup { pages, timing } => page_lookup::play(pages, timing),
+            Part::UnixCopy { role, sizes } => role.play(&sizes),
         }
     }
 }

@@ -103,12 +103,16 @@ impl Process {
         let Err(stop) = measured.went_well(role) else {
             return Ok(Ok(()));
         };
+        Ok(Err(self.own_fault(own_role)?.unwrap_or(stop)))
+    }
+
+    /// What this process, which is killed now, had gone wrong with before, as `role`.
+    pub fn own_fault(self, role: &str) -> Result<Option<Stop>> {
         let own = self.end_within(Duration::from_millis(100))?;
-        let own = match own.killed {
-            true => Ok(()),
-            false => own.went_well(own_role),
-        };
-        Ok(Err(own.err().unwrap_or(stop)))
+        Ok(match own.killed {
+            true => None,
+            false => own.went_well(role).err(),
+        })
     }
 }
 

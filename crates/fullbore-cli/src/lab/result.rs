@@ -9,6 +9,7 @@ use super::machine::Machine;
 use super::movers::MoverReport;
 use super::soundness::Soundness;
 use super::statistics::Spread;
+use super::unix_copy::Sizes;
 
 /// The version of the JSON's shape.
 pub const SCHEMA: u32 = 2;
@@ -56,6 +57,9 @@ pub struct Settings {
     pub warm_up_seconds: f64,
     /// The capacity asked for with `--pipe-size`, in bytes.
     pub pipe_size: Option<usize>,
+    /// What the group `unix_copy` sent, and through what; `None` where nothing of it was chosen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unix_copy: Option<Sizes>,
     /// Seed of the order in which experiments were shuffled.
     pub seed: u64,
 }

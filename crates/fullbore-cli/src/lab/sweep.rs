@@ -316,6 +316,7 @@ mod tests {
             seconds: 0.1,
             warm_up_seconds: 0.0,
             pipe_size: None,
+            unix_copy: None,
             seed: 1,
         };
         let peer = |words: &str| axes(words).experiments()[0].work.peer(&settings);

@@ -23,6 +23,7 @@ pub mod call {
     pub const SOCKET: i64 = 41;
     pub const FCNTL: i64 = 72;
     pub const SOCKETPAIR: i64 = 53;
+    pub const SETSOCKOPT: i64 = 54;
     pub const MLOCK: i64 = 149;
     pub const FUTEX: i64 = 202;
     pub const MQ_OPEN: i64 = 240;
@@ -43,6 +44,7 @@ pub mod call {
     pub const MQ_OPEN: i64 = 180;
     pub const SOCKET: i64 = 198;
     pub const SOCKETPAIR: i64 = 199;
+    pub const SETSOCKOPT: i64 = 208;
     pub const MLOCK: i64 = 228;
     pub const MADVISE: i64 = 233;
     pub const MEMFD_CREATE: i64 = 279;

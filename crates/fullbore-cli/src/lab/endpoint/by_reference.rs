@@ -120,7 +120,7 @@ pub fn through_a_pipe(options: &Options, sink: BorrowedFd<'_>) -> anyhow::Result
 
 /// What a Unix socket holds that its other side has not taken yet, in bytes of kernel memory
 /// (SIOCOUTQ, unix(7); net/unix/af_unix.c, unix_outq_len).
-fn send_queue(socket: BorrowedFd<'_>) -> anyhow::Result<usize> {
+pub fn send_queue(socket: BorrowedFd<'_>) -> anyhow::Result<usize> {
     // SIOCOUTQ is TIOCOUTQ by another name, and has this number on all architectures that Rust
     // knows but MIPS, PowerPC and SPARC, where it answers ENOTTY.
     const SIOCOUTQ: rustix::ioctl::Opcode = 0x5411;

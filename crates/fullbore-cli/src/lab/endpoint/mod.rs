@@ -9,6 +9,7 @@ pub mod reader;
 pub mod words;
 pub mod writer;
 
+pub use by_reference::send_queue;
 pub use options::{Data, Options, WaitName};
 pub use pair::{Checked, ENDLESS, Pair};
 pub use progress::Role;

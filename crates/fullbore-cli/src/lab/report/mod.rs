@@ -275,6 +275,7 @@ pub fn fixture() -> Run {
             seconds: 0.5,
             warm_up_seconds: 0.1,
             pipe_size: None,
+            unix_copy: None,
             seed: 42,
         },
         experiments: vec![

@@ -273,7 +273,11 @@ fn connected_by_name() -> Result<(UnixStream, UnixStream)> {
     Ok((a, b))
 }
 
-fn loopback() -> Result<(TcpStream, TcpStream)> {
+/// A TCP connection on the loopback: its two ends.
+///
+/// # Errors
+/// Where this machine has not got it.
+pub fn loopback() -> Result<(TcpStream, TcpStream)> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("bind")?;
     let a = TcpStream::connect(listener.local_addr()?).context("connect")?;
     let (b, from) = listener.accept().context("accept")?;

@@ -17,7 +17,7 @@ pub mod stream;
 use anyhow::Result;
 
 pub use alone::{Alone, RereadFile};
-pub use ends::{Shape, Transport};
+pub use ends::{Shape, Transport, loopback};
 
 use super::catalogue::Experiment;
 use super::endpoint::WaitName;

@@ -102,6 +102,7 @@ impl Moved {
 pub struct Clock {
     warm_up: Duration,
     time: Duration,
+    goal: Option<u64>,
     began: Instant,
     measured_from: Option<Instant>,
     bytes: u64,
@@ -113,13 +114,21 @@ impl Clock {
         Self {
             warm_up: Duration::from_secs_f64(timing.warm_up_seconds),
             time: Duration::from_secs_f64(timing.seconds),
+            goal: None,
             began: Instant::now(),
             measured_from: None,
             bytes: 0,
         }
     }
 
-    /// Notes that `n` more bytes have moved, and says how many it were when the time is up.
+    /// Measures so many bytes, however long they take, if it is said how many.
+    pub fn for_bytes(mut self, goal: Option<u64>) -> Self {
+        self.goal = goal;
+        self
+    }
+
+    /// Notes that `n` more bytes have moved, and says how many it were when the time is up, or enough
+    /// have moved.
     #[inline]
     pub fn add(&mut self, n: usize) -> Option<Moved> {
         let now = Instant::now();
@@ -131,7 +140,11 @@ impl Clock {
         };
         self.bytes += n as u64;
         let passed = now - from;
-        (passed >= self.time).then(|| Moved {
+        let is_over = match self.goal {
+            Some(goal) => self.bytes >= goal,
+            None => passed >= self.time,
+        };
+        is_over.then_some(Moved {
             bytes: self.bytes,
             seconds: passed.as_secs_f64(),
         })
@@ -158,6 +171,9 @@ mod tests {
         });
         assert_eq!(clock.add(1), None);
         assert_eq!(clock.add(1), None);
+        let mut clock = Clock::begin(timing).for_bytes(Some(10));
+        assert_eq!((clock.add(9), clock.add(9)), (None, None));
+        assert_eq!(clock.add(2).unwrap().bytes, 11);
     }
 
     #[test]

@@ -1,0 +1,397 @@
+//! The group `unix_copy`: an object sent through a Unix socket, by copying it and by reference, after
+//! the RFC 'Nontemporal copies in unix socket write path' (Joe Damato, netdev, May 2022) and its
+//! benchmark.
+//!
+//! A row is a [`Mode`], how the object is sent, and a place: one socket with a [`receiver`] that drops
+//! everything, or the [`chain`] of processes that the RFC is about. [`sender`] has the modes, [`flag`]
+//! finds out whether the RFC's flag exists here, and [`hot`] shows what a send does to the caches.
+
+mod chain;
+mod flag;
+mod hot;
+mod options;
+mod receiver;
+mod sender;
+
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use rustix::io::Errno;
+use rustix::net::sockopt::{
+    set_socket_send_buffer_size, set_socket_send_buffer_size_force, socket_send_buffer_size,
+};
+use serde::{Deserialize, Serialize};
+
+pub use options::{CopyOptions, Sizes};
+
+use super::catalogue::Experiment;
+use super::part::{Part, Timing};
+use super::process::{self, GRACE, Process};
+use super::result::{Settings, Unit};
+use super::transports::loopback;
+use super::transports::stream::Moved;
+use super::work::{Bench, Measurement, Stop, Taken, Work};
+use crate::exit::Unsupported;
+use crate::size;
+use receiver::Received;
+use sender::Sent;
+
+/// The group's name.
+pub const GROUP: &str = "unix_copy";
+
+/// The RFC's figures for its first test, in Mb/s: objects of 1 MiB, buffers of 512 KiB, EPYC 7662, two
+/// CPUs that share no L2.
+const NORMAL_2022: f64 = gib_per_s(78_928.0);
+const NTCOPY_2022: f64 = gib_per_s(112_935.0);
+
+const fn gib_per_s(mbit_per_s: f64) -> f64 {
+    mbit_per_s * 1e6 / 8.0 / (1u64 << 30) as f64
+}
+
+const fn row(
+    name: &'static str,
+    published: Option<f64>,
+    shows: &'static str,
+    work: &'static UnixCopy,
+) -> Experiment {
+    Experiment {
+        group: GROUP,
+        name,
+        shows,
+        unit: Unit::GibPerS,
+        published,
+        work,
+    }
+}
+
+/// The rows.
+#[rustfmt::skip]
+pub const EXPERIMENTS: &[Experiment] = &[
+    row("copy_normal", Some(NORMAL_2022), "send(2): the kernel copies the object", &UnixCopy(Mode::Normal, Place::OneSocket)),
+    row("copy_ntcopy", Some(NTCOPY_2022), "the same with MSG_NTCOPY: the copy bypasses the caches", &UnixCopy(Mode::NtCopy, Place::OneSocket)),
+    row("copy_zero_copy", None, "vmsplice(2) into a pipe, splice(2) from there: no copy", &UnixCopy(Mode::ZeroCopy, Place::OneSocket)),
+    row("copy_sendfile", None, "sendfile(2) from a file in memory", &UnixCopy(Mode::SendFile, Place::OneSocket)),
+    row("chain_normal", None, "storage → Unix socket → front → TCP → client, sent by send(2)", &UnixCopy(Mode::Normal, Place::Chain)),
+    row("chain_ntcopy", None, "the same chain, sent with MSG_NTCOPY", &UnixCopy(Mode::NtCopy, Place::Chain)),
+    row("chain_zero_copy", None, "the same chain, sent by vmsplice(2) and splice(2)", &UnixCopy(Mode::ZeroCopy, Place::Chain)),
+    row("chain_sendfile", None, "the same chain, sent by sendfile(2)", &UnixCopy(Mode::SendFile, Place::Chain)),
+];
+
+/// How an object is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Mode {
+    Normal,
+    NtCopy,
+    ZeroCopy,
+    SendFile,
+}
+
+impl Mode {
+    #[cfg(test)]
+    const ALL: [Mode; 4] = [Mode::Normal, Mode::NtCopy, Mode::ZeroCopy, Mode::SendFile];
+
+    /// As the program in C is told; it does not know the flag.
+    fn of_peer(self) -> Option<&'static str> {
+        match self {
+            Mode::Normal => Some("normal"),
+            Mode::NtCopy => None,
+            Mode::ZeroCopy => Some("zero_copy"),
+            Mode::SendFile => Some("sendfile"),
+        }
+    }
+}
+
+/// What the object passes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    OneSocket,
+    Chain,
+}
+
+/// What a process of this group does.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub enum Role {
+    /// Send, and measure.
+    Sender { mode: Mode, timing: Timing },
+    /// Take and drop.
+    Receiver,
+    /// Send until nobody receives any more.
+    Storage { mode: Mode },
+    /// Pass on.
+    Front,
+    /// Take, drop, and measure.
+    Client { timing: Timing },
+}
+
+impl Role {
+    /// Plays it in this process, with sockets on stdin and stdout.
+    ///
+    /// # Errors
+    /// [`Unsupported`] where this machine does not allow it.
+    pub fn play(self, sizes: &Sizes) -> Result<()> {
+        match self {
+            Role::Sender { mode, timing } => sender::measure(mode, sizes, timing),
+            Role::Receiver => receiver::drop_all(sizes),
+            Role::Storage { mode } => sender::serve(mode, sizes),
+            Role::Front => chain::front(sizes),
+            Role::Client { timing } => chain::client(sizes, timing),
+        }
+    }
+
+    /// A process that does it on one CPU, or on any.
+    fn start(
+        self,
+        sizes: Sizes,
+        cpu: Option<usize>,
+        input: Option<OwnedFd>,
+        output: Option<OwnedFd>,
+    ) -> Result<Process> {
+        let mut command = Part::UnixCopy { role: self, sizes }.command(cpu)?;
+        if let Some(input) = input {
+            command.stdin(input);
+        }
+        if let Some(output) = output {
+            command.stdout(output);
+        }
+        Process::start(command)
+    }
+}
+
+/// An object through a Unix socket.
+#[derive(Debug)]
+struct UnixCopy(Mode, Place);
+
+impl Work for UnixCopy {
+    fn measure(&self, bench: &mut Bench<'_>) -> Result<Measurement> {
+        if self.0 == Mode::NtCopy
+            && let Err(reason) = flag::find()
+        {
+            return Ok(Err(Stop::Skipped(reason)));
+        }
+        let sizes = bench.settings.unix_copy.unwrap_or_default();
+        let socket = match Socket::lay(sizes.sndbuf) {
+            Ok(socket) => socket,
+            Err(error) => return Ok(Err(Stop::Skipped(format!("{error:#}")))),
+        };
+        match self.1 {
+            Place::OneSocket => self.through_one_socket(bench, sizes, socket),
+            Place::Chain => self.through_the_chain(bench, sizes, socket),
+        }
+    }
+
+    fn table(&self) -> Option<&'static str> {
+        Some(match self.1 {
+            Place::OneSocket => "one socket",
+            Place::Chain => "storage, front, client",
+        })
+    }
+
+    fn peer(&self, settings: &Settings) -> Option<String> {
+        let Sizes {
+            object,
+            count,
+            sndbuf,
+            pipe_size,
+            ..
+        } = settings.unix_copy.unwrap_or_default();
+        let mode = self.0.of_peer()?;
+        let chain = match self.1 {
+            Place::OneSocket => "",
+            Place::Chain => " --chain",
+        };
+        let count = count.map_or_else(String::new, |count| format!(" --count {count}"));
+        Some(format!(
+            "unix_copy {mode}{chain} --object {object} --sndbuf {sndbuf} --pipe-size {pipe_size}{count}"
+        ))
+    }
+}
+
+impl UnixCopy {
+    fn through_one_socket(
+        &self,
+        bench: &Bench<'_>,
+        sizes: Sizes,
+        socket: Socket,
+    ) -> Result<Measurement> {
+        let timing = Timing::of(bench.settings);
+        let mode = self.0;
+        let receiver = Role::Receiver;
+        let receiver = receiver.start(sizes, Some(bench.cpus.reader), Some(socket.far), None)?;
+        let sender = Role::Sender { mode, timing };
+        let sender = sender.start(sizes, Some(bench.cpus.writer), None, Some(socket.near))?;
+        let sent = sender.end_within(patience(timing, &sizes))?;
+        if sent.went_well("sender").is_err() {
+            let well = receiver.behind("receiver", &sent, "sender")?;
+            return Ok(well.map(|()| Taken::default()));
+        }
+        let received = receiver.end_within(GRACE)?;
+        Ok(received.went_well("receiver").and_then(|()| {
+            let sent: Sent = report(&sent.output.stderr)?;
+            let received: Received = report(&received.output.stderr)?;
+            let mut taken = taken(&sent.moved)?;
+            taken.also.push(("hot", Unit::Times, sent.hot));
+            taken.notes = [socket.note, sent.note, received.note]
+                .into_iter()
+                .flatten()
+                .collect();
+            Ok(taken)
+        }))
+    }
+
+    fn through_the_chain(
+        &self,
+        bench: &Bench<'_>,
+        sizes: Sizes,
+        socket: Socket,
+    ) -> Result<Measurement> {
+        let (to_client, from_front) = match loopback() {
+            Ok(ends) => ends,
+            Err(error) => {
+                let reason = format!("TCP over the loopback: {error:#}");
+                return Ok(Err(Stop::Skipped(reason)));
+            }
+        };
+        let timing = Timing::of(bench.settings);
+        let mode = self.0;
+        let client = Role::Client { timing };
+        let client = client.start(sizes, None, Some(from_front.into()), None)?;
+        let front = Role::Front.start(
+            sizes,
+            Some(bench.cpus.reader),
+            Some(socket.far),
+            Some(to_client.into()),
+        )?;
+        let storage = Role::Storage { mode };
+        let storage = storage.start(sizes, Some(bench.cpus.writer), None, Some(socket.near))?;
+        let measured = client.end_within(patience(timing, &sizes))?;
+        // Who comes first in the chain is at fault: those behind only see an end.
+        if let Err(stop) = measured.went_well("client") {
+            for (role, process) in [("storage process", storage), ("front", front)] {
+                if let Some(own) = process.own_fault(role)? {
+                    return Ok(Err(own));
+                }
+            }
+            return Ok(Err(stop));
+        }
+        let passed = front.end_within(GRACE)?;
+        Ok(passed.went_well("front").and_then(|()| {
+            let received: Received = report(&passed.output.stderr)?;
+            let mut taken = taken(&report(&measured.output.stderr)?)?;
+            taken.notes = [socket.note, received.note].into_iter().flatten().collect();
+            Ok(taken)
+        }))
+    }
+}
+
+/// A Unix stream socket, and its other side.
+struct Socket {
+    near: OwnedFd,
+    far: OwnedFd,
+    note: Option<String>,
+}
+
+impl Socket {
+    /// With a send buffer of so many bytes on the near side.
+    fn lay(sndbuf: usize) -> Result<Self> {
+        let (near, far) = UnixStream::pair().context("socketpair")?;
+        // Beyond net.core.wmem_max is for root (socket(7), SO_SNDBUFFORCE).
+        if set_socket_send_buffer_size_force(&near, sndbuf).is_err() {
+            set_socket_send_buffer_size(&near, sndbuf).context("SO_SNDBUF")?;
+        }
+        // The kernel doubles what it is asked for, for its own needs, and says the double.
+        let given = socket_send_buffer_size(&near).context("SO_SNDBUF")? / 2;
+        let note = (given < sndbuf).then(|| {
+            format!(
+                "the send buffer is {}, not the {} asked for: see net.core.wmem_max",
+                size::format(given as u64),
+                size::format(sndbuf as u64)
+            )
+        });
+        Ok(Self {
+            near: near.into(),
+            far: far.into(),
+            note,
+        })
+    }
+}
+
+/// As a measurement; in the RFC's unit too.
+fn taken(moved: &Moved) -> Result<Taken, Stop> {
+    if moved.bytes == 0 || moved.seconds <= 0.0 {
+        return Err(Stop::nothing_came());
+    }
+    Ok(Taken {
+        figure: moved.gib_per_s(),
+        also: vec![(
+            "network",
+            Unit::MbitPerS,
+            moved.bytes as f64 * 8.0 / moved.seconds / 1e6,
+        )],
+        ..Taken::default()
+    })
+}
+
+fn report<T: serde::de::DeserializeOwned>(printed: &[u8]) -> Result<T, Stop> {
+    process::report(printed)
+        .map_err(|error| Stop::Failed(format!("a part reported nothing readable: {error}")))
+}
+
+/// When a measurement has not ended by then, it will not. A number of objects may take as long as it
+/// takes at 64 MiB/s.
+fn patience(timing: Timing, sizes: &Sizes) -> Duration {
+    let objects = sizes.bytes().unwrap_or(0) >> 26;
+    timing.patience() + Duration::from_secs(objects)
+}
+
+/// What a call's answer means: that this machine has not got it, or that it broke.
+fn failed(call: &str, errno: Errno) -> anyhow::Error {
+    match errno {
+        Errno::NOSYS | Errno::PERM | Errno::INVAL | Errno::OPNOTSUPP => {
+            Unsupported(format!("{call} is refused here: {errno}")).into()
+        }
+        _ => anyhow::Error::new(errno).context(call.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rfcs_figures_are_in_our_unit() {
+        // 100,000 objects of 1 MiB in 10.630 s.
+        let seconds = 100_000.0 / 1024.0 / NORMAL_2022;
+        assert!((seconds - 10.63).abs() < 0.01, "{seconds}");
+        assert!((NTCOPY_2022 / NORMAL_2022 - 1.4309).abs() < 0.001);
+    }
+
+    #[test]
+    fn a_send_buffer_that_was_not_given_is_noted() {
+        assert_eq!(Socket::lay(64 << 10).unwrap().note, None);
+        // More than the kernel can count, whoever asks.
+        let note = Socket::lay((1 << 31) - 1).unwrap().note.unwrap();
+        assert!(note.contains("the send buffer is "), "{note}");
+    }
+
+    #[test]
+    fn many_objects_are_given_more_time() {
+        let timing = Timing {
+            seconds: 0.5,
+            warm_up_seconds: 0.1,
+        };
+        let sizes = Sizes::default();
+        assert_eq!(patience(timing, &sizes), timing.patience());
+        let many = Sizes {
+            count: Some(100_000),
+            ..sizes
+        };
+        assert!(patience(timing, &many) > Duration::from_secs(1500));
+        let endless = Sizes {
+            count: Some(u64::MAX),
+            ..sizes
+        };
+        assert!(patience(timing, &endless) > Duration::from_secs(1500));
+    }
+}

@@ -1,0 +1,185 @@
+//! What is sent, and through what: the options of `fullbore bench` for this group, and what they
+//! come to.
+
+use clap::Args;
+use serde::{Deserialize, Serialize};
+
+use super::GROUP;
+use super::hot::LINE;
+use crate::exit::Usage;
+use crate::size;
+
+/// More than any object, buffer or pipe of these experiments is: what does not fit into memory would
+/// be found out too late.
+const LARGEST: usize = 1 << 30;
+
+/// As they are typed.
+#[derive(Debug, Clone, Copy, Default, Args)]
+#[command(next_help_heading = "Options of the group unix_copy")]
+pub struct CopyOptions {
+    /// Bytes of the object that is sent again and again; 1M if not given
+    #[arg(long, value_name = "SIZE", value_parser = size::parse_in_memory)]
+    object: Option<usize>,
+
+    /// How many objects one measurement sends, instead of as many as --seconds has time for
+    #[arg(long, value_name = "N")]
+    count: Option<u64>,
+
+    /// Send buffer of the Unix socket (SO_SNDBUF); 512K if not given
+    #[arg(long, value_name = "SIZE", value_parser = size::parse_in_memory)]
+    sndbuf: Option<usize>,
+
+    /// Memory that the sender uses between sends, to see what a send does to its caches; 256K if not
+    /// given
+    #[arg(long, value_name = "SIZE", value_parser = size::parse_in_memory)]
+    hot: Option<usize>,
+}
+
+/// What they come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sizes {
+    /// Bytes of the object.
+    pub object: usize,
+    /// How many objects a measurement sends; as many as there is time for if `None`.
+    pub count: Option<u64>,
+    /// Bytes of the Unix socket's send buffer that are asked for.
+    pub sndbuf: usize,
+    /// Bytes of the pipe through which the receiving side splices.
+    pub pipe_size: usize,
+    /// Bytes of the hot working set.
+    pub hot: usize,
+}
+
+impl Default for Sizes {
+    /// As in the RFC's benchmark; that one has no hot working set.
+    fn default() -> Self {
+        Self {
+            object: 1 << 20,
+            count: None,
+            sndbuf: 512 << 10,
+            pipe_size: 512 << 10,
+            hot: 256 << 10,
+        }
+    }
+}
+
+impl CopyOptions {
+    /// What they come to, with the pipe size asked for.
+    ///
+    /// # Errors
+    /// Sizes that make no sense.
+    pub fn settle(&self, pipe_size: Option<usize>) -> Result<Sizes, Usage> {
+        let default = Sizes::default();
+        let sizes = Sizes {
+            object: self.object.unwrap_or(default.object),
+            count: self.count,
+            sndbuf: self.sndbuf.unwrap_or(default.sndbuf),
+            pipe_size: pipe_size.unwrap_or(default.pipe_size),
+            hot: self.hot.unwrap_or(default.hot),
+        };
+        for (option, size, least) in [
+            ("--object", sizes.object, 1),
+            ("--sndbuf", sizes.sndbuf, 1),
+            ("--pipe-size", sizes.pipe_size, 1),
+            ("--hot", sizes.hot, LINE),
+        ] {
+            if !(least..=LARGEST).contains(&size) {
+                return Err(Usage(format!(
+                    "{option} {} makes no sense in the group {GROUP}: give {least} to {}",
+                    size::format(size as u64),
+                    size::format(LARGEST as u64)
+                )));
+            }
+        }
+        if sizes.count == Some(0) {
+            return Err(Usage("--count 0 sends nothing, which takes no time".into()));
+        }
+        Ok(sizes)
+    }
+
+    /// The first of these options that was given.
+    pub fn given(&self) -> Option<&'static str> {
+        [
+            ("--object", self.object.is_some()),
+            ("--count", self.count.is_some()),
+            ("--sndbuf", self.sndbuf.is_some()),
+            ("--hot", self.hot.is_some()),
+        ]
+        .into_iter()
+        .find_map(|(option, given)| given.then_some(option))
+    }
+}
+
+impl Sizes {
+    /// Bytes that one measurement sends, where that is fixed.
+    pub fn bytes(&self) -> Option<u64> {
+        self.count
+            .map(|count| count.saturating_mul(self.object as u64))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_options_it_is_the_rfcs_benchmark() {
+        let sizes = CopyOptions::default().settle(None).unwrap();
+        assert_eq!(sizes, Sizes::default());
+        assert_eq!((sizes.object, sizes.bytes()), (1_048_576, None));
+        assert_eq!((sizes.sndbuf, sizes.pipe_size), (524_288, 524_288));
+    }
+
+    #[test]
+    fn what_was_typed_is_what_is_measured() {
+        let options = CopyOptions {
+            object: Some(4096),
+            count: Some(100_000),
+            sndbuf: Some(128 << 10),
+            hot: Some(64),
+        };
+        let sizes = options.settle(Some(65536)).unwrap();
+        let expected = Sizes {
+            object: 4096,
+            count: Some(100_000),
+            sndbuf: 128 << 10,
+            pipe_size: 65536,
+            hot: 64,
+        };
+        assert_eq!(sizes, expected);
+        assert_eq!(sizes.bytes(), Some(409_600_000));
+        let endless = Sizes {
+            count: Some(u64::MAX),
+            ..sizes
+        };
+        assert_eq!(endless.bytes(), Some(u64::MAX));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_by_name_in_one_line() {
+        let with = |change: fn(&mut CopyOptions), pipe_size| {
+            let mut options = CopyOptions::default();
+            change(&mut options);
+            let Usage(reason) = options.settle(pipe_size).unwrap_err();
+            assert!(!reason.contains('\n'), "{reason}");
+            reason
+        };
+        assert!(with(|o| o.object = Some(0), None).starts_with("--object 0B"));
+        assert!(with(|o| o.object = Some(2 << 30), None).starts_with("--object 2GiB"));
+        assert!(with(|o| o.sndbuf = Some(0), None).starts_with("--sndbuf"));
+        assert!(with(|o| o.hot = Some(0), None).starts_with("--hot"));
+        assert!(with(|o| o.hot = Some(63), None).starts_with("--hot"));
+        assert!(with(|o| o.count = Some(0), None).starts_with("--count"));
+        assert!(with(|_| {}, Some(0)).starts_with("--pipe-size"));
+    }
+
+    #[test]
+    fn which_option_was_given_is_known() {
+        assert_eq!(CopyOptions::default().given(), None);
+        let options = CopyOptions {
+            hot: Some(4096),
+            ..CopyOptions::default()
+        };
+        assert_eq!(options.given(), Some("--hot"));
+    }
+}
