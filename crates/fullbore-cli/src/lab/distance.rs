@@ -135,7 +135,8 @@ mod tests {
     fn a_line_takes_some_time_between_two_cpus_and_none_is_said_of_one() {
         let topology = Topology::read();
         let pair = CpuPair::choose(&topology);
-        let time = line_round_trip_ns(&pair);
+        // On a busy machine a look may find the other side not running.
+        let time = (0..50).find_map(|_| line_round_trip_ns(&pair));
         assert_eq!(time.is_some(), pair.writer != pair.reader);
         assert!(time.is_none_or(|ns| ns > 1.0));
         let one = CpuPair::of(pair.writer, pair.writer, &topology).unwrap();

@@ -15,7 +15,7 @@ const LARGEST: usize = 1 << 30;
 
 /// As they are typed.
 #[derive(Debug, Clone, Copy, Default, Args)]
-#[command(next_help_heading = "Options of the group unix_copy")]
+#[command(next_help_heading = "Options of the group 'unix_copy'")]
 pub struct CopyOptions {
     /// Bytes of the object that is sent again and again; 1M if not given
     #[arg(long, value_name = "SIZE", value_parser = size::parse_in_memory)]
