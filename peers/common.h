@@ -227,6 +227,12 @@ static inline void *memory(size_t bytes, enum backing backing)
 	return memset(untouched_memory(bytes, backing), 'X', bytes);
 }
 
+/* Has the compiler believe that somebody looks at a number. */
+static inline void look_at(uint64_t value)
+{
+	__asm__ volatile("" : : "rm"(value));
+}
+
 /* ---- Processes --------------------------------------------------------------------------- */
 
 /* One of the processes that measure together. */

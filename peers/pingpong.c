@@ -36,7 +36,7 @@ static void note(uint64_t time)
 /* The time, in microseconds, that so much of all times do not exceed. */
 static double percentile(double share)
 {
-	uint64_t wanted = (uint64_t)ceil(share * (double)times), so_far = 0;
+	uint64_t wanted = times - (uint64_t)((1 - share) * (double)times), so_far = 0;
 	for (uint64_t bucket = 0; bucket < BUCKETS; bucket++) {
 		so_far += seen[bucket];
 		if (so_far >= wanted) {
