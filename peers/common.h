@@ -266,8 +266,8 @@ static inline void be_late(int signal)
 /*
  * Runs the processes, the first of which measures and prints, and returns this program's exit code.
  *
- * This process only waits. When the first one is done, or any of them goes wrong, or the time is up
- * (0 for no limit), it kills the others. If it is killed itself, they die with it. So nobody has to
+ * This process only waits. When the first one is done, or any of them goes wrong, or the time is up,
+ * it kills the others. If it is killed itself, they die with it. So nobody has to
  * notice that the other side has gone, and all may hold on to all fds.
  */
 static inline int run_together(const struct process *processes, int count, double at_most)

@@ -2,8 +2,8 @@
  * lookup: what it costs the kernel to find the page behind an address, in nanoseconds a page.
  *
  * Where the kernel has its own benchmark (gup_test, for root, seldom built in), what that says. Elsewhere an
- * estimate: vmsplice(2) of a window of pages into a pipe of our own, and of one page, both timed; what the
- * pages after the first take more is finding them and noting them in the pipe. Windows follow
+ * estimate: vmsplice(2) of a window of 256 pages into a pipe of our own, and of one page, both timed; what
+ * the pages after the first take more is finding them and noting them in the pipe. Windows follow
  * each other through 64 MiB. Draining the pipe, and dropping pages to have them untouched, is not timed.
  */
 #include "common.h"
@@ -14,70 +14,23 @@
 
 static const char *const NAMES[] = { "base_touched", "base_untouched", "huge_touched", "huge_untouched", NULL };
 
-#define REGION ((size_t)64 << 20)
-
 static bool huge, untouched;
-static char *region;
 
-/* ---- The kernel's own benchmark ---------------------------------------------------------- */
+/* Pages of one call. */
+#define WINDOW 256
 
-/* mm/gup_test.h, Linux 5.11. */
-struct gup_test {
-	uint64_t get_delta_usec, put_delta_usec, address, bytes;
-	uint32_t pages_per_call, gup_flags, test_flags, which_pages[8];
-};
-#define GUP_FAST_BENCHMARK _IOWR('g', 1, struct gup_test)
+static size_t page;
 
-static bool ask_the_kernel(size_t page)
+/* Memory to look up: so many bytes. */
+static char *region_of(size_t bytes)
 {
-	int fd = open("/sys/kernel/debug/gup_test", O_RDWR | O_CLOEXEC);
-	if (fd < 0)
-		return false;
-	uint64_t began = now(), nanoseconds = 0, pages = 0;
-	while (now() - began < (uint64_t)((common.warm_up + common.seconds) * 1e9)) {
-		/* FOLL_WRITE is not asked for: vmsplice does not, either. */
-		struct gup_test test = { .address = (uintptr_t)region, .bytes = REGION, .pages_per_call = 256 };
-		if (untouched)
-			must("madvise", madvise(region, REGION, MADV_DONTNEED));
-		MUST("gup_test", ioctl(fd, GUP_FAST_BENCHMARK, &test));
-		if (now() - began >= (uint64_t)(common.warm_up * 1e9)) {
-			nanoseconds += test.get_delta_usec * 1000;
-			pages += test.bytes / page;
-		}
-	}
-	close(fd);
-	if (!nanoseconds || !pages)
-		quit(FAILED, "gup_test measured nothing");
-	say("%.3f\n", (double)nanoseconds / (double)pages);
-	return true;
+	return memory(bytes, huge ? HUGE_PAGES : BASE_PAGES);
 }
 
-/* ---- The estimate ------------------------------------------------------------------------ */
-
-static int ends[2], null;
-
-/* Has the pages gone, where they are to be untouched; huge pages as a whole, since a part would split them. */
-static void drop(char *start, size_t bytes)
+static void drop_if_untouched(char *start, size_t bytes)
 {
-	size_t unit = huge ? HUGE_PAGE : 1, first = (size_t)(start - region) / unit * unit;
-	size_t end = ((size_t)(start - region) + bytes + unit - 1) / unit * unit;
 	if (untouched)
-		must("madvise", madvise(region + first, end - first, MADV_DONTNEED));
-}
-
-/* Nanoseconds of vmsplice of so many bytes. */
-static uint64_t time_of(char *start, size_t bytes)
-{
-	struct iovec slice = { start, bytes };
-	drop(start, bytes);
-	uint64_t began = now();
-	ssize_t spliced = vmsplice(ends[1], &slice, 1, 0);
-	uint64_t time = now() - began;
-	if (must("vmsplice", spliced) != (long)bytes)
-		quit(FAILED, "vmsplice took %zd of %zu bytes", spliced, bytes);
-	for (size_t left = bytes; left > 0;)
-		left -= (size_t)MUST("splice", splice(ends[0], NULL, null, NULL, left, 0));
-	return time;
+		must("madvise", madvise(start, bytes, MADV_DONTNEED));
 }
 
 static int ascending(const void *a, const void *b)
@@ -86,42 +39,117 @@ static int ascending(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static void estimate(size_t page)
+/* Times or figures; more of them than this tell nothing new. */
+struct found {
+	size_t count;
+	double values[1 << 16];
+};
+
+static bool note(struct found *found, double value)
 {
-	/* More windows than this tell nothing new. */
-	static double found[1 << 16];
-	size_t count = 0, at = 0;
+	found->values[found->count++] = value;
+	return found->count < sizeof found->values / sizeof *found->values;
+}
+
+static double median(struct found *found)
+{
+	qsort(found->values, found->count, sizeof *found->values, ascending);
+	return found->count ? found->values[found->count / 2] : NAN;
+}
+
+/* ---- The kernel's own benchmark ---------------------------------------------------------- */
+
+/* mm/gup_test.h, Linux 5.13. */
+struct gup_test {
+	uint64_t get_delta_usec, put_delta_usec, address, bytes;
+	uint32_t pages_per_call, gup_flags, test_flags, which_pages[8];
+};
+#define GUP_FAST_BENCHMARK _IOWR('g', 1, struct gup_test)
+
+/* Bytes of one call: its time is told in whole microseconds. */
+#define BENCHMARK_REGION ((size_t)256 << 20)
+
+static void ask_the_kernel(int benchmark)
+{
+	static struct found found;
+	char *region = region_of(BENCHMARK_REGION);
+	uint64_t warm = now() + (uint64_t)(common.warm_up * 1e9), end = warm + (uint64_t)(common.seconds * 1e9);
+	bool room = true;
+	while (room && (found.count == 0 || now() < end)) {
+		struct gup_test test = { .address = (uintptr_t)region, .bytes = BENCHMARK_REGION, .pages_per_call = WINDOW };
+		drop_if_untouched(region, BENCHMARK_REGION);
+		if (RETRY(ioctl(benchmark, GUP_FAST_BENCHMARK, &test)) != 0)
+			quit(REFUSED, "gup_test is another one here: %s", strerror(errno));
+		if (now() >= warm)
+			room = note(&found, (double)test.get_delta_usec * 1e3 / (double)(BENCHMARK_REGION / page));
+	}
+	say("%.3f\n", median(&found));
+}
+
+/* ---- The estimate ------------------------------------------------------------------------ */
+
+#define REGION ((size_t)64 << 20)
+
+static int ends[2], null;
+
+/* Nanoseconds of vmsplice of so many bytes; the pipe is empty before and after. */
+static double time_of(char *start, size_t bytes)
+{
+	struct iovec slice = { start, bytes };
+	uint64_t began = now();
+	ssize_t spliced = vmsplice(ends[1], &slice, 1, 0);
+	uint64_t time = now() - began;
+	if (must("vmsplice", spliced) != (long)bytes)
+		quit(FAILED, "vmsplice took %zd of %zu bytes", spliced, bytes);
+	for (size_t left = bytes; left > 0;)
+		left -= (size_t)MUST("splice", splice(ends[0], NULL, null, NULL, left, 0));
+	return (double)time;
+}
+
+static void estimate(void)
+{
+	static struct found alone, together;
+	char *region = region_of(REGION), *one_page = memory(page, BASE_PAGES);
 	must("pipe", pipe2(ends, O_CLOEXEC));
 	/* A pipe has a slot for each page of its capacity; without the right to so many, it stays as it is. */
-	(void)fcntl(ends[1], F_SETPIPE_SZ, (int)(256 * page));
-	size_t window = (size_t)must("F_GETPIPE_SZ", fcntl(ends[1], F_GETPIPE_SZ)) / page;
-	if (window > 256)
-		window = 256;
-	if (window < 2)
-		quit(REFUSED, "a pipe of one slot only");
+	(void)fcntl(ends[1], F_SETPIPE_SZ, (int)(WINDOW * page));
+	size_t window = (size_t)must("F_GETPIPE_SZ", fcntl(ends[1], F_GETPIPE_SZ));
+	if (window < 16 * page)
+		quit(REFUSED, "an estimate needs a pipe of 16 slots, and the kernel gives %zu", window / page);
+	if (window > WINDOW * page)
+		window = WINDOW * page;
 	null = (int)MUST("open /dev/null", open("/dev/null", O_WRONLY | O_CLOEXEC));
+
+	/* What is dropped at once: a part of a huge page would split it. */
+	size_t span = huge ? HUGE_PAGE : WINDOW * page;
+	size_t calls = span / window, pages = span / page, at = 0;
 	uint64_t warm = now() + (uint64_t)(common.warm_up * 1e9), end = warm + (uint64_t)(common.seconds * 1e9);
-	for (uint64_t time = 0; time < end && count < sizeof found / sizeof *found; time = now()) {
-		double many = (double)time_of(region + at, window * page);
-		double one = (double)time_of(region + at, page);
-		if (time >= warm)
-			found[count++] = (many - one) / (double)(window - 1);
-		at = (at + window * page) % (REGION / (window * page) * (window * page));
+	bool room = true;
+	while (room && (together.count == 0 || now() < end)) {
+		drop_if_untouched(region + at, span);
+		double one = time_of(one_page, page), all = 0;
+		for (size_t from = 0; from < span; from += window)
+			all += time_of(region + at + from, window);
+		if (now() >= warm)
+			room = note(&alone, one) && note(&together, all);
+		at = (at + span) % REGION;
 	}
-	if (!count)
-		quit(FAILED, "nothing was measured");
-	qsort(found, count, sizeof *found, ascending);
-	if (!(found[count / 2] > 0))
-		quit(FAILED, "a window took no longer than a page");
-	say("%.3f\n", found[count / 2]);
+	double per_page = (median(&together) - (double)calls * median(&alone)) / (double)(pages - calls);
+	if (!(per_page > 0))
+		quit(FAILED, "many pages took no longer than one");
+	say("%.3f\n", per_page);
 }
 
 static void run(void)
 {
-	size_t page = (size_t)sysconf(_SC_PAGESIZE);
-	region = memory(REGION, huge ? HUGE_PAGES : BASE_PAGES);
-	if (!ask_the_kernel(page))
-		estimate(page);
+	page = (size_t)sysconf(_SC_PAGESIZE);
+	int benchmark = open("/sys/kernel/debug/gup_test", O_RDWR | O_CLOEXEC);
+	if (benchmark >= 0)
+		ask_the_kernel(benchmark);
+	else if (access("/sys/kernel/debug/gup_benchmark", F_OK) == 0)
+		quit(REFUSED, "the benchmark of kernels before Linux 5.11 is not known here");
+	else
+		estimate();
 }
 
 int main(int argc, char **argv)

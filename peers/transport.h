@@ -273,12 +273,16 @@ static inline void wait_for_fd(const struct link *link, int fd, short events, ui
 	MUST("poll", poll(&ready, 1, -1));
 }
 
-static inline long futex(_Atomic uint32_t *counter, int operation, uint32_t value)
+static inline long futex(_Atomic uint32_t *word, int operation, uint32_t value)
 {
-	return syscall(SYS_futex, counter, operation, value, NULL, NULL, 0);
+	return syscall(SYS_futex, word, operation, value, NULL, NULL, 0);
 }
 
-/* Returns when the counter is no longer `seen`. */
+/*
+ * Returns when the counter is no longer `seen`. What is slept on is a flag that says so: whoever sleeps sets
+ * it and then looks at the counter once more; whoever changes the counter looks at the flag
+ * afterwards, and takes it back before it wakes. So one of the two always sees the other.
+ */
 static inline void wait_for_change(enum wait wait, _Atomic uint32_t *counter, uint32_t seen, _Atomic uint32_t *sleeps)
 {
 	uint64_t began = 0;
@@ -286,21 +290,20 @@ static inline void wait_for_change(enum wait wait, _Atomic uint32_t *counter, ui
 		if (spins(wait, &began))
 			continue;
 		atomic_store(sleeps, 1);
-		if (atomic_load(counter) != seen)
+		if (atomic_load(counter) != seen) {
+			atomic_store(sleeps, 0);
 			return;
-		if (futex(counter, FUTEX_WAIT, seen) < 0 && errno != EAGAIN && errno != EINTR)
+		}
+		if (futex(sleeps, FUTEX_WAIT, 1) < 0 && errno != EAGAIN && errno != EINTR)
 			must("futex", -1);
 	}
 }
 
-/* Wakes the other side, if it said that it sleeps. One of the two always sees the other: it says so and
- * then looks at the counter once more, and this is called after the counter was changed. */
-static inline void wake_if_asleep(_Atomic uint32_t *counter, _Atomic uint32_t *sleeps)
+/* Wakes the other side, if it said that it sleeps. */
+static inline void wake_if_asleep(_Atomic uint32_t *sleeps)
 {
-	if (atomic_load(sleeps)) {
-		atomic_store(sleeps, 0);
-		must("futex", futex(counter, FUTEX_WAKE, 1));
-	}
+	if (atomic_load(sleeps) && atomic_exchange(sleeps, 0))
+		must("futex", futex(sleeps, FUTEX_WAKE, 1));
 }
 
 /* ---- Sending and receiving --------------------------------------------------------------- */
@@ -318,7 +321,7 @@ static inline size_t send_some(struct link *link, const void *bytes, size_t leng
 		memcpy(ring->blocks[turn % BLOCKS], bytes, n);
 		ring->lengths[turn % BLOCKS].bytes = (uint32_t)n;
 		atomic_store(&ring->sent, turn + 1);
-		wake_if_asleep(&ring->sent, &ring->receiver_sleeps);
+		wake_if_asleep(&ring->receiver_sleeps);
 		return n;
 	}
 	if (link->transport == MESSAGE_QUEUE) {
@@ -347,7 +350,7 @@ static inline size_t receive_some(struct link *link, void *room, size_t length)
 			quit(FAILED, "a message of %zu bytes has no room", n);
 		memcpy(room, ring->blocks[turn % BLOCKS], n);
 		atomic_store(&ring->received, turn + 1);
-		wake_if_asleep(&ring->received, &ring->sender_sleeps);
+		wake_if_asleep(&ring->sender_sleeps);
 		return n;
 	}
 	for (;;) {

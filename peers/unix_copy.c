@@ -6,14 +6,17 @@
  *   sendfile    sendfile(2) from a memfd that holds the object
  *
  * The same object is sent again and again. The receiver splices socket -> pipe -> /dev/null, and the sender's
- * clock measures. With --chain the receiver is a front that splices socket -> pipe -> TCP socket, and
- * behind it a client drops what arrives; the client's clock measures. With --count, so many objects are
- * measured instead of a time; in a chain, as many bytes as they have.
+ * clock measures, from an empty socket to an empty one. With --chain the receiver is a front that
+ * splices socket -> pipe -> TCP socket, and behind it a client drops what arrives; the client's clock
+ * measures. With --count, so many objects are measured instead of a time; in a chain, as many bytes as
+ * they have.
  */
 #include "common.h"
 #include <arpa/inet.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/ioctl.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -24,6 +27,9 @@
 enum mode { NORMAL, ZERO_COPY, SENDFILE };
 static const char *const MODES[] = { "normal", "zero_copy", "sendfile", NULL };
 
+/* The pipe through which the object's pages go into the socket. */
+#define OWN_PIPE ((size_t)1 << 20)
+
 /* The most that the client drops at once. */
 #define DROP_AT_MOST ((size_t)1 << 20)
 
@@ -32,19 +38,13 @@ static bool chain;
 static size_t object_bytes, sndbuf, pipe_size;
 static uint64_t count;
 static int storage[2], network[2];
-static struct meter meter;
 
-/* As goes_on; with --count, while there are bytes of it left. */
-static bool measures_on(size_t bytes)
-{
-	bool time_left = goes_on(&meter, bytes);
-	return count ? meter.bytes < count * object_bytes : time_left;
-}
-
-static void lay_own_pipe(int ends[2])
+/* A pipe of that size, or as it comes where this user may not have one; says what it holds. */
+static size_t lay_own_pipe(int ends[2], size_t wanted)
 {
 	must("pipe", pipe2(ends, O_CLOEXEC));
-	must("a pipe of that size", fcntl(ends[1], F_SETPIPE_SZ, (int)pipe_size));
+	(void)fcntl(ends[1], F_SETPIPE_SZ, (int)wanted);
+	return (size_t)must("F_GETPIPE_SZ", fcntl(ends[1], F_GETPIPE_SZ));
 }
 
 /* Splices so many bytes, all of them. */
@@ -66,13 +66,13 @@ static void send_normal(const char *object)
 		sent += (size_t)MUST("send", send(storage[0], object + sent, object_bytes - sent, MSG_NOSIGNAL));
 }
 
-static void send_by_reference(const char *object, const int own[2])
+static void send_by_reference(const char *object, const int own[2], size_t capacity)
 {
 	for (size_t sent = 0; sent < object_bytes;) {
 		struct iovec slice = { (char *)object + sent, object_bytes - sent };
 		/* The pipe is empty: what has room goes in, and the call does not wait. */
-		if (slice.iov_len > pipe_size)
-			slice.iov_len = pipe_size;
+		if (slice.iov_len > capacity)
+			slice.iov_len = capacity;
 		size_t n = (size_t)MUST("vmsplice", vmsplice(own[1], &slice, 1, 0));
 		splice_all(own[0], storage[0], n);
 		sent += n;
@@ -87,25 +87,50 @@ static void send_file(int file)
 			quit(FAILED, "sendfile: the object ended");
 }
 
+/* Waits until the other side has taken all out of the socket. */
+static void wait_until_received(void)
+{
+	int queued;
+	while (must("SIOCOUTQ", ioctl(storage[0], SIOCOUTQ, &queued)) == 0 && queued > 0)
+		sched_yield();
+}
+
 static void run_sender(void)
 {
-	char *object = memory(object_bytes, BASE_PAGES);
+	char *object = memory(object_bytes, huge_pages_are_off() ? BASE_PAGES : HUGE_PAGES);
 	int own[2] = { -1, -1 }, file = -1;
-	if (mode == ZERO_COPY)
-		lay_own_pipe(own);
+	size_t capacity = mode == ZERO_COPY ? lay_own_pipe(own, OWN_PIPE) : 0;
 	if (mode == SENDFILE) {
 		file = (int)must("memfd_create", memfd_create("object", MFD_CLOEXEC));
 		for (size_t written = 0; written < object_bytes;)
 			written += (size_t)MUST("write", write(file, object + written, object_bytes - written));
 	}
-	do {
+	struct meter meter = { 0 };
+	uint64_t began = now(), sent = 0;
+	for (;;) {
 		switch (mode) {
 		case NORMAL: send_normal(object); break;
-		case ZERO_COPY: send_by_reference(object, own); break;
+		case ZERO_COPY: send_by_reference(object, own, capacity); break;
 		case SENDFILE: send_file(file); break;
 		}
 		/* Only one of a chain's processes measures. */
-	} while (chain || measures_on(object_bytes));
+		if (chain)
+			continue;
+		uint64_t time = now();
+		if (!meter.from) {
+			if (time - began >= (uint64_t)(common.warm_up * 1e9)) {
+				wait_until_received();
+				meter.from = now();
+			}
+			continue;
+		}
+		sent++;
+		if (count ? sent >= count : time - meter.from >= (uint64_t)(common.seconds * 1e9))
+			break;
+	}
+	wait_until_received();
+	meter.until = now();
+	meter.bytes = sent * object_bytes;
 	say_gib_per_s(&meter);
 }
 
@@ -116,9 +141,9 @@ static void run_receiver(void)
 {
 	int own[2];
 	int to = chain ? network[0] : (int)MUST("open /dev/null", open("/dev/null", O_WRONLY | O_CLOEXEC));
-	lay_own_pipe(own);
+	size_t capacity = lay_own_pipe(own, pipe_size);
 	for (;;) {
-		size_t n = (size_t)MUST("splice", splice(storage[1], NULL, own[1], NULL, pipe_size, 0));
+		size_t n = (size_t)MUST("splice", splice(storage[1], NULL, own[1], NULL, capacity, 0));
 		if (n == 0)
 			quit(FAILED, "splice: the stream ended");
 		splice_all(own[0], to, n);
@@ -128,12 +153,15 @@ static void run_receiver(void)
 /* MSG_TRUNC drops bytes of a TCP stream without copying them (tcp(7)). */
 static void run_client(void)
 {
-	size_t n;
+	struct meter meter = { 0 };
+	bool time_left, bytes_left;
 	do {
-		n = (size_t)MUST("recv", recv(network[1], NULL, DROP_AT_MOST, MSG_TRUNC));
+		size_t n = (size_t)MUST("recv", recv(network[1], NULL, DROP_AT_MOST, MSG_TRUNC));
 		if (n == 0)
 			quit(FAILED, "the stream ended");
-	} while (measures_on(n));
+		time_left = goes_on(&meter, n);
+		bytes_left = meter.bytes < count * object_bytes;
+	} while (count ? bytes_left : time_left);
 	say_gib_per_s(&meter);
 }
 
@@ -182,7 +210,9 @@ int main(int argc, char **argv)
 
 	int room = (int)sndbuf;
 	must("socketpair", socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, storage));
-	must("SO_SNDBUF", setsockopt(storage[0], SOL_SOCKET, SO_SNDBUF, &room, sizeof room));
+	/* The first is for those whom no limit binds. */
+	if (setsockopt(storage[0], SOL_SOCKET, SO_SNDBUFFORCE, &room, sizeof room) != 0)
+		must("SO_SNDBUF", setsockopt(storage[0], SOL_SOCKET, SO_SNDBUF, &room, sizeof room));
 	if (chain)
 		connect_to_client();
 	const struct process copy[] = {
@@ -194,7 +224,7 @@ int main(int argc, char **argv)
 		{ "storage process", common.cpus[0], run_sender },
 		{ "front process", common.cpus[1], run_receiver },
 	};
-	/* How long a count takes, nobody knows. */
-	double at_most = count ? 0 : patience();
+	/* What is counted takes its time: a second for 64 MiB is plenty. */
+	double at_most = patience() + (double)count * (double)object_bytes / (64 << 20);
 	return chain ? run_together(through, 3, at_most) : run_together(copy, 2, at_most);
 }
