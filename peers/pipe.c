@@ -147,9 +147,11 @@ int main(int argc, char **argv)
 	}
 	if (optind < argc || !has_writer || !has_reader || !chunk)
 		quit(USAGE, "usage: " USAGE_TEXT);
-	if (chunk % 8192)
-		quit(USAGE, "a chunk of %zu bytes cannot be cut into two of whole pages", chunk);
+	if (same_buffer && writer != BY_VMSPLICE)
+		quit(USAGE, "--same-buffer is for vmsplice");
 	if (writer == BY_VMSPLICE) {
+		if (chunk % 8192)
+			quit(USAGE, "a chunk of %zu bytes cannot be cut into two of whole pages", chunk);
 		if (pipe_size)
 			quit(USAGE, "with vmsplice the pipe has half a chunk; leave --pipe-size out");
 		pipe_size = chunk / 2;

@@ -130,7 +130,7 @@ fn command_lines() -> Vec<String> {
     }
     for writer in ["write", "vmsplice"] {
         for reader in ["read", "splice", "sum"] {
-            for how in ["", "--huge-page", "--busy-loop"] {
+            for how in ["", "--huge-page", "--busy-loop", "--words"] {
                 lines.push(format!(
                     "pipe --writer {writer} --reader {reader} --chunk 256K {how}"
                 ));
@@ -190,6 +190,8 @@ fn what_makes_no_sense_is_refused_with_a_line() {
         "pipe --writer write --reader read",
         "pipe --writer ink --reader read --chunk 4K",
         "pipe --writer vmsplice --reader read --chunk 256K --pipe-size 1M",
+        "pipe --writer vmsplice --reader read --chunk 4K",
+        "pipe --writer write --reader read --chunk 8K --same-buffer",
     ] {
         let output = run_program(directory, line);
         assert_code(&output, 2);
@@ -311,7 +313,7 @@ fn every_experiment_that_has_a_program_is_compared_with_it() {
             .unwrap()
             .to_owned()
     };
-    let ladder = "pipe --writer write --reader read --chunk 256K";
+    let ladder = "pipe --writer write --reader read --chunk 262144";
     assert_eq!(command("write_read"), ladder);
     assert_eq!(command("pipe"), "stream pipe");
     assert!(experiment(&run, "adaptive").get("peer").is_none());

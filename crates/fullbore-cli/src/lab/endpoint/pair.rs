@@ -5,7 +5,7 @@ use std::process::Stdio;
 use anyhow::Result;
 use fullbore::Pipe;
 
-use super::words;
+use super::{peer, words};
 use crate::lab::machine::CpuPair;
 use crate::lab::part::Timing;
 use crate::lab::process::{self, Ended, Process};
@@ -82,7 +82,8 @@ impl Work for Pair {
     }
 
     fn peer(&self, settings: &Settings) -> Option<String> {
-        self.in_c(settings)
+        let pipe_size = settings.pipe_size.filter(|_| !self.pipe_size_is_fixed());
+        peer::command_line(self.writer, self.reader, pipe_size)
     }
 
     fn endpoints(&self) -> Option<(&'static str, &'static str)> {
@@ -97,64 +98,6 @@ impl Pair {
         ["--write-with-vmsplice", "--pipe-size"]
             .iter()
             .any(|option| self.writer.contains(option))
-    }
-
-    /// The command line of `peers/pipe.c` that does the same; `None` where one of the options is none
-    /// that it has.
-    fn in_c(&self, settings: &Settings) -> Option<String> {
-        let (mut writer, mut chunk, mut flags) = ("write", "256K", Vec::new());
-        let mut pipe_size = settings.pipe_size.map(|size| size.to_string());
-        pipe_size = pipe_size.filter(|_| !self.pipe_size_is_fixed());
-        let mut options = self.writer.split_whitespace();
-        while let Some(option) = options.next() {
-            match option {
-                "--write-with-vmsplice" => writer = "vmsplice",
-                "--buf-size" => chunk = options.next()?,
-                "--pipe-size" => pipe_size = Some(options.next()?.into()),
-                "--data" => flags.push(
-                    options
-                        .next()
-                        .filter(|&data| data == "words")
-                        .map(|_| "--words")?,
-                ),
-                "--huge-page" | "--busy-loop" | "--same-buffer" | "--dont-touch-pages" => {
-                    flags.push(option);
-                }
-                // It looks for itself.
-                "--check-huge-page" => {}
-                _ => return None,
-            }
-        }
-        let (mut reader, mut readers_chunk, mut readers_flags) = ("read", "256K", Vec::new());
-        let mut options = self.reader.split_whitespace();
-        while let Some(option) = options.next() {
-            match option {
-                "--read-with-splice" => reader = "splice",
-                "--sum" => reader = "sum",
-                "--buf-size" => readers_chunk = options.next()?,
-                "--huge-page" | "--busy-loop" => readers_flags.push(option),
-                "--check-huge-page" => {}
-                _ => return None,
-            }
-        }
-        // It has one chunk and one kind of page for both sides, and both wait alike; one that splices
-        // has no buffer.
-        let both = |flag| flags.contains(&flag) == readers_flags.contains(&flag);
-        if chunk != readers_chunk
-            || !both("--busy-loop")
-            || reader != "splice" && !both("--huge-page")
-        {
-            return None;
-        }
-        let size = pipe_size.map(|size| format!("--pipe-size {size}"));
-        let words = [format!(
-            "pipe --writer {writer} --reader {reader} --chunk {chunk}"
-        )];
-        let words = words
-            .into_iter()
-            .chain(size)
-            .chain(flags.into_iter().map(str::to_owned));
-        Some(words.collect::<Vec<_>>().join(" "))
     }
 
     /// What the two endpoints' exits and reports come to.
@@ -213,68 +156,6 @@ mod tests {
             },
             killed: false,
         }
-    }
-
-    #[test]
-    fn a_pair_is_a_program_in_c_where_that_has_its_options() {
-        let mut settings = Settings {
-            rounds: 1,
-            seconds: 0.1,
-            warm_up_seconds: 0.0,
-            pipe_size: None,
-            seed: 1,
-        };
-        let in_c = |writer, reader, settings: &Settings| {
-            Pair {
-                writer,
-                reader,
-                ..PAIR
-            }
-            .in_c(settings)
-        };
-        let huge = "--write-with-vmsplice --huge-page --check-huge-page";
-        for (writer, reader, expected) in [
-            ("", "", "--writer write --reader read --chunk 256K"),
-            (
-                huge,
-                "--read-with-splice",
-                "--writer vmsplice --reader splice --chunk 256K --huge-page",
-            ),
-            (
-                "--buf-size 2M",
-                "--sum --buf-size 2M",
-                "--writer write --reader sum --chunk 2M",
-            ),
-            (
-                "--pipe-size 1M",
-                "",
-                "--writer write --reader read --chunk 256K --pipe-size 1M",
-            ),
-        ] {
-            let expected = format!("pipe {expected}");
-            assert_eq!(in_c(writer, reader, &settings), Some(expected));
-        }
-        for (writer, reader) in [
-            (huge, ""),
-            ("--busy-loop", ""),
-            ("--buf-size 2M", ""),
-            ("--ring 2M", ""),
-            ("--wait adaptive", "--wait adaptive"),
-            ("--data constant", ""),
-        ] {
-            assert_eq!(in_c(writer, reader, &settings), None, "{writer}, {reader}");
-        }
-        settings.pipe_size = Some(4096);
-        assert!(
-            in_c("", "", &settings)
-                .unwrap()
-                .ends_with("--pipe-size 4096")
-        );
-        assert!(
-            in_c("--pipe-size 1M", "", &settings)
-                .unwrap()
-                .ends_with("--pipe-size 1M")
-        );
     }
 
     #[test]

@@ -131,7 +131,7 @@ impl Clock {
         };
         self.bytes += n as u64;
         let passed = now - from;
-        (passed >= self.time).then(|| Moved {
+        (passed >= self.time).then_some(Moved {
             bytes: self.bytes,
             seconds: passed.as_secs_f64(),
         })
