@@ -10,6 +10,7 @@ use crate::exit::Usage;
 use crate::lab::catalogue::{self, Catalogue, Experiment};
 use crate::lab::compare;
 use crate::lab::machine::{CpuPair, Topology};
+use crate::lab::peers::Peers;
 use crate::lab::report::{self, Report, csv::Csv, json::Json, svg::Svg, table::Table};
 use crate::lab::result::{Run, Settings};
 use crate::lab::runner;
@@ -33,6 +34,7 @@ Examples:
   fullbore bench sweep --sweep-writer recycle --chunks 64K,1M --pipe-sizes 64K,1M
   fullbore bench unix_copy --object 256K --sndbuf 1M
   fullbore bench write_read deep_ring --rounds 20 --seconds 1 --cpus 0,1
+  fullbore bench all --peers peers/bin    next to programs in C that do the same
   fullbore bench --json --svg ladder.svg > ladder.json
   fullbore bench --compare old.json new.json
   fullbore bench 'vmsplice_*' --compare old.json new.json third.json
@@ -76,6 +78,10 @@ pub struct Bench {
     /// Capacity of the pipe, where that is not part of the technique
     #[arg(long, value_name = "SIZE", value_parser = size::parse_in_memory)]
     pipe_size: Option<usize>,
+
+    /// Measure the programs in C that 'make -C peers' builds next to the experiments that do the same
+    #[arg(long, value_name = "DIR")]
+    peers: Option<PathBuf>,
 
     /// Print one JSON object on stdout, and the table on stderr
     #[arg(long)]
@@ -124,7 +130,8 @@ impl Bench {
             Some((writer, reader)) => CpuPair::of(writer, reader, &topology)
                 .map_err(|error| Usage(format!("--cpus {writer},{reader}: {error:#}")))?,
         };
-        let run = runner::run(&experiments, settings, cpus)?;
+        let peers = self.peers.as_deref().map(Peers::of).transpose()?;
+        let run = runner::run(&experiments, settings, cpus, peers.as_ref())?;
         self.report(&run)?;
         Ok(ExitCode::from(u8::from(
             run.experiments.iter().any(|e| e.failed.is_some()),

@@ -11,6 +11,7 @@ pub mod middleman;
 pub mod movers;
 pub mod page_lookup;
 pub mod part;
+pub mod peers;
 mod process;
 pub mod rank_sum;
 pub mod report;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use serde::de::DeserializeOwned;
 
 use super::work::Stop;
@@ -81,6 +81,14 @@ impl Process {
     pub fn ends_within(&mut self, patience: Duration) -> Result<bool> {
         let child = self.0.as_mut().context("a process ends once")?;
         ends_within(child, patience)
+    }
+
+    /// Kills what is left of a process that leads a group of its own, and of what it started.
+    pub fn kill_group(&self) {
+        if let Some(child) = &self.0 {
+            // Not waited for yet, so the number is still its own. It fails where nobody is left.
+            let _ = kill_process_group(Pid::from_child(child), Signal::KILL);
+        }
     }
 
     /// Waits for its end, for so long, and then kills it.

@@ -184,7 +184,8 @@ pub struct Peer {
     pub command: String,
     /// What it measured, in the experiment's unit; `None` where it could not.
     pub figure: Option<Spread>,
-    /// How many times as fast the experiment is as the program, by the medians.
+    /// How many times as fast the experiment is as the program: the median of the rounds' ratios,
+    /// since both were measured one after the other in each.
     pub ratio: Option<f64>,
     /// What it said, where it broke.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -14,6 +14,7 @@ use super::date::rfc3339;
 use super::distance::Distances;
 use super::machine::{CpuPair, Machine};
 use super::movers::SourceFile;
+use super::peers::{Beside, Peers};
 use super::result::{Also, Apart, EndpointReport, Outcome, Run, SCHEMA, Settings, Unit};
 use super::soundness::Soundness;
 use super::statistics::Spread;
@@ -31,14 +32,27 @@ struct Trial {
     into_file: Option<(u64, f64)>,
     soundness: Option<Soundness>,
     stopped: Option<Stop>,
+    peer: Option<Beside>,
 }
 
-/// Runs the experiments and reports what came out.
-pub fn run(experiments: &[Experiment], settings: Settings, cpus: CpuPair) -> Result<Run> {
+/// Runs the experiments, and the programs in C next to them if there are any, and reports what came
+/// out.
+pub fn run(
+    experiments: &[Experiment],
+    settings: Settings,
+    cpus: CpuPair,
+    peers: Option<&Peers>,
+) -> Result<Run> {
     let taken_at = Some(rfc3339(SystemTime::now()));
     let mut trials: Vec<Trial> = experiments.iter().map(|e| Trial::new(*e)).collect();
+    if peers.is_some() {
+        for trial in &mut trials {
+            trial.peer = trial.experiment.work.peer(&settings).map(Beside::new);
+        }
+    }
+    let beside = trials.iter().filter(|trial| trial.peer.is_some()).count();
     let mut random = fastrand::Rng::with_seed(settings.seed);
-    let mut near = Near::new(&cpus, trials.len() as u32 * settings.rounds);
+    let mut near = Near::new(&cpus, (trials.len() + beside) as u32 * settings.rounds);
     let mut bench = Bench {
         settings: &settings,
         cpus: &cpus,
@@ -55,8 +69,21 @@ pub fn run(experiments: &[Experiment], settings: Settings, cpus: CpuPair) -> Res
                 "round {round} of {}: {}",
                 settings.rounds, trial.experiment.name
             ));
-            if trial.stopped.is_none() {
-                trial.take(near.measure(&trial.experiment, &mut bench)?);
+            // Which of the two comes first alternates.
+            for peers_turn in [round % 2 == 0, round % 2 != 0] {
+                if trial.stopped.is_some() {
+                    break;
+                }
+                if !peers_turn {
+                    let work = trial.experiment.work;
+                    trial.take(near.measure(&cpus, || work.measure(&mut bench))?);
+                } else if let Some(peers) = peers
+                    && let Some(beside) = trial.peer.as_mut().filter(|peer| peer.is_whole())
+                {
+                    let run = || peers.measure(&beside.command, &settings, &cpus);
+                    let measurement = near.measure(&cpus, run)?;
+                    beside.take(measurement);
+                }
             }
             bar.inc(1);
         }
@@ -100,6 +127,7 @@ impl Trial {
             into_file: None,
             soundness: None,
             stopped: None,
+            peer: None,
         }
     }
 
@@ -175,7 +203,11 @@ impl Trial {
             figure: spread(&self.rounds),
             ratio: None,
             also: also.collect(),
-            peer: None,
+            peer: self
+                .peer
+                .as_ref()
+                .filter(|_| is_whole)
+                .map(|beside| beside.outcome(&self.rounds, experiment.unit)),
             cell: None,
             soundness: self.soundness.clone(),
             mover: None,
@@ -192,6 +224,9 @@ impl Trial {
         outcome.notes.extend(self.notes.iter().cloned());
         for report in [&self.writer, &self.reader].into_iter().flatten() {
             outcome.notes.extend(report.notes.iter().cloned());
+        }
+        if let Some(failed) = outcome.peer.as_ref().and_then(|peer| peer.failed.as_ref()) {
+            outcome.notes.push(format!("its program in C: {failed}"));
         }
         let wrong = self.soundness.as_ref().and_then(Soundness::describe_wrong);
         outcome.notes.extend(wrong);
@@ -223,11 +258,14 @@ impl Near {
         }
     }
 
-    fn measure(&mut self, experiment: &Experiment, bench: &mut Bench<'_>) -> Result<Measurement> {
-        let cpus = bench.cpus;
+    fn measure(
+        &mut self,
+        cpus: &CpuPair,
+        mut measure: impl FnMut() -> Result<Measurement>,
+    ) -> Result<Measurement> {
         loop {
             let near_before = self.distances.are_near(cpus);
-            let measurement = experiment.work.measure(bench)?;
+            let measurement = measure()?;
             let near = self.distances.are_near(cpus) && near_before;
             if near || measurement.is_err() {
                 return Ok(measurement);

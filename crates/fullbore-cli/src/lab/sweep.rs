@@ -143,7 +143,6 @@ impl Axes {
                 let work = Sweep {
                     pair: pair(writer, reader, wait, cell),
                     table,
-                    peer: peer(writer, reader, wait, cell),
                 };
                 let (chunk, pipe_size) = (short(chunk), short(pipe_size));
                 experiments.push(Experiment {
@@ -187,26 +186,12 @@ fn pair(writer: Writer, reader: Reader, wait: WaitName, cell: Cell) -> Pair {
     }
 }
 
-/// The program in C writes one way, and does not make new words for every call.
-fn peer(writer: Writer, reader: Reader, wait: WaitName, cell: Cell) -> Option<String> {
-    let same = writer == Writer::Copy && reader != Reader::Sum && wait == WaitName::Block;
-    same.then(|| {
-        format!(
-            "pipe --writer write --reader {} --chunk {} --pipe-size {}",
-            word(reader),
-            cell.chunk,
-            cell.pipe_size
-        )
-    })
-}
-
 /// One cell.
 #[derive(Debug)]
 struct Sweep {
     pair: Pair,
     /// What is swept, for people.
     table: &'static str,
-    peer: Option<String>,
 }
 
 impl Work for Sweep {
@@ -223,8 +208,8 @@ impl Work for Sweep {
         self.pair.describe(outcome, settings);
     }
 
-    fn peer(&self, _settings: &Settings) -> Option<String> {
-        self.peer.clone()
+    fn peer(&self, settings: &Settings) -> Option<String> {
+        self.pair.peer(settings)
     }
 
     fn endpoints(&self) -> Option<(&'static str, &'static str)> {
@@ -324,8 +309,7 @@ mod tests {
             peer("--sweep-reader splice --chunks 64K").unwrap(),
             "pipe --writer write --reader splice --chunk 65536 --pipe-size 4096"
         );
-        assert_eq!(peer("--sweep-reader sum"), None);
-        assert_eq!(peer("--sweep-wait spin"), None);
+        assert_eq!(peer("--sweep-wait adaptive"), None);
         assert_eq!(peer("--sweep-writer fresh"), None);
     }
 
@@ -365,7 +349,6 @@ mod tests {
         let sweep = Sweep {
             pair: pair(Writer::Copy, Reader::Read, WaitName::Block, cell),
             table: "",
-            peer: None,
         };
         let taken = |capacity| Taken {
             writer: Some(EndpointReport {

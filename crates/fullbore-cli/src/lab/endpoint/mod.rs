@@ -3,6 +3,7 @@
 mod by_reference;
 mod options;
 mod pair;
+mod peer;
 pub mod prepare;
 mod progress;
 pub mod reader;

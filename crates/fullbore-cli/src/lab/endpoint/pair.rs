@@ -5,7 +5,7 @@ use std::process::Stdio;
 use anyhow::Result;
 use fullbore::Pipe;
 
-use super::words;
+use super::{peer, words};
 use crate::lab::machine::CpuPair;
 use crate::lab::part::Timing;
 use crate::lab::process::{self, Ended, Process};
@@ -79,6 +79,11 @@ impl Work for Pair {
             Checked::No => Ok(None),
             Checked::Yes => soundness::check(self.writer, cpus).map(Some),
         }
+    }
+
+    fn peer(&self, settings: &Settings) -> Option<String> {
+        let pipe_size = settings.pipe_size.filter(|_| !self.pipe_size_is_fixed());
+        peer::command_line(self.writer, self.reader, pipe_size)
     }
 
     fn endpoints(&self) -> Option<(&'static str, &'static str)> {

@@ -183,6 +183,36 @@ fn peers(run: &Run) -> Option<String> {
     (!peers.is_empty()).then(|| peers.join(", "))
 }
 
+/// How experiments compare with their programs in C, in one sentence; `None` where none was measured.
+fn against_c(run: &Run) -> Option<String> {
+    /// What is nearer to 1 is no difference.
+    const NEAR: f64 = 0.05;
+    let compared: Vec<(&str, f64)> = run
+        .experiments
+        .iter()
+        .filter_map(|outcome| Some((outcome.name.as_str(), outcome.peer.as_ref()?.ratio?)))
+        .collect();
+    let slower: Vec<String> = compared
+        .iter()
+        .filter(|(_, ratio)| *ratio < 1.0 - NEAR)
+        .map(|(name, ratio)| format!("{name} ({ratio:.2}×)"))
+        .collect();
+    let faster = compared.iter().filter(|(_, r)| *r > 1.0 + NEAR).count();
+    let count = compared.len();
+    (count > 0).then(|| {
+        format!(
+            "to C: {} of {count} within {:.0}% of the program in C that does the same; faster by more: \
+             {faster}; slower by more: {}",
+            count - slower.len() - faster,
+            NEAR * 100.0,
+            match slower.is_empty() {
+                true => "none".into(),
+                false => slower.join(", "),
+            },
+        )
+    })
+}
+
 /// How the figures were taken, in one sentence.
 fn how_measured(run: &Run) -> String {
     let settings = &run.settings;

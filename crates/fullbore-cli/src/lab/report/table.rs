@@ -12,7 +12,7 @@ use comfy_table::{CellAlignment, ContentArrangement, Row, presets};
 
 use super::grid::{Grid, size};
 use super::{
-    Report, distance, figure, groups, how_measured_with_ratios, is_noisy, marked_median,
+    Report, against_c, distance, figure, groups, how_measured_with_ratios, is_noisy, marked_median,
     noisy_footnote, one_line, peers,
 };
 use crate::lab::result::{Outcome, Run};
@@ -51,6 +51,9 @@ impl Report for Table {
         page.blank();
         if run.experiments.iter().any(is_noisy) {
             page.wrapped(Style::Dim, "", &noisy_footnote());
+        }
+        if let Some(text) = against_c(run) {
+            page.wrapped(Style::Dim, "", &text);
         }
         page.wrapped(Style::Dim, "", &how_measured_with_ratios(run));
         for line in &page.lines {
