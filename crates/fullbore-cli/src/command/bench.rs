@@ -59,15 +59,15 @@ pub struct Bench {
     ])]
     compare: Vec<PathBuf>,
 
-    /// How often to measure each experiment
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    rounds: u32,
+    /// How often to measure each experiment [default: 10; with --count, 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    rounds: Option<u32>,
 
     /// Seconds of one measurement
     #[arg(long, value_name = "SECONDS", default_value = "0.5", value_parser = seconds)]
     seconds: f64,
 
-    /// A first look: 10 seconds for the ladder, less trustworthy
+    /// A first look: 10 seconds for the ladder, under 3 minutes for all groups; less trustworthy
     #[arg(long, conflicts_with_all = ["rounds", "seconds"])]
     quick: bool,
 
@@ -161,7 +161,9 @@ impl Bench {
         let (rounds, seconds, warm_up_seconds) = if self.quick {
             (3, 0.15, 0.03)
         } else {
-            (self.rounds, self.seconds, 0.1)
+            // A number of objects takes its time.
+            let otherwise = if self.unix_copy.is_counted() { 1 } else { 10 };
+            (self.rounds.unwrap_or(otherwise), self.seconds, 0.1)
         };
         let copies = experiments.iter().any(|e| e.group == unix_copy::GROUP);
         Ok(Settings {

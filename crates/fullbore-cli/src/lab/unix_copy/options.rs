@@ -97,6 +97,11 @@ impl CopyOptions {
         Ok(sizes)
     }
 
+    /// Whether a measurement ends with a number of objects.
+    pub fn is_counted(&self) -> bool {
+        self.count.is_some()
+    }
+
     /// The first of these options that was given.
     pub fn given(&self) -> Option<&'static str> {
         [
