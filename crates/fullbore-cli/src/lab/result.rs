@@ -115,6 +115,13 @@ pub struct Outcome {
     pub failed: Option<String>,
 }
 
+impl Outcome {
+    /// Whether a further figure is this outcome's own in another unit: both say how much a second.
+    pub fn is_only_converted(&self, also: &Also) -> bool {
+        self.unit.more_is_better() && also.unit.more_is_better()
+    }
+}
+
 /// What a figure is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Unit {
@@ -166,7 +173,8 @@ impl Unit {
     }
 }
 
-/// A further figure of an experiment, such as a percentile.
+/// A further figure of an experiment, such as a percentile; or the same one in another unit, which
+/// [`Outcome::is_only_converted`] tells.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Also {
     /// What it is, such as `p99`.

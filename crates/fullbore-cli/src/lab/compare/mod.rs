@@ -346,7 +346,11 @@ fn rows(like: &Like<'_>) -> Vec<Row> {
     let mut rows = vec![main];
     let mut besides: Vec<&str> = Vec::new();
     for outcome in like.iter().flatten() {
-        let also = outcome.also.iter().map(|also| also.name.as_str());
+        let also = outcome
+            .also
+            .iter()
+            .filter(|also| !outcome.is_only_converted(also))
+            .map(|also| also.name.as_str());
         let peer = outcome.peer.as_ref().and_then(|peer| peer.figure.as_ref());
         for name in also.chain(peer.map(|_| IN_C)) {
             let here = like.iter().flatten();
@@ -778,11 +782,17 @@ mod tests {
     #[test]
     fn what_both_measured_besides_has_a_row_of_its_own() {
         let mut runs = [taken(&rounds(1.0)), taken(&rounds(1.0))];
-        for (name, of) in [("p99", 0..2), ("p99.9", 0..1)] {
+        let besides = [
+            ("p99", 0..2, Unit::Microseconds),
+            ("p99.9", 0..1, Unit::Microseconds),
+            // The figure itself, as others count.
+            ("lmbench", 0..2, Unit::MbPerS),
+        ];
+        for (name, of, unit) in besides {
             for taken in &mut runs[of] {
                 taken.run.experiments[0].also.push(Also {
                     name: name.into(),
-                    unit: Unit::Microseconds,
+                    unit,
                     figure: Spread::of(&rounds(10.0)).unwrap(),
                 });
             }

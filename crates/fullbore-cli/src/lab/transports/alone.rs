@@ -141,10 +141,11 @@ fn words(pages: &mut Pages) -> &[AtomicU64] {
 
 /// One load and one store a word, eight words a turn: lmbench's copy by hand.
 fn copy_by_hand(from: &[AtomicU64], to: &[AtomicU64]) {
-    let (from, to) = (from.chunks_exact(8), to.chunks_exact(8));
-    for (from, to) in from.zip(to) {
-        for (from, to) in from.iter().zip(to) {
-            to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
+    let (from, _) = from.as_chunks::<8>();
+    let (to, _) = to.as_chunks::<8>();
+    for (from, to) in from.iter().zip(to) {
+        for i in 0..8 {
+            to[i].store(from[i].load(Ordering::Relaxed), Ordering::Relaxed);
         }
     }
 }
