@@ -17,6 +17,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -33,15 +34,28 @@ enum { FAILED = 1, USAGE = 2, REFUSED = 3 };
 
 /* ---- Errors ------------------------------------------------------------------------------ */
 
-/* Says on stderr, in one line, why this process ends, and ends it. */
+/* Whether one of the processes has said what is wrong; in memory that all share, once there are several. */
+static atomic_int *said;
+
+/* Says in one line on stderr what is wrong, unless another process has. */
+__attribute__((format(printf, 1, 0)))
+static inline void complain(const char *format, va_list arguments)
+{
+	char text[512], line[576];
+	vsnprintf(text, sizeof text, format, arguments);
+	int length = snprintf(line, sizeof line, "%s: %s\n", program_invocation_short_name, text);
+	/* One call, so that the line stays whole. Whether it can be written makes no difference any more. */
+	if ((!said || !atomic_exchange(said, 1)) && write(STDERR_FILENO, line, (size_t)length) < 0)
+		return;
+}
+
+/* Says why this process ends, and ends it. */
 __attribute__((format(printf, 2, 3), noreturn))
 static inline void quit(int code, const char *format, ...)
 {
 	va_list arguments;
 	va_start(arguments, format);
-	fprintf(stderr, "%s: ", program_invocation_short_name);
-	vfprintf(stderr, format, arguments);
-	fputc('\n', stderr);
+	complain(format, arguments);
 	va_end(arguments);
 	exit(code);
 }
@@ -255,6 +269,16 @@ static inline void pin(int cpu)
 		quit(USAGE, "CPU %d is not there, or not allowed here", cpu);
 }
 
+/* Says what is wrong, and goes on. */
+__attribute__((format(printf, 1, 2)))
+static inline void warn_of(const char *format, ...)
+{
+	va_list arguments;
+	va_start(arguments, format);
+	complain(format, arguments);
+	va_end(arguments);
+}
+
 static volatile sig_atomic_t late;
 
 static inline void be_late(int signal)
@@ -274,6 +298,11 @@ static inline int run_together(const struct process *processes, int count, doubl
 {
 	pid_t parent = getpid(), pids[4] = { 0 };
 	int code = -1;
+	said = mmap(NULL, sizeof *said, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (said == MAP_FAILED) {
+		said = NULL;
+		must("mmap", -1);
+	}
 	must("PR_SET_PDEATHSIG", prctl(PR_SET_PDEATHSIG, SIGKILL));
 	for (int i = 0; i < count; i++) {
 		pids[i] = (pid_t)must("fork", fork());
@@ -297,7 +326,7 @@ static inline int run_together(const struct process *processes, int count, doubl
 		if (pid < 0 && errno != EINTR)
 			quit(FAILED, "waitpid: %s", strerror(errno));
 		if (pid < 0 && late) {
-			fprintf(stderr, "%s: no end in time\n", program_invocation_short_name);
+			warn_of("no end in time");
 			code = FAILED;
 		}
 		for (int i = 0; pid > 0 && i < count; i++) {
@@ -305,8 +334,7 @@ static inline int run_together(const struct process *processes, int count, doubl
 				continue;
 			pids[i] = 0;
 			if (WIFSIGNALED(status)) {
-				fprintf(stderr, "%s: the %s was killed by signal %d\n",
-					program_invocation_short_name, processes[i].name, WTERMSIG(status));
+				warn_of("the %s was killed by signal %d", processes[i].name, WTERMSIG(status));
 				code = FAILED;
 			} else if (WEXITSTATUS(status) != 0 || i == 0) {
 				code = WEXITSTATUS(status);

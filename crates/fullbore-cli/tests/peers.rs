@@ -288,7 +288,8 @@ fn every_experiment_that_has_a_program_is_compared_with_it() {
     let Some(directory) = built() else { return };
     let csv = tempfile::NamedTempFile::new().unwrap();
     let words = format!(
-        "ladder transports wake_up tcp_4k_spin --csv {}",
+        "ladder transports lookup_base_touched chain_normal copy_zero_copy wake_up tcp_4k_spin \
+         --csv {}",
         csv.path().display()
     );
     let (output, run) = beside(directory, &words);

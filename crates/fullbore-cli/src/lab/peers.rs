@@ -17,6 +17,7 @@ use super::part::Timing;
 use super::process::{self, Process};
 use super::result::{Peer, Settings, Unit};
 use super::statistics::Spread;
+use super::unix_copy;
 use super::work::{Measurement, Stop, Taken};
 use crate::exit::Usage;
 
@@ -75,8 +76,12 @@ impl Peers {
             Err(error) => return Ok(Err(Stop::Failed(format!("{error:#}")))),
         };
         // It has to make its files first, and says by itself when its time is up.
-        let patience = Timing::of(settings).patience() + process::GRACE;
-        let in_time = process.ends_within(patience)?;
+        let timing = Timing::of(settings);
+        let patience = match &settings.unix_copy {
+            Some(sizes) if name == "unix_copy" => unix_copy::patience(timing, sizes),
+            _ => timing.patience(),
+        };
+        let in_time = process.ends_within(patience + process::GRACE)?;
         // Whoever is left of it would hold on to its stdout.
         process.kill_group();
         let ended = process.end_within(process::GRACE)?;

@@ -340,7 +340,7 @@ fn report<T: serde::de::DeserializeOwned>(printed: &[u8]) -> Result<T, Stop> {
 
 /// When a measurement has not ended by then, it will not. A number of objects may take as long as it
 /// takes at 64 MiB/s.
-fn patience(timing: Timing, sizes: &Sizes) -> Duration {
+pub fn patience(timing: Timing, sizes: &Sizes) -> Duration {
     let objects = sizes.bytes().unwrap_or(0) >> 26;
     timing.patience() + Duration::from_secs(objects)
 }
