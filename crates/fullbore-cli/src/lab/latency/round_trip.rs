@@ -50,10 +50,9 @@ pub fn ping(exchange: Exchange, timing: Timing) -> Result<()> {
         checked += 1;
     }
     let mut times = Times::new();
-    let time = Duration::from_secs_f64(timing.seconds);
-    let began = Instant::now();
-    let mut last = began;
-    while last - began < time {
+    let mut last = Instant::now();
+    let end = last + Duration::from_secs_f64(timing.seconds);
+    while last < end {
         once(&there, &mut back).context("a round trip")?;
         let now = Instant::now();
         times.add((now - last).as_nanos() as u64);

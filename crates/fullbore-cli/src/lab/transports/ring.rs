@@ -50,6 +50,8 @@ pub fn make() -> Result<OwnedFd> {
 /// The two rings, as one of the processes uses them.
 pub struct Rings {
     memory: Shared,
+    /// Bytes before the first block: asked for once, not for every message.
+    head: usize,
     sends: usize,
     waiter: Waiter,
 }
@@ -63,6 +65,7 @@ impl Rings {
         anyhow::ensure!(sends < 2, "there are two rings");
         Ok(Self {
             memory: Shared::map(memory, len())?,
+            head: head(),
             sends,
             waiter,
         })
@@ -72,6 +75,7 @@ impl Rings {
 /// One ring.
 struct Ring<'a> {
     memory: &'a Shared,
+    head: usize,
     number: usize,
 }
 
@@ -83,7 +87,7 @@ impl<'a> Ring<'a> {
     /// Where the block of this turn begins, and its length.
     fn block(&self, turn: u32) -> (usize, &'a AtomicU32) {
         let index = (turn % BLOCKS) as usize;
-        let at = head() + (self.number * BLOCKS as usize + index) * BLOCK;
+        let at = self.head + (self.number * BLOCKS as usize + index) * BLOCK;
         (at, self.counter(LENGTHS + index))
     }
 }
@@ -92,6 +96,7 @@ impl Carry for Rings {
     fn send(&mut self, bytes: &[u8]) -> Result<usize, Errno> {
         let ring = Ring {
             memory: &self.memory,
+            head: self.head,
             number: self.sends,
         };
         let (sent, received) = (ring.counter(SENT), ring.counter(RECEIVED));
@@ -117,6 +122,7 @@ impl Carry for Rings {
     fn receive(&mut self, buffer: &mut [u8]) -> Result<usize, Errno> {
         let ring = Ring {
             memory: &self.memory,
+            head: self.head,
             number: 1 - self.sends,
         };
         let (sent, received) = (ring.counter(SENT), ring.counter(RECEIVED));
