@@ -167,7 +167,7 @@ fn cpus(report: &Report, page: &mut Page) {
         page.wrapped(Style::Plain, "  ", text);
     }
     for line in pairs {
-        page.wrapped(Style::Plain, "  ", &line);
+        page.line(Style::Plain, format!("  {line}"));
     }
 }
 
