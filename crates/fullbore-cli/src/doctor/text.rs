@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn what_works_is_one_line_and_what_is_refused_says_why_and_what_to_do() {
-        let text = text(&fixture(&["roomy_pipe"]), 100);
+        let text = text(&fixture(&["roomy_pipe"]), 200);
         assert!(
             text.contains("\n  splice             works      seen\n"),
             "{text}"
