@@ -6,7 +6,6 @@
 
 mod common;
 
-use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::Output;
 use std::thread;

@@ -15,11 +15,14 @@ use std::time::{Duration, Instant};
 
 use fullbore::PipeEnd;
 use fullbore::linux::page_size;
-use rustix::fs::{CWD, Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, StatxFlags};
 use serde::Serialize;
 
 /// Looking at more than this takes has to end, whatever is left.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Bytes that pipes can hold, by device and inode; `None` for one that could not be opened.
+type Capacities = BTreeMap<(u32, u32, u64), Option<u64>>;
 
 /// What can be seen of a user's pipes.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -58,8 +61,8 @@ impl Allowance {
             ..Allowance::default()
         };
         let began = Instant::now();
-        // By device and inode: a pipe is open in several processes, as a rule.
-        let mut capacities: BTreeMap<(u64, u64), Option<u64>> = BTreeMap::new();
+        // A pipe is open in several processes, as a rule.
+        let mut capacities = Capacities::new();
         for process in fs::read_dir(proc).into_iter().flatten().flatten() {
             if process
                 .file_name()
@@ -130,14 +133,16 @@ impl Allowance {
 }
 
 /// Finds out what this fd adds: nothing, unless it is a pipe of that user's that has not been met.
-fn look_at_fd(fd: &Path, uid: u32, capacities: &mut BTreeMap<(u64, u64), Option<u64>>) {
-    // Follows the link, without opening what it leads to.
-    let Ok(stat) = rustix::fs::stat(fd) else {
+fn look_at_fd(fd: &Path, uid: u32, capacities: &mut Capacities) {
+    // Follows the link, without opening what it leads to, and without asking a file server that may
+    // never answer.
+    let wanted = StatxFlags::TYPE | StatxFlags::INO | StatxFlags::UID;
+    let Ok(stat) = rustix::fs::statx(CWD, fd, AtFlags::STATX_DONT_SYNC, wanted) else {
         return;
     };
-    let is_pipe = rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::Fifo;
-    let id = (stat.st_dev as u64, stat.st_ino as u64);
-    if !is_pipe || stat.st_uid != uid || capacities.get(&id).is_some_and(Option::is_some) {
+    let is_pipe = FileType::from_raw_mode(stat.stx_mode.into()) == FileType::Fifo;
+    let id = (stat.stx_dev_major, stat.stx_dev_minor, stat.stx_ino);
+    if !is_pipe || stat.stx_uid != uid || capacities.get(&id).is_some_and(Option::is_some) {
         return;
     }
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;

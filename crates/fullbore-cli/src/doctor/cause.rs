@@ -328,8 +328,13 @@ fn too_many_files(refusal: &Refusal, around: &Circumstances) -> Option<Cause> {
 
 /// What the kernel itself does not say of a call by a process to its own pipes and memory.
 fn filter(refusal: &Refusal, around: &Circumstances) -> Option<Cause> {
-    let errnos = [Errno::PERM, Errno::NOSYS, Errno::ACCESS, Errno::INVAL];
-    let errnos = [errnos, [Errno::OPNOTSUPP; 4]].concat();
+    let errnos = [
+        Errno::PERM,
+        Errno::NOSYS,
+        Errno::ACCESS,
+        Errno::INVAL,
+        Errno::OPNOTSUPP,
+    ];
     let by_word = refusal.errno.is_none() && refusal.signal.is_none();
     (around.is_filtered() && (is(refusal, &errnos) || by_word)).then(|| {
         let call = match refusal.operation.as_str() {

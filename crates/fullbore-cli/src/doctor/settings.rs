@@ -87,7 +87,7 @@ const ROWS: &[Row] = &[
         purpose: "pages in all pipes of a user, beyond which new ones are tiny and none grows",
         judge: |value, around| {
             let pages = number(value);
-            let roomy = pages * fullbore::linux::page_size() as u64 >> 20;
+            let roomy = (pages * fullbore::linux::page_size() as u64) >> 20;
             match pages {
                 _ if around.is_exempt_from_user_pages() => {
                     fine("does not bind this process (CAP_SYS_ADMIN)")

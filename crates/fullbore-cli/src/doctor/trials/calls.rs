@@ -120,9 +120,9 @@ pub(super) fn sendfile(_: &Given) -> Result<String, Stop> {
     let mut from = 0;
     while from < BYTES as u64 {
         let left = BYTES - from as usize;
-        match rustix::fs::sendfile(&near, &file, Some(&mut from), left).map_err(at("sendfile"))? {
-            0 => break,
-            _ => {}
+        let sent = rustix::fs::sendfile(&near, &file, Some(&mut from), left);
+        if sent.map_err(at("sendfile"))? == 0 {
+            break;
         }
     }
     drop(near);
