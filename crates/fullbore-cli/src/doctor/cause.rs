@@ -156,7 +156,7 @@ fn hugetlb_pool(_: &Refusal, around: &Circumstances) -> Option<Cause> {
         // The trial needs two; a pool of 64 is 128 MiB.
         Some(free) if free < 2 => Some(Cause::new(
             format!(
-                "{free} pages of the pool are free; by default it is empty, and nothing here needs it"
+                "{free} of its pages are free: by default it is empty, and fullbore itself does without"
             ),
             "sudo sysctl -w vm.nr_hugepages=64",
         )),

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use crate::lab::distance::line_round_trip_ns;
 use crate::lab::machine::{CpuPair, Relation, Topology, format_cpu_list};
+use crate::lab::statistics::Spread;
 
 /// Columns that the drawing may take: those of a terminal, without the indent.
 const WIDTH: usize = 78;
@@ -80,9 +81,8 @@ impl Cpus {
             let Ok(both) = CpuPair::of(pair.writer, pair.reader, topology) else {
                 continue;
             };
-            // The nearest of a few looks: what else runs only makes it longer.
-            let looks = (0..5).filter_map(|_| line_round_trip_ns(&both));
-            pair.line_round_trip_ns = looks.min_by(f64::total_cmp);
+            let looks: Vec<f64> = (0..5).filter_map(|_| line_round_trip_ns(&both)).collect();
+            pair.line_round_trip_ns = Spread::of(&looks).map(|looks| looks.median);
         }
         cpus
     }
