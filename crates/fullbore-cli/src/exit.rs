@@ -87,6 +87,10 @@ fn is_closed_output(error: &anyhow::Error) -> bool {
         cause
             .downcast_ref::<io::Error>()
             .is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
+            // It keeps the error of the writer to itself.
+            || cause
+                .downcast_ref::<serde_json::Error>()
+                .is_some_and(|e| e.io_error_kind() == Some(io::ErrorKind::BrokenPipe))
             || cause
                 .downcast_ref::<Broken>()
                 .is_some_and(Broken::is_closed_output)

@@ -3,6 +3,7 @@
 #![deny(unsafe_code)]
 
 mod command;
+mod doctor;
 mod exit;
 mod lab;
 mod meter;
@@ -36,6 +37,7 @@ enum Verb {
     Tee(command::tee::Tee),
     Meter(command::meter::Meter),
     Bench(command::bench::Bench),
+    Doctor(command::doctor::Doctor),
     Write(command::write::Write),
     Read(command::read::Read),
     #[command(hide = true)]
@@ -54,6 +56,7 @@ fn main() -> ExitCode {
         Verb::Tee(verb) => ("tee", verb.run()),
         Verb::Meter(verb) => ("meter", verb.run()),
         Verb::Bench(verb) => ("bench", verb.run()),
+        Verb::Doctor(verb) => ("doctor", verb.run()),
         Verb::Write(verb) => ("write", verb.run()),
         Verb::Read(verb) => ("read", verb.run()),
         Verb::Middleman(verb) => ("middleman", verb.run()),

@@ -6,15 +6,13 @@
 
 mod common;
 
-use std::io;
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::Output;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use common::refusing::*;
+use common::users::*;
 use common::*;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process};
@@ -207,37 +205,6 @@ fn where_one_cpu_is_allowed_that_is_said_and_everything_runs_on_it() {
     assert!(has_figure(experiment(&run, "write_read")));
 }
 
-/// A copy of the command that everybody may run, in a directory that goes with this value.
-struct ForEverybody {
-    path: PathBuf,
-    directory: tempfile::TempDir,
-}
-
-impl ForEverybody {
-    fn new() -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let open = std::fs::Permissions::from_mode(0o755);
-        std::fs::set_permissions(directory.path(), open).unwrap();
-        let path = directory.path().join("fullbore");
-        std::fs::copy(FULLBORE, &path).unwrap();
-        Self { path, directory }
-    }
-
-    /// The command with the options in `words`, as that user.
-    fn command(&self, user: u32, words: &str) -> Command {
-        let mut command = Command::new(&self.path);
-        command
-            .args(words.split_whitespace())
-            .current_dir(self.directory.path())
-            .uid(user)
-            .gid(user)
-            .stdin(std::process::Stdio::null())
-            .stdout(std::process::Stdio::piped())
-            .stderr(std::process::Stdio::piped());
-        command
-    }
-}
-
 #[test]
 fn who_is_not_root_gets_the_whole_ladder() {
     const NOBODY: u32 = 65534;
@@ -287,23 +254,6 @@ fn a_user_who_has_too_many_pipes_gets_what_small_pipes_allow() {
     let run = bench_json(&output);
     let capacity = &experiment(&run, "write_read")["writer"]["pipe_capacity"];
     assert!(capacity.as_u64().unwrap() < 65536, "{capacity}");
-}
-
-/// Makes pipes, as large as they may be, until new ones shrink, and leaves them to the program
-/// that is about to start.
-fn hold_pipes() -> io::Result<()> {
-    let mut usual = 0;
-    loop {
-        let (reader, writer) = rustix::pipe::pipe()?;
-        let capacity = rustix::pipe::fcntl_getpipe_size(&writer)?;
-        // It is refused near the limit, and smaller pipes then fill what is left.
-        let _ = rustix::pipe::fcntl_setpipe_size(&writer, 1 << 20);
-        std::mem::forget((reader, writer));
-        if capacity < usual {
-            return Ok(());
-        }
-        usual = capacity;
-    }
 }
 
 // Who is killed.

@@ -2,6 +2,7 @@
 
 pub mod bench;
 pub mod copy;
+pub mod doctor;
 pub mod meter;
 pub mod middleman;
 pub mod part;

@@ -74,7 +74,7 @@ struct End(AtomicBool);
 
 /// Nanoseconds for a cache line to go from the writer's CPU to the reader's and back, as the
 /// best of several stretches; `None` where the two are one, or threads cannot be pinned.
-fn line_round_trip_ns(cpus: &CpuPair) -> Option<f64> {
+pub fn line_round_trip_ns(cpus: &CpuPair) -> Option<f64> {
     if cpus.writer == cpus.reader {
         return None;
     }

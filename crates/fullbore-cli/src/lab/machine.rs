@@ -18,17 +18,17 @@ use serde::{Deserialize, Serialize};
 
 /// The directory that `/proc` and `/sys` are looked for in: `/`, except in tests.
 #[derive(Debug, Clone)]
-struct Root(PathBuf);
+pub struct Root(PathBuf);
 
 impl Root {
     /// The machine that this runs on.
-    fn system() -> Root {
+    pub fn system() -> Root {
         Root(PathBuf::from("/"))
     }
 
     /// The text of the file at `path` (relative, such as `proc/meminfo`), without the spaces,
     /// newlines and NULs around it; `None` where it cannot be read or is empty.
-    fn text(&self, path: impl AsRef<Path>) -> Option<String> {
+    pub fn text(&self, path: impl AsRef<Path>) -> Option<String> {
         let bytes = fs::read(self.0.join(path)).ok()?;
         let text = String::from_utf8_lossy(&bytes);
         let text = text.trim_matches(|c: char| c.is_whitespace() || c == '\0');
@@ -36,12 +36,12 @@ impl Root {
     }
 
     /// The number in the file at `path`.
-    fn number(&self, path: impl AsRef<Path>) -> Option<u64> {
+    pub fn number(&self, path: impl AsRef<Path>) -> Option<u64> {
         self.text(path)?.parse().ok()
     }
 
     /// The CPUs in the file at `path`, which holds a list such as `0-3,8`.
-    fn cpu_list(&self, path: impl AsRef<Path>) -> Option<Vec<usize>> {
+    pub fn cpu_list(&self, path: impl AsRef<Path>) -> Option<Vec<usize>> {
         parse_cpu_list(&self.text(path)?)
     }
 }
@@ -152,7 +152,7 @@ impl Cache {
     }
 
     /// Its name and size, such as `L1d 32 KiB`.
-    fn describe(&self) -> String {
+    pub fn describe(&self) -> String {
         let name = format!("L{}{}", self.level, self.kind.suffix());
         match self.size {
             Some(size) => format!("{name} {}", format_bytes(size)),
@@ -232,6 +232,7 @@ fn last_level(caches: &[Cache]) -> Option<&Cache> {
 pub struct Topology {
     cpus: BTreeMap<usize, Cpu>,
     allowed: Vec<usize>,
+    offline: Vec<usize>,
 }
 
 impl Topology {
@@ -241,7 +242,7 @@ impl Topology {
     }
 
     /// The topology of the machine under `root`, of which the process may use `affinity`.
-    fn at(root: &Root, affinity: Option<Vec<usize>>) -> Topology {
+    pub fn at(root: &Root, affinity: Option<Vec<usize>>) -> Topology {
         let online = online_cpus(root)
             .or_else(|| affinity.clone())
             .unwrap_or_else(|| vec![0]);
@@ -255,7 +256,15 @@ impl Topology {
         if allowed.is_empty() {
             allowed = online;
         }
-        Topology { cpus, allowed }
+        let mut offline = root
+            .cpu_list("sys/devices/system/cpu/present")
+            .unwrap_or_default();
+        offline.retain(|cpu| !cpus.contains_key(cpu));
+        Topology {
+            cpus,
+            allowed,
+            offline,
+        }
     }
 
     /// The CPUs that are online, ascending.
@@ -266,6 +275,43 @@ impl Topology {
     /// The CPUs that this process may use, ascending; never empty.
     pub fn allowed(&self) -> &[usize] {
         &self.allowed
+    }
+
+    /// The CPUs that are there, and not online, ascending.
+    pub fn offline(&self) -> &[usize] {
+        &self.offline
+    }
+
+    /// The hardware threads of a CPU's core that are online, itself among them.
+    pub fn core(&self, cpu: usize) -> Vec<usize> {
+        let siblings = self.cpus.get(&cpu).map(|place| place.siblings.as_slice());
+        self.online_of(siblings.unwrap_or(&[cpu]))
+    }
+
+    /// The package (socket) that a CPU is in, where the kernel tells.
+    pub fn package(&self, cpu: usize) -> Option<u64> {
+        self.cpus.get(&cpu)?.package
+    }
+
+    /// A CPU's cache of that level that holds data, and the CPUs online that have this same cache;
+    /// `None` where the kernel tells of none, or not who shares it.
+    pub fn cache(&self, cpu: usize, level: u8) -> Option<(&Cache, Vec<usize>)> {
+        let caches = &self.cpus.get(&cpu)?.caches;
+        let cache = caches
+            .iter()
+            .find(|cache| cache.level == level && cache.kind != CacheKind::Instruction)?;
+        let sharing = parse_cpu_list(cache.shared_cpu_list.as_deref()?)?;
+        Some((cache, self.online_of(&sharing)))
+    }
+
+    /// The level of the cache that is farthest from a CPU.
+    pub fn last_level(&self, cpu: usize) -> Option<u8> {
+        Some(last_level(&self.cpus.get(&cpu)?.caches)?.level)
+    }
+
+    fn online_of(&self, cpus: &[usize]) -> Vec<usize> {
+        let online = |cpu: &usize| self.cpus.contains_key(cpu);
+        cpus.iter().copied().filter(online).collect()
     }
 
     /// What CPUs `a` and `b` have in common, as far as the kernel tells.
@@ -508,30 +554,55 @@ impl PipeLimits {
     }
 }
 
-/// The capabilities that lift pipe limits, where this process has them.
+/// The capabilities that lift what this program meets, where this process has them.
 ///
-/// The kernel asks for them with `capable()` (fs/pipe.c, `pipe_set_size` and
+/// The kernel asks for them with `capable()` (for pipes, fs/pipe.c, `pipe_set_size` and
 /// `pipe_is_unprivileged_user`), which means the first user namespace. In a rootless container
 /// every capability reads as set, and none lifts a limit.
-struct Capabilities {
-    sys_admin: bool,
-    sys_resource: bool,
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Capabilities {
+    /// Lifts the limits of a user's pipes.
+    pub sys_admin: bool,
+    /// Lifts all limits of pipes.
+    pub sys_resource: bool,
+    /// Lifts the limits of sockets' buffers.
+    pub net_admin: bool,
+    /// Opens other processes.
+    pub sys_ptrace: bool,
+    /// Lifts `ulimit -l`.
+    pub ipc_lock: bool,
+    /// Shows the kernel's addresses.
+    pub syslog: bool,
+    /// Lifts `perf_event_paranoid`.
+    pub perfmon: bool,
 }
 
 impl Capabilities {
     /// What `/proc/self/status` says of them; none where it says nothing.
-    fn read(root: &Root) -> Capabilities {
+    pub fn read(root: &Root) -> Capabilities {
         // The numbers of include/uapi/linux/capability.h.
+        const CAP_NET_ADMIN: u32 = 12;
+        const CAP_IPC_LOCK: u32 = 14;
+        const CAP_SYS_PTRACE: u32 = 19;
         const CAP_SYS_ADMIN: u32 = 21;
         const CAP_SYS_RESOURCE: u32 = 24;
+        const CAP_SYSLOG: u32 = 34;
+        const CAP_PERFMON: u32 = 38;
         let effective = root
             .text("proc/self/status")
             .filter(|_| in_first_user_namespace(root))
             .and_then(|status| u64::from_str_radix(field(&status, "CapEff")?, 16).ok())
             .unwrap_or(0);
+        let has = |capability: u32| effective & (1 << capability) != 0;
         Capabilities {
-            sys_admin: effective & (1 << CAP_SYS_ADMIN) != 0,
-            sys_resource: effective & (1 << CAP_SYS_RESOURCE) != 0,
+            sys_admin: has(CAP_SYS_ADMIN),
+            sys_resource: has(CAP_SYS_RESOURCE),
+            net_admin: has(CAP_NET_ADMIN),
+            sys_ptrace: has(CAP_SYS_PTRACE),
+            ipc_lock: has(CAP_IPC_LOCK),
+            syslog: has(CAP_SYSLOG),
+            // What CAP_PERFMON lifts, CAP_SYS_ADMIN lifts too (perfmon_capable()).
+            perfmon: has(CAP_PERFMON) || has(CAP_SYS_ADMIN),
         }
     }
 }
@@ -690,7 +761,7 @@ fn kernel_release(root: &Root) -> Option<String> {
 }
 
 /// The value of `key` in lines of `key : value`; `None` where it is missing or empty.
-fn field<'a>(text: &'a str, key: &str) -> Option<&'a str> {
+pub fn field<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     text.lines()
         .filter_map(|line| line.split_once(':'))
         .find(|(name, _)| name.trim() == key)
@@ -704,7 +775,7 @@ fn meminfo_number(meminfo: &str, key: &str) -> Option<u64> {
 }
 
 /// The word in brackets, by which sysfs marks the setting in force: `always [madvise] never`.
-fn bracketed_word(text: &str) -> Option<&str> {
+pub fn bracketed_word(text: &str) -> Option<&str> {
     text.split_whitespace()
         .find_map(|word| word.strip_prefix('[')?.strip_suffix(']'))
 }
@@ -841,16 +912,17 @@ fn hypervisor_of_cpuid() -> Option<&'static str> {
     None
 }
 
+/// Machines for tests, of the doctor too.
 #[cfg(test)]
-mod tests {
+pub mod fixture {
     use super::*;
     use tempfile::TempDir;
 
     /// A machine that exists only as the files that describe it.
-    struct Fixture(TempDir);
+    pub struct Fixture(TempDir);
 
     impl Fixture {
-        fn new(files: &[(&str, &str)]) -> Fixture {
+        pub fn new(files: &[(&str, &str)]) -> Fixture {
             let fixture = Fixture(TempDir::new().unwrap());
             for (path, text) in files {
                 fixture.file(path, text);
@@ -858,24 +930,34 @@ mod tests {
             fixture
         }
 
-        fn file(&self, path: &str, text: &str) {
+        pub fn file(&self, path: &str, text: &str) {
             let path = self.0.path().join(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         }
 
         /// Adds a CPU of package 0 with an L1d of its own and an L3 of the CPUs in `l3`.
-        fn cpu(&self, number: usize, siblings: &str, l3: &str) {
-            let cpu = format!("sys/devices/system/cpu/cpu{number}");
+        pub fn cpu(&self, number: usize, siblings: &str, l3: &str) {
+            self.placed(number, siblings, 0);
             let own = number.to_string();
-            self.file(&format!("{cpu}/topology/core_cpus_list"), siblings);
-            self.file(&format!("{cpu}/topology/physical_package_id"), "0\n");
-            let caches = [
-                ("1", "Data", "32K", own.as_str()),
-                ("3", "Unified", "32768K", l3),
-            ];
-            for (index, (level, kind, size, shared)) in caches.into_iter().enumerate() {
-                let cache = format!("{cpu}/cache/index{index}");
+            let l1d = ("1", "Data", "32K", own.as_str());
+            self.caches(number, &[l1d, ("3", "Unified", "32768K", l3)]);
+        }
+
+        /// Says where a CPU is: its core's threads, and its package.
+        pub fn placed(&self, number: usize, siblings: &str, package: u64) {
+            let topology = format!("sys/devices/system/cpu/cpu{number}/topology");
+            self.file(&format!("{topology}/core_cpus_list"), siblings);
+            self.file(
+                &format!("{topology}/physical_package_id"),
+                &package.to_string(),
+            );
+        }
+
+        /// Gives a CPU caches: level, type, size, and the CPUs that share it.
+        pub fn caches(&self, number: usize, caches: &[(&str, &str, &str, &str)]) {
+            for (index, (level, kind, size, shared)) in caches.iter().enumerate() {
+                let cache = format!("sys/devices/system/cpu/cpu{number}/cache/index{index}");
                 self.file(&format!("{cache}/level"), level);
                 self.file(&format!("{cache}/type"), kind);
                 self.file(&format!("{cache}/size"), size);
@@ -883,25 +965,31 @@ mod tests {
             }
         }
 
-        fn online(self, list: &str) -> Fixture {
+        pub fn online(self, list: &str) -> Fixture {
             self.file("sys/devices/system/cpu/online", list);
             self
         }
 
-        fn root(&self) -> Root {
+        pub fn root(&self) -> Root {
             Root(self.0.path().to_owned())
         }
 
-        fn topology(&self, allowed: &str) -> Topology {
+        pub fn topology(&self, allowed: &str) -> Topology {
             Topology::at(&self.root(), parse_cpu_list(allowed))
         }
 
-        fn machine(&self) -> Machine {
+        pub fn machine(&self) -> Machine {
             let topology = Topology::at(&self.root(), None);
             let cpus = CpuPair::choose(&topology);
             Machine::at(&self.root(), &topology, cpus, None)
         }
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fixture::Fixture;
+    use super::*;
 
     /// Four cores of two threads each (0,4 1,5 2,6 3,7) behind one L3 cache.
     fn smt() -> Fixture {

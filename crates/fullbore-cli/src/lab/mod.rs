@@ -2,7 +2,7 @@
 
 pub mod catalogue;
 pub mod compare;
-mod date;
+pub mod date;
 pub mod distance;
 pub mod endpoint;
 pub mod latency;
@@ -12,7 +12,7 @@ pub mod movers;
 pub mod page_lookup;
 pub mod part;
 pub mod peers;
-mod process;
+pub mod process;
 pub mod rank_sum;
 pub mod report;
 pub mod result;

@@ -19,6 +19,7 @@ use super::result::Settings;
 use super::transports::link::Link;
 use super::transports::{Alone, stream};
 use super::unix_copy::{self, Sizes};
+use crate::doctor::trials::{self, Target};
 
 /// What a process is to do.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -41,6 +42,11 @@ pub enum Part {
     WakeUp { role: Role, timing: Timing },
     /// Look pages up, and measure what that takes.
     PageLookup { pages: Which, timing: Timing },
+    /// Try a technique, for the doctor.
+    Trial {
+        name: String,
+        target: Option<Target>,
+    },
     /// Send an object again and again, or receive it.
     UnixCopy { role: unix_copy::Role, sizes: Sizes },
 }
@@ -77,6 +83,7 @@ impl Part {
             Part::Pong { exchange } => latency::pong(exchange),
             Part::WakeUp { role, timing } => latency::wake_up(role, timing),
             Part::PageLookup { pages, timing } => page_lookup::play(pages, timing),
+            Part::Trial { name, target } => trials::play(&name, target),
             Part::UnixCopy { role, sizes } => role.play(&sizes),
         }
     }

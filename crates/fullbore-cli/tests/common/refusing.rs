@@ -29,7 +29,9 @@ pub mod call {
     pub const MQ_OPEN: i64 = 240;
     pub const MKNODAT: i64 = 259;
     pub const SPLICE: i64 = 275;
+    pub const TEE: i64 = 276;
     pub const VMSPLICE: i64 = 278;
+    pub const PERF_EVENT_OPEN: i64 = 298;
     pub const MEMFD_CREATE: i64 = 319;
     pub const PREADV2: i64 = 327;
     pub const PWRITEV2: i64 = 328;
@@ -40,6 +42,7 @@ pub mod call {
     pub const MKNODAT: i64 = 33;
     pub const VMSPLICE: i64 = 75;
     pub const SPLICE: i64 = 76;
+    pub const TEE: i64 = 77;
     pub const FUTEX: i64 = 98;
     pub const MQ_OPEN: i64 = 180;
     pub const SOCKET: i64 = 198;
@@ -47,6 +50,7 @@ pub mod call {
     pub const SETSOCKOPT: i64 = 208;
     pub const MLOCK: i64 = 228;
     pub const MADVISE: i64 = 233;
+    pub const PERF_EVENT_OPEN: i64 = 241;
     pub const MEMFD_CREATE: i64 = 279;
     pub const PREADV2: i64 = 286;
     pub const PWRITEV2: i64 = 287;

@@ -27,7 +27,7 @@ pub struct Table {
 }
 
 /// The width in columns where there is no terminal to ask.
-pub(in crate::lab) const WIDTH_WITHOUT_A_TERMINAL: u16 = 100;
+pub(crate) const WIDTH_WITHOUT_A_TERMINAL: u16 = 100;
 
 /// What stands before the best figure of a grid.
 const BEST_MARK: &str = "▸";
@@ -65,14 +65,14 @@ impl Report for Table {
 
 /// How a line looks where there is colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::lab) enum Style {
+pub(crate) enum Style {
     Plain,
     Title,
     Dim,
 }
 
 /// One line of the report.
-pub(in crate::lab) struct Line {
+pub(crate) struct Line {
     pub style: Style,
     pub text: String,
 }
@@ -102,7 +102,7 @@ fn paint_bar(text: &str) -> String {
 }
 
 /// The report's lines so far.
-pub(in crate::lab) struct Page {
+pub(crate) struct Page {
     /// Columns that a line may have.
     pub width: usize,
     pub lines: Vec<Line>,

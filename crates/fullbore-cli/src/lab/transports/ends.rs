@@ -183,6 +183,31 @@ impl Transport {
         matches!(self, Transport::Pipe | Transport::Fifo)
     }
 
+    /// Lays it, and passes the beginning of a message through it within this process: as much as it
+    /// takes in one. What came out.
+    ///
+    /// # Errors
+    /// As [`lay`](Self::lay), and what the calls say.
+    pub fn pass(self, message: &[u8]) -> Result<Vec<u8>> {
+        let wait = WaitName::Block;
+        let [sender, receiver] = self
+            .lay(&Shape {
+                message: message.len(),
+                wait,
+                pipe_size: None,
+                both_ways: false,
+            })?
+            .apart();
+        let mut came = vec![0; sender.message];
+        let (input, output) = (sender.input.as_fd(), sender.output.as_fd());
+        let mut sending = sender.link.open(wait, input, output)?;
+        sending.send_all(&message[..came.len()]).context("send")?;
+        let (input, output) = (receiver.input.as_fd(), receiver.output.as_fd());
+        let mut receiving = receiver.link.open(wait, input, output)?;
+        receiving.receive_all(&mut came).context("receive")?;
+        Ok(came)
+    }
+
     /// Lays it.
     ///
     /// # Errors

@@ -1,0 +1,218 @@
+//! How much of a user's allowance for pipes is in use: the pages of all pipes that the user made, which
+//! the kernel adds up and does not show (`account_pipe_buffers`, fs/pipe.c).
+//!
+//! So it is added up from outside, over the fds of all processes that can be seen. A pipe belongs to the user
+//! who made it, which is the owner of its inode. Its capacity is told only to those who have it open, and
+//! fdinfo has none: so each pipe is opened for as long as that question takes, for reading and without
+//! waiting. Never for writing: a reader would not see its end meanwhile. While it is open, a writer whose
+//! last reader goes is told a moment later.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use fullbore::PipeEnd;
+use fullbore::linux::page_size;
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, StatxFlags};
+use serde::Serialize;
+
+/// Looking at more than this takes has to end, whatever is left.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Bytes that pipes can hold, by device and inode; `None` for one that could not be opened.
+type Capacities = BTreeMap<(u32, u32, u64), Option<u64>>;
+
+/// What can be seen of a user's pipes.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Allowance {
+    /// The user.
+    pub uid: u32,
+    /// Pipes that this user made.
+    pub pipes: usize,
+    /// Bytes that they may hold.
+    pub bytes: u64,
+    /// The same in pages, which is what the limits count.
+    pub pages: u64,
+    /// `fs.pipe-user-pages-soft`; 0 for no limit.
+    pub soft_limit: Option<u64>,
+    /// Whether the limits do not bind this process.
+    pub exempt: bool,
+    /// Processes whose fds were looked at.
+    pub processes_seen: usize,
+    /// Processes of this user whose fds are closed to it.
+    pub processes_closed: usize,
+    /// Pipes of this user that could not be opened.
+    pub pipes_closed: usize,
+    /// Whether time ran out before all was looked at.
+    pub cut_short: bool,
+}
+
+impl Allowance {
+    /// Looks at all processes under /proc.
+    pub fn look() -> Self {
+        Self::look_at(Path::new("/proc"), rustix::process::geteuid().as_raw())
+    }
+
+    fn look_at(proc: &Path, uid: u32) -> Self {
+        let mut found = Allowance {
+            uid,
+            ..Allowance::default()
+        };
+        let began = Instant::now();
+        // A pipe is open in several processes, as a rule.
+        let mut capacities = Capacities::new();
+        for process in fs::read_dir(proc).into_iter().flatten().flatten() {
+            if process
+                .file_name()
+                .to_string_lossy()
+                .parse::<u32>()
+                .is_err()
+            {
+                continue;
+            }
+            if began.elapsed() > PATIENCE {
+                found.cut_short = true;
+                break;
+            }
+            let Ok(fds) = fs::read_dir(process.path().join("fd")) else {
+                let is_ours = process.metadata().is_ok_and(|process| process.uid() == uid);
+                found.processes_closed += usize::from(is_ours);
+                continue;
+            };
+            found.processes_seen += 1;
+            for fd in fds.flatten() {
+                look_at_fd(&fd.path(), uid, &mut capacities);
+            }
+        }
+        found.pipes = capacities.len();
+        found.bytes = capacities.values().flatten().sum();
+        found.pages = found.bytes / page_size() as u64;
+        found.pipes_closed = capacities.values().filter(|seen| seen.is_none()).count();
+        found
+    }
+
+    /// For people.
+    pub fn lines(&self) -> Vec<String> {
+        let Self {
+            uid, pipes, pages, ..
+        } = self;
+        let of = match self.soft_limit {
+            Some(0) => " (no limit)".into(),
+            Some(limit) => format!(" of {limit} ({:.0}%)", *pages as f64 * 100.0 / limit as f64),
+            None => String::new(),
+        };
+        let size = crate::lab::machine::format_bytes(self.bytes);
+        let exempt = match self.exempt {
+            true => "; the limit does not bind this process",
+            false => "",
+        };
+        let mut lines = vec![format!(
+            "user {uid} has {pipes} pipes of {size} together: {pages} pages{of}{exempt}"
+        )];
+        let unseen: Vec<String> = [
+            (
+                self.processes_closed,
+                "processes of this user are closed to it",
+            ),
+            (
+                self.pipes_closed,
+                "pipes could not be opened, and count as none",
+            ),
+        ]
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| format!("{count} {what}"))
+        .chain(self.cut_short.then(|| "time ran out".into()))
+        .chain(["pipes of other PID namespaces, and those in flight over sockets".into()])
+        .collect();
+        lines.push(format!("not seen: {}", unseen.join("; ")));
+        lines
+    }
+}
+
+/// Finds out what this fd adds: nothing, unless it is a pipe of that user's that has not been met.
+fn look_at_fd(fd: &Path, uid: u32, capacities: &mut Capacities) {
+    // Follows the link, without opening what it leads to, and without asking a file server that may
+    // never answer.
+    let wanted = StatxFlags::TYPE | StatxFlags::INO | StatxFlags::UID;
+    let Ok(stat) = rustix::fs::statx(CWD, fd, AtFlags::STATX_DONT_SYNC, wanted) else {
+        return;
+    };
+    let is_pipe = FileType::from_raw_mode(stat.stx_mode.into()) == FileType::Fifo;
+    let id = (stat.stx_dev_major, stat.stx_dev_minor, stat.stx_ino);
+    if !is_pipe || stat.stx_uid != uid || capacities.get(&id).is_some_and(Option::is_some) {
+        return;
+    }
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let capacity = rustix::fs::openat(CWD, fd, flags, Mode::empty())
+        .ok()
+        .and_then(|open| PipeEnd::of(&open).ok()??.capacity().ok());
+    capacities.insert(id, capacity.map(|bytes| bytes as u64));
+}
+
+#[cfg(test)]
+mod tests {
+    use fullbore::Pipe;
+
+    use super::*;
+
+    #[test]
+    fn a_pipe_counts_once_however_often_it_is_open() {
+        let uid = rustix::process::geteuid().as_raw();
+        // A /proc of one process, with links to fds of this one.
+        let proc = tempfile::tempdir().unwrap();
+        let fds = proc.path().join("1/fd");
+        fs::create_dir_all(&fds).unwrap();
+        let link = |number: usize, fd: &dyn std::os::fd::AsRawFd| {
+            let target = format!("/proc/self/fd/{}", fd.as_raw_fd());
+            std::os::unix::fs::symlink(target, fds.join(number.to_string())).unwrap();
+        };
+        let pipe = Pipe::new().unwrap();
+        let capacity = PipeEnd::of(&pipe.reader)
+            .unwrap()
+            .unwrap()
+            .capacity()
+            .unwrap() as u64;
+        link(0, &pipe.reader);
+        link(1, &pipe.writer);
+        link(2, &fs::File::open("/dev/null").unwrap());
+        fs::write(proc.path().join("version"), "no process").unwrap();
+        let found = Allowance::look_at(proc.path(), uid);
+        assert_eq!((found.pipes, found.bytes), (1, capacity));
+        assert_eq!(found.pages, capacity / page_size() as u64);
+        assert_eq!(found.processes_seen, 1);
+        // It is somebody else's for another user.
+        assert_eq!(Allowance::look_at(proc.path(), uid + 1).pipes, 0);
+    }
+
+    #[test]
+    fn looking_at_a_pipe_leaves_its_ends_as_they_were() {
+        let pipe = Pipe::new().unwrap();
+        rustix::io::write(&pipe.writer, b"hello").unwrap();
+        Allowance::look();
+        drop(pipe.writer);
+        let mut came = [0; 16];
+        assert_eq!(rustix::io::read(&pipe.reader, &mut came), Ok(5));
+        assert_eq!(rustix::io::read(&pipe.reader, &mut came), Ok(0));
+    }
+
+    #[test]
+    fn what_is_used_is_said_beside_what_is_allowed() {
+        let some = Allowance {
+            uid: 1000,
+            pipes: 3,
+            bytes: 3 << 16,
+            pages: 48,
+            soft_limit: Some(16384),
+            ..Allowance::default()
+        };
+        let lines = some.lines();
+        assert_eq!(
+            lines[0],
+            "user 1000 has 3 pipes of 192 KiB together: 48 pages of 16384 (0%)"
+        );
+        assert!(lines[1].starts_with("not seen: pipes of other PID namespaces"));
+    }
+}

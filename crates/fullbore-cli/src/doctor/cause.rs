@@ -1,0 +1,525 @@
+//! Why something was refused, as far as it can be known, and the command that would change it: a table of
+//! rules, of which the first that fits is taken. What is special to a technique comes before what is true
+//! of any call.
+
+use rustix::io::Errno;
+use serde::Serialize;
+
+use super::circumstances::Circumstances;
+use super::trials::Refusal;
+
+/// Why, and what to do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Cause {
+    /// Why it was refused.
+    pub why: String,
+    /// The command that would change it; `None` where none would.
+    pub remedy: Option<String>,
+}
+
+impl Cause {
+    fn new(why: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Cause {
+            why: why.into(),
+            remedy: Some(remedy.into()),
+        }
+    }
+
+    fn for_good(why: impl Into<String>) -> Self {
+        Cause {
+            why: why.into(),
+            remedy: None,
+        }
+    }
+}
+
+type Rule = fn(&Refusal, &Circumstances) -> Option<Cause>;
+
+/// Rules of single trials. In order; a trial can have several.
+const SPECIAL: &[(&str, Rule)] = &[
+    ("roomy_pipe", pipe_max_size),
+    ("roomy_pipe", user_pages),
+    ("huge_pages", huge_pages_off),
+    ("huge_pages", no_huge_page_free),
+    ("hugetlb", hugetlb_pool),
+    ("page_flags", root_only),
+    ("locked_memory", ulimit_l),
+    ("message_queue", queue_limits),
+    ("pidfd_getfd", yama),
+    ("process_fds", yama),
+    ("others_fds", ptrace_capability),
+    ("sampling", paranoid),
+    ("sampling", lockdown),
+    ("kernel_names", kernel_addresses),
+    ("hardware_counters", paranoid),
+    ("hardware_counters", no_counters),
+];
+
+/// Rules of any trial.
+const GENERAL: &[Rule] = &[
+    killed_by_a_filter,
+    gvisor,
+    too_many_files,
+    filter,
+    kernel_without,
+    denied,
+];
+
+/// Why `trial` was refused.
+pub fn of(trial: &str, refusal: &Refusal, around: &Circumstances) -> Cause {
+    let special = SPECIAL
+        .iter()
+        .filter(|(name, _)| *name == trial)
+        .find_map(|(_, rule)| rule(refusal, around));
+    special
+        .or_else(|| GENERAL.iter().find_map(|rule| rule(refusal, around)))
+        .unwrap_or_else(|| Cause::for_good("the cause is not known"))
+}
+
+fn is(refusal: &Refusal, errnos: &[Errno]) -> bool {
+    refusal.errno().is_some_and(|errno| errnos.contains(&errno))
+}
+
+fn pipe_max_size(_: &Refusal, around: &Circumstances) -> Option<Cause> {
+    let max = around.pipe_max_size.filter(|&max| max < 1 << 20)?;
+    (!around.capabilities.sys_resource).then(|| {
+        Cause::new(
+            format!("fs.pipe-max-size is {max}"),
+            "sudo sysctl -w fs.pipe-max-size=1048576",
+        )
+    })
+}
+
+/// Pages of a pipe of 1 MiB, if a page has 4 KiB.
+fn pages_of_1_mib() -> u64 {
+    (1 << 20) / fullbore::linux::page_size() as u64
+}
+
+fn user_pages(_: &Refusal, around: &Circumstances) -> Option<Cause> {
+    if around.is_exempt_from_user_pages() {
+        return None;
+    }
+    let limits = [
+        ("fs.pipe-user-pages-soft", around.user_pages_soft),
+        ("fs.pipe-user-pages-hard", around.user_pages_hard),
+    ];
+    let (name, limit) = limits
+        .into_iter()
+        .filter_map(|(name, limit)| Some((name, limit.filter(|&pages| pages > 0)?)))
+        .min_by_key(|(_, limit)| *limit)?;
+    let used = around.pipe_pages_in_use;
+    // A filter can look the same; but then there is room left.
+    if around.is_filtered() && used + pages_of_1_mib() <= limit {
+        return None;
+    }
+    let room = limit.max(used).saturating_mul(2).next_power_of_two();
+    Some(Cause::new(
+        format!(
+            "{name} is {limit} pages for all pipes of a user, and this user's hold {used} that can be seen"
+        ),
+        format!("close pipes that nobody needs, or: sudo sysctl -w {name}={room}"),
+    ))
+}
+
+fn huge_pages_off(_: &Refusal, around: &Circumstances) -> Option<Cause> {
+    match around.huge_pages.as_deref() {
+        None => Some(Cause::for_good(
+            "this kernel has no transparent huge pages (CONFIG_TRANSPARENT_HUGEPAGE)",
+        )),
+        Some("never") => Some(Cause::new(
+            "transparent_hugepage/enabled is never",
+            "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled",
+        )),
+        Some(_) if around.huge_pages_disabled => Some(Cause::new(
+            "they are switched off for this process, by one that started it (prctl PR_SET_THP_DISABLE)",
+            "start it from another shell or service",
+        )),
+        Some(_) => None,
+    }
+}
+
+/// The advice was taken, and there was no page to give.
+fn no_huge_page_free(refusal: &Refusal, _: &Circumstances) -> Option<Cause> {
+    refusal.said.contains("the kernel gave").then(|| {
+        Cause::new(
+            "memory is too fragmented for huge pages, or its cgroup is full",
+            "echo 1 | sudo tee /proc/sys/vm/compact_memory",
+        )
+    })
+}
+
+fn hugetlb_pool(_: &Refusal, around: &Circumstances) -> Option<Cause> {
+    match around.hugetlb_free {
+        None => Some(Cause::for_good(
+            "this kernel has no hugetlb pages (CONFIG_HUGETLBFS)",
+        )),
+        // The trial needs two; a pool of 64 is 128 MiB.
+        Some(free) if free < 2 => Some(Cause::new(
+            format!(
+                "{free} of its pages are free: by default it is empty, and fullbore itself does without"
+            ),
+            "sudo sysctl -w vm.nr_hugepages=64",
+        )),
+        Some(_) => None,
+    }
+}
+
+fn root_only(refusal: &Refusal, around: &Circumstances) -> Option<Cause> {
+    if around.uid == 0 {
+        return is(refusal, &[Errno::NOENT]).then(|| {
+            Cause::for_good("this kernel has no /proc/kpageflags (CONFIG_PROC_PAGE_MONITOR)")
+        });
+    }
+    Some(Cause::new(
+        "page frames are for root only; /proc/self/smaps serves instead",
+        "sudo fullbore doctor",
+    ))
+}
+
+fn ulimit_l(refusal: &Refusal, around: &Circumstances) -> Option<Cause> {
+    let limit = around
+        .locked_bytes
+        .filter(|_| !around.capabilities.ipc_lock)?;
+    (limit < 1 << 20 && is(refusal, &[Errno::PERM, Errno::NOMEM, Errno::AGAIN])).then(|| {
+        Cause::new(
+            format!("ulimit -l is {} KiB", limit / 1024),
+            "ulimit -l 8192, and above the hard limit as root: sudo prlimit --pid $$ --memlock=8388608",
+        )
+    })
+}
+
+fn queue_limits(refusal: &Refusal, around: &Circumstances) -> Option<Cause> {
+    match refusal.errno()? {
+        Errno::MFILE | Errno::NOMEM => Some(Cause::new(
+            format!(
+                "ulimit -q is {} bytes for all queues of this user",
+                around
+                    .queue_bytes
+                    .map_or_else(|| "unlimited".into(), |n| n.to_string())
+            ),
+            "ulimit -q 819200, and above the hard limit as root: sudo prlimit --pid $$ --msgqueue=819200",
+        )),
+        Errno::NOSPC => Some(Cause::new(
+            "fs.mqueue.queues_max queues are there already",
+            "sudo sysctl -w fs.mqueue.queues_max=512",
+        )),
+        Errno::INVAL => Some(Cause::new(
+            "fs.mqueue.msg_max or msgsize_max is lower than what was asked for",
+            "sudo sysctl -w fs.mqueue.msg_max=10 fs.mqueue.msgsize_max=8192",
+        )),
+        Errno::NOSYS if !around.is_filtered() && !around.gvisor => Some(Cause::for_good(
+            "this kernel has no POSIX message queues (CONFIG_POSIX_MQUEUE)",
+        )),
+        _ => None,
+    }
+}
+
+fn yama(refusal: &Refusal, around: &Circumstances) -> Option<Cause> {
+    let scope = around.ptrace_scope.filter(|&scope| scope > 0)?;
+    let binds = scope == 3 || !around.capabilities.sys_ptrace;
+    (refusal.operation == "pidfd_getfd" && binds && is(refusal, &[Errno::PERM])).then(|| {
+        Cause::new(
+            format!("kernel.yama.ptrace_scope is {scope}: only a process's ancestors may"),
+            if scope == 3 {
+                "none until the machine is started again; then kernel.yama.ptrace_scope=0"
+            } else {
+                "sudo sysctl -w kernel.yama.ptrace_scope=0"
+            },
+        )
+    })
+}
+
+fn ptrace_capability(refusal: &Refusal, around: &Circumstances) -> Option<Cause> {
+    (!around.capabilities.sys_ptrace && is(refusal, &[Errno::ACCESS, Errno::PERM])).then(|| {
+        Cause::new(
+            "other users' processes are open to CAP_SYS_PTRACE only (root has it)",
+            "sudo fullbore doctor",
+        )
+    })
+}
+
+fn paranoid(refusal: &Refusal, around: &Circumstances) -> Option<Cause> {
+    let level = around.perf_event_paranoid?;
+    (around.is_too_paranoid() && is(refusal, &[Errno::PERM, Errno::ACCESS])).then(|| {
+        Cause::new(
+            format!("kernel.perf_event_paranoid is {level}, and this user has no CAP_PERFMON"),
+            "sudo sysctl -w kernel.perf_event_paranoid=1",
+        )
+    })
+}
+
+fn lockdown(refusal: &Refusal, around: &Circumstances) -> Option<Cause> {
+    (around.lockdown.as_deref() == Some("confidentiality") && is(refusal, &[Errno::PERM])).then(
+        || {
+            Cause::new(
+                "the kernel is locked down for confidentiality (kernel_lockdown(7))",
+                "none until the machine is started again, with lockdown=integrity",
+            )
+        },
+    )
+}
+
+fn kernel_addresses(refusal: &Refusal, around: &Circumstances) -> Option<Cause> {
+    if is(refusal, &[Errno::NOENT]) {
+        return Some(Cause::for_good(
+            "this kernel has no /proc/kallsyms (CONFIG_KALLSYMS)",
+        ));
+    }
+    // kallsyms_show_value(), kernel/ksyms_common.c.
+    match around.kptr_restrict? {
+        0 if around.perf_event_paranoid.is_some_and(|level| level > 1)
+            && !around.capabilities.syslog =>
+        {
+            Some(Cause::new(
+                "kernel.perf_event_paranoid is above 1, and this user has no CAP_SYSLOG",
+                "sudo sysctl -w kernel.perf_event_paranoid=1",
+            ))
+        }
+        0 => None,
+        1 if around.capabilities.syslog => None,
+        level => Some(Cause::new(
+            format!("kernel.kptr_restrict is {level}"),
+            "sudo sysctl -w kernel.kptr_restrict=0 kernel.perf_event_paranoid=1",
+        )),
+    }
+}
+
+fn no_counters(refusal: &Refusal, _: &Circumstances) -> Option<Cause> {
+    is(refusal, &[Errno::NOENT, Errno::OPNOTSUPP, Errno::NODEV]).then(|| {
+        Cause::new(
+            "the CPU's counters are not there: hypervisors often hide them",
+            "a machine type that has them; for KVM: qemu -cpu host,pmu=on",
+        )
+    })
+}
+
+fn killed_by_a_filter(refusal: &Refusal, _: &Circumstances) -> Option<Cause> {
+    const SIGSYS: i32 = rustix::process::Signal::SYS.as_raw();
+    (refusal.signal == Some(SIGSYS)).then(|| {
+        Cause::new(
+            "a seccomp filter kills who makes the call (SIGSYS)",
+            allow("the call"),
+        )
+    })
+}
+
+fn gvisor(refusal: &Refusal, around: &Circumstances) -> Option<Cause> {
+    (around.gvisor && refusal.errno.is_some()).then(|| {
+        Cause::new(
+            "gVisor's kernel has not got it",
+            "run it on the host's kernel: docker run --runtime=runc",
+        )
+    })
+}
+
+fn too_many_files(refusal: &Refusal, around: &Circumstances) -> Option<Cause> {
+    match refusal.errno()? {
+        Errno::MFILE => Some(Cause::new(
+            format!("ulimit -n is {}", around.open_files.unwrap_or_default()),
+            "ulimit -n 1024",
+        )),
+        Errno::NFILE => Some(Cause::new(
+            "fs.file-max, or fs.pipe-user-pages-hard for pipes, is reached",
+            "sudo sysctl -w fs.file-max=1000000 fs.pipe-user-pages-hard=0",
+        )),
+        _ => None,
+    }
+}
+
+/// What the kernel itself does not say of a call by a process to its own pipes and memory.
+fn filter(refusal: &Refusal, around: &Circumstances) -> Option<Cause> {
+    let errnos = [
+        Errno::PERM,
+        Errno::NOSYS,
+        Errno::ACCESS,
+        Errno::INVAL,
+        Errno::OPNOTSUPP,
+    ];
+    let by_word = refusal.errno.is_none() && refusal.signal.is_none();
+    (around.is_filtered() && (is(refusal, &errnos) || by_word)).then(|| {
+        let call = match refusal.operation.as_str() {
+            "" => "the call",
+            operation => operation,
+        };
+        Cause::new(
+            "most likely a seccomp filter: one is in force (Seccomp: 2 in /proc/self/status)",
+            allow(call),
+        )
+    })
+}
+
+fn allow(call: &str) -> String {
+    format!(
+        "allow {call} in the filter: docker run --security-opt seccomp=PROFILE.json, or \
+         SystemCallFilter= of the systemd unit"
+    )
+}
+
+fn kernel_without(refusal: &Refusal, _: &Circumstances) -> Option<Cause> {
+    is(refusal, &[Errno::NOSYS, Errno::OPNOTSUPP, Errno::INVAL]).then(|| {
+        Cause::new(
+            "this kernel has not got it: it is too old, or was built without",
+            "uname -r says which it is; a newer one",
+        )
+    })
+}
+
+fn denied(refusal: &Refusal, _: &Circumstances) -> Option<Cause> {
+    is(refusal, &[Errno::PERM, Errno::ACCESS]).then(|| {
+        Cause::new(
+            "this user may not: a missing capability, or a security module (AppArmor, SELinux)",
+            "sudo fullbore doctor, and sudo dmesg | grep -i denied",
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lab::machine::Capabilities;
+
+    fn refused(operation: &str, errno: Errno) -> Refusal {
+        Refusal {
+            operation: operation.into(),
+            errno: Some(errno.raw_os_error()),
+            ..Refusal::default()
+        }
+    }
+
+    fn nobody() -> Circumstances {
+        Circumstances {
+            uid: 65534,
+            pipe_max_size: Some(1 << 20),
+            user_pages_soft: Some(16384),
+            user_pages_hard: Some(0),
+            huge_pages: Some("madvise".into()),
+            perf_event_paranoid: Some(2),
+            kptr_restrict: Some(0),
+            ..Circumstances::default()
+        }
+    }
+
+    fn filtered() -> Circumstances {
+        Circumstances {
+            seccomp: 2,
+            ..nobody()
+        }
+    }
+
+    #[test]
+    fn a_filter_is_named_where_one_is_in_force_and_the_kernel_otherwise() {
+        for errno in [Errno::PERM, Errno::NOSYS] {
+            let cause = of("vmsplice", &refused("vmsplice", errno), &filtered());
+            assert!(cause.why.contains("seccomp"), "{cause:?}");
+            assert!(cause.remedy.unwrap().contains("allow vmsplice"));
+        }
+        let cause = of("vmsplice", &refused("vmsplice", Errno::NOSYS), &nobody());
+        assert!(
+            cause.why.contains("this kernel has not got it"),
+            "{cause:?}"
+        );
+        let gvisor = Circumstances {
+            gvisor: true,
+            ..filtered()
+        };
+        let cause = of("vmsplice", &refused("vmsplice", Errno::NOSYS), &gvisor);
+        assert!(cause.why.contains("gVisor"), "{cause:?}");
+    }
+
+    #[test]
+    fn a_small_pipe_is_the_fault_of_the_limit_that_made_it_so() {
+        let refusal = refused("F_SETPIPE_SZ", Errno::PERM);
+        let small = Circumstances {
+            pipe_max_size: Some(65536),
+            ..nobody()
+        };
+        assert!(
+            of("roomy_pipe", &refusal, &small)
+                .why
+                .contains("fs.pipe-max-size is 65536")
+        );
+        let full = Circumstances {
+            pipe_pages_in_use: 16384,
+            ..filtered()
+        };
+        let cause = of("roomy_pipe", &refusal, &full);
+        assert!(
+            cause.why.contains("fs.pipe-user-pages-soft is 16384"),
+            "{cause:?}"
+        );
+        assert!(
+            cause
+                .remedy
+                .unwrap()
+                .ends_with("fs.pipe-user-pages-soft=32768")
+        );
+        // There is room left: so it is the filter.
+        assert!(
+            of("roomy_pipe", &refusal, &filtered())
+                .why
+                .contains("seccomp")
+        );
+        let root = Circumstances {
+            capabilities: Capabilities {
+                sys_admin: true,
+                ..Capabilities::default()
+            },
+            ..full
+        };
+        assert!(of("roomy_pipe", &refusal, &root).why.contains("seccomp"));
+    }
+
+    #[test]
+    fn sampling_is_refused_by_a_setting_before_a_filter() {
+        let refusal = refused("perf_event_open", Errno::ACCESS);
+        let cause = of("sampling", &refusal, &filtered());
+        assert!(cause.why.contains("perf_event_paranoid is 2"), "{cause:?}");
+        let lenient = Circumstances {
+            perf_event_paranoid: Some(1),
+            ..filtered()
+        };
+        assert!(of("sampling", &refusal, &lenient).why.contains("seccomp"));
+    }
+
+    #[test]
+    fn every_special_rule_is_of_a_trial() {
+        for (name, _) in SPECIAL {
+            let known = super::super::trials::TRIALS
+                .iter()
+                .any(|trial| trial.name == *name);
+            assert!(known, "{name}");
+        }
+    }
+
+    #[test]
+    fn huge_pages_that_are_off_and_those_that_are_used_up_are_told_apart() {
+        let refusal = Refusal {
+            said: "the kernel gave 0 B on huge pages and 4 MiB on base pages".into(),
+            ..Refusal::default()
+        };
+        let off = Circumstances {
+            huge_pages: Some("never".into()),
+            ..nobody()
+        };
+        assert!(
+            of("huge_pages", &refusal, &off)
+                .remedy
+                .unwrap()
+                .contains("echo madvise")
+        );
+        assert!(
+            of("huge_pages", &refusal, &nobody())
+                .why
+                .contains("fragmented")
+        );
+        let disabled = Circumstances {
+            huge_pages_disabled: true,
+            ..nobody()
+        };
+        assert!(
+            of("huge_pages", &refusal, &disabled)
+                .why
+                .contains("PR_SET_THP_DISABLE")
+        );
+    }
+}

@@ -1,0 +1,171 @@
+//! What this process runs under: a filter of system calls, a kernel that is none, capabilities and
+//! settings. It is what the cause of a refusal is found from.
+
+use rustix::process::{Resource, getrlimit};
+use serde::{Serialize, Serializer};
+
+use crate::lab::machine::{Capabilities, Root, bracketed_word, field};
+
+/// What a refusal can come from.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Circumstances {
+    /// The user.
+    pub uid: u32,
+    /// `Seccomp` in /proc/self/status: 0 none, 1 strict, 2 a filter (proc_pid_status(5)).
+    pub seccomp: u64,
+    /// Whether the kernel is gVisor's.
+    pub gvisor: bool,
+    /// The capabilities that count, by their names.
+    #[serde(serialize_with = "names_of")]
+    pub capabilities: Capabilities,
+    /// Whether transparent huge pages are switched off for this process (prctl(2),
+    /// `PR_SET_THP_DISABLE`).
+    pub huge_pages_disabled: bool,
+    /// Kernel lockdown: `none`, `integrity` or `confidentiality` (kernel_lockdown(7)).
+    pub lockdown: Option<String>,
+    /// The settings that refusals name.
+    #[serde(skip)]
+    pub pipe_max_size: Option<u64>,
+    #[serde(skip)]
+    pub user_pages_soft: Option<u64>,
+    #[serde(skip)]
+    pub user_pages_hard: Option<u64>,
+    #[serde(skip)]
+    pub huge_pages: Option<String>,
+    #[serde(skip)]
+    pub perf_event_paranoid: Option<i64>,
+    #[serde(skip)]
+    pub kptr_restrict: Option<u64>,
+    #[serde(skip)]
+    pub ptrace_scope: Option<u64>,
+    #[serde(skip)]
+    pub hugetlb_free: Option<u64>,
+    /// `ulimit -n`, `ulimit -l` and `ulimit -q`; `None` for no limit.
+    #[serde(skip)]
+    pub open_files: Option<u64>,
+    #[serde(skip)]
+    pub locked_bytes: Option<u64>,
+    #[serde(skip)]
+    pub queue_bytes: Option<u64>,
+    /// Pages in this user's pipes, as far as they can be seen.
+    #[serde(skip)]
+    pub pipe_pages_in_use: u64,
+}
+
+fn names_of<S: Serializer>(capabilities: &Capabilities, serializer: S) -> Result<S::Ok, S::Error> {
+    let names = [
+        ("CAP_NET_ADMIN", capabilities.net_admin),
+        ("CAP_IPC_LOCK", capabilities.ipc_lock),
+        ("CAP_SYS_PTRACE", capabilities.sys_ptrace),
+        ("CAP_SYS_ADMIN", capabilities.sys_admin),
+        ("CAP_SYS_RESOURCE", capabilities.sys_resource),
+        ("CAP_SYSLOG", capabilities.syslog),
+        ("CAP_PERFMON", capabilities.perfmon),
+    ];
+    serializer.collect_seq(names.iter().filter(|(_, has)| *has).map(|(name, _)| name))
+}
+
+impl Circumstances {
+    /// Those of this process.
+    pub fn read(pipe_pages_in_use: u64) -> Self {
+        let soft = |resource| getrlimit(resource).current;
+        Circumstances {
+            uid: rustix::process::geteuid().as_raw(),
+            open_files: soft(Resource::Nofile),
+            locked_bytes: soft(Resource::Memlock),
+            queue_bytes: soft(Resource::Msgqueue),
+            pipe_pages_in_use,
+            ..Self::at(&Root::system())
+        }
+    }
+
+    /// What the files under `root` say of them.
+    pub fn at(root: &Root) -> Self {
+        let status = root.text("proc/self/status").unwrap_or_default();
+        let of_status = |key| field(&status, key)?.parse::<u64>().ok();
+        let meminfo = root.text("proc/meminfo").unwrap_or_default();
+        Circumstances {
+            seccomp: of_status("Seccomp").unwrap_or(0),
+            gvisor: root
+                .text("proc/version")
+                .is_some_and(|version| is_gvisor(&version)),
+            capabilities: Capabilities::read(root),
+            huge_pages_disabled: of_status("THP_enabled") == Some(0),
+            lockdown: root
+                .text("sys/kernel/security/lockdown")
+                .and_then(|text| bracketed_word(&text).map(str::to_owned)),
+            pipe_max_size: root.number("proc/sys/fs/pipe-max-size"),
+            user_pages_soft: root.number("proc/sys/fs/pipe-user-pages-soft"),
+            user_pages_hard: root.number("proc/sys/fs/pipe-user-pages-hard"),
+            huge_pages: root
+                .text("sys/kernel/mm/transparent_hugepage/enabled")
+                .and_then(|text| bracketed_word(&text).map(str::to_owned)),
+            perf_event_paranoid: root
+                .text("proc/sys/kernel/perf_event_paranoid")
+                .and_then(|text| text.parse().ok()),
+            kptr_restrict: root.number("proc/sys/kernel/kptr_restrict"),
+            ptrace_scope: root.number("proc/sys/kernel/yama/ptrace_scope"),
+            hugetlb_free: field(&meminfo, "HugePages_Free").and_then(|text| text.parse().ok()),
+            ..Circumstances::default()
+        }
+    }
+
+    /// Whether a filter of system calls is in force.
+    pub fn is_filtered(&self) -> bool {
+        self.seccomp == 2
+    }
+
+    /// Whether the limits of a user's pipes do not bind this process.
+    pub fn is_exempt_from_user_pages(&self) -> bool {
+        self.capabilities.sys_admin || self.capabilities.sys_resource
+    }
+
+    /// Whether samples of the kernel are refused by `perf_event_paranoid` (kernel.perf_event_paranoid,
+    /// Documentation/admin-guide/sysctl/kernel.rst).
+    pub fn is_too_paranoid(&self) -> bool {
+        !self.capabilities.perfmon && self.perf_event_paranoid.is_some_and(|level| level > 1)
+    }
+}
+
+/// The version that gVisor's kernel always gives (pkg/sentry/syscalls/linux/linux64.go).
+fn is_gvisor(version: &str) -> bool {
+    version.starts_with("Linux version 4.4.0 ")
+        && version.contains("#1 SMP Sun Jan 10 15:06:54 PST 2016")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lab::machine::fixture::Fixture;
+
+    #[test]
+    fn a_filter_and_a_sandbox_are_seen() {
+        let fixture = Fixture::new(&[
+            (
+                "proc/self/status",
+                "Seccomp:\t2\nTHP_enabled:\t0\nCapEff:\t0000000000000000\n",
+            ),
+            (
+                "proc/version",
+                "Linux version 4.4.0 #1 SMP Sun Jan 10 15:06:54 PST 2016",
+            ),
+            ("proc/sys/kernel/perf_event_paranoid", "-1"),
+            (
+                "sys/kernel/security/lockdown",
+                "none [integrity] confidentiality",
+            ),
+        ]);
+        let seen = Circumstances::at(&fixture.root());
+        assert!(seen.is_filtered() && seen.gvisor && seen.huge_pages_disabled);
+        assert_eq!(seen.perf_event_paranoid, Some(-1));
+        assert_eq!(seen.lockdown.as_deref(), Some("integrity"));
+        assert!(!seen.is_too_paranoid());
+    }
+
+    #[test]
+    fn nothing_is_seen_where_nothing_is_told() {
+        let seen = Circumstances::at(&Fixture::new(&[]).root());
+        assert!(!seen.is_filtered() && !seen.gvisor && !seen.huge_pages_disabled);
+        assert!(!seen.is_too_paranoid() && !seen.is_exempt_from_user_pages());
+    }
+}

@@ -1,0 +1,401 @@
+//! The limits and settings that matter for what fullbore does: one table. What a setting is now, what it
+//! is good for, whether it is fine; and if not, the command that would change it and what that costs.
+//!
+//! A setting that this machine has not got is left out.
+
+use serde::Serialize;
+
+use super::circumstances::Circumstances;
+use crate::lab::machine::{Root, bracketed_word, format_bytes};
+
+/// A row of the table.
+struct Row {
+    /// As sysctl(8) or the shell names it, or the file.
+    name: &'static str,
+    read: fn(&Root, &Circumstances) -> Option<String>,
+    purpose: &'static str,
+    judge: fn(&str, &Circumstances) -> Judgement,
+    command: &'static str,
+    cost: &'static str,
+}
+
+/// Whether a value is fine, and why.
+struct Judgement {
+    is_fine: bool,
+    because: String,
+}
+
+fn fine(because: impl Into<String>) -> Judgement {
+    Judgement {
+        is_fine: true,
+        because: because.into(),
+    }
+}
+
+fn low(because: impl Into<String>) -> Judgement {
+    Judgement {
+        is_fine: false,
+        because: because.into(),
+    }
+}
+
+/// A setting as it is on this machine.
+#[derive(Debug, Clone, Serialize)]
+pub struct Setting {
+    pub name: &'static str,
+    pub value: String,
+    /// Whether it is fine as it is.
+    pub fine: bool,
+    /// What the value means here.
+    pub meaning: String,
+    /// What the setting is good for.
+    pub purpose: &'static str,
+    /// The command that would change it.
+    pub command: &'static str,
+    /// What that would cost.
+    pub cost: &'static str,
+}
+
+macro_rules! in_proc {
+    ($path:literal) => {
+        |root, _| root.text(concat!("proc/sys/", $path))
+    };
+}
+
+/// The settings.
+const ROWS: &[Row] = &[
+    Row {
+        name: "fs.pipe-max-size",
+        read: in_proc!("fs/pipe-max-size"),
+        purpose: "bytes that a user may give one pipe",
+        judge: |value, around| match number(value) {
+            _ if around.capabilities.sys_resource => {
+                fine("does not bind this process (CAP_SYS_RESOURCE)")
+            }
+            bytes if bytes >= 1 << 20 => fine("pipes can have 1 MiB"),
+            bytes => low(format!(
+                "pipes stay at {}; 1 MiB is what this project asks for",
+                format_bytes(bytes)
+            )),
+        },
+        command: "sudo sysctl -w fs.pipe-max-size=1048576",
+        cost: "each pipe of every user can hold that much of the kernel's memory",
+    },
+    Row {
+        name: "fs.pipe-user-pages-soft",
+        read: in_proc!("fs/pipe-user-pages-soft"),
+        purpose: "pages in all pipes of a user, beyond which new ones are tiny and none grows",
+        judge: |value, around| {
+            let pages = number(value);
+            let roomy = (pages * fullbore::linux::page_size() as u64) >> 20;
+            match pages {
+                _ if around.is_exempt_from_user_pages() => {
+                    fine("does not bind this process (CAP_SYS_ADMIN)")
+                }
+                0 => fine("no limit"),
+                _ if pages < 4096 => low(format!("{roomy} pipes of 1 MiB, and no more")),
+                _ if around.pipe_pages_in_use > pages / 4 * 3 => low(format!(
+                    "{} pages of it are in use",
+                    around.pipe_pages_in_use
+                )),
+                _ => fine(format!("{roomy} pipes of 1 MiB")),
+            }
+        },
+        command: "sudo sysctl -w fs.pipe-user-pages-soft=65536",
+        cost: "the pipes of each user can hold 256 MiB of the kernel's memory",
+    },
+    Row {
+        name: "fs.pipe-user-pages-hard",
+        read: in_proc!("fs/pipe-user-pages-hard"),
+        purpose: "pages in all pipes of a user, beyond which there is no new pipe",
+        judge: |value, around| match number(value) {
+            _ if around.is_exempt_from_user_pages() => {
+                fine("does not bind this process (CAP_SYS_ADMIN)")
+            }
+            0 => fine("no limit"),
+            pages if pages < 4096 => low("beyond it, not even a pipe of one slot is to be had"),
+            _ => fine("far enough"),
+        },
+        command: "sudo sysctl -w fs.pipe-user-pages-hard=0",
+        cost: "a user's pipes can take as much memory as there are open files",
+    },
+    Row {
+        name: "transparent_hugepage/enabled",
+        read: huge_page_setting::<0>,
+        purpose: "huge pages for buffers: found and faulted in far faster",
+        judge: |value, _| match value {
+            "never" => low("no program gets huge pages"),
+            "always" => fine("all programs get them"),
+            _ => fine("programs that ask for them get them, and fullbore asks"),
+        },
+        command: "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled",
+        cost: "programs that ask take memory 2 MiB at a time",
+    },
+    Row {
+        name: "transparent_hugepage/defrag",
+        read: huge_page_setting::<1>,
+        purpose: "whether a page fault may tidy memory up to get a huge page",
+        judge: |value, _| match value {
+            "never" | "defer" => low("a fault takes small pages where no huge one is free"),
+            _ => fine("who asks for huge pages waits for them"),
+        },
+        command: "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/defrag",
+        cost: "a fault of a program that asks can take milliseconds on a full machine",
+    },
+    Row {
+        name: "vm.nr_hugepages",
+        read: in_proc!("vm/nr_hugepages"),
+        purpose: "the reserved pool, for programs that use Backing::HugeTlb of the library",
+        judge: |value, _| match number(value) {
+            0 => fine("empty, and fullbore itself does not need it"),
+            pages => fine(format!("a pool of {pages} pages")),
+        },
+        command: "sudo sysctl -w vm.nr_hugepages=64",
+        cost: "128 MiB, with pages of 2 MiB, that nothing else can use",
+    },
+    Row {
+        name: "kernel.perf_event_paranoid",
+        read: in_proc!("kernel/perf_event_paranoid"),
+        purpose: "who may sample the kernel while it works for his own processes",
+        judge: |value, around| match around.is_too_paranoid() {
+            _ if around.capabilities.perfmon => fine("does not bind this process (CAP_PERFMON)"),
+            true => low("this user may not sample the kernel"),
+            false => fine(format!("{value} lets users sample the kernel")),
+        },
+        command: "sudo sysctl -w kernel.perf_event_paranoid=1",
+        cost: "every user can watch the kernel at work for his processes: a side channel",
+    },
+    Row {
+        name: "kernel.kptr_restrict",
+        read: in_proc!("kernel/kptr_restrict"),
+        purpose: "who may see the addresses of the kernel's functions, to name them in samples",
+        judge: |value, around| match number(value) {
+            0 => fine("shown to who may sample the kernel"),
+            1 if around.capabilities.syslog => fine("shown to this process (CAP_SYSLOG)"),
+            _ => low("samples of the kernel have no names"),
+        },
+        command: "sudo sysctl -w kernel.kptr_restrict=0",
+        cost: "who may sample the kernel sees where it lies, which helps to attack it",
+    },
+    Row {
+        name: "net.core.wmem_max",
+        read: in_proc!("net/core/wmem_max"),
+        purpose: "the longest send buffer of a socket: bench unix_copy asks for 4 MiB",
+        judge: |value, around| match number(value) {
+            _ if around.capabilities.net_admin => {
+                fine("does not bind this process (CAP_NET_ADMIN)")
+            }
+            bytes if bytes >= 4 << 20 => fine("4 MiB can be had"),
+            bytes => low(format!("send buffers stay at {}", format_bytes(bytes))),
+        },
+        command: "sudo sysctl -w net.core.wmem_max=4194304",
+        cost: "a socket of any user that asks can queue 4 MiB",
+    },
+    Row {
+        name: "fs.file-max",
+        read: in_proc!("fs/file-max"),
+        purpose: "open files of the whole machine; a pipe is two",
+        judge: |value, _| match number(value) {
+            files if files < 65536 => low("soon reached on a machine with many pipes"),
+            _ => fine("far enough"),
+        },
+        command: "sudo sysctl -w fs.file-max=1000000",
+        cost: "about 1 KiB of the kernel's memory for each file that is opened",
+    },
+    Row {
+        name: "ulimit -n",
+        read: |_, around| Some(limit(around.open_files)),
+        purpose: "open files of a process",
+        judge: |value, _| match value.parse::<u64>() {
+            Ok(files) if files < 256 => low("a tee to many outputs needs more"),
+            _ => fine("far enough"),
+        },
+        command: "ulimit -n 1024",
+        cost: "nothing, below the hard limit",
+    },
+    Row {
+        name: "ulimit -l",
+        read: |_, around| Some(locked_limit(around.locked_bytes)),
+        purpose: "memory that a process may lock: --lock-memory, and the buffers of samples",
+        judge: |_, around| match around.locked_bytes {
+            _ if around.capabilities.ipc_lock => fine("does not bind this process (CAP_IPC_LOCK)"),
+            Some(bytes) if bytes < 1 << 20 => low("less than the buffers of --lock-memory"),
+            _ => fine("far enough"),
+        },
+        command: "sudo prlimit --pid $$ --memlock=8388608",
+        cost: "8 MiB a process that cannot be reclaimed",
+    },
+    Row {
+        name: "kernel.yama.ptrace_scope",
+        read: in_proc!("kernel/yama/ptrace_scope"),
+        purpose: "who may take copies of another process's fds",
+        judge: |value, around| match number(value) {
+            0 => fine("processes of the same user may"),
+            1 | 2 if around.capabilities.sys_ptrace => {
+                fine("does not bind this process (CAP_SYS_PTRACE)")
+            }
+            _ => low("a process's ancestors only; opening /proc/PID/fd goes on to work"),
+        },
+        command: "sudo sysctl -w kernel.yama.ptrace_scope=0",
+        cost: "a program that is taken over can take over all of its user's others",
+    },
+    Row {
+        name: "fs.mqueue.msg_max",
+        read: in_proc!("fs/mqueue/msg_max"),
+        purpose: "messages in a POSIX message queue: bench asks for 10",
+        judge: |value, _| match number(value) {
+            messages if messages < 10 => low("fewer than bench asks for: figures do not compare"),
+            _ => fine("as many as bench asks for"),
+        },
+        command: "sudo sysctl -w fs.mqueue.msg_max=10",
+        cost: "nothing: it is the kernel's default",
+    },
+    Row {
+        name: "fs.mqueue.msgsize_max",
+        read: in_proc!("fs/mqueue/msgsize_max"),
+        purpose: "bytes of a message in it: bench asks for 8 KiB",
+        judge: |value, _| match number(value) {
+            bytes if bytes < 8192 => low("shorter than bench asks for: figures do not compare"),
+            _ => fine("as long as bench asks for"),
+        },
+        command: "sudo sysctl -w fs.mqueue.msgsize_max=8192",
+        cost: "nothing: it is the kernel's default",
+    },
+    Row {
+        name: "vm.overcommit_memory",
+        read: in_proc!("vm/overcommit_memory"),
+        purpose: "whether memory is counted when it is mapped, or when it is used",
+        judge: |value, _| match value {
+            "2" => low("counted when mapped: large buffers can be refused with memory free"),
+            _ => fine("counted when used"),
+        },
+        command: "sudo sysctl -w vm.overcommit_memory=0",
+        cost: "a machine that runs out of memory finds out later, and kills a process",
+    },
+];
+
+/// The settings of the machine under `root`, in the order of the table.
+pub fn read(root: &Root, around: &Circumstances) -> Vec<Setting> {
+    ROWS.iter()
+        .filter_map(|row| {
+            let value = (row.read)(root, around)?;
+            let Judgement { is_fine, because } = (row.judge)(&value, around);
+            Some(Setting {
+                name: row.name,
+                fine: is_fine,
+                meaning: because,
+                purpose: row.purpose,
+                command: row.command,
+                cost: row.cost,
+                value,
+            })
+        })
+        .collect()
+}
+
+fn number(value: &str) -> u64 {
+    // Some limits are as high as a number goes, and some kernels print them so.
+    value.parse().unwrap_or(u64::MAX)
+}
+
+fn huge_page_setting<const DEFRAG: usize>(root: &Root, _: &Circumstances) -> Option<String> {
+    let name = ["enabled", "defrag"][DEFRAG];
+    let text = root.text(format!("sys/kernel/mm/transparent_hugepage/{name}"))?;
+    bracketed_word(&text).map(str::to_owned)
+}
+
+fn limit(value: Option<u64>) -> String {
+    value.map_or_else(|| "unlimited".into(), |value| value.to_string())
+}
+
+/// In KiB, as the shell gives it.
+fn locked_limit(bytes: Option<u64>) -> String {
+    limit(bytes.map(|bytes| bytes / 1024))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lab::machine::Capabilities;
+    use crate::lab::machine::fixture::Fixture;
+
+    fn settings(files: &[(&str, &str)]) -> Vec<Setting> {
+        let fixture = Fixture::new(files);
+        let around = Circumstances {
+            open_files: Some(1024),
+            ..Circumstances::at(&fixture.root())
+        };
+        read(&fixture.root(), &around)
+    }
+
+    fn setting<'a>(settings: &'a [Setting], name: &str) -> &'a Setting {
+        settings
+            .iter()
+            .find(|setting| setting.name == name)
+            .unwrap()
+    }
+
+    #[test]
+    fn what_a_machine_has_not_got_is_left_out() {
+        let found = settings(&[]);
+        let names: Vec<_> = found.iter().map(|setting| setting.name).collect();
+        assert_eq!(names, ["ulimit -n", "ulimit -l"]);
+        assert!(found.iter().all(|setting| setting.fine));
+    }
+
+    #[test]
+    fn what_holds_back_is_told_from_what_is_fine() {
+        let usual = [
+            ("proc/sys/fs/pipe-max-size", "1048576"),
+            ("proc/sys/fs/pipe-user-pages-soft", "16384"),
+            ("proc/sys/kernel/perf_event_paranoid", "1"),
+            (
+                "sys/kernel/mm/transparent_hugepage/enabled",
+                "always [madvise] never",
+            ),
+            ("proc/sys/vm/overcommit_memory", "0"),
+        ];
+        assert!(settings(&usual).iter().all(|setting| setting.fine));
+        let tight = [
+            ("proc/sys/fs/pipe-max-size", "65536"),
+            ("proc/sys/fs/pipe-user-pages-soft", "1024"),
+            ("proc/sys/kernel/perf_event_paranoid", "3"),
+            (
+                "sys/kernel/mm/transparent_hugepage/enabled",
+                "always madvise [never]",
+            ),
+            ("proc/sys/vm/overcommit_memory", "2"),
+        ];
+        let found = settings(&tight);
+        let held: Vec<_> = found.iter().filter(|setting| !setting.fine).collect();
+        assert_eq!(held.len(), 5, "{held:?}");
+        assert_eq!(
+            setting(&found, "fs.pipe-user-pages-soft").meaning,
+            "4 pipes of 1 MiB, and no more"
+        );
+    }
+
+    #[test]
+    fn a_limit_that_does_not_bind_is_fine_however_low() {
+        let root = Circumstances {
+            capabilities: Capabilities {
+                sys_admin: true,
+                sys_resource: true,
+                perfmon: true,
+                ..Capabilities::default()
+            },
+            ..Circumstances::default()
+        };
+        let fixture = Fixture::new(&[
+            ("proc/sys/fs/pipe-max-size", "4096"),
+            ("proc/sys/fs/pipe-user-pages-soft", "1"),
+            ("proc/sys/fs/pipe-user-pages-hard", "1"),
+            ("proc/sys/kernel/perf_event_paranoid", "4"),
+        ]);
+        assert!(
+            read(&fixture.root(), &root)
+                .iter()
+                .all(|setting| setting.fine)
+        );
+    }
+}

@@ -1,0 +1,226 @@
+//! The report for people: lines that fit the terminal, in the style of what bench prints.
+
+use std::io::{self, Write};
+
+use super::trials::Outcome;
+use super::{Report, Tried};
+use crate::lab::report::table::{Page, Style};
+
+/// Of the machine's lines, those that are told nowhere else in the report.
+const MACHINE: [&str; 5] = ["kernel", "CPU", "caches", "memory", "hypervisor"];
+
+/// Writes it, in lines of at most `width` columns.
+///
+/// # Errors
+/// What writing says.
+pub fn write(report: &Report, width: u16, color: bool, out: &mut dyn Write) -> io::Result<()> {
+    let mut page = Page {
+        width: usize::from(width),
+        lines: Vec::new(),
+    };
+    machine(report, &mut page);
+    trials(report, &mut page);
+    settings(report, &mut page);
+    cpus(report, &mut page);
+    heading(&mut page, "pipes in use");
+    for line in report.allowance.lines() {
+        page.wrapped(Style::Plain, "  ", &line);
+    }
+    page.blank();
+    let advice = report.advice.as_ref().map(|advice| advice.text.as_str());
+    page.wrapped(Style::Title, "", advice.unwrap_or_default());
+    for line in &page.lines {
+        writeln!(out, "{}", line.painted(color))?;
+    }
+    Ok(())
+}
+
+fn heading(page: &mut Page, text: &str) {
+    page.blank();
+    page.line(Style::Title, text);
+}
+
+fn machine(report: &Report, page: &mut Page) {
+    let around = &report.circumstances;
+    let mut lines = report.machine.lines();
+    lines.retain(|(label, _)| MACHINE.contains(label));
+    let user = match around.uid {
+        0 => "root".into(),
+        uid => format!("uid {uid}"),
+    };
+    let filter = match around.is_filtered() {
+        true => ", under a seccomp filter",
+        false => "",
+    };
+    let gvisor = if around.gvisor { ", in gVisor" } else { "" };
+    lines.push(("user", format!("{user}{filter}{gvisor}")));
+    labelled(page, "", &lines);
+}
+
+/// Label and text, the texts one below the other.
+fn labelled(page: &mut Page, indent: &str, lines: &[(&str, String)]) {
+    let widest = lines
+        .iter()
+        .map(|(label, _)| label.len())
+        .max()
+        .unwrap_or(0);
+    for (label, text) in lines {
+        page.wrapped(Style::Plain, &format!("{indent}{label:<widest$}  "), text);
+    }
+}
+
+fn trials(report: &Report, page: &mut Page) {
+    heading(page, "techniques, tried just now");
+    let widest = report.trials.iter().map(|trial| trial.name.len()).max();
+    let widest = widest.unwrap_or(0);
+    for trial in &report.trials {
+        let verdict = trial.outcome.word();
+        let label = format!("  {:<widest$}  {verdict:<9}  ", trial.name);
+        page.wrapped(Style::Plain, &label, &trial.in_words());
+        let indent = " ".repeat(label.chars().count());
+        if let Some(cause) = &trial.cause {
+            page.wrapped(Style::Dim, &format!("{indent}for:    "), trial.purpose);
+            if let Some(remedy) = &cause.remedy {
+                page.wrapped(Style::Dim, &format!("{indent}change: "), remedy);
+            }
+        }
+    }
+}
+
+impl Outcome {
+    fn word(&self) -> &'static str {
+        match self {
+            Outcome::Works(_) => "works",
+            Outcome::Refused(_) => "refused",
+            Outcome::Wrong(_) => "WRONG",
+            Outcome::NotTried(_) => "not tried",
+        }
+    }
+}
+
+impl Tried {
+    fn in_words(&self) -> String {
+        let refusal = match &self.outcome {
+            Outcome::Works(seen) | Outcome::Wrong(seen) | Outcome::NotTried(seen) => {
+                return seen.clone();
+            }
+            Outcome::Refused(refusal) => refusal,
+        };
+        let why = self.cause.as_ref().map_or("", |cause| cause.why.as_str());
+        let operation = match refusal.operation.as_str() {
+            "" => String::new(),
+            operation => format!("{operation}: "),
+        };
+        let errno = match &self.errno_name {
+            Some(name) => format!(" ({name})"),
+            None => String::new(),
+        };
+        format!("{operation}{}{errno}; {why}", refusal.said)
+    }
+}
+
+fn settings(report: &Report, page: &mut Page) {
+    heading(page, "settings");
+    let widest = |text: fn(&super::Setting) -> &str| {
+        let widths = report.settings.iter().map(|setting| text(setting).len());
+        widths.max().unwrap_or(0)
+    };
+    let (names, values) = (widest(|s| s.name), widest(|s| &s.value));
+    for setting in &report.settings {
+        let label = format!("  {:<names$}  {:>values$}  ", setting.name, setting.value);
+        let verdict = if setting.fine {
+            "fine: "
+        } else {
+            "holds back: "
+        };
+        page.wrapped(
+            Style::Plain,
+            &label,
+            &format!("{verdict}{}", setting.meaning),
+        );
+        if !setting.fine {
+            let indent = " ".repeat(label.chars().count());
+            page.wrapped(Style::Dim, &format!("{indent}for:    "), setting.purpose);
+            page.wrapped(Style::Dim, &format!("{indent}change: "), setting.command);
+            page.wrapped(Style::Dim, &format!("{indent}cost:   "), setting.cost);
+        }
+    }
+}
+
+fn cpus(report: &Report, page: &mut Page) {
+    heading(page, "CPUs");
+    let cpus = &report.cpus;
+    // Not wrapped: a drawing fits as it is.
+    for line in &cpus.drawing {
+        page.line(Style::Plain, format!("  {line}"));
+    }
+    if !cpus.offline.is_empty() {
+        page.line(Style::Plain, format!("  offline: {}", cpus.offline));
+    }
+    if cpus.allowed != cpus.online {
+        let text = format!("{}, by its affinity or a cpuset", cpus.allowed);
+        page.wrapped(Style::Plain, "  this process may use only ", &text);
+    }
+    let pairs = cpus.pair_lines();
+    if pairs.is_empty() {
+        let text = "one CPU: writer and reader take turns, and no pair is to be had";
+        page.wrapped(Style::Plain, "  ", text);
+    }
+    for line in pairs {
+        page.line(Style::Plain, format!("  {line}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture;
+    use super::*;
+
+    fn text(report: &Report, width: u16) -> String {
+        let mut out = Vec::new();
+        write(report, width, false, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn what_works_is_one_line_and_what_is_refused_says_why_and_what_to_do() {
+        let text = text(&fixture(&["roomy_pipe"]), 200);
+        assert!(
+            text.contains("\n  splice             works      seen\n"),
+            "{text}"
+        );
+        let refused = "  roomy_pipe         refused    roomy_pipe: Operation not permitted (EPERM); \
+                       fs.pipe-max-size is 65536\n";
+        assert!(text.contains(refused), "{text}");
+        assert!(
+            text.contains("change: sudo sysctl -w fs.pipe-max-size=1048576\n"),
+            "{text}"
+        );
+        assert!(
+            text.ends_with("about 4.1× of throughput: sudo sysctl -w fs.pipe-max-size=1048576\n")
+        );
+    }
+
+    #[test]
+    fn every_line_fits_and_the_drawing_is_whole() {
+        let everything: Vec<&str> = super::super::TRIALS
+            .iter()
+            .map(|trial| trial.name)
+            .collect();
+        let text = text(&fixture(&everything), 80);
+        assert!(
+            text.lines().all(|line| line.chars().count() <= 80),
+            "{text}"
+        );
+        assert!(text.contains("\n  └─ "), "{text}");
+    }
+
+    #[test]
+    fn without_colour_there_is_none() {
+        let report = fixture(&["vmsplice"]);
+        assert!(!text(&report, 80).contains('\u{1b}'));
+        let mut painted = Vec::new();
+        write(&report, 80, true, &mut painted).unwrap();
+        assert!(String::from_utf8(painted).unwrap().contains('\u{1b}'));
+    }
+}

@@ -1,0 +1,176 @@
+//! Trials of the calls that move references to pages.
+//!
+//! `unsafe` only for vmsplice(2), of memory that nobody writes to any more.
+
+#![allow(unsafe_code)]
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::thread;
+
+use fullbore::linux::{Calls, page_size};
+use fullbore::{Pages, Pipe, ProducerOptions, Wait, Way};
+use rustix::pipe::SpliceFlags;
+
+use super::{BYTES, Given, Stop, at, compare, io_at, pattern, pipe_with, read_back};
+
+/// splice(2) of so many bytes; what it moves at once is all, or comes in a second call.
+fn splice_all(source: impl AsFd, sink: impl AsFd, len: usize) -> Result<(), Stop> {
+    let mut left = len;
+    while left > 0 {
+        let flags = SpliceFlags::empty();
+        let moved = rustix::pipe::splice(&source, None, &sink, None, left, flags);
+        match moved.map_err(at("splice"))? {
+            0 => return Err(Stop::Wrong(format!("{left} bytes of {len} were lost"))),
+            n => left -= n,
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn splice(_: &Given) -> Result<String, Stop> {
+    let sent = pattern(BYTES);
+    let (source, sink) = (pipe_with(&sent)?, Pipe::new()?);
+    splice_all(&source.reader, &sink.writer, BYTES)?;
+    read_back(&sink.reader, &sent)?;
+    Ok(format!("{BYTES} bytes from pipe to pipe"))
+}
+
+pub(super) fn splice_file(_: &Given) -> Result<String, Stop> {
+    // A file that is always there and that nobody has to write.
+    let mut file = File::open("/proc/self/exe").map_err(io_at("open /proc/self/exe"))?;
+    let mut sent = vec![0; 2 * page_size()];
+    file.read_exact(&mut sent).map_err(io_at("read a file"))?;
+    let pipe = Pipe::new()?;
+    let mut from = 0;
+    while from < sent.len() as u64 {
+        let left = sent.len() - from as usize;
+        let flags = SpliceFlags::empty();
+        let moved = rustix::pipe::splice(&file, Some(&mut from), &pipe.writer, None, left, flags)
+            .map_err(at("splice"))?;
+        if moved == 0 {
+            break;
+        }
+    }
+    drop(pipe.writer);
+    read_back(&pipe.reader, &sent)?;
+    Ok(format!("{} bytes of a file", sent.len()))
+}
+
+pub(super) fn splice_socket(_: &Given) -> Result<String, Stop> {
+    let sent = pattern(BYTES);
+    let (near, far) = UnixStream::pair().map_err(io_at("socketpair"))?;
+    let (source, sink) = (pipe_with(&sent)?, Pipe::new()?);
+    splice_all(&source.reader, &near, BYTES)?;
+    splice_all(&far, &sink.writer, BYTES)?;
+    read_back(&sink.reader, &sent)?;
+    Ok(format!("{BYTES} bytes into a socket and out of it"))
+}
+
+pub(super) fn vmsplice(_: &Given) -> Result<String, Stop> {
+    let sent = pattern(BYTES);
+    let mut pages = Pages::new(BYTES)?;
+    pages.copy_from_slice(&sent);
+    let pipe = Pipe::new()?;
+    let mut calls = Calls::new(Wait::Block);
+    let mut moved = 0;
+    while moved < BYTES {
+        // SAFETY: the pages are a mapping of our own, nobody writes to them after this, and the pipe
+        // has let go of them before they are unmapped; the fd is a pipe's write end.
+        let answer =
+            unsafe { calls.vmsplice(pipe.writer.as_fd(), &pages[moved..], SpliceFlags::empty()) };
+        match answer.map_err(at("vmsplice"))? {
+            0 => return Err(Stop::Wrong("vmsplice moved nothing".into())),
+            n => moved += n,
+        }
+    }
+    read_back(&pipe.reader, &sent)?;
+    Ok(format!("{BYTES} bytes of memory into a pipe"))
+}
+
+pub(super) fn tee(_: &Given) -> Result<String, Stop> {
+    let sent = pattern(BYTES);
+    let (source, sink) = (pipe_with(&sent)?, Pipe::new()?);
+    let flags = SpliceFlags::empty();
+    let moved = rustix::pipe::tee(&source.reader, &sink.writer, BYTES, flags).map_err(at("tee"))?;
+    drop(sink.writer);
+    compare(&sent[..moved.min(BYTES)], &sent)?;
+    read_back(&sink.reader, &sent)?;
+    // The source still has them.
+    read_back(&source.reader, &sent)?;
+    Ok(format!("{BYTES} bytes duplicated"))
+}
+
+/// A file without a name, with these bytes in it.
+fn file_with(bytes: &[u8]) -> Result<File, Stop> {
+    let made = tempfile::tempfile().and_then(|mut file| {
+        file.write_all(bytes)?;
+        Ok(file)
+    });
+    let directory = std::env::temp_dir();
+    made.map_err(|e| Stop::NotTried(format!("no file in {}: {e}", directory.display())))
+}
+
+pub(super) fn sendfile(_: &Given) -> Result<String, Stop> {
+    let sent = pattern(BYTES);
+    let file = file_with(&sent)?;
+    let (near, far) = UnixStream::pair().map_err(io_at("socketpair"))?;
+    let mut from = 0;
+    while from < BYTES as u64 {
+        let left = BYTES - from as usize;
+        let sent = rustix::fs::sendfile(&near, &file, Some(&mut from), left);
+        if sent.map_err(at("sendfile"))? == 0 {
+            break;
+        }
+    }
+    drop(near);
+    read_back(&far, &sent)?;
+    Ok(format!("{BYTES} bytes of a file into a socket"))
+}
+
+pub(super) fn copy_file_range(_: &Given) -> Result<String, Stop> {
+    let sent = pattern(BYTES);
+    let (source, sink) = (file_with(&sent)?, file_with(&[])?);
+    let (mut from, mut to) = (0, 0);
+    while from < BYTES as u64 {
+        let left = BYTES - from as usize;
+        let (from, to) = (Some(&mut from), Some(&mut to));
+        let moved = rustix::fs::copy_file_range(&source, from, &sink, to, left)
+            .map_err(at("copy_file_range"))?;
+        if moved == 0 {
+            break;
+        }
+    }
+    read_back(&sink, &sent)?;
+    Ok(format!("{BYTES} bytes from file to file"))
+}
+
+/// More than the pipe holds, so that pages are given away and new ones come while the old ones are
+/// still in the pipe.
+pub(super) fn fresh_pages(_: &Given) -> Result<String, Stop> {
+    let sent = pattern(4 << 20);
+    let pipe = Pipe::new()?;
+    let mut reader = File::from(pipe.reader);
+    let reading = thread::spawn(move || {
+        let mut came = Vec::new();
+        reader.read_to_end(&mut came).map(|_| came)
+    });
+    let mut producer = ProducerOptions::new().fresh(pipe.writer)?;
+    producer.write_all(&sent).map_err(io_at("vmsplice"))?;
+    let backing = producer.backed_by();
+    let way = producer.finish()?.way;
+    let came = reading
+        .join()
+        .map_err(|_| Stop::Wrong("the reader panicked".into()))?;
+    compare(&sent, &came.map_err(io_at("read"))?)?;
+    if way != Way::Fresh {
+        return Err(Stop::seen(
+            "vmsplice",
+            "refused, so bytes are copied instead",
+        ));
+    }
+    let pages = if backing.is_huge() { "huge" } else { "base" };
+    Ok(format!("4 MiB, on {pages} pages"))
+}

@@ -1,0 +1,91 @@
+//! Trials of memory: asked for, touched, and looked at for what the kernel really gave.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+use fullbore::linux::{huge_page_size, page_size};
+use fullbore::pages::BackedBy;
+use fullbore::{Backing, Pages};
+use rustix::fs::{MemfdFlags, memfd_create};
+
+use super::{BYTES, Given, Stop, at, compare, io_at, pattern};
+use crate::lab::machine::format_bytes;
+
+/// Asks for two pages of `backing`, writes to all of them, reads them back, and looks at what they are.
+fn on(backing: Backing, operation: &str) -> Result<String, Stop> {
+    let mut pages = Pages::options()
+        .backing(backing)
+        .map(2 * huge_page_size().unwrap_or(2 << 20))?;
+    let sent = pattern(pages.len());
+    pages.copy_from_slice(&sent);
+    compare(&sent, &pages)?;
+    match pages.backed_by() {
+        backed @ BackedBy::Known { huge, .. } if backed.is_huge() => {
+            Ok(format!("{} on huge pages", format_bytes(huge as u64)))
+        }
+        BackedBy::Known { huge, base, .. } => Err(Stop::seen(
+            operation,
+            format!(
+                "the kernel gave {} on huge pages and {} on base pages",
+                format_bytes(huge as u64),
+                format_bytes(base as u64)
+            ),
+        )),
+        BackedBy::Unknown { reason } => Err(Stop::NotTried(format!(
+            "what backs memory cannot be known: {reason}"
+        ))),
+    }
+}
+
+pub(super) fn huge_pages(_: &Given) -> Result<String, Stop> {
+    on(Backing::Huge, "MADV_HUGEPAGE")
+}
+
+pub(super) fn hugetlb(_: &Given) -> Result<String, Stop> {
+    on(Backing::HugeTlb, "MAP_HUGETLB")
+}
+
+pub(super) fn page_flags(_: &Given) -> Result<String, Stop> {
+    let mut pages = Pages::new(4 * page_size())?;
+    pages.touch();
+    let flags = File::open("/proc/kpageflags").map_err(io_at("open /proc/kpageflags"))?;
+    flags
+        .read_at(&mut [0; 8], 0)
+        .map_err(io_at("read /proc/kpageflags"))?;
+    match pages.backed_by() {
+        BackedBy::Known { source, base, .. } if source.contains("kpageflags") => {
+            Ok(format!("{} seen page by page", format_bytes(base as u64)))
+        }
+        BackedBy::Known { source, .. } => Err(Stop::seen(
+            "/proc/self/pagemap",
+            format!("page frames are hidden; {source} serves instead"),
+        )),
+        BackedBy::Unknown { reason } => Err(Stop::seen("/proc/self/pagemap", reason)),
+    }
+}
+
+pub(super) fn memfd(_: &Given) -> Result<String, Stop> {
+    let sent = pattern(BYTES);
+    let file: File = memfd_create("fullbore-doctor", MemfdFlags::CLOEXEC)
+        .map_err(at("memfd_create"))?
+        .into();
+    file.write_all_at(&sent, 0).map_err(io_at("write"))?;
+    let mut came = vec![0; BYTES];
+    file.read_exact_at(&mut came, 0).map_err(io_at("read"))?;
+    compare(&sent, &came)?;
+    Ok(format!("{BYTES} bytes written and read"))
+}
+
+pub(super) fn locked(_: &Given) -> Result<String, Stop> {
+    let pages = Pages::options().locked(true).map(1 << 20)?;
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let locked = crate::lab::machine::field(&status, "VmLck").unwrap_or("an unknown amount");
+    let seen = format!(
+        "{} asked for, {locked} locked",
+        format_bytes(pages.len() as u64)
+    );
+    if locked.starts_with("0 ") {
+        return Err(Stop::seen("mlock", seen));
+    }
+    Ok(seen)
+}

@@ -1,0 +1,97 @@
+//! Trials of what a pipe can be made to do.
+
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+
+use fullbore::{Pipe, PipeEnd, ProducerOptions};
+use rustix::io::{Errno, ReadWriteFlags};
+use rustix::pipe::SpliceFlags;
+
+use super::{BYTES, Given, Refusal, Stop, at, io_at, pattern, read_back};
+use crate::lab::machine::format_bytes;
+
+/// What every unprivileged user may have by default, and what this project grows its pipes to.
+const ROOMY: usize = 1 << 20;
+
+pub(super) fn nowait(_: &Given) -> Result<String, Stop> {
+    let sent = pattern(BYTES);
+    let pipe = Pipe::new()?;
+    let mut came = vec![0; BYTES];
+    let read = |came: &mut [u8]| {
+        let mut slices = [std::io::IoSliceMut::new(came)];
+        rustix::io::preadv2(&pipe.reader, &mut slices, u64::MAX, ReadWriteFlags::NOWAIT)
+    };
+    match read(&mut came) {
+        Err(Errno::AGAIN) => {}
+        Err(errno) => return Err(at("preadv2")(errno)),
+        Ok(n) => return Err(Stop::Wrong(format!("{n} bytes came out of an empty pipe"))),
+    }
+    let slices = [std::io::IoSlice::new(&sent)];
+    let n = rustix::io::pwritev2(&pipe.writer, &slices, u64::MAX, ReadWriteFlags::NOWAIT)
+        .map_err(at("pwritev2"))?;
+    let m = read(&mut came).map_err(at("preadv2"))?;
+    if n != m {
+        return Err(Stop::Wrong(format!("{m} bytes came of {n}")));
+    }
+    super::compare(&sent[..n], &came[..m])?;
+    Ok("an empty pipe says so instead of waiting".into())
+}
+
+pub(super) fn roomy_pipe(_: &Given) -> Result<String, Stop> {
+    let (pipe, growth) = Pipe::with_capacity(ROOMY)?;
+    let (before, after) = (growth.before as u64, growth.after as u64);
+    let (before, grown) = (format_bytes(before), format_bytes(after));
+    if growth.after < ROOMY {
+        let limit = growth.limit.map(|limit| limit.to_string());
+        return Err(Stop::Refused(Refusal {
+            operation: "F_SETPIPE_SZ".into(),
+            errno: Some(Errno::PERM.raw_os_error()),
+            signal: None,
+            said: format!(
+                "a pipe has {before} and stays at {grown} of {}: {}",
+                format_bytes(ROOMY as u64),
+                limit.unwrap_or_else(|| "no reason given".into())
+            ),
+        }));
+    }
+    // Nobody reads meanwhile: all of it has to fit.
+    let sent = pattern(ROOMY);
+    let n = rustix::io::write(&pipe.writer, &sent).map_err(at("write"))?;
+    super::compare(&sent[..n], &sent)?;
+    read_back(&pipe.reader, &sent)?;
+    Ok(format!("{before} at first, grown to {grown} and filled"))
+}
+
+/// As [`Repeat`](fullbore::Repeat) does it: a pipe that holds more than its capacity has slots of more
+/// than a page.
+pub(super) fn jumbo_slots(_: &Given) -> Result<String, Stop> {
+    let block = pattern(4096);
+    let pipe = Pipe::new()?;
+    let mut repeat = ProducerOptions::new().repeat(pipe.writer.as_fd(), &block)?;
+    // One call, into an empty pipe: it takes what there is room for, and does not wait.
+    let sent = repeat.send_some(8 << 20)?;
+    let capacity = PipeEnd::new(pipe.writer.as_fd())?.capacity()?;
+    let expected = block.repeat((sent as usize).div_ceil(block.len()));
+    read_back(&pipe.reader, &expected[..sent as usize])?;
+    let (sent_text, room) = (format_bytes(sent), format_bytes(capacity as u64));
+    if sent > capacity as u64 {
+        return Ok(format!("{sent_text} in a pipe of {room}"));
+    }
+    why_there_is_no_run()?;
+    Err(Stop::seen(
+        "splice",
+        format!("slots hold a page each: {sent_text} in a pipe of {room}"),
+    ))
+}
+
+/// Takes the steps that a jumbo slot is made by, one by one, for the error of the first that fails:
+/// `Repeat` goes on without, and says none.
+fn why_there_is_no_run() -> Result<(), Stop> {
+    let (near, far) = UnixStream::pair().map_err(io_at("socketpair"))?;
+    rustix::io::write(&near, &pattern(32 << 10)).map_err(at("write into a socket"))?;
+    let (pipe, copy) = (Pipe::new()?, Pipe::new()?);
+    let flags = SpliceFlags::NONBLOCK;
+    rustix::pipe::splice(&far, None, &pipe.writer, None, 32 << 10, flags).map_err(at("splice"))?;
+    rustix::pipe::tee(&pipe.reader, &copy.writer, 32 << 10, flags).map_err(at("tee"))?;
+    Ok(())
+}

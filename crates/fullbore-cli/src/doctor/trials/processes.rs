@@ -1,0 +1,134 @@
+//! Trials of what one process may see of another, and where it may run.
+
+use std::fs;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+
+use anyhow::Result;
+use fullbore::{Pipe, PipeEnd};
+use rustix::fs::{Mode, OFlags};
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
+use serde::{Deserialize, Serialize};
+
+use super::{BYTES, Given, Stop, at, io_at, pattern, read_back};
+
+/// An fd of another process.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub struct Target {
+    pid: u32,
+    fd: i32,
+}
+
+/// A pipe with a pattern in it, for another process to look at.
+pub(super) struct Held(Pipe);
+
+impl Held {
+    pub fn new() -> Result<Self> {
+        let pipe = Pipe::new()?;
+        // A user with too many pipes gets them with one slot.
+        let room = PipeEnd::of(&pipe.writer)?.map_or(Ok(0), |end| end.capacity())?;
+        rustix::io::write(&pipe.writer, &pattern(held_bytes(room)))?;
+        Ok(Self(pipe))
+    }
+
+    pub fn target(&self) -> Target {
+        Target {
+            pid: std::process::id(),
+            fd: self.0.reader.as_raw_fd(),
+        }
+    }
+}
+
+fn held_bytes(capacity: usize) -> usize {
+    BYTES.min(capacity)
+}
+
+/// Reads the pattern out of what was taken from the other process.
+fn check(taken: &OwnedFd) -> Result<String, Stop> {
+    let end = PipeEnd::of(taken)?.ok_or_else(|| Stop::Wrong("it is no pipe".into()))?;
+    let (queued, capacity) = (end.queued()?, end.capacity()?);
+    let sent = pattern(held_bytes(capacity));
+    if queued != sent.len() {
+        let expected = sent.len();
+        return Err(Stop::Wrong(format!(
+            "{queued} bytes are in it, not {expected}"
+        )));
+    }
+    read_back(taken, &sent)?;
+    Ok(format!("{queued} bytes in a pipe of another process"))
+}
+
+fn target(given: &Given) -> Result<Target, Stop> {
+    given
+        .target
+        .ok_or_else(|| Stop::NotTried("no process to look at".into()))
+}
+
+pub(super) fn own_fds(given: &Given) -> Result<String, Stop> {
+    let Target { pid, fd } = target(given)?;
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let taken = rustix::fs::open(format!("/proc/{pid}/fd/{fd}"), flags, Mode::empty())
+        .map_err(at("open /proc/PID/fd/N"))?;
+    check(&taken)
+}
+
+pub(super) fn pidfd(given: &Given) -> Result<String, Stop> {
+    let Target { pid, fd } = target(given)?;
+    let pid = Pid::from_raw(pid as i32).ok_or_else(|| Stop::NotTried("no pid".into()))?;
+    let process = pidfd_open(pid, PidfdFlags::empty()).map_err(at("pidfd_open"))?;
+    let taken = pidfd_getfd(&process, fd, PidfdGetfdFlags::empty()).map_err(at("pidfd_getfd"))?;
+    check(&taken)
+}
+
+/// Looks into a process of another user, of those that are there.
+pub(super) fn others_fds(_: &Given) -> Result<String, Stop> {
+    let me = rustix::process::geteuid().as_raw();
+    let mut refused = None;
+    for entry in fs::read_dir("/proc")
+        .map_err(io_at("read /proc"))?
+        .flatten()
+    {
+        let is_process = entry.file_name().to_string_lossy().parse::<u32>().is_ok();
+        let is_anothers = entry.metadata().is_ok_and(|process| process.uid() != me);
+        if !is_process || !is_anothers {
+            continue;
+        }
+        match fs::read_dir(entry.path().join("fd")) {
+            Ok(fds) => {
+                let user = entry.metadata().map_or(0, |process| process.uid());
+                let fds = fds.count();
+                return Ok(format!("{fds} fds of a process of user {user}"));
+            }
+            Err(error) if error.raw_os_error() == Some(rustix::io::Errno::NOENT.raw_os_error()) => {
+                // It has ended meanwhile.
+            }
+            Err(error) => refused = Some(io_at("open /proc/PID/fd")(error)),
+        }
+    }
+    Err(refused.unwrap_or_else(|| {
+        Stop::NotTried("no process of another user is to be seen from here".into())
+    }))
+}
+
+pub(super) fn pinning(_: &Given) -> Result<String, Stop> {
+    let allowed = sched_getaffinity(None).map_err(at("sched_getaffinity"))?;
+    let cpus: Vec<usize> = (0..CpuSet::MAX_CPU)
+        .filter(|&cpu| allowed.is_set(cpu))
+        .collect();
+    let ends = [cpus.first(), cpus.last()];
+    for &cpu in ends.into_iter().flatten() {
+        let mut only = CpuSet::new();
+        only.set(cpu);
+        sched_setaffinity(None, &only).map_err(at("sched_setaffinity"))?;
+        let runs_on = sched_getcpu();
+        if runs_on != cpu {
+            return Err(Stop::seen(
+                "sched_setaffinity",
+                format!("pinned to CPU {cpu}, and it runs on CPU {runs_on}"),
+            ));
+        }
+    }
+    let cpus = crate::lab::machine::format_cpu_list(&cpus);
+    Ok(format!("ran on the first and the last of CPUs {cpus}"))
+}
