@@ -149,7 +149,7 @@ fn runs(comparison: &Comparison) -> Table {
             .map(Column::words)
             .into(),
         rows: comparison.runs.iter().map(row).collect(),
-        notes: Vec::new(),
+        ..Table::default()
     }
 }
 
@@ -168,7 +168,7 @@ fn differences(comparison: &Comparison) -> Table {
         caption: "Facts that figures depend on".into(),
         columns: [Column::words("fact")].into_iter().chain(labels).collect(),
         rows: comparison.differences.iter().map(row).collect(),
-        notes: Vec::new(),
+        ..Table::default()
     }
 }
 
@@ -190,7 +190,7 @@ fn not_alike(comparison: &Comparison) -> Table {
         caption: "What there is to know of single experiments".into(),
         columns: ["experiment", "group", "what"].map(Column::words).into(),
         rows,
-        notes: Vec::new(),
+        ..Table::default()
     }
 }
 
@@ -281,6 +281,7 @@ fn figure(id: &str, name: &str, comparison: &Comparison, rows: &[Row]) -> Result
         legend: legend.collect(),
         rows: rows
             .iter()
+            .filter(|row| row.to_first.iter().any(|pair| pair.ratio.is_some()))
             .map(|row| (row_name(row), row.to_first.iter().map(line).collect()))
             .collect(),
         ratios: true,
@@ -302,7 +303,7 @@ fn figure(id: &str, name: &str, comparison: &Comparison, rows: &[Row]) -> Result
         each.join("; ")
     ));
     let label = format!("{name}: ratios to {first} as dots around 1, on a logarithmic axis");
-    Figure::of(id, label, words, |paper| dots.picture(paper)).map(Some)
+    Figure::of(id, label, words, |paper| dots.pictures(paper)).map(Some)
 }
 
 fn table(id: &str, name: &str, comparison: &Comparison, rows: &[Row]) -> Table {
@@ -349,6 +350,6 @@ fn table(id: &str, name: &str, comparison: &Comparison, rows: &[Row]) -> Table {
         ),
         columns,
         rows: rows.iter().map(row).collect(),
-        notes: Vec::new(),
+        ..Table::default()
     }
 }

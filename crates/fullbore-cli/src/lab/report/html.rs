@@ -61,6 +61,7 @@ struct Group {
     id: String,
     name: String,
     figure: Figure,
+    /// What is best of a heat map.
     best: Option<String>,
     /// `None` where nothing was measured.
     table: Option<Table>,
@@ -131,7 +132,12 @@ fn not_measured_in_short(run: &Run) -> String {
     let count = |of: fn(&Outcome) -> bool| run.experiments.iter().filter(|e| of(e)).count();
     let failed = count(|e| e.failed.is_some());
     let skipped = count(|e| e.skipped.is_some() && e.failed.is_none());
-    format!("{skipped} skipped, {failed} failed")
+    let counts = [(skipped, "skipped"), (failed, "failed")].into_iter();
+    let parts: Vec<String> = counts
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, words)| format!("{count} {words}"))
+        .collect();
+    parts.join(", ")
 }
 
 /// What has no figure, and why.
@@ -164,7 +170,7 @@ fn not_measured(run: &Run) -> Table {
         columns: ["experiment", "group", "what", "why"]
             .map(Column::words)
             .into(),
-        notes: Vec::new(),
+        ..Table::default()
     }
 }
 
@@ -190,16 +196,16 @@ fn picture(id: &str, name: &str, outcomes: &[&Outcome], is_grid: bool) -> Result
     let label = |kind: &str| format!("{name}: {kind}, {unit}");
     let words = one_line(&svg::picture_in_words(&name, outcomes));
     if is_grid {
-        let picture = svg::picture(outcomes, Paper::CELLS)?;
-        return Ok(Figure::scrolling(id, label("heat map"), words, picture));
+        let pictures = svg::pictures(outcomes, Paper::CELLS)?;
+        return Ok(Figure::scrolling(id, label("heat map"), words, pictures));
     }
     if let Some(dots) = Percentiles::of(outcomes) {
         let words = dots.in_words(&name, unit, outcomes);
         let dots = dots.dots(unit, outcomes);
-        let draw = |paper| dots.picture(paper);
+        let draw = |paper| dots.pictures(paper);
         return Figure::of(id, label("percentiles on a logarithmic axis"), words, draw);
     }
-    let draw = |paper| svg::picture(outcomes, paper);
+    let draw = |paper| svg::pictures(outcomes, paper);
     Figure::of(id, label("bar chart"), words, draw)
 }
 
@@ -395,15 +401,14 @@ fn table(id: &str, name: &str, outcomes: &[&Outcome]) -> Option<Table> {
         row
     };
     let rows = measured().map(row).collect();
-    if any(is_noisy) {
-        notes.push(noisy_footnote());
-    }
+    let remark = any(is_noisy).then(noisy_footnote).unwrap_or_default();
     Some(Table {
         id: format!("{id}-table"),
         caption: format!("{}, {}", one_line(name), of_figures(unit)),
         columns,
         rows,
         notes,
+        remark,
     })
 }
 

@@ -96,6 +96,8 @@ pub(in crate::lab) struct Paper {
     margin: i32,
     /// Whether names stand above the bars, not beside them.
     names_above: bool,
+    /// Whether sentences are drawn; a page has them as text.
+    sentences: bool,
 }
 
 impl Paper {
@@ -104,12 +106,14 @@ impl Paper {
         width: 960,
         margin: 24,
         names_above: false,
+        sentences: true,
     };
     /// Within a page on a screen, or printed.
     pub const WIDE: Paper = Paper {
         width: 960,
         margin: 2,
         names_above: false,
+        sentences: false,
     };
     /// A heat map within a page.
     pub const CELLS: Paper = Paper {
@@ -121,6 +125,7 @@ impl Paper {
         width: 336,
         margin: 2,
         names_above: true,
+        sentences: false,
     };
 
     /// Between the margins.
@@ -393,19 +398,27 @@ impl Picture {
     }
 }
 
-/// One group with its legend.
-pub(in crate::lab) fn picture(outcomes: &[&Outcome], paper: Paper) -> Result<Picture> {
-    let sections = [Section::of("", outcomes.to_vec(), paper)];
-    let marks = legend(&sections);
-    let head = match legend_lines(&marks, paper) {
-        0 => 0,
-        lines => lines * LINE_HEIGHT + 8,
-    };
-    let section = &sections[0];
-    Picture::of(paper, head + section.height(), |area| {
-        draw_legend(area, &marks, paper, LINE_HEIGHT / 2)?;
-        section.draw(area, axis_left(&sections, paper), head)
-    })
+/// The most rows of a picture for a page: it has to fit on a sheet of paper.
+const MOST_ROWS: usize = 40;
+
+/// One group, its legend in the first picture; several of one scale where it has many experiments.
+pub(in crate::lab) fn pictures(outcomes: &[&Outcome], paper: Paper) -> Result<Vec<Picture>> {
+    let whole = [Section::of("", outcomes.to_vec(), paper)];
+    let (mut marks, axis_left) = (legend(&whole), axis_left(&whole, paper));
+    let [whole] = whole;
+    let mut pictures = Vec::new();
+    for part in whole.parts() {
+        let head = match legend_lines(&marks, paper) {
+            0 => 0,
+            lines => lines * LINE_HEIGHT + 8,
+        };
+        pictures.push(Picture::of(paper, head + part.height(), |area| {
+            draw_legend(area, &marks, paper, LINE_HEIGHT / 2)?;
+            part.draw(area, axis_left, head)
+        })?);
+        marks.clear();
+    }
+    Ok(pictures)
 }
 
 /// That picture in words: every experiment with its figure.
@@ -499,6 +512,20 @@ impl<'a> Section<'a> {
         self.outcomes
             .first()
             .map_or("", |outcome| outcome.unit.name())
+    }
+
+    /// Itself in pieces that fit on a sheet; a heat map is one.
+    fn parts(self) -> Vec<Section<'a>> {
+        let Shown::Bars(ticks) = self.shown else {
+            return vec![self];
+        };
+        let part = |outcomes: &[&'a Outcome]| Section {
+            name: self.name.clone(),
+            outcomes: outcomes.to_vec(),
+            shown: Shown::Bars(ticks),
+            paper: self.paper,
+        };
+        self.outcomes.chunks(MOST_ROWS).map(part).collect()
     }
 
     fn row_height(&self) -> i32 {
@@ -599,6 +626,7 @@ fn largest_round(outcome: &Outcome) -> Option<f64> {
 }
 
 /// Round numbers along an axis.
+#[derive(Debug, Clone, Copy)]
 struct Ticks {
     /// From one to the next.
     step: f64,

@@ -82,8 +82,10 @@ pub struct Figure {
 
 /// One form of a picture.
 pub struct Drawing {
-    /// No other element's.
+    /// No other element's, of the words.
     pub id: String,
+    /// Whether it has the words; the others go on where it ends.
+    pub is_first: bool,
     /// When it is shown.
     pub class: &'static str,
     /// Whether it stands in a box that scrolls.
@@ -98,20 +100,10 @@ impl Figure {
         id: &str,
         label: String,
         words: String,
-        draw: impl Fn(Paper) -> Result<Picture>,
+        draw: impl Fn(Paper) -> Result<Vec<Picture>>,
     ) -> Result<Figure> {
-        let drawing = |class, paper| -> Result<Drawing> {
-            Ok(Drawing {
-                id: format!("{id}-{class}"),
-                class,
-                scrolls: false,
-                picture: draw(paper)?,
-            })
-        };
-        let drawings = vec![
-            drawing("wide", Paper::WIDE)?,
-            drawing("narrow", Paper::NARROW)?,
-        ];
+        let mut drawings = self::drawings(id, "wide", draw(Paper::WIDE)?);
+        drawings.extend(self::drawings(id, "narrow", draw(Paper::NARROW)?));
         Ok(Figure {
             label,
             words,
@@ -121,22 +113,30 @@ impl Figure {
     }
 
     /// In one form, which scrolls where it is too wide.
-    pub fn scrolling(id: &str, label: String, words: String, picture: Picture) -> Figure {
+    pub fn scrolling(id: &str, label: String, words: String, pictures: Vec<Picture>) -> Figure {
         Figure {
             label,
             words,
             class: svg::CLASS,
-            drawings: vec![Drawing {
-                id: format!("{id}-words"),
-                class: "scroll",
-                scrolls: true,
-                picture,
-            }],
+            drawings: drawings(id, "scroll", pictures),
         }
     }
 }
 
+/// Pictures of one form.
+fn drawings(id: &str, class: &'static str, pictures: Vec<Picture>) -> Vec<Drawing> {
+    let drawing = |(index, picture)| Drawing {
+        id: format!("{id}-{class}"),
+        class,
+        scrolls: class == "scroll",
+        is_first: index == 0,
+        picture,
+    };
+    pictures.into_iter().enumerate().map(drawing).collect()
+}
+
 /// A table.
+#[derive(Default)]
 pub struct Table {
     /// No other's.
     pub id: String,
@@ -147,6 +147,15 @@ pub struct Table {
     pub rows: Vec<Vec<Cell>>,
     /// What cells refer to by number, from 1.
     pub notes: Vec<String>,
+    /// What stands below it.
+    pub remark: String,
+}
+
+impl Table {
+    /// Whether it has more columns than a sheet of paper; then rows are printed as paragraphs.
+    pub fn is_wide(&self) -> bool {
+        self.columns.len() > 11
+    }
 }
 
 /// What is above a column.

@@ -9,8 +9,8 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
 use super::{
-    AXIS, AXIS_HEIGHT, Area, BAR, Colors, GRID, LINE_HEIGHT, Label, NAME_GAP, Paper, Picture,
-    TEXT_SIZE, colors, draw_name, line, room_for, shortened,
+    AXIS, AXIS_HEIGHT, Area, BAR, Colors, GRID, LINE_HEIGHT, Label, MOST_ROWS, NAME_GAP, Paper,
+    Picture, TEXT_SIZE, colors, draw_name, line, room_for, shortened,
 };
 use crate::lab::report::one_line;
 
@@ -97,33 +97,46 @@ pub struct Dotted {
 // Lengths are in pixels at the picture's own size.
 const DOTTED_HEIGHT: i32 = 22;
 /// What a figure of the axis needs.
-const TICK_ROOM: i32 = 46;
+const TICK_ROOM: i32 = 40;
 /// What the dots have at least on each side of the axis.
 const SIDE: i32 = 10;
 /// The most that the words at the ends of lines take.
 const MOST_FOR_WORDS: i32 = 300;
 
 impl Dots {
-    /// Draws them.
-    pub fn picture(&self, paper: Paper) -> Result<Picture> {
-        let legend_lines = self.legend_lines(paper);
-        let head = legend_lines * LINE_HEIGHT + if legend_lines > 0 { 8 } else { 0 };
-        let body: i32 = self
-            .rows
-            .iter()
-            .map(|(_, lines)| row_height(lines, paper))
-            .sum();
-        Picture::of(paper, head + body + AXIS_HEIGHT, |area| {
-            self.draw_legend(area, paper)?;
-            let axis = self.axis(paper);
-            self.draw_axis(area, &axis, head, head + body)?;
-            let mut top = head;
-            for (name, lines) in &self.rows {
-                self.draw_row(area, &axis, paper, name, lines, top)?;
-                top += row_height(lines, paper);
-            }
-            Ok(())
-        })
+    /// Draws them; in several pictures of one scale where there are many, the legend in the first.
+    pub fn pictures(&self, paper: Paper) -> Result<Vec<Picture>> {
+        let axis = self.axis(paper);
+        let mut head = match self.legend_lines(paper) {
+            0 => 0,
+            lines => lines * LINE_HEIGHT + 8,
+        };
+        let mut pictures = Vec::new();
+        for rows in self.parts() {
+            let body: i32 = rows.iter().map(|(_, lines)| row_height(lines, paper)).sum();
+            pictures.push(Picture::of(paper, head + body + AXIS_HEIGHT, |area| {
+                if head > 0 {
+                    self.draw_legend(area, paper)?;
+                }
+                self.draw_axis(area, &axis, head, head + body)?;
+                let mut top = head;
+                for (name, lines) in rows {
+                    self.draw_row(area, &axis, paper, name, lines, top)?;
+                    top += row_height(lines, paper);
+                }
+                Ok(())
+            })?);
+            head = 0;
+        }
+        Ok(pictures)
+    }
+
+    /// The rows in pieces that fit on a sheet.
+    fn parts(&self) -> Vec<&[(String, Vec<Dotted>)]> {
+        let lines = self.rows.iter().map(|(_, lines)| lines.len()).max();
+        self.rows
+            .chunks((MOST_ROWS / lines.unwrap_or(0).max(1)).max(1))
+            .collect()
     }
 
     fn figures(&self) -> impl Iterator<Item = f64> {
@@ -145,12 +158,12 @@ impl Dots {
         };
         let lines = self.rows.iter().flat_map(|(_, lines)| lines);
         let words = lines
-            .filter(|line| !line.dots.is_empty())
+            .filter(|line| self.ratios || !line.dots.is_empty())
             .map(|line| room_for(&line.words, TEXT_SIZE))
             .max()
             .unwrap_or(0)
             .min(MOST_FOR_WORDS)
-            .min(paper.inside() / 2);
+            .min(paper.inside() * 6 / 10);
         let (mut low, mut high) = self
             .figures()
             .fold((f64::INFINITY, 0.0_f64), |(low, high), figure| {
@@ -203,6 +216,7 @@ impl Dots {
 
     fn draw_axis(&self, area: &Area, axis: &Axis, top: i32, bottom: i32) -> Result<()> {
         let y = bottom + AXIS_HEIGHT / 2;
+        let mut end = axis.right;
         for tick in axis.ticks() {
             let x = axis.x(tick);
             let is_one = self.ratios && (tick - 1.0).abs() < 1e-9;
@@ -213,13 +227,13 @@ impl Dots {
             } else {
                 number(tick)
             };
-            let label = Label::at(x, y).anchored(HPos::Center);
+            let middle = x.max(room_for(&text, TEXT_SIZE) / 2);
+            let label = Label::at(middle, y).anchored(HPos::Center);
             let label = if is_one { label.bold() } else { label.faint() };
             label.draw(area, &text)?;
+            end = end.max(x + room_for(&text, TEXT_SIZE) / 2);
         }
-        Label::at(axis.right + TICK_ROOM / 2, y)
-            .faint()
-            .draw(area, self.unit)
+        Label::at(end + 6, y).faint().draw(area, self.unit)
     }
 
     fn draw_row(
@@ -257,8 +271,8 @@ impl Dots {
             for (dot, x) in &places {
                 dot.draw(area, *x, y)?;
             }
-            // A reason has the whole line.
-            let (x, label) = if places.is_empty() {
+            // A reason has the whole line, unless other lines have dots for the same name.
+            let (x, label) = if places.is_empty() && lines.len() == 1 {
                 (axis.left, Label::at(axis.left, y).faint())
             } else {
                 let x = axis.right + 2 * SIDE;
@@ -419,11 +433,12 @@ mod tests {
                     ..Dots::default()
                 };
                 for paper in [Paper::WIDE, Paper::NARROW] {
-                    let shapes = dots.picture(paper).unwrap().shapes;
+                    let pictures = dots.pictures(paper).unwrap();
+                    let shapes = &pictures[0].shapes;
                     assert!(shapes.contains("words &lt;&amp;&gt;"), "{figure}: {shapes}");
                 }
             }
         }
-        Dots::default().picture(Paper::NARROW).unwrap();
+        assert!(Dots::default().pictures(Paper::NARROW).unwrap().is_empty());
     }
 }

@@ -76,6 +76,9 @@ impl<'a> HeatMap<'a> {
             }
         }
         let wrap = |sentence: &String| wrapped(sentence, TEXT_SIZE, paper.inside());
+        if !paper.sentences {
+            sentences.clear();
+        }
         HeatMap {
             lines: sentences.iter().flat_map(wrap).collect(),
             grid,
