@@ -1,5 +1,5 @@
 //! The run as a picture: a section per group, with a bar per experiment, or a heat map where its
-//! experiments stand in a grid (`heat_map.rs`); for a page or an article. [`picture`] draws one group
+//! experiments stand in a grid (`heat_map.rs`); for a page or an article. `pictures` draws one group
 //! for the HTML page, which also has pictures of a kind of its own (`dots.rs`).
 //!
 //! plotters draws the shapes; where they go is computed here first, because text has no size
