@@ -284,7 +284,7 @@ fn files_are_written_also_when_nobody_reads_the_table() {
 
 #[test]
 fn a_file_that_cannot_be_written_costs_nobody_the_figures() {
-    for option in ["--csv", "--svg"] {
+    for option in ["--csv", "--svg", "--html"] {
         let output = run(&format!(
             "bench {SHORT} write_read {option} /no/such/directory/file"
         ));

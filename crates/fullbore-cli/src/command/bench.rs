@@ -11,7 +11,7 @@ use crate::lab::catalogue::{self, Catalogue, Experiment};
 use crate::lab::compare;
 use crate::lab::machine::{CpuPair, Topology};
 use crate::lab::peers::Peers;
-use crate::lab::report::{self, Report, csv::Csv, json::Json, svg::Svg, table::Table};
+use crate::lab::report::{self, Report, csv::Csv, html::Html, json::Json, svg::Svg, table::Table};
 use crate::lab::result::{Run, Settings};
 use crate::lab::runner;
 use crate::lab::sweep::{self, Axes};
@@ -36,8 +36,10 @@ Examples:
   fullbore bench write_read deep_ring --rounds 20 --seconds 1 --cpus 0,1
   fullbore bench all --peers peers/bin    next to programs in C that do the same
   fullbore bench --json --svg ladder.svg > ladder.json
+  fullbore bench ladder latency sweep --html report.html
   fullbore bench --compare old.json new.json
   fullbore bench 'vmsplice_*' --compare old.json new.json third.json
+  fullbore bench --html new.html --compare old.json new.json
 
 Exit codes: 0 done, also when an experiment was skipped because this machine does not allow it;
 1 an experiment broke; 2 the command line is wrong, or a file of --compare is no run. A comparison
@@ -94,6 +96,10 @@ pub struct Bench {
     /// Draw the chart
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
+
+    /// Write one page with charts, tables that sort and the method; it needs no network
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
 
     /// Seed of the order within rounds; another one for each run if not given
     #[arg(long, value_name = "N")]
@@ -183,7 +189,11 @@ impl Bench {
         // Files first: they are wanted even when nobody reads the table to its end.
         let csv = self.csv.as_deref().map(|path| (path, &Csv as &dyn Report));
         let svg = self.svg.as_deref().map(|path| (path, &Svg as &dyn Report));
-        let written = [csv, svg]
+        let html = self
+            .html
+            .as_deref()
+            .map(|path| (path, &Html as &dyn Report));
+        let written = [csv, svg, html]
             .into_iter()
             .flatten()
             .map(|(path, report)| report::write_to_file(&|out| report.write(run, out), path))
@@ -200,15 +210,19 @@ impl Bench {
     fn compare(&self) -> anyhow::Result<()> {
         if self.svg.is_some() {
             return Err(Usage(
-                "--svg draws one run; a comparison is a table, --json or --csv".into(),
+                "--svg draws one run; a comparison is a table, --json, --csv or --html".into(),
             )
             .into());
         }
         let runs = compare::read(&self.compare)?;
         let compared = compare::compare(&runs, &self.names)?;
-        let written = self.csv.as_deref().map_or(Ok(()), |path| {
+        let csv = self.csv.as_deref().map_or(Ok(()), |path| {
             report::write_to_file(&|out| compare::csv::write(&compared, out), path)
         });
+        let html = self.html.as_deref().map_or(Ok(()), |path| {
+            report::write_to_file(&|out| compare::html::write(&compared, out), path)
+        });
+        let written = csv.and(html);
         let printed = self.print(&|out| compare::write_json(&compared, out), &|table, out| {
             compare::table::write(&compared, table.width, table.color, out)
         });

@@ -6,6 +6,7 @@
 //! have some that the catalogue of this version has not.
 
 pub mod csv;
+pub mod html;
 mod read;
 pub mod table;
 
@@ -452,8 +453,12 @@ fn pair(run: String, first: Option<(&Spread, Unit)>, further: Option<(&Spread, U
 fn notes(like: &Like<'_>) -> Vec<String> {
     type Aspect = (&'static str, fn(&Outcome) -> Option<String>);
     let aspects: [Aspect; 5] = [
-        ("writer", |outcome| options(outcome.writer.as_ref())),
-        ("reader", |outcome| options(outcome.reader.as_ref())),
+        ("writer", |outcome| {
+            without_settings(outcome.writer.as_ref())
+        }),
+        ("reader", |outcome| {
+            without_settings(outcome.reader.as_ref())
+        }),
         ("mover", |outcome| {
             Some(outcome.mover.as_ref()?.command.clone())
         }),
@@ -513,7 +518,7 @@ fn quoted(text: &str) -> String {
 
 /// An endpoint's options without those that the laboratory adds for a run: those are settings, or
 /// no matter.
-fn options(endpoint: Option<&EndpointReport>) -> Option<String> {
+pub(super) fn without_settings(endpoint: Option<&EndpointReport>) -> Option<String> {
     const ADDED: [&str; 6] = [
         "--die-with-parent",
         "--json",

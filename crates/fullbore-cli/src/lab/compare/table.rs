@@ -36,10 +36,7 @@ pub fn write(
         page.blank();
         page.wrapped(Style::Plain, "warning: ", warning);
     }
-    for rows in comparison
-        .rows
-        .chunk_by(|one, other| one.group == other.group && one.table == other.table)
-    {
+    for rows in tables(comparison) {
         group(&mut page, comparison, rows);
     }
     page.blank();
@@ -63,17 +60,22 @@ pub fn write(
 
 /// Where a run is from.
 fn described(run: &Named) -> String {
-    let date = match (&run.taken_at, &run.file_written_at) {
-        (Some(date), _) => format!("taken {date}"),
-        (None, Some(date)) => format!("date unknown, file written {date}"),
-        (None, None) => "date unknown".to_owned(),
-    };
     format!(
-        "{}: {date}, Linux {}, {}",
+        "{}: {}, Linux {}, {}",
         run.file,
+        date(run),
         run.kernel.as_deref().unwrap_or("of unknown release"),
         run.cpu_model.as_deref().unwrap_or("CPU unknown"),
     )
+}
+
+/// When a run was taken.
+pub(super) fn date(run: &Named) -> String {
+    match (&run.taken_at, &run.file_written_at) {
+        (Some(date), _) => format!("taken {date}"),
+        (None, Some(date)) => format!("date unknown, file written {date}"),
+        (None, None) => "date unknown".to_owned(),
+    }
 }
 
 /// The facts that are not the same in all runs: side by side where that fits, else one below the
@@ -110,6 +112,21 @@ fn differences(page: &mut Page, comparison: &Comparison) {
     }
 }
 
+/// The rows of each group, or each table of it.
+pub(super) fn tables(comparison: &Comparison) -> impl Iterator<Item = &[Row]> {
+    comparison
+        .rows
+        .chunk_by(|one, other| one.group == other.group && one.table == other.table)
+}
+
+/// What a group, or one table of it, is called.
+pub(super) fn name(row: &Row) -> String {
+    match &row.table {
+        None => row.group.clone(),
+        Some(table) => format!("{}: {table}", row.group),
+    }
+}
+
 /// A group: its table or tables, then what there is to know about it.
 fn group(page: &mut Page, comparison: &Comparison, rows: &[Row]) {
     page.blank();
@@ -119,10 +136,7 @@ fn group(page: &mut Page, comparison: &Comparison, rows: &[Row]) {
         .filter(|unit| !unit.is_empty())
         .collect();
     let one_unit = units.iter().all(|unit| *unit == units[0]);
-    let of = match &rows[0].table {
-        None => rows[0].group.clone(),
-        Some(table) => format!("{}: {table}", rows[0].group),
-    };
+    let of = name(&rows[0]);
     let unit = units.first().filter(|_| one_unit);
     let title = unit.map_or(of.clone(), |unit| format!("{of}, {unit}"));
     page.wrapped(Style::Title, "", &title);
@@ -160,12 +174,20 @@ fn listed(page: &mut Page, heading: &str, rows: &[Row], of: impl Fn(&Row) -> Vec
 }
 
 /// What a row's figures are in; `mixed` where runs do not agree.
-fn unit(row: &Row) -> &'static str {
+pub(super) fn unit(row: &Row) -> &'static str {
     let mut units = row.runs.iter().filter_map(|run| run.unit);
     match units.next() {
         None => "",
         Some(first) if units.all(|unit| unit == first) => first.name(),
         Some(_) => "mixed",
+    }
+}
+
+/// The experiment, and which figure of it.
+pub(super) fn row_name(row: &Row) -> String {
+    match &row.figure {
+        None => one_line(&row.name),
+        Some(figure) => one_line(&format!("{} {figure}", row.name)),
     }
 }
 
@@ -283,10 +305,7 @@ impl Shown<'_> {
 
     fn text(&self, column: Column, row: &Row) -> String {
         match column {
-            Column::Name => match &row.figure {
-                None => one_line(&row.name),
-                Some(figure) => one_line(&format!("{} {figure}", row.name)),
-            },
+            Column::Name => row_name(row),
             Column::Unit => unit(row).into(),
             Column::Median(run) => row.runs[run].median.map(number).unwrap_or_default(),
             Column::Range(run) => match (row.runs[run].min, row.runs[run].max) {
@@ -367,7 +386,7 @@ fn laid_out(headers: &[String], alignments: &[CellAlignment], rows: &[Vec<String
 }
 
 /// A number as in every table, and one that no measurement comes to in few digits all the same.
-fn number(number: f64) -> String {
+pub(super) fn number(number: f64) -> String {
     match number.abs() {
         n if n >= 1e7 || (n > 0.0 && n < 0.005) => format!("{number:.2e}"),
         _ => figure(number),
@@ -375,7 +394,7 @@ fn number(number: f64) -> String {
 }
 
 /// What stands below the tables: what ratios and verdicts mean.
-fn closing(comparison: &Comparison) -> Vec<String> {
+pub(super) fn closing(comparison: &Comparison) -> Vec<String> {
     let verdicts = || {
         comparison
             .rows

@@ -6,6 +6,7 @@
 
 pub mod csv;
 mod grid;
+pub mod html;
 pub mod json;
 pub mod svg;
 pub mod table;
@@ -251,12 +252,28 @@ fn base_of_ratios(run: &Run) -> Option<String> {
     }
 }
 
+/// Whether a character changes the order of those around it (UAX #9, explicit formatting and
+/// marks), so that a text could show as another.
+fn reorders(c: char) -> bool {
+    matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// What stands for a character that must not be shown as it is.
+const REPLACEMENT: char = '\u{fffd}';
+
+/// A character as it may be shown: control characters are spaces, and what changes the order of
+/// text, or is no character in XML (1.0, 2.2), is replaced.
+fn harmless(c: char) -> char {
+    match c {
+        c if c.is_control() => ' ',
+        c if reorders(c) || matches!(c, '\u{fffe}' | '\u{ffff}') => REPLACEMENT,
+        c => c,
+    }
+}
+
 /// `text` on one line, without what a terminal or an XML parser would choke on.
 pub(super) fn one_line(text: &str) -> String {
-    let printable: String = text
-        .chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect();
+    let printable: String = text.chars().map(harmless).collect();
     printable.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
@@ -531,5 +548,6 @@ mod tests {
     #[test]
     fn one_line_is_one_line() {
         assert_eq!(one_line("a\n\tb \u{1b}[31mc"), "a b [31mc");
+        assert_eq!(one_line("a\u{202e}b\u{2066}c\u{ffff}"), "a�b�c�");
     }
 }

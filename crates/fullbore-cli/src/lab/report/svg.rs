@@ -1,11 +1,13 @@
 //! The run as a picture: a section per group, with a bar per experiment, or a heat map where its
-//! experiments stand in a grid (`heat_map.rs`); for a page or an article.
+//! experiments stand in a grid (`heat_map.rs`); for a page or an article. `pictures` draws one group
+//! for the HTML page, which also has pictures of a kind of its own (`dots.rs`).
 //!
 //! plotters draws the shapes; where they go is computed here first, because text has no size
 //! until a browser picks a font: every label gets the room of a wide one. The picture is drawn in
 //! the light colours of [`PALETTE`], and a style sheet trades each for its dark counterpart where
 //! the reader's system is dark. For those who hear the picture, its description has the figures.
 
+pub(in crate::lab) mod dots;
 mod heat_map;
 
 use std::fmt::Write as _;
@@ -30,8 +32,7 @@ pub struct Svg;
 impl Report for Svg {
     fn write(&self, run: &Run, out: &mut dyn io::Write) -> Result<()> {
         let chart = Chart::of(run);
-        let mut drawn = String::new();
-        chart.draw(&mut drawn)?;
+        let drawn = chart.drawn()?;
         Ok(out.write_all(dressed(&drawn, &chart).as_bytes())?)
     }
 }
@@ -63,7 +64,10 @@ const PALETTE: [Colors; 8] = [
 
 /// All of them.
 fn palette() -> impl Iterator<Item = Colors> {
-    PALETTE.into_iter().chain(heat_map::palette())
+    PALETTE
+        .into_iter()
+        .chain(heat_map::palette())
+        .chain(dots::palette())
 }
 
 /// Two colours as 0xrrggbb.
@@ -83,8 +87,58 @@ fn hexadecimal(RGBColor(red, green, blue): RGBColor) -> String {
 }
 
 // Lengths are in pixels at the picture's own size.
-const WIDTH: i32 = 960;
-const MARGIN: i32 = 24;
+
+/// The room that a picture has across, and what it does with it.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::lab) struct Paper {
+    width: i32,
+    /// Left and right of everything.
+    margin: i32,
+    /// Whether names stand above the bars, not beside them.
+    names_above: bool,
+    /// Whether sentences are drawn; a page has them as text.
+    sentences: bool,
+}
+
+impl Paper {
+    /// A document by itself.
+    const ALONE: Paper = Paper {
+        width: 960,
+        margin: 24,
+        names_above: false,
+        sentences: true,
+    };
+    /// Within a page on a screen, or printed.
+    pub const WIDE: Paper = Paper {
+        width: 960,
+        margin: 2,
+        names_above: false,
+        sentences: false,
+    };
+    /// A heat map within a page.
+    pub const CELLS: Paper = Paper {
+        width: 760,
+        ..Paper::WIDE
+    };
+    /// Within a page on a phone.
+    pub const NARROW: Paper = Paper {
+        width: 336,
+        margin: 2,
+        names_above: true,
+        sentences: false,
+    };
+
+    /// Between the margins.
+    fn inside(self) -> i32 {
+        self.width - 2 * self.margin
+    }
+
+    /// Where the right margin begins.
+    fn right(self) -> i32 {
+        self.width - self.margin
+    }
+}
+
 const ROW_HEIGHT: i32 = 28;
 const BAR_HEIGHT: i32 = 16;
 /// Between the names and the axis.
@@ -145,6 +199,7 @@ struct Chart<'a> {
     sections: Vec<Section<'a>>,
     /// Where the axes begin: right of the longest name.
     axis_left: i32,
+    paper: Paper,
 }
 
 /// A group of experiments.
@@ -152,6 +207,7 @@ struct Section<'a> {
     name: String,
     outcomes: Vec<&'a Outcome>,
     shown: Shown<'a>,
+    paper: Paper,
 }
 
 /// How a section shows its experiments.
@@ -170,7 +226,17 @@ enum Mark {
     Published,
 }
 
+/// The room for the sign of a legend's entry.
+const MARK_ROOM: i32 = 30;
+/// Between two entries.
+const LEGEND_GAP: i32 = 16;
+
 impl Mark {
+    /// The sign and the words.
+    fn width(self) -> i32 {
+        MARK_ROOM + room_for(self.words(), TEXT_SIZE)
+    }
+
     fn words(self) -> &'static str {
         match self {
             Mark::Median => "median of the rounds",
@@ -182,86 +248,186 @@ impl Mark {
 
 impl<'a> Chart<'a> {
     fn of(run: &'a Run) -> Chart<'a> {
+        let paper = Paper::ALONE;
         let sections: Vec<Section> = groups(run)
             .into_iter()
-            .map(|(name, outcomes)| Section::of(&name, outcomes))
+            .map(|(name, outcomes)| Section::of(&name, outcomes, paper))
             .collect();
-        let longest_name = sections
-            .iter()
-            .filter(|section| matches!(section.shown, Shown::Bars(_)))
-            .flat_map(|section| &section.outcomes)
-            .map(|outcome| room_for(&outcome.name, TEXT_SIZE))
-            .max()
-            .unwrap_or(0);
         Chart {
             title: title(run),
-            subtitle: wrapped(&subtitle(run), TEXT_SIZE, WIDTH - 2 * MARGIN),
+            subtitle: wrapped(&subtitle(run), TEXT_SIZE, paper.inside()),
             caption: caption(run)
                 .iter()
-                .flat_map(|sentence| wrapped(sentence, TEXT_SIZE, WIDTH - 2 * MARGIN))
+                .flat_map(|sentence| wrapped(sentence, TEXT_SIZE, paper.inside()))
                 .collect(),
             legend: legend(&sections),
+            axis_left: axis_left(&sections, paper),
             sections,
-            axis_left: MARGIN + longest_name.min(WIDTH / 2) + NAME_GAP,
+            paper,
         }
     }
 
     /// The top of the first section.
     fn head_height(&self) -> i32 {
         let lines = self.subtitle.len() as i32 + i32::from(!self.legend.is_empty());
-        MARGIN + TITLE_SIZE + 10 + lines * LINE_HEIGHT + 14
+        self.paper.margin + TITLE_SIZE + 10 + lines * LINE_HEIGHT + 14
     }
 
     fn height(&self) -> i32 {
-        let sections: i32 = self.sections.iter().map(Section::height).sum();
+        let section = |section: &Section| HEADING_HEIGHT + section.height() + SECTION_GAP;
+        let sections: i32 = self.sections.iter().map(section).sum();
         let caption = self.caption.len() as i32 * LINE_HEIGHT;
-        self.head_height() + sections + caption + MARGIN
+        self.head_height() + sections + caption + self.paper.margin
     }
 
-    /// Draws everything into `svg`.
-    fn draw(&self, svg: &mut String) -> Result<()> {
-        let size = (WIDTH as u32, self.height() as u32);
-        let area = SVGBackend::with_string(svg, size).into_drawing_area();
-        area.fill(&BACKGROUND.light)?;
-        self.draw_head(&area)?;
-        let mut top = self.head_height();
-        for section in &self.sections {
-            section.draw(&area, self.axis_left, top)?;
-            top += section.height();
-        }
-        for line in &self.caption {
-            Label::at(MARGIN, top + LINE_HEIGHT / 2)
-                .faint()
-                .draw(&area, line)?;
-            top += LINE_HEIGHT;
-        }
-        Ok(area.present()?)
+    /// All of it as SVG.
+    fn drawn(&self) -> Result<String> {
+        let margin = self.paper.margin;
+        drawn(self.paper, self.height(), |area| {
+            area.fill(&BACKGROUND.light)?;
+            self.draw_head(area)?;
+            let mut top = self.head_height();
+            for section in &self.sections {
+                Label::at(margin, top + HEADING_HEIGHT / 2)
+                    .heading(HEADING_SIZE)
+                    .draw(area, &section.name)?;
+                section.draw(area, self.axis_left, top + HEADING_HEIGHT)?;
+                top += HEADING_HEIGHT + section.height() + SECTION_GAP;
+            }
+            for line in &self.caption {
+                Label::at(margin, top + LINE_HEIGHT / 2)
+                    .faint()
+                    .draw(area, line)?;
+                top += LINE_HEIGHT;
+            }
+            Ok(())
+        })
     }
 
     /// The title, what the machine is, and the legend.
     fn draw_head(&self, area: &Area) -> Result<()> {
-        let title = shortened(&self.title, TITLE_SIZE, WIDTH - 2 * MARGIN);
-        let mut y = MARGIN + TITLE_SIZE / 2;
-        Label::at(MARGIN, y)
+        let margin = self.paper.margin;
+        let title = shortened(&self.title, TITLE_SIZE, self.paper.inside());
+        let mut y = margin + TITLE_SIZE / 2;
+        Label::at(margin, y)
             .heading(TITLE_SIZE)
             .draw(area, &title)?;
         y += TITLE_SIZE / 2 + 10 + LINE_HEIGHT / 2;
         for line in &self.subtitle {
-            Label::at(MARGIN, y).faint().draw(area, line)?;
+            Label::at(margin, y).faint().draw(area, line)?;
             y += LINE_HEIGHT;
         }
-        let mut x = MARGIN;
-        for mark in &self.legend {
-            draw_mark(area, *mark, x, y + 4)?;
-            Label::at(x + 30, y + 4).draw(area, mark.words())?;
-            x += 30 + room_for(mark.words(), TEXT_SIZE) + 16;
-        }
-        Ok(())
+        draw_legend(area, &self.legend, self.paper, y + 4)
     }
 }
 
+/// What `draw` draws, as SVG.
+fn drawn(paper: Paper, height: i32, draw: impl FnOnce(&Area) -> Result<()>) -> Result<String> {
+    let mut svg = String::new();
+    let area = SVGBackend::with_string(&mut svg, (paper.width as u32, height.max(1) as u32))
+        .into_drawing_area();
+    draw(&area)?;
+    area.present()?;
+    drop(area);
+    Ok(svg)
+}
+
+/// Where the axes of bars begin: right of the longest name, if that stands beside them.
+fn axis_left(sections: &[Section], paper: Paper) -> i32 {
+    if paper.names_above {
+        return paper.margin;
+    }
+    let longest_name = sections
+        .iter()
+        .filter(|section| matches!(section.shown, Shown::Bars(_)))
+        .flat_map(|section| &section.outcomes)
+        .map(|outcome| room_for(&one_line(&outcome.name), TEXT_SIZE))
+        .max()
+        .unwrap_or(0);
+    paper.margin + longest_name.min(paper.width / 2) + NAME_GAP
+}
+
+/// The entries of a legend, from the height `y` on, as many on a line as fit.
+fn draw_legend(area: &Area, marks: &[Mark], paper: Paper, mut y: i32) -> Result<()> {
+    let mut x = paper.margin;
+    for mark in marks {
+        let width = mark.width();
+        if x > paper.margin && x + width > paper.right() {
+            (x, y) = (paper.margin, y + LINE_HEIGHT);
+        }
+        draw_mark(area, *mark, x, y)?;
+        Label::at(x + MARK_ROOM, y).draw(area, mark.words())?;
+        x += width + LEGEND_GAP;
+    }
+    Ok(())
+}
+
+/// How many lines a legend takes.
+fn legend_lines(marks: &[Mark], paper: Paper) -> i32 {
+    let (mut x, mut lines) = (0, i32::from(!marks.is_empty()));
+    for mark in marks {
+        if x > 0 && x + mark.width() > paper.inside() {
+            (x, lines) = (0, lines + 1);
+        }
+        x += mark.width() + LEGEND_GAP;
+    }
+    lines
+}
+
+/// A picture for a page, which has its title and its colours elsewhere.
+#[derive(Debug)]
+pub(in crate::lab) struct Picture {
+    /// In pixels.
+    pub width: i32,
+    /// In pixels.
+    pub height: i32,
+    /// SVG elements; every text in them is escaped.
+    pub shapes: String,
+}
+
+impl Picture {
+    fn of(paper: Paper, height: i32, draw: impl FnOnce(&Area) -> Result<()>) -> Result<Picture> {
+        let drawn = drawn(paper, height, draw)?;
+        // The page has a root element of its own.
+        let (_, shapes) = drawn.split_once(">\n").unwrap_or_default();
+        Ok(Picture {
+            width: paper.width,
+            height,
+            shapes: shapes.trim_end().trim_end_matches("</svg>").to_owned(),
+        })
+    }
+}
+
+/// The most rows of a picture for a page: it has to fit on a sheet of paper.
+const MOST_ROWS: usize = 40;
+
+/// One group, its legend in the first picture; several of one scale where it has many experiments.
+pub(in crate::lab) fn pictures(outcomes: &[&Outcome], paper: Paper) -> Result<Vec<Picture>> {
+    let whole = [Section::of("", outcomes.to_vec(), paper)];
+    let (mut marks, axis_left) = (legend(&whole), axis_left(&whole, paper));
+    let [whole] = whole;
+    let mut pictures = Vec::new();
+    for part in whole.parts() {
+        let head = match legend_lines(&marks, paper) {
+            0 => 0,
+            lines => lines * LINE_HEIGHT + 8,
+        };
+        pictures.push(Picture::of(paper, head + part.height(), |area| {
+            draw_legend(area, &marks, paper, LINE_HEIGHT / 2)?;
+            part.draw(area, axis_left, head)
+        })?);
+        marks.clear();
+    }
+    Ok(pictures)
+}
+
+/// That picture in words: every experiment with its figure.
+pub(in crate::lab) fn picture_in_words(name: &str, outcomes: &[&Outcome]) -> String {
+    Section::of(name, outcomes.to_vec(), Paper::WIDE).in_words()
+}
+
 /// The picture's title.
-fn title(run: &Run) -> String {
+pub(super) fn title(run: &Run) -> String {
     let machine = &run.machine;
     let cpu = machine
         .cpu_model
@@ -323,20 +489,21 @@ fn legend(sections: &[Section]) -> Vec<Mark> {
 }
 
 impl<'a> Section<'a> {
-    fn of(name: &str, outcomes: Vec<&'a Outcome>) -> Section<'a> {
+    fn of(name: &str, outcomes: Vec<&'a Outcome>, paper: Paper) -> Section<'a> {
         let largest = outcomes
             .iter()
             .flat_map(|outcome| [largest_round(outcome), outcome.published])
             .flatten()
             .fold(0.0, f64::max);
         let shown = match Grid::of(&outcomes) {
-            Some(grid) => Shown::Cells(HeatMap::of(grid)),
+            Some(grid) => Shown::Cells(HeatMap::of(grid, paper)),
             None => Shown::Bars(Ticks::up_to(largest)),
         };
         Section {
             name: one_line(name),
             outcomes,
             shown,
+            paper,
         }
     }
 
@@ -347,36 +514,55 @@ impl<'a> Section<'a> {
             .map_or("", |outcome| outcome.unit.name())
     }
 
-    fn bars_height(&self) -> i32 {
-        self.outcomes.len() as i32 * ROW_HEIGHT
+    /// Itself in pieces that fit on a sheet; a heat map is one.
+    fn parts(self) -> Vec<Section<'a>> {
+        let Shown::Bars(ticks) = self.shown else {
+            return vec![self];
+        };
+        let part = |outcomes: &[&'a Outcome]| Section {
+            name: self.name.clone(),
+            outcomes: outcomes.to_vec(),
+            shown: Shown::Bars(ticks),
+            paper: self.paper,
+        };
+        self.outcomes.chunks(MOST_ROWS).map(part).collect()
     }
 
+    fn row_height(&self) -> i32 {
+        if self.paper.names_above {
+            LINE_HEIGHT + ROW_HEIGHT
+        } else {
+            ROW_HEIGHT
+        }
+    }
+
+    fn bars_height(&self) -> i32 {
+        self.outcomes.len() as i32 * self.row_height()
+    }
+
+    /// Without its name.
     fn height(&self) -> i32 {
-        let inside = match &self.shown {
+        match &self.shown {
             Shown::Bars(_) => self.bars_height() + AXIS_HEIGHT,
             Shown::Cells(map) => map.height(),
-        };
-        HEADING_HEIGHT + inside + SECTION_GAP
+        }
     }
 
-    fn draw(&self, area: &Area, axis_left: i32, top: i32) -> Result<()> {
-        Label::at(MARGIN, top + HEADING_HEIGHT / 2)
-            .heading(HEADING_SIZE)
-            .draw(area, &self.name)?;
-        let bars_top = top + HEADING_HEIGHT;
+    fn draw(&self, area: &Area, axis_left: i32, bars_top: i32) -> Result<()> {
         let ticks = match &self.shown {
             Shown::Bars(ticks) => ticks,
             Shown::Cells(map) => return map.draw(area, bars_top),
         };
         let scale = Scale {
             left: axis_left,
-            length: WIDTH - MARGIN - VALUE_ROOM - axis_left,
+            length: self.paper.right() - VALUE_ROOM - axis_left,
             end: ticks.end(),
+            paper: self.paper,
         };
         self.draw_axis(area, ticks, &scale, bars_top)?;
         for (row, outcome) in self.outcomes.iter().enumerate() {
-            let y = bars_top + row as i32 * ROW_HEIGHT + ROW_HEIGHT / 2;
-            draw_row(area, &scale, outcome, y)?;
+            let bottom = bars_top + (row as i32 + 1) * self.row_height();
+            draw_row(area, &scale, outcome, bottom - ROW_HEIGHT / 2)?;
         }
         Ok(())
     }
@@ -384,13 +570,24 @@ impl<'a> Section<'a> {
     /// The grid, the axis's figures and its unit.
     fn draw_axis(&self, area: &Area, ticks: &Ticks, scale: &Scale, top: i32) -> Result<()> {
         let bottom = top + self.bars_height();
+        // On a narrow axis every other tick has its figure.
+        let step = scale.length / ticks.steps.max(1) as i32;
+        let labelled = if step < TICK_ROOM { 2 } else { 1 };
         for (index, tick) in ticks.values().enumerate() {
             let x = scale.x(tick);
             let color = if index == 0 { AXIS } else { GRID };
             area.draw(&line((x, top), (x, bottom), color, 1))?;
+            if index % labelled != 0 {
+                continue;
+            }
+            let anchor = if x <= scale.paper.margin {
+                HPos::Left
+            } else {
+                HPos::Center
+            };
             Label::at(x, bottom + AXIS_HEIGHT / 2)
                 .faint()
-                .anchored(HPos::Center)
+                .anchored(anchor)
                 .draw(area, &ticks.label(tick))?;
         }
         let end = scale.x(scale.end) + room_for(&ticks.label(scale.end), TEXT_SIZE) / 2;
@@ -398,7 +595,30 @@ impl<'a> Section<'a> {
             .faint()
             .draw(area, self.unit())
     }
+
+    /// Every experiment with its figure, and which is best of a heat map.
+    fn in_words(&self) -> String {
+        let kind = match self.shown {
+            Shown::Bars(_) => "horizontal bar chart",
+            Shown::Cells(_) => "heat map",
+        };
+        let mut words = format!("{}, {kind} in {}:", self.name, self.unit());
+        for (index, outcome) in self.outcomes.iter().enumerate() {
+            let separator = if index == 0 { "" } else { ";" };
+            let _ = write!(words, "{separator} {} {}", outcome.name, in_words(outcome));
+        }
+        words.push('.');
+        if let Shown::Cells(map) = &self.shown
+            && let Some(best) = map.in_words()
+        {
+            let _ = write!(words, " {best}.");
+        }
+        words
+    }
 }
+
+/// What two figures of an axis need between them.
+const TICK_ROOM: i32 = 32;
 
 /// The largest round of an outcome.
 fn largest_round(outcome: &Outcome) -> Option<f64> {
@@ -406,6 +626,7 @@ fn largest_round(outcome: &Outcome) -> Option<f64> {
 }
 
 /// Round numbers along an axis.
+#[derive(Debug, Clone, Copy)]
 struct Ticks {
     /// From one to the next.
     step: f64,
@@ -454,6 +675,7 @@ struct Scale {
     length: i32,
     /// The figure at the axis's end.
     end: f64,
+    paper: Paper,
 }
 
 impl Scale {
@@ -464,11 +686,7 @@ impl Scale {
 
 /// One experiment around the height `y`: its name, and its bar or why it has none.
 fn draw_row(area: &Area, scale: &Scale, outcome: &Outcome, y: i32) -> Result<()> {
-    let name = shortened(&outcome.name, TEXT_SIZE, scale.left - NAME_GAP - MARGIN);
-    Label::at(scale.left - NAME_GAP, y)
-        .monospaced()
-        .anchored(HPos::Right)
-        .draw(area, &name)?;
+    draw_name(area, &outcome.name, scale.left, scale.paper, y)?;
     let published = outcome.published.map(|published| scale.x(published));
     let end = match &outcome.figure {
         Some(spread) => {
@@ -482,13 +700,28 @@ fn draw_row(area: &Area, scale: &Scale, outcome: &Outcome, y: i32) -> Result<()>
     if let Some(x) = published {
         draw_published(area, x, y)?;
     }
-    draw_figure(area, outcome, end, published, y)
+    draw_figure(area, scale.paper, outcome, end, published, y)
+}
+
+/// A name beside what is drawn from `left` on around the height `y`, or above it.
+fn draw_name(area: &Area, name: &str, left: i32, paper: Paper, y: i32) -> Result<()> {
+    if paper.names_above {
+        let name = shortened(name, TEXT_SIZE, paper.inside());
+        let y = y - ROW_HEIGHT / 2 - LINE_HEIGHT / 2 + 2;
+        return Label::at(left, y).monospaced().draw(area, &name);
+    }
+    let name = shortened(name, TEXT_SIZE, left - NAME_GAP - paper.margin);
+    Label::at(left - NAME_GAP, y)
+        .monospaced()
+        .anchored(HPos::Right)
+        .draw(area, &name)
 }
 
 /// The figure at the end of a bar, or the reason why there is no bar, clear of the marker of the
 /// published figure.
 fn draw_figure(
     area: &Area,
+    paper: Paper,
     outcome: &Outcome,
     bar_end: i32,
     published: Option<i32>,
@@ -501,7 +734,7 @@ fn draw_figure(
         reason(outcome)
     };
     let wanted = room_for(&text, TEXT_SIZE);
-    let (x, room) = clear_of_marker(bar_end + VALUE_GAP, wanted, published);
+    let (x, room) = clear_of_marker(bar_end + VALUE_GAP, wanted, published, paper);
     let label = Label::at(x, y);
     let label = if measured { label } else { label.faint() };
     label.draw(area, &shortened(&text, TEXT_SIZE, room))
@@ -509,8 +742,8 @@ fn draw_figure(
 
 /// Where a text that wants `wanted` pixels stands, and the room it has: from `x` on, unless it
 /// would run into a marker and has more room behind that.
-fn clear_of_marker(x: i32, wanted: i32, marker: Option<i32>) -> (i32, i32) {
-    let room_from = |x: i32| WIDTH - MARGIN / 2 - x;
+fn clear_of_marker(x: i32, wanted: i32, marker: Option<i32>, paper: Paper) -> (i32, i32) {
+    let room_from = |x: i32| paper.width - paper.margin / 2 - x;
     let Some(marker) = marker.filter(|marker| *marker > x - VALUE_GAP) else {
         return (x, room_from(x));
     };
@@ -524,7 +757,7 @@ fn clear_of_marker(x: i32, wanted: i32, marker: Option<i32>) -> (i32, i32) {
 }
 
 /// Why an outcome has no bar.
-fn reason(outcome: &Outcome) -> String {
+pub(super) fn reason(outcome: &Outcome) -> String {
     match (&outcome.skipped, &outcome.failed) {
         (_, Some(failed)) => format!("failed: {failed}"),
         (Some(skipped), None) => format!("skipped: {skipped}"),
@@ -644,7 +877,7 @@ impl Label {
 }
 
 /// The class by which the style sheet finds this picture and no other, inside a page too.
-const CLASS: &str = "fullbore-chart";
+pub(in crate::lab) const CLASS: &str = "fullbore-chart";
 
 /// The drawn picture with what plotters has no way to say: its role, its words and its colours.
 fn dressed(drawn: &str, chart: &Chart) -> String {
@@ -652,10 +885,11 @@ fn dressed(drawn: &str, chart: &Chart) -> String {
         return drawn.to_owned();
     };
     format!(
-        "{root} class=\"{CLASS}\" role=\"img\">\n<title>{}</title>\n<desc>{}</desc>\n{}{shapes}",
+        "{root} class=\"{CLASS}\" role=\"img\">\n<title>{}</title>\n<desc>{}</desc>\n\
+         <style>\n{}</style>\n{shapes}",
         escaped(&chart.title),
         escaped(&description(chart)),
-        style_sheet(),
+        dark_rules(),
     )
 }
 
@@ -663,21 +897,7 @@ fn dressed(drawn: &str, chart: &Chart) -> String {
 fn description(chart: &Chart) -> String {
     let mut words = String::from("Measured performance.");
     for section in &chart.sections {
-        let kind = match section.shown {
-            Shown::Bars(_) => "horizontal bar chart",
-            Shown::Cells(_) => "heat map",
-        };
-        let _ = write!(words, " {}, {kind} in {}:", section.name, section.unit());
-        for (index, outcome) in section.outcomes.iter().enumerate() {
-            let separator = if index == 0 { "" } else { ";" };
-            let _ = write!(words, "{separator} {} {}", outcome.name, in_words(outcome));
-        }
-        words.push('.');
-        if let Shown::Cells(map) = &section.shown
-            && let Some(best) = map.in_words()
-        {
-            let _ = write!(words, " {best}.");
-        }
+        let _ = write!(words, " {}", section.in_words());
     }
     for line in &chart.caption {
         let _ = write!(words, " {line}.");
@@ -703,8 +923,8 @@ fn in_words(outcome: &Outcome) -> String {
 }
 
 /// The rules that trade every light colour for its dark counterpart.
-fn style_sheet() -> String {
-    let mut rules = String::from("<style>\n@media (prefers-color-scheme: dark) {\n");
+pub(in crate::lab) fn dark_rules() -> String {
+    let mut rules = String::from("@media screen and (prefers-color-scheme: dark) {\n");
     for Colors { light, dark } in palette() {
         let (light, dark) = (hexadecimal(light), hexadecimal(dark));
         for property in ["fill", "stroke"] {
@@ -714,7 +934,7 @@ fn style_sheet() -> String {
             );
         }
     }
-    rules + "}\n</style>\n"
+    rules + "}\n"
 }
 
 /// `text` as the content of an XML element.
@@ -836,7 +1056,8 @@ mod tests {
 
     #[test]
     fn a_figure_is_clear_of_the_marker() {
-        let end = WIDTH - MARGIN / 2;
+        let end = Paper::ALONE.width - Paper::ALONE.margin / 2;
+        let clear_of_marker = |x, wanted, marker| clear_of_marker(x, wanted, marker, Paper::ALONE);
         assert_eq!(clear_of_marker(300, 30, None), (300, end - 300));
         assert_eq!(clear_of_marker(300, 30, Some(200)), (300, end - 300));
         assert_eq!(clear_of_marker(300, 30, Some(310)).0, 318);

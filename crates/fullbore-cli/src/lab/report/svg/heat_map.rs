@@ -10,8 +10,8 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
 use super::{
-    AXIS, Area, BACKGROUND, Colors, FAINT_TEXT, GRID, LINE_HEIGHT, Label, MARGIN, TEXT_SIZE, WIDTH,
-    colors, line, room_for, shortened, wrapped,
+    AXIS, Area, BACKGROUND, Colors, FAINT_TEXT, GRID, LINE_HEIGHT, Label, Paper, TEXT_SIZE, colors,
+    line, room_for, shortened, wrapped,
 };
 use crate::lab::report::grid::{self, Grid};
 use crate::lab::report::{figure, marked_median, one_line};
@@ -48,7 +48,7 @@ const WIDEST_CELL: i32 = 120;
 /// Between two cells.
 const CELL_GAP: i32 = 2;
 /// Left of the cells: the chunks.
-const LEFT: i32 = MARGIN + 92;
+const CHUNKS_ROOM: i32 = 92;
 /// Above the cells: the pipe sizes, and what they are.
 const TOP: i32 = 2 * LINE_HEIGHT + 4;
 /// Below the cells, the scale.
@@ -61,10 +61,11 @@ pub(super) struct HeatMap<'a> {
     grid: Grid<'a>,
     /// What is best, and why cells are empty.
     lines: Vec<String>,
+    paper: Paper,
 }
 
 impl<'a> HeatMap<'a> {
-    pub(super) fn of(grid: Grid<'a>) -> HeatMap<'a> {
+    pub(super) fn of(grid: Grid<'a>, paper: Paper) -> HeatMap<'a> {
         let mut sentences: Vec<String> = grid.in_words().into_iter().collect();
         for outcome in cells(&grid).filter_map(|(_, _, outcome)| outcome) {
             if outcome.figure.is_none() {
@@ -74,11 +75,20 @@ impl<'a> HeatMap<'a> {
                 }
             }
         }
-        let wrap = |sentence: &String| wrapped(sentence, TEXT_SIZE, WIDTH - 2 * MARGIN);
+        let wrap = |sentence: &String| wrapped(sentence, TEXT_SIZE, paper.inside());
+        if !paper.sentences {
+            sentences.clear();
+        }
         HeatMap {
             lines: sentences.iter().flat_map(wrap).collect(),
             grid,
+            paper,
         }
+    }
+
+    /// Where the cells begin.
+    fn left(&self) -> i32 {
+        self.paper.margin + CHUNKS_ROOM
     }
 
     /// Which is best.
@@ -97,7 +107,7 @@ impl<'a> HeatMap<'a> {
 
     fn cell_width(&self) -> i32 {
         let columns = self.grid.pipe_sizes.len().max(1) as i32;
-        ((WIDTH - MARGIN - LEFT) / columns).clamp(1, WIDEST_CELL)
+        ((self.paper.right() - self.left()) / columns).clamp(1, WIDEST_CELL)
     }
 
     pub(super) fn draw(&self, area: &Area, top: i32) -> Result<()> {
@@ -106,7 +116,7 @@ impl<'a> HeatMap<'a> {
         let width = self.cell_width();
         for (row, column, outcome) in cells(&self.grid) {
             let (left, top) = (
-                LEFT + column as i32 * width,
+                self.left() + column as i32 * width,
                 cells_top + row as i32 * CELL_HEIGHT,
             );
             let corners = [
@@ -122,7 +132,7 @@ impl<'a> HeatMap<'a> {
         self.draw_scale(area, y)?;
         y += SCALE_HEIGHT + LINE_HEIGHT / 2;
         for text in &self.lines {
-            Label::at(MARGIN, y).faint().draw(area, text)?;
+            Label::at(self.paper.margin, y).faint().draw(area, text)?;
             y += LINE_HEIGHT;
         }
         Ok(())
@@ -132,22 +142,22 @@ impl<'a> HeatMap<'a> {
     fn draw_axes(&self, area: &Area, top: i32) -> Result<()> {
         let width = self.cell_width();
         let y = top + LINE_HEIGHT / 2;
-        Label::at(LEFT, y)
+        Label::at(self.left(), y)
             .faint()
             .draw(area, "capacity of the pipe")?;
         let y = y + LINE_HEIGHT;
-        Label::at(LEFT - 10, y)
+        Label::at(self.left() - 10, y)
             .faint()
             .anchored(HPos::Right)
             .draw(area, "bytes of a call")?;
         for (column, &pipe_size) in self.grid.pipe_sizes.iter().enumerate() {
-            let x = LEFT + column as i32 * width + (width - CELL_GAP) / 2;
+            let x = self.left() + column as i32 * width + (width - CELL_GAP) / 2;
             let text = shortened(&grid::size(pipe_size), TEXT_SIZE, width);
             Label::at(x, y).anchored(HPos::Center).draw(area, &text)?;
         }
         for (row, &chunk) in self.grid.chunks.iter().enumerate() {
             let y = top + TOP + row as i32 * CELL_HEIGHT + (CELL_HEIGHT - CELL_GAP) / 2;
-            Label::at(LEFT - 10, y)
+            Label::at(self.left() - 10, y)
                 .anchored(HPos::Right)
                 .draw(area, &grid::size(chunk))?;
         }
@@ -200,20 +210,20 @@ impl<'a> HeatMap<'a> {
         }
         let (y, half) = (top + SCALE_HEIGHT / 2, 6);
         for (index, (cell, _)) in STEPS.iter().enumerate() {
-            let left = LEFT + index as i32 * STEP_WIDTH;
+            let left = self.left() + index as i32 * STEP_WIDTH;
             let corners = [(left, y - half), (left + STEP_WIDTH, y + half)];
             area.draw(&Rectangle::new(corners, cell.light.filled()))?;
         }
-        let end = LEFT + STEPS.len() as i32 * STEP_WIDTH;
+        let end = self.left() + STEPS.len() as i32 * STEP_WIDTH;
         let outline = [
-            (LEFT, y - half),
+            (self.left(), y - half),
             (end, y - half),
             (end, y + half),
-            (LEFT, y + half),
-            (LEFT, y - half),
+            (self.left(), y + half),
+            (self.left(), y - half),
         ];
         area.draw(&PathElement::new(outline, AXIS.light.stroke_width(1)))?;
-        Label::at(LEFT - 10, y)
+        Label::at(self.left() - 10, y)
             .faint()
             .anchored(HPos::Right)
             .draw(area, "0")?;
