@@ -48,10 +48,10 @@ pub struct Explain {
     command: Vec<String>,
 
     /// Pairs of measurements, with and without sampling
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
 
-    /// Seconds of one measurement, 1 if not given; a command is ended after so long
+    /// Seconds of one measurement, 0.5 if not given; a command is ended after so long
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     seconds: Option<f64>,
 
@@ -108,7 +108,7 @@ impl Explain {
         };
         let settings = Settings {
             rounds: self.rounds,
-            seconds: self.seconds.unwrap_or(1.0),
+            seconds: self.seconds.unwrap_or(0.5),
             warm_up_seconds: 0.1,
             pipe_size: None,
             seed: 0,

@@ -156,7 +156,7 @@ const TABLE: &[Row] = &[
         "copy_page", "copy_mc_*",
     ] },
     Row { class: Class::LookingUp, reach: Reach::Innermost, under: &[], functions: &[
-        "get_user_pages*", "__get_user_pages*", "pin_user_pages*", "internal_get_user_pages_fast", "gup_fast*", "gup_p?d_range",
+        "get_user_pages*", "__get_user_pages*", "pin_user_pages*", "internal_get_user_pages_fast", "gup_fast*",
         "gup_pgd_range", "gup_p4d_range", "gup_pud_range", "gup_pmd_range", "gup_pte_range", "gup_huge_pmd", "gup_huge_pud",
         "__gup_device_huge*", "try_grab_folio*", "try_grab_compound_head", "try_get_folio", "try_get_compound_head",
         "follow_page*", "follow_pmd_mask", "follow_trans_huge_pmd", "__gup_longterm_locked", "lockless_pages_from_mm",
@@ -201,7 +201,7 @@ const TABLE: &[Row] = &[
         "syscall_exit_to_user_mode*", "syscall_enter_from_user_mode*", "syscall_trace_enter*", "exit_to_user_mode_prepare", "prepare_exit_to_usermode",
         "syscall_return_slowpath", "syscall_slow_exit_work", "__rseq_handle_notify_resume", "rseq_*", "__seccomp_filter", "seccomp_*", "__secure_computing",
         "__get_user_*", "__put_user_*", "get_user_*", "put_user_*", "fpregs_*", "file_update_time*", "touch_atime", "atime_needs_update",
-        "vfs_fsync*", "__audit_syscall*", "kill_fasync", "ktime_get_coarse*", "inode_needs_update_time", "current_time",
+        "__audit_syscall*", "ktime_get_coarse*", "inode_needs_update_time", "current_time",
     ] },
     Row { class: Class::Bookkeeping, reach: Reach::Innermost, under: &[], functions: &[
         "pipe_read", "pipe_write", "anon_pipe_read", "anon_pipe_write", "fifo_pipe_read", "fifo_pipe_write", "pipe_poll", "pipe_ioctl",
@@ -209,7 +209,7 @@ const TABLE: &[Row] = &[
         "vmsplice_to_pipe", "vmsplice_to_user", "__do_splice", "do_splice", "do_splice_*", "splice_from_pipe*", "__splice_from_pipe", "splice_to_pipe",
         "splice_pipe_to_pipe", "splice_file_to_pipe", "splice_write_null", "pipe_to_null", "pipe_to_user", "splice_grow_spd", "generic_file_splice_read",
         "iter_file_splice_write", "generic_splice_sendpage", "splice_to_socket", "copy_splice_read", "default_file_splice_read", "direct_splice_actor",
-        "ipipe_prep", "opipe_prep", "link_pipe", "do_tee",
+        "ipipe_prep", "opipe_prep", "link_pipe", "do_tee", "kill_fasync",
     ] },
     // What is left of the call itself, once nothing else was named on the way out to it.
     Row { class: Class::Bookkeeping, reach: Reach::Leaf, under: &[], functions: &[
@@ -295,5 +295,68 @@ fn matches(pattern: &str, name: &str) -> bool {
             }
             None => name == pattern,
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::profile::Stack;
+    use super::*;
+
+    /// Chains by kernel; each file says whether it is a recording.
+    const STACKS: &[(&str, &str)] = &[
+        ("4.19", include_str!("stacks/4.19.folded")),
+        ("5.4", include_str!("stacks/5.4.folded")),
+        ("5.15", include_str!("stacks/5.15.folded")),
+        ("6.1", include_str!("stacks/6.1.folded")),
+        ("6.1 on arm64", include_str!("stacks/6.1-arm64.folded")),
+        ("6.8", include_str!("stacks/6.8.folded")),
+        ("6.18", include_str!("stacks/6.18.folded")),
+    ];
+
+    #[test]
+    fn chains_of_many_kernels_are_what_they_are_expected_to_be() {
+        let mut wrong = Vec::new();
+        for (kernel, text) in STACKS {
+            let lines = text.lines().filter(|line| !line.starts_with('#'));
+            for line in lines {
+                let (expected, folded) = line.split_once(": ").unwrap();
+                let (_, stack, _) = Stack::unfold(folded).unwrap();
+                let class = serde_json::to_value(stack.class()).unwrap();
+                if class != expected {
+                    wrong.push(format!("{kernel}: {class}, not {expected}: {folded}"));
+                }
+            }
+        }
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    }
+
+    #[test]
+    fn every_class_has_a_name_and_a_row_or_a_reason_to_have_none() {
+        for meaning in MEANINGS {
+            assert_eq!(meaning.class.meaning().name, meaning.name);
+            let without_rows = matches!(meaning.class, Class::User | Class::NotClassified);
+            assert_eq!(
+                TABLE.iter().any(|row| row.class == meaning.class),
+                !without_rows
+            );
+        }
+    }
+
+    #[test]
+    fn a_star_stands_for_anything_at_an_end_or_in_the_middle() {
+        for (pattern, name, fits) in [
+            ("gup_fast*", "gup_fast_fallback", true),
+            ("gup_fast*", "gup_slow", false),
+            ("*_sys_tee", "__do_sys_tee", true),
+            ("*pipe*", "anon_pipe_read", true),
+            ("memcpy_*_iter", "memcpy_from_iter", true),
+            ("memcpy_*_iter", "memcpy_iter", false),
+            ("kfree", "kfree_skb", false),
+        ] {
+            assert_eq!(matches(pattern, name), fits, "{pattern} {name}");
+        }
+        assert_eq!(base_name("finish_task_switch.isra.0"), "finish_task_switch");
+        assert_eq!(base_name("alloc_pages_noprof"), "alloc_pages");
     }
 }

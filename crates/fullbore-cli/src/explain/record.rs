@@ -1,7 +1,7 @@
 //! Runs something and watches the processes that it starts, with samples where those are allowed.
 //!
-//! A thread of this process empties the buffers and looks at the processes, ten times a second: often
-//! enough that nothing is lost, seldom enough that those who are watched hardly notice.
+//! A thread of this process empties the buffers and looks at the processes, a few times a second:
+//! often enough that nothing is lost, seldom enough that those who are watched hardly notice.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -13,7 +13,7 @@ use super::sampling::{Clock, Event, Refused, Sampling};
 use super::symbols::Kernel;
 
 /// Between two looks.
-const INTERVAL: Duration = Duration::from_millis(100);
+const INTERVAL: Duration = Duration::from_millis(200);
 
 /// What was seen.
 #[derive(Debug)]
@@ -66,7 +66,7 @@ impl Recording {
         let began = Instant::now();
         let mut skipping = true;
         // A first look soon: some processes are short.
-        let mut pause = INTERVAL / 10;
+        let mut pause = INTERVAL / 20;
         loop {
             thread::park_timeout(pause);
             pause = (pause * 2).min(INTERVAL);

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::classes::Class;
 use super::verdict::{Share, SideReport, Verdict};
 use crate::lab::result::Unit;
+use crate::lab::statistics::Spread;
 
 /// The version of the JSON's shape.
 pub const SCHEMA: u32 = 1;
@@ -70,16 +71,22 @@ pub struct Disturbance {
     pub change: f64,
 }
 
+/// The middle one; the mean of the two middle ones where their number is even.
+fn median(figures: &[f64]) -> Option<f64> {
+    Spread::of(figures).map(|spread| spread.median)
+}
+
 impl Disturbance {
     /// From figures in `unit`, of which the n-th of both are a pair.
     pub fn of(unit: Unit, with: Vec<f64>, without: Vec<f64>) -> Option<Self> {
-        let changes = with
+        let changes: Vec<f64> = with
             .iter()
             .zip(&without)
-            .map(|(&with, &without)| unit.times_as_fast(with, without) - 1.0);
+            .map(|(&with, &without)| unit.times_as_fast(with, without) - 1.0)
+            .collect();
         Some(Self {
             unit: unit.name().to_owned(),
-            change: median(changes.collect())?,
+            change: median(&changes)?,
             with,
             without,
         })
@@ -94,11 +101,6 @@ impl Disturbance {
             without: vec![without],
         }
     }
-}
-
-fn median(mut figures: Vec<f64>) -> Option<f64> {
-    figures.sort_by(f64::total_cmp);
-    figures.get(figures.len() / 2).copied()
 }
 
 /// Sides with fewer of all samples than this are not shown one by one.
@@ -160,7 +162,15 @@ impl Explanation {
                     figures(&disturbance.with),
                     figures(&disturbance.without),
                     disturbance.unit
-                )?,
+                )
+                .and_then(|()| match Spread::of(&disturbance.without) {
+                    Some(spread) if spread.is_noisy() && disturbance.without.len() > 1 => writeln!(
+                        out,
+                        "That is no more than a guess: those without it differ by {:.0}% among themselves.",
+                        spread.disagreement() * 100.0
+                    ),
+                    _ => Ok(()),
+                })?,
                 None => writeln!(
                     out,
                     "How much sampling changed is not known: --twice runs it without, too."

@@ -17,7 +17,7 @@ use perf_event::{Builder, SampleFlag, Sampler};
 use rustix::io::Errno;
 
 /// Samples a second and CPU. No round number, lest it beats with something periodic.
-pub const FREQUENCY: u64 = 1997;
+pub const FREQUENCY: u64 = 997;
 
 /// Something that happened, and when, in nanoseconds of the kernel's own clock.
 #[derive(Debug, Clone)]

@@ -404,7 +404,7 @@ const SWITCH: f64 = 2e-6;
 impl Stack {
     /// Reads a line of folded stacks: the side, the stack and the count.
     #[cfg(test)]
-    fn unfold(line: &str) -> Option<(&str, Stack, u64)> {
+    pub fn unfold(line: &str) -> Option<(&str, Stack, u64)> {
         let (frames, count) = line.rsplit_once(' ')?;
         let (side, frames) = frames.split_once(';')?;
         let mut names: Vec<String> = frames
@@ -417,5 +417,169 @@ impl Stack {
             false => Stack::User(names.remove(0)),
         };
         Some((side, stack, count.parse().ok()?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lab::catalogue::Catalogue;
+    use crate::lab::sweep::Axes;
+
+    fn sides(lines: &[&str]) -> Vec<SideReport> {
+        let mut sides: Vec<Side> = Vec::new();
+        for line in lines {
+            let (name, stack, count) = Stack::unfold(line).unwrap();
+            let side = match sides.iter_mut().position(|side| side.name == name) {
+                Some(at) => &mut sides[at],
+                None => {
+                    sides.push(Side {
+                        name: name.to_owned(),
+                        processes: 1,
+                        ..Side::default()
+                    });
+                    sides.last_mut().unwrap()
+                }
+            };
+            *side.stacks.entry(stack).or_default() += count;
+        }
+        sides
+            .iter()
+            .map(|side| SideReport::of(side, true))
+            .collect()
+    }
+
+    #[test]
+    fn the_largest_share_of_all_is_named_with_whose_it_is() {
+        let sides = sides(&[
+            "writer;do_syscall_64_[k];pipe_write_[k];mutex_lock_[k] 10",
+            "writer;[fullbore] main 90",
+            "reader;do_syscall_64_[k];pipe_read_[k];copy_page_to_iter_[k];_copy_to_iter_[k] 150",
+            "reader;do_syscall_64_[k];pipe_read_[k];schedule_[k];finish_task_switch.isra.0_[k] 50",
+        ]);
+        let verdict = Verdict::of(&sides, Subject::default()).unwrap();
+        assert_eq!(verdict.class, Class::Copying);
+        assert_eq!(verdict.share, 0.5);
+        assert_eq!(verdict.next, Some(Class::Sleeping));
+        assert_eq!(
+            verdict.words,
+            "Most of the time on CPU goes to copying: 75% of reader's. Next is sleeping and waking: \
+             25% of reader's."
+        );
+        assert_eq!(verdict.advice.rung.as_deref(), Some("vmsplice_read"));
+        let shares = &sides[1].shares;
+        assert_eq!(shares[0].symbols[0].name, "_copy_to_iter");
+        assert_eq!(shares[0].symbols[0].share, 0.75);
+    }
+
+    #[test]
+    fn what_nothing_classifies_is_shown_under_its_own_heading() {
+        let sides = sides(&["cat;do_syscall_64_[k];some_new_function_[k] 60"]);
+        assert_eq!(sides[0].shares[0].class, Class::NotClassified);
+        assert_eq!(sides[0].shares[0].symbols[0].name, "some_new_function");
+    }
+
+    #[test]
+    fn a_few_samples_are_too_few() {
+        let sides = sides(&["cat;[cat] 49"]);
+        assert!(Verdict::of(&sides, Subject::default()).is_none());
+    }
+
+    #[test]
+    fn advice_is_never_what_the_experiment_does_already() {
+        let about = |class, experiment, options| {
+            let subject = Subject {
+                experiment: Some(experiment),
+                options,
+            };
+            advice(class, "reader", subject).rung
+        };
+        let vmsplice = "--write-with-vmsplice";
+        assert_eq!(
+            about(Class::Copying, "write_read", " ").unwrap(),
+            "vmsplice_read"
+        );
+        assert_eq!(
+            about(Class::Copying, "vmsplice_read", vmsplice).unwrap(),
+            "vmsplice_splice"
+        );
+        let busy = "--write-with-vmsplice --huge-page --busy-loop --read-with-splice --busy-loop";
+        assert_eq!(
+            about(Class::Lock, "busy_loop_huge", busy).unwrap(),
+            "large_slots"
+        );
+        assert_eq!(
+            about(Class::Sleeping, "write_read", " ").unwrap(),
+            "roomy_pipe"
+        );
+        assert_eq!(about(Class::Sleeping, "busy_loop_huge", busy), None);
+        assert_eq!(
+            advice(Class::Copying, "cat", Subject::default())
+                .rung
+                .unwrap(),
+            "fullbore copy"
+        );
+    }
+
+    #[test]
+    fn every_rung_is_an_experiment_or_a_verb() {
+        let catalogue = Catalogue::new(&Axes::default());
+        for row in TABLE {
+            let is_verb = ["fullbore copy", "fullbore tee", "fullbore meter"].contains(&row.rung);
+            assert!(
+                is_verb || catalogue.iter().any(|e| e.name == row.rung),
+                "{}",
+                row.rung
+            );
+        }
+    }
+
+    #[test]
+    fn without_samples_the_accounts_say_what_they_can() {
+        let side = |accounts| {
+            let side = Side {
+                name: "cat".to_owned(),
+                accounts,
+                ..Side::default()
+            };
+            vec![SideReport::of(&side, false)]
+        };
+        let accounts = Accounts {
+            seconds: 2.0,
+            user_seconds: 0.25,
+            system_seconds: 0.75,
+            ..Accounts::default()
+        };
+        let class =
+            |accounts| without_samples(&side(accounts), Subject::default()).map(|v| v.class);
+        assert_eq!(class(accounts), Some(Class::NotClassified));
+        let voluntary_switches = 200_000;
+        assert_eq!(
+            class(Accounts {
+                voluntary_switches,
+                ..accounts
+            }),
+            Some(Class::Sleeping)
+        );
+        let minor_faults = 2_000_000;
+        assert_eq!(
+            class(Accounts {
+                minor_faults,
+                ..accounts
+            }),
+            Some(Class::Faults)
+        );
+        let user_seconds = 1.0;
+        assert_eq!(
+            class(Accounts {
+                user_seconds,
+                ..accounts
+            }),
+            Some(Class::User)
+        );
+        assert_eq!(class(Accounts::default()), None);
+        let sides = side(accounts);
+        assert_eq!((sides[0].ran, sides[0].slept), (0.5, 0.5));
+        assert_eq!(sides[0].share(Class::User), 0.25);
     }
 }
