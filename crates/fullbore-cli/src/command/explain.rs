@@ -43,7 +43,7 @@ pub struct Explain {
     #[arg(
         last = true,
         value_name = "COMMAND",
-        conflicts_with_all = ["experiment", "rounds", "cpus"]
+        conflicts_with_all = ["rounds", "cpus"]
     )]
     command: Vec<String>,
 
@@ -60,7 +60,7 @@ pub struct Explain {
     cpus: Option<(usize, usize)>,
 
     /// Run the command without sampling first, to know how much that changes
-    #[arg(long, requires = "command")]
+    #[arg(long, requires = "command", conflicts_with = "experiment")]
     twice: bool,
 
     /// Print one JSON object instead of text
@@ -78,6 +78,9 @@ pub struct Explain {
 
 impl Explain {
     pub fn run(self) -> anyhow::Result<ExitCode> {
+        if self.experiment.is_some() && !self.command.is_empty() {
+            return Err(Usage("an experiment or a command, not both".into()).into());
+        }
         match &self.experiment {
             Some(name) => {
                 self.report(&self.experiment(name)?)?;

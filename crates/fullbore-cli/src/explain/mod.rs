@@ -168,7 +168,8 @@ impl Watched {
         let sampled = self
             .sampled
             .unwrap_or(Err(sampling::Refused(rustix::io::Errno::OPNOTSUPP)));
-        let of_kernel = sampled.is_ok_and(|sampled| sampled.kernel);
+        let samples: u64 = self.sides.iter().map(Side::samples).sum();
+        let of_kernel = sampled.is_ok_and(|sampled| sampled.kernel) && samples > 0;
         let named = of_kernel && !self.kernel.is_hidden();
         let sides: Vec<SideReport> = self
             .sides
@@ -181,10 +182,11 @@ impl Watched {
         };
         let sampling = sampled.ok().map(|sampled| SamplingReport {
             clock: sampled.clock.describe().to_owned(),
-            frequency: sampling::FREQUENCY,
+            whole_cpus: sampled.scope == sampling::Scope::WholeCpus,
+            frequency: sampled.frequency,
             of_kernel,
             kernel_names: named,
-            samples: sides.iter().map(|side| side.samples).sum(),
+            samples,
             lost: sampled.lost,
         });
         let explanation = Explanation {
@@ -200,7 +202,7 @@ impl Watched {
             disturbance: None,
             sides,
             verdict,
-            notes: permission::notes(sampled, self.kernel.is_hidden()),
+            notes: permission::notes(sampled, samples, self.kernel.is_hidden()),
         };
         Explained {
             explanation,

@@ -8,7 +8,7 @@ use super::record::Sampled;
 use super::sampling::Refused;
 
 /// What to say of it: nothing where all is allowed.
-pub fn notes(sampled: Result<Sampled, Refused>, names_hidden: bool) -> Vec<String> {
+pub fn notes(sampled: Result<Sampled, Refused>, samples: u64, names_hidden: bool) -> Vec<String> {
     let mut notes = Vec::new();
     match sampled {
         Err(refused) => notes.push(no_samples(refused)),
@@ -17,6 +17,11 @@ pub fn notes(sampled: Result<Sampled, Refused>, names_hidden: bool) -> Vec<Strin
              CAP_PERFMON) may, and everybody after 'sysctl kernel.perf_event_paranoid=1'",
             setting("perf_event_paranoid")
         )),
+        Ok(_) if samples == 0 => notes.push(
+            "samples are permitted here, but none came: what is said here comes from user and system \
+             time, context switches and page faults"
+                .to_owned(),
+        ),
         Ok(_) if names_hidden => notes.push(format!(
             "the kernel's functions have no names here: kernel.kptr_restrict is {} and \
              /proc/kallsyms shows no addresses; root (or CAP_SYSLOG) sees them, and everybody after \

@@ -97,16 +97,19 @@ pub fn sides(
 ) -> Vec<Side> {
     // Each CPU has told its own story in order; together they have to be put in order.
     events.sort_by_key(|event| event.time);
-    let began = events
-        .iter()
-        .find(|event| matches!(event.what, What::Named { exec: true, .. }));
-    let from = began.map_or(0, |event| event.time) + skipped.as_nanos() as u64;
+    let mut from = None;
     let mut told = Told::default();
     let mut sides = Sides::default();
     for event in events {
         let Event { time, pid, what } = event;
+        if !told.is_ours(pid, &what, processes) {
+            continue;
+        }
+        if matches!(what, What::Named { exec: true, .. }) {
+            from.get_or_insert(time + skipped.as_nanos() as u64);
+        }
         match what {
-            What::Running(sample) if time >= from => {
+            What::Running(sample) if from.is_none_or(|from| time >= from) => {
                 let stack = told.stack(pid, &sample, kernel);
                 let side = sides.of(pid, told.name(pid, processes));
                 *side.stacks.entry(stack).or_default() += 1;
@@ -125,12 +128,28 @@ pub fn sides(
 /// What is known of processes so far.
 #[derive(Default)]
 struct Told {
+    /// Processes below this one.
+    ours: HashSet<u32>,
     names: HashMap<u32, String>,
     mappings: HashMap<u32, Mappings>,
     files: Files,
 }
 
 impl Told {
+    /// Whether it is about a process below this one: whole CPUs tell of everybody. One that was not seen
+    /// being started may have been seen since.
+    fn is_ours(&mut self, pid: u32, what: &What, processes: &Processes) -> bool {
+        let own = std::process::id();
+        let ours = match what {
+            What::Forked { parent } => *parent == own || self.ours.contains(parent),
+            _ => processes.name(pid).is_some(),
+        };
+        if ours && pid != own {
+            self.ours.insert(pid);
+        }
+        self.ours.contains(&pid)
+    }
+
     fn tell(&mut self, pid: u32, what: What) {
         match what {
             What::Forked { parent } => {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::processes::Processes;
 use super::profile::{self, Side};
-use super::sampling::{Clock, Event, Refused, Sampling};
+use super::sampling::{Clock, Event, Refused, Sampling, Scope};
 use super::symbols::Kernel;
 
 /// Between two looks.
@@ -29,6 +29,10 @@ pub struct Recording {
 #[derive(Debug, Clone, Copy)]
 pub struct Sampled {
     pub clock: Clock,
+    /// Whom, besides what was started.
+    pub scope: Scope,
+    /// How often a second.
+    pub frequency: u64,
     /// Whether the kernel was sampled too.
     pub kernel: bool,
     /// Samples that there was no room for.
@@ -55,6 +59,8 @@ pub fn record<T>(cpus: &[usize], skipped: Duration, work: impl FnOnce() -> T) ->
     });
     recording.sampled = sampling.map(|sampling| Sampled {
         clock: sampling.clock,
+        scope: sampling.scope,
+        frequency: sampling.frequency,
         kernel: sampling.kernel,
         lost: sampling.lost,
     });

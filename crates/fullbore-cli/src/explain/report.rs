@@ -46,6 +46,8 @@ pub struct Explanation {
 pub struct SamplingReport {
     /// What told when.
     pub clock: String,
+    /// Whether whole CPUs were sampled, or only what was started, which disturbs it more.
+    pub whole_cpus: bool,
     /// Times a second, on each CPU.
     pub frequency: u64,
     /// Whether the kernel was sampled too.

@@ -1,10 +1,18 @@
-//! Samples of every process that this thread starts, and of all that those start.
+//! Samples of every process that this thread starts, and of all that those start, without anybody who
+//! starts processes having to know of it.
 //!
-//! The one idea: an event that is open on this thread, disabled, inherited and enabled on exec never
-//! samples this process, and samples whatever it starts from its first instruction on. So nobody who
-//! starts processes has to know of it. There is an event for each CPU, because only those may have a
-//! buffer and be inherited at once (perf_event_open(2), kernel/events/core.c, perf_mmap()); all that
-//! run on a CPU write into its buffer, which has to be emptied while they run.
+//! There are two ways. Where it is permitted, *whole CPUs* are sampled, whoever runs on them, and what
+//! is not ours is left out later. That disturbs least: the timer goes on through every switch between
+//! tasks. Otherwise *tasks* are: an event that is open on this thread, disabled, inherited and enabled
+//! on exec never samples this process, and samples whatever it starts from its first instruction on.
+//! The software clock of such an event is started and stopped at each switch, and where that asks for
+//! an earlier interrupt than the next tick, the timer has to be set anew, which leaves a virtual
+//! machine each time: a side that sleeps ten thousand times a second lost half of its speed to that.
+//! So there it beats more slowly than any kernel ticks (CONFIG_HZ is 100 or more).
+//!
+//! There is an event for each CPU, because only those may have a buffer and be inherited at once
+//! (perf_event_open(2), kernel/events/core.c, perf_mmap()); all that run on a CPU write into its
+//! buffer, which has to be emptied while they run.
 
 use std::io::{self, ErrorKind};
 
@@ -16,8 +24,30 @@ use perf_event::events::{Hardware, Software};
 use perf_event::{Builder, SampleFlag, Sampler};
 use rustix::io::Errno;
 
-/// Samples a second and CPU. No round number, lest it beats with something periodic.
-pub const FREQUENCY: u64 = 997;
+/// Whom an event samples.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// Whoever runs.
+    WholeCpus,
+    /// What this thread starts.
+    Tasks,
+}
+
+/// Samples a second and CPU. No round numbers, lest they beat with something periodic.
+fn frequency(clock: Clock, scope: Scope) -> u64 {
+    match (clock, scope) {
+        (Clock::Cycles, _) => 997,
+        (Clock::Software, Scope::WholeCpus) => 499,
+        (Clock::Software, Scope::Tasks) => 97,
+    }
+}
+
+/// Ways to sample, the best first: whom, and whether in the kernel too.
+const WAYS: [(Scope, bool); 3] = [
+    (Scope::WholeCpus, true),
+    (Scope::Tasks, true),
+    (Scope::Tasks, false),
+];
 
 /// Something that happened, and when, in nanoseconds of the kernel's own clock.
 #[derive(Debug, Clone)]
@@ -80,6 +110,10 @@ pub struct Sampling {
     samplers: Vec<Sampler>,
     /// What they count.
     pub clock: Clock,
+    /// Whom they sample.
+    pub scope: Scope,
+    /// How often a second.
+    pub frequency: u64,
     /// Whether the kernel is sampled too, or user code only.
     pub kernel: bool,
     /// Samples that there was no room for.
@@ -91,13 +125,15 @@ impl Sampling {
     /// counter if there is one.
     pub fn of_children(cpus: &[usize]) -> Result<Self, Refused> {
         let mut refused = Refused(Errno::OPNOTSUPP);
-        for kernel in [true, false] {
+        for (scope, kernel) in WAYS {
             for clock in [Clock::Cycles, Clock::Software] {
-                match Self::open(cpus, clock, kernel) {
+                match Self::open(cpus, clock, scope, kernel) {
                     Ok(samplers) => {
                         return Ok(Self {
                             samplers,
                             clock,
+                            scope,
+                            frequency: frequency(clock, scope),
                             kernel,
                             lost: 0,
                         });
@@ -115,10 +151,10 @@ impl Sampling {
         Err(refused)
     }
 
-    fn open(cpus: &[usize], clock: Clock, kernel: bool) -> io::Result<Vec<Sampler>> {
+    fn open(cpus: &[usize], clock: Clock, scope: Scope, kernel: bool) -> io::Result<Vec<Sampler>> {
         cpus.iter()
             .map(|&cpu| {
-                let counter = || builder(clock, kernel, cpu).build();
+                let counter = || builder(clock, scope, kernel, cpu).build();
                 // An ordinary user may have perf_event_mlock_kb a CPU: 512 KiB and a page.
                 counter()?
                     .sampled(1 << 19)
@@ -157,21 +193,22 @@ impl Sampling {
     }
 }
 
-fn builder(clock: Clock, kernel: bool, cpu: usize) -> Builder<'static> {
+fn builder(clock: Clock, scope: Scope, kernel: bool, cpu: usize) -> Builder<'static> {
     let mut builder = match clock {
         Clock::Cycles => Builder::new(Hardware::CPU_CYCLES),
         Clock::Software => Builder::new(Software::CPU_CLOCK),
     };
+    match scope {
+        Scope::WholeCpus => builder.any_pid().exclude_idle(true).enabled(true),
+        Scope::Tasks => builder.observe_self().inherit(true).enable_on_exec(true),
+    };
     builder
-        .observe_self()
         .one_cpu(cpu)
-        .inherit(true)
-        .enable_on_exec(true)
         .exclude_kernel(!kernel)
         .exclude_callchain_kernel(!kernel)
         // Few programs keep frame pointers, without which their chains are noise.
         .exclude_callchain_user(true)
-        .sample_frequency(FREQUENCY)
+        .sample_frequency(frequency(clock, scope))
         .sample(SampleFlag::IP | SampleFlag::TID | SampleFlag::TIME | SampleFlag::CALLCHAIN)
         .sample_id_all(true)
         .task(true)
