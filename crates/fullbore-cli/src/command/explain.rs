@@ -14,6 +14,7 @@ use crate::lab::machine::{CpuPair, Topology};
 use crate::lab::report::write_to_file;
 use crate::lab::result::Settings;
 use crate::lab::sweep::Axes;
+use crate::lab::unix_copy;
 
 /// Say what the time of an experiment, or of any command, goes to
 ///
@@ -115,6 +116,10 @@ impl Explain {
             warm_up_seconds: 0.1,
             pipe_size: None,
             seed: 0,
+            unix_copy: match experiment.group {
+                unix_copy::GROUP => Some(unix_copy::CopyOptions::default().settle(None)?),
+                _ => None,
+            },
         };
         explain::experiment(experiment, &settings, &cpus)
     }

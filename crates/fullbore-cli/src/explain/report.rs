@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use serde::{Deserialize, Serialize};
 
-use super::classes::Class;
+use super::classes::{Class, MEANINGS};
 use super::verdict::{Share, SideReport, Verdict};
 use crate::lab::result::Unit;
 use crate::lab::statistics::Spread;
@@ -142,6 +142,8 @@ impl Explanation {
             None => writeln!(out, "It ran too short to say what its time went to.")?,
             Some(verdict) => {
                 writeln!(out, "{}", verdict.words)?;
+                let meaning = verdict.class.meaning();
+                writeln!(out, "{}: {}.", capital(meaning.name), meaning.means)?;
                 write_advice(verdict, out)?;
             }
         }
@@ -215,13 +217,7 @@ fn write_side(side: &SideReport, out: &mut dyn Write) -> io::Result<()> {
         n => format!(" ({n} processes)"),
     };
     writeln!(out, "{}{many}: {}", side.name, time(side))?;
-    let width = side
-        .shares
-        .iter()
-        .filter(|share| share.share >= TINY)
-        .map(|share| share.class.name().len())
-        .max()
-        .unwrap_or(0);
+    let width = MEANINGS.iter().map(|m| m.name.len()).max().unwrap_or(0);
     for share in side.shares.iter().filter(|share| share.share >= TINY) {
         let class = match (share.class, share.symbols.is_empty()) {
             (Class::NotClassified, true) => "in the kernel",
@@ -286,7 +282,7 @@ fn thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut words = String::new();
     for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at) % 3 == 0 {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
             words.push(' ');
         }
         words.push(digit);
