@@ -34,7 +34,7 @@ use profile::Side;
 use record::{Recording, merge, record};
 pub use report::Explanation;
 use report::{Disturbance, SCHEMA, SamplingReport};
-use symbols::Kernel;
+use symbols::{Files, Kernel};
 use verdict::{SideReport, Subject, Verdict, without_samples};
 
 /// What was found, and what it was found from.
@@ -136,6 +136,7 @@ pub fn command(
 /// What was seen of something, in one recording or in several.
 struct Watched {
     kernel: Kernel,
+    files: Files,
     sides: Vec<Side>,
     sampled: Option<Result<record::Sampled, sampling::Refused>>,
 }
@@ -144,6 +145,7 @@ impl Default for Watched {
     fn default() -> Self {
         Self {
             kernel: Kernel::read(),
+            files: Files::default(),
             sides: Vec::new(),
             sampled: None,
         }
@@ -161,7 +163,10 @@ impl Watched {
             sampled.lost += lost_before;
         }
         self.sampled = Some(sampled);
-        merge(&mut self.sides, recording.sides(&self.kernel));
+        merge(
+            &mut self.sides,
+            recording.sides(&self.kernel, &mut self.files),
+        );
     }
 
     fn explain(self, subject: Subject<'_>) -> Explained {

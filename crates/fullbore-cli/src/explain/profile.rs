@@ -93,6 +93,7 @@ pub fn sides(
     mut events: Vec<Event>,
     processes: &Processes,
     kernel: &Kernel,
+    files: &mut Files,
     skipped: Duration,
 ) -> Vec<Side> {
     // Each CPU has told its own story in order; together they have to be put in order.
@@ -110,7 +111,7 @@ pub fn sides(
         }
         match what {
             What::Running(sample) if from.is_none_or(|from| time >= from) => {
-                let stack = told.stack(pid, &sample, kernel);
+                let stack = told.stack(pid, &sample, kernel, files);
                 let side = sides.of(pid, told.name(pid, processes));
                 *side.stacks.entry(stack).or_default() += 1;
             }
@@ -132,7 +133,6 @@ struct Told {
     ours: HashSet<u32>,
     names: HashMap<u32, String>,
     mappings: HashMap<u32, Mappings>,
-    files: Files,
 }
 
 impl Told {
@@ -187,12 +187,12 @@ impl Told {
         }
     }
 
-    fn stack(&mut self, pid: u32, sample: &Sample, kernel: &Kernel) -> Stack {
+    fn stack(&self, pid: u32, sample: &Sample, kernel: &Kernel, files: &mut Files) -> Stack {
         match sample {
             Sample::User(address) => {
                 let none = Mappings::default();
                 let mappings = self.mappings.get(&pid).unwrap_or(&none);
-                Stack::User(self.files.name(mappings, *address))
+                Stack::User(files.name(mappings, *address))
             }
             Sample::Kernel(_) if kernel.is_hidden() => Stack::Kernel(vec![HIDDEN.to_owned()]),
             Sample::Kernel(chain) => Stack::Kernel(

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use super::processes::Processes;
 use super::profile::{self, Side};
 use super::sampling::{Clock, Event, Refused, Sampling, Scope};
-use super::symbols::Kernel;
+use super::symbols::{Files, Kernel};
 
 /// Between two looks.
 const INTERVAL: Duration = Duration::from_millis(200);
@@ -92,8 +92,8 @@ impl Recording {
     }
 
     /// Put together by side.
-    pub fn sides(self, kernel: &Kernel) -> Vec<Side> {
-        profile::sides(self.events, &self.processes, kernel, self.skipped)
+    pub fn sides(self, kernel: &Kernel, files: &mut Files) -> Vec<Side> {
+        profile::sides(self.events, &self.processes, kernel, files, self.skipped)
     }
 }
 

@@ -5,10 +5,10 @@
 //! is not ours is left out later. That disturbs least: the timer goes on through every switch between
 //! tasks. Otherwise *tasks* are: an event that is open on this thread, disabled, inherited and enabled
 //! on exec never samples this process, and samples whatever it starts from its first instruction on.
-//! The software clock of such an event is started and stopped at each switch, and where that asks for
-//! an earlier interrupt than the next tick, the timer has to be set anew, which leaves a virtual
-//! machine each time: a side that sleeps ten thousand times a second lost half of its speed to that.
-//! So there it beats more slowly than any kernel ticks (CONFIG_HZ is 100 or more).
+//! The software clock of such an event is started and stopped at each switch between tasks, which sets
+//! the CPU's timer anew wherever the clock is the next to go off, and that leaves a virtual machine each
+//! time: a side that sleeps ten thousand times a second lost half of its speed to it. The longer the
+//! clock's period, the seldomer it is the next; so there it beats slowly.
 //!
 //! There is an event for each CPU, because only those may have a buffer and be inherited at once
 //! (perf_event_open(2), kernel/events/core.c, perf_mmap()); all that run on a CPU write into its

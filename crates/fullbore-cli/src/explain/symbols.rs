@@ -92,8 +92,8 @@ pub struct Files(HashMap<String, File>);
 struct File {
     /// Where in the file a segment lies, how long it is, and where it is to be mapped.
     segments: Vec<(u64, u64, u64)>,
-    /// Address, size and name, ascending.
-    functions: Vec<(u64, u64, String)>,
+    /// Address, size and name as the linker has it, ascending.
+    functions: Vec<(u64, u64, Box<str>)>,
 }
 
 impl Files {
@@ -113,7 +113,7 @@ impl Files {
             });
         let short = short.trim_matches(['[', ']']);
         match file.function(address - start + mapping.offset) {
-            Some(name) => format!("[{short}] {name}"),
+            Some(name) => format!("[{short}] {:#}", rustc_demangle::demangle(name)),
             None => format!("[{short}]"),
         }
     }
@@ -137,13 +137,12 @@ impl File {
                 (offset, len, segment.address())
             })
             .collect();
-        let mut functions: Vec<(u64, u64, String)> = file
+        let mut functions: Vec<(u64, u64, Box<str>)> = file
             .symbols()
             .chain(file.dynamic_symbols())
             .filter(|symbol| symbol.kind() == SymbolKind::Text && symbol.size() > 0)
             .filter_map(|symbol| {
-                let name = format!("{:#}", rustc_demangle::demangle(symbol.name().ok()?));
-                Some((symbol.address(), symbol.size(), name))
+                Some((symbol.address(), symbol.size(), symbol.name().ok()?.into()))
             })
             .collect();
         functions.sort_unstable();
