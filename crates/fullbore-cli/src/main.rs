@@ -5,6 +5,7 @@
 mod command;
 mod doctor;
 mod exit;
+mod explain;
 mod lab;
 mod meter;
 mod moving;
@@ -38,6 +39,7 @@ enum Verb {
     Meter(command::meter::Meter),
     Bench(command::bench::Bench),
     Doctor(command::doctor::Doctor),
+    Explain(command::explain::Explain),
     Write(command::write::Write),
     Read(command::read::Read),
     #[command(hide = true)]
@@ -57,6 +59,7 @@ fn main() -> ExitCode {
         Verb::Meter(verb) => ("meter", verb.run()),
         Verb::Bench(verb) => ("bench", verb.run()),
         Verb::Doctor(verb) => ("doctor", verb.run()),
+        Verb::Explain(verb) => ("explain", verb.run()),
         Verb::Write(verb) => ("write", verb.run()),
         Verb::Read(verb) => ("read", verb.run()),
         Verb::Middleman(verb) => ("middleman", verb.run()),

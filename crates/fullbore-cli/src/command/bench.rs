@@ -293,7 +293,7 @@ fn seconds(text: &str) -> Result<f64, String> {
         .ok_or_else(|| format!("'{text}' is no number of seconds from 0.01 to 3600"))
 }
 
-fn cpu_pair(text: &str) -> Result<(usize, usize), String> {
+pub fn cpu_pair(text: &str) -> Result<(usize, usize), String> {
     text.split_once(',')
         .and_then(|(a, b)| Some((a.trim().parse().ok()?, b.trim().parse().ok()?)))
         .ok_or_else(|| format!("'{text}' is no pair of CPUs such as 0,1"))

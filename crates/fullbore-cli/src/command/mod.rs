@@ -3,6 +3,7 @@
 pub mod bench;
 pub mod copy;
 pub mod doctor;
+pub mod explain;
 pub mod meter;
 pub mod middleman;
 pub mod part;

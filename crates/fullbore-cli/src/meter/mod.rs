@@ -14,7 +14,7 @@
 //! The one idea: whoever moves the bytes only adds to a counter. A thread of its own, which sleeps
 //! nearly always, looks at the counter and at the pipes, and draws.
 
-mod interrupt;
+pub mod interrupt;
 mod line;
 mod look;
 mod pace;

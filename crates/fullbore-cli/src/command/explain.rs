@@ -1,0 +1,178 @@
+//! `fullbore explain`: what the time of an experiment or a command goes to.
+
+use std::io::{BufWriter, Write, stderr, stdout};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::exit::Usage;
+use crate::explain::{self, Explained, launch::Ended};
+use crate::lab::catalogue::Catalogue;
+use crate::lab::machine::{CpuPair, Topology};
+use crate::lab::report::write_to_file;
+use crate::lab::result::Settings;
+use crate::lab::sweep::Axes;
+use crate::lab::unix_copy;
+
+/// Say what the time of an experiment, or of any command, goes to
+///
+/// Runs it while sampling every process of it, and says what share of each side's time went to
+/// copying, to looking pages up, to waiting for the pipe's lock, to sleeping and waking, and so on, and
+/// what removes the largest. An experiment is a name that 'fullbore bench --list' gives; it is
+/// measured with and without sampling by turns, which takes about ten seconds. A command stands
+/// after '--', and runs to its end: stdin and stdout are its own, so the report goes to stderr.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  fullbore explain write_read
+  fullbore explain vmsplice_read --flame flame.svg
+  fullbore explain busy_loop_huge --json > lock.json
+  fullbore explain -- 'head -c 2G /dev/zero | cat | wc -c'
+  fullbore explain --seconds 3 -- 'yes | cat > /dev/null'
+  fullbore explain --twice --output report.txt -- sort --parallel=2 /etc/services
+
+Exit codes: 0 done, also where sampling is not permitted, which the report says; 1 the experiment or
+the command failed; 2 the command line is wrong; 3 this machine does not allow the experiment.")]
+pub struct Explain {
+    /// Name of an experiment
+    #[arg(value_name = "EXPERIMENT", required_unless_present = "command")]
+    experiment: Option<String>,
+
+    /// A command and its arguments, or a line for the shell as one word
+    #[arg(
+        last = true,
+        value_name = "COMMAND",
+        conflicts_with_all = ["rounds", "cpus"]
+    )]
+    command: Vec<String>,
+
+    /// Pairs of measurements, with and without sampling
+    #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: u32,
+
+    /// Seconds of one measurement, 0.5 if not given; a command is ended after so long
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    seconds: Option<f64>,
+
+    /// CPUs of the writer and the reader; chosen from the machine's topology if not given
+    #[arg(long, value_name = "A,B", value_parser = super::bench::cpu_pair)]
+    cpus: Option<(usize, usize)>,
+
+    /// Run the command without sampling first, to know how much that changes
+    #[arg(long, requires = "command", conflicts_with = "experiment")]
+    twice: bool,
+
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    json: bool,
+
+    /// Draw a flame graph
+    #[arg(long, value_name = "FILE.svg")]
+    flame: Option<PathBuf>,
+
+    /// Write the report to a file
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+impl Explain {
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        if self.experiment.is_some() && !self.command.is_empty() {
+            return Err(Usage("an experiment or a command, not both".into()).into());
+        }
+        match &self.experiment {
+            Some(name) => {
+                self.report(&self.experiment(name)?)?;
+                Ok(ExitCode::SUCCESS)
+            }
+            None => {
+                let at_most = self.seconds.map(Duration::from_secs_f64);
+                let (explained, ended) = explain::command(&self.command, at_most, self.twice)?;
+                self.report(&explained)?;
+                Ok(self.end(&ended))
+            }
+        }
+    }
+
+    fn experiment(&self, name: &str) -> anyhow::Result<Explained> {
+        let catalogue = Catalogue::new(&Axes::default());
+        let experiment = catalogue.iter().find(|e| e.name == name).ok_or_else(|| {
+            Usage(format!(
+                "no experiment is called '{name}'; 'fullbore bench --list' names them all, and a \
+                 command goes after '--'"
+            ))
+        })?;
+        let topology = Topology::read();
+        let cpus = match self.cpus {
+            None => CpuPair::choose(&topology),
+            Some((writer, reader)) => CpuPair::of(writer, reader, &topology)
+                .map_err(|error| Usage(format!("--cpus {writer},{reader}: {error:#}")))?,
+        };
+        let settings = Settings {
+            rounds: self.rounds,
+            seconds: self.seconds.unwrap_or(0.5),
+            warm_up_seconds: 0.1,
+            pipe_size: None,
+            seed: 0,
+            unix_copy: match experiment.group {
+                unix_copy::GROUP => Some(unix_copy::CopyOptions::default().settle(None)?),
+                _ => None,
+            },
+        };
+        explain::experiment(experiment, &settings, &cpus)
+    }
+
+    fn report(&self, explained: &Explained) -> anyhow::Result<()> {
+        // Files first: they are wanted even when nobody reads the report to its end.
+        let drawn = self.flame.as_deref().map_or(Ok(()), |path| {
+            write_to_file(&|out| explained.draw(out), path)
+        });
+        let print = |out: &mut dyn Write| -> anyhow::Result<()> {
+            if self.json {
+                serde_json::to_writer_pretty(&mut *out, &explained.explanation)?;
+                writeln!(out)?;
+            } else {
+                explained.explanation.write(out)?;
+            }
+            Ok(())
+        };
+        let printed = match &self.output {
+            Some(path) => write_to_file(&print, path),
+            None if self.experiment.is_some() => flushed(&print, &mut stdout().lock()),
+            None => flushed(&print, &mut stderr().lock()),
+        };
+        drawn.and(printed)
+    }
+
+    /// What a command's own end comes to: one that was ended because its time was up has done well.
+    fn end(&self, ended: &Ended) -> ExitCode {
+        match ended.status {
+            Some(status) if !status.success() => {
+                let _ = writeln!(
+                    stderr(),
+                    "fullbore explain: the command ended with {status}"
+                );
+                ExitCode::FAILURE
+            }
+            _ => ExitCode::SUCCESS,
+        }
+    }
+}
+
+fn flushed(
+    write: &dyn Fn(&mut dyn Write) -> anyhow::Result<()>,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    let mut out = BufWriter::new(out);
+    write(&mut out)?;
+    Ok(out.flush()?)
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    text.parse()
+        .ok()
+        .filter(|&s: &f64| (0.05..=86_400.0).contains(&s))
+        .ok_or_else(|| format!("'{text}' is no number of seconds from 0.05 to 86400"))
+}

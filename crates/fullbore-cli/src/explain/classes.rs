@@ -1,0 +1,362 @@
+//! What the kernel does in its functions: one table of their names, and the rule that reads it.
+//!
+//! A sample is a chain of functions, innermost first. What its time went to is rarely told by the
+//! innermost one alone: a spin lock is let go of by whoever wakes a sleeper and by whoever takes a
+//! page from a list. So rows are read in order, and each says how far it reaches: along the whole
+//! chain (a page fault stays one whatever it allocates), to the innermost function that any row
+//! names, or to the innermost function alone. A function that no row names belongs to whoever calls
+//! it; a chain without any is not classified, and shown as such.
+
+use serde::{Deserialize, Serialize};
+
+/// What time goes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Class {
+    Copying,
+    LookingUp,
+    Pages,
+    Faults,
+    Lock,
+    Sleeping,
+    Entering,
+    Bookkeeping,
+    Interrupts,
+    User,
+    NotClassified,
+}
+
+/// What a class is called, and what it means.
+#[derive(Debug)]
+pub struct Meaning {
+    pub class: Class,
+    /// As it stands in the report.
+    pub name: &'static str,
+    /// One sentence.
+    pub means: &'static str,
+}
+
+/// All classes, in the order of a tie.
+#[rustfmt::skip]
+pub const MEANINGS: &[Meaning] = &[
+    Meaning { class: Class::Copying, name: "copying",
+        means: "bytes copied between a program's memory and the kernel's, or within the kernel" },
+    Meaning { class: Class::LookingUp, name: "looking pages up",
+        means: "finding the pages behind an address for vmsplice(2), or those of a file in the page cache" },
+    Meaning { class: Class::Pages, name: "allocating and freeing pages",
+        means: "taking pages and buffers, charging them to a control group, letting go of them" },
+    Meaning { class: Class::Faults, name: "zeroing and page faults",
+        means: "memory touched for the first time, and the zeros it is filled with" },
+    Meaning { class: Class::Lock, name: "waiting for the pipe's lock",
+        means: "taking the mutex that reader and writer of a pipe share: spinning on it, or asleep for it" },
+    Meaning { class: Class::Sleeping, name: "sleeping and waking",
+        means: "going to sleep, waking the other side, and switching between tasks" },
+    Meaning { class: Class::Entering, name: "entering and leaving the kernel",
+        means: "what every system call costs: the way in and out, finding the file, reading the arguments" },
+    Meaning { class: Class::Bookkeeping, name: "the pipe's own work",
+        means: "read, write, splice, vmsplice and tee themselves: filling slots, emptying them, asking whether there are any" },
+    Meaning { class: Class::Interrupts, name: "interrupts",
+        means: "timers, devices, and being preempted for someone else" },
+    Meaning { class: Class::User, name: "user code",
+        means: "the program itself" },
+    Meaning { class: Class::NotClassified, name: "not classified",
+        means: "functions of the kernel that the table does not know" },
+];
+
+impl Class {
+    /// What it is called.
+    pub fn name(self) -> &'static str {
+        self.meaning().name
+    }
+
+    /// What it is called, and what it means.
+    pub fn meaning(self) -> &'static Meaning {
+        MEANINGS
+            .iter()
+            .find(|meaning| meaning.class == self)
+            .expect("every class has a meaning")
+    }
+}
+
+/// How much of a chain a row looks at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reach {
+    /// Any function of the chain, whatever others say. In the order of the table.
+    Chain,
+    /// The innermost function, called by one of `under`. Unwinders skip the caller of a function
+    /// that makes no frame of its own, so what is called here may be one call farther in.
+    LeafUnder,
+    /// The innermost function that a row of this reach names.
+    Innermost,
+    /// The innermost function, where no other row said anything.
+    Leaf,
+}
+
+/// A row of the table.
+#[derive(Debug)]
+struct Row {
+    class: Class,
+    reach: Reach,
+    /// Names; `*` at either end stands for anything.
+    functions: &'static [&'static str],
+    /// Where given, one of these has to be farther out in the chain.
+    under: &'static [&'static str],
+}
+
+/// What stands between the system call and the pipe's mutex.
+const A_PIPE: &[&str] = &[
+    "*pipe*",
+    "*splice*",
+    "do_tee",
+    "*sys_tee",
+    "link_pipe",
+    "wait_for_space",
+];
+
+/// What kernels from 4.19 to 6.18 call it, on x86-64 and arm64. docs/explain.md says on which of them
+/// each name was seen.
+#[rustfmt::skip]
+const TABLE: &[Row] = &[
+    // A reschedule interrupt is the other side's wake-up arriving.
+    Row { class: Class::Sleeping, reach: Reach::Chain, under: &[], functions: &[
+        "*sysvec_reschedule_ipi", "*sysvec_call_function_single", "reschedule_interrupt", "smp_reschedule_interrupt",
+        "call_function_single_interrupt", "smp_call_function_single_interrupt",
+    ] },
+    Row { class: Class::Interrupts, reach: Reach::Chain, under: &[], functions: &[
+        "asm_sysvec_*", "sysvec_*", "asm_common_interrupt", "common_interrupt", "do_IRQ", "ret_from_intr", "asm_exc_nmi",
+        "apic_timer_interrupt", "smp_apic_timer_interrupt", "irq_exit", "irq_exit_rcu", "__irq_exit_rcu",
+        "el1_irq", "el0_irq", "el1h_64_irq*", "el0t_64_irq*", "gic_handle_irq",
+    ] },
+    Row { class: Class::Faults, reach: Reach::Chain, under: &[], functions: &[
+        "asm_exc_page_fault", "exc_page_fault", "page_fault", "async_page_fault", "do_page_fault", "__do_page_fault",
+        "do_user_addr_fault", "handle_mm_fault", "__handle_mm_fault", "faultin_page", "do_mem_abort", "do_translation_fault",
+    ] },
+    Row { class: Class::Lock, reach: Reach::Chain, under: A_PIPE, functions: &[
+        "mutex_lock*", "__mutex_lock*", "mutex_spin_on_owner", "osq_lock", "osq_unlock", "mutex_trylock", "mutex_unlock",
+        "__mutex_unlock_slowpath*", "mutex_optimistic_spin",
+    ] },
+    // The leaf of a call on a pipe that only takes the lock.
+    Row { class: Class::Lock, reach: Reach::Chain, under: &[], functions: &["pipe_lock", "pipe_unlock", "pipe_double_lock"] },
+    // Reading the call's own arguments is not copying data.
+    Row { class: Class::Entering, reach: Reach::Chain, under: &[], functions: &[
+        "copy_iovec_from_user", "import_iovec", "__import_iovec", "import_ubuf", "import_single_range", "rw_copy_check_uvector",
+    ] },
+    // A pipe's own code has no spin locks; those of its wait queues are taken to wake, or to fall asleep.
+    Row { class: Class::Sleeping, reach: Reach::LeafUnder, under: &[
+        "pipe_read", "pipe_write", "anon_pipe_read", "anon_pipe_write", "fifo_pipe_*", "pipe_wait*", "wait_for_space", "wakeup_pipe_*", "pipe_poll",
+        "*splice*", "do_tee", "link_pipe", "ipipe_prep", "opipe_prep",
+    ], functions: &["_raw_spin_*", "native_queued_spin_lock_slowpath", "queued_spin_lock_slowpath", "__pv_queued_spin_lock_slowpath"] },
+    Row { class: Class::Copying, reach: Reach::Innermost, under: &[], functions: &[
+        "_copy_to_iter", "_copy_from_iter", "_copy_from_iter_full", "copy_page_to_iter*", "copy_page_from_iter*", "copyin", "copyout",
+        "copy_to_user_iter", "copy_from_user_iter", "rep_movs_alternative", "copy_user_enhanced_fast_string",
+        "copy_user_generic*", "copy_user_fast_string", "__arch_copy_to_user", "__arch_copy_from_user", "copy_folio_to_iter",
+        "iov_iter_copy_from_user_atomic", "copy_folio_from_iter_atomic", "memcpy", "memcpy_orig", "memcpy_erms", "__memcpy",
+        "memcpy_to_page*", "memcpy_from_page*", "memcpy_*_iter",
+        "skb_copy_datagram*", "__skb_datagram_iter", "simple_copy_to_iter", "skb_copy_bits", "skb_splice_bits",
+        "copy_page", "copy_mc_*",
+    ] },
+    Row { class: Class::LookingUp, reach: Reach::Innermost, under: &[], functions: &[
+        "get_user_pages*", "__get_user_pages*", "pin_user_pages*", "internal_get_user_pages_fast", "gup_fast*",
+        "gup_pgd_range", "gup_p4d_range", "gup_pud_range", "gup_pmd_range", "gup_pte_range", "gup_huge_pmd", "gup_huge_pud",
+        "__gup_device_huge*", "try_grab_folio*", "try_grab_compound_head", "try_get_folio", "try_get_compound_head",
+        "follow_page*", "follow_pmd_mask", "follow_trans_huge_pmd", "__gup_longterm_locked", "lockless_pages_from_mm",
+        "iov_iter_get_pages*", "__iov_iter_get_pages*", "pipe_get_pages*", "iov_iter_extract_pages*", "iter_to_pipe",
+        "filemap_get_pages", "filemap_get_read_batch", "filemap_get_entry", "find_get_page*", "find_get_entry", "pagecache_get_page",
+        "__filemap_get_folio", "next_uptodate_*", "splice_folio_into_pipe", "filemap_splice_read",
+    ] },
+    Row { class: Class::Pages, reach: Reach::Innermost, under: &[], functions: &[
+        "alloc_pages*", "__alloc_pages*", "__alloc_frozen_pages*", "alloc_frozen_pages*", "get_page_from_freelist", "rmqueue*",
+        "__rmqueue*", "prep_new_page", "post_alloc_hook", "folio_alloc*", "__folio_alloc*", "vma_alloc_folio*", "anon_pipe_get_page",
+        "anon_pipe_put_page", "__free_pages*", "__free_frozen_pages*", "free_frozen_pages*", "free_unref_*", "free_pcppages_bulk",
+        "free_pcp_*", "free_one_page", "free_page*", "__free_one_page", "__put_page", "put_page", "__put_single_page",
+        "__folio_put*", "folio_put", "folios_put*", "release_pages", "get_pfnblock_flags_mask", "__get_pfnblock_flags_mask",
+        "anon_pipe_buf_release", "page_cache_pipe_buf_release", "generic_pipe_buf_release", "user_page_pipe_buf_*",
+        "mem_cgroup_*", "__mem_cgroup_*", "memcg_*", "__memcg_*", "memcg1_*", "obj_cgroup_*", "charge_memcg", "try_charge*", "uncharge_*",
+        "page_counter_*", "refill_stock", "consume_stock", "drain_stock", "mod_memcg_*", "__mod_memcg_*",
+        "kmem_cache_*", "__kmem_cache_*", "kmalloc*", "__kmalloc*", "kfree", "__kfree", "__slab_alloc*", "___slab_alloc", "__slab_free",
+        "kvfree", "kvmalloc*", "slab_*", "alloc_skb_with_frags", "__alloc_skb", "sock_alloc_send_pskb", "kfree_skb*", "consume_skb",
+        "skb_release_*", "skb_free_head", "unmap_*", "zap_*", "tlb_*", "exit_mmap", "free_pgtables", "free_pages_and_swap_cache",
+        "madvise_dontneed*", "do_madvise", "lru_add_drain*", "do_munmap", "__do_munmap", "do_vmi_*munmap", "lru_gen_*", "split_huge_*", "__split_huge_*",
+    ] },
+    Row { class: Class::Faults, reach: Reach::Innermost, under: &[], functions: &[
+        "clear_page*", "clear_huge_page*", "clear_subpage", "folio_zero_user", "clear_contig_highpages", "clear_user*", "__clear_user",
+        "rep_stos_alternative", "iov_iter_zero", "kernel_init_pages", "zero_user*", "read_iter_zero", "read_zero",
+    ] },
+    Row { class: Class::Sleeping, reach: Reach::Innermost, under: &[], functions: &[
+        "schedule", "__schedule", "schedule_*", "preempt_schedule*", "__cond_resched", "_cond_resched", "io_schedule*",
+        "finish_task_switch", "__switch_to", "__switch_to_asm", "context_switch", "switch_mm*", "switch_fpu_return", "prepare_task_switch",
+        "pick_next_*", "__pick_next_task", "pick_task*", "put_prev_*", "set_next_*", "dequeue_*", "enqueue_*", "update_curr*", "update_load_avg*",
+        "__update_load_avg*", "update_rq_clock*", "newidle_balance", "sched_balance_*", "load_balance", "balance_fair", "psi_*", "deactivate_task", "activate_task",
+        "try_to_wake_up", "ttwu_*", "wake_up_*", "__wake_up*", "default_wake_function", "autoremove_wake_function", "pollwake",
+        "ep_poll_callback", "select_task_rq*", "select_idle_*", "check_preempt_*", "wakeup_preempt*", "resched_curr*", "__resched_curr",
+        "native_smp_send_reschedule", "smp_send_reschedule", "x2apic_send_IPI", "sock_def_readable", "sock_def_write_space", "unix_write_space",
+        "prepare_to_wait*", "finish_wait", "init_wait_entry", "add_wait_queue*", "remove_wait_queue*", "pipe_wait", "pipe_wait_*", "wait_for_unix_gc",
+        "do_wait_intr*", "wait_woken", "woken_wake_function", "sock_alloc_send_wait*", "unix_stream_data_wait", "sk_wait_data",
+        "futex_*", "__futex_*", "do_futex", "hrtimer_nanosleep", "do_nanosleep", "do_poll*", "do_sys_poll", "do_select", "poll_schedule_timeout*",
+        "ep_poll", "do_epoll_wait", "do_wait", "sched_yield", "do_sched_yield", "do_idle", "cpuidle_*", "exit_to_user_mode_loop",
+    ] },
+    Row { class: Class::Entering, reach: Reach::Innermost, under: &[], functions: &[
+        "fdget*", "__fdget*", "__fget*", "fget*", "fput", "fput_many", "__fput", "rw_verify_area", "security_file_permission",
+        "apparmor_file_permission", "selinux_file_permission", "bpf_lsm_file_permission", "*fsnotify*",
+        "syscall_exit_to_user_mode*", "syscall_enter_from_user_mode*", "syscall_trace_enter*", "exit_to_user_mode_prepare", "prepare_exit_to_usermode",
+        "syscall_return_slowpath", "syscall_slow_exit_work", "__rseq_handle_notify_resume", "rseq_*", "__seccomp_filter", "seccomp_*", "__secure_computing",
+        "__get_user_*", "__put_user_*", "get_user_*", "put_user_*", "fpregs_*", "file_update_time*", "touch_atime", "atime_needs_update",
+        "__audit_syscall*", "ktime_get_coarse*", "inode_needs_update_time", "current_time",
+    ] },
+    Row { class: Class::Bookkeeping, reach: Reach::Innermost, under: &[], functions: &[
+        "pipe_read", "pipe_write", "anon_pipe_read", "anon_pipe_write", "fifo_pipe_read", "fifo_pipe_write", "pipe_poll", "pipe_ioctl",
+        "pipe_fcntl", "pipe_resize_ring", "pipe_set_size", "get_pipe_info", "pipe_buf_*", "add_to_pipe", "wait_for_space", "pipe_clear_nowait",
+        "vmsplice_to_pipe", "vmsplice_to_user", "__do_splice", "do_splice", "do_splice_*", "splice_from_pipe*", "__splice_from_pipe", "splice_to_pipe",
+        "splice_pipe_to_pipe", "splice_file_to_pipe", "splice_write_null", "pipe_to_null", "pipe_to_user", "splice_grow_spd", "generic_file_splice_read",
+        "iter_file_splice_write", "generic_splice_sendpage", "splice_to_socket", "copy_splice_read", "default_file_splice_read", "direct_splice_actor",
+        "ipipe_prep", "opipe_prep", "link_pipe", "do_tee", "kill_fasync",
+    ] },
+    // What is left of the call itself, once nothing else was named on the way out to it.
+    Row { class: Class::Bookkeeping, reach: Reach::Leaf, under: &[], functions: &[
+        "__do_sys_splice", "__do_sys_vmsplice", "__do_sys_tee", "*_sys_splice", "*_sys_vmsplice", "*_sys_tee", "vfs_read", "vfs_write", "new_sync_read", "new_sync_write",
+        "__vfs_read", "__vfs_write", "vfs_readv", "vfs_writev", "do_iter_*",
+    ] },
+    Row { class: Class::Entering, reach: Reach::Leaf, under: &[], functions: &[
+        "do_syscall_64", "entry_SYSCALL_64*", "entry_SYSRETQ*", "syscall_return_via_sysret", "x64_sys_call", "__x64_sys_*", "__arm64_sys_*", "ksys_*",
+        "__do_sys_*", "__se_sys_*", "do_readv", "do_writev", "el0_svc*", "el0t_64_sync*", "invoke_syscall*", "do_el0_svc", "__entry_text_*",
+        "native_write_msr", "entry_*", "asm_exc_*", "error_entry", "error_return", "irqentry_*", "swapgs_*", "srso_*", "retbleed_*",
+        "__x86_return_thunk", "__x86_indirect_thunk*", "clear_bhb_loop", "ret_from_fork*",
+    ] },
+];
+
+/// What the time of a sample in the kernel went to. `chain` is innermost first.
+pub fn classify(chain: &[&str]) -> Class {
+    let names: Vec<&str> = chain.iter().map(|name| base_name(name)).collect();
+    along_the_chain(&names)
+        .or_else(|| leaf(&names, Reach::LeafUnder))
+        .or_else(|| innermost(&names))
+        .or_else(|| leaf(&names, Reach::Leaf))
+        .unwrap_or(Class::NotClassified)
+}
+
+fn along_the_chain(names: &[&str]) -> Option<Class> {
+    rows(Reach::Chain)
+        .find(|row| (0..names.len()).any(|at| row.names(names, at)))
+        .map(|row| row.class)
+}
+
+fn innermost(names: &[&str]) -> Option<Class> {
+    (0..names.len()).find_map(|at| {
+        rows(Reach::Innermost)
+            .find(|row| row.names(names, at))
+            .map(|row| row.class)
+    })
+}
+
+fn leaf(names: &[&str], reach: Reach) -> Option<Class> {
+    rows(reach)
+        .find(|row| !names.is_empty() && row.names(names, 0))
+        .map(|row| row.class)
+}
+
+fn rows(reach: Reach) -> impl Iterator<Item = &'static Row> {
+    TABLE.iter().filter(move |row| row.reach == reach)
+}
+
+impl Row {
+    /// Whether it names the function at `at`, and what it asks for is farther out.
+    fn names(&self, names: &[&str], at: usize) -> bool {
+        let named = |patterns: &[&str], name: &str| patterns.iter().any(|p| matches(p, name));
+        let above = match self.reach {
+            Reach::LeafUnder => &names[at + 1..(at + 2).min(names.len())],
+            _ => &names[at + 1..],
+        };
+        named(self.functions, names[at])
+            && (self.under.is_empty() || above.iter().any(|name| named(self.under, name)))
+    }
+}
+
+/// A function's name without what the compiler adds to its copies: `.isra.0`, `.constprop.0`,
+/// `.part.0`, `.cold`, `.llvm.123`; and without what allocation profiling adds (6.10): `_noprof`.
+fn base_name(name: &str) -> &str {
+    let name = match name.find('.') {
+        Some(at) if at > 0 => &name[..at],
+        _ => name,
+    };
+    name.strip_suffix("_noprof").unwrap_or(name)
+}
+
+/// Whether `name` is what `pattern` says, with `*` at its ends.
+fn matches(pattern: &str, name: &str) -> bool {
+    match (pattern.strip_prefix('*'), pattern.strip_suffix('*')) {
+        (Some(_), Some(_)) => name.contains(pattern.trim_matches('*')),
+        (Some(end), None) => name.ends_with(end),
+        (None, Some(start)) => name.starts_with(start),
+        (None, None) => match pattern.split_once('*') {
+            Some((start, end)) => {
+                name.len() >= start.len() + end.len()
+                    && name.starts_with(start)
+                    && name.ends_with(end)
+            }
+            None => name == pattern,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::profile::Stack;
+    use super::*;
+
+    /// Chains by kernel; each file says whether it is a recording.
+    const STACKS: &[(&str, &str)] = &[
+        ("4.19", include_str!("stacks/4.19.folded")),
+        ("5.4", include_str!("stacks/5.4.folded")),
+        ("5.15", include_str!("stacks/5.15.folded")),
+        ("6.1", include_str!("stacks/6.1.folded")),
+        ("6.1 on arm64", include_str!("stacks/6.1-arm64.folded")),
+        ("6.8", include_str!("stacks/6.8.folded")),
+        ("6.18", include_str!("stacks/6.18.folded")),
+    ];
+
+    #[test]
+    fn chains_of_many_kernels_are_what_they_are_expected_to_be() {
+        let mut wrong = Vec::new();
+        for (kernel, text) in STACKS {
+            let lines = text.lines().filter(|line| !line.starts_with('#'));
+            for line in lines {
+                let (expected, folded) = line.split_once(": ").unwrap();
+                let (_, stack, _) = Stack::unfold(folded).unwrap();
+                let class = serde_json::to_value(stack.class()).unwrap();
+                if class != expected {
+                    wrong.push(format!("{kernel}: {class}, not {expected}: {folded}"));
+                }
+            }
+        }
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    }
+
+    #[test]
+    fn every_class_has_a_name_and_a_row_or_a_reason_to_have_none() {
+        for meaning in MEANINGS {
+            assert_eq!(meaning.class.meaning().name, meaning.name);
+            let without_rows = matches!(meaning.class, Class::User | Class::NotClassified);
+            assert_eq!(
+                TABLE.iter().any(|row| row.class == meaning.class),
+                !without_rows
+            );
+        }
+    }
+
+    #[test]
+    fn a_star_stands_for_anything_at_an_end_or_in_the_middle() {
+        for (pattern, name, fits) in [
+            ("gup_fast*", "gup_fast_fallback", true),
+            ("gup_fast*", "gup_slow", false),
+            ("*_sys_tee", "__do_sys_tee", true),
+            ("*pipe*", "anon_pipe_read", true),
+            ("memcpy_*_iter", "memcpy_from_iter", true),
+            ("memcpy_*_iter", "memcpy_iter", false),
+            ("kfree", "kfree_skb", false),
+        ] {
+            assert_eq!(matches(pattern, name), fits, "{pattern} {name}");
+        }
+        assert_eq!(base_name("finish_task_switch.isra.0"), "finish_task_switch");
+        assert_eq!(base_name("alloc_pages_noprof"), "alloc_pages");
+    }
+}

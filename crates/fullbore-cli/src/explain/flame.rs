@@ -1,0 +1,23 @@
+//! The flame graph: each side as a tower, every chain of calls as a flame on it.
+
+use std::io::Write;
+
+use anyhow::{Context, Result};
+use inferno::flamegraph::{self, Options, color::MultiPalette, color::Palette};
+
+use super::profile::Side;
+
+/// Draws it.
+pub fn draw(sides: &[Side], title: &str, out: &mut dyn Write) -> Result<()> {
+    let mut lines: Vec<String> = sides.iter().flat_map(Side::folded).collect();
+    lines.sort_unstable();
+    let mut options = Options::default();
+    options.title = title.to_owned();
+    options.subtitle = Some("time on CPU; functions of the kernel are orange".to_owned());
+    options.count_name = "samples".to_owned();
+    // It knows `_[k]`.
+    options.colors = Palette::Multi(MultiPalette::Java);
+    options.deterministic = true;
+    flamegraph::from_lines(&mut options, lines.iter().map(String::as_str), out)
+        .context("draw the flame graph")
+}

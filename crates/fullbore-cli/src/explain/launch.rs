@@ -1,0 +1,127 @@
+//! A command line of a person's, run to be looked at: to its end, for so long, or until Ctrl-C.
+
+use std::os::fd::AsFd;
+use std::process::{Child, Command, ExitStatus};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, getpid, kill_process, pidfd_open, set_child_subreaper,
+};
+
+use super::processes::below;
+use crate::meter::interrupt::Interrupt;
+
+/// How often Ctrl-C and the time are looked at.
+const INTERVAL: Duration = Duration::from_millis(50);
+
+/// What those who are told to end may take before they are killed.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// How a command ended.
+#[derive(Debug, Clone, Copy)]
+pub struct Ended {
+    /// Its own word; `None` where its time was up and it was ended.
+    pub status: Option<ExitStatus>,
+    /// How long it ran.
+    pub took: Duration,
+}
+
+/// The command: as it is, or by the shell where it is one word with what only a shell understands.
+pub fn command(words: &[String]) -> Command {
+    match words {
+        [line]
+            if line
+                .contains(|c: char| c.is_whitespace() || "|&;<>()$`\\\"'*?[#~=%".contains(c)) =>
+        {
+            let mut shell = Command::new("sh");
+            shell.args(["-c", line]);
+            shell
+        }
+        words => {
+            let mut command = Command::new(&words[0]);
+            command.args(&words[1..]);
+            command
+        }
+    }
+}
+
+/// Runs it.
+///
+/// # Errors
+/// Where it cannot be started.
+pub fn run(words: &[String], at_most: Option<Duration>, interrupt: &Interrupt) -> Result<Ended> {
+    // Whoever is left behind by its parent stays below this process, and is found at the end.
+    let _ = set_child_subreaper(Some(getpid()));
+    let began = Instant::now();
+    let mut command = command(words);
+    let mut child = command
+        .spawn()
+        .with_context(|| format!("start '{}'", command.get_program().display()))?;
+    let pidfd = pidfd_open(Pid::from_child(&child), PidfdFlags::empty());
+    loop {
+        match &pidfd {
+            Ok(pidfd) => wait(pidfd.as_fd()),
+            Err(_) => thread::sleep(INTERVAL),
+        }
+        if let Some(status) = child.try_wait().context("wait for the command")? {
+            let took = began.elapsed();
+            if interrupt.came() {
+                end_all(&mut child);
+                interrupt.obey();
+            }
+            return Ok(Ended {
+                status: Some(status),
+                took,
+            });
+        }
+        if interrupt.came() {
+            end_all(&mut child);
+            interrupt.obey();
+        }
+        if at_most.is_some_and(|most| began.elapsed() >= most) {
+            let took = began.elapsed();
+            end_all(&mut child);
+            return Ok(Ended { status: None, took });
+        }
+    }
+}
+
+fn wait(fd: rustix::fd::BorrowedFd<'_>) {
+    let interval = Timespec {
+        tv_sec: 0,
+        tv_nsec: i64::from(INTERVAL.subsec_nanos()),
+    };
+    // A signal ends it early, which is what it is for.
+    let _ = poll(
+        &mut [PollFd::from_borrowed_fd(fd, PollFlags::IN)],
+        Some(&interval),
+    );
+}
+
+/// Ends everything below this process, first by asking.
+fn end_all(child: &mut Child) {
+    let told = |signal| {
+        let all = below(std::process::id());
+        for &pid in &all {
+            if let Some(pid) = Pid::from_raw(pid as i32) {
+                let _ = kill_process(pid, signal);
+            }
+        }
+        all.is_empty()
+    };
+    told(Signal::TERM);
+    let began = Instant::now();
+    while began.elapsed() < GRACE && !matches!(child.try_wait(), Ok(Some(_))) {
+        thread::sleep(INTERVAL / 5);
+    }
+    // Those who are being killed cannot start others; those who were started meanwhile are found the
+    // second time.
+    for _ in 0..3 {
+        told(Signal::KILL);
+        thread::sleep(INTERVAL / 10);
+    }
+    let _ = child.wait();
+}

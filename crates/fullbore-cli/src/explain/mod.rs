@@ -1,0 +1,217 @@
+//! What the time of an experiment, or of a command, goes to.
+//!
+//! `record` runs it and watches: `sampling` takes samples, `processes` reads the kernel's accounts.
+//! `profile` puts them together by side, with the names of `symbols`; `classes` says what a sample's
+//! time went to; `verdict` what that comes to and what removes it. `report` and `flame` show it.
+
+mod classes;
+mod flame;
+pub mod launch;
+mod permission;
+mod processes;
+mod profile;
+mod record;
+mod report;
+mod sampling;
+mod symbols;
+mod verdict;
+
+use std::io::Write;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+
+use crate::exit::Unsupported;
+use crate::lab::catalogue::Experiment;
+use crate::lab::machine::{CpuPair, Topology};
+use crate::lab::movers::SourceFile;
+use crate::lab::result::Settings;
+use crate::lab::transports::RereadFile;
+use crate::lab::work::{Bench, Stop};
+use crate::meter::interrupt::Interrupt;
+
+use profile::Side;
+use record::{Recording, merge, record};
+pub use report::Explanation;
+use report::{Disturbance, SCHEMA, SamplingReport};
+use symbols::{Files, Kernel};
+use verdict::{SideReport, Subject, Verdict, without_samples};
+
+/// What was found, and what it was found from.
+pub struct Explained {
+    pub explanation: Explanation,
+    sides: Vec<Side>,
+}
+
+impl Explained {
+    /// Draws the flame graph.
+    pub fn draw(&self, out: &mut dyn Write) -> Result<()> {
+        let title = match &self.explanation.experiment {
+            Some(name) => name.clone(),
+            None => self.explanation.command.join(" "),
+        };
+        if self.sides.iter().all(|side| side.stacks.is_empty()) {
+            bail!(Unsupported(
+                "there are no samples to draw a flame graph of".into()
+            ));
+        }
+        flame::draw(&self.sides, &title, out)
+    }
+}
+
+/// Measures an experiment with and without samples, by turns.
+pub fn experiment(
+    experiment: &Experiment,
+    settings: &Settings,
+    cpus: &CpuPair,
+) -> Result<Explained> {
+    let all_cpus = Topology::read().online();
+    let mut bench = Bench {
+        settings,
+        cpus,
+        source_file: SourceFile::default(),
+        reread_file: RereadFile::default(),
+    };
+    let warm_up = Duration::from_secs_f64(settings.warm_up_seconds);
+    let mut watched = Watched::default();
+    let (mut with, mut without) = (Vec::new(), Vec::new());
+    for round in 0..settings.rounds {
+        for sampled in [round % 2 == 0, round % 2 != 0] {
+            let measured = if sampled {
+                let (measured, recording) =
+                    record(&all_cpus, warm_up, || experiment.work.measure(&mut bench));
+                watched.add(recording);
+                measured?
+            } else {
+                experiment.work.measure(&mut bench)?
+            };
+            match measured {
+                Ok(taken) if sampled => with.push(taken.figure),
+                Ok(taken) => without.push(taken.figure),
+                Err(Stop::Skipped(reason)) => bail!(Unsupported(reason)),
+                Err(Stop::Failed(reason)) => bail!(reason),
+            }
+        }
+    }
+    let endpoints = experiment.work.endpoints().unwrap_or_default();
+    let options = format!("{} {}", endpoints.0, endpoints.1);
+    let subject = Subject {
+        experiment: Some(experiment.name),
+        options: &options,
+    };
+    let mut explained = watched.explain(subject);
+    let explanation = &mut explained.explanation;
+    explanation.experiment = Some(experiment.name.to_owned());
+    explanation.shows = Some(experiment.shows.to_owned());
+    explanation.disturbance = Disturbance::of(experiment.unit, with, without);
+    Ok(explained)
+}
+
+/// Runs a command line, once more without samples before if that is asked for, and says how it
+/// ended.
+pub fn command(
+    words: &[String],
+    at_most: Option<Duration>,
+    twice: bool,
+) -> Result<(Explained, launch::Ended)> {
+    let interrupt = Interrupt::noted();
+    let before = twice
+        .then(|| launch::run(words, at_most, &interrupt))
+        .transpose()?;
+    let all_cpus = Topology::read().online();
+    let (ended, recording) = record(&all_cpus, Duration::ZERO, || {
+        launch::run(words, at_most, &interrupt)
+    });
+    let ended = ended?;
+    let mut watched = Watched::default();
+    watched.add(recording);
+    let mut explained = watched.explain(Subject::default());
+    let explanation = &mut explained.explanation;
+    explanation.command = words.to_vec();
+    explanation.disturbance = before
+        .map(|before| Disturbance::of_seconds(ended.took.as_secs_f64(), before.took.as_secs_f64()));
+    Ok((explained, ended))
+}
+
+/// What was seen of something, in one recording or in several.
+struct Watched {
+    kernel: Kernel,
+    files: Files,
+    sides: Vec<Side>,
+    sampled: Option<Result<record::Sampled, sampling::Refused>>,
+}
+
+impl Default for Watched {
+    fn default() -> Self {
+        Self {
+            kernel: Kernel::read(),
+            files: Files::default(),
+            sides: Vec::new(),
+            sampled: None,
+        }
+    }
+}
+
+impl Watched {
+    fn add(&mut self, recording: Recording) {
+        let lost_before = match self.sampled {
+            Some(Ok(sampled)) => sampled.lost,
+            _ => 0,
+        };
+        let mut sampled = recording.sampled;
+        if let Ok(sampled) = &mut sampled {
+            sampled.lost += lost_before;
+        }
+        self.sampled = Some(sampled);
+        merge(
+            &mut self.sides,
+            recording.sides(&self.kernel, &mut self.files),
+        );
+    }
+
+    fn explain(self, subject: Subject<'_>) -> Explained {
+        let sampled = self
+            .sampled
+            .unwrap_or(Err(sampling::Refused(rustix::io::Errno::OPNOTSUPP)));
+        let samples: u64 = self.sides.iter().map(Side::samples).sum();
+        let of_kernel = sampled.is_ok_and(|sampled| sampled.kernel) && samples > 0;
+        let named = of_kernel && !self.kernel.is_hidden();
+        let sides: Vec<SideReport> = self
+            .sides
+            .iter()
+            .map(|side| SideReport::of(side, of_kernel))
+            .collect();
+        let verdict = match named {
+            true => Verdict::of(&sides, subject),
+            false => without_samples(&sides, subject),
+        };
+        let sampling = sampled.ok().map(|sampled| SamplingReport {
+            clock: sampled.clock.describe().to_owned(),
+            whole_cpus: sampled.scope == sampling::Scope::WholeCpus,
+            frequency: sampled.frequency,
+            of_kernel,
+            kernel_names: named,
+            samples,
+            lost: sampled.lost,
+        });
+        let explanation = Explanation {
+            schema: SCHEMA,
+            experiment: None,
+            shows: None,
+            command: Vec::new(),
+            kernel: rustix::system::uname()
+                .release()
+                .to_string_lossy()
+                .into_owned(),
+            sampling,
+            disturbance: None,
+            sides,
+            verdict,
+            notes: permission::notes(sampled, samples, self.kernel.is_hidden()),
+        };
+        Explained {
+            explanation,
+            sides: self.sides,
+        }
+    }
+}

@@ -1,0 +1,316 @@
+//! What the kernel tells everybody of a process: who it is, how long it ran, how often it slept.
+//!
+//! Needs no permission. This process looks at those below it again and again, and the last look at
+//! each is what counts.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
+
+use procfs::process::Process;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// What was seen of one process.
+#[derive(Debug, Clone)]
+pub struct Seen {
+    /// What it is called: its role in an experiment, or its program's name.
+    pub name: String,
+    first: Look,
+    last: Look,
+}
+
+/// One look.
+#[derive(Debug, Clone, Copy)]
+struct Look {
+    at: Instant,
+    so_far: Accounts,
+}
+
+/// What a process has used up. Sums over its threads.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Accounts {
+    /// Seconds that were looked at.
+    pub seconds: f64,
+    /// Seconds in user mode.
+    pub user_seconds: f64,
+    /// Seconds in the kernel.
+    pub system_seconds: f64,
+    /// Seconds that it could have run, had there been a CPU for it.
+    pub waited_seconds: f64,
+    /// Times it slept.
+    pub voluntary_switches: u64,
+    /// Times it had to make room for someone else.
+    pub involuntary_switches: u64,
+    /// Page faults that needed no disk.
+    pub minor_faults: u64,
+    /// Page faults that did.
+    pub major_faults: u64,
+}
+
+/// All processes below this one, as they were last seen.
+#[derive(Debug, Default)]
+pub struct Processes(BTreeMap<u32, Seen>);
+
+impl Processes {
+    /// Looks at all of them.
+    pub fn look(&mut self) {
+        for pid in below(std::process::id()) {
+            let Some((name, so_far)) = look_at(pid) else {
+                continue;
+            };
+            let look = Look {
+                at: Instant::now(),
+                so_far,
+            };
+            match self.0.get_mut(&pid) {
+                // Another program since: what was before it is not its own.
+                Some(seen) if seen.name == name => seen.last = look,
+                _ => {
+                    self.0.insert(pid, Seen::first(name, look));
+                }
+            }
+        }
+    }
+
+    /// Forgets what there was so far: from now on it counts.
+    pub fn start_over(&mut self) {
+        for seen in self.0.values_mut() {
+            seen.first = seen.last;
+        }
+    }
+
+    /// What it was last called.
+    pub fn name(&self, pid: u32) -> Option<&str> {
+        self.0.get(&pid).map(|seen| seen.name.as_str())
+    }
+
+    /// Each with its number.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &Seen)> {
+        self.0.iter().map(|(&pid, seen)| (pid, seen))
+    }
+}
+
+impl Seen {
+    fn first(name: String, look: Look) -> Self {
+        Self {
+            name,
+            first: look,
+            last: look,
+        }
+    }
+
+    /// What it used between the first look and the last.
+    pub fn accounts(&self) -> Accounts {
+        let (first, last) = (&self.first.so_far, &self.last.so_far);
+        Accounts {
+            seconds: (self.last.at - self.first.at).as_secs_f64(),
+            user_seconds: (last.user_seconds - first.user_seconds).max(0.0),
+            system_seconds: (last.system_seconds - first.system_seconds).max(0.0),
+            // Threads that have ended take theirs with them.
+            waited_seconds: (last.waited_seconds - first.waited_seconds).max(0.0),
+            voluntary_switches: last
+                .voluntary_switches
+                .saturating_sub(first.voluntary_switches),
+            involuntary_switches: last
+                .involuntary_switches
+                .saturating_sub(first.involuntary_switches),
+            minor_faults: last.minor_faults.saturating_sub(first.minor_faults),
+            major_faults: last.major_faults.saturating_sub(first.major_faults),
+        }
+    }
+}
+
+impl Accounts {
+    /// Adds another process's.
+    pub fn add(&mut self, other: &Accounts) {
+        self.seconds += other.seconds;
+        self.user_seconds += other.user_seconds;
+        self.system_seconds += other.system_seconds;
+        self.waited_seconds += other.waited_seconds;
+        self.voluntary_switches += other.voluntary_switches;
+        self.involuntary_switches += other.involuntary_switches;
+        self.minor_faults += other.minor_faults;
+        self.major_faults += other.major_faults;
+    }
+
+    /// Of its time, the part it ran: above 1 where threads ran side by side.
+    pub fn ran(&self) -> f64 {
+        self.of_time(self.user_seconds + self.system_seconds)
+    }
+
+    /// Of its time, the part it waited for a CPU.
+    pub fn waited(&self) -> f64 {
+        self.of_time(self.waited_seconds).min(1.0)
+    }
+
+    /// Of its time, the part it slept: neither ran nor waited for a CPU.
+    pub fn slept(&self) -> f64 {
+        (1.0 - self.ran() - self.waited()).max(0.0)
+    }
+
+    fn of_time(&self, seconds: f64) -> f64 {
+        if self.seconds > 0.0 {
+            seconds / self.seconds
+        } else {
+            0.0
+        }
+    }
+}
+
+/// The processes below `pid`. Kernels without /proc/PID/task/TID/children (CONFIG_PROC_CHILDREN) are
+/// asked for everybody's parent instead.
+pub fn below(pid: u32) -> BTreeSet<u32> {
+    let mut found = BTreeSet::new();
+    let mut left = vec![pid];
+    while let Some(parent) = left.pop() {
+        match children(parent) {
+            Some(children) => left.extend(children.into_iter().filter(|&pid| found.insert(pid))),
+            // It has gone, unless it is this one, which has not.
+            None if parent == std::process::id() => return below_by_parents(pid),
+            None => {}
+        }
+    }
+    found
+}
+
+fn children(pid: u32) -> Option<Vec<u32>> {
+    let tasks = Process::new(pid as i32).ok()?.tasks().ok()?;
+    let mut all = Vec::new();
+    for task in tasks.flatten() {
+        all.extend(task.children().ok()?);
+    }
+    Some(all)
+}
+
+fn below_by_parents(pid: u32) -> BTreeSet<u32> {
+    let parents: Vec<(u32, u32)> = procfs::process::all_processes()
+        .into_iter()
+        .flatten()
+        .filter_map(|process| process.ok()?.stat().ok())
+        .map(|stat| (stat.pid as u32, stat.ppid as u32))
+        .collect();
+    let mut found = BTreeSet::new();
+    let mut left = vec![pid];
+    while let Some(parent) = left.pop() {
+        for (child, _) in parents.iter().filter(|(_, of)| *of == parent) {
+            if found.insert(*child) {
+                left.push(*child);
+            }
+        }
+    }
+    found
+}
+
+fn look_at(pid: u32) -> Option<(String, Accounts)> {
+    let process = Process::new(pid as i32).ok()?;
+    let stat = process.stat().ok()?;
+    let words = process.cmdline().ok()?;
+    if words.is_empty() {
+        // A zombie, or a thread of the kernel.
+        return None;
+    }
+    let tick = 1.0 / procfs::ticks_per_second() as f64;
+    let mut accounts = Accounts {
+        user_seconds: stat.utime as f64 * tick,
+        system_seconds: stat.stime as f64 * tick,
+        minor_faults: stat.minflt,
+        major_faults: stat.majflt,
+        ..Accounts::default()
+    };
+    for task in process.tasks().ok()?.flatten() {
+        if let Ok(times) = task.schedstat() {
+            accounts.waited_seconds += times.run_delay as f64 / 1e9;
+        }
+        if let Ok(status) = task.status() {
+            accounts.voluntary_switches += status.voluntary_ctxt_switches.unwrap_or(0);
+            accounts.involuntary_switches += status.nonvoluntary_ctxt_switches.unwrap_or(0);
+        }
+    }
+    Some((role(&words, &stat.comm), accounts))
+}
+
+/// What a process is called: what it does in an experiment, by its command line, or else `name`.
+fn role(words: &[String], name: &str) -> String {
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["/proc/self/exe", "write", ..] => "writer".to_owned(),
+        ["/proc/self/exe", "read", ..] => "reader".to_owned(),
+        ["/proc/self/exe", "part", .., part] => part_of(part).unwrap_or_else(|| "part".to_owned()),
+        ["/proc/self/exe", verb, ..] => (*verb).to_owned(),
+        _ => name.to_owned(),
+    }
+}
+
+/// A part as JSON is an object with one field, whose name it is; some have a `role` in it.
+fn part_of(text: &str) -> Option<String> {
+    let value: Value = serde_json::from_str(text).ok()?;
+    let (part, inside) = value.as_object()?.iter().next()?;
+    let role = inside.get("role").and_then(|role| match role {
+        Value::String(role) => Some(role.clone()),
+        Value::Object(fields) => fields.keys().next().cloned(),
+        _ => None,
+    });
+    Some(role.as_ref().unwrap_or(part).to_lowercase())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processes_of_an_experiment_are_called_by_what_they_do() {
+        let role = |words: &[&str], name: &str| {
+            let words: Vec<String> = words.iter().map(|&word| word.into()).collect();
+            super::role(&words, name)
+        };
+        let exe = "/proc/self/exe";
+        assert_eq!(role(&[exe, "write", "--json"], "exe"), "writer");
+        assert_eq!(role(&[exe, "read", "--json"], "exe"), "reader");
+        assert_eq!(role(&[exe, "copy", "-"], "exe"), "copy");
+        let part = |json| role(&[exe, "part", "--cpu=1", json], "exe");
+        assert_eq!(part(r#"{"Send":{"message":1}}"#), "send");
+        assert_eq!(part(r#"{"WakeUp":{"role":"Waker"}}"#), "waker");
+        assert_eq!(part(r#"{"UnixCopy":{"role":{"Client":{}}}}"#), "client");
+        assert_eq!(role(&["cat", "-"], "cat"), "cat");
+        assert_eq!(role(&["write", "someone"], "write"), "write");
+    }
+
+    #[test]
+    fn what_is_below_this_process_is_found_and_accounted_for() {
+        let mut child = std::process::Command::new("sh")
+            .args(["-c", "while :; do :; done & sleep 60; kill $!"])
+            .spawn()
+            .unwrap();
+        let mut processes = Processes::default();
+        let began = Instant::now();
+        while began.elapsed().as_secs() < 30 {
+            processes.look();
+            let names: Vec<&str> = processes
+                .iter()
+                .map(|(_, seen)| seen.name.as_str())
+                .collect();
+            let busy =
+                |(_, seen): (u32, &Seen)| seen.name == "sh" && seen.accounts().user_seconds > 0.05;
+            if names.contains(&"sleep") && processes.iter().any(busy) {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        let all = below(std::process::id());
+        let asleep = processes
+            .iter()
+            .find(|(_, seen)| seen.name == "sleep")
+            .unwrap()
+            .1;
+        assert!(asleep.accounts().slept() > 0.5, "{asleep:?}");
+        let by_parents = below_by_parents(child.id());
+        assert_eq!(by_parents, below(child.id()));
+        assert!(by_parents.is_subset(&all));
+        for pid in by_parents {
+            let pid = rustix::process::Pid::from_raw(pid as i32).unwrap();
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+        }
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+}

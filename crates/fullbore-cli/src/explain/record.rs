@@ -1,0 +1,114 @@
+//! Runs something and watches the processes that it starts, with samples where those are allowed.
+//!
+//! A thread of this process empties the buffers and looks at the processes, a few times a second:
+//! often enough that nothing is lost, seldom enough that those who are watched hardly notice.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::processes::Processes;
+use super::profile::{self, Side};
+use super::sampling::{Clock, Event, Refused, Sampling, Scope};
+use super::symbols::{Files, Kernel};
+
+/// Between two looks.
+const INTERVAL: Duration = Duration::from_millis(200);
+
+/// What was seen.
+#[derive(Debug)]
+pub struct Recording {
+    events: Vec<Event>,
+    processes: Processes,
+    skipped: Duration,
+    /// How it was sampled, or why it was not.
+    pub sampled: Result<Sampled, Refused>,
+}
+
+/// How something was sampled.
+#[derive(Debug, Clone, Copy)]
+pub struct Sampled {
+    pub clock: Clock,
+    /// Whom, besides what was started.
+    pub scope: Scope,
+    /// How often a second.
+    pub frequency: u64,
+    /// Whether the kernel was sampled too.
+    pub kernel: bool,
+    /// Samples that there was no room for.
+    pub lost: u64,
+}
+
+/// Runs `work`, which starts processes from this thread, and watches those; what they do in the first
+/// `skipped` does not count.
+pub fn record<T>(cpus: &[usize], skipped: Duration, work: impl FnOnce() -> T) -> (T, Recording) {
+    let mut sampling = Sampling::of_children(cpus);
+    let done = AtomicBool::new(false);
+    let mut recording = Recording {
+        events: Vec::new(),
+        processes: Processes::default(),
+        skipped,
+        sampled: Err(Refused(rustix::io::Errno::OPNOTSUPP)),
+    };
+    let worked = thread::scope(|scope| {
+        let watcher = scope.spawn(|| recording.watch(&mut sampling, &done));
+        let worked = work();
+        done.store(true, Ordering::Release);
+        watcher.thread().unpark();
+        worked
+    });
+    recording.sampled = sampling.map(|sampling| Sampled {
+        clock: sampling.clock,
+        scope: sampling.scope,
+        frequency: sampling.frequency,
+        kernel: sampling.kernel,
+        lost: sampling.lost,
+    });
+    (worked, recording)
+}
+
+impl Recording {
+    fn watch(&mut self, sampling: &mut Result<Sampling, Refused>, done: &AtomicBool) {
+        let began = Instant::now();
+        let mut skipping = true;
+        // A first look soon: some processes are short.
+        let mut pause = INTERVAL / 20;
+        loop {
+            thread::park_timeout(pause);
+            pause = (pause * 2).min(INTERVAL);
+            let over = done.load(Ordering::Acquire);
+            if let Ok(sampling) = sampling {
+                sampling.drain(&mut self.events);
+            }
+            if over {
+                return;
+            }
+            self.processes.look();
+            if skipping && began.elapsed() >= self.skipped {
+                skipping = false;
+                self.processes.start_over();
+            }
+        }
+    }
+
+    /// Put together by side.
+    pub fn sides(self, kernel: &Kernel, files: &mut Files) -> Vec<Side> {
+        profile::sides(self.events, &self.processes, kernel, files, self.skipped)
+    }
+}
+
+/// Adds what another recording of the same thing saw.
+pub fn merge(sides: &mut Vec<Side>, others: Vec<Side>) {
+    for other in others {
+        match sides.iter_mut().find(|side| side.name == other.name) {
+            None => sides.push(other),
+            Some(side) => {
+                side.processes = side.processes.max(other.processes);
+                side.accounts.add(&other.accounts);
+                for (stack, count) in other.stacks {
+                    *side.stacks.entry(stack).or_default() += count;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! What `explain` found, as JSON and as text.
+
+use std::io::{self, Write};
+
+use serde::{Deserialize, Serialize};
+
+use super::classes::{Class, MEANINGS};
+use super::verdict::{Share, SideReport, Verdict};
+use crate::lab::result::Unit;
+use crate::lab::statistics::Spread;
+
+/// The version of the JSON's shape.
+pub const SCHEMA: u32 = 1;
+
+/// What was explained, and how. Serialised, it is what `--json` prints; docs/explain.md documents it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Explanation {
+    /// The version of this shape, [`SCHEMA`].
+    pub schema: u32,
+    /// The name of the experiment, where it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub experiment: Option<String>,
+    /// What the experiment shows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shows: Option<String>,
+    /// The command line, where it is one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
+    /// The kernel, as uname(2) says.
+    pub kernel: String,
+    /// How samples were taken; `None` where there are none.
+    pub sampling: Option<SamplingReport>,
+    /// How much sampling changed.
+    pub disturbance: Option<Disturbance>,
+    /// One entry for each side.
+    pub sides: Vec<SideReport>,
+    /// What it comes to; `None` where it was too short to say.
+    pub verdict: Option<Verdict>,
+    /// What is missing, and what to change to have it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+/// How samples were taken.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct SamplingReport {
+    /// What told when.
+    pub clock: String,
+    /// Whether whole CPUs were sampled, or only what was started, which disturbs it more.
+    pub whole_cpus: bool,
+    /// Times a second, on each CPU.
+    pub frequency: u64,
+    /// Whether the kernel was sampled too.
+    pub of_kernel: bool,
+    /// Whether the kernel's functions have names.
+    pub kernel_names: bool,
+    /// Samples that there are.
+    pub samples: u64,
+    /// Samples that there was no room for.
+    pub lost: u64,
+}
+
+/// How much sampling changed the figure: pairs of measurements, with and without it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Disturbance {
+    /// What they are in.
+    pub unit: String,
+    /// The figures with sampling, a pair each.
+    pub with: Vec<f64>,
+    /// Those without.
+    pub without: Vec<f64>,
+    /// The median of the pairs' changes: -0.02 is 2% slower while sampled.
+    pub change: f64,
+}
+
+/// The middle one; the mean of the two middle ones where their number is even.
+fn median(figures: &[f64]) -> Option<f64> {
+    Spread::of(figures).map(|spread| spread.median)
+}
+
+impl Disturbance {
+    /// From figures in `unit`, of which the n-th of both are a pair.
+    pub fn of(unit: Unit, with: Vec<f64>, without: Vec<f64>) -> Option<Self> {
+        let changes: Vec<f64> = with
+            .iter()
+            .zip(&without)
+            .map(|(&with, &without)| unit.times_as_fast(with, without) - 1.0)
+            .collect();
+        Some(Self {
+            unit: unit.name().to_owned(),
+            change: median(&changes)?,
+            with,
+            without,
+        })
+    }
+
+    /// From seconds that something took.
+    pub fn of_seconds(with: f64, without: f64) -> Self {
+        Self {
+            unit: "s".to_owned(),
+            change: without / with - 1.0,
+            with: vec![with],
+            without: vec![without],
+        }
+    }
+}
+
+/// Sides with fewer of all samples than this are not shown one by one.
+const SMALL: f64 = 0.01;
+
+/// Shares of a side that are not shown.
+const TINY: f64 = 0.005;
+
+impl Explanation {
+    /// For people.
+    pub fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+        match (&self.experiment, &self.shows) {
+            (Some(name), Some(shows)) => writeln!(out, "{name}: {shows}")?,
+            _ => writeln!(out, "{}", self.command.join(" "))?,
+        }
+        let all: u64 = self.sides.iter().map(|side| side.samples).sum();
+        let is_small = |side: &&SideReport| all > 0 && (side.samples as f64) < SMALL * all as f64;
+        for side in self.sides.iter().filter(|side| !is_small(side)) {
+            writeln!(out)?;
+            write_side(side, out)?;
+        }
+        let small: Vec<&str> = self
+            .sides
+            .iter()
+            .filter(is_small)
+            .map(|side| side.name.as_str())
+            .collect();
+        if !small.is_empty() {
+            writeln!(
+                out,
+                "\nNot shown, with less than 1% of the samples: {}",
+                small.join(", ")
+            )?;
+        }
+        writeln!(out)?;
+        match &self.verdict {
+            None => writeln!(out, "It ran too short to say what its time went to.")?,
+            Some(verdict) => {
+                writeln!(out, "{}", verdict.words)?;
+                let meaning = verdict.class.meaning();
+                writeln!(out, "{}: {}.", capital(meaning.name), meaning.means)?;
+                write_advice(verdict, out)?;
+            }
+        }
+        writeln!(out)?;
+        self.write_how(out)
+    }
+
+    fn write_how(&self, out: &mut dyn Write) -> io::Result<()> {
+        if let Some(sampling) = &self.sampling {
+            writeln!(
+                out,
+                "{} samples, {} times a second with {}; {} lost. Shares are of time on CPU.",
+                sampling.samples, sampling.frequency, sampling.clock, sampling.lost
+            )?;
+            match &self.disturbance {
+                Some(disturbance) => writeln!(
+                    out,
+                    "Sampling changed the figure by {:+.1}%: {} with it, {} without, {}.",
+                    disturbance.change * 100.0,
+                    figures(&disturbance.with),
+                    figures(&disturbance.without),
+                    disturbance.unit
+                )
+                .and_then(|()| match Spread::of(&disturbance.without) {
+                    Some(spread) if spread.is_noisy() && disturbance.without.len() > 1 => writeln!(
+                        out,
+                        "That is no more than a guess: those without it differ by {:.0}% among themselves.",
+                        spread.disagreement() * 100.0
+                    ),
+                    _ => Ok(()),
+                })?,
+                None => writeln!(
+                    out,
+                    "How much sampling changed is not known: --twice runs it without, too."
+                )?,
+            }
+        }
+        for note in &self.notes {
+            writeln!(out, "Note: {note}")?;
+        }
+        Ok(())
+    }
+}
+
+fn write_advice(verdict: &Verdict, out: &mut dyn Write) -> io::Result<()> {
+    let advice = &verdict.advice;
+    match &advice.rung {
+        Some(rung) => writeln!(out, "Try {rung}: {}.", advice.words),
+        None => writeln!(out, "{}.", capital(&advice.words)),
+    }
+}
+
+fn capital(words: &str) -> String {
+    let mut letters = words.chars();
+    letters.next().map_or(String::new(), |first| {
+        first.to_uppercase().chain(letters).collect()
+    })
+}
+
+fn figures(figures: &[f64]) -> String {
+    let words: Vec<String> = figures
+        .iter()
+        .map(|figure| format!("{figure:.2}"))
+        .collect();
+    words.join(" / ")
+}
+
+fn write_side(side: &SideReport, out: &mut dyn Write) -> io::Result<()> {
+    let many = match side.processes {
+        0 | 1 => String::new(),
+        n => format!(" ({n} processes)"),
+    };
+    writeln!(out, "{}{many}: {}", side.name, time(side))?;
+    let width = MEANINGS.iter().map(|m| m.name.len()).max().unwrap_or(0);
+    for share in side.shares.iter().filter(|share| share.share >= TINY) {
+        let class = match (share.class, share.symbols.is_empty()) {
+            (Class::NotClassified, true) => "in the kernel",
+            (class, _) => class.name(),
+        };
+        writeln!(
+            out,
+            "  {:>4}  {class:width$}  {}",
+            percent(share.share),
+            symbols(share)
+        )?;
+    }
+    Ok(())
+}
+
+/// `on CPU 42% of the time, slept 55%, …`.
+fn time(side: &SideReport) -> String {
+    let mut words = format!("on CPU {} of the time", percent(side.ran));
+    words += &format!(", slept {}", percent(side.slept));
+    if side.waited >= 0.01 {
+        words += &format!(", waited {} for a CPU", percent(side.waited));
+    }
+    let accounts = &side.accounts;
+    if accounts.seconds > 0.0 {
+        let a_second = |count: u64| thousands((count as f64 / accounts.seconds).round() as u64);
+        words += &format!(
+            "; {} sleeps, {} preemptions and {} page faults a second",
+            a_second(accounts.voluntary_switches),
+            a_second(accounts.involuntary_switches),
+            a_second(accounts.minor_faults + accounts.major_faults)
+        );
+    }
+    words
+}
+
+fn symbols(share: &Share) -> String {
+    const SHOWN: usize = 4;
+    let words: Vec<String> = share
+        .symbols
+        .iter()
+        .filter(|symbol| symbol.share >= TINY)
+        .take(SHOWN)
+        .map(|symbol| format!("{} {}", shortened(&symbol.name), percent(symbol.share)))
+        .collect();
+    words.join(", ")
+}
+
+/// Names of user code can be very long.
+fn shortened(name: &str) -> String {
+    const MOST: usize = 60;
+    match name.char_indices().nth(MOST) {
+        None => name.to_owned(),
+        Some((at, _)) => format!("{}…", &name[..at]),
+    }
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.0}%", share * 100.0)
+}
+
+fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut words = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            words.push(' ');
+        }
+        words.push(digit);
+    }
+    words
+}

@@ -1,0 +1,322 @@
+//! Samples of every process that this thread starts, and of all that those start, without anybody who
+//! starts processes having to know of it.
+//!
+//! There are two ways. Where it is permitted, *whole CPUs* are sampled, whoever runs on them, and what
+//! is not ours is left out later. That disturbs least: the timer goes on through every switch between
+//! tasks. Otherwise *tasks* are: an event that is open on this thread, disabled, inherited and enabled
+//! on exec never samples this process, and samples whatever it starts from its first instruction on.
+//! The software clock of such an event is started and stopped at each switch between tasks, which sets
+//! the CPU's timer anew wherever the clock is the next to go off, and that leaves a virtual machine each
+//! time: a side that sleeps ten thousand times a second lost half of its speed to it. The longer the
+//! clock's period, the seldomer it is the next; so there it beats slowly.
+//!
+//! There is an event for each CPU, because only those may have a buffer and be inherited at once
+//! (perf_event_open(2), kernel/events/core.c, perf_mmap()); all that run on a CPU write into its
+//! buffer, which has to be emptied while they run.
+
+use std::io::{self, ErrorKind};
+
+use perf_event::data::parse::Parser;
+use perf_event::data::{
+    Comm, Exit, Lost, LostSamples, Mmap2, RecordMetadata, Sample as RawSample, Visitor,
+};
+use perf_event::events::{Hardware, Software};
+use perf_event::{Builder, SampleFlag, Sampler};
+use rustix::io::Errno;
+
+/// Whom an event samples.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// Whoever runs.
+    WholeCpus,
+    /// What this thread starts.
+    Tasks,
+}
+
+/// Samples a second and CPU. No round numbers, lest they beat with something periodic.
+fn frequency(clock: Clock, scope: Scope) -> u64 {
+    match (clock, scope) {
+        (Clock::Cycles, _) => 997,
+        (Clock::Software, Scope::WholeCpus) => 499,
+        (Clock::Software, Scope::Tasks) => 97,
+    }
+}
+
+/// Ways to sample, the best first: whom, and whether in the kernel too.
+const WAYS: [(Scope, bool); 3] = [
+    (Scope::WholeCpus, true),
+    (Scope::Tasks, true),
+    (Scope::Tasks, false),
+];
+
+/// Something that happened, and when, in nanoseconds of the kernel's own clock.
+#[derive(Debug, Clone)]
+pub struct Event {
+    pub time: u64,
+    pub pid: u32,
+    pub what: What,
+}
+
+/// What happened.
+#[derive(Debug, Clone)]
+pub enum What {
+    /// The process was made by another one, whose mappings it has.
+    Forked { parent: u32 },
+    /// It has a new name; with `exec` it is also a new program, and its mappings are gone.
+    Named { name: String, exec: bool },
+    /// Code was mapped.
+    Mapped {
+        start: u64,
+        len: u64,
+        offset: u64,
+        file: String,
+    },
+    /// It was running.
+    Running(Sample),
+}
+
+/// Where a process was.
+#[derive(Debug, Clone)]
+pub enum Sample {
+    /// In user mode, at this address.
+    User(u64),
+    /// In the kernel: the addresses of the chain of calls, innermost first.
+    Kernel(Vec<u64>),
+}
+
+/// What tells when to take a sample.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Clock {
+    Cycles,
+    Software,
+}
+
+impl Clock {
+    /// For a person.
+    pub fn describe(self) -> &'static str {
+        match self {
+            Clock::Cycles => "the CPU's cycle counter",
+            Clock::Software => "the software clock",
+        }
+    }
+}
+
+/// Why there are no samples.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Refused(pub Errno);
+
+/// Events that are open, and their buffers.
+pub struct Sampling {
+    samplers: Vec<Sampler>,
+    /// What they count.
+    pub clock: Clock,
+    /// Whom they sample.
+    pub scope: Scope,
+    /// How often a second.
+    pub frequency: u64,
+    /// Whether the kernel is sampled too, or user code only.
+    pub kernel: bool,
+    /// Samples that there was no room for.
+    pub lost: u64,
+}
+
+impl Sampling {
+    /// Of what this thread starts from now on: the kernel too if that is allowed, with the cycle
+    /// counter if there is one.
+    pub fn of_children(cpus: &[usize]) -> Result<Self, Refused> {
+        let mut refused = Refused(Errno::OPNOTSUPP);
+        for (scope, kernel) in WAYS {
+            for clock in [Clock::Cycles, Clock::Software] {
+                match Self::open(cpus, clock, scope, kernel) {
+                    Ok(samplers) => {
+                        return Ok(Self {
+                            samplers,
+                            clock,
+                            scope,
+                            frequency: frequency(clock, scope),
+                            kernel,
+                            lost: 0,
+                        });
+                    }
+                    Err(error) => {
+                        let errno = Errno::from_io_error(&error).unwrap_or(Errno::OPNOTSUPP);
+                        // That one is not there says less than that one is not allowed.
+                        if !matches!(errno, Errno::NOENT | Errno::OPNOTSUPP | Errno::NODEV) {
+                            refused = Refused(errno);
+                        }
+                    }
+                }
+            }
+        }
+        Err(refused)
+    }
+
+    fn open(cpus: &[usize], clock: Clock, scope: Scope, kernel: bool) -> io::Result<Vec<Sampler>> {
+        cpus.iter()
+            .map(|&cpu| {
+                let counter = || builder(clock, scope, kernel, cpu).build();
+                // An ordinary user may have perf_event_mlock_kb a CPU: 512 KiB and a page.
+                counter()?
+                    .sampled(1 << 19)
+                    .or_else(|error| match error.kind() {
+                        ErrorKind::PermissionDenied | ErrorKind::OutOfMemory => {
+                            counter()?.sampled(1 << 16)
+                        }
+                        _ => Err(error),
+                    })
+            })
+            .collect()
+    }
+
+    /// Takes what there is out of the buffers.
+    pub fn drain(&mut self, events: &mut Vec<Event>) {
+        for sampler in &mut self.samplers {
+            let config = sampler.as_counter().config().clone();
+            while let Some(record) = sampler.next_record() {
+                let mut bytes = Vec::with_capacity(record.len() + 8);
+                // struct perf_event_header: type, misc, size.
+                bytes.extend_from_slice(&record.ty().to_ne_bytes());
+                bytes.extend_from_slice(&record.misc().to_ne_bytes());
+                bytes.extend_from_slice(&(record.len() as u16 + 8).to_ne_bytes());
+                bytes.extend_from_slice(&record.to_contiguous());
+                drop(record);
+                // A record of a kind that is not known has nothing to say here.
+                if let Ok(read) = Parser::new(&bytes[..], config.clone()).parse_record(Reading) {
+                    match read {
+                        Read::Event(event) => events.push(event),
+                        Read::Lost(samples) => self.lost += samples,
+                        Read::Nothing => {}
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn builder(clock: Clock, scope: Scope, kernel: bool, cpu: usize) -> Builder<'static> {
+    let mut builder = match clock {
+        Clock::Cycles => Builder::new(Hardware::CPU_CYCLES),
+        Clock::Software => Builder::new(Software::CPU_CLOCK),
+    };
+    match scope {
+        Scope::WholeCpus => builder.any_pid().exclude_idle(true).enabled(true),
+        Scope::Tasks => builder.observe_self().inherit(true).enable_on_exec(true),
+    };
+    builder
+        .one_cpu(cpu)
+        .exclude_kernel(!kernel)
+        .exclude_callchain_kernel(!kernel)
+        // Few programs keep frame pointers, without which their chains are noise.
+        .exclude_callchain_user(true)
+        .sample_frequency(frequency(clock, scope))
+        .sample(SampleFlag::IP | SampleFlag::TID | SampleFlag::TIME | SampleFlag::CALLCHAIN)
+        .sample_id_all(true)
+        .task(true)
+        .comm(true)
+        .comm_exec(true)
+        .mmap(true)
+        .mmap2(true);
+    builder
+}
+
+/// What a record says.
+enum Read {
+    Event(Event),
+    Lost(u64),
+    Nothing,
+}
+
+struct Reading;
+
+impl Reading {
+    fn event(metadata: &RecordMetadata, pid: u32, what: What) -> Read {
+        Read::Event(Event {
+            time: metadata.sample_id().time().unwrap_or(0),
+            pid,
+            what,
+        })
+    }
+}
+
+/// `PERF_RECORD_MISC_*` (include/uapi/linux/perf_event.h).
+const MISC_CPUMODE: u16 = 7;
+const MISC_KERNEL: u16 = 1;
+const MISC_USER: u16 = 2;
+const MISC_COMM_EXEC: u16 = 1 << 13;
+
+/// From here on an address is no address, but says what those after it are: `PERF_CONTEXT_MAX`.
+const CONTEXT: u64 = -4095_i64 as u64;
+
+impl<'a> Visitor<'a> for Reading {
+    type Output = Read;
+
+    fn visit_unimplemented(self, _: RecordMetadata) -> Read {
+        Read::Nothing
+    }
+
+    fn visit_lost(self, record: Lost, _: RecordMetadata) -> Read {
+        Read::Lost(record.lost)
+    }
+
+    fn visit_lost_samples(self, record: LostSamples, _: RecordMetadata) -> Read {
+        Read::Lost(record.lost)
+    }
+
+    fn visit_fork(self, record: Exit, metadata: RecordMetadata) -> Read {
+        match record.pid == record.ppid {
+            // A thread.
+            true => Read::Nothing,
+            false => Self::event(
+                &metadata,
+                record.pid,
+                What::Forked {
+                    parent: record.ppid,
+                },
+            ),
+        }
+    }
+
+    fn visit_comm(self, record: Comm<'a>, metadata: RecordMetadata) -> Read {
+        if record.pid != record.tid {
+            return Read::Nothing;
+        }
+        let what = What::Named {
+            name: String::from_utf8_lossy(&record.comm).into_owned(),
+            exec: metadata.misc() & MISC_COMM_EXEC != 0,
+        };
+        Self::event(&metadata, record.pid, what)
+    }
+
+    fn visit_mmap2(self, record: Mmap2<'a>, metadata: RecordMetadata) -> Read {
+        let what = What::Mapped {
+            start: record.addr,
+            len: record.len,
+            offset: record.pgoff,
+            file: String::from_utf8_lossy(&record.filename).into_owned(),
+        };
+        Self::event(&metadata, record.pid, what)
+    }
+
+    fn visit_sample(self, record: RawSample<'a>, metadata: RecordMetadata) -> Read {
+        let (Some(ip), Some(pid), Some(time)) = (record.ip(), record.pid(), record.time()) else {
+            return Read::Nothing;
+        };
+        let sample = match metadata.misc() & MISC_CPUMODE {
+            MISC_USER => Sample::User(ip),
+            MISC_KERNEL => {
+                let chain = record.callchain().unwrap_or_default().iter();
+                let mut chain: Vec<u64> = chain.copied().filter(|&at| at < CONTEXT).collect();
+                if chain.is_empty() {
+                    chain.push(ip);
+                }
+                Sample::Kernel(chain)
+            }
+            _ => return Read::Nothing,
+        };
+        Read::Event(Event {
+            time,
+            pid,
+            what: What::Running(sample),
+        })
+    }
+}

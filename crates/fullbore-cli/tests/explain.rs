@@ -1,0 +1,453 @@
+//! `fullbore explain`: it says what perf says, it says what is missing, and it leaves nothing behind.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use common::*;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+/// Settings under which an experiment takes two seconds.
+const SHORT: &str = "--rounds 1 --seconds 0.5";
+
+#[track_caller]
+fn explained(output: &Output) -> Value {
+    assert_code(output, 0);
+    json(stdout(output))
+}
+
+fn side<'a>(explanation: &'a Value, name: &str) -> &'a Value {
+    explanation["sides"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|side| side["name"] == name)
+        .unwrap_or_else(|| panic!("no side {name} in {explanation:#}"))
+}
+
+/// The share of a class in a side's time on CPU.
+fn share(side: &Value, class: &str) -> f64 {
+    side["shares"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|share| share["class"] == class)
+        .map_or(0.0, |share| share["share"].as_f64().unwrap())
+}
+
+/// The same share of all sides together.
+fn share_of_all(explanation: &Value, class: &str) -> f64 {
+    let sides = explanation["sides"].as_array().unwrap();
+    let samples = |side: &Value| side["samples"].as_f64().unwrap();
+    let all: f64 = sides.iter().map(samples).sum();
+    let of_class: f64 = sides.iter().map(|s| share(s, class) * samples(s)).sum();
+    of_class / all
+}
+
+/// Whether the kernel's functions are sampled here, by their names.
+fn is_whole(explanation: &Value) -> bool {
+    explanation["sampling"]["kernel_names"] == true
+}
+
+#[test]
+fn an_experiment_is_explained_side_by_side() {
+    let dir = tempfile::tempdir().unwrap();
+    let flame = dir.path().join("flame.svg");
+    let mut command = fullbore(&format!("explain write_read {SHORT} --json --flame"));
+    let explanation = explained(&finish(start(command.arg(&flame))));
+    assert_eq!(explanation["experiment"], "write_read");
+    for name in ["writer", "reader"] {
+        let side = side(&explanation, name);
+        let sum: f64 = side["shares"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|share| share["share"].as_f64().unwrap())
+            .sum();
+        assert!((sum - 1.0).abs() < 1e-6, "{side:#}");
+        let of_time = |what: &str| side[what].as_f64().unwrap();
+        let all = of_time("ran") + of_time("slept") + of_time("waited");
+        assert!((0.9..1.5).contains(&all), "{side:#}");
+    }
+    assert!(!explanation["verdict"]["words"].as_str().unwrap().is_empty());
+    assert_eq!(explanation["disturbance"]["unit"], "GiB/s");
+    assert_eq!(
+        explanation["disturbance"]["with"].as_array().unwrap().len(),
+        1
+    );
+    if !is_whole(&explanation) {
+        return skipped("the kernel is not sampled here, or has no names");
+    }
+    assert!(share(side(&explanation, "writer"), "copying") > 0.01);
+    assert!(
+        share_of_all(&explanation, "not-classified") < 0.1,
+        "{explanation:#}"
+    );
+    let svg = std::fs::read_to_string(flame).unwrap();
+    assert!(svg.contains("<svg") && svg.contains("anon_pipe_write") || svg.contains("pipe_write"));
+    assert!(
+        svg.contains(">writer") || svg.contains("writer ("),
+        "the sides are towers"
+    );
+}
+
+#[test]
+fn text_names_the_sides_the_classes_and_a_rung() {
+    let output = run(&format!("explain write_read {SHORT}"));
+    assert_code(&output, 0);
+    let text = stdout(&output);
+    for word in [
+        "write_read: ",
+        "\nwriter: on CPU ",
+        "\nreader: on CPU ",
+        "slept ",
+        "Most of the time on CPU",
+    ] {
+        assert!(text.contains(word), "{word:?} in {text}");
+    }
+    if text.contains("samples, ") {
+        assert!(text.contains("Sampling changed the figure by "), "{text}");
+        assert!(text.contains(" lost. "), "{text}");
+    }
+}
+
+#[test]
+fn other_work_than_a_writer_and_a_reader_has_its_parts_for_sides() {
+    let explanation = explained(&run(&format!("explain unix_stream {SHORT} --json")));
+    for name in ["send", "receive"] {
+        assert!(side(&explanation, name)["ran"].as_f64().unwrap() > 0.0);
+    }
+}
+
+/// The experiments of which it is known what they are about, and that.
+const KNOWN: [(&str, &str); 3] = [
+    ("busy_loop_huge", "lock"),
+    ("vmsplice_read", "copying"),
+    ("write_read", "sleeping"),
+];
+
+#[test]
+fn it_agrees_with_perf_on_what_the_article_found() {
+    if Command::new("perf").arg("--version").output().is_err() {
+        return skipped("there is no perf here");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    for (name, class) in KNOWN {
+        let explanation = explained(&run(&format!("explain {name} --rounds 2 --json")));
+        if !is_whole(&explanation) {
+            return skipped("the kernel is not sampled here, or has no names");
+        }
+        let Some(perf) = perf_shares(dir.path(), name) else {
+            return skipped("perf cannot sample the kernel here");
+        };
+        let ours = share_of_all(&explanation, class);
+        let theirs = perf.get(class).copied().unwrap_or(0.0);
+        assert!(
+            ours > 0.05 && theirs > 0.05,
+            "{name}: {class} {ours} and {theirs} by perf"
+        );
+        // What others do on this machine between the two moves both.
+        assert!(
+            (ours - theirs).abs() < 0.3,
+            "{name}: {class} {ours:.2}, by perf {theirs:.2}"
+        );
+        let words = explanation["verdict"]["words"].as_str().unwrap();
+        let named = [
+            &explanation["verdict"]["class"],
+            &explanation["verdict"]["next"],
+        ];
+        let largest = perf
+            .iter()
+            .filter(|(class, _)| **class != "other")
+            .max_by(|a, b| a.1.total_cmp(b.1))
+            .unwrap()
+            .0;
+        assert!(
+            named.iter().any(|named| *named == largest),
+            "by perf {largest} is the largest of {perf:?}: {words}"
+        );
+    }
+}
+
+/// Shares by perf's own samples and its own words for them, with three patterns that know nothing of
+/// the table: `None` where perf may not sample the kernel.
+fn perf_shares(dir: &Path, experiment: &str) -> Option<BTreeMap<&'static str, f64>> {
+    let data = dir.join(format!("{experiment}.data"));
+    let recorded = Command::new("perf")
+        .args(["record", "-q", "-e", "cpu-clock", "-F", "997", "-g", "-o"])
+        .arg(&data)
+        .args([FULLBORE, "bench", experiment, "--rounds", "2", "--json"])
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    if !recorded.status.success() {
+        return None;
+    }
+    let script = Command::new("perf")
+        .args(["script", "-F", "comm,ip,sym", "-i"])
+        .arg(&data)
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&script.stdout);
+    let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+    for chain in text
+        .split("\n\n")
+        .filter(|chain| chain.trim_start().starts_with("exe"))
+    {
+        *counts.entry(kind(chain)).or_default() += 1;
+    }
+    let all: u64 = counts.values().sum();
+    if all < 100 || !text.contains("pipe") {
+        return None;
+    }
+    let share = |(kind, count)| (kind, count as f64 / all as f64);
+    Some(counts.into_iter().map(share).collect())
+}
+
+fn kind(chain: &str) -> &'static str {
+    let has = |words: &[&str]| words.iter().any(|word| chain.contains(word));
+    let leaf = chain.lines().nth(1).unwrap_or_default();
+    if has(&["mutex_", "pipe_lock"]) {
+        "lock"
+    } else if has(&["page_fault"]) {
+        "other"
+    } else if has(&[
+        "copy_to_iter",
+        "copy_from_iter",
+        "copy_page_to",
+        "copy_page_from",
+    ]) {
+        "copying"
+    } else if has(&["schedule", "__wake_up", "try_to_wake"])
+        || (leaf.contains("_raw_spin_unlock_irqrestore") && !has(&["alloc", "free"]))
+    {
+        "sleeping"
+    } else {
+        "other"
+    }
+}
+
+#[test]
+fn a_command_is_explained_by_the_names_of_its_processes() {
+    let line = "head -c 600M /dev/zero | cat | wc -c";
+    let mut command = fullbore("explain --json --");
+    let output = finish(start(command.arg(line)));
+    assert_code(&output, 0);
+    assert_eq!(
+        stdout(&output).trim(),
+        "629145600",
+        "stdout is the command's own"
+    );
+    let explanation = json(stderr(&output));
+    assert_eq!(explanation["command"][0], line);
+    for name in ["head", "cat", "wc"] {
+        side(&explanation, name);
+    }
+    assert!(explanation["disturbance"].is_null());
+}
+
+#[test]
+fn a_command_that_never_ends_is_ended_when_its_time_is_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let report = dir.path().join("report.txt");
+    let mut command = fullbore("explain --seconds 0.6 --twice --output");
+    command.arg(&report).args(["--", "yes | cat > /dev/null"]);
+    let output = finish(start(&mut command));
+    assert_quiet_success(&output);
+    let text = std::fs::read_to_string(report).unwrap();
+    assert!(
+        text.contains("\nyes: ") && text.contains("\ncat: "),
+        "{text}"
+    );
+    if text.contains("samples, ") {
+        assert!(text.contains("Sampling changed"), "{text}");
+    }
+}
+
+#[test]
+fn what_is_wrong_with_the_command_line_is_said_with_code_2() {
+    for (words, said) in [
+        ("explain nothing_of_the_kind", "no experiment is called"),
+        ("explain", "required"),
+        ("explain write_read -- true", "not"),
+        ("explain write_read --seconds 0", "no number of seconds"),
+        ("explain write_read --rounds 0", "0"),
+        ("explain write_read --twice", "--twice"),
+        ("explain write_read --cpus 0,9999", "not there"),
+    ] {
+        let output = run(words);
+        assert_code(&output, 2);
+        assert!(
+            one_line(stderr(&output)).contains(said),
+            "{words}: {}",
+            said_by(&output)
+        );
+    }
+}
+
+fn said_by(output: &Output) -> String {
+    common::said(output)
+}
+
+#[test]
+fn a_command_that_fails_or_is_not_there_is_a_failure() {
+    let output = run("explain -- /nowhere/at-all");
+    assert_code(&output, 1);
+    assert!(one_line(stderr(&output)).contains("start '/nowhere/at-all'"));
+    let output = finish(start(fullbore("explain --").arg("exit 7")));
+    assert_code(&output, 1);
+    assert!(stderr(&output).contains("the command ended with exit status: 7"));
+    let output = finish(start(fullbore("explain --").arg("kill -9 $$")));
+    assert_code(&output, 1);
+    assert!(stderr(&output).contains("signal: 9"));
+}
+
+#[test]
+fn ctrl_c_leaves_nothing_behind() {
+    for words in [
+        vec!["write_read"],
+        vec!["--", "sleep 61 | (trap '' TERM; sleep 61; sleep 62)"],
+    ] {
+        for signal in [Signal::INT, Signal::TERM] {
+            let mut command = fullbore("explain");
+            let child = start(command.args(&words));
+            let at_least = if words.len() == 1 { 2 } else { 1 };
+            let below = wait_for("processes", || {
+                let all = all_below(child.id());
+                (all.len() >= at_least).then_some(all)
+            });
+            kill_process(Pid::from_child(&child), signal).unwrap();
+            let output = finish(child);
+            assert_eq!(output.status.code(), None, "{}", said_by(&output));
+            for pid in below {
+                wait_for("its end", || (!is_running(pid)).then_some(()));
+            }
+        }
+    }
+}
+
+fn all_below(pid: u32) -> Vec<Pid> {
+    children(pid)
+        .into_iter()
+        .flat_map(|(child, _)| {
+            let mut all = all_below(child.as_raw_nonzero().get() as u32);
+            all.push(child);
+            all
+        })
+        .collect()
+}
+
+#[test]
+fn a_report_that_nobody_reads_ends_quietly() {
+    let mut command = fullbore(&format!("explain write_read {SHORT}"));
+    let output = finish(start(command.stdout(nobody_reads())));
+    assert_quiet_success(&output);
+}
+
+#[test]
+fn a_report_that_cannot_be_written_is_a_failure() {
+    let mut command = fullbore(&format!("explain write_read {SHORT}"));
+    let output = finish(start(command.stdout(full())));
+    assert_code(&output, 1);
+    assert!(one_line(stderr(&output)).contains("No space left"));
+    let output = run(&format!(
+        "explain write_read {SHORT} --flame /nowhere/flame.svg"
+    ));
+    assert_code(&output, 1);
+    assert!(
+        stdout(&output).contains("Most of the time"),
+        "the text is there all the same"
+    );
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn without_perf_event_open_the_kernels_accounts_have_to_do() {
+    use common::refusing::{refusing, run_under};
+    use rustix::io::Errno;
+
+    const PERF_EVENT_OPEN: i64 = 298;
+    for (errno, word) in [
+        (Errno::ACCESS, "perf_event_paranoid"),
+        (Errno::PERM, "seccomp"),
+        (Errno::NOSYS, "CONFIG_PERF_EVENTS"),
+    ] {
+        let filter = refusing(&[(PERF_EVENT_OPEN, &[])], errno);
+        let explanation = explained(&run_under(
+            &filter,
+            &format!("explain write_read {SHORT} --json"),
+        ));
+        assert!(explanation["sampling"].is_null());
+        let note = explanation["notes"][0].as_str().unwrap();
+        assert!(
+            note.contains(word) && note.contains("context switches"),
+            "{note}"
+        );
+        let writer = side(&explanation, "writer");
+        assert_eq!(writer["samples"], 0);
+        assert!(writer["ran"].as_f64().unwrap() > 0.0);
+        assert!(writer["accounts"]["voluntary_switches"].as_u64().is_some());
+        assert!(!explanation["verdict"]["words"].as_str().unwrap().is_empty());
+    }
+    let filter = refusing(&[(PERF_EVENT_OPEN, &[])], Errno::ACCESS);
+    let output = run_under(
+        &filter,
+        &format!("explain write_read {SHORT} --flame /tmp/never.svg"),
+    );
+    assert_code(&output, 3);
+    assert!(stderr(&output).contains("no samples to draw"));
+}
+
+/// `kernel.perf_event_paranoid` of 2 is the kernel's own default, and lets ordinary users sample only
+/// their own code.
+#[test]
+fn an_ordinary_user_is_told_which_setting_is_in_the_way() {
+    if !is_root() {
+        return skipped("only root can become somebody else");
+    }
+    let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid")
+        .ok()
+        .and_then(|text| text.trim().parse::<i32>().ok());
+    let Some(paranoid @ 2..) = paranoid else {
+        return skipped("everybody may sample the kernel here, or nobody knows");
+    };
+    const NOBODY: u32 = 65534;
+    let dir = tempfile::tempdir().unwrap();
+    let program = dir.path().join("fullbore");
+    std::fs::copy(FULLBORE, &program).unwrap();
+    for path in [dir.path(), &program] {
+        use std::os::unix::fs::PermissionsExt;
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let mut command = Command::new(&program);
+    command
+        .args(format!("explain write_read {SHORT} --json").split(' '))
+        .uid(NOBODY)
+        .gid(NOBODY)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let explanation = explained(&finish(start(&mut command)));
+    let note = explanation["notes"][0].as_str().unwrap();
+    assert!(
+        note.contains(&format!("kernel.perf_event_paranoid is {paranoid}")),
+        "{note}"
+    );
+    assert!(
+        note.contains("sysctl kernel.perf_event_paranoid=1"),
+        "{note}"
+    );
+    let writer = side(&explanation, "writer");
+    let parts = share(writer, "user") + share(writer, "not-classified");
+    assert!((parts - 1.0).abs() < 1e-6, "{writer:#}");
+    if paranoid == 2 {
+        assert_eq!(
+            explanation["sampling"]["of_kernel"], false,
+            "{explanation:#}"
+        );
+    }
+}
