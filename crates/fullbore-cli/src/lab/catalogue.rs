@@ -36,6 +36,26 @@ pub struct Experiment {
     pub work: &'static dyn Work,
 }
 
+impl Experiment {
+    /// One whose figure is in GiB/s.
+    pub const fn bandwidth(
+        group: &'static str,
+        name: &'static str,
+        published: Option<f64>,
+        shows: &'static str,
+        work: &'static dyn Work,
+    ) -> Self {
+        Self {
+            group,
+            name,
+            shows,
+            unit: Unit::GibPerS,
+            published,
+            work,
+        }
+    }
+}
+
 /// Experiments that belong together.
 #[derive(Debug, Clone, Copy)]
 pub struct Group {

@@ -238,6 +238,23 @@ fn command_line(process: &Path) -> Option<Vec<String>> {
     (words.len() > 1).then_some(words)
 }
 
+/// Asserts that they end long before they would by themselves, and ends those who do not.
+pub fn assert_nobody_is_left(started: &[Pid]) {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    let left = || -> Vec<Pid> {
+        let running = started.iter().copied().filter(|pid| is_running(*pid));
+        running.collect()
+    };
+    while !left().is_empty() && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let left = left();
+    for pid in &left {
+        let _ = kill_process(*pid, Signal::KILL);
+    }
+    assert!(left.is_empty(), "left behind: {left:?}");
+}
+
 /// Whether the process is there and no zombie.
 pub fn is_running(pid: Pid) -> bool {
     let stat = format!("/proc/{}/stat", pid.as_raw_nonzero());

@@ -32,6 +32,20 @@ pub trait Report {
     fn write(&self, run: &Run, out: &mut dyn io::Write) -> Result<()>;
 }
 
+/// Writes to `out`, all of it.
+///
+/// # Errors
+/// As `write`, or where `out` does not take it.
+pub fn write_to(
+    write: &dyn Fn(&mut dyn io::Write) -> Result<()>,
+    out: &mut dyn io::Write,
+) -> Result<()> {
+    let mut out = BufWriter::new(out);
+    write(&mut out)?;
+    // Dropping the writer would flush too, and lose the error.
+    Ok(out.flush()?)
+}
+
 /// Writes what `write` writes to the file at `path`: all of it, or nothing.
 ///
 /// A regular file is written beside `path` under another name and put in its place when it is

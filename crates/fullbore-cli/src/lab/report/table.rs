@@ -5,7 +5,8 @@
 //! is wide goes over it. Colour is put on whole lines and on bars after they are laid out, so
 //! that no escape sequence ever counts as width.
 
-use std::io;
+use std::io::{self, IsTerminal};
+use std::os::fd::AsFd;
 
 use anyhow::Result;
 use comfy_table::{CellAlignment, ContentArrangement, Row, presets};
@@ -24,6 +25,22 @@ pub struct Table {
     pub width: Option<u16>,
     /// Whether to use colours (ANSI escape sequences).
     pub color: bool,
+}
+
+impl Table {
+    /// As wide and as colourful as the terminal, if `out` is one.
+    pub fn on(out: &(impl AsFd + IsTerminal)) -> Self {
+        let to_terminal = out.is_terminal();
+        let width = to_terminal
+            .then(|| rustix::termios::tcgetwinsize(out).ok())
+            .flatten()
+            .map(|size| size.ws_col)
+            .filter(|&columns| columns > 0);
+        Self {
+            width,
+            color: to_terminal && std::env::var_os("NO_COLOR").is_none(),
+        }
+    }
 }
 
 /// The width in columns where there is no terminal to ask.
