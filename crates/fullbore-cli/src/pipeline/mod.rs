@@ -4,8 +4,15 @@
 //! Nothing here starts or ends a process, and nothing here is between two of them: all is looked up in
 //! /proc, and by opening a pipe for the moment that it takes to ask how full it is ([`link`]).
 
+mod below;
 mod findings;
 mod link;
+#[cfg(test)]
+mod made_up;
+mod moment;
+mod process;
+mod sums;
+mod waiting;
 mod watch;
 
 pub use findings::Findings;
