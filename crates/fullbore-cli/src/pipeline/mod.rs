@@ -5,6 +5,7 @@
 //! /proc, and by opening a pipe for the moment that it takes to ask how full it is ([`link`]).
 
 mod below;
+mod blame;
 mod findings;
 mod link;
 #[cfg(test)]
@@ -15,6 +16,7 @@ mod sums;
 mod waiting;
 mod watch;
 
+pub use below::below;
 pub use findings::Findings;
 pub use link::Link;
 pub use watch::Watch;

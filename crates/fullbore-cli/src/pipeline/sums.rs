@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::blame::blamed;
 use super::link::Fill;
 use super::moment::{Cause, Moment};
 
@@ -44,8 +45,7 @@ pub struct StageSums {
     pub for_output: Duration,
     /// For something else.
     pub elsewhere: BTreeMap<Cause, Duration>,
-    /// Its part of the time in which it kept others waiting, or nobody did: all of that in which it was
-    /// the only one that did not wait for another, half where two did not, and so on.
+    /// Time in which it kept the others waiting: its part where it was not the only one.
     pub blame: Duration,
     /// That in which it was the only one.
     pub alone: Duration,
@@ -109,22 +109,22 @@ impl Sums {
         }
     }
 
-    /// Notes what all stages did at a moment that stands for `time`.
-    pub fn note(&mut self, moments: &[Moment], time: Duration) {
+    /// Notes what all stages did at a moment that stands for `time`, and how full the pipes between each
+    /// and the next were.
+    pub fn note(&mut self, moments: &[Moment], pipes: &[Option<Fill>], time: Duration) {
         self.looks += 1;
         self.time += time;
-        let busy = |moment: &Moment| matches!(moment, Moment::Active | Moment::Elsewhere(_));
-        let count = moments.iter().filter(|moment| busy(moment)).count() as u32;
-        let ended = moments.iter().all(|moment| *moment == Moment::Ended);
-        if count == 0 && !ended {
-            self.all_wait += time;
-        }
         for (stage, moment) in self.stages.iter_mut().zip(moments) {
             stage.note(*moment, time);
-            if busy(moment) {
-                stage.blame += time / count;
-                stage.alone += if count == 1 { time } else { Duration::ZERO };
-            }
+        }
+        let blamed = blamed(moments, pipes);
+        for &at in &blamed {
+            self.stages[at].blame += time / blamed.len() as u32;
+        }
+        match *blamed {
+            [] if moments.iter().any(|moment| *moment != Moment::Ended) => self.all_wait += time,
+            [at] => self.stages[at].alone += time,
+            _ => {}
         }
     }
 }

@@ -31,9 +31,8 @@ const PATIENCE: u32 = 25;
 const SHARE: u32 = 100;
 const FREE: Duration = Duration::from_millis(2);
 
-/// Looks between two times that what only grows is looked at, and the longest time between two.
-const LOOKS_PER_ACCOUNT: u64 = 6;
-const LONGEST: Duration = Duration::from_millis(100);
+/// Looks between two times that what only grows is looked at.
+const LOOKS_PER_ACCOUNT: u64 = 8;
 
 /// Processes of a stage that are looked at.
 const PROCESSES: usize = 32;
@@ -51,7 +50,6 @@ pub struct Watch {
     past: VecDeque<(Instant, Sums)>,
     began: Instant,
     last_look: Instant,
-    last_account: u64,
     interval: Duration,
 }
 
@@ -114,7 +112,6 @@ impl Watch {
             past: VecDeque::new(),
             began: now,
             last_look: now,
-            last_account: 0,
             interval: OFTEN,
         };
         for crew in &mut watch.crews {
@@ -130,15 +127,7 @@ impl Watch {
         // Had this process been kept from looking, one look would stand for too much.
         let time = (now - self.last_look).min(self.interval * 4);
         self.last_look = now;
-        let is_due = self.sums.looks.is_multiple_of(LOOKS_PER_ACCOUNT)
-            || now
-                >= self
-                    .crews
-                    .iter()
-                    .map(|crew| crew.since)
-                    .min()
-                    .unwrap_or(now)
-                    + LONGEST;
+        let is_due = self.sums.looks % LOOKS_PER_ACCOUNT == LOOKS_PER_ACCOUNT - 1;
         self.look_at_pipes();
         for crew in &mut self.crews {
             crew.look(time);
@@ -227,11 +216,13 @@ impl Watch {
 
     fn note(&mut self, time: Duration) {
         let moments: Vec<Moment> = self.crews.iter().map(|crew| crew.moment).collect();
-        self.sums.note(&moments, time);
+        let fills: Vec<Option<Fill>> = (self.crews.iter())
+            .map(|crew| crew.output.and_then(|side| side.fill))
+            .collect();
+        self.sums.note(&moments, &fills, time);
         for (link, sums) in self.links.iter().zip(&mut self.sums.pipes) {
             let (writer, reader) = (moments[link.writer], moments[link.reader]);
-            let fill = self.crews[link.writer].output.and_then(|side| side.fill);
-            if let Some(fill) = fill
+            if let Some(fill) = fills[link.writer]
                 && writer != Moment::Ended
                 && reader != Moment::Ended
             {
@@ -333,28 +324,26 @@ impl Crew {
             }
             there
         });
-        // Those below the first, and then those below each that was left behind by its parent.
-        let pids: Vec<u32> = (self.members.iter())
-            .map(|member| member.process.pid)
+        let mut children: BTreeSet<u32> = (self.members.iter())
+            .flat_map(|member| member.process.children())
             .collect();
-        let mut family = BTreeSet::new();
-        for pid in pids {
-            if !family.contains(&pid) {
-                family.extend(below(pid));
-            }
-        }
         for member in &mut self.members {
-            member.has_parent = family.remove(&member.process.pid);
+            member.has_parent = children.remove(&member.process.pid);
         }
-        for pid in family {
+        // Those that are new, and those below them.
+        let family = children
+            .iter()
+            .flat_map(|&pid| below(pid))
+            .collect::<Vec<_>>();
+        children.extend(family);
+        for pid in children {
             self.join(pid, true);
         }
     }
 
     fn join(&mut self, pid: u32, has_parent: bool) {
         if self.members.len() < PROCESSES
-            && let Some(mut process) = Watched::new(pid)
-            && process.refresh()
+            && let Some(process) = Watched::new(pid)
         {
             self.members.push(Member {
                 process,
