@@ -1,59 +1,101 @@
 //! Who keeps a pipeline waiting at a moment. Nothing here looks at anything.
 //!
 //! The one idea: whoever waits is not the slow one, but the one that he waits for, or whom that one
-//! waits for in turn. Of two neighbours that both work, the pipe between them tells: while it is empty
-//! the one before is behind, while it is full the one after.
+//! waits for in turn. Who works is behind the one before while the pipe between them is empty, and
+//! behind the one after while that is full: soon he will wait.
 
 use super::link::Fill;
 use super::moment::Moment;
 
-/// The stages that keep the others waiting, or would next, by their places. `pipes` are those between
-/// each stage and the next. None are to blame where all wait for each other: what wakes them is on its
-/// way.
+/// The stages that keep the others waiting, by their places. `pipes` are those between each stage and
+/// the next. Where nobody waits for another, it is those who would be waited for next; and nobody,
+/// where all wait for each other: what wakes them is on its way.
 pub fn blamed(moments: &[Moment], pipes: &[Option<Fill>]) -> Vec<usize> {
-    let works = |at: usize| matches!(moments[at], Moment::Active | Moment::Elsewhere(_));
+    let pipeline = Pipeline { moments, pipes };
     let stages = 0..moments.len();
-    let mut blamed: Vec<usize> = stages
-        .clone()
-        .filter(|&at| !works(at))
-        .flat_map(|at| waits_for(at, moments))
+    let mut blamed: Vec<usize> = (stages.clone())
+        .filter(|&at| !pipeline.works(at))
+        .flat_map(|at| pipeline.culprits(at))
         .collect();
+    if blamed.is_empty() {
+        let working = stages.filter(|&at| pipeline.works(at));
+        blamed = working.flat_map(|at| pipeline.culprits(at)).collect();
+    }
     blamed.sort_unstable();
     blamed.dedup();
-    if blamed.is_empty() {
-        blamed = stages.filter(|&at| works(at)).collect();
-    }
-    let is_behind = |fill: Option<Fill>, of: fn(Fill) -> bool| fill.is_some_and(of);
-    let cleared = |at: usize| {
-        let before = at.checked_sub(1);
-        let empty = before.is_some_and(|before| {
-            blamed.contains(&before) && is_behind(pipes[before], Fill::is_empty)
-        });
-        let full = blamed.contains(&(at + 1)) && is_behind(pipes[at], Fill::is_full);
-        empty || full
-    };
-    // Each pipe clears one of its sides, so one stage is always left.
-    let left = |&at: &usize| !cleared(at);
-    blamed.iter().copied().filter(left).collect()
+    blamed
 }
 
-/// Whom a stage waits for.
-fn waits_for(at: usize, moments: &[Moment]) -> Vec<usize> {
-    let up = || follow((0..at).rev(), moments, Moment::Input);
-    let down = || follow(at + 1..moments.len(), moments, Moment::Output);
-    match moments[at] {
-        Moment::Input => up().into_iter().collect(),
-        Moment::Output => down().into_iter().collect(),
-        Moment::Both => up().into_iter().chain(down()).collect(),
-        Moment::Active | Moment::Elsewhere(_) | Moment::Ended => Vec::new(),
-    }
+/// One way along a pipeline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// Towards the first stage.
+    Up,
+    /// Towards the last.
+    Down,
 }
 
-/// The first one on the way that works, as long as those before it on the way wait for the same side.
-fn follow(way: impl Iterator<Item = usize>, moments: &[Moment], side: Moment) -> Option<usize> {
-    let mut way = way.skip_while(|&at| moments[at] == side || moments[at] == Moment::Both);
-    let at = way.next()?;
-    matches!(moments[at], Moment::Active | Moment::Elsewhere(_)).then_some(at)
+struct Pipeline<'a> {
+    moments: &'a [Moment],
+    pipes: &'a [Option<Fill>],
+}
+
+impl Pipeline<'_> {
+    fn works(&self, at: usize) -> bool {
+        matches!(self.moments[at], Moment::Active | Moment::Elsewhere(_))
+    }
+
+    /// Whom a stage is behind, itself if it is behind nobody.
+    fn culprits(&self, at: usize) -> Vec<usize> {
+        let ways = [Way::Up, Way::Down].map(|way| self.is_behind(at, way).then_some(way));
+        if ways == [None; 2] {
+            return if self.works(at) { vec![at] } else { Vec::new() };
+        }
+        let culprits = ways
+            .into_iter()
+            .flatten()
+            .filter_map(|way| self.follow(at, way));
+        culprits.collect()
+    }
+
+    /// The stage that the one at the start is behind: the last on the way that works, up to the first
+    /// that is behind nobody.
+    fn follow(&self, start: usize, way: Way) -> Option<usize> {
+        let mut found = self.works(start).then_some(start);
+        let mut at = start;
+        while self.is_behind(at, way) {
+            let next = match way {
+                Way::Up => at.checked_sub(1),
+                Way::Down => Some(at + 1).filter(|&next| next < self.moments.len()),
+            };
+            match next {
+                Some(next) => at = next,
+                None => break,
+            }
+            if self.works(at) {
+                found = Some(at);
+            }
+        }
+        found
+    }
+
+    /// Whether it waits for its neighbour on that way, or soon will.
+    fn is_behind(&self, at: usize, way: Way) -> bool {
+        match (self.moments[at], way) {
+            (Moment::Both, _) | (Moment::Input, Way::Up) | (Moment::Output, Way::Down) => true,
+            (Moment::Active | Moment::Elsewhere(_), Way::Up) => {
+                at > 0 && self.pipe(at - 1).is_some_and(Fill::is_empty)
+            }
+            (Moment::Active | Moment::Elsewhere(_), Way::Down) => {
+                self.pipe(at).is_some_and(Fill::is_full)
+            }
+            _ => false,
+        }
+    }
+
+    fn pipe(&self, at: usize) -> Option<Fill> {
+        self.pipes.get(at).copied().flatten()
+    }
 }
 
 #[cfg(test)]
@@ -99,7 +141,8 @@ mod tests {
             // Whoever keeps nobody waiting is not to blame.
             ("A0<5A", &[0]), ("A5>9A", &[2]), ("A5A0<", &[1]), (">9A5A", &[1]),
             // One keeps those at its side waiting, and another those at its.
-            (">9A5A0<", &[1, 2]), (">9A0A0<", &[1]), (">9A9A0<", &[2]), ("A0<0A0<", &[0, 2]),
+            (">9A5A0<", &[1, 2]), (">9A0A0<", &[1]), (">9A9A0<", &[2]),
+            (">9A5A0<", &[1, 2]), ("A0A0<", &[0]), (">9A9A", &[2]), ("A5A0A0<", &[1]), ("A0<0A0<", &[0]),
             // It waits for both.
             ("A0x9A", &[0, 2]), ("<0x9A", &[2]),
             // What wakes them is on its way.

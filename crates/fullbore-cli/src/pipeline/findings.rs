@@ -2,7 +2,6 @@
 //! report for people rest on. Shares are from 0 to 1; numbers of stages and pipes begin with 1.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::os::unix::process::ExitStatusExt;
 use std::time::Duration;
 
@@ -11,17 +10,32 @@ use serde::Serialize;
 use super::link::Link;
 use super::moment::{Cause, Ways};
 use super::sums::{PipeSums, StageSums, Sums};
+use super::verdict::Verdict;
 use super::watch::Crew;
 
 /// All of it.
 #[derive(Debug, Clone, Serialize)]
 pub struct Findings {
+    /// The numbers.
+    #[serde(flatten)]
+    pub numbers: Numbers,
+    /// Who is the slow one.
+    pub verdict: Verdict,
+}
+
+/// What was counted and sampled.
+#[derive(Debug, Clone, Serialize)]
+pub struct Numbers {
     /// Seconds that the pipeline ran; those in which it was stopped are not among them.
     pub seconds: f64,
     /// How often it was looked at.
     pub looks: u64,
     /// Seconds of CPU time that this took.
     pub looking_seconds: f64,
+    /// The share of the time in which all stages waited for each other.
+    pub all_wait: f64,
+    /// The share of the time in which CPUs had nothing to do that it may run on, where that is known.
+    pub cpus_idle: Option<f64>,
     /// Its stages, in order.
     pub stages: Vec<Stage>,
     /// Its pipes, in order.
@@ -45,10 +59,11 @@ pub struct Stage {
     pub time: Shares,
     /// What it waited for outside of the pipeline, as shares of its time.
     pub elsewhere: BTreeMap<Cause, f64>,
-    /// The share of the pipeline's time in which all others waited for it.
-    pub alone: f64,
-    /// The share of the pipeline's time that it is to blame for.
+    /// The share of the pipeline's time in which it kept others waiting: its part where it was not the
+    /// only one.
     pub blame: f64,
+    /// The share of the pipeline's time in which it was the only one.
+    pub alone: f64,
     /// Microseconds that a thread waited for a CPU each time, on average.
     pub queue_us: f64,
     /// The code that it exited with.
@@ -146,12 +161,19 @@ impl Findings {
                 Pipe::of(at, link, pipe, side(link.writer), side(link.reader))
             })
             .collect();
-        Self {
+        let numbers = Numbers {
             seconds,
             looks: sums.looks,
             looking_seconds: sums.looking.as_secs_f64(),
+            all_wait: share(sums.all_wait, sums.time),
+            cpus_idle: (!sums.offer.time.is_zero())
+                .then(|| share(sums.offer.idle, sums.offer.time)),
             stages,
             pipes,
+        };
+        Self {
+            verdict: Verdict::of(&numbers),
+            numbers,
         }
     }
 }
@@ -228,11 +250,5 @@ impl Bytes {
             (None, None) => (None, Known::Unknown),
         };
         Self { bytes, bytes_are }
-    }
-}
-
-impl fmt::Display for Findings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:.2} s", self.seconds)
     }
 }

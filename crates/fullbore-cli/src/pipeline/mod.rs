@@ -6,13 +6,16 @@
 
 mod below;
 mod blame;
+mod cpus;
 mod findings;
 mod link;
 #[cfg(test)]
 mod made_up;
 mod moment;
 mod process;
+mod report;
 mod sums;
+mod verdict;
 mod waiting;
 mod watch;
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::blame::blamed;
+use super::cpus::Offer;
 use super::link::Fill;
 use super::moment::{Cause, Moment};
 
@@ -22,6 +23,8 @@ pub struct Sums {
     pub looking: Duration,
     /// Time in which every stage waited for another: what wakes them is on its way.
     pub all_wait: Duration,
+    /// What the CPUs had to offer that it may run on.
+    pub offer: Offer,
     /// Its stages'.
     pub stages: Vec<StageSums>,
     /// Its pipes'.
@@ -100,6 +103,10 @@ impl Sums {
             looks: self.looks - earlier.looks,
             looking: self.looking.saturating_sub(earlier.looking),
             all_wait: self.all_wait.saturating_sub(earlier.all_wait),
+            offer: Offer {
+                time: self.offer.time.saturating_sub(earlier.offer.time),
+                idle: self.offer.idle.saturating_sub(earlier.offer.idle),
+            },
             stages: (self.stages.iter().zip(&earlier.stages))
                 .map(|(now, then)| now.since(then))
                 .collect(),

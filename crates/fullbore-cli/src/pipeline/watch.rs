@@ -13,6 +13,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::Stage;
 use super::below::below;
+use super::cpus::Cpus;
 use super::findings::Findings;
 use super::link::{Fill, Link};
 use super::moment::{Cause, Heard, Moment, Side, Ways};
@@ -48,6 +49,8 @@ pub struct Watch {
     links: Vec<Link>,
     sums: Sums,
     past: VecDeque<(Instant, Sums)>,
+    cpus: Cpus,
+    last_offer: Instant,
     began: Instant,
     last_look: Instant,
     interval: Duration,
@@ -110,6 +113,8 @@ impl Watch {
             crews,
             links,
             past: VecDeque::new(),
+            cpus: Cpus::default(),
+            last_offer: now,
             began: now,
             last_look: now,
             interval: OFTEN,
@@ -117,6 +122,7 @@ impl Watch {
         for crew in &mut watch.crews {
             crew.join(crew.stage.pid, false);
         }
+        watch.look_at_cpus(now);
         watch
     }
 
@@ -135,6 +141,9 @@ impl Watch {
         self.note(time);
         if is_due {
             self.account(now);
+            if now - self.last_offer >= STEP {
+                self.look_at_cpus(now);
+            }
             self.remember(now);
         }
         self.sums.looking += cpu_time().saturating_sub(costs);
@@ -158,6 +167,9 @@ impl Watch {
     /// The first process of a stage has ended and is still a zombie: the last that /proc says about it.
     pub fn ended(&mut self, stage: usize) {
         let now = Instant::now();
+        if now - self.last_offer >= STEP / 5 {
+            self.look_at_cpus(now);
+        }
         if let Some(crew) = self.crews.get_mut(stage) {
             crew.account(now, &mut self.sums.stages[stage]);
             crew.look(Duration::ZERO);
@@ -235,6 +247,15 @@ impl Watch {
     fn account(&mut self, now: Instant) {
         for (crew, sums) in self.crews.iter_mut().zip(&mut self.sums.stages) {
             crew.account(now, sums);
+        }
+    }
+
+    fn look_at_cpus(&mut self, now: Instant) {
+        self.last_offer = now;
+        let members = self.crews.iter().flat_map(|crew| &crew.members);
+        if let Some(offer) = self.cpus.since(members.map(|member| member.process.pid)) {
+            self.sums.offer.time += offer.time;
+            self.sums.offer.idle += offer.idle;
         }
     }
 
