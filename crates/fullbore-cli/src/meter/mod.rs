@@ -19,7 +19,7 @@ mod line;
 mod look;
 mod pace;
 mod rate;
-mod screen;
+pub mod screen;
 mod verdict;
 mod watch;
 

@@ -9,6 +9,7 @@ mod blame;
 mod cpus;
 mod findings;
 mod link;
+mod live;
 #[cfg(test)]
 mod made_up;
 mod moment;
@@ -22,6 +23,7 @@ mod watch;
 pub use below::below;
 pub use findings::Findings;
 pub use link::Link;
+pub use live::Live;
 pub use watch::Watch;
 
 /// A command of the pipeline, as it was started. Its number is its place in the pipeline, from 0.

@@ -26,6 +26,23 @@ pub fn shown(text: &str, most: usize) -> String {
     short
 }
 
+/// The lines of a text, cut between words.
+pub fn wrapped(text: &str, columns: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let line = lines.last_mut().expect("there is always one");
+        if line.is_empty() {
+            line.extend(word.chars().take(columns));
+        } else if line.chars().count() + 1 + word.chars().count() <= columns {
+            line.push(' ');
+            line.push_str(word);
+        } else {
+            lines.push(word.chars().take(columns).collect());
+        }
+    }
+    lines
+}
+
 impl fmt::Display for Findings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for line in stages(&self.numbers.stages) {

@@ -21,7 +21,7 @@ pub struct Verdict {
     /// What it says.
     pub kind: Kind,
     /// How sure it is.
-    pub sure: Sure,
+    pub sure: Sureness,
     /// In words: a line.
     pub words: String,
 }
@@ -62,7 +62,7 @@ pub enum Bound {
 /// How sure a verdict is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Sure {
+pub enum Sureness {
     /// All that was seen says so.
     Sure,
     /// Most of it does.
@@ -71,12 +71,12 @@ pub enum Sure {
     NotSure,
 }
 
-impl fmt::Display for Sure {
+impl fmt::Display for Sureness {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Sure::Sure => "sure",
-            Sure::Likely => "likely",
-            Sure::NotSure => "not sure",
+            Sureness::Sure => "sure",
+            Sureness::Likely => "likely",
+            Sureness::NotSure => "not sure",
         })
     }
 }
@@ -94,7 +94,7 @@ impl Serialize for Verdict {
             kind: &'static str,
             stages: &'a [usize],
             bound_by: Option<Bound>,
-            sure: Sure,
+            sure: Sureness,
             words: &'a str,
         }
         let (kind, bound_by) = match &self.kind {
@@ -136,12 +136,12 @@ impl Verdict {
     }
 }
 
-fn judge(numbers: &Numbers) -> (Kind, Sure) {
+fn judge(numbers: &Numbers) -> (Kind, Sureness) {
     if numbers.stages.len() < 2 {
-        return (Kind::Alone, Sure::Sure);
+        return (Kind::Alone, Sureness::Sure);
     }
     if numbers.looks < LOOKS {
-        return (Kind::TooShort, Sure::NotSure);
+        return (Kind::TooShort, Sureness::NotSure);
     }
     let mut by_blame: Vec<&Stage> = numbers.stages.iter().collect();
     by_blame.sort_by(|a, b| b.blame.total_cmp(&a.blame));
@@ -152,25 +152,25 @@ fn judge(numbers: &Numbers) -> (Kind, Sure) {
     let named = || Kind::Stage(top.number, bound(top));
     let starved = numbers.starved();
     if top.blame >= 0.8 && at_least >= 0.65 && !is_denied(top, numbers) {
-        return (named(), Sure::Sure);
+        return (named(), Sureness::Sure);
     }
     if top.blame >= 0.6 && at_least >= 0.5 && top.blame - second.blame >= 0.3 {
         let sure = match is_denied(top, numbers) || starved >= 0.5 {
-            true => Sure::NotSure,
-            false => Sure::Likely,
+            true => Sureness::NotSure,
+            false => Sureness::Likely,
         };
         return (named(), sure);
     }
     if starved >= 0.5 {
         let sure = if starved >= 0.8 {
-            Sure::Sure
+            Sureness::Sure
         } else {
-            Sure::Likely
+            Sureness::Likely
         };
         return (Kind::Cpus, sure);
     }
     if numbers.waking() >= 0.5 {
-        return (Kind::Waking, Sure::Likely);
+        return (Kind::Waking, Sureness::Likely);
     }
     let sharing: Vec<&&Stage> = by_blame.iter().filter(|stage| stage.blame >= 0.2).collect();
     let together: f64 = sharing.iter().map(|stage| stage.blame).sum();
@@ -182,9 +182,9 @@ fn judge(numbers: &Numbers) -> (Kind, Sure) {
             true => Kind::ByTurns(stages),
             false => Kind::Shared(stages),
         };
-        return (kind, Sure::Likely);
+        return (kind, Sureness::Likely);
     }
-    (Kind::Nobody, Sure::NotSure)
+    (Kind::Nobody, Sureness::NotSure)
 }
 
 /// Whether the pipes at its sides, or its own time, speak against it being the slow one.
@@ -253,7 +253,7 @@ impl Stage {
 }
 
 /// The line.
-fn words(kind: &Kind, sure: Sure, numbers: &Numbers) -> String {
+fn words(kind: &Kind, sure: Sureness, numbers: &Numbers) -> String {
     let stages = |of: &[usize]| {
         let names: Vec<String> = of.iter().map(|&number| name(number, numbers)).collect();
         names.join(" and ")
