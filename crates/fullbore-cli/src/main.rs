@@ -9,6 +9,8 @@ mod explain;
 mod lab;
 mod meter;
 mod moving;
+#[allow(dead_code, unused_imports)]
+mod pipeline;
 mod size;
 
 use std::io::{Write, stderr};

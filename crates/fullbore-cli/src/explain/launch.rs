@@ -11,8 +11,8 @@ use rustix::process::{
     Pid, PidfdFlags, Signal, getpid, kill_process, pidfd_open, set_child_subreaper,
 };
 
-use super::processes::below;
 use crate::meter::interrupt::Interrupt;
+use crate::pipeline::below;
 
 /// How often Ctrl-C and the time are looked at.
 const INTERVAL: Duration = Duration::from_millis(50);
