@@ -12,6 +12,7 @@ mod moving;
 #[allow(dead_code, unused_imports)]
 mod pipeline;
 mod size;
+mod text;
 
 use std::io::{Write, stderr};
 use std::process::ExitCode;

@@ -6,10 +6,10 @@
 //! by poll(2): that would make every later write(2) wake its readers (`poll_usage` in `pipe_poll`,
 //! fs/pipe.c).
 
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use fullbore::PipeEnd;
 use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 
 /// A pipe between two stages.
 #[derive(Debug)]
@@ -48,19 +48,24 @@ impl Link {
 
     /// How full it is now; none where that cannot be asked.
     pub fn fill(&self) -> Option<Fill> {
-        // The handle itself can be neither read nor asked (O_PATH in open(2)).
-        let path = format!("/proc/self/fd/{}", self.handle.as_raw_fd());
-        let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let end = rustix::fs::open(path, flags, Mode::empty()).ok()?;
-        let pipe = PipeEnd::of(&end).ok()??;
-        Some(Fill {
-            queued: pipe.queued().ok()?,
-            capacity: pipe.capacity().ok()?,
-        })
+        Fill::of(self.handle.as_fd()).ok()
     }
 }
 
 impl Fill {
+    /// Of the pipe that `handle` is a name for (`O_PATH`). Not for a FIFO, unless both its sides are open
+    /// already: it would let someone out of his open(2).
+    ///
+    /// # Errors
+    /// `EACCES` where this user may not write to it; `ENXIO` for a FIFO that nobody reads.
+    pub fn of(handle: BorrowedFd<'_>) -> Result<Self, Errno> {
+        let end = open_for_writing(handle)?;
+        Ok(Self {
+            queued: rustix::io::ioctl_fionread(&end)? as usize,
+            capacity: rustix::pipe::fcntl_getpipe_size(&end)?,
+        })
+    }
+
     /// Nothing is in it.
     pub fn is_empty(self) -> bool {
         self.queued == 0
@@ -75,4 +80,12 @@ impl Fill {
     pub fn share(self) -> f64 {
         (self.queued as f64 / self.capacity.max(1) as f64).min(1.0)
     }
+}
+
+/// The end to write to, of the pipe that `handle` is a name for.
+pub fn open_for_writing(handle: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
+    // The handle itself can be neither written to nor asked (O_PATH in open(2)).
+    let path = format!("/proc/self/fd/{}", handle.as_raw_fd());
+    let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    rustix::fs::open(path, flags, Mode::empty())
 }

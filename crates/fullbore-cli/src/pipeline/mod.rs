@@ -5,6 +5,8 @@
 //! /proc, and by opening a pipe for the moment that it takes to ask how full it is ([`link`]).
 
 mod below;
+pub mod census;
+pub mod chains;
 mod findings;
 mod link;
 #[cfg(test)]
@@ -15,8 +17,9 @@ mod sums;
 mod waiting;
 mod watch;
 
+pub use below::below;
 pub use findings::Findings;
-pub use link::Link;
+pub use link::{Fill, Link, open_for_writing};
 pub use watch::Watch;
 
 /// A command of the pipeline, as it was started. Its number is its place in the pipeline, from 0.
