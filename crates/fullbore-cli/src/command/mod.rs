@@ -9,4 +9,5 @@ pub mod middleman;
 pub mod part;
 pub mod read;
 pub mod tee;
+pub mod tune;
 pub mod write;

@@ -21,6 +21,7 @@ use anyhow::{Context, Result};
 use super::machine::format_bytes;
 use super::result::{Outcome, Run};
 use super::statistics::DISAGREEMENT_WORTH_A_WARNING;
+use crate::text::{REPLACEMENT, reorders};
 
 /// A form in which a run is shown.
 pub trait Report {
@@ -265,15 +266,6 @@ fn base_of_ratios(run: &Run) -> Option<String> {
         several => Some(format!("the first of each group ({})", several.join(", "))),
     }
 }
-
-/// Whether a character changes the order of those around it (UAX #9, explicit formatting and
-/// marks), so that a text could show as another.
-fn reorders(c: char) -> bool {
-    matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-}
-
-/// What stands for a character that must not be shown as it is.
-const REPLACEMENT: char = '\u{fffd}';
 
 /// A character as it may be shown: control characters are spaces, and what changes the order of
 /// text, or is no character in XML (1.0, 2.2), is replaced.
