@@ -30,6 +30,7 @@ Examples:
   fullbore bench --quick 'vmsplice_*'
   fullbore bench move                     copy and tee beside cat, tee, pv, dd and others on PATH
   fullbore bench 'pipe_pipe_*'            one job of that group
+  fullbore bench pipelines --seconds 1    fullbore run beside bash
   fullbore bench sweep --svg sweep.svg    chunk sizes by pipe sizes, as a heat map
   fullbore bench sweep --sweep-writer recycle --chunks 64K,1M --pipe-sizes 64K,1M
   fullbore bench unix_copy --object 256K --sndbuf 1M

@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use super::machine::format_bytes;
+use super::overall::Overall;
 use super::result::{Outcome, Run};
 use super::statistics::DISAGREEMENT_WORTH_A_WARNING;
 use crate::text::{REPLACEMENT, reorders};
@@ -229,6 +230,25 @@ fn against_c(run: &Run) -> Option<String> {
     })
 }
 
+/// What came of those who are set against each other in several tables, a sentence each.
+fn over_all_tables(run: &Run) -> Vec<String> {
+    let words = |overall: &Overall| {
+        format!(
+            "{}: {}× as fast as {} over {} tables of {} (geometric mean); least {} {}×, most {} {}×",
+            overall.contestant,
+            figure(overall.geometric_mean),
+            overall.base,
+            overall.tables,
+            overall.group,
+            overall.least.name,
+            figure(overall.least.ratio),
+            overall.most.name,
+            figure(overall.most.ratio),
+        )
+    };
+    run.overall.iter().map(words).collect()
+}
+
 /// How the figures were taken, in one sentence.
 fn how_measured(run: &Run) -> String {
     let settings = &run.settings;
@@ -331,6 +351,7 @@ pub fn fixture() -> Run {
             unix_copy: None,
             seed: 42,
         },
+        overall: Vec::new(),
         experiments: vec![
             outcome("ladder", "write_read", &[0.92, 0.93, 0.95], Some(3.7)),
             outcome(

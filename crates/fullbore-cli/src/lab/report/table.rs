@@ -14,7 +14,7 @@ use comfy_table::{CellAlignment, ContentArrangement, Row, presets};
 use super::grid::{Grid, size};
 use super::{
     Report, against_c, distance, figure, groups, how_measured_with_ratios, is_noisy, marked_median,
-    noisy_footnote, one_line, peers,
+    noisy_footnote, one_line, over_all_tables, peers,
 };
 use crate::lab::result::{Outcome, Run};
 
@@ -71,6 +71,9 @@ impl Report for Table {
         }
         if let Some(text) = against_c(run) {
             page.wrapped(Style::Dim, "", &text);
+        }
+        for text in over_all_tables(run) {
+            page.wrapped(Style::Plain, "", &text);
         }
         page.wrapped(Style::Dim, "", &how_measured_with_ratios(run));
         for line in &page.lines {
