@@ -9,6 +9,7 @@ mod explain;
 mod lab;
 mod meter;
 mod moving;
+mod run;
 mod size;
 
 use std::io::{Write, stderr};
