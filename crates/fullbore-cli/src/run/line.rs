@@ -54,11 +54,6 @@ pub fn cut(line: &OsStr, dialect: Dialect) -> Line {
     Source::read(line, dialect).map_or(Line::Unclear, |source| source.cut())
 }
 
-/// Whether there is a pipe in it, or what looks like one.
-pub fn mentions_a_pipe(line: &OsStr) -> bool {
-    line.as_bytes().contains(&b'|')
-}
-
 /// A line and its tokens.
 struct Source<'a> {
     line: &'a [u8],
@@ -115,6 +110,9 @@ impl<'a> Source<'a> {
     }
 
     fn cut(&self) -> Line {
+        if self.has_a_joined_end() {
+            return Line::Unclear;
+        }
         let Ok(program) = parse_tokens(&self.tokens, &self.options) else {
             return Line::Unclear;
         };
@@ -124,7 +122,7 @@ impl<'a> Source<'a> {
             };
         };
         // bash times the pipeline as a whole, which no stage can.
-        if pipeline.timed.is_some() || self.has_a_joined_end() {
+        if pipeline.timed.is_some() {
             return Line::Unclear;
         }
         let negations = self.tokens.iter().take_while(|t| t.to_str() == "!").count();

@@ -1,0 +1,58 @@
+//! A pipe between two stages, and how full it is.
+//!
+//! To ask, the pipe is opened for writing, for the microseconds that it takes. As one more writer it
+//! can only put off the end of the file for so long, and nobody's outcome changes; as one more *reader*
+//! it would keep a writer, whose last reader goes just then, from its SIGPIPE. The pipe is never asked
+//! by poll(2): that would make every later write(2) wake its readers (`poll_usage` in `pipe_poll`,
+//! fs/pipe.c).
+
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use fullbore::PipeEnd;
+use rustix::fs::{Mode, OFlags};
+
+/// A pipe between two stages.
+#[derive(Debug)]
+pub struct Link {
+    /// The stage that writes into it.
+    pub writer: usize,
+    /// The stage that reads from it.
+    pub reader: usize,
+    /// The pipe by `O_PATH`: neither a reader nor a writer.
+    pub handle: OwnedFd,
+    /// Bytes it holds.
+    pub capacity: usize,
+    /// Bytes it was to hold: more than it does where a limit binds.
+    pub wanted: usize,
+}
+
+/// How full a pipe is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fill {
+    /// Bytes in it.
+    pub queued: usize,
+    /// Bytes it holds.
+    pub capacity: usize,
+}
+
+impl Link {
+    /// How full it is now; none where that cannot be asked.
+    pub fn fill(&self) -> Option<Fill> {
+        // The handle itself can be neither read nor asked (O_PATH in open(2)).
+        let path = format!("/proc/self/fd/{}", self.handle.as_raw_fd());
+        let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let end = rustix::fs::open(path, flags, Mode::empty()).ok()?;
+        let pipe = PipeEnd::of(&end).ok()??;
+        Some(Fill {
+            queued: pipe.queued().ok()?,
+            capacity: pipe.capacity().ok()?,
+        })
+    }
+}
+
+impl Fill {
+    /// From 0 to 1. Bytes in large pages can be more than a pipe's capacity says.
+    pub fn share(self) -> f64 {
+        (self.queued as f64 / self.capacity.max(1) as f64).min(1.0)
+    }
+}

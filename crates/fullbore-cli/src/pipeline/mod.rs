@@ -1,0 +1,22 @@
+//! What can be learnt about a pipeline that runs: its processes, the pipes between them, who waits for
+//! whom, and so who is the slow one.
+//!
+//! Nothing here starts or ends a process, and nothing here is between two of them: all is looked up in
+//! /proc, and by opening a pipe for the moment that it takes to ask how full it is ([`link`]).
+
+mod findings;
+mod link;
+mod watch;
+
+pub use findings::Findings;
+pub use link::Link;
+pub use watch::Watch;
+
+/// A command of the pipeline, as it was started. Its number is its place in the pipeline, from 0.
+#[derive(Debug, Clone)]
+pub struct Stage {
+    /// What a person wrote. It may hold anything.
+    pub text: String,
+    /// Its first process; those below it belong to it too.
+    pub pid: u32,
+}
