@@ -13,7 +13,7 @@ use procfs::process::Process;
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 
-use crate::explain::processes::below;
+use crate::pipeline::below;
 
 /// Between two looks at who is left.
 const INTERVAL: Duration = Duration::from_millis(5);
@@ -68,7 +68,8 @@ fn is_left_after(time: Duration, mut tell: impl FnMut(), reap: &mut impl FnMut()
     loop {
         tell();
         reap();
-        if living().is_empty() {
+        // Twice: while others exit, one can be skipped (Documentation/filesystems/proc.rst, 3.7).
+        if living().is_empty() && living().is_empty() {
             return false;
         }
         if began.elapsed() >= time {

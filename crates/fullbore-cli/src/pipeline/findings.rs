@@ -1,14 +1,27 @@
-//! What was found out about a pipeline, as numbers.
+//! What was found out about a pipeline, as numbers: what the JSON holds, and what the verdict and the
+//! report for people rest on. Shares are from 0 to 1; numbers of stages and pipes begin with 1.
 
+use std::collections::BTreeMap;
 use std::fmt;
+use std::os::unix::process::ExitStatusExt;
+use std::time::Duration;
 
 use serde::Serialize;
+
+use super::link::Link;
+use super::moment::{Cause, Ways};
+use super::sums::{PipeSums, StageSums, Sums};
+use super::watch::Crew;
 
 /// All of it.
 #[derive(Debug, Clone, Serialize)]
 pub struct Findings {
     /// Seconds that the pipeline ran; those in which it was stopped are not among them.
     pub seconds: f64,
+    /// How often it was looked at.
+    pub looks: u64,
+    /// Seconds of CPU time that this took.
+    pub looking_seconds: f64,
     /// Its stages, in order.
     pub stages: Vec<Stage>,
     /// Its pipes, in order.
@@ -18,19 +31,204 @@ pub struct Findings {
 /// A stage.
 #[derive(Debug, Clone, Serialize)]
 pub struct Stage {
+    /// Its place.
+    pub number: usize,
     /// What it was started as.
     pub text: String,
+    /// Seconds that it was there.
+    pub seconds: f64,
     /// Seconds of CPU time.
     pub cpu_seconds: f64,
+    /// How many CPUs it kept busy on average: above 1 where threads ran side by side.
+    pub cpus: f64,
+    /// What it did in its time.
+    pub time: Shares,
+    /// What it waited for outside of the pipeline, as shares of its time.
+    pub elsewhere: BTreeMap<Cause, f64>,
+    /// The share of the pipeline's time in which all others waited for it.
+    pub alone: f64,
+    /// The share of the pipeline's time that it is to blame for.
+    pub blame: f64,
+    /// Microseconds that a thread waited for a CPU each time, on average.
+    pub queue_us: f64,
+    /// The code that it exited with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// The signal that ended it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signal: Option<i32>,
+}
+
+/// What a stage did, as shares of its time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct Shares {
+    /// Something of it ran.
+    pub ran: f64,
+    /// Something of it waited for a CPU, and nothing of it ran.
+    pub waited_for_cpu: f64,
+    /// It waited for the stage before.
+    pub waited_for_input: f64,
+    /// It waited for the stage after.
+    pub waited_for_output: f64,
+    /// It waited for something else.
+    pub waited_elsewhere: f64,
 }
 
 /// A pipe.
 #[derive(Debug, Clone, Serialize)]
 pub struct Pipe {
+    /// Its place.
+    pub number: usize,
+    /// The stage that wrote into it.
+    pub writer: usize,
+    /// The stage that read from it.
+    pub reader: usize,
     /// Bytes that it holds.
     pub capacity: usize,
-    /// Bytes that it was to hold.
+    /// Bytes that it was to hold: more where a limit binds.
     pub wanted: usize,
+    /// Bytes that went through it.
+    #[serde(flatten)]
+    pub bytes: Bytes,
+    /// Bytes a second, in the time that both its stages were there.
+    pub bytes_per_second: Option<f64>,
+    /// How full it was at most for 10% of the time.
+    pub filled_10: f64,
+    /// For half of the time.
+    pub filled_50: f64,
+    /// For 90% of the time.
+    pub filled_90: f64,
+    /// The share of the time in which it was empty.
+    pub empty: f64,
+    /// The share of the time in which it was full, or its writer waited for room in it.
+    pub full: f64,
+}
+
+/// Bytes, and how well they are known.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Bytes {
+    /// How many; none where that is not known.
+    pub bytes: Option<u64>,
+    /// What that number is.
+    pub bytes_are: Known,
+}
+
+/// How well a number of bytes is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Known {
+    /// Both sides counted the same.
+    Counted,
+    /// One side counted more, or only one side counted: other files may be among it.
+    About,
+    /// Not at all.
+    Unknown,
+}
+
+/// The part that a time is of another.
+fn share(part: Duration, of: Duration) -> f64 {
+    if of.is_zero() {
+        0.0
+    } else {
+        (part.as_secs_f64() / of.as_secs_f64()).min(1.0)
+    }
+}
+
+impl Findings {
+    /// What these sums say.
+    pub fn of(crews: &[Crew], links: &[Link], sums: &Sums, seconds: f64) -> Self {
+        let stages = (crews.iter().zip(&sums.stages).enumerate())
+            .map(|(at, (crew, stage))| Stage::of(at, crew, stage, sums.time))
+            .collect();
+        let pipes = (links.iter().zip(&sums.pipes).enumerate())
+            .map(|(at, (link, pipe))| {
+                let side = |stage: usize| (&crews[stage].ways, &sums.stages[stage]);
+                Pipe::of(at, link, pipe, side(link.writer), side(link.reader))
+            })
+            .collect();
+        Self {
+            seconds,
+            looks: sums.looks,
+            looking_seconds: sums.looking.as_secs_f64(),
+            stages,
+            pipes,
+        }
+    }
+}
+
+impl Stage {
+    fn of(at: usize, crew: &Crew, sums: &StageSums, time: Duration) -> Self {
+        let slept = sums.time.saturating_sub(sums.ran + sums.queued);
+        let elsewhere: Duration = sums.elsewhere.values().sum();
+        let seen = sums.for_input + sums.for_output + elsewhere;
+        let slept = share(slept, sums.time);
+        let waited = |part: Duration| slept * share(part, seen);
+        Self {
+            number: at + 1,
+            text: crew.stage.text.clone(),
+            seconds: sums.time.as_secs_f64(),
+            cpu_seconds: sums.cpu.as_secs_f64(),
+            cpus: sums.cpu.as_secs_f64() / sums.time.as_secs_f64().max(1e-9),
+            time: Shares {
+                ran: share(sums.ran, sums.time),
+                waited_for_cpu: share(sums.queued, sums.time),
+                waited_for_input: waited(sums.for_input),
+                waited_for_output: waited(sums.for_output),
+                waited_elsewhere: waited(elsewhere),
+            },
+            elsewhere: (sums.elsewhere.iter())
+                .map(|(&cause, &part)| (cause, waited(part)))
+                .collect(),
+            alone: share(sums.alone, time),
+            blame: share(sums.blame, time),
+            queue_us: sums.queues.as_secs_f64() * 1e6 / sums.turns.max(1) as f64,
+            exit_code: crew.status.and_then(|status| status.code()),
+            signal: crew.status.and_then(|status| status.signal()),
+        }
+    }
+}
+
+impl Pipe {
+    fn of(
+        at: usize,
+        link: &Link,
+        sums: &PipeSums,
+        writer: (&Ways, &StageSums),
+        reader: (&Ways, &StageSums),
+    ) -> Self {
+        let bytes = Bytes::of(writer.0, writer.1.written, reader.0, reader.1.read);
+        let both = writer.1.time.min(reader.1.time).as_secs_f64();
+        Self {
+            number: at + 1,
+            writer: link.writer + 1,
+            reader: link.reader + 1,
+            capacity: link.capacity,
+            wanted: link.wanted,
+            bytes,
+            bytes_per_second: bytes
+                .bytes
+                .filter(|_| both > 0.0)
+                .map(|bytes| bytes as f64 / both),
+            filled_10: sums.percentile(0.1),
+            filled_50: sums.percentile(0.5),
+            filled_90: sums.percentile(0.9),
+            empty: share(sums.empty, sums.time),
+            full: share(sums.full, sums.time),
+        }
+    }
+}
+
+impl Bytes {
+    fn of(writer: &Ways, written: Option<u64>, reader: &Ways, read: Option<u64>) -> Self {
+        let written = written.filter(|_| !writer.gives_pages);
+        let read = read.filter(|_| !reader.takes_pages);
+        let (bytes, bytes_are) = match (written, read) {
+            (Some(written), Some(read)) => (Some(written.min(read)), Known::Counted),
+            (Some(one), None) | (None, Some(one)) => (Some(one), Known::About),
+            (None, None) => (None, Known::Unknown),
+        };
+        Self { bytes, bytes_are }
+    }
 }
 
 impl fmt::Display for Findings {

@@ -36,6 +36,16 @@ pub struct Fill {
 }
 
 impl Link {
+    /// Its number on pipefs: what /proc/PID/fd calls it by. None where fstat(2) fails, which it does not.
+    pub fn inode(&self) -> Option<u64> {
+        rustix::fs::fstat(&self.handle).ok().map(|stat| stat.st_ino)
+    }
+
+    /// Whether it holds less than it was to.
+    pub fn is_limited(&self) -> bool {
+        self.capacity < self.wanted
+    }
+
     /// How full it is now; none where that cannot be asked.
     pub fn fill(&self) -> Option<Fill> {
         // The handle itself can be neither read nor asked (O_PATH in open(2)).
@@ -51,6 +61,16 @@ impl Link {
 }
 
 impl Fill {
+    /// Nothing is in it.
+    pub fn is_empty(self) -> bool {
+        self.queued == 0
+    }
+
+    /// A large write(2) does not fit: it is as good as full.
+    pub fn is_full(self) -> bool {
+        self.queued >= self.capacity / 8 * 7
+    }
+
     /// From 0 to 1. Bytes in large pages can be more than a pipe's capacity says.
     pub fn share(self) -> f64 {
         (self.queued as f64 / self.capacity.max(1) as f64).min(1.0)

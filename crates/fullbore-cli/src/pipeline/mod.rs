@@ -4,10 +4,18 @@
 //! Nothing here starts or ends a process, and nothing here is between two of them: all is looked up in
 //! /proc, and by opening a pipe for the moment that it takes to ask how full it is ([`link`]).
 
+mod below;
 mod findings;
 mod link;
+#[cfg(test)]
+mod made_up;
+mod moment;
+mod process;
+mod sums;
+mod waiting;
 mod watch;
 
+pub use below::below;
 pub use findings::Findings;
 pub use link::Link;
 pub use watch::Watch;

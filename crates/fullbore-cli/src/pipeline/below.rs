@@ -1,0 +1,93 @@
+//! The processes below another one: its children, theirs, and so on.
+
+use std::collections::BTreeSet;
+use std::sync::OnceLock;
+
+use procfs::process::Process;
+
+/// The processes below `pid`. Kernels without /proc/PID/task/TID/children (CONFIG_PROC_CHILDREN) are
+/// asked for everybody's parent instead.
+pub fn below(pid: u32) -> BTreeSet<u32> {
+    if kernel_lists_children() {
+        below_by_children(pid)
+    } else {
+        below_by_parents(pid)
+    }
+}
+
+fn kernel_lists_children() -> bool {
+    static LISTED: OnceLock<bool> = OnceLock::new();
+    *LISTED.get_or_init(|| children(std::process::id()).is_some())
+}
+
+fn below_by_children(pid: u32) -> BTreeSet<u32> {
+    let mut found = BTreeSet::new();
+    let mut left = vec![pid];
+    while let Some(parent) = left.pop() {
+        // None: it has gone.
+        let children = children(parent).unwrap_or_default();
+        left.extend(children.into_iter().filter(|&pid| found.insert(pid)));
+    }
+    found
+}
+
+fn children(pid: u32) -> Option<Vec<u32>> {
+    let tasks = Process::new(pid as i32).ok()?.tasks().ok()?;
+    let mut all = Vec::new();
+    for task in tasks.flatten() {
+        all.extend(task.children().ok()?);
+    }
+    Some(all)
+}
+
+fn below_by_parents(pid: u32) -> BTreeSet<u32> {
+    let parents: Vec<(u32, u32)> = procfs::process::all_processes()
+        .into_iter()
+        .flatten()
+        .filter_map(|process| process.ok()?.stat().ok())
+        .map(|stat| (stat.pid as u32, stat.ppid as u32))
+        .collect();
+    let mut found = BTreeSet::new();
+    let mut left = vec![pid];
+    while let Some(parent) = left.pop() {
+        for (child, _) in parents.iter().filter(|(_, of)| *of == parent) {
+            if found.insert(*child) {
+                left.push(*child);
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    #[test]
+    fn children_and_theirs_are_found_by_either_way() {
+        let mut child = Command::new("sh")
+            .args(["-c", "sh -c 'sleep 60; :' & wait"])
+            .spawn()
+            .unwrap();
+        let began = Instant::now();
+        let two = loop {
+            let found = below_by_parents(child.id());
+            if found.len() == 2 || began.elapsed() > Duration::from_secs(30) {
+                break found;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        };
+        assert_eq!(below(child.id()), two);
+        assert!(two.is_subset(&below(std::process::id())));
+        for pid in &two {
+            let pid = rustix::process::Pid::from_raw(*pid as i32).unwrap();
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+        }
+        let _ = child.kill();
+        let _ = child.wait();
+        assert_eq!(two.len(), 2);
+    }
+}

@@ -1,0 +1,235 @@
+//! What a stage does at a moment, put together from what all of its threads do and how full its pipes
+//! are. Nothing here looks at anything.
+
+use serde::Serialize;
+
+use super::link::Fill;
+use super::process::Doing;
+use super::waiting::{Object, On};
+
+/// What a stage does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Moment {
+    /// Something of it runs, or would if it had a CPU.
+    Active,
+    /// It waits for the stage before.
+    Input,
+    /// It waits for the stage after.
+    Output,
+    /// One part of it waits for the stage before, another for the one after.
+    Both,
+    /// It waits for something that is not of this pipeline.
+    Elsewhere(Cause),
+    /// It has ended.
+    Ended,
+}
+
+/// What a stage waits for outside of the pipeline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cause {
+    /// A file or a device that does not answer at once.
+    Disk,
+    /// A socket.
+    Network,
+    /// A terminal.
+    Terminal,
+    /// A pipe that is not between two stages.
+    OtherPipe,
+    /// One of several things: it is in poll(2) or the like.
+    Several,
+    /// A time.
+    Timer,
+    /// It was stopped.
+    Stopped,
+    /// A lock.
+    Lock,
+    /// A signal.
+    Signal,
+    /// A process that it started, of which nothing is known.
+    Child,
+    /// What, this user may not know.
+    Unknown,
+}
+
+/// A pipe at one side of a stage.
+#[derive(Debug, Clone, Copy)]
+pub struct Side {
+    /// Its inode.
+    pub inode: u64,
+    /// How full it is, where that is known.
+    pub fill: Option<Fill>,
+}
+
+/// How a stage was seen to use its pipes. The counters of bytes know of read(2) and write(2), and of
+/// nothing that moves pages.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Ways {
+    /// It waited in read(2) or the like for its input.
+    pub reads: bool,
+    /// It waited in splice(2) or the like for its input.
+    pub takes_pages: bool,
+    /// It waited in write(2) or the like for its output.
+    pub writes: bool,
+    /// It waited in splice(2) or the like for its output.
+    pub gives_pages: bool,
+}
+
+/// What was heard of a stage's threads.
+#[derive(Debug)]
+pub struct Heard<'a> {
+    input: Option<Side>,
+    output: Option<Side>,
+    ways: &'a mut Ways,
+    any: bool,
+    runs: bool,
+    for_input: bool,
+    for_output: bool,
+    for_several: bool,
+    /// What matters most.
+    elsewhere: Option<Cause>,
+}
+
+impl<'a> Heard<'a> {
+    /// Nothing so far.
+    pub fn new(input: Option<Side>, output: Option<Side>, ways: &'a mut Ways) -> Self {
+        Self {
+            input,
+            output,
+            ways,
+            any: false,
+            runs: false,
+            for_input: false,
+            for_output: false,
+            for_several: false,
+            elsewhere: None,
+        }
+    }
+
+    /// Notes what one thread does; false once nothing more can change the outcome.
+    pub fn note(&mut self, doing: Doing) -> bool {
+        self.any |= doing != Doing::Ended;
+        match doing {
+            Doing::Ended => {}
+            Doing::Runs => self.runs = true,
+            Doing::Stopped => self.waits_elsewhere(Cause::Stopped),
+            Doing::Waits(on) => self.waits(on),
+        }
+        !self.runs
+    }
+
+    /// Notes that it runs, whatever its threads that were looked at do.
+    pub fn runs(&mut self) {
+        self.runs = true;
+    }
+
+    /// Whether there is nothing but processes that wait for others, which were not found.
+    pub fn only_waits_for_children(&self) -> bool {
+        !self.runs
+            && !self.for_input
+            && !self.for_output
+            && !self.for_several
+            && self.elsewhere == Some(Cause::Child)
+    }
+
+    fn waits(&mut self, on: On) {
+        match on {
+            On::Read(object) if is(self.input, object) || self.is_likely_input(object) => {
+                self.for_input = true;
+                self.ways.reads |= matches!(object, Object::Pipe(_));
+            }
+            On::Write(object) if is(self.output, object) || self.is_likely_output(object) => {
+                self.for_output = true;
+                self.ways.writes |= matches!(object, Object::Pipe(_));
+            }
+            On::Move { from, to } => self.moves(from, to),
+            On::Read(object) | On::Write(object) => self.waits_elsewhere(cause(object)),
+            On::Any => self.for_several = true,
+            On::Timer => self.waits_elsewhere(Cause::Timer),
+            On::Lock => self.waits_elsewhere(Cause::Lock),
+            On::Child => self.waits_elsewhere(Cause::Child),
+            On::Signal => self.waits_elsewhere(Cause::Signal),
+            On::Disk => self.waits_elsewhere(Cause::Disk),
+            // It may wait for anything, just as in poll(2).
+            On::Unknown if self.is_empty() || self.is_full() => self.for_several = true,
+            On::Unknown => self.waits_elsewhere(Cause::Unknown),
+        }
+    }
+
+    /// Which of both sides it waits for, the call does not say; the pipes do, unless something has
+    /// changed since they were looked at.
+    fn moves(&mut self, from: Object, to: Object) {
+        let (takes, gives) = (is(self.input, from), is(self.output, to));
+        self.ways.takes_pages |= takes;
+        self.ways.gives_pages |= gives;
+        let half_full = fill(self.output).is_some_and(|fill| fill.share() >= 0.5);
+        match (takes, gives) {
+            (true, _) if self.is_empty() => self.for_input = true,
+            (_, true) if self.is_full() => self.for_output = true,
+            (true, true) if half_full => self.for_output = true,
+            (true, true) => self.for_input = true,
+            // A file takes what it is given.
+            (true, false) if to == Object::File => self.for_input = true,
+            (true, false) => self.waits_elsewhere(cause(to)),
+            (false, _) => self.waits_elsewhere(cause(from)),
+        }
+    }
+
+    /// An earlier one in the list of causes says more.
+    fn waits_elsewhere(&mut self, cause: Cause) {
+        self.elsewhere = Some(self.elsewhere.map_or(cause, |known| known.min(cause)));
+    }
+
+    fn is_likely_input(&self, object: Object) -> bool {
+        object == Object::SomePipe && self.is_empty()
+    }
+
+    fn is_likely_output(&self, object: Object) -> bool {
+        object == Object::SomePipe && self.is_full()
+    }
+
+    fn is_empty(&self) -> bool {
+        fill(self.input).is_some_and(Fill::is_empty)
+    }
+
+    fn is_full(&self) -> bool {
+        fill(self.output).is_some_and(Fill::is_full)
+    }
+
+    /// What it does, all together. Who waits for one of several things waits for the side of which a pipe
+    /// tells, and for something else where neither does.
+    pub fn moment(&self) -> Moment {
+        match (self.for_input, self.for_output) {
+            _ if !self.any => Moment::Ended,
+            _ if self.runs => Moment::Active,
+            (true, true) => Moment::Both,
+            (true, false) => Moment::Input,
+            (false, true) => Moment::Output,
+            _ if self.for_several && self.is_full() => Moment::Output,
+            _ if self.for_several && self.is_empty() => Moment::Input,
+            _ if self.for_several => {
+                let several = Cause::Several;
+                Moment::Elsewhere(self.elsewhere.map_or(several, |known| known.min(several)))
+            }
+            _ => Moment::Elsewhere(self.elsewhere.unwrap_or(Cause::Unknown)),
+        }
+    }
+}
+
+fn fill(side: Option<Side>) -> Option<Fill> {
+    side.and_then(|side| side.fill)
+}
+
+fn is(side: Option<Side>, object: Object) -> bool {
+    side.is_some_and(|side| object == Object::Pipe(side.inode))
+}
+
+fn cause(object: Object) -> Cause {
+    match object {
+        Object::Pipe(_) | Object::SomePipe => Cause::OtherPipe,
+        Object::Socket => Cause::Network,
+        Object::Terminal => Cause::Terminal,
+        Object::File => Cause::Disk,
+        Object::Other => Cause::Unknown,
+    }
+}

@@ -1,0 +1,300 @@
+//! A process: what its threads do at this moment, and what it has used up.
+//!
+//! The files that are looked at often stay open, which makes a look three times cheaper; and because
+//! they do, another process that gets the same number is never taken for this one.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::time::Duration;
+
+use nix::time::{ClockId, clock_gettime};
+use nix::unistd::Pid;
+use procfs::FromRead;
+use procfs::process::{Process, Schedstat};
+
+use super::waiting::{self, Object, On};
+
+/// Threads that are looked at; a process may have thousands.
+const THREADS: usize = 32;
+
+/// What a thread does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Doing {
+    /// It runs, or could if it had a CPU.
+    Runs,
+    /// It sleeps.
+    Waits(On),
+    /// It was stopped by a signal, or by who traces it.
+    Stopped,
+    /// It has ended.
+    Ended,
+}
+
+/// What a process has used up.
+#[derive(Debug, Clone, Copy)]
+pub struct Used {
+    /// CPU time of its own, and of the children that it has waited for.
+    pub cpu: Duration,
+    /// Bytes that it has read, by calls that count them. None where this user may not know.
+    pub read: Option<u64>,
+    /// Bytes that it has written, the same way.
+    pub written: Option<u64>,
+}
+
+impl Used {
+    /// Nothing.
+    pub const NOTHING: Self = Self {
+        cpu: Duration::ZERO,
+        read: Some(0),
+        written: Some(0),
+    };
+
+    /// Adds what another process has used up. Where it is not known of both, it is known of neither.
+    pub fn add(&mut self, other: Self) {
+        let sum = |one: Option<u64>, other: Option<u64>| Some(one? + other?);
+        self.cpu += other.cpu;
+        self.read = sum(self.read, other.read);
+        self.written = sum(self.written, other.written);
+    }
+}
+
+/// How long its threads ran and waited for a CPU since the last time they were asked.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Activity {
+    /// Waiting for a CPU, all threads together.
+    pub queued: Duration,
+    /// Times that one got a CPU.
+    pub turns: u64,
+    /// What the busiest thread ran and waited for a CPU.
+    pub busiest: Duration,
+}
+
+/// A process that is looked at again and again.
+#[derive(Debug)]
+pub struct Watched {
+    /// Its number.
+    pub pid: u32,
+    process: Process,
+    threads: Vec<Thread>,
+    /// There are more threads than are looked at.
+    too_many: bool,
+    stopped: bool,
+    /// What its fds are of, as far as it was asked for lately.
+    objects: Vec<(i32, Object)>,
+    used: Used,
+}
+
+#[derive(Debug)]
+struct Thread {
+    tid: i32,
+    syscall: Option<File>,
+    schedstat: Option<File>,
+    last: Option<Schedstat>,
+}
+
+impl Watched {
+    /// The process, if it is there.
+    pub fn new(pid: u32) -> Option<Self> {
+        let process = Process::new(pid as i32).ok()?;
+        let mut watched = Self {
+            pid,
+            process,
+            threads: Vec::new(),
+            too_many: false,
+            stopped: false,
+            objects: Vec::new(),
+            used: Used::NOTHING,
+        };
+        watched.list_threads();
+        Some(watched)
+    }
+
+    /// Calls `each` with what each of its threads does, until that has heard enough. Whether the process
+    /// is there at all.
+    pub fn look(&mut self, mut each: impl FnMut(Doing) -> bool) -> bool {
+        let mut there = false;
+        for at in 0..self.threads.len() {
+            let doing = self.doing(at);
+            there |= doing != Doing::Ended;
+            if !each(doing) {
+                return true;
+            }
+        }
+        there
+    }
+
+    /// Whether it has threads that are not looked at.
+    pub fn has_more_threads(&self) -> bool {
+        self.too_many
+    }
+
+    fn doing(&mut self, at: usize) -> Doing {
+        if self.stopped {
+            return Doing::Stopped;
+        }
+        let mut buffer = [0; 256];
+        let said = match &self.threads[at].syscall {
+            Some(file) => read(file, &mut buffer),
+            None => Err(io::ErrorKind::PermissionDenied.into()),
+        };
+        match said {
+            Ok("running\n") => Doing::Runs,
+            Ok(line) => {
+                let (number, arguments) = call(line);
+                match waiting::in_call(number, &arguments, |fd| self.object(fd)) {
+                    Some(on) => Doing::Waits(on),
+                    None => self.by_state(self.threads[at].tid),
+                }
+            }
+            Err(error) if error.raw_os_error() == Some(nix::libc::ESRCH) => Doing::Ended,
+            Err(_) => self.by_state(self.threads[at].tid),
+        }
+    }
+
+    /// What can be told without tracing rights, or where no call is known.
+    fn by_state(&self, tid: i32) -> Doing {
+        let Ok(task) = self.process.task_from_tid(tid) else {
+            return Doing::Ended;
+        };
+        let Ok(stat) = task.stat() else {
+            return Doing::Ended;
+        };
+        match stat.state {
+            'R' => Doing::Runs,
+            'Z' | 'X' | 'x' => Doing::Ended,
+            'T' | 't' => Doing::Stopped,
+            state => {
+                let function = std::fs::read_to_string(format!(
+                    "/proc/{}/task/{tid}/wchan",
+                    self.process.pid()
+                ));
+                let on = function.ok().and_then(|name| waiting::in_function(&name));
+                Doing::Waits(match (on, state) {
+                    (Some(on), _) => on,
+                    (None, 'D') => On::Disk,
+                    (None, _) => On::Unknown,
+                })
+            }
+        }
+    }
+
+    fn object(&mut self, fd: i32) -> Object {
+        if let Some((_, object)) = self.objects.iter().find(|(known, _)| *known == fd) {
+            return *object;
+        }
+        let path = format!("/proc/{}/fd/{fd}", self.process.pid());
+        let object = rustix::fs::readlink(path, Vec::new())
+            .map_or(Object::Other, |link| waiting::object(link.as_bytes()));
+        self.objects.push((fd, object));
+        object
+    }
+
+    /// Finds its threads anew, and what its fds are of. Whether the process is there at all, be it as a
+    /// zombie.
+    pub fn refresh(&mut self) -> bool {
+        self.objects.clear();
+        self.list_threads();
+        let Ok(stat) = self.process.stat() else {
+            return false;
+        };
+        self.stopped = matches!(stat.state, 'T' | 't');
+        let tick = 1.0 / procfs::ticks_per_second() as f64;
+        let of_children = (stat.cutime + stat.cstime).max(0) as f64 * tick;
+        let own = cpu_time(self.pid)
+            .unwrap_or_else(|| Duration::from_secs_f64((stat.utime + stat.stime) as f64 * tick));
+        let io = self.process.io().ok();
+        self.used = Used {
+            cpu: own + Duration::from_secs_f64(of_children),
+            read: io.map(|io| io.rchar),
+            written: io.map(|io| io.wchar),
+        };
+        true
+    }
+
+    /// What it had used up when it was last [refreshed](Self::refresh).
+    pub fn used(&self) -> Used {
+        self.used
+    }
+
+    /// How long its threads ran and waited for a CPU since they were last asked; none where this kernel
+    /// does not say.
+    pub fn activity(&mut self) -> Option<Activity> {
+        let mut all: Option<Activity> = None;
+        for thread in &mut self.threads {
+            let Some(now) = thread.schedule() else {
+                continue;
+            };
+            // One that is new began with nothing.
+            let last = thread.last.replace(now.clone());
+            let since =
+                |of: fn(&Schedstat) -> u64| of(&now).saturating_sub(last.as_ref().map_or(0, of));
+            let ran = Duration::from_nanos(since(|times| times.sum_exec_runtime));
+            let queued = Duration::from_nanos(since(|times| times.run_delay));
+            let all = all.get_or_insert_default();
+            all.queued += queued;
+            all.turns += since(|times| times.pcount);
+            all.busiest = all.busiest.max(ran + queued);
+        }
+        all
+    }
+
+    fn list_threads(&mut self) {
+        let Ok(tasks) = self.process.tasks() else {
+            return;
+        };
+        let mut before = std::mem::take(&mut self.threads);
+        self.too_many = false;
+        for task in tasks.flatten() {
+            if self.threads.len() == THREADS {
+                self.too_many = true;
+                break;
+            }
+            let known = before.iter().position(|thread| thread.tid == task.tid);
+            let thread = known.map(|at| before.swap_remove(at));
+            self.threads
+                .push(thread.unwrap_or_else(|| Thread::new(self.pid, task.tid)));
+        }
+    }
+}
+
+impl Thread {
+    fn new(pid: u32, tid: i32) -> Self {
+        let open = |name| File::open(format!("/proc/{pid}/task/{tid}/{name}")).ok();
+        Self {
+            tid,
+            syscall: open("syscall"),
+            schedstat: open("schedstat"),
+            last: None,
+        }
+    }
+
+    fn schedule(&self) -> Option<Schedstat> {
+        let mut buffer = [0; 128];
+        let line = read(self.schedstat.as_ref()?, &mut buffer).ok()?;
+        Schedstat::from_read(line.as_bytes()).ok()
+    }
+}
+
+/// What has been read from the start of a file of /proc.
+fn read<'a>(file: &File, buffer: &'a mut [u8]) -> io::Result<&'a str> {
+    let length = file.read_at(buffer, 0)?;
+    std::str::from_utf8(&buffer[..length]).map_err(|_| io::ErrorKind::InvalidData.into())
+}
+
+/// The number of a call and its arguments; the number is -1 outside of calls.
+fn call(line: &str) -> (i64, Vec<u64>) {
+    let mut words = line.split_whitespace();
+    let number = words.next().and_then(|word| word.parse().ok());
+    let arguments = words
+        .take(6)
+        .filter_map(|word| u64::from_str_radix(word.strip_prefix("0x")?, 16).ok());
+    (number.unwrap_or(-1), arguments.collect())
+}
+
+/// CPU time of a process, those threads that have ended among it, to the nanosecond: also of a zombie
+/// (clock_getcpuclockid(3); `thread_group_cputime`, kernel/sched/cputime.c).
+fn cpu_time(pid: u32) -> Option<Duration> {
+    let clock = ClockId::pid_cpu_clock_id(Pid::from_raw(pid as i32)).ok()?;
+    clock_gettime(clock).ok().map(Duration::from)
+}

@@ -1,0 +1,245 @@
+//! What a sleeping thread waits for, by what /proc says of it: two tables.
+//!
+//! The system call that it is in, with its arguments, says most (/proc/PID/syscall in
+//! proc_pid_syscall(5)); whom one may not trace keeps it to himself. The function of the kernel that it
+//! sleeps in (proc_pid_wchan(5)) names no fd, and its name may change with the kernel.
+
+use nix::libc::{self, c_long};
+
+/// What a thread waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum On {
+    /// Something to read.
+    Read(Object),
+    /// Room to write.
+    Write(Object),
+    /// Either side of a splice(2) or the like.
+    Move {
+        /// Where bytes come from.
+        from: Object,
+        /// Where they go.
+        to: Object,
+    },
+    /// Any of several things: poll(2) and the like.
+    Any,
+    /// A time.
+    Timer,
+    /// Another thread, or another process, that holds a lock.
+    Lock,
+    /// A child's end.
+    Child,
+    /// A signal.
+    Signal,
+    /// A disk, or what else answers without being interrupted: state D.
+    Disk,
+    /// This user may not know, or this table does not.
+    Unknown,
+}
+
+/// What an fd is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Object {
+    /// A pipe, by its inode on pipefs.
+    Pipe(u64),
+    /// A pipe, without knowing which.
+    SomePipe,
+    /// A socket.
+    Socket,
+    /// A terminal.
+    Terminal,
+    /// A file, or a device.
+    File,
+    /// Something else, or closed since.
+    Other,
+}
+
+/// How a system call uses its arguments.
+#[derive(Debug, Clone, Copy)]
+enum Call {
+    /// It reads from the fd that is its first argument.
+    Reads,
+    /// It writes to that.
+    Writes,
+    /// It moves from and to the fds that are these arguments.
+    Moves(usize, usize),
+    /// It waits for this.
+    Waits(On),
+}
+
+/// The calls that a thread sleeps in.
+#[rustfmt::skip]
+const CALLS: &[(Call, &[c_long])] = &[
+    (Call::Reads, &[
+        libc::SYS_read, libc::SYS_readv, libc::SYS_pread64, libc::SYS_preadv, libc::SYS_preadv2,
+        libc::SYS_recvfrom, libc::SYS_recvmsg, libc::SYS_recvmmsg, libc::SYS_accept, libc::SYS_accept4,
+        libc::SYS_getdents64,
+    ]),
+    (Call::Writes, &[
+        libc::SYS_write, libc::SYS_writev, libc::SYS_pwrite64, libc::SYS_pwritev, libc::SYS_pwritev2,
+        libc::SYS_sendto, libc::SYS_sendmsg, libc::SYS_sendmmsg, libc::SYS_connect, libc::SYS_vmsplice,
+    ]),
+    (Call::Moves(0, 2), &[libc::SYS_splice, libc::SYS_copy_file_range]),
+    (Call::Moves(0, 1), &[libc::SYS_tee]),
+    (Call::Moves(1, 0), &[libc::SYS_sendfile]),
+    (Call::Waits(On::Any), &[
+        libc::SYS_ppoll, libc::SYS_pselect6, libc::SYS_epoll_pwait, libc::SYS_epoll_pwait2,
+        libc::SYS_io_uring_enter, libc::SYS_io_getevents,
+    ]),
+    #[cfg(target_arch = "x86_64")]
+    (Call::Waits(On::Any), &[libc::SYS_poll, libc::SYS_select, libc::SYS_epoll_wait]),
+    (Call::Waits(On::Timer), &[libc::SYS_nanosleep, libc::SYS_clock_nanosleep]),
+    (Call::Waits(On::Lock), &[libc::SYS_futex, libc::SYS_flock, libc::SYS_fcntl]),
+    (Call::Waits(On::Child), &[libc::SYS_wait4, libc::SYS_waitid]),
+    (Call::Waits(On::Signal), &[libc::SYS_rt_sigsuspend, libc::SYS_rt_sigtimedwait]),
+    #[cfg(target_arch = "x86_64")]
+    (Call::Waits(On::Signal), &[libc::SYS_pause]),
+    (Call::Waits(On::Disk), &[
+        libc::SYS_fsync, libc::SYS_fdatasync, libc::SYS_sync_file_range, libc::SYS_openat,
+    ]),
+];
+
+/// Functions of the kernel that a thread sleeps in, by how their names begin.
+#[rustfmt::skip]
+const FUNCTIONS: &[(&str, On)] = &[
+    ("anon_pipe_read", On::Read(Object::SomePipe)),   // fs/pipe.c, since 6.14
+    ("anon_pipe_write", On::Write(Object::SomePipe)),
+    ("pipe_read", On::Read(Object::SomePipe)),
+    ("pipe_write", On::Write(Object::SomePipe)),
+    ("pipe_wait_readable", On::Read(Object::SomePipe)),
+    ("pipe_wait_writable", On::Write(Object::SomePipe)),
+    ("wait_for_space", On::Write(Object::SomePipe)),  // fs/splice.c
+    ("opipe_prep", On::Write(Object::SomePipe)),
+    ("ipipe_prep", On::Read(Object::SomePipe)),
+    ("do_poll", On::Any),                             // fs/select.c
+    ("do_sys_poll", On::Any),
+    ("do_select", On::Any),
+    ("poll_schedule_timeout", On::Any),
+    ("ep_poll", On::Any),                             // fs/eventpoll.c
+    ("io_cqring_wait", On::Any),                      // io_uring/io_uring.c
+    ("futex_", On::Lock),                             // kernel/futex/
+    ("do_futex", On::Lock),
+    ("do_wait", On::Child),                           // kernel/exit.c
+    ("kernel_wait", On::Child),
+    ("hrtimer_nanosleep", On::Timer),                 // kernel/time/hrtimer.c
+    ("do_nanosleep", On::Timer),
+    ("sigsuspend", On::Signal),                       // kernel/signal.c
+    ("do_sigtimedwait", On::Signal),
+    ("n_tty_read", On::Read(Object::Terminal)),       // drivers/tty/
+    ("n_tty_write", On::Write(Object::Terminal)),
+    ("sk_wait_data", On::Read(Object::Socket)),        // net/
+    ("sk_stream_wait_memory", On::Write(Object::Socket)),
+    ("unix_stream_read", On::Read(Object::Socket)),
+    ("unix_stream_data_wait", On::Read(Object::Socket)),
+    ("sock_alloc_send", On::Write(Object::Socket)),
+    ("__skb_wait_for_more_packets", On::Read(Object::Socket)),
+    ("folio_wait", On::Disk),                         // mm/filemap.c
+    ("io_schedule", On::Disk),
+    ("balance_dirty_pages", On::Disk),
+    ("rq_qos_wait", On::Disk),
+    ("request_wait_answer", On::Disk),                // fs/fuse/dev.c
+];
+
+/// What a thread waits for in a system call, `object` saying what an fd is of. None for calls that are
+/// not in the table: it may be one of another architecture that this kernel runs too.
+pub fn in_call(
+    number: i64,
+    arguments: &[u64],
+    mut object: impl FnMut(i32) -> Object,
+) -> Option<On> {
+    let (call, _) = CALLS
+        .iter()
+        .find(|(_, numbers)| numbers.contains(&(number as c_long)))?;
+    let mut argument = |at: usize| {
+        arguments
+            .get(at)
+            .map_or(Object::Other, |&fd| object(fd as i32))
+    };
+    Some(match *call {
+        Call::Reads => On::Read(argument(0)),
+        Call::Writes => On::Write(argument(0)),
+        Call::Moves(from, to) => On::Move {
+            from: argument(from),
+            to: argument(to),
+        },
+        Call::Waits(on) => on,
+    })
+}
+
+/// What a thread waits for in a function of the kernel.
+pub fn in_function(name: &str) -> Option<On> {
+    FUNCTIONS
+        .iter()
+        .find(|(start, _)| name.starts_with(start))
+        .map(|&(_, on)| on)
+}
+
+/// What an fd is of, by where /proc/PID/fd/FD points: never by stat(2), which a dead file server would
+/// keep from coming back.
+pub fn object(link: &[u8]) -> Object {
+    let inode = |rest: &[u8]| {
+        let number = rest.strip_suffix(b"]")?;
+        std::str::from_utf8(number).ok()?.parse().ok()
+    };
+    if let Some(rest) = link.strip_prefix(b"pipe:[") {
+        inode(rest).map_or(Object::SomePipe, Object::Pipe)
+    } else if link.starts_with(b"socket:[") {
+        Object::Socket
+    } else if link.starts_with(b"/dev/pts/") || link.starts_with(b"/dev/tty") {
+        Object::Terminal
+    } else if link.starts_with(b"/") {
+        Object::File
+    } else {
+        Object::Other
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_tells_which_fd_it_waits_on() {
+        let object = |fd| Object::Pipe(fd as u64 + 100);
+        let on = |number, arguments: &[u64]| in_call(number, arguments, object);
+        assert_eq!(
+            on(libc::SYS_read, &[3, 0, 0, 0, 0, 0]),
+            Some(On::Read(Object::Pipe(103)))
+        );
+        assert_eq!(
+            on(libc::SYS_splice, &[3, 0, 4, 0, 0, 0]),
+            Some(On::Move {
+                from: Object::Pipe(103),
+                to: Object::Pipe(104)
+            })
+        );
+        assert_eq!(
+            on(libc::SYS_sendfile, &[3, 4]),
+            Some(On::Move {
+                from: Object::Pipe(104),
+                to: Object::Pipe(103)
+            })
+        );
+        assert_eq!(on(libc::SYS_wait4, &[]), Some(On::Child));
+        assert_eq!(on(-1, &[]), None);
+    }
+
+    #[test]
+    fn where_an_fd_points_tells_what_it_is_of() {
+        assert_eq!(object(b"pipe:[4711]"), Object::Pipe(4711));
+        assert_eq!(object(b"socket:[12]"), Object::Socket);
+        assert_eq!(object(b"/dev/pts/3"), Object::Terminal);
+        assert_eq!(object(b"/dev/null"), Object::File);
+        assert_eq!(object(b"/tmp/pipe:[1]"), Object::File);
+        assert_eq!(object(b"anon_inode:[eventfd]"), Object::Other);
+        assert_eq!(object(b"pipe:[x"), Object::SomePipe);
+    }
+
+    #[test]
+    fn functions_are_known_by_how_their_names_begin() {
+        let some = |name| in_function(name);
+        assert_eq!(some("anon_pipe_read"), Some(On::Read(Object::SomePipe)));
+        assert_eq!(some("futex_wait_queue"), Some(On::Lock));
+        assert_eq!(some("poll_schedule_timeout.constprop.0"), Some(On::Any));
+        assert_eq!(some("0"), None);
+    }
+}
