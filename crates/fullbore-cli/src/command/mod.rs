@@ -8,6 +8,7 @@ pub mod meter;
 pub mod middleman;
 pub mod part;
 pub mod read;
+pub mod run;
 pub mod tee;
 pub mod tune;
 pub mod write;
