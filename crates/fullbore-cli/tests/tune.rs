@@ -10,6 +10,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use common::users::{ForEverybody, hold_pipes};
 use common::*;
@@ -25,7 +26,12 @@ const SOMEBODY: u32 = 54_322;
 struct Stage {
     children: Vec<Child>,
     place: TempDir,
+    /// One test at a time: what another is just starting has all pipes of this one open, until it
+    /// becomes another program.
+    _alone: MutexGuard<'static, ()>,
 }
+
+static ALONE: Mutex<()> = Mutex::new(());
 
 impl Drop for Stage {
     fn drop(&mut self) {
@@ -41,6 +47,7 @@ impl Stage {
         Self {
             children: Vec::new(),
             place: tempfile::tempdir().unwrap(),
+            _alone: ALONE.lock().unwrap_or_else(PoisonError::into_inner),
         }
     }
 
@@ -328,10 +335,16 @@ fn a_limit_that_stops_it_is_named() {
         .gid(SOMEBODY);
     let shell = stage.start(&mut shell, Stdio::null(), Stdio::null());
     let two = format!("--pipeline {shell} --size {}", max * 2);
-    let output = wait_for("the pipeline", || {
-        let output = finish(start(&mut copy.command(SOMEBODY, &format!("tune {two}"))));
-        (output.status.code() != Some(1)).then_some(output)
+    wait_for("the pipeline", || {
+        let stages = children(shell);
+        let are_there = stages
+            .iter()
+            .filter(|(_, words)| words[0] == "sleep")
+            .count()
+            == 2;
+        are_there.then_some(())
     });
+    let output = finish(start(&mut copy.command(SOMEBODY, &format!("tune {two}"))));
     assert_code(&output, 3);
     let text = stdout(&output);
     assert!(text.contains("/proc/sys/fs/pipe-max-size is"), "{text}");
@@ -404,19 +417,7 @@ fn who_is_meant_by_a_name_is_said_and_nobody_is_an_error() {
     let (second, _sink) = pipe();
     let mut pids = Vec::new();
     for source in [first, second] {
-        pids.push(loop {
-            // A child of another test may have it open for writing still.
-            match Command::new(&program)
-                .stdin(source.try_clone().unwrap())
-                .spawn()
-            {
-                Ok(child) => {
-                    stage.children.push(child);
-                    break stage.children.last().unwrap().id();
-                }
-                Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::ExecutableFileBusy),
-            }
-        });
+        pids.push(stage.start(&mut Command::new(&program), source, Stdio::null()));
     }
     let output = stage.tune("two-of-them --dry-run");
     let said = stderr(&output);

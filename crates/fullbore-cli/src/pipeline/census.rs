@@ -485,17 +485,19 @@ mod tests {
         }
     }
 
-    /// The pipe that a process has as this fd, once it has it.
-    fn pipe_of(child: &Running, fd: i32) -> (Census, Pipe) {
+    /// The pipe that a process has as this fd, once it has it, and nobody else but `others` has it: what
+    /// another test starts has it too until it becomes another program.
+    fn pipe_of(child: &Running, fd: i32, others: usize) -> (Census, Pipe) {
         let began = Instant::now();
         loop {
             let census = Census::look().unwrap();
             let process = census.process(child.0.id());
             let found = census.pipes.iter().find(|pipe| {
-                pipe.holders.iter().any(|holder| {
-                    Some(holder.process) == process
-                        && (holder.reads == Some(fd) || holder.writes == Some(fd))
-                })
+                pipe.holders.len() == 1 + others
+                    && pipe.holders.iter().any(|holder| {
+                        Some(holder.process) == process
+                            && (holder.reads == Some(fd) || holder.writes == Some(fd))
+                    })
             });
             if let Some(found) = found.cloned() {
                 return (census, found);
@@ -520,7 +522,7 @@ mod tests {
         let draining = Running::sleep(reader, Stdio::null());
         // With a name for the pipe, which is no end of it.
         let feeding = Running::sleep(handle, writer);
-        let (census, pipe) = pipe_of(&feeding, 1);
+        let (census, pipe) = pipe_of(&feeding, 1, 1);
         let pids = |holders: Vec<&Holder>| -> Vec<u32> {
             let id = |holder: &&Holder| census.processes[holder.process].id.pid;
             holders.iter().map(id).collect()
@@ -567,7 +569,7 @@ mod tests {
                 child => break Running(child.unwrap()),
             }
         };
-        let (census, pipe) = pipe_of(&child, 0);
+        let (census, pipe) = pipe_of(&child, 0, 0);
         let process = &census.processes[census.process(child.0.id()).unwrap()];
         assert_eq!(process.name, "a??[2J\u{fffd}b) R 1");
         assert_eq!(process.id.pid, child.0.id());

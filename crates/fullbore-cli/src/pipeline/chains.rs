@@ -1,15 +1,16 @@
 //! Which pipes of a [`Census`] make pipelines, and in what order. Nothing here looks at anything.
 //!
 //! The one idea: bytes pass through a process from one pipe to another where it has the first as its
-//! stdin, or the second as its stdout or stderr. That holds for the stages of a shell's pipelines, for
-//! `tee >(gzip)` and for `paste <(a) <(b)`; it does not for a program that keeps many others on pipes,
-//! whose pipelines would all be one otherwise.
+//! stdin, or the second as its stdout; what it has as its stderr alone is not what it makes of its input.
+//! That holds for the stages of a shell's pipelines, for `tee >(gzip)` and for `paste <(a) <(b)`; it does
+//! not for a program that keeps many others on pipes, whose pipelines would all be one otherwise.
 
 use std::collections::BTreeSet;
 
 use super::census::{Census, Holder, Pipe};
 
 const STDIN: i32 = 0;
+const STDOUT: i32 = 1;
 const STDERR: i32 = 2;
 
 /// What a pipe is used for, as far as its holders tell.
@@ -72,12 +73,8 @@ impl Pipe {
 impl Holder {
     /// Whether it is what the holder reads from or writes to without being told.
     fn is_standard(&self) -> bool {
-        self.reads == Some(STDIN) || self.writes.is_some_and(is_output)
+        self.reads == Some(STDIN) || matches!(self.writes, Some(STDOUT | STDERR))
     }
-}
-
-fn is_output(fd: i32) -> bool {
-    (1..=STDERR).contains(&fd)
 }
 
 impl<'a> Flow<'a> {
@@ -103,7 +100,7 @@ impl<'a> Flow<'a> {
         for Through { drained, fed } in through {
             for &(from, reads) in &drained {
                 for &(to, writes) in &fed {
-                    let passes = reads == STDIN || is_output(writes);
+                    let passes = (reads == STDIN && writes != STDERR) || writes == STDOUT;
                     if passes && from != to {
                         flow.next[from].insert(to);
                         flow.previous[to].insert(from);
@@ -315,6 +312,20 @@ mod tests {
         let flow = Flow::new(&census);
         assert_eq!(flow.pipeline([0]).len(), 4);
         assert_eq!(flow.pipeline([3]), BTreeSet::from([0, 2, 3]));
+    }
+
+    #[test]
+    fn what_stages_complain_to_is_not_what_their_bytes_go_on_to() {
+        // a | b, with the stderr of both read by another.
+        let census = census(
+            &[1; 3],
+            &[
+                &[(10, 1, 'w'), (11, 0, 'r')],
+                &[(10, 2, 'w'), (11, 2, 'w'), (12, 5, 'r')],
+            ],
+        );
+        assert_eq!(chains(&census), [[0], [1]]);
+        assert_eq!(Flow::new(&census).pipeline([0]), BTreeSet::from([0]));
     }
 
     #[test]

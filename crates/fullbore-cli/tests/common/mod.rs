@@ -43,7 +43,14 @@ pub fn run(words: &str) -> Output {
 
 /// Starts a process, and lets go of the file descriptors it was given.
 pub fn start(command: &mut Command) -> Child {
-    let child = command.spawn().expect("the command starts");
+    let child = loop {
+        match command.spawn() {
+            // A program that was just written: what another test has just started has it open for
+            // writing, until it becomes another program.
+            Err(error) if error.kind() == std::io::ErrorKind::ExecutableFileBusy => {}
+            child => break child.expect("the command starts"),
+        }
+    };
     // A `Command` keeps what it hands down; with an end of a pipe open here, nobody would see the
     // other side go.
     command.stdin(Stdio::null()).stdout(Stdio::null());
