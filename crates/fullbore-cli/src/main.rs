@@ -4,13 +4,16 @@
 
 mod command;
 mod doctor;
+mod ending;
 mod exit;
 mod explain;
+mod inherited;
 mod lab;
 mod meter;
 mod moving;
 #[allow(dead_code, unused_imports)]
 mod pipeline;
+mod run;
 mod size;
 
 use std::io::{Write, stderr};
@@ -39,6 +42,7 @@ enum Verb {
     Copy(command::copy::Copy),
     Tee(command::tee::Tee),
     Meter(command::meter::Meter),
+    Run(command::run::Run),
     Bench(command::bench::Bench),
     Doctor(command::doctor::Doctor),
     Explain(command::explain::Explain),
@@ -59,6 +63,7 @@ fn main() -> ExitCode {
         Verb::Copy(verb) => ("copy", verb.run()),
         Verb::Tee(verb) => ("tee", verb.run()),
         Verb::Meter(verb) => ("meter", verb.run()),
+        Verb::Run(verb) => ("run", verb.run()),
         Verb::Bench(verb) => ("bench", verb.run()),
         Verb::Doctor(verb) => ("doctor", verb.run()),
         Verb::Explain(verb) => ("explain", verb.run()),
@@ -90,6 +95,7 @@ fn parse() -> Result<Verb, clap::Error> {
         Some("copy") => only("copy").map(Verb::Copy),
         Some("tee") => only("tee").map(Verb::Tee),
         Some("meter") => only("meter").map(Verb::Meter),
+        Some("run") => only("run").map(Verb::Run),
         _ => Cli::try_parse().map(|cli| cli.verb),
     }
 }

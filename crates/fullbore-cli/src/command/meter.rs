@@ -106,6 +106,7 @@ impl Meter {
     fn pass(&self) -> anyhow::Result<ExitCode> {
         let inputs = Input::all(&self.files);
         let mut output = Output::new(None, false);
+        output.open(&inputs)?;
         let mut meter = self.meter(&inputs);
         let mut pace = self
             .rate_limit

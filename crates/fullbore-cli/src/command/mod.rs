@@ -8,5 +8,6 @@ pub mod meter;
 pub mod middleman;
 pub mod part;
 pub mod read;
+pub mod run;
 pub mod tee;
 pub mod write;

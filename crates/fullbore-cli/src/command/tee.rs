@@ -93,13 +93,14 @@ impl Tee {
         }
         let mut all_well = true;
         let named = |path: &PathBuf| Output::new(Some(path.clone()), self.append);
-        let mut outputs = vec![Output::new(None, false)];
-        outputs[0].refuse(&[Input::Stdin])?;
-        for path in &self.files {
-            named(path).refuse(&[Input::Stdin])?;
+        let mut all = vec![Output::new(None, false)];
+        all.extend(self.files.iter().map(named));
+        for output in &all {
+            output.refuse(&[Input::Stdin])?;
         }
-        for path in &self.files {
-            let mut output = named(path);
+        let stdin = Input::Stdin.open()?;
+        let mut outputs = Vec::new();
+        for mut output in all {
             match output.open(&[Input::Stdin]) {
                 Ok(()) => outputs.push(output),
                 Err(error) if self.goes_on_after(&error) => {
@@ -109,8 +110,10 @@ impl Tee {
                 Err(error) => return Err(error),
             }
         }
+        if outputs.is_empty() {
+            return Ok(ExitCode::FAILURE);
+        }
         let policy = self.mode().map_or(BY_DEFAULT, Mode::policy);
-        let stdin = std::io::stdin();
         let mut tee =
             fullbore::Tee::new(stdin.as_fd()).guarantee(moving::guarantee(self.by_reference));
         for output in &outputs {
@@ -122,8 +125,8 @@ impl Tee {
                 let sink = failure.sink.map_or(&outputs[0], |i| &outputs[i]);
                 let error = moving::named(failure.error, &Input::Stdin, sink);
                 // That nobody reads any more is no news where it is stdout's reader, unless asked for.
-                let is_news =
-                    self.mode() == Some(Mode::Exit) || failure.sink.is_some_and(|i| i > 0);
+                let is_of_stdout = failure.sink.is_none() || matches!(sink, Output::Stdout(_));
+                let is_news = self.mode() == Some(Mode::Exit) || !is_of_stdout;
                 if is_news && exit::code(&error).is_none() {
                     exit::say("tee", &error);
                     return Ok(ExitCode::FAILURE);

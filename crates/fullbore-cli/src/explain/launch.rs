@@ -7,10 +7,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{
-    Pid, PidfdFlags, Signal, getpid, kill_process, pidfd_open, set_child_subreaper,
-};
+use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, set_child_subreaper};
 
+use crate::ending;
 use crate::meter::interrupt::Interrupt;
 use crate::pipeline::below;
 
@@ -101,27 +100,9 @@ fn wait(fd: rustix::fd::BorrowedFd<'_>) {
     );
 }
 
-/// Ends everything below this process, first by asking.
+/// Ends everything below this process.
 fn end_all(child: &mut Child) {
-    let told = |signal| {
-        let all = below(std::process::id());
-        for &pid in &all {
-            if let Some(pid) = Pid::from_raw(pid as i32) {
-                let _ = kill_process(pid, signal);
-            }
-        }
-        all.is_empty()
-    };
-    told(Signal::TERM);
-    let began = Instant::now();
-    while began.elapsed() < GRACE && !matches!(child.try_wait(), Ok(Some(_))) {
-        thread::sleep(INTERVAL / 5);
-    }
-    // Those who are being killed cannot start others; those who were started meanwhile are found the
-    // second time.
-    for _ in 0..3 {
-        told(Signal::KILL);
-        thread::sleep(INTERVAL / 10);
-    }
-    let _ = child.wait();
+    ending::end_all(Signal::TERM, GRACE, || {
+        let _ = child.try_wait();
+    });
 }

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use procfs::process::Process;
 use signal_hook::consts::{SIGINT, SIGTERM};
+
+use crate::inherited;
 
 /// The signal that is to end this process, once there is one.
 #[derive(Debug, Clone, Default)]
@@ -14,11 +15,8 @@ impl Interrupt {
     /// From now on SIGINT and SIGTERM are noted. What is ignored (nohup, `&` in a script) stays so.
     pub fn noted() -> Self {
         let noted = Self::default();
-        let ignored = Process::myself()
-            .and_then(|process| process.status())
-            .map_or(0, |status| status.sigign);
         for signal in [SIGINT, SIGTERM] {
-            if ignored & (1 << (signal - 1)) == 0 {
+            if !inherited::was_ignored(signal) {
                 // It fails only for signals that nobody can handle.
                 let _ = signal_hook::flag::register_usize(
                     signal,

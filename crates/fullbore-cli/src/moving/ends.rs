@@ -7,11 +7,12 @@ use std::io::{self, Stdin, Stdout, stdin, stdout};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
 
 use crate::exit::{BadInput, Usage};
+use crate::inherited;
 
 /// An input as it was named.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,6 +48,10 @@ impl Input {
     /// With its name.
     pub fn open(&self) -> anyhow::Result<Source> {
         match self {
+            // Rust has opened /dev/null in its place, which would be an input without bytes.
+            Input::Stdin if inherited::stdin_was_closed() => {
+                Err(BadInput("standard input is closed".into()).into())
+            }
             Input::Stdin => Ok(Source::Stdin(stdin())),
             Input::File(path) => {
                 let bad = |what, error| BadInput(format!("{what} {self}: {}", said(&error)));
@@ -140,8 +145,12 @@ impl Output {
     /// Opens it, if that has not been done.
     ///
     /// # Errors
-    /// [`Usage`] where one of the inputs is the same file: then it is left as it was.
+    /// [`Usage`] where one of the inputs is the same file: then it is left as it was. Where stdout is
+    /// closed: Rust has opened /dev/null in its place, which would take every byte.
     pub fn open(&mut self, inputs: &[Input]) -> anyhow::Result<()> {
+        if matches!(self, Output::Stdout(_)) && inherited::stdout_was_closed() {
+            bail!("standard output is closed");
+        }
         if let Output::Named { path, append } = self {
             let file = open_output(path, *append, inputs)?;
             *self = Output::File {

@@ -1,0 +1,133 @@
+//! `fullbore run`: a pipeline as the shell would run it, in roomier pipes.
+
+use std::ffi::OsString;
+use std::os::fd::RawFd;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+
+use crate::exit::{self, Usage};
+use crate::run::{FAILED, Failure, Options, Plan, keep, run};
+use crate::size;
+
+/// Run a pipeline as the shell would, in roomier pipes, and say which stage holds it up
+///
+/// The line is cut at its pipes, and each stage is run by sh: quotes, variables, redirections, lists
+/// and subshells are what they are there. Pipes hold 1 MiB instead of 64 KiB, as far as this user may
+/// have that. After '--' there is no shell: the words are programs and their arguments, and '|' stands
+/// between them. Nothing is left running, whatever ends this command.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  fullbore run 'tar c src | gzip | wc -c'
+  fullbore run 'seq 100000 | sort -R | head -n 3 2> /dev/null'
+  fullbore run --report 'seq 5000000 | sort -n | md5sum'
+  fullbore run --json how.json -- seq 5 '|' tr '\\n' ' '
+  fullbore run --shell bash 'diff <(seq 3) <(seq 4) | wc -l'
+  fullbore run --no-pipefail 'false | true'
+
+Exit codes: that of the last stage that failed, 128 and its number for a signal, or 0 if none failed;
+with --no-pipefail that of the last stage. A '!' before the pipeline turns it round. 2 also where the
+command line is wrong, or the line no shell's; 126 and 127 also where a program cannot be started or
+is not found; 125 where fullbore itself failed.")]
+pub struct Run {
+    /// The pipeline, as one word
+    #[arg(value_name = "LINE")]
+    line: Vec<OsString>,
+
+    /// Programs and their arguments, without a shell, with '|' between them
+    #[arg(last = true, value_name = "WORD")]
+    words: Vec<OsString>,
+
+    /// What each pipe is to hold
+    #[arg(long, value_name = "SIZE", default_value = "1M", value_parser = size::parse_in_memory)]
+    pipe_size: usize,
+
+    /// Exit as the last stage does, also if another one failed
+    #[arg(long)]
+    no_pipefail: bool,
+
+    /// What runs the stages
+    #[arg(long, value_name = "SHELL", default_value = "sh", conflicts_with = "words")]
+    shell: OsString,
+
+    /// Say at the end, on stderr, what each stage did with its time, and which one held up the others
+    #[arg(long)]
+    report: bool,
+
+    /// Write the same as JSON to a file; stdout is the pipeline's
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+
+    /// Do not say that pipes could not be made roomy
+    #[arg(short, long)]
+    quiet: bool,
+
+    /// Say what is started
+    #[arg(short, long, conflicts_with = "quiet")]
+    verbose: bool,
+
+    /// The socket to the process that keeps watch
+    #[arg(long, hide = true, value_name = "FD")]
+    kept_by: Option<RawFd>,
+}
+
+impl Run {
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        self.check()?;
+        let ran = match self.kept_by {
+            None => keep(),
+            Some(socket) => run(socket, || self.plan(), &self.options()),
+        };
+        ran.or_else(|error| {
+            if error.is::<Usage>() {
+                return Err(error);
+            }
+            exit::say("run", &error);
+            let code = error.downcast_ref::<Failure>().map_or(FAILED, |failure| failure.code);
+            Ok(ExitCode::from(code))
+        })
+    }
+
+    fn check(&self) -> Result<(), Usage> {
+        match (self.line.len(), self.words.len()) {
+            (1, 0) => {}
+            (0, 1..) => {
+                Plan::of_words(&self.words)?;
+            }
+            (0, 0) => return Err(Usage("there is no pipeline".into())),
+            (_, 0) => {
+                return Err(Usage(
+                    "the pipeline is one word: 'a x | b y' in quotes; or words after '--': a x '|' b y"
+                        .into(),
+                ));
+            }
+            _ => return Err(Usage("a line or words after '--', not both".into())),
+        }
+        if self.json.as_ref().is_some_and(|path| path.as_os_str() == "-") {
+            return Err(Usage(
+                "stdout is the pipeline's: name a file for --json, or /dev/stderr".into(),
+            ));
+        }
+        Ok(())
+    }
+
+    fn plan(&self) -> anyhow::Result<Plan> {
+        match self.line.as_slice() {
+            [line] => Plan::of_line(line, &self.shell),
+            _ => Ok(Plan::of_words(&self.words)?),
+        }
+    }
+
+    fn options(&self) -> Options {
+        Options {
+            pipe_size: self.pipe_size,
+            pipefail: !self.no_pipefail,
+            report: self.report,
+            json: self.json.clone(),
+            quiet: self.quiet,
+            verbose: self.verbose,
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! What this process was given by the one that started it, and what can no longer be seen, or not
+//! safely, once main() runs: which of stdin, stdout and stderr were closed, which signals were ignored,
+//! and a file descriptor that was handed down by its number.
+//!
+//! Before main(), Rust's runtime opens /dev/null in the place of each closed one of the three, and
+//! ignores SIGPIPE (`init` in std/src/sys/pal/unix/mod.rs). So a function looks before that: the dynamic
+//! linker calls what stands in the section `.init_array` (ELF gABI, 'Initialization and Termination
+//! Functions'), and std itself gets its arguments this way. That takes the attribute below, which is
+//! all that the crate ctor would bring too. The function makes eight system calls and allocates nothing.
+
+#![allow(unsafe_code)]
+
+use std::mem::MaybeUninit;
+use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+
+use nix::libc;
+use rustix::fs::FileType;
+use rustix::io::{Errno, FdFlags, fcntl_getfd, fcntl_setfd};
+use rustix::stdio::{stderr, stdin, stdout};
+
+/// A bit for each of the first three fds that was closed.
+static CLOSED: AtomicU8 = AtomicU8::new(0);
+
+/// A bit for each signal that was ignored, of those that are looked at.
+static IGNORED: AtomicU32 = AtomicU32::new(0);
+
+/// The signals that are looked at.
+const LOOKED_AT: [libc::c_int; 5] = [
+    libc::SIGHUP,
+    libc::SIGINT,
+    libc::SIGQUIT,
+    libc::SIGPIPE,
+    libc::SIGTERM,
+];
+
+// SAFETY: the section holds pointers to functions of this signature, which ld.so calls one after the
+// other before main(); glibc gives them three arguments, which the C calling convention lets them ignore.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static BEFORE_MAIN: extern "C" fn() = look;
+
+extern "C" fn look() {
+    let mut closed = 0;
+    for (number, fd) in standard().into_iter().enumerate() {
+        if fcntl_getfd(fd) == Err(Errno::BADF) {
+            closed |= 1 << number;
+        }
+    }
+    let mut ignored = 0;
+    for signal in LOOKED_AT {
+        let mut action = MaybeUninit::<libc::sigaction>::zeroed();
+        // SAFETY: without a new action it only fills in the old one (sigaction(2)), and all zeroes are
+        // one too.
+        let action = unsafe {
+            libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr());
+            action.assume_init()
+        };
+        if action.sa_sigaction == libc::SIG_IGN {
+            ignored |= 1 << signal;
+        }
+    }
+    CLOSED.store(closed, Ordering::Relaxed);
+    IGNORED.store(ignored, Ordering::Relaxed);
+}
+
+fn standard() -> [BorrowedFd<'static>; 3] {
+    [stdin(), stdout(), stderr()]
+}
+
+fn was_closed(number: usize) -> bool {
+    CLOSED.load(Ordering::Relaxed) & (1 << number) != 0
+}
+
+/// Whether stdin was closed.
+pub fn stdin_was_closed() -> bool {
+    was_closed(0)
+}
+
+/// Whether stdout was closed.
+pub fn stdout_was_closed() -> bool {
+    was_closed(1)
+}
+
+/// Whether SIGHUP, SIGINT, SIGQUIT, SIGPIPE or SIGTERM was ignored: so it stays then, in a shell and in
+/// what a shell starts (signal(7); nohup, `&` in a script, a service of systemd).
+pub fn was_ignored(signal: i32) -> bool {
+    IGNORED.load(Ordering::Relaxed) & (1 << signal) != 0
+}
+
+/// Has what was closed be closed again in the programs that this process starts.
+pub fn close_for_children() {
+    for (number, fd) in standard().into_iter().enumerate() {
+        if was_closed(number) {
+            // It is open, on /dev/null, and then the flag can be set.
+            let _ = fcntl_setfd(fd, FdFlags::CLOEXEC);
+        }
+    }
+}
+
+/// The socket that the process which started this one has left open for it, under a number that it told
+/// by the command line. No program that is started from here inherits it.
+pub fn socket(number: RawFd) -> Option<OwnedFd> {
+    if number <= 2 {
+        return None;
+    }
+    // SAFETY: it is only asked what it is, which fails where it is not open.
+    let fd = unsafe { BorrowedFd::borrow_raw(number) };
+    let stat = rustix::fs::fstat(fd).ok()?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::Socket {
+        return None;
+    }
+    fcntl_setfd(fd, FdFlags::CLOEXEC).ok()?;
+    // SAFETY: it was open when this process started and is meant for who asks here; whatever else this
+    // process has opened, it has not opened under this number, and nothing has asked before.
+    Some(unsafe { OwnedFd::from_raw_fd(number) })
+}

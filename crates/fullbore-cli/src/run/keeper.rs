@@ -1,0 +1,121 @@
+//! The process that was called. It starts a second one of itself, the runner, which runs the pipeline, and
+//! waits for it.
+//!
+//! Each of the two holds one end of a socket. When the keeper is gone, the runner reads the end of the file
+//! and ends everything below it. When the runner is gone without having said that it is done, the keeper
+//! ends everything below it: as a subreaper it has become the parent of what the runner has left. SIGKILL
+//! for either of them is therefore no way to leave something behind.
+
+use std::ffi::OsString;
+use std::io::{Read, Write, stderr};
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{ExitCode, ExitStatus};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use rustix::process::{
+    Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, waitpid,
+};
+
+use super::failure::FAILED;
+use super::runner::{GRACE, wait_for};
+use super::signals::{Signals, die_of, is_ending};
+use super::start::{Command, Starting};
+use crate::ending;
+
+/// The hidden option that makes a process the runner; its value is the number of its end of the socket.
+pub const OPTION: &str = "--kept-by";
+
+/// How long the runner may take to end the pipeline when it is told to.
+const PATIENCE: Duration = GRACE.saturating_mul(3);
+
+/// Starts the runner with the arguments of this process, and ends as it does.
+///
+/// # Errors
+/// Where it cannot be started.
+pub fn keep() -> Result<ExitCode> {
+    let mut signals = Signals::noted()?;
+    set_child_subreaper(Some(getpid())).context("PR_SET_CHILD_SUBREAPER")?;
+    let (mut ours, theirs) = UnixStream::pair().context("socketpair")?;
+    let starting = Starting::new(signals.before())?;
+    let runner = starting
+        .start(&itself(theirs.as_raw_fd()), None, None, Some(theirs.as_fd()))
+        .context("start /proc/self/exe")?;
+    drop(theirs);
+    let status = stay(runner, &mut signals);
+    // One byte if it is done, and none if it was ended before.
+    let done = ours.read(&mut [0]).is_ok_and(|bytes| bytes > 0);
+    if !done {
+        ending::end_all(Signal::TERM, GRACE, || reap(runner, &mut None));
+    }
+    match (status.code(), status.signal()) {
+        (_, Some(signal)) if is_ending(signal) => die_of(signal),
+        (_, Some(signal)) => {
+            let _ = writeln!(
+                stderr(),
+                "fullbore run: its second process was ended by signal {signal}, and so the pipeline was \
+                 ended"
+            );
+            Ok(ExitCode::from(128u8.wrapping_add(signal as u8)))
+        }
+        (code, None) => Ok(ExitCode::from(code.unwrap_or(FAILED.into()) as u8)),
+    }
+}
+
+/// This program with the same arguments, but as the runner.
+fn itself(socket: i32) -> Command {
+    let mut words: Vec<OsString> = std::env::args_os().collect();
+    let at = words.len().min(2);
+    words.insert(at, format!("{OPTION}={socket}").into());
+    Command {
+        text: "fullbore run".into(),
+        program: "/proc/self/exe".into(),
+        words,
+    }
+}
+
+/// Waits for the runner, and hands on to it what only this process was told.
+fn stay(runner: Pid, signals: &mut Signals) -> ExitStatus {
+    let mut status = None;
+    let mut until: Option<Instant> = None;
+    loop {
+        reap(runner, &mut status);
+        if let Some(status) = status {
+            return status;
+        }
+        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        if left.is_some_and(|left| left.is_zero()) {
+            let _ = kill_process(runner, Signal::KILL);
+        }
+        wait_for(&[signals.as_fd()], left);
+        while let Some(came) = signals.next() {
+            match came.signal {
+                Signal::INT | Signal::QUIT if came.by_a_process => tell(runner, came.signal),
+                Signal::TERM | Signal::HUP => {
+                    tell(runner, came.signal);
+                    // It may be stopped.
+                    tell(runner, Signal::CONT);
+                    until = until.or(Some(Instant::now() + PATIENCE));
+                }
+                // The terminal has told the runner and everybody else too.
+                _ => {}
+            }
+        }
+    }
+}
+
+fn tell(runner: Pid, signal: Signal) {
+    // It has not been waited for, so the number is still its own.
+    let _ = kill_process(runner, signal);
+}
+
+/// Waits for all children that have ended, and keeps the status of the runner.
+fn reap(runner: Pid, status: &mut Option<ExitStatus>) {
+    while let Ok(Some((pid, ended))) = waitpid(None, WaitOptions::NOHANG) {
+        if pid == runner {
+            *status = Some(ExitStatus::from_raw(ended.as_raw()));
+        }
+    }
+}

@@ -1,0 +1,477 @@
+//! A line as people write it for a shell, cut at its top-level pipes.
+//!
+//! brush-parser reads it: its tokens tell where things stand in the source, its grammar which of the
+//! `|` are top-level, and whether the line is one pipeline at all. What a stage is made of is never
+//! printed from what was parsed: it is cut out of the source, and `sh` reads it once more. Wherever the
+//! two could understand something differently, the line is not cut, and `sh` gets it whole.
+
+use std::ffi::{OsStr, OsString};
+use std::ops::Range;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+use brush_parser::ast::{CompoundListItem, Pipeline, Program, SeparatorOperator};
+use brush_parser::{
+    ParserOptions, Token, TokenizerOptions, parse_tokens, uncached_tokenize_str,
+};
+
+/// What a line is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Line {
+    /// One pipeline.
+    Pipeline {
+        /// The source of each stage, for the shell.
+        stages: Vec<OsString>,
+        /// Whether a `!` stands before it.
+        negated: bool,
+    },
+    /// A list, something that runs in the background, or nothing at all.
+    Other {
+        /// Whether it has pipes.
+        has_pipes: bool,
+    },
+    /// Only the shell can tell.
+    Unclear,
+}
+
+/// How the shell reads it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dialect {
+    /// As POSIX says. `|&` is understood beside.
+    Posix,
+    /// As bash does, with what it has beside.
+    Bash,
+}
+
+/// With more brackets and loops than that, a line is not cut: the grammar descends recursively.
+const MOST_OPENED: usize = 200;
+
+/// With more pipes inside of brackets and loops than that, a line is not cut: each of them is looked at
+/// from the start of the stage.
+const MOST_INNER_PIPES: usize = 200;
+
+/// Cuts a line.
+pub fn cut(line: &OsStr, dialect: Dialect) -> Line {
+    Source::read(line, dialect).map_or(Line::Unclear, |source| source.cut())
+}
+
+/// A line and its tokens.
+struct Source<'a> {
+    line: &'a [u8],
+    tokens: Vec<Token>,
+    /// The numbers of the tokens that were `|&`.
+    with_errors: Vec<usize>,
+    options: ParserOptions,
+}
+
+/// A stage: its tokens, and where it stands in the source.
+struct Stage {
+    tokens: Range<usize>,
+    source: Range<usize>,
+    /// Whether its stderr goes into the pipe too.
+    with_errors: bool,
+}
+
+impl<'a> Source<'a> {
+    fn read(line: &'a OsStr, dialect: Dialect) -> Option<Self> {
+        let line = line.as_bytes();
+        // A character for each byte, so that a token's place, which is counted in characters, is a
+        // place among the bytes, and a name that is no UTF-8 is one like any other. What is not ASCII
+        // becomes letters: no shell has it for anything else.
+        let text: String = line
+            .iter()
+            .map(|&byte| match byte {
+                0..0x80 => char::from(byte),
+                other => char::from_u32(0x100 + u32::from(other)).unwrap_or('x'),
+            })
+            .collect();
+        let posix = dialect == Dialect::Posix;
+        let options = ParserOptions {
+            enable_extended_globbing: false,
+            posix_mode: posix,
+            sh_mode: posix,
+            ..ParserOptions::default()
+        };
+        let read = TokenizerOptions {
+            enable_extended_globbing: false,
+            posix_mode: posix,
+            sh_mode: posix,
+        };
+        let tokens = uncached_tokenize_str(&text, &read).ok()?;
+        if opened(&tokens) > MOST_OPENED {
+            return None;
+        }
+        let (tokens, with_errors) = with_errors_as_pipes(tokens);
+        Some(Self {
+            line,
+            tokens,
+            with_errors,
+            options,
+        })
+    }
+
+    fn cut(&self) -> Line {
+        if self.has_a_joined_end() {
+            return Line::Unclear;
+        }
+        let Ok(program) = parse_tokens(&self.tokens, &self.options) else {
+            return Line::Unclear;
+        };
+        let Some(pipeline) = only_pipeline(&program) else {
+            return Line::Other {
+                has_pipes: self.tokens.iter().any(is_pipe),
+            };
+        };
+        // bash times the pipeline as a whole, which no stage can.
+        if pipeline.timed.is_some() {
+            return Line::Unclear;
+        }
+        let negations = self.tokens.iter().take_while(|t| t.to_str() == "!").count();
+        let first = self.first(negations);
+        match self.stages(first) {
+            // Two negations are not POSIX.
+            Some(stages) if stages.len() == pipeline.seq.len() && negations <= 1 => {
+                Line::Pipeline {
+                    stages: stages.iter().map(|stage| self.text(stage)).collect(),
+                    negated: pipeline.bang,
+                }
+            }
+            _ => Line::Unclear,
+        }
+    }
+
+    /// The number of the first token of the first stage.
+    fn first(&self, negations: usize) -> usize {
+        let newlines = self.tokens.iter().take_while(|t| t.to_str() == "\n");
+        match negations {
+            0 => 0,
+            _ => newlines.count() + negations,
+        }
+    }
+
+    /// The stages: a `|` is a top-level one exactly if all that stands between it and the last one is
+    /// a command. Inside of braces, loops and the like, something would be left open.
+    fn stages(&self, first: usize) -> Option<Vec<Stage>> {
+        let mut stages = Vec::new();
+        let mut token = first;
+        let mut byte = match first {
+            0 => 0,
+            first => self.end_of(first - 1),
+        };
+        let mut inner = 0;
+        for (number, pipe) in self.tokens.iter().enumerate().skip(first) {
+            if !is_pipe(pipe) {
+                continue;
+            }
+            if !self.is_a_command(token..number) {
+                inner += 1;
+                if inner > MOST_INNER_PIPES {
+                    return None;
+                }
+            } else {
+                let end = self.end_of(number);
+                let with_errors = self.with_errors.contains(&number);
+                stages.push(Stage {
+                    tokens: token..number,
+                    source: byte..end - if with_errors { 2 } else { 1 },
+                    with_errors,
+                });
+                (token, byte) = (number + 1, end);
+            }
+        }
+        let last = token..self.tokens.len();
+        self.is_a_command(last.clone()).then(|| {
+            stages.push(Stage {
+                tokens: last,
+                source: byte..self.line.len(),
+                with_errors: false,
+            });
+            stages
+        })
+    }
+
+    fn is_a_command(&self, tokens: Range<usize>) -> bool {
+        parse_tokens(&self.tokens[tokens], &self.options).is_ok_and(|program| {
+            only_pipeline(&program).is_some_and(|pipeline| {
+                pipeline.seq.len() == 1 && !pipeline.bang && pipeline.timed.is_none()
+            })
+        })
+    }
+
+    /// Where a token ends. (Where it begins is not told exactly: what the tokenizer skips before it,
+    /// such as a comment, can be counted in.)
+    fn end_of(&self, token: usize) -> usize {
+        self.tokens[token].location().end.index.min(self.line.len())
+    }
+
+    /// What the shell is given for a stage: the bytes from pipe to pipe, without the here-documents of
+    /// other stages that happen to stand there, and with those of its own that stand elsewhere.
+    fn text(&self, stage: &Stage) -> OsString {
+        let mut text: Vec<u8> = Vec::new();
+        let mut elsewhere = Vec::new();
+        let mut at = stage.source.start;
+        for (number, body) in self.here_documents() {
+            let own = stage.tokens.contains(&number);
+            let inside = stage.source.contains(&body.start);
+            if own && !inside {
+                elsewhere.push(body);
+            } else if inside && !own {
+                text.extend(&self.line[at..body.start]);
+                at = body.end;
+            }
+        }
+        text.extend(&self.line[at..stage.source.end]);
+        // Before the pipe there is nothing that counts but blanks that a backslash may hold.
+        let blanks = text.iter().take_while(|byte| byte.is_ascii_whitespace());
+        text.drain(..blanks.count());
+        if stage.with_errors {
+            text.extend(b" 2>&1");
+        }
+        for body in elsewhere {
+            if text.last() != Some(&b'\n') || text.ends_with(b"\\\n") {
+                text.push(b'\n');
+            }
+            text.extend(&self.line[body]);
+        }
+        OsString::from_vec(text)
+    }
+
+    /// Each here-document: the number of its token, and where it stands, with the line that ends it,
+    /// in the order of the source.
+    fn here_documents(&self) -> Vec<(usize, Range<usize>)> {
+        let mut all: Vec<(usize, Range<usize>)> = (1..self.tokens.len())
+            // The tokenizer makes up a token for the line that ends it, which takes no room.
+            .filter(|&number| {
+                let (token, place) = (&self.tokens[number], self.tokens[number].location());
+                matches!(token, Token::Word(word, _) if !word.is_empty())
+                    && place.start.index == place.end.index
+            })
+            .map(|number| {
+                let start = self.tokens[number - 1].location().start.index;
+                (number - 1, start..self.end_of(number))
+            })
+            .collect();
+        all.sort_by_key(|(_, place)| place.start);
+        all
+    }
+
+    /// Whether the line that seems to end a here-document is joined to the one before by a backslash:
+    /// to the shell it is then no end, unless the document is a quoted one.
+    fn has_a_joined_end(&self) -> bool {
+        self.here_documents()
+            .iter()
+            .any(|(number, _)| self.tokens[*number].to_str().ends_with("\\\n"))
+    }
+}
+
+/// How many brackets, loops and the like there are, or what looks like them.
+fn opened(tokens: &[Token]) -> usize {
+    let opens = |token: &Token| match token {
+        Token::Operator(operator, _) => operator == "(",
+        Token::Word(word, _) => {
+            matches!(word.as_str(), "{" | "if" | "while" | "until" | "for" | "case" | "[[" | "!")
+        }
+    };
+    tokens.iter().filter(|token| opens(token)).count()
+}
+
+/// In POSIX `|&` is two operators that can never stand side by side: they are made one pipe.
+fn with_errors_as_pipes(tokens: Vec<Token>) -> (Vec<Token>, Vec<usize>) {
+    let mut read: Vec<Token> = Vec::with_capacity(tokens.len());
+    let mut with_errors = Vec::new();
+    for token in tokens {
+        let place = token.location().clone();
+        match (read.last_mut(), &token) {
+            (Some(Token::Operator(pipe, before)), Token::Operator(and, _))
+                if pipe == "|" && and == "&" && before.end.index + 1 == place.end.index =>
+            {
+                before.end = place.end;
+                with_errors.push(read.len() - 1);
+            }
+            (_, Token::Operator(both, _)) if both == "|&" => {
+                with_errors.push(read.len());
+                read.push(Token::Operator("|".into(), place));
+            }
+            _ => read.push(token),
+        }
+    }
+    (read, with_errors)
+}
+
+fn is_pipe(token: &Token) -> bool {
+    matches!(token, Token::Operator(operator, _) if operator == "|")
+}
+
+/// The pipeline that a program is, if it is nothing else.
+fn only_pipeline(program: &Program) -> Option<&Pipeline> {
+    let [list] = program.complete_commands.as_slice() else {
+        return None;
+    };
+    let [CompoundListItem(and_or, SeparatorOperator::Sequence)] = list.0.as_slice() else {
+        return None;
+    };
+    and_or.additional.is_empty().then_some(&and_or.first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stages(line: &str) -> Vec<String> {
+        stages_of(line, Dialect::Posix)
+    }
+
+    fn stages_of(line: &str, dialect: Dialect) -> Vec<String> {
+        match cut(line.as_ref(), dialect) {
+            Line::Pipeline { stages, .. } => stages
+                .into_iter()
+                .map(|stage| stage.into_string().unwrap())
+                .collect(),
+            other => panic!("{line:?} is {other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_pipeline_is_cut_at_its_top_level_pipes_and_nowhere_else() {
+        for (line, expected) in [
+            ("a", &["a"][..]),
+            ("a|b", &["a", "b"]),
+            ("a 'x | y' | b \"| $z\" | c \\|", &["a 'x | y' ", "b \"| $z\" ", "c \\|"]),
+            ("{ a | b; } | ( c | d ) > f", &["{ a | b; } ", "( c | d ) > f"]),
+            ("a > f 2>&1 | b < g", &["a > f 2>&1 ", "b < g"]),
+            (">f | <g", &[">f ", "<g"]),
+            ("a $(b | c) | d `e | f` ${g#|}", &["a $(b | c) ", "d `e | f` ${g#|}"]),
+            (
+                "while read x; do echo $x | c; done | d",
+                &["while read x; do echo $x | c; done ", "d"],
+            ),
+            (
+                "case $x in a|b) c | d;; (e|f) g;; esac | h",
+                &["case $x in a|b) c | d;; (e|f) g;; esac ", "h"],
+            ),
+            ("if a | b; then c; fi | d", &["if a | b; then c; fi ", "d"]),
+            ("f() { a | b; } | c", &["f() { a | b; } ", "c"]),
+            ("a && b", &[][..]),
+        ] {
+            match expected {
+                [] => assert!(matches!(cut(line.as_ref(), Dialect::Posix), Line::Other { .. })),
+                expected => assert_eq!(stages(line), expected, "{line}"),
+            }
+        }
+    }
+
+    #[test]
+    fn comments_newlines_and_a_semicolon_stay_where_they_do_no_harm() {
+        assert_eq!(stages("a |\n\n # x | y\n b # | z"), ["a ", "# x | y\n b # | z"]);
+        assert_eq!(stages("# first\n a | b ;\n"), ["# first\n a ", "b ;\n"]);
+        assert_eq!(stages("a \\\n | b"), ["a \\\n ", "b"]);
+    }
+
+    #[test]
+    fn blanks_that_a_backslash_holds_are_kept() {
+        assert_eq!(stages("a \\ | b"), ["a \\ ", "b"]);
+    }
+
+    #[test]
+    fn stderr_goes_into_the_pipe_where_it_is_asked_for() {
+        assert_eq!(stages("a > f |& b|&c"), ["a > f  2>&1", "b 2>&1", "c"]);
+        assert_eq!(stages_of("a |& b", Dialect::Bash), ["a  2>&1", "b"]);
+        assert_eq!(stages("a <<E |& b\nx\nE\n"), ["a <<E  2>&1\nx\nE\n", "b\n"]);
+    }
+
+    #[test]
+    fn here_documents_go_with_their_stage() {
+        assert_eq!(
+            stages("a <<E | b <<'F' 3<<G\nx | y\nE\n z\nF\nw\nG\n"),
+            ["a <<E \nx | y\nE\n", "b <<'F' 3<<G\n z\nF\nw\nG\n"]
+        );
+        // The body of the first stands in the middle of the second.
+        assert_eq!(
+            stages("a <<E |\nx\nE\nb <<-F\n\ty\n\tF"),
+            ["a <<E \nx\nE\n", "b <<-F\n\ty\n\tF"]
+        );
+        assert_eq!(
+            stages("{ a <<E; c; } | { b\nE\nd <<F; } | e\nx\nF\n"),
+            ["{ a <<E; c; } \nE\n", "{ b\nd <<F; } \nx\nF\n", "e\n"]
+        );
+        assert_eq!(stages("a <<E | b\nE"), ["a <<E \nE", "b\n"]);
+    }
+
+    #[test]
+    fn a_negation_stands_before_all_stages() {
+        let line = cut("! a | b".as_ref(), Dialect::Posix);
+        let stages = vec!["a ".into(), "b".into()];
+        assert_eq!(line, Line::Pipeline { stages, negated: true });
+        assert_eq!(cut("! ! a".as_ref(), Dialect::Posix), Line::Unclear);
+    }
+
+    #[test]
+    fn what_is_no_single_pipeline_is_left_whole() {
+        for line in ["a | b; c", "a && b | c", "a | b &", "a | b\nc", "a & b | c", "a | b || c"] {
+            let expected = Line::Other { has_pipes: true };
+            assert_eq!(cut(line.as_ref(), Dialect::Posix), expected, "{line}");
+        }
+        for line in ["", "# a | b", "a; b", "\n"] {
+            let expected = Line::Other { has_pipes: false };
+            assert_eq!(cut(line.as_ref(), Dialect::Posix), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn what_only_the_shell_can_tell_is_left_to_it() {
+        for line in [
+            "a |",
+            "| a",
+            "a | | b",
+            "a 'b",
+            "a \"b",
+            "a $(b",
+            "(a | b",
+            "a | )",
+            // The shell takes these.
+            "a <<E",
+            "a $(case x in x) b;; esac) | c",
+            // The backslash joins the two lines.
+            "a <<E | b\nx\\\nE\nE\n",
+            // bash's, which is one pipeline there and no pipeline in POSIX.
+            "cat <(a) | b",
+        ] {
+            assert_eq!(cut(line.as_ref(), Dialect::Posix), Line::Unclear, "{line}");
+        }
+        assert_eq!(cut("time a | b".as_ref(), Dialect::Bash), Line::Unclear);
+        let deep = format!("{}a{} | b", "(".repeat(100_000), ")".repeat(100_000));
+        assert_eq!(cut(deep.as_ref(), Dialect::Posix), Line::Unclear);
+    }
+
+    #[test]
+    fn bash_has_more() {
+        assert_eq!(
+            stages_of("cat <(a | b) <<< x | [[ y =~ a|b ]] | ((1 << 2))", Dialect::Bash),
+            ["cat <(a | b) <<< x ", "[[ y =~ a|b ]] ", "((1 << 2))"]
+        );
+        // In POSIX the first half is a command in the background.
+        assert_eq!(stages_of("a &> f | b", Dialect::Bash), ["a &> f ", "b"]);
+        let list = Line::Other { has_pipes: true };
+        assert_eq!(cut("a &> f | b".as_ref(), Dialect::Posix), list);
+    }
+
+    #[test]
+    fn names_that_are_no_utf_8_are_kept_byte_for_byte() {
+        let line = OsString::from_vec(b"cat '\xff\xfe | ' \xe4 | b\xc3\xa9".to_vec());
+        let Line::Pipeline { stages, .. } = cut(&line, Dialect::Posix) else {
+            panic!("it is a pipeline");
+        };
+        assert_eq!(stages[0].as_bytes(), b"cat '\xff\xfe | ' \xe4 ");
+        assert_eq!(stages[1].as_bytes(), b"b\xc3\xa9");
+    }
+
+    #[test]
+    fn long_lines_are_cut_in_a_moment() {
+        let many = vec!["cat"; 3000].join(" | ");
+        assert_eq!(stages(&many).len(), 3000);
+        let nested = format!("{{ {many}; }} | cat");
+        assert!(matches!(
+            cut(nested.as_ref(), Dialect::Posix),
+            Line::Unclear | Line::Pipeline { .. }
+        ));
+    }
+}

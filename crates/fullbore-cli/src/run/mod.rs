@@ -1,0 +1,31 @@
+//! Runs a pipeline as a shell would, in roomier pipes.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `plan.rs` | what is to be started: |
+//! | `line.rs` | … of a line for the shell, cut at its pipes |
+//! | `words.rs` | … of words, without any shell |
+//! | `keeper.rs` | the process that was called: it keeps watch over the one that runs the pipeline |
+//! | `runner.rs` | that one |
+//! | `start.rs` | making pipes, starting programs |
+//! | `signals.rs` | Ctrl-C and the others |
+//! | `failure.rs` | what can go wrong, and its exit code |
+//!
+//! The one idea: there are two processes, and each would end everything if the other were gone. So nothing
+//! is left behind by whatever happens to one of them. Neither touches a byte: the stages have the pipes,
+//! and all processes stay in the process group that the user's shell made, where the terminal and job
+//! control find them.
+
+mod failure;
+mod keeper;
+mod line;
+mod plan;
+mod runner;
+mod signals;
+mod start;
+mod words;
+
+pub use failure::{FAILED, Failure};
+pub use keeper::keep;
+pub use plan::Plan;
+pub use runner::{Options, run};

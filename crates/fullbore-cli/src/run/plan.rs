@@ -1,0 +1,118 @@
+//! What a command line asks for: the stages to start, and how their exit codes count.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::process::Stdio;
+
+use anyhow::{Result, bail};
+
+use super::failure::Failure;
+use super::line::{self, Dialect, Line};
+use super::start::Command;
+use super::words;
+use crate::exit::Usage;
+use crate::moving::clean;
+
+/// The stages, and what else is to know of them.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// At least one.
+    pub stages: Vec<Command>,
+    /// Whether a `!` turns the exit code round.
+    pub negated: bool,
+    /// What a person should know: why the pipes are not roomy.
+    pub note: Option<String>,
+}
+
+impl Plan {
+    /// Of words, without a shell.
+    ///
+    /// # Errors
+    /// [`Usage`] where a stage is empty.
+    pub fn of_words(words: &[OsString]) -> Result<Self, Usage> {
+        Ok(Self {
+            stages: words::stages(words)?,
+            negated: false,
+            note: None,
+        })
+    }
+
+    /// Of a line for a shell.
+    ///
+    /// # Errors
+    /// [`Usage`] where the shell does not understand it.
+    pub fn of_line(line: &OsStr, shell: &OsStr) -> Result<Self> {
+        let name = Path::new(shell).file_name();
+        let dialect = match name == Some("bash".as_ref()) {
+            true => Dialect::Bash,
+            false => Dialect::Posix,
+        };
+        let why = match line::cut(line, dialect) {
+            Line::Pipeline { stages, negated } => {
+                return Ok(Self {
+                    stages: stages.iter().map(|text| by_shell(shell, text)).collect(),
+                    negated,
+                    note: None,
+                });
+            }
+            Line::Other { has_pipes } => has_pipes.then_some("this is more than one pipeline"),
+            Line::Unclear => {
+                check(line, shell)?;
+                line.as_bytes()
+                    .contains(&b'|')
+                    .then_some("this is not certain to be one pipeline")
+            }
+        };
+        let shown = clean(&shell.to_string_lossy());
+        Ok(Self {
+            stages: vec![by_shell(shell, line)],
+            negated: false,
+            note: why.map(|why| {
+                format!(
+                    "{why}, so {shown} runs it as it is, and its pipes keep their usual size; for roomy \
+                     ones, run each pipeline by itself: fullbore run 'a | b'; fullbore run 'c | d'"
+                )
+            }),
+        })
+    }
+}
+
+fn by_shell(shell: &OsStr, text: &OsStr) -> Command {
+    // Not whichever is first along PATH: this is where system(3) finds it too.
+    let program = match shell == "sh" {
+        true => "/bin/sh".into(),
+        false => shell.to_owned(),
+    };
+    let mut line = OsString::new();
+    if text.as_bytes().starts_with(b"-") || text.as_bytes().starts_with(b"+") {
+        // It would be an option.
+        line.push(" ");
+    }
+    line.push(text);
+    Command {
+        text: text.to_owned(),
+        program,
+        words: vec![shell.to_owned(), "-c".into(), line],
+    }
+}
+
+/// Has the shell say whether it understands a line, without running anything.
+fn check(line: &OsStr, shell: &OsStr) -> Result<()> {
+    let command = by_shell(shell, line);
+    let checked = std::process::Command::new(&command.program)
+        .arg("-n")
+        .args(&command.words[1..])
+        .stdin(Stdio::null())
+        .output();
+    let checked = match checked {
+        Ok(checked) => checked,
+        Err(error) => bail!(Failure::not_started(&command, 1, &error)),
+    };
+    if !checked.status.success() {
+        let said = String::from_utf8_lossy(&checked.stderr);
+        let first = said.lines().next().unwrap_or("syntax error");
+        bail!(Usage(clean(first)));
+    }
+    Ok(())
+}

@@ -1,0 +1,404 @@
+//! The process that runs the pipeline: it starts the stages, waits for them, and hands on what it is told.
+
+use std::fs::File;
+use std::io::{self, Write, stderr};
+use std::os::fd::{AsFd, BorrowedFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::{ExitCode, ExitStatus};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use nix::errno::Errno;
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, Signal, WaitOptions, getpid, set_child_subreaper, waitpid};
+
+use super::failure::Failure;
+use super::plan::Plan;
+use super::signals::{Came, Signals, die_of};
+use super::start::{self, Starting};
+use crate::exit::Usage;
+use crate::moving::clean;
+use crate::pipeline::{Link, Stage, Watch};
+use crate::{ending, inherited};
+
+/// What those who are told to end may take before they are killed.
+pub const GRACE: Duration = Duration::from_secs(2);
+
+/// How to run it, and what to say of it.
+#[derive(Debug)]
+pub struct Options {
+    /// Bytes that each pipe is to hold.
+    pub pipe_size: usize,
+    /// Whether any stage that fails counts, and not only the last one.
+    pub pipefail: bool,
+    /// Whether to say how the pipeline did.
+    pub report: bool,
+    /// Where to write how it did, as JSON.
+    pub json: Option<PathBuf>,
+    /// Whether to keep silent where something is not as it was asked for.
+    pub quiet: bool,
+    /// Whether to say what is started.
+    pub verbose: bool,
+}
+
+/// How `run` is to end.
+enum Ending {
+    Code(u8),
+    Signal(i32),
+}
+
+/// Runs a pipeline for the keeper at the other end of that socket.
+///
+/// # Errors
+/// [`Usage`] and [`Failure`]; where there are too many open files, pipes or processes.
+pub fn run(
+    socket: RawFd,
+    plan: impl FnOnce() -> Result<Plan>,
+    options: &Options,
+) -> Result<ExitCode> {
+    let keeper: UnixStream = inherited::socket(socket)
+        .ok_or_else(|| Usage("--kept-by is for fullbore run itself".into()))?
+        .into();
+    let ended = Runner::begin(&keeper, plan, options).and_then(Runner::finish);
+    // Nothing is left to be ended. Where the keeper is gone, nobody needs to know.
+    let _ = (&keeper).write(&[1]);
+    match ended? {
+        Ending::Code(code) => Ok(ExitCode::from(code)),
+        Ending::Signal(signal) => die_of(signal),
+    }
+}
+
+/// A pipeline that runs.
+struct Runner<'a> {
+    keeper: &'a UnixStream,
+    options: &'a Options,
+    signals: Signals,
+    stages: Vec<Started>,
+    negated: bool,
+    /// Only where somebody wants to know.
+    watch: Option<Watch>,
+    json: Option<File>,
+    /// A signal that the stages may die of, or not.
+    noted: Option<Signal>,
+    /// The signal that ended the pipeline.
+    ended_by: Option<Signal>,
+}
+
+/// A stage's first process.
+struct Started {
+    pid: Pid,
+    status: Option<ExitStatus>,
+}
+
+impl<'a> Runner<'a> {
+    /// Starts all stages.
+    fn begin(
+        keeper: &'a UnixStream,
+        plan: impl FnOnce() -> Result<Plan>,
+        options: &'a Options,
+    ) -> Result<Self> {
+        // Whoever loses his parent stays below this process.
+        set_child_subreaper(Some(getpid())).context("PR_SET_CHILD_SUBREAPER")?;
+        let signals = Signals::noted()?;
+        let plan = plan()?;
+        let json = match &options.json {
+            None => None,
+            Some(path) => Some(
+                File::create(path)
+                    .with_context(|| format!("create '{}'", clean(&path.to_string_lossy())))?,
+            ),
+        };
+        let mut runner = Self {
+            keeper,
+            options,
+            signals,
+            stages: Vec::with_capacity(plan.stages.len()),
+            negated: plan.negated,
+            watch: None,
+            json,
+            noted: None,
+            ended_by: None,
+        };
+        if let Some(note) = &plan.note {
+            runner.say_unless_quiet(note);
+        }
+        match runner.start(&plan) {
+            Ok(()) => Ok(runner),
+            Err(error) => {
+                ending::end_all(Signal::TERM, GRACE, || runner.reap());
+                Err(error)
+            }
+        }
+    }
+
+    fn start(&mut self, plan: &Plan) -> Result<()> {
+        let wanted = self.options.pipe_size;
+        let mut pipes = start::pipes(plan.stages.len(), wanted)?;
+        if let Some(note) = start::too_small(&pipes, wanted) {
+            self.say_unless_quiet(&note);
+        }
+        let watched = self.options.report || self.json.is_some();
+        let links = match watched {
+            true => links(&pipes, wanted)?,
+            false => Vec::new(),
+        };
+        let starting = Starting::new(self.signals.before())?;
+        let mut stdin = None;
+        // From the first to the last, and an end of a pipe is closed as soon as its stage has it.
+        let mut pipes = pipes.drain(..);
+        for (number, command) in plan.stages.iter().enumerate() {
+            let (next, stdout) = match pipes.next() {
+                Some((pipe, _)) => (Some(pipe.reader), Some(pipe.writer)),
+                None => (None, None),
+            };
+            let ends = [&stdin, &stdout].map(|end| end.as_ref().map(AsFd::as_fd));
+            let pid = starting
+                .start(command, ends[0], ends[1], None)
+                .map_err(|error| Failure::not_started(command, number + 1, &error))?;
+            self.stages.push(Started { pid, status: None });
+            if self.options.verbose {
+                let text = shown(&command.text);
+                say(&format!("stage {}, process {pid}: {text}", number + 1));
+            }
+            stdin = next;
+        }
+        if watched {
+            let stages = plan.stages.iter().zip(&self.stages);
+            let stages = stages.map(|(command, started)| Stage {
+                text: command.text.to_string_lossy().trim().to_owned(),
+                pid: started.pid.as_raw_nonzero().get() as u32,
+            });
+            self.watch = Some(Watch::new(stages.collect(), links));
+        }
+        // What came before all were there may have missed some.
+        while let Some(came) = self.signals.next() {
+            self.obey(Came {
+                by_a_process: true,
+                ..came
+            });
+        }
+        Ok(())
+    }
+
+    /// Waits for all stages.
+    fn finish(mut self) -> Result<Ending> {
+        let mut due = Instant::now();
+        self.reap();
+        while self.is_running() && self.ended_by.is_none() {
+            if let Some(watch) = &mut self.watch {
+                let now = Instant::now();
+                if now >= due {
+                    watch.look();
+                    due = now + watch.next_look();
+                }
+            }
+            let left = self
+                .watch
+                .as_ref()
+                .map(|_| due.saturating_duration_since(Instant::now()));
+            let came = wait_for(&[self.signals.as_fd(), self.keeper.as_fd()], left);
+            while let Some(came) = self.signals.next() {
+                self.obey(came);
+            }
+            if came[1] && self.ended_by.is_none() {
+                // It never writes: this is its end.
+                self.end_all(Signal::TERM);
+            }
+        }
+        self.report()?;
+        Ok(self.ending())
+    }
+
+    fn is_running(&self) -> bool {
+        self.stages.iter().any(|stage| stage.status.is_none())
+    }
+
+    fn obey(&mut self, came: Came) {
+        match came.signal {
+            Signal::CHILD => self.reap(),
+            Signal::CONT => {
+                if let Some(watch) = &mut self.watch {
+                    watch.paused();
+                }
+            }
+            // It is for the stages to say what it means to them, as under a shell.
+            Signal::INT | Signal::QUIT => {
+                self.noted = Some(came.signal);
+                if came.by_a_process {
+                    ending::tell_all(came.signal);
+                }
+            }
+            signal => self.end_all(signal),
+        }
+    }
+
+    fn end_all(&mut self, signal: Signal) {
+        self.ended_by = Some(signal);
+        let left = ending::end_all(signal, GRACE, || self.reap());
+        if !left.is_empty() {
+            let left: Vec<String> = left.iter().map(u32::to_string).collect();
+            say(&format!("could not be ended: process {}", left.join(", ")));
+        }
+    }
+
+    /// Waits for all children that have ended: stages, and what others have left to this process.
+    fn reap(&mut self) {
+        let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+        loop {
+            let ended = match waitid(Id::All, flags) {
+                Ok(WaitStatus::StillAlive) | Err(Errno::ECHILD) => return,
+                Ok(status) => status.pid().and_then(|pid| Pid::from_raw(pid.as_raw())),
+                // nix has no word for a real-time signal that somebody has died of.
+                Err(_) => None,
+            };
+            // As long as it is a zombie, /proc has a last word on it.
+            if let (Some(stage), Some(watch)) = (self.stage_of(ended), &mut self.watch) {
+                watch.ended(stage);
+            }
+            let Ok(Some((pid, status))) = waitpid(ended, WaitOptions::NOHANG) else {
+                return;
+            };
+            if let Some(stage) = self.stage_of(Some(pid)) {
+                let status = ExitStatus::from_raw(status.as_raw());
+                self.stages[stage].status = Some(status);
+                if let Some(watch) = &mut self.watch {
+                    watch.status(stage, status);
+                }
+            }
+        }
+    }
+
+    /// The number of the stage whose first process this is.
+    fn stage_of(&self, pid: Option<Pid>) -> Option<usize> {
+        let is = |stage: &Started| Some(stage.pid) == pid && stage.status.is_none();
+        self.stages.iter().position(is)
+    }
+
+    /// Says how the pipeline did.
+    fn report(&mut self) -> Result<()> {
+        let Some(watch) = &self.watch else {
+            return Ok(());
+        };
+        let findings = watch.findings();
+        if self.options.report {
+            // Nobody is told if stderr is closed.
+            let _ = writeln!(stderr(), "{findings}");
+        }
+        if let Some(file) = &mut self.json {
+            let mut write = || -> io::Result<()> {
+                serde_json::to_writer_pretty(&mut *file, &findings)?;
+                writeln!(file)
+            };
+            write().context("write the JSON")?;
+        }
+        Ok(())
+    }
+
+    /// What the statuses of the stages come to.
+    fn ending(&self) -> Ending {
+        if let Some(signal) = self.ended_by {
+            return Ending::Signal(signal.as_raw());
+        }
+        let statuses: Vec<ExitStatus> = self.stages.iter().filter_map(|s| s.status).collect();
+        let status = whole(&statuses, self.options.pipefail);
+        match (status.signal(), self.noted) {
+            // They have died of Ctrl-C, and whoever called this one should know.
+            (Some(signal), Some(noted)) if signal == noted.as_raw() => Ending::Signal(signal),
+            _ => Ending::Code(match self.negated {
+                true => u8::from(status.success()),
+                false => code(status),
+            }),
+        }
+    }
+
+    fn say_unless_quiet(&self, text: &str) {
+        if !self.options.quiet {
+            say(text);
+        }
+    }
+}
+
+/// The status of a pipeline: of the last stage, or with pipefail of the last one that failed.
+fn whole(statuses: &[ExitStatus], pipefail: bool) -> ExitStatus {
+    let last = statuses.last().copied().unwrap_or_default();
+    match pipefail {
+        true => statuses.iter().rfind(|status| !status.success()).copied().unwrap_or(last),
+        false => last,
+    }
+}
+
+/// As in a shell: its own, or 128 and the number of the signal.
+fn code(status: ExitStatus) -> u8 {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => code as u8,
+        (None, signal) => 128u8.wrapping_add(signal.unwrap_or(0) as u8),
+    }
+}
+
+fn links(pipes: &[(fullbore::Pipe, fullbore::Growth)], wanted: usize) -> Result<Vec<Link>> {
+    pipes
+        .iter()
+        .enumerate()
+        .map(|(number, (pipe, growth))| {
+            Ok(Link {
+                writer: number,
+                reader: number + 1,
+                handle: start::handle(pipe)?,
+                capacity: growth.after,
+                wanted,
+            })
+        })
+        .collect()
+}
+
+/// Waits until one of them can be read or has no other end any more, or so long; says which.
+pub fn wait_for(fds: &[BorrowedFd<'_>], time: Option<Duration>) -> Vec<bool> {
+    let mut polled: Vec<PollFd<'_>> = fds
+        .iter()
+        .map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN))
+        .collect();
+    let time = time.map(|time| Timespec {
+        tv_sec: time.as_secs().try_into().unwrap_or(i64::MAX),
+        tv_nsec: time.subsec_nanos().into(),
+    });
+    // Whatever ends it early, it is called again.
+    let _ = poll(&mut polled, time.as_ref());
+    polled.iter().map(|fd| !fd.revents().is_empty()).collect()
+}
+
+fn shown(text: &std::ffi::OsStr) -> String {
+    clean(text.to_string_lossy().trim())
+}
+
+/// Unlike eprintln!, without a panic where stderr is closed.
+fn say(text: &str) {
+    let _ = writeln!(stderr(), "fullbore run: {text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A status as wait(2) gives it.
+    fn exited(code: i32) -> ExitStatus {
+        ExitStatus::from_raw(code << 8)
+    }
+
+    #[test]
+    fn with_pipefail_the_last_that_failed_counts_and_otherwise_the_last() {
+        let killed = ExitStatus::from_raw(9);
+        for (statuses, pipefail, expected) in [
+            (vec![exited(0), exited(0)], true, 0),
+            (vec![exited(1), exited(2), exited(0)], true, 2),
+            (vec![exited(1), exited(2), exited(0)], false, 0),
+            (vec![exited(0), killed], true, 137),
+            (vec![killed, exited(0)], true, 137),
+            (vec![killed, exited(3)], false, 3),
+        ] {
+            assert_eq!(code(whole(&statuses, pipefail)), expected, "{statuses:?}");
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Makes the pipes of a pipeline, and starts its stages.
+//!
+//! Programs get what a shell would give them: the environment, the directory, the signals that are blocked
+//! or ignored, and the file descriptors that are open, of which 0 and 1 are ends of pipes.
+
+use std::ffi::{CString, OsStr, OsString};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+use anyhow::{Context, Result};
+use fullbore::{Growth, Limit, Pipe};
+use nix::errno::Errno;
+use nix::spawn::{PosixSpawnAttr, PosixSpawnFileActions, PosixSpawnFlags, posix_spawnp};
+use nix::sys::signal::{SigSet, Signal};
+use rustix::fs::{Mode, OFlags};
+use rustix::process::Pid;
+
+use crate::inherited;
+use crate::size;
+
+/// A program and its arguments.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Command {
+    /// What it is, for people.
+    pub text: OsString,
+    /// What is looked for along PATH, if it has no slash.
+    pub program: OsString,
+    /// What it is called, and its arguments.
+    pub words: Vec<OsString>,
+}
+
+/// What all programs that this process starts have in common.
+pub struct Starting {
+    environment: Vec<CString>,
+    attributes: PosixSpawnAttr,
+}
+
+impl Starting {
+    /// With these signals blocked.
+    ///
+    /// # Errors
+    /// Where there is no memory.
+    pub fn new(blocked: &SigSet) -> Result<Self> {
+        inherited::close_for_children();
+        let mut attributes = PosixSpawnAttr::init().context("posix_spawnattr_init")?;
+        attributes.set_sigmask(blocked)?;
+        // Rust ignores SIGPIPE in this process.
+        let pipe = (!inherited::was_ignored(Signal::SIGPIPE as i32)).then_some(Signal::SIGPIPE);
+        attributes.set_sigdefault(&SigSet::from_iter(pipe))?;
+        attributes.set_flags(
+            PosixSpawnFlags::POSIX_SPAWN_SETSIGMASK | PosixSpawnFlags::POSIX_SPAWN_SETSIGDEF,
+        )?;
+        let environment = std::env::vars_os()
+            .filter_map(|(name, value)| {
+                let mut variable = name.into_vec();
+                variable.push(b'=');
+                variable.extend(value.into_vec());
+                CString::new(variable).ok()
+            })
+            .collect();
+        Ok(Self {
+            environment,
+            attributes,
+        })
+    }
+
+    /// Starts a program, with these as stdin and stdout, if they are given, and with one more that is
+    /// left open.
+    ///
+    /// # Errors
+    /// The kernel's, of fork(2) or execve(2).
+    pub fn start(
+        &self,
+        command: &Command,
+        stdin: Option<BorrowedFd<'_>>,
+        stdout: Option<BorrowedFd<'_>>,
+        open: Option<BorrowedFd<'_>>,
+    ) -> io::Result<Pid> {
+        self.spawn(command, stdin, stdout, open)
+            .map_err(io::Error::from)
+    }
+
+    fn spawn(
+        &self,
+        command: &Command,
+        stdin: Option<BorrowedFd<'_>>,
+        stdout: Option<BorrowedFd<'_>>,
+        open: Option<BorrowedFd<'_>>,
+    ) -> nix::Result<Pid> {
+        let mut actions = PosixSpawnFileActions::init()?;
+        for (fd, number) in [(stdin, 0), (stdout, 1)] {
+            if let Some(fd) = fd {
+                actions.add_dup2(fd.as_raw_fd(), number)?;
+            }
+        }
+        if let Some(fd) = open {
+            // Onto itself: then it is only no longer closed (posix_spawn_file_actions_adddup2(3p)).
+            actions.add_dup2(fd.as_raw_fd(), fd.as_raw_fd())?;
+        }
+        let program = c_string(&command.program)?;
+        let words = command
+            .words
+            .iter()
+            .map(|word| c_string(word))
+            .collect::<nix::Result<Vec<_>>>()?;
+        let pid = posix_spawnp(
+            &program,
+            &actions,
+            &self.attributes,
+            &words,
+            &self.environment,
+        )?;
+        Pid::from_raw(pid.as_raw()).ok_or(Errno::ESRCH)
+    }
+}
+
+/// No argument of this process has a zero in it, and so none of theirs.
+fn c_string(text: &OsStr) -> nix::Result<CString> {
+    CString::new(text.as_bytes()).map_err(|_| Errno::EINVAL)
+}
+
+/// The pipes between so many stages, each as roomy as it may be.
+///
+/// # Errors
+/// Where there are too many open files or pipes.
+pub fn pipes(stages: usize, wanted: usize) -> Result<Vec<(Pipe, Growth)>> {
+    (1..stages)
+        .map(|number| {
+            Pipe::with_capacity(wanted).with_context(|| format!("make pipe {number}"))
+        })
+        .collect()
+}
+
+/// What keeps pipes from being as roomy as they were to be, and what helps; nothing where nothing does.
+pub fn too_small(pipes: &[(Pipe, Growth)], wanted: usize) -> Option<String> {
+    let (growth, limit) = pipes
+        .iter()
+        .map(|(_, growth)| growth)
+        .filter(|growth| growth.after < wanted)
+        .min_by_key(|growth| growth.after)
+        .and_then(|growth| Some((growth, growth.limit?)))?;
+    let smaller = pipes.iter().filter(|(_, g)| g.after < wanted).count();
+    let which = match (smaller, pipes.len()) {
+        (1, 1) => "the pipe holds".to_owned(),
+        (some, all) if some == all => "the pipes hold".to_owned(),
+        (some, all) => format!("{some} of {all} pipes hold"),
+    };
+    let help = match limit {
+        Limit::PipeMaxSize(_) => format!(
+            "as root, 'sysctl -w fs.pipe-max-size={wanted}' allows it, or ask for less"
+        ),
+        Limit::PipeUserPages(_) | Limit::Busy => {
+            "'fullbore doctor' says who holds how many, and as root, \
+             'sysctl -w fs.pipe-user-pages-soft=…' allows more"
+                .to_owned()
+        }
+    };
+    Some(format!(
+        "{which} {} instead of {}: {limit}; {help}",
+        size::format(growth.after as u64),
+        size::format(wanted as u64)
+    ))
+}
+
+/// The pipe by `O_PATH`: neither a reader nor a writer, so that nobody waits for it or because of it.
+///
+/// # Errors
+/// Where /proc is not there.
+pub fn handle(pipe: &Pipe) -> Result<OwnedFd> {
+    let path = format!("/proc/self/fd/{}", pipe.writer.as_fd().as_raw_fd());
+    rustix::fs::open(&path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
+        .with_context(|| format!("open {path}"))
+}
