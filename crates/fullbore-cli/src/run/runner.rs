@@ -13,7 +13,9 @@ use anyhow::{Context, Result};
 use nix::errno::Errno;
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, Signal, WaitOptions, getpid, set_child_subreaper, waitpid};
+use rustix::process::{
+    Pid, Signal, WaitOptions, getpid, set_child_subreaper, set_parent_process_death_signal, waitpid,
+};
 
 use super::failure::Failure;
 use super::plan::Plan;
@@ -102,6 +104,9 @@ impl<'a> Runner<'a> {
     ) -> Result<Self> {
         // Whoever loses his parent stays below this process.
         set_child_subreaper(Some(getpid())).context("PR_SET_CHILD_SUBREAPER")?;
+        // That the keeper is gone is told by the socket; this only sees to it that it is read by a process
+        // that is stopped just then.
+        set_parent_process_death_signal(Some(Signal::CONT)).context("PR_SET_PDEATHSIG")?;
         let signals = Signals::noted()?;
         let plan = plan()?;
         let json = match &options.json {
