@@ -3,12 +3,14 @@
 //! Needs no permission. This process looks at those below it again and again, and the last look at
 //! each is what counts.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use procfs::process::Process;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+use crate::pipeline::below;
 
 /// What was seen of one process.
 #[derive(Debug, Clone)]
@@ -157,50 +159,6 @@ impl Accounts {
     }
 }
 
-/// The processes below `pid`. Kernels without /proc/PID/task/TID/children (CONFIG_PROC_CHILDREN) are
-/// asked for everybody's parent instead.
-pub fn below(pid: u32) -> BTreeSet<u32> {
-    let mut found = BTreeSet::new();
-    let mut left = vec![pid];
-    while let Some(parent) = left.pop() {
-        match children(parent) {
-            Some(children) => left.extend(children.into_iter().filter(|&pid| found.insert(pid))),
-            // It has gone, unless it is this one, which has not.
-            None if parent == std::process::id() => return below_by_parents(pid),
-            None => {}
-        }
-    }
-    found
-}
-
-fn children(pid: u32) -> Option<Vec<u32>> {
-    let tasks = Process::new(pid as i32).ok()?.tasks().ok()?;
-    let mut all = Vec::new();
-    for task in tasks.flatten() {
-        all.extend(task.children().ok()?);
-    }
-    Some(all)
-}
-
-fn below_by_parents(pid: u32) -> BTreeSet<u32> {
-    let parents: Vec<(u32, u32)> = procfs::process::all_processes()
-        .into_iter()
-        .flatten()
-        .filter_map(|process| process.ok()?.stat().ok())
-        .map(|stat| (stat.pid as u32, stat.ppid as u32))
-        .collect();
-    let mut found = BTreeSet::new();
-    let mut left = vec![pid];
-    while let Some(parent) = left.pop() {
-        for (child, _) in parents.iter().filter(|(_, of)| *of == parent) {
-            if found.insert(*child) {
-                left.push(*child);
-            }
-        }
-    }
-    found
-}
-
 fn look_at(pid: u32) -> Option<(String, Accounts)> {
     let process = Process::new(pid as i32).ok()?;
     let stat = process.stat().ok()?;
@@ -296,17 +254,13 @@ mod tests {
             }
             std::thread::sleep(std::time::Duration::from_millis(20));
         }
-        let all = below(std::process::id());
         let asleep = processes
             .iter()
             .find(|(_, seen)| seen.name == "sleep")
             .unwrap()
             .1;
         assert!(asleep.accounts().slept() > 0.5, "{asleep:?}");
-        let by_parents = below_by_parents(child.id());
-        assert_eq!(by_parents, below(child.id()));
-        assert!(by_parents.is_subset(&all));
-        for pid in by_parents {
+        for pid in below(child.id()) {
             let pid = rustix::process::Pid::from_raw(pid as i32).unwrap();
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
         }

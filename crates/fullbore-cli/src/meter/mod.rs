@@ -19,7 +19,7 @@ mod line;
 mod look;
 mod pace;
 mod rate;
-mod screen;
+pub mod screen;
 mod verdict;
 mod watch;
 
@@ -31,8 +31,8 @@ use std::time::{Duration, Instant};
 
 use crate::moving::Source;
 use interrupt::Interrupt;
-pub use line::Unit;
 use line::{Reading, line};
+pub use line::{Unit, bytes};
 pub use pace::Pace;
 use rate::Rate;
 use screen::Screen;

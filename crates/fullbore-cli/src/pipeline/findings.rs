@@ -2,7 +2,6 @@
 //! report for people rest on. Shares are from 0 to 1; numbers of stages and pipes begin with 1.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::os::unix::process::ExitStatusExt;
 use std::time::Duration;
 
@@ -11,17 +10,32 @@ use serde::Serialize;
 use super::link::Link;
 use super::moment::{Cause, Ways};
 use super::sums::{PipeSums, StageSums, Sums};
+use super::verdict::Verdict;
 use super::watch::Crew;
 
 /// All of it.
 #[derive(Debug, Clone, Serialize)]
 pub struct Findings {
+    /// The numbers.
+    #[serde(flatten)]
+    pub numbers: Numbers,
+    /// Who is the slow one.
+    pub verdict: Verdict,
+}
+
+/// What was counted and sampled.
+#[derive(Debug, Clone, Serialize)]
+pub struct Numbers {
     /// Seconds that the pipeline ran; those in which it was stopped are not among them.
     pub seconds: f64,
     /// How often it was looked at.
     pub looks: u64,
     /// Seconds of CPU time that this took.
     pub looking_seconds: f64,
+    /// The share of the time in which all stages waited for each other.
+    pub all_wait: f64,
+    /// The share of the time in which CPUs had nothing to do that it may run on, where that is known.
+    pub cpus_idle: Option<f64>,
     /// Its stages, in order.
     pub stages: Vec<Stage>,
     /// Its pipes, in order.
@@ -45,10 +59,11 @@ pub struct Stage {
     pub time: Shares,
     /// What it waited for outside of the pipeline, as shares of its time.
     pub elsewhere: BTreeMap<Cause, f64>,
-    /// The share of the pipeline's time in which all others waited for it.
-    pub alone: f64,
-    /// The share of the pipeline's time that it is to blame for.
+    /// The share of the pipeline's time in which it kept others waiting: its part where it was not the
+    /// only one.
     pub blame: f64,
+    /// The share of the pipeline's time in which it was the only one.
+    pub alone: f64,
     /// Microseconds that a thread waited for a CPU each time, on average.
     pub queue_us: f64,
     /// The code that it exited with.
@@ -146,12 +161,19 @@ impl Findings {
                 Pipe::of(at, link, pipe, side(link.writer), side(link.reader))
             })
             .collect();
-        Self {
+        let numbers = Numbers {
             seconds,
             looks: sums.looks,
             looking_seconds: sums.looking.as_secs_f64(),
+            all_wait: share(sums.all_wait, sums.time),
+            cpus_idle: (!sums.offer.time.is_zero())
+                .then(|| share(sums.offer.idle, sums.offer.time)),
             stages,
             pipes,
+        };
+        Self {
+            verdict: Verdict::of(&numbers),
+            numbers,
         }
     }
 }
@@ -218,21 +240,122 @@ impl Pipe {
     }
 }
 
+/// Two counts that differ by so little are of the same bytes: programs read a little besides, such as
+/// their libraries.
+const BESIDES: u64 = 256 * 1024;
+const ALIKE: f64 = 0.97;
+
+/// Where one count is less than this part of the other, one of them is of something else.
+const COMPARABLE: f64 = 0.5;
+
 impl Bytes {
+    /// From what each side has counted. Nothing that goes by read(2) and write(2) is left out of a
+    /// count, so the lower one is nearer; but what moves as pages is in none.
     fn of(writer: &Ways, written: Option<u64>, reader: &Ways, read: Option<u64>) -> Self {
         let written = written.filter(|_| !writer.gives_pages);
         let read = read.filter(|_| !reader.takes_pages);
         let (bytes, bytes_are) = match (written, read) {
-            (Some(written), Some(read)) => (Some(written.min(read)), Known::Counted),
-            (Some(one), None) | (None, Some(one)) => (Some(one), Known::About),
             (None, None) => (None, Known::Unknown),
+            (Some(one), None) | (None, Some(one)) => (Some(one), Known::About),
+            (Some(written), Some(read)) => {
+                let (low, high) = (written.min(read), written.max(read));
+                // Whether the side with the lower count was seen to use calls that count.
+                let is_whole = if written < read {
+                    writer.writes
+                } else {
+                    reader.reads
+                };
+                let part = low as f64 / high.max(1) as f64;
+                match part {
+                    _ if part >= ALIKE || high - low <= BESIDES => (Some(low), Known::Counted),
+                    _ if part >= COMPARABLE || is_whole => (Some(low), Known::About),
+                    _ => (None, Known::Unknown),
+                }
+            }
         };
         Self { bytes, bytes_are }
     }
 }
 
-impl fmt::Display for Findings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:.2} s", self.seconds)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_of_bytes_is_only_given_where_a_side_has_counted_it() {
+        let unseen = Ways::default();
+        let seen = Ways {
+            reads: true,
+            writes: true,
+            ..unseen
+        };
+        let splices = Ways {
+            takes_pages: true,
+            gives_pages: true,
+            ..unseen
+        };
+        let gib = 1 << 30;
+        for (writer, written, reader, read, bytes, known) in [
+            // The same but for what the reader's start has read.
+            (
+                unseen,
+                Some(gib),
+                unseen,
+                Some(gib + 9000),
+                Some(gib),
+                Known::Counted,
+            ),
+            (
+                unseen,
+                Some(10),
+                unseen,
+                Some(9000),
+                Some(10),
+                Known::Counted,
+            ),
+            (
+                unseen,
+                Some(gib),
+                unseen,
+                Some(gib / 10 * 9),
+                Some(gib / 10 * 9),
+                Known::About,
+            ),
+            // A tee to a file besides, or another file that is read.
+            (
+                unseen,
+                Some(3 * gib),
+                seen,
+                Some(gib),
+                Some(gib),
+                Known::About,
+            ),
+            (
+                seen,
+                Some(gib),
+                unseen,
+                Some(3 * gib),
+                Some(gib),
+                Known::About,
+            ),
+            // Perhaps the reader splices, and was not caught doing so.
+            (seen, Some(gib), unseen, Some(9000), None, Known::Unknown),
+            (
+                seen,
+                Some(gib),
+                splices,
+                Some(9000),
+                Some(gib),
+                Known::About,
+            ),
+            (splices, Some(0), seen, Some(gib), Some(gib), Known::About),
+            (splices, Some(0), splices, Some(0), None, Known::Unknown),
+            (seen, None, seen, Some(gib), Some(gib), Known::About),
+            (seen, None, seen, None, None, Known::Unknown),
+        ] {
+            let found = Bytes::of(&writer, written, &reader, read);
+            let bytes_are = known;
+            assert_eq!(found, Bytes { bytes, bytes_are }, "{written:?} {read:?}");
+        }
     }
 }

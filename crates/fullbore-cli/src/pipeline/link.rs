@@ -6,7 +6,8 @@
 //! by poll(2): that would make every later write(2) wake its readers (`poll_usage` in `pipe_poll`,
 //! fs/pipe.c).
 
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::OnceLock;
 
 use fullbore::PipeEnd;
 use rustix::fs::{Mode, OFlags};
@@ -49,15 +50,24 @@ impl Link {
     /// How full it is now; none where that cannot be asked.
     pub fn fill(&self) -> Option<Fill> {
         // The handle itself can be neither read nor asked (O_PATH in open(2)).
-        let path = format!("/proc/self/fd/{}", self.handle.as_raw_fd());
         let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let end = rustix::fs::open(path, flags, Mode::empty()).ok()?;
+        let name = self.handle.as_raw_fd().to_string();
+        let end = rustix::fs::openat(own_fds()?, name, flags, Mode::empty()).ok()?;
         let pipe = PipeEnd::of(&end).ok()??;
         Some(Fill {
             queued: pipe.queued().ok()?,
             capacity: pipe.capacity().ok()?,
         })
     }
+}
+
+/// The folder with this process's open files, which is found only once.
+fn own_fds() -> Option<BorrowedFd<'static>> {
+    static FDS: OnceLock<Option<OwnedFd>> = OnceLock::new();
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    FDS.get_or_init(|| rustix::fs::open("/proc/self/fd", flags, Mode::empty()).ok())
+        .as_ref()
+        .map(AsFd::as_fd)
 }
 
 impl Fill {

@@ -5,19 +5,25 @@
 //! /proc, and by opening a pipe for the moment that it takes to ask how full it is ([`link`]).
 
 mod below;
+mod blame;
+mod cpus;
 mod findings;
 mod link;
+mod live;
 #[cfg(test)]
 mod made_up;
 mod moment;
 mod process;
+mod report;
 mod sums;
+mod verdict;
 mod waiting;
 mod watch;
 
 pub use below::below;
 pub use findings::Findings;
 pub use link::Link;
+pub use live::Live;
 pub use watch::Watch;
 
 /// A command of the pipeline, as it was started. Its number is its place in the pipeline, from 0.

@@ -171,6 +171,7 @@ impl<'a> Heard<'a> {
             // A file takes what it is given.
             (true, false) if to == Object::File => self.for_input = true,
             (true, false) => self.waits_elsewhere(cause(to)),
+            (false, true) if from == Object::Memory => self.for_output = true,
             (false, _) => self.waits_elsewhere(cause(from)),
         }
     }
@@ -230,6 +231,6 @@ fn cause(object: Object) -> Cause {
         Object::Socket => Cause::Network,
         Object::Terminal => Cause::Terminal,
         Object::File => Cause::Disk,
-        Object::Other => Cause::Unknown,
+        Object::Memory | Object::Other => Cause::Unknown,
     }
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
 use procfs::FromRead;
-use procfs::process::{Process, Schedstat};
+use procfs::process::{Io, Schedstat, Stat};
 
 use super::waiting::{self, Object, On};
 
@@ -75,10 +75,11 @@ pub struct Activity {
 pub struct Watched {
     /// Its number.
     pub pid: u32,
-    process: Process,
+    stat: File,
+    io: Option<File>,
     threads: Vec<Thread>,
-    /// There are more threads than are looked at.
-    too_many: bool,
+    /// Some of its threads have ended since they were listed.
+    changed: bool,
     stopped: bool,
     /// What its fds are of, as far as it was asked for lately.
     objects: Vec<(i32, Object)>,
@@ -90,24 +91,24 @@ struct Thread {
     tid: i32,
     syscall: Option<File>,
     schedstat: Option<File>,
+    children: Option<File>,
     last: Option<Schedstat>,
 }
 
 impl Watched {
     /// The process, if it is there.
     pub fn new(pid: u32) -> Option<Self> {
-        let process = Process::new(pid as i32).ok()?;
         let mut watched = Self {
             pid,
-            process,
+            stat: File::open(format!("/proc/{pid}/stat")).ok()?,
+            io: File::open(format!("/proc/{pid}/io")).ok(),
             threads: Vec::new(),
-            too_many: false,
+            changed: true,
             stopped: false,
             objects: Vec::new(),
             used: Used::NOTHING,
         };
-        watched.list_threads();
-        Some(watched)
+        watched.refresh().then_some(watched)
     }
 
     /// Calls `each` with what each of its threads does, until that has heard enough. Whether the process
@@ -116,17 +117,13 @@ impl Watched {
         let mut there = false;
         for at in 0..self.threads.len() {
             let doing = self.doing(at);
+            self.changed |= doing == Doing::Ended;
             there |= doing != Doing::Ended;
             if !each(doing) {
                 return true;
             }
         }
         there
-    }
-
-    /// Whether it has threads that are not looked at.
-    pub fn has_more_threads(&self) -> bool {
-        self.too_many
     }
 
     fn doing(&mut self, at: usize) -> Doing {
@@ -154,10 +151,9 @@ impl Watched {
 
     /// What can be told without tracing rights, or where no call is known.
     fn by_state(&self, tid: i32) -> Doing {
-        let Ok(task) = self.process.task_from_tid(tid) else {
-            return Doing::Ended;
-        };
-        let Ok(stat) = task.stat() else {
+        let task = format!("/proc/{}/task/{tid}", self.pid);
+        let Some(stat) = (File::open(format!("{task}/stat")).ok()).and_then(|file| stat(&file))
+        else {
             return Doing::Ended;
         };
         match stat.state {
@@ -165,10 +161,7 @@ impl Watched {
             'Z' | 'X' | 'x' => Doing::Ended,
             'T' | 't' => Doing::Stopped,
             state => {
-                let function = std::fs::read_to_string(format!(
-                    "/proc/{}/task/{tid}/wchan",
-                    self.process.pid()
-                ));
+                let function = std::fs::read_to_string(format!("{task}/wchan"));
                 let on = function.ok().and_then(|name| waiting::in_function(&name));
                 Doing::Waits(match (on, state) {
                     (Some(on), _) => on,
@@ -183,33 +176,53 @@ impl Watched {
         if let Some((_, object)) = self.objects.iter().find(|(known, _)| *known == fd) {
             return *object;
         }
-        let path = format!("/proc/{}/fd/{fd}", self.process.pid());
+        let path = format!("/proc/{}/fd/{fd}", self.pid);
         let object = rustix::fs::readlink(path, Vec::new())
             .map_or(Object::Other, |link| waiting::object(link.as_bytes()));
         self.objects.push((fd, object));
         object
     }
 
-    /// Finds its threads anew, and what its fds are of. Whether the process is there at all, be it as a
-    /// zombie.
+    /// Finds out what it has used up, and forgets what its fds are of. Whether it is there at all, be it
+    /// as a zombie.
     pub fn refresh(&mut self) -> bool {
         self.objects.clear();
-        self.list_threads();
-        let Ok(stat) = self.process.stat() else {
+        let Some(stat) = stat(&self.stat) else {
             return false;
         };
         self.stopped = matches!(stat.state, 'T' | 't');
+        if self.changed || stat.num_threads.min(THREADS as i64) != self.threads.len() as i64 {
+            self.list_threads();
+        }
         let tick = 1.0 / procfs::ticks_per_second() as f64;
         let of_children = (stat.cutime + stat.cstime).max(0) as f64 * tick;
         let own = cpu_time(self.pid)
             .unwrap_or_else(|| Duration::from_secs_f64((stat.utime + stat.stime) as f64 * tick));
-        let io = self.process.io().ok();
+        let io = self.io.as_ref().and_then(io);
         self.used = Used {
             cpu: own + Duration::from_secs_f64(of_children),
             read: io.map(|io| io.rchar),
             written: io.map(|io| io.wchar),
         };
         true
+    }
+
+    /// Its children, where the kernel says (CONFIG_PROC_CHILDREN).
+    pub fn children(&self) -> Vec<u32> {
+        let mut all = Vec::new();
+        let mut buffer = [0; 4096];
+        for file in self
+            .threads
+            .iter()
+            .filter_map(|thread| thread.children.as_ref())
+        {
+            if let Ok(line) = read(file, &mut buffer) {
+                // The last one may be cut off.
+                let whole = line.rfind(' ').map_or("", |end| &line[..end]);
+                all.extend(whole.split(' ').filter_map(|pid| pid.parse::<u32>().ok()));
+            }
+        }
+        all
     }
 
     /// What it had used up when it was last [refreshed](Self::refresh).
@@ -240,21 +253,20 @@ impl Watched {
     }
 
     fn list_threads(&mut self) {
-        let Ok(tasks) = self.process.tasks() else {
+        let Ok(tasks) = std::fs::read_dir(format!("/proc/{}/task", self.pid)) else {
             return;
         };
+        self.changed = false;
         let mut before = std::mem::take(&mut self.threads);
-        self.too_many = false;
-        for task in tasks.flatten() {
-            if self.threads.len() == THREADS {
-                self.too_many = true;
-                break;
-            }
-            let known = before.iter().position(|thread| thread.tid == task.tid);
-            let thread = known.map(|at| before.swap_remove(at));
-            self.threads
-                .push(thread.unwrap_or_else(|| Thread::new(self.pid, task.tid)));
-        }
+        self.threads = tasks
+            .filter_map(|task| task.ok()?.file_name().to_str()?.parse().ok())
+            .take(THREADS)
+            .map(|tid: i32| {
+                let known = before.iter().position(|thread| thread.tid == tid);
+                let known = known.map(|at| before.swap_remove(at));
+                known.unwrap_or_else(|| Thread::new(self.pid, tid))
+            })
+            .collect();
     }
 }
 
@@ -265,6 +277,7 @@ impl Thread {
             tid,
             syscall: open("syscall"),
             schedstat: open("schedstat"),
+            children: open("children"),
             last: None,
         }
     }
@@ -280,6 +293,18 @@ impl Thread {
 fn read<'a>(file: &File, buffer: &'a mut [u8]) -> io::Result<&'a str> {
     let length = file.read_at(buffer, 0)?;
     std::str::from_utf8(&buffer[..length]).map_err(|_| io::ErrorKind::InvalidData.into())
+}
+
+fn stat(file: &File) -> Option<Stat> {
+    let mut buffer = [0; 1024];
+    let length = file.read_at(&mut buffer, 0).ok()?;
+    Stat::from_read(&buffer[..length]).ok()
+}
+
+fn io(file: &File) -> Option<Io> {
+    let mut buffer = [0; 512];
+    let length = file.read_at(&mut buffer, 0).ok()?;
+    Io::from_read(&buffer[..length]).ok()
 }
 
 /// The number of a call and its arguments; the number is -1 outside of calls.

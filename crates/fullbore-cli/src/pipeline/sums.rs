@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::blame::blamed;
+use super::cpus::Offer;
 use super::link::Fill;
 use super::moment::{Cause, Moment};
 
@@ -21,6 +23,8 @@ pub struct Sums {
     pub looking: Duration,
     /// Time in which every stage waited for another: what wakes them is on its way.
     pub all_wait: Duration,
+    /// What the CPUs had to offer that it may run on.
+    pub offer: Offer,
     /// Its stages'.
     pub stages: Vec<StageSums>,
     /// Its pipes'.
@@ -44,8 +48,7 @@ pub struct StageSums {
     pub for_output: Duration,
     /// For something else.
     pub elsewhere: BTreeMap<Cause, Duration>,
-    /// Its part of the time in which it kept others waiting, or nobody did: all of that in which it was
-    /// the only one that did not wait for another, half where two did not, and so on.
+    /// Time in which it kept the others waiting: its part where it was not the only one.
     pub blame: Duration,
     /// That in which it was the only one.
     pub alone: Duration,
@@ -100,6 +103,10 @@ impl Sums {
             looks: self.looks - earlier.looks,
             looking: self.looking.saturating_sub(earlier.looking),
             all_wait: self.all_wait.saturating_sub(earlier.all_wait),
+            offer: Offer {
+                time: self.offer.time.saturating_sub(earlier.offer.time),
+                idle: self.offer.idle.saturating_sub(earlier.offer.idle),
+            },
             stages: (self.stages.iter().zip(&earlier.stages))
                 .map(|(now, then)| now.since(then))
                 .collect(),
@@ -109,22 +116,22 @@ impl Sums {
         }
     }
 
-    /// Notes what all stages did at a moment that stands for `time`.
-    pub fn note(&mut self, moments: &[Moment], time: Duration) {
+    /// Notes what all stages did at a moment that stands for `time`, and how full the pipes between each
+    /// and the next were.
+    pub fn note(&mut self, moments: &[Moment], pipes: &[Option<Fill>], time: Duration) {
         self.looks += 1;
         self.time += time;
-        let busy = |moment: &Moment| matches!(moment, Moment::Active | Moment::Elsewhere(_));
-        let count = moments.iter().filter(|moment| busy(moment)).count() as u32;
-        let ended = moments.iter().all(|moment| *moment == Moment::Ended);
-        if count == 0 && !ended {
-            self.all_wait += time;
-        }
         for (stage, moment) in self.stages.iter_mut().zip(moments) {
             stage.note(*moment, time);
-            if busy(moment) {
-                stage.blame += time / count;
-                stage.alone += if count == 1 { time } else { Duration::ZERO };
-            }
+        }
+        let blamed = blamed(moments, pipes);
+        for &at in &blamed {
+            self.stages[at].blame += time / blamed.len() as u32;
+        }
+        match *blamed {
+            [] if moments.iter().any(|moment| *moment != Moment::Ended) => self.all_wait += time,
+            [at] => self.stages[at].alone += time,
+            _ => {}
         }
     }
 }

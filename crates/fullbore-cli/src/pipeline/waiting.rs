@@ -49,6 +49,8 @@ pub enum Object {
     Terminal,
     /// A file, or a device.
     File,
+    /// No fd at all, but memory.
+    Memory,
     /// Something else, or closed since.
     Other,
 }
@@ -60,6 +62,8 @@ enum Call {
     Reads,
     /// It writes to that.
     Writes,
+    /// It gives pages of its memory to the pipe that is its first argument.
+    Gives,
     /// It moves from and to the fds that are these arguments.
     Moves(usize, usize),
     /// It waits for this.
@@ -76,8 +80,9 @@ const CALLS: &[(Call, &[c_long])] = &[
     ]),
     (Call::Writes, &[
         libc::SYS_write, libc::SYS_writev, libc::SYS_pwrite64, libc::SYS_pwritev, libc::SYS_pwritev2,
-        libc::SYS_sendto, libc::SYS_sendmsg, libc::SYS_sendmmsg, libc::SYS_connect, libc::SYS_vmsplice,
+        libc::SYS_sendto, libc::SYS_sendmsg, libc::SYS_sendmmsg, libc::SYS_connect,
     ]),
+    (Call::Gives, &[libc::SYS_vmsplice]),
     (Call::Moves(0, 2), &[libc::SYS_splice, libc::SYS_copy_file_range]),
     (Call::Moves(0, 1), &[libc::SYS_tee]),
     (Call::Moves(1, 0), &[libc::SYS_sendfile]),
@@ -157,6 +162,10 @@ pub fn in_call(
     Some(match *call {
         Call::Reads => On::Read(argument(0)),
         Call::Writes => On::Write(argument(0)),
+        Call::Gives => On::Move {
+            from: Object::Memory,
+            to: argument(0),
+        },
         Call::Moves(from, to) => On::Move {
             from: argument(from),
             to: argument(to),

@@ -13,6 +13,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::Stage;
 use super::below::below;
+use super::cpus::Cpus;
 use super::findings::Findings;
 use super::link::{Fill, Link};
 use super::moment::{Cause, Heard, Moment, Side, Ways};
@@ -31,9 +32,8 @@ const PATIENCE: u32 = 25;
 const SHARE: u32 = 100;
 const FREE: Duration = Duration::from_millis(2);
 
-/// Looks between two times that what only grows is looked at, and the longest time between two.
-const LOOKS_PER_ACCOUNT: u64 = 6;
-const LONGEST: Duration = Duration::from_millis(100);
+/// Looks between two times that what only grows is looked at.
+const LOOKS_PER_ACCOUNT: u64 = 8;
 
 /// Processes of a stage that are looked at.
 const PROCESSES: usize = 32;
@@ -49,9 +49,10 @@ pub struct Watch {
     links: Vec<Link>,
     sums: Sums,
     past: VecDeque<(Instant, Sums)>,
+    cpus: Cpus,
+    last_offer: Instant,
     began: Instant,
     last_look: Instant,
-    last_account: u64,
     interval: Duration,
 }
 
@@ -112,14 +113,16 @@ impl Watch {
             crews,
             links,
             past: VecDeque::new(),
+            cpus: Cpus::default(),
+            last_offer: now,
             began: now,
             last_look: now,
-            last_account: 0,
             interval: OFTEN,
         };
         for crew in &mut watch.crews {
             crew.join(crew.stage.pid, false);
         }
+        watch.look_at_cpus(now);
         watch
     }
 
@@ -130,15 +133,7 @@ impl Watch {
         // Had this process been kept from looking, one look would stand for too much.
         let time = (now - self.last_look).min(self.interval * 4);
         self.last_look = now;
-        let is_due = self.sums.looks.is_multiple_of(LOOKS_PER_ACCOUNT)
-            || now
-                >= self
-                    .crews
-                    .iter()
-                    .map(|crew| crew.since)
-                    .min()
-                    .unwrap_or(now)
-                    + LONGEST;
+        let is_due = self.sums.looks % LOOKS_PER_ACCOUNT == LOOKS_PER_ACCOUNT - 1;
         self.look_at_pipes();
         for crew in &mut self.crews {
             crew.look(time);
@@ -146,6 +141,9 @@ impl Watch {
         self.note(time);
         if is_due {
             self.account(now);
+            if now - self.last_offer >= STEP {
+                self.look_at_cpus(now);
+            }
             self.remember(now);
         }
         self.sums.looking += cpu_time().saturating_sub(costs);
@@ -169,6 +167,9 @@ impl Watch {
     /// The first process of a stage has ended and is still a zombie: the last that /proc says about it.
     pub fn ended(&mut self, stage: usize) {
         let now = Instant::now();
+        if now - self.last_offer >= STEP / 5 {
+            self.look_at_cpus(now);
+        }
         if let Some(crew) = self.crews.get_mut(stage) {
             crew.account(now, &mut self.sums.stages[stage]);
             crew.look(Duration::ZERO);
@@ -227,11 +228,13 @@ impl Watch {
 
     fn note(&mut self, time: Duration) {
         let moments: Vec<Moment> = self.crews.iter().map(|crew| crew.moment).collect();
-        self.sums.note(&moments, time);
+        let fills: Vec<Option<Fill>> = (self.crews.iter())
+            .map(|crew| crew.output.and_then(|side| side.fill))
+            .collect();
+        self.sums.note(&moments, &fills, time);
         for (link, sums) in self.links.iter().zip(&mut self.sums.pipes) {
             let (writer, reader) = (moments[link.writer], moments[link.reader]);
-            let fill = self.crews[link.writer].output.and_then(|side| side.fill);
-            if let Some(fill) = fill
+            if let Some(fill) = fills[link.writer]
                 && writer != Moment::Ended
                 && reader != Moment::Ended
             {
@@ -244,6 +247,15 @@ impl Watch {
     fn account(&mut self, now: Instant) {
         for (crew, sums) in self.crews.iter_mut().zip(&mut self.sums.stages) {
             crew.account(now, sums);
+        }
+    }
+
+    fn look_at_cpus(&mut self, now: Instant) {
+        self.last_offer = now;
+        let members = self.crews.iter().flat_map(|crew| &crew.members);
+        if let Some(offer) = self.cpus.since(members.map(|member| member.process.pid)) {
+            self.sums.offer.time += offer.time;
+            self.sums.offer.idle += offer.idle;
         }
     }
 
@@ -333,28 +345,26 @@ impl Crew {
             }
             there
         });
-        // Those below the first, and then those below each that was left behind by its parent.
-        let pids: Vec<u32> = (self.members.iter())
-            .map(|member| member.process.pid)
+        let mut children: BTreeSet<u32> = (self.members.iter())
+            .flat_map(|member| member.process.children())
             .collect();
-        let mut family = BTreeSet::new();
-        for pid in pids {
-            if !family.contains(&pid) {
-                family.extend(below(pid));
-            }
-        }
         for member in &mut self.members {
-            member.has_parent = family.remove(&member.process.pid);
+            member.has_parent = children.remove(&member.process.pid);
         }
-        for pid in family {
+        // Those that are new, and those below them.
+        let family = children
+            .iter()
+            .flat_map(|&pid| below(pid))
+            .collect::<Vec<_>>();
+        children.extend(family);
+        for pid in children {
             self.join(pid, true);
         }
     }
 
     fn join(&mut self, pid: u32, has_parent: bool) {
         if self.members.len() < PROCESSES
-            && let Some(mut process) = Watched::new(pid)
-            && process.refresh()
+            && let Some(process) = Watched::new(pid)
         {
             self.members.push(Member {
                 process,

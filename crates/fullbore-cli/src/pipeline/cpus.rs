@@ -1,0 +1,96 @@
+//! How much of their time the CPUs had nothing to do that these processes may run on.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use rustix::process::Pid;
+use rustix::thread::{CpuSet, sched_getaffinity};
+
+/// The time that each CPU has been idle (proc_stat(5)).
+#[derive(Debug, Default)]
+pub struct Cpus(Option<(Instant, Vec<(usize, Duration)>)>);
+
+/// What CPUs had to offer in a time.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Offer {
+    /// Time of all of them together.
+    pub time: Duration,
+    /// The part of it in which they had nothing to do.
+    pub idle: Duration,
+}
+
+impl Cpus {
+    /// What those CPUs had to offer since the last time that one of these processes may run on. None
+    /// the first time, and where nothing is known.
+    pub fn since(&mut self, processes: impl Iterator<Item = u32>) -> Option<Offer> {
+        let now = (Instant::now(), idle()?);
+        let (then, before) = self.0.replace(now)?;
+        let (now, after) = self.0.as_ref()?;
+        let allowed: Vec<CpuSet> = processes
+            .filter_map(|pid| sched_getaffinity(Pid::from_raw(pid as i32)).ok())
+            .collect();
+        let mut offer = Offer::default();
+        for (cpu, idle) in after {
+            let allowed = allowed
+                .iter()
+                .any(|set| *cpu < CpuSet::MAX_CPU && set.is_set(*cpu));
+            let Some((_, before)) = before.iter().find(|(number, _)| number == cpu) else {
+                continue;
+            };
+            if allowed {
+                let time = *now - then;
+                offer.time += time;
+                offer.idle += idle.saturating_sub(*before).min(time);
+            }
+        }
+        (!offer.time.is_zero()).then_some(offer)
+    }
+}
+
+/// By CPU: idle, and idle with someone waiting for a disk.
+fn idle() -> Option<Vec<(usize, Duration)>> {
+    Some(parse(&fs::read_to_string("/proc/stat").ok()?))
+}
+
+fn parse(stat: &str) -> Vec<(usize, Duration)> {
+    let tick = 1.0 / procfs::ticks_per_second() as f64;
+    let of = |line: &str| {
+        let mut words = line.strip_prefix("cpu")?.split(' ');
+        let cpu = words.next()?.parse().ok()?;
+        // user, nice, system; idle, iowait
+        let ticks: Vec<u64> = words
+            .skip(3)
+            .take(2)
+            .filter_map(|word| word.parse().ok())
+            .collect();
+        Some((
+            cpu,
+            Duration::from_secs_f64(ticks.iter().sum::<u64>() as f64 * tick),
+        ))
+    };
+    stat.lines().filter_map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn idle_time_is_that_of_each_cpu_by_its_number() {
+        let tick = Duration::from_secs_f64(1.0 / procfs::ticks_per_second() as f64);
+        let stat = "cpu  9 9 9 9 9 9\ncpu0 1 2 3 40 5 6 7\ncpu3 1 2 3 50 0 6 7\nintr 1 2\n";
+        assert_eq!(parse(stat), [(0, tick * 45), (3, tick * 50)]);
+    }
+
+    #[test]
+    fn what_cpus_offer_is_as_much_as_time_has_passed() {
+        let mut cpus = Cpus::default();
+        let own = || std::iter::once(std::process::id());
+        assert_eq!(cpus.since(own()), None);
+        std::thread::sleep(Duration::from_millis(50));
+        let offer = cpus.since(own()).unwrap();
+        assert!(offer.time >= Duration::from_millis(50) && offer.idle <= offer.time);
+        std::thread::sleep(Duration::from_millis(5));
+        assert_eq!(cpus.since(std::iter::empty()), None);
+    }
+}

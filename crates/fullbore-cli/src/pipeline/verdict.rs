@@ -1,0 +1,428 @@
+//! Who is the slow one, from what was found out about the stages and the pipes between them. Nothing
+//! here looks at /proc, or at a clock.
+//!
+//! The one idea: the slow one is whom the others wait for. How large a share of the time that was
+//! decides, and a stage is named with less conviction, or not at all, where the pipes at its sides or
+//! its own time say otherwise. A wrong name is worse than none.
+
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
+use super::findings::{Numbers, Stage};
+use super::moment::Cause;
+
+/// Fewer looks are too few.
+const LOOKS: u64 = 15;
+
+/// Who is the slow one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Verdict {
+    /// What it says.
+    pub kind: Kind,
+    /// How sure it is.
+    pub sure: Sureness,
+    /// In words: a line.
+    pub words: String,
+}
+
+/// What a verdict says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Kind {
+    /// This stage, by its number, and why.
+    Stage(usize, Bound),
+    /// These stages, which are busy at the same time.
+    Shared(Vec<usize>),
+    /// These stages, at different times.
+    ByTurns(Vec<usize>),
+    /// There are too few CPUs for all that could run.
+    Cpus,
+    /// Nobody: they take turns, and the time goes to waking each other.
+    Waking,
+    /// Nobody stands out.
+    Nobody,
+    /// It took less time than it takes to tell.
+    TooShort,
+    /// There is only one stage.
+    Alone,
+}
+
+/// What a slow stage's time goes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Bound {
+    /// Running.
+    Cpu,
+    /// Waiting for a CPU.
+    Queue,
+    /// Waiting for this.
+    Cause(Cause),
+}
+
+/// How sure a verdict is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Sureness {
+    /// All that was seen says so.
+    Sure,
+    /// Most of it does.
+    Likely,
+    /// It may be otherwise.
+    NotSure,
+}
+
+impl fmt::Display for Sureness {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Sureness::Sure => "sure",
+            Sureness::Likely => "likely",
+            Sureness::NotSure => "not sure",
+        })
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.words)
+    }
+}
+
+impl Serialize for Verdict {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Shape<'a> {
+            kind: &'static str,
+            stages: &'a [usize],
+            bound_by: Option<Bound>,
+            sure: Sureness,
+            words: &'a str,
+        }
+        let (kind, bound_by) = match &self.kind {
+            Kind::Stage(_, bound) => ("stage", Some(*bound)),
+            Kind::Shared(_) => ("shared", None),
+            Kind::ByTurns(_) => ("by_turns", None),
+            Kind::Cpus => ("cpus", None),
+            Kind::Waking => ("waking", None),
+            Kind::Nobody => ("nobody", None),
+            Kind::TooShort => ("too_short", None),
+            Kind::Alone => ("alone", None),
+        };
+        Shape {
+            kind,
+            stages: &self.stages(),
+            bound_by,
+            sure: self.sure,
+            words: &self.words,
+        }
+        .serialize(serializer)
+    }
+}
+
+impl Verdict {
+    /// What these numbers say.
+    pub fn of(numbers: &Numbers) -> Self {
+        let (kind, sure) = judge(numbers);
+        let words = words(&kind, sure, numbers);
+        Self { kind, sure, words }
+    }
+
+    /// The stages that it names, by their numbers.
+    pub fn stages(&self) -> Vec<usize> {
+        match &self.kind {
+            Kind::Stage(number, _) => vec![*number],
+            Kind::Shared(numbers) | Kind::ByTurns(numbers) => numbers.clone(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+fn judge(numbers: &Numbers) -> (Kind, Sureness) {
+    if numbers.stages.len() < 2 {
+        return (Kind::Alone, Sureness::Sure);
+    }
+    if numbers.looks < LOOKS {
+        return (Kind::TooShort, Sureness::NotSure);
+    }
+    let mut by_blame: Vec<&Stage> = numbers.stages.iter().collect();
+    by_blame.sort_by(|a, b| b.blame.total_cmp(&a.blame));
+    let (top, second) = (by_blame[0], by_blame[1]);
+    // Of so many looks, what another time may find less.
+    let error = (top.blame * (1.0 - top.blame) / numbers.looks as f64).sqrt();
+    let at_least = top.blame - 2.0 * error;
+    let named = || Kind::Stage(top.number, bound(top));
+    let starved = numbers.starved();
+    if top.blame >= 0.8 && at_least >= 0.65 && !is_denied(top, numbers) {
+        return (named(), Sureness::Sure);
+    }
+    if top.blame >= 0.6 && at_least >= 0.5 && top.blame - second.blame >= 0.3 {
+        let sure = match is_denied(top, numbers) || starved >= 0.5 {
+            true => Sureness::NotSure,
+            false => Sureness::Likely,
+        };
+        return (named(), sure);
+    }
+    if starved >= 0.5 {
+        let sure = if starved >= 0.8 {
+            Sureness::Sure
+        } else {
+            Sureness::Likely
+        };
+        return (Kind::Cpus, sure);
+    }
+    if numbers.waking() >= 0.5 {
+        return (Kind::Waking, Sureness::Likely);
+    }
+    let sharing: Vec<&&Stage> = by_blame.iter().filter(|stage| stage.blame >= 0.2).collect();
+    let together: f64 = sharing.iter().map(|stage| stage.blame).sum();
+    if sharing.len() > 1 && together >= 0.75 {
+        let alone: f64 = sharing.iter().map(|stage| stage.alone).sum();
+        let mut stages: Vec<usize> = sharing.iter().map(|stage| stage.number).collect();
+        stages.sort_unstable();
+        let kind = match alone >= 0.6 * together {
+            true => Kind::ByTurns(stages),
+            false => Kind::Shared(stages),
+        };
+        return (kind, Sureness::Likely);
+    }
+    (Kind::Nobody, Sureness::NotSure)
+}
+
+/// Whether the pipes at its sides, or its own time, speak against it being the slow one.
+fn is_denied(stage: &Stage, numbers: &Numbers) -> bool {
+    let before = numbers
+        .pipes
+        .iter()
+        .find(|pipe| pipe.reader == stage.number);
+    let after = numbers
+        .pipes
+        .iter()
+        .find(|pipe| pipe.writer == stage.number);
+    before.is_some_and(|pipe| pipe.empty >= 0.5)
+        || after.is_some_and(|pipe| pipe.full >= 0.5)
+        || stage.busy() * stage.seconds < 0.5 * numbers.seconds
+}
+
+fn bound(stage: &Stage) -> Bound {
+    let (cause, elsewhere) = stage.main_cause();
+    let time = &stage.time;
+    if elsewhere > time.ran && elsewhere > time.waited_for_cpu {
+        Bound::Cause(cause)
+    } else if time.waited_for_cpu > time.ran {
+        Bound::Queue
+    } else {
+        Bound::Cpu
+    }
+}
+
+impl Numbers {
+    /// How much of the time there was more to run than there were CPUs: all that stages waited for one,
+    /// unless there were CPUs with nothing to do.
+    fn starved(&self) -> f64 {
+        let queued: f64 = (self.stages.iter())
+            .map(|stage| stage.time.waited_for_cpu * stage.seconds / self.seconds.max(1e-9))
+            .sum();
+        match self.cpus_idle {
+            Some(idle) if idle >= 0.15 => 0.0,
+            _ => queued,
+        }
+    }
+
+    /// How much of the time went to waking: all waited for each other, or for a CPU where there were
+    /// CPUs with nothing to do.
+    fn waking(&self) -> f64 {
+        let queued: f64 = (self.stages.iter())
+            .map(|stage| stage.time.waited_for_cpu * stage.seconds / self.seconds.max(1e-9))
+            .sum();
+        self.all_wait + if self.starved() > 0.0 { 0.0 } else { queued }
+    }
+}
+
+impl Stage {
+    /// The share of its time in which it waited for no other stage.
+    pub fn busy(&self) -> f64 {
+        self.time.ran + self.time.waited_for_cpu + self.time.waited_elsewhere
+    }
+
+    /// What it waited for most outside of the pipeline.
+    pub fn main_cause(&self) -> (Cause, f64) {
+        (self.elsewhere.iter())
+            .map(|(&cause, &share)| (cause, share))
+            .max_by(|(_, a), (_, b)| a.total_cmp(b))
+            .unwrap_or((Cause::Unknown, 0.0))
+    }
+}
+
+/// The line.
+fn words(kind: &Kind, sure: Sureness, numbers: &Numbers) -> String {
+    let stages = |of: &[usize]| {
+        let names: Vec<String> = of.iter().map(|&number| name(number, numbers)).collect();
+        names.join(" and ")
+    };
+    match kind {
+        Kind::Alone => numbers.stages.first().map_or_else(
+            || "there is nothing to judge".to_owned(),
+            |stage| format!("there is only one stage: it {}", doing(stage)),
+        ),
+        Kind::TooShort => format!(
+            "too short to tell who is slow: {} looks in {:.3} s",
+            numbers.looks, numbers.seconds
+        ),
+        Kind::Stage(number, bound) => {
+            let stage = &numbers.stages[number - 1];
+            format!(
+                "bottleneck: {} ({sure}), {}: the others waited for it {} of the time{}, and it {}",
+                name(*number, numbers),
+                bound.in_words(),
+                Percent(stage.blame),
+                pipes(*number, numbers),
+                doing(stage),
+            )
+        }
+        Kind::Shared(numbers_of) => format!(
+            "bottleneck: shared ({sure}) by {}, which are about as slow as each other: {}",
+            stages(numbers_of),
+            blames(numbers_of, numbers)
+        ),
+        Kind::ByTurns(numbers_of) => format!(
+            "bottleneck: by turns ({sure}) {}, at different times: {}",
+            stages(numbers_of),
+            blames(numbers_of, numbers)
+        ),
+        Kind::Cpus => format!(
+            "bottleneck: the CPUs ({sure}): {}, and CPUs were idle {} of the time",
+            queues(numbers),
+            numbers.cpus_idle.map_or_else(
+                || "an unknown part".to_owned(),
+                |idle| Percent(idle).to_string()
+            ),
+        ),
+        Kind::Waking => format!(
+            "bottleneck: no stage ({sure}): they work by turns, and {} of the time went to waking each other",
+            Percent(numbers.waking().min(1.0))
+        ),
+        Kind::Nobody => {
+            let all: Vec<usize> = (1..=numbers.stages.len()).collect();
+            format!(
+                "bottleneck: {sure}, no stage stands out: {}",
+                blames(&all, numbers)
+            )
+        }
+    }
+}
+
+/// What a stage is called: its number, and what it is.
+fn name(number: usize, numbers: &Numbers) -> String {
+    let text = &numbers.stages[number - 1].text;
+    format!("stage {number}, {}", super::report::shown(text, 30))
+}
+
+/// What the pipes at its sides were like.
+fn pipes(number: usize, numbers: &Numbers) -> String {
+    let mut words = String::new();
+    if let Some(pipe) = numbers.pipes.iter().find(|pipe| pipe.reader == number) {
+        words += &format!(", the pipe before it was full {}", Percent(pipe.full));
+    }
+    if let Some(pipe) = numbers.pipes.iter().find(|pipe| pipe.writer == number) {
+        words += &format!(", the pipe after it empty {}", Percent(pipe.empty));
+    }
+    words
+}
+
+/// What a stage did with most of its time.
+fn doing(stage: &Stage) -> String {
+    let time = &stage.time;
+    let mut words = match stage.cpus {
+        cpus if cpus > 1.15 => format!("kept {cpus:.1} CPUs busy"),
+        _ => format!("ran {} of the time", Percent(time.ran)),
+    };
+    if time.waited_for_cpu >= 0.1 {
+        words += &format!(", waited for a CPU {}", Percent(time.waited_for_cpu));
+    }
+    let (cause, share) = stage.main_cause();
+    if share >= 0.1 {
+        words += &format!(", waited for {} {}", cause.in_words(), Percent(share));
+    }
+    words
+}
+
+fn blames(stages: &[usize], numbers: &Numbers) -> String {
+    let parts: Vec<String> = (stages.iter())
+        .map(|&number| {
+            let stage = &numbers.stages[number - 1];
+            format!(
+                "stage {number} kept others waiting {}",
+                Percent(stage.blame)
+            )
+        })
+        .collect();
+    parts.join(", ") + " of the time"
+}
+
+fn queues(numbers: &Numbers) -> String {
+    let parts: Vec<String> = (numbers.stages.iter())
+        .filter(|stage| stage.time.waited_for_cpu >= 0.1)
+        .map(|stage| {
+            format!(
+                "stage {} waited for one {}",
+                stage.number,
+                Percent(stage.time.waited_for_cpu)
+            )
+        })
+        .collect();
+    parts.join(", ")
+}
+
+impl Bound {
+    fn in_words(self) -> String {
+        match self {
+            Bound::Cpu => "bound by CPU".to_owned(),
+            Bound::Queue => "short of a CPU".to_owned(),
+            Bound::Cause(cause) => format!("bound by {}", cause.in_words()),
+        }
+    }
+}
+
+impl Cause {
+    /// In a line.
+    pub fn in_words(self) -> &'static str {
+        match self {
+            Cause::Disk => "a disk or device",
+            Cause::Network => "a socket",
+            Cause::Terminal => "the terminal",
+            Cause::OtherPipe => "another pipe",
+            Cause::Several => "something outside (poll)",
+            Cause::Timer => "a timer",
+            Cause::Stopped => "being continued",
+            Cause::Lock => "a lock",
+            Cause::Signal => "a signal",
+            Cause::Child => "a child",
+            Cause::Unknown => "something unknown",
+        }
+    }
+
+    /// In a table.
+    pub fn in_short(self) -> &'static str {
+        match self {
+            Cause::Disk => "disk",
+            Cause::Network => "socket",
+            Cause::Terminal => "terminal",
+            Cause::OtherPipe => "pipe",
+            Cause::Several => "poll",
+            Cause::Timer => "timer",
+            Cause::Stopped => "stopped",
+            Cause::Lock => "lock",
+            Cause::Signal => "signal",
+            Cause::Child => "child",
+            Cause::Unknown => "unknown",
+        }
+    }
+}
+
+/// A share as whole percent.
+pub struct Percent(pub f64);
+
+impl fmt::Display for Percent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.0}%", self.0 * 100.0)
+    }
+}
