@@ -91,7 +91,9 @@ impl Case {
         };
         let stdin = match self.given {
             Given::Lines => Stdio::piped(),
-            Given::File => std::fs::File::open(directory.path().join("words")).unwrap().into(),
+            Given::File => std::fs::File::open(directory.path().join("words"))
+                .unwrap()
+                .into(),
             _ => Stdio::null(),
         };
         command
@@ -125,7 +127,9 @@ fn directory() -> TempDir {
     let words = "pear\napple\nfig\nplum\napple\n";
     std::fs::write(directory.path().join("words"), words).unwrap();
     std::fs::write(directory.path().join("a b"), "in a b\n").unwrap();
-    let binary: Vec<u8> = (0..300_000_u32).flat_map(|n| n.wrapping_mul(n).to_le_bytes()).collect();
+    let binary: Vec<u8> = (0..300_000_u32)
+        .flat_map(|n| n.wrapping_mul(n).to_le_bytes())
+        .collect();
     std::fs::write(directory.path().join("binary"), binary).unwrap();
     directory
 }
@@ -133,14 +137,20 @@ fn directory() -> TempDir {
 /// As a shell sees it that has called the other one.
 fn code(output: &Output) -> i32 {
     let status = output.status;
-    status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default())
+    status
+        .code()
+        .unwrap_or_else(|| 128 + status.signal().unwrap_or_default())
 }
 
 /// Lines of stderr that the shell itself does not say.
 fn of_programs(stderr: &[u8]) -> Vec<String> {
     String::from_utf8_lossy(stderr)
         .lines()
-        .filter(|line| !["sh: ", "/bin/sh: ", "bash: "].iter().any(|shell| line.starts_with(shell)))
+        .filter(|line| {
+            !["sh: ", "/bin/sh: ", "bash: "]
+                .iter()
+                .any(|shell| line.starts_with(shell))
+        })
         .map(str::to_owned)
         .collect()
 }
@@ -415,8 +425,13 @@ fn stdin_is_the_first_stages_as_under_a_shell() {
         case("{ head -c 5 > /dev/null; cat; } | cat").given(Given::File),
         case("cat | cat").given(Given::Wrapped("\"$@\" <&-")),
         case("echo x | cat").given(Given::Wrapped("\"$@\" >&-")),
-        case("echo x | cat; echo y >&2").whole().only_bash().given(Given::Wrapped("\"$@\" 2>&-")),
-        case("echo x | cat >&2").only_bash().given(Given::Wrapped("\"$@\" 2>&-")),
+        case("echo x | cat; echo y >&2")
+            .whole()
+            .only_bash()
+            .given(Given::Wrapped("\"$@\" 2>&-")),
+        case("echo x | cat >&2")
+            .only_bash()
+            .given(Given::Wrapped("\"$@\" 2>&-")),
         case("echo x | cat").given(Given::Wrapped("\"$@\" <&- >&- 2>&-")),
         case("ls /proc/self/fd | wc -l").given(Given::Wrapped("\"$@\" <&-")),
         case("ls -l /proc/self/fd | wc -l"),
@@ -439,7 +454,8 @@ fn a_stage_finds_signals_limits_and_groups_as_a_shell_leaves_them() {
         case("tty | cat").given(Given::Wrapped("setsid -w \"$@\"")),
         case("ps -o sid= -p $$ | wc -l").given(Given::Wrapped("setsid -w \"$@\"")),
         case("seq 1000000 | head -n 1").given(Given::Wrapped("trap '' PIPE; \"$@\"")),
-        case("sh -c 'kill -INT $$; echo survived' | cat").given(Given::Wrapped("trap '' INT; \"$@\"")),
+        case("sh -c 'kill -INT $$; echo survived' | cat")
+            .given(Given::Wrapped("trap '' INT; \"$@\"")),
     ];
     for given in [
         "\"$@\"",
@@ -478,20 +494,26 @@ fn lines_that_no_shell_understands_start_nothing() {
         let output = finish(start(command.arg(line).current_dir(directory.path())));
         assert_code(&output, 2);
         assert!(output.stdout.is_empty(), "{}", said(&output));
-        assert!(one_line(stderr(&output)).contains("yntax error"), "{}", said(&output));
+        assert!(
+            one_line(stderr(&output)).contains("yntax error"),
+            "{}",
+            said(&output)
+        );
         assert!(!directory.path().join("made").exists(), "{line}");
     }
 }
 
 #[test]
 fn what_is_no_single_pipeline_runs_as_it_is_and_that_is_said_where_it_has_a_pipe() {
-    let line = |line: &str, option: &str| {
-        finish(start(fullbore(&format!("run {option}")).arg(line)))
-    };
+    let line =
+        |line: &str, option: &str| finish(start(fullbore(&format!("run {option}")).arg(line)));
     let output = line("echo a; echo b | cat", "");
     assert_eq!(stdout(&output), "a\nb\n");
     let said = one_line(stderr(&output));
-    assert!(said.contains("usual size") && said.contains("fullbore run"), "{said}");
+    assert!(
+        said.contains("usual size") && said.contains("fullbore run"),
+        "{said}"
+    );
     assert_quiet_success(&line("echo a; echo b | cat", "--quiet"));
     assert_quiet_success(&line("echo a; echo b", ""));
     assert_quiet_success(&line("echo 'a; b' | cat", ""));
@@ -500,7 +522,9 @@ fn what_is_no_single_pipeline_runs_as_it_is_and_that_is_said_where_it_has_a_pipe
 #[test]
 fn words_are_run_without_a_shell() {
     let words = |words: &[&str]| finish(start(fullbore("run --").args(words)));
-    let output = words(&["printf", "[%s]", "a b", "$HOME", "*", "'", "", "||", "|", "tr", "b", "c"]);
+    let output = words(&[
+        "printf", "[%s]", "a b", "$HOME", "*", "'", "", "||", "|", "tr", "b", "c",
+    ]);
     assert_quiet_success(&output);
     assert_eq!(stdout(&output), "[a c][$HOME][*]['][][||]");
     let output = words(&["sh", "-c", "exit 3", "|", "cat", "|", "true"]);
@@ -508,7 +532,11 @@ fn words_are_run_without_a_shell() {
     for empty in [&["|", "cat"][..], &["cat", "|"], &["cat", "|", "|", "cat"]] {
         let output = words(empty);
         assert_code(&output, 2);
-        assert!(one_line(stderr(&output)).contains("is empty"), "{}", said(&output));
+        assert!(
+            one_line(stderr(&output)).contains("is empty"),
+            "{}",
+            said(&output)
+        );
     }
     assert_code(&finish(start(&mut fullbore("run"))), 2);
     assert_code(&finish(start(&mut fullbore("run cat cat"))), 2);
@@ -524,17 +552,26 @@ fn a_program_that_cannot_be_started_is_named_and_the_others_are_ended() {
     };
     for (words, code, stage) in [
         (&["no-such-program"][..], 127, "stage 1"),
-        (&["sleep", "1000", "|", "no-such-program", "|", "cat"], 127, "stage 2"),
+        (
+            &["sleep", "1000", "|", "no-such-program", "|", "cat"],
+            127,
+            "stage 2",
+        ),
         (&["yes", "|", "cat", "|", "./words"], 126, "stage 3"),
         (&["sleep", "1000", "|", "/"], 126, "stage 2"),
     ] {
         let output = run(words);
         assert_code(&output, code);
         let line = one_line(stderr(&output));
-        let program = words.iter().rfind(|word| word.starts_with(['n', '.', '/'])).unwrap();
+        let program = words
+            .iter()
+            .rfind(|word| word.starts_with(['n', '.', '/']))
+            .unwrap();
         assert!(line.contains(stage) && line.contains(program), "{line}");
     }
-    let output = finish(start(fullbore("run --shell no-such-shell").arg("cat | cat")));
+    let output = finish(start(
+        fullbore("run --shell no-such-shell").arg("cat | cat"),
+    ));
     assert_code(&output, 127);
     assert!(one_line(stderr(&output)).contains("no-such-shell"));
 }
@@ -547,13 +584,19 @@ fn names_that_are_no_utf_8_reach_the_programs_byte_for_byte() {
     assert_eq!(output.stdout, b"\xff\xfe|a | \xe4|");
     let word = OsString::from_vec(b"\xff".to_vec());
     let words = ["printf", "%s"].map(OsString::from);
-    let output = finish(start(fullbore("run --").args(words).arg(&word).args(["|", "cat"])));
+    let output = finish(start(
+        fullbore("run --").args(words).arg(&word).args(["|", "cat"]),
+    ));
     assert_eq!(output.stdout, b"\xff");
 }
 
 #[test]
 fn without_pipefail_the_last_stage_counts() {
-    for (line, code) in [("false | true", 0), ("true | exit 7", 7), ("! false | true", 1)] {
+    for (line, code) in [
+        ("false | true", 0),
+        ("true | exit 7", 7),
+        ("! false | true", 1),
+    ] {
         let output = finish(start(fullbore("run --no-pipefail").arg(line)));
         assert_code(&output, code);
     }
@@ -577,12 +620,19 @@ fn pipes_are_as_roomy_as_asked_for_or_a_line_says_why_not() {
         .unwrap();
     for (options, wanted) in [("", 1 << 20), ("--pipe-size 256K", 256 << 10)] {
         let (found, output) = capacity(options);
-        assert!(found == wanted || !output.stderr.is_empty(), "{}", said(&output));
+        assert!(
+            found == wanted || !output.stderr.is_empty(),
+            "{}",
+            said(&output)
+        );
     }
     // Nobody may have a pipe of 2 GiB.
     let (found, output) = capacity("--pipe-size 4G");
     let line = one_line(stderr(&output));
-    assert!(line.contains("pipe-max-size") || line.contains("pipe-user-pages"), "{line}");
+    assert!(
+        line.contains("pipe-max-size") || line.contains("pipe-user-pages"),
+        "{line}"
+    );
     assert!(found >= (64 << 10).min(limit), "{}", said(&output));
     let (_, output) = capacity("--quiet --pipe-size 4G");
     assert_quiet_success(&output);
@@ -590,7 +640,8 @@ fn pipes_are_as_roomy_as_asked_for_or_a_line_says_why_not() {
 
 #[test]
 fn run_says_nothing_of_its_own_unless_asked() {
-    let run = |option: &str, line: &str| finish(start(fullbore(&format!("run {option}")).arg(line)));
+    let run =
+        |option: &str, line: &str| finish(start(fullbore(&format!("run {option}")).arg(line)));
     assert_quiet_success(&run("", "seq 5 | cat"));
     let output = run("--verbose", "seq 5 | cat");
     assert_eq!(stdout(&output), "1\n2\n3\n4\n5\n");
@@ -607,7 +658,11 @@ fn json_goes_to_a_file_and_never_into_the_pipelines_output() {
     assert_quiet_success(&output);
     assert_eq!(stdout(&output), "100000\n");
     let found = json(&std::fs::read_to_string(&path).unwrap());
-    assert_eq!(found["stages"].as_array().map(Vec::len), Some(2), "{found:#}");
+    assert_eq!(
+        found["stages"].as_array().map(Vec::len),
+        Some(2),
+        "{found:#}"
+    );
     let output = finish(start(fullbore("run --json -").arg("echo x")));
     assert_code(&output, 2);
     assert!(one_line(stderr(&output)).contains("stdout is the pipeline's"));
@@ -627,7 +682,9 @@ fn a_closed_pipe_behind_it_ends_it_as_it_ends_a_shell() {
 fn what_a_stage_left_in_the_background_stays_when_all_is_done() {
     let directory = tempfile::tempdir().unwrap();
     let line = "{ (sleep 0.3; echo late > late) > /dev/null 2>&1 < /dev/null & echo now; } | cat";
-    let output = finish(start(fullbore("run").arg(line).current_dir(directory.path())));
+    let output = finish(start(
+        fullbore("run").arg(line).current_dir(directory.path()),
+    ));
     assert_quiet_success(&output);
     let late = directory.path().join("late");
     wait_for("what was in the background", || {

@@ -22,8 +22,16 @@ const MARK: &str = "MARK";
 
 impl Running {
     fn start(line: &str) -> Self {
-        let marker = format!("{}.{:09}", 100_000 + std::process::id(), fastrand::u32(..1 << 29));
-        let neighbour = Command::new("sleep").arg("1000").process_group(0).spawn().unwrap();
+        let marker = format!(
+            "{}.{:09}",
+            100_000 + std::process::id(),
+            fastrand::u32(..1 << 29)
+        );
+        let neighbour = Command::new("sleep")
+            .arg("1000")
+            .process_group(0)
+            .spawn()
+            .unwrap();
         let mut command = fullbore("run");
         command
             .arg(line.replace(MARK, &marker))
@@ -39,7 +47,9 @@ impl Running {
     /// `run`.
     #[track_caller]
     fn wait_for_stages(&self, stages: usize) {
-        wait_for("the stages", || (self.left().len() >= stages + 2).then_some(()));
+        wait_for("the stages", || {
+            (self.left().len() >= stages + 2).then_some(())
+        });
     }
 
     /// The command lines of the processes of this pipeline that are there.
@@ -83,7 +93,10 @@ impl Running {
             self.left().is_empty().then_some(())
         });
         let unharmed = is_running(Pid::from_child(&self.neighbour));
-        assert!(unharmed, "{what}: the neighbour in the process group is gone");
+        assert!(
+            unharmed,
+            "{what}: the neighbour in the process group is gone"
+        );
         output
     }
 }
@@ -116,10 +129,21 @@ const ROUNDS: usize = 6;
 
 #[test]
 fn what_ends_the_process_that_was_called_ends_all() {
-    for signal in [Signal::TERM, Signal::HUP, Signal::INT, Signal::QUIT, Signal::KILL] {
+    for signal in [
+        Signal::TERM,
+        Signal::HUP,
+        Signal::INT,
+        Signal::QUIT,
+        Signal::KILL,
+    ] {
         for _ in 0..ROUNDS {
             let output = told("the keeper is told", signal, Running::keeper);
-            assert_eq!(output.status.signal(), Some(signal.as_raw()), "{}", said(&output));
+            assert_eq!(
+                output.status.signal(),
+                Some(signal.as_raw()),
+                "{}",
+                said(&output)
+            );
         }
     }
 }
@@ -129,7 +153,12 @@ fn what_ends_its_second_process_ends_all() {
     for signal in [Signal::TERM, Signal::HUP, Signal::INT, Signal::QUIT] {
         for _ in 0..ROUNDS {
             let output = told("the runner is told", signal, Running::runner);
-            assert_eq!(output.status.signal(), Some(signal.as_raw()), "{}", said(&output));
+            assert_eq!(
+                output.status.signal(),
+                Some(signal.as_raw()),
+                "{}",
+                said(&output)
+            );
         }
     }
     for signal in [Signal::KILL, Signal::SEGV, Signal::USR1, Signal::ALARM] {
@@ -182,14 +211,20 @@ fn a_keeper_waits_no_longer_than_it_has_to_for_a_runner_that_is_stopped() {
     tell(running.runner(), Signal::STOP);
     tell(running.keeper(), Signal::TERM);
     let output = running.end("a stopped runner");
-    assert_eq!(output.status.signal(), Some(Signal::TERM.as_raw()), "{}", said(&output));
+    assert_eq!(
+        output.status.signal(),
+        Some(Signal::TERM.as_raw()),
+        "{}",
+        said(&output)
+    );
 }
 
 #[test]
 fn a_stage_that_is_killed_ends_the_others_by_its_pipes_alone() {
     for victim in ["^cat", "^sh .*2", "^sh .*3"] {
-        let running =
-            Running::start("cat /dev/zero MARK 2> /dev/null | sh -c 'cat; : MARK 2' | sh -c 'cat > /dev/null; : MARK 3'");
+        let running = Running::start(
+            "cat /dev/zero MARK 2> /dev/null | sh -c 'cat; : MARK 2' | sh -c 'cat > /dev/null; : MARK 3'",
+        );
         running.wait_for_stages(3);
         let found = wait_for("the victim", || {
             running.left().into_iter().find_map(|line| {
@@ -213,7 +248,11 @@ fn a_stage_that_is_killed_ends_the_others_by_its_pipes_alone() {
         // Whoever is to the right of it has read an end of the file, and whoever is to the left has
         // died of a closed pipe.
         let code = output.status.code();
-        assert!(matches!(code, Some(1 | 128..)), "{victim}: {}", said(&output));
+        assert!(
+            matches!(code, Some(1 | 128..)),
+            "{victim}: {}",
+            said(&output)
+        );
     }
 }
 
@@ -235,7 +274,12 @@ fn stages_are_told_and_can_clean_up() {
         }
         tell(running.keeper(), signal);
         let output = running.end(name);
-        assert_eq!(output.status.signal(), Some(signal.as_raw()), "{}", said(&output));
+        assert_eq!(
+            output.status.signal(),
+            Some(signal.as_raw()),
+            "{}",
+            said(&output)
+        );
         for stage in ["1", "2"] {
             let said = std::fs::read_to_string(path(stage)).unwrap();
             assert_eq!(said.trim(), name, "stage {stage}");
@@ -271,7 +315,10 @@ fn stages_that_handle_an_interrupt_decide_what_comes_of_it() {
 fn what_was_ignored_before_stays_ignored() {
     let directory = tempfile::tempdir().unwrap();
     let ready = directory.path().join("ready");
-    let line = format!("{{ echo > {}; sleep 0.4; echo done; }} | cat", ready.display());
+    let line = format!(
+        "{{ echo > {}; sleep 0.4; echo done; }} | cat",
+        ready.display()
+    );
     let mut command = Command::new("sh");
     command
         .args(["-c", "trap '' HUP INT; exec \"$@\"", "sh", FULLBORE, "run"])

@@ -49,12 +49,21 @@ pub struct Run {
     no_pipefail: bool,
 
     /// What runs the stages
-    #[arg(long, value_name = "SHELL", default_value = "sh", conflicts_with = "words")]
+    #[arg(
+        long,
+        value_name = "SHELL",
+        default_value = "sh",
+        conflicts_with = "words"
+    )]
     shell: OsString,
 
     /// Say at the end, on stderr, what each stage did with its time, and which one held up the others
     #[arg(long)]
     report: bool,
+
+    /// Say it all the time while the pipeline runs, where stderr is a terminal, and at the end
+    #[arg(long)]
+    live: bool,
 
     /// Write the same as JSON to a file; stdout is the pipeline's
     #[arg(long, value_name = "FILE")]
@@ -85,7 +94,9 @@ impl Run {
                 return Err(error);
             }
             exit::say("run", &error);
-            let code = error.downcast_ref::<Failure>().map_or(FAILED, |failure| failure.code);
+            let code = error
+                .downcast_ref::<Failure>()
+                .map_or(FAILED, |failure| failure.code);
             Ok(ExitCode::from(code))
         })
     }
@@ -105,7 +116,11 @@ impl Run {
             }
             _ => return Err(Usage("a line or words after '--', not both".into())),
         }
-        if self.json.as_ref().is_some_and(|path| path.as_os_str() == "-") {
+        if self
+            .json
+            .as_ref()
+            .is_some_and(|path| path.as_os_str() == "-")
+        {
             return Err(Usage(
                 "stdout is the pipeline's: name a file for --json, or /dev/stderr".into(),
             ));
@@ -125,6 +140,7 @@ impl Run {
             pipe_size: self.pipe_size,
             pipefail: !self.no_pipefail,
             report: self.report,
+            live: self.live,
             json: self.json.clone(),
             quiet: self.quiet,
             verbose: self.verbose,

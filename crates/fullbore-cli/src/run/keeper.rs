@@ -36,12 +36,17 @@ const PATIENCE: Duration = GRACE.saturating_mul(3);
 /// # Errors
 /// Where it cannot be started.
 pub fn keep() -> Result<ExitCode> {
-    let mut signals = Signals::noted()?;
+    let mut signals = Signals::noted(false)?;
     set_child_subreaper(Some(getpid())).context("PR_SET_CHILD_SUBREAPER")?;
     let (mut ours, theirs) = UnixStream::pair().context("socketpair")?;
     let starting = Starting::new(signals.before())?;
     let runner = starting
-        .start(&itself(theirs.as_raw_fd()), None, None, Some(theirs.as_fd()))
+        .start(
+            &itself(theirs.as_raw_fd()),
+            None,
+            None,
+            Some(theirs.as_fd()),
+        )
         .context("start /proc/self/exe")?;
     drop(theirs);
     let status = stay(runner, &mut signals);

@@ -10,9 +10,7 @@ use std::ops::Range;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use brush_parser::ast::{self, CompoundListItem, Pipeline, Program, SeparatorOperator};
-use brush_parser::{
-    ParserOptions, Token, TokenizerOptions, parse_tokens, uncached_tokenize_str,
-};
+use brush_parser::{ParserOptions, Token, TokenizerOptions, parse_tokens, uncached_tokenize_str};
 
 /// What a line is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -117,7 +115,8 @@ impl<'a> Source<'a> {
             return Line::Unclear;
         };
         // A single command is no subshell of a pipeline: it can end the shell, and a '!' before it too.
-        let Some(pipeline) = only_pipeline(&program).filter(|pipeline| pipeline.seq.len() > 1) else {
+        let Some(pipeline) = only_pipeline(&program).filter(|pipeline| pipeline.seq.len() > 1)
+        else {
             return Line::Other {
                 has_pipes: self.tokens.iter().any(is_pipe),
             };
@@ -245,7 +244,8 @@ impl<'a> Source<'a> {
         }
         pieces.push(at..stage.source.end);
         // Behind the last token that is its own, and before a semicolon or a comment.
-        let of_a_document = |n: &usize| here_documents.iter().any(|(of, _)| n == of || *n == of + 1);
+        let of_a_document =
+            |n: &usize| here_documents.iter().any(|(of, _)| n == of || *n == of + 1);
         let last = stage.tokens.clone().rev().find(|number| {
             !matches!(self.tokens[*number].to_str(), ";" | "\n") && !of_a_document(number)
         });
@@ -294,9 +294,7 @@ impl<'a> Source<'a> {
     /// line that ends it to the one before, unless the document is a quoted one.
     fn has_its_here_documents(&self) -> bool {
         let found = self.here_documents();
-        let begun = |token: &&Token| {
-            matches!(token, Token::Operator(operator, _) if operator == "<<" || operator == "<<-")
-        };
+        let begun = |token: &&Token| matches!(token, Token::Operator(operator, _) if operator == "<<" || operator == "<<-");
         found.len() == self.tokens.iter().filter(begun).count()
             && found
                 .iter()
@@ -309,7 +307,10 @@ fn opened(tokens: &[Token]) -> usize {
     let opens = |token: &Token| match token {
         Token::Operator(operator, _) => operator == "(",
         Token::Word(word, _) => {
-            matches!(word.as_str(), "{" | "if" | "while" | "until" | "for" | "case" | "[[" | "!")
+            matches!(
+                word.as_str(),
+                "{" | "if" | "while" | "until" | "for" | "case" | "[[" | "!"
+            )
         }
     };
     tokens.iter().filter(|token| opens(token)).count()
@@ -375,11 +376,20 @@ mod tests {
     fn a_pipeline_is_cut_at_its_top_level_pipes_and_nowhere_else() {
         for (line, expected) in [
             ("a|b", &["a", "b"][..]),
-            ("a 'x | y' | b \"| $z\" | c \\|", &["a 'x | y' ", "b \"| $z\" ", "c \\|"]),
-            ("{ a | b; } | ( c | d ) > f", &["{ a | b; } ", "( c | d ) > f"]),
+            (
+                "a 'x | y' | b \"| $z\" | c \\|",
+                &["a 'x | y' ", "b \"| $z\" ", "c \\|"],
+            ),
+            (
+                "{ a | b; } | ( c | d ) > f",
+                &["{ a | b; } ", "( c | d ) > f"],
+            ),
             ("a > f 2>&1 | b < g", &["a > f 2>&1 ", "b < g"]),
             (">f | <g", &[">f ", "<g"]),
-            ("a $(b | c) | d `e | f` ${g#|}", &["a $(b | c) ", "d `e | f` ${g#|}"]),
+            (
+                "a $(b | c) | d `e | f` ${g#|}",
+                &["a $(b | c) ", "d `e | f` ${g#|}"],
+            ),
             (
                 "while read x; do echo $x | c; done | d",
                 &["while read x; do echo $x | c; done ", "d"],
@@ -393,7 +403,10 @@ mod tests {
             ("a && b", &[][..]),
         ] {
             match expected {
-                [] => assert!(matches!(cut(line.as_ref(), Dialect::Posix), Line::Other { .. })),
+                [] => assert!(matches!(
+                    cut(line.as_ref(), Dialect::Posix),
+                    Line::Other { .. }
+                )),
                 expected => assert_eq!(stages(line), expected, "{line}"),
             }
         }
@@ -401,7 +414,10 @@ mod tests {
 
     #[test]
     fn comments_newlines_and_a_semicolon_stay_where_they_do_no_harm() {
-        assert_eq!(stages("a |\n\n # x | y\n b # | z"), ["a ", "# x | y\n b # | z"]);
+        assert_eq!(
+            stages("a |\n\n # x | y\n b # | z"),
+            ["a ", "# x | y\n b # | z"]
+        );
         assert_eq!(stages("# first\n a | b ;\n"), ["# first\n a ", "b ;\n"]);
         assert_eq!(stages("a \\\n | b"), ["a \\\n ", "b"]);
     }
@@ -420,7 +436,10 @@ mod tests {
 
     #[test]
     fn what_runs_in_the_background_reads_from_the_pipe() {
-        assert_eq!(stages("{ a & } | { b & c; }; # d"), ["{ a & } ", "{ b & c; } <&0; # d"]);
+        assert_eq!(
+            stages("{ a & } | { b & c; }; # d"),
+            ["{ a & } ", "{ b & c; } <&0; # d"]
+        );
         assert_eq!(
             stages("a | ( b <<E & ) > f |& c\nE\n"),
             ["a ", "( b <<E & ) > f <&0 2>&1 \nE\n", "c\n"]
@@ -450,18 +469,34 @@ mod tests {
     fn a_negation_stands_before_all_stages() {
         let line = cut("! a | b".as_ref(), Dialect::Posix);
         let stages = vec!["a ".into(), "b".into()];
-        assert_eq!(line, Line::Pipeline { stages, negated: true });
+        assert_eq!(
+            line,
+            Line::Pipeline {
+                stages,
+                negated: true
+            }
+        );
         assert_eq!(cut("! ! a | b".as_ref(), Dialect::Posix), Line::Unclear);
     }
 
     #[test]
     fn what_is_no_single_pipeline_is_left_whole() {
-        for line in ["a | b; c", "a && b | c", "a | b &", "a | b\nc", "a & b | c", "a | b || c"] {
+        for line in [
+            "a | b; c",
+            "a && b | c",
+            "a | b &",
+            "a | b\nc",
+            "a & b | c",
+            "a | b || c",
+        ] {
             let expected = Line::Other { has_pipes: true };
             assert_eq!(cut(line.as_ref(), Dialect::Posix), expected, "{line}");
         }
         for line in ["{ a | b; }", "! a | { b | c; } || d", "for x in a | b"] {
-            assert!(!matches!(cut(line.as_ref(), Dialect::Posix), Line::Pipeline { .. }), "{line}");
+            assert!(
+                !matches!(cut(line.as_ref(), Dialect::Posix), Line::Pipeline { .. }),
+                "{line}"
+            );
         }
         for line in ["", "a", "! a", "# a | b", "a; b", "\n"] {
             let expected = Line::Other { has_pipes: false };
@@ -499,7 +534,10 @@ mod tests {
     #[test]
     fn bash_has_more() {
         assert_eq!(
-            stages_of("cat <(a | b) <<< x | [[ y =~ a|b ]] | ((1 < 2))", Dialect::Bash),
+            stages_of(
+                "cat <(a | b) <<< x | [[ y =~ a|b ]] | ((1 < 2))",
+                Dialect::Bash
+            ),
             ["cat <(a | b) <<< x ", "[[ y =~ a|b ]] ", "((1 < 2))"]
         );
         // In POSIX the first half is a command in the background.
