@@ -9,20 +9,20 @@ use std::ffi::{OsStr, OsString};
 use std::ops::Range;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-use brush_parser::ast::{CompoundListItem, Pipeline, Program, SeparatorOperator};
+use brush_parser::ast::{self, CompoundListItem, Pipeline, Program, SeparatorOperator};
 use brush_parser::{ParserOptions, Token, TokenizerOptions, parse_tokens, uncached_tokenize_str};
 
 /// What a line is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Line {
-    /// One pipeline.
+    /// One pipeline, of at least two stages.
     Pipeline {
         /// The source of each stage, for the shell.
         stages: Vec<OsString>,
         /// Whether a `!` stands before it.
         negated: bool,
     },
-    /// A list, something that runs in the background, or nothing at all.
+    /// A list, something that runs in the background, a single command, or nothing at all.
     Other {
         /// Whether it has pipes.
         has_pipes: bool,
@@ -65,8 +65,8 @@ struct Source<'a> {
 struct Stage {
     tokens: Range<usize>,
     source: Range<usize>,
-    /// Whether its stderr goes into the pipe too.
-    with_errors: bool,
+    /// What the shell is to be told beside: redirections, behind its own.
+    beside: Vec<&'static [u8]>,
 }
 
 impl<'a> Source<'a> {
@@ -108,13 +108,15 @@ impl<'a> Source<'a> {
     }
 
     fn cut(&self) -> Line {
-        if self.has_a_joined_end() {
+        if !self.has_its_here_documents() {
             return Line::Unclear;
         }
         let Ok(program) = parse_tokens(&self.tokens, &self.options) else {
             return Line::Unclear;
         };
-        let Some(pipeline) = only_pipeline(&program) else {
+        // A single command is no subshell of a pipeline: it can end the shell, and a '!' before it too.
+        let Some(pipeline) = only_pipeline(&program).filter(|pipeline| pipeline.seq.len() > 1)
+        else {
             return Line::Other {
                 has_pipes: self.tokens.iter().any(is_pipe),
             };
@@ -160,39 +162,61 @@ impl<'a> Source<'a> {
             if !is_pipe(pipe) {
                 continue;
             }
-            if !self.is_a_command(token..number) {
+            let Some(command) = self.command(token..number) else {
                 inner += 1;
                 if inner > MOST_INNER_PIPES {
                     return None;
                 }
-            } else {
-                let end = self.end_of(number);
-                let with_errors = self.with_errors.contains(&number);
-                stages.push(Stage {
-                    tokens: token..number,
-                    source: byte..end - if with_errors { 2 } else { 1 },
-                    with_errors,
-                });
-                (token, byte) = (number + 1, end);
+                continue;
+            };
+            let end = self.end_of(number);
+            let with_errors = self.with_errors.contains(&number);
+            let mut beside = self.beside(&command, token..number, stages.is_empty());
+            if with_errors {
+                beside.push(b" 2>&1");
             }
+            stages.push(Stage {
+                tokens: token..number,
+                source: byte..end - if with_errors { 2 } else { 1 },
+                beside,
+            });
+            (token, byte) = (number + 1, end);
         }
         let last = token..self.tokens.len();
-        self.is_a_command(last.clone()).then(|| {
-            stages.push(Stage {
-                tokens: last,
-                source: byte..self.line.len(),
-                with_errors: false,
-            });
-            stages
-        })
+        let command = self.command(last.clone())?;
+        stages.push(Stage {
+            beside: self.beside(&command, last.clone(), stages.is_empty()),
+            tokens: last,
+            source: byte..self.line.len(),
+        });
+        Some(stages)
     }
 
-    fn is_a_command(&self, tokens: Range<usize>) -> bool {
-        parse_tokens(&self.tokens[tokens], &self.options).is_ok_and(|program| {
-            only_pipeline(&program).is_some_and(|pipeline| {
-                pipeline.seq.len() == 1 && !pipeline.bang && pipeline.timed.is_none()
-            })
-        })
+    /// The only command that these tokens are.
+    fn command(&self, tokens: Range<usize>) -> Option<ast::Command> {
+        let program = parse_tokens(&self.tokens[tokens], &self.options).ok()?;
+        let pipeline = only_pipeline(&program)?;
+        match pipeline.seq.as_slice() {
+            [command] if !pipeline.bang && pipeline.timed.is_none() => Some(command.clone()),
+            _ => None,
+        }
+    }
+
+    /// What runs in the background reads from the pipe too, if it is bash's pipe; of a stdin that bash
+    /// was started with it would get /dev/null, unless that is redirected.
+    fn beside(
+        &self,
+        command: &ast::Command,
+        tokens: Range<usize>,
+        is_first: bool,
+    ) -> Vec<&'static [u8]> {
+        let has_background = self.tokens[tokens]
+            .iter()
+            .any(|token| matches!(token, Token::Operator(operator, _) if operator == "&"));
+        match command {
+            ast::Command::Compound(..) if has_background && !is_first => vec![b" <&0"],
+            _ => Vec::new(),
+        }
     }
 
     /// Where a token ends. (Where it begins is not told exactly: what the tokenizer skips before it,
@@ -204,26 +228,40 @@ impl<'a> Source<'a> {
     /// What the shell is given for a stage: the bytes from pipe to pipe, without the here-documents of
     /// other stages that happen to stand there, and with those of its own that stand elsewhere.
     fn text(&self, stage: &Stage) -> OsString {
-        let mut text: Vec<u8> = Vec::new();
+        let here_documents = self.here_documents();
+        let mut pieces = Vec::new();
         let mut elsewhere = Vec::new();
         let mut at = stage.source.start;
-        for (number, body) in self.here_documents() {
-            let own = stage.tokens.contains(&number);
+        for (number, body) in &here_documents {
+            let own = stage.tokens.contains(number);
             let inside = stage.source.contains(&body.start);
             if own && !inside {
-                elsewhere.push(body);
+                elsewhere.push(body.clone());
             } else if inside && !own {
-                text.extend(&self.line[at..body.start]);
+                pieces.push(at..body.start);
                 at = body.end;
             }
         }
-        text.extend(&self.line[at..stage.source.end]);
-        // Before the pipe there is nothing that counts but blanks that a backslash may hold.
+        pieces.push(at..stage.source.end);
+        // Behind the last token that is its own, and before a semicolon or a comment.
+        let of_a_document =
+            |n: &usize| here_documents.iter().any(|(of, _)| n == of || *n == of + 1);
+        let last = stage.tokens.clone().rev().find(|number| {
+            !matches!(self.tokens[*number].to_str(), ";" | "\n") && !of_a_document(number)
+        });
+        let end = last.map_or(stage.source.start, |number| self.end_of(number));
+        let mut text: Vec<u8> = Vec::new();
+        for piece in pieces {
+            if !stage.beside.is_empty() && (piece.start..=piece.end).contains(&end) {
+                text.extend(&self.line[piece.start..end]);
+                stage.beside.iter().for_each(|beside| text.extend(*beside));
+                text.extend(&self.line[end..piece.end]);
+            } else {
+                text.extend(&self.line[piece]);
+            }
+        }
         let blanks = text.iter().take_while(|byte| byte.is_ascii_whitespace());
         text.drain(..blanks.count());
-        if stage.with_errors {
-            text.extend(b" 2>&1");
-        }
         for body in elsewhere {
             if text.last() != Some(&b'\n') || text.ends_with(b"\\\n") {
                 text.push(b'\n');
@@ -252,12 +290,15 @@ impl<'a> Source<'a> {
         all
     }
 
-    /// Whether the line that seems to end a here-document is joined to the one before by a backslash:
-    /// to the shell it is then no end, unless the document is a quoted one.
-    fn has_a_joined_end(&self) -> bool {
-        self.here_documents()
-            .iter()
-            .any(|(number, _)| self.tokens[*number].to_str().ends_with("\\\n"))
+    /// Whether each here-document was found, and ends where it ends to the shell: a backslash joins the
+    /// line that ends it to the one before, unless the document is a quoted one.
+    fn has_its_here_documents(&self) -> bool {
+        let found = self.here_documents();
+        let begun = |token: &&Token| matches!(token, Token::Operator(operator, _) if operator == "<<" || operator == "<<-");
+        found.len() == self.tokens.iter().filter(begun).count()
+            && found
+                .iter()
+                .all(|(number, _)| !self.tokens[*number].to_str().ends_with("\\\n"))
     }
 }
 
@@ -334,8 +375,7 @@ mod tests {
     #[test]
     fn a_pipeline_is_cut_at_its_top_level_pipes_and_nowhere_else() {
         for (line, expected) in [
-            ("a", &["a"][..]),
-            ("a|b", &["a", "b"]),
+            ("a|b", &["a", "b"][..]),
             (
                 "a 'x | y' | b \"| $z\" | c \\|",
                 &["a 'x | y' ", "b \"| $z\" ", "c \\|"],
@@ -389,9 +429,22 @@ mod tests {
 
     #[test]
     fn stderr_goes_into_the_pipe_where_it_is_asked_for() {
-        assert_eq!(stages("a > f |& b|&c"), ["a > f  2>&1", "b 2>&1", "c"]);
-        assert_eq!(stages_of("a |& b", Dialect::Bash), ["a  2>&1", "b"]);
-        assert_eq!(stages("a <<E |& b\nx\nE\n"), ["a <<E  2>&1\nx\nE\n", "b\n"]);
+        assert_eq!(stages("a > f |& b|&c"), ["a > f 2>&1 ", "b 2>&1", "c"]);
+        assert_eq!(stages_of("a |& b", Dialect::Bash), ["a 2>&1 ", "b"]);
+        assert_eq!(stages("a <<E |& b\nx\nE\n"), ["a <<E 2>&1 \nx\nE\n", "b\n"]);
+    }
+
+    #[test]
+    fn what_runs_in_the_background_reads_from_the_pipe() {
+        assert_eq!(
+            stages("{ a & } | { b & c; }; # d"),
+            ["{ a & } ", "{ b & c; } <&0; # d"]
+        );
+        assert_eq!(
+            stages("a | ( b <<E & ) > f |& c\nE\n"),
+            ["a ", "( b <<E & ) > f <&0 2>&1 \nE\n", "c\n"]
+        );
+        assert_eq!(stages("a | b 2>&1 | { c; }"), ["a ", "b 2>&1 ", "{ c; }"]);
     }
 
     #[test]
@@ -423,7 +476,7 @@ mod tests {
                 negated: true
             }
         );
-        assert_eq!(cut("! ! a".as_ref(), Dialect::Posix), Line::Unclear);
+        assert_eq!(cut("! ! a | b".as_ref(), Dialect::Posix), Line::Unclear);
     }
 
     #[test]
@@ -439,7 +492,13 @@ mod tests {
             let expected = Line::Other { has_pipes: true };
             assert_eq!(cut(line.as_ref(), Dialect::Posix), expected, "{line}");
         }
-        for line in ["", "# a | b", "a; b", "\n"] {
+        for line in ["{ a | b; }", "! a | { b | c; } || d", "for x in a | b"] {
+            assert!(
+                !matches!(cut(line.as_ref(), Dialect::Posix), Line::Pipeline { .. }),
+                "{line}"
+            );
+        }
+        for line in ["", "a", "! a", "# a | b", "a; b", "\n"] {
             let expected = Line::Other { has_pipes: false };
             assert_eq!(cut(line.as_ref(), Dialect::Posix), expected, "{line}");
         }
@@ -459,6 +518,7 @@ mod tests {
             // The shell takes these.
             "a <<E",
             "a $(case x in x) b;; esac) | c",
+            "a <<'' | b\nx\n\n",
             // The backslash joins the two lines.
             "a <<E | b\nx\\\nE\nE\n",
             // bash's, which is one pipeline there and no pipeline in POSIX.
@@ -475,10 +535,10 @@ mod tests {
     fn bash_has_more() {
         assert_eq!(
             stages_of(
-                "cat <(a | b) <<< x | [[ y =~ a|b ]] | ((1 << 2))",
+                "cat <(a | b) <<< x | [[ y =~ a|b ]] | ((1 < 2))",
                 Dialect::Bash
             ),
-            ["cat <(a | b) <<< x ", "[[ y =~ a|b ]] ", "((1 << 2))"]
+            ["cat <(a | b) <<< x ", "[[ y =~ a|b ]] ", "((1 < 2))"]
         );
         // In POSIX the first half is a command in the background.
         assert_eq!(stages_of("a &> f | b", Dialect::Bash), ["a &> f ", "b"]);

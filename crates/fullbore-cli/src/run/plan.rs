@@ -2,6 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Stdio;
 
@@ -101,6 +102,7 @@ fn by_shell(shell: &OsStr, text: &OsStr) -> Command {
 fn check(line: &OsStr, shell: &OsStr) -> Result<()> {
     let command = by_shell(shell, line);
     let checked = std::process::Command::new(&command.program)
+        .arg0(&command.words[0])
         .arg("-n")
         .args(&command.words[1..])
         .stdin(Stdio::null())
