@@ -49,7 +49,12 @@ pub struct Run {
     no_pipefail: bool,
 
     /// What runs the stages
-    #[arg(long, value_name = "SHELL", default_value = "sh", conflicts_with = "words")]
+    #[arg(
+        long,
+        value_name = "SHELL",
+        default_value = "sh",
+        conflicts_with = "words"
+    )]
     shell: OsString,
 
     /// Say at the end, on stderr, what each stage did with its time, and which one held up the others
@@ -85,7 +90,9 @@ impl Run {
                 return Err(error);
             }
             exit::say("run", &error);
-            let code = error.downcast_ref::<Failure>().map_or(FAILED, |failure| failure.code);
+            let code = error
+                .downcast_ref::<Failure>()
+                .map_or(FAILED, |failure| failure.code);
             Ok(ExitCode::from(code))
         })
     }
@@ -105,7 +112,11 @@ impl Run {
             }
             _ => return Err(Usage("a line or words after '--', not both".into())),
         }
-        if self.json.as_ref().is_some_and(|path| path.as_os_str() == "-") {
+        if self
+            .json
+            .as_ref()
+            .is_some_and(|path| path.as_os_str() == "-")
+        {
             return Err(Usage(
                 "stdout is the pipeline's: name a file for --json, or /dev/stderr".into(),
             ));

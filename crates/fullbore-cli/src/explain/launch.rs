@@ -11,7 +11,6 @@ use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, set_child_sub
 
 use crate::ending;
 use crate::meter::interrupt::Interrupt;
-use crate::pipeline::below;
 
 /// How often Ctrl-C and the time are looked at.
 const INTERVAL: Duration = Duration::from_millis(50);

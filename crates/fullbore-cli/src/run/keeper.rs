@@ -41,7 +41,12 @@ pub fn keep() -> Result<ExitCode> {
     let (mut ours, theirs) = UnixStream::pair().context("socketpair")?;
     let starting = Starting::new(signals.before())?;
     let runner = starting
-        .start(&itself(theirs.as_raw_fd()), None, None, Some(theirs.as_fd()))
+        .start(
+            &itself(theirs.as_raw_fd()),
+            None,
+            None,
+            Some(theirs.as_fd()),
+        )
         .context("start /proc/self/exe")?;
     drop(theirs);
     let status = stay(runner, &mut signals);

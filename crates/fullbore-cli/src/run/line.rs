@@ -10,9 +10,7 @@ use std::ops::Range;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use brush_parser::ast::{CompoundListItem, Pipeline, Program, SeparatorOperator};
-use brush_parser::{
-    ParserOptions, Token, TokenizerOptions, parse_tokens, uncached_tokenize_str,
-};
+use brush_parser::{ParserOptions, Token, TokenizerOptions, parse_tokens, uncached_tokenize_str};
 
 /// What a line is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -268,7 +266,10 @@ fn opened(tokens: &[Token]) -> usize {
     let opens = |token: &Token| match token {
         Token::Operator(operator, _) => operator == "(",
         Token::Word(word, _) => {
-            matches!(word.as_str(), "{" | "if" | "while" | "until" | "for" | "case" | "[[" | "!")
+            matches!(
+                word.as_str(),
+                "{" | "if" | "while" | "until" | "for" | "case" | "[[" | "!"
+            )
         }
     };
     tokens.iter().filter(|token| opens(token)).count()
@@ -335,11 +336,20 @@ mod tests {
         for (line, expected) in [
             ("a", &["a"][..]),
             ("a|b", &["a", "b"]),
-            ("a 'x | y' | b \"| $z\" | c \\|", &["a 'x | y' ", "b \"| $z\" ", "c \\|"]),
-            ("{ a | b; } | ( c | d ) > f", &["{ a | b; } ", "( c | d ) > f"]),
+            (
+                "a 'x | y' | b \"| $z\" | c \\|",
+                &["a 'x | y' ", "b \"| $z\" ", "c \\|"],
+            ),
+            (
+                "{ a | b; } | ( c | d ) > f",
+                &["{ a | b; } ", "( c | d ) > f"],
+            ),
             ("a > f 2>&1 | b < g", &["a > f 2>&1 ", "b < g"]),
             (">f | <g", &[">f ", "<g"]),
-            ("a $(b | c) | d `e | f` ${g#|}", &["a $(b | c) ", "d `e | f` ${g#|}"]),
+            (
+                "a $(b | c) | d `e | f` ${g#|}",
+                &["a $(b | c) ", "d `e | f` ${g#|}"],
+            ),
             (
                 "while read x; do echo $x | c; done | d",
                 &["while read x; do echo $x | c; done ", "d"],
@@ -353,7 +363,10 @@ mod tests {
             ("a && b", &[][..]),
         ] {
             match expected {
-                [] => assert!(matches!(cut(line.as_ref(), Dialect::Posix), Line::Other { .. })),
+                [] => assert!(matches!(
+                    cut(line.as_ref(), Dialect::Posix),
+                    Line::Other { .. }
+                )),
                 expected => assert_eq!(stages(line), expected, "{line}"),
             }
         }
@@ -361,7 +374,10 @@ mod tests {
 
     #[test]
     fn comments_newlines_and_a_semicolon_stay_where_they_do_no_harm() {
-        assert_eq!(stages("a |\n\n # x | y\n b # | z"), ["a ", "# x | y\n b # | z"]);
+        assert_eq!(
+            stages("a |\n\n # x | y\n b # | z"),
+            ["a ", "# x | y\n b # | z"]
+        );
         assert_eq!(stages("# first\n a | b ;\n"), ["# first\n a ", "b ;\n"]);
         assert_eq!(stages("a \\\n | b"), ["a \\\n ", "b"]);
     }
@@ -400,13 +416,26 @@ mod tests {
     fn a_negation_stands_before_all_stages() {
         let line = cut("! a | b".as_ref(), Dialect::Posix);
         let stages = vec!["a ".into(), "b".into()];
-        assert_eq!(line, Line::Pipeline { stages, negated: true });
+        assert_eq!(
+            line,
+            Line::Pipeline {
+                stages,
+                negated: true
+            }
+        );
         assert_eq!(cut("! ! a".as_ref(), Dialect::Posix), Line::Unclear);
     }
 
     #[test]
     fn what_is_no_single_pipeline_is_left_whole() {
-        for line in ["a | b; c", "a && b | c", "a | b &", "a | b\nc", "a & b | c", "a | b || c"] {
+        for line in [
+            "a | b; c",
+            "a && b | c",
+            "a | b &",
+            "a | b\nc",
+            "a & b | c",
+            "a | b || c",
+        ] {
             let expected = Line::Other { has_pipes: true };
             assert_eq!(cut(line.as_ref(), Dialect::Posix), expected, "{line}");
         }
@@ -445,7 +474,10 @@ mod tests {
     #[test]
     fn bash_has_more() {
         assert_eq!(
-            stages_of("cat <(a | b) <<< x | [[ y =~ a|b ]] | ((1 << 2))", Dialect::Bash),
+            stages_of(
+                "cat <(a | b) <<< x | [[ y =~ a|b ]] | ((1 << 2))",
+                Dialect::Bash
+            ),
             ["cat <(a | b) <<< x ", "[[ y =~ a|b ]] ", "((1 << 2))"]
         );
         // In POSIX the first half is a command in the background.

@@ -325,7 +325,11 @@ impl<'a> Runner<'a> {
 fn whole(statuses: &[ExitStatus], pipefail: bool) -> ExitStatus {
     let last = statuses.last().copied().unwrap_or_default();
     match pipefail {
-        true => statuses.iter().rfind(|status| !status.success()).copied().unwrap_or(last),
+        true => statuses
+            .iter()
+            .rfind(|status| !status.success())
+            .copied()
+            .unwrap_or(last),
         false => last,
     }
 }

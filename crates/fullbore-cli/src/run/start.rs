@@ -126,9 +126,7 @@ fn c_string(text: &OsStr) -> nix::Result<CString> {
 /// Where there are too many open files or pipes.
 pub fn pipes(stages: usize, wanted: usize) -> Result<Vec<(Pipe, Growth)>> {
     (1..stages)
-        .map(|number| {
-            Pipe::with_capacity(wanted).with_context(|| format!("make pipe {number}"))
-        })
+        .map(|number| Pipe::with_capacity(wanted).with_context(|| format!("make pipe {number}")))
         .collect()
 }
 
@@ -147,9 +145,9 @@ pub fn too_small(pipes: &[(Pipe, Growth)], wanted: usize) -> Option<String> {
         (some, all) => format!("{some} of {all} pipes hold"),
     };
     let help = match limit {
-        Limit::PipeMaxSize(_) => format!(
-            "as root, 'sysctl -w fs.pipe-max-size={wanted}' allows it, or ask for less"
-        ),
+        Limit::PipeMaxSize(_) => {
+            format!("as root, 'sysctl -w fs.pipe-max-size={wanted}' allows it, or ask for less")
+        }
         Limit::PipeUserPages(_) | Limit::Busy => {
             "'fullbore doctor' says who holds how many, and as root, \
              'sysctl -w fs.pipe-user-pages-soft=…' allows more"

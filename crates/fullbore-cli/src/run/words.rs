@@ -56,7 +56,10 @@ mod tests {
             (&["|"], 1),
         ] {
             let error = cut(words).unwrap_err();
-            assert!(error.contains(&format!("stage {number} is empty")), "{error}");
+            assert!(
+                error.contains(&format!("stage {number} is empty")),
+                "{error}"
+            );
         }
     }
 }
