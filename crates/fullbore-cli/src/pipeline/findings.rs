@@ -102,6 +102,8 @@ pub struct Pipe {
     pub capacity: usize,
     /// Bytes that it was to hold: more where a limit binds.
     pub wanted: usize,
+    /// Seconds that it was looked at, with both its stages there.
+    pub seconds: f64,
     /// Bytes that went through it.
     #[serde(flatten)]
     pub bytes: Bytes,
@@ -226,6 +228,7 @@ impl Pipe {
             reader: link.reader + 1,
             capacity: link.capacity,
             wanted: link.wanted,
+            seconds: sums.time.as_secs_f64(),
             bytes,
             bytes_per_second: bytes
                 .bytes

@@ -24,7 +24,8 @@ pub enum Moment {
     Ended,
 }
 
-/// What a stage waits for outside of the pipeline.
+/// What a stage waits for outside of the pipeline. Where several of its threads wait for several of them,
+/// the first one here is what counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
@@ -34,14 +35,14 @@ pub enum Cause {
     Network,
     /// A terminal.
     Terminal,
-    /// A pipe that is not between two stages.
-    OtherPipe,
     /// One of several things: it is in poll(2) or the like.
     Several,
     /// A time.
     Timer,
     /// It was stopped.
     Stopped,
+    /// A pipe that is not between two stages.
+    OtherPipe,
     /// A lock.
     Lock,
     /// A signal.

@@ -9,7 +9,7 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-use super::findings::{Numbers, Stage};
+use super::findings::{Numbers, Pipe, Stage};
 use super::moment::Cause;
 
 /// Fewer looks are too few.
@@ -151,10 +151,16 @@ fn judge(numbers: &Numbers) -> (Kind, Sureness) {
     let at_least = top.blame - 2.0 * error;
     let named = || Kind::Stage(top.number, bound(top));
     let starved = numbers.starved();
+    let stands_out = top.blame >= 0.6 && at_least >= 0.5 && top.blame - second.blame >= 0.3;
+    if stands_out && let Some(rival) = rival(top, numbers) {
+        let mut stages = vec![top.number, rival.number];
+        stages.sort_unstable();
+        return (Kind::Shared(stages), Sureness::Likely);
+    }
     if top.blame >= 0.8 && at_least >= 0.65 && !is_denied(top, numbers) {
         return (named(), Sureness::Sure);
     }
-    if top.blame >= 0.6 && at_least >= 0.5 && top.blame - second.blame >= 0.3 {
+    if stands_out {
         let sure = match is_denied(top, numbers) || starved >= 0.5 {
             true => Sureness::NotSure,
             false => Sureness::Likely,
@@ -189,17 +195,26 @@ fn judge(numbers: &Numbers) -> (Kind, Sureness) {
 
 /// Whether the pipes at its sides, or its own time, speak against it being the slow one.
 fn is_denied(stage: &Stage, numbers: &Numbers) -> bool {
-    let before = numbers
-        .pipes
-        .iter()
-        .find(|pipe| pipe.reader == stage.number);
-    let after = numbers
-        .pipes
-        .iter()
-        .find(|pipe| pipe.writer == stage.number);
+    let (before, after) = numbers.pipes_of(stage.number);
     before.is_some_and(|pipe| pipe.empty >= 0.5)
         || after.is_some_and(|pipe| pipe.full >= 0.5)
-        || stage.busy() * stage.seconds < 0.5 * numbers.seconds
+        || numbers.busy(stage) < 0.5
+}
+
+/// A stage that is busy nearly all the time too: without the slow one, it would be the slow one at once.
+fn rival<'a>(top: &Stage, numbers: &'a Numbers) -> Option<&'a Stage> {
+    let is_rival = |stage: &&Stage| {
+        let (before, after) = numbers.pipes_of(stage.number);
+        // Who never waits, although there is never anything to take or no room to put it, asks again and
+        // again without sleeping.
+        let spins = stage.time.waited_for_input + stage.time.waited_for_output < 0.005
+            && (before.is_some_and(|pipe| pipe.empty >= 0.6)
+                || after.is_some_and(|pipe| pipe.full >= 0.6));
+        stage.number != top.number && !spins && numbers.busy(stage) >= 0.85 * numbers.busy(top)
+    };
+    (numbers.stages.iter())
+        .filter(is_rival)
+        .max_by(|a, b| numbers.busy(a).total_cmp(&numbers.busy(b)))
 }
 
 fn bound(stage: &Stage) -> Bound {
@@ -227,6 +242,21 @@ impl Numbers {
         }
     }
 
+    /// The share of the pipeline's time in which a stage waited for no other.
+    fn busy(&self, stage: &Stage) -> f64 {
+        let time = &stage.time;
+        let busy = time.ran + time.waited_for_cpu + time.waited_elsewhere;
+        busy * stage.seconds / self.seconds.max(1e-9)
+    }
+
+    /// The pipes before and after a stage, where they were there long enough to tell something.
+    fn pipes_of(&self, number: usize) -> (Option<&Pipe>, Option<&Pipe>) {
+        let long = |pipe: &&Pipe| pipe.seconds >= 0.5 * self.seconds;
+        let mut pipes = self.pipes.iter().filter(long);
+        let before = pipes.clone().find(|pipe| pipe.reader == number);
+        (before, pipes.find(|pipe| pipe.writer == number))
+    }
+
     /// How much of the time went to waking: all waited for each other, or for a CPU where there were
     /// CPUs with nothing to do.
     fn waking(&self) -> f64 {
@@ -238,11 +268,6 @@ impl Numbers {
 }
 
 impl Stage {
-    /// The share of its time in which it waited for no other stage.
-    pub fn busy(&self) -> f64 {
-        self.time.ran + self.time.waited_for_cpu + self.time.waited_elsewhere
-    }
-
     /// What it waited for most outside of the pipeline.
     pub fn main_cause(&self) -> (Cause, f64) {
         (self.elsewhere.iter())
@@ -318,11 +343,12 @@ fn name(number: usize, numbers: &Numbers) -> String {
 
 /// What the pipes at its sides were like.
 fn pipes(number: usize, numbers: &Numbers) -> String {
+    let (before, after) = numbers.pipes_of(number);
     let mut words = String::new();
-    if let Some(pipe) = numbers.pipes.iter().find(|pipe| pipe.reader == number) {
+    if let Some(pipe) = before {
         words += &format!(", the pipe before it was full {}", Percent(pipe.full));
     }
-    if let Some(pipe) = numbers.pipes.iter().find(|pipe| pipe.writer == number) {
+    if let Some(pipe) = after {
         words += &format!(", the pipe after it empty {}", Percent(pipe.empty));
     }
     words

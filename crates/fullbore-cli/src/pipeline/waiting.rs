@@ -66,6 +66,8 @@ enum Call {
     Gives,
     /// It moves from and to the fds that are these arguments.
     Moves(usize, usize),
+    /// It waits for any of as many fds as this argument says; where they are none, for a time.
+    Polls(usize),
     /// It waits for this.
     Waits(On),
 }
@@ -86,20 +88,32 @@ const CALLS: &[(Call, &[c_long])] = &[
     (Call::Moves(0, 2), &[libc::SYS_splice, libc::SYS_copy_file_range]),
     (Call::Moves(0, 1), &[libc::SYS_tee]),
     (Call::Moves(1, 0), &[libc::SYS_sendfile]),
+    (Call::Polls(0), &[libc::SYS_pselect6]),
+    (Call::Polls(1), &[libc::SYS_ppoll]),
+    #[cfg(target_arch = "x86_64")]
+    (Call::Polls(0), &[libc::SYS_select]),
+    #[cfg(target_arch = "x86_64")]
+    (Call::Polls(1), &[libc::SYS_poll]),
     (Call::Waits(On::Any), &[
-        libc::SYS_ppoll, libc::SYS_pselect6, libc::SYS_epoll_pwait, libc::SYS_epoll_pwait2,
-        libc::SYS_io_uring_enter, libc::SYS_io_getevents,
+        libc::SYS_epoll_pwait, libc::SYS_epoll_pwait2, libc::SYS_io_uring_enter,
+        libc::SYS_io_getevents,
     ]),
     #[cfg(target_arch = "x86_64")]
-    (Call::Waits(On::Any), &[libc::SYS_poll, libc::SYS_select, libc::SYS_epoll_wait]),
+    (Call::Waits(On::Any), &[libc::SYS_epoll_wait]),
     (Call::Waits(On::Timer), &[libc::SYS_nanosleep, libc::SYS_clock_nanosleep]),
     (Call::Waits(On::Lock), &[libc::SYS_futex, libc::SYS_flock, libc::SYS_fcntl]),
-    (Call::Waits(On::Child), &[libc::SYS_wait4, libc::SYS_waitid]),
+    // A new process may have its parent wait until it runs another program (vfork(2)).
+    (Call::Waits(On::Child), &[
+        libc::SYS_wait4, libc::SYS_waitid, libc::SYS_clone, libc::SYS_clone3,
+    ]),
+    #[cfg(target_arch = "x86_64")]
+    (Call::Waits(On::Child), &[libc::SYS_vfork]),
     (Call::Waits(On::Signal), &[libc::SYS_rt_sigsuspend, libc::SYS_rt_sigtimedwait]),
     #[cfg(target_arch = "x86_64")]
     (Call::Waits(On::Signal), &[libc::SYS_pause]),
     (Call::Waits(On::Disk), &[
         libc::SYS_fsync, libc::SYS_fdatasync, libc::SYS_sync_file_range, libc::SYS_openat,
+        libc::SYS_execve, libc::SYS_execveat,
     ]),
 ];
 
@@ -170,6 +184,11 @@ pub fn in_call(
             from: argument(from),
             to: argument(to),
         },
+        // Arguments that are an int have only 32 bits that count.
+        Call::Polls(count) => match arguments.get(count) {
+            Some(&count) if count as u32 == 0 => On::Timer,
+            _ => On::Any,
+        },
         Call::Waits(on) => on,
     })
 }
@@ -229,6 +248,8 @@ mod tests {
             })
         );
         assert_eq!(on(libc::SYS_wait4, &[]), Some(On::Child));
+        assert_eq!(on(libc::SYS_ppoll, &[1, 2, 3]), Some(On::Any));
+        assert_eq!(on(libc::SYS_ppoll, &[0, 0, 3]), Some(On::Timer));
         assert_eq!(on(-1, &[]), None);
     }
 
