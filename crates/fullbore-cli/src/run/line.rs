@@ -15,10 +15,10 @@ use brush_parser::{ParserOptions, Token, TokenizerOptions, parse_tokens, uncache
 /// What a line is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Line {
-    /// One pipeline, of at least two stages.
+    /// One pipeline.
     Pipeline {
-        /// The source of each stage, for the shell.
-        stages: Vec<OsString>,
+        /// At least two.
+        stages: Vec<Stage>,
         /// Whether a `!` stands before it.
         negated: bool,
     },
@@ -29,6 +29,16 @@ pub enum Line {
     },
     /// Only the shell can tell.
     Unclear,
+}
+
+/// A stage of a pipeline.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stage {
+    /// Its source, for the shell.
+    pub text: OsString,
+    /// Where it is one simple command without assignments: its name, which may be a program's, and the
+    /// source with `exec` before the name.
+    pub program: Option<(OsString, OsString)>,
 }
 
 /// How the shell reads it.
@@ -61,13 +71,18 @@ struct Source<'a> {
     options: ParserOptions,
 }
 
-/// A stage: its tokens, and where it stands in the source.
-struct Stage {
+/// Where a stage stands: among the tokens, and in the source.
+struct Place {
     tokens: Range<usize>,
     source: Range<usize>,
-    /// What the shell is to be told beside: redirections, behind its own.
-    beside: Vec<&'static [u8]>,
+    command: ast::Command,
+    /// Whether its stderr goes into the pipe too.
+    with_errors: bool,
+    is_first: bool,
 }
+
+/// Something to be put in at a place in the source.
+type Insertion = (usize, &'static [u8]);
 
 impl<'a> Source<'a> {
     fn read(line: &'a OsStr, dialect: Dialect) -> Option<Self> {
@@ -131,7 +146,7 @@ impl<'a> Source<'a> {
             // Two negations are not POSIX.
             Some(stages) if stages.len() == pipeline.seq.len() && negations <= 1 => {
                 Line::Pipeline {
-                    stages: stages.iter().map(|stage| self.text(stage)).collect(),
+                    stages: stages.iter().map(|place| self.stage(place)).collect(),
                     negated: pipeline.bang,
                 }
             }
@@ -150,7 +165,7 @@ impl<'a> Source<'a> {
 
     /// The stages: a `|` is a top-level one exactly if all that stands between it and the last one is
     /// a command. Inside of braces, loops and the like, something would be left open.
-    fn stages(&self, first: usize) -> Option<Vec<Stage>> {
+    fn stages(&self, first: usize) -> Option<Vec<Place>> {
         let mut stages = Vec::new();
         let mut token = first;
         let mut byte = match first {
@@ -171,23 +186,22 @@ impl<'a> Source<'a> {
             };
             let end = self.end_of(number);
             let with_errors = self.with_errors.contains(&number);
-            let mut beside = self.beside(&command, token..number, stages.is_empty());
-            if with_errors {
-                beside.push(b" 2>&1");
-            }
-            stages.push(Stage {
+            stages.push(Place {
                 tokens: token..number,
                 source: byte..end - if with_errors { 2 } else { 1 },
-                beside,
+                command,
+                with_errors,
+                is_first: stages.is_empty(),
             });
             (token, byte) = (number + 1, end);
         }
         let last = token..self.tokens.len();
-        let command = self.command(last.clone())?;
-        stages.push(Stage {
-            beside: self.beside(&command, last.clone(), stages.is_empty()),
+        stages.push(Place {
+            command: self.command(last.clone())?,
             tokens: last,
             source: byte..self.line.len(),
+            with_errors: false,
+            is_first: stages.is_empty(),
         });
         Some(stages)
     }
@@ -202,39 +216,76 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// What runs in the background reads from the pipe too, if it is bash's pipe; of a stdin that bash
-    /// was started with it would get /dev/null, unless that is redirected.
-    fn beside(
-        &self,
-        command: &ast::Command,
-        tokens: Range<usize>,
-        is_first: bool,
-    ) -> Vec<&'static [u8]> {
-        let has_background = self.tokens[tokens]
-            .iter()
-            .any(|token| matches!(token, Token::Operator(operator, _) if operator == "&"));
-        match command {
-            ast::Command::Compound(..) if has_background && !is_first => vec![b" <&0"],
-            _ => Vec::new(),
-        }
-    }
-
     /// Where a token ends. (Where it begins is not told exactly: what the tokenizer skips before it,
     /// such as a comment, can be counted in.)
     fn end_of(&self, token: usize) -> usize {
         self.tokens[token].location().end.index.min(self.line.len())
     }
 
-    /// What the shell is given for a stage: the bytes from pipe to pipe, without the here-documents of
-    /// other stages that happen to stand there, and with those of its own that stand elsewhere.
-    fn text(&self, stage: &Stage) -> OsString {
+    fn stage(&self, place: &Place) -> Stage {
+        let mut beside: Vec<Insertion> = Vec::new();
+        let end = self.end_of_command(place);
+        if self.has_background(place) && !place.is_first {
+            // What bash runs in the background reads from bash's pipe, but gets /dev/null instead of the
+            // stdin that bash was started with, unless that is redirected.
+            beside.push((end, b" <&0"));
+        }
+        if place.with_errors {
+            beside.push((end, b" 2>&1"));
+        }
+        Stage {
+            text: self.text(place, &beside),
+            program: self.program(place).map(|(name, at)| {
+                beside.insert(0, (at, b"exec "));
+                (name, self.text(place, &beside))
+            }),
+        }
+    }
+
+    /// Whether it is a compound command with something in it that runs in the background.
+    fn has_background(&self, place: &Place) -> bool {
+        let is_and =
+            |token: &Token| matches!(token, Token::Operator(operator, _) if operator == "&");
+        matches!(place.command, ast::Command::Compound(..))
+            && self.tokens[place.tokens.clone()].iter().any(is_and)
+    }
+
+    /// The name of a simple command, and where it stands. It has nothing in it that a shell would expand.
+    fn program(&self, place: &Place) -> Option<(OsString, usize)> {
+        let ast::Command::Simple(command) = &place.command else {
+            return None;
+        };
+        let word = command
+            .word_or_name
+            .as_ref()
+            .filter(|_| command.prefix.is_none())?;
+        let name = word.value.as_bytes();
+        let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"_./+-".contains(byte);
+        let at = word.loc.as_ref()?.end.index.checked_sub(name.len())?;
+        let is_there = self.line.get(at..at + name.len()) == Some(name);
+        (is_there && name.iter().all(plain)).then(|| (OsString::from(&word.value), at))
+    }
+
+    /// Where the last token of a stage ends that is its own: before a semicolon or a comment.
+    fn end_of_command(&self, place: &Place) -> usize {
         let here_documents = self.here_documents();
+        let of_a_document =
+            |n: &usize| here_documents.iter().any(|(of, _)| n == of || *n == of + 1);
+        let last = place.tokens.clone().rev().find(|number| {
+            !matches!(self.tokens[*number].to_str(), ";" | "\n") && !of_a_document(number)
+        });
+        last.map_or(place.source.start, |number| self.end_of(number))
+    }
+
+    /// The source of a stage: the bytes from pipe to pipe, without the here-documents of other stages
+    /// that happen to stand there, and with those of its own that stand elsewhere.
+    fn text(&self, place: &Place, insertions: &[Insertion]) -> OsString {
         let mut pieces = Vec::new();
         let mut elsewhere = Vec::new();
-        let mut at = stage.source.start;
-        for (number, body) in &here_documents {
-            let own = stage.tokens.contains(number);
-            let inside = stage.source.contains(&body.start);
+        let mut at = place.source.start;
+        for (number, body) in &self.here_documents() {
+            let own = place.tokens.contains(number);
+            let inside = place.source.contains(&body.start);
             if own && !inside {
                 elsewhere.push(body.clone());
             } else if inside && !own {
@@ -242,23 +293,17 @@ impl<'a> Source<'a> {
                 at = body.end;
             }
         }
-        pieces.push(at..stage.source.end);
-        // Behind the last token that is its own, and before a semicolon or a comment.
-        let of_a_document =
-            |n: &usize| here_documents.iter().any(|(of, _)| n == of || *n == of + 1);
-        let last = stage.tokens.clone().rev().find(|number| {
-            !matches!(self.tokens[*number].to_str(), ";" | "\n") && !of_a_document(number)
-        });
-        let end = last.map_or(stage.source.start, |number| self.end_of(number));
+        pieces.push(at..place.source.end);
         let mut text: Vec<u8> = Vec::new();
+        let mut insertions = insertions.iter().peekable();
         for piece in pieces {
-            if !stage.beside.is_empty() && (piece.start..=piece.end).contains(&end) {
-                text.extend(&self.line[piece.start..end]);
-                stage.beside.iter().for_each(|beside| text.extend(*beside));
-                text.extend(&self.line[end..piece.end]);
-            } else {
-                text.extend(&self.line[piece]);
+            let mut from = piece.start;
+            while let Some((at, bytes)) = insertions.next_if(|(at, _)| *at <= piece.end) {
+                text.extend(&self.line[from..*at]);
+                text.extend(*bytes);
+                from = *at;
             }
+            text.extend(&self.line[from..piece.end]);
         }
         let blanks = text.iter().take_while(|byte| byte.is_ascii_whitespace());
         text.drain(..blanks.count());
@@ -366,7 +411,7 @@ mod tests {
         match cut(line.as_ref(), dialect) {
             Line::Pipeline { stages, .. } => stages
                 .into_iter()
-                .map(|stage| stage.into_string().unwrap())
+                .map(|stage| stage.text.into_string().unwrap())
                 .collect(),
             other => panic!("{line:?} is {other:?}"),
         }
@@ -448,6 +493,35 @@ mod tests {
     }
 
     #[test]
+    fn a_simple_command_can_take_the_place_of_its_shell() {
+        let line = "a 'b c' | \\\n d <<E > f |& # g\nE\n./h | A=b i | j\"k\" | $l | >m n | { o; } | p\\\nq\n";
+        let Line::Pipeline { stages, .. } = cut(line.as_ref(), Dialect::Posix) else {
+            panic!("it is a pipeline");
+        };
+        let programs: Vec<_> = stages
+            .iter()
+            .map(|stage| {
+                let (name, text) = stage.program.as_ref()?;
+                Some((name.to_str().unwrap(), text.to_str().unwrap()))
+            })
+            .collect();
+        assert_eq!(
+            programs,
+            [
+                Some(("a", "exec a 'b c' ")),
+                Some(("d", "\\\n exec d <<E > f 2>&1 \nE\n")),
+                Some(("./h", "# g\nexec ./h ")),
+                None,
+                None,
+                None,
+                None,
+                None,
+                None,
+            ]
+        );
+    }
+
+    #[test]
     fn here_documents_go_with_their_stage() {
         assert_eq!(
             stages("a <<E | b <<'F' 3<<G\nx | y\nE\n z\nF\nw\nG\n"),
@@ -468,14 +542,8 @@ mod tests {
     #[test]
     fn a_negation_stands_before_all_stages() {
         let line = cut("! a | b".as_ref(), Dialect::Posix);
-        let stages = vec!["a ".into(), "b".into()];
-        assert_eq!(
-            line,
-            Line::Pipeline {
-                stages,
-                negated: true
-            }
-        );
+        assert!(matches!(line, Line::Pipeline { negated: true, .. }));
+        assert_eq!(stages("! a | b"), ["a ", "b"]);
         assert_eq!(cut("! ! a | b".as_ref(), Dialect::Posix), Line::Unclear);
     }
 
@@ -552,8 +620,8 @@ mod tests {
         let Line::Pipeline { stages, .. } = cut(&line, Dialect::Posix) else {
             panic!("it is a pipeline");
         };
-        assert_eq!(stages[0].as_bytes(), b"cat '\xff\xfe | ' \xe4 ");
-        assert_eq!(stages[1].as_bytes(), b"b\xc3\xa9");
+        assert_eq!(stages[0].text.as_bytes(), b"cat '\xff\xfe | ' \xe4 ");
+        assert_eq!(stages[1].text.as_bytes(), b"b\xc3\xa9");
     }
 
     #[test]
