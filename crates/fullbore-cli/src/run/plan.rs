@@ -51,6 +51,10 @@ impl Plan {
         };
         let why = match line::cut(line, dialect) {
             Line::Pipeline { stages, negated } => {
+                // What stands in `$(…)` has not been read. sh has no `|&`, and would refuse that.
+                if (has(line, b"$(") || has(line, b"`")) && !has(line, b"|&") {
+                    check(line, shell)?;
+                }
                 return Ok(Self {
                     stages: stages
                         .iter()
@@ -63,9 +67,7 @@ impl Plan {
             Line::Other { has_pipes } => has_pipes.then_some("this is more than one pipeline"),
             Line::Unclear => {
                 check(line, shell)?;
-                line.as_bytes()
-                    .contains(&b'|')
-                    .then_some("this is not certain to be one pipeline")
+                has(line, b"|").then_some("this is not certain to be one pipeline")
             }
         };
         let shown = clean(&shell.to_string_lossy());
@@ -80,6 +82,10 @@ impl Plan {
             }),
         })
     }
+}
+
+fn has(line: &OsStr, what: &[u8]) -> bool {
+    memchr::memmem::find(line.as_bytes(), what).is_some()
 }
 
 /// A stage, whose program takes the place of its shell where the shell would only wait for it. bash and
