@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 /// Settings under which an experiment takes two seconds.
-const SHORT: &str = "--rounds 1 --seconds 0.5";
+const SHORT: &str = "--rounds 1 --seconds 2";
 
 #[track_caller]
 fn explained(output: &Output) -> Value {
