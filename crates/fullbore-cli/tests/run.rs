@@ -479,6 +479,8 @@ fn lines_that_no_shell_understands_start_nothing() {
         "touch made | 'unmatched",
         "touch made | \"unmatched",
         "touch made | $(unmatched",
+        "touch made | echo $(cat |; cat)",
+        "touch made | { cat |& cat; }",
         "touch made | ( cat",
         "touch made | cat )",
         "touch made | { cat",

@@ -117,7 +117,8 @@ fn tell(pid: Pid, signal: Signal) {
 /// How a pipeline of three sleepers ends when it is told something at some moment.
 #[track_caller]
 fn told(what: &str, signal: Signal, whom: impl Fn(&Running) -> Pid) -> Output {
-    let running = Running::start("sleep MARK | sleep MARK | sleep MARK");
+    // Two that are only a program, and one that its shell waits for.
+    let running = Running::start("sleep MARK | { sleep MARK; } | sleep MARK");
     let moment = Duration::from_micros(fastrand::u64(..40_000));
     let pid = whom(&running);
     thread::sleep(moment);

@@ -8,6 +8,7 @@
 use std::ffi::{OsStr, OsString};
 use std::ops::Range;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::panic;
 
 use brush_parser::ast::{self, CompoundListItem, Pipeline, Program, SeparatorOperator};
 use brush_parser::{ParserOptions, Token, TokenizerOptions, parse_tokens, uncached_tokenize_str};
@@ -59,7 +60,12 @@ const MOST_INNER_PIPES: usize = 200;
 
 /// Cuts a line.
 pub fn cut(line: &OsStr, dialect: Dialect) -> Line {
-    Source::read(line, dialect).map_or(Line::Unclear, |source| source.cut())
+    // There are lines on which brush-parser 0.4 panics, such as `a $(b`: the shell is asked then.
+    let said_by = panic::take_hook();
+    panic::set_hook(Box::new(|_| {}));
+    let cut = panic::catch_unwind(|| Source::read(line, dialect).map(|source| source.cut()));
+    panic::set_hook(said_by);
+    cut.ok().flatten().unwrap_or(Line::Unclear)
 }
 
 /// A line and its tokens.
@@ -68,6 +74,7 @@ struct Source<'a> {
     tokens: Vec<Token>,
     /// The numbers of the tokens that were `|&`.
     with_errors: Vec<usize>,
+    dialect: Dialect,
     options: ParserOptions,
 }
 
@@ -118,6 +125,7 @@ impl<'a> Source<'a> {
             line,
             tokens,
             with_errors,
+            dialect,
             options,
         })
     }
@@ -140,32 +148,48 @@ impl<'a> Source<'a> {
         if pipeline.timed.is_some() {
             return Line::Unclear;
         }
-        let negations = self.tokens.iter().take_while(|t| t.to_str() == "!").count();
-        let first = self.first(negations);
-        match self.stages(first) {
-            // Two negations are not POSIX.
-            Some(stages) if stages.len() == pipeline.seq.len() && negations <= 1 => {
-                Line::Pipeline {
-                    stages: stages.iter().map(|place| self.stage(place)).collect(),
-                    negated: pipeline.bang,
-                }
-            }
-            _ => Line::Unclear,
+        let is = |text: &'static str| move |token: &&Token| token.to_str() == text;
+        let newlines = self.tokens.iter().take_while(is("\n")).count();
+        let negations = self.tokens[newlines..].iter().take_while(is("!")).count();
+        let first = match negations {
+            0 => 0,
+            1 => newlines + 1,
+            // POSIX has only one.
+            _ => return Line::Unclear,
+        };
+        let Some(places) = self
+            .places(first)
+            .filter(|all| all.len() == pipeline.seq.len())
+        else {
+            return Line::Unclear;
+        };
+        let stages: Vec<Stage> = places.iter().map(|place| self.stage(place)).collect();
+        // Within a stage it is bash's, and sh should say that it has none.
+        let inner =
+            places.iter().filter(|place| place.with_errors).count() != self.with_errors.len();
+        if inner && self.dialect == Dialect::Posix {
+            return Line::Unclear;
+        }
+        // Behind the `<<` of a here-document, brush-parser 0.4 cuts a `$(b | c)` to pieces.
+        if !self.here_documents().is_empty() && !stages.iter().all(|stage| self.understands(stage))
+        {
+            return Line::Unclear;
+        }
+        Line::Pipeline {
+            stages,
+            negated: pipeline.bang,
         }
     }
 
-    /// The number of the first token of the first stage.
-    fn first(&self, negations: usize) -> usize {
-        let newlines = self.tokens.iter().take_while(|t| t.to_str() == "\n");
-        match negations {
-            0 => 0,
-            _ => newlines.count() + negations,
-        }
+    /// Whether a stage is a command by itself.
+    fn understands(&self, stage: &Stage) -> bool {
+        Source::read(&stage.text, self.dialect)
+            .is_some_and(|source| source.command(0..source.tokens.len()).is_some())
     }
 
     /// The stages: a `|` is a top-level one exactly if all that stands between it and the last one is
     /// a command. Inside of braces, loops and the like, something would be left open.
-    fn stages(&self, first: usize) -> Option<Vec<Place>> {
+    fn places(&self, first: usize) -> Option<Vec<Place>> {
         let mut stages = Vec::new();
         let mut token = first;
         let mut byte = match first {
@@ -335,16 +359,31 @@ impl<'a> Source<'a> {
         all
     }
 
-    /// Whether each here-document was found, and ends where it ends to the shell: a backslash joins the
-    /// line that ends it to the one before, unless the document is a quoted one.
+    /// Whether each here-document was found, and ends where it ends to the shell. A backslash joins the
+    /// line that ends it to the one before, unless the document is a quoted one; and where the word behind
+    /// `<<` has quotes within quotes, brush-parser 0.4 takes them all away.
     fn has_its_here_documents(&self) -> bool {
         let found = self.here_documents();
         let begun = |token: &&Token| matches!(token, Token::Operator(operator, _) if operator == "<<" || operator == "<<-");
         found.len() == self.tokens.iter().filter(begun).count()
-            && found
-                .iter()
-                .all(|(number, _)| !self.tokens[*number].to_str().ends_with("\\\n"))
+            && found.iter().all(|(number, _)| {
+                let (word, body) = (
+                    self.tokens[number - 1].to_str(),
+                    self.tokens[*number].to_str(),
+                );
+                is_plainly_quoted(word) && !body.ends_with("\\\n")
+            })
     }
+}
+
+/// Whether a word is quoted as a whole, by a backslash before it, or not at all.
+fn is_plainly_quoted(word: &str) -> bool {
+    let inside = ["'", "\""]
+        .iter()
+        .find_map(|quote| word.strip_prefix(quote)?.strip_suffix(quote))
+        .or(word.strip_prefix('\\'))
+        .unwrap_or(word);
+    !inside.is_empty() && !inside.contains(['\'', '"', '\\', '$', '`'])
 }
 
 /// How many brackets, loops and the like there are, or what looks like them.
@@ -543,6 +582,7 @@ mod tests {
     fn a_negation_stands_before_all_stages() {
         let line = cut("! a | b".as_ref(), Dialect::Posix);
         assert!(matches!(line, Line::Pipeline { negated: true, .. }));
+        assert_eq!(stages("\n # no\n ! a | b"), ["a ", "b"]);
         assert_eq!(stages("! a | b"), ["a ", "b"]);
         assert_eq!(cut("! ! a | b".as_ref(), Dialect::Posix), Line::Unclear);
     }
@@ -587,8 +627,14 @@ mod tests {
             "a <<E",
             "a $(case x in x) b;; esac) | c",
             "a <<'' | b\nx\n\n",
+            // Here a pipe inside of the brackets would be taken for one outside.
+            "a <<E | b $(c | d)\nE\n",
+            "a <<'E\"F' | b\nEF\nE\"F\n",
+            // Here brush-parser panics.
+            "a $(b | c | d",
             // The backslash joins the two lines.
             "a <<E | b\nx\\\nE\nE\n",
+            "a | { b |& c; }",
             // bash's, which is one pipeline there and no pipeline in POSIX.
             "cat <(a) | b",
         ] {

@@ -51,6 +51,10 @@ impl Plan {
         };
         let why = match line::cut(line, dialect) {
             Line::Pipeline { stages, negated } => {
+                // What stands in `$(…)` has not been read. sh has no `|&`, and would refuse that.
+                if (has(line, b"$(") || has(line, b"`")) && !has(line, b"|&") {
+                    check(line, shell)?;
+                }
                 return Ok(Self {
                     stages: stages
                         .iter()
@@ -63,9 +67,7 @@ impl Plan {
             Line::Other { has_pipes } => has_pipes.then_some("this is more than one pipeline"),
             Line::Unclear => {
                 check(line, shell)?;
-                line.as_bytes()
-                    .contains(&b'|')
-                    .then_some("this is not certain to be one pipeline")
+                has(line, b"|").then_some("this is not certain to be one pipeline")
             }
         };
         let shown = clean(&shell.to_string_lossy());
@@ -80,6 +82,10 @@ impl Plan {
             }),
         })
     }
+}
+
+fn has(line: &OsStr, what: &[u8]) -> bool {
+    memchr::memmem::find(line.as_bytes(), what).is_some()
 }
 
 /// A stage, whose program takes the place of its shell where the shell would only wait for it. bash and
@@ -130,7 +136,7 @@ const BUILT_IN: &str = "
     export false fc fg fi float for function functions getconf getopts hash help hist history if in
     integer jobs kill let limit local log logout mapfile nameref newgrp noglob nocorrect popd print printf
     pushd pwd pushln r read readarray readonly rehash rename repeat return sched select set setopt shift
-    shopt sleep source stop suspend test then time times trap true ttyctl type typeset ulimit umask unalias
+    shopt source stop suspend test then time times trap true ttyctl type typeset ulimit umask unalias
     unfunction unlimit unset unsetopt until vared wait whence where which while zle zmodload";
 
 fn by_shell(shell: &OsStr, text: &OsStr) -> Command {
