@@ -45,7 +45,8 @@ pub fn end_all(signal: Signal, grace: Duration, mut reap: impl FnMut()) -> BTree
 
 /// Sends a signal to all below this process, once to each. Whoever was about to start another one when
 /// the others were looked up is followed by a second look, and so on: one that has been told starts
-/// nobody before it has heard (`copy_process` in kernel/fork.c gives way to a signal).
+/// nobody before it has heard (`copy_process` in kernel/fork.c gives way to a signal), unless it keeps
+/// the signal back just then, as shells do.
 pub fn tell_all(signal: Signal) {
     let mut told = BTreeSet::new();
     for _ in 0..AT_MOST_LOOKS {
