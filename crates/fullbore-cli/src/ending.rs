@@ -22,6 +22,10 @@ const INTERVAL: Duration = Duration::from_millis(5);
 /// forever.
 const AT_MOST: Duration = Duration::from_secs(2);
 
+/// Looks at who is there to be told something. Those who start others all the time, whatever they are told,
+/// are not followed forever.
+const AT_MOST_LOOKS: usize = 20;
+
 /// Ends all of them: `signal` first, then SIGKILL for those who are left after the time of `grace`.
 /// `reap` waits for children of this process that have ended.
 ///
@@ -39,25 +43,35 @@ pub fn end_all(signal: Signal, grace: Duration, mut reap: impl FnMut()) -> BTree
     living()
 }
 
-/// Sends a signal to all below this process.
+/// Sends a signal to all below this process, once to each. Whoever was about to start another one when
+/// the others were looked up is followed by a second look, and so on: one that has been told starts
+/// nobody before it has heard (`copy_process` in kernel/fork.c gives way to a signal), unless it keeps
+/// the signal back just then, as shells do.
 pub fn tell_all(signal: Signal) {
-    let told: Vec<_> = below(std::process::id())
-        .into_iter()
-        .filter_map(|number| {
-            let pid = Pid::from_raw(number as i32)?;
-            Some((number, pid, pidfd_open(pid, PidfdFlags::empty())))
-        })
-        .collect();
-    // A number can have become another process's since it was found; then it is not found again.
-    let still = below(std::process::id());
-    for (number, pid, opened) in told {
-        if still.contains(&number) {
-            let _ = match opened {
-                Ok(pidfd) => pidfd_send_signal(pidfd, signal),
-                // A kernel before 5.3, or a filter.
-                Err(Errno::NOSYS | Errno::PERM) => kill_process(pid, signal),
-                Err(errno) => Err(errno),
-            };
+    let mut told = BTreeSet::new();
+    for _ in 0..AT_MOST_LOOKS {
+        let found: Vec<_> = below(std::process::id())
+            .into_iter()
+            .filter(|&number| told.insert(number))
+            .filter_map(|number| {
+                let pid = Pid::from_raw(number as i32)?;
+                Some((number, pid, pidfd_open(pid, PidfdFlags::empty())))
+            })
+            .collect();
+        if found.is_empty() {
+            return;
+        }
+        // A number can have become another process's since it was found; then it is not found again.
+        let still = below(std::process::id());
+        for (number, pid, opened) in found {
+            if still.contains(&number) {
+                let _ = match opened {
+                    Ok(pidfd) => pidfd_send_signal(pidfd, signal),
+                    // A kernel before 5.3, or a filter.
+                    Err(Errno::NOSYS | Errno::PERM) => kill_process(pid, signal),
+                    Err(errno) => Err(errno),
+                };
+            }
         }
     }
 }

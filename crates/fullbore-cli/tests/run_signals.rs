@@ -117,7 +117,13 @@ fn tell(pid: Pid, signal: Signal) {
 /// How a pipeline of three sleepers ends when it is told something at some moment.
 #[track_caller]
 fn told(what: &str, signal: Signal, whom: impl Fn(&Running) -> Pid) -> Output {
-    let running = Running::start("sleep MARK | sleep MARK | sleep MARK");
+    let line = match signal {
+        // A shell that is told just when it starts a program waits for it, as on a terminal: it keeps
+        // signals back then, and the program is not there yet to be told.
+        Signal::INT | Signal::QUIT => "sleep MARK | sleep MARK | sleep MARK",
+        _ => "sleep MARK | { sleep MARK; } | (sleep MARK; sleep MARK)",
+    };
+    let running = Running::start(line);
     let moment = Duration::from_micros(fastrand::u64(..40_000));
     let pid = whom(&running);
     thread::sleep(moment);

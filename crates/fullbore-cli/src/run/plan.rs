@@ -136,7 +136,7 @@ const BUILT_IN: &str = "
     export false fc fg fi float for function functions getconf getopts hash help hist history if in
     integer jobs kill let limit local log logout mapfile nameref newgrp noglob nocorrect popd print printf
     pushd pwd pushln r read readarray readonly rehash rename repeat return sched select set setopt shift
-    shopt sleep source stop suspend test then time times trap true ttyctl type typeset ulimit umask unalias
+    shopt source stop suspend test then time times trap true ttyctl type typeset ulimit umask unalias
     unfunction unlimit unset unsetopt until vared wait whence where which while zle zmodload";
 
 fn by_shell(shell: &OsStr, text: &OsStr) -> Command {
