@@ -6,7 +6,7 @@
 //! ignores SIGPIPE (`init` in std/src/sys/pal/unix/mod.rs). So a function looks before that: the dynamic
 //! linker calls what stands in the section `.init_array` (ELF gABI, 'Initialization and Termination
 //! Functions'), and std itself gets its arguments this way. That takes the attribute below, which is
-//! all that the crate ctor would bring too. The function makes eight system calls and allocates nothing.
+//! all that the crate ctor would bring too. The function makes nine system calls and allocates nothing.
 
 #![allow(unsafe_code)]
 
@@ -26,12 +26,13 @@ static CLOSED: AtomicU8 = AtomicU8::new(0);
 static IGNORED: AtomicU32 = AtomicU32::new(0);
 
 /// The signals that are looked at.
-const LOOKED_AT: [libc::c_int; 5] = [
+const LOOKED_AT: [libc::c_int; 6] = [
     libc::SIGHUP,
     libc::SIGINT,
     libc::SIGQUIT,
     libc::SIGPIPE,
     libc::SIGTERM,
+    libc::SIGTSTP,
 ];
 
 // SAFETY: the section holds pointers to functions of this signature, which ld.so calls one after the
@@ -82,7 +83,7 @@ pub fn stdout_was_closed() -> bool {
     was_closed(1)
 }
 
-/// Whether SIGHUP, SIGINT, SIGQUIT, SIGPIPE or SIGTERM was ignored: so it stays then, in a shell and in
+/// Whether SIGHUP, SIGINT, SIGQUIT, SIGPIPE, SIGTERM or SIGTSTP was ignored: so it stays then, in a shell and in
 /// what a shell starts (signal(7); nohup, `&` in a script, a service of systemd).
 pub fn was_ignored(signal: i32) -> bool {
     IGNORED.load(Ordering::Relaxed) & (1 << signal) != 0

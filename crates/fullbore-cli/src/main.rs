@@ -15,6 +15,8 @@ mod moving;
 mod pipeline;
 mod run;
 mod size;
+mod text;
+mod tune;
 
 use std::io::{Write, stderr};
 use std::process::ExitCode;
@@ -46,6 +48,7 @@ enum Verb {
     Bench(command::bench::Bench),
     Doctor(command::doctor::Doctor),
     Explain(command::explain::Explain),
+    Tune(command::tune::Tune),
     Write(command::write::Write),
     Read(command::read::Read),
     #[command(hide = true)]
@@ -67,6 +70,7 @@ fn main() -> ExitCode {
         Verb::Bench(verb) => ("bench", verb.run()),
         Verb::Doctor(verb) => ("doctor", verb.run()),
         Verb::Explain(verb) => ("explain", verb.run()),
+        Verb::Tune(verb) => ("tune", verb.run()),
         Verb::Write(verb) => ("write", verb.run()),
         Verb::Read(verb) => ("read", verb.run()),
         Verb::Middleman(verb) => ("middleman", verb.run()),

@@ -9,7 +9,7 @@ mod common;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::Output;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use common::refusing::*;
 use common::users::*;
@@ -388,16 +388,7 @@ fn nobody_is_left_behind_when_bench_is_ended() {
         let ended_by = output.status.signal();
         assert_eq!(ended_by, Some(signal.as_raw()), "{}", said(&output));
 
-        // Long before they would end by themselves.
-        let deadline = Instant::now() + Duration::from_secs(10);
-        while started.iter().any(|pid| is_running(*pid)) && Instant::now() < deadline {
-            thread::sleep(Duration::from_millis(5));
-        }
-        let left: Vec<&Pid> = started.iter().filter(|pid| is_running(**pid)).collect();
-        for pid in &left {
-            let _ = kill_process(**pid, Signal::KILL);
-        }
-        assert!(left.is_empty(), "left behind after {signal:?}: {left:?}");
+        assert_nobody_is_left(&started);
     }
 }
 

@@ -301,3 +301,62 @@ fn nothing_hangs_and_nothing_is_left_behind() {
     assert_eq!(rustix::io::read(reader.as_fd(), &mut came), Ok(6));
     assert_eq!(rustix::io::read(reader.as_fd(), &mut came), Ok(0));
 }
+
+/// `strace` of a doctor whose system calls it meddles with; `None` where there is none that can.
+fn meddled_with(call: &str, how: &str) -> Option<Output> {
+    let mut strace = std::process::Command::new("strace");
+    strace
+        .args([
+            "-f",
+            "-qq",
+            "-o",
+            "/dev/null",
+            "-e",
+            &format!("trace={call}"),
+        ])
+        .args(["-e", &format!("inject={call}:{how}"), FULLBORE, "doctor"]);
+    let output = strace.stdin(Stdio::null()).output().ok()?;
+    // What cannot trace, or does not know that way to meddle, never comes to start anything.
+    (!output.stdout.is_empty()).then_some(output)
+}
+
+#[test]
+fn wrong_bytes_are_said_last_and_are_a_failure() {
+    let Some(output) = meddled_with("pread64", "poke_exit=@arg2=ffff:when=2+") else {
+        return skipped("no strace that can change what was read");
+    };
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    let text = stdout(&output);
+    assert!(text.contains("WRONG "), "{text}");
+    let last = text.trim_end().lines().last().unwrap_or_default();
+    assert!(last.contains("moves wrong bytes here"), "{last}");
+}
+
+#[test]
+fn a_trial_that_hangs_is_ended_and_the_others_go_on() {
+    let Some(output) = meddled_with("tee", "delay_enter=20000000") else {
+        return skipped("no strace that can delay a call");
+    };
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let text = stdout(&output);
+    assert!(text.contains("tee: no answer within 3 s"), "{text}");
+    assert!(text.contains("  sendfile           works"), "{text}");
+}
+
+#[test]
+fn without_the_flags_of_pages_another_file_serves() {
+    let mut unshared = std::process::Command::new("unshare");
+    unshared
+        .args(["--mount", "sh", "-c"])
+        .arg("mount --bind /dev/null /proc/kpageflags && exec \"$0\" doctor --json")
+        .arg(FULLBORE);
+    let output = unshared.stdin(Stdio::null()).output();
+    let Some(output) = output.ok().filter(|output| !output.stdout.is_empty()) else {
+        return skipped("/proc/kpageflags cannot be taken away here");
+    };
+    let found = report(&output);
+    assert!(is_refused(&found, "page_flags"));
+    if trial(&found, "fresh_pages")["works"].is_string() {
+        assert_works(&found, "huge_pages");
+    }
+}

@@ -1,6 +1,6 @@
 //! `fullbore bench`: the laboratory.
 
-use std::io::{self, BufWriter, IsTerminal, Write, stderr, stdout};
+use std::io::{self, Write, stderr, stdout};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -30,6 +30,7 @@ Examples:
   fullbore bench --quick 'vmsplice_*'
   fullbore bench move                     copy and tee beside cat, tee, pv, dd and others on PATH
   fullbore bench 'pipe_pipe_*'            one job of that group
+  fullbore bench pipelines --seconds 1    fullbore run beside bash
   fullbore bench sweep --svg sweep.svg    chunk sizes by pipe sizes, as a heat map
   fullbore bench sweep --sweep-writer recycle --chunks 64K,1M --pipe-sizes 64K,1M
   fullbore bench unix_copy --object 256K --sndbuf 1M
@@ -131,11 +132,7 @@ impl Bench {
         }
         let settings = self.settings(&experiments)?;
         let topology = Topology::read();
-        let cpus = match self.cpus {
-            None => CpuPair::choose(&topology),
-            Some((writer, reader)) => CpuPair::of(writer, reader, &topology)
-                .map_err(|error| Usage(format!("--cpus {writer},{reader}: {error:#}")))?,
-        };
+        let cpus = CpuPair::wanted(self.cpus, &topology)?;
         let peers = self.peers.as_deref().map(Peers::of).transpose()?;
         let run = runner::run(&experiments, settings, cpus, peers.as_ref())?;
         self.report(&run)?;
@@ -236,35 +233,12 @@ impl Bench {
         text: &dyn Fn(Table, &mut dyn Write) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
         if !self.json {
-            let table = table(stdout().is_terminal());
-            return flushed(&|out| text(table, out), &mut stdout().lock());
+            let table = Table::on(&stdout());
+            return report::write_to(&|out| text(table, out), &mut stdout().lock());
         }
-        flushed(json, &mut stdout().lock())?;
-        let table = table(stderr().is_terminal());
-        flushed(&|out| text(table, out), &mut stderr().lock())
-    }
-}
-
-fn flushed(
-    write: &dyn Fn(&mut dyn Write) -> anyhow::Result<()>,
-    out: &mut dyn Write,
-) -> anyhow::Result<()> {
-    let mut out = BufWriter::new(out);
-    write(&mut out)?;
-    // Dropping the writer would flush too, and lose the error.
-    Ok(out.flush()?)
-}
-
-/// As wide and as colourful as the terminal, if it goes to one.
-fn table(to_terminal: bool) -> Table {
-    let width = to_terminal
-        .then(|| rustix::termios::tcgetwinsize(stderr()).ok())
-        .flatten()
-        .map(|size| size.ws_col)
-        .filter(|&columns| columns > 0);
-    Table {
-        width,
-        color: to_terminal && std::env::var_os("NO_COLOR").is_none(),
+        report::write_to(json, &mut stdout().lock())?;
+        let table = Table::on(&stderr());
+        report::write_to(&|out| text(table, out), &mut stderr().lock())
     }
 }
 

@@ -1,12 +1,13 @@
 //! `fullbore doctor`: what this machine allows, and what holds it back.
 
-use std::io::{BufWriter, IsTerminal, Write, stderr, stdout};
+use std::io::{Write, stdout};
 use std::process::ExitCode;
 
 use clap::Args;
 
 use crate::doctor::{Report, text};
-use crate::lab::report::table::WIDTH_WITHOUT_A_TERMINAL;
+use crate::lab::report::table::{Table, WIDTH_WITHOUT_A_TERMINAL};
+use crate::lab::report::write_to;
 
 /// Say what this machine allows, and what holds pipes back on it
 ///
@@ -31,27 +32,17 @@ pub struct Doctor {
 impl Doctor {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let report = Report::new();
-        let mut out = BufWriter::new(stdout().lock());
-        if self.json {
-            serde_json::to_writer_pretty(&mut out, &report)?;
-            out.write_all(b"\n")?;
-        } else {
-            let is_terminal = stdout().is_terminal();
-            let color = is_terminal && std::env::var_os("NO_COLOR").is_none();
-            text::write(&report, width(is_terminal), color, &mut out)?;
-        }
-        // Dropping the writer would flush too, and lose the error.
-        out.flush()?;
+        let print = |out: &mut dyn Write| -> anyhow::Result<()> {
+            if self.json {
+                serde_json::to_writer_pretty(&mut *out, &report)?;
+                Ok(out.write_all(b"\n")?)
+            } else {
+                let Table { width, color } = Table::on(&stdout());
+                let width = width.unwrap_or(WIDTH_WITHOUT_A_TERMINAL);
+                Ok(text::write(&report, width, color, out)?)
+            }
+        };
+        write_to(&print, &mut stdout().lock())?;
         Ok(ExitCode::from(u8::from(report.is_wrong())))
     }
-}
-
-/// The columns of the terminal, if it goes to one.
-fn width(is_terminal: bool) -> u16 {
-    is_terminal
-        .then(|| rustix::termios::tcgetwinsize(stderr()).ok())
-        .flatten()
-        .map(|size| size.ws_col)
-        .filter(|&columns| columns > 0)
-        .unwrap_or(WIDTH_WITHOUT_A_TERMINAL)
 }

@@ -1,6 +1,6 @@
 //! `fullbore explain`: what the time of an experiment or a command goes to.
 
-use std::io::{BufWriter, Write, stderr, stdout};
+use std::io::{Write, stderr, stdout};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::exit::Usage;
 use crate::explain::{self, Explained, launch::Ended};
 use crate::lab::catalogue::Catalogue;
 use crate::lab::machine::{CpuPair, Topology};
-use crate::lab::report::write_to_file;
+use crate::lab::report::{write_to, write_to_file};
 use crate::lab::result::Settings;
 use crate::lab::sweep::Axes;
 use crate::lab::unix_copy;
@@ -49,7 +49,7 @@ pub struct Explain {
     command: Vec<String>,
 
     /// Pairs of measurements, with and without sampling
-    #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
 
     /// Seconds of one measurement, 0.5 if not given; a command is ended after so long
@@ -105,11 +105,7 @@ impl Explain {
             ))
         })?;
         let topology = Topology::read();
-        let cpus = match self.cpus {
-            None => CpuPair::choose(&topology),
-            Some((writer, reader)) => CpuPair::of(writer, reader, &topology)
-                .map_err(|error| Usage(format!("--cpus {writer},{reader}: {error:#}")))?,
-        };
+        let cpus = CpuPair::wanted(self.cpus, &topology)?;
         let settings = Settings {
             rounds: self.rounds,
             seconds: self.seconds.unwrap_or(0.5),
@@ -140,8 +136,8 @@ impl Explain {
         };
         let printed = match &self.output {
             Some(path) => write_to_file(&print, path),
-            None if self.experiment.is_some() => flushed(&print, &mut stdout().lock()),
-            None => flushed(&print, &mut stderr().lock()),
+            None if self.experiment.is_some() => write_to(&print, &mut stdout().lock()),
+            None => write_to(&print, &mut stderr().lock()),
         };
         drawn.and(printed)
     }
@@ -159,15 +155,6 @@ impl Explain {
             _ => ExitCode::SUCCESS,
         }
     }
-}
-
-fn flushed(
-    write: &dyn Fn(&mut dyn Write) -> anyhow::Result<()>,
-    out: &mut dyn Write,
-) -> anyhow::Result<()> {
-    let mut out = BufWriter::new(out);
-    write(&mut out)?;
-    Ok(out.flush()?)
 }
 
 fn seconds(text: &str) -> Result<f64, String> {

@@ -10,4 +10,5 @@ pub mod part;
 pub mod read;
 pub mod run;
 pub mod tee;
+pub mod tune;
 pub mod write;

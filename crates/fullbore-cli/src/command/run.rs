@@ -61,6 +61,10 @@ pub struct Run {
     #[arg(long)]
     report: bool,
 
+    /// Say it all the time while the pipeline runs, where stderr is a terminal, and at the end
+    #[arg(long)]
+    live: bool,
+
     /// Write the same as JSON to a file; stdout is the pipeline's
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -136,6 +140,7 @@ impl Run {
             pipe_size: self.pipe_size,
             pipefail: !self.no_pipefail,
             report: self.report,
+            live: self.live,
             json: self.json.clone(),
             quiet: self.quiet,
             verbose: self.verbose,

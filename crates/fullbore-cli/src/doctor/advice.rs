@@ -1,5 +1,6 @@
 //! The biggest win that is left on the table: the first row whose condition holds. Rows stand in the order
-//! of what they are worth, those that slow everything before one that slows a single kind of work.
+//! of what they are worth, those that slow everything before one that slows a single kind of work. Wrong
+//! bytes are said before any of them.
 //!
 //! What each is worth is a ratio of two rungs of this project's ladder, or of its group `produce`, as the
 //! README has them: of the machine that they were measured on, and about right elsewhere.
@@ -7,6 +8,7 @@
 use serde::Serialize;
 
 use super::Report;
+use super::settings::{HALT_POLL, Setting};
 use super::trials::Outcome;
 
 /// A condition, and what to say where it holds.
@@ -17,8 +19,13 @@ struct Row {
     worth: f64,
     /// The two figures that this is the ratio of.
     measured_as: &'static str,
-    /// Whose remedy would change it.
-    trial: &'static str,
+    held_by: HeldBy,
+}
+
+/// Whose remedy would change it.
+enum HeldBy {
+    Trial(&'static str),
+    Setting(&'static str),
 }
 
 const ROWS: &[Row] = &[
@@ -27,35 +34,42 @@ const ROWS: &[Row] = &[
         loses: "vmsplice is refused, so that writers have to copy every byte",
         worth: 4.8,
         measured_as: "vmsplice_read to write_read",
-        trial: "vmsplice",
+        held_by: HeldBy::Trial("vmsplice"),
     },
     Row {
         holds: |report| report.is_refused("roomy_pipe"),
         loses: "pipes cannot grow to 1 MiB",
         worth: 4.1,
         measured_as: "roomy_pipe to write_read",
-        trial: "roomy_pipe",
+        held_by: HeldBy::Trial("roomy_pipe"),
     },
     Row {
         holds: |report| report.is_refused("splice"),
         loses: "splice is refused, so that copy, tee and readers have to copy every byte",
         worth: 3.8,
         measured_as: "pipe_pipe_reference to pipe_pipe_snapshot",
-        trial: "splice",
+        held_by: HeldBy::Trial("splice"),
+    },
+    Row {
+        holds: |report| report.holds_back(HALT_POLL),
+        loses: "idle CPUs halt at once, so that waking whoever sleeps on a pipe leaves the guest",
+        worth: 2.9,
+        measured_as: "write_read with 200000 to the same with 0",
+        held_by: HeldBy::Setting(HALT_POLL),
     },
     Row {
         holds: |report| report.is_refused("huge_pages") && !report.is_refused("vmsplice"),
         loses: "there are no huge pages, so that fresh pages come 4 KiB at a time",
         worth: 2.7,
-        measured_as: "fresh_sum to the same on base pages, on a busy machine",
-        trial: "huge_pages",
+        measured_as: "fresh_sum to the same on base pages",
+        held_by: HeldBy::Trial("huge_pages"),
     },
     Row {
         holds: |report| report.is_refused("jumbo_slots") && !report.is_refused("roomy_pipe"),
         loses: "a slot holds no more than a page, which slows Repeat and nothing else",
-        worth: 7.0,
-        measured_as: "repeat_splice to the same without socketpair(2), on a busy machine",
-        trial: "jumbo_slots",
+        worth: 7.3,
+        measured_as: "repeat_splice to the same without socketpair(2)",
+        held_by: HeldBy::Trial("jumbo_slots"),
     },
 ];
 
@@ -68,18 +82,32 @@ pub struct Advice {
     /// back.
     pub worth: Option<f64>,
     pub measured_as: Option<&'static str>,
-    /// The trial whose refusal it is about.
+    /// The trial whose refusal it is about, or the setting.
     pub trial: Option<&'static str>,
+    pub setting: Option<&'static str>,
     /// The command that would change it.
     pub command: Option<String>,
 }
 
 /// The advice for what was found.
 pub fn of(report: &Report) -> Advice {
-    if let Some(row) = ROWS.iter().find(|row| (row.holds)(report)) {
-        let command = report
-            .trial(row.trial)
-            .and_then(|trial| trial.cause.as_ref()?.remedy.clone());
+    let wrong = report.wrong().next();
+    if let Some(row) = ROWS
+        .iter()
+        .find(|row| wrong.is_none() && (row.holds)(report))
+    {
+        let (trial, setting) = match row.held_by {
+            HeldBy::Trial(name) => (Some(name), None),
+            HeldBy::Setting(name) => (None, Some(name)),
+        };
+        let command = match row.held_by {
+            HeldBy::Trial(name) => report
+                .trial(name)
+                .and_then(|trial| trial.cause.as_ref()?.remedy.clone()),
+            HeldBy::Setting(name) => report
+                .setting(name)
+                .map(|setting| setting.command.to_owned()),
+        };
         let how = match &command {
             Some(command) => format!(": {command}"),
             None => String::new(),
@@ -91,18 +119,20 @@ pub fn of(report: &Report) -> Advice {
             ),
             worth: Some(row.worth),
             measured_as: Some(row.measured_as),
-            trial: Some(row.trial),
+            trial,
+            setting,
             command,
         };
     }
     Advice {
-        text: match report.wrong().next() {
+        text: match wrong {
             Some(trial) => format!("{} moves wrong bytes here: do not use it", trial.name),
             None => "nothing is held back here".into(),
         },
         worth: None,
         measured_as: None,
         trial: None,
+        setting: None,
         command: None,
     }
 }
@@ -112,12 +142,22 @@ impl Report {
         self.trial(name)
             .is_some_and(|trial| matches!(trial.outcome, Outcome::Refused(_)))
     }
+
+    fn holds_back(&self, setting: &str) -> bool {
+        self.setting(setting).is_some_and(|setting| !setting.fine)
+    }
+
+    fn setting(&self, name: &str) -> Option<&Setting> {
+        self.settings.iter().find(|setting| setting.name == name)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::fixture;
+    use super::super::settings::{self, GOVERNOR_FILE, HALT_POLL_FILE};
     use super::*;
+    use crate::lab::machine::fixture::Fixture;
 
     #[test]
     fn where_nothing_is_refused_nothing_is_held_back() {
@@ -164,8 +204,25 @@ mod tests {
     }
 
     #[test]
+    fn a_guest_whose_idle_cpus_halt_at_once_is_told_what_would_help() {
+        let mut report = fixture(&["huge_pages"]);
+        let machine = Fixture::new(&[(GOVERNOR_FILE, "haltpoll"), (HALT_POLL_FILE, "0")]);
+        report.settings = settings::read(&machine.root(), &report.circumstances);
+        let advice = of(&report);
+        assert_eq!((advice.trial, advice.setting), (None, Some(HALT_POLL)));
+        assert!(
+            advice.text.contains("about 2.9×") && advice.text.contains("echo 200000"),
+            "{}",
+            advice.text
+        );
+        let of_another = Fixture::new(&[(GOVERNOR_FILE, "menu"), (HALT_POLL_FILE, "0")]);
+        report.settings = settings::read(&of_another.root(), &report.circumstances);
+        assert_eq!(of(&report).trial, Some("huge_pages"));
+    }
+
+    #[test]
     fn wrong_bytes_are_said_before_praise() {
-        let mut report = fixture(&[]);
+        let mut report = fixture(&["splice"]);
         report.trials[1].outcome = Outcome::Wrong("byte 0 of 1".into());
         assert!(of(&report).text.contains("wrong bytes"));
     }
@@ -173,7 +230,10 @@ mod tests {
     #[test]
     fn rows_are_of_trials_and_in_order() {
         let report = fixture(&[]);
-        assert!(ROWS.iter().all(|row| report.trial(row.trial).is_some()));
+        assert!(ROWS.iter().all(|row| match row.held_by {
+            HeldBy::Trial(name) => report.trial(name).is_some(),
+            HeldBy::Setting(name) => settings::has(name),
+        }));
         // The last is for one kind of work only.
         let general = &ROWS[..ROWS.len() - 1];
         assert!(general.is_sorted_by(|a, b| a.worth >= b.worth));

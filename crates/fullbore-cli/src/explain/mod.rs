@@ -24,9 +24,7 @@ use anyhow::{Result, bail};
 use crate::exit::Unsupported;
 use crate::lab::catalogue::Experiment;
 use crate::lab::machine::{CpuPair, Topology};
-use crate::lab::movers::SourceFile;
 use crate::lab::result::Settings;
-use crate::lab::transports::RereadFile;
 use crate::lab::work::{Bench, Stop};
 use crate::meter::interrupt::Interrupt;
 
@@ -66,12 +64,7 @@ pub fn experiment(
     cpus: &CpuPair,
 ) -> Result<Explained> {
     let all_cpus = Topology::read().online();
-    let mut bench = Bench {
-        settings,
-        cpus,
-        source_file: SourceFile::default(),
-        reread_file: RereadFile::default(),
-    };
+    let mut bench = Bench::new(settings, cpus);
     let warm_up = Duration::from_secs_f64(settings.warm_up_seconds);
     let mut watched = Watched::default();
     let (mut with, mut without) = (Vec::new(), Vec::new());

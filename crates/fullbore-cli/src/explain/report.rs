@@ -258,9 +258,11 @@ fn symbols(share: &Share) -> String {
     let words: Vec<String> = share
         .symbols
         .iter()
-        .filter(|symbol| symbol.share >= TINY)
+        .enumerate()
+        // The largest of a share is said even where it is small.
+        .filter(|(at, symbol)| *at == 0 || symbol.share >= TINY)
         .take(SHOWN)
-        .map(|symbol| format!("{} {}", shortened(&symbol.name), percent(symbol.share)))
+        .map(|(_, symbol)| format!("{} {}", shortened(&symbol.name), percent(symbol.share)))
         .collect();
     words.join(", ")
 }

@@ -37,7 +37,7 @@ pub enum Scope {
 fn frequency(clock: Clock, scope: Scope) -> u64 {
     match (clock, scope) {
         (Clock::Cycles, _) => 997,
-        (Clock::Software, Scope::WholeCpus) => 499,
+        (Clock::Software, Scope::WholeCpus) => 199,
         (Clock::Software, Scope::Tasks) => 97,
     }
 }

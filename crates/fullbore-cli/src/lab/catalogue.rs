@@ -12,6 +12,7 @@ use super::endpoint::{Checked, Pair};
 use super::latency;
 use super::movers;
 use super::page_lookup;
+use super::pipelines;
 use super::result::Unit;
 use super::sweep::{self, Axes};
 use super::transports;
@@ -34,6 +35,26 @@ pub struct Experiment {
     pub published: Option<f64>,
     /// What it does.
     pub work: &'static dyn Work,
+}
+
+impl Experiment {
+    /// One whose figure is in GiB/s.
+    pub const fn bandwidth(
+        group: &'static str,
+        name: &'static str,
+        published: Option<f64>,
+        shows: &'static str,
+        work: &'static dyn Work,
+    ) -> Self {
+        Self {
+            group,
+            name,
+            shows,
+            unit: Unit::GibPerS,
+            published,
+            work,
+        }
+    }
 }
 
 /// Experiments that belong together.
@@ -141,6 +162,9 @@ const PRODUCE: &[Experiment] = experiments! { "produce" Yes:
 /// Jobs by programs, the cross product of the tables in `movers`.
 static MOVE: LazyLock<Vec<Experiment>> = LazyLock::new(movers::experiments);
 
+/// Pipelines by ways to run them, the cross product of the tables in `pipelines`.
+static PIPELINES: LazyLock<Vec<Experiment>> = LazyLock::new(pipelines::experiments);
+
 /// All experiments of one command line: some are made from its options.
 #[derive(Debug)]
 pub struct Catalogue {
@@ -169,6 +193,11 @@ fn groups(axes: &Axes) -> Vec<Group> {
             movers::GROUP,
             "programs that pass bytes on: copy and tee beside cat, tee, pv and others",
             &MOVE,
+        ),
+        group(
+            pipelines::GROUP,
+            "pipelines of ordinary programs: fullbore run beside bash",
+            &PIPELINES,
         ),
         group(
             transports::GROUP,

@@ -16,6 +16,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
 
+use crate::exit::Usage;
+
 /// The directory that `/proc` and `/sys` are looked for in: `/`, except in tests.
 #[derive(Debug, Clone)]
 pub struct Root(PathBuf);
@@ -395,6 +397,18 @@ pub struct CpuPair {
 }
 
 impl CpuPair {
+    /// The one that was asked for, or else the best.
+    ///
+    /// # Errors
+    /// Where this process may not use those.
+    pub fn wanted(pair: Option<(usize, usize)>, topology: &Topology) -> Result<CpuPair> {
+        match pair {
+            None => Ok(Self::choose(topology)),
+            Some((writer, reader)) => Self::of(writer, reader, topology)
+                .map_err(|error| Usage(format!("--cpus {writer},{reader}: {error:#}")).into()),
+        }
+    }
+
     /// The best pair of the CPUs that this process may use: the first in the order of
     /// [`Relation`], and of those the lowest numbers.
     pub fn choose(topology: &Topology) -> CpuPair {

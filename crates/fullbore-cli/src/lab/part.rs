@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::latency::{self, Exchange, Role};
 use super::page_lookup::{self, Which};
+use super::pipelines::{Kept, Once};
 use super::process;
 use super::result::Settings;
 use super::transports::link::Link;
@@ -49,6 +50,10 @@ pub enum Part {
     },
     /// Send an object again and again, or receive it.
     UnixCopy { role: unix_copy::Role, sizes: Sizes },
+    /// Run a command once, and time it.
+    Once(Once),
+    /// Remove a directory when everybody else has gone.
+    Keep(Kept),
 }
 
 impl Part {
@@ -62,6 +67,18 @@ impl Part {
             .arg(serde_json::to_string(self)?)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        Ok(command)
+    }
+
+    /// A process that plays it, on any CPU, and that is not killed with this one: it has something to
+    /// clean up, and ends when its stdin does.
+    pub fn command_that_cleans_up(&self) -> Result<Command> {
+        let mut command = Command::new("/proc/self/exe");
+        command
+            .arg("part")
+            .arg(serde_json::to_string(self)?)
+            .stdin(Stdio::piped())
             .stderr(Stdio::piped());
         Ok(command)
     }
@@ -85,6 +102,8 @@ impl Part {
             Part::PageLookup { pages, timing } => page_lookup::play(pages, timing),
             Part::Trial { name, target } => trials::play(&name, target),
             Part::UnixCopy { role, sizes } => role.play(&sizes),
+            Part::Once(once) => once.play(),
+            Part::Keep(kept) => kept.play(),
         }
     }
 }

@@ -1,9 +1,12 @@
 //! The processes that the laboratory starts: this very program, as an endpoint, a middleman or a
 //! part of an experiment; and the programs that it is compared with.
 
+use std::env;
+use std::ffi::OsString;
 use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, Command, ExitStatus, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -59,6 +62,7 @@ pub fn last_words(output: &Output) -> String {
 
 /// A process that is killed if it is still there when this goes: nothing outlives its measurement,
 /// also where that ends with an error.
+#[derive(Debug)]
 pub struct Process(Option<Child>);
 
 /// How a process ended.
@@ -75,6 +79,11 @@ impl Process {
             .spawn()
             .with_context(|| format!("start {}", command.get_program().display()))?;
         Ok(Self(Some(child)))
+    }
+
+    /// Its stdin, where that is a pipe.
+    pub fn take_stdin(&mut self) -> Option<ChildStdin> {
+        self.0.as_mut()?.stdin.take()
     }
 
     /// Whether it ends within so long.
@@ -200,6 +209,20 @@ pub fn is_readable_within(fd: &impl AsFd, patience: Duration) -> Result<bool> {
     }
 }
 
+/// Where a program is, if it is on PATH.
+pub fn on_path(program: &str) -> Option<PathBuf> {
+    find(program, env::var_os("PATH").unwrap_or_default())
+}
+
+fn find(program: &str, path: OsString) -> Option<PathBuf> {
+    use rustix::fs::{Access, access};
+    env::split_paths(&path)
+        // An empty entry means the current directory: not where to look for a peer.
+        .filter(|directory| directory.is_absolute())
+        .map(|directory| directory.join(program))
+        .find(|file| file.is_file() && access(file, Access::EXEC_OK).is_ok())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -213,5 +236,14 @@ mod tests {
         assert!(ended.killed);
         assert_eq!(ended.output.status.signal(), Some(9));
         assert!(matches!(ended.went_well("sleeper"), Err(Stop::Failed(_))));
+    }
+
+    #[test]
+    fn programs_are_looked_for_on_path_alone() {
+        assert!(find("sh", "/nowhere:/bin:/usr/bin".into()).is_some());
+        assert_eq!(find("sh", "".into()), None);
+        assert_eq!(find("sh", "/nowhere".into()), None);
+        // A directory is no program.
+        assert_eq!(find("usr", "/".into()), None);
     }
 }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::machine::Machine;
 use super::movers::MoverReport;
+use super::overall::Overall;
 use super::soundness::Soundness;
 use super::statistics::Spread;
 use super::unix_copy::Sizes;
@@ -35,6 +36,9 @@ pub struct Run {
     pub settings: Settings,
     /// The experiments in the order of the catalogue.
     pub experiments: Vec<Outcome>,
+    /// Of groups whose tables set the same few against each other: what came of it over all tables.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub overall: Vec<Overall>,
 }
 
 /// Measurements during which the two CPUs were farther apart than at other times of the run.

@@ -13,12 +13,11 @@ use super::catalogue::Experiment;
 use super::date::rfc3339;
 use super::distance::Distances;
 use super::machine::{CpuPair, Machine};
-use super::movers::SourceFile;
+use super::overall::overall;
 use super::peers::{Beside, Peers};
 use super::result::{Also, Apart, EndpointReport, Outcome, Run, SCHEMA, Settings, Unit};
 use super::soundness::Soundness;
 use super::statistics::Spread;
-use super::transports::RereadFile;
 use super::work::{Bench, Measurement, Stop};
 
 /// What is known of an experiment so far.
@@ -53,12 +52,7 @@ pub fn run(
     let beside = trials.iter().filter(|trial| trial.peer.is_some()).count();
     let mut random = fastrand::Rng::with_seed(settings.seed);
     let mut near = Near::new(&cpus, (trials.len() + beside) as u32 * settings.rounds);
-    let mut bench = Bench {
-        settings: &settings,
-        cpus: &cpus,
-        source_file: SourceFile::default(),
-        reread_file: RereadFile::default(),
-    };
+    let mut bench = Bench::new(&settings, &cpus);
     let bar = progress_bar(trials.len() as u64 * u64::from(settings.rounds));
     for round in 1..=settings.rounds {
         let mut order: Vec<usize> = (0..trials.len()).collect();
@@ -95,13 +89,15 @@ pub fn run(
         }
     }
     bar.finish_and_clear();
+    let outcomes = outcomes(trials, &settings);
     Ok(Run {
         schema: SCHEMA,
         taken_at,
         machine: Machine::read(cpus),
         line_round_trip_ns: near.distances.spread(),
         apart: near.apart,
-        experiments: outcomes(trials, &settings),
+        overall: overall(experiments, &outcomes),
+        experiments: outcomes,
         settings,
     })
 }

@@ -10,6 +10,7 @@ use anyhow::Result;
 
 use super::machine::CpuPair;
 use super::movers::SourceFile;
+use super::pipelines::Inputs;
 use super::result::{EndpointReport, Outcome, Settings, Unit};
 use super::soundness::Soundness;
 use super::transports::RereadFile;
@@ -25,6 +26,12 @@ pub trait Work: Debug + Sync {
 
     /// The table of its group that it stands in; `None` where the group is one table.
     fn table(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// Who it is, where the tables of its group set the same few against the first of them: then their
+    /// ratios are summed up over the tables.
+    fn contestant(&self) -> Option<&'static str> {
         None
     }
 
@@ -63,6 +70,21 @@ pub struct Bench<'a> {
     pub source_file: SourceFile,
     /// What is read again and again.
     pub reread_file: RereadFile,
+    /// What pipelines read.
+    pub inputs: Inputs,
+}
+
+impl<'a> Bench<'a> {
+    /// Without any of the files yet.
+    pub fn new(settings: &'a Settings, cpus: &'a CpuPair) -> Self {
+        Self {
+            settings,
+            cpus,
+            source_file: SourceFile::default(),
+            reread_file: RereadFile::default(),
+            inputs: Inputs::default(),
+        }
+    }
 }
 
 /// One measurement, or why there is none.
@@ -78,7 +100,7 @@ pub struct Taken {
     /// The endpoints' reports, where there is one.
     pub writer: Option<EndpointReport>,
     pub reader: Option<EndpointReport>,
-    /// Bytes and seconds, where they went into a file.
+    /// Bytes and seconds, where it was timed from its start to its end.
     pub into_file: Option<(u64, f64)>,
     /// What a person should know beside the figure.
     pub notes: Vec<String>,

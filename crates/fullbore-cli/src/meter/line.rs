@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use indicatif::HumanCount;
 
-use crate::moving::{self, duration};
+use crate::moving::duration;
+use crate::text::clean;
 
 /// The least room that a bar is worth.
 const LEAST_BAR: usize = 12;
@@ -217,7 +218,7 @@ fn clock(time: Duration) -> String {
 
 /// Both ends of a name that is too long.
 fn short(name: &str, most: usize) -> String {
-    let clean: Vec<char> = moving::clean(name).chars().collect();
+    let clean: Vec<char> = clean(name).chars().collect();
     let most = most.max(8);
     if clean.len() <= most {
         return clean.into_iter().collect();

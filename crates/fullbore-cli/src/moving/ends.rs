@@ -13,6 +13,7 @@ use rustix::io::Errno;
 
 use crate::exit::{BadInput, Usage};
 use crate::inherited;
+use crate::text::clean;
 
 /// An input as it was named.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -219,13 +220,6 @@ fn refuse_the_same(output: &Stat, inputs: &[Input]) -> Result<(), Usage> {
 
 fn is_regular(stat: &Stat) -> bool {
     FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
-}
-
-/// A name without anything that would move the cursor, or make a line of its own.
-pub fn clean(name: &str) -> String {
-    name.chars()
-        .map(|c| if c.is_control() { '?' } else { c })
-        .collect()
 }
 
 fn shown(path: &Path) -> String {

@@ -6,7 +6,7 @@ mod join;
 mod progress;
 mod report;
 
-pub use ends::{Input, Output, Source, clean, said};
+pub use ends::{Input, Output, Source, said};
 pub use join::join;
 pub use progress::Bar;
 pub use report::{Broken, Total, duration, named};

@@ -9,8 +9,8 @@
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
 
-use fullbore::PipeEnd;
 use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 
 /// A pipe between two stages.
 #[derive(Debug)]
@@ -49,28 +49,34 @@ impl Link {
 
     /// How full it is now; none where that cannot be asked.
     pub fn fill(&self) -> Option<Fill> {
-        // The handle itself can be neither read nor asked (O_PATH in open(2)).
-        let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let name = self.handle.as_raw_fd().to_string();
-        let end = rustix::fs::openat(own_fds()?, name, flags, Mode::empty()).ok()?;
-        let pipe = PipeEnd::of(&end).ok()??;
-        Some(Fill {
-            queued: pipe.queued().ok()?,
-            capacity: pipe.capacity().ok()?,
-        })
+        Fill::of(self.handle.as_fd()).ok()
     }
 }
 
 /// The folder with this process's open files, which is found only once.
-fn own_fds() -> Option<BorrowedFd<'static>> {
-    static FDS: OnceLock<Option<OwnedFd>> = OnceLock::new();
+fn own_fds() -> Result<BorrowedFd<'static>, Errno> {
+    static FDS: OnceLock<Result<OwnedFd, Errno>> = OnceLock::new();
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    FDS.get_or_init(|| rustix::fs::open("/proc/self/fd", flags, Mode::empty()).ok())
+    FDS.get_or_init(|| rustix::fs::open("/proc/self/fd", flags, Mode::empty()))
         .as_ref()
         .map(AsFd::as_fd)
+        .map_err(|errno| *errno)
 }
 
 impl Fill {
+    /// Of the pipe that `handle` is a name for (`O_PATH`). Not for a FIFO, unless both its sides are open
+    /// already: it would let someone out of his open(2).
+    ///
+    /// # Errors
+    /// `EACCES` where this user may not write to it; `ENXIO` for a FIFO that nobody reads.
+    pub fn of(handle: BorrowedFd<'_>) -> Result<Self, Errno> {
+        let end = open_for_writing(handle)?;
+        Ok(Self {
+            queued: rustix::io::ioctl_fionread(&end)? as usize,
+            capacity: rustix::pipe::fcntl_getpipe_size(&end)?,
+        })
+    }
+
     /// Nothing is in it.
     pub fn is_empty(self) -> bool {
         self.queued == 0
@@ -85,4 +91,12 @@ impl Fill {
     pub fn share(self) -> f64 {
         (self.queued as f64 / self.capacity.max(1) as f64).min(1.0)
     }
+}
+
+/// The end to write to, of the pipe that `handle` is a name for.
+pub fn open_for_writing(handle: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
+    // The handle itself can be neither written to nor asked (O_PATH in open(2)).
+    let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let name = handle.as_raw_fd().to_string();
+    rustix::fs::openat(own_fds()?, name, flags, Mode::empty())
 }

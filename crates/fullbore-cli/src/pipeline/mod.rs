@@ -6,6 +6,8 @@
 
 mod below;
 mod blame;
+pub mod census;
+pub mod chains;
 mod cpus;
 mod findings;
 mod link;
@@ -22,7 +24,7 @@ mod watch;
 
 pub use below::below;
 pub use findings::Findings;
-pub use link::Link;
+pub use link::{Fill, Link, open_for_writing};
 pub use live::Live;
 pub use watch::Watch;
 

@@ -9,7 +9,7 @@ use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use super::findings::{Findings, Known, Pipe, Stage};
 use super::verdict::Percent;
 use crate::meter::bytes;
-use crate::moving;
+use crate::text::clean;
 
 /// Columns that the text of a stage takes at most.
 const TEXT: usize = 30;
@@ -17,7 +17,7 @@ const TEXT: usize = 30;
 /// A text in one line of at most so many columns, with nothing in it that a terminal obeys.
 pub fn shown(text: &str, most: usize) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
-    let clean: Vec<char> = moving::clean(&words.join(" ")).chars().collect();
+    let clean: Vec<char> = clean(&words.join(" ")).chars().collect();
     if clean.len() <= most {
         return clean.into_iter().collect();
     }

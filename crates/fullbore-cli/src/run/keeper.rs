@@ -36,7 +36,7 @@ const PATIENCE: Duration = GRACE.saturating_mul(3);
 /// # Errors
 /// Where it cannot be started.
 pub fn keep() -> Result<ExitCode> {
-    let mut signals = Signals::noted()?;
+    let mut signals = Signals::noted(false)?;
     set_child_subreaper(Some(getpid())).context("PR_SET_CHILD_SUBREAPER")?;
     let (mut ours, theirs) = UnixStream::pair().context("socketpair")?;
     let starting = Starting::new(signals.before())?;

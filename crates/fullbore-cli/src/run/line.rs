@@ -9,7 +9,7 @@ use std::ffi::{OsStr, OsString};
 use std::ops::Range;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-use brush_parser::ast::{CompoundListItem, Pipeline, Program, SeparatorOperator};
+use brush_parser::ast::{self, CompoundListItem, Pipeline, Program, SeparatorOperator};
 use brush_parser::{ParserOptions, Token, TokenizerOptions, parse_tokens, uncached_tokenize_str};
 
 /// What a line is.
@@ -17,18 +17,28 @@ use brush_parser::{ParserOptions, Token, TokenizerOptions, parse_tokens, uncache
 pub enum Line {
     /// One pipeline.
     Pipeline {
-        /// The source of each stage, for the shell.
-        stages: Vec<OsString>,
+        /// At least two.
+        stages: Vec<Stage>,
         /// Whether a `!` stands before it.
         negated: bool,
     },
-    /// A list, something that runs in the background, or nothing at all.
+    /// A list, something that runs in the background, a single command, or nothing at all.
     Other {
         /// Whether it has pipes.
         has_pipes: bool,
     },
     /// Only the shell can tell.
     Unclear,
+}
+
+/// A stage of a pipeline.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stage {
+    /// Its source, for the shell.
+    pub text: OsString,
+    /// Where it is one simple command without assignments: its name, which may be a program's, and the
+    /// source with `exec` before the name.
+    pub program: Option<(OsString, OsString)>,
 }
 
 /// How the shell reads it.
@@ -61,13 +71,18 @@ struct Source<'a> {
     options: ParserOptions,
 }
 
-/// A stage: its tokens, and where it stands in the source.
-struct Stage {
+/// Where a stage stands: among the tokens, and in the source.
+struct Place {
     tokens: Range<usize>,
     source: Range<usize>,
+    command: ast::Command,
     /// Whether its stderr goes into the pipe too.
     with_errors: bool,
+    is_first: bool,
 }
+
+/// Something to be put in at a place in the source.
+type Insertion = (usize, &'static [u8]);
 
 impl<'a> Source<'a> {
     fn read(line: &'a OsStr, dialect: Dialect) -> Option<Self> {
@@ -108,13 +123,15 @@ impl<'a> Source<'a> {
     }
 
     fn cut(&self) -> Line {
-        if self.has_a_joined_end() {
+        if !self.has_its_here_documents() {
             return Line::Unclear;
         }
         let Ok(program) = parse_tokens(&self.tokens, &self.options) else {
             return Line::Unclear;
         };
-        let Some(pipeline) = only_pipeline(&program) else {
+        // A single command is no subshell of a pipeline: it can end the shell, and a '!' before it too.
+        let Some(pipeline) = only_pipeline(&program).filter(|pipeline| pipeline.seq.len() > 1)
+        else {
             return Line::Other {
                 has_pipes: self.tokens.iter().any(is_pipe),
             };
@@ -129,7 +146,7 @@ impl<'a> Source<'a> {
             // Two negations are not POSIX.
             Some(stages) if stages.len() == pipeline.seq.len() && negations <= 1 => {
                 Line::Pipeline {
-                    stages: stages.iter().map(|stage| self.text(stage)).collect(),
+                    stages: stages.iter().map(|place| self.stage(place)).collect(),
                     negated: pipeline.bang,
                 }
             }
@@ -148,7 +165,7 @@ impl<'a> Source<'a> {
 
     /// The stages: a `|` is a top-level one exactly if all that stands between it and the last one is
     /// a command. Inside of braces, loops and the like, something would be left open.
-    fn stages(&self, first: usize) -> Option<Vec<Stage>> {
+    fn stages(&self, first: usize) -> Option<Vec<Place>> {
         let mut stages = Vec::new();
         let mut token = first;
         let mut byte = match first {
@@ -160,39 +177,43 @@ impl<'a> Source<'a> {
             if !is_pipe(pipe) {
                 continue;
             }
-            if !self.is_a_command(token..number) {
+            let Some(command) = self.command(token..number) else {
                 inner += 1;
                 if inner > MOST_INNER_PIPES {
                     return None;
                 }
-            } else {
-                let end = self.end_of(number);
-                let with_errors = self.with_errors.contains(&number);
-                stages.push(Stage {
-                    tokens: token..number,
-                    source: byte..end - if with_errors { 2 } else { 1 },
-                    with_errors,
-                });
-                (token, byte) = (number + 1, end);
-            }
+                continue;
+            };
+            let end = self.end_of(number);
+            let with_errors = self.with_errors.contains(&number);
+            stages.push(Place {
+                tokens: token..number,
+                source: byte..end - if with_errors { 2 } else { 1 },
+                command,
+                with_errors,
+                is_first: stages.is_empty(),
+            });
+            (token, byte) = (number + 1, end);
         }
         let last = token..self.tokens.len();
-        self.is_a_command(last.clone()).then(|| {
-            stages.push(Stage {
-                tokens: last,
-                source: byte..self.line.len(),
-                with_errors: false,
-            });
-            stages
-        })
+        stages.push(Place {
+            command: self.command(last.clone())?,
+            tokens: last,
+            source: byte..self.line.len(),
+            with_errors: false,
+            is_first: stages.is_empty(),
+        });
+        Some(stages)
     }
 
-    fn is_a_command(&self, tokens: Range<usize>) -> bool {
-        parse_tokens(&self.tokens[tokens], &self.options).is_ok_and(|program| {
-            only_pipeline(&program).is_some_and(|pipeline| {
-                pipeline.seq.len() == 1 && !pipeline.bang && pipeline.timed.is_none()
-            })
-        })
+    /// The only command that these tokens are.
+    fn command(&self, tokens: Range<usize>) -> Option<ast::Command> {
+        let program = parse_tokens(&self.tokens[tokens], &self.options).ok()?;
+        let pipeline = only_pipeline(&program)?;
+        match pipeline.seq.as_slice() {
+            [command] if !pipeline.bang && pipeline.timed.is_none() => Some(command.clone()),
+            _ => None,
+        }
     }
 
     /// Where a token ends. (Where it begins is not told exactly: what the tokenizer skips before it,
@@ -201,29 +222,91 @@ impl<'a> Source<'a> {
         self.tokens[token].location().end.index.min(self.line.len())
     }
 
-    /// What the shell is given for a stage: the bytes from pipe to pipe, without the here-documents of
-    /// other stages that happen to stand there, and with those of its own that stand elsewhere.
-    fn text(&self, stage: &Stage) -> OsString {
-        let mut text: Vec<u8> = Vec::new();
+    fn stage(&self, place: &Place) -> Stage {
+        let mut beside: Vec<Insertion> = Vec::new();
+        let end = self.end_of_command(place);
+        if self.has_background(place) && !place.is_first {
+            // What bash runs in the background reads from bash's pipe, but gets /dev/null instead of the
+            // stdin that bash was started with, unless that is redirected.
+            beside.push((end, b" <&0"));
+        }
+        if place.with_errors {
+            beside.push((end, b" 2>&1"));
+        }
+        Stage {
+            text: self.text(place, &beside),
+            program: self.program(place).map(|(name, at)| {
+                beside.insert(0, (at, b"exec "));
+                (name, self.text(place, &beside))
+            }),
+        }
+    }
+
+    /// Whether it is a compound command with something in it that runs in the background.
+    fn has_background(&self, place: &Place) -> bool {
+        let is_and =
+            |token: &Token| matches!(token, Token::Operator(operator, _) if operator == "&");
+        matches!(place.command, ast::Command::Compound(..))
+            && self.tokens[place.tokens.clone()].iter().any(is_and)
+    }
+
+    /// The name of a simple command, and where it stands. It has nothing in it that a shell would expand.
+    fn program(&self, place: &Place) -> Option<(OsString, usize)> {
+        let ast::Command::Simple(command) = &place.command else {
+            return None;
+        };
+        let word = command
+            .word_or_name
+            .as_ref()
+            .filter(|_| command.prefix.is_none())?;
+        let name = word.value.as_bytes();
+        let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"_./+-".contains(byte);
+        let at = word.loc.as_ref()?.end.index.checked_sub(name.len())?;
+        let is_there = self.line.get(at..at + name.len()) == Some(name);
+        (is_there && name.iter().all(plain)).then(|| (OsString::from(&word.value), at))
+    }
+
+    /// Where the last token of a stage ends that is its own: before a semicolon or a comment.
+    fn end_of_command(&self, place: &Place) -> usize {
+        let here_documents = self.here_documents();
+        let of_a_document =
+            |n: &usize| here_documents.iter().any(|(of, _)| n == of || *n == of + 1);
+        let last = place.tokens.clone().rev().find(|number| {
+            !matches!(self.tokens[*number].to_str(), ";" | "\n") && !of_a_document(number)
+        });
+        last.map_or(place.source.start, |number| self.end_of(number))
+    }
+
+    /// The source of a stage: the bytes from pipe to pipe, without the here-documents of other stages
+    /// that happen to stand there, and with those of its own that stand elsewhere.
+    fn text(&self, place: &Place, insertions: &[Insertion]) -> OsString {
+        let mut pieces = Vec::new();
         let mut elsewhere = Vec::new();
-        let mut at = stage.source.start;
-        for (number, body) in self.here_documents() {
-            let own = stage.tokens.contains(&number);
-            let inside = stage.source.contains(&body.start);
+        let mut at = place.source.start;
+        for (number, body) in &self.here_documents() {
+            let own = place.tokens.contains(number);
+            let inside = place.source.contains(&body.start);
             if own && !inside {
-                elsewhere.push(body);
+                elsewhere.push(body.clone());
             } else if inside && !own {
-                text.extend(&self.line[at..body.start]);
+                pieces.push(at..body.start);
                 at = body.end;
             }
         }
-        text.extend(&self.line[at..stage.source.end]);
-        // Before the pipe there is nothing that counts but blanks that a backslash may hold.
+        pieces.push(at..place.source.end);
+        let mut text: Vec<u8> = Vec::new();
+        let mut insertions = insertions.iter().peekable();
+        for piece in pieces {
+            let mut from = piece.start;
+            while let Some((at, bytes)) = insertions.next_if(|(at, _)| *at <= piece.end) {
+                text.extend(&self.line[from..*at]);
+                text.extend(*bytes);
+                from = *at;
+            }
+            text.extend(&self.line[from..piece.end]);
+        }
         let blanks = text.iter().take_while(|byte| byte.is_ascii_whitespace());
         text.drain(..blanks.count());
-        if stage.with_errors {
-            text.extend(b" 2>&1");
-        }
         for body in elsewhere {
             if text.last() != Some(&b'\n') || text.ends_with(b"\\\n") {
                 text.push(b'\n');
@@ -252,12 +335,15 @@ impl<'a> Source<'a> {
         all
     }
 
-    /// Whether the line that seems to end a here-document is joined to the one before by a backslash:
-    /// to the shell it is then no end, unless the document is a quoted one.
-    fn has_a_joined_end(&self) -> bool {
-        self.here_documents()
-            .iter()
-            .any(|(number, _)| self.tokens[*number].to_str().ends_with("\\\n"))
+    /// Whether each here-document was found, and ends where it ends to the shell: a backslash joins the
+    /// line that ends it to the one before, unless the document is a quoted one.
+    fn has_its_here_documents(&self) -> bool {
+        let found = self.here_documents();
+        let begun = |token: &&Token| matches!(token, Token::Operator(operator, _) if operator == "<<" || operator == "<<-");
+        found.len() == self.tokens.iter().filter(begun).count()
+            && found
+                .iter()
+                .all(|(number, _)| !self.tokens[*number].to_str().ends_with("\\\n"))
     }
 }
 
@@ -325,7 +411,7 @@ mod tests {
         match cut(line.as_ref(), dialect) {
             Line::Pipeline { stages, .. } => stages
                 .into_iter()
-                .map(|stage| stage.into_string().unwrap())
+                .map(|stage| stage.text.into_string().unwrap())
                 .collect(),
             other => panic!("{line:?} is {other:?}"),
         }
@@ -334,8 +420,7 @@ mod tests {
     #[test]
     fn a_pipeline_is_cut_at_its_top_level_pipes_and_nowhere_else() {
         for (line, expected) in [
-            ("a", &["a"][..]),
-            ("a|b", &["a", "b"]),
+            ("a|b", &["a", "b"][..]),
             (
                 "a 'x | y' | b \"| $z\" | c \\|",
                 &["a 'x | y' ", "b \"| $z\" ", "c \\|"],
@@ -389,9 +474,51 @@ mod tests {
 
     #[test]
     fn stderr_goes_into_the_pipe_where_it_is_asked_for() {
-        assert_eq!(stages("a > f |& b|&c"), ["a > f  2>&1", "b 2>&1", "c"]);
-        assert_eq!(stages_of("a |& b", Dialect::Bash), ["a  2>&1", "b"]);
-        assert_eq!(stages("a <<E |& b\nx\nE\n"), ["a <<E  2>&1\nx\nE\n", "b\n"]);
+        assert_eq!(stages("a > f |& b|&c"), ["a > f 2>&1 ", "b 2>&1", "c"]);
+        assert_eq!(stages_of("a |& b", Dialect::Bash), ["a 2>&1 ", "b"]);
+        assert_eq!(stages("a <<E |& b\nx\nE\n"), ["a <<E 2>&1 \nx\nE\n", "b\n"]);
+    }
+
+    #[test]
+    fn what_runs_in_the_background_reads_from_the_pipe() {
+        assert_eq!(
+            stages("{ a & } | { b & c; }; # d"),
+            ["{ a & } ", "{ b & c; } <&0; # d"]
+        );
+        assert_eq!(
+            stages("a | ( b <<E & ) > f |& c\nE\n"),
+            ["a ", "( b <<E & ) > f <&0 2>&1 \nE\n", "c\n"]
+        );
+        assert_eq!(stages("a | b 2>&1 | { c; }"), ["a ", "b 2>&1 ", "{ c; }"]);
+    }
+
+    #[test]
+    fn a_simple_command_can_take_the_place_of_its_shell() {
+        let line = "a 'b c' | \\\n d <<E > f |& # g\nE\n./h | A=b i | j\"k\" | $l | >m n | { o; } | p\\\nq\n";
+        let Line::Pipeline { stages, .. } = cut(line.as_ref(), Dialect::Posix) else {
+            panic!("it is a pipeline");
+        };
+        let programs: Vec<_> = stages
+            .iter()
+            .map(|stage| {
+                let (name, text) = stage.program.as_ref()?;
+                Some((name.to_str().unwrap(), text.to_str().unwrap()))
+            })
+            .collect();
+        assert_eq!(
+            programs,
+            [
+                Some(("a", "exec a 'b c' ")),
+                Some(("d", "\\\n exec d <<E > f 2>&1 \nE\n")),
+                Some(("./h", "# g\nexec ./h ")),
+                None,
+                None,
+                None,
+                None,
+                None,
+                None,
+            ]
+        );
     }
 
     #[test]
@@ -415,15 +542,9 @@ mod tests {
     #[test]
     fn a_negation_stands_before_all_stages() {
         let line = cut("! a | b".as_ref(), Dialect::Posix);
-        let stages = vec!["a ".into(), "b".into()];
-        assert_eq!(
-            line,
-            Line::Pipeline {
-                stages,
-                negated: true
-            }
-        );
-        assert_eq!(cut("! ! a".as_ref(), Dialect::Posix), Line::Unclear);
+        assert!(matches!(line, Line::Pipeline { negated: true, .. }));
+        assert_eq!(stages("! a | b"), ["a ", "b"]);
+        assert_eq!(cut("! ! a | b".as_ref(), Dialect::Posix), Line::Unclear);
     }
 
     #[test]
@@ -439,7 +560,13 @@ mod tests {
             let expected = Line::Other { has_pipes: true };
             assert_eq!(cut(line.as_ref(), Dialect::Posix), expected, "{line}");
         }
-        for line in ["", "# a | b", "a; b", "\n"] {
+        for line in ["{ a | b; }", "! a | { b | c; } || d", "for x in a | b"] {
+            assert!(
+                !matches!(cut(line.as_ref(), Dialect::Posix), Line::Pipeline { .. }),
+                "{line}"
+            );
+        }
+        for line in ["", "a", "! a", "# a | b", "a; b", "\n"] {
             let expected = Line::Other { has_pipes: false };
             assert_eq!(cut(line.as_ref(), Dialect::Posix), expected, "{line}");
         }
@@ -459,6 +586,7 @@ mod tests {
             // The shell takes these.
             "a <<E",
             "a $(case x in x) b;; esac) | c",
+            "a <<'' | b\nx\n\n",
             // The backslash joins the two lines.
             "a <<E | b\nx\\\nE\nE\n",
             // bash's, which is one pipeline there and no pipeline in POSIX.
@@ -475,10 +603,10 @@ mod tests {
     fn bash_has_more() {
         assert_eq!(
             stages_of(
-                "cat <(a | b) <<< x | [[ y =~ a|b ]] | ((1 << 2))",
+                "cat <(a | b) <<< x | [[ y =~ a|b ]] | ((1 < 2))",
                 Dialect::Bash
             ),
-            ["cat <(a | b) <<< x ", "[[ y =~ a|b ]] ", "((1 << 2))"]
+            ["cat <(a | b) <<< x ", "[[ y =~ a|b ]] ", "((1 < 2))"]
         );
         // In POSIX the first half is a command in the background.
         assert_eq!(stages_of("a &> f | b", Dialect::Bash), ["a &> f ", "b"]);
@@ -492,8 +620,8 @@ mod tests {
         let Line::Pipeline { stages, .. } = cut(&line, Dialect::Posix) else {
             panic!("it is a pipeline");
         };
-        assert_eq!(stages[0].as_bytes(), b"cat '\xff\xfe | ' \xe4 ");
-        assert_eq!(stages[1].as_bytes(), b"b\xc3\xa9");
+        assert_eq!(stages[0].text.as_bytes(), b"cat '\xff\xfe | ' \xe4 ");
+        assert_eq!(stages[1].text.as_bytes(), b"b\xc3\xa9");
     }
 
     #[test]

@@ -2,17 +2,18 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Stdio;
 
 use anyhow::{Result, bail};
 
 use super::failure::Failure;
-use super::line::{self, Dialect, Line};
+use super::line::{self, Dialect, Line, Stage};
 use super::start::Command;
 use super::words;
 use crate::exit::Usage;
-use crate::moving::clean;
+use crate::text::clean;
 
 /// The stages, and what else is to know of them.
 #[derive(Debug, PartialEq, Eq)]
@@ -51,7 +52,10 @@ impl Plan {
         let why = match line::cut(line, dialect) {
             Line::Pipeline { stages, negated } => {
                 return Ok(Self {
-                    stages: stages.iter().map(|text| by_shell(shell, text)).collect(),
+                    stages: stages
+                        .iter()
+                        .map(|stage| stage_by_shell(shell, stage))
+                        .collect(),
                     negated,
                     note: None,
                 });
@@ -78,6 +82,57 @@ impl Plan {
     }
 }
 
+/// A stage, whose program takes the place of its shell where the shell would only wait for it. bash and
+/// some others do so by themselves; with one process more, who stops or ends the stage's first one, as
+/// Ctrl-C does, would not wait for its program.
+fn stage_by_shell(shell: &OsStr, stage: &Stage) -> Command {
+    let command = by_shell(shell, &stage.text);
+    match &stage.program {
+        Some((name, text)) if is_a_program(name) => Command {
+            text: command.text,
+            ..by_shell(shell, text)
+        },
+        _ => command,
+    }
+}
+
+/// Whether that name can only be a program's: it is found, and no shell has it built in.
+fn is_a_program(name: &OsStr) -> bool {
+    let may_be_run = |path: &Path| {
+        rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok() && path.is_file()
+    };
+    let is_found = || match name.as_bytes().contains(&b'/') {
+        true => may_be_run(Path::new(name)),
+        false => std::env::var_os("PATH").is_some_and(|path| {
+            std::env::split_paths(&path).any(|directory| may_be_run(&directory.join(name)))
+        }),
+    };
+    let is_built_in = || {
+        BUILT_IN
+            .split_ascii_whitespace()
+            .any(|built_in| name == built_in)
+    };
+    !is_built_in() && !has_functions() && is_found()
+}
+
+/// Whether a bash that runs the stages may find functions, in its environment or in a file that this names
+/// (bash(1): FUNCTIONS, BASH_ENV).
+fn has_functions() -> bool {
+    std::env::vars_os()
+        .any(|(name, _)| name == "BASH_ENV" || name.as_bytes().starts_with(b"BASH_FUNC_"))
+}
+
+/// What is no program to some shell, even where there is a program of that name: POSIX's special and
+/// regular ones, and what dash, bash, ksh, mksh and zsh have beside.
+const BUILT_IN: &str = "
+    . : [ alias autoload bg bind break builtin bye caller case cd chdir command compgen complete compopt
+    continue coproc declare dirs disable disown do done echo elif else emulate enable esac eval exec exit
+    export false fc fg fi float for function functions getconf getopts hash help hist history if in
+    integer jobs kill let limit local log logout mapfile nameref newgrp noglob nocorrect popd print printf
+    pushd pwd pushln r read readarray readonly rehash rename repeat return sched select set setopt shift
+    shopt sleep source stop suspend test then time times trap true ttyctl type typeset ulimit umask unalias
+    unfunction unlimit unset unsetopt until vared wait whence where which while zle zmodload";
+
 fn by_shell(shell: &OsStr, text: &OsStr) -> Command {
     // Not whichever is first along PATH: this is where system(3) finds it too.
     let program = match shell == "sh" {
@@ -101,6 +156,7 @@ fn by_shell(shell: &OsStr, text: &OsStr) -> Command {
 fn check(line: &OsStr, shell: &OsStr) -> Result<()> {
     let command = by_shell(shell, line);
     let checked = std::process::Command::new(&command.program)
+        .arg0(&command.words[0])
         .arg("-n")
         .args(&command.words[1..])
         .stdin(Stdio::null())

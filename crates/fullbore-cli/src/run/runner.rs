@@ -13,19 +13,25 @@ use anyhow::{Context, Result};
 use nix::errno::Errno;
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, Signal, WaitOptions, getpid, set_child_subreaper, waitpid};
+use rustix::process::{
+    Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper,
+    set_parent_process_death_signal, waitpid,
+};
 
 use super::failure::Failure;
 use super::plan::Plan;
 use super::signals::{Came, Signals, die_of};
 use super::start::{self, Starting};
 use crate::exit::Usage;
-use crate::moving::clean;
-use crate::pipeline::{Link, Stage, Watch};
+use crate::pipeline::{Link, Live, Stage, Watch};
+use crate::text::clean;
 use crate::{ending, inherited};
 
 /// What those who are told to end may take before they are killed.
 pub const GRACE: Duration = Duration::from_secs(2);
+
+/// Between two drawings of how it does.
+const DRAW_EVERY: Duration = Duration::from_secs(1);
 
 /// How to run it, and what to say of it.
 #[derive(Debug)]
@@ -36,6 +42,8 @@ pub struct Options {
     pub pipefail: bool,
     /// Whether to say how the pipeline did.
     pub report: bool,
+    /// Whether to say it all the time, where stderr is a terminal.
+    pub live: bool,
     /// Where to write how it did, as JSON.
     pub json: Option<PathBuf>,
     /// Whether to keep silent where something is not as it was asked for.
@@ -80,6 +88,7 @@ struct Runner<'a> {
     negated: bool,
     /// Only where somebody wants to know.
     watch: Option<Watch>,
+    live: Option<Live>,
     json: Option<File>,
     /// A signal that the stages may die of, or not.
     noted: Option<Signal>,
@@ -102,7 +111,10 @@ impl<'a> Runner<'a> {
     ) -> Result<Self> {
         // Whoever loses his parent stays below this process.
         set_child_subreaper(Some(getpid())).context("PR_SET_CHILD_SUBREAPER")?;
-        let signals = Signals::noted()?;
+        // That the keeper is gone is told by the socket; this only sees to it that it is read by a process
+        // that is stopped just then.
+        set_parent_process_death_signal(Some(Signal::CONT)).context("PR_SET_PDEATHSIG")?;
+        let signals = Signals::noted(options.live)?;
         let plan = plan()?;
         let json = match &options.json {
             None => None,
@@ -118,6 +130,7 @@ impl<'a> Runner<'a> {
             stages: Vec::with_capacity(plan.stages.len()),
             negated: plan.negated,
             watch: None,
+            live: None,
             json,
             noted: None,
             ended_by: None,
@@ -140,7 +153,7 @@ impl<'a> Runner<'a> {
         if let Some(note) = start::too_small(&pipes, wanted) {
             self.say_unless_quiet(&note);
         }
-        let watched = self.options.report || self.json.is_some();
+        let watched = self.options.report || self.options.live || self.json.is_some();
         let links = match watched {
             true => links(&pipes, wanted)?,
             false => Vec::new(),
@@ -173,6 +186,9 @@ impl<'a> Runner<'a> {
             });
             self.watch = Some(Watch::new(stages.collect(), links));
         }
+        if self.options.live {
+            self.live = Live::new();
+        }
         // What came before all were there may have missed some.
         while let Some(came) = self.signals.next() {
             self.obey(Came {
@@ -185,20 +201,27 @@ impl<'a> Runner<'a> {
 
     /// Waits for all stages.
     fn finish(mut self) -> Result<Ending> {
-        let mut due = Instant::now();
+        let began = Instant::now();
+        let (mut look, mut draw) = (began, began + DRAW_EVERY);
         self.reap();
         while self.is_running() && self.ended_by.is_none() {
+            let mut due = None;
             if let Some(watch) = &mut self.watch {
                 let now = Instant::now();
-                if now >= due {
+                if now >= look {
                     watch.look();
-                    due = now + watch.next_look();
+                    look = now + watch.next_look();
+                }
+                due = Some(look);
+                if let Some(live) = &mut self.live {
+                    if now >= draw {
+                        live.draw(watch);
+                        draw = now + DRAW_EVERY;
+                    }
+                    due = Some(look.min(draw));
                 }
             }
-            let left = self
-                .watch
-                .as_ref()
-                .map(|_| due.saturating_duration_since(Instant::now()));
+            let left = due.map(|due| due.saturating_duration_since(Instant::now()));
             let came = wait_for(&[self.signals.as_fd(), self.keeper.as_fd()], left);
             while let Some(came) = self.signals.next() {
                 self.obey(came);
@@ -219,6 +242,13 @@ impl<'a> Runner<'a> {
     fn obey(&mut self, came: Came) {
         match came.signal {
             Signal::CHILD => self.reap(),
+            // Noted only where something is drawn, which would be in the way of the shell.
+            Signal::TSTP => {
+                if let Some(live) = &mut self.live {
+                    live.clear();
+                }
+                let _ = kill_process(getpid(), Signal::STOP);
+            }
             Signal::CONT => {
                 if let Some(watch) = &mut self.watch {
                     watch.paused();
@@ -283,7 +313,9 @@ impl<'a> Runner<'a> {
             return Ok(());
         };
         let findings = watch.findings();
-        if self.options.report {
+        if let Some(live) = &mut self.live {
+            live.leave(&findings);
+        } else if self.options.report || self.options.live {
             // Nobody is told if stderr is closed.
             let _ = writeln!(stderr(), "{findings}");
         }

@@ -42,11 +42,11 @@ pub struct Came {
 
 impl Signals {
     /// From now on they are noted: that a child has ended, those that end a pipeline, and that it goes
-    /// on after it was stopped.
+    /// on after it was stopped; `before_a_stop` also that it is to stop (Ctrl-Z).
     ///
     /// # Errors
     /// Where there can be no signalfd: EMFILE.
-    pub fn noted() -> Result<Self> {
+    pub fn noted(before_a_stop: bool) -> Result<Self> {
         // Whoever started this process may ignore SIGCHLD, and then no child could be waited for
         // (wait(2), NOTES). A handler ends that, though it is never called.
         signal_hook::flag::register(
@@ -58,6 +58,7 @@ impl Signals {
         noted.extend(
             ENDING
                 .into_iter()
+                .chain(before_a_stop.then_some(signal::SIGTSTP))
                 .filter(|&signal| !inherited::was_ignored(signal as i32)),
         );
         let before = noted

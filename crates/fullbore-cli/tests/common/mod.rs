@@ -43,7 +43,14 @@ pub fn run(words: &str) -> Output {
 
 /// Starts a process, and lets go of the file descriptors it was given.
 pub fn start(command: &mut Command) -> Child {
-    let child = command.spawn().expect("the command starts");
+    let child = loop {
+        match command.spawn() {
+            // A program that was just written: what another test has just started has it open for
+            // writing, until it becomes another program.
+            Err(error) if error.kind() == std::io::ErrorKind::ExecutableFileBusy => {}
+            child => break child.expect("the command starts"),
+        }
+    };
     // A `Command` keeps what it hands down; with an end of a pipe open here, nobody would see the
     // other side go.
     command.stdin(Stdio::null()).stdout(Stdio::null());
@@ -236,6 +243,23 @@ fn command_line(process: &Path) -> Option<Vec<String>> {
         .collect();
     // A zombie has none.
     (words.len() > 1).then_some(words)
+}
+
+/// Asserts that they end long before they would by themselves, and ends those who do not.
+pub fn assert_nobody_is_left(started: &[Pid]) {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    let left = || -> Vec<Pid> {
+        let running = started.iter().copied().filter(|pid| is_running(*pid));
+        running.collect()
+    };
+    while !left().is_empty() && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let left = left();
+    for pid in &left {
+        let _ = kill_process(*pid, Signal::KILL);
+    }
+    assert!(left.is_empty(), "left behind: {left:?}");
 }
 
 /// Whether the process is there and no zombie.

@@ -10,9 +10,6 @@ mod course;
 mod measure;
 pub mod std_copy;
 
-use std::env;
-use std::ffi::OsString;
-use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::Result;
@@ -20,10 +17,11 @@ use serde::{Deserialize, Serialize};
 
 use super::catalogue::Experiment;
 use super::machine::CpuPair;
+use super::process::on_path;
 use super::result::{Outcome, Settings, Unit};
 use super::soundness::Soundness;
 use super::work::{Bench, Measurement, Work};
-pub use course::SourceFile;
+pub use course::{SourceFile, memory_file};
 
 /// The group's name.
 pub const GROUP: &str = "move";
@@ -233,16 +231,17 @@ fn kept(text: String) -> &'static str {
     text.leak()
 }
 
-/// Who moved, as a report names it.
+/// Who moved, or ran a pipeline, as a report names it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MoverReport {
-    /// What it had to do, such as `pipe → pipe`. Ratios are to the first mover of the same job.
+    /// What it had to do, such as `pipe → pipe`. Ratios are to the first of the same job.
     pub job: String,
     /// Its command line, as it would be typed in a shell.
     pub command: String,
     /// The first line that it says of its version; `None` where it is this program, or says none.
     pub version: Option<String>,
-    /// Bytes that arrived, where they went into a file; elsewhere the reader counts.
+    /// Bytes that arrived, where they went into a file, or that a pipeline read; elsewhere the reader
+    /// counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
     /// Seconds from its start to its end, where it was timed by that.
@@ -282,53 +281,36 @@ impl Mover {
         }
     }
 
-    /// What it says of its version.
-    fn version(&self) -> Option<String> {
-        if self.of == Of::Fullbore {
-            return None;
-        }
-        let option = if self.program() == "socat" {
-            "-V"
-        } else {
-            "--version"
-        };
-        let output = Command::new(on_path(self.program())?)
-            .arg(option)
-            .output()
-            .ok()?;
-        let text = [output.stdout, output.stderr].concat();
-        let text = String::from_utf8_lossy(&text);
-        // Socat says its authors first.
-        let line = text
-            .lines()
-            .find(|line| line.chars().any(|c| c.is_ascii_digit()));
-        line.map(|line| line.trim().to_owned())
-    }
-
     /// What there is to report of it before it has moved anything.
     pub fn report(&self, job: &Job) -> MoverReport {
         MoverReport {
             job: job.title.into(),
             command: self.line(),
-            version: self.version(),
+            version: match self.of {
+                Of::Fullbore => None,
+                Of::Path => version(self.program()),
+            },
             bytes: None,
             seconds: None,
         }
     }
 }
 
-/// Where a program is, if it is on PATH.
-fn on_path(program: &str) -> Option<PathBuf> {
-    find(program, env::var_os("PATH").unwrap_or_default())
-}
-
-fn find(program: &str, path: OsString) -> Option<PathBuf> {
-    use rustix::fs::{Access, access};
-    env::split_paths(&path)
-        // An empty entry means the current directory: not where to look for a peer.
-        .filter(|directory| directory.is_absolute())
-        .map(|directory| directory.join(program))
-        .find(|file| file.is_file() && access(file, Access::EXEC_OK).is_ok())
+/// What a program on PATH says of its version.
+pub fn version(program: &str) -> Option<String> {
+    let option = if program == "socat" {
+        "-V"
+    } else {
+        "--version"
+    };
+    let output = Command::new(on_path(program)?).arg(option).output().ok()?;
+    let text = [output.stdout, output.stderr].concat();
+    let text = String::from_utf8_lossy(&text);
+    // Socat says its authors first.
+    let line = text
+        .lines()
+        .find(|line| line.chars().any(|c| c.is_ascii_digit()));
+    line.map(|line| line.trim().to_owned())
 }
 
 #[cfg(test)]
@@ -365,14 +347,5 @@ mod tests {
             words(&mbuffer)[2..],
             ["-o", "-", "-o", "a", "-o", "b"].map(String::from)
         );
-    }
-
-    #[test]
-    fn programs_are_looked_for_on_path_alone() {
-        assert!(find("sh", "/nowhere:/bin:/usr/bin".into()).is_some());
-        assert_eq!(find("sh", "".into()), None);
-        assert_eq!(find("sh", "/nowhere".into()), None);
-        // A directory is no program.
-        assert_eq!(find("usr", "/".into()), None);
     }
 }

@@ -16,7 +16,7 @@ use super::svg::dots::{Dot, Dots, Dotted};
 use super::svg::{self, Paper};
 use super::{
     Report, against_c, base_of_ratios, distance, figure, groups, how_measured, is_noisy,
-    marked_median, noisy_footnote, one_line, peers,
+    marked_median, noisy_footnote, one_line, over_all_tables, peers,
 };
 use crate::lab::compare::without_settings;
 use crate::lab::result::{Outcome, Run, Settings, Unit};
@@ -56,6 +56,8 @@ struct Page<'a> {
     base: Option<String>,
     /// How experiments compare with their programs in C.
     against_c: Option<String>,
+    /// What came of those who are set against each other in several tables.
+    over_all_tables: Vec<String>,
 }
 
 /// A group, or one table of it.
@@ -102,6 +104,7 @@ impl<'a> Page<'a> {
             disagreement: (DISAGREEMENT_WORTH_A_WARNING * 100.0).round(),
             base: base_of_ratios(run),
             against_c: against_c(run),
+            over_all_tables: over_all_tables(run),
         })
     }
 }

@@ -19,8 +19,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use super::machine::format_bytes;
+use super::overall::Overall;
 use super::result::{Outcome, Run};
 use super::statistics::DISAGREEMENT_WORTH_A_WARNING;
+use crate::text::{REPLACEMENT, reorders};
 
 /// A form in which a run is shown.
 pub trait Report {
@@ -30,6 +32,20 @@ pub trait Report {
     ///
     /// Those of `out`.
     fn write(&self, run: &Run, out: &mut dyn io::Write) -> Result<()>;
+}
+
+/// Writes to `out`, all of it.
+///
+/// # Errors
+/// As `write`, or where `out` does not take it.
+pub fn write_to(
+    write: &dyn Fn(&mut dyn io::Write) -> Result<()>,
+    out: &mut dyn io::Write,
+) -> Result<()> {
+    let mut out = BufWriter::new(out);
+    write(&mut out)?;
+    // Dropping the writer would flush too, and lose the error.
+    Ok(out.flush()?)
 }
 
 /// Writes what `write` writes to the file at `path`: all of it, or nothing.
@@ -214,6 +230,25 @@ fn against_c(run: &Run) -> Option<String> {
     })
 }
 
+/// What came of those who are set against each other in several tables, a sentence each.
+fn over_all_tables(run: &Run) -> Vec<String> {
+    let words = |overall: &Overall| {
+        format!(
+            "{}: {}× as fast as {} over {} tables of {} (geometric mean); least {} {}×, most {} {}×",
+            overall.contestant,
+            figure(overall.geometric_mean),
+            overall.base,
+            overall.tables,
+            overall.group,
+            overall.least.name,
+            figure(overall.least.ratio),
+            overall.most.name,
+            figure(overall.most.ratio),
+        )
+    };
+    run.overall.iter().map(words).collect()
+}
+
 /// How the figures were taken, in one sentence.
 fn how_measured(run: &Run) -> String {
     let settings = &run.settings;
@@ -251,15 +286,6 @@ fn base_of_ratios(run: &Run) -> Option<String> {
         several => Some(format!("the first of each group ({})", several.join(", "))),
     }
 }
-
-/// Whether a character changes the order of those around it (UAX #9, explicit formatting and
-/// marks), so that a text could show as another.
-fn reorders(c: char) -> bool {
-    matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-}
-
-/// What stands for a character that must not be shown as it is.
-const REPLACEMENT: char = '\u{fffd}';
 
 /// A character as it may be shown: control characters are spaces, and what changes the order of
 /// text, or is no character in XML (1.0, 2.2), is replaced.
@@ -325,6 +351,7 @@ pub fn fixture() -> Run {
             unix_copy: None,
             seed: 42,
         },
+        overall: Vec::new(),
         experiments: vec![
             outcome("ladder", "write_read", &[0.92, 0.93, 0.95], Some(3.7)),
             outcome(

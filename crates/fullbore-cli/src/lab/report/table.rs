@@ -5,7 +5,8 @@
 //! is wide goes over it. Colour is put on whole lines and on bars after they are laid out, so
 //! that no escape sequence ever counts as width.
 
-use std::io;
+use std::io::{self, IsTerminal};
+use std::os::fd::AsFd;
 
 use anyhow::Result;
 use comfy_table::{CellAlignment, ContentArrangement, Row, presets};
@@ -13,7 +14,7 @@ use comfy_table::{CellAlignment, ContentArrangement, Row, presets};
 use super::grid::{Grid, size};
 use super::{
     Report, against_c, distance, figure, groups, how_measured_with_ratios, is_noisy, marked_median,
-    noisy_footnote, one_line, peers,
+    noisy_footnote, one_line, over_all_tables, peers,
 };
 use crate::lab::result::{Outcome, Run};
 
@@ -24,6 +25,22 @@ pub struct Table {
     pub width: Option<u16>,
     /// Whether to use colours (ANSI escape sequences).
     pub color: bool,
+}
+
+impl Table {
+    /// As wide and as colourful as the terminal, if `out` is one.
+    pub fn on(out: &(impl AsFd + IsTerminal)) -> Self {
+        let to_terminal = out.is_terminal();
+        let width = to_terminal
+            .then(|| rustix::termios::tcgetwinsize(out).ok())
+            .flatten()
+            .map(|size| size.ws_col)
+            .filter(|&columns| columns > 0);
+        Self {
+            width,
+            color: to_terminal && std::env::var_os("NO_COLOR").is_none(),
+        }
+    }
 }
 
 /// The width in columns where there is no terminal to ask.
@@ -54,6 +71,9 @@ impl Report for Table {
         }
         if let Some(text) = against_c(run) {
             page.wrapped(Style::Dim, "", &text);
+        }
+        for text in over_all_tables(run) {
+            page.wrapped(Style::Plain, "", &text);
         }
         page.wrapped(Style::Dim, "", &how_measured_with_ratios(run));
         for line in &page.lines {

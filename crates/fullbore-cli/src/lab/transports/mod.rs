@@ -54,14 +54,7 @@ const fn row(
     shows: &'static str,
     work: &'static dyn Work,
 ) -> Experiment {
-    Experiment {
-        group: GROUP,
-        name,
-        shows,
-        unit: Unit::GibPerS,
-        published,
-        work,
-    }
+    Experiment::bandwidth(GROUP, name, published, shows, work)
 }
 
 /// The rows, in lmbench's order: pipe, AF_UNIX, TCP, file reread, mmap reread, memory copied by libc and

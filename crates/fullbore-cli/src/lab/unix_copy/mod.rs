@@ -56,14 +56,7 @@ const fn row(
     shows: &'static str,
     work: &'static UnixCopy,
 ) -> Experiment {
-    Experiment {
-        group: GROUP,
-        name,
-        shows,
-        unit: Unit::GibPerS,
-        published,
-        work,
-    }
+    Experiment::bandwidth(GROUP, name, published, shows, work)
 }
 
 /// The rows.

@@ -1,0 +1,625 @@
+//! Every pipe and FIFO whose ends this user may see, and who holds them.
+//!
+//! One look walks /proc/PID/fd of all processes. What an fd leads to, statx(2) tells without opening it;
+//! whether it reads or writes, the mode of the link itself (`tid_fd_update_inode`, fs/proc/fd.c), which an
+//! fd of O_PATH has neither of. A pipe is known by device and inode, a process by its number and when it
+//! started: both numbers are used again. A process whose directory is open stays the same one: once it has
+//! gone, nothing below that directory is found any more.
+//!
+//! Threads that do not share their process's fds (unshare(2), `CLONE_FILES`) are not looked at apart.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::ffi::CStr;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use fullbore::pipe::PipeIdentity;
+use rustix::fs::{
+    AtFlags, CWD, FileType, Mode, OFlags, RawDir, StatxFlags, fstat, makedev, openat, readlinkat,
+    statat, statx,
+};
+use rustix::io::Errno;
+use serde::Serialize;
+
+use crate::text::clean;
+
+/// Fds of one process that are looked at; those beyond are counted, and not looked at. Each costs about
+/// two microseconds.
+const MOST_FDS: usize = 8192;
+
+/// Bytes of a command line that are read.
+const MOST_OF_COMMAND: usize = 4096;
+
+/// A process, for as long as the machine is up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+pub struct ProcessId {
+    /// Its number, which will be another's.
+    pub pid: u32,
+    /// When it started, in clock ticks since boot (proc_pid_stat(5), `starttime`).
+    pub start: u64,
+}
+
+/// A process that holds an end of a pipe.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Process {
+    pub id: ProcessId,
+    /// The number of its parent.
+    pub parent: u32,
+    /// Its user, as the owner of its directory in /proc tells: root for one that may not be dumped.
+    pub uid: u32,
+    /// Its name, 15 bytes at most; safe to show.
+    pub name: String,
+    /// Its words, with spaces between; safe to show.
+    pub command: String,
+}
+
+/// A process with a pipe open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Holder {
+    /// Index into [`Census::processes`].
+    pub process: usize,
+    /// The lowest fd that reads from it.
+    pub reads: Option<i32>,
+    /// The lowest fd that writes to it.
+    pub writes: Option<i32>,
+}
+
+/// A pipe or FIFO that is open somewhere.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pipe {
+    pub identity: PipeIdentity,
+    /// The user who made it, whom it is accounted to.
+    pub owner: u32,
+    /// The path of a FIFO; safe to show. `None` for a pipe, which has no name.
+    pub name: Option<String>,
+    /// Who has it open, by process.
+    pub holders: Vec<Holder>,
+}
+
+/// What was not seen.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Unseen {
+    /// Processes of other users, whose fds are closed to this one.
+    pub of_others: usize,
+    /// Processes of this user that are closed all the same: they may not be dumped.
+    pub of_this_user: usize,
+    /// Processes with more fds than are looked at.
+    pub too_many_fds: usize,
+    /// Whether /proc lists no processes of other users (proc(5), `hidepid`).
+    pub others_hidden: bool,
+}
+
+/// What there was at one look.
+#[derive(Debug, Clone, Default)]
+pub struct Census {
+    /// Processes that hold an end of a pipe.
+    pub processes: Vec<Process>,
+    /// In the order of their identities.
+    pub pipes: Vec<Pipe>,
+    pub unseen: Unseen,
+}
+
+impl Holder {
+    /// An fd of it.
+    pub fn any_fd(&self) -> i32 {
+        self.writes.or(self.reads).unwrap_or(-1)
+    }
+
+    /// Whether it only reads from the pipe.
+    pub fn only_reads(&self) -> bool {
+        self.writes.is_none()
+    }
+
+    /// Whether it only writes to the pipe.
+    pub fn only_writes(&self) -> bool {
+        self.reads.is_none()
+    }
+
+    /// Whether it does both.
+    pub fn has_both(&self) -> bool {
+        self.reads.is_some() && self.writes.is_some()
+    }
+}
+
+impl Pipe {
+    /// Whether it is a FIFO, which others can open at any time.
+    pub fn is_named(&self) -> bool {
+        self.name.is_some()
+    }
+
+    /// Those that feed it: who only writes, or where nobody does, who does both.
+    pub fn writers(&self) -> impl Iterator<Item = &Holder> {
+        let anyone = self.holders.iter().any(Holder::only_writes);
+        self.holders
+            .iter()
+            .filter(move |holder| holder.writes.is_some() && (!anyone || holder.only_writes()))
+    }
+
+    /// Those that drain it: who only reads, or where nobody does, who does both.
+    pub fn readers(&self) -> impl Iterator<Item = &Holder> {
+        let anyone = self.holders.iter().any(Holder::only_reads);
+        self.holders
+            .iter()
+            .filter(move |holder| holder.reads.is_some() && (!anyone || holder.only_reads()))
+    }
+}
+
+impl Census {
+    /// Looks at all processes but this one.
+    ///
+    /// # Errors
+    /// Where there is no /proc.
+    pub fn look() -> Result<Self, Errno> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let proc = openat(CWD, c"/proc", flags, Mode::empty())?;
+        look_at(proc.as_fd(), std::process::id())
+    }
+
+    /// The process with that number.
+    pub fn process(&self, pid: u32) -> Option<usize> {
+        self.processes
+            .iter()
+            .position(|process| process.id.pid == pid)
+    }
+
+    /// A name for a pipe that is no end of it (`O_PATH`, open(2)), by way of whoever has it open. What an
+    /// fd leads to may be another thing by now, which must not be opened: a device may mind.
+    ///
+    /// # Errors
+    /// `ENOENT` where it has gone, or the kernel's word.
+    pub fn handle(&self, pipe: &Pipe) -> Result<OwnedFd, Errno> {
+        let mut last = Errno::NOENT;
+        for holder in &pipe.holders {
+            let pid = self.processes[holder.process].id.pid;
+            let path = format!("/proc/{pid}/fd/{}", holder.any_fd());
+            match openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
+                Ok(handle) => {
+                    let stat = fstat(&handle)?;
+                    if (stat.st_dev, stat.st_ino) == (pipe.identity.device, pipe.identity.inode) {
+                        return Ok(handle);
+                    }
+                }
+                Err(errno) => last = errno,
+            }
+        }
+        Err(last)
+    }
+
+    /// The pipes that a process has open, by their indices.
+    pub fn pipes_of(&self, process: usize) -> impl Iterator<Item = usize> {
+        self.pipes
+            .iter()
+            .enumerate()
+            .filter(move |(_, pipe)| pipe.holders.iter().any(|holder| holder.process == process))
+            .map(|(index, _)| index)
+    }
+}
+
+/// What is gathered while processes are walked.
+struct Walk {
+    census: Census,
+    by_identity: HashMap<PipeIdentity, usize>,
+    uid: u32,
+}
+
+/// Where names of directories are read to.
+type Names = [MaybeUninit<u8>; 8192];
+
+fn look_at(proc: BorrowedFd<'_>, but: u32) -> Result<Census, Errno> {
+    let mut walk = Walk {
+        census: Census::default(),
+        by_identity: HashMap::new(),
+        uid: rustix::process::geteuid().as_raw(),
+    };
+    let mut buffer: Names = [MaybeUninit::uninit(); 8192];
+    let mut of_fds: Names = [MaybeUninit::uninit(); 8192];
+    let mut processes = RawDir::new(proc, &mut buffer);
+    while let Some(entry) = processes.next() {
+        let entry = entry?;
+        if let Some(pid) = number(entry.file_name().to_bytes()).filter(|&pid| pid != but) {
+            walk.process(proc, pid, &mut of_fds);
+        }
+    }
+    let mut census = walk.census;
+    census.unseen.others_hidden = hides_others(proc);
+    census.pipes.sort_unstable_by_key(|pipe| pipe.identity);
+    Ok(census)
+}
+
+impl Walk {
+    /// Adds the pipes of one process, which may vanish at any moment.
+    fn process(&mut self, proc: BorrowedFd<'_>, pid: u32, buffer: &mut Names) {
+        let directory = OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let Ok(process) = openat(
+            proc,
+            pid.to_string(),
+            OFlags::PATH | directory,
+            Mode::empty(),
+        ) else {
+            return;
+        };
+        let opened = openat(&process, c"fd", OFlags::RDONLY | directory, Mode::empty());
+        let fds = match opened {
+            Ok(fds) => fds,
+            Err(Errno::ACCESS | Errno::PERM) => return self.closed(&process),
+            Err(_) => return,
+        };
+        // It becomes one of the census with its first pipe.
+        let mut index = None;
+        let mut looked_at = 0;
+        let mut fds_in_it = RawDir::new(fds.as_fd(), buffer);
+        while let Some(Ok(entry)) = fds_in_it.next() {
+            let name = entry.file_name();
+            let Some(fd) = number(name.to_bytes()) else {
+                continue;
+            };
+            looked_at += 1;
+            if looked_at > MOST_FDS {
+                self.census.unseen.too_many_fds += 1;
+                break;
+            }
+            let Some((identity, owner)) = pipe_at(fds.as_fd(), name) else {
+                continue;
+            };
+            let Some((reads, writes)) = mode_of(fds.as_fd(), name) else {
+                continue;
+            };
+            if !reads && !writes {
+                // Of O_PATH: a name for it, and no end of it.
+                continue;
+            }
+            let index = match index {
+                Some(index) => index,
+                None => {
+                    let Some(found) = describe(&process, pid) else {
+                        return;
+                    };
+                    self.census.processes.push(found);
+                    *index.insert(self.census.processes.len() - 1)
+                }
+            };
+            let pipe = match self.by_identity.entry(identity) {
+                Entry::Occupied(known) => *known.get(),
+                Entry::Vacant(new) => {
+                    self.census.pipes.push(Pipe {
+                        identity,
+                        owner,
+                        name: name_of(fds.as_fd(), name),
+                        holders: Vec::with_capacity(2),
+                    });
+                    *new.insert(self.census.pipes.len() - 1)
+                }
+            };
+            self.census.pipes[pipe].hold(index, fd as i32, reads, writes);
+        }
+    }
+
+    /// Counts a process that may not be looked into, unless it is the kernel's own.
+    fn closed(&mut self, process: &OwnedFd) {
+        let mut buffer = [0; 1024];
+        let unseen = &mut self.census.unseen;
+        match read_file(process, c"stat", &mut buffer).map(Stat::parse) {
+            Ok(Some(stat)) if stat.is_of_kernel => {}
+            // The owner of its directory is root for one of this user's that may not be dumped.
+            Ok(_) if effective_uid(process) == Some(self.uid) => unseen.of_this_user += 1,
+            Ok(_) | Err(Errno::ACCESS | Errno::PERM) => unseen.of_others += 1,
+            // It has gone.
+            Err(_) => {}
+        }
+    }
+}
+
+impl Pipe {
+    /// Adds an fd of a process.
+    pub(super) fn hold(&mut self, process: usize, fd: i32, reads: bool, writes: bool) {
+        // Fds of one process come one after the other.
+        let holder = match self.holders.last_mut() {
+            Some(holder) if holder.process == process => holder,
+            _ => {
+                self.holders.push(Holder {
+                    process,
+                    reads: None,
+                    writes: None,
+                });
+                self.holders.last_mut().expect("it was just added")
+            }
+        };
+        let lower = |known: Option<i32>| Some(known.map_or(fd, |known| known.min(fd)));
+        if reads {
+            holder.reads = lower(holder.reads);
+        }
+        if writes {
+            holder.writes = lower(holder.writes);
+        }
+    }
+}
+
+/// Which pipe an fd leads to, and whose it is; `None` where it is none. A file server is not asked, which
+/// may never answer.
+fn pipe_at(fds: BorrowedFd<'_>, fd: &CStr) -> Option<(PipeIdentity, u32)> {
+    let wanted = StatxFlags::TYPE | StatxFlags::INO | StatxFlags::UID;
+    let flags = AtFlags::STATX_DONT_SYNC | AtFlags::NO_AUTOMOUNT;
+    let stat = statx(fds, fd, flags, wanted).ok()?;
+    let is_pipe = FileType::from_raw_mode(stat.stx_mode.into()) == FileType::Fifo;
+    is_pipe.then(|| {
+        let identity = PipeIdentity {
+            device: makedev(stat.stx_dev_major, stat.stx_dev_minor),
+            inode: stat.stx_ino,
+        };
+        (identity, stat.stx_uid)
+    })
+}
+
+/// Whether an fd reads, and whether it writes.
+fn mode_of(fds: BorrowedFd<'_>, fd: &CStr) -> Option<(bool, bool)> {
+    let mode = Mode::from_raw_mode(statat(fds, fd, AtFlags::SYMLINK_NOFOLLOW).ok()?.st_mode);
+    Some((mode.contains(Mode::RUSR), mode.contains(Mode::WUSR)))
+}
+
+/// The path of a FIFO; `None` for a pipe, which shows as `pipe:[inode]` (`pipefs_dname`, fs/pipe.c).
+fn name_of(fds: BorrowedFd<'_>, fd: &CStr) -> Option<String> {
+    let target = readlinkat(fds, fd, Vec::new()).ok()?;
+    let target = target.to_string_lossy();
+    target.starts_with('/').then(|| clean(&target))
+}
+
+/// Reads what a process is.
+fn describe(process: &OwnedFd, pid: u32) -> Option<Process> {
+    let mut buffer = [0; 1024];
+    let stat = Stat::parse(read_file(process, c"stat", &mut buffer).ok()?)?;
+    let name = clean(&String::from_utf8_lossy(&stat.name));
+    let command = words(process).unwrap_or_else(|| format!("[{name}]"));
+    Some(Process {
+        id: ProcessId {
+            pid,
+            start: stat.start,
+        },
+        parent: stat.parent,
+        uid: fstat(process).ok()?.st_uid,
+        name,
+        command,
+    })
+}
+
+/// Its command line; `None` for one that has none: a zombie, or the kernel's.
+fn words(process: &OwnedFd) -> Option<String> {
+    let mut buffer = [0; MOST_OF_COMMAND];
+    let read = read_file(process, c"cmdline", &mut buffer).ok()?;
+    let words: Vec<_> = read
+        .strip_suffix(&[0])
+        .unwrap_or(read)
+        .split(|&byte| byte == 0)
+        .map(String::from_utf8_lossy)
+        .collect();
+    let text = clean(&words.join(" "));
+    (!text.trim().is_empty()).then_some(text)
+}
+
+/// What matters of /proc/PID/stat (proc_pid_stat(5)).
+struct Stat {
+    name: Vec<u8>,
+    parent: u32,
+    start: u64,
+    is_of_kernel: bool,
+}
+
+impl Stat {
+    /// A name may hold spaces and brackets; what follows the last bracket is numbers.
+    fn parse(text: &[u8]) -> Option<Self> {
+        /// `include/linux/sched.h`
+        const PF_KTHREAD: u64 = 0x0020_0000;
+        let opens = text.iter().position(|&byte| byte == b'(')?;
+        let closes = text.iter().rposition(|&byte| byte == b')')?;
+        let rest = std::str::from_utf8(text.get(closes + 1..)?).ok()?;
+        let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+        Some(Self {
+            name: text.get(opens + 1..closes)?.to_vec(),
+            parent: fields.get(1)?.parse().ok()?,
+            is_of_kernel: fields.get(6)?.parse::<u64>().ok()? & PF_KTHREAD != 0,
+            start: fields.get(19)?.parse().ok()?,
+        })
+    }
+}
+
+/// Whose a process is, also where its directory is root's.
+fn effective_uid(process: &OwnedFd) -> Option<u32> {
+    let mut buffer = [0; 1024];
+    let read = read_file(process, c"status", &mut buffer).ok()?;
+    let text = String::from_utf8_lossy(read);
+    let line = text.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    line.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// Whether /proc shows this user no process of others, the first of all among them.
+fn hides_others(proc: BorrowedFd<'_>) -> bool {
+    statat(proc, c"1", AtFlags::empty()).err() == Some(Errno::NOENT)
+}
+
+fn read_file<'a>(process: &OwnedFd, name: &CStr, buffer: &'a mut [u8]) -> Result<&'a [u8], Errno> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let file = openat(process, name, flags, Mode::empty())?;
+    let read = rustix::io::read(file, &mut *buffer)?;
+    Ok(&buffer[..read])
+}
+
+fn number(name: &[u8]) -> Option<u32> {
+    name.first().filter(|byte| byte.is_ascii_digit())?;
+    std::str::from_utf8(name).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::fd::{AsFd, AsRawFd};
+    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::{Child, Command, Stdio};
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::{Duration, Instant};
+
+    use super::super::Fill;
+    use super::super::chains::{Flow, Kind};
+    use super::*;
+
+    /// A process that is ended with the test.
+    struct Running(Child);
+
+    impl Drop for Running {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+
+    impl Running {
+        fn sleep(stdin: impl Into<Stdio>, stdout: impl Into<Stdio>) -> Self {
+            Self::start(Command::new("sleep").arg("60").stdin(stdin).stdout(stdout))
+        }
+
+        fn start(command: &mut Command) -> Self {
+            let child = command.spawn().unwrap();
+            // What it was given is not to stay open here.
+            command.stdin(Stdio::null()).stdout(Stdio::null());
+            Self(child)
+        }
+    }
+
+    /// The pipe that a process has as this fd, once it has it, and nobody else but `others` has it: what
+    /// another test starts has it too until it becomes another program.
+    fn pipe_of(child: &Running, fd: i32, others: usize) -> (Census, Pipe) {
+        let began = Instant::now();
+        loop {
+            let census = Census::look().unwrap();
+            let process = census.process(child.0.id());
+            let found = census.pipes.iter().find(|pipe| {
+                pipe.holders.len() == 1 + others
+                    && pipe.holders.iter().any(|holder| {
+                        Some(holder.process) == process
+                            && (holder.reads == Some(fd) || holder.writes == Some(fd))
+                    })
+            });
+            if let Some(found) = found.cloned() {
+                return (census, found);
+            }
+            assert!(began.elapsed() < Duration::from_secs(60), "not seen");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    #[test]
+    fn a_pipeline_is_seen_with_who_writes_and_who_reads() {
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        writer.write_all(&[0; 5000]).unwrap();
+        let mine = writer.as_fd().as_raw_fd();
+        let handle = openat(
+            CWD,
+            format!("/proc/self/fd/{mine}"),
+            OFlags::PATH,
+            Mode::empty(),
+        )
+        .unwrap();
+        let draining = Running::sleep(reader, Stdio::null());
+        // With a name for the pipe, which is no end of it.
+        let feeding = Running::sleep(handle, writer);
+        let (census, pipe) = pipe_of(&feeding, 1, 1);
+        let pids = |holders: Vec<&Holder>| -> Vec<u32> {
+            let id = |holder: &&Holder| census.processes[holder.process].id.pid;
+            holders.iter().map(id).collect()
+        };
+        assert_eq!(pids(pipe.writers().collect()), [feeding.0.id()]);
+        assert_eq!(pids(pipe.readers().collect()), [draining.0.id()]);
+        assert_eq!(pipe.kind(), Kind::Link);
+        assert!(!pipe.is_named());
+        let process = &census.processes[census.process(feeding.0.id()).unwrap()];
+        assert_eq!(
+            (process.name.as_str(), process.command.as_str()),
+            ("sleep", "sleep 60")
+        );
+        assert_eq!(process.parent, std::process::id());
+        let handle = census.handle(&pipe).unwrap();
+        let fill = Fill::of(handle.as_fd()).unwrap();
+        assert_eq!(fill.queued, 5000);
+        assert!(fill.capacity >= 5000);
+        let index = census.pipes.iter().position(|one| *one == pipe).unwrap();
+        assert!(
+            Flow::new(&census)
+                .chains()
+                .iter()
+                .any(|chain| chain.pipes == [index])
+        );
+    }
+
+    #[test]
+    fn names_that_a_terminal_would_obey_are_shown_harmless() {
+        let directory = tempfile::tempdir().unwrap();
+        let fifo = directory.path().join("f\n\u{1b}]0;x\u{7}\u{2067}");
+        rustix::fs::mknodat(CWD, &fifo, FileType::Fifo, Mode::RWXU, 0).unwrap();
+        // A script's process is called as the script is.
+        let script = directory.path().join("a\n\u{1b}[2J\u{202e}b) R 1");
+        std::fs::write(&script, "#!/bin/sh\nread line\n").unwrap();
+        std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o700)).unwrap();
+        let mut command = Command::new(&script);
+        let both = std::fs::File::options().read(true).write(true).open(&fifo);
+        command.arg("\u{1b}[31m\n\u{202e}").stdin(both.unwrap());
+        let child = loop {
+            match command.spawn() {
+                // A child that another test has just started still has the script open.
+                Err(error) if error.kind() == std::io::ErrorKind::ExecutableFileBusy => {}
+                child => break Running(child.unwrap()),
+            }
+        };
+        let (census, pipe) = pipe_of(&child, 0, 0);
+        let process = &census.processes[census.process(child.0.id()).unwrap()];
+        assert_eq!(process.name, "a??[2J\u{fffd}b) R 1");
+        assert_eq!(process.id.pid, child.0.id());
+        assert!(
+            process.command.ends_with(" ?[31m?\u{fffd}"),
+            "{}",
+            process.command
+        );
+        let name = pipe.name.as_deref().unwrap();
+        assert!(name.ends_with("/f??]0;x?\u{fffd}"), "{name}");
+        assert_eq!(pipe.kind(), Kind::Own);
+    }
+
+    #[test]
+    fn pipelines_that_come_and_go_under_looks_end_as_they_would_without() {
+        let done = AtomicBool::new(false);
+        let shell = |script: &str| Command::new("sh").args(["-c", script]).output().unwrap();
+        std::thread::scope(|scope| {
+            let looking = scope.spawn(|| {
+                let mut filled = 0;
+                while !done.load(Ordering::Relaxed) {
+                    let census = Census::look().unwrap();
+                    for pipe in census.pipes.iter().filter(|pipe| pipe.kind() == Kind::Link) {
+                        let handle = census.handle(pipe);
+                        let fill = handle.and_then(|handle| Fill::of(handle.as_fd()));
+                        filled += usize::from(fill.is_ok());
+                    }
+                }
+                filled
+            });
+            for _ in 0..100 {
+                // The end of the file comes, and all that was before it.
+                let counted = shell("head -c 300000 /dev/zero | cat | wc -c");
+                assert_eq!(counted.stdout.trim_ascii(), b"300000");
+                // A writer dies of SIGPIPE, and is not told too late to.
+                let mut yes = Command::new("yes");
+                let (reader, writer) = std::io::pipe().unwrap();
+                let mut writing = yes.stdout(writer).spawn().unwrap();
+                yes.stdout(Stdio::null());
+                let head = Command::new("head")
+                    .arg("-n1")
+                    .stdin(reader)
+                    .output()
+                    .unwrap();
+                assert_eq!(head.stdout, b"y\n");
+                let status = writing.wait().unwrap();
+                assert_eq!(status.signal(), Some(13), "{status}");
+            }
+            done.store(true, Ordering::Relaxed);
+            assert!(looking.join().unwrap() > 0);
+        });
+    }
+}

@@ -1,0 +1,263 @@
+//! `fullbore tune`: gives the pipes of a running pipeline room, and back what they had.
+//!
+//! A pipe is grown from outside, by an fd that is open for as long as it takes. Its writer is asked
+//! nothing, so before that has to be known whether it counts on the capacity that it once saw
+//! ([`evidence`]); where that is not known, the pipe is left as it is unless told otherwise.
+
+mod evidence;
+mod producers;
+mod report;
+mod sizes;
+mod target;
+
+use std::os::fd::AsFd;
+
+use anyhow::{Context, Result};
+use fullbore::PipeEnd;
+use fullbore::pipe::Limit;
+use rustix::io::Errno;
+
+pub use report::Report;
+pub use target::Target;
+
+use crate::lab::machine::{Capabilities, Root};
+use crate::pipeline::census::{Census, Pipe};
+use crate::pipeline::chains::Kind;
+use crate::pipeline::{Fill, open_for_writing};
+use evidence::{Sends, Writers, gather};
+use sizes::Sizes;
+
+/// What is to be done.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// Bytes that each pipe is to hold at least.
+    pub size: usize,
+    /// Whether less than that is a failure.
+    pub is_strict: bool,
+    /// Put the old sizes back instead.
+    pub revert: bool,
+    /// Grow a pipe whatever its writer is.
+    pub force: bool,
+    /// Only say what would be done.
+    pub dry_run: bool,
+}
+
+/// What became of a pipe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// It holds more now, or would.
+    Grown { from: usize, to: usize },
+    /// It holds as much already, or more.
+    Roomy { size: usize },
+    /// A limit stopped it at once.
+    Stopped { size: usize },
+    /// It holds what it held before it was tuned, or would.
+    Reverted { from: usize, to: usize },
+    /// It was never tuned.
+    NeverTuned { size: usize },
+    /// Somebody else has resized it since.
+    ChangedSince { size: usize },
+    /// It is not known whether its writer could bear it.
+    Refused { size: usize },
+    /// It holds more bytes than would fit (`EBUSY`).
+    TooFull { size: usize, wanted: usize },
+    /// A FIFO that is not open on both sides: opening it would let someone in.
+    HalfOpen,
+    /// It could not be opened, or resized.
+    Failed(Errno),
+}
+
+/// A pipe, and what became of it.
+#[derive(Debug)]
+pub struct Tuned {
+    /// Index into [`Census::pipes`].
+    pub pipe: usize,
+    pub outcome: Outcome,
+    /// What stopped it on the way to the size that was wanted.
+    pub limit: Option<Limit>,
+    /// Those who write to it, the worst first. Not asked for where nothing was to be grown.
+    pub writers: Writers,
+}
+
+/// Does it.
+///
+/// # Errors
+/// Where there is no such target. What fails with one pipe is in the report.
+pub fn tune(target: &Target, options: Options) -> Result<Report> {
+    let census = Census::look().context("look at /proc")?;
+    let found = target.find(&census)?;
+    // Before anything is grown, so that two of this command do not work on one pipe at once.
+    let needs_sizes = options.revert || !options.dry_run;
+    let mut sizes = needs_sizes.then(Sizes::open);
+    let mut all = Vec::with_capacity(found.pipes.len());
+    let mut writers = match options.revert {
+        true => Default::default(),
+        false => gather(&census, &to_be_grown(&census, &found.pipes, options.size)),
+    };
+    for &index in &found.pipes {
+        let writers = writers.remove(&index).unwrap_or_default();
+        let is_safe = options.force || is_safe(&writers);
+        let mut one = Tuned {
+            pipe: index,
+            outcome: Outcome::HalfOpen,
+            limit: None,
+            writers,
+        };
+        let kept = sizes.as_mut().and_then(|sizes| sizes.as_mut().ok());
+        match one.work(&census, options, is_safe, kept) {
+            Ok(()) => {}
+            Err(errno) => one.outcome = Outcome::Failed(errno),
+        }
+        all.push(one);
+    }
+    let has_changed = all.iter().any(|one| one.outcome.is_change());
+    let kept = match sizes {
+        Some(Ok(sizes)) if has_changed && !options.dry_run => {
+            sizes.save(|pipe| census.pipes.iter().any(|known| known.identity == pipe))
+        }
+        Some(Err(error)) if has_changed || options.revert => Err(error),
+        _ => Ok(()),
+    };
+    Ok(Report {
+        census,
+        found,
+        all,
+        options,
+        kept,
+    })
+}
+
+/// Those whose writers matter.
+fn to_be_grown(census: &Census, pipes: &[usize], size: usize) -> Vec<usize> {
+    let is_small = |pipe: &&usize| {
+        let pipe = &census.pipes[**pipe];
+        can_be_opened(pipe) && fill(census, pipe).is_ok_and(|fill| fill.capacity < size)
+    };
+    pipes.iter().filter(is_small).copied().collect()
+}
+
+/// Whether every writer of a pipe is known to bear any capacity. Without any that can be seen, it is
+/// not known.
+fn is_safe(writers: &Writers) -> bool {
+    let mut senders = writers.iter().map(|writer| writer.sends);
+    !writers.is_empty() && senders.all(|sends| matches!(sends, Sends::Safely(_)))
+}
+
+/// A FIFO with one side open is not to be opened from the other.
+fn can_be_opened(pipe: &Pipe) -> bool {
+    !(pipe.is_named() && pipe.kind() == Kind::OneSided)
+}
+
+fn fill(census: &Census, pipe: &Pipe) -> Result<Fill, Errno> {
+    Fill::of(census.handle(pipe)?.as_fd())
+}
+
+impl Tuned {
+    /// Does what there is to do with this pipe.
+    fn work(
+        &mut self,
+        census: &Census,
+        options: Options,
+        is_safe: bool,
+        mut sizes: Option<&mut Sizes>,
+    ) -> Result<(), Errno> {
+        let pipe = &census.pipes[self.pipe];
+        if !can_be_opened(pipe) {
+            return Ok(());
+        }
+        let end = open_for_writing(census.handle(pipe)?.as_fd())?;
+        let size = rustix::pipe::fcntl_getpipe_size(&end)?;
+        if options.revert {
+            self.outcome = revert(&end, size, pipe, options, sizes)?;
+            return Ok(());
+        }
+        if size >= options.size {
+            self.outcome = Outcome::Roomy { size };
+            return Ok(());
+        }
+        if !is_safe {
+            self.outcome = Outcome::Refused { size };
+            return Ok(());
+        }
+        let (to, limit) = match options.dry_run {
+            true => expected(size, options.size),
+            false => grow(&end, options.size)?,
+        };
+        self.limit = limit;
+        self.outcome = match to > size {
+            true => Outcome::Grown { from: size, to },
+            false => Outcome::Stopped { size },
+        };
+        if let (Some(sizes), true, false) = (&mut sizes, to > size, options.dry_run) {
+            sizes.keep(pipe.identity, size, to);
+        }
+        Ok(())
+    }
+}
+
+fn grow(end: &impl AsFd, size: usize) -> Result<(usize, Option<Limit>), Errno> {
+    let grown = PipeEnd::new(end.as_fd()).and_then(|end| end.grow(size));
+    match grown {
+        Ok(growth) => Ok((growth.after, growth.limit)),
+        Err(error) => Err(error
+            .errno()
+            .and_then(Errno::from_io_error)
+            .unwrap_or(Errno::INVAL)),
+    }
+}
+
+/// What growing would come to, as far as that can be known without doing it: the kernel takes the next
+/// power of two (`round_pipe_size`, fs/pipe.c), and how much of a user's allowance is left, it keeps to
+/// itself.
+fn expected(from: usize, size: usize) -> (usize, Option<Limit>) {
+    let size = size.next_power_of_two();
+    let max = fullbore::linux::pipe_max_size();
+    let is_bound = !Capabilities::read(&Root::system()).sys_resource;
+    match max.filter(|&max| is_bound && size > max) {
+        Some(max) => (max.max(from), Some(Limit::PipeMaxSize(max))),
+        None => (size, None),
+    }
+}
+
+fn revert(
+    end: &impl AsFd,
+    size: usize,
+    pipe: &Pipe,
+    options: Options,
+    sizes: Option<&mut Sizes>,
+) -> Result<Outcome, Errno> {
+    let Some((sizes, tuned)) = sizes.and_then(|sizes| {
+        let tuned = sizes.of(pipe.identity)?;
+        Some((sizes, tuned))
+    }) else {
+        return Ok(Outcome::NeverTuned { size });
+    };
+    if size != tuned.after && !options.force {
+        return Ok(Outcome::ChangedSince { size });
+    }
+    let done = Outcome::Reverted {
+        from: size,
+        to: tuned.before,
+    };
+    if options.dry_run {
+        return Ok(done);
+    }
+    match rustix::pipe::fcntl_setpipe_size(end, tuned.before) {
+        Ok(_) => {
+            sizes.forget(pipe.identity);
+            Ok(done)
+        }
+        Err(Errno::BUSY) => Ok(Outcome::TooFull {
+            size,
+            wanted: tuned.before,
+        }),
+        Err(errno) => Err(errno),
+    }
+}
+
+impl Outcome {
+    /// Whether the pipe has another size now.
+    fn is_change(self) -> bool {
+        matches!(self, Self::Grown { .. } | Self::Reverted { .. })
+    }
+}

@@ -1,0 +1,175 @@
+//! Which programs send their bytes so that a pipe's capacity is nothing to them: one table.
+//!
+//! A program that hands the pages of its buffers to a pipe (vmsplice(2)) and writes to them again has to
+//! know when the pipe has let go of them. Those that take the pipe's capacity for the answer send wrong
+//! bytes once it is larger than they think. write(2) copies, and splice(2) and tee(2) pass on pages that
+//! came from elsewhere: for programs that do only that, any capacity will do.
+
+use super::evidence::Sends;
+
+/// A row of the table.
+struct Row {
+    /// Names of executables, without the version at their end.
+    names: &'static [&'static str],
+    because: &'static str,
+}
+
+const WRITES: &str = "it writes by write(2), which copies";
+
+/// The programs.
+#[rustfmt::skip]
+const ROWS: &[Row] = &[
+    Row {
+        names: &[
+            "awk", "b2sum", "base32", "base64", "basenc", "cksum", "comm", "csplit", "cut", "date", "dd", "df",
+            "diff", "du", "echo", "egrep", "env", "expand", "factor", "fgrep", "find", "fmt", "fold", "gawk",
+            "grep", "hexdump", "join", "ls", "lsof", "mawk", "md5sum", "nawk", "nl", "numfmt", "od",
+            "original-awk", "paste", "pr", "printf", "ps", "ptx", "rev", "rg", "sed", "seq", "sha1sum",
+            "sha224sum", "sha256sum", "sha384sum", "sha512sum", "shuf", "sleep", "sort", "split", "stat",
+            "stdbuf", "strings", "sum", "tac", "timeout", "tr", "tsort", "unexpand", "uniq", "wc",
+            "xargs", "xxd",
+        ],
+        because: WRITES,
+    },
+    Row {
+        names: &[
+            "7z", "7za", "7zr", "brotli", "bsdcpio", "bsdtar", "bzip", "compress", "cpio", "gzip", "lbzip",
+            "lz", "lzip", "lzop", "pbzip", "pigz", "pixz", "pxz", "pzstd", "tar", "unzip", "xz", "zip", "zstd",
+        ],
+        because: WRITES,
+    },
+    Row {
+        names: &[
+            "buffer", "curl", "ffmpeg", "git", "gpg", "gpgv", "jq", "journalctl", "make", "mariadb",
+            "mariadb-dump", "mbuffer", "mysql", "mysqldump", "nc", "nc.openbsd", "nc.traditional", "ncat",
+            "openssl", "pg_dump", "pg_restore", "psql", "rsync", "scp", "sftp", "socat", "sox", "sqlite",
+            "ssh", "sshd", "strace", "tcpdump", "wget",
+        ],
+        because: WRITES,
+    },
+    Row {
+        names: &["ash", "bash", "dash", "fish", "ksh", "mksh", "sh", "yash", "zsh"],
+        because: "it is a shell, which writes by write(2)",
+    },
+    Row {
+        names: &["lua", "luajit", "node", "perl", "php", "pypy", "python", "ruby", "tclsh"],
+        because: "what comes with this language writes by write(2)",
+    },
+    Row {
+        names: &["cat", "head", "pv", "tail", "tee"],
+        because: "it writes by write(2), or passes on pages that it never writes to",
+    },
+    Row {
+        names: &["yes"],
+        because: "it never writes again to what it has sent",
+    },
+    Row {
+        names: &["busybox", "coreutils", "toybox"],
+        because: "its programs write by write(2), or never write again to what they have sent",
+    },
+];
+
+/// What is known of a program by its executable's path and its words.
+pub fn known(executable: &str, words: &[String]) -> Option<Sends> {
+    let file = executable
+        .strip_suffix(" (deleted)")
+        .unwrap_or(executable)
+        .rsplit('/')
+        .next()?;
+    if file == "fullbore" {
+        return our_own(words);
+    }
+    let name = without_version(file);
+    ROWS.iter()
+        .find(|row| row.names.contains(&file) || row.names.contains(&name))
+        .map(|row| Sends::Safely(row.because))
+}
+
+/// `python3.11` is python.
+fn without_version(name: &str) -> &str {
+    name.trim_end_matches(|c: char| c.is_ascii_digit() || matches!(c, '.' | '-'))
+}
+
+/// This command's own verbs.
+fn our_own(words: &[String]) -> Option<Sends> {
+    // As clap takes them: `--ring 1M`, `--ring=1M`, and the names with underscores.
+    let has = |option: &str| {
+        words.iter().any(|word| {
+            let name = word.split('=').next().unwrap_or(word);
+            name.replace('_', "-") == option
+        })
+    };
+    Some(match words.get(1)?.as_str() {
+        "write" if has("--way") || has("--ring") => Sends::Safely(
+            "it uses no page again before the pipe has let go of it, whatever its capacity",
+        ),
+        "write" if has("--write-with-vmsplice") => Sends::Pages(
+            "--write-with-vmsplice fills one half of a buffer while the pipe holds the other",
+        ),
+        "copy" | "tee" | "meter" => Sends::Safely("it never writes again to what it has sent"),
+        "bench" | "doctor" | "explain" | "read" | "run" | "top" | "tune" | "write" => {
+            Sends::Safely(WRITES)
+        }
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn known(executable: &str, line: &str) -> Option<Sends> {
+        let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+        super::known(executable, &words)
+    }
+
+    #[test]
+    fn programs_are_known_by_their_executables_whatever_they_are_called() {
+        for executable in [
+            "/usr/bin/tar",
+            "/usr/bin/python3.11",
+            "/usr/bin/tar (deleted)",
+            "/bin/bzip2",
+            "/usr/bin/7z",
+            "/usr/bin/sha256sum",
+            "/usr/bin/busybox",
+        ] {
+            assert!(known(executable, "a b").is_some(), "{executable}");
+        }
+        for executable in ["/usr/bin/fizzbuzz", "/home/me/tar-like", "", "/usr/bin/"] {
+            assert_eq!(known(executable, "cat"), None, "{executable}");
+        }
+    }
+
+    #[test]
+    fn our_own_writers_are_known_by_how_they_were_told_to_send() {
+        let ours = |line| known("/usr/local/bin/fullbore", line);
+        for line in [
+            "fullbore write --write-with-vmsplice",
+            "fullbore write --buf-size 1M --write_with_vmsplice",
+        ] {
+            assert!(matches!(ours(line), Some(Sends::Pages(_))), "{line}");
+        }
+        for line in [
+            "fullbore write",
+            "fullbore write --ring 2M --chunk 512K",
+            "fullbore write --way=recycle",
+            "fullbore copy",
+            "fullbore copy --by-reference",
+            "fullbore meter x",
+        ] {
+            assert!(matches!(ours(line), Some(Sends::Safely(_))), "{line}");
+        }
+        assert_eq!(ours("fullbore part x"), None);
+        assert_eq!(ours("fullbore"), None);
+    }
+
+    #[test]
+    fn no_program_is_in_the_table_twice() {
+        let mut names: Vec<&str> = ROWS.iter().flat_map(|row| row.names).copied().collect();
+        let count = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), count);
+    }
+}

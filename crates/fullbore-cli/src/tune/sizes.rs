@@ -1,0 +1,214 @@
+//! What pipes held before they were tuned: kept in a small file, so that `--revert` can put it back.
+//!
+//! It lies where what lasts until the next boot at most lies: $XDG_RUNTIME_DIR/fullbore, or
+//! /tmp/fullbore-UID where there is no such place. Both must be this user's, and nobody else's to write
+//! to. Who changes it holds a lock and puts a new file in its place; pipes that have gone are left out.
+
+use std::fs::{self, DirBuilder, File};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use fullbore::pipe::PipeIdentity;
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
+
+const FILE: &str = "tuned.json";
+
+/// A pipe that was tuned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tuned {
+    device: u64,
+    inode: u64,
+    /// Bytes it held at first.
+    pub before: usize,
+    /// Bytes it was last given.
+    pub after: usize,
+}
+
+/// What is in the file.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Kept {
+    /// Inodes of pipes mean nothing after another boot.
+    boot: String,
+    pipes: Vec<Tuned>,
+}
+
+/// The sizes, and nobody else changes them.
+#[derive(Debug)]
+pub struct Sizes {
+    directory: PathBuf,
+    kept: Kept,
+    /// Locked until it is closed.
+    _lock: File,
+}
+
+impl Sizes {
+    /// Those of this user.
+    ///
+    /// # Errors
+    /// Where there is no place for them.
+    pub fn open() -> Result<Self> {
+        let uid = rustix::process::geteuid().as_raw();
+        let runtime = std::env::var_os("XDG_RUNTIME_DIR")
+            .map(|directory| Path::new(&directory).join("fullbore"));
+        let temporary = PathBuf::from(format!("/tmp/fullbore-{uid}"));
+        match runtime.map(|directory| Self::open_at(directory, uid)) {
+            Some(Ok(sizes)) => Ok(sizes),
+            _ => Self::open_at(temporary, uid),
+        }
+    }
+
+    fn open_at(directory: PathBuf, uid: u32) -> Result<Self> {
+        let shown = directory.display();
+        match DirBuilder::new().mode(0o700).create(&directory) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(error).with_context(|| format!("make '{shown}'"));
+            }
+            _ => {}
+        }
+        // Not through a link that another user has put there.
+        let found =
+            fs::symlink_metadata(&directory).with_context(|| format!("look at '{shown}'"))?;
+        if !found.is_dir() || found.uid() != uid || found.mode() & 0o022 != 0 {
+            bail!("'{shown}' is no directory that only this user may write to");
+        }
+        let lock = File::open(&directory).with_context(|| format!("open '{shown}'"))?;
+        flock(&lock, FlockOperation::LockExclusive).with_context(|| format!("lock '{shown}'"))?;
+        let boot = boot();
+        // What cannot be read is as good as nothing.
+        let kept = fs::read(directory.join(FILE))
+            .ok()
+            .and_then(|bytes| serde_json::from_slice(&bytes).ok())
+            .filter(|kept: &Kept| kept.boot == boot)
+            .unwrap_or(Kept {
+                boot,
+                pipes: Vec::new(),
+            });
+        Ok(Self {
+            directory,
+            kept,
+            _lock: lock,
+        })
+    }
+
+    /// What is kept of a pipe.
+    pub fn of(&self, pipe: PipeIdentity) -> Option<Tuned> {
+        let mut all = self.kept.pipes.iter();
+        all.find(|tuned| tuned.identity() == pipe).copied()
+    }
+
+    /// It was given `after` bytes. What it held at first stays what is kept.
+    pub fn keep(&mut self, pipe: PipeIdentity, before: usize, after: usize) {
+        let all = &mut self.kept.pipes;
+        match all.iter_mut().find(|tuned| tuned.identity() == pipe) {
+            Some(tuned) => tuned.after = after,
+            None => all.push(Tuned {
+                device: pipe.device,
+                inode: pipe.inode,
+                before,
+                after,
+            }),
+        }
+    }
+
+    /// It has its old size again.
+    pub fn forget(&mut self, pipe: PipeIdentity) {
+        self.kept.pipes.retain(|tuned| tuned.identity() != pipe);
+    }
+
+    /// Writes them down, but for pipes that have gone.
+    ///
+    /// # Errors
+    /// Where they cannot be written.
+    pub fn save(mut self, is_there: impl Fn(PipeIdentity) -> bool) -> Result<()> {
+        self.kept.pipes.retain(|tuned| is_there(tuned.identity()));
+        let shown = self.directory.display();
+        let write = || -> Result<()> {
+            let mut file = tempfile::NamedTempFile::new_in(&self.directory)?;
+            serde_json::to_writer(&mut file, &self.kept)?;
+            file.persist(self.directory.join(FILE))?;
+            Ok(())
+        };
+        write().with_context(|| format!("keep the old sizes in '{shown}'"))
+    }
+}
+
+impl Tuned {
+    fn identity(&self) -> PipeIdentity {
+        PipeIdentity {
+            device: self.device,
+            inode: self.inode,
+        }
+    }
+}
+
+/// A name for the time since the machine was started (random(4)).
+fn boot() -> String {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id")
+        .unwrap_or_default()
+        .trim()
+        .to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    fn uid() -> u32 {
+        rustix::process::geteuid().as_raw()
+    }
+
+    fn pipe(inode: u64) -> PipeIdentity {
+        PipeIdentity { device: 14, inode }
+    }
+
+    #[test]
+    fn the_first_size_is_kept_until_it_is_put_back() {
+        let place = tempfile::tempdir().unwrap();
+        let open = || Sizes::open_at(place.path().join("fullbore"), uid()).unwrap();
+        let mut sizes = open();
+        sizes.keep(pipe(1), 1 << 16, 1 << 20);
+        sizes.keep(pipe(1), 1 << 20, 1 << 21);
+        sizes.keep(pipe(2), 4096, 8192);
+        sizes.keep(pipe(3), 4096, 8192);
+        sizes.save(|pipe| pipe.inode != 3).unwrap();
+        let mut sizes = open();
+        let kept = sizes.of(pipe(1)).unwrap();
+        assert_eq!((kept.before, kept.after), (1 << 16, 1 << 21));
+        assert_eq!(sizes.of(pipe(3)), None, "it has gone");
+        sizes.forget(pipe(2));
+        sizes.save(|_| true).unwrap();
+        assert_eq!(open().of(pipe(2)), None);
+    }
+
+    #[test]
+    fn what_was_kept_before_another_boot_or_makes_no_sense_is_nothing() {
+        let place = tempfile::tempdir().unwrap();
+        let at = place.path().join("fullbore");
+        let mut sizes = Sizes::open_at(at.clone(), uid()).unwrap();
+        sizes.kept.boot = "another".into();
+        sizes.keep(pipe(1), 1, 2);
+        sizes.save(|_| true).unwrap();
+        assert_eq!(Sizes::open_at(at.clone(), uid()).unwrap().of(pipe(1)), None);
+        fs::write(at.join(FILE), "{\"boot\": 7").unwrap();
+        assert_eq!(Sizes::open_at(at, uid()).unwrap().of(pipe(1)), None);
+    }
+
+    #[test]
+    fn a_place_that_others_could_write_to_is_not_used() {
+        let place = tempfile::tempdir().unwrap();
+        let real = place.path().join("real");
+        fs::create_dir(&real).unwrap();
+        symlink(&real, place.path().join("link")).unwrap();
+        assert!(Sizes::open_at(place.path().join("link"), uid()).is_err());
+        fs::set_permissions(&real, fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(Sizes::open_at(real.clone(), uid()).is_err());
+        fs::set_permissions(&real, fs::Permissions::from_mode(0o755)).unwrap();
+        assert!(Sizes::open_at(real.clone(), uid() + 1).is_err());
+        assert!(Sizes::open_at(real, uid()).is_ok());
+    }
+}

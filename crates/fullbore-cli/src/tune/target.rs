@@ -1,0 +1,159 @@
+//! Whose pipes are meant: a process by its number, all processes of a name, or a whole pipeline.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use anyhow::{Result, bail};
+
+use crate::exit::Unsupported;
+use crate::pipeline::below;
+use crate::pipeline::census::{Census, Unseen};
+use crate::pipeline::chains::{Flow, Kind};
+use crate::text::clean;
+
+/// Whose pipes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// Of one process.
+    Process(u32),
+    /// Of all processes that are called so.
+    Name(String),
+    /// Of the pipeline that a process is in.
+    Pipeline(u32),
+}
+
+/// What a target came to.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Indices into [`Census::pipes`].
+    pub pipes: Vec<usize>,
+    /// Pipes that are between no two processes, and are left alone.
+    pub left_out: usize,
+    /// The processes that were meant by a name, where there are several.
+    pub several: Vec<u32>,
+}
+
+impl Target {
+    /// A number is a process; everything else is a name.
+    pub fn of(text: &str) -> Self {
+        text.parse()
+            .map_or_else(|_| Self::Name(text.to_owned()), Self::Process)
+    }
+
+    /// Finds its pipes.
+    ///
+    /// # Errors
+    /// Where there is no such process, or it has no pipe, or this user may not look at it.
+    pub fn find(&self, census: &Census) -> Result<Found> {
+        match self {
+            Self::Process(pid) => {
+                let Some(process) = census.process(*pid) else {
+                    return Err(not_seen(*pid));
+                };
+                Ok(pipes_of(census, &[process]))
+            }
+            Self::Name(name) => of_name(name, census),
+            Self::Pipeline(pid) => of_pipeline(*pid, census),
+        }
+    }
+}
+
+fn of_name(name: &str, census: &Census) -> Result<Found> {
+    let called = |(_, process): &(usize, &crate::pipeline::census::Process)| {
+        let program = process.command.split(' ').next().unwrap_or_default();
+        process.name == name || program.rsplit('/').next() == Some(name)
+    };
+    let all: Vec<usize> = census
+        .processes
+        .iter()
+        .enumerate()
+        .filter(called)
+        .map(|(index, _)| index)
+        .collect();
+    if all.is_empty() {
+        bail!(
+            "no process with a pipe is called '{}'{}",
+            clean(name),
+            of_those_seen(&census.unseen)
+        );
+    }
+    let mut found = pipes_of(census, &all);
+    if all.len() > 1 {
+        let pids = all.iter().map(|&process| census.processes[process].id.pid);
+        found.several = pids.collect();
+        found.several.sort_unstable();
+    }
+    Ok(found)
+}
+
+fn of_pipeline(pid: u32, census: &Census) -> Result<Found> {
+    let flow = Flow::new(census);
+    let links = |process: usize| {
+        let mut pipes = pipes_of(census, &[process]).pipes;
+        pipes.retain(|&pipe| census.pipes[pipe].kind() == Kind::Link);
+        pipes
+    };
+    let mut start = census.process(pid).map_or_else(Vec::new, links);
+    if start.is_empty() {
+        // A shell, or `fullbore run`: its pipeline is what it has started.
+        let started = below(pid);
+        let among = started.iter().filter_map(|&pid| census.process(pid));
+        start = among.flat_map(links).collect();
+    }
+    if start.is_empty() {
+        if census.process(pid).is_none() && !can_be_seen(pid) {
+            return Err(not_seen(pid));
+        }
+        bail!("process {pid} is in no pipeline");
+    }
+    Ok(Found {
+        pipes: flow.pipeline(start).into_iter().collect(),
+        left_out: 0,
+        several: Vec::new(),
+    })
+}
+
+/// The pipes of these processes that go from one process to another, or may.
+fn pipes_of(census: &Census, processes: &[usize]) -> Found {
+    let all: BTreeSet<usize> = processes
+        .iter()
+        .flat_map(|&process| census.pipes_of(process))
+        .collect();
+    let count = all.len();
+    let pipes: Vec<usize> = all
+        .into_iter()
+        .filter(|&pipe| census.pipes[pipe].kind() != Kind::Own)
+        .collect();
+    Found {
+        left_out: count - pipes.len(),
+        pipes,
+        several: Vec::new(),
+    }
+}
+
+fn can_be_seen(pid: u32) -> bool {
+    std::fs::read_dir(format!("/proc/{pid}/fd")).is_ok()
+}
+
+/// Why a process is not in the census.
+fn not_seen(pid: u32) -> anyhow::Error {
+    if !Path::new(&format!("/proc/{pid}")).exists() {
+        anyhow::anyhow!("process {pid}: no such process")
+    } else if can_be_seen(pid) {
+        anyhow::anyhow!("process {pid} has no pipe open")
+    } else {
+        Unsupported(format!(
+            "process {pid}: its fds are closed to this user; its own user, or root, may look at them"
+        ))
+        .into()
+    }
+}
+
+fn of_those_seen(unseen: &Unseen) -> String {
+    match unseen.of_others + unseen.of_this_user {
+        0 if unseen.others_hidden => "; processes of other users are hidden from this one".into(),
+        0 => String::new(),
+        1 => "; 1 process is closed to this user".into(),
+        closed => format!("; {closed} processes are closed to this user"),
+    }
+}

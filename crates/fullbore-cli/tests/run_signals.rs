@@ -1,0 +1,347 @@
+//! `fullbore run`: nothing is left running, whoever of its processes is told what, and whenever.
+
+mod common;
+
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use common::*;
+use rustix::process::{Pid, Signal, kill_process};
+
+/// A pipeline that runs, in a process group together with somebody else.
+struct Running {
+    keeper: Child,
+    neighbour: Child,
+    marker: String,
+}
+
+/// What stands for the marker in a line: a time to sleep that nobody else sleeps.
+const MARK: &str = "MARK";
+
+impl Running {
+    fn start(line: &str) -> Self {
+        let marker = format!(
+            "{}.{:09}",
+            100_000 + std::process::id(),
+            fastrand::u32(..1 << 29)
+        );
+        let neighbour = Command::new("sleep")
+            .arg("1000")
+            .process_group(0)
+            .spawn()
+            .unwrap();
+        let mut command = fullbore("run");
+        command
+            .arg(line.replace(MARK, &marker))
+            .process_group(neighbour.id() as i32);
+        Self {
+            keeper: start(&mut command),
+            neighbour,
+            marker,
+        }
+    }
+
+    /// Waits until so many processes that have the marker in their arguments run, without the two of
+    /// `run`.
+    #[track_caller]
+    fn wait_for_stages(&self, stages: usize) {
+        wait_for("the stages", || {
+            (self.left().len() >= stages + 2).then_some(())
+        });
+    }
+
+    /// The command lines of the processes of this pipeline that are there.
+    fn left(&self) -> Vec<String> {
+        let mut left = Vec::new();
+        for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+            let name = entry.file_name();
+            let Some(pid) = name.to_str().and_then(|name| name.parse().ok()) else {
+                continue;
+            };
+            let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+            let line = String::from_utf8_lossy(&line).replace('\0', " ");
+            if line.contains(&self.marker) && Pid::from_raw(pid).is_some_and(is_running) {
+                left.push(format!("{pid}: {line}"));
+            }
+        }
+        left
+    }
+
+    fn keeper(&self) -> Pid {
+        Pid::from_child(&self.keeper)
+    }
+
+    /// The second process of `run`, once it is there.
+    #[track_caller]
+    fn runner(&self) -> Pid {
+        wait_for("the runner", || {
+            children(self.keeper.id())
+                .into_iter()
+                .find(|(_, words)| words.iter().any(|word| word.starts_with("--kept-by")))
+                .map(|(pid, _)| pid)
+        })
+    }
+
+    /// Waits for its end, and that nobody is left but the neighbour.
+    #[track_caller]
+    fn end(mut self, what: &str) -> Output {
+        let keeper = std::mem::replace(&mut self.keeper, Command::new("true").spawn().unwrap());
+        let output = finish(keeper);
+        wait_for(&format!("{what}: the end of {:?}", self.left()), || {
+            self.left().is_empty().then_some(())
+        });
+        let unharmed = is_running(Pid::from_child(&self.neighbour));
+        assert!(
+            unharmed,
+            "{what}: the neighbour in the process group is gone"
+        );
+        output
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        for child in [&mut self.keeper, &mut self.neighbour] {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+fn tell(pid: Pid, signal: Signal) {
+    let _ = kill_process(pid, signal);
+}
+
+/// How a pipeline of three sleepers ends when it is told something at some moment.
+#[track_caller]
+fn told(what: &str, signal: Signal, whom: impl Fn(&Running) -> Pid) -> Output {
+    let running = Running::start("sleep MARK | sleep MARK | sleep MARK");
+    let moment = Duration::from_micros(fastrand::u64(..40_000));
+    let pid = whom(&running);
+    thread::sleep(moment);
+    tell(pid, signal);
+    running.end(&format!("{what} after {moment:?}"))
+}
+
+const ROUNDS: usize = 6;
+
+#[test]
+fn what_ends_the_process_that_was_called_ends_all() {
+    for signal in [
+        Signal::TERM,
+        Signal::HUP,
+        Signal::INT,
+        Signal::QUIT,
+        Signal::KILL,
+    ] {
+        for _ in 0..ROUNDS {
+            let output = told("the keeper is told", signal, Running::keeper);
+            assert_eq!(
+                output.status.signal(),
+                Some(signal.as_raw()),
+                "{}",
+                said(&output)
+            );
+        }
+    }
+}
+
+#[test]
+fn what_ends_its_second_process_ends_all() {
+    for signal in [Signal::TERM, Signal::HUP, Signal::INT, Signal::QUIT] {
+        for _ in 0..ROUNDS {
+            let output = told("the runner is told", signal, Running::runner);
+            assert_eq!(
+                output.status.signal(),
+                Some(signal.as_raw()),
+                "{}",
+                said(&output)
+            );
+        }
+    }
+    for signal in [Signal::KILL, Signal::ABORT, Signal::USR1, Signal::ALARM] {
+        for _ in 0..ROUNDS {
+            let output = told("the runner dies", signal, Running::runner);
+            assert_code(&output, 128 + signal.as_raw());
+            assert!(one_line(stderr(&output)).contains("was ended by signal"));
+        }
+    }
+}
+
+/// Those who do not want to go: in the background, in a session of their own, deaf to all that can be
+/// ignored, stopped, and starting others all the time.
+const OBSTINATE: &str = "(trap '' TERM HUP INT; sleep MARK; sleep MARK) | \
+    { setsid sleep MARK & (setsid setsid nohup sleep MARK > /dev/null &) & sleep MARK; } | \
+    sh -c 'kill -STOP $$; sleep MARK' | \
+    sh -c 'while :; do (sleep MARK &) ; sleep 0.01; done'";
+
+#[test]
+fn those_who_do_not_want_to_go_are_ended_too() {
+    type Whom = fn(&Running) -> Pid;
+    let cases: [(Signal, Whom); 5] = [
+        (Signal::TERM, Running::keeper),
+        (Signal::HUP, Running::keeper),
+        (Signal::KILL, Running::keeper),
+        (Signal::TERM, Running::runner),
+        (Signal::KILL, Running::runner),
+    ];
+    for (signal, whom) in cases {
+        let running = Running::start(OBSTINATE);
+        running.wait_for_stages(12);
+        tell(whom(&running), signal);
+        running.end(&format!("signal {}", signal.as_raw()));
+    }
+}
+
+#[test]
+fn a_runner_that_is_stopped_acts_when_the_keeper_is_gone() {
+    let running = Running::start("sleep MARK | sleep MARK");
+    running.wait_for_stages(2);
+    tell(running.runner(), Signal::STOP);
+    tell(running.keeper(), Signal::KILL);
+    running.end("the keeper is killed while the runner is stopped");
+}
+
+#[test]
+fn a_keeper_waits_no_longer_than_it_has_to_for_a_runner_that_is_stopped() {
+    let running = Running::start("sleep MARK | sleep MARK");
+    running.wait_for_stages(2);
+    tell(running.runner(), Signal::STOP);
+    tell(running.keeper(), Signal::TERM);
+    let output = running.end("a stopped runner");
+    assert_eq!(
+        output.status.signal(),
+        Some(Signal::TERM.as_raw()),
+        "{}",
+        said(&output)
+    );
+}
+
+#[test]
+fn a_stage_that_is_killed_ends_the_others_by_its_pipes_alone() {
+    for victim in ["^cat", "^sh .*2", "^sh .*3"] {
+        let running = Running::start(
+            "cat /dev/zero MARK 2> /dev/null | sh -c 'cat; : MARK 2' | sh -c 'cat > /dev/null; : MARK 3'",
+        );
+        running.wait_for_stages(3);
+        let found = wait_for("the victim", || {
+            running.left().into_iter().find_map(|line| {
+                let (pid, command) = line.split_once(": ")?;
+                let is = match victim {
+                    "^cat" => command.starts_with("cat"),
+                    "^sh .*2" => command.starts_with("sh -c cat;"),
+                    _ => command.starts_with("sh -c cat >"),
+                };
+                is.then(|| pid.parse::<i32>().unwrap())
+            })
+        });
+        thread::sleep(Duration::from_millis(fastrand::u64(..20)));
+        // With what it has started: a shell that is killed leaves its cat.
+        let pid = Pid::from_raw(found).unwrap();
+        for (child, _) in children(found as u32) {
+            tell(child, Signal::KILL);
+        }
+        tell(pid, Signal::KILL);
+        let output = running.end(victim);
+        // Whoever is to the right of it has read an end of the file, and whoever is to the left has
+        // died of a closed pipe.
+        let code = output.status.code();
+        assert!(
+            matches!(code, Some(1 | 128..)),
+            "{victim}: {}",
+            said(&output)
+        );
+    }
+}
+
+#[test]
+fn stages_are_told_and_can_clean_up() {
+    for (signal, name) in [(Signal::TERM, "TERM"), (Signal::HUP, "HUP")] {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        let stage = |number: usize| {
+            format!(
+                "sh -c 'trap \"echo {name} > {0}; exit\" {name}; echo > {0}.ready; \
+                 while :; do sleep 0.02; : MARK; done'",
+                path(&number.to_string()).display()
+            )
+        };
+        let running = Running::start(&format!("{} | {}", stage(1), stage(2)));
+        for ready in ["1.ready", "2.ready"] {
+            wait_for("a stage with a trap", || path(ready).exists().then_some(()));
+        }
+        tell(running.keeper(), signal);
+        let output = running.end(name);
+        assert_eq!(
+            output.status.signal(),
+            Some(signal.as_raw()),
+            "{}",
+            said(&output)
+        );
+        for stage in ["1", "2"] {
+            let said = std::fs::read_to_string(path(stage)).unwrap();
+            assert_eq!(said.trim(), name, "stage {stage}");
+        }
+    }
+}
+
+#[test]
+fn stages_that_handle_an_interrupt_decide_what_comes_of_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let stage = |number: usize, code: i32| {
+        let path = directory.path().join(number.to_string());
+        format!(
+            "sh -c 'trap \"exit {code}\" INT; echo > {}; while :; do sleep 0.02; : MARK; done'",
+            path.display()
+        )
+    };
+    for (first, second, expected) in [(0, 0, 0), (0, 4, 4), (3, 0, 3)] {
+        for number in ["1", "2"] {
+            let _ = std::fs::remove_file(directory.path().join(number));
+        }
+        let running = Running::start(&format!("{} | {}", stage(1, first), stage(2, second)));
+        for number in ["1", "2"] {
+            let path = directory.path().join(number);
+            wait_for("a stage with a trap", || path.exists().then_some(()));
+        }
+        tell(running.keeper(), Signal::INT);
+        assert_code(&running.end("INT"), expected);
+    }
+}
+
+#[test]
+fn what_was_ignored_before_stays_ignored() {
+    let directory = tempfile::tempdir().unwrap();
+    let ready = directory.path().join("ready");
+    let line = format!(
+        "{{ echo > {}; sleep 0.4; echo done; }} | cat",
+        ready.display()
+    );
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", "trap '' HUP INT; exec \"$@\"", "sh", FULLBORE, "run"])
+        .arg(line)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let running = start(&mut command);
+    wait_for("the first stage", || ready.exists().then_some(()));
+    for signal in [Signal::HUP, Signal::INT] {
+        tell(Pid::from_child(&running), signal);
+    }
+    let output = finish(running);
+    assert_quiet_success(&output);
+    assert_eq!(stdout(&output), "done\n");
+}
+
+#[test]
+fn many_who_lost_their_parents_are_no_burden() {
+    // Each becomes a child of the runner, and must not stay a zombie.
+    let line = "i=0; while [ $i -lt 300 ]; do (true &); i=$((i + 1)); done; \
+                ps -o stat= --ppid $PPID | grep -c Z";
+    let output = finish(start(fullbore("run").arg(format!("{{ {line}; }} | cat"))));
+    let zombies: usize = stdout(&output).trim().parse().unwrap();
+    assert!(zombies < 100, "{zombies} zombies");
+}
