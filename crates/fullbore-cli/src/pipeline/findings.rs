@@ -62,8 +62,6 @@ pub struct Stage {
     /// The share of the pipeline's time in which it kept others waiting: its part where it was not the
     /// only one.
     pub blame: f64,
-    /// The share of the pipeline's time in which it was the only one.
-    pub alone: f64,
     /// Microseconds that a thread waited for a CPU each time, on average.
     pub queue_us: f64,
     /// The code that it exited with.
@@ -203,7 +201,6 @@ impl Stage {
             elsewhere: (sums.elsewhere.iter())
                 .map(|(&cause, &part)| (cause, waited(part)))
                 .collect(),
-            alone: share(sums.alone, time),
             blame: share(sums.blame, time),
             queue_us: sums.queues.as_secs_f64() * 1e6 / sums.turns.max(1) as f64,
             exit_code: crew.status.and_then(|status| status.code()),

@@ -50,8 +50,6 @@ pub struct StageSums {
     pub elsewhere: BTreeMap<Cause, Duration>,
     /// Time in which it kept the others waiting: its part where it was not the only one.
     pub blame: Duration,
-    /// That in which it was the only one.
-    pub alone: Duration,
     /// Times that a thread of it got a CPU.
     pub turns: u64,
     /// Time that its threads waited for one, added up.
@@ -128,10 +126,8 @@ impl Sums {
         for &at in &blamed {
             self.stages[at].blame += time / blamed.len() as u32;
         }
-        match *blamed {
-            [] if moments.iter().any(|moment| *moment != Moment::Ended) => self.all_wait += time,
-            [at] => self.stages[at].alone += time,
-            _ => {}
+        if blamed.is_empty() && moments.iter().any(|moment| *moment != Moment::Ended) {
+            self.all_wait += time;
         }
     }
 }
@@ -165,7 +161,6 @@ impl StageSums {
                 })
                 .collect(),
             blame: self.blame.saturating_sub(earlier.blame),
-            alone: self.alone.saturating_sub(earlier.alone),
             turns: self.turns - earlier.turns,
             queues: self.queues.saturating_sub(earlier.queues),
             read: more(self.read, earlier.read),

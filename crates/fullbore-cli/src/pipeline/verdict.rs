@@ -152,18 +152,27 @@ fn judge(numbers: &Numbers) -> (Kind, Sureness) {
     let named = || Kind::Stage(top.number, bound(top));
     let starved = numbers.starved();
     let stands_out = top.blame >= 0.6 && at_least >= 0.5 && top.blame - second.blame >= 0.3;
-    if stands_out && let Some(rival) = rival(top, numbers) {
-        let mut stages = vec![top.number, rival.number];
-        stages.sort_unstable();
-        return (Kind::Shared(stages), Sureness::Likely);
-    }
-    if top.blame >= 0.8 && at_least >= 0.65 && !is_denied(top, numbers) {
-        return (named(), Sureness::Sure);
-    }
+    // Were the slow one quicker, another would be the slow one at once.
+    let next = rival(top, numbers);
+    let nearly = next.map_or(0.0, |rival| {
+        numbers.busy(rival) / numbers.busy(top).max(1e-9)
+    });
     if stands_out {
-        let sure = match is_denied(top, numbers) || starved >= 0.5 {
-            true => Sureness::NotSure,
-            false => Sureness::Likely,
+        if let Some(rival) = next.filter(|_| nearly >= 0.85) {
+            let mut stages = vec![top.number, rival.number];
+            stages.sort_unstable();
+            return (Kind::Shared(stages), Sureness::Likely);
+        }
+        let doubts = [
+            top.blame < 0.8 || at_least < 0.65,
+            is_denied(top, numbers),
+            nearly >= 0.75,
+            top.blame < 0.8 && starved >= 0.5,
+        ];
+        let sure = match doubts.iter().filter(|&&doubt| doubt).count() {
+            0 => Sureness::Sure,
+            1 => Sureness::Likely,
+            _ => Sureness::NotSure,
         };
         return (named(), sure);
     }
@@ -181,12 +190,13 @@ fn judge(numbers: &Numbers) -> (Kind, Sureness) {
     let sharing: Vec<&&Stage> = by_blame.iter().filter(|stage| stage.blame >= 0.2).collect();
     let together: f64 = sharing.iter().map(|stage| stage.blame).sum();
     if sharing.len() > 1 && together >= 0.75 {
-        let alone: f64 = sharing.iter().map(|stage| stage.alone).sum();
+        // Were each slow in a part of the time only, it would wait in the others.
+        let busy: f64 = sharing.iter().map(|stage| numbers.busy(stage)).sum();
         let mut stages: Vec<usize> = sharing.iter().map(|stage| stage.number).collect();
         stages.sort_unstable();
-        let kind = match alone >= 0.6 * together {
-            true => Kind::ByTurns(stages),
-            false => Kind::Shared(stages),
+        let kind = match busy >= 0.75 * sharing.len() as f64 {
+            true => Kind::Shared(stages),
+            false => Kind::ByTurns(stages),
         };
         return (kind, Sureness::Likely);
     }
@@ -201,19 +211,18 @@ fn is_denied(stage: &Stage, numbers: &Numbers) -> bool {
         || numbers.busy(stage) < 0.5
 }
 
-/// A stage that is busy nearly all the time too: without the slow one, it would be the slow one at once.
+/// The stage that is the busiest besides the slow one.
 fn rival<'a>(top: &Stage, numbers: &'a Numbers) -> Option<&'a Stage> {
-    let is_rival = |stage: &&Stage| {
+    // Who never waits, although there is nothing to take or no room to put it, asks again and again
+    // without sleeping.
+    let spins = |stage: &Stage| {
         let (before, after) = numbers.pipes_of(stage.number);
-        // Who never waits, although there is never anything to take or no room to put it, asks again and
-        // again without sleeping.
-        let spins = stage.time.waited_for_input + stage.time.waited_for_output < 0.005
+        stage.time.waited_for_input + stage.time.waited_for_output < 0.005
             && (before.is_some_and(|pipe| pipe.empty >= 0.6)
-                || after.is_some_and(|pipe| pipe.full >= 0.6));
-        stage.number != top.number && !spins && numbers.busy(stage) >= 0.85 * numbers.busy(top)
+                || after.is_some_and(|pipe| pipe.full >= 0.6))
     };
     (numbers.stages.iter())
-        .filter(is_rival)
+        .filter(|stage| stage.number != top.number && !spins(stage))
         .max_by(|a, b| numbers.busy(a).total_cmp(&numbers.busy(b)))
 }
 
@@ -306,7 +315,7 @@ fn words(kind: &Kind, sure: Sureness, numbers: &Numbers) -> String {
         Kind::Shared(numbers_of) => format!(
             "bottleneck: shared ({sure}) by {}, which are about as slow as each other: {}",
             stages(numbers_of),
-            blames(numbers_of, numbers)
+            busies(numbers_of, numbers)
         ),
         Kind::ByTurns(numbers_of) => format!(
             "bottleneck: by turns ({sure}) {}, at different times: {}",
@@ -369,6 +378,16 @@ fn doing(stage: &Stage) -> String {
         words += &format!(", waited for {} {}", cause.in_words(), Percent(share));
     }
     words
+}
+
+fn busies(stages: &[usize], numbers: &Numbers) -> String {
+    let parts: Vec<String> = (stages.iter())
+        .map(|&number| {
+            let busy = numbers.busy(&numbers.stages[number - 1]);
+            format!("stage {number} waited for no other {}", Percent(busy))
+        })
+        .collect();
+    parts.join(", ") + " of the time"
 }
 
 fn blames(stages: &[usize], numbers: &Numbers) -> String {
@@ -450,5 +469,152 @@ pub struct Percent(pub f64);
 impl fmt::Display for Percent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:.0}%", self.0 * 100.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::super::findings::{Bytes, Known, Shares};
+    use super::*;
+
+    /// A stage by percents of the time: ran, waited for a CPU, for input, for output, for a cause; and
+    /// kept others waiting.
+    type Row = (f64, f64, f64, f64, Option<(Cause, f64)>, f64);
+
+    /// What 200 looks in ten seconds saw; of pipes, how many percent of the time they were empty and
+    /// full.
+    fn numbers(stages: &[Row], pipes: &[(f64, f64)], idle: f64) -> Numbers {
+        let stage = |(at, &(ran, queued, input, output, cause, blame)): (usize, &Row)| Stage {
+            number: at + 1,
+            text: ["first", "second", "third", "fourth"][at].to_owned(),
+            seconds: 10.0,
+            cpu_seconds: ran / 10.0,
+            cpus: ran / 100.0,
+            time: Shares {
+                ran: f64::min(ran / 100.0, 1.0),
+                waited_for_cpu: queued / 100.0,
+                waited_for_input: input / 100.0,
+                waited_for_output: output / 100.0,
+                waited_elsewhere: cause.map_or(0.0, |(_, share)| share / 100.0),
+            },
+            elsewhere: BTreeMap::from_iter(cause.map(|(cause, share)| (cause, share / 100.0))),
+            blame: blame / 100.0,
+            queue_us: 10.0,
+            exit_code: Some(0),
+            signal: None,
+        };
+        let pipe = |(at, &(empty, full)): (usize, &(f64, f64))| Pipe {
+            number: at + 1,
+            writer: at + 1,
+            reader: at + 2,
+            capacity: 1 << 20,
+            wanted: 1 << 20,
+            seconds: 10.0,
+            bytes: Bytes {
+                bytes: None,
+                bytes_are: Known::Unknown,
+            },
+            bytes_per_second: None,
+            filled_10: 0.0,
+            filled_50: 0.5,
+            filled_90: 1.0,
+            empty: empty / 100.0,
+            full: full / 100.0,
+        };
+        let stages: Vec<Stage> = stages.iter().enumerate().map(stage).collect();
+        let blame: f64 = stages.iter().map(|stage| stage.blame).sum();
+        Numbers {
+            seconds: 10.0,
+            looks: 200,
+            looking_seconds: 0.05,
+            all_wait: 1.0 - blame,
+            cpus_idle: Some(idle / 100.0),
+            stages,
+            pipes: pipes.iter().enumerate().map(pipe).collect(),
+        }
+    }
+
+    fn words(stages: &[Row], pipes: &[(f64, f64)], idle: f64) -> String {
+        Verdict::of(&numbers(stages, pipes, idle)).words
+    }
+
+    #[test]
+    #[rustfmt::skip]
+    fn a_stage_that_the_others_wait_for_is_named_with_what_bounds_it() {
+        let timer = |share| Some((Cause::Timer, share));
+        for (stages, pipes, idle, expected) in [
+            // A middle that computes.
+            (&[(10., 1., 0., 89., None, 1.), (98., 1., 1., 0., None, 96.), (4., 0., 96., 0., None, 0.)][..],
+             &[(0., 96.), (91., 0.)][..], 45.,
+             "bottleneck: stage 2, second (sure), bound by CPU: the others waited for it 96% of the time, the pipe before it was full 96%, the pipe after it empty 91%, and it ran 98% of the time"),
+            // Several threads.
+            (&[(10., 1., 0., 89., None, 1.), (340., 0., 1., 0., None, 96.), (4., 0., 96., 0., None, 0.)],
+             &[(0., 96.), (91., 0.)], 5.,
+             "bottleneck: stage 2, second (sure), bound by CPU: the others waited for it 96% of the time, the pipe before it was full 96%, the pipe after it empty 91%, and it kept 3.4 CPUs busy"),
+            // A source that waits, and a sink that does.
+            (&[(2., 0., 0., 0., Some((Cause::Disk, 97.)), 97.), (4., 0., 95., 0., None, 2.)], &[(96., 0.)], 90.,
+             "bottleneck: stage 1, first (sure), bound by a disk or device: the others waited for it 97% of the time, the pipe after it empty 96%, and it ran 2% of the time, waited for a disk or device 97%"),
+            (&[(2., 0., 0., 97., None, 2.), (4., 0., 0., 0., Some((Cause::Network, 95.)), 97.)], &[(0., 99.)], 90.,
+             "bottleneck: stage 2, second (sure), bound by a socket: the others waited for it 97% of the time, the pipe before it was full 99%, and it ran 4% of the time, waited for a socket 95%"),
+            // Most of the time only.
+            (&[(30., 0., 0., 70., None, 20.), (75., 0., 25., 0., None, 70.)], &[(15., 65.)], 45.,
+             "bottleneck: stage 2, second (likely), bound by CPU: the others waited for it 70% of the time, the pipe before it was full 65%, and it ran 75% of the time"),
+            // The pipe before it says otherwise.
+            (&[(60., 0., 0., 3., None, 10.), (95., 0., 3., 0., None, 85.)], &[(80., 2.)], 45.,
+             "bottleneck: stage 2, second (likely), bound by CPU: the others waited for it 85% of the time, the pipe before it was full 2%, and it ran 95% of the time"),
+            // It waits for a CPU more than it runs.
+            (&[(30., 2., 0., 68., None, 3.), (40., 55., 5., 0., None, 90.)], &[(2., 90.)], 1.,
+             "bottleneck: stage 2, second (sure), short of a CPU: the others waited for it 90% of the time, the pipe before it was full 90%, and it ran 40% of the time, waited for a CPU 55%"),
+            // One that asks again and again without sleeping is no rival.
+            (&[(2., 0., 0., 0., timer(97.), 97.), (100., 0., 0., 0., None, 3.)], &[(97., 0.)], 45.,
+             "bottleneck: stage 1, first (sure), bound by a timer: the others waited for it 97% of the time, the pipe after it empty 97%, and it ran 2% of the time, waited for a timer 97%"),
+        ] {
+            assert_eq!(words(stages, pipes, idle), expected);
+        }
+    }
+
+    #[test]
+    #[rustfmt::skip]
+    fn nobody_is_named_where_nobody_stands_out() {
+        for (stages, pipes, idle, expected) in [
+            (&[(97., 1., 0., 2., None, 49.), (96., 2., 2., 0., None, 49.)][..], &[(20., 25.)][..], 0.,
+             "bottleneck: shared (likely) by stage 1, first and stage 2, second, which are about as slow as each other: stage 1 waited for no other 98%, stage 2 waited for no other 98% of the time"),
+            // The one before is always a little behind.
+            (&[(97., 1., 0., 2., None, 90.), (92., 2., 6., 0., None, 8.)], &[(90., 0.)], 0.,
+             "bottleneck: shared (likely) by stage 1, first and stage 2, second, which are about as slow as each other: stage 1 waited for no other 98%, stage 2 waited for no other 94% of the time"),
+            (&[(50., 0., 0., 50., None, 50.), (50., 0., 50., 0., None, 49.)], &[(49., 50.)], 50.,
+             "bottleneck: by turns (likely) stage 1, first and stage 2, second, at different times: stage 1 kept others waiting 50%, stage 2 kept others waiting 49% of the time"),
+            (&[(33., 60., 0., 7., None, 40.), (33., 50., 7., 10., None, 30.), (33., 40., 27., 0., None, 30.)], &[(20., 40.), (30., 30.)], 1.,
+             "bottleneck: the CPUs (sure): stage 1 waited for one 60%, stage 2 waited for one 50%, stage 3 waited for one 40%, and CPUs were idle 1% of the time"),
+            (&[(30., 25., 0., 45., None, 30.), (30., 25., 45., 0., None, 30.)], &[(40., 40.)], 40.,
+             "bottleneck: no stage (likely): they work by turns, and 90% of the time went to waking each other"),
+            (&[(30., 5., 0., 65., None, 38.), (30., 5., 30., 35., None, 18.), (30., 5., 65., 0., None, 15.)], &[(40., 40.), (40., 40.)], 40.,
+             "bottleneck: not sure, no stage stands out: stage 1 kept others waiting 38%, stage 2 kept others waiting 18%, stage 3 kept others waiting 15% of the time"),
+            (&[(80., 5., 0., 0., None, 100.)], &[], 40.,
+             "there is only one stage: it ran 80% of the time"),
+        ] {
+            assert_eq!(words(stages, pipes, idle), expected);
+        }
+    }
+
+    #[test]
+    fn a_few_looks_are_too_few() {
+        let mut few = numbers(
+            &[(98., 0., 0., 2., None, 98.), (2., 0., 98., 0., None, 2.)],
+            &[(98., 0.)],
+            50.,
+        );
+        few.looks = LOOKS - 1;
+        few.seconds = 0.03;
+        let verdict = Verdict::of(&few);
+        assert_eq!(verdict.kind, Kind::TooShort);
+        assert_eq!(
+            verdict.words,
+            "too short to tell who is slow: 14 looks in 0.030 s"
+        );
+        few.looks = LOOKS;
+        assert_eq!(Verdict::of(&few).stages(), [1]);
     }
 }
