@@ -11,7 +11,7 @@ mod inherited;
 mod lab;
 mod meter;
 mod moving;
-#[allow(dead_code, unused_imports)]
+
 mod pipeline;
 mod run;
 mod size;

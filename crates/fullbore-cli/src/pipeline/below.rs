@@ -15,7 +15,8 @@ pub fn below(pid: u32) -> BTreeSet<u32> {
     }
 }
 
-fn kernel_lists_children() -> bool {
+/// Whether /proc/PID/task/TID/children is there.
+pub fn kernel_lists_children() -> bool {
     static LISTED: OnceLock<bool> = OnceLock::new();
     *LISTED.get_or_init(|| children(std::process::id()).is_some())
 }

@@ -100,3 +100,64 @@ pub fn open_for_writing(handle: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     let name = handle.as_raw_fd().to_string();
     rustix::fs::openat(own_fds()?, name, flags, Mode::empty())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{ErrorKind, Read, Write};
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::thread;
+
+    use fullbore::Pipe;
+
+    use super::*;
+
+    fn handle(end: impl AsFd) -> OwnedFd {
+        let path = format!("/proc/self/fd/{}", end.as_fd().as_raw_fd());
+        rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).unwrap()
+    }
+
+    #[test]
+    fn what_is_in_a_pipe_is_told_by_either_end() {
+        let pipe = Pipe::new().unwrap();
+        rustix::io::write(&pipe.writer, &[0; 5000]).unwrap();
+        for end in [&pipe.reader, &pipe.writer] {
+            let fill = Fill::of(handle(end).as_fd()).unwrap();
+            assert_eq!(fill.queued, 5000);
+            assert!(fill.capacity >= 5000 && !fill.is_empty() && fill.share() > 0.0);
+        }
+    }
+
+    #[test]
+    fn looking_keeps_nobody_from_the_end_nor_from_a_broken_pipe() {
+        for round in 0..300 {
+            let (mut reader, mut writer) = std::io::pipe().unwrap();
+            let link = Link {
+                writer: 0,
+                reader: 1,
+                handle: handle(&writer),
+                capacity: 65536,
+                wanted: 65536,
+            };
+            let done = AtomicBool::new(false);
+            thread::scope(|scope| {
+                scope.spawn(|| {
+                    while !done.load(Ordering::Relaxed) {
+                        link.fill().unwrap();
+                    }
+                });
+                if round % 2 == 0 {
+                    writer.write_all(b"the end").unwrap();
+                    drop(writer);
+                    let mut all = Vec::new();
+                    reader.read_to_end(&mut all).unwrap();
+                    assert_eq!(all, b"the end");
+                } else {
+                    drop(reader);
+                    let error = writer.write_all(&[0; 100_000]).unwrap_err();
+                    assert_eq!(error.kind(), ErrorKind::BrokenPipe);
+                }
+                done.store(true, Ordering::Relaxed);
+            });
+        }
+    }
+}

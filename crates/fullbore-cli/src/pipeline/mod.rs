@@ -12,8 +12,6 @@ mod cpus;
 mod findings;
 mod link;
 mod live;
-#[cfg(test)]
-mod made_up;
 mod moment;
 mod process;
 mod report;

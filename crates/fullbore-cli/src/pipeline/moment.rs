@@ -235,3 +235,71 @@ fn cause(object: Object) -> Cause {
         Object::Memory | Object::Other => Cause::Unknown,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const IN: Object = Object::Pipe(1);
+    const OUT: Object = Object::Pipe(2);
+
+    /// What a stage does whose threads do this, while of 80 bytes there are so many in the pipes before and
+    /// after it.
+    fn moment(doings: &[Doing], before: usize, after: usize) -> Moment {
+        let side = |inode, queued| {
+            let capacity = 80;
+            Some(Side {
+                inode,
+                fill: Some(Fill { queued, capacity }),
+            })
+        };
+        let mut ways = Ways::default();
+        let mut heard = Heard::new(side(1, before), side(2, after), &mut ways);
+        for &doing in doings {
+            if !heard.note(doing) {
+                break;
+            }
+        }
+        heard.moment()
+    }
+
+    #[test]
+    #[rustfmt::skip]
+    fn what_a_stage_does_is_put_together_from_its_threads() {
+        use Doing::{Ended, Runs, Stopped};
+        use Moment::{Active, Both, Elsewhere, Input, Output};
+        let waits = Doing::Waits;
+        let (reads, writes) = (waits(On::Read(IN)), waits(On::Write(OUT)));
+        let (any, lock) = (waits(On::Any), waits(On::Lock));
+        let moves = |from, to| waits(On::Move { from, to });
+        for (doings, before, after, expected) in [
+            (&[][..], 0, 0, Moment::Ended), (&[Ended], 0, 0, Moment::Ended),
+            (&[Runs], 0, 0, Active), (&[reads, Runs], 0, 0, Active), (&[Ended, Runs], 0, 0, Active),
+            // A call tells, whatever the pipes hold by now.
+            (&[reads], 0, 0, Input), (&[reads], 40, 0, Input), (&[writes], 0, 80, Output), (&[writes], 0, 40, Output),
+            (&[reads, writes], 0, 80, Both),
+            // A thread reads, others wait for what it will give them.
+            (&[reads, lock, lock], 0, 0, Input), (&[lock, lock], 0, 0, Elsewhere(Cause::Lock)),
+            // A shell waits for one that it has started.
+            (&[waits(On::Child), writes], 0, 80, Output), (&[waits(On::Child)], 0, 0, Elsewhere(Cause::Child)),
+            // The pipes tell.
+            (&[any], 0, 0, Input), (&[any], 0, 40, Input), (&[any], 40, 80, Output), (&[any], 0, 80, Output),
+            (&[any], 40, 40, Elsewhere(Cause::Several)), (&[any, lock], 40, 40, Elsewhere(Cause::Several)),
+            (&[waits(On::Unknown)], 0, 40, Input), (&[waits(On::Unknown)], 40, 80, Output), (&[waits(On::Unknown)], 40, 40, Elsewhere(Cause::Unknown)),
+            (&[waits(On::Read(Object::SomePipe))], 0, 40, Input), (&[waits(On::Read(Object::SomePipe))], 40, 40, Elsewhere(Cause::OtherPipe)),
+            (&[waits(On::Write(Object::SomePipe))], 40, 80, Output), (&[waits(On::Write(Object::SomePipe))], 40, 40, Elsewhere(Cause::OtherPipe)),
+            // Pages that are moved.
+            (&[moves(IN, OUT)], 0, 40, Input), (&[moves(IN, OUT)], 40, 80, Output), (&[moves(IN, OUT)], 40, 60, Output), (&[moves(IN, OUT)], 40, 10, Input),
+            (&[moves(IN, Object::Socket)], 0, 0, Input), (&[moves(IN, Object::Socket)], 40, 0, Elsewhere(Cause::Network)), (&[moves(IN, Object::File)], 40, 0, Input),
+            (&[moves(Object::File, OUT)], 0, 80, Output), (&[moves(Object::File, OUT)], 0, 10, Elsewhere(Cause::Disk)),
+            (&[moves(Object::Memory, OUT)], 0, 40, Output),
+            // Others than these pipes.
+            (&[waits(On::Read(OUT))], 0, 0, Elsewhere(Cause::OtherPipe)), (&[waits(On::Read(Object::Socket))], 0, 0, Elsewhere(Cause::Network)),
+            (&[waits(On::Write(Object::File))], 0, 0, Elsewhere(Cause::Disk)), (&[waits(On::Timer)], 0, 0, Elsewhere(Cause::Timer)),
+            (&[waits(On::Read(Object::Pipe(3))), waits(On::Timer)], 0, 0, Elsewhere(Cause::Timer)),
+            (&[Stopped], 0, 0, Elsewhere(Cause::Stopped)),
+        ] {
+            assert_eq!(moment(doings, before, after), expected, "{doings:?} {before} {after}");
+        }
+    }
+}

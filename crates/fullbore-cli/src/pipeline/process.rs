@@ -323,3 +323,116 @@ fn cpu_time(pid: u32) -> Option<Duration> {
     let clock = ClockId::pid_cpu_clock_id(Pid::from_raw(pid as i32)).ok()?;
     clock_gettime(clock).ok().map(Duration::from)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Child, Command, Stdio};
+    use std::thread;
+    use std::time::Instant;
+
+    use super::*;
+
+    fn start(program: &str, arguments: &[&str]) -> (Child, Watched) {
+        let mut command = Command::new(program);
+        command
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null());
+        let child = command.spawn().unwrap();
+        let watched = Watched::new(child.id()).unwrap();
+        (child, watched)
+    }
+
+    fn doings(watched: &mut Watched) -> Vec<Doing> {
+        let mut all = Vec::new();
+        watched.look(|doing| {
+            all.push(doing);
+            true
+        });
+        all
+    }
+
+    fn wait_until(what: &str, mut seen: impl FnMut() -> bool) {
+        let began = Instant::now();
+        while !seen() {
+            assert!(
+                began.elapsed() < Duration::from_secs(60),
+                "{what}: not seen"
+            );
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    fn end(mut child: Child) {
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+
+    #[test]
+    fn a_wait_is_seen_with_tracing_rights_and_without() {
+        let (child, mut watched) = start("cat", &[]);
+        wait_until("a read", || {
+            matches!(
+                doings(&mut watched)[..],
+                [Doing::Waits(On::Read(Object::Pipe(_)))]
+            )
+        });
+        // Without them, only the function is known, and without that, that it sleeps.
+        watched.threads[0].syscall = None;
+        let said = doings(&mut watched);
+        let known = [On::Read(Object::SomePipe), On::Unknown].map(Doing::Waits);
+        assert!(
+            matches!(said[..], [doing] if known.contains(&doing)),
+            "{said:?}"
+        );
+        end(child);
+    }
+
+    #[test]
+    fn a_zombie_has_ended_and_has_its_last_word() {
+        let burn = "i=0; while [ $i -lt 50000 ]; do i=$((i + 1)); done";
+        let (child, mut watched) = start("sh", &["-c", burn]);
+        wait_until("its end", || doings(&mut watched) == [Doing::Ended]);
+        assert!(watched.refresh());
+        assert!(watched.used().cpu > Duration::from_millis(1));
+        assert!(watched.used().read.is_some_and(|read| read > 0));
+        assert!(
+            watched
+                .activity()
+                .is_some_and(|activity| activity.turns > 0)
+        );
+        end(child);
+        assert!(!watched.refresh());
+        assert_eq!(doings(&mut watched), [Doing::Ended]);
+    }
+
+    #[test]
+    fn whoever_was_not_there_is_not_watched() {
+        let (child, _) = start("true", &[]);
+        let pid = child.id();
+        end(child);
+        assert!(Watched::new(pid).is_none());
+    }
+
+    #[test]
+    fn children_are_found() {
+        let (child, mut watched) = start("sh", &["-c", "sleep 60; :"]);
+        wait_until("a child", || {
+            watched.refresh() && watched.children().len() == 1
+        });
+        let sleeps = Watched::new(watched.children()[0]).unwrap();
+        end(child);
+        let pid = rustix::process::Pid::from_raw(sleeps.pid as i32).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    }
+
+    #[test]
+    fn a_call_is_read_from_its_line() {
+        assert_eq!(
+            call("0 0x3 0x7f 0x0 0x0 0x0 0x0 0x7ff 0x7fe\n"),
+            (0, vec![3, 127, 0, 0, 0, 0])
+        );
+        assert_eq!(call("-1 0x7ff 0x7fe\n").0, -1);
+        assert_eq!(call(""), (-1, vec![]));
+    }
+}

@@ -134,3 +134,26 @@ fn lines(table: &Table) -> Vec<String> {
         .map(|line| line.trim_end().to_owned())
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_of_a_text_moves_the_cursor_and_it_is_one_line() {
+        assert_eq!(
+            shown("sed -n\n 's/\u{1b}[2J//'\t| x", 40),
+            "sed -n 's/?[2J//' | x"
+        );
+        assert_eq!(shown("zstd -T0 --long", 8), "zstd -T…");
+        assert_eq!(shown("zstd -T0", 8), "zstd -T0");
+        assert_eq!(shown("", 8), "");
+    }
+
+    #[test]
+    fn lines_are_cut_between_words() {
+        assert_eq!(wrapped("one two three", 7), ["one two", "three"]);
+        assert_eq!(wrapped("one abcdefghij two", 7), ["one", "abcdefg", "two"]);
+        assert_eq!(wrapped("", 7), [""]);
+    }
+}

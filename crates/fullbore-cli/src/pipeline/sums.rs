@@ -209,3 +209,71 @@ impl PipeSums {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn fill(queued: usize) -> Fill {
+        let capacity = 1000;
+        Fill { queued, capacity }
+    }
+
+    #[test]
+    fn percentiles_are_of_the_time_and_not_of_the_looks() {
+        let mut pipe = PipeSums::default();
+        pipe.note(fill(0), false, MS * 80);
+        for _ in 0..10 {
+            pipe.note(fill(500), false, MS);
+        }
+        pipe.note(fill(1000), false, MS * 5);
+        // Full of small pieces.
+        pipe.note(fill(30), true, MS * 5);
+        let at = |share| pipe.percentile(share);
+        assert_eq!(
+            [at(0.1), at(0.5), at(0.84), at(0.9), at(1.0)],
+            [0.0, 0.0, 0.03, 0.5, 1.0]
+        );
+        assert_eq!((pipe.empty, pipe.full), (MS * 80, MS * 10));
+        assert_eq!(PipeSums::default().percentile(0.5), 0.0);
+    }
+
+    #[test]
+    fn what_was_added_since_is_the_difference() {
+        let mut sums = Sums::new(2, 1);
+        let look = |sums: &mut Sums| {
+            let moments = [Moment::Elsewhere(Cause::Timer), Moment::Input];
+            sums.note(&moments, &[Some(fill(0)), None], MS);
+            sums.pipes[0].note(fill(0), false, MS);
+            sums.stages[0].read = Some(sums.stages[0].read.unwrap_or(0) + 7);
+        };
+        look(&mut sums);
+        let then = sums.clone();
+        for _ in 0..3 {
+            look(&mut sums);
+        }
+        let since = sums.since(&then);
+        assert_eq!((since.looks, since.time), (3, MS * 3));
+        assert_eq!(since.stages[0].elsewhere[&Cause::Timer], MS * 3);
+        assert_eq!(
+            (since.stages[0].blame, since.stages[1].for_input),
+            (MS * 3, MS * 3)
+        );
+        assert_eq!(
+            (since.stages[0].read, since.pipes[0].empty),
+            (Some(21), MS * 3)
+        );
+        assert_eq!(sums.stages[0].blame, MS * 4);
+    }
+
+    #[test]
+    fn nobody_is_to_blame_while_all_wait_for_each_other() {
+        let mut sums = Sums::new(2, 1);
+        sums.note(&[Moment::Output, Moment::Input], &[Some(fill(0)), None], MS);
+        sums.note(&[Moment::Ended, Moment::Ended], &[Some(fill(0)), None], MS);
+        assert_eq!(sums.all_wait, MS);
+        assert!(sums.stages.iter().all(|stage| stage.blame.is_zero()));
+    }
+}

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::Stage;
-use super::below::below;
+use super::below::{below, kernel_lists_children};
 use super::cpus::Cpus;
 use super::findings::Findings;
 use super::link::{Fill, Link};
@@ -346,7 +346,10 @@ impl Crew {
             there
         });
         let mut children: BTreeSet<u32> = (self.members.iter())
-            .flat_map(|member| member.process.children())
+            .flat_map(|member| match kernel_lists_children() {
+                true => member.process.children(),
+                false => Vec::from_iter(below(member.process.pid)),
+            })
             .collect();
         for member in &mut self.members {
             member.has_parent = children.remove(&member.process.pid);
@@ -378,4 +381,227 @@ impl Crew {
 fn cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::{AsFd, AsRawFd};
+    use std::process::{Child, Command, Stdio};
+    use std::thread;
+
+    use fullbore::Pipe;
+    use rustix::fs::{Mode, OFlags};
+    use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+
+    use super::super::verdict::Kind;
+    use super::*;
+
+    /// Two stages with a pipe between them.
+    struct Pair {
+        children: [Child; 2],
+        watch: Watch,
+    }
+
+    fn start(writer: &str, reader: &str) -> Pair {
+        let pipe = Pipe::new().unwrap();
+        let path = format!("/proc/self/fd/{}", pipe.writer.as_fd().as_raw_fd());
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        let link = Link {
+            writer: 0,
+            reader: 1,
+            handle: rustix::fs::open(path, flags, Mode::empty()).unwrap(),
+            capacity: 65536,
+            wanted: 1 << 20,
+        };
+        let start = |line: &str, stdin: Stdio, stdout: Stdio| {
+            let mut command = Command::new("sh");
+            command.args(["-c", line]).stdin(stdin).stdout(stdout);
+            command.spawn().unwrap()
+        };
+        let children = [
+            start(writer, Stdio::null(), pipe.writer.into()),
+            start(reader, pipe.reader.into(), Stdio::null()),
+        ];
+        let stages = [(writer, &children[0]), (reader, &children[1])];
+        let stages = stages.map(|(text, child)| Stage {
+            text: text.to_owned(),
+            pid: child.id(),
+        });
+        Pair {
+            watch: Watch::new(stages.into(), vec![link]),
+            children,
+        }
+    }
+
+    impl Pair {
+        /// Looks until it has been seen, which it has to be.
+        fn look_until(&mut self, what: &str, seen: impl Fn(&mut Watch) -> bool) {
+            let began = Instant::now();
+            while !seen(&mut self.watch) {
+                assert!(
+                    began.elapsed() < Duration::from_secs(60),
+                    "{what}: not seen"
+                );
+                thread::sleep(self.watch.next_look());
+                self.watch.look();
+            }
+        }
+
+        fn is_zombie(&self, stage: usize) -> bool {
+            let pid = Pid::from_child(&self.children[stage]);
+            let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+            waitid(WaitId::Pid(pid), options).unwrap().is_some()
+        }
+
+        /// Watches to the end.
+        fn end(mut self) -> Findings {
+            for stage in 0..2 {
+                while !self.is_zombie(stage) {
+                    thread::sleep(self.watch.next_look());
+                    self.watch.look();
+                }
+                self.watch.ended(stage);
+                let status = self.children[stage].wait().unwrap();
+                self.watch.status(stage, status);
+            }
+            self.watch.findings()
+        }
+
+        fn kill(mut self) {
+            for child in &mut self.children {
+                for pid in below(child.id()) {
+                    let _ = kill_process(Pid::from_raw(pid as i32).unwrap(), Signal::KILL);
+                }
+                let _ = child.kill();
+                let _ = child.wait();
+            }
+        }
+    }
+
+    #[test]
+    fn a_pipeline_that_is_over_before_the_first_look_is_accounted_for() {
+        let found = start("head -c 300000 /dev/zero", "wc -c; exit 3").end();
+        assert_eq!(found.verdict.kind, Kind::TooShort);
+        let [writer, reader] = &found.numbers.stages[..] else {
+            panic!("{found:?}")
+        };
+        assert_eq!((writer.exit_code, reader.exit_code), (Some(0), Some(3)));
+        assert!(writer.cpu_seconds > 0.0 && reader.cpu_seconds > 0.0);
+        let pipe = &found.numbers.pipes[0];
+        assert_eq!(pipe.bytes.bytes, Some(300_000), "{pipe:?}");
+        assert_eq!((pipe.capacity, pipe.wanted), (65536, 1 << 20));
+    }
+
+    #[test]
+    fn cpu_time_of_all_that_a_stage_has_started_counts_also_of_those_who_have_ended() {
+        let burn = "i=0; while [ $i -lt 150000 ]; do i=$((i + 1)); done";
+        let found = start(&format!("sh -c '{burn}'; sh -c '{burn}'; :"), "cat").end();
+        let alone = start(burn, "cat").end();
+        let cpu = |found: &Findings| found.numbers.stages[0].cpu_seconds;
+        // Times of children are told in hundredths of a second.
+        let (twice, once) = (cpu(&found), cpu(&alone));
+        assert!(twice > 1.3 * once - 0.03, "{twice} {once}");
+        assert!(found.numbers.stages[0].time.ran > 0.1, "{found}");
+    }
+
+    #[test]
+    fn who_waits_for_whom_is_seen() {
+        let mut pair = start("sleep 60", "cat");
+        pair.look_until("a wait for input", |watch| {
+            let [writer, reader] = [0, 1].map(|stage| watch.crews[stage].moment);
+            writer == Moment::Elsewhere(Cause::Timer) && reader == Moment::Input
+        });
+        pair.kill();
+        let mut pair = start("cat /dev/zero", "sleep 60");
+        pair.look_until("a wait for output", |watch| {
+            let [writer, reader] = [0, 1].map(|stage| watch.crews[stage].moment);
+            writer == Moment::Output && reader == Moment::Elsewhere(Cause::Timer)
+        });
+        pair.kill();
+    }
+
+    #[test]
+    fn a_shell_is_what_it_waits_for_and_what_it_has_left_behind() {
+        let mut pair = start("sh -c 'cat /dev/zero; :'; :", "sleep 60");
+        pair.look_until("a child that writes", |watch| {
+            watch.crews[0].moment == Moment::Output
+        });
+        pair.kill();
+        // The shell has ended, and what it started goes on.
+        let mut pair = start("sleep 60 &", "cat");
+        pair.look_until("who is left", |watch| watch.crews[0].members.len() == 2);
+        while !pair.is_zombie(0) {
+            thread::sleep(Duration::from_millis(1));
+        }
+        let left = pair.watch.crews[0].members[1].process.pid;
+        pair.watch.ended(0);
+        pair.children[0].wait().unwrap();
+        for _ in 0..20 {
+            pair.watch.look();
+        }
+        assert_eq!(pair.watch.crews[0].moment, Moment::Elsewhere(Cause::Timer));
+        kill_process(Pid::from_raw(left as i32).unwrap(), Signal::KILL).unwrap();
+        pair.look_until("its end", |watch| watch.crews[0].moment == Moment::Ended);
+        pair.kill();
+    }
+
+    #[test]
+    fn a_stage_that_is_stopped_is_seen_to_be() {
+        let mut pair = start("exec sleep 60", "exec cat");
+        kill_process(Pid::from_child(&pair.children[1]), Signal::STOP).unwrap();
+        pair.look_until("a stop", |watch| {
+            watch.crews[1].moment == Moment::Elsewhere(Cause::Stopped)
+        });
+        pair.kill();
+    }
+
+    #[test]
+    fn time_in_which_it_was_stopped_does_not_count() {
+        let mut pair = start("sleep 60", "cat");
+        let began = Instant::now();
+        pair.watch.look();
+        let before = began.elapsed();
+        thread::sleep(Duration::from_millis(300));
+        pair.watch.paused();
+        let paused = Instant::now();
+        pair.watch.look();
+        pair.watch.account(Instant::now());
+        let after = paused.elapsed();
+        let found = pair.watch.findings();
+        let most = (before + after).as_secs_f64() + 0.1;
+        assert!(found.numbers.seconds < most, "{found}");
+        assert!(found.numbers.stages[0].seconds < most, "{found}");
+        pair.kill();
+    }
+
+    #[test]
+    fn whoever_has_gone_unnoticed_has_ended() {
+        let mut pair = start("exec sleep 60", "exec cat");
+        pair.watch.look();
+        for child in &mut pair.children {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+        for _ in 0..20 {
+            pair.watch.look();
+        }
+        assert!((pair.watch.crews.iter()).all(|crew| crew.moment == Moment::Ended));
+        assert!(pair.watch.findings().numbers.seconds > 0.0);
+    }
+
+    #[test]
+    fn looking_takes_no_more_than_its_share() {
+        let mut pair = start("sleep 60", "cat");
+        let began = Instant::now();
+        while began.elapsed() < Duration::from_millis(700) {
+            thread::sleep(pair.watch.next_look());
+            pair.watch.look();
+        }
+        let time = began.elapsed();
+        let looking = pair.watch.sums.looking;
+        // The last look may have been a dear one.
+        let most = FREE * 2 + time / SHARE + looking / pair.watch.sums.looks as u32 * 4;
+        assert!(looking <= most, "{looking:?} of {time:?}");
+        pair.kill();
+    }
 }
