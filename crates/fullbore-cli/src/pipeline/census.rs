@@ -201,6 +201,8 @@ struct Walk {
     census: Census,
     by_identity: HashMap<PipeIdentity, usize>,
     uid: u32,
+    /// The file system of pipes without a name, once one was met.
+    pipefs: Option<u64>,
 }
 
 /// Where names of directories are read to.
@@ -211,6 +213,7 @@ fn look_at(proc: BorrowedFd<'_>, but: u32) -> Result<Census, Errno> {
         census: Census::default(),
         by_identity: HashMap::new(),
         uid: rustix::process::geteuid().as_raw(),
+        pipefs: None,
     };
     let mut buffer: Names = [MaybeUninit::uninit(); 8192];
     let mut of_fds: Names = [MaybeUninit::uninit(); 8192];
@@ -279,13 +282,17 @@ impl Walk {
                     *index.insert(self.census.processes.len() - 1)
                 }
             };
+            let fifo = match self.by_identity.contains_key(&identity) {
+                true => None,
+                false => self.name_of(identity, fds.as_fd(), name),
+            };
             let pipe = match self.by_identity.entry(identity) {
                 Entry::Occupied(known) => *known.get(),
                 Entry::Vacant(new) => {
                     self.census.pipes.push(Pipe {
                         identity,
                         owner,
-                        name: name_of(fds.as_fd(), name),
+                        name: fifo,
                         holders: Vec::with_capacity(2),
                     });
                     *new.insert(self.census.pipes.len() - 1)
@@ -293,6 +300,25 @@ impl Walk {
             };
             self.census.pipes[pipe].hold(index, fd as i32, reads, writes);
         }
+    }
+
+    /// The path of a FIFO; `None` for a pipe, which shows as `pipe:[inode]` (`pipefs_dname`, fs/pipe.c) and
+    /// lies on a file system where there is nothing else.
+    fn name_of(
+        &mut self,
+        identity: PipeIdentity,
+        fds: BorrowedFd<'_>,
+        fd: &CStr,
+    ) -> Option<String> {
+        if self.pipefs == Some(identity.device) {
+            return None;
+        }
+        let target = readlinkat(fds, fd, Vec::new()).ok()?;
+        let target = target.to_string_lossy();
+        if target.starts_with("pipe:[") {
+            self.pipefs = Some(identity.device);
+        }
+        target.starts_with('/').then(|| clean(&target))
     }
 
     /// Counts a process that may not be looked into, unless it is the kernel's own.
@@ -355,13 +381,6 @@ fn pipe_at(fds: BorrowedFd<'_>, fd: &CStr) -> Option<(PipeIdentity, u32)> {
 fn mode_of(fds: BorrowedFd<'_>, fd: &CStr) -> Option<(bool, bool)> {
     let mode = Mode::from_raw_mode(statat(fds, fd, AtFlags::SYMLINK_NOFOLLOW).ok()?.st_mode);
     Some((mode.contains(Mode::RUSR), mode.contains(Mode::WUSR)))
-}
-
-/// The path of a FIFO; `None` for a pipe, which shows as `pipe:[inode]` (`pipefs_dname`, fs/pipe.c).
-fn name_of(fds: BorrowedFd<'_>, fd: &CStr) -> Option<String> {
-    let target = readlinkat(fds, fd, Vec::new()).ok()?;
-    let target = target.to_string_lossy();
-    target.starts_with('/').then(|| clean(&target))
 }
 
 /// Reads what a process is.
