@@ -11,7 +11,6 @@ mod inherited;
 mod lab;
 mod meter;
 mod moving;
-
 mod pipeline;
 mod run;
 mod size;

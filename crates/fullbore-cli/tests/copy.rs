@@ -401,6 +401,33 @@ fn closed_descriptors_are_neither_a_crash_nor_a_hang() {
 }
 
 #[test]
+fn what_is_closed_is_neither_an_empty_input_nor_an_output_that_takes_everything() {
+    let dir = directory();
+    for (line, side) in [
+        ("$FB copy <&-", "input"),
+        ("$FB copy - a <&-", "input"),
+        ("$FB copy a >&-", "output"),
+        ("$FB copy < a >&-", "output"),
+        ("$FB meter <&-", "input"),
+        ("$FB meter a >&-", "output"),
+        ("$FB tee <&-", "input"),
+        ("$FB tee x < a >&-", "output"),
+    ] {
+        let output = shell(&dir, line);
+        assert_code(&output, 1);
+        let said = one_line(stderr(&output));
+        assert!(
+            said.ends_with(&format!("standard {side} is closed")),
+            "{line}: {said}"
+        );
+    }
+    // Nobody needs what is closed here, and the other outputs of a tee get what there is.
+    assert_quiet_success(&shell(&dir, "$FB copy a -o y <&- >&-"));
+    assert_eq!(content(&dir, "x"), content(&dir, "a"));
+    assert_eq!(content(&dir, "y"), content(&dir, "a"));
+}
+
+#[test]
 fn a_report_says_how_much_went_and_progress_says_nothing_to_a_pipe() {
     let dir = directory();
     let output = shell(&dir, "$FB copy --report --progress a big b");

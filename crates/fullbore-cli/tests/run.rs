@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::Write;
 use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Output, Stdio};
 
@@ -127,6 +128,9 @@ fn directory() -> TempDir {
     let words = "pear\napple\nfig\nplum\napple\n";
     std::fs::write(directory.path().join("words"), words).unwrap();
     std::fs::write(directory.path().join("a b"), "in a b\n").unwrap();
+    let script = directory.path().join("script");
+    std::fs::write(&script, "echo script $#; cat\n").unwrap();
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
     let binary: Vec<u8> = (0..300_000_u32)
         .flat_map(|n| n.wrapping_mul(n).to_le_bytes())
         .collect();
@@ -184,7 +188,7 @@ fn assert_as_bash(cases: Vec<Case>) {
                 || !(says_the_same || case.bash_says_more)
             {
                 let names = |files: &BTreeMap<String, Vec<u8>>| {
-                    let known = ["words", "a b", "binary"];
+                    let known = ["words", "a b", "binary", "script"];
                     let mut text = String::new();
                     for (name, content) in files.iter().filter(|f| !known.contains(&f.0.as_str())) {
                         let content = String::from_utf8_lossy(&content[..content.len().min(200)]);
@@ -320,6 +324,8 @@ fn whatever_a_shell_takes_for_a_command_can_be_a_stage() {
         case("test -e words && echo there; echo x | cat").whole(),
         case("eval 'echo a | tr a b' | cat -n"),
         case("exec echo x | exec cat"),
+        case("cat words | ./script a b | cat"),
+        case("./script 'a  b' | cat"),
         case(". ./nosuch | cat").only_bash(),
         case("set -e; false | true; echo on | cat").whole(),
         case("{ set -e; false; echo never; } | cat"),

@@ -42,11 +42,6 @@ impl Link {
         rustix::fs::fstat(&self.handle).ok().map(|stat| stat.st_ino)
     }
 
-    /// Whether it holds less than it was to.
-    pub fn is_limited(&self) -> bool {
-        self.capacity < self.wanted
-    }
-
     /// How full it is now; none where that cannot be asked.
     pub fn fill(&self) -> Option<Fill> {
         Fill::of(self.handle.as_fd()).ok()

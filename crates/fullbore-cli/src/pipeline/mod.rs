@@ -7,6 +7,7 @@
 mod below;
 mod blame;
 pub mod census;
+#[allow(dead_code)]
 pub mod chains;
 mod cpus;
 mod findings;

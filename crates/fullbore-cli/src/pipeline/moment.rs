@@ -119,20 +119,6 @@ impl<'a> Heard<'a> {
         !self.runs
     }
 
-    /// Notes that it runs, whatever its threads that were looked at do.
-    pub fn runs(&mut self) {
-        self.runs = true;
-    }
-
-    /// Whether there is nothing but processes that wait for others, which were not found.
-    pub fn only_waits_for_children(&self) -> bool {
-        !self.runs
-            && !self.for_input
-            && !self.for_output
-            && !self.for_several
-            && self.elsewhere == Some(Cause::Child)
-    }
-
     fn waits(&mut self, on: On) {
         match on {
             On::Read(object) if is(self.input, object) || self.is_likely_input(object) => {

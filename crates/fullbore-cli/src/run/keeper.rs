@@ -78,6 +78,7 @@ fn itself(socket: i32) -> Command {
         text: "fullbore run".into(),
         program: "/proc/self/exe".into(),
         words,
+        or_else: None,
     }
 }
 

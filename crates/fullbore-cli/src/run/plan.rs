@@ -88,18 +88,42 @@ fn has(line: &OsStr, what: &[u8]) -> bool {
     memchr::memmem::find(line.as_bytes(), what).is_some()
 }
 
-/// A stage, whose program takes the place of its shell where the shell would only wait for it. bash and
-/// some others do so by themselves; with one process more, who stops or ends the stage's first one, as
-/// Ctrl-C does, would not wait for its program.
+/// A stage by the shell, unless that would only start a program and wait for it. Then the program takes the
+/// shell's place, as it does by itself with bash and some others: Ctrl-C, which ends a shell that waits,
+/// would not wait for the program's last words. And where the words are plain, there need be no shell at
+/// all.
 fn stage_by_shell(shell: &OsStr, stage: &Stage) -> Command {
-    let command = by_shell(shell, &stage.text);
+    let by_shell_alone = by_shell(shell, &stage.text);
     match &stage.program {
-        Some((name, text)) if is_a_program(name) => Command {
-            text: command.text,
-            ..by_shell(shell, text)
+        Some((name, text)) if is_a_program(name) => match plain_words(&stage.text) {
+            Some(words) => Command {
+                text: stage.text.clone(),
+                program: name.clone(),
+                words,
+                or_else: Some(Box::new(by_shell_alone)),
+            },
+            None => Command {
+                text: by_shell_alone.text,
+                ..by_shell(shell, text)
+            },
         },
-        _ => command,
+        _ => by_shell_alone,
     }
+}
+
+/// The words, where they have no byte in them that means anything to any shell. zsh looks up what begins
+/// with an equals sign.
+fn plain_words(text: &OsStr) -> Option<Vec<OsString>> {
+    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"_./+-,:@%=".contains(byte);
+    text.as_bytes()
+        .trim_ascii()
+        .split(|byte| matches!(byte, b' ' | b'\t'))
+        .filter(|word| !word.is_empty())
+        .map(|word| {
+            (word.iter().all(is_plain) && word[0] != b'=')
+                .then(|| OsStr::from_bytes(word).to_owned())
+        })
+        .collect()
 }
 
 /// Whether that name can only be a program's: it is found, and no shell has it built in.
@@ -155,6 +179,7 @@ fn by_shell(shell: &OsStr, text: &OsStr) -> Command {
         text: text.to_owned(),
         program,
         words: vec![shell.to_owned(), "-c".into(), line],
+        or_else: None,
     }
 }
 
@@ -177,4 +202,73 @@ fn check(line: &OsStr, shell: &OsStr) -> Result<()> {
         bail!(Usage(clean(first)));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The words that a stage is started as.
+    fn started(line: &str) -> Vec<Vec<String>> {
+        let plan = Plan::of_line(line.as_ref(), "sh".as_ref()).unwrap();
+        let words = |stage: &Command| {
+            let words = stage
+                .words
+                .iter()
+                .map(|word| word.to_string_lossy().into_owned());
+            words.collect()
+        };
+        plan.stages.iter().map(words).collect()
+    }
+
+    #[test]
+    fn a_program_with_plain_words_needs_no_shell() {
+        assert_eq!(
+            started("cat a.txt -- ./b  /c |sort\t--key=1,2 -o x:y%z | sh -c 'exit 3'\n"),
+            [
+                &["cat", "a.txt", "--", "./b", "/c"][..],
+                &["sort", "--key=1,2", "-o", "x:y%z"],
+                &["sh", "-c", "exec sh -c 'exit 3'\n"],
+            ]
+        );
+    }
+
+    #[test]
+    fn what_a_shell_could_understand_differently_is_left_to_it() {
+        for stage in [
+            "cat a*",
+            "cat ~",
+            "cat {a,b}",
+            "cat $a",
+            "cat a#b",
+            "cat =a",
+            "cat a^b",
+            "cat !a",
+            "cat > a",
+            "cat 2>&1",
+            "cat \\\na",
+        ] {
+            assert_eq!(
+                started(&format!("true | {stage}"))[1],
+                ["sh", "-c", &format!("exec {stage}")],
+                "it is in the shell's place"
+            );
+        }
+        for stage in [
+            "A=b cat",
+            "echo a",
+            "true",
+            "no-such-program a",
+            "{ cat; }",
+            "'cat' a",
+            "\\cat a",
+        ] {
+            let expected = ["sh", "-c", stage];
+            assert_eq!(
+                started(&format!("true | {stage}"))[1],
+                expected,
+                "it may be the shell's"
+            );
+        }
+    }
 }

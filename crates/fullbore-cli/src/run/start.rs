@@ -28,6 +28,8 @@ pub struct Command {
     pub program: OsString,
     /// What it is called, and its arguments.
     pub words: Vec<OsString>,
+    /// What is started where it is no program to the kernel: a script without `#!` is one to a shell.
+    pub or_else: Option<Box<Command>>,
 }
 
 /// What all programs that this process starts have in common.
@@ -77,8 +79,11 @@ impl Starting {
         stdout: Option<BorrowedFd<'_>>,
         open: Option<BorrowedFd<'_>>,
     ) -> io::Result<Pid> {
-        self.spawn(command, stdin, stdout, open)
-            .map_err(io::Error::from)
+        match (self.spawn(command, stdin, stdout, open), &command.or_else) {
+            (Err(Errno::ENOEXEC), Some(other)) => self.spawn(other, stdin, stdout, open),
+            (spawned, _) => spawned,
+        }
+        .map_err(io::Error::from)
     }
 
     fn spawn(

@@ -25,6 +25,7 @@ pub fn stages(words: &[OsString]) -> Result<Vec<Command>, Usage> {
                 text: words.join(" ".as_ref()),
                 program: program.clone(),
                 words: words.to_vec(),
+                or_else: None,
             }),
         })
         .collect()
