@@ -159,6 +159,9 @@ fn judge(numbers: &Numbers) -> (Kind, Sureness) {
     });
     if stands_out {
         if let Some(rival) = next.filter(|_| nearly >= 0.85) {
+            if starved >= 0.5 {
+                return (Kind::Cpus, short_of_cpus(starved));
+            }
             let mut stages = vec![top.number, rival.number];
             stages.sort_unstable();
             return (Kind::Shared(stages), Sureness::Likely);
@@ -168,6 +171,7 @@ fn judge(numbers: &Numbers) -> (Kind, Sureness) {
             is_denied(top, numbers),
             nearly >= 0.75,
             top.blame < 0.8 && starved >= 0.5,
+            others(top, numbers).any(|stage| numbers.may_spin(stage)),
         ];
         let sure = match doubts.iter().filter(|&&doubt| doubt).count() {
             0 => Sureness::Sure,
@@ -177,12 +181,7 @@ fn judge(numbers: &Numbers) -> (Kind, Sureness) {
         return (named(), sure);
     }
     if starved >= 0.5 {
-        let sure = if starved >= 0.8 {
-            Sureness::Sure
-        } else {
-            Sureness::Likely
-        };
-        return (Kind::Cpus, sure);
+        return (Kind::Cpus, short_of_cpus(starved));
     }
     if numbers.waking() >= 0.5 {
         return (Kind::Waking, Sureness::Likely);
@@ -211,19 +210,25 @@ fn is_denied(stage: &Stage, numbers: &Numbers) -> bool {
         || numbers.busy(stage) < 0.5
 }
 
-/// The stage that is the busiest besides the slow one.
+fn short_of_cpus(starved: f64) -> Sureness {
+    if starved >= 0.8 {
+        Sureness::Sure
+    } else {
+        Sureness::Likely
+    }
+}
+
+/// The stage that is the busiest besides the slow one, as far as it can be told from one that only asks
+/// again and again.
 fn rival<'a>(top: &Stage, numbers: &'a Numbers) -> Option<&'a Stage> {
-    // Who never waits, although there is nothing to take or no room to put it, asks again and again
-    // without sleeping.
-    let spins = |stage: &Stage| {
-        let (before, after) = numbers.pipes_of(stage.number);
-        stage.time.waited_for_input + stage.time.waited_for_output < 0.005
-            && (before.is_some_and(|pipe| pipe.empty >= 0.6)
-                || after.is_some_and(|pipe| pipe.full >= 0.6))
-    };
-    (numbers.stages.iter())
-        .filter(|stage| stage.number != top.number && !spins(stage))
+    (others(top, numbers))
+        .filter(|stage| !numbers.may_spin(stage))
         .max_by(|a, b| numbers.busy(a).total_cmp(&numbers.busy(b)))
+}
+
+fn others<'a>(top: &Stage, numbers: &'a Numbers) -> impl Iterator<Item = &'a Stage> {
+    let top = top.number;
+    (numbers.stages.iter()).filter(move |stage| stage.number != top)
 }
 
 fn bound(stage: &Stage) -> Bound {
@@ -256,6 +261,17 @@ impl Numbers {
         let time = &stage.time;
         let busy = time.ran + time.waited_for_cpu + time.waited_elsewhere;
         busy * stage.seconds / self.seconds.max(1e-9)
+    }
+
+    /// Whether it may be one that asks again and again without sleeping: it runs all the time, although there
+    /// is nothing to take or no room to put it. One that takes what comes at once, and is busy with it until
+    /// the next comes, looks the same.
+    fn may_spin(&self, stage: &Stage) -> bool {
+        let (before, after) = self.pipes_of(stage.number);
+        stage.time.ran >= 0.5
+            && stage.time.waited_for_input + stage.time.waited_for_output < 0.05
+            && (before.is_some_and(|pipe| pipe.empty >= 0.6)
+                || after.is_some_and(|pipe| pipe.full >= 0.6))
     }
 
     /// The pipes before and after a stage, where they were there long enough to tell something.
