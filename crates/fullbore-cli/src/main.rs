@@ -15,6 +15,7 @@ mod pipeline;
 mod run;
 mod size;
 mod text;
+mod top;
 mod tune;
 
 use std::io::{Write, stderr};

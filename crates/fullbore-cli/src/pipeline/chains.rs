@@ -7,6 +7,8 @@
 
 use std::collections::BTreeSet;
 
+use serde::Serialize;
+
 use super::census::{Census, Holder, Pipe};
 
 const STDIN: i32 = 0;
@@ -14,7 +16,8 @@ const STDOUT: i32 = 1;
 const STDERR: i32 = 2;
 
 /// What a pipe is used for, as far as its holders tell.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// From one process to another, as the stdin, stdout or stderr of one of them.
     Link,

@@ -7,7 +7,6 @@
 mod below;
 mod blame;
 pub mod census;
-#[allow(dead_code)]
 pub mod chains;
 mod cpus;
 mod findings;
@@ -22,9 +21,10 @@ mod waiting;
 mod watch;
 
 pub use below::below;
-pub use findings::Findings;
+pub use findings::{Bytes, Findings, Known, Shares};
 pub use link::{Fill, Link, open_for_writing};
 pub use live::Live;
+pub use verdict::Verdict;
 pub use watch::Watch;
 
 /// A command of the pipeline, as it was started. Its number is its place in the pipeline, from 0.

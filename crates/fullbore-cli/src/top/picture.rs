@@ -1,0 +1,163 @@
+//! What is known of every pipe at one look: what the screen draws, `--once` prints, `--json` writes and
+//! `--prometheus` serves. Times are in seconds, amounts in bytes, shares from 0 to 1; all names are safe to
+//! show. What is not known is `None`, never a guess.
+
+use serde::Serialize;
+
+use crate::pipeline::census::{ProcessId, Unseen};
+use crate::pipeline::chains::Kind;
+use crate::pipeline::{Bytes, Known, Shares, Verdict};
+
+/// What there was at a look.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Picture {
+    /// When it was taken, in seconds since 1970.
+    pub taken_at: f64,
+    /// Seconds since the first look.
+    pub seconds: f64,
+    /// The number of the look, from 1.
+    pub look: u64,
+    /// Seconds that the look took.
+    pub took_seconds: f64,
+    /// Pipelines, as straight as they go. Every pipe is in one at most: one that a process keeps to itself,
+    /// or of which one side is not seen, is in none.
+    pub chains: Vec<Chain>,
+    /// Pipes: those of a chain one after the other, in the direction of the bytes.
+    pub pipes: Vec<Row>,
+    /// Pipes that were seen, and are not here.
+    pub left_out: LeftOut,
+    /// What was not seen.
+    pub unseen: Unseen,
+}
+
+/// A pipeline, or a part of one that does not part or meet others.
+#[derive(Debug, Clone, Serialize)]
+pub struct Chain {
+    /// Those between the pipes: one more than there are pipes.
+    pub stages: Vec<Stage>,
+    /// Indices into [`Picture::pipes`], in the direction of the bytes.
+    pub pipes: Vec<usize>,
+    /// Whether its last stage feeds its first.
+    pub is_circle: bool,
+    /// Who is slow, of the last seconds; `None` where nothing of it is watched.
+    pub verdict: Option<Verdict>,
+}
+
+/// A stage of a chain.
+#[derive(Debug, Clone, Serialize)]
+pub struct Stage {
+    /// The one to name it by first. Empty where nobody stands between two pipes any more.
+    pub processes: Vec<Who>,
+    /// What it did with the last seconds.
+    pub time: Option<Shares>,
+    /// How many CPUs it kept busy in them.
+    pub cpus: Option<f64>,
+    /// The share of them in which the others waited for it.
+    pub blame: Option<f64>,
+}
+
+/// A process.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Who {
+    #[serde(flatten)]
+    pub id: ProcessId,
+    /// The number of its user.
+    pub uid: u32,
+    /// Its name, 15 bytes at most.
+    pub name: String,
+    /// Its words.
+    pub command: String,
+}
+
+/// A pipe.
+#[derive(Debug, Clone, Serialize)]
+pub struct Row {
+    /// With `inode`, which pipe it is, for as long as it is there.
+    pub device: u64,
+    pub inode: u64,
+    /// The path of a FIFO.
+    pub path: Option<String>,
+    /// The user who made it.
+    pub owner: u32,
+    pub kind: Kind,
+    /// Index into [`Picture::chains`].
+    pub chain: Option<usize>,
+    /// Who feeds it, the one to name it by first.
+    pub writers: Vec<Who>,
+    /// Who drains it.
+    pub readers: Vec<Who>,
+    /// Bytes it holds; where they may not be asked for, `closed` says why.
+    pub capacity: Option<usize>,
+    /// Bytes in it.
+    pub queued: Option<usize>,
+    /// Why it could not be asked.
+    pub closed: Option<String>,
+    /// How full it was at the last looks, the oldest first.
+    pub fills: Vec<f64>,
+    /// The share of the last seconds in which it was empty.
+    pub empty: Option<f64>,
+    /// That in which it was full, or its writer waited for room in it.
+    pub full: Option<f64>,
+    /// Bytes that went through it since it was first seen, and how well that is known.
+    #[serde(flatten)]
+    pub bytes: Bytes,
+    /// Of them, those of the last seconds, by second.
+    pub bytes_per_second: Option<f64>,
+    /// How well that is known: `Unknown` where a side keeps several pipes, or moves pages.
+    pub rate_is: Known,
+    /// Which sides wait for it at this moment.
+    pub blocked: Vec<Blocked>,
+    /// The share of the last seconds in which its writer waited for room in it.
+    pub writer_waits: Option<f64>,
+    /// That in which its reader waited for bytes.
+    pub reader_waits: Option<f64>,
+    /// The side that the other one waits for, by the chain's verdict.
+    pub slow: Slow,
+    /// When it was first seen, and last, in seconds since 1970.
+    pub first_seen: f64,
+    pub last_seen: f64,
+}
+
+/// A side that waits.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Blocked {
+    pub side: Side,
+    /// Seconds that it has been in one and the same wait, at least: since the first look that found it
+    /// waiting, without having run.
+    pub seconds: f64,
+}
+
+/// A side of a pipe, and all that is beyond it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Side {
+    Writer,
+    Reader,
+}
+
+/// Which side is slow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Slow {
+    /// Its writer, or who is before that.
+    Writer,
+    /// Its reader, or who is after that.
+    Reader,
+    /// Both are about as slow as each other, or by turns.
+    Both,
+    /// None of them: there are too few CPUs.
+    Cpus,
+    /// Not seen, not for long enough, or nobody stands out.
+    Unknown,
+}
+
+/// Pipes that were seen, and are not shown.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct LeftOut {
+    /// Each a process's own (`--all` shows them).
+    pub own: usize,
+    /// Of other processes than were asked for.
+    pub of_others: usize,
+    /// Shown, but too many to be watched for who waits.
+    pub not_watched: usize,
+}
