@@ -3,6 +3,7 @@
 use super::picture::{Chain, Picture, Row, Side, Slow, Who};
 use crate::meter::bytes;
 use crate::pipeline::{Bound, Cause, Known, Percent, VerdictKind};
+use crate::size;
 
 /// Seconds from which on one and the same wait is worth more than a share of the time.
 const LONG: f64 = 1.0;
@@ -46,7 +47,7 @@ fn people(all: &[Who]) -> String {
 /// Bytes it holds.
 pub fn capacity(row: &Row) -> String {
     row.capacity
-        .map_or_else(|| "?".to_owned(), |size| bytes(size as f64))
+        .map_or_else(|| "?".to_owned(), |size| size::format(size as u64))
 }
 
 /// How full it is, as a share.
