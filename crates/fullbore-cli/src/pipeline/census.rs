@@ -219,8 +219,8 @@ struct Kept {
     fds: OwnedFd,
     /// What it is, once it was seen with a pipe.
     process: Option<Process>,
-    /// The look at which that was found out.
-    described: u32,
+    /// The look at which that is to be found out again.
+    due: u32,
     /// Its fds of pipes, and whether each reads and writes.
     modes: Vec<(u32, PipeIdentity, bool, bool)>,
     /// The look at which it was last there.
@@ -314,7 +314,7 @@ impl Walk<'_> {
         let mut kept = Kept {
             fds,
             process: None,
-            described: 0,
+            due: 0,
             modes: Vec::new(),
             seen: self.known.looks,
         };
@@ -329,9 +329,7 @@ impl Walk<'_> {
         // It becomes one of the census with its first pipe.
         let mut index = None;
         let mut looked_at = 0;
-        let age = self.known.looks - kept.described;
-        // A new process is often about to become another program.
-        let is_due = age == 1 || age >= LOOKS_PER_DESCRIPTION;
+        let is_due = self.known.looks >= kept.due;
         let modes = std::mem::take(&mut kept.modes);
         rustix::fs::seek(&kept.fds, SeekFrom::Start(0))?;
         let fds = kept.fds.as_fd();
@@ -369,8 +367,13 @@ impl Walk<'_> {
                 Some(index) => index,
                 None => {
                     if is_due || kept.process.is_none() {
+                        // A new one is often about to become another program.
+                        let until = match kept.process {
+                            None => 1,
+                            Some(_) => LOOKS_PER_DESCRIPTION,
+                        };
                         kept.process = describe(fds, pid);
-                        kept.described = self.known.looks;
+                        kept.due = self.known.looks + until;
                     }
                     let found = kept.process.clone().ok_or(Errno::NOENT)?;
                     self.census.processes.push(found);
