@@ -179,7 +179,7 @@ fn a_writer_that_counts_on_its_pipe_s_capacity_is_grown_only_after_a_question() 
     );
     terminal.presses("n");
     let screen = terminal.shows("left as it was");
-    assert!(line(&screen, "→ fullbore").contains("128KiB"), "{screen}");
+    assert!(line(&screen, "→ full").contains("128KiB"), "{screen}");
     terminal.presses("+");
     terminal.shows("grow it all the same?");
     terminal.presses("y");
