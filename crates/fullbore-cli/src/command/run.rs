@@ -86,7 +86,7 @@ impl Run {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         self.check()?;
         let ran = match self.kept_by {
-            None => keep(),
+            None => keep(self.live),
             Some(socket) => run(socket, || self.plan(), &self.options()),
         };
         ran.or_else(|error| {

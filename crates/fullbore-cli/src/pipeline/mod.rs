@@ -11,6 +11,7 @@ pub mod census;
 pub mod chains;
 mod cpus;
 mod findings;
+mod foot;
 mod link;
 mod live;
 mod moment;
@@ -23,6 +24,7 @@ mod watch;
 
 pub use below::below;
 pub use findings::Findings;
+pub use foot::give_back;
 pub use link::{Fill, Link, open_for_writing};
 pub use live::Live;
 pub use watch::Watch;

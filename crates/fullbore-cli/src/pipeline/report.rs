@@ -26,8 +26,19 @@ pub fn shown(text: &str, most: usize) -> String {
     short
 }
 
+impl Findings {
+    /// The tables, and the verdict in lines of at most so many columns.
+    pub fn lines(&self, columns: usize) -> (Vec<String>, Vec<String>) {
+        let mut tables = stages(&self.numbers.stages);
+        if !self.numbers.pipes.is_empty() {
+            tables.extend(pipes(&self.numbers.pipes));
+        }
+        (tables, wrapped(&self.verdict.to_string(), columns))
+    }
+}
+
 /// The lines of a text, cut between words.
-pub fn wrapped(text: &str, columns: usize) -> Vec<String> {
+fn wrapped(text: &str, columns: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {
         let line = lines.last_mut().expect("there is always one");
@@ -45,15 +56,8 @@ pub fn wrapped(text: &str, columns: usize) -> Vec<String> {
 
 impl fmt::Display for Findings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for line in stages(&self.numbers.stages) {
-            writeln!(f, "{line}")?;
-        }
-        if !self.numbers.pipes.is_empty() {
-            for line in pipes(&self.numbers.pipes) {
-                writeln!(f, "{line}")?;
-            }
-        }
-        write!(f, "{}", self.verdict)
+        let (tables, verdict) = self.lines(usize::MAX);
+        f.write_str(&[tables, verdict].concat().join("\n"))
     }
 }
 

@@ -20,10 +20,10 @@ use rustix::process::{
 };
 
 use super::failure::FAILED;
-use super::runner::{GRACE, wait_for};
-use super::signals::{Signals, die_of, is_ending};
+use super::runner::{GRACE, TO_STOP, wait_for};
+use super::signals::{Signals, die_of, is_ending, is_stopped, stop};
 use super::start::{Command, Starting};
-use crate::ending;
+use crate::{ending, pipeline};
 
 /// The hidden option that makes a process the runner; its value is the number of its end of the socket.
 pub const OPTION: &str = "--kept-by";
@@ -31,12 +31,13 @@ pub const OPTION: &str = "--kept-by";
 /// How long the runner may take to end the pipeline when it is told to.
 const PATIENCE: Duration = GRACE.saturating_mul(3);
 
-/// Starts the runner with the arguments of this process, and ends as it does.
+/// Starts the runner with the arguments of this process, and ends as it does; `live` where the runner may
+/// draw on the terminal.
 ///
 /// # Errors
 /// Where it cannot be started.
-pub fn keep() -> Result<ExitCode> {
-    let mut signals = Signals::noted(false)?;
+pub fn keep(live: bool) -> Result<ExitCode> {
+    let mut signals = Signals::noted()?;
     set_child_subreaper(Some(getpid())).context("PR_SET_CHILD_SUBREAPER")?;
     let (mut ours, theirs) = UnixStream::pair().context("socketpair")?;
     let starting = Starting::new(signals.before())?;
@@ -53,6 +54,9 @@ pub fn keep() -> Result<ExitCode> {
     // One byte if it is done, and none if it was ended before.
     let done = ours.read(&mut [0]).is_ok_and(|bytes| bytes > 0);
     if !done {
+        if live {
+            pipeline::give_back();
+        }
         ending::end_all(Signal::TERM, GRACE, || reap(runner, &mut None));
     }
     match (status.code(), status.signal()) {
@@ -86,15 +90,23 @@ fn itself(socket: i32) -> Command {
 fn stay(runner: Pid, signals: &mut Signals) -> ExitStatus {
     let mut status = None;
     let mut until: Option<Instant> = None;
+    let mut stop_by: Option<Instant> = None;
     loop {
         reap(runner, &mut status);
         if let Some(status) = status {
             return status;
         }
-        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-        if left.is_some_and(|left| left.is_zero()) {
+        let now = Instant::now();
+        if until.is_some_and(|until| now >= until) {
             let _ = kill_process(runner, Signal::KILL);
         }
+        // The runner stops after the stages, and this process, which the shell waits for, after the runner.
+        if stop_by.is_some_and(|latest| is_stopped(runner) || now >= latest) {
+            stop_by = None;
+            stop();
+        }
+        let next = [until, stop_by].into_iter().flatten().min();
+        let left = next.map(|next| next.saturating_duration_since(Instant::now()));
         wait_for(&[signals.as_fd()], left);
         while let Some(came) = signals.next() {
             match came.signal {
@@ -105,6 +117,8 @@ fn stay(runner: Pid, signals: &mut Signals) -> ExitStatus {
                     tell(runner, Signal::CONT);
                     until = until.or(Some(Instant::now() + PATIENCE));
                 }
+                Signal::TSTP => stop_by = Some(Instant::now() + TO_STOP + TO_STOP),
+                Signal::CONT => stop_by = None,
                 // The terminal has told the runner and everybody else too.
                 _ => {}
             }
