@@ -79,7 +79,7 @@ impl Running {
         wait_for("the runner", || {
             children(self.keeper.id())
                 .into_iter()
-                .find(|(_, words)| words.iter().any(|word| word.starts_with("--kept-by")))
+                .find(|(_, words)| words[0] == FULLBORE)
                 .map(|(pid, _)| pid)
         })
     }

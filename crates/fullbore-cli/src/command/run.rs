@@ -1,7 +1,6 @@
 //! `fullbore run`: a pipeline as the shell would run it, in roomier pipes.
 
 use std::ffi::OsString;
-use std::os::fd::RawFd;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -76,19 +75,14 @@ pub struct Run {
     /// Say what is started
     #[arg(short, long, conflicts_with = "quiet")]
     verbose: bool,
-
-    /// The socket to the process that keeps watch
-    #[arg(long, hide = true, value_name = "FD")]
-    kept_by: Option<RawFd>,
 }
 
 impl Run {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         self.check()?;
-        let ran = match self.kept_by {
-            None => keep(self.live),
-            Some(socket) => run(socket, || self.plan(), &self.options()),
-        };
+        let ran = keep(self.live, |keeper, signals| {
+            run(keeper, signals, || self.plan(), &self.options())
+        });
         ran.or_else(|error| {
             if error.is::<Usage>() {
                 return Err(error);

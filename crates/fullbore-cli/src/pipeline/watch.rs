@@ -528,8 +528,9 @@ mod tests {
         });
         pair.kill();
         // The shell has ended, and what it started goes on.
-        let mut pair = start("sleep 60 &", "cat");
+        let mut pair = start("sleep 60 & kill -STOP $$", "cat");
         pair.look_until("who is left", |watch| watch.crews[0].members.len() == 2);
+        kill_process(Pid::from_child(&pair.children[0]), Signal::CONT).unwrap();
         while !pair.is_zombie(0) {
             thread::sleep(Duration::from_millis(1));
         }

@@ -1,4 +1,4 @@
-//! The process that was called. It starts a second one of itself, the runner, which runs the pipeline, and
+//! The process that was called. It forks: the child is the runner, which runs the pipeline, and this one
 //! waits for it.
 //!
 //! Each of the two holds one end of a socket. When the keeper is gone, the runner reads the end of the file
@@ -6,9 +6,8 @@
 //! ends everything below it: as a subreaper it has become the parent of what the runner has left. SIGKILL
 //! for either of them is therefore no way to leave something behind.
 
-use std::ffi::OsString;
 use std::io::{Read, Write, stderr};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitCode, ExitStatus};
@@ -20,35 +19,31 @@ use rustix::process::{
 };
 
 use super::failure::FAILED;
+use super::fork::fork;
 use super::runner::{GRACE, TO_STOP, wait_for};
 use super::signals::{Signals, die_of, is_ending, is_stopped, stop};
-use super::start::{Command, Starting};
 use crate::{ending, pipeline};
-
-/// The hidden option that makes a process the runner; its value is the number of its end of the socket.
-pub const OPTION: &str = "--kept-by";
 
 /// How long the runner may take to end the pipeline when it is told to.
 const PATIENCE: Duration = GRACE.saturating_mul(3);
 
-/// Starts the runner with the arguments of this process, and ends as it does; `live` where the runner may
-/// draw on the terminal.
+/// Forks, has the child do `run` as the runner, and ends as that does; `live` where it may draw on the
+/// terminal. The runner has the signals noted from its first moment on.
 ///
 /// # Errors
-/// Where it cannot be started.
-pub fn keep(live: bool) -> Result<ExitCode> {
+/// Where it cannot be started; in the runner, those of `run`.
+pub fn keep(
+    live: bool,
+    run: impl FnOnce(&UnixStream, Signals) -> Result<ExitCode>,
+) -> Result<ExitCode> {
     let mut signals = Signals::noted()?;
     set_child_subreaper(Some(getpid())).context("PR_SET_CHILD_SUBREAPER")?;
     let (mut ours, theirs) = UnixStream::pair().context("socketpair")?;
-    let starting = Starting::new(signals.before())?;
-    let runner = starting
-        .start(
-            &itself(theirs.as_raw_fd()),
-            None,
-            None,
-            Some(theirs.as_fd()),
-        )
-        .context("start /proc/self/exe")?;
+    let Some(runner) = fork().context("fork")? else {
+        // Or it would never read the end of the file.
+        drop(ours);
+        return run(&theirs, signals);
+    };
     drop(theirs);
     let status = stay(runner, &mut signals);
     // One byte if it is done, and none if it was ended before.
@@ -70,19 +65,6 @@ pub fn keep(live: bool) -> Result<ExitCode> {
             Ok(ExitCode::from(128u8.wrapping_add(signal as u8)))
         }
         (code, None) => Ok(ExitCode::from(code.unwrap_or(FAILED.into()) as u8)),
-    }
-}
-
-/// This program with the same arguments, but as the runner.
-fn itself(socket: i32) -> Command {
-    let mut words: Vec<OsString> = std::env::args_os().collect();
-    let at = words.len().min(2);
-    words.insert(at, format!("{OPTION}={socket}").into());
-    Command {
-        text: "fullbore run".into(),
-        program: "/proc/self/exe".into(),
-        words,
-        or_else: None,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Write, stderr};
-use std::os::fd::{AsFd, BorrowedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
@@ -22,10 +22,9 @@ use super::failure::Failure;
 use super::plan::Plan;
 use super::signals::{Came, Signals, die_of, is_stopped, stop};
 use super::start::{self, Starting};
-use crate::exit::Usage;
+use crate::ending;
 use crate::pipeline::{Link, Live, Stage, Watch};
 use crate::text::clean;
-use crate::{ending, inherited};
 
 /// What those who are told to end may take before they are killed.
 pub const GRACE: Duration = Duration::from_secs(2);
@@ -65,18 +64,17 @@ enum Ending {
 /// Runs a pipeline for the keeper at the other end of that socket.
 ///
 /// # Errors
-/// [`Usage`] and [`Failure`]; where there are too many open files, pipes or processes.
+/// [`Usage`](crate::exit::Usage) and [`Failure`]; where there are too many open files, pipes or processes.
 pub fn run(
-    socket: RawFd,
+    keeper: &UnixStream,
+    signals: Signals,
     plan: impl FnOnce() -> Result<Plan>,
     options: &Options,
 ) -> Result<ExitCode> {
-    let keeper: UnixStream = inherited::socket(socket)
-        .ok_or_else(|| Usage("--kept-by is for fullbore run itself".into()))?
-        .into();
-    let ended = Runner::begin(&keeper, plan, options).and_then(Runner::finish);
+    let ended = Runner::begin(keeper, signals, plan, options).and_then(Runner::finish);
     // Nothing is left to be ended. Where the keeper is gone, nobody needs to know.
-    let _ = (&keeper).write(&[1]);
+    let mut to_keeper = keeper;
+    let _ = to_keeper.write(&[1]);
     match ended? {
         Ending::Code(code) => Ok(ExitCode::from(code)),
         Ending::Signal(signal) => die_of(signal),
@@ -112,6 +110,7 @@ impl<'a> Runner<'a> {
     /// Starts all stages.
     fn begin(
         keeper: &'a UnixStream,
+        signals: Signals,
         plan: impl FnOnce() -> Result<Plan>,
         options: &'a Options,
     ) -> Result<Self> {
@@ -120,7 +119,6 @@ impl<'a> Runner<'a> {
         // That the keeper is gone is told by the socket; this only sees to it that it is read by a process
         // that is stopped just then.
         set_parent_process_death_signal(Some(Signal::CONT)).context("PR_SET_PDEATHSIG")?;
-        let signals = Signals::noted()?;
         let plan = plan()?;
         let json = match &options.json {
             None => None,
@@ -176,7 +174,7 @@ impl<'a> Runner<'a> {
             };
             let ends = [&stdin, &stdout].map(|end| end.as_ref().map(AsFd::as_fd));
             let pid = starting
-                .start(command, ends[0], ends[1], None)
+                .start(command, ends[0], ends[1])
                 .map_err(|error| Failure::not_started(command, number + 1, &error))?;
             self.stages.push(Started { pid, status: None });
             if self.options.verbose {
