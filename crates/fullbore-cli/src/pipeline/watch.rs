@@ -480,7 +480,11 @@ mod tests {
 
     #[test]
     fn a_pipeline_that_is_over_before_the_first_look_is_accounted_for() {
-        let found = start("head -c 300000 /dev/zero", "wc -c; exit 3").end();
+        let pair = start("head -c 300000 /dev/zero", "wc -c; exit 3");
+        while !(pair.is_zombie(0) && pair.is_zombie(1)) {
+            thread::sleep(Duration::from_millis(1));
+        }
+        let found = pair.end();
         assert_eq!(found.verdict.kind, Kind::TooShort);
         let [writer, reader] = &found.numbers.stages[..] else {
             panic!("{found:?}")
