@@ -62,6 +62,12 @@ impl Terminal {
         command.output().unwrap()
     }
 
+    /// Writes a script.
+    fn writes(&self, name: &str, script: &str) {
+        let script = script.replace("MARK", &self.marker);
+        std::fs::write(self.path(name), script).unwrap();
+    }
+
     /// Types a line, and Enter.
     fn types(&self, line: &str) {
         let line = line.replace("MARK", &self.marker);
@@ -210,15 +216,17 @@ fn ctrl_c_is_for_the_stages_to_handle() {
     let Some(terminal) = Terminal::start("Ctrl-C with a trap") else {
         return;
     };
-    terminal.types(
-        "run \"sh -c 'trap \\\"sleep 0.2; echo summary; exit 0\\\" INT; \
-         until test -e ready; do sleep 0.01; done; sleep MARK; :' | \
-         (trap '' INT; touch ready; cat)\"; echo code=$?",
+    terminal.writes(
+        "writer",
+        "trap 'sleep 0.2; echo summary; exit 0' INT; \
+         until test -e ready; do sleep 0.01; done; sleep MARK; :",
     );
+    terminal.writes("reader", "trap '' INT; touch ready; cat");
+    terminal.types("run 'sh writer | sh reader'; echo code=$?");
     terminal.wait_for_sleepers(1);
     terminal.presses("C-c");
     let screen = terminal.shows("\ncode=0");
-    let (summary, code) = (screen.find("\nsummary"), screen.find("\ncode=0"));
+    let (summary, code) = (screen.find("summary"), screen.find("code=0"));
     assert!(summary.is_some() && summary < code, "{screen}");
 }
 
@@ -341,17 +349,19 @@ fn a_program_that_puts_the_terminal_back_before_it_stops_has_the_time_to() {
     let Some(terminal) = Terminal::start("Ctrl-Z with a trap") else {
         return;
     };
-    terminal.types(
-        "run \"sh -c 'trap \\\"sleep 0.3; echo put back; kill -STOP \\$\\$; echo goes on\\\" TSTP; \
-         sleep MARK & wait'\"; echo code=$?",
+    terminal.writes(
+        "writer",
+        "trap 'sleep 0.3; echo put back >&2; kill -STOP $$; echo goes on >&2' TSTP; \
+         sleep MARK & wait",
     );
+    terminal.types("run 'sh writer | cat'; echo code=$?");
     terminal.wait_for_sleepers(1);
     terminal.presses("C-z");
     let screen = terminal.shows("Stopped");
-    let (back, stopped) = (screen.find("\nput back"), screen.find("Stopped"));
+    let (back, stopped) = (screen.find("put back"), screen.find("Stopped"));
     assert!(back.is_some() && back < stopped, "{screen}");
     terminal.types("fg");
-    terminal.shows("\ngoes on");
+    terminal.shows("goes on");
 }
 
 #[test]
@@ -365,7 +375,7 @@ fn a_stage_that_does_not_stop_does_not_keep_the_shell_waiting() {
     terminal.shows("Stopped");
     assert_eq!(terminal.says("echo code=$?"), "code=148");
     terminal.types("fg");
-    terminal.shows("\nfullbore run");
+    terminal.shows("ready> fg\n/");
     terminal.presses("C-c");
     terminal.wait_for_sleepers(0);
 }
@@ -422,7 +432,7 @@ fn no_output_is_lost_behind_the_live_view() {
     // To stdout and stderr by turns, more than a screen, and the last line has no end.
     let line = "i=0; while test $i -lt 60; do i=$((i + 1)); echo out $i; i=$((i + 1)); echo err $i >&2; \
                 sleep 0.05; done; printf last";
-    std::fs::write(terminal.path("lines"), line).unwrap();
+    terminal.writes("lines", line);
     terminal.types("clear; run --live 'sh lines | cat'; echo code=$?");
     terminal.shows("bottleneck");
     terminal.shows("\ncode=0");
