@@ -12,7 +12,7 @@ use crate::meter::bytes;
 use crate::text::clean;
 
 /// Columns that the text of a stage takes at most.
-const TEXT: usize = 30;
+const TEXT: usize = 27;
 
 /// A text in one line of at most so many columns, with nothing in it that a terminal obeys.
 pub fn shown(text: &str, most: usize) -> String {

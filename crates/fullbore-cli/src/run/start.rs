@@ -124,7 +124,14 @@ fn c_string(text: &OsStr) -> nix::Result<CString> {
 /// Where there are too many open files or pipes.
 pub fn pipes(stages: usize, wanted: usize) -> Result<Vec<(Pipe, Growth)>> {
     (1..stages)
-        .map(|number| Pipe::with_capacity(wanted).with_context(|| format!("make pipe {number}")))
+        .map(|number| {
+            Pipe::with_capacity(wanted).with_context(|| {
+                format!(
+                    "make pipe {number} of {} ('ulimit -n' says how many files may be open)",
+                    stages - 1
+                )
+            })
+        })
         .collect()
 }
 
