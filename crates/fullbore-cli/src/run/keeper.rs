@@ -17,6 +17,7 @@ use anyhow::{Context, Result};
 use rustix::process::{
     Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, waitpid,
 };
+use rustix::thread::set_name;
 
 use super::failure::FAILED;
 use super::fork::fork;
@@ -42,6 +43,8 @@ pub fn keep(
     let Some(runner) = fork().context("fork")? else {
         // Or it would never read the end of the file.
         drop(ours);
+        // Whoever kills by name, as pkill(1) and killall(1) do, kills only one of the two.
+        let _ = set_name(c"pipeline");
         return run(&theirs, signals);
     };
     drop(theirs);
