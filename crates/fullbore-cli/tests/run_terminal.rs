@@ -280,7 +280,9 @@ fn a_stage_reads_what_is_typed() {
     let Some(terminal) = Terminal::start("typing into a pipeline") else {
         return;
     };
-    terminal.types("run 'cat | tr a-z A-Z'; echo code=$?");
+    terminal.types("run '{ echo begun >&2; cat; } | tr a-z A-Z'; echo code=$?");
+    // What is typed before the shell has left its own mode is no line to anybody.
+    terminal.shows("\nbegun");
     terminal.types("hello");
     terminal.shows("HELLO");
     terminal.types("again");
@@ -299,6 +301,8 @@ fn a_job_in_the_background_that_reads_the_terminal_stops() {
         terminal.says("jobs").contains("Stopped")
     });
     terminal.types("fg");
+    // The shell has left its own mode when it says this.
+    terminal.shows("ready> fg\n/");
     terminal.types("typed");
     terminal.shows("TYPED");
     terminal.presses("C-c");
