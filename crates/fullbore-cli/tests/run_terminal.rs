@@ -103,9 +103,11 @@ impl Terminal {
         panic!("{what} is not on the screen:\n{last}");
     }
 
-    /// Runs a line that says something without reading, and gives what it said.
+    /// Runs a line that says something without reading, and gives what it said. What is typed while the
+    /// shell takes the terminal back can be lost, so it is typed at a prompt.
     #[track_caller]
     fn says(&self, line: &str) -> String {
+        self.shows_what("a prompt", |screen| screen.trim_end().ends_with("ready>"));
         let file = self.path("said");
         let _ = std::fs::remove_file(&file);
         self.types(&format!(
