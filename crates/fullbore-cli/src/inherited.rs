@@ -1,6 +1,5 @@
-//! What this process was given by the one that started it, and what can no longer be seen, or not
-//! safely, once main() runs: which of stdin, stdout and stderr were closed, which signals were ignored,
-//! and a file descriptor that was handed down by its number.
+//! What this process was given by the one that started it, and what can no longer be seen once main()
+//! runs: which of stdin, stdout and stderr were closed, and which signals were ignored.
 //!
 //! Before main(), Rust's runtime opens /dev/null in the place of each closed one of the three, and
 //! ignores SIGPIPE (`init` in std/src/sys/pal/unix/mod.rs). So a function looks before that: the dynamic
@@ -11,11 +10,10 @@
 #![allow(unsafe_code)]
 
 use std::mem::MaybeUninit;
-use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 use nix::libc;
-use rustix::fs::FileType;
 use rustix::io::{Errno, FdFlags, fcntl_getfd, fcntl_setfd};
 use rustix::stdio::{stderr, stdin, stdout};
 
@@ -97,22 +95,4 @@ pub fn close_for_children() {
             let _ = fcntl_setfd(fd, FdFlags::CLOEXEC);
         }
     }
-}
-
-/// The socket that the process which started this one has left open for it, under a number that it told
-/// by the command line. No program that is started from here inherits it.
-pub fn socket(number: RawFd) -> Option<OwnedFd> {
-    if number <= 2 {
-        return None;
-    }
-    // SAFETY: it is only asked what it is, which fails where it is not open.
-    let fd = unsafe { BorrowedFd::borrow_raw(number) };
-    let stat = rustix::fs::fstat(fd).ok()?;
-    if FileType::from_raw_mode(stat.st_mode) != FileType::Socket {
-        return None;
-    }
-    fcntl_setfd(fd, FdFlags::CLOEXEC).ok()?;
-    // SAFETY: it was open when this process started and is meant for who asks here; whatever else this
-    // process has opened, it has not opened under this number, and nothing has asked before.
-    Some(unsafe { OwnedFd::from_raw_fd(number) })
 }

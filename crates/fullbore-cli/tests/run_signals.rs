@@ -79,7 +79,7 @@ impl Running {
         wait_for("the runner", || {
             children(self.keeper.id())
                 .into_iter()
-                .find(|(_, words)| words.iter().any(|word| word.starts_with("--kept-by")))
+                .find(|(_, words)| words[0] == FULLBORE)
                 .map(|(pid, _)| pid)
         })
     }
@@ -174,6 +174,22 @@ fn what_ends_its_second_process_ends_all() {
             assert!(one_line(stderr(&output)).contains("was ended by signal"));
         }
     }
+}
+
+#[test]
+fn whoever_kills_by_name_does_not_kill_both() {
+    let running = Running::start("sleep MARK | sleep MARK");
+    running.wait_for_stages(2);
+    let of_that_name = [running.keeper(), running.runner()].map(|pid| {
+        let name = std::fs::read_to_string(format!("/proc/{}/comm", pid.as_raw_nonzero()));
+        name.unwrap().contains("fullbore").then_some(pid)
+    });
+    assert!(of_that_name.contains(&None), "{of_that_name:?}");
+    for pid in of_that_name.into_iter().flatten() {
+        tell(pid, Signal::KILL);
+    }
+    let output = running.end("killed by name");
+    assert_eq!(output.status.signal(), Some(Signal::KILL.as_raw()));
 }
 
 /// Those who do not want to go: in the background, in a session of their own, deaf to all that can be

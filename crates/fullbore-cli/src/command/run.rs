@@ -1,7 +1,6 @@
 //! `fullbore run`: a pipeline as the shell would run it, in roomier pipes.
 
 use std::ffi::OsString;
-use std::os::fd::RawFd;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -23,6 +22,7 @@ Examples:
   fullbore run 'tar c src | gzip | wc -c'
   fullbore run 'seq 100000 | sort -R | head -n 3 2> /dev/null'
   fullbore run --report 'seq 5000000 | sort -n | md5sum'
+  fullbore run --live 'seq 3000000 | sort -R | tail -n 3'
   fullbore run --json how.json -- seq 5 '|' tr '\\n' ' '
   fullbore run --shell bash 'diff <(seq 3) <(seq 4) | wc -l'
   fullbore run --no-pipefail 'false | true'
@@ -61,7 +61,8 @@ pub struct Run {
     #[arg(long)]
     report: bool,
 
-    /// Say it all the time while the pipeline runs, where stderr is a terminal, and at the end
+    /// Say it all the time too, in the last rows of the terminal that stderr is; output scrolls above
+    /// them, and a program that takes the terminal for itself, such as less, has all of it
     #[arg(long)]
     live: bool,
 
@@ -76,19 +77,14 @@ pub struct Run {
     /// Say what is started
     #[arg(short, long, conflicts_with = "quiet")]
     verbose: bool,
-
-    /// The socket to the process that keeps watch
-    #[arg(long, hide = true, value_name = "FD")]
-    kept_by: Option<RawFd>,
 }
 
 impl Run {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         self.check()?;
-        let ran = match self.kept_by {
-            None => keep(),
-            Some(socket) => run(socket, || self.plan(), &self.options()),
-        };
+        let ran = keep(self.live, |keeper, signals| {
+            run(keeper, signals, || self.plan(), &self.options())
+        });
         ran.or_else(|error| {
             if error.is::<Usage>() {
                 return Err(error);

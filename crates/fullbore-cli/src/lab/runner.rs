@@ -1,4 +1,4 @@
-//! Runs experiments in shuffled rounds.
+//! Runs experiments in shuffled rounds, those of one table next to each other.
 //!
 //! The one idea: nothing but the experiment runs while it is measured. This process sleeps until
 //! there is a report, and draws its progress bar between measurements.
@@ -55,9 +55,7 @@ pub fn run(
     let mut bench = Bench::new(&settings, &cpus);
     let bar = progress_bar(trials.len() as u64 * u64::from(settings.rounds));
     for round in 1..=settings.rounds {
-        let mut order: Vec<usize> = (0..trials.len()).collect();
-        random.shuffle(&mut order);
-        for at in order {
+        for at in order(experiments, &mut random) {
             let trial = &mut trials[at];
             bar.set_message(format!(
                 "round {round} of {}: {}",
@@ -100,6 +98,21 @@ pub fn run(
         experiments: outcomes,
         settings,
     })
+}
+
+/// The order of a round: tables at random, and at random within each. So experiments that ratios are made of
+/// meet the machine as it is at one time.
+fn order(experiments: &[Experiment], random: &mut fastrand::Rng) -> Vec<usize> {
+    let all: Vec<usize> = (0..experiments.len()).collect();
+    let mut tables: Vec<Vec<usize>> = all
+        .chunk_by(|&a, &b| experiments[a].is_like(&experiments[b]))
+        .map(<[usize]>::to_vec)
+        .collect();
+    random.shuffle(&mut tables);
+    for table in &mut tables {
+        random.shuffle(table);
+    }
+    tables.concat()
 }
 
 fn progress_bar(len: u64) -> ProgressBar {
@@ -281,6 +294,23 @@ mod tests {
     use super::super::catalogue::Catalogue;
     use super::super::sweep::Axes;
     use super::*;
+
+    #[test]
+    fn a_table_is_measured_at_one_time_and_in_another_order_each_round() {
+        let catalogue = Catalogue::new(&Axes::default());
+        let experiments: Vec<Experiment> = catalogue.iter().copied().collect();
+        let mut random = fastrand::Rng::with_seed(1);
+        let rounds = [0; 3].map(|_| order(&experiments, &mut random));
+        for round in &rounds {
+            let mut all = round.clone();
+            all.sort_unstable();
+            assert!(all.into_iter().eq(0..experiments.len()));
+            let runs = round.chunk_by(|&a, &b| experiments[a].is_like(&experiments[b]));
+            let in_order = experiments.chunk_by(Experiment::is_like);
+            assert_eq!(runs.count(), in_order.count());
+        }
+        assert!(rounds[0] != rounds[1] && rounds[1] != rounds[2]);
+    }
 
     #[test]
     fn ratios_are_to_the_first_of_the_group_and_broken_experiments_have_none() {

@@ -1,50 +1,57 @@
 //! What is found out about a pipeline while it runs, on the terminal: the same tables and verdict as at
-//! the end, of the last second or so, drawn over and over in the same place.
+//! the end, of the last second or so, drawn over and over at its foot.
 
-use super::report::wrapped;
+use super::foot::Foot;
 use super::{Findings, Watch};
-use crate::meter::screen::Screen;
 
 /// The place where it is drawn.
 #[derive(Debug)]
 pub struct Live {
-    screen: Screen,
+    foot: Foot,
 }
 
 impl Live {
-    /// Stderr, if it is a terminal.
+    /// Stderr, if it is a terminal that can be drawn on.
     pub fn new() -> Option<Self> {
-        Screen::new(false).map(|screen| Self { screen })
+        Foot::new().map(|foot| Self { foot })
     }
 
-    /// Draws what was found out lately.
+    /// Draws what was found out lately, unless that would be in somebody's way.
     pub fn draw(&mut self, watch: &Watch) {
-        let lines = self.lines(&watch.recent());
-        self.screen.draw(&lines);
+        if !self.foot.is_in_the_way() {
+            let lines = self.lines(&watch.recent());
+            self.foot.draw(&lines);
+        }
     }
 
-    /// Draws what was found out in all, and leaves it there for good.
-    pub fn leave(&mut self, findings: &Findings) {
-        let lines = self.lines(findings);
-        self.screen.leave(&lines);
+    /// Takes it off the screen if it is in somebody's way.
+    pub fn give_way(&mut self) {
+        if self.foot.is_in_the_way() {
+            self.foot.clear();
+        }
     }
 
-    /// Takes it off the screen: for whoever stops, or writes there.
+    /// Takes it off the screen: for whoever stops.
     pub fn clear(&mut self) {
-        self.screen.clear();
+        self.foot.clear();
+    }
+
+    /// Takes it off for good; what comes next on the terminal begins a line.
+    pub fn end(&mut self) {
+        self.foot.clear();
+        self.foot.begin_a_line();
     }
 
     /// No line wraps, and what does not fit is left out from the tables, never the verdict.
     fn lines(&self, findings: &Findings) -> Vec<String> {
-        let (columns, rows) = self.screen.size();
-        let text = findings.to_string();
-        let mut tables: Vec<&str> = text.lines().collect();
-        let verdict = wrapped(tables.pop().unwrap_or_default(), columns);
-        let room = rows.saturating_sub(verdict.len() + 1);
-        tables.truncate(room);
-        (tables.iter())
-            .map(|line| line.chars().take(columns).collect())
+        let (columns, rows) = self.foot.room();
+        let (mut tables, verdict) = findings.lines(columns);
+        tables.truncate(rows.saturating_sub(verdict.len() + 1));
+        let rule = "-".repeat(columns);
+        (std::iter::once(rule))
+            .chain((tables.iter()).map(|line| line.chars().take(columns).collect()))
             .chain(verdict)
+            .take(rows)
             .collect()
     }
 }

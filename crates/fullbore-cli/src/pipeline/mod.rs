@@ -10,6 +10,7 @@ pub mod census;
 pub mod chains;
 pub mod cpus;
 mod findings;
+mod foot;
 mod link;
 mod live;
 mod moment;
@@ -22,6 +23,7 @@ mod watch;
 
 pub use below::below;
 pub use findings::{Bytes, Findings, Known, Shares};
+pub use foot::give_back;
 pub use link::{Fill, Link, Witness, open_for_writing};
 pub use live::Live;
 pub use moment::{Cause, Moment};

@@ -12,7 +12,7 @@ use crate::meter::bytes;
 use crate::text::clean;
 
 /// Columns that the text of a stage takes at most.
-const TEXT: usize = 30;
+const TEXT: usize = 27;
 
 /// A text in one line of at most so many columns, with nothing in it that a terminal obeys.
 pub fn shown(text: &str, most: usize) -> String {
@@ -24,6 +24,17 @@ pub fn shown(text: &str, most: usize) -> String {
     let mut short: String = clean[..most.saturating_sub(1)].iter().collect();
     short.push('…');
     short
+}
+
+impl Findings {
+    /// The tables, and the verdict in lines of at most so many columns.
+    pub fn lines(&self, columns: usize) -> (Vec<String>, Vec<String>) {
+        let mut tables = stages(&self.numbers.stages);
+        if !self.numbers.pipes.is_empty() {
+            tables.extend(pipes(&self.numbers.pipes));
+        }
+        (tables, wrapped(&self.verdict.to_string(), columns))
+    }
 }
 
 /// The lines of a text, cut between words.
@@ -45,15 +56,8 @@ pub fn wrapped(text: &str, columns: usize) -> Vec<String> {
 
 impl fmt::Display for Findings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for line in stages(&self.numbers.stages) {
-            writeln!(f, "{line}")?;
-        }
-        if !self.numbers.pipes.is_empty() {
-            for line in pipes(&self.numbers.pipes) {
-                writeln!(f, "{line}")?;
-            }
-        }
-        write!(f, "{}", self.verdict)
+        let (tables, verdict) = self.lines(usize::MAX);
+        f.write_str(&[tables, verdict].concat().join("\n"))
     }
 }
 

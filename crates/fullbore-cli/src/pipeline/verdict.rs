@@ -583,9 +583,9 @@ mod tests {
             // It waits for a CPU more than it runs.
             (&[(30., 2., 0., 68., None, 3.), (40., 55., 5., 0., None, 90.)], &[(2., 90.)], 1.,
              "bottleneck: stage 2, second (sure), short of a CPU: the others waited for it 90% of the time, the pipe before it was full 90%, and it ran 40% of the time, waited for a CPU 55%"),
-            // One that asks again and again without sleeping is no rival.
+            // One that asks again and again without sleeping is no rival, but may be none such.
             (&[(2., 0., 0., 0., timer(97.), 97.), (100., 0., 0., 0., None, 3.)], &[(97., 0.)], 45.,
-             "bottleneck: stage 1, first (sure), bound by a timer: the others waited for it 97% of the time, the pipe after it empty 97%, and it ran 2% of the time, waited for a timer 97%"),
+             "bottleneck: stage 1, first (likely), bound by a timer: the others waited for it 97% of the time, the pipe after it empty 97%, and it ran 2% of the time, waited for a timer 97%"),
         ] {
             assert_eq!(words(stages, pipes, idle), expected);
         }
@@ -600,6 +600,12 @@ mod tests {
             // The one before is always a little behind.
             (&[(97., 1., 0., 2., None, 90.), (92., 2., 6., 0., None, 8.)], &[(90., 0.)], 0.,
              "bottleneck: shared (likely) by stage 1, first and stage 2, second, which are about as slow as each other: stage 1 waited for no other 98%, stage 2 waited for no other 94% of the time"),
+            // The two are in step.
+            (&[(2., 0., 0., 0., Some((Cause::Timer, 97.)), 97.), (2., 0., 0., 0., Some((Cause::Timer, 96.)), 2.)], &[(98., 0.)], 90.,
+             "bottleneck: shared (likely) by stage 1, first and stage 2, second, which are about as slow as each other: stage 1 waited for no other 99%, stage 2 waited for no other 98% of the time"),
+            // The two of them wait for one CPU.
+            (&[(35., 65., 0., 0., None, 88.), (35., 61., 4., 0., None, 10.)], &[(16., 0.)], 0.,
+             "bottleneck: the CPUs (sure): stage 1 waited for one 65%, stage 2 waited for one 61%, and CPUs were idle 0% of the time"),
             (&[(50., 0., 0., 50., None, 50.), (50., 0., 50., 0., None, 49.)], &[(49., 50.)], 50.,
              "bottleneck: by turns (likely) stage 1, first and stage 2, second, at different times: stage 1 kept others waiting 50%, stage 2 kept others waiting 49% of the time"),
             (&[(33., 60., 0., 7., None, 40.), (33., 50., 7., 10., None, 30.), (33., 40., 27., 0., None, 30.)], &[(20., 40.), (30., 30.)], 1.,

@@ -480,7 +480,8 @@ impl Crew {
         self.members.retain(|member| {
             let stays = processes.iter().any(|(process, _)| *process == id(member));
             // Those who are waited for hand on what they have used up.
-            if !stays && !(member.has_parent && member.process.has_ended()) {
+            let is_waited_for = member.has_parent && member.process.has_ended();
+            if !stays && !is_waited_for {
                 gone.add(member.process.used().as_far_as_known());
             }
             stays
@@ -655,7 +656,11 @@ mod tests {
 
     #[test]
     fn a_pipeline_that_is_over_before_the_first_look_is_accounted_for() {
-        let found = start("head -c 300000 /dev/zero", "wc -c; exit 3").end();
+        let pair = start("head -c 300000 /dev/zero", "wc -c; exit 3");
+        while !(pair.is_zombie(0) && pair.is_zombie(1)) {
+            thread::sleep(Duration::from_millis(1));
+        }
+        let found = pair.end();
         assert_eq!(found.verdict.kind, Kind::TooShort);
         let [writer, reader] = &found.numbers.stages[..] else {
             panic!("{found:?}")
@@ -703,8 +708,9 @@ mod tests {
         });
         pair.kill();
         // The shell has ended, and what it started goes on.
-        let mut pair = start("sleep 60 &", "cat");
+        let mut pair = start("sleep 60 & kill -STOP $$", "cat");
         pair.look_until("who is left", |watch| watch.crews[0].members.len() == 2);
+        kill_process(Pid::from_child(&pair.children[0]), Signal::CONT).unwrap();
         while !pair.is_zombie(0) {
             thread::sleep(Duration::from_millis(1));
         }

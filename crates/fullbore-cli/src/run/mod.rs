@@ -6,6 +6,7 @@
 //! | `line.rs` | … of a line for the shell, cut at its pipes |
 //! | `words.rs` | … of words, without any shell |
 //! | `keeper.rs` | the process that was called: it keeps watch over the one that runs the pipeline |
+//! | `fork.rs` | how there come to be two of them |
 //! | `runner.rs` | that one |
 //! | `start.rs` | making pipes, starting programs |
 //! | `signals.rs` | Ctrl-C and the others |
@@ -17,6 +18,7 @@
 //! control find them.
 
 mod failure;
+mod fork;
 mod keeper;
 mod line;
 mod plan;

@@ -1,6 +1,7 @@
 //! What a command line asks for: the stages to start, and how their exit codes count.
 
 use std::ffi::{OsStr, OsString};
+use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -54,6 +55,11 @@ impl Plan {
                 // What stands in `$(…)` has not been read. sh has no `|&`, and would refuse that.
                 if (has(line, b"$(") || has(line, b"`")) && !has(line, b"|&") {
                     check(line, shell)?;
+                }
+                // It may turn out that no stage needs it. A wrong name is wrong all the same.
+                if shell != "sh" && !is_found(shell) {
+                    let error = ErrorKind::NotFound.into();
+                    bail!(Failure::not_started(&by_shell(shell, line), 1, &error));
                 }
                 return Ok(Self {
                     stages: stages
@@ -128,21 +134,25 @@ fn plain_words(text: &OsStr) -> Option<Vec<OsString>> {
 
 /// Whether that name can only be a program's: it is found, and no shell has it built in.
 fn is_a_program(name: &OsStr) -> bool {
-    let may_be_run = |path: &Path| {
-        rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok() && path.is_file()
-    };
-    let is_found = || match name.as_bytes().contains(&b'/') {
-        true => may_be_run(Path::new(name)),
-        false => std::env::var_os("PATH").is_some_and(|path| {
-            std::env::split_paths(&path).any(|directory| may_be_run(&directory.join(name)))
-        }),
-    };
     let is_built_in = || {
         BUILT_IN
             .split_ascii_whitespace()
             .any(|built_in| name == built_in)
     };
-    !is_built_in() && !has_functions() && is_found()
+    !is_built_in() && !has_functions() && is_found(name)
+}
+
+/// Whether there is a program of that name, or at that path.
+fn is_found(name: &OsStr) -> bool {
+    let may_be_run = |path: &Path| {
+        rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok() && path.is_file()
+    };
+    match name.as_bytes().contains(&b'/') {
+        true => may_be_run(Path::new(name)),
+        false => std::env::var_os("PATH").is_some_and(|path| {
+            std::env::split_paths(&path).any(|directory| may_be_run(&directory.join(name)))
+        }),
+    }
 }
 
 /// Whether a bash that runs the stages may find functions, in its environment or in a file that this names

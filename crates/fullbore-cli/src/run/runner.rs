@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Write, stderr};
-use std::os::fd::{AsFd, BorrowedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
@@ -14,21 +14,24 @@ use nix::errno::Errno;
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{
-    Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper,
-    set_parent_process_death_signal, waitpid,
+    Pid, Signal, WaitOptions, getpid, set_child_subreaper, set_parent_process_death_signal, waitpid,
 };
+use rustix::termios::tcgetwinsize;
 
 use super::failure::Failure;
 use super::plan::Plan;
-use super::signals::{Came, Signals, die_of};
+use super::signals::{Came, Signals, die_of, is_stopped, stop};
 use super::start::{self, Starting};
-use crate::exit::Usage;
+use crate::ending;
 use crate::pipeline::{Link, Live, Stage, Watch};
 use crate::text::clean;
-use crate::{ending, inherited};
 
 /// What those who are told to end may take before they are killed.
 pub const GRACE: Duration = Duration::from_secs(2);
+
+/// What programs may take to stop when the terminal tells them to: one that draws puts the terminal back
+/// first. Some never stop.
+pub const TO_STOP: Duration = Duration::from_secs(1);
 
 /// Between two drawings of how it does.
 const DRAW_EVERY: Duration = Duration::from_secs(1);
@@ -61,18 +64,17 @@ enum Ending {
 /// Runs a pipeline for the keeper at the other end of that socket.
 ///
 /// # Errors
-/// [`Usage`] and [`Failure`]; where there are too many open files, pipes or processes.
+/// [`Usage`](crate::exit::Usage) and [`Failure`]; where there are too many open files, pipes or processes.
 pub fn run(
-    socket: RawFd,
+    keeper: &UnixStream,
+    signals: Signals,
     plan: impl FnOnce() -> Result<Plan>,
     options: &Options,
 ) -> Result<ExitCode> {
-    let keeper: UnixStream = inherited::socket(socket)
-        .ok_or_else(|| Usage("--kept-by is for fullbore run itself".into()))?
-        .into();
-    let ended = Runner::begin(&keeper, plan, options).and_then(Runner::finish);
+    let ended = Runner::begin(keeper, signals, plan, options).and_then(Runner::finish);
     // Nothing is left to be ended. Where the keeper is gone, nobody needs to know.
-    let _ = (&keeper).write(&[1]);
+    let mut to_keeper = keeper;
+    let _ = to_keeper.write(&[1]);
     match ended? {
         Ending::Code(code) => Ok(ExitCode::from(code)),
         Ending::Signal(signal) => die_of(signal),
@@ -90,6 +92,8 @@ struct Runner<'a> {
     watch: Option<Watch>,
     live: Option<Live>,
     json: Option<File>,
+    /// Until when to wait for the stages that were told to stop, and to stop with them.
+    stop_by: Option<Instant>,
     /// A signal that the stages may die of, or not.
     noted: Option<Signal>,
     /// The signal that ended the pipeline.
@@ -106,6 +110,7 @@ impl<'a> Runner<'a> {
     /// Starts all stages.
     fn begin(
         keeper: &'a UnixStream,
+        signals: Signals,
         plan: impl FnOnce() -> Result<Plan>,
         options: &'a Options,
     ) -> Result<Self> {
@@ -114,7 +119,6 @@ impl<'a> Runner<'a> {
         // That the keeper is gone is told by the socket; this only sees to it that it is read by a process
         // that is stopped just then.
         set_parent_process_death_signal(Some(Signal::CONT)).context("PR_SET_PDEATHSIG")?;
-        let signals = Signals::noted(options.live)?;
         let plan = plan()?;
         let json = match &options.json {
             None => None,
@@ -132,6 +136,7 @@ impl<'a> Runner<'a> {
             watch: None,
             live: None,
             json,
+            stop_by: None,
             noted: None,
             ended_by: None,
         };
@@ -169,7 +174,7 @@ impl<'a> Runner<'a> {
             };
             let ends = [&stdin, &stdout].map(|end| end.as_ref().map(AsFd::as_fd));
             let pid = starting
-                .start(command, ends[0], ends[1], None)
+                .start(command, ends[0], ends[1])
                 .map_err(|error| Failure::not_started(command, number + 1, &error))?;
             self.stages.push(Started { pid, status: None });
             if self.options.verbose {
@@ -214,6 +219,7 @@ impl<'a> Runner<'a> {
                 }
                 due = Some(look);
                 if let Some(live) = &mut self.live {
+                    live.give_way();
                     if now >= draw {
                         live.draw(watch);
                         draw = now + DRAW_EVERY;
@@ -221,6 +227,7 @@ impl<'a> Runner<'a> {
                     due = Some(look.min(draw));
                 }
             }
+            due = [due, self.stop_by].into_iter().flatten().min();
             let left = due.map(|due| due.saturating_duration_since(Instant::now()));
             let came = wait_for(&[self.signals.as_fd(), self.keeper.as_fd()], left);
             while let Some(came) = self.signals.next() {
@@ -230,6 +237,7 @@ impl<'a> Runner<'a> {
                 // It never writes: this is its end.
                 self.end_all(Signal::TERM);
             }
+            self.stop_with_the_others();
         }
         self.report()?;
         Ok(self.ending())
@@ -242,14 +250,15 @@ impl<'a> Runner<'a> {
     fn obey(&mut self, came: Came) {
         match came.signal {
             Signal::CHILD => self.reap(),
-            // Noted only where something is drawn, which would be in the way of the shell.
             Signal::TSTP => {
+                // What is drawn is not for whoever has the terminal next.
                 if let Some(live) = &mut self.live {
                     live.clear();
                 }
-                let _ = kill_process(getpid(), Signal::STOP);
+                self.stop_by = Some(Instant::now() + TO_STOP);
             }
             Signal::CONT => {
+                self.stop_by = None;
                 if let Some(watch) = &mut self.watch {
                     watch.paused();
                 }
@@ -262,6 +271,19 @@ impl<'a> Runner<'a> {
                 }
             }
             signal => self.end_all(signal),
+        }
+    }
+
+    /// Stops when all stages have, and not before: the shell that waits for this process takes the terminal
+    /// back then, and notes how it was left.
+    fn stop_with_the_others(&mut self) {
+        let Some(latest) = self.stop_by else {
+            return;
+        };
+        let mut running = self.stages.iter().filter(|stage| stage.status.is_none());
+        if running.all(|stage| is_stopped(stage.pid)) || Instant::now() >= latest {
+            self.stop_by = None;
+            stop();
         }
     }
 
@@ -314,10 +336,17 @@ impl<'a> Runner<'a> {
         };
         let findings = watch.findings();
         if let Some(live) = &mut self.live {
-            live.leave(&findings);
-        } else if self.options.report || self.options.live {
+            live.end();
+        }
+        if self.options.report || self.options.live {
+            let columns = tcgetwinsize(stderr()).map_or(0, |size| size.ws_col.into());
+            let (tables, verdict) = findings.lines(match columns {
+                0 => usize::MAX,
+                columns => columns,
+            });
+            let text = [tables, verdict].concat().join("\n");
             // Nobody is told if stderr is closed.
-            let _ = writeln!(stderr(), "{findings}");
+            let _ = writeln!(stderr(), "{text}");
         }
         if let Some(file) = &mut self.json {
             let mut write = || -> io::Result<()> {

@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{Context, Result};
 use nix::sys::signal::{self, SigSet, SigmaskHow};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use rustix::process::{Resource, Rlimit, Signal, setrlimit};
+use rustix::process::{Pid, Resource, Rlimit, Signal, WaitId, WaitIdOptions, setrlimit, waitid};
 
 use crate::inherited;
 
@@ -41,12 +41,12 @@ pub struct Came {
 }
 
 impl Signals {
-    /// From now on they are noted: that a child has ended, those that end a pipeline, and that it goes
-    /// on after it was stopped; `before_a_stop` also that it is to stop (Ctrl-Z).
+    /// From now on they are noted: that a child has ended or stopped, those that end a pipeline, that it is
+    /// to stop (Ctrl-Z), and that it goes on afterwards.
     ///
     /// # Errors
     /// Where there can be no signalfd: EMFILE.
-    pub fn noted(before_a_stop: bool) -> Result<Self> {
+    pub fn noted() -> Result<Self> {
         // Whoever started this process may ignore SIGCHLD, and then no child could be waited for
         // (wait(2), NOTES). A handler ends that, though it is never called.
         signal_hook::flag::register(
@@ -58,7 +58,7 @@ impl Signals {
         noted.extend(
             ENDING
                 .into_iter()
-                .chain(before_a_stop.then_some(signal::SIGTSTP))
+                .chain([signal::SIGTSTP])
                 .filter(|&signal| !inherited::was_ignored(signal as i32)),
         );
         let before = noted
@@ -90,6 +90,22 @@ impl AsFd for Signals {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
+}
+
+/// Stops this process as the terminal would have, and comes back when it goes on. In a process group that
+/// nobody could wake, the kernel stops nobody (`get_signal` in kernel/signal.c).
+pub fn stop() {
+    let only = SigSet::from_iter([signal::SIGTSTP]);
+    // Blocked as it is, it comes when it is let in.
+    let _ = signal::raise(signal::SIGTSTP);
+    let _ = only.thread_unblock();
+    let _ = only.thread_block();
+}
+
+/// Whether a child of this process is stopped.
+pub fn is_stopped(child: Pid) -> bool {
+    let flags = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    matches!(waitid(WaitId::Pid(child), flags), Ok(Some(_)))
 }
 
 /// Whether it is one of those that end a pipeline.

@@ -67,8 +67,7 @@ impl Starting {
         })
     }
 
-    /// Starts a program, with these as stdin and stdout, if they are given, and with one more that is
-    /// left open.
+    /// Starts a program, with these as stdin and stdout, if they are given.
     ///
     /// # Errors
     /// The kernel's, of fork(2) or execve(2).
@@ -77,10 +76,9 @@ impl Starting {
         command: &Command,
         stdin: Option<BorrowedFd<'_>>,
         stdout: Option<BorrowedFd<'_>>,
-        open: Option<BorrowedFd<'_>>,
     ) -> io::Result<Pid> {
-        match (self.spawn(command, stdin, stdout, open), &command.or_else) {
-            (Err(Errno::ENOEXEC), Some(other)) => self.spawn(other, stdin, stdout, open),
+        match (self.spawn(command, stdin, stdout), &command.or_else) {
+            (Err(Errno::ENOEXEC), Some(other)) => self.spawn(other, stdin, stdout),
             (spawned, _) => spawned,
         }
         .map_err(io::Error::from)
@@ -91,17 +89,12 @@ impl Starting {
         command: &Command,
         stdin: Option<BorrowedFd<'_>>,
         stdout: Option<BorrowedFd<'_>>,
-        open: Option<BorrowedFd<'_>>,
     ) -> nix::Result<Pid> {
         let mut actions = PosixSpawnFileActions::init()?;
         for (fd, number) in [(stdin, 0), (stdout, 1)] {
             if let Some(fd) = fd {
                 actions.add_dup2(fd.as_raw_fd(), number)?;
             }
-        }
-        if let Some(fd) = open {
-            // Onto itself: then it is only no longer closed (posix_spawn_file_actions_adddup2(3p)).
-            actions.add_dup2(fd.as_raw_fd(), fd.as_raw_fd())?;
         }
         let program = c_string(&command.program)?;
         let words = command
@@ -131,7 +124,14 @@ fn c_string(text: &OsStr) -> nix::Result<CString> {
 /// Where there are too many open files or pipes.
 pub fn pipes(stages: usize, wanted: usize) -> Result<Vec<(Pipe, Growth)>> {
     (1..stages)
-        .map(|number| Pipe::with_capacity(wanted).with_context(|| format!("make pipe {number}")))
+        .map(|number| {
+            Pipe::with_capacity(wanted).with_context(|| {
+                format!(
+                    "make pipe {number} of {} ('ulimit -n' says how many files may be open)",
+                    stages - 1
+                )
+            })
+        })
         .collect()
 }
 

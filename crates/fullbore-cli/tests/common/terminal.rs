@@ -1,6 +1,7 @@
 //! A terminal with an interactive bash in it: tmux's. What is typed is sent to it, and what a person would
 //! see is captured.
 
+use std::path::Path;
 use std::process::{Command, Output};
 use std::time::Duration;
 
@@ -64,6 +65,12 @@ impl Terminal {
         command.output().unwrap()
     }
 
+    /// Writes a script.
+    pub fn writes(&self, name: &str, script: &str) {
+        let script = script.replace("MARK", &self.marker);
+        std::fs::write(self.path(name), script).unwrap();
+    }
+
     /// Types a line, and Enter.
     pub fn types(&self, line: &str) {
         let line = line.replace("MARK", &self.marker);
@@ -99,9 +106,11 @@ impl Terminal {
         panic!("{what} is not on the screen:\n{last}");
     }
 
-    /// Runs a line that says something without reading, and gives what it said.
+    /// Runs a line that says something without reading, and gives what it said. What is typed while the
+    /// shell takes the terminal back can be lost, so it is typed at a prompt.
     #[track_caller]
     pub fn says(&self, line: &str) -> String {
+        self.shows_what("a prompt", |screen| screen.trim_end().ends_with("ready>"));
         let file = self.path("said");
         let _ = std::fs::remove_file(&file);
         self.types(&format!(
@@ -130,6 +139,33 @@ impl Terminal {
                 (line == wanted.as_bytes() && is_running(pid)).then_some(pid)
             })
             .collect()
+    }
+
+    /// The second process of `run` in this terminal.
+    pub fn runner(&self) -> Pid {
+        let is_fullbore = |pid: &str| {
+            std::fs::read_link(format!("/proc/{pid}/exe"))
+                .is_ok_and(|exe| exe == Path::new(FULLBORE))
+        };
+        let is_here = |pid: i32| {
+            let process = format!("/proc/{pid}");
+            std::fs::read_link(format!("{process}/cwd")).is_ok_and(|at| at == self.directory.path())
+                && std::fs::read_to_string(format!("{process}/stat")).is_ok_and(|stat| {
+                    let parent = stat
+                        .rsplit_once(") ")
+                        .and_then(|(_, rest)| rest.split(' ').nth(1));
+                    parent
+                        .is_some_and(|parent| is_fullbore(parent) && is_fullbore(&pid.to_string()))
+                })
+        };
+        wait_for("the runner", || {
+            std::fs::read_dir("/proc")
+                .unwrap()
+                .flatten()
+                .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+                .find(|&pid| is_here(pid))
+                .and_then(Pid::from_raw)
+        })
     }
 
     #[track_caller]
