@@ -85,7 +85,7 @@ pub fn run(top: &mut Top, interval: Duration) -> Result<()> {
         }
         if continued.swap(false, Ordering::Relaxed) {
             // A shell has given the terminal its own settings meanwhile.
-            restore();
+            let _ = disable_raw_mode();
             screen.take()?;
             is_new = true;
         }
@@ -167,7 +167,9 @@ impl Screen {
     /// Takes the terminal; it is put back on drop.
     fn take(&mut self) -> Result<()> {
         enable_raw_mode().context("take the terminal")?;
-        execute!(stdout(), EnterAlternateScreen).context("take the terminal")?;
+        if !TAKEN.swap(true, Ordering::Relaxed) {
+            execute!(stdout(), EnterAlternateScreen).context("take the terminal")?;
+        }
         self.terminal.clear().context("clear the terminal")
     }
 
@@ -185,8 +187,13 @@ impl Drop for Screen {
     }
 }
 
+/// Whether the terminal is ours. Leaving its other screen twice would put the cursor where it once was.
+static TAKEN: AtomicBool = AtomicBool::new(false);
+
 /// Puts the terminal back. Nobody is told if it has gone.
 fn restore() {
-    let _ = disable_raw_mode();
-    let _ = execute!(stdout(), LeaveAlternateScreen, Show);
+    if TAKEN.swap(false, Ordering::Relaxed) {
+        let _ = disable_raw_mode();
+        let _ = execute!(stdout(), LeaveAlternateScreen, Show);
+    }
 }
