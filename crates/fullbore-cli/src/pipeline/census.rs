@@ -330,7 +330,7 @@ impl Walk<'_> {
         let mut index = None;
         let mut looked_at = 0;
         let is_due = self.known.looks >= kept.due;
-        let modes = std::mem::take(&mut kept.modes);
+        let mut modes = std::mem::take(&mut kept.modes).into_iter().peekable();
         rustix::fs::seek(&kept.fds, SeekFrom::Start(0))?;
         let fds = kept.fds.as_fd();
         let mut fds_in_it = RawDir::new(fds, buffer);
@@ -349,12 +349,10 @@ impl Walk<'_> {
             let Some((identity, owner)) = pipe_at(fds, name) else {
                 continue;
             };
-            let before = || {
-                let mut modes = modes.iter();
-                let same = modes.find(|mode| (mode.0, mode.1) == (fd, identity));
-                same.map(|&(_, _, reads, writes)| (reads, writes))
-            };
-            let known = if is_due { None } else { before() };
+            // Both come by number.
+            while modes.next_if(|mode| mode.0 < fd).is_some() {}
+            let before = modes.next_if(|mode| (mode.0, mode.1) == (fd, identity));
+            let known = before.filter(|_| !is_due).map(|mode| (mode.2, mode.3));
             let Some((reads, writes)) = known.or_else(|| mode_of(fds, name)) else {
                 continue;
             };
