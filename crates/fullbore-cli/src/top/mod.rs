@@ -5,3 +5,5 @@ mod picture;
 
 #[allow(unused_imports)]
 pub use picture::{Blocked, Chain, LeftOut, Picture, Row, Side, Slow, Stage, Who};
+#[allow(dead_code)]
+pub mod metrics;
