@@ -499,7 +499,12 @@ fn samples<'a>(
     }
     let mut metric = encoder.encode_descriptor(name, help, None, kind)?;
     for (labels, value) in values {
-        let mut sample = metric.encode_family(labels)?;
+        // Of a family without labels it would write `{}`.
+        let mut family = None;
+        let sample = match labels.is_empty() {
+            true => &mut metric,
+            false => family.insert(metric.encode_family(labels)?),
+        };
         match kind {
             MetricType::Counter => sample.encode_counter::<NoLabelSet, _, f64>(&value, None)?,
             _ => sample.encode_gauge(&value)?,

@@ -6,26 +6,28 @@
 //! | `server.rs` | a server of one page |
 //! | `families.rs` | the metrics, as tables |
 //!
-//! Nothing is looked at until somebody asks, and all who ask within a moment get what one look has seen.
+//! A look is taken when somebody asks, and all who ask within a moment get what one look has seen. For as
+//! long as they go on asking there are glances in between, which verdicts rest on; when nobody does,
+//! nothing is done.
 
 mod address;
 mod families;
 mod server;
 
-use std::collections::HashMap;
 use std::io::{self, Write, stderr};
 use std::net::TcpListener;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-use super::picture::Picture;
+use super::Top;
 use crate::exit::Unsupported;
 use crate::meter::interrupt::Interrupt;
 pub use address::Address;
 use families::Told;
-use server::{Answer, Format};
+use server::{Answer, Format, LIMITS, Service};
 
 /// How long a look is good for: there are four a second at most.
 const FRESH_FOR: Duration = Duration::from_millis(250);
@@ -33,17 +35,21 @@ const FRESH_FOR: Duration = Duration::from_millis(250);
 /// And at most one part in so many of the time is spent in looks.
 const REST: u32 = 10;
 
+/// How long there are glances after somebody has asked: who asks once a minute may miss a turn.
+const WATCHED_FOR: Duration = Duration::from_secs(150);
+
 /// Serves metrics until a signal ends this process.
 ///
 /// # Errors
 /// Where it cannot listen at the address, or nothing can be looked at.
-pub fn serve(address: Address, look: impl FnMut() -> Result<Picture>) -> Result<()> {
+pub fn serve(address: Address, top: Top) -> Result<()> {
     let listener = listen(address)?;
     let local = Address(listener.local_addr()?);
     // The first look is what the figures of the second are counted from.
-    let mut page = Page::new(look);
+    let mut page = Page::new(top);
     page.look()?;
     let interrupt = Interrupt::noted();
+    let stop = interrupt.wakes()?;
     let readers = local
         .open_to()
         .unwrap_or("every process of this machine, and nobody else");
@@ -51,8 +57,11 @@ pub fn serve(address: Address, look: impl FnMut() -> Result<Picture>) -> Result<
         stderr(),
         "fullbore top: metrics are at http://{local}/metrics, for {readers}"
     );
-    server::serve(&listener, &interrupt, |format| page.answer(format))
-        .with_context(|| format!("serving at {local}"))?;
+    // One that came before `stop` was there.
+    if !interrupt.came() {
+        server::serve(&listener, stop.as_fd(), LIMITS, &mut page)
+            .with_context(|| format!("serving at {local}"))?;
+    }
     interrupt.obey();
     Ok(())
 }
@@ -81,16 +90,16 @@ fn is_no_such_family(error: &io::Error) -> bool {
 }
 
 /// The page, as of the last look.
-struct Page<Look> {
-    look: Look,
+struct Page {
+    top: Top,
     /// Until when the last look is good.
-    fresh_until: Option<Instant>,
+    fresh_until: Instant,
     /// What it saw, or why it could not.
     seen: Result<Seen, String>,
-    /// Bytes that were told of each pipe, by its identity, and when it was first seen: a counter never goes
-    /// back.
-    bytes: HashMap<(u64, u64), (f64, u64)>,
     scrapes: u64,
+    /// When there was the last one.
+    last_scrape: Option<Instant>,
+    last_glance: Instant,
 }
 
 /// A look, as it is served.
@@ -100,26 +109,28 @@ struct Seen {
     text: Option<Arc<str>>,
 }
 
-impl<Look: FnMut() -> Result<Picture>> Page<Look> {
-    fn new(look: Look) -> Self {
+impl Page {
+    fn new(top: Top) -> Self {
+        let now = Instant::now();
         Self {
-            look,
-            fresh_until: None,
-            seen: Err(String::new()),
-            bytes: HashMap::new(),
+            top,
+            fresh_until: now,
+            seen: Err("not looked yet".to_owned()),
             scrapes: 0,
+            last_scrape: None,
+            last_glance: now,
         }
     }
 
     fn look(&mut self) -> Result<()> {
         let began = Instant::now();
-        let looked = (self.look)().and_then(|mut picture| {
-            self.only_up(&mut picture);
+        let looked = self.top.look().and_then(|picture| {
             let scrapes = self.scrapes;
             Ok(families::open_metrics(Told { picture, scrapes })?)
         });
         let ended = Instant::now();
-        self.fresh_until = Some(ended + FRESH_FOR.max((ended - began) * REST));
+        self.last_glance = ended;
+        self.fresh_until = ended + FRESH_FOR.max((ended - began) * REST);
         match looked {
             Ok(page) => {
                 self.seen = Ok(Seen {
@@ -134,30 +145,17 @@ impl<Look: FnMut() -> Result<Picture>> Page<Look> {
             }
         }
     }
+}
 
-    /// What a pipe's processes have counted may turn out to be less than it seemed; what was told of it
-    /// stays.
-    fn only_up(&mut self, picture: &mut Picture) {
-        let before = std::mem::take(&mut self.bytes);
-        for row in &mut picture.pipes {
-            let identity = (row.device, row.inode);
-            let told = before.get(&identity);
-            let told = told.filter(|(first_seen, _)| *first_seen == row.first_seen);
-            let told = told.map(|&(_, bytes)| bytes);
-            if let Some(bytes) = row.bytes.bytes.max(told) {
-                self.bytes.insert(identity, (row.first_seen, bytes));
-                row.bytes.bytes = row.bytes.bytes.and(Some(bytes));
-            }
-        }
-    }
-
-    fn answer(&mut self, format: Format) -> Answer {
+impl Service for Page {
+    fn page(&mut self, format: Format) -> Answer {
         let now = Instant::now();
-        if self.fresh_until.is_none_or(|until| until <= now) {
+        if self.fresh_until <= now {
             // Why it failed is told to whoever asks.
             let _ = self.look();
         }
         self.scrapes += 1;
+        self.last_scrape = Some(now);
         let seen = match &mut self.seen {
             Ok(seen) => seen,
             Err(why) => {
@@ -185,5 +183,17 @@ impl<Look: FnMut() -> Result<Picture>> Page<Look> {
             content_type,
             body: Arc::from(Arc::clone(page)),
         }
+    }
+
+    fn next_work(&self) -> Option<Instant> {
+        self.last_scrape?
+            .checked_add(WATCHED_FOR)
+            .filter(|&until| until > self.last_glance)
+            .map(|_| self.last_glance + self.top.next_glance())
+    }
+
+    fn work(&mut self) {
+        self.top.glance();
+        self.last_glance = Instant::now();
     }
 }
