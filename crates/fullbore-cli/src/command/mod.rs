@@ -10,5 +10,6 @@ pub mod part;
 pub mod read;
 pub mod run;
 pub mod tee;
+pub mod top;
 pub mod tune;
 pub mod write;

@@ -100,6 +100,14 @@ pub struct Census {
     pub unseen: Unseen,
 }
 
+impl Process {
+    /// Whether it is called so, by the name that the kernel has for it or by its program.
+    pub fn is_called(&self, name: &str) -> bool {
+        let program = self.command.split(' ').next().unwrap_or_default();
+        self.name == name || program.rsplit('/').next() == Some(name)
+    }
+}
+
 impl Holder {
     /// An fd of it.
     pub fn any_fd(&self) -> i32 {

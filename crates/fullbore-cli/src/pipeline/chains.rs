@@ -101,13 +101,16 @@ impl<'a> Flow<'a> {
             }
         }
         for Through { drained, fed } in through {
-            for &(from, reads) in &drained {
-                for &(to, writes) in &fed {
-                    let passes = (reads == STDIN && writes != STDERR) || writes == STDOUT;
-                    if passes && from != to {
-                        flow.next[from].insert(to);
-                        flow.previous[to].insert(from);
-                    }
+            // A process has one stdin and one stdout, and may have thousands of other pipes.
+            let from_stdin = (drained.iter().filter(|(_, fd)| *fd == STDIN))
+                .flat_map(|from| fed.iter().map(move |to| (from, to)))
+                .filter(|(_, (_, writes))| *writes != STDERR);
+            let to_stdout = (fed.iter().filter(|(_, fd)| *fd == STDOUT))
+                .flat_map(|to| drained.iter().map(move |from| (from, to)));
+            for (&(from, _), &(to, _)) in from_stdin.chain(to_stdout) {
+                if from != to {
+                    flow.next[from].insert(to);
+                    flow.previous[to].insert(from);
                 }
             }
         }

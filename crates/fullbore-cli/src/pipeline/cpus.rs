@@ -6,9 +6,16 @@ use std::time::{Duration, Instant};
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity};
 
-/// The time that each CPU has been idle (proc_stat(5)).
+/// What the CPUs have had to offer since the last time that it was asked.
 #[derive(Debug, Default)]
-pub struct Cpus(Option<(Instant, Vec<(usize, Duration)>)>);
+pub struct Cpus(Option<Reading>);
+
+/// The time that each CPU has been idle (proc_stat(5)), by its number.
+#[derive(Debug, Clone)]
+pub struct Reading {
+    at: Instant,
+    idle: Vec<(usize, Duration)>,
+}
 
 /// What CPUs had to offer in a time.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -23,35 +30,46 @@ impl Cpus {
     /// What those CPUs had to offer since the last time that one of these processes may run on. None
     /// the first time, and where nothing is known.
     pub fn since(&mut self, processes: impl Iterator<Item = u32>) -> Option<Offer> {
-        let now = (Instant::now(), idle()?);
-        let (then, before) = self.0.replace(now)?;
-        let (now, after) = self.0.as_ref()?;
+        self.until(&Reading::now()?, processes)
+    }
+
+    /// The same until a time that was noted already.
+    pub fn until(&mut self, now: &Reading, processes: impl Iterator<Item = u32>) -> Option<Offer> {
+        let before = self.0.replace(now.clone())?;
         let allowed: Vec<CpuSet> = processes
             .filter_map(|pid| sched_getaffinity(Pid::from_raw(pid as i32)).ok())
             .collect();
         let mut offer = Offer::default();
-        for (cpu, idle) in after {
+        for (cpu, idle) in &now.idle {
             let allowed = allowed
                 .iter()
                 .any(|set| *cpu < CpuSet::MAX_CPU && set.is_set(*cpu));
-            let Some((_, before)) = before.iter().find(|(number, _)| number == cpu) else {
+            let Some((_, then)) = before.idle.iter().find(|(number, _)| number == cpu) else {
                 continue;
             };
             if allowed {
-                let time = *now - then;
+                let time = now.at - before.at;
                 offer.time += time;
-                offer.idle += idle.saturating_sub(*before).min(time);
+                offer.idle += idle.saturating_sub(*then).min(time);
             }
         }
         (!offer.time.is_zero()).then_some(offer)
     }
 }
 
-/// By CPU: idle, and idle with someone waiting for a disk.
-fn idle() -> Option<Vec<(usize, Duration)>> {
-    Some(parse(&fs::read_to_string("/proc/stat").ok()?))
+impl Reading {
+    /// The time until now; none where it is not known.
+    pub fn now() -> Option<Self> {
+        let at = Instant::now();
+        let stat = fs::read_to_string("/proc/stat").ok()?;
+        Some(Self {
+            at,
+            idle: parse(&stat),
+        })
+    }
 }
 
+/// By CPU: idle, and idle with someone waiting for a disk.
 fn parse(stat: &str) -> Vec<(usize, Duration)> {
     let tick = 1.0 / procfs::ticks_per_second() as f64;
     let of = |line: &str| {

@@ -157,7 +157,7 @@ impl Findings {
             .collect();
         let pipes = (links.iter().zip(&sums.pipes).enumerate())
             .map(|(at, (link, pipe))| {
-                let side = |stage: usize| (&crews[stage].ways, &sums.stages[stage]);
+                let side = |stage: usize| (&crews[stage], &sums.stages[stage]);
                 Pipe::of(at, link, pipe, side(link.writer), side(link.reader))
             })
             .collect();
@@ -214,10 +214,10 @@ impl Pipe {
         at: usize,
         link: &Link,
         sums: &PipeSums,
-        writer: (&Ways, &StageSums),
-        reader: (&Ways, &StageSums),
+        writer: (&Crew, &StageSums),
+        reader: (&Crew, &StageSums),
     ) -> Self {
-        let bytes = Bytes::of(writer.0, writer.1.written, reader.0, reader.1.read);
+        let bytes = Bytes::between(writer, reader);
         let both = writer.1.time.min(reader.1.time).as_secs_f64();
         Self {
             number: at + 1,
@@ -249,9 +249,24 @@ const ALIKE: f64 = 0.97;
 const COMPARABLE: f64 = 0.5;
 
 impl Bytes {
+    /// That went from one stage to another. Of those that others have started, what each has counted is only
+    /// of use where it is of this pipe; and nothing besides is expected, which they have read as they began.
+    pub fn between((from, writer): (&Crew, &StageSums), (to, reader): (&Crew, &StageSums)) -> Self {
+        let written = writer.written.filter(|_| !from.mixes.writes);
+        let read = reader.read.filter(|_| !to.mixes.reads);
+        let besides = if from.told || to.told { 0 } else { BESIDES };
+        Self::of(&from.ways, written, &to.ways, read, besides)
+    }
+
     /// From what each side has counted. Nothing that goes by read(2) and write(2) is left out of a
     /// count, so the lower one is nearer; but what moves as pages is in none.
-    fn of(writer: &Ways, written: Option<u64>, reader: &Ways, read: Option<u64>) -> Self {
+    fn of(
+        writer: &Ways,
+        written: Option<u64>,
+        reader: &Ways,
+        read: Option<u64>,
+        besides: u64,
+    ) -> Self {
         let written = written.filter(|_| !writer.gives_pages);
         let read = read.filter(|_| !reader.takes_pages);
         let (bytes, bytes_are) = match (written, read) {
@@ -267,7 +282,7 @@ impl Bytes {
                 };
                 let part = low as f64 / high.max(1) as f64;
                 match part {
-                    _ if part >= ALIKE || high - low <= BESIDES => (Some(low), Known::Counted),
+                    _ if part >= ALIKE || high - low <= besides => (Some(low), Known::Counted),
                     _ if part >= COMPARABLE || is_whole => (Some(low), Known::About),
                     _ => (None, Known::Unknown),
                 }
@@ -353,7 +368,7 @@ mod tests {
             (seen, None, seen, Some(gib), Some(gib), Known::About),
             (seen, None, seen, None, None, Known::Unknown),
         ] {
-            let found = Bytes::of(&writer, written, &reader, read);
+            let found = Bytes::of(&writer, written, &reader, read, BESIDES);
             let bytes_are = known;
             assert_eq!(found, Bytes { bytes, bytes_are }, "{written:?} {read:?}");
         }

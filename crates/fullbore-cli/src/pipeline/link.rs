@@ -9,6 +9,7 @@
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
 
+use fullbore::pipe::PipeIdentity;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
@@ -25,6 +26,33 @@ pub struct Link {
     pub capacity: usize,
     /// Bytes it was to hold: more than it does where a limit binds.
     pub wanted: usize,
+    /// For a FIFO, who has to have it open for writing still when it is opened: nobody is to be let out
+    /// of his open(2).
+    pub witness: Option<Witness>,
+}
+
+/// A process that has a pipe open for writing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Witness {
+    /// Its number.
+    pub pid: u32,
+    /// The fd.
+    pub fd: i32,
+    /// Which pipe.
+    pub pipe: PipeIdentity,
+}
+
+impl Witness {
+    /// Whether it still has it.
+    fn is_there(&self) -> bool {
+        let path = format!("/proc/{}/fd/{}", self.pid, self.fd);
+        let is_same = rustix::fs::stat(&path)
+            .is_ok_and(|stat| (stat.st_dev, stat.st_ino) == (self.pipe.device, self.pipe.inode));
+        // The mode of the link is that of the fd (`tid_fd_update_inode`, fs/proc/fd.c).
+        let writes = rustix::fs::lstat(&path)
+            .is_ok_and(|stat| Mode::from_raw_mode(stat.st_mode).contains(Mode::WUSR));
+        is_same && writes
+    }
 }
 
 /// How full a pipe is.
@@ -44,6 +72,9 @@ impl Link {
 
     /// How full it is now; none where that cannot be asked.
     pub fn fill(&self) -> Option<Fill> {
+        if !self.witness.as_ref().is_none_or(Witness::is_there) {
+            return None;
+        }
         Fill::of(self.handle.as_fd()).ok()
     }
 }
@@ -132,6 +163,7 @@ mod tests {
                 handle: handle(&writer),
                 capacity: 65536,
                 wanted: 65536,
+                witness: None,
             };
             let done = AtomicBool::new(false);
             thread::scope(|scope| {

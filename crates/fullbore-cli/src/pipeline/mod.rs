@@ -8,24 +8,25 @@ mod below;
 mod blame;
 pub mod census;
 pub mod chains;
-mod cpus;
+pub mod cpus;
 mod findings;
 mod link;
 mod live;
 mod moment;
 mod process;
-mod report;
+pub mod report;
 mod sums;
-mod verdict;
+pub mod verdict;
 mod waiting;
 mod watch;
 
 pub use below::below;
 pub use findings::{Bytes, Findings, Known, Shares};
-pub use link::{Fill, Link, open_for_writing};
+pub use link::{Fill, Link, Witness, open_for_writing};
 pub use live::Live;
-pub use verdict::Verdict;
-pub use watch::Watch;
+pub use moment::{Cause, Moment};
+pub use verdict::{Bound, Kind as VerdictKind, Percent, Verdict};
+pub use watch::{Mixes, Watch};
 
 /// A command of the pipeline, as it was started. Its number is its place in the pipeline, from 0.
 #[derive(Debug, Clone)]

@@ -57,6 +57,16 @@ impl Used {
         self.read = sum(self.read, other.read);
         self.written = sum(self.written, other.written);
     }
+
+    /// Takes away what a process had used up before.
+    pub fn less(self, before: Self) -> Self {
+        let less = |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before?));
+        Self {
+            cpu: self.cpu.saturating_sub(before.cpu),
+            read: less(self.read, before.read),
+            written: less(self.written, before.written),
+        }
+    }
 }
 
 /// How long its threads ran and waited for a CPU since the last time they were asked.
@@ -75,6 +85,10 @@ pub struct Activity {
 pub struct Watched {
     /// Its number.
     pub pid: u32,
+    /// When it started, in clock ticks since boot.
+    pub start: u64,
+    /// Whether its children will be asked for.
+    with_children: bool,
     stat: File,
     io: Option<File>,
     threads: Vec<Thread>,
@@ -98,8 +112,19 @@ struct Thread {
 impl Watched {
     /// The process, if it is there.
     pub fn new(pid: u32) -> Option<Self> {
+        Self::open(pid, true)
+    }
+
+    /// The process, if it is there; its children will not be asked for.
+    pub fn alone(pid: u32) -> Option<Self> {
+        Self::open(pid, false)
+    }
+
+    fn open(pid: u32, with_children: bool) -> Option<Self> {
         let mut watched = Self {
             pid,
+            start: 0,
+            with_children,
             stat: File::open(format!("/proc/{pid}/stat")).ok()?,
             io: File::open(format!("/proc/{pid}/io")).ok(),
             threads: Vec::new(),
@@ -190,6 +215,7 @@ impl Watched {
         let Some(stat) = stat(&self.stat) else {
             return false;
         };
+        self.start = stat.starttime;
         self.stopped = matches!(stat.state, 'T' | 't');
         if self.changed || stat.num_threads.min(THREADS as i64) != self.threads.len() as i64 {
             self.list_threads();
@@ -205,6 +231,11 @@ impl Watched {
             written: io.map(|io| io.wchar),
         };
         true
+    }
+
+    /// Whether it is there no more, not even as a zombie.
+    pub fn has_ended(&self) -> bool {
+        stat(&self.stat).is_none()
     }
 
     /// Its children, where the kernel says (CONFIG_PROC_CHILDREN).
@@ -264,20 +295,29 @@ impl Watched {
             .map(|tid: i32| {
                 let known = before.iter().position(|thread| thread.tid == tid);
                 let known = known.map(|at| before.swap_remove(at));
-                known.unwrap_or_else(|| Thread::new(self.pid, tid))
+                known.unwrap_or_else(|| Thread::new(self.pid, tid, self.with_children))
             })
             .collect();
+    }
+
+    /// Files that it keeps open.
+    pub fn files(&self) -> usize {
+        let of = |thread: &Thread| {
+            let files = [&thread.syscall, &thread.schedstat, &thread.children];
+            files.into_iter().flatten().count()
+        };
+        1 + usize::from(self.io.is_some()) + self.threads.iter().map(of).sum::<usize>()
     }
 }
 
 impl Thread {
-    fn new(pid: u32, tid: i32) -> Self {
+    fn new(pid: u32, tid: i32, with_children: bool) -> Self {
         let open = |name| File::open(format!("/proc/{pid}/task/{tid}/{name}")).ok();
         Self {
             tid,
             syscall: open("syscall"),
             schedstat: open("schedstat"),
-            children: open("children"),
+            children: with_children.then(|| open("children")).flatten(),
             last: None,
         }
     }

@@ -112,7 +112,8 @@ fn pipes(pipes: &[Pipe]) -> Vec<String> {
     lines(&table)
 }
 
-fn table(header: &[&str]) -> Table {
+/// One without lines.
+pub fn table(header: &[&str]) -> Table {
     let mut table = Table::new();
     table
         .load_style(presets::NOTHING)
@@ -121,7 +122,8 @@ fn table(header: &[&str]) -> Table {
     table
 }
 
-fn lines(table: &Table) -> Vec<String> {
+/// Its lines, the first column to the left and the others to the right.
+pub fn lines(table: &Table) -> Vec<String> {
     let mut table = table.clone();
     for (at, column) in table.column_iter_mut().enumerate() {
         column.set_padding((if at == 0 { 0 } else { 2 }, 0));

@@ -13,9 +13,10 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::Stage;
 use super::below::{below, kernel_lists_children};
-use super::cpus::Cpus;
-use super::findings::Findings;
-use super::link::{Fill, Link};
+use super::census::ProcessId;
+use super::cpus::{Cpus, Reading};
+use super::findings::{Bytes, Findings};
+use super::link::{Fill, Link, Witness};
 use super::moment::{Cause, Heard, Moment, Side, Ways};
 use super::process::{Used, Watched};
 use super::sums::Sums;
@@ -42,6 +43,11 @@ const PROCESSES: usize = 32;
 const RECENT: Duration = Duration::from_millis(1500);
 const STEP: Duration = Duration::from_millis(250);
 
+/// Of pipelines that others have started, which are looked at more seldom, it goes back further: for so
+/// long, and until there are looks enough for a verdict.
+const RECENT_OF_OTHERS: Duration = Duration::from_secs(5);
+const ENOUGH_LOOKS: u64 = 20;
+
 /// A pipeline that is watched.
 #[derive(Debug)]
 pub struct Watch {
@@ -54,6 +60,8 @@ pub struct Watch {
     began: Instant,
     last_look: Instant,
     interval: Duration,
+    /// Whether others have started it.
+    is_of_others: bool,
 }
 
 /// A stage, and the processes that belong to it.
@@ -75,6 +83,23 @@ pub struct Crew {
     seen_active: Duration,
     /// What those have used up who have ended without being waited for by one of the others.
     gone: Used,
+    /// What its processes had used up before they were watched.
+    before: Used,
+    /// Since when it has been found waiting, without having run in between.
+    waits_since: Option<Instant>,
+    /// Whether what it reads and writes may be that of other pipes.
+    pub mixes: Mixes,
+    /// Whether who belongs to it is told, and not looked for.
+    pub told: bool,
+}
+
+/// Whether what a stage reads and writes may be that of other pipes.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Mixes {
+    /// It reads from other pipes too.
+    pub reads: bool,
+    /// It writes to other pipes too.
+    pub writes: bool,
 }
 
 #[derive(Debug)]
@@ -87,6 +112,23 @@ struct Member {
 impl Watch {
     /// Of a pipeline whose processes have just been started.
     pub fn new(stages: Vec<Stage>, links: Vec<Link>) -> Self {
+        let mut watch = Self::of(stages, links);
+        for crew in &mut watch.crews {
+            crew.join(crew.stage.pid, false);
+        }
+        watch.look_at_cpus(watch.began);
+        watch
+    }
+
+    /// Of a pipeline that others have started. Who [belongs](Self::belong) to its stages has to be told, and
+    /// when to [look](Self::glance).
+    pub fn of_others(stages: Vec<Stage>, links: Vec<Link>) -> Self {
+        let mut watch = Self::of(stages, links);
+        watch.is_of_others = true;
+        watch
+    }
+
+    fn of(stages: Vec<Stage>, links: Vec<Link>) -> Self {
         let now = Instant::now();
         let side = |link: &Link| {
             let inode = link.inode()?;
@@ -106,9 +148,13 @@ impl Watch {
                 since: now,
                 seen_active: Duration::ZERO,
                 gone: Used::NOTHING,
+                before: Used::NOTHING,
+                waits_since: None,
+                mixes: Mixes::default(),
+                told: false,
             })
             .collect();
-        let mut watch = Self {
+        Self {
             sums: Sums::new(crews.len(), links.len()),
             crews,
             links,
@@ -118,27 +164,16 @@ impl Watch {
             began: now,
             last_look: now,
             interval: OFTEN,
-        };
-        for crew in &mut watch.crews {
-            crew.join(crew.stage.pid, false);
+            is_of_others: false,
         }
-        watch.look_at_cpus(now);
-        watch
     }
 
     /// One look at everything.
     pub fn look(&mut self) {
         let costs = cpu_time();
         let now = Instant::now();
-        // Had this process been kept from looking, one look would stand for too much.
-        let time = (now - self.last_look).min(self.interval * 4);
-        self.last_look = now;
         let is_due = self.sums.looks % LOOKS_PER_ACCOUNT == LOOKS_PER_ACCOUNT - 1;
-        self.look_at_pipes();
-        for crew in &mut self.crews {
-            crew.look(time);
-        }
-        self.note(time);
+        self.look_at_moment(now);
         if is_due {
             self.account(now);
             if now - self.last_offer >= STEP {
@@ -148,6 +183,84 @@ impl Watch {
         }
         self.sums.looking += cpu_time().saturating_sub(costs);
         self.interval = self.choose_interval();
+    }
+
+    /// One look at what everybody does, when about as much time as `interval` has passed since the last.
+    pub fn glance(&mut self, interval: Duration) {
+        self.interval = interval;
+        self.look_at_moment(Instant::now());
+    }
+
+    /// One look at what only grows, for which the idle times of CPUs have been read.
+    pub fn take_stock(&mut self, cpus: Option<&Reading>) {
+        let now = Instant::now();
+        self.account(now);
+        let members = self.crews.iter().flat_map(|crew| &crew.members);
+        let pids = members.map(|member| member.process.pid);
+        if let Some(offer) = cpus.and_then(|cpus| self.cpus.until(cpus, pids)) {
+            self.sums.offer.time += offer.time;
+            self.sums.offer.idle += offer.idle;
+        }
+        self.remember(now);
+    }
+
+    /// These processes are a stage from now on, each with whether its parent is one of them.
+    pub fn belong(
+        &mut self,
+        stage: usize,
+        to: Stage,
+        processes: &[(ProcessId, bool)],
+        mixes: Mixes,
+    ) {
+        let crew = &mut self.crews[stage];
+        crew.stage = to;
+        crew.mixes = mixes;
+        crew.belong(processes);
+    }
+
+    /// This is who has to have a FIFO open when it is looked at.
+    pub fn witnessed(&mut self, link: usize, witness: Option<Witness>) {
+        self.links[link].witness = witness;
+    }
+
+    /// How full a pipe was at the last look.
+    pub fn fill(&self, link: usize) -> Option<Fill> {
+        self.crews[self.links[link].writer].output?.fill
+    }
+
+    /// What a stage did at the last look.
+    pub fn moment(&self, stage: usize) -> Moment {
+        self.crews[stage].moment
+    }
+
+    /// How long a stage has been in the same wait, at least.
+    pub fn has_waited(&self, stage: usize) -> Duration {
+        let since = self.crews[stage].waits_since.unwrap_or(self.last_look);
+        self.last_look.saturating_duration_since(since)
+    }
+
+    /// Bytes that have gone through a pipe so far.
+    pub fn bytes(&self, link: usize) -> Bytes {
+        let link = &self.links[link];
+        let side = |stage: usize| (&self.crews[stage], &self.sums.stages[stage]);
+        Bytes::between(side(link.writer), side(link.reader))
+    }
+
+    /// Files that it keeps open.
+    pub fn files(&self) -> usize {
+        let members = self.crews.iter().flat_map(|crew| &crew.members);
+        self.links.len() + members.map(|member| member.process.files()).sum::<usize>()
+    }
+
+    fn look_at_moment(&mut self, now: Instant) {
+        // Had this process been kept from looking, one look would stand for too much.
+        let time = (now - self.last_look).min(self.interval * 4);
+        self.last_look = now;
+        self.look_at_pipes();
+        for crew in &mut self.crews {
+            crew.look(now, time);
+        }
+        self.note(time);
     }
 
     /// How long until the next one.
@@ -172,7 +285,7 @@ impl Watch {
         }
         if let Some(crew) = self.crews.get_mut(stage) {
             crew.account(now, &mut self.sums.stages[stage]);
-            crew.look(Duration::ZERO);
+            crew.look(now, Duration::ZERO);
         }
     }
 
@@ -263,7 +376,14 @@ impl Watch {
         if self.past.back().is_none_or(|(then, _)| now - *then >= STEP) {
             self.past.push_back((now, self.sums.clone()));
         }
-        while self.past.len() > 1 && now - self.past[1].0 >= RECENT {
+        let (recent, looks) = match self.is_of_others {
+            true => (RECENT_OF_OTHERS, ENOUGH_LOOKS),
+            false => (RECENT, 0),
+        };
+        while let Some((then, sums)) = self.past.get(1)
+            && now - *then >= recent
+            && self.sums.looks - sums.looks >= looks
+        {
             self.past.pop_front();
         }
     }
@@ -271,9 +391,9 @@ impl Watch {
 
 impl Crew {
     /// Looks at what it does.
-    fn look(&mut self, time: Duration) {
+    fn look(&mut self, now: Instant, time: Duration) {
         self.moment = self.now();
-        if self.moment == Moment::Elsewhere(Cause::Child) {
+        if self.moment == Moment::Elsewhere(Cause::Child) && !self.told {
             // By a process that was not there when it was last looked for.
             self.find_members();
             self.moment = self.now();
@@ -281,6 +401,10 @@ impl Crew {
         if self.moment == Moment::Active {
             self.seen_active += time;
         }
+        self.waits_since = match self.moment {
+            Moment::Input | Moment::Output | Moment::Both => self.waits_since.or(Some(now)),
+            _ => None,
+        };
     }
 
     fn now(&mut self) -> Moment {
@@ -299,6 +423,7 @@ impl Crew {
         self.since = now;
         let seen_active = std::mem::take(&mut self.seen_active);
         let used = self.used();
+        let (turns, before) = (sums.turns, sums.cpu);
         let cpu = used.cpu.saturating_sub(sums.cpu);
         sums.cpu += cpu;
         sums.read = used.read.max(sums.read);
@@ -312,6 +437,10 @@ impl Crew {
             sums.turns += activity.turns;
         }
         sums.queues += queues;
+        if (sums.turns, sums.cpu) != (turns, before) {
+            // It has run since: that is another wait.
+            self.waits_since = self.waits_since.map(|_| now);
+        }
         if !was_there {
             return;
         }
@@ -332,7 +461,42 @@ impl Crew {
         for member in &self.members {
             all.add(member.process.used());
         }
-        all
+        all.less(self.before)
+    }
+
+    /// These processes are it from now on, each with whether its parent is one of them.
+    fn belong(&mut self, processes: &[(ProcessId, bool)]) {
+        self.told = true;
+        let id = |member: &Member| ProcessId {
+            pid: member.process.pid,
+            start: member.process.start,
+        };
+        let gone = &mut self.gone;
+        self.members.retain(|member| {
+            let stays = processes.iter().any(|(process, _)| *process == id(member));
+            // Those who are waited for hand on what they have used up.
+            if !stays && !(member.has_parent && member.process.has_ended()) {
+                gone.add(member.process.used());
+            }
+            stays
+        });
+        for &(process, has_parent) in processes {
+            if let Some(member) = self.members.iter_mut().find(|member| id(member) == process) {
+                member.has_parent = has_parent;
+                continue;
+            }
+            let room = self.members.len() < PROCESSES;
+            let found = room.then(|| Watched::alone(process.pid)).flatten();
+            // Another may have its number by now.
+            if let Some(mut found) = found.filter(|found| found.start == process.start) {
+                self.before.add(found.used());
+                found.activity();
+                self.members.push(Member {
+                    process: found,
+                    has_parent,
+                });
+            }
+        }
     }
 
     /// Looks for processes that belong to it, and drops those that are no longer there.
@@ -345,6 +509,9 @@ impl Crew {
             }
             there
         });
+        if self.told {
+            return;
+        }
         let mut children: BTreeSet<u32> = (self.members.iter())
             .flat_map(|member| match kernel_lists_children() {
                 true => member.process.children(),
@@ -412,6 +579,7 @@ mod tests {
             handle: rustix::fs::open(path, flags, Mode::empty()).unwrap(),
             capacity: 65536,
             wanted: 1 << 20,
+            witness: None,
         };
         let start = |line: &str, stdin: Stdio, stdout: Stdio| {
             let mut command = Command::new("sh");

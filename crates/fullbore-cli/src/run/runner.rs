@@ -385,6 +385,7 @@ fn links(pipes: &[(fullbore::Pipe, fullbore::Growth)], wanted: usize) -> Result<
                 handle: start::handle(pipe)?,
                 capacity: growth.after,
                 wanted,
+                witness: None,
             })
         })
         .collect()

@@ -1,9 +1,244 @@
 //! `fullbore top`: every pipe and FIFO whose ends this user may see, live.
+//!
+//! Two kinds of looks. A *look* takes a census of all processes, finds the pipelines, and makes a
+//! [`Picture`]. A *glance* in between only asks what those do who are known already, and how full their
+//! pipes are, from files that are open: it is cheap, and a verdict takes many. No end of a pipe is open
+//! longer than it takes to ask for one number.
 
-#[allow(dead_code)]
-mod picture;
-
-#[allow(unused_imports)]
-pub use picture::{Blocked, Chain, LeftOut, Picture, Row, Side, Slow, Stage, Who};
-#[allow(dead_code)]
+mod cells;
+mod history;
+mod lines;
 pub mod metrics;
+mod picture;
+mod scope;
+pub mod screen;
+mod table;
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result};
+use fullbore::pipe::PipeIdentity;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::time::{ClockId, clock_gettime};
+
+pub use picture::{Blocked, Chain, LeftOut, Picture, Row, Side, Slow, Stage, Who};
+pub use scope::{Scope, Whose};
+
+use crate::pipeline::census::Census;
+use crate::pipeline::chains::Flow;
+use crate::pipeline::cpus::Reading;
+use history::Histories;
+use lines::{Line, Loads};
+
+/// Files that are left for everything else.
+const SPARE_FILES: usize = 256;
+
+/// The least time between two glances.
+const LEAST: Duration = Duration::from_millis(50);
+
+/// CPU time that glances may take, as a part of all time.
+const SHARE: u32 = 100;
+
+/// Who looks, and what he remembers.
+#[derive(Debug)]
+pub struct Top {
+    scope: Scope,
+    began: Instant,
+    looks: u64,
+    /// Pipelines that are watched, by their pipes.
+    lines: HashMap<Vec<PipeIdentity>, Line>,
+    histories: Histories,
+    /// Files that may be open.
+    most_files: usize,
+    last_glance: Instant,
+    /// CPU time that a glance takes.
+    cost: Duration,
+    /// Whether all this process does is to look, for a moment, and it may take what time it needs.
+    is_hasty: bool,
+}
+
+impl Top {
+    /// Sees nothing yet.
+    ///
+    /// # Errors
+    /// Where the scope is about what is not there.
+    pub fn new(scope: Scope) -> Result<Self> {
+        scope.check()?;
+        let now = Instant::now();
+        Ok(Self {
+            scope,
+            began: now,
+            looks: 0,
+            lines: HashMap::new(),
+            histories: Histories::default(),
+            most_files: all_files_allowed().saturating_sub(SPARE_FILES),
+            last_glance: now,
+            cost: Duration::ZERO,
+            is_hasty: false,
+        })
+    }
+
+    /// What is found out in a moment: two looks with glances in between, so that there are rates, and
+    /// verdicts.
+    ///
+    /// # Errors
+    /// As [`look`](Self::look).
+    pub fn once(&mut self, time: Duration) -> Result<Picture> {
+        self.is_hasty = true;
+        self.look()?;
+        let began = Instant::now();
+        while began.elapsed() < time {
+            std::thread::sleep(self.next_glance());
+            self.glance();
+        }
+        self.look()
+    }
+
+    /// How long until the next glance.
+    pub fn next_glance(&self) -> Duration {
+        match self.is_hasty {
+            true => (LEAST / 4).max(self.cost * 2),
+            false => LEAST.max(self.cost * SHARE),
+        }
+    }
+
+    /// Looks at those who are known: what they do, and how full their pipes are.
+    pub fn glance(&mut self) {
+        let began = cpu_time();
+        let now = Instant::now();
+        let since = now - self.last_glance;
+        self.last_glance = now;
+        for line in self.lines.values_mut() {
+            line.watch.glance(since);
+        }
+        self.cost = (self.cost + cpu_time().saturating_sub(began)) / 2;
+    }
+
+    /// Glances until then.
+    pub fn glance_until(&mut self, then: Instant) {
+        loop {
+            let left = then.saturating_duration_since(Instant::now());
+            let next = self.next_glance();
+            // A glance right before a look says nothing more.
+            if left <= next + LEAST / 2 {
+                std::thread::sleep(left);
+                return;
+            }
+            std::thread::sleep(next);
+            self.glance();
+        }
+    }
+
+    /// Looks at everybody.
+    ///
+    /// # Errors
+    /// Where there is no /proc.
+    pub fn look(&mut self) -> Result<Picture> {
+        let began = Instant::now();
+        let now = seconds_since_1970();
+        let census = Census::look().context("look at /proc")?;
+        let flow = Flow::new(&census);
+        let found = self.scope.find(&census, &flow);
+        self.looks += 1;
+        let mut picture = Picture {
+            taken_at: now,
+            seconds: (began - self.began).as_secs_f64(),
+            look: self.looks,
+            unseen: census.unseen,
+            left_out: found.left_out,
+            ..Picture::default()
+        };
+        let loads = Loads::of(&census);
+        let mut before = std::mem::take(&mut self.lines);
+        let mut files = 0;
+        let chains: Vec<_> = (found.chains.into_iter())
+            .map(|chain| {
+                let pipes = chain.pipes.iter();
+                let key: Vec<_> = pipes.map(|&pipe| census.pipes[pipe].identity).collect();
+                let stages = flow.stages(&chain);
+                let known = before.remove(&key);
+                files += known.as_ref().map_or(0, |line| line.watch.files());
+                (chain, key, stages, known)
+            })
+            .collect();
+        // Those who are not there any more are closed before others are opened.
+        drop(before);
+        for (chain, key, stages, known) in chains {
+            let is_new = known.is_none();
+            let line = match known {
+                Some(line) => Some(line),
+                None if files + lines::files(&stages) <= self.most_files => {
+                    let line = Line::new(&census, &chain, &stages);
+                    files += line.as_ref().map_or(0, |_| lines::files(&stages));
+                    line
+                }
+                None => {
+                    picture.left_out.not_watched += chain.pipes.len();
+                    None
+                }
+            };
+            let line = line.map(|mut line| {
+                line.belong(&census, &chain, &stages, &loads);
+                line
+            });
+            if is_new {
+                for &pipe in &key {
+                    self.histories.begin(pipe);
+                }
+            }
+            picture.add_chain(&census, &chain, &stages);
+            if let Some(line) = line {
+                self.lines.insert(key, line);
+            }
+        }
+        for pipe in found.others {
+            picture.add_pipe(&census, pipe, None);
+        }
+        self.glance();
+        let cpus = Reading::now();
+        for line in self.lines.values_mut() {
+            line.watch.take_stock(cpus.as_ref());
+        }
+        for chain in 0..picture.chains.len() {
+            let pipes = picture.chains[chain].pipes.iter();
+            let key: Vec<_> = pipes.map(|&pipe| picture.pipes[pipe].identity()).collect();
+            if let Some(line) = self.lines.get(&key) {
+                line.describe(chain, &mut picture);
+            }
+        }
+        for row in &mut picture.pipes {
+            row.remember(&census, &mut self.histories, now);
+        }
+        self.histories.forget(now);
+        picture.took_seconds = began.elapsed().as_secs_f64();
+        Ok(picture)
+    }
+}
+
+/// How many files this process may have open, once it has all that it may have.
+fn all_files_allowed() -> usize {
+    let limit = getrlimit(Resource::Nofile);
+    let all = Rlimit {
+        current: limit.maximum,
+        ..limit
+    };
+    // Nothing here uses select(2), for which more than 1024 are too many.
+    let limit = match setrlimit(Resource::Nofile, all) {
+        Ok(()) => all,
+        Err(_) => limit,
+    };
+    limit.current.map_or(1 << 20, |files| files as usize)
+}
+
+fn seconds_since_1970() -> f64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0.0, |time| time.as_secs_f64())
+}
+
+/// CPU time of this thread.
+fn cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}

@@ -2,11 +2,23 @@
 //! `--prometheus` serves. Times are in seconds, amounts in bytes, shares from 0 to 1; all names are safe to
 //! show. What is not known is `None`, never a guess.
 
+use std::os::fd::AsFd;
+
+use fullbore::pipe::PipeIdentity;
+use rustix::io::Errno;
 use serde::Serialize;
 
-use crate::pipeline::census::{ProcessId, Unseen};
-use crate::pipeline::chains::Kind;
-use crate::pipeline::{Bytes, Known, Shares, Verdict};
+use super::history::Histories;
+use crate::moving::said;
+use crate::pipeline::census::{Census, Holder, Pipe, Process, ProcessId, Unseen};
+use crate::pipeline::chains::{self, Kind};
+use crate::pipeline::{Bytes, Fill, Known, Shares, Verdict};
+
+/// Nobody has counted.
+const UNKNOWN: Bytes = Bytes {
+    bytes: None,
+    bytes_are: Known::Unknown,
+};
 
 /// What there was at a look.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -160,4 +172,128 @@ pub struct LeftOut {
     pub of_others: usize,
     /// Shown, but too many to be watched for who waits.
     pub not_watched: usize,
+}
+
+impl Row {
+    /// Which pipe it is.
+    pub fn identity(&self) -> PipeIdentity {
+        PipeIdentity {
+            device: self.device,
+            inode: self.inode,
+        }
+    }
+
+    /// What a census knows of a pipe.
+    fn of(census: &Census, index: usize, chain: Option<usize>) -> Self {
+        let pipe = &census.pipes[index];
+        let name = |holder: &Holder| Who::of(&census.processes[holder.process]);
+        Self {
+            device: pipe.identity.device,
+            inode: pipe.identity.inode,
+            path: pipe.name.clone(),
+            owner: pipe.owner,
+            kind: pipe.kind(),
+            chain,
+            writers: pipe.writers().map(name).collect(),
+            readers: pipe.readers().map(name).collect(),
+            capacity: None,
+            queued: None,
+            closed: None,
+            fills: Vec::new(),
+            empty: None,
+            full: None,
+            bytes: UNKNOWN,
+            bytes_per_second: None,
+            rate_is: Known::Unknown,
+            blocked: Vec::new(),
+            writer_waits: None,
+            reader_waits: None,
+            slow: Slow::Unknown,
+            first_seen: 0.0,
+            last_seen: 0.0,
+        }
+    }
+
+    /// Puts its history in, and that of this look there. Where nobody has asked yet how full it is, that is
+    /// done.
+    pub fn remember(&mut self, census: &Census, histories: &mut Histories, now: f64) {
+        let pipes = &census.pipes;
+        if self.capacity.is_none()
+            && let Ok(at) = pipes.binary_search_by_key(&self.identity(), |pipe| pipe.identity)
+        {
+            match ask(census, &pipes[at]) {
+                Ok(fill) => self.fill(Some(fill)),
+                Err(why) => self.closed = Some(why),
+            }
+        }
+        let history = histories.of(self.identity(), now);
+        let share = self.queued.zip(self.capacity);
+        history.note(share.map(|(queued, capacity)| Fill { queued, capacity }.share()));
+        self.fills = history.fills.iter().copied().collect();
+        self.bytes = history.add(self.bytes);
+        self.first_seen = history.first_seen;
+        self.last_seen = history.last_seen;
+    }
+
+    /// How full it is, where that could be asked.
+    pub fn fill(&mut self, fill: Option<Fill>) {
+        self.capacity = fill.map(|fill| fill.capacity);
+        self.queued = fill.map(|fill| fill.queued);
+    }
+}
+
+/// How full a pipe is, or why that is not known.
+fn ask(census: &Census, pipe: &Pipe) -> Result<Fill, String> {
+    if pipe.is_named() && pipe.kind() == Kind::OneSided {
+        return Err("open on one side only: opening it would let someone in".to_owned());
+    }
+    let handle = census.handle(pipe);
+    let fill = handle.and_then(|handle| Fill::of(handle.as_fd()));
+    fill.map_err(|errno| match errno {
+        Errno::NOENT => "gone".to_owned(),
+        // A FIFO, whose reader has gone just now.
+        Errno::NXIO => "nobody reads".to_owned(),
+        errno => said(&errno.into()),
+    })
+}
+
+impl Picture {
+    /// Adds a chain and its pipes, as the census knows them.
+    pub fn add_chain(&mut self, census: &Census, chain: &chains::Chain, stages: &[Vec<usize>]) {
+        let number = self.chains.len();
+        let first = self.pipes.len();
+        for &pipe in &chain.pipes {
+            self.add_pipe(census, pipe, Some(number));
+        }
+        let stage = |processes: &Vec<usize>| Stage {
+            processes: (processes.iter())
+                .map(|&process| Who::of(&census.processes[process]))
+                .collect(),
+            time: None,
+            cpus: None,
+            blame: None,
+        };
+        self.chains.push(Chain {
+            stages: stages.iter().map(stage).collect(),
+            pipes: (first..self.pipes.len()).collect(),
+            is_circle: chain.is_circle,
+            verdict: None,
+        });
+    }
+
+    /// Adds a pipe, as the census knows it.
+    pub fn add_pipe(&mut self, census: &Census, pipe: usize, chain: Option<usize>) {
+        self.pipes.push(Row::of(census, pipe, chain));
+    }
+}
+
+impl Who {
+    fn of(process: &Process) -> Self {
+        Self {
+            id: process.id,
+            uid: process.uid,
+            name: process.name.clone(),
+            command: process.command.clone(),
+        }
+    }
 }

@@ -59,15 +59,11 @@ impl Target {
 }
 
 fn of_name(name: &str, census: &Census) -> Result<Found> {
-    let called = |(_, process): &(usize, &crate::pipeline::census::Process)| {
-        let program = process.command.split(' ').next().unwrap_or_default();
-        process.name == name || program.rsplit('/').next() == Some(name)
-    };
     let all: Vec<usize> = census
         .processes
         .iter()
         .enumerate()
-        .filter(called)
+        .filter(|(_, process)| process.is_called(name))
         .map(|(index, _)| index)
         .collect();
     if all.is_empty() {

@@ -44,7 +44,7 @@ pub struct Limits {
 
 /// More than a hundred scrapes at once are served without one being dropped.
 pub const LIMITS: Limits = Limits {
-    connections: 256,
+    connections: 160,
     to_ask: Duration::from_secs(5),
     to_fetch: Duration::from_secs(10),
     to_close: Duration::from_secs(1),
@@ -161,7 +161,10 @@ pub fn serve(
             // No fds or no memory is left: they may come back.
             closed_until = Some(Instant::now() + OUT_OF_FDS);
         }
-        if service.next_work().is_some_and(|when| when <= Instant::now()) {
+        if service
+            .next_work()
+            .is_some_and(|when| when <= Instant::now())
+        {
             service.work();
         }
     }
@@ -446,8 +449,7 @@ mod tests {
             client
         };
         let result = thread::scope(|scope| {
-            let server =
-                scope.spawn(|| serve(&listener, stop.as_fd(), limits, &mut service));
+            let server = scope.spawn(|| serve(&listener, stop.as_fd(), limits, &mut service));
             // The server ends also where the clients panic.
             let stops = stops;
             let result = clients(&connect);

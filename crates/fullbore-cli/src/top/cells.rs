@@ -1,0 +1,188 @@
+//! A pipe in words: what stands in each column, for the table and for the screen.
+
+use super::picture::{Chain, Picture, Row, Side, Slow, Who};
+use crate::meter::bytes;
+use crate::pipeline::{Bound, Cause, Known, Percent, VerdictKind};
+
+/// Seconds from which on one and the same wait is worth more than a share of the time.
+const LONG: f64 = 1.0;
+
+/// The share of the time from which on waiting is worth a word.
+const OFTEN: f64 = 0.05;
+
+/// Where a pipe is in its chain.
+pub fn branch(picture: &Picture, row: &Row) -> &'static str {
+    let Some(chain) = row.chain.map(|chain| &picture.chains[chain]) else {
+        return "";
+    };
+    let is_at = |pipe: Option<&usize>| {
+        pipe.is_some_and(|&pipe| picture.pipes[pipe].identity() == row.identity())
+    };
+    match (is_at(chain.pipes.first()), is_at(chain.pipes.last())) {
+        (true, true) => "",
+        (true, false) => "┌ ",
+        (false, true) => "└ ",
+        (false, false) => "│ ",
+    }
+}
+
+/// Who writes, and who reads: `tar 12 → zstd 13`.
+pub fn ends(row: &Row) -> String {
+    let ends = format!("{} → {}", people(&row.writers), people(&row.readers));
+    match &row.path {
+        Some(path) => format!("{ends} by {path}"),
+        None => ends,
+    }
+}
+
+fn people(all: &[Who]) -> String {
+    match all {
+        [] => "?".to_owned(),
+        [one] => format!("{} {}", one.name, one.id.pid),
+        [one, others @ ..] => format!("{} {} +{}", one.name, one.id.pid, others.len()),
+    }
+}
+
+/// Bytes it holds.
+pub fn capacity(row: &Row) -> String {
+    row.capacity
+        .map_or_else(|| "?".to_owned(), |size| bytes(size as f64))
+}
+
+/// How full it is, as a share.
+pub fn share(row: &Row) -> Option<f64> {
+    let (queued, capacity) = row.queued.zip(row.capacity)?;
+    Some((queued as f64 / capacity.max(1) as f64).min(1.0))
+}
+
+/// How full it is.
+pub fn filled(row: &Row) -> String {
+    share(row).map_or_else(|| "?".to_owned(), |share| Percent(share).to_string())
+}
+
+/// Bytes by second.
+pub fn rate(row: &Row) -> String {
+    let about = match row.rate_is {
+        Known::About => "~",
+        Known::Counted | Known::Unknown => "",
+    };
+    row.bytes_per_second.map_or_else(
+        || "unknown".to_owned(),
+        |rate| format!("{about}{}/s", bytes(rate)),
+    )
+}
+
+/// Who waits: for how long by now, or for how much of the time.
+pub fn waits(row: &Row) -> String {
+    let longest = row
+        .blocked
+        .iter()
+        .filter(|blocked| blocked.seconds >= LONG)
+        .max_by(|a, b| a.seconds.total_cmp(&b.seconds));
+    if let Some(blocked) = longest {
+        return format!("{} {}", blocked.side.in_words(), time(blocked.seconds));
+    }
+    let shares = [
+        (Side::Writer, row.writer_waits),
+        (Side::Reader, row.reader_waits),
+    ];
+    let most = shares
+        .into_iter()
+        .filter_map(|(side, share)| Some((side, share?)))
+        .filter(|(_, share)| *share >= OFTEN)
+        .max_by(|(_, a), (_, b)| a.total_cmp(b));
+    most.map_or_else(
+        || "-".to_owned(),
+        |(side, share)| format!("{} {}", side.in_words(), Percent(share)),
+    )
+}
+
+/// Who is slow, and why.
+pub fn slow(picture: &Picture, row: &Row) -> String {
+    let chain = row.chain.map(|chain| &picture.chains[chain]);
+    let why = chain.and_then(why).unwrap_or_default();
+    match row.slow {
+        Slow::Writer => format!("writer{why}"),
+        Slow::Reader => format!("reader{why}"),
+        Slow::Both => "both".to_owned(),
+        Slow::Cpus => "CPUs".to_owned(),
+        Slow::Unknown => "?".to_owned(),
+    }
+}
+
+/// What the slow stage's time goes to.
+fn why(chain: &Chain) -> Option<String> {
+    match chain.verdict.as_ref()?.kind {
+        VerdictKind::Stage(_, bound) => Some(format!(
+            ": {}",
+            match bound {
+                Bound::Cpu => "CPU",
+                Bound::Queue => "no CPU free",
+                Bound::Cause(Cause::Unknown) => "?",
+                Bound::Cause(cause) => cause.in_short(),
+            }
+        )),
+        _ => None,
+    }
+}
+
+/// A time, in the largest unit that leaves a number of two digits or so.
+pub fn time(seconds: f64) -> String {
+    match seconds {
+        ..10.0 => format!("{seconds:.1} s"),
+        ..120.0 => format!("{seconds:.0} s"),
+        ..7200.0 => format!("{:.0} min", seconds / 60.0),
+        _ => format!("{:.0} h", seconds / 3600.0),
+    }
+}
+
+/// What is not shown, and why.
+pub fn notes(picture: &Picture) -> Vec<String> {
+    let unseen = &picture.unseen;
+    let left_out = &picture.left_out;
+    let processes = |count: usize| match count {
+        1 => "1 process".to_owned(),
+        count => format!("{count} processes"),
+    };
+    let pipes = |count: usize| match count {
+        1 => "1 pipe".to_owned(),
+        count => format!("{count} pipes"),
+    };
+    let mut all = Vec::new();
+    if unseen.of_others > 0 {
+        let who = processes(unseen.of_others);
+        all.push(format!("{who} of other users: closed to this one"));
+    }
+    if unseen.of_this_user > 0 {
+        let who = processes(unseen.of_this_user);
+        all.push(format!("{who} of this user that may not be looked into"));
+    }
+    if unseen.others_hidden {
+        all.push("processes of other users are hidden from this one (hidepid)".to_owned());
+    }
+    if unseen.too_many_fds > 0 {
+        let who = processes(unseen.too_many_fds);
+        all.push(format!("{who} with more fds than are looked at"));
+    }
+    if left_out.own > 0 {
+        let what = pipes(left_out.own);
+        all.push(format!("{what} that processes keep to themselves: --all"));
+    }
+    if left_out.not_watched > 0 {
+        let what = pipes(left_out.not_watched);
+        all.push(format!(
+            "{what} not watched for who waits: this process may not have more files open (ulimit -n)"
+        ));
+    }
+    all
+}
+
+impl Side {
+    /// What it is called.
+    pub fn in_words(self) -> &'static str {
+        match self {
+            Self::Writer => "writer",
+            Self::Reader => "reader",
+        }
+    }
+}

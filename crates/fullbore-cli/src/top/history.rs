@@ -1,0 +1,143 @@
+//! What is remembered of a pipe from look to look, whoever has it by now.
+
+use std::collections::{HashMap, VecDeque};
+
+use fullbore::pipe::PipeIdentity;
+
+use crate::pipeline::{Bytes, Known};
+
+/// Looks that are remembered.
+const LOOKS: usize = 60;
+
+/// Seconds after which a pipe that is not seen any more is forgotten. Inodes are used again, but not so
+/// soon: pipefs counts them up (`get_next_ino`, fs/inode.c).
+const FORGOTTEN_AFTER: f64 = 30.0;
+
+/// Of one pipe.
+#[derive(Debug, Clone)]
+pub struct History {
+    /// In seconds since 1970.
+    pub first_seen: f64,
+    pub last_seen: f64,
+    /// How full it was at the last looks, the oldest first.
+    pub fills: VecDeque<f64>,
+    /// Bytes that had gone through it when those who are watched now began to be.
+    before: Option<u64>,
+    /// Bytes that have gone through it so far.
+    bytes: Option<u64>,
+}
+
+/// Of all pipes.
+#[derive(Debug, Default)]
+pub struct Histories(HashMap<PipeIdentity, History>);
+
+impl Histories {
+    /// That of a pipe that is seen now.
+    pub fn of(&mut self, pipe: PipeIdentity, now: f64) -> &mut History {
+        let history = self.0.entry(pipe).or_insert_with(|| History::new(now));
+        history.last_seen = now;
+        history
+    }
+
+    /// Those who watch it begin to count anew.
+    pub fn begin(&mut self, pipe: PipeIdentity) {
+        if let Some(history) = self.0.get_mut(&pipe) {
+            history.before = history.bytes;
+        }
+    }
+
+    /// Forgets those who were not seen for long.
+    pub fn forget(&mut self, now: f64) {
+        self.0
+            .retain(|_, history| now - history.last_seen <= FORGOTTEN_AFTER);
+    }
+}
+
+impl History {
+    fn new(now: f64) -> Self {
+        Self {
+            first_seen: now,
+            last_seen: now,
+            fills: VecDeque::with_capacity(LOOKS),
+            before: Some(0),
+            bytes: Some(0),
+        }
+    }
+
+    /// Notes how full it is.
+    pub fn note(&mut self, share: Option<f64>) {
+        if let Some(share) = share {
+            if self.fills.len() == LOOKS {
+                self.fills.pop_front();
+            }
+            self.fills.push_back(share);
+        }
+    }
+
+    /// Adds to what those who watched it before had counted; once something is not known, the sum is not
+    /// either.
+    pub fn add(&mut self, since: Bytes) -> Bytes {
+        let bytes = self.before.zip(since.bytes).map(|(one, other)| one + other);
+        // Never fewer than before.
+        self.bytes = bytes.map(|bytes| bytes.max(self.bytes.unwrap_or(0)));
+        Bytes {
+            bytes: self.bytes,
+            bytes_are: match self.bytes {
+                Some(_) => since.bytes_are,
+                None => Known::Unknown,
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pipe(inode: u64) -> PipeIdentity {
+        PipeIdentity { device: 1, inode }
+    }
+
+    fn counted(bytes: u64) -> Bytes {
+        Bytes {
+            bytes: Some(bytes),
+            bytes_are: Known::Counted,
+        }
+    }
+
+    #[test]
+    fn a_pipe_keeps_its_history_and_only_so_much_of_it() {
+        let mut all = Histories::default();
+        for look in 0..LOOKS + 5 {
+            all.of(pipe(1), look as f64).note(Some(look as f64));
+        }
+        let history = all.of(pipe(1), 100.0);
+        assert_eq!((history.first_seen, history.last_seen), (0.0, 100.0));
+        assert_eq!(history.fills.len(), LOOKS);
+        assert_eq!((history.fills[0], history.fills[LOOKS - 1]), (5.0, 64.0));
+    }
+
+    #[test]
+    fn one_that_is_not_seen_is_forgotten_but_not_at_once() {
+        let mut all = Histories::default();
+        all.of(pipe(1), 10.0);
+        all.forget(15.0);
+        assert_eq!(all.of(pipe(1), 16.0).first_seen, 10.0);
+        all.forget(1000.0);
+        assert_eq!(all.of(pipe(1), 1000.0).first_seen, 1000.0);
+    }
+
+    #[test]
+    fn bytes_go_on_when_others_take_a_pipe_over() {
+        let mut all = Histories::default();
+        assert_eq!(all.of(pipe(1), 0.0).add(counted(70)), counted(70));
+        all.begin(pipe(1));
+        assert_eq!(all.of(pipe(1), 1.0).add(counted(0)), counted(70));
+        assert_eq!(all.of(pipe(1), 2.0).add(counted(5)), counted(75));
+        let unknown = Bytes {
+            bytes: None,
+            bytes_are: Known::Unknown,
+        };
+        assert_eq!(all.of(pipe(1), 3.0).add(unknown), unknown);
+    }
+}

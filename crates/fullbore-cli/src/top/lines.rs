@@ -1,0 +1,213 @@
+//! A pipeline that is watched, and what that says about its pipes.
+
+use std::collections::BTreeSet;
+
+use crate::pipeline::census::{Census, Pipe, ProcessId};
+use crate::pipeline::chains::{self, Kind};
+use crate::pipeline::{Known, Link, Mixes, Moment, Stage, Verdict, VerdictKind, Watch, Witness};
+
+use super::picture::{Blocked, Picture, Side, Slow};
+
+/// Processes of a stage that are watched.
+const PROCESSES: usize = 32;
+
+/// Files that are kept open for a process, as long as it has one thread.
+const FILES: usize = 4;
+
+/// A pipeline that is watched.
+#[derive(Debug)]
+pub struct Line {
+    pub watch: Watch,
+}
+
+/// How many pipes each process drains and feeds, but for the one it complains to.
+#[derive(Debug)]
+pub struct Loads(Vec<(usize, usize)>);
+
+impl Loads {
+    pub fn of(census: &Census) -> Self {
+        let mut all = vec![(0, 0); census.processes.len()];
+        for pipe in census.pipes.iter().filter(|pipe| pipe.kind() != Kind::Own) {
+            for holder in &pipe.holders {
+                let (drains, feeds) = &mut all[holder.process];
+                *drains += usize::from(holder.reads.is_some());
+                *feeds += usize::from(holder.writes.is_some_and(|fd| fd != 2));
+            }
+        }
+        Self(all)
+    }
+
+    /// Of a stage.
+    fn mixes(&self, stage: &[usize]) -> Mixes {
+        Mixes {
+            reads: stage.iter().any(|&process| self.0[process].0 > 1),
+            writes: stage.iter().any(|&process| self.0[process].1 > 1),
+        }
+    }
+}
+
+/// Files that watching these stages takes.
+pub fn files(stages: &[Vec<usize>]) -> usize {
+    let processes: usize = stages.iter().map(|stage| stage.len().min(PROCESSES)).sum();
+    stages.len() + processes * FILES
+}
+
+/// Who writes to a FIFO.
+fn witness(census: &Census, pipe: &Pipe) -> Option<Witness> {
+    let holder = pipe.writers().next().filter(|_| pipe.is_named())?;
+    Some(Witness {
+        pid: census.processes[holder.process].id.pid,
+        fd: holder.writes?,
+        pipe: pipe.identity,
+    })
+}
+
+impl Line {
+    /// A chain; `None` where one of its pipes has gone.
+    pub fn new(census: &Census, chain: &chains::Chain, stages: &[Vec<usize>]) -> Option<Self> {
+        let link = |(at, &index): (usize, &usize)| {
+            let pipe = &census.pipes[index];
+            Some(Link {
+                writer: at,
+                reader: at + 1,
+                handle: census.handle(pipe).ok()?,
+                capacity: 0,
+                wanted: 0,
+                witness: witness(census, pipe),
+            })
+        };
+        let links: Option<Vec<Link>> = chain.pipes.iter().enumerate().map(link).collect();
+        let stages = stages.iter().map(|stage| named(census, stage));
+        Some(Self {
+            watch: Watch::of_others(stages.collect(), links?),
+        })
+    }
+
+    /// Who its stages are by now.
+    pub fn belong(
+        &mut self,
+        census: &Census,
+        chain: &chains::Chain,
+        stages: &[Vec<usize>],
+        loads: &Loads,
+    ) {
+        for (at, stage) in stages.iter().enumerate() {
+            let watched = &stage[..stage.len().min(PROCESSES)];
+            let pids: BTreeSet<u32> = watched
+                .iter()
+                .map(|&process| census.processes[process].id.pid)
+                .collect();
+            let processes: Vec<(ProcessId, bool)> = watched
+                .iter()
+                .map(|&process| &census.processes[process])
+                .map(|process| (process.id, pids.contains(&process.parent)))
+                .collect();
+            let to = named(census, stage);
+            self.watch.belong(at, to, &processes, loads.mixes(stage));
+        }
+        for (at, &pipe) in chain.pipes.iter().enumerate() {
+            self.watch
+                .witnessed(at, witness(census, &census.pipes[pipe]));
+        }
+    }
+
+    /// Adds what was found out to what is shown of it.
+    pub fn describe(&self, chain: usize, picture: &mut Picture) {
+        let found = self.watch.recent();
+        let chain = &mut picture.chains[chain];
+        for (stage, numbers) in chain.stages.iter_mut().zip(&found.numbers.stages) {
+            stage.time = Some(numbers.time);
+            stage.cpus = Some(numbers.cpus);
+            stage.blame = Some(numbers.blame);
+        }
+        for (at, (&index, numbers)) in chain.pipes.iter().zip(&found.numbers.pipes).enumerate() {
+            let row = &mut picture.pipes[index];
+            let fill = self.watch.fill(at);
+            row.fill(fill);
+            let was_seen = numbers.seconds > 0.0;
+            row.empty = was_seen.then_some(numbers.empty);
+            row.full = was_seen.then_some(numbers.full);
+            row.bytes = self.watch.bytes(at);
+            row.bytes_per_second = numbers.bytes_per_second;
+            row.rate_is = match numbers.bytes_per_second {
+                Some(_) => numbers.bytes.bytes_are,
+                None => Known::Unknown,
+            };
+            let (writer, reader) = (self.watch.moment(at), self.watch.moment(at + 1));
+            if matches!(writer, Moment::Output | Moment::Both) {
+                row.blocked.push(self.blocked(Side::Writer, at));
+            }
+            if matches!(reader, Moment::Input | Moment::Both) {
+                row.blocked.push(self.blocked(Side::Reader, at + 1));
+            }
+            let stages = &found.numbers.stages;
+            row.writer_waits = Some(stages[at].time.waited_for_output);
+            row.reader_waits = Some(stages[at + 1].time.waited_for_input);
+            row.slow = slow(&found.verdict, at);
+        }
+        chain.verdict = Some(found.verdict);
+    }
+
+    fn blocked(&self, side: Side, stage: usize) -> Blocked {
+        Blocked {
+            side,
+            seconds: self.watch.has_waited(stage).as_secs_f64(),
+        }
+    }
+}
+
+/// A stage by whom it is named after.
+fn named(census: &Census, stage: &[usize]) -> Stage {
+    let first = stage.first().map(|&process| &census.processes[process]);
+    Stage {
+        text: first.map_or_else(
+            || "?".to_owned(),
+            |process| format!("{} {}", process.name, process.id.pid),
+        ),
+        pid: first.map_or(0, |process| process.id.pid),
+    }
+}
+
+/// Which side of the pipe after this stage, the first being 0, is the slow one: a verdict is about stages.
+fn slow(verdict: &Verdict, writer: usize) -> Slow {
+    let named = verdict.stages();
+    let before = named.iter().any(|&number| number <= writer + 1);
+    let after = named.iter().any(|&number| number > writer + 1);
+    match (before, after) {
+        _ if verdict.kind == VerdictKind::Cpus => Slow::Cpus,
+        (true, true) => Slow::Both,
+        (true, false) => Slow::Writer,
+        (false, true) => Slow::Reader,
+        (false, false) => Slow::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pipeline::verdict::Sureness;
+
+    #[test]
+    fn a_slow_stage_is_on_one_side_of_every_pipe_of_its_chain() {
+        let verdict = |kind| Verdict {
+            kind,
+            sure: Sureness::Sure,
+            words: String::new(),
+        };
+        let sides = |kind| [0, 1, 2].map(|writer| slow(&verdict(kind), writer));
+        use Slow::{Both, Cpus, Reader, Unknown, Writer};
+        let stage = |number| VerdictKind::Stage(number, crate::pipeline::Bound::Cpu);
+        for (kind, expected) in [
+            (stage(1), [Writer; 3]),
+            (stage(2), [Reader, Writer, Writer]),
+            (stage(4), [Reader; 3]),
+            (VerdictKind::Shared(vec![1, 4]), [Both; 3]),
+            (VerdictKind::ByTurns(vec![1, 2]), [Both, Writer, Writer]),
+            (VerdictKind::Cpus, [Cpus; 3]),
+            (VerdictKind::Nobody, [Unknown; 3]),
+            (VerdictKind::TooShort, [Unknown; 3]),
+        ] {
+            assert_eq!(sides(kind.clone()), expected, "{kind:?}");
+        }
+    }
+}

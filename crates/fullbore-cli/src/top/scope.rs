@@ -1,0 +1,126 @@
+//! Which pipes are to be shown.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use anyhow::{Result, bail};
+
+use crate::pipeline::below;
+use crate::pipeline::census::{Census, Pipe};
+use crate::pipeline::chains::{Chain, Flow, Kind};
+
+use super::picture::LeftOut;
+
+/// Whose pipes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Whose {
+    /// Everybody's that can be seen.
+    Everybody,
+    /// Those of a process and of all below it.
+    Tree(u32),
+    /// Those of processes, and FIFOs, that are called so.
+    Called(String),
+}
+
+/// Which pipes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Scope {
+    pub whose: Whose,
+    /// Those of which every process has both ends, too.
+    pub all: bool,
+}
+
+/// What a scope came to.
+#[derive(Debug)]
+pub struct Found {
+    /// Pipes between two processes that can be seen: those of a pipeline all together, also where only one
+    /// of them was asked for.
+    pub chains: Vec<Chain>,
+    /// Other pipes, as indices into [`Census::pipes`].
+    pub others: Vec<usize>,
+    pub left_out: LeftOut,
+}
+
+impl Scope {
+    /// Whether there is anything that it could be about.
+    ///
+    /// # Errors
+    /// Where there is no such process.
+    pub fn check(&self) -> Result<()> {
+        match self.whose {
+            Whose::Tree(pid) if !Path::new(&format!("/proc/{pid}")).exists() => {
+                bail!("process {pid}: no such process")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Finds its pipes.
+    pub fn find(&self, census: &Census, flow: &Flow) -> Found {
+        let meant = self.meant(census);
+        let is_meant = |pipe: &Pipe| {
+            let mut holders = pipe.holders.iter();
+            match &meant {
+                None => true,
+                Some(processes) => {
+                    holders.any(|holder| processes.contains(&holder.process))
+                        || self.is_called(pipe)
+                }
+            }
+        };
+        let mut found = Found {
+            chains: flow.chains(),
+            others: Vec::new(),
+            left_out: LeftOut::default(),
+        };
+        found.chains.retain(|chain| {
+            let is_shown = chain
+                .pipes
+                .iter()
+                .any(|&pipe| is_meant(&census.pipes[pipe]));
+            if !is_shown {
+                found.left_out.of_others += chain.pipes.len();
+            }
+            is_shown
+        });
+        for (index, pipe) in census.pipes.iter().enumerate() {
+            match pipe.kind() {
+                Kind::Link => {}
+                _ if !is_meant(pipe) => found.left_out.of_others += 1,
+                Kind::Own if !self.all => found.left_out.own += 1,
+                Kind::Private => found.chains.push(Chain {
+                    pipes: vec![index],
+                    is_circle: false,
+                }),
+                Kind::Own | Kind::OneSided => found.others.push(index),
+            }
+        }
+        found
+    }
+
+    /// The processes that are meant; `None` where all are.
+    fn meant(&self, census: &Census) -> Option<BTreeSet<usize>> {
+        let those = |is_one: &dyn Fn(usize) -> bool| {
+            let all = 0..census.processes.len();
+            all.filter(|&process| is_one(process)).collect()
+        };
+        match &self.whose {
+            Whose::Everybody => None,
+            Whose::Tree(pid) => {
+                let mut tree = below(*pid);
+                tree.insert(*pid);
+                Some(those(&|at| tree.contains(&census.processes[at].id.pid)))
+            }
+            Whose::Called(name) => Some(those(&|at| census.processes[at].is_called(name))),
+        }
+    }
+
+    fn is_called(&self, pipe: &Pipe) -> bool {
+        match (&self.whose, &pipe.name) {
+            (Whose::Called(name), Some(path)) => {
+                path == name || path.rsplit('/').next() == Some(name)
+            }
+            _ => false,
+        }
+    }
+}
