@@ -10,7 +10,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{
     CounterValueEncoder, DescriptorEncoder, EncodeCounterValue, EncodeGaugeValue,
-    GaugeValueEncoder, NoLabelSet,
+    GaugeValueEncoder, MetricEncoder, NoLabelSet,
 };
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
@@ -499,18 +499,20 @@ fn samples<'a>(
     }
     let mut metric = encoder.encode_descriptor(name, help, None, kind)?;
     for (labels, value) in values {
-        // Of a family without labels it would write `{}`.
-        let mut family = None;
-        let sample = match labels.is_empty() {
-            true => &mut metric,
-            false => family.insert(metric.encode_family(labels)?),
-        };
-        match kind {
-            MetricType::Counter => sample.encode_counter::<NoLabelSet, _, f64>(&value, None)?,
-            _ => sample.encode_gauge(&value)?,
+        match labels.is_empty() {
+            // As a family it would have `{}`.
+            true => sample(&mut metric, kind, value)?,
+            false => sample(&mut metric.encode_family(labels)?, kind, value)?,
         }
     }
     Ok(())
+}
+
+fn sample(encoder: &mut MetricEncoder<'_>, kind: MetricType, value: Number) -> fmt::Result {
+    match kind {
+        MetricType::Counter => encoder.encode_counter::<NoLabelSet, _, f64>(&value, None),
+        _ => encoder.encode_gauge(&value),
+    }
 }
 
 /// What a scraper reads, as OpenMetrics.
