@@ -29,7 +29,8 @@ Examples:
   fullbore top --prometheus 9464    metrics at http://127.0.0.1:9464/metrics, until Ctrl-C
 
 Exit codes: 0 done; 1 something failed, or there is no such process; 2 the command line is wrong, or
-stdout is no terminal and neither --once nor --json is given.
+stdout is no terminal and none of --once, --json and --prometheus is given; 3 this user may not listen
+there.
 docs/top.md says what each column means, and how it is found out.")]
 pub struct Options {
     /// Only pipes of processes that are called so, and FIFOs, with the pipelines that they are in

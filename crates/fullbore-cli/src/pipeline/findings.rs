@@ -252,10 +252,19 @@ impl Bytes {
     /// That went from one stage to another. Of those that others have started, what each has counted is only
     /// of use where it is of this pipe; and nothing besides is expected, which they have read as they began.
     pub fn between((from, writer): (&Crew, &StageSums), (to, reader): (&Crew, &StageSums)) -> Self {
-        let written = writer.written.filter(|_| !from.mixes.writes);
-        let read = reader.read.filter(|_| !to.mixes.reads);
-        let besides = if from.told || to.told { 0 } else { BESIDES };
-        Self::of(&from.ways, written, &to.ways, read, besides)
+        let of = |written, read, besides| Self::of(&from.ways, written, &to.ways, read, besides);
+        if !from.told {
+            return of(writer.written, reader.read, BESIDES);
+        }
+        match of(writer.written, reader.read, 0) {
+            // Whatever else they have open, it is not used.
+            same if same.bytes_are == Known::Counted => same,
+            _ => of(
+                writer.written.filter(|_| !from.mixes.writes),
+                reader.read.filter(|_| !to.mixes.reads),
+                0,
+            ),
+        }
     }
 
     /// From what each side has counted. Nothing that goes by read(2) and write(2) is left out of a

@@ -3,6 +3,7 @@
 use super::picture::{Chain, Picture, Row, Side, Slow, Who};
 use crate::meter::bytes;
 use crate::pipeline::{Bound, Cause, Known, Percent, VerdictKind};
+use crate::size;
 
 /// Seconds from which on one and the same wait is worth more than a share of the time.
 const LONG: f64 = 1.0;
@@ -46,7 +47,7 @@ fn people(all: &[Who]) -> String {
 /// Bytes it holds.
 pub fn capacity(row: &Row) -> String {
     row.capacity
-        .map_or_else(|| "?".to_owned(), |size| bytes(size as f64))
+        .map_or_else(|| "?".to_owned(), |size| size::format(size as u64))
 }
 
 /// How full it is, as a share.
@@ -114,7 +115,7 @@ pub fn slow(picture: &Picture, row: &Row) -> String {
 fn why(chain: &Chain) -> Option<String> {
     match chain.verdict.as_ref()?.kind {
         VerdictKind::Stage(_, bound) => Some(format!(
-            ": {}",
+            " {}",
             match bound {
                 Bound::Cpu => "CPU",
                 Bound::Queue => "no CPU free",
@@ -129,10 +130,10 @@ fn why(chain: &Chain) -> Option<String> {
 /// A time, in the largest unit that leaves a number of two digits or so.
 pub fn time(seconds: f64) -> String {
     match seconds {
-        ..10.0 => format!("{seconds:.1} s"),
-        ..120.0 => format!("{seconds:.0} s"),
-        ..7200.0 => format!("{:.0} min", seconds / 60.0),
-        _ => format!("{:.0} h", seconds / 3600.0),
+        ..9.95 => format!("{seconds:.1}s"),
+        ..119.5 => format!("{seconds:.0}s"),
+        ..7170.0 => format!("{:.0}min", seconds / 60.0),
+        _ => format!("{:.0}h", seconds / 3600.0),
     }
 }
 
@@ -184,5 +185,16 @@ impl Side {
             Self::Writer => "writer",
             Self::Reader => "reader",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_take_few_columns() {
+        let words = [0.04, 9.94, 9.96, 119.0, 120.0, 7200.0, 86_400.0].map(time);
+        assert_eq!(words, ["0.0s", "9.9s", "10s", "119s", "2min", "2h", "24h"]);
     }
 }

@@ -9,6 +9,7 @@ mod cells;
 mod history;
 mod lines;
 pub mod metrics;
+mod order;
 mod picture;
 mod scope;
 pub mod screen;
@@ -22,7 +23,7 @@ use fullbore::pipe::PipeIdentity;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::time::{ClockId, clock_gettime};
 
-pub use picture::{Blocked, Chain, LeftOut, Picture, Row, Side, Slow, Stage, Who};
+pub use picture::Picture;
 pub use scope::{Scope, Whose};
 
 use crate::pipeline::census::Census;

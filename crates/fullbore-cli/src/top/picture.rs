@@ -12,7 +12,11 @@ use super::history::Histories;
 use crate::moving::said;
 use crate::pipeline::census::{Census, Holder, Pipe, Process, ProcessId, Unseen};
 use crate::pipeline::chains::{self, Kind};
+use crate::pipeline::report::shown;
 use crate::pipeline::{Bytes, Fill, Known, Shares, Verdict};
+
+/// Characters of a command line that are kept: some are pages long.
+const MOST_OF_COMMAND: usize = 200;
 
 /// Nobody has counted.
 const UNKNOWN: Bytes = Bytes {
@@ -77,7 +81,7 @@ pub struct Who {
     pub uid: u32,
     /// Its name, 15 bytes at most.
     pub name: String,
-    /// Its words.
+    /// Its words, as many as fit into 200 characters.
     pub command: String,
 }
 
@@ -293,7 +297,7 @@ impl Who {
             id: process.id,
             uid: process.uid,
             name: process.name.clone(),
-            command: process.command.clone(),
+            command: shown(&process.command, MOST_OF_COMMAND),
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::cells::{branch, capacity, ends, filled, notes, rate, slow, waits};
+use super::order::{Sort, order};
 use super::picture::Picture;
 use crate::pipeline::report;
 
@@ -16,7 +17,8 @@ impl fmt::Display for Picture {
         } else {
             let header = ["writer → reader", "holds", "full", "rate", "waits", "slow"];
             let mut table = report::table(&header);
-            for row in &self.pipes {
+            for at in order(self, Sort::default(), false, "") {
+                let row = &self.pipes[at];
                 table.add_row([
                     format!("{}{}", branch(self, row), ends(row)),
                     capacity(row),

@@ -52,6 +52,12 @@ impl Report {
         }
     }
 
+    /// Whether something was left as it was because its writers may not bear more.
+    pub fn is_refused(&self) -> bool {
+        let mut all = self.all.iter();
+        all.any(|one| matches!(one.outcome, Outcome::Refused { .. }))
+    }
+
     /// What a person has to know besides, for stderr.
     pub fn warnings(&self) -> Vec<String> {
         let mut all = Vec::new();

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use anyhow::{Result, bail};
+use fullbore::pipe::PipeIdentity;
 
 use crate::exit::Unsupported;
 use crate::pipeline::below;
@@ -20,6 +21,8 @@ pub enum Target {
     Name(String),
     /// Of the pipeline that a process is in.
     Pipeline(u32),
+    /// This one.
+    Pipe(PipeIdentity),
 }
 
 /// What a target came to.
@@ -54,6 +57,17 @@ impl Target {
             }
             Self::Name(name) => of_name(name, census),
             Self::Pipeline(pid) => of_pipeline(*pid, census),
+            Self::Pipe(identity) => {
+                let mut all = census.pipes.iter();
+                let Some(pipe) = all.position(|pipe| pipe.identity == *identity) else {
+                    bail!("it has gone");
+                };
+                Ok(Found {
+                    pipes: vec![pipe],
+                    left_out: 0,
+                    several: Vec::new(),
+                })
+            }
         }
     }
 }

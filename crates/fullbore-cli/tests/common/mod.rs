@@ -5,6 +5,7 @@
 #![allow(dead_code)]
 
 pub mod refusing;
+pub mod terminal;
 pub mod users;
 
 use std::fs::File;

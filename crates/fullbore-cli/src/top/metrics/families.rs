@@ -43,8 +43,11 @@ struct Parts {
     name: &'static str,
     help: &'static str,
     label: &'static str,
-    parts: &'static [(&'static str, fn(&Picture) -> usize)],
+    parts: &'static [Part],
 }
+
+/// What the label says, and how many there are.
+type Part = (&'static str, fn(&Picture) -> usize);
 
 /// All that is told of a look.
 #[derive(Debug)]
@@ -88,6 +91,12 @@ const LOOK: &[Metric<Told>] = &[
         help: "Pipelines, or parts of some that do not part or meet others",
         kind: GAUGE,
         value: |told| whole(told.picture.chains.len() as u64),
+    },
+    Metric {
+        name: "fullbore_pipes_not_watched",
+        help: "Pipes of which it is not known who waits: there are too many for the files that may be open",
+        kind: GAUGE,
+        value: |told| whole(told.picture.left_out.not_watched as u64),
     },
     Metric {
         name: "fullbore_processes_of_others_hidden",

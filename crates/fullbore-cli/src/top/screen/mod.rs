@@ -1,9 +1,192 @@
-//! The live table.
+//! The live table: what is looked at, drawn and done, and when. The terminal is left as it was, whatever
+//! ends this process or stops it, but for SIGKILL.
 
-use std::time::Duration;
+mod state;
+mod view;
+
+use std::io::{Stdout, stdout};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use ratatui::Terminal;
+use ratatui::backend::CrosstermBackend;
+use ratatui::crossterm::cursor::Show;
+use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use ratatui::crossterm::execute;
+use ratatui::crossterm::terminal::{
+    EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
+};
+use ratatui::widgets::TableState;
+use signal_hook::consts::{SIGCONT, SIGTSTP};
 
 use super::Top;
+use crate::meter::interrupt::Interrupt;
+use crate::text::clean;
+use crate::tune::{Options, Target, tune};
+use fullbore::pipe::PipeIdentity;
+use state::{Action, Mode, State};
+use view::Look;
 
-pub fn run(_top: &mut Top, _interval: Duration) -> anyhow::Result<()> {
+/// A signal is noticed within this time.
+const SIGNALS: Duration = Duration::from_millis(100);
+
+/// Shows it until a person, or a signal, ends it.
+///
+/// # Errors
+/// Where the terminal fails, or there is no /proc.
+pub fn run(top: &mut Top, interval: Duration) -> Result<()> {
+    let interrupt = Interrupt::noted();
+    let (stopped, continued) = (noted(SIGTSTP)?, noted(SIGCONT)?);
+    // Two looks, so that the first picture has something to say.
+    top.look()?;
+    let mut state = State::new(top.look()?);
+    let mut screen = Screen::enter()?;
+    let look = Look::of_environment();
+    let mut next_look = Instant::now() + interval.min(Duration::from_millis(500));
+    let mut next_glance = Instant::now() + top.next_glance();
+    let mut is_new = true;
+    loop {
+        if is_new {
+            screen.draw(&state, look)?;
+            is_new = false;
+        }
+        let now = Instant::now();
+        let due = match state.paused {
+            true => now + SIGNALS,
+            false => next_look.min(next_glance),
+        };
+        if event::poll(due.saturating_duration_since(now).min(SIGNALS))? {
+            match event::read()? {
+                Event::Key(key) if key.kind != KeyEventKind::Release => match state.key(key) {
+                    Action::Nothing => {}
+                    Action::Leave => break,
+                    Action::Stop => stopped.store(true, Ordering::Relaxed),
+                    Action::Grow { pipe, to, force } => {
+                        state.message = "looking at how its writer sends…".to_owned();
+                        screen.draw(&state, look)?;
+                        grow(&mut state, pipe, to, force);
+                        next_look = Instant::now();
+                    }
+                },
+                _ => {}
+            }
+            is_new = true;
+        }
+        if interrupt.came() {
+            break;
+        }
+        if stopped.swap(false, Ordering::Relaxed) {
+            restore();
+            // The same as SIGTSTP does where nobody handles it.
+            let _ = signal_hook::low_level::emulate_default_handler(SIGTSTP);
+            continued.store(true, Ordering::Relaxed);
+        }
+        if continued.swap(false, Ordering::Relaxed) {
+            // A shell has given the terminal its own settings meanwhile.
+            restore();
+            screen.take()?;
+            is_new = true;
+        }
+        let now = Instant::now();
+        if state.paused {
+            next_look = now;
+        } else if now >= next_look {
+            state.update(top.look()?);
+            // One that took too long is not made up for.
+            next_look = (next_look + interval).max(now);
+            next_glance = Instant::now() + top.next_glance();
+            is_new = true;
+        } else if now >= next_glance {
+            top.glance();
+            next_glance = Instant::now() + top.next_glance();
+        }
+    }
+    drop(screen);
+    interrupt.obey();
     Ok(())
+}
+
+/// Whether a signal came.
+fn noted(signal: i32) -> Result<Arc<AtomicBool>> {
+    let noted = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(signal, Arc::clone(&noted)).context("handle a signal")?;
+    Ok(noted)
+}
+
+/// Gives a pipe room, and says what came of it.
+fn grow(state: &mut State, pipe: PipeIdentity, to: usize, force: bool) {
+    let done = tune(
+        &Target::Pipe(pipe),
+        Options {
+            size: to,
+            is_strict: false,
+            revert: false,
+            force,
+            dry_run: false,
+        },
+    );
+    state.message = match done {
+        Err(error) => clean(&format!("not grown: {error:#}")),
+        Ok(report) => {
+            if report.is_refused() {
+                state.mode = Mode::Question { pipe, to };
+            }
+            let warnings = report.warnings().join("; ");
+            clean(&format!("{} {warnings}", report.to_string().trim()))
+        }
+    };
+}
+
+/// The terminal, as long as it is ours.
+struct Screen {
+    terminal: Terminal<CrosstermBackend<Stdout>>,
+    table: TableState,
+}
+
+impl Screen {
+    fn enter() -> Result<Self> {
+        static HOOK: std::sync::Once = std::sync::Once::new();
+        HOOK.call_once(|| {
+            let before = std::panic::take_hook();
+            std::panic::set_hook(Box::new(move |panic| {
+                restore();
+                before(panic);
+            }));
+        });
+        let terminal = Terminal::new(CrosstermBackend::new(stdout()));
+        let mut screen = Self {
+            terminal: terminal.context("ask the terminal for its size")?,
+            table: TableState::new(),
+        };
+        screen.take()?;
+        Ok(screen)
+    }
+
+    /// Takes the terminal; it is put back on drop.
+    fn take(&mut self) -> Result<()> {
+        enable_raw_mode().context("take the terminal")?;
+        execute!(stdout(), EnterAlternateScreen).context("take the terminal")?;
+        self.terminal.clear().context("clear the terminal")
+    }
+
+    fn draw(&mut self, state: &State, look: Look) -> Result<()> {
+        let table = &mut self.table;
+        self.terminal
+            .draw(|frame| view::draw(frame, state, table, look))?;
+        Ok(())
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        restore();
+    }
+}
+
+/// Puts the terminal back. Nobody is told if it has gone.
+fn restore() {
+    let _ = disable_raw_mode();
+    let _ = execute!(stdout(), LeaveAlternateScreen, Show);
 }

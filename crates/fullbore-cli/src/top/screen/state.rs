@@ -1,0 +1,227 @@
+//! What a person has chosen to see, and what each key does. Nothing here draws, or looks.
+
+use fullbore::pipe::PipeIdentity;
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+use crate::text::clean;
+use crate::top::order::{Sort, order};
+use crate::top::picture::{Picture, Row};
+
+/// What the keys do.
+pub const KEYS: &[(&str, &str)] = &[
+    (
+        "up, down, k, j",
+        "choose a pipe; PgUp, PgDn, Home, End go further",
+    ),
+    (
+        "s",
+        "sort by the next column: rate, full, waits, holds, newest, name",
+    ),
+    ("r", "the other way round"),
+    (
+        "/",
+        "show only pipelines with this text in a name or a command; Enter keeps it, Esc drops it",
+    ),
+    (
+        "+",
+        "give the chosen pipe twice the room, where its writer can bear it",
+    ),
+    ("p, space", "pause, and go on"),
+    ("? or h", "this help; any key leaves it"),
+    ("q, Ctrl-C", "leave; Ctrl-Z stops, as everywhere"),
+];
+
+/// What is to be done besides drawing again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    Nothing,
+    Leave,
+    /// Stop, until the shell goes on with it.
+    Stop,
+    /// Give a pipe so many bytes, whatever its writer is where it is forced.
+    Grow {
+        pipe: PipeIdentity,
+        to: usize,
+        force: bool,
+    },
+}
+
+/// What keys are for at the moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Mode {
+    Table,
+    Help,
+    /// A filter is typed.
+    Filter,
+    /// A pipe was not grown: whether to do it all the same.
+    Question {
+        pipe: PipeIdentity,
+        to: usize,
+    },
+}
+
+/// What a person sees.
+#[derive(Debug)]
+pub struct State {
+    pub picture: Picture,
+    pub mode: Mode,
+    pub sort: Sort,
+    pub reverse: bool,
+    pub filter: String,
+    pub paused: bool,
+    /// What came of the last key; safe to show.
+    pub message: String,
+    /// Indices of the rows that are shown, in order.
+    pub rows: Vec<usize>,
+    /// The place of the chosen one among them.
+    pub chosen: usize,
+    /// Which one it is, wherever it goes.
+    choice: Option<PipeIdentity>,
+}
+
+impl State {
+    pub fn new(picture: Picture) -> Self {
+        let mut state = Self {
+            picture,
+            mode: Mode::Table,
+            sort: Sort::default(),
+            reverse: false,
+            filter: String::new(),
+            paused: false,
+            message: String::new(),
+            rows: Vec::new(),
+            chosen: 0,
+            choice: None,
+        };
+        state.arrange();
+        state
+    }
+
+    /// Another look was taken.
+    pub fn update(&mut self, picture: Picture) {
+        self.picture = picture;
+        self.arrange();
+    }
+
+    /// The chosen pipe.
+    pub fn row(&self) -> Option<&Row> {
+        self.rows
+            .get(self.chosen)
+            .map(|&at| &self.picture.pipes[at])
+    }
+
+    /// A key was pressed.
+    pub fn key(&mut self, key: KeyEvent) -> Action {
+        if key.modifiers.contains(KeyModifiers::CONTROL) {
+            match key.code {
+                KeyCode::Char('c') => return Action::Leave,
+                KeyCode::Char('z') => return Action::Stop,
+                _ => return Action::Nothing,
+            }
+        }
+        match self.mode {
+            Mode::Table => return self.key_in_table(key.code),
+            Mode::Help => self.mode = Mode::Table,
+            Mode::Filter => self.key_in_filter(key.code),
+            Mode::Question { pipe, to } => {
+                self.mode = Mode::Table;
+                if matches!(key.code, KeyCode::Char('y' | 'Y')) {
+                    let force = true;
+                    return Action::Grow { pipe, to, force };
+                }
+                self.message = "left as it was".to_owned();
+            }
+        }
+        Action::Nothing
+    }
+
+    fn key_in_table(&mut self, key: KeyCode) -> Action {
+        const PAGE: isize = 10;
+        self.message.clear();
+        match key {
+            KeyCode::Char('q') => return Action::Leave,
+            KeyCode::Char('?' | 'h') => self.mode = Mode::Help,
+            KeyCode::Char('/') => self.mode = Mode::Filter,
+            KeyCode::Char('s') => {
+                self.sort = self.sort.next();
+                self.arrange();
+            }
+            KeyCode::Char('r') => {
+                self.reverse = !self.reverse;
+                self.arrange();
+            }
+            KeyCode::Char('p' | ' ') => self.paused = !self.paused,
+            KeyCode::Char('+') => return self.grow(),
+            KeyCode::Esc => {
+                self.filter.clear();
+                self.arrange();
+            }
+            KeyCode::Up | KeyCode::Char('k') => self.go(-1),
+            KeyCode::Down | KeyCode::Char('j') => self.go(1),
+            KeyCode::PageUp => self.go(-PAGE),
+            KeyCode::PageDown => self.go(PAGE),
+            KeyCode::Home => self.go(isize::MIN),
+            KeyCode::End => self.go(isize::MAX),
+            _ => {}
+        }
+        Action::Nothing
+    }
+
+    fn key_in_filter(&mut self, key: KeyCode) {
+        match key {
+            KeyCode::Enter => self.mode = Mode::Table,
+            KeyCode::Esc => {
+                self.filter.clear();
+                self.mode = Mode::Table;
+            }
+            KeyCode::Backspace => {
+                self.filter.pop();
+            }
+            KeyCode::Char(letter) => self
+                .filter
+                .push_str(&clean(letter.encode_utf8(&mut [0; 4]))),
+            _ => {}
+        }
+        self.arrange();
+    }
+
+    fn grow(&mut self) -> Action {
+        let Some(row) = self.row() else {
+            return Action::Nothing;
+        };
+        let Some(capacity) = row.capacity else {
+            self.message = match &row.closed {
+                Some(why) => format!("it cannot be opened: {why}"),
+                None => "it cannot be opened".to_owned(),
+            };
+            return Action::Nothing;
+        };
+        Action::Grow {
+            pipe: row.identity(),
+            to: capacity.saturating_mul(2),
+            force: false,
+        }
+    }
+
+    fn go(&mut self, by: isize) {
+        let last = self.rows.len().saturating_sub(1);
+        self.chosen = self.chosen.saturating_add_signed(by).min(last);
+        self.choice = self.row().map(Row::identity);
+    }
+
+    /// Puts rows in order; the chosen one stays chosen, wherever it goes. Until one is chosen, it is the
+    /// first.
+    fn arrange(&mut self) {
+        self.rows = order(&self.picture, self.sort, self.reverse, &self.filter);
+        let last = self.rows.len().saturating_sub(1);
+        let chosen = self.choice.and_then(|choice| {
+            let mut rows = self.rows.iter();
+            rows.position(|&at| self.picture.pipes[at].identity() == choice)
+        });
+        self.chosen = match (chosen, self.choice) {
+            (Some(at), _) => at,
+            (None, Some(_)) => self.chosen.min(last),
+            (None, None) => 0,
+        };
+    }
+}

@@ -1,0 +1,317 @@
+//! How it is drawn. What matters least is left out first where columns are few.
+
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Cell, Clear, Paragraph, Row as TableRow, Table, TableState};
+
+use super::state::{KEYS, Mode, State};
+use crate::meter::bytes;
+use crate::pipeline::report::{shown, wrapped};
+use crate::top::cells;
+use crate::top::picture::{Picture, Row, Slow, Who};
+
+/// A column.
+struct Column {
+    name: &'static str,
+    /// Columns of the terminal that it needs, and that it can use.
+    least: usize,
+    most: usize,
+    /// The first to be left out have the least.
+    weight: u8,
+    right: bool,
+    text: fn(&Picture, &Row, usize) -> String,
+}
+
+/// All columns, from the left to the right.
+#[rustfmt::skip]
+const COLUMNS: &[Column] = &[
+    Column { name: "writer → reader", least: 24, most: 64, weight: 9, right: false, text: ends },
+    Column { name: "holds", least: 6, most: 7, weight: 4, right: true, text: |_, row, _| cells::capacity(row) },
+    Column { name: "fill", least: 6, most: 40, weight: 5, right: false, text: |_, row, width| spark(&row.fills, width) },
+    Column { name: "full", least: 4, most: 4, weight: 8, right: true, text: |_, row, _| cells::filled(row) },
+    Column { name: "rate", least: 11, most: 11, weight: 6, right: true, text: |_, row, _| cells::rate(row) },
+    Column { name: "passed", least: 9, most: 9, weight: 3, right: true, text: |_, row, _| passed(row) },
+    Column { name: "waits", least: 11, most: 12, weight: 6, right: true, text: |_, row, _| cells::waits(row) },
+    Column { name: "slow", least: 12, most: 20, weight: 7, right: false, text: |picture, row, _| cells::slow(picture, row) },
+    Column { name: "seen", least: 7, most: 7, weight: 2, right: true, text: |picture, row, _| cells::time(picture.taken_at - row.first_seen) },
+    Column { name: "inode", least: 9, most: 12, weight: 1, right: true, text: |_, row, _| row.inode.to_string() },
+    Column { name: "command", least: 24, most: 80, weight: 0, right: false, text: |_, row, _| commands(row) },
+];
+
+/// Whether there may be colours (no-color.org).
+#[derive(Debug, Clone, Copy)]
+pub struct Look {
+    pub colours: bool,
+}
+
+impl Look {
+    pub fn of_environment() -> Self {
+        Self {
+            colours: std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
+        }
+    }
+
+    fn colour(self, colour: Color) -> Style {
+        match self.colours {
+            true => Style::new().fg(colour),
+            false => Style::new(),
+        }
+    }
+}
+
+/// Draws all of it.
+pub fn draw(frame: &mut Frame, state: &State, table: &mut TableState, look: Look) {
+    let area = frame.area();
+    let details = details(state, area.width.into());
+    let rows = (area.height / 2).min(details.len() as u16);
+    let parts = Layout::vertical([
+        Constraint::Length(1),
+        Constraint::Min(1),
+        Constraint::Length(rows),
+        Constraint::Length(1),
+    ]);
+    let [head, middle, below, foot] = parts.areas(area);
+    frame.render_widget(Paragraph::new(headline(state)), head);
+    draw_table(frame, middle, state, table, look);
+    frame.render_widget(Paragraph::new(details), below);
+    frame.render_widget(Paragraph::new(footline(state, look)), foot);
+    if state.mode == Mode::Help {
+        frame.render_widget(Clear, middle.union(below));
+        frame.render_widget(Paragraph::new(help(area.width.into())), middle.union(below));
+    }
+}
+
+fn headline(state: &State) -> Line<'static> {
+    let picture = &state.picture;
+    let count = |count: usize, name: &str| match count {
+        1 => format!("1 {name}"),
+        _ => format!("{count} {name}s"),
+    };
+    let mut parts = vec![
+        count(state.rows.len(), "pipe"),
+        format!(
+            "by {}{}",
+            state.sort.in_words(),
+            if state.reverse { ", reversed" } else { "" }
+        ),
+    ];
+    if !state.filter.is_empty() || state.mode == Mode::Filter {
+        parts.push(format!("with '{}'", state.filter));
+    }
+    if state.paused {
+        parts.push("paused".to_owned());
+    }
+    let closed = picture.unseen.of_others + picture.unseen.of_this_user;
+    if closed > 0 {
+        parts.push(format!("{closed} closed processes"));
+    }
+    if picture.left_out.own > 0 {
+        parts.push(format!("{} own pipes not shown", picture.left_out.own));
+    }
+    let bold = Style::new().add_modifier(Modifier::BOLD);
+    Line::from(vec![
+        Span::styled("fullbore top", bold),
+        Span::raw(format!("  {}", parts.join(", "))),
+    ])
+}
+
+fn footline(state: &State, look: Look) -> Line<'static> {
+    match &state.mode {
+        Mode::Filter => Line::raw(format!("/{}_  Enter keeps it, Esc drops it", state.filter)),
+        Mode::Question { .. } => Line::styled(
+            "grow it all the same? y: yes; any other key: no",
+            look.colour(Color::Yellow).add_modifier(Modifier::BOLD),
+        ),
+        _ => Line::raw("? help  / filter  s sort  r reverse  + grow  p pause  q leave"),
+    }
+}
+
+/// The columns that there is room for, and how wide each is.
+fn columns(width: usize) -> Vec<(&'static Column, usize)> {
+    let mut shown: Vec<&Column> = COLUMNS.iter().collect();
+    let needs = |shown: &[&Column]| {
+        shown
+            .iter()
+            .map(|one| one.least + 1)
+            .sum::<usize>()
+            .saturating_sub(1)
+    };
+    while shown.len() > 1 && needs(&shown) > width {
+        let least = shown.iter().map(|one| one.weight).min();
+        shown.retain(|one| Some(one.weight) != least);
+    }
+    let mut room = width.saturating_sub(needs(&shown));
+    let mut widths: Vec<usize> = shown.iter().map(|one| one.least).collect();
+    // In equal parts, as long as there are any who can use them.
+    while room > 0 {
+        let mut given = false;
+        for (one, width) in shown.iter().zip(&mut widths) {
+            if room > 0 && *width < one.most {
+                *width += 1;
+                room -= 1;
+                given = true;
+            }
+        }
+        if !given {
+            break;
+        }
+    }
+    shown.into_iter().zip(widths).collect()
+}
+
+fn draw_table(frame: &mut Frame, area: Rect, state: &State, table: &mut TableState, look: Look) {
+    let columns = columns(area.width.into());
+    let fitted = |text: String, column: &Column, width: usize| {
+        let text = shown_in(&text, width);
+        match column.right {
+            true => format!("{text:>width$}"),
+            false => text,
+        }
+    };
+    let header = columns
+        .iter()
+        .map(|(column, width)| fitted(column.name.to_owned(), column, *width));
+    let bold = Style::new().add_modifier(Modifier::BOLD);
+    let header = TableRow::new(header).style(bold);
+    // Only those that can be on the screen are made.
+    let height = usize::from(area.height).saturating_sub(1);
+    let first = table
+        .offset()
+        .min(state.chosen)
+        .max((state.chosen + 1).saturating_sub(height));
+    *table.offset_mut() = first;
+    let rows = state.rows.iter().skip(first).take(height).map(|&at| {
+        let row = &state.picture.pipes[at];
+        TableRow::new(columns.iter().map(|(column, width)| {
+            let text = (column.text)(&state.picture, row, *width);
+            let style = match column.name {
+                "slow" => slow_style(row, look),
+                "fill" => look.colour(Color::Cyan),
+                _ => Style::new(),
+            };
+            Cell::new(fitted(text, column, *width)).style(style)
+        }))
+    });
+    let widths = columns
+        .iter()
+        .map(|(_, width)| Constraint::Length(*width as u16));
+    let drawn = Table::new(rows, widths)
+        .header(header)
+        .column_spacing(1)
+        .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED));
+    let mut chosen = TableState::new();
+    if !state.rows.is_empty() {
+        chosen.select(Some(state.chosen - first));
+    }
+    frame.render_stateful_widget(drawn, area, &mut chosen);
+}
+
+fn slow_style(row: &Row, look: Look) -> Style {
+    match row.slow {
+        Slow::Writer => look.colour(Color::Yellow),
+        Slow::Reader => look.colour(Color::Magenta),
+        Slow::Cpus => look.colour(Color::Red),
+        Slow::Both | Slow::Unknown => Style::new(),
+    }
+}
+
+/// What is below the table: what came of a key, and all about the chosen pipe.
+fn details(state: &State, width: usize) -> Vec<Line<'static>> {
+    let mut lines = Vec::new();
+    let mut add = |text: &str| {
+        let text = shown(text, width * 3);
+        lines.extend(wrapped(&text, width.max(20)).into_iter().map(Line::raw));
+    };
+    if !state.message.is_empty() {
+        add(&state.message);
+    }
+    if let Some(row) = state.row() {
+        let chain = row.chain.map(|chain| &state.picture.chains[chain]);
+        if let Some(verdict) = chain.and_then(|chain| chain.verdict.as_ref()) {
+            add(&verdict.to_string());
+        }
+        for (side, all) in [("writer", &row.writers), ("reader", &row.readers)] {
+            match all.as_slice() {
+                [] => add(&format!("{side}: not seen")),
+                [one, ..] => add(&format!("{side}: {} {}", one.id.pid, one.command)),
+            }
+        }
+        if let Some(why) = &row.closed {
+            add(&format!("how full it is: {why}"));
+        }
+    }
+    lines
+}
+
+fn help(width: usize) -> Vec<Line<'static>> {
+    let mut lines = vec![Line::raw("")];
+    for (key, what) in KEYS {
+        let text = wrapped(what, width.saturating_sub(18).max(20));
+        for (at, part) in text.iter().enumerate() {
+            let key = if at == 0 { *key } else { "" };
+            lines.push(Line::raw(format!(" {key:<15} {part}")));
+        }
+    }
+    lines.push(Line::raw(""));
+    for text in [
+        "A line between two pipes is a pipeline: ┌ its first pipe, └ its last.",
+        "full: how full it is now; fill: at the last looks. rate: ~ where another file may be \
+         among it, unknown where nobody counts it. waits: the side that waits, for how long by \
+         now, or for how much of the time. slow: the side that the other one waits for, and \
+         what its time goes to.",
+    ] {
+        for line in wrapped(text, width.saturating_sub(2).max(20)) {
+            lines.push(Line::raw(format!(" {line}")));
+        }
+    }
+    lines
+}
+
+fn ends(picture: &Picture, row: &Row, width: usize) -> String {
+    let branch = cells::branch(picture, row);
+    let names = cells::ends(row);
+    let room = width.saturating_sub(branch.chars().count());
+    format!("{branch}{}", shown_in(&names, room))
+}
+
+fn commands(row: &Row) -> String {
+    let of = |all: &[Who]| {
+        all.first()
+            .map_or("?".to_owned(), |who| who.command.clone())
+    };
+    format!("{} | {}", of(&row.writers), of(&row.readers))
+}
+
+fn passed(row: &Row) -> String {
+    let bytes = row.bytes.bytes.map(|count| bytes(count as f64));
+    bytes.unwrap_or_else(|| "unknown".to_owned())
+}
+
+/// How full it was, the latest at the right.
+fn spark(fills: &[f64], width: usize) -> String {
+    const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let last = &fills[fills.len().saturating_sub(width)..];
+    let bars = last.iter().map(|share| {
+        // Something is not nothing.
+        let eighths = (share.clamp(0.0, 1.0) * 8.0).round() as usize;
+        BARS[eighths.max(usize::from(*share > 0.0))]
+    });
+    let bars: String = bars.collect();
+    format!("{bars:>width$}")
+}
+
+/// So much of a text as fits into columns of the terminal, of which some letters take two.
+fn shown_in(text: &str, columns: usize) -> String {
+    let wide = |text: &str| Span::raw(text.to_owned()).width();
+    if wide(text) <= columns {
+        return text.to_owned();
+    }
+    let mut short: String = text.chars().take(columns).collect();
+    while wide(&short) > columns.saturating_sub(1) {
+        short.pop();
+    }
+    short.push('…');
+    short
+}

@@ -1,0 +1,150 @@
+//! A terminal with an interactive bash in it: tmux's. What is typed is sent to it, and what a person would
+//! see is captured.
+
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::*;
+
+/// A terminal with a shell in it.
+pub struct Terminal {
+    socket: String,
+    /// A time to sleep that nobody else sleeps.
+    marker: String,
+    directory: tempfile::TempDir,
+}
+
+impl Terminal {
+    /// None where there is no tmux, which is said.
+    pub fn start(what: &str) -> Option<Self> {
+        Self::wide(what, 80)
+    }
+
+    /// One of so many columns.
+    pub fn wide(what: &str, columns: usize) -> Option<Self> {
+        if Command::new("tmux").arg("-V").output().is_err() {
+            skipped(&format!("{what}: there is no tmux here"));
+            return None;
+        }
+        let unique = format!(
+            "{}.{:09}",
+            100_000 + std::process::id(),
+            fastrand::u32(..1 << 29)
+        );
+        let terminal = Self {
+            socket: format!("fullbore-{unique}"),
+            marker: unique,
+            directory: tempfile::tempdir().unwrap(),
+        };
+        let shell = "exec env -i PATH=\"$PATH\" HOME=/ TERM=screen LANG=C.UTF-8 PS1='ready> ' \
+                     bash --norc --noprofile -i";
+        let columns = columns.to_string();
+        let size = ["-x", &columns, "-y", "24"];
+        let started = terminal.tmux(&[&["new-session", "-d"], &size[..], &[shell]].concat());
+        assert!(started.status.success(), "{}", said(&started));
+        terminal.shows("ready>");
+        terminal.types(&format!(
+            "cd {}; alias run='{FULLBORE} run' top='{FULLBORE} top'",
+            terminal.path("")
+        ));
+        Some(terminal)
+    }
+
+    pub fn path(&self, name: &str) -> String {
+        self.directory.path().join(name).display().to_string()
+    }
+
+    pub fn tmux(&self, words: &[&str]) -> Output {
+        let mut command = Command::new("tmux");
+        command
+            .args(["-u", "-L", &self.socket, "-f", "/dev/null"])
+            .args(words);
+        command.output().unwrap()
+    }
+
+    /// Types a line, and Enter.
+    pub fn types(&self, line: &str) {
+        let line = line.replace("MARK", &self.marker);
+        self.tmux(&["send-keys", "-l", &line]);
+        self.presses("Enter");
+    }
+
+    /// Presses a key: `C-c`, `Enter`.
+    pub fn presses(&self, key: &str) {
+        self.tmux(&["send-keys", key]);
+    }
+
+    pub fn screen(&self) -> String {
+        String::from_utf8_lossy(&self.tmux(&["capture-pane", "-p"]).stdout).into_owned()
+    }
+
+    /// Waits until the screen shows that.
+    #[track_caller]
+    pub fn shows(&self, text: &str) -> String {
+        self.shows_what(&format!("{text:?}"), |screen| screen.contains(text))
+    }
+
+    #[track_caller]
+    pub fn shows_what(&self, what: &str, is: impl Fn(&str) -> bool) -> String {
+        let mut last = String::new();
+        for _ in 0..3000 {
+            last = self.screen();
+            if is(&last) {
+                return last;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        panic!("{what} is not on the screen:\n{last}");
+    }
+
+    /// Runs a line that says something without reading, and gives what it said.
+    #[track_caller]
+    pub fn says(&self, line: &str) -> String {
+        let file = self.path("said");
+        let _ = std::fs::remove_file(&file);
+        self.types(&format!(
+            "{{ {line}; }} > {file}.new 2>&1; mv {file}.new {file}"
+        ));
+        wait_for(line, || std::fs::read_to_string(&file).ok())
+            .trim()
+            .to_owned()
+    }
+
+    /// The session that all of it is in, as far as it has not made one of its own.
+    pub fn session(&self) -> String {
+        let pane = self.tmux(&["display-message", "-p", "#{pane_pid}"]);
+        stdout(&pane).trim().to_owned()
+    }
+
+    /// The processes that sleep for this terminal.
+    pub fn sleepers(&self) -> Vec<Pid> {
+        let wanted = format!("sleep\0{}\0", self.marker);
+        std::fs::read_dir("/proc")
+            .unwrap()
+            .flatten()
+            .filter_map(|entry| {
+                let pid = Pid::from_raw(entry.file_name().to_str()?.parse().ok()?)?;
+                let line = std::fs::read(entry.path().join("cmdline")).ok()?;
+                (line == wanted.as_bytes() && is_running(pid)).then_some(pid)
+            })
+            .collect()
+    }
+
+    #[track_caller]
+    pub fn wait_for_sleepers(&self, number: usize) {
+        wait_for("the sleepers", || {
+            (self.sleepers().len() == number).then_some(())
+        });
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        self.tmux(&["kill-server"]);
+        for pid in self.sleepers() {
+            let _ = kill_process(pid, Signal::KILL);
+        }
+    }
+}
