@@ -36,10 +36,8 @@ pub struct Limits {
     pub connections: usize,
     /// How long a client may take to ask.
     pub to_ask: Duration,
-    /// To fetch the answer.
+    /// And to fetch the answer, and close the connection.
     pub to_fetch: Duration,
-    /// And to close the connection, once it has the answer.
-    pub to_close: Duration,
 }
 
 /// More than a hundred scrapes at once are served without one being dropped.
@@ -47,7 +45,6 @@ pub const LIMITS: Limits = Limits {
     connections: 160,
     to_ask: Duration::from_secs(5),
     to_fetch: Duration::from_secs(10),
-    to_close: Duration::from_secs(1),
 };
 
 /// What a client is answered.
@@ -95,7 +92,7 @@ enum State {
     Asking(Vec<u8>),
     /// The head and the body of an answer, and how many bytes of both were sent.
     Fetching(Vec<u8>, Arc<[u8]>, usize),
-    /// What is still read after the answer, and dropped.
+    /// How much is still read after the answer, and dropped. The client may not have all of the answer yet.
     Closing(usize),
 }
 
@@ -247,12 +244,9 @@ impl Connection {
                 Ok(Next::Wait) => return true,
                 Ok(Next::End) => return false,
                 Ok(Next::Go(state)) => {
-                    let time = match state {
-                        State::Asking(_) => limits.to_ask,
-                        State::Fetching(..) => limits.to_fetch,
-                        State::Closing(_) => limits.to_close,
-                    };
-                    self.deadline = Instant::now() + time;
+                    if let State::Fetching(..) = state {
+                        self.deadline = Instant::now() + limits.to_fetch;
+                    }
                     self.state = state;
                 }
                 Err(error) => match error.kind() {
@@ -383,12 +377,10 @@ mod tests {
         connections: 8,
         to_ask: Duration::from_millis(500),
         to_fetch: Duration::from_millis(1500),
-        to_close: Duration::from_millis(500),
     };
     const PATIENT: Limits = Limits {
         to_ask: Duration::from_secs(60),
         to_fetch: Duration::from_secs(60),
-        to_close: Duration::from_secs(60),
         ..SHORT
     };
     const GET: &[u8] = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
