@@ -16,8 +16,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use fullbore::pipe::PipeIdentity;
 use rustix::fs::{
-    AtFlags, CWD, FileType, Mode, OFlags, RawDir, StatxFlags, fstat, makedev, openat, readlinkat,
-    statat, statx,
+    AtFlags, CWD, FileType, Mode, OFlags, RawDir, SeekFrom, StatxFlags, fstat, makedev, openat,
+    readlinkat, statat, statx,
 };
 use rustix::io::Errno;
 use serde::Serialize;
@@ -159,9 +159,7 @@ impl Census {
     /// # Errors
     /// Where there is no /proc.
     pub fn look() -> Result<Self, Errno> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let proc = openat(CWD, c"/proc", flags, Mode::empty())?;
-        look_at(proc.as_fd(), std::process::id())
+        Known::default().look()
     }
 
     /// The process with that number.
@@ -204,8 +202,66 @@ impl Census {
     }
 }
 
+/// Processes whose directories are kept open from one look to the next, which makes the next one three times
+/// cheaper. While it is open, none of another process is found under it.
+#[derive(Debug, Default)]
+pub struct Known {
+    processes: HashMap<u32, Kept>,
+    /// How many may be kept.
+    most: usize,
+    looks: u32,
+}
+
+/// What is kept of a process.
+#[derive(Debug)]
+struct Kept {
+    /// Its fds.
+    fds: OwnedFd,
+    /// What it is, once it was seen with a pipe.
+    process: Option<Process>,
+    /// The look at which that was found out.
+    described: u32,
+    /// Its fds of pipes, and whether each reads and writes.
+    modes: Vec<(u32, PipeIdentity, bool, bool)>,
+    /// The look at which it was last there.
+    seen: u32,
+}
+
+/// Looks after which it is found out again what a process is: it can become another program.
+const LOOKS_PER_DESCRIPTION: u32 = 8;
+
+impl Known {
+    /// Keeps so many directories open at most.
+    pub fn at_most(most: usize) -> Self {
+        Self {
+            most,
+            ..Self::default()
+        }
+    }
+
+    /// Looks at all processes but this one.
+    ///
+    /// # Errors
+    /// Where there is no /proc.
+    pub fn look(&mut self) -> Result<Census, Errno> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let proc = openat(CWD, c"/proc", flags, Mode::empty())?;
+        self.looks += 1;
+        let census = look_at(proc.as_fd(), std::process::id(), self)?;
+        let looks = self.looks;
+        self.processes.retain(|_, kept| kept.seen == looks);
+        Ok(census)
+    }
+
+    /// Files that are open.
+    pub fn files(&self) -> usize {
+        self.processes.len()
+    }
+}
+
 /// What is gathered while processes are walked.
-struct Walk {
+struct Walk<'a> {
+    known: &'a mut Known,
     census: Census,
     by_identity: HashMap<PipeIdentity, usize>,
     uid: u32,
@@ -216,8 +272,9 @@ struct Walk {
 /// Where names of directories are read to.
 type Names = [MaybeUninit<u8>; 8192];
 
-fn look_at(proc: BorrowedFd<'_>, but: u32) -> Result<Census, Errno> {
+fn look_at(proc: BorrowedFd<'_>, but: u32, known: &mut Known) -> Result<Census, Errno> {
     let mut walk = Walk {
+        known,
         census: Census::default(),
         by_identity: HashMap::new(),
         uid: rustix::process::geteuid().as_raw(),
@@ -238,29 +295,50 @@ fn look_at(proc: BorrowedFd<'_>, but: u32) -> Result<Census, Errno> {
     Ok(census)
 }
 
-impl Walk {
+impl Walk<'_> {
     /// Adds the pipes of one process, which may vanish at any moment.
     fn process(&mut self, proc: BorrowedFd<'_>, pid: u32, buffer: &mut Names) {
-        let directory = OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let Ok(process) = openat(
-            proc,
-            pid.to_string(),
-            OFlags::PATH | directory,
-            Mode::empty(),
-        ) else {
+        if let Some(mut kept) = self.known.processes.remove(&pid)
+            && self.pipes(pid, &mut kept, buffer).is_ok()
+        {
+            kept.seen = self.known.looks;
+            self.known.processes.insert(pid, kept);
             return;
-        };
-        let opened = openat(&process, c"fd", OFlags::RDONLY | directory, Mode::empty());
-        let fds = match opened {
+        }
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let fds = match openat(proc, format!("{pid}/fd"), flags, Mode::empty()) {
             Ok(fds) => fds,
-            Err(Errno::ACCESS | Errno::PERM) => return self.closed(&process),
+            Err(Errno::ACCESS | Errno::PERM) => return self.closed(proc, pid),
             Err(_) => return,
         };
+        let mut kept = Kept {
+            fds,
+            process: None,
+            described: 0,
+            modes: Vec::new(),
+            seen: self.known.looks,
+        };
+        let was_there = self.pipes(pid, &mut kept, buffer).is_ok();
+        if was_there && self.known.processes.len() < self.known.most {
+            self.known.processes.insert(pid, kept);
+        }
+    }
+
+    /// Adds the pipes among these fds.
+    fn pipes(&mut self, pid: u32, kept: &mut Kept, buffer: &mut Names) -> Result<(), Errno> {
         // It becomes one of the census with its first pipe.
         let mut index = None;
         let mut looked_at = 0;
-        let mut fds_in_it = RawDir::new(fds.as_fd(), buffer);
-        while let Some(Ok(entry)) = fds_in_it.next() {
+        let age = self.known.looks - kept.described;
+        // A new process is often about to become another program.
+        let is_due = age == 1 || age >= LOOKS_PER_DESCRIPTION;
+        let modes = std::mem::take(&mut kept.modes);
+        rustix::fs::seek(&kept.fds, SeekFrom::Start(0))?;
+        let fds = kept.fds.as_fd();
+        let mut fds_in_it = RawDir::new(fds, buffer);
+        while let Some(entry) = fds_in_it.next() {
+            // It has gone.
+            let entry = entry?;
             let name = entry.file_name();
             let Some(fd) = number(name.to_bytes()) else {
                 continue;
@@ -270,12 +348,19 @@ impl Walk {
                 self.census.unseen.too_many_fds += 1;
                 break;
             }
-            let Some((identity, owner)) = pipe_at(fds.as_fd(), name) else {
+            let Some((identity, owner)) = pipe_at(fds, name) else {
                 continue;
             };
-            let Some((reads, writes)) = mode_of(fds.as_fd(), name) else {
+            let before = || {
+                let mut modes = modes.iter();
+                let same = modes.find(|mode| (mode.0, mode.1) == (fd, identity));
+                same.map(|&(_, _, reads, writes)| (reads, writes))
+            };
+            let known = if is_due { None } else { before() };
+            let Some((reads, writes)) = known.or_else(|| mode_of(fds, name)) else {
                 continue;
             };
+            kept.modes.push((fd, identity, reads, writes));
             if !reads && !writes {
                 // Of O_PATH: a name for it, and no end of it.
                 continue;
@@ -283,16 +368,18 @@ impl Walk {
             let index = match index {
                 Some(index) => index,
                 None => {
-                    let Some(found) = describe(&process, pid) else {
-                        return;
-                    };
+                    if is_due || kept.process.is_none() {
+                        kept.process = describe(fds, pid);
+                        kept.described = self.known.looks;
+                    }
+                    let found = kept.process.clone().ok_or(Errno::NOENT)?;
                     self.census.processes.push(found);
                     *index.insert(self.census.processes.len() - 1)
                 }
             };
             let fifo = match self.by_identity.contains_key(&identity) {
                 true => None,
-                false => self.name_of(identity, fds.as_fd(), name),
+                false => self.name_of(identity, fds, name),
             };
             let pipe = match self.by_identity.entry(identity) {
                 Entry::Occupied(known) => *known.get(),
@@ -308,6 +395,7 @@ impl Walk {
             };
             self.census.pipes[pipe].hold(index, fd as i32, reads, writes);
         }
+        Ok(())
     }
 
     /// The path of a FIFO; `None` for a pipe, which shows as `pipe:[inode]` (`pipefs_dname`, fs/pipe.c) and
@@ -330,7 +418,12 @@ impl Walk {
     }
 
     /// Counts a process that may not be looked into, unless it is the kernel's own.
-    fn closed(&mut self, process: &OwnedFd) {
+    fn closed(&mut self, proc: BorrowedFd<'_>, pid: u32) {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let Ok(process) = openat(proc, pid.to_string(), flags, Mode::empty()) else {
+            return;
+        };
+        let process = process.as_fd();
         let mut buffer = [0; 1024];
         let unseen = &mut self.census.unseen;
         match read_file(process, c"stat", &mut buffer).map(Stat::parse) {
@@ -391,28 +484,28 @@ fn mode_of(fds: BorrowedFd<'_>, fd: &CStr) -> Option<(bool, bool)> {
     Some((mode.contains(Mode::RUSR), mode.contains(Mode::WUSR)))
 }
 
-/// Reads what a process is.
-fn describe(process: &OwnedFd, pid: u32) -> Option<Process> {
+/// Reads what the process is that these are the fds of.
+fn describe(fds: BorrowedFd<'_>, pid: u32) -> Option<Process> {
     let mut buffer = [0; 1024];
-    let stat = Stat::parse(read_file(process, c"stat", &mut buffer).ok()?)?;
+    let stat = Stat::parse(read_file(fds, c"../stat", &mut buffer).ok()?)?;
     let name = clean(&String::from_utf8_lossy(&stat.name));
-    let command = words(process).unwrap_or_else(|| format!("[{name}]"));
+    let command = words(fds).unwrap_or_else(|| format!("[{name}]"));
     Some(Process {
         id: ProcessId {
             pid,
             start: stat.start,
         },
         parent: stat.parent,
-        uid: fstat(process).ok()?.st_uid,
+        uid: statat(fds, c"..", AtFlags::empty()).ok()?.st_uid,
         name,
         command,
     })
 }
 
 /// Its command line; `None` for one that has none: a zombie, or the kernel's.
-fn words(process: &OwnedFd) -> Option<String> {
+fn words(fds: BorrowedFd<'_>) -> Option<String> {
     let mut buffer = [0; MOST_OF_COMMAND];
-    let read = read_file(process, c"cmdline", &mut buffer).ok()?;
+    let read = read_file(fds, c"../cmdline", &mut buffer).ok()?;
     let words: Vec<_> = read
         .strip_suffix(&[0])
         .unwrap_or(read)
@@ -450,7 +543,7 @@ impl Stat {
 }
 
 /// Whose a process is, also where its directory is root's.
-fn effective_uid(process: &OwnedFd) -> Option<u32> {
+fn effective_uid(process: BorrowedFd<'_>) -> Option<u32> {
     let mut buffer = [0; 1024];
     let read = read_file(process, c"status", &mut buffer).ok()?;
     let text = String::from_utf8_lossy(read);
@@ -463,7 +556,11 @@ fn hides_others(proc: BorrowedFd<'_>) -> bool {
     statat(proc, c"1", AtFlags::empty()).err() == Some(Errno::NOENT)
 }
 
-fn read_file<'a>(process: &OwnedFd, name: &CStr, buffer: &'a mut [u8]) -> Result<&'a [u8], Errno> {
+fn read_file<'a>(
+    process: BorrowedFd<'_>,
+    name: &CStr,
+    buffer: &'a mut [u8],
+) -> Result<&'a [u8], Errno> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let file = openat(process, name, flags, Mode::empty())?;
     let read = rustix::io::read(file, &mut *buffer)?;

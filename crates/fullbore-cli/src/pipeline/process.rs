@@ -50,6 +50,22 @@ impl Used {
         written: Some(0),
     };
 
+    /// Nothing, and it is not known what it reads and writes.
+    const UNCOUNTED: Self = Self {
+        read: None,
+        written: None,
+        ..Self::NOTHING
+    };
+
+    /// The same with nothing where nothing is known: for sums that outlast who it is not known of.
+    pub fn as_far_as_known(self) -> Self {
+        Self {
+            read: self.read.or(Some(0)),
+            written: self.written.or(Some(0)),
+            ..self
+        }
+    }
+
     /// Adds what another process has used up. Where it is not known of both, it is known of neither.
     pub fn add(&mut self, other: Self) {
         let sum = |one: Option<u64>, other: Option<u64>| Some(one? + other?);
@@ -133,6 +149,9 @@ impl Watched {
             objects: Vec::new(),
             used: Used::NOTHING,
         };
+        if watched.io.is_none() {
+            watched.used = Used::UNCOUNTED;
+        }
         watched.refresh().then_some(watched)
     }
 
@@ -227,8 +246,8 @@ impl Watched {
         let io = self.io.as_ref().and_then(io);
         self.used = Used {
             cpu: own + Duration::from_secs_f64(of_children),
-            read: io.map(|io| io.rchar),
-            written: io.map(|io| io.wchar),
+            read: io.map(|io| io.rchar).or(self.used.read),
+            written: io.map(|io| io.wchar).or(self.used.written),
         };
         true
     }
@@ -298,6 +317,19 @@ impl Watched {
                 known.unwrap_or_else(|| Thread::new(self.pid, tid, self.with_children))
             })
             .collect();
+    }
+
+    /// Whether no thread of it has run since it was last asked how active it was: then nothing that it does
+    /// has changed.
+    pub fn has_slept(&self) -> bool {
+        let slept = |thread: &Thread| {
+            let (Some(last), Some(now)) = (&thread.last, thread.schedule()) else {
+                return false;
+            };
+            (last.pcount, last.run_delay, last.sum_exec_runtime)
+                == (now.pcount, now.run_delay, now.sum_exec_runtime)
+        };
+        !self.changed && !self.threads.is_empty() && self.threads.iter().all(slept)
     }
 
     /// Files that it keeps open.

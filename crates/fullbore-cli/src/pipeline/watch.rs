@@ -194,12 +194,17 @@ impl Watch {
     /// One look at what only grows, for which the idle times of CPUs have been read.
     pub fn take_stock(&mut self, cpus: Option<&Reading>) {
         let now = Instant::now();
+        let before: u64 = self.sums.stages.iter().map(|stage| stage.turns).sum();
         self.account(now);
-        let members = self.crews.iter().flat_map(|crew| &crew.members);
-        let pids = members.map(|member| member.process.pid);
-        if let Some(offer) = cpus.and_then(|cpus| self.cpus.until(cpus, pids)) {
-            self.sums.offer.time += offer.time;
-            self.sums.offer.idle += offer.idle;
+        // Who has not run was in nobody's way, and nobody in his.
+        let turns: u64 = self.sums.stages.iter().map(|stage| stage.turns).sum();
+        if turns > before {
+            let members = self.crews.iter().flat_map(|crew| &crew.members);
+            let pids = members.map(|member| member.process.pid);
+            if let Some(offer) = cpus.and_then(|cpus| self.cpus.until(cpus, pids)) {
+                self.sums.offer.time += offer.time;
+                self.sums.offer.idle += offer.idle;
+            }
         }
         self.remember(now);
     }
@@ -476,7 +481,7 @@ impl Crew {
             let stays = processes.iter().any(|(process, _)| *process == id(member));
             // Those who are waited for hand on what they have used up.
             if !stays && !(member.has_parent && member.process.has_ended()) {
-                gone.add(member.process.used());
+                gone.add(member.process.used().as_far_as_known());
             }
             stays
         });
@@ -489,7 +494,7 @@ impl Crew {
             let found = room.then(|| Watched::alone(process.pid)).flatten();
             // Another may have its number by now.
             if let Some(mut found) = found.filter(|found| found.start == process.start) {
-                self.before.add(found.used());
+                self.before.add(found.used().as_far_as_known());
                 found.activity();
                 self.members.push(Member {
                     process: found,
@@ -502,8 +507,10 @@ impl Crew {
     /// Looks for processes that belong to it, and drops those that are no longer there.
     fn find_members(&mut self) {
         let gone = &mut self.gone;
+        let told = self.told;
         self.members.retain_mut(|member| {
-            let there = member.process.refresh();
+            // Of others there may be thousands, most of them asleep.
+            let there = (told && member.process.has_slept()) || member.process.refresh();
             if !there && !member.has_parent {
                 gone.add(member.process.used());
             }

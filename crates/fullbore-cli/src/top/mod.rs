@@ -26,7 +26,7 @@ use rustix::time::{ClockId, clock_gettime};
 pub use picture::Picture;
 pub use scope::{Scope, Whose};
 
-use crate::pipeline::census::Census;
+use crate::pipeline::census::Known;
 use crate::pipeline::chains::Flow;
 use crate::pipeline::cpus::Reading;
 use history::Histories;
@@ -39,7 +39,7 @@ const SPARE_FILES: usize = 256;
 const LEAST: Duration = Duration::from_millis(50);
 
 /// CPU time that glances may take, as a part of all time.
-const SHARE: u32 = 100;
+const SHARE: u32 = 200;
 
 /// Who looks, and what he remembers.
 #[derive(Debug)]
@@ -50,6 +50,7 @@ pub struct Top {
     /// Pipelines that are watched, by their pipes.
     lines: HashMap<Vec<PipeIdentity>, Line>,
     histories: Histories,
+    known: Known,
     /// Files that may be open.
     most_files: usize,
     last_glance: Instant,
@@ -67,13 +68,15 @@ impl Top {
     pub fn new(scope: Scope) -> Result<Self> {
         scope.check()?;
         let now = Instant::now();
+        let files = all_files_allowed().saturating_sub(SPARE_FILES);
         Ok(Self {
             scope,
             began: now,
             looks: 0,
             lines: HashMap::new(),
             histories: Histories::default(),
-            most_files: all_files_allowed().saturating_sub(SPARE_FILES),
+            known: Known::at_most(files / 4),
+            most_files: files,
             last_glance: now,
             cost: Duration::ZERO,
             is_hasty: false,
@@ -138,7 +141,7 @@ impl Top {
     pub fn look(&mut self) -> Result<Picture> {
         let began = Instant::now();
         let now = seconds_since_1970();
-        let census = Census::look().context("look at /proc")?;
+        let census = self.known.look().context("look at /proc")?;
         let flow = Flow::new(&census);
         let found = self.scope.find(&census, &flow);
         self.looks += 1;
@@ -152,7 +155,7 @@ impl Top {
         };
         let loads = Loads::of(&census);
         let mut before = std::mem::take(&mut self.lines);
-        let mut files = 0;
+        let mut files = self.known.files();
         let chains: Vec<_> = (found.chains.into_iter())
             .map(|chain| {
                 let pipes = chain.pipes.iter();

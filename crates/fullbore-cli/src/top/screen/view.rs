@@ -176,7 +176,7 @@ fn draw_table(frame: &mut Frame, area: Rect, state: &State, table: &mut TableSta
     let bold = Style::new().add_modifier(Modifier::BOLD);
     let header = TableRow::new(header).style(bold);
     // Only those that can be on the screen are made.
-    let height = usize::from(area.height).saturating_sub(1);
+    let height = usize::from(area.height).saturating_sub(1).max(1);
     let first = table
         .offset()
         .min(state.chosen)
@@ -221,7 +221,7 @@ fn slow_style(row: &Row, look: Look) -> Style {
 fn details(state: &State, width: usize) -> Vec<Line<'static>> {
     let mut lines = Vec::new();
     let mut add = |text: &str| {
-        let text = shown(text, width * 3);
+        let text = shown(text, width * 6);
         lines.extend(wrapped(&text, width.max(20)).into_iter().map(Line::raw));
     };
     if !state.message.is_empty() {
