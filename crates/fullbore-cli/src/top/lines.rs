@@ -194,7 +194,8 @@ mod tests {
             sure: Sureness::Sure,
             words: String::new(),
         };
-        let sides = |kind| [0, 1, 2].map(|writer| slow(&verdict(kind), writer));
+        let sides =
+            |kind: VerdictKind| [0, 1, 2].map(|writer| slow(&verdict(kind.clone()), writer));
         use Slow::{Both, Cpus, Reader, Unknown, Writer};
         let stage = |number| VerdictKind::Stage(number, crate::pipeline::Bound::Cpu);
         for (kind, expected) in [
