@@ -1,6 +1,8 @@
 //! `fullbore top`: what it says of pipelines whose slow side is known, and that they run as they would
 //! without it. What it draws is in `top_terminal.rs`.
 
+#![allow(unsafe_code)]
+
 mod common;
 
 use std::fs::{self, File};
@@ -11,7 +13,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::users::ForEverybody;
+use common::users::{ForEverybody, inherit_nothing};
 use common::*;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process_group, setrlimit};
@@ -30,7 +32,14 @@ impl Line {
 
     fn start(command: &mut Command) -> Self {
         command.stdin(Stdio::null()).stdout(Stdio::null());
+        Self::with(command)
+    }
+
+    /// With the stdin and stdout that it was given, and nothing else.
+    fn with(command: &mut Command) -> Self {
         command.stderr(Stdio::null()).process_group(0);
+        // SAFETY: between fork and exec it makes one system call.
+        unsafe { command.pre_exec(inherit_nothing) };
         Self(start(command))
     }
 
@@ -287,18 +296,12 @@ fn a_pipe_that_passes_to_another_process_keeps_its_history() {
     let (reader, writer) = pipe();
     let give = |end: &dyn Fn() -> OwnedFd| Stdio::from(end());
     let reads = || OwnedFd::from(reader.try_clone().unwrap());
-    let feeding = Line(start(
-        Command::new("sh")
-            .args(["-c", "while :; do echo x; sleep 0.01; done"])
-            .stdout(writer)
-            .stderr(Stdio::null())
-            .process_group(0),
-    ));
+    let mut feeds = Command::new("sh");
+    feeds.args(["-c", "while :; do echo x; sleep 0.01; done"]);
+    let feeding = Line::with(feeds.stdin(Stdio::null()).stdout(writer));
     let drains = |program: &str| {
         let mut command = Command::new(program);
-        command.stdin(give(&reads)).process_group(0);
-        command.stdout(Stdio::null());
-        Line(start(&mut command))
+        Line::with(command.stdin(give(&reads)).stdout(Stdio::null()))
     };
     let mut looks = Looks::new("--interval 100ms");
     let first = drains("cat");
@@ -385,9 +388,7 @@ fn without_privilege_it_shows_what_it_may_and_says_what_it_may_not() {
         .uid(SOMEBODY)
         .gid(SOMEBODY)
         .stdin(Stdio::null());
-    let cat = Line(start(
-        cat.stdout(writer).stderr(Stdio::null()).process_group(0),
-    ));
+    let cat = Line::with(cat.stdout(writer));
     let look = finish(start(
         &mut copy.command(SOMEBODY, &format!("top --json --pid {}", cat.pid())),
     ));
@@ -417,11 +418,9 @@ fn names_that_a_terminal_would_obey_are_shown_harmless() {
         .stdin(both)
         .stdout(writer)
         .stderr(Stdio::null());
-    let hostile = Line(start(command.process_group(0)));
+    let hostile = Line::with(&mut command);
     let mut cat = Command::new("cat");
-    let cat = Line(start(
-        cat.stdin(reader).stdout(Stdio::null()).process_group(0),
-    ));
+    let cat = Line::with(cat.stdin(reader).stdout(Stdio::null()));
     let is_harmless = |text: &str| {
         let bad = |c: char| {
             (c.is_control() && c != '\n')

@@ -12,9 +12,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use common::users::{ForEverybody, hold_pipes};
+use common::users::{ForEverybody, hold_pipes, inherit_nothing};
 use common::*;
-use nix::libc;
 use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -124,16 +123,6 @@ impl Stage {
             found.unwrap_or_else(|| panic!("{report:#}")).clone(),
             output,
         )
-    }
-}
-
-/// Closes all but stdin, stdout and stderr at exec: whoever runs the tests may have left pipes open.
-fn inherit_nothing() -> std::io::Result<()> {
-    const CLOSE_RANGE_CLOEXEC: u32 = 1 << 2;
-    // SAFETY: it touches no memory.
-    match unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, CLOSE_RANGE_CLOEXEC) } {
-        0 => Ok(()),
-        _ => Err(std::io::Error::last_os_error()),
     }
 }
 

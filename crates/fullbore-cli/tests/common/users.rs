@@ -1,10 +1,13 @@
-//! Users other than the one who tests: what they may run, and how their pipes run out.
+//! Users other than the one who tests: what they may run, and how their pipes run out; and what a process
+//! inherits.
 
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
+
+use nix::libc;
 
 use super::*;
 
@@ -53,5 +56,15 @@ pub fn hold_pipes() -> io::Result<()> {
             return Ok(());
         }
         usual = capacity;
+    }
+}
+
+/// Closes all but stdin, stdout and stderr at exec: whoever runs the tests may have left pipes open.
+pub fn inherit_nothing() -> std::io::Result<()> {
+    const CLOSE_RANGE_CLOEXEC: u32 = 1 << 2;
+    // SAFETY: it touches no memory.
+    match unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, CLOSE_RANGE_CLOEXEC) } {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error()),
     }
 }
