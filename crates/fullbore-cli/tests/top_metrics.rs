@@ -563,7 +563,9 @@ fn figures_agree_with_the_json_of_the_same_moment() {
     assert_quiet_success(&output);
     let picture = json(stdout(&output));
     let mut rows = picture["pipes"].as_array().unwrap().iter();
-    let row = rows.find(|row| row["inode"].to_string() == pipe).unwrap();
+    let row = rows
+        .find(|row| row["inode"].as_u64() == pipe.parse().ok())
+        .unwrap();
     for (metric, field) in [
         ("fullbore_pipe_capacity_bytes", "capacity"),
         ("fullbore_pipe_queued_bytes", "queued"),
