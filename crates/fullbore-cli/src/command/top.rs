@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 
 use crate::exit::Usage;
+use crate::top::metrics::{self, Address};
 use crate::top::{Scope, Top, Whose, screen};
 
 /// Looking once, this is how long it takes.
@@ -25,9 +26,11 @@ Examples:
   fullbore top --pid $$             only those of this shell and of all that it has started
   fullbore top --once               a table, after a moment
   fullbore top --json --interval 1s --count 3
+  fullbore top --prometheus 9464    metrics at http://127.0.0.1:9464/metrics, until Ctrl-C
 
 Exit codes: 0 done; 1 something failed, or there is no such process; 2 the command line is wrong, or
-stdout is no terminal and neither --once nor --json is given.
+stdout is no terminal and none of --once, --json and --prometheus is given; 3 this user may not listen
+there.
 docs/top.md says what each column means, and how it is found out.")]
 pub struct Options {
     /// Only pipes of processes that are called so, and FIFOs, with the pipelines that they are in
@@ -58,6 +61,11 @@ pub struct Options {
     /// With --json, leave after so many looks
     #[arg(short = 'n', long, value_name = "LOOKS", requires = "json")]
     count: Option<u64>,
+
+    /// Serve metrics for Prometheus at a port of loopback, or at an address, until Ctrl-C
+    #[arg(long, value_name = "[ADDRESS:]PORT")]
+    #[arg(conflicts_with_all = ["once", "json", "interval", "count"])]
+    prometheus: Option<Address>,
 }
 
 impl Options {
@@ -70,7 +78,9 @@ impl Options {
             },
             all: self.all,
         })?;
-        if self.once {
+        if let Some(address) = self.prometheus {
+            metrics::serve(address, top)?;
+        } else if self.once {
             write!(stdout(), "{}", top.once(A_MOMENT)?)?;
         } else if self.json {
             match (self.interval, self.count) {

@@ -1,5 +1,7 @@
 //! Ctrl-C while a line is on the screen: it is ended before the process is.
 
+use std::io;
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -26,6 +28,21 @@ impl Interrupt {
             }
         }
         noted
+    }
+
+    /// What can be read from once there is one, for those who wait for other things too.
+    ///
+    /// # Errors
+    /// Where there are no fds left.
+    pub fn wakes(&self) -> io::Result<UnixStream> {
+        let (woken, wakes) = UnixStream::pair()?;
+        for signal in [SIGINT, SIGTERM] {
+            if !inherited::was_ignored(signal) {
+                // Registered after the flag, it is called after it: who is woken finds it set.
+                signal_hook::low_level::pipe::register(signal, wakes.try_clone()?)?;
+            }
+        }
+        Ok(woken)
     }
 
     /// Whether there was one.

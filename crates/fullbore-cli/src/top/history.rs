@@ -25,6 +25,8 @@ pub struct History {
     before: Option<u64>,
     /// Bytes that have gone through it so far.
     bytes: Option<u64>,
+    /// The most that were ever told of.
+    most: u64,
 }
 
 /// Of all pipes.
@@ -61,6 +63,7 @@ impl History {
             fills: VecDeque::with_capacity(LOOKS),
             before: Some(0),
             bytes: Some(0),
+            most: 0,
         }
     }
 
@@ -78,8 +81,9 @@ impl History {
     /// either.
     pub fn add(&mut self, since: Bytes) -> Bytes {
         let bytes = self.before.zip(since.bytes).map(|(one, other)| one + other);
-        // Never fewer than before.
-        self.bytes = bytes.map(|bytes| bytes.max(self.bytes.unwrap_or(0)));
+        // Never fewer than before, also where nothing was known in between.
+        self.most = bytes.unwrap_or(0).max(self.most);
+        self.bytes = bytes.map(|_| self.most);
         Bytes {
             bytes: self.bytes,
             bytes_are: match self.bytes {
@@ -139,5 +143,6 @@ mod tests {
             bytes_are: Known::Unknown,
         };
         assert_eq!(all.of(pipe(1), 3.0).add(unknown), unknown);
+        assert_eq!(all.of(pipe(1), 4.0).add(counted(2)), counted(75));
     }
 }

@@ -8,6 +8,7 @@
 mod cells;
 mod history;
 mod lines;
+pub mod metrics;
 mod order;
 mod picture;
 mod scope;

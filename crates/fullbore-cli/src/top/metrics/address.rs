@@ -1,0 +1,114 @@
+//! Where metrics are served: a port alone is this machine's own, and so nobody else's.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::str::FromStr;
+
+/// An address to listen at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Address(pub SocketAddr);
+
+impl FromStr for Address {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let port = text
+            .strip_prefix("localhost:")
+            .or_else(|| text.strip_prefix(':'))
+            .unwrap_or(text);
+        // `parse` alone would take a sign.
+        if port.bytes().all(|byte| byte.is_ascii_digit())
+            && let Ok(port) = port.parse()
+        {
+            return Ok(Self((Ipv4Addr::LOCALHOST, port).into()));
+        }
+        match text.parse() {
+            Ok(address) => Ok(Self(address)),
+            Err(_) => Err(
+                "it is neither a port nor an address with a port, such as 9464, \
+                           127.0.0.1:9464 or [::1]:9464"
+                    .to_owned(),
+            ),
+        }
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Address {
+    /// Who can reach it besides processes of this machine; `None` where nobody can.
+    pub fn open_to(self) -> Option<&'static str> {
+        // An IPv4 address may be written as one of IPv6, and binds as itself.
+        match self.0.ip().to_canonical() {
+            ip if ip.is_loopback() => None,
+            IpAddr::V6(ip) if ip.is_unicast_link_local() => Some("everybody on that link"),
+            IpAddr::V4(ip) if ip.is_link_local() => Some("everybody on that link"),
+            ip if ip.is_unspecified() => {
+                Some("everybody who can reach this machine, at any of its addresses")
+            }
+            _ => Some("everybody who can reach that address"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_alone_is_loopback() {
+        for text in ["9464", ":9464", "localhost:9464", "127.0.0.1:9464"] {
+            let address: Address = text.parse().unwrap();
+            assert_eq!(address.to_string(), "127.0.0.1:9464", "{text}");
+            assert_eq!(address.open_to(), None, "{text}");
+        }
+        let address: Address = "[::1]:0".parse().unwrap();
+        assert_eq!(address.to_string(), "[::1]:0");
+        assert_eq!(address.open_to(), None);
+    }
+
+    #[test]
+    fn what_is_open_to_others_is_told() {
+        for (text, who) in [
+            ("0.0.0.0:9464", "at any of its addresses"),
+            ("[::]:9464", "at any of its addresses"),
+            ("10.1.2.3:9464", "that address"),
+            ("[2001:db8::1]:9464", "that address"),
+            ("[::ffff:10.1.2.3]:9464", "that address"),
+            ("[fe80::1]:9464", "that link"),
+            ("169.254.1.1:9464", "that link"),
+        ] {
+            let address: Address = text.parse().unwrap();
+            let told = address.open_to().unwrap_or_default();
+            assert!(told.ends_with(who), "{text}: {told}");
+        }
+        let mapped: Address = "[::ffff:127.0.0.1]:9464".parse().unwrap();
+        assert_eq!(mapped.open_to(), None);
+    }
+
+    #[test]
+    fn what_is_no_address_is_refused() {
+        for text in [
+            "",
+            ":",
+            "x",
+            "65536",
+            "+80",
+            "-1",
+            "127.0.0.1",
+            "127.0.0.1:",
+            "127.0.0.1:65536",
+            "::1:9464",
+            "[::1]",
+            "example.org:9464",
+            "http://127.0.0.1:9464",
+            " 9464",
+        ] {
+            assert!(text.parse::<Address>().is_err(), "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,557 @@
+//! What is served: a table of metrics each for the looks, the pipes and the stages of a [`Picture`].
+//!
+//! `pipe` names a pipe, and every other label of a pipe's figures may be dropped without two of them becoming
+//! one. Numbers of processes, paths and users, which change more often or say more, are only with
+//! `fullbore_pipe_info`. Nobody's command line is told.
+
+use std::fmt;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{
+    CounterValueEncoder, DescriptorEncoder, EncodeCounterValue, EncodeGaugeValue,
+    GaugeValueEncoder, MetricEncoder, NoLabelSet,
+};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Registry;
+use rustix::fs::{major, minor};
+
+use super::super::picture::{Picture, Row, Side, Slow, Stage, Who};
+use crate::pipeline::Known;
+use crate::pipeline::chains::Kind;
+
+/// Labels and what they are.
+type Labels<'a> = Vec<(&'static str, &'a str)>;
+
+/// A number, written as it is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Number {
+    Whole(u64),
+    Real(f64),
+}
+
+/// A metric of each `Of`; it has no sample of those of whom the value is not known.
+struct Metric<Of> {
+    name: &'static str,
+    help: &'static str,
+    kind: MetricType,
+    value: fn(&Of) -> Option<Number>,
+}
+
+/// A metric in parts that add up.
+struct Parts {
+    name: &'static str,
+    help: &'static str,
+    label: &'static str,
+    parts: &'static [Part],
+}
+
+/// What the label says, and how many there are.
+type Part = (&'static str, fn(&Picture) -> usize);
+
+/// All that is told of a look.
+#[derive(Debug)]
+pub struct Told {
+    pub picture: Picture,
+    /// Requests for this page that were answered before.
+    pub scrapes: u64,
+}
+
+const COUNTER: MetricType = MetricType::Counter;
+const GAUGE: MetricType = MetricType::Gauge;
+
+/// Of all.
+const LOOK: &[Metric<Told>] = &[
+    Metric {
+        name: "fullbore_looks",
+        help: "Looks at all pipes, those that no scrape has seen included",
+        kind: COUNTER,
+        value: |told| whole(told.picture.look),
+    },
+    Metric {
+        name: "fullbore_scrapes",
+        help: "Scrapes that were answered before this look; several may have been answered from one look",
+        kind: COUNTER,
+        value: |told| whole(told.scrapes),
+    },
+    Metric {
+        name: "fullbore_look_timestamp_seconds",
+        help: "When the look was taken that this is from",
+        kind: GAUGE,
+        value: |told| real(told.picture.taken_at),
+    },
+    Metric {
+        name: "fullbore_look_duration_seconds",
+        help: "How long the look took",
+        kind: GAUGE,
+        value: |told| real(told.picture.took_seconds),
+    },
+    Metric {
+        name: "fullbore_chains",
+        help: "Pipelines, or parts of some that do not part or meet others",
+        kind: GAUGE,
+        value: |told| whole(told.picture.chains.len() as u64),
+    },
+    Metric {
+        name: "fullbore_pipes_not_watched",
+        help: "Pipes of which it is not known who waits: there are too many for the files that may be open",
+        kind: GAUGE,
+        value: |told| whole(told.picture.left_out.not_watched as u64),
+    },
+    Metric {
+        name: "fullbore_processes_of_others_hidden",
+        help: "Whether /proc lists no processes of other users (hidepid), so that they are not counted as unseen",
+        kind: GAUGE,
+        value: |told| whole(told.picture.unseen.others_hidden.into()),
+    },
+];
+
+/// Of all, in parts.
+const PARTS: &[Parts] = &[
+    Parts {
+        name: "fullbore_pipes",
+        help: "Pipes and FIFOs that figures are served of, by what they are used for",
+        label: "kind",
+        parts: &[
+            ("link", |picture| of_kind(picture, Kind::Link)),
+            ("private", |picture| of_kind(picture, Kind::Private)),
+            ("own", |picture| of_kind(picture, Kind::Own)),
+            ("one_sided", |picture| of_kind(picture, Kind::OneSided)),
+        ],
+    },
+    Parts {
+        name: "fullbore_pipes_left_out",
+        help: "Pipes that were seen and of which no figures are served: each one process's own, or of others than were asked for",
+        label: "reason",
+        parts: &[
+            ("own", |picture| picture.left_out.own),
+            ("of_others", |picture| picture.left_out.of_others),
+        ],
+    },
+    Parts {
+        name: "fullbore_processes_unseen",
+        help: "Processes whose pipes may not be seen by the user who serves this, or not all of them",
+        label: "reason",
+        parts: &[
+            ("of_others", |picture| picture.unseen.of_others),
+            ("of_this_user", |picture| picture.unseen.of_this_user),
+            ("too_many_fds", |picture| picture.unseen.too_many_fds),
+        ],
+    },
+];
+
+/// Of each pipe.
+const PIPE: &[Metric<Row>] = &[
+    Metric {
+        name: "fullbore_pipe_capacity_bytes",
+        help: "Bytes that the pipe holds",
+        kind: GAUGE,
+        value: |row| count(row.capacity),
+    },
+    Metric {
+        name: "fullbore_pipe_queued_bytes",
+        help: "Bytes in the pipe",
+        kind: GAUGE,
+        value: |row| count(row.queued),
+    },
+    Metric {
+        name: "fullbore_pipe_bytes",
+        help: "Bytes that went through the pipe since it was first seen, where its processes' own counts tell",
+        kind: COUNTER,
+        value: |row| row.bytes.bytes.and_then(whole),
+    },
+    Metric {
+        name: "fullbore_pipe_bytes_exact",
+        help: "Whether both sides have counted the same bytes: if not, other files may be among them",
+        kind: GAUGE,
+        value: |row| {
+            row.bytes
+                .bytes
+                .and(whole((row.bytes.bytes_are == Known::Counted).into()))
+        },
+    },
+    Metric {
+        name: "fullbore_pipe_empty_ratio",
+        help: "The share of the last seconds in which the pipe was empty",
+        kind: GAUGE,
+        value: |row| row.empty.and_then(real),
+    },
+    Metric {
+        name: "fullbore_pipe_full_ratio",
+        help: "The share of the last seconds in which the pipe was full, or its writer waited for room in it",
+        kind: GAUGE,
+        value: |row| row.full.and_then(real),
+    },
+    Metric {
+        name: "fullbore_pipe_writer_waiting_ratio",
+        help: "The share of the last seconds in which the writer waited for room in the pipe",
+        kind: GAUGE,
+        value: |row| row.writer_waits.and_then(real),
+    },
+    Metric {
+        name: "fullbore_pipe_reader_waiting_ratio",
+        help: "The share of the last seconds in which the reader waited for bytes",
+        kind: GAUGE,
+        value: |row| row.reader_waits.and_then(real),
+    },
+    Metric {
+        name: "fullbore_pipe_writer_blocked_seconds",
+        help: "How long the writer has been waiting for room without having run, at least; 0 where it is not",
+        kind: GAUGE,
+        value: |row| blocked(row, Side::Writer),
+    },
+    Metric {
+        name: "fullbore_pipe_reader_blocked_seconds",
+        help: "How long the reader has been waiting for bytes without having run, at least; 0 where it is not",
+        kind: GAUGE,
+        value: |row| blocked(row, Side::Reader),
+    },
+    Metric {
+        name: "fullbore_pipe_slow_writer",
+        help: "Whether the slow side is the writer's, or who is before it; of two that are alike, both are",
+        kind: GAUGE,
+        value: |row| slow(row, Slow::Writer),
+    },
+    Metric {
+        name: "fullbore_pipe_slow_reader",
+        help: "Whether the slow side is the reader's, or who is after it; of two that are alike, both are",
+        kind: GAUGE,
+        value: |row| slow(row, Slow::Reader),
+    },
+    Metric {
+        name: "fullbore_pipe_writers",
+        help: "Processes that feed the pipe",
+        kind: GAUGE,
+        value: |row| whole(row.writers.len() as u64),
+    },
+    Metric {
+        name: "fullbore_pipe_readers",
+        help: "Processes that drain the pipe",
+        kind: GAUGE,
+        value: |row| whole(row.readers.len() as u64),
+    },
+    Metric {
+        name: "fullbore_pipe_first_seen_timestamp_seconds",
+        help: "When the pipe was first seen",
+        kind: GAUGE,
+        value: |row| real(row.first_seen),
+    },
+];
+
+/// Of each stage of a pipeline.
+const STAGE: &[Metric<Stage>] = &[
+    Metric {
+        name: "fullbore_stage_cpus",
+        help: "How many CPUs the stage kept busy in the last seconds",
+        kind: GAUGE,
+        value: |stage| stage.cpus.and_then(real),
+    },
+    Metric {
+        name: "fullbore_stage_blame_ratio",
+        help: "The share of the last seconds in which the other stages waited for this one",
+        kind: GAUGE,
+        value: |stage| stage.blame.and_then(real),
+    },
+    Metric {
+        name: "fullbore_stage_running_ratio",
+        help: "The share of the last seconds in which something of the stage ran",
+        kind: GAUGE,
+        value: |stage| real(stage.time?.ran),
+    },
+    Metric {
+        name: "fullbore_stage_waiting_for_cpu_ratio",
+        help: "The share of the last seconds in which the stage waited for a CPU",
+        kind: GAUGE,
+        value: |stage| real(stage.time?.waited_for_cpu),
+    },
+    Metric {
+        name: "fullbore_stage_waiting_for_input_ratio",
+        help: "The share of the last seconds in which it waited for the stage before",
+        kind: GAUGE,
+        value: |stage| real(stage.time?.waited_for_input),
+    },
+    Metric {
+        name: "fullbore_stage_waiting_for_output_ratio",
+        help: "The share of the last seconds in which it waited for the stage after",
+        kind: GAUGE,
+        value: |stage| real(stage.time?.waited_for_output),
+    },
+    Metric {
+        name: "fullbore_stage_waiting_elsewhere_ratio",
+        help: "The share of the last seconds in which it waited for something that is no pipe of the pipeline",
+        kind: GAUGE,
+        value: |stage| real(stage.time?.waited_elsewhere),
+    },
+];
+
+// It is an option because the tables hold such.
+#[allow(clippy::unnecessary_wraps)]
+fn whole(number: u64) -> Option<Number> {
+    Some(Number::Whole(number))
+}
+
+fn real(number: f64) -> Option<Number> {
+    number.is_finite().then_some(Number::Real(number))
+}
+
+fn count(number: Option<usize>) -> Option<Number> {
+    whole(number? as u64)
+}
+
+fn of_kind(picture: &Picture, kind: Kind) -> usize {
+    picture.pipes.iter().filter(|row| row.kind == kind).count()
+}
+
+/// Nothing is said of a side whose waiting is not looked at.
+fn blocked(row: &Row, side: Side) -> Option<Number> {
+    match row.blocked.iter().find(|blocked| blocked.side == side) {
+        Some(blocked) => real(blocked.seconds),
+        None => row.writer_waits.or(row.reader_waits).and(real(0.0)),
+    }
+}
+
+fn slow(row: &Row, side: Slow) -> Option<Number> {
+    match row.slow {
+        Slow::Unknown => None,
+        slow => whole((slow == side || slow == Slow::Both).into()),
+    }
+}
+
+impl EncodeGaugeValue for Number {
+    fn encode(&self, encoder: &mut GaugeValueEncoder<'_>) -> fmt::Result {
+        match self {
+            Self::Whole(number) => EncodeGaugeValue::encode(number, encoder),
+            Self::Real(number) => EncodeGaugeValue::encode(number, encoder),
+        }
+    }
+}
+
+impl EncodeCounterValue for Number {
+    fn encode(&self, encoder: &mut CounterValueEncoder<'_>) -> fmt::Result {
+        match self {
+            Self::Whole(number) => EncodeCounterValue::encode(number, encoder),
+            Self::Real(number) => EncodeCounterValue::encode(number, encoder),
+        }
+    }
+}
+
+/// The name of a pipe: its inode. Where it is a FIFO, that of its file system stands before it, since others
+/// have the same numbers.
+pub fn name_of(row: &Row) -> String {
+    match row.path {
+        None => row.inode.to_string(),
+        Some(_) => format!("{}:{}:{}", major(row.device), minor(row.device), row.inode),
+    }
+}
+
+fn first(who: &[Who]) -> &str {
+    who.first().map_or("", |who| &who.name)
+}
+
+impl Collector for Told {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let encoder = &mut encoder;
+        let version = vec![("version", env!("CARGO_PKG_VERSION"))];
+        let build = "Which fullbore serves this";
+        samples(
+            encoder,
+            "fullbore_build_info",
+            build,
+            GAUGE,
+            [(&version, whole(1))],
+        )?;
+        let none = Labels::new();
+        for metric in LOOK {
+            metric.encode(encoder, [(&none, self)])?;
+        }
+        for parts in PARTS {
+            parts.encode(encoder, &self.picture)?;
+        }
+        self.pipes(encoder)?;
+        self.stages(encoder)
+    }
+}
+
+impl Told {
+    fn pipes(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let rows = &self.picture.pipes;
+        let names: Vec<String> = rows.iter().map(name_of).collect();
+        let labels: Vec<Labels> = (rows.iter().zip(&names))
+            .map(|(row, name)| {
+                vec![
+                    ("pipe", name.as_str()),
+                    ("writer", first(&row.writers)),
+                    ("reader", first(&row.readers)),
+                ]
+            })
+            .collect();
+        for metric in PIPE {
+            metric.encode(encoder, labels.iter().zip(rows))?;
+        }
+        let more: Vec<[String; 5]> = rows.iter().map(|row| self.more(row, &names)).collect();
+        let info: Vec<Labels> = (rows.iter().zip(&more).zip(&labels))
+            .map(|((row, [owner, writer, reader, chain, place]), labels)| {
+                let kind = match row.kind {
+                    Kind::Link => "link",
+                    Kind::Private => "private",
+                    Kind::Own => "own",
+                    Kind::OneSided => "one_sided",
+                };
+                let path = row.path.as_deref().unwrap_or_default();
+                let mut labels = labels.clone();
+                labels.extend([
+                    ("writer_pid", writer.as_str()),
+                    ("reader_pid", reader),
+                    ("owner", owner),
+                    ("kind", kind),
+                    ("path", path),
+                    ("chain", chain),
+                    ("place", place),
+                ]);
+                labels.retain(|(_, value)| !value.is_empty());
+                labels
+            })
+            .collect();
+        let help = "What else is known of the pipe: who is at its ends, whose it is, and its place in a pipeline";
+        let ones = info.iter().map(|labels| (labels, whole(1)));
+        samples(encoder, "fullbore_pipe_info", help, GAUGE, ones)
+    }
+
+    /// Its owner, the numbers of its writer and its reader, its chain and its place in that.
+    fn more(&self, row: &Row, names: &[String]) -> [String; 5] {
+        let pid = |who: &[Who]| who.first().map(|who| who.id.pid.to_string());
+        let chain = row.chain.and_then(|at| self.picture.chains.get(at));
+        let place = chain.and_then(|chain| {
+            let is_it = |&at: &usize| std::ptr::eq(&self.picture.pipes[at], row);
+            chain.pipes.iter().position(is_it)
+        });
+        let chain = chain.and_then(|chain| chain.pipes.first());
+        [
+            row.owner.to_string(),
+            pid(&row.writers).unwrap_or_default(),
+            pid(&row.readers).unwrap_or_default(),
+            chain.map(|&at| names[at].clone()).unwrap_or_default(),
+            place.map(|at| (at + 1).to_string()).unwrap_or_default(),
+        ]
+    }
+
+    fn stages(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let of_chains = self.picture.chains.iter().flat_map(|chain| {
+            let name = chain
+                .pipes
+                .first()
+                .map(|&at| name_of(&self.picture.pipes[at]));
+            let name = name.unwrap_or_default();
+            (chain.stages.iter().enumerate())
+                .map(move |(at, stage)| (name.clone(), (at + 1).to_string(), stage))
+        });
+        let stages: Vec<(String, String, &Stage)> = of_chains.collect();
+        let labels: Vec<Labels> = stages
+            .iter()
+            .map(|(chain, number, stage)| {
+                vec![
+                    ("chain", chain.as_str()),
+                    ("stage", number),
+                    ("process", first(&stage.processes)),
+                ]
+            })
+            .collect();
+        for metric in STAGE {
+            let stages = stages.iter().map(|(_, _, stage)| *stage);
+            metric.encode(encoder, labels.iter().zip(stages))?;
+        }
+        Ok(())
+    }
+}
+
+impl<Of> Metric<Of> {
+    fn encode<'a>(
+        &self,
+        encoder: &mut DescriptorEncoder<'_>,
+        all: impl IntoIterator<Item = (&'a Labels<'a>, &'a Of)>,
+    ) -> fmt::Result
+    where
+        Of: 'a,
+    {
+        let values = all
+            .into_iter()
+            .map(|(labels, of)| (labels, (self.value)(of)));
+        samples(encoder, self.name, self.help, self.kind, values)
+    }
+}
+
+impl Parts {
+    fn encode(&self, encoder: &mut DescriptorEncoder<'_>, picture: &Picture) -> fmt::Result {
+        let labels: Vec<Labels> = (self.parts.iter())
+            .map(|&(part, _)| vec![(self.label, part)])
+            .collect();
+        let values = (labels.iter().zip(self.parts))
+            .map(|(labels, (_, value))| (labels, whole(value(picture) as u64)));
+        samples(encoder, self.name, self.help, GAUGE, values)
+    }
+}
+
+/// The samples of one metric. Where there is none, nothing is said of it.
+fn samples<'a>(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    kind: MetricType,
+    values: impl IntoIterator<Item = (&'a Labels<'a>, Option<Number>)>,
+) -> fmt::Result {
+    let mut values = values
+        .into_iter()
+        .filter_map(|(labels, value)| Some((labels, value?)))
+        .peekable();
+    if values.peek().is_none() {
+        return Ok(());
+    }
+    let mut metric = encoder.encode_descriptor(name, help, None, kind)?;
+    for (labels, value) in values {
+        match labels.is_empty() {
+            // As a family it would have `{}`.
+            true => sample(&mut metric, kind, value)?,
+            false => sample(&mut metric.encode_family(labels)?, kind, value)?,
+        }
+    }
+    Ok(())
+}
+
+fn sample(encoder: &mut MetricEncoder<'_>, kind: MetricType, value: Number) -> fmt::Result {
+    match kind {
+        MetricType::Counter => encoder.encode_counter::<NoLabelSet, _, f64>(&value, None),
+        _ => encoder.encode_gauge(&value),
+    }
+}
+
+/// What a scraper reads, as OpenMetrics.
+pub fn open_metrics(told: Told) -> Result<String, fmt::Error> {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(told));
+    let mut page = String::new();
+    encode(&mut page, &registry)?;
+    Ok(page)
+}
+
+/// The same in the text format, which differs in this: a counter is named there as its samples are, with
+/// `_total`, and the end is not marked.
+pub fn text(open_metrics: &str) -> String {
+    let looks = LOOK.iter().map(|metric| (metric.name, metric.kind));
+    let pipes = PIPE.iter().map(|metric| (metric.name, metric.kind));
+    let counters: Vec<&str> = (looks.chain(pipes))
+        .filter(|&(_, kind)| matches!(kind, MetricType::Counter))
+        .map(|(name, _)| name)
+        .collect();
+    let mut page = String::with_capacity(open_metrics.len());
+    for line in open_metrics.lines().filter(|&line| line != "# EOF") {
+        let mut words = line.splitn(4, ' ');
+        match (words.next(), words.next(), words.next(), words.next()) {
+            (Some("#"), Some(what), Some(name), Some(rest)) if counters.contains(&name) => {
+                page.extend(["# ", what, " ", name, "_total ", rest]);
+            }
+            _ => page.push_str(line),
+        }
+        page.push('\n');
+    }
+    page
+}

@@ -1,0 +1,199 @@
+//! `fullbore top --prometheus ADDR`: what top knows, for a Prometheus server to read.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `address.rs` | where it is served, and who can read it there |
+//! | `server.rs` | a server of one page |
+//! | `families.rs` | the metrics, as tables |
+//!
+//! A look is taken when somebody asks, and all who ask within a moment get what one look has seen. For as
+//! long as they go on asking there are glances in between, which verdicts rest on; when nobody does,
+//! nothing is done.
+
+mod address;
+mod families;
+mod server;
+
+use std::io::{self, Write, stderr};
+use std::net::TcpListener;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+
+use super::Top;
+use crate::exit::Unsupported;
+use crate::meter::interrupt::Interrupt;
+pub use address::Address;
+use families::Told;
+use server::{Answer, Format, LIMITS, Service};
+
+/// How long a look is good for: there are four a second at most.
+const FRESH_FOR: Duration = Duration::from_millis(250);
+
+/// And at most one part in so many of the time is spent in looks.
+const REST: u32 = 10;
+
+/// How long there are glances after somebody has asked: who asks once a minute may miss a turn.
+const WATCHED_FOR: Duration = Duration::from_secs(150);
+
+/// Serves metrics until a signal ends this process.
+///
+/// # Errors
+/// Where it cannot listen at the address, or nothing can be looked at.
+pub fn serve(address: Address, top: Top) -> Result<()> {
+    let listener = listen(address)?;
+    let local = Address(listener.local_addr()?);
+    // The first look is what the figures of the second are counted from.
+    let mut page = Page::new(top);
+    page.look()?;
+    let interrupt = Interrupt::noted();
+    let stop = interrupt.wakes()?;
+    let readers = local
+        .open_to()
+        .unwrap_or("every process of this machine, and nobody else");
+    let _ = writeln!(
+        stderr(),
+        "fullbore top: metrics are at http://{local}/metrics, for {readers}"
+    );
+    // One that came before `stop` was there.
+    if !interrupt.came() {
+        server::serve(&listener, stop.as_fd(), LIMITS, &mut page)
+            .with_context(|| format!("serving at {local}"))?;
+    }
+    interrupt.obey();
+    Ok(())
+}
+
+fn listen(address: Address) -> Result<TcpListener> {
+    TcpListener::bind(address.0).map_err(|error| {
+        let hint = match error.kind() {
+            io::ErrorKind::AddrInUse => {
+                return anyhow::anyhow!(
+                    "--prometheus {address}: another program listens there; choose another port"
+                );
+            }
+            io::ErrorKind::PermissionDenied => {
+                "this user may not listen there; ports from 1024 on are for everybody"
+            }
+            io::ErrorKind::AddrNotAvailable => "this machine has no such address",
+            _ if is_no_such_family(&error) => "this machine has no addresses of that kind",
+            _ => return anyhow::Error::new(error).context(format!("--prometheus {address}")),
+        };
+        Unsupported(format!("--prometheus {address}: {hint}")).into()
+    })
+}
+
+fn is_no_such_family(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(rustix::io::Errno::AFNOSUPPORT.raw_os_error())
+}
+
+/// The page, as of the last look.
+struct Page {
+    top: Top,
+    /// Until when the last look is good.
+    fresh_until: Instant,
+    /// What it saw, or why it could not.
+    seen: Result<Seen, String>,
+    scrapes: u64,
+    /// When there was the last one.
+    last_scrape: Option<Instant>,
+    last_glance: Instant,
+}
+
+/// A look, as it is served.
+struct Seen {
+    open_metrics: Arc<str>,
+    /// Once somebody has asked for it.
+    text: Option<Arc<str>>,
+}
+
+impl Page {
+    fn new(top: Top) -> Self {
+        let now = Instant::now();
+        Self {
+            top,
+            fresh_until: now,
+            seen: Err("not looked yet".to_owned()),
+            scrapes: 0,
+            last_scrape: None,
+            last_glance: now,
+        }
+    }
+
+    fn look(&mut self) -> Result<()> {
+        let began = Instant::now();
+        let looked = self.top.look().and_then(|picture| {
+            let scrapes = self.scrapes;
+            Ok(families::open_metrics(Told { picture, scrapes })?)
+        });
+        let ended = Instant::now();
+        self.last_glance = ended;
+        self.fresh_until = ended + FRESH_FOR.max((ended - began) * REST);
+        match looked {
+            Ok(page) => {
+                self.seen = Ok(Seen {
+                    open_metrics: page.into(),
+                    text: None,
+                });
+                Ok(())
+            }
+            Err(error) => {
+                self.seen = Err(format!("{error:#}"));
+                Err(error)
+            }
+        }
+    }
+}
+
+impl Service for Page {
+    fn page(&mut self, format: Format) -> Answer {
+        let now = Instant::now();
+        if self.fresh_until <= now {
+            // Why it failed is told to whoever asks.
+            let _ = self.look();
+        }
+        self.scrapes += 1;
+        self.last_scrape = Some(now);
+        let seen = match &mut self.seen {
+            Ok(seen) => seen,
+            Err(why) => {
+                return Answer {
+                    status: "503 Service Unavailable",
+                    content_type: "text/plain; charset=utf-8",
+                    body: Arc::from(format!("{why}\n").into_bytes()),
+                };
+            }
+        };
+        let (page, content_type) = match format {
+            Format::OpenMetrics => (
+                &seen.open_metrics,
+                "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            ),
+            Format::Text => (
+                &*seen
+                    .text
+                    .get_or_insert_with(|| families::text(&seen.open_metrics).into()),
+                "text/plain; version=0.0.4; charset=utf-8",
+            ),
+        };
+        Answer {
+            status: "200 OK",
+            content_type,
+            body: Arc::from(Arc::clone(page)),
+        }
+    }
+
+    fn next_work(&self) -> Option<Instant> {
+        self.last_scrape?
+            .checked_add(WATCHED_FOR)
+            .filter(|&until| until > self.last_glance)
+            .map(|_| self.last_glance + self.top.next_glance())
+    }
+
+    fn work(&mut self) {
+        self.top.glance();
+        self.last_glance = Instant::now();
+    }
+}
