@@ -2,7 +2,7 @@
 //! is seen to do.
 //!
 //! The kernel says which call a thread is in, and on which fd (proc_pid_syscall(5)). A writer whose pipe is
-//! full sits in it: found in write(2) for that pipe, at different counts of calls, and never in vmsplice(2),
+//! full sits in it: found in write(2) for that pipe, in different calls of it, and never in vmsplice(2),
 //! it is one that writes. Found in vmsplice(2) once, it hands over pages of its own. One that never waits
 //! for its pipe is not seen in either, and nothing is concluded.
 
@@ -118,8 +118,10 @@ struct Look {
     index: usize,
     identity: PipeIdentity,
     readers: Vec<u32>,
-    /// Counts of calls at which it was found in write(2) for this pipe.
-    writing: BTreeSet<u64>,
+    /// The calls of write(2) for this pipe that it was found in: which thread, and how many bytes it had
+    /// written by then, to whatever it was. A call that was broken off by a signal and begun again has not
+    /// written any.
+    writing: BTreeSet<(i32, u64)>,
     hands_over: bool,
     passes_on: bool,
     is_closed: bool,
@@ -173,7 +175,6 @@ impl Look {
         let Ok(process) = Process::new(self.pid as i32) else {
             return;
         };
-        let calls = process.io().ok().map(|io| io.syscw);
         for task in process
             .tasks()
             .into_iter()
@@ -182,8 +183,16 @@ impl Look {
             .take(THREADS)
         {
             let path = format!("/proc/{}/task/{}/syscall", self.pid, task.tid);
+            // Of this thread alone: what others write says nothing of the call that it is in.
+            let written = || task.io().ok().map(|io| io.wchar);
+            let before = written();
             match std::fs::read_to_string(path) {
-                Ok(line) => self.note(&line, calls),
+                Ok(line) => {
+                    // Counted at the end of a call (`vfs_write`, fs/read_write.c): where none has ended
+                    // meanwhile, the count is that of the call that was seen.
+                    let written = before.filter(|&before| written() == Some(before));
+                    self.note(&line, written.map(|written| (task.tid, written)));
+                }
                 Err(error) => {
                     self.is_closed |= error.kind() == std::io::ErrorKind::PermissionDenied;
                 }
@@ -191,8 +200,8 @@ impl Look {
         }
     }
 
-    /// Notes the call that a thread is in.
-    fn note(&mut self, line: &str, calls: Option<u64>) {
+    /// Notes the call that a thread is in; `which` tells it from others.
+    fn note(&mut self, line: &str, which: Option<(i32, u64)>) {
         let mut words = line.split_whitespace();
         let number: Option<libc::c_long> = words.next().and_then(|word| word.parse().ok());
         let arguments: Vec<u64> = words
@@ -204,7 +213,7 @@ impl Look {
         };
         match number {
             Some(libc::SYS_write | libc::SYS_writev | libc::SYS_pwritev2) if on(0) => {
-                self.writing.extend(calls);
+                self.writing.extend(which);
             }
             Some(libc::SYS_vmsplice) if on(0) => self.hands_over = true,
             Some(libc::SYS_splice) if on(2) => self.passes_on = true,
@@ -250,6 +259,8 @@ impl Look {
             Sends::Unknown("its readers got more than it wrote by write(2)")
         } else if self.writing.len() >= ENOUGH {
             Sends::Safely("it was seen in write(2), again and again, and in no other call")
+        } else if !self.writing.is_empty() {
+            Sends::Unknown("it is not on the list, and was seen in one call of write(2) only")
         } else if self.is_closed {
             Sends::Unknown("it is not on the list, and this user may not see what it does")
         } else {
