@@ -44,7 +44,7 @@ pub struct Witness {
 
 impl Witness {
     /// Whether it still has it.
-    fn is_there(&self) -> bool {
+    pub fn is_there(&self) -> bool {
         let path = format!("/proc/{}/fd/{}", self.pid, self.fd);
         let is_same = rustix::fs::stat(&path)
             .is_ok_and(|stat| (stat.st_dev, stat.st_ino) == (self.pipe.device, self.pipe.inode));

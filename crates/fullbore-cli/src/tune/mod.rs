@@ -10,7 +10,9 @@ mod report;
 mod sizes;
 mod target;
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use fullbore::PipeEnd;
@@ -21,11 +23,16 @@ pub use report::Report;
 pub use target::Target;
 
 use crate::lab::machine::{Capabilities, Root};
-use crate::pipeline::census::{Census, Pipe};
+use crate::pipeline::census::{Census, Holder, Pipe};
 use crate::pipeline::chains::Kind;
-use crate::pipeline::{Fill, open_for_writing};
+use crate::pipeline::{Fill, Witness, open_for_writing};
 use evidence::{Sends, Writers, gather};
 use sizes::Sizes;
+
+/// How long a pipe may hold more than its old size before it is left with what it has, and how often it is
+/// tried.
+const PATIENCE: Duration = Duration::from_secs(1);
+const INTERVAL: Duration = Duration::from_millis(1);
 
 /// What is to be done.
 #[derive(Debug, Clone, Copy)]
@@ -59,9 +66,9 @@ pub enum Outcome {
     ChangedSince { size: usize },
     /// It is not known whether its writer could bear it.
     Refused { size: usize },
-    /// It holds more bytes than would fit (`EBUSY`).
+    /// It holds more bytes than would fit (`EBUSY`), and did for as long as it was tried.
     TooFull { size: usize, wanted: usize },
-    /// A FIFO that is not open on both sides: opening it would let someone in.
+    /// A FIFO that is not open on both sides, or not any more: opening it would let someone in.
     HalfOpen,
     /// It could not be opened, or resized.
     Failed(Errno),
@@ -89,7 +96,7 @@ pub fn tune(target: &Target, options: Options) -> Result<Report> {
     // Before anything is grown, so that two of this command do not work on one pipe at once.
     let needs_sizes = options.revert || !options.dry_run;
     let mut sizes = needs_sizes.then(Sizes::open);
-    let mut all = Vec::with_capacity(found.pipes.len());
+    let mut all: Vec<Tuned> = Vec::with_capacity(found.pipes.len());
     let mut writers = match options.revert {
         true => Default::default(),
         false => gather(&census, &to_be_grown(&census, &found.pipes, options.size)),
@@ -104,11 +111,17 @@ pub fn tune(target: &Target, options: Options) -> Result<Report> {
             writers,
         };
         let kept = sizes.as_mut().and_then(|sizes| sizes.as_mut().ok());
-        match one.work(&census, options, is_safe, kept) {
-            Ok(()) => {}
-            Err(errno) => one.outcome = Outcome::Failed(errno),
-        }
+        one.work(&census, options, is_safe, kept);
         all.push(one);
+    }
+    // A pipe that is in use is full now, and nearly empty a moment later.
+    let began = Instant::now();
+    while began.elapsed() < PATIENCE && all.iter().any(Tuned::is_too_full) {
+        thread::sleep(INTERVAL);
+        for one in all.iter_mut().filter(|one| one.is_too_full()) {
+            let kept = sizes.as_mut().and_then(|sizes| sizes.as_mut().ok());
+            one.work(&census, options, false, kept);
+        }
     }
     let has_changed = all.iter().any(|one| one.outcome.is_change());
     let kept = match sizes {
@@ -131,7 +144,9 @@ pub fn tune(target: &Target, options: Options) -> Result<Report> {
 fn to_be_grown(census: &Census, pipes: &[usize], size: usize) -> Vec<usize> {
     let is_small = |pipe: &&usize| {
         let pipe = &census.pipes[**pipe];
-        can_be_opened(pipe) && fill(census, pipe).is_ok_and(|fill| fill.capacity < size)
+        let handle = handle(census, pipe).ok().flatten();
+        let fill = handle.and_then(|handle| Fill::of(handle.as_fd()).ok());
+        fill.is_some_and(|fill| fill.capacity < size)
     };
     pipes.iter().filter(is_small).copied().collect()
 }
@@ -143,55 +158,76 @@ fn is_safe(writers: &Writers) -> bool {
     !writers.is_empty() && senders.all(|sends| matches!(sends, Sends::Safely(_)))
 }
 
-/// A FIFO with one side open is not to be opened from the other.
-fn can_be_opened(pipe: &Pipe) -> bool {
-    !(pipe.is_named() && pipe.kind() == Kind::OneSided)
-}
-
-fn fill(census: &Census, pipe: &Pipe) -> Result<Fill, Errno> {
-    Fill::of(census.handle(pipe)?.as_fd())
+/// A name for a pipe, if it may be opened. A FIFO with one side open is not to be opened from the other, so
+/// one of those who write to it has to have it open still at this moment.
+fn handle(census: &Census, pipe: &Pipe) -> Result<Option<OwnedFd>, Errno> {
+    let handle = census.handle(pipe)?;
+    let writes = |holder: &Holder| {
+        holder.writes.is_some_and(|fd| {
+            let witness = Witness {
+                pid: census.processes[holder.process].id.pid,
+                fd,
+                pipe: pipe.identity,
+            };
+            witness.is_there()
+        })
+    };
+    let is_open = || pipe.kind() != Kind::OneSided && pipe.holders.iter().any(writes);
+    Ok((!pipe.is_named() || is_open()).then_some(handle))
 }
 
 impl Tuned {
+    /// Whether it might be put back in a moment.
+    fn is_too_full(&self) -> bool {
+        matches!(self.outcome, Outcome::TooFull { .. })
+    }
+
     /// Does what there is to do with this pipe.
     fn work(
         &mut self,
         census: &Census,
         options: Options,
         is_safe: bool,
+        sizes: Option<&mut Sizes>,
+    ) {
+        let done = self.resize(census, options, is_safe, sizes);
+        self.outcome = done.unwrap_or_else(Outcome::Failed);
+    }
+
+    fn resize(
+        &mut self,
+        census: &Census,
+        options: Options,
+        is_safe: bool,
         mut sizes: Option<&mut Sizes>,
-    ) -> Result<(), Errno> {
+    ) -> Result<Outcome, Errno> {
         let pipe = &census.pipes[self.pipe];
-        if !can_be_opened(pipe) {
-            return Ok(());
-        }
-        let end = open_for_writing(census.handle(pipe)?.as_fd())?;
+        let Some(handle) = handle(census, pipe)? else {
+            return Ok(Outcome::HalfOpen);
+        };
+        let end = open_for_writing(handle.as_fd())?;
         let size = rustix::pipe::fcntl_getpipe_size(&end)?;
         if options.revert {
-            self.outcome = revert(&end, size, pipe, options, sizes)?;
-            return Ok(());
+            return revert(&end, size, pipe, options, sizes);
         }
         if size >= options.size {
-            self.outcome = Outcome::Roomy { size };
-            return Ok(());
+            return Ok(Outcome::Roomy { size });
         }
         if !is_safe {
-            self.outcome = Outcome::Refused { size };
-            return Ok(());
+            return Ok(Outcome::Refused { size });
         }
         let (to, limit) = match options.dry_run {
             true => expected(size, options.size),
             false => grow(&end, options.size)?,
         };
         self.limit = limit;
-        self.outcome = match to > size {
-            true => Outcome::Grown { from: size, to },
-            false => Outcome::Stopped { size },
-        };
         if let (Some(sizes), true, false) = (&mut sizes, to > size, options.dry_run) {
             sizes.keep(pipe.identity, size, to);
         }
-        Ok(())
+        Ok(match to > size {
+            true => Outcome::Grown { from: size, to },
+            false => Outcome::Stopped { size },
+        })
     }
 }
 

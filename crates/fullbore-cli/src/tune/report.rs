@@ -218,7 +218,7 @@ impl Report {
             ),
             Outcome::Refused { size } => format!("{}, refused: {}", bytes(size), self.doubt(one)),
             Outcome::TooFull { size, wanted } => format!(
-                "{}: holds more than {} at this moment; try again",
+                "{}: has held more than {} for a second; try again when less is in it",
                 bytes(size),
                 bytes(wanted)
             ),
