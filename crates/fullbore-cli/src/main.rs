@@ -21,7 +21,7 @@ mod tune;
 use std::io::{Write, stderr};
 use std::process::ExitCode;
 
-use clap::{Args, Command, Parser, Subcommand};
+use clap::{Args, Command, CommandFactory, Parser, Subcommand};
 
 /// Move bytes through Linux pipes at the speed of memory, and measure it
 ///
@@ -134,7 +134,18 @@ fn bad_command_line(error: &clap::Error) -> ExitCode {
     let line = line.strip_prefix("error: ").unwrap_or(&line);
     let _ = writeln!(
         stderr(),
-        "fullbore: {line} ('fullbore --help' lists what there is)"
+        "fullbore: {line} ('{} --help' lists what there is)",
+        asked_for()
     );
     ExitCode::from(2)
+}
+
+/// The command with the verb that was given, if there is such a one: that whose help helps.
+fn asked_for() -> String {
+    let verb = std::env::args_os().nth(1);
+    let known = Cli::command();
+    match verb.and_then(|verb| Some(known.find_subcommand(verb)?.get_name())) {
+        Some(verb) => format!("fullbore {verb}"),
+        None => "fullbore".to_owned(),
+    }
 }

@@ -5,12 +5,13 @@
 mod common;
 
 use std::fs::{self, File};
-use std::io::PipeReader;
+use std::io::{PipeReader, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use common::users::{ForEverybody, hold_pipes, inherit_nothing};
 use common::*;
@@ -186,6 +187,43 @@ fn a_pipe_that_holds_more_than_its_old_size_is_not_reverted_and_loses_nothing() 
 }
 
 #[test]
+fn a_pipe_that_is_full_for_a_moment_is_reverted_all_the_same() {
+    let mut stage = Stage::new();
+    let (reader, writer) = pipe();
+    let yes = stage.start(&mut Command::new("yes"), Stdio::null(), writer);
+    let kept = reader.try_clone().unwrap();
+    stage.start(Command::new("sleep").arg("600"), reader, Stdio::null());
+    let is_full = || {
+        let queued = rustix::io::ioctl_fionread(&kept).unwrap();
+        (queued > 128 << 10).then_some(())
+    };
+    // On a busy machine it may be given up before it is read from.
+    for _ in 0..10 {
+        let (_, output) = stage.json_of(&format!("{yes} --size 256K"), yes);
+        assert_quiet_success(&output);
+        wait_for("a full pipe", is_full);
+        let mut command = fullbore(&format!("tune {yes} --revert --json"));
+        command.env("XDG_RUNTIME_DIR", stage.place.path());
+        let mut reverting = start(&mut command);
+        // Not before it has tried.
+        std::thread::sleep(Duration::from_millis(300));
+        let mut buffer = vec![0; 1 << 20];
+        while reverting.try_wait().unwrap().is_none() {
+            // At most once in a while is there little in it.
+            let _ = (&kept).read(&mut buffer).unwrap();
+        }
+        let output = finish(reverting);
+        if output.status.success() {
+            let report = json(stdout(&output));
+            assert_eq!(report["pipes"][0]["outcome"], "reverted", "{report:#}");
+            return;
+        }
+        assert_code(&output, 1);
+    }
+    panic!("it was never reverted");
+}
+
+#[test]
 fn the_whole_pipeline_is_found_from_any_of_its_processes_and_from_the_shell() {
     let mut stage = Stage::new();
     let source = stage.silence();
@@ -286,6 +324,43 @@ fn a_program_that_nobody_knows_is_judged_by_the_calls_it_is_seen_in() {
     let (seen, output) = stage.json_of(&idle.to_string(), idle);
     assert_code(&output, 1);
     assert_eq!(seen["judged"][0]["sends"], "unknown", "{seen:#}");
+}
+
+/// Set for the program below.
+const TWO_THREADS: &str = "TUNE_TEST_TWO_THREADS";
+
+/// A program that nobody knows, when [`TWO_THREADS`] is set: one thread of it is in one large write to
+/// stdout, and another writes to elsewhere. Otherwise it is no test.
+#[test]
+fn two_threads_write() {
+    if std::env::var_os(TWO_THREADS).is_none() {
+        return;
+    }
+    std::thread::spawn(|| {
+        let mut nowhere = File::options().write(true).open("/dev/null").unwrap();
+        while nowhere.write_all(b"x").is_ok() {}
+    });
+    let _ = rustix::io::write(rustix::stdio::stdout(), &vec![0; 1 << 20]);
+}
+
+#[test]
+fn one_call_that_waits_is_no_evidence_however_much_other_threads_write() {
+    let mut stage = Stage::new();
+    let (reader, writer) = pipe();
+    let mut program = Command::new(std::env::current_exe().unwrap());
+    program.args(["--exact", "two_threads_write", "--nocapture"]);
+    let stranger = stage.start(program.env(TWO_THREADS, "1"), Stdio::null(), writer);
+    stage.start(Command::new("sleep").arg("600"), reader, Stdio::null());
+    let seen = wait_for("its one call", || {
+        let (seen, _) = stage.json_of(&stranger.to_string(), stranger);
+        assert_eq!(seen["outcome"], "refused", "{seen:#}");
+        let because = seen["judged"][0]["because"].as_str().unwrap();
+        let is_told = because.contains("one call") || because.contains("may not see");
+        is_told.then_some(seen)
+    });
+    if seen.to_string().contains("may not see") {
+        skipped("judging a stranger: this user may not see the calls of others");
+    }
 }
 
 #[test]
@@ -396,6 +471,40 @@ fn a_fifo_that_is_open_on_one_side_is_not_opened() {
 }
 
 #[test]
+fn a_fifo_whose_writer_goes_while_it_is_judged_is_not_opened() {
+    let mut stage = Stage::new();
+    let stranger = stage.stranger();
+    // On a busy machine it may be done before the writer goes, or see it gone.
+    for round in 0..10 {
+        let path = stage.place.path().join(format!("fifo{round}"));
+        mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let nonblock = OFlags::NONBLOCK.bits() as i32;
+        let mut options = File::options();
+        let reader = options.read(true).custom_flags(nonblock).open(&path);
+        let writer = File::options().write(true).open(&path).unwrap();
+        let mut sleep = Command::new("sleep");
+        let sleep = stage.start(sleep.arg("600"), reader.unwrap(), Stdio::null());
+        let mut write = Command::new(&stranger);
+        write.args(["write", "--bytes-to-pipe", "1000G"]);
+        let writing = stage.start(&mut write, Stdio::null(), writer);
+        let mut command = fullbore(&format!("tune {sleep} --force --json"));
+        command.env("XDG_RUNTIME_DIR", stage.place.path());
+        let tuning = start(&mut command);
+        std::thread::sleep(Duration::from_millis(200));
+        let mut writer = stage.children.pop().unwrap();
+        writer.kill().unwrap();
+        writer.wait().unwrap();
+        let output = finish(tuning);
+        let report = json(stdout(&output));
+        let pipe = &report["pipes"][0];
+        if pipe["writers"][0]["pid"] == writing && pipe["outcome"] == "half_open" {
+            return assert_code(&output, 1);
+        }
+    }
+    panic!("it was always opened");
+}
+
+#[test]
 fn who_is_meant_by_a_name_is_said_and_nobody_is_an_error() {
     let mut stage = Stage::new();
     let program = stage.place.path().join("two-of-them");
@@ -432,7 +541,10 @@ fn who_is_meant_by_a_name_is_said_and_nobody_is_an_error() {
         "1 --size 3G",
         "1 --revert --size 1M",
     ] {
-        assert_code(&stage.tune(wrong), 2);
+        let output = stage.tune(wrong);
+        assert_code(&output, 2);
+        let line = one_line(stderr(&output));
+        assert!(line.contains("'fullbore tune --help'"), "{line}");
     }
     if is_root() {
         let copy = ForEverybody::new();
