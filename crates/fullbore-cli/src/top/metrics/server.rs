@@ -4,10 +4,10 @@
 //! has a time by which it must have asked, and one by which it must have taken its answer, and when there
 //! are too many, the one that has kept this waiting longest goes. Each connection gets one answer and is
 //! closed. What a request says, httparse reads; nothing that it says is kept, shown or obeyed, but its
-//! method, its path and what it accepts.
+//! method, its path, whom it is meant for and what it accepts.
 
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv6Addr, Shutdown, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -83,6 +83,8 @@ pub trait Service {
 struct Connection {
     stream: TcpStream,
     state: State,
+    /// Whether nobody but this machine can reach the address that is served.
+    is_local: bool,
     /// When it is closed, whatever it is doing.
     deadline: Instant,
 }
@@ -182,6 +184,7 @@ fn let_in(
     limits: Limits,
     connections: &mut Vec<Connection>,
 ) -> io::Result<()> {
+    let is_local = listener.local_addr()?.ip().to_canonical().is_loopback();
     // Those who knock without end must not keep the others from being served.
     for _ in 0..limits.connections {
         let stream = match listener.accept() {
@@ -208,6 +211,7 @@ fn let_in(
         connections.push(Connection {
             stream,
             state: State::Asking(Vec::new()),
+            is_local,
             deadline: Instant::now() + limits.to_ask,
         });
     }
@@ -265,7 +269,7 @@ impl Connection {
                 let mut buffer = [0; 2048];
                 let read = self.stream.read(&mut buffer)?;
                 request.extend_from_slice(&buffer[..read]);
-                Ok(match answer(request, service) {
+                Ok(match answer(request, self.is_local, service) {
                     Some((head, body)) => Next::Go(State::Fetching(head, body, 0)),
                     // It has closed its side before it had asked.
                     None if read == 0 => Next::End,
@@ -299,7 +303,11 @@ impl Connection {
 }
 
 /// The head and the body that a request is answered with, once it is whole, or wrong.
-fn answer(request: &[u8], service: &mut impl Service) -> Option<(Vec<u8>, Arc<[u8]>)> {
+fn answer(
+    request: &[u8],
+    is_local: bool,
+    service: &mut impl Service,
+) -> Option<(Vec<u8>, Arc<[u8]>)> {
     let mut headers = [httparse::EMPTY_HEADER; MOST_HEADERS];
     let mut parsed = httparse::Request::new(&mut headers);
     let status = match parsed.parse(request) {
@@ -316,6 +324,9 @@ fn answer(request: &[u8], service: &mut impl Service) -> Option<(Vec<u8>, Arc<[u
     let mut allow = "";
     let answer = match (status, parsed.method, path) {
         (Some(status), ..) => refusal(status),
+        (None, ..) if is_local && !is_meant_for_loopback(&parsed) => {
+            refusal("421 Misdirected Request")
+        }
         (None, Some("GET" | "HEAD"), "/metrics") => service.page(format_for(&parsed)),
         (None, _, "/metrics") => {
             allow = "Allow: GET, HEAD\r\n";
@@ -336,15 +347,43 @@ fn answer(request: &[u8], service: &mut impl Service) -> Option<(Vec<u8>, Arc<[u
 
 /// A refusal says no more than what it is.
 fn refusal(status: &'static str) -> Answer {
-    let hint = match status.starts_with("404") {
-        true => ": there is /metrics",
-        false => "",
+    let hint = match status.split(' ').next() {
+        Some("404") => ": there is /metrics",
+        Some("421") => ": ask localhost, or an address in numbers",
+        _ => "",
     };
     Answer {
         status,
         content_type: "text/plain; charset=utf-8",
         body: format!("{status}{hint}\n").into_bytes().into(),
     }
+}
+
+/// Whether a request names this machine as its own programs do: by number, or as localhost (RFC 6761, 6.3).
+/// A page of somebody else's that has its own name lead to loopback (DNS rebinding) sends that name with what
+/// it has a browser ask.
+fn is_meant_for_loopback(request: &httparse::Request<'_, '_>) -> bool {
+    let mut hosts = request
+        .headers
+        .iter()
+        .filter(|header| header.name.eq_ignore_ascii_case("host"));
+    hosts
+        .all(|host| std::str::from_utf8(host.value).is_ok_and(|host| is_loopback_name(host.trim())))
+}
+
+/// With or without a port.
+fn is_loopback_name(host: &str) -> bool {
+    if let Some(rest) = host.strip_prefix('[') {
+        let address = rest.split(']').next().unwrap_or_default();
+        return address.parse::<Ipv6Addr>().is_ok();
+    }
+    let name = host.split(':').next().unwrap_or_default();
+    let name = name.strip_suffix('.').unwrap_or(name);
+    name.parse::<IpAddr>().is_ok()
+        || name
+            .rsplit('.')
+            .next()
+            .is_some_and(|last| last.eq_ignore_ascii_case("localhost"))
 }
 
 /// What the client accepts: a scraper that reads OpenMetrics says so.
@@ -383,7 +422,7 @@ mod tests {
         to_fetch: Duration::from_secs(60),
         ..SHORT
     };
-    const GET: &[u8] = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
+    const GET: &[u8] = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
     /// A page, how often it was asked for, and work without end.
     struct Counted {
@@ -511,6 +550,37 @@ mod tests {
             }
         });
         assert_eq!(asked, 4);
+    }
+
+    #[test]
+    fn a_name_of_somebody_else_s_that_leads_to_loopback_is_refused() {
+        let (_, asked) = with_server(PATIENT, 3, |connect| {
+            for (host, status) in [
+                ("Host: localhost", "200 OK"),
+                ("host: LocalHost:9464", "200 OK"),
+                ("Host: top.localhost.:9464", "200 OK"),
+                ("Host: 127.0.0.1:9464", "200 OK"),
+                ("Host: [::1]:9464", "200 OK"),
+                ("Host: 10.1.2.3", "200 OK"),
+                ("Accept: */*", "200 OK"),
+                ("Host: evil.example", "421 Misdirected Request"),
+                ("Host: evil.example:9464", "421 Misdirected Request"),
+                ("Host: localhost.evil.example", "421 Misdirected Request"),
+                ("Host: 127.0.0.1.evil.example", "421 Misdirected Request"),
+                ("Host: [evil]", "421 Misdirected Request"),
+                ("Host: \u{e4}", "421 Misdirected Request"),
+                (
+                    "Host: localhost\r\nHost: evil.example",
+                    "421 Misdirected Request",
+                ),
+            ] {
+                let request = format!("GET /metrics HTTP/1.1\r\n{host}\r\n\r\n");
+                let answer = answer_to(connect, request.as_bytes());
+                let first = format!("HTTP/1.1 {status}\r\n");
+                assert!(answer.starts_with(&first), "{host}: {answer}");
+            }
+        });
+        assert_eq!(asked, 7);
     }
 
     #[test]
