@@ -12,7 +12,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Barrier, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -87,7 +87,7 @@ impl Served {
     /// The head and the body of what a request is answered with.
     fn ask(&self, request: &str) -> (String, String) {
         let mut client = self.connect();
-        write!(client, "{request}\r\nHost: x\r\n\r\n").unwrap();
+        write!(client, "{request}\r\nHost: {}\r\n\r\n", self.address).unwrap();
         let mut answer = String::new();
         client.read_to_string(&mut answer).unwrap();
         let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
@@ -504,20 +504,22 @@ fn pipelines_see_end_of_file_and_sigpipe_while_they_are_scraped() {
     let _alone = alone();
     let served = Served::of_process(std::process::id());
     let done = AtomicBool::new(false);
-    let pages = thread::scope(|scope| {
+    let pages = AtomicUsize::new(0);
+    thread::scope(|scope| {
         let scraper = scope.spawn(|| {
-            let mut pages = 0;
             while !done.load(Ordering::Relaxed) {
                 served.page();
-                pages += 1;
+                pages.fetch_add(1, Ordering::Relaxed);
             }
-            pages
         });
         let lines: Vec<_> = (0..2)
             .map(|_| {
                 scope.spawn(|| {
-                    let until = Instant::now() + Duration::from_secs(3);
-                    while Instant::now() < until {
+                    let until = Instant::now() + Duration::from_secs(120);
+                    let mut rounds = 0;
+                    while rounds < 20 || pages.load(Ordering::Relaxed) < 20 {
+                        assert!(Instant::now() < until, "{rounds} rounds, {pages:?} pages");
+                        rounds += 1;
                         let ended = shell("head -c 200000 /dev/zero | cat | wc -c");
                         assert_eq!(stdout(&ended).trim(), "200000", "{}", said(&ended));
                         let piped = shell("{ yes; echo $? >&2; } | head -n 1");
@@ -531,9 +533,8 @@ fn pipelines_see_end_of_file_and_sigpipe_while_they_are_scraped() {
         let results: Vec<_> = lines.into_iter().map(|line| line.join()).collect();
         done.store(true, Ordering::Relaxed);
         assert!(results.iter().all(Result::is_ok));
-        scraper.join().unwrap()
+        scraper.join().unwrap();
     });
-    assert!(pages > 10, "{pages}");
 }
 
 fn shell(line: &str) -> std::process::Output {
@@ -662,6 +663,26 @@ fn where_it_cannot_listen_it_says_so_in_a_line() {
     assert_code(&output, 3);
     let line = one_line(stderr(&output));
     assert!(line.contains("may not listen there"), "{line}");
+}
+
+#[test]
+fn a_table_or_json_that_cannot_be_written_is_an_error() {
+    let _alone = alone();
+    for (redirection, says) in [
+        (">&-", "standard output is closed"),
+        ("> /dev/full", "write to stdout: No space left on device"),
+    ] {
+        for way in ["--once", "--json"] {
+            let output = shell(&format!("'{FULLBORE}' top {way} --pid $$ {redirection}"));
+            assert_code(&output, 1);
+            let line = one_line(stderr(&output));
+            assert!(line.contains(says), "{way} {redirection}: {line}");
+        }
+    }
+    let output = run("top --json --count 0");
+    assert_code(&output, 2);
+    let line = one_line(stderr(&output));
+    assert!(line.contains("'fullbore top --help'"), "{line}");
 }
 
 #[test]

@@ -4,9 +4,11 @@ use std::io::{IsTerminal, Write, stdin, stdout};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use anyhow::{Context, bail};
 use clap::Args;
 
 use crate::exit::Usage;
+use crate::inherited;
 use crate::top::metrics::{self, Address};
 use crate::top::{Scope, Top, Whose, screen};
 
@@ -60,6 +62,7 @@ pub struct Options {
 
     /// With --json, leave after so many looks
     #[arg(short = 'n', long, value_name = "LOOKS", requires = "json")]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
 
     /// Serve metrics for Prometheus at a port of loopback, or at an address, until Ctrl-C
@@ -70,6 +73,10 @@ pub struct Options {
 
 impl Options {
     pub fn run(self) -> anyhow::Result<ExitCode> {
+        // Rust has opened /dev/null in its place, which would take it all.
+        if (self.once || self.json) && inherited::stdout_was_closed() {
+            bail!("standard output is closed");
+        }
         let mut top = Top::new(Scope {
             whose: match (self.name, self.pid) {
                 (Some(name), _) => Whose::Called(name),
@@ -81,7 +88,7 @@ impl Options {
         if let Some(address) = self.prometheus {
             metrics::serve(address, top)?;
         } else if self.once {
-            write!(stdout(), "{}", top.once(A_MOMENT)?)?;
+            print(top.once(A_MOMENT)?.to_string().as_bytes())?;
         } else if self.json {
             match (self.interval, self.count) {
                 (None, None) => print_json(&top.once(A_MOMENT)?)?,
@@ -91,7 +98,7 @@ impl Options {
             screen::run(&mut top, self.interval.unwrap_or(SECOND))?;
         } else {
             return Err(Usage(
-                "stdin or stdout is no terminal: use --once for a table, or --json".into(),
+                "stdin or stdout is no terminal: use --once for a table, --json, or --prometheus PORT".into(),
             )
             .into());
         }
@@ -119,10 +126,13 @@ fn each_look(top: &mut Top, interval: Duration, count: Option<u64>) -> anyhow::R
 fn print_json(picture: &crate::top::Picture) -> anyhow::Result<()> {
     let mut line = serde_json::to_vec(picture)?;
     line.push(b'\n');
+    print(&line)
+}
+
+fn print(text: &[u8]) -> anyhow::Result<()> {
     let mut out = stdout().lock();
-    out.write_all(&line)?;
-    out.flush()?;
-    Ok(())
+    let written = out.write_all(text).and_then(|()| out.flush());
+    written.context("write to stdout")
 }
 
 /// A time as people write it: `1s`, `0.5`, `10ms`.
