@@ -679,6 +679,15 @@ fn a_table_or_json_that_cannot_be_written_is_an_error() {
             assert!(line.contains(says), "{way} {redirection}: {line}");
         }
     }
+}
+
+#[test]
+fn a_name_that_nobody_has_is_named_and_no_looks_at_all_are_refused() {
+    let _alone = alone();
+    let output = run("top --once nobody-is-called-so");
+    assert_code(&output, 0);
+    let line = one_line(stderr(&output));
+    assert!(line.contains("'nobody-is-called-so'"), "{line}");
     let output = run("top --json --count 0");
     assert_code(&output, 2);
     let line = one_line(stderr(&output));

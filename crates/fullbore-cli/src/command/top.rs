@@ -1,6 +1,6 @@
 //! `fullbore top`: every pipe on this machine, live.
 
-use std::io::{IsTerminal, Write, stdin, stdout};
+use std::io::{IsTerminal, Write, stderr, stdin, stdout};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -9,6 +9,7 @@ use clap::Args;
 
 use crate::exit::Usage;
 use crate::inherited;
+use crate::text::clean;
 use crate::top::metrics::{self, Address};
 use crate::top::{Scope, Top, Whose, screen};
 
@@ -73,6 +74,7 @@ pub struct Options {
 
 impl Options {
     pub fn run(self) -> anyhow::Result<ExitCode> {
+        let name = self.name.as_deref().map(clean);
         // Rust has opened /dev/null in its place, which would take it all.
         if (self.once || self.json) && inherited::stdout_was_closed() {
             bail!("standard output is closed");
@@ -88,7 +90,14 @@ impl Options {
         if let Some(address) = self.prometheus {
             metrics::serve(address, top)?;
         } else if self.once {
-            print(top.once(A_MOMENT)?.to_string().as_bytes())?;
+            let picture = top.once(A_MOMENT)?;
+            print(picture.to_string().as_bytes())?;
+            if let (Some(name), true) = (name, picture.pipes.is_empty()) {
+                let _ = writeln!(
+                    stderr(),
+                    "fullbore top: there is nothing to show of a process or a FIFO that is called '{name}'"
+                );
+            }
         } else if self.json {
             match (self.interval, self.count) {
                 (None, None) => print_json(&top.once(A_MOMENT)?)?,
