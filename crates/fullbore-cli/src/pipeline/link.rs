@@ -180,6 +180,15 @@ mod tests {
     }
 
     #[test]
+    fn a_stop_waits_until_nothing_is_open() {
+        let held = || SigSet::thread_get_mask().unwrap().contains(Signal::SIGTSTP);
+        let unstopped = Unstopped::new();
+        assert!(held());
+        drop(unstopped);
+        assert!(!held());
+    }
+
+    #[test]
     fn looking_keeps_nobody_from_the_end_nor_from_a_broken_pipe() {
         for round in 0..300 {
             let (mut reader, mut writer) = std::io::pipe().unwrap();
