@@ -203,11 +203,13 @@ impl Census {
 }
 
 /// Processes whose directories are kept open from one look to the next, which makes the next one three times
-/// cheaper. While it is open, none of another process is found under it.
+/// cheaper. While it is open, none of another process is found under it. Of a process with one thread that has
+/// not run since, not even the fds are looked at: another could have changed them only by sharing them
+/// (clone(2), `CLONE_FILES`), and they are looked at now and then all the same.
 #[derive(Debug, Default)]
 pub struct Known {
     processes: HashMap<u32, Kept>,
-    /// How many may be kept.
+    /// How many files may be kept open.
     most: usize,
     looks: u32,
 }
@@ -217,21 +219,43 @@ pub struct Known {
 struct Kept {
     /// Its fds.
     fds: OwnedFd,
+    /// Its /proc/PID/schedstat: who has not run has opened and closed nothing.
+    schedule: Option<OwnedFd>,
+    /// What that said before its fds were last walked, if they were its only thread's.
+    slept_at: Option<Schedule>,
     /// What it is, once it was seen with a pipe.
     process: Option<Process>,
-    /// The look at which that is to be found out again.
+    /// The look at which everything is to be found out again.
     due: u32,
-    /// Its fds of pipes, and whether each reads and writes.
-    modes: Vec<(u32, PipeIdentity, bool, bool)>,
+    /// Its fds of pipes, by number.
+    ends: Vec<End>,
     /// The look at which it was last there.
     seen: u32,
 }
+
+/// What a file of /proc says of a thread's time on CPUs.
+type Schedule = ([u8; 64], usize);
+
+/// An fd of a pipe.
+#[derive(Debug, Clone)]
+struct End {
+    fd: u32,
+    identity: PipeIdentity,
+    owner: u32,
+    /// The path of a FIFO.
+    fifo: Option<String>,
+    reads: bool,
+    writes: bool,
+}
+
+/// Files that are kept open for a process.
+const FILES: usize = 2;
 
 /// Looks after which it is found out again what a process is: it can become another program.
 const LOOKS_PER_DESCRIPTION: u32 = 8;
 
 impl Known {
-    /// Keeps so many directories open at most.
+    /// Keeps so many files open at most.
     pub fn at_most(most: usize) -> Self {
         Self {
             most,
@@ -255,7 +279,7 @@ impl Known {
 
     /// Files that are open.
     pub fn files(&self) -> usize {
-        self.processes.len()
+        self.processes.len() * FILES
     }
 }
 
@@ -286,7 +310,7 @@ fn look_at(proc: BorrowedFd<'_>, but: u32, known: &mut Known) -> Result<Census, 
     while let Some(entry) = processes.next() {
         let entry = entry?;
         if let Some(pid) = number(entry.file_name().to_bytes()).filter(|&pid| pid != but) {
-            walk.process(proc, pid, &mut of_fds);
+            walk.process(proc, pid, &mut of_fds)?;
         }
     }
     let mut census = walk.census;
@@ -297,45 +321,97 @@ fn look_at(proc: BorrowedFd<'_>, but: u32, known: &mut Known) -> Result<Census, 
 
 impl Walk<'_> {
     /// Adds the pipes of one process, which may vanish at any moment.
-    fn process(&mut self, proc: BorrowedFd<'_>, pid: u32, buffer: &mut Names) {
+    ///
+    /// # Errors
+    /// Where this process may open no more files, and would see less than there is.
+    fn process(&mut self, proc: BorrowedFd<'_>, pid: u32, buffer: &mut Names) -> Result<(), Errno> {
         if let Some(mut kept) = self.known.processes.remove(&pid)
-            && self.pipes(pid, &mut kept, buffer).is_ok()
+            && self.ends(pid, &mut kept, buffer).is_ok()
         {
             kept.seen = self.known.looks;
             self.known.processes.insert(pid, kept);
-            return;
+            return Ok(());
         }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fds = match openat(proc, format!("{pid}/fd"), flags, Mode::empty()) {
             Ok(fds) => fds,
             Err(Errno::ACCESS | Errno::PERM) => return self.closed(proc, pid),
-            Err(_) => return,
+            Err(errno) => return unless_short_of_files(errno),
         };
+        let may_be_kept = self.known.files() + FILES <= self.known.most;
         let mut kept = Kept {
+            schedule: may_be_kept
+                .then(|| open(fds.as_fd(), c"../schedstat").ok())
+                .flatten(),
             fds,
+            slept_at: None,
             process: None,
             due: 0,
-            modes: Vec::new(),
+            ends: Vec::new(),
             seen: self.known.looks,
         };
-        let was_there = self.pipes(pid, &mut kept, buffer).is_ok();
-        if was_there && self.known.processes.len() < self.known.most {
-            self.known.processes.insert(pid, kept);
+        match self.ends(pid, &mut kept, buffer) {
+            Ok(()) if may_be_kept => {
+                self.known.processes.insert(pid, kept);
+                Ok(())
+            }
+            Ok(()) => Ok(()),
+            Err(errno) => unless_short_of_files(errno),
         }
     }
 
-    /// Adds the pipes among these fds.
-    fn pipes(&mut self, pid: u32, kept: &mut Kept, buffer: &mut Names) -> Result<(), Errno> {
-        // It becomes one of the census with its first pipe.
-        let mut index = None;
-        let mut looked_at = 0;
+    /// Finds out which of these fds are of pipes, and adds them.
+    fn ends(&mut self, pid: u32, kept: &mut Kept, buffer: &mut Names) -> Result<(), Errno> {
+        let schedule = kept.schedule.as_ref().and_then(schedule);
         let is_due = self.known.looks >= kept.due;
-        let mut modes = std::mem::take(&mut kept.modes).into_iter().peekable();
+        if is_due || schedule.is_none() || schedule != kept.slept_at {
+            kept.slept_at = schedule.filter(|_| has_one_thread(kept.fds.as_fd()));
+            self.walk(kept, is_due, buffer)?;
+        }
+        if kept.ends.iter().all(End::is_none) {
+            if is_due {
+                kept.due = self.known.looks + LOOKS_PER_DESCRIPTION;
+            }
+            return Ok(());
+        }
+        if is_due || kept.process.is_none() {
+            // A new one is often about to become another program.
+            let until = match kept.process {
+                None => 1,
+                Some(_) => LOOKS_PER_DESCRIPTION,
+            };
+            kept.process = Some(describe(kept.fds.as_fd(), pid)?);
+            kept.due = self.known.looks + until;
+        }
+        let process = kept.process.clone().ok_or(Errno::NOENT)?;
+        self.census.processes.push(process);
+        let process = self.census.processes.len() - 1;
+        for end in kept.ends.iter().filter(|end| !end.is_none()) {
+            let pipe = match self.by_identity.entry(end.identity) {
+                Entry::Occupied(known) => *known.get(),
+                Entry::Vacant(new) => {
+                    self.census.pipes.push(Pipe {
+                        identity: end.identity,
+                        owner: end.owner,
+                        name: end.fifo.clone(),
+                        holders: Vec::with_capacity(2),
+                    });
+                    *new.insert(self.census.pipes.len() - 1)
+                }
+            };
+            self.census.pipes[pipe].hold(process, end.fd as i32, end.reads, end.writes);
+        }
+        Ok(())
+    }
+
+    /// Finds its fds of pipes.
+    fn walk(&mut self, kept: &mut Kept, is_due: bool, buffer: &mut Names) -> Result<(), Errno> {
+        let mut looked_at = 0;
+        let mut before = std::mem::take(&mut kept.ends).into_iter().peekable();
         rustix::fs::seek(&kept.fds, SeekFrom::Start(0))?;
         let fds = kept.fds.as_fd();
-        let mut fds_in_it = RawDir::new(fds, buffer);
-        while let Some(entry) = fds_in_it.next() {
-            // It has gone.
+        let mut entries = RawDir::new(fds, buffer);
+        while let Some(entry) = entries.next() {
             let entry = entry?;
             let name = entry.file_name();
             let Some(fd) = number(name.to_bytes()) else {
@@ -344,57 +420,31 @@ impl Walk<'_> {
             looked_at += 1;
             if looked_at > MOST_FDS {
                 self.census.unseen.too_many_fds += 1;
+                // It is counted at each look.
+                kept.slept_at = None;
                 break;
             }
             let Some((identity, owner)) = pipe_at(fds, name) else {
                 continue;
             };
             // Both come by number.
-            while modes.next_if(|mode| mode.0 < fd).is_some() {}
-            let before = modes.next_if(|mode| (mode.0, mode.1) == (fd, identity));
-            let known = before.filter(|_| !is_due).map(|mode| (mode.2, mode.3));
-            let Some((reads, writes)) = known.or_else(|| mode_of(fds, name)) else {
-                continue;
-            };
-            kept.modes.push((fd, identity, reads, writes));
-            if !reads && !writes {
-                // Of O_PATH: a name for it, and no end of it.
+            while before.next_if(|end| end.fd < fd).is_some() {}
+            let known = before.next_if(|end| (end.fd, end.identity) == (fd, identity));
+            // A FIFO can have been opened again for the other side.
+            if let Some(end) = known.filter(|end| !is_due && end.fifo.is_none()) {
+                kept.ends.push(end);
                 continue;
             }
-            let index = match index {
-                Some(index) => index,
-                None => {
-                    if is_due || kept.process.is_none() {
-                        // A new one is often about to become another program.
-                        let until = match kept.process {
-                            None => 1,
-                            Some(_) => LOOKS_PER_DESCRIPTION,
-                        };
-                        kept.process = describe(fds, pid);
-                        kept.due = self.known.looks + until;
-                    }
-                    let found = kept.process.clone().ok_or(Errno::NOENT)?;
-                    self.census.processes.push(found);
-                    *index.insert(self.census.processes.len() - 1)
-                }
-            };
-            let fifo = match self.by_identity.contains_key(&identity) {
-                true => None,
-                false => self.name_of(identity, fds, name),
-            };
-            let pipe = match self.by_identity.entry(identity) {
-                Entry::Occupied(known) => *known.get(),
-                Entry::Vacant(new) => {
-                    self.census.pipes.push(Pipe {
-                        identity,
-                        owner,
-                        name: fifo,
-                        holders: Vec::with_capacity(2),
-                    });
-                    *new.insert(self.census.pipes.len() - 1)
-                }
-            };
-            self.census.pipes[pipe].hold(index, fd as i32, reads, writes);
+            if let Some((reads, writes)) = mode_of(fds, name) {
+                kept.ends.push(End {
+                    fd,
+                    identity,
+                    owner,
+                    fifo: self.name_of(identity, fds, name),
+                    reads,
+                    writes,
+                });
+            }
         }
         Ok(())
     }
@@ -419,10 +469,11 @@ impl Walk<'_> {
     }
 
     /// Counts a process that may not be looked into, unless it is the kernel's own.
-    fn closed(&mut self, proc: BorrowedFd<'_>, pid: u32) {
+    fn closed(&mut self, proc: BorrowedFd<'_>, pid: u32) -> Result<(), Errno> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let Ok(process) = openat(proc, pid.to_string(), flags, Mode::empty()) else {
-            return;
+        let process = match openat(proc, pid.to_string(), flags, Mode::empty()) {
+            Ok(process) => process,
+            Err(errno) => return unless_short_of_files(errno),
         };
         let process = process.as_fd();
         let mut buffer = [0; 1024];
@@ -432,9 +483,25 @@ impl Walk<'_> {
             // The owner of its directory is root for one of this user's that may not be dumped.
             Ok(_) if effective_uid(process) == Some(self.uid) => unseen.of_this_user += 1,
             Ok(_) | Err(Errno::ACCESS | Errno::PERM) => unseen.of_others += 1,
-            // It has gone.
-            Err(_) => {}
+            Err(errno) => return unless_short_of_files(errno),
         }
+        Ok(())
+    }
+}
+
+impl End {
+    /// Of O_PATH: a name for a pipe, and no end of it.
+    fn is_none(&self) -> bool {
+        !self.reads && !self.writes
+    }
+}
+
+/// That something cannot be opened is no error where it is because a process has gone; it is where this one
+/// may have no more files.
+fn unless_short_of_files(errno: Errno) -> Result<(), Errno> {
+    match errno {
+        Errno::MFILE | Errno::NFILE | Errno::NOMEM => Err(errno),
+        _ => Ok(()),
     }
 }
 
@@ -479,6 +546,19 @@ fn pipe_at(fds: BorrowedFd<'_>, fd: &CStr) -> Option<(PipeIdentity, u32)> {
     })
 }
 
+/// What is said of a thread's time on CPUs, if it is there still (`proc_pid_schedstat`, fs/proc/base.c).
+fn schedule(file: &OwnedFd) -> Option<Schedule> {
+    let mut said = [0; 64];
+    let length = rustix::io::pread(file, &mut said, 0).ok()?;
+    Some((said, length))
+}
+
+/// Whether the process that these are the fds of has no other thread: each is a link more of the directory
+/// (`proc_task_getattr`, fs/proc/base.c), besides the usual two.
+fn has_one_thread(fds: BorrowedFd<'_>) -> bool {
+    statat(fds, c"../task", AtFlags::empty()).is_ok_and(|stat| stat.st_nlink == 3)
+}
+
 /// Whether an fd reads, and whether it writes.
 fn mode_of(fds: BorrowedFd<'_>, fd: &CStr) -> Option<(bool, bool)> {
     let mode = Mode::from_raw_mode(statat(fds, fd, AtFlags::SYMLINK_NOFOLLOW).ok()?.st_mode);
@@ -486,18 +566,18 @@ fn mode_of(fds: BorrowedFd<'_>, fd: &CStr) -> Option<(bool, bool)> {
 }
 
 /// Reads what the process is that these are the fds of.
-fn describe(fds: BorrowedFd<'_>, pid: u32) -> Option<Process> {
+fn describe(fds: BorrowedFd<'_>, pid: u32) -> Result<Process, Errno> {
     let mut buffer = [0; 1024];
-    let stat = Stat::parse(read_file(fds, c"../stat", &mut buffer).ok()?)?;
+    let stat = Stat::parse(read_file(fds, c"../stat", &mut buffer)?).ok_or(Errno::NOENT)?;
     let name = clean(&String::from_utf8_lossy(&stat.name));
     let command = words(fds).unwrap_or_else(|| format!("[{name}]"));
-    Some(Process {
+    Ok(Process {
         id: ProcessId {
             pid,
             start: stat.start,
         },
         parent: stat.parent,
-        uid: statat(fds, c"..", AtFlags::empty()).ok()?.st_uid,
+        uid: statat(fds, c"..", AtFlags::empty())?.st_uid,
         name,
         command,
     })
@@ -562,10 +642,13 @@ fn read_file<'a>(
     name: &CStr,
     buffer: &'a mut [u8],
 ) -> Result<&'a [u8], Errno> {
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-    let file = openat(process, name, flags, Mode::empty())?;
-    let read = rustix::io::read(file, &mut *buffer)?;
+    let read = rustix::io::read(open(process, name)?, &mut *buffer)?;
     Ok(&buffer[..read])
+}
+
+fn open(process: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    openat(process, name, flags, Mode::empty())
 }
 
 fn number(name: &[u8]) -> Option<u32> {
@@ -706,6 +789,61 @@ mod tests {
         let name = pipe.name.as_deref().unwrap();
         assert!(name.ends_with("/f??]0;x?\u{fffd}"), "{name}");
         assert_eq!(pipe.kind(), Kind::Own);
+    }
+
+    #[test]
+    fn who_has_slept_is_as_before_and_who_has_run_is_looked_at_again() {
+        let (reader, writer) = std::io::pipe().unwrap();
+        let (stdin, mut orders) = std::io::pipe().unwrap();
+        let script = "read a; exec 7>&1; read b; exec 7>&-; read c";
+        let shell = Running::start(
+            Command::new("sh")
+                .args(["-c", script])
+                .stdin(stdin)
+                .stdout(writer),
+        );
+        let mut known = Known::at_most(1 << 12);
+        let mut fds = |known: &mut Known| -> Vec<(i32, bool)> {
+            let census = known.look().unwrap();
+            let Some(process) = census.process(shell.0.id()) else {
+                return Vec::new();
+            };
+            let ends = known.processes[&shell.0.id()].ends.iter();
+            let ends: Vec<_> = ends.map(|end| (end.fd as i32, end.writes)).collect();
+            // What is kept is what the census has.
+            for holder in census.pipes.iter().flat_map(|pipe| &pipe.holders) {
+                assert!(
+                    holder.process != process || ends.iter().any(|end| end.0 == holder.any_fd())
+                );
+            }
+            ends
+        };
+        let mut until = |known: &mut Known, expected: &[(i32, bool)]| {
+            let began = Instant::now();
+            // Longer than it takes until everything is found out again.
+            for _ in 0..3 * LOOKS_PER_DESCRIPTION {
+                while !expected.iter().all(|end| fds(known).contains(end)) {
+                    assert!(
+                        began.elapsed() < Duration::from_secs(60),
+                        "{expected:?}: not seen"
+                    );
+                    std::thread::sleep(Duration::from_millis(2));
+                }
+            }
+            fds(known)
+        };
+        until(&mut known, &[(0, false), (1, true)]);
+        orders.write_all(b"\n").unwrap();
+        until(&mut known, &[(0, false), (1, true), (7, true)]);
+        orders.write_all(b"\n").unwrap();
+        let began = Instant::now();
+        while until(&mut known, &[(0, false), (1, true)]).contains(&(7, true)) {
+            assert!(
+                began.elapsed() < Duration::from_secs(60),
+                "7 is still there"
+            );
+        }
+        drop(reader);
     }
 
     #[test]

@@ -68,7 +68,7 @@ impl Used {
 
     /// Adds what another process has used up. Where it is not known of both, it is known of neither.
     pub fn add(&mut self, other: Self) {
-        let sum = |one: Option<u64>, other: Option<u64>| Some(one? + other?);
+        let sum = |one: Option<u64>, other: Option<u64>| Some(one?.saturating_add(other?));
         self.cpu += other.cpu;
         self.read = sum(self.read, other.read);
         self.written = sum(self.written, other.written);
@@ -123,6 +123,8 @@ struct Thread {
     schedstat: Option<File>,
     children: Option<File>,
     last: Option<Schedstat>,
+    /// Whether it was found just now to have done nothing since.
+    has_slept: bool,
 }
 
 impl Watched {
@@ -285,6 +287,10 @@ impl Watched {
     pub fn activity(&mut self) -> Option<Activity> {
         let mut all: Option<Activity> = None;
         for thread in &mut self.threads {
+            if std::mem::take(&mut thread.has_slept) {
+                all.get_or_insert_default();
+                continue;
+            }
             let Some(now) = thread.schedule() else {
                 continue;
             };
@@ -320,16 +326,21 @@ impl Watched {
     }
 
     /// Whether no thread of it has run since it was last asked how active it was: then nothing that it does
-    /// has changed.
-    pub fn has_slept(&self) -> bool {
-        let slept = |thread: &Thread| {
-            let (Some(last), Some(now)) = (&thread.last, thread.schedule()) else {
-                return false;
+    /// has changed, and [`activity`](Self::activity) need not ask again.
+    pub fn has_slept(&mut self) -> bool {
+        if self.changed || self.threads.is_empty() {
+            return false;
+        }
+        for thread in &mut self.threads {
+            thread.has_slept = match (&thread.last, thread.schedule()) {
+                (Some(last), Some(now)) => {
+                    let times = |of: &Schedstat| (of.pcount, of.run_delay, of.sum_exec_runtime);
+                    times(last) == times(&now)
+                }
+                _ => false,
             };
-            (last.pcount, last.run_delay, last.sum_exec_runtime)
-                == (now.pcount, now.run_delay, now.sum_exec_runtime)
-        };
-        !self.changed && !self.threads.is_empty() && self.threads.iter().all(slept)
+        }
+        self.threads.iter().all(|thread| thread.has_slept)
     }
 
     /// Files that it keeps open.
@@ -351,6 +362,7 @@ impl Thread {
             schedstat: open("schedstat"),
             children: with_children.then(|| open("children")).flatten(),
             last: None,
+            has_slept: false,
         }
     }
 

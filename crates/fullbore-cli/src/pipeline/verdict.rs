@@ -314,8 +314,10 @@ fn words(kind: &Kind, sure: Sureness, numbers: &Numbers) -> String {
             |stage| format!("there is only one stage: it {}", doing(stage)),
         ),
         Kind::TooShort => format!(
-            "too short to tell who is slow: {} looks in {:.3} s",
-            numbers.looks, numbers.seconds
+            "too short to tell who is slow: {} look{} in {:.3} s",
+            numbers.looks,
+            if numbers.looks == 1 { "" } else { "s" },
+            numbers.seconds
         ),
         Kind::Stage(number, bound) => {
             let stage = &numbers.stages[number - 1];

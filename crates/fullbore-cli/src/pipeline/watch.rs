@@ -513,7 +513,7 @@ impl Crew {
             // Of others there may be thousands, most of them asleep.
             let there = (told && member.process.has_slept()) || member.process.refresh();
             if !there && !member.has_parent {
-                gone.add(member.process.used());
+                gone.add(member.process.used().as_far_as_known());
             }
             there
         });
