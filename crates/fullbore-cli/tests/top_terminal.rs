@@ -8,11 +8,16 @@ use common::*;
 /// What `top` shows of the pipelines of this terminal alone.
 const TOP: &str = "top --interval 200ms --pid $$";
 
-/// Starts a pipeline whose reader computes, and one that stands still, and waits for their verdicts.
+/// Starts a pipeline whose reader sleeps between reads, and one that stands still, and waits for their verdicts.
 fn with_pipelines(what: &str, columns: usize) -> Option<Terminal> {
     let terminal = Terminal::wide(what, columns)?;
     terminal.types("set +m; export XDG_RUNTIME_DIR=$PWD");
-    terminal.types("(yes | gzip -9 | cat >/dev/null) & (cat /dev/zero | sleep MARK) & clear");
+    // Who sleeps on a timer is slow on a busy machine too.
+    terminal.writes(
+        "slow",
+        "$| = 1; while (sysread STDIN, $x, 4096) { print 'x'; select undef, undef, undef, 0.02 }",
+    );
+    terminal.types("(yes | perl slow | cat >/dev/null) & (cat /dev/zero | sleep MARK) & clear");
     terminal.wait_for_sleepers(1);
     Some(terminal)
 }
@@ -37,7 +42,10 @@ fn eighty_columns_show_what_matters() {
     };
     terminal.types(TOP);
     let screen = terminal.shows_what("both verdicts", |screen| {
-        screen.contains("reader CPU") && screen.contains("reader tim")
+        ["┌ yes ", "└ perl ", "→ sleep"].iter().all(|name| {
+            let mut lines = screen.lines();
+            lines.any(|line| line.contains(name) && line.contains(" tim"))
+        })
     });
     assert!(
         screen.starts_with("fullbore top  3 pipes, by rate"),
@@ -56,12 +64,12 @@ fn eighty_columns_show_what_matters() {
     }
     let first = line(&screen, "┌ yes ");
     assert!(
-        first.contains("→ gzip") && first.contains("KiB") && first.contains('%'),
+        first.contains("→ perl") && first.contains("KiB") && first.contains('%'),
         "{first}"
     );
     assert!(first.contains("/s") || first.contains("unknown"), "{first}");
-    let last = line(&screen, "└ gzip ");
-    assert!(last.contains("writer CPU"), "{last}");
+    let last = line(&screen, "└ perl ");
+    assert!(last.contains("writer tim"), "{last}");
     let still = line(&screen, "cat ");
     assert!(
         screen.contains("100%") && screen.contains('█'),
@@ -99,13 +107,16 @@ fn two_hundred_columns_use_the_room() {
     };
     terminal.types(TOP);
     let screen = terminal.shows_what("both verdicts", |screen| {
-        screen.contains("reader CPU") && screen.contains("reader timer")
+        ["┌ yes ", "→ sleep"].iter().all(|name| {
+            let mut lines = screen.lines();
+            lines.any(|line| line.contains(name) && line.contains("reader timer"))
+        })
     });
     for name in ["passed", "seen", "inode", "command"] {
         line(line(&screen, "writer → reader"), name);
     }
     assert!(
-        line(&screen, "┌ yes ").contains("yes | gzip -9"),
+        line(&screen, "┌ yes ").contains("yes | perl slow"),
         "{screen}"
     );
     let longest = screen.lines().map(|line| line.chars().count()).max();
@@ -258,7 +269,26 @@ fn a_terminal_that_changes_its_size_is_drawn_anew() {
                 && screen.lines().all(|line| line.chars().count() <= most)
         });
     }
-    terminal.shows("reader CPU");
+    terminal.shows("reader tim");
     terminal.presses("q");
     leave(&terminal);
+}
+
+#[test]
+fn it_ends_with_its_terminal_though_hangups_are_ignored() {
+    let Some(terminal) = with_pipelines("a terminal that goes", 80) else {
+        return;
+    };
+    let session = terminal.session();
+    terminal.types(&format!("trap '' HUP; {TOP}"));
+    terminal.shows("┌ yes ");
+    let there = || {
+        let found = std::process::Command::new("pgrep")
+            .args(["-x", "fullbore", "-s", &session])
+            .output();
+        !found.unwrap().stdout.is_empty()
+    };
+    assert!(there());
+    terminal.tmux(&["kill-server"]);
+    wait_for("its end", || (!there()).then_some(()));
 }

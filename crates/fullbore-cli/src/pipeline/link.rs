@@ -4,12 +4,14 @@
 //! can only put off the end of the file for so long, and nobody's outcome changes; as one more *reader*
 //! it would keep a writer, whose last reader goes just then, from its SIGPIPE. The pipe is never asked
 //! by poll(2): that would make every later write(2) wake its readers (`poll_usage` in `pipe_poll`,
-//! fs/pipe.c).
+//! fs/pipe.c). Nor is this process stopped meanwhile by its terminal, as it would keep the end open for as
+//! long as it is stopped.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
 
 use fullbore::pipe::PipeIdentity;
+use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
@@ -96,6 +98,7 @@ impl Fill {
     /// # Errors
     /// `EACCES` where this user may not write to it; `ENXIO` for a FIFO that nobody reads.
     pub fn of(handle: BorrowedFd<'_>) -> Result<Self, Errno> {
+        let _unstopped = Unstopped::new();
         let end = open_for_writing(handle)?;
         Ok(Self {
             queued: rustix::io::ioctl_fionread(&end)? as usize,
@@ -116,6 +119,29 @@ impl Fill {
     /// From 0 to 1. Bytes in large pages can be more than a pipe's capacity says.
     pub fn share(self) -> f64 {
         (self.queued as f64 / self.capacity.max(1) as f64).min(1.0)
+    }
+}
+
+/// As long as it is there, no signal of the terminal stops this thread: it waits for the end of it. SIGSTOP
+/// does not.
+struct Unstopped {
+    before: Option<SigSet>,
+}
+
+impl Unstopped {
+    fn new() -> Self {
+        let stops = SigSet::from_iter([Signal::SIGTSTP, Signal::SIGTTIN, Signal::SIGTTOU]);
+        Self {
+            before: stops.thread_swap_mask(SigmaskHow::SIG_BLOCK).ok(),
+        }
+    }
+}
+
+impl Drop for Unstopped {
+    fn drop(&mut self) {
+        if let Some(before) = &self.before {
+            let _ = before.thread_set_mask();
+        }
     }
 }
 
@@ -151,6 +177,15 @@ mod tests {
             assert_eq!(fill.queued, 5000);
             assert!(fill.capacity >= 5000 && !fill.is_empty() && fill.share() > 0.0);
         }
+    }
+
+    #[test]
+    fn a_stop_waits_until_nothing_is_open() {
+        let held = || SigSet::thread_get_mask().unwrap().contains(Signal::SIGTSTP);
+        let unstopped = Unstopped::new();
+        assert!(held());
+        drop(unstopped);
+        assert!(!held());
     }
 
     #[test]

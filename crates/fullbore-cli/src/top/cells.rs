@@ -118,7 +118,7 @@ fn why(chain: &Chain) -> Option<String> {
             " {}",
             match bound {
                 Bound::Cpu => "CPU",
-                Bound::Queue => "no CPU free",
+                Bound::Queue => "queue",
                 Bound::Cause(Cause::Unknown) => "?",
                 Bound::Cause(cause) => cause.in_short(),
             }

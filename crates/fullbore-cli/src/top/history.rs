@@ -10,7 +10,8 @@ use crate::pipeline::{Bytes, Known};
 const LOOKS: usize = 60;
 
 /// Seconds after which a pipe that is not seen any more is forgotten. Inodes are used again, but not so
-/// soon: pipefs counts them up (`get_next_ino`, fs/inode.c).
+/// soon: pipefs counts them up (`get_next_ino`, fs/inode.c). Those of FIFOs are the file system's, and can be
+/// another's at once: it has another path then.
 const FORGOTTEN_AFTER: f64 = 30.0;
 
 /// Of one pipe.
@@ -19,6 +20,10 @@ pub struct History {
     /// In seconds since 1970.
     pub first_seen: f64,
     pub last_seen: f64,
+    /// The path of a FIFO.
+    path: Option<String>,
+    /// Bytes that it holds, as far as it was asked apart from who has it.
+    pub capacity: Option<usize>,
     /// How full it was at the last looks, the oldest first.
     pub fills: VecDeque<f64>,
     /// Bytes that had gone through it when those who are watched now began to be.
@@ -35,8 +40,16 @@ pub struct Histories(HashMap<PipeIdentity, History>);
 
 impl Histories {
     /// That of a pipe that is seen now.
-    pub fn of(&mut self, pipe: PipeIdentity, now: f64) -> &mut History {
-        let history = self.0.entry(pipe).or_insert_with(|| History::new(now));
+    pub fn of(&mut self, pipe: PipeIdentity, path: Option<&str>, now: f64) -> &mut History {
+        // One that is removed while it is open stays the same.
+        let path = path.map(|path| path.strip_suffix(" (deleted)").unwrap_or(path));
+        let history = self
+            .0
+            .entry(pipe)
+            .or_insert_with(|| History::new(path, now));
+        if history.path.as_deref() != path {
+            *history = History::new(path, now);
+        }
         history.last_seen = now;
         history
     }
@@ -56,8 +69,10 @@ impl Histories {
 }
 
 impl History {
-    fn new(now: f64) -> Self {
+    fn new(path: Option<&str>, now: f64) -> Self {
         Self {
+            path: path.map(str::to_owned),
+            capacity: None,
             first_seen: now,
             last_seen: now,
             fills: VecDeque::with_capacity(LOOKS),
@@ -80,7 +95,8 @@ impl History {
     /// Adds to what those who watched it before had counted; once something is not known, the sum is not
     /// either.
     pub fn add(&mut self, since: Bytes) -> Bytes {
-        let bytes = self.before.zip(since.bytes).map(|(one, other)| one + other);
+        let bytes = self.before.zip(since.bytes);
+        let bytes = bytes.map(|(one, other)| one.saturating_add(other));
         // Never fewer than before, also where nothing was known in between.
         self.most = bytes.unwrap_or(0).max(self.most);
         self.bytes = bytes.map(|_| self.most);
@@ -113,9 +129,9 @@ mod tests {
     fn a_pipe_keeps_its_history_and_only_so_much_of_it() {
         let mut all = Histories::default();
         for look in 0..LOOKS + 5 {
-            all.of(pipe(1), look as f64).note(Some(look as f64));
+            all.of(pipe(1), None, look as f64).note(Some(look as f64));
         }
-        let history = all.of(pipe(1), 100.0);
+        let history = all.of(pipe(1), None, 100.0);
         assert_eq!((history.first_seen, history.last_seen), (0.0, 100.0));
         assert_eq!(history.fills.len(), LOOKS);
         assert_eq!((history.fills[0], history.fills[LOOKS - 1]), (5.0, 64.0));
@@ -124,25 +140,44 @@ mod tests {
     #[test]
     fn one_that_is_not_seen_is_forgotten_but_not_at_once() {
         let mut all = Histories::default();
-        all.of(pipe(1), 10.0);
+        all.of(pipe(1), None, 10.0);
         all.forget(15.0);
-        assert_eq!(all.of(pipe(1), 16.0).first_seen, 10.0);
+        assert_eq!(all.of(pipe(1), None, 16.0).first_seen, 10.0);
         all.forget(1000.0);
-        assert_eq!(all.of(pipe(1), 1000.0).first_seen, 1000.0);
+        assert_eq!(all.of(pipe(1), None, 1000.0).first_seen, 1000.0);
     }
 
     #[test]
     fn bytes_go_on_when_others_take_a_pipe_over() {
         let mut all = Histories::default();
-        assert_eq!(all.of(pipe(1), 0.0).add(counted(70)), counted(70));
+        assert_eq!(all.of(pipe(1), None, 0.0).add(counted(70)), counted(70));
         all.begin(pipe(1));
-        assert_eq!(all.of(pipe(1), 1.0).add(counted(0)), counted(70));
-        assert_eq!(all.of(pipe(1), 2.0).add(counted(5)), counted(75));
+        assert_eq!(all.of(pipe(1), None, 1.0).add(counted(0)), counted(70));
+        assert_eq!(all.of(pipe(1), None, 2.0).add(counted(5)), counted(75));
         let unknown = Bytes {
             bytes: None,
             bytes_are: Known::Unknown,
         };
-        assert_eq!(all.of(pipe(1), 3.0).add(unknown), unknown);
-        assert_eq!(all.of(pipe(1), 4.0).add(counted(2)), counted(75));
+        assert_eq!(all.of(pipe(1), None, 3.0).add(unknown), unknown);
+        assert_eq!(all.of(pipe(1), None, 4.0).add(counted(2)), counted(75));
+    }
+
+    #[test]
+    fn a_fifo_with_the_inode_of_another_begins_anew() {
+        let mut all = Histories::default();
+        all.of(pipe(1), Some("/a"), 0.0).note(Some(1.0));
+        let same = all.of(pipe(1), Some("/a (deleted)"), 1.0);
+        assert_eq!((same.first_seen, same.fills.len()), (0.0, 1));
+        let other = all.of(pipe(1), Some("/b"), 2.0);
+        assert_eq!((other.first_seen, other.fills.len()), (2.0, 0));
+    }
+
+    #[test]
+    fn counts_that_make_no_sense_do_not_overflow() {
+        let mut all = Histories::default();
+        all.of(pipe(1), None, 0.0).add(counted(u64::MAX));
+        all.begin(pipe(1));
+        let sum = all.of(pipe(1), None, 1.0).add(counted(5));
+        assert_eq!(sum, counted(u64::MAX));
     }
 }

@@ -53,7 +53,7 @@ pub fn files(stages: &[Vec<usize>]) -> usize {
 }
 
 /// Who writes to a FIFO.
-fn witness(census: &Census, pipe: &Pipe) -> Option<Witness> {
+pub fn witness(census: &Census, pipe: &Pipe) -> Option<Witness> {
     let holder = pipe.writers().next().filter(|_| pipe.is_named())?;
     Some(Witness {
         pid: census.processes[holder.process].id.pid,

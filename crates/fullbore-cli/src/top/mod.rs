@@ -18,7 +18,7 @@ mod table;
 use std::collections::HashMap;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use fullbore::pipe::PipeIdentity;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::time::{ClockId, clock_gettime};
@@ -26,7 +26,7 @@ use rustix::time::{ClockId, clock_gettime};
 pub use picture::Picture;
 pub use scope::{Scope, Whose};
 
-use crate::pipeline::census::Known;
+use crate::pipeline::census::{Known, ProcessId};
 use crate::pipeline::chains::Flow;
 use crate::pipeline::cpus::Reading;
 use history::Histories;
@@ -41,6 +41,16 @@ const LEAST: Duration = Duration::from_millis(50);
 /// CPU time that glances may take, as a part of all time.
 const SHARE: u32 = 200;
 
+/// And at first, so that there is a verdict soon: for so many glances.
+const SHARE_AT_FIRST: u32 = 20;
+const FIRST: u64 = 20;
+
+/// Looking once, the most that is waited for enough glances.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Not having looked for so long, this process was stopped: nobody knows what they did meanwhile.
+const STOPPED: Duration = Duration::from_secs(2);
+
 /// Who looks, and what he remembers.
 #[derive(Debug)]
 pub struct Top {
@@ -54,6 +64,14 @@ pub struct Top {
     /// Files that may be open.
     most_files: usize,
     last_glance: Instant,
+    /// Glances since all was forgotten.
+    glances: u64,
+    /// How long the last look took.
+    last_took: Duration,
+    /// The process that all of it is about.
+    root: Option<ProcessId>,
+    /// Whether it goes on with nothing to show once that has ended.
+    stays: bool,
     /// CPU time that a glance takes.
     cost: Duration,
     /// Whether all this process does is to look, for a moment, and it may take what time it needs.
@@ -66,7 +84,7 @@ impl Top {
     /// # Errors
     /// Where the scope is about what is not there.
     pub fn new(scope: Scope) -> Result<Self> {
-        scope.check()?;
+        let root = scope.root()?;
         let now = Instant::now();
         let files = all_files_allowed().saturating_sub(SPARE_FILES);
         Ok(Self {
@@ -78,6 +96,10 @@ impl Top {
             known: Known::at_most(files / 4),
             most_files: files,
             last_glance: now,
+            glances: 0,
+            last_took: Duration::ZERO,
+            root,
+            stays: false,
             cost: Duration::ZERO,
             is_hasty: false,
         })
@@ -92,7 +114,7 @@ impl Top {
         self.is_hasty = true;
         self.look()?;
         let began = Instant::now();
-        while began.elapsed() < time {
+        while began.elapsed() < time || (self.glances < FIRST && began.elapsed() < PATIENCE) {
             std::thread::sleep(self.next_glance());
             self.glance();
         }
@@ -103,8 +125,21 @@ impl Top {
     pub fn next_glance(&self) -> Duration {
         match self.is_hasty {
             true => (LEAST / 4).max(self.cost * 2),
+            false if self.glances < FIRST => LEAST.max(self.cost * SHARE_AT_FIRST),
             false => LEAST.max(self.cost * SHARE),
         }
+    }
+
+    /// When the process that it is about has ended, it goes on with nothing to show.
+    pub fn stay(&mut self) {
+        self.stays = true;
+    }
+
+    /// Lets go of everybody, as nobody looks for a while: a name of a FIFO keeps its file system busy.
+    pub fn forget(&mut self) {
+        self.lines.clear();
+        self.known = Known::at_most(self.most_files / 4);
+        self.glances = 0;
     }
 
     /// Looks at those who are known: what they do, and how full their pipes are.
@@ -113,8 +148,15 @@ impl Top {
         let now = Instant::now();
         let since = now - self.last_glance;
         self.last_glance = now;
+        self.glances += 1;
+        let planned = self.next_glance();
+        let was_stopped = since > STOPPED.max(planned * 4) + self.last_took;
         for line in self.lines.values_mut() {
-            line.watch.glance(since);
+            if was_stopped {
+                line.watch.paused();
+            }
+            // Not for more than a few times what was planned, if this process was kept from looking.
+            line.watch.glance(since.min(planned));
         }
         self.cost = (self.cost + cpu_time().saturating_sub(began)) / 2;
     }
@@ -137,11 +179,19 @@ impl Top {
     /// Looks at everybody.
     ///
     /// # Errors
-    /// Where there is no /proc.
+    /// Where there is no /proc, or the process that it is about has ended.
     pub fn look(&mut self) -> Result<Picture> {
         let began = Instant::now();
         let now = seconds_since_1970();
-        let census = self.known.look().context("look at /proc")?;
+        let root = self.root.filter(|&root| scope::is_there(root));
+        if let (Some(ended), None, false) = (self.root, root, self.stays) {
+            bail!("process {} has ended", ended.pid);
+        }
+        let mut census = self.known.look().context("look at /proc")?;
+        if self.root != root {
+            // Its number is nobody's, or another's.
+            census.pipes.clear();
+        }
         let flow = Flow::new(&census);
         let found = self.scope.find(&census, &flow);
         self.looks += 1;
@@ -215,7 +265,8 @@ impl Top {
             row.remember(&census, &mut self.histories, now);
         }
         self.histories.forget(now);
-        picture.took_seconds = began.elapsed().as_secs_f64();
+        self.last_took = began.elapsed();
+        picture.took_seconds = self.last_took.as_secs_f64();
         Ok(picture)
     }
 }

@@ -9,6 +9,7 @@ use rustix::io::Errno;
 use serde::Serialize;
 
 use super::history::Histories;
+use super::lines::witness;
 use crate::moving::said;
 use crate::pipeline::census::{Census, Holder, Pipe, Process, ProcessId, Unseen};
 use crate::pipeline::chains::{self, Kind};
@@ -225,12 +226,20 @@ impl Row {
         if self.capacity.is_none()
             && let Ok(at) = pipes.binary_search_by_key(&self.identity(), |pipe| pipe.identity)
         {
-            match ask(census, &pipes[at]) {
-                Ok(fill) => self.fill(Some(fill)),
-                Err(why) => self.closed = Some(why),
+            let history = histories.of(self.identity(), self.path.as_deref(), now);
+            match history.capacity.filter(|_| self.kind == Kind::OneSided) {
+                // Each time it is asked wakes those who are there (`pipe_release`, fs/pipe.c).
+                Some(capacity) => self.capacity = Some(capacity),
+                None => match ask(census, &pipes[at]) {
+                    Ok(fill) => {
+                        self.fill(Some(fill));
+                        history.capacity = Some(fill.capacity);
+                    }
+                    Err(why) => self.closed = Some(why),
+                },
             }
         }
-        let history = histories.of(self.identity(), now);
+        let history = histories.of(self.identity(), self.path.as_deref(), now);
         let share = self.queued.zip(self.capacity);
         history.note(share.map(|(queued, capacity)| Fill { queued, capacity }.share()));
         self.fills = history.fills.iter().copied().collect();
@@ -250,6 +259,10 @@ impl Row {
 fn ask(census: &Census, pipe: &Pipe) -> Result<Fill, String> {
     if pipe.is_named() && pipe.kind() == Kind::OneSided {
         return Err("open on one side only: opening it would let someone in".to_owned());
+    }
+    // The census is of a moment ago.
+    if pipe.is_named() && !witness(census, pipe).is_some_and(|witness| witness.is_there()) {
+        return Err("nobody is known to have it open for writing".to_owned());
     }
     let handle = census.handle(pipe);
     let fill = handle.and_then(|handle| Fill::of(handle.as_fd()));

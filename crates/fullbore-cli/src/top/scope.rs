@@ -1,12 +1,13 @@
 //! Which pipes are to be shown.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 
 use anyhow::{Result, bail};
+use procfs::FromRead;
+use procfs::process::Stat;
 
 use crate::pipeline::below;
-use crate::pipeline::census::{Census, Pipe};
+use crate::pipeline::census::{Census, Pipe, ProcessId};
 use crate::pipeline::chains::{Chain, Flow, Kind};
 
 use super::picture::LeftOut;
@@ -41,17 +42,34 @@ pub struct Found {
     pub left_out: LeftOut,
 }
 
+/// The process that has this number now, and has not ended.
+fn process(pid: u32) -> Option<ProcessId> {
+    let stat = Stat::from_file(format!("/proc/{pid}/stat")).ok()?;
+    // So is a process whose first thread has ended before others.
+    let is_zombie = stat.state == 'Z' && stat.num_threads <= 1;
+    (!is_zombie).then_some(ProcessId {
+        pid,
+        start: stat.starttime,
+    })
+}
+
+/// Whether this process is still there, and its number not another's.
+pub fn is_there(id: ProcessId) -> bool {
+    process(id.pid) == Some(id)
+}
+
 impl Scope {
-    /// Whether there is anything that it could be about.
+    /// The process that it is about, if it is about one.
     ///
     /// # Errors
     /// Where there is no such process.
-    pub fn check(&self) -> Result<()> {
+    pub fn root(&self) -> Result<Option<ProcessId>> {
         match self.whose {
-            Whose::Tree(pid) if !Path::new(&format!("/proc/{pid}")).exists() => {
-                bail!("process {pid}: no such process")
-            }
-            _ => Ok(()),
+            Whose::Tree(pid) => match process(pid) {
+                Some(root) => Ok(Some(root)),
+                None => bail!("process {pid}: no such process"),
+            },
+            Whose::Everybody | Whose::Called(_) => Ok(None),
         }
     }
 

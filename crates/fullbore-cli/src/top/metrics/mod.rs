@@ -42,10 +42,11 @@ const WATCHED_FOR: Duration = Duration::from_secs(150);
 ///
 /// # Errors
 /// Where it cannot listen at the address, or nothing can be looked at.
-pub fn serve(address: Address, top: Top) -> Result<()> {
+pub fn serve(address: Address, mut top: Top) -> Result<()> {
     let listener = listen(address)?;
     let local = Address(listener.local_addr()?);
     // The first look is what the figures of the second are counted from.
+    top.stay();
     let mut page = Page::new(top);
     page.look()?;
     let interrupt = Interrupt::noted();
@@ -97,7 +98,7 @@ struct Page {
     /// What it saw, or why it could not.
     seen: Result<Seen, String>,
     scrapes: u64,
-    /// When there was the last one.
+    /// When there was the last one, or at first when it began.
     last_scrape: Option<Instant>,
     last_glance: Instant,
 }
@@ -117,7 +118,7 @@ impl Page {
             fresh_until: now,
             seen: Err("not looked yet".to_owned()),
             scrapes: 0,
-            last_scrape: None,
+            last_scrape: Some(now),
             last_glance: now,
         }
     }
@@ -195,5 +196,8 @@ impl Service for Page {
     fn work(&mut self) {
         self.top.glance();
         self.last_glance = Instant::now();
+        if self.next_work().is_none() {
+            self.top.forget();
+        }
     }
 }

@@ -4,12 +4,12 @@
 mod state;
 mod view;
 
-use std::io::{Stdout, stdout};
+use std::io::{Stdout, stdin, stdout};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::cursor::Show;
@@ -19,6 +19,8 @@ use ratatui::crossterm::terminal::{
     EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
 use ratatui::widgets::TableState;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
 use signal_hook::consts::{SIGCONT, SIGTSTP};
 
 use super::Top;
@@ -57,9 +59,10 @@ pub fn run(top: &mut Top, interval: Duration) -> Result<()> {
             true => now + SIGNALS,
             false => next_look.min(next_glance),
         };
-        if event::poll(due.saturating_duration_since(now).min(SIGNALS))? {
+        if is_event(due.saturating_duration_since(now).min(SIGNALS))? {
             match event::read()? {
                 Event::Key(key) if key.kind != KeyEventKind::Release => match state.key(key) {
+                    Action::Nothing if state.paused => top.forget(),
                     Action::Nothing => {}
                     Action::Leave => break,
                     Action::Stop => stopped.store(true, Ordering::Relaxed),
@@ -79,6 +82,7 @@ pub fn run(top: &mut Top, interval: Duration) -> Result<()> {
         }
         if stopped.swap(false, Ordering::Relaxed) {
             restore();
+            top.forget();
             // The same as SIGTSTP does where nobody handles it.
             let _ = signal_hook::low_level::emulate_default_handler(SIGTSTP);
             continued.store(true, Ordering::Relaxed);
@@ -106,6 +110,32 @@ pub fn run(top: &mut Top, interval: Duration) -> Result<()> {
     drop(screen);
     interrupt.obey();
     Ok(())
+}
+
+/// Waits for something to be read from the terminal, and says whether there is.
+///
+/// # Errors
+/// Where the terminal has gone, or fails. Once it has gone, `event::poll` would read nothing from it without
+/// end.
+fn is_event(time: Duration) -> Result<bool> {
+    // What has been read already is not waited for.
+    for time in [Duration::ZERO, time] {
+        let stdin = stdin();
+        let mut terminal = [PollFd::new(&stdin, PollFlags::IN)];
+        match poll(&mut terminal, Some(&time.try_into()?)) {
+            // SIGWINCH is an event as well.
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno).context("wait for the terminal"),
+        }
+        let gone = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
+        if terminal[0].revents().intersects(gone) {
+            bail!("the terminal has gone");
+        }
+        if event::poll(Duration::ZERO)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Whether a signal came.
