@@ -70,7 +70,7 @@ pub struct Bench {
     #[arg(long, value_name = "SECONDS", default_value = "0.5", value_parser = seconds)]
     seconds: f64,
 
-    /// A first look: 10 seconds for the ladder, under 3 minutes for all groups; less trustworthy
+    /// A first look: 10 seconds for the ladder, about 3 minutes for all groups; less trustworthy
     #[arg(long, conflicts_with_all = ["rounds", "seconds"])]
     quick: bool,
 

@@ -803,7 +803,7 @@ mod tests {
                 .stdout(writer),
         );
         let mut known = Known::at_most(1 << 12);
-        let mut fds = |known: &mut Known| -> Vec<(i32, bool)> {
+        let fds = |known: &mut Known| -> Vec<(i32, bool)> {
             let census = known.look().unwrap();
             let Some(process) = census.process(shell.0.id()) else {
                 return Vec::new();
@@ -818,7 +818,7 @@ mod tests {
             }
             ends
         };
-        let mut until = |known: &mut Known, expected: &[(i32, bool)]| {
+        let until = |known: &mut Known, expected: &[(i32, bool)]| {
             let began = Instant::now();
             // Longer than it takes until everything is found out again.
             for _ in 0..3 * LOOKS_PER_DESCRIPTION {
