@@ -322,6 +322,10 @@ fn the_page_is_read_by_those_who_read_prometheus_text() {
     }
 }
 
+/// Files that may be open because other programs were started meanwhile, a few for each: less than the
+/// connections of one round.
+const OF_OTHERS: usize = 60;
+
 #[test]
 fn a_hundred_scrapes_at_once_do_no_harm() {
     let _alone = alone();
@@ -391,11 +395,11 @@ fn a_hundred_scrapes_at_once_do_no_harm() {
     );
     assert_eq!(most.0, 1, "threads");
     assert!(
-        most.1 <= resting + 160 + 20,
+        most.1 <= resting + 160 + OF_OTHERS,
         "{most:?} and {resting} at rest"
     );
     wait_for("files to be closed", || {
-        (served.count("fd") <= resting).then_some(())
+        (served.count("fd") <= resting + OF_OTHERS).then_some(())
     });
 }
 
