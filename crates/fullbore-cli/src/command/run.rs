@@ -27,9 +27,9 @@ Examples:
   fullbore run --shell bash 'diff <(seq 3) <(seq 4) | wc -l'
   fullbore run --no-pipefail 'false | true'
 
-Exit codes: that of the last stage that failed, 128 and its number for a signal, or 0 if none failed;
-with --no-pipefail that of the last stage. A '!' before the pipeline turns it round. 2 also where the
-command line is wrong, or the line no shell's; 126 and 127 also where a program cannot be started or
+Exit codes: that of the last stage that failed, 128 and its number for a signal, or 0 if none failed; \
+with --no-pipefail that of the last stage. A '!' before the pipeline turns it round. 2 also where the \
+command line is wrong, or the line no shell's; 126 and 127 also where a program cannot be started or \
 is not found; 125 where fullbore itself failed.")]
 pub struct Run {
     /// The pipeline, as one word

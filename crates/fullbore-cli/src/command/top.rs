@@ -31,8 +31,8 @@ Examples:
   fullbore top --json --interval 1s --count 3
   fullbore top --prometheus 9464    metrics at http://127.0.0.1:9464/metrics, until Ctrl-C
 
-Exit codes: 0 done; 1 something failed, or there is no such process; 2 the command line is wrong, or
-stdout is no terminal and none of --once, --json and --prometheus is given; 3 this user may not listen
+Exit codes: 0 done; 1 something failed, or there is no such process; 2 the command line is wrong, or \
+stdout is no terminal and none of --once, --json and --prometheus is given; 3 this user may not listen \
 there.
 docs/top.md says what each column means, and how it is found out.")]
 pub struct Options {

@@ -1,10 +1,12 @@
-//! How much of their time the CPUs had nothing to do that these processes may run on.
+//! How much of their time the CPUs had nothing to do that these processes may run on, and how much of it
+//! looking takes.
 
 use std::fs;
 use std::time::{Duration, Instant};
 
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity};
+use rustix::time::{ClockId, clock_gettime};
 
 /// What the CPUs have had to offer since the last time that it was asked.
 #[derive(Debug, Default)]
@@ -87,6 +89,12 @@ fn parse(stat: &str) -> Vec<(usize, Duration)> {
         ))
     };
     stat.lines().filter_map(of).collect()
+}
+
+/// CPU time that this thread has used up.
+pub fn of_this_thread() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 #[cfg(test)]

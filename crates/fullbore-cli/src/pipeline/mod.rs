@@ -27,8 +27,9 @@ pub use foot::give_back;
 pub use link::{Fill, Link, Witness, open_for_writing};
 pub use live::Live;
 pub use moment::{Cause, Moment};
+pub use process::{THREADS, call};
 pub use verdict::{Bound, Kind as VerdictKind, Percent, Verdict};
-pub use watch::{Mixes, Watch};
+pub use watch::{Mixes, PROCESSES, Watch};
 
 /// A command of the pipeline, as it was started. Its number is its place in the pipeline, from 0.
 #[derive(Debug, Clone)]

@@ -16,7 +16,7 @@ use procfs::process::{Io, Schedstat, Stat};
 use super::waiting::{self, Object, On};
 
 /// Threads that are looked at; a process may have thousands.
-const THREADS: usize = 32;
+pub const THREADS: usize = 32;
 
 /// What a thread does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -391,8 +391,9 @@ fn io(file: &File) -> Option<Io> {
     Io::from_read(&buffer[..length]).ok()
 }
 
-/// The number of a call and its arguments; the number is -1 outside of calls.
-fn call(line: &str) -> (i64, Vec<u64>) {
+/// The number of the call that a line of /proc/PID/task/TID/syscall tells, and its arguments; the number is -1
+/// outside of calls.
+pub fn call(line: &str) -> (i64, Vec<u64>) {
     let mut words = line.split_whitespace();
     let number = words.next().and_then(|word| word.parse().ok());
     let arguments = words

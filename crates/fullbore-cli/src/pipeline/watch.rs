@@ -9,12 +9,10 @@ use std::collections::{BTreeSet, VecDeque};
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-use rustix::time::{ClockId, clock_gettime};
-
 use super::Stage;
 use super::below::{below, kernel_lists_children};
 use super::census::ProcessId;
-use super::cpus::{Cpus, Reading};
+use super::cpus::{Cpus, Reading, of_this_thread};
 use super::findings::{Bytes, Findings};
 use super::link::{Fill, Link, Witness};
 use super::moment::{Cause, Heard, Moment, Side, Ways};
@@ -37,7 +35,7 @@ const FREE: Duration = Duration::from_millis(2);
 const LOOKS_PER_ACCOUNT: u64 = 8;
 
 /// Processes of a stage that are looked at.
-const PROCESSES: usize = 32;
+pub const PROCESSES: usize = 32;
 
 /// How far back the recent past goes, and in which steps.
 const RECENT: Duration = Duration::from_millis(1500);
@@ -170,7 +168,7 @@ impl Watch {
 
     /// One look at everything.
     pub fn look(&mut self) {
-        let costs = cpu_time();
+        let costs = of_this_thread();
         let now = Instant::now();
         let is_due = self.sums.looks % LOOKS_PER_ACCOUNT == LOOKS_PER_ACCOUNT - 1;
         self.look_at_moment(now);
@@ -181,7 +179,7 @@ impl Watch {
             }
             self.remember(now);
         }
-        self.sums.looking += cpu_time().saturating_sub(costs);
+        self.sums.looking += of_this_thread().saturating_sub(costs);
         self.interval = self.choose_interval();
     }
 
@@ -550,12 +548,6 @@ impl Crew {
             });
         }
     }
-}
-
-/// CPU time of this thread.
-fn cpu_time() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 #[cfg(test)]

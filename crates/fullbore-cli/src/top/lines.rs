@@ -4,12 +4,11 @@ use std::collections::BTreeSet;
 
 use crate::pipeline::census::{Census, Pipe, ProcessId};
 use crate::pipeline::chains::{self, Kind};
-use crate::pipeline::{Known, Link, Mixes, Moment, Stage, Verdict, VerdictKind, Watch, Witness};
+use crate::pipeline::{
+    Known, Link, Mixes, Moment, PROCESSES, Stage, Verdict, VerdictKind, Watch, Witness,
+};
 
 use super::picture::{Blocked, Picture, Side, Slow};
-
-/// Processes of a stage that are watched.
-const PROCESSES: usize = 32;
 
 /// Files that are kept open for a process, as long as it has one thread.
 const FILES: usize = 4;

@@ -21,14 +21,13 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result, bail};
 use fullbore::pipe::PipeIdentity;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use rustix::time::{ClockId, clock_gettime};
 
 pub use picture::Picture;
 pub use scope::{Scope, Whose};
 
 use crate::pipeline::census::{Known, ProcessId};
 use crate::pipeline::chains::Flow;
-use crate::pipeline::cpus::Reading;
+use crate::pipeline::cpus::{Reading, of_this_thread};
 use history::Histories;
 use lines::{Line, Loads};
 
@@ -144,7 +143,7 @@ impl Top {
 
     /// Looks at those who are known: what they do, and how full their pipes are.
     pub fn glance(&mut self) {
-        let began = cpu_time();
+        let began = of_this_thread();
         let now = Instant::now();
         let since = now - self.last_glance;
         self.last_glance = now;
@@ -158,7 +157,7 @@ impl Top {
             // Not for more than a few times what was planned, if this process was kept from looking.
             line.watch.glance(since.min(planned));
         }
-        self.cost = (self.cost + cpu_time().saturating_sub(began)) / 2;
+        self.cost = (self.cost + of_this_thread().saturating_sub(began)) / 2;
     }
 
     /// Glances until then.
@@ -290,10 +289,4 @@ fn seconds_since_1970() -> f64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0.0, |time| time.as_secs_f64())
-}
-
-/// CPU time of this thread.
-fn cpu_time() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }

@@ -17,8 +17,8 @@ use rustix::fs::{CWD, Mode, OFlags, openat, stat};
 use rustix::io::Errno;
 
 use super::producers;
-use crate::pipeline::below;
 use crate::pipeline::census::{Census, Holder, Pipe};
+use crate::pipeline::{THREADS, below, call};
 
 /// How long an unknown program is looked at, and how often.
 const TIME: Duration = Duration::from_millis(400);
@@ -26,9 +26,6 @@ const INTERVAL: Duration = Duration::from_millis(4);
 
 /// Different calls of write(2) that it has to be found in.
 const ENOUGH: usize = 2;
-
-/// Threads of a process that are looked at.
-const THREADS: usize = 32;
 
 /// How a program sends its bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -202,23 +199,19 @@ impl Look {
 
     /// Notes the call that a thread is in; `which` tells it from others.
     fn note(&mut self, line: &str, which: Option<(i32, u64)>) {
-        let mut words = line.split_whitespace();
-        let number: Option<libc::c_long> = words.next().and_then(|word| word.parse().ok());
-        let arguments: Vec<u64> = words
-            .filter_map(|word| u64::from_str_radix(word.strip_prefix("0x")?, 16).ok())
-            .collect();
+        let (number, arguments) = call(line);
         let on = |at: usize| {
             let fd = arguments.get(at).map(|&fd| fd as i32);
             fd.is_some_and(|fd| self.is_of_this_pipe(fd))
         };
-        match number {
-            Some(libc::SYS_write | libc::SYS_writev | libc::SYS_pwritev2) if on(0) => {
+        match number as libc::c_long {
+            libc::SYS_write | libc::SYS_writev | libc::SYS_pwritev2 if on(0) => {
                 self.writing.extend(which);
             }
-            Some(libc::SYS_vmsplice) if on(0) => self.hands_over = true,
-            Some(libc::SYS_splice) if on(2) => self.passes_on = true,
-            Some(libc::SYS_tee) if on(1) => self.passes_on = true,
-            Some(libc::SYS_sendfile) if on(0) => self.passes_on = true,
+            libc::SYS_vmsplice if on(0) => self.hands_over = true,
+            libc::SYS_splice if on(2) => self.passes_on = true,
+            libc::SYS_tee if on(1) => self.passes_on = true,
+            libc::SYS_sendfile if on(0) => self.passes_on = true,
             _ => {}
         }
     }
