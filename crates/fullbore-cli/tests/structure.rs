@@ -54,7 +54,6 @@ const KNOWN: &[&[&str]] = &[
         "fullbore-cli/src/lab/movers/course.rs",
         "fullbore-cli/src/lab/movers/measure.rs",
         "fullbore-cli/src/lab/movers/mod.rs",
-        "fullbore-cli/src/lab/overall.rs",
         "fullbore-cli/src/lab/page_lookup/estimate.rs",
         "fullbore-cli/src/lab/page_lookup/kernel.rs",
         "fullbore-cli/src/lab/page_lookup/mod.rs",
@@ -63,7 +62,6 @@ const KNOWN: &[&[&str]] = &[
         "fullbore-cli/src/lab/pipelines/measure.rs",
         "fullbore-cli/src/lab/pipelines/mod.rs",
         "fullbore-cli/src/lab/process.rs",
-        "fullbore-cli/src/lab/result.rs",
         "fullbore-cli/src/lab/soundness.rs",
         "fullbore-cli/src/lab/sweep.rs",
         "fullbore-cli/src/lab/transports/alone.rs",
@@ -88,15 +86,6 @@ const KNOWN: &[&[&str]] = &[
         "fullbore-cli/src/moving/report.rs",
     ],
     &[
-        "fullbore-cli/src/lab/compare/mod.rs",
-        "fullbore-cli/src/lab/compare/table.rs",
-    ],
-    &[
-        "fullbore-cli/src/lab/report/svg.rs",
-        "fullbore-cli/src/lab/report/svg/dots.rs",
-        "fullbore-cli/src/lab/report/svg/heat_map.rs",
-    ],
-    &[
         "fullbore-cli/src/meter/mod.rs",
         "fullbore-cli/src/meter/watch.rs",
     ],
@@ -107,6 +96,15 @@ const KNOWN: &[&[&str]] = &[
         "fullbore-cli/src/pipeline/report.rs",
         "fullbore-cli/src/pipeline/verdict.rs",
         "fullbore-cli/src/pipeline/watch.rs",
+    ],
+    &[
+        "fullbore-cli/src/results/compare/mod.rs",
+        "fullbore-cli/src/results/compare/table.rs",
+    ],
+    &[
+        "fullbore-cli/src/results/report/svg.rs",
+        "fullbore-cli/src/results/report/svg/dots.rs",
+        "fullbore-cli/src/results/report/svg/heat_map.rs",
     ],
     &[
         "fullbore-cli/src/top/lines.rs",

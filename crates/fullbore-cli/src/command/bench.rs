@@ -6,17 +6,20 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use crate::exit::Usage;
-use crate::lab::catalogue::{self, Catalogue, Experiment};
-use crate::lab::compare;
-use crate::lab::machine::{CpuPair, Topology};
+use crate::host::machine::{CpuPair, Topology};
+use crate::host::refusal::Usage;
+use crate::host::size;
+use crate::lab::catalogue::{Catalogue, Experiment};
 use crate::lab::peers::Peers;
-use crate::lab::report::{self, Report, csv::Csv, html::Html, json::Json, svg::Svg, table::Table};
-use crate::lab::result::{Run, Settings};
 use crate::lab::runner;
 use crate::lab::sweep::{self, Axes};
 use crate::lab::unix_copy;
-use crate::size;
+use crate::results::compare;
+use crate::results::names;
+use crate::results::report::{
+    self, Report, csv::Csv, html::Html, json::Json, svg::Svg, table::Table,
+};
+use crate::results::run::{Run, Settings};
 
 /// Measure how fast pipes are on this machine, and which technique buys what
 ///
@@ -121,7 +124,7 @@ impl Bench {
         }
         let catalogue = Catalogue::new(&self.axes);
         let experiments = if self.list && self.names.is_empty() {
-            catalogue.select(&[catalogue::ALL.into()])?
+            catalogue.select(&[names::ALL.into()])?
         } else {
             catalogue.select(&self.names)?
         };

@@ -26,8 +26,8 @@ use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
 
-use crate::lab::date::rfc3339;
-use crate::lab::machine::{CpuPair, Machine, Root, Topology};
+use crate::host::date::rfc3339;
+use crate::host::machine::{CpuPair, Machine, Root, Topology};
 use advice::Advice;
 use allowance::Allowance;
 use cause::Cause;
@@ -131,7 +131,7 @@ impl Report {
 /// A report of a machine that refuses these trials, with `EPERM`, and nothing else.
 #[cfg(test)]
 fn fixture(refused: &[&str]) -> Report {
-    use crate::lab::machine::fixture::Fixture;
+    use crate::host::machine::fixture::Fixture;
     let machine = Fixture::new(&[]).online("0-1");
     let around = Circumstances {
         pipe_max_size: Some(65536),

@@ -21,12 +21,12 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 
-use crate::exit::Unsupported;
+use crate::host::machine::{CpuPair, Topology};
+use crate::host::refusal::Unsupported;
 use crate::lab::catalogue::Experiment;
-use crate::lab::machine::{CpuPair, Topology};
-use crate::lab::result::Settings;
 use crate::lab::work::{Bench, Stop};
 use crate::meter::interrupt::Interrupt;
+use crate::results::run::Settings;
 
 use profile::Side;
 use record::{Recording, merge, record};

@@ -6,19 +6,18 @@
 
 use std::sync::LazyLock;
 
-use glob::Pattern;
-
 use super::endpoint::{Checked, Pair};
 use super::latency;
 use super::movers;
 use super::page_lookup;
 use super::pipelines;
-use super::result::Unit;
 use super::sweep::{self, Axes};
 use super::transports;
 use super::unix_copy;
 use super::work::Work;
-use crate::exit::Usage;
+use crate::host::refusal::Usage;
+use crate::results::names::{is_meant, pattern};
+use crate::results::run::Unit;
 
 /// One experiment.
 #[derive(Debug, Clone, Copy)]
@@ -70,9 +69,6 @@ pub struct Group {
 
 /// The group that runs when none is named.
 pub const DEFAULT_GROUP: &str = "ladder";
-
-/// What means every group.
-pub const ALL: &str = "all";
 
 macro_rules! experiments {
     ($group:literal $checked:ident: $($name:literal, $published:expr, $shows:literal, $writer:literal => $reader:literal;)*) => {
@@ -232,19 +228,6 @@ impl Experiment {
     pub fn is_like(&self, other: &Experiment) -> bool {
         self.group == other.group && self.work.table() == other.work.table()
     }
-}
-
-/// The pattern that `text` is.
-pub fn pattern(text: &str) -> Result<Pattern, Usage> {
-    Pattern::new(text).map_err(|error| Usage(format!("'{text}' is no pattern: {}", error.msg)))
-}
-
-/// Whether `pattern` means the experiment `name` of `group`: by its name, its group, or `group/name`.
-pub fn is_meant(group: &str, name: &str, pattern: &Pattern) -> bool {
-    pattern.as_str() == ALL
-        || pattern.matches(name)
-        || pattern.matches(group)
-        || pattern.matches(&format!("{group}/{name}"))
 }
 
 impl Catalogue {

@@ -1,12 +1,8 @@
 //! The laboratory: experiments as data, run in interleaved rounds on two CPUs, and reported.
 
 pub mod catalogue;
-pub mod compare;
-pub mod date;
-pub mod distance;
 pub mod endpoint;
 pub mod latency;
-pub mod machine;
 pub mod middleman;
 pub mod movers;
 pub mod overall;
@@ -15,12 +11,8 @@ pub mod part;
 pub mod peers;
 pub mod pipelines;
 pub mod process;
-pub mod rank_sum;
-pub mod report;
-pub mod result;
 pub mod runner;
 pub mod soundness;
-pub mod statistics;
 pub mod sweep;
 pub mod transports;
 pub mod unix_copy;

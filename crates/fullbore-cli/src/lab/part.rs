@@ -16,11 +16,11 @@ use super::latency::{self, Exchange, Role};
 use super::page_lookup::{self, Which};
 use super::pipelines::{Kept, Once};
 use super::process;
-use super::result::Settings;
 use super::transports::link::Link;
 use super::transports::{Alone, stream};
-use super::unix_copy::{self, Sizes};
+use super::unix_copy;
 use crate::doctor::trials::{self, Target};
+use crate::results::run::{Settings, Sizes};
 
 /// What a process is to do.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -86,7 +86,7 @@ impl Part {
     /// Plays it in this process.
     ///
     /// # Errors
-    /// [`Unsupported`](crate::exit::Unsupported) where this machine does not allow it.
+    /// [`Unsupported`](crate::host::refusal::Unsupported) where this machine does not allow it.
     pub fn play(self) -> Result<()> {
         match self {
             Part::Send { link, message } => stream::send(link, message),

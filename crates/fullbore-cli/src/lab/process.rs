@@ -17,7 +17,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use serde::de::DeserializeOwned;
 
 use super::work::Stop;
-use crate::exit;
+use crate::host::refusal::UNSUPPORTED;
 
 /// What a process may take to end when the one before or behind it has gone.
 pub const GRACE: Duration = Duration::from_secs(5);
@@ -154,7 +154,7 @@ impl Ended {
                 "the {role} did not end in time; killed"
             )));
         }
-        if status.code() == Some(i32::from(exit::UNSUPPORTED)) {
+        if status.code() == Some(i32::from(UNSUPPORTED)) {
             return Err(Stop::Skipped(last_words(&self.output)));
         }
         if !status.success() {

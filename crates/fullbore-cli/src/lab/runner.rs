@@ -10,15 +10,15 @@ use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::catalogue::Experiment;
-use super::date::rfc3339;
-use super::distance::Distances;
-use super::machine::{CpuPair, Machine};
 use super::overall::overall;
 use super::peers::{Beside, Peers};
-use super::result::{Also, Apart, EndpointReport, Outcome, Run, SCHEMA, Settings, Unit};
-use super::soundness::Soundness;
-use super::statistics::Spread;
 use super::work::{Bench, Measurement, Stop};
+use crate::host::date::rfc3339;
+use crate::host::distance::Distances;
+use crate::host::machine::{CpuPair, Machine};
+use crate::results::run::{Also, Apart, EndpointReport, Outcome, Run, SCHEMA, Settings, Unit};
+use crate::results::soundness::Soundness;
+use crate::results::statistics::Spread;
 
 /// What is known of an experiment so far.
 struct Trial {
@@ -92,7 +92,7 @@ pub fn run(
         schema: SCHEMA,
         taken_at,
         machine: Machine::read(cpus),
-        line_round_trip_ns: near.distances.spread(),
+        line_round_trip_ns: Spread::of(near.distances.seen()),
         apart: near.apart,
         overall: overall(experiments, &outcomes),
         experiments: outcomes,

@@ -8,12 +8,12 @@ use std::fmt::Debug;
 
 use anyhow::Result;
 
-use super::machine::CpuPair;
 use super::movers::SourceFile;
 use super::pipelines::Inputs;
-use super::result::{EndpointReport, Outcome, Settings, Unit};
-use super::soundness::Soundness;
 use super::transports::RereadFile;
+use crate::host::machine::CpuPair;
+use crate::results::run::{EndpointReport, Outcome, Settings, Unit};
+use crate::results::soundness::Soundness;
 
 /// What one experiment does.
 pub trait Work: Debug + Sync {

@@ -129,6 +129,6 @@ pub(super) fn pinning(_: &Given) -> Result<String, Stop> {
             ));
         }
     }
-    let cpus = crate::lab::machine::format_cpu_list(&cpus);
+    let cpus = crate::host::machine::format_cpu_list(&cpus);
     Ok(format!("ran on the first and the last of CPUs {cpus}"))
 }

@@ -18,8 +18,8 @@ use rustix::pipe::SpliceFlags;
 
 use super::progress::{Progress, Role};
 use super::{Data, Options, prepare, words, writer};
-use crate::exit::Unsupported;
-use crate::lab::result::EndpointReport;
+use crate::host::refusal::Unsupported;
+use crate::results::run::EndpointReport;
 
 /// The article's way: two buffers in turn, over a pipe that holds no more than half of what the
 /// two hold, so that a buffer is free when the other one has gone in whole.

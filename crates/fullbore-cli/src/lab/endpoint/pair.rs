@@ -6,12 +6,13 @@ use anyhow::Result;
 use fullbore::Pipe;
 
 use super::{peer, words};
-use crate::lab::machine::CpuPair;
+use crate::host::machine::CpuPair;
 use crate::lab::part::Timing;
 use crate::lab::process::{self, Ended, Process};
-use crate::lab::result::{Cell, EndpointReport, Outcome, Settings};
-use crate::lab::soundness::{self, Soundness};
+use crate::lab::soundness;
 use crate::lab::work::{Bench, Measurement, Stop, Taken, Work};
+use crate::results::run::{Cell, EndpointReport, Outcome, Settings};
+use crate::results::soundness::Soundness;
 
 /// More than any measurement moves: the reader's clock ends it.
 pub const ENDLESS: &str = "1048576G";

@@ -16,8 +16,8 @@ use rustix::pipe::SpliceFlags;
 
 use super::progress::{Progress, Role};
 use super::{Options, prepare, words};
-use crate::exit::{Unsupported, Usage};
-use crate::lab::result::EndpointReport;
+use crate::host::refusal::{Unsupported, Usage};
+use crate::results::run::EndpointReport;
 
 /// Reads until the limit, or until the writer has gone.
 pub fn run(options: &Options) -> anyhow::Result<EndpointReport> {

@@ -12,9 +12,9 @@ use rustix::io::Errno;
 use super::options::WayName;
 use super::progress::{Progress, Role};
 use super::{Data, Options, by_reference, prepare, words};
-use crate::exit::{Unsupported, Usage};
-use crate::lab::result::EndpointReport;
-use crate::size;
+use crate::host::refusal::{Unsupported, Usage};
+use crate::host::size;
+use crate::results::run::EndpointReport;
 
 /// Writes until the limit, or until the reader has gone.
 pub fn run(options: &Options) -> anyhow::Result<EndpointReport> {

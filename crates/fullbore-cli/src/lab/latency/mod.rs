@@ -20,9 +20,9 @@ use super::catalogue::Experiment;
 use super::endpoint::WaitName;
 use super::part::{Part, Timing};
 use super::process::Process;
-use super::result::{Settings, Unit};
 use super::transports::{Shape, Transport, shared};
 use super::work::{Bench, Measurement, Stop, Taken, Work};
+use crate::results::run::{Settings, Unit};
 
 /// The group's name.
 pub const GROUP: &str = "latency";

@@ -14,12 +14,12 @@ use fullbore::{Pipe, PipeEnd};
 
 use super::course::{self, Course};
 use super::{End, Job, Mover};
+use crate::host::machine::CpuPair;
+use crate::host::size;
 use crate::lab::endpoint::words;
-use crate::lab::machine::CpuPair;
 use crate::lab::process::{self, Process};
-use crate::lab::result::EndpointReport;
-use crate::lab::soundness::{Soundness, Verdict};
-use crate::size;
+use crate::results::run::EndpointReport;
+use crate::results::soundness::{Soundness, Verdict};
 
 /// Bytes through a pipe or a socket: many times what any of them holds.
 const BYTES: &str = "8M";

@@ -15,8 +15,8 @@ use super::course::{self, Course, SourceFile};
 use super::{End, Job, Mover};
 use crate::lab::endpoint::ENDLESS;
 use crate::lab::process::{self, Ended, Process, ended, is_readable_within};
-use crate::lab::result::EndpointReport;
 use crate::lab::work::{Bench, Measurement, Stop, Taken};
+use crate::results::run::EndpointReport;
 
 /// What a process may take to end when the one behind it has gone.
 const GRACE: Duration = Duration::from_millis(100);

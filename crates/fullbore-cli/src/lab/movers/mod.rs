@@ -13,14 +13,13 @@ pub mod std_copy;
 use std::process::Command;
 
 use anyhow::Result;
-use serde::{Deserialize, Serialize};
 
 use super::catalogue::Experiment;
-use super::machine::CpuPair;
 use super::process::on_path;
-use super::result::{Outcome, Settings, Unit};
-use super::soundness::Soundness;
 use super::work::{Bench, Measurement, Work};
+use crate::host::machine::CpuPair;
+use crate::results::run::{MoverReport, Outcome, Settings, Unit};
+use crate::results::soundness::Soundness;
 pub use course::{SourceFile, memory_file};
 
 /// The group's name.
@@ -229,24 +228,6 @@ impl Work for Move {
 /// Text that lives as long as the catalogue does, which is made once and never goes.
 fn kept(text: String) -> &'static str {
     text.leak()
-}
-
-/// Who moved, or ran a pipeline, as a report names it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct MoverReport {
-    /// What it had to do, such as `pipe → pipe`. Ratios are to the first of the same job.
-    pub job: String,
-    /// Its command line, as it would be typed in a shell.
-    pub command: String,
-    /// The first line that it says of its version; `None` where it is this program, or says none.
-    pub version: Option<String>,
-    /// Bytes that arrived, where they went into a file, or that a pipeline read; elsewhere the reader
-    /// counts.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub bytes: Option<u64>,
-    /// Seconds from its start to its end, where it was timed by that.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub seconds: Option<f64>,
 }
 
 impl Mover {

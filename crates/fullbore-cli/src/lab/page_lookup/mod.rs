@@ -19,9 +19,9 @@ use super::catalogue::Experiment;
 use super::endpoint::prepare;
 use super::part::{self, Part, Timing};
 use super::process::{self, Ended, Process};
-use super::result::{Settings, Unit};
 use super::work::{Bench, Measurement, Stop, Taken, Work};
-use crate::exit::Unsupported;
+use crate::host::refusal::Unsupported;
+use crate::results::run::{Settings, Unit};
 
 /// The group's name.
 pub const GROUP: &str = "page_lookup";

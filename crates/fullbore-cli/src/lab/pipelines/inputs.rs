@@ -25,8 +25,8 @@ use super::{PIPELINES, Pipeline, WAYS};
 use crate::lab::movers::memory_file;
 use crate::lab::part::Part;
 use crate::lab::process::{Process, on_path};
-use crate::lab::result::Settings;
 use crate::lab::work::Stop;
+use crate::results::run::Settings;
 
 /// What a line reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -22,8 +22,8 @@ use super::{Pipeline, WAYS, Way};
 use crate::lab::movers::memory_file;
 use crate::lab::part::{self, Part};
 use crate::lab::process::{self, Ended, Process, ended};
-use crate::lab::result::Settings;
 use crate::lab::work::{Bench, Measurement, Stop, Taken};
+use crate::results::run::Settings;
 
 /// Measures once.
 ///

@@ -10,9 +10,9 @@ mod measure;
 use anyhow::Result;
 
 use super::catalogue::Experiment;
-use super::movers::{MoverReport, version};
-use super::result::{Outcome, Settings, Unit};
+use super::movers::version;
 use super::work::{Bench, Measurement, Work};
+use crate::results::run::{MoverReport, Outcome, Settings, Unit};
 use inputs::Input;
 pub use inputs::{Inputs, Kept};
 pub use measure::Once;

@@ -23,8 +23,8 @@ use super::catalogue::Experiment;
 use super::endpoint::WaitName;
 use super::part::{Part, Timing};
 use super::process::{self, Process};
-use super::result::{Settings, Unit};
 use super::work::{Bench, Measurement, Stop, Taken, Work};
+use crate::results::run::{Settings, Unit};
 use stream::Moved;
 
 /// The group's name.

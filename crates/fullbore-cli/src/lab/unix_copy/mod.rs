@@ -24,17 +24,17 @@ use rustix::net::sockopt::{
 };
 use serde::{Deserialize, Serialize};
 
-pub use options::{CopyOptions, Sizes};
+pub use options::CopyOptions;
 
 use super::catalogue::Experiment;
 use super::part::{Part, Timing};
 use super::process::{self, GRACE, Process};
-use super::result::{Settings, Unit};
 use super::transports::loopback;
 use super::transports::stream::Moved;
 use super::work::{Bench, Measurement, Stop, Taken, Work};
-use crate::exit::Unsupported;
-use crate::size;
+use crate::host::refusal::Unsupported;
+use crate::host::size;
+use crate::results::run::{Settings, Sizes, Unit};
 use receiver::Received;
 use sender::Sent;
 
