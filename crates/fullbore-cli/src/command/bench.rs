@@ -9,7 +9,8 @@ use clap::Args;
 use crate::host::machine::{CpuPair, Topology};
 use crate::host::refusal::Usage;
 use crate::host::size;
-use crate::lab::catalogue::{Catalogue, Experiment};
+use crate::lab::catalogue::Catalogue;
+use crate::lab::experiment::Experiment;
 use crate::lab::peers::Peers;
 use crate::lab::runner;
 use crate::lab::sweep::{self, Axes};
@@ -137,7 +138,13 @@ impl Bench {
         let topology = Topology::read();
         let cpus = CpuPair::wanted(self.cpus, &topology)?;
         let peers = self.peers.as_deref().map(Peers::of).transpose()?;
-        let run = runner::run(&experiments, settings, cpus, peers.as_ref())?;
+        let run = runner::run(
+            &experiments,
+            settings,
+            cpus,
+            &super::program(),
+            peers.as_ref(),
+        )?;
         self.report(&run)?;
         Ok(ExitCode::from(u8::from(
             run.experiments.iter().any(|e| e.failed.is_some()),

@@ -31,7 +31,7 @@ pub struct Doctor {
 
 impl Doctor {
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        let report = Report::new();
+        let report = Report::new(&super::program());
         let print = |out: &mut dyn Write| -> anyhow::Result<()> {
             if self.json {
                 serde_json::to_writer_pretty(&mut *out, &report)?;

@@ -117,7 +117,7 @@ impl Explain {
                 _ => None,
             },
         };
-        explain::experiment(experiment, &settings, &cpus)
+        explain::experiment(experiment, &settings, &cpus, &super::program())
     }
 
     fn report(&self, explained: &Explained) -> anyhow::Result<()> {

@@ -7,6 +7,7 @@
 use std::sync::LazyLock;
 
 use super::endpoint::{Checked, Pair};
+use super::experiment::{Experiment, Group};
 use super::latency;
 use super::movers;
 use super::page_lookup;
@@ -14,58 +15,9 @@ use super::pipelines;
 use super::sweep::{self, Axes};
 use super::transports;
 use super::unix_copy;
-use super::work::Work;
 use crate::host::refusal::Usage;
 use crate::results::names::{is_meant, pattern};
 use crate::results::run::Unit;
-
-/// One experiment.
-#[derive(Debug, Clone, Copy)]
-pub struct Experiment {
-    /// What it is one of.
-    pub group: &'static str,
-    /// Its name, unique in the catalogue.
-    pub name: &'static str,
-    /// One line: what it shows.
-    pub shows: &'static str,
-    /// What its figure is in.
-    pub unit: Unit,
-    /// The figure of the text it comes from.
-    pub published: Option<f64>,
-    /// What it does.
-    pub work: &'static dyn Work,
-}
-
-impl Experiment {
-    /// One whose figure is in GiB/s.
-    pub const fn bandwidth(
-        group: &'static str,
-        name: &'static str,
-        published: Option<f64>,
-        shows: &'static str,
-        work: &'static dyn Work,
-    ) -> Self {
-        Self {
-            group,
-            name,
-            shows,
-            unit: Unit::GibPerS,
-            published,
-            work,
-        }
-    }
-}
-
-/// Experiments that belong together.
-#[derive(Debug, Clone, Copy)]
-pub struct Group {
-    /// Its name.
-    pub name: &'static str,
-    /// One line: what it is about.
-    pub shows: &'static str,
-    /// In the order they are shown. Ratios are to the first.
-    pub experiments: &'static [Experiment],
-}
 
 /// The group that runs when none is named.
 pub const DEFAULT_GROUP: &str = "ladder";
@@ -221,13 +173,6 @@ fn groups(axes: &Axes) -> Vec<Group> {
             unix_copy::EXPERIMENTS,
         ),
     ]
-}
-
-impl Experiment {
-    /// Whether ratios between the two say something: they are of one group, and of one table in it.
-    pub fn is_like(&self, other: &Experiment) -> bool {
-        self.group == other.group && self.work.table() == other.work.table()
-    }
 }
 
 impl Catalogue {

@@ -5,7 +5,7 @@
 //! table weighs more because its figures are larger (Fleming and Wallace, How not to lie with
 //! statistics, Communications of the ACM 29, 1986, 218-221).
 
-use super::catalogue::Experiment;
+use super::experiment::Experiment;
 use crate::results::run::{At, Outcome, Overall};
 
 /// Who is compared with whom.

@@ -14,8 +14,8 @@ use anyhow::Result;
 
 use super::part::Timing;
 use super::process::{self, Process};
+use super::taken::{Measurement, Stop, Taken};
 use super::unix_copy;
-use super::work::{Measurement, Stop, Taken};
 use crate::host::machine::CpuPair;
 use crate::host::refusal::Usage;
 use crate::results::run::{Peer, Settings, Unit};

@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use fullbore::Pipe;
 
 use super::process;
-use crate::host::machine::CpuPair;
+use super::work::Bench;
 use crate::results::run::EndpointReport;
 use crate::results::soundness::{Habit, Soundness, Verdict};
 
@@ -25,10 +25,10 @@ const PERIOD: &str = "100003";
 ///
 /// # Errors
 /// Where processes or pipes cannot be made.
-pub fn check(writer: &str, cpus: &CpuPair) -> Result<Soundness> {
+pub fn check(writer: &str, bench: &Bench<'_>) -> Result<Soundness> {
     let verdicts = Habit::ALL
         .iter()
-        .map(|&habit| check_behind(habit, writer, cpus))
+        .map(|&habit| check_behind(habit, writer, bench))
         .collect::<Result<Vec<_>>>()?;
     Ok(Soundness {
         right: verdicts.iter().all(|verdict| verdict.right),
@@ -36,25 +36,27 @@ pub fn check(writer: &str, cpus: &CpuPair) -> Result<Soundness> {
     })
 }
 
-fn check_behind(habit: Habit, writer: &str, cpus: &CpuPair) -> Result<Verdict> {
+fn check_behind(habit: Habit, writer: &str, bench: &Bench<'_>) -> Result<Verdict> {
     let (first, second) = (Pipe::new()?, Pipe::new()?);
     let mut arguments = vec!["--verify".to_owned(), format!("--bytes-to-pipe={BYTES}")];
     if writer.contains("--way repeat") {
         arguments.push(format!("--period={PERIOD}"));
     }
-    let mut writer = process::endpoint("write", writer, cpus.writer);
+    let mut writer = bench.program.endpoint("write", writer, bench.cpus.writer);
     writer
         .args(&arguments)
         .stdin(Stdio::null())
         .stdout(first.writer);
-    let mut middleman = process::fullbore("middleman");
+    let mut middleman = bench.program.verb("middleman");
     middleman
         .arg(habit.name())
         .stdin(first.reader)
         .stdout(second.writer)
         .stderr(Stdio::null());
     // A reader that is slow now and then: what it has not read yet is what can still change.
-    let mut reader = process::endpoint("read", "--pause 300", cpus.reader);
+    let mut reader = bench
+        .program
+        .endpoint("read", "--pause 300", bench.cpus.reader);
     reader
         .args(&arguments)
         .stdin(second.reader)

@@ -8,9 +8,10 @@
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 
-use super::catalogue::Experiment;
 use super::endpoint::{Checked, Pair, WaitName};
-use super::work::{Bench, Measurement, Stop, Taken, Work};
+use super::experiment::Experiment;
+use super::taken::{Measurement, Stop, Taken};
+use super::work::{Bench, Work};
 use crate::host::size;
 use crate::results::run::{Cell, Outcome, Settings, Unit};
 

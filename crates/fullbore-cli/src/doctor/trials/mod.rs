@@ -22,8 +22,9 @@ use serde::{Deserialize, Serialize};
 
 pub use processes::Target;
 
-use crate::lab::part::{self, Part};
+use crate::lab::part::{self, Part, Task};
 use crate::lab::process::{self, Process};
+use crate::lab::program::Program;
 
 /// What a trial may take; none needs a tenth of it on an idle machine.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -277,11 +278,29 @@ fn pipe_with(bytes: &[u8]) -> Result<Pipe, Stop> {
     Ok(pipe)
 }
 
+/// What processes of the doctor do.
+pub const PARTS: &[Part] = &[Part::of::<TrialTask>()];
+
+/// Try a technique.
+#[derive(Debug, Serialize, Deserialize)]
+struct TrialTask {
+    name: String,
+    target: Option<Target>,
+}
+
+impl Task for TrialTask {
+    const NAME: &'static str = "trial";
+
+    fn play(self) -> Result<()> {
+        play(&self.name, self.target)
+    }
+}
+
 /// Plays the trial of that name, in this process, and says what came of it.
 ///
 /// # Errors
 /// Where there is no such trial, or nobody to tell.
-pub fn play(name: &str, target: Option<Target>) -> Result<()> {
+fn play(name: &str, target: Option<Target>) -> Result<()> {
     let trial = TRIALS.iter().find(|trial| trial.name == name);
     let trial = trial.ok_or_else(|| anyhow::anyhow!("no trial is called '{name}'"))?;
     let outcome = match (trial.try_it)(&Given { target }) {
@@ -295,10 +314,10 @@ pub fn play(name: &str, target: Option<Target>) -> Result<()> {
 
 impl Trial {
     /// Tries it in a process of its own, and says what came of it and how long it took.
-    pub fn run(&self) -> (Outcome, Duration) {
+    pub fn run(&self, program: &Program) -> (Outcome, Duration) {
         let began = Instant::now();
         let outcome = self
-            .in_a_process()
+            .in_a_process(program)
             .unwrap_or_else(|error| match Stop::from(error) {
                 Stop::Refused(refusal) => Outcome::Refused(refusal),
                 Stop::Wrong(said) | Stop::NotTried(said) => Outcome::NotTried(said),
@@ -306,14 +325,14 @@ impl Trial {
         (outcome, began.elapsed())
     }
 
-    fn in_a_process(&self) -> Result<Outcome> {
+    fn in_a_process(&self, program: &Program) -> Result<Outcome> {
         // Held until the trial is over: some look at a pipe of another process, which is this one.
         let held = processes::Held::new()?;
-        let part = Part::Trial {
+        let task = TrialTask {
             name: self.name.into(),
             target: Some(held.target()),
         };
-        let ended = Process::start(part.command(None)?)?.end_within(PATIENCE)?;
+        let ended = Process::start(program.part(&task, None)?)?.end_within(PATIENCE)?;
         let refused = |signal, said| {
             Outcome::Refused(Refusal {
                 operation: self.name.into(),

@@ -6,11 +6,11 @@ use anyhow::Result;
 use fullbore::Pipe;
 
 use super::{peer, words};
-use crate::host::machine::CpuPair;
 use crate::lab::part::Timing;
 use crate::lab::process::{self, Ended, Process};
 use crate::lab::soundness;
-use crate::lab::work::{Bench, Measurement, Stop, Taken, Work};
+use crate::lab::taken::{Measurement, Stop, Taken};
+use crate::lab::work::{Bench, Work};
 use crate::results::run::{Cell, EndpointReport, Outcome, Settings};
 use crate::results::soundness::Soundness;
 
@@ -42,13 +42,13 @@ impl Work for Pair {
     fn measure(&self, bench: &mut Bench<'_>) -> Result<Measurement> {
         let (settings, cpus) = (bench.settings, bench.cpus);
         let pipe = Pipe::new()?;
-        let mut reader = process::endpoint("read", self.reader, cpus.reader);
+        let mut reader = bench.program.endpoint("read", self.reader, cpus.reader);
         reader
             .arg(format!("--seconds={}", settings.seconds))
             .arg(format!("--warm-up={}", settings.warm_up_seconds))
             .stdin(pipe.reader)
             .stdout(Stdio::piped());
-        let mut writer = process::endpoint("write", self.writer, cpus.writer);
+        let mut writer = bench.program.endpoint("write", self.writer, cpus.writer);
         writer
             .arg(format!("--bytes-to-pipe={ENDLESS}"))
             .stdin(Stdio::null())
@@ -75,10 +75,10 @@ impl Work for Pair {
         }
     }
 
-    fn check(&self, cpus: &CpuPair) -> Result<Option<Soundness>> {
+    fn check(&self, bench: &Bench<'_>) -> Result<Option<Soundness>> {
         match self.checked {
             Checked::No => Ok(None),
-            Checked::Yes => soundness::check(self.writer, cpus).map(Some),
+            Checked::Yes => soundness::check(self.writer, bench).map(Some),
         }
     }
 

@@ -14,13 +14,14 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use super::catalogue::Experiment;
+use super::experiment::Experiment;
 use super::process::on_path;
-use super::work::{Bench, Measurement, Work};
-use crate::host::machine::CpuPair;
+use super::program::Program;
+use super::taken::Measurement;
+use super::work::{Bench, Work};
 use crate::results::run::{MoverReport, Outcome, Settings, Unit};
 use crate::results::soundness::Soundness;
-pub use course::{SourceFile, memory_file};
+pub use course::memory_file;
 
 /// The group's name.
 pub const GROUP: &str = "move";
@@ -216,8 +217,8 @@ impl Work for Move {
         }
     }
 
-    fn check(&self, cpus: &CpuPair) -> Result<Option<Soundness>> {
-        check::check(self.job, self.mover, cpus).map(Some)
+    fn check(&self, bench: &Bench<'_>) -> Result<Option<Soundness>> {
+        check::check(self.job, self.mover, bench).map(Some)
     }
 
     fn endpoints(&self) -> Option<(&'static str, &'static str)> {
@@ -232,11 +233,10 @@ fn kept(text: String) -> &'static str {
 
 impl Mover {
     /// Its command with these further sinks; `None` where it is not on PATH.
-    pub fn command(&self, sinks: &[String]) -> Option<Command> {
+    pub fn command(&self, program: &Program, sinks: &[String]) -> Option<Command> {
         let mut words = self.words.split_whitespace();
         let mut command = match self.of {
-            // Also when its file has been replaced since.
-            Of::Fullbore => Command::new("/proc/self/exe"),
+            Of::Fullbore => program.command(),
             Of::Path => Command::new(on_path(words.next()?)?),
         };
         command.args(words);
@@ -311,7 +311,9 @@ mod tests {
     #[test]
     fn a_mover_is_given_the_names_of_further_sinks_in_its_own_way() {
         let words = |mover: &Mover| -> Vec<String> {
-            let command = mover.command(&["a".into(), "b".into()]).unwrap();
+            let command = mover
+                .command(&Program::at("fullbore"), &["a".into(), "b".into()])
+                .unwrap();
             let words = command.get_args();
             words.map(|word| word.to_string_lossy().into()).collect()
         };

@@ -15,11 +15,12 @@ use fullbore::linux::{huge_page_size, page_size};
 use fullbore::{Backing, Pages};
 use serde::{Deserialize, Serialize};
 
-use super::catalogue::Experiment;
 use super::endpoint::prepare;
-use super::part::{self, Part, Timing};
+use super::experiment::Experiment;
+use super::part::{self, Part, Task, Timing};
 use super::process::{self, Ended, Process};
-use super::work::{Bench, Measurement, Stop, Taken, Work};
+use super::taken::{Measurement, Stop, Taken};
+use super::work::{Bench, Work};
 use crate::host::refusal::Unsupported;
 use crate::results::run::{Settings, Unit};
 
@@ -71,11 +72,11 @@ struct Lookup {
 impl Work for Lookup {
     fn measure(&self, bench: &mut Bench<'_>) -> Result<Measurement> {
         let timing = Timing::of(bench.settings);
-        let part = Part::PageLookup {
+        let task = LookupTask {
             pages: self.pages,
             timing,
         };
-        let process = Process::start(part.command(Some(bench.cpus.writer))?)?;
+        let process = Process::start(bench.program.part(&task, Some(bench.cpus.writer))?)?;
         Ok(judge(&process.end_within(timing.patience())?))
     }
 
@@ -102,11 +103,29 @@ struct Found {
     notes: Vec<String>,
 }
 
+/// What processes of this group do.
+pub const PARTS: &[Part] = &[Part::of::<LookupTask>()];
+
+/// Look pages up, and measure what that takes.
+#[derive(Debug, Serialize, Deserialize)]
+struct LookupTask {
+    pages: Which,
+    timing: Timing,
+}
+
+impl Task for LookupTask {
+    const NAME: &'static str = "pagelookup";
+
+    fn play(self) -> Result<()> {
+        play(self.pages, self.timing)
+    }
+}
+
 /// Looks pages up for a while, and says what that takes: the part of the one process.
 ///
 /// # Errors
 /// [`Unsupported`] where there are no such pages here, or neither way to find out.
-pub fn play(pages: Which, timing: Timing) -> Result<()> {
+fn play(pages: Which, timing: Timing) -> Result<()> {
     let mut found = match kernel::Benchmark::find() {
         Ok(benchmark) => kernel::measure(&benchmark, pages, timing)?,
         Err(why_not) => estimate::measure(pages, timing, &why_not)?,

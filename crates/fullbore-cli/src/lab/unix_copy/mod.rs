@@ -26,12 +26,14 @@ use serde::{Deserialize, Serialize};
 
 pub use options::CopyOptions;
 
-use super::catalogue::Experiment;
-use super::part::{Part, Timing};
+use super::experiment::Experiment;
+use super::part::{Part, Task, Timing};
 use super::process::{self, GRACE, Process};
+use super::program::Program;
+use super::taken::{Measurement, Stop, Taken};
 use super::transports::loopback;
 use super::transports::stream::Moved;
-use super::work::{Bench, Measurement, Stop, Taken, Work};
+use super::work::{Bench, Work};
 use crate::host::refusal::Unsupported;
 use crate::host::size;
 use crate::results::run::{Settings, Sizes, Unit};
@@ -105,7 +107,7 @@ enum Place {
 
 /// What a process of this group does.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub enum Role {
+enum Role {
     /// Send, and measure.
     Sender { mode: Mode, timing: Timing },
     /// Take and drop.
@@ -123,7 +125,7 @@ impl Role {
     ///
     /// # Errors
     /// [`Unsupported`] where this machine does not allow it.
-    pub fn play(self, sizes: &Sizes) -> Result<()> {
+    fn play(self, sizes: &Sizes) -> Result<()> {
         match self {
             Role::Sender { mode, timing } => sender::measure(mode, sizes, timing),
             Role::Receiver => receiver::drop_all(sizes),
@@ -136,12 +138,13 @@ impl Role {
     /// A process that does it on one CPU, or on any.
     fn start(
         self,
+        program: &Program,
         sizes: Sizes,
         cpu: Option<usize>,
         input: Option<OwnedFd>,
         output: Option<OwnedFd>,
     ) -> Result<Process> {
-        let mut command = Part::UnixCopy { role: self, sizes }.command(cpu)?;
+        let mut command = program.part(&UnixCopyTask { role: self, sizes }, cpu)?;
         if let Some(input) = input {
             command.stdin(input);
         }
@@ -149,6 +152,24 @@ impl Role {
             command.stdout(output);
         }
         Process::start(command)
+    }
+}
+
+/// What processes of this group do.
+pub const PARTS: &[Part] = &[Part::of::<UnixCopyTask>()];
+
+/// Send an object again and again, or receive it.
+#[derive(Debug, Serialize, Deserialize)]
+struct UnixCopyTask {
+    role: Role,
+    sizes: Sizes,
+}
+
+impl Task for UnixCopyTask {
+    const NAME: &'static str = "unixcopy";
+
+    fn play(self) -> Result<()> {
+        self.role.play(&self.sizes)
     }
 }
 
@@ -211,9 +232,21 @@ impl UnixCopy {
         let timing = Timing::of(bench.settings);
         let mode = self.0;
         let receiver = Role::Receiver;
-        let receiver = receiver.start(sizes, Some(bench.cpus.reader), Some(socket.far), None)?;
+        let receiver = receiver.start(
+            bench.program,
+            sizes,
+            Some(bench.cpus.reader),
+            Some(socket.far),
+            None,
+        )?;
         let sender = Role::Sender { mode, timing };
-        let sender = sender.start(sizes, Some(bench.cpus.writer), None, Some(socket.near))?;
+        let sender = sender.start(
+            bench.program,
+            sizes,
+            Some(bench.cpus.writer),
+            None,
+            Some(socket.near),
+        )?;
         let sent = sender.end_within(patience(timing, &sizes))?;
         if sent.went_well("sender").is_err() {
             let well = receiver.behind("receiver", &sent, "sender")?;
@@ -249,15 +282,22 @@ impl UnixCopy {
         let timing = Timing::of(bench.settings);
         let mode = self.0;
         let client = Role::Client { timing };
-        let client = client.start(sizes, None, Some(from_front.into()), None)?;
+        let client = client.start(bench.program, sizes, None, Some(from_front.into()), None)?;
         let front = Role::Front.start(
+            bench.program,
             sizes,
             Some(bench.cpus.reader),
             Some(socket.far),
             Some(to_client.into()),
         )?;
         let storage = Role::Storage { mode };
-        let storage = storage.start(sizes, Some(bench.cpus.writer), None, Some(socket.near))?;
+        let storage = storage.start(
+            bench.program,
+            sizes,
+            Some(bench.cpus.writer),
+            None,
+            Some(socket.near),
+        )?;
         let measured = client.end_within(patience(timing, &sizes))?;
         // Who comes first in the chain is at fault: those behind only see an end.
         if let Err(stop) = measured.went_well("client") {
