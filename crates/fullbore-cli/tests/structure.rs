@@ -32,54 +32,11 @@ const KNOWN: &[&[&str]] = &[
         "fullbore-cli/src/doctor/mod.rs",
     ],
     &[
-        "fullbore-cli/src/doctor/trials/calls.rs",
-        "fullbore-cli/src/doctor/trials/memory.rs",
-        "fullbore-cli/src/doctor/trials/mod.rs",
-        "fullbore-cli/src/doctor/trials/pipes.rs",
-        "fullbore-cli/src/doctor/trials/processes.rs",
-        "fullbore-cli/src/doctor/trials/sampling.rs",
-        "fullbore-cli/src/doctor/trials/transports.rs",
-    ],
-    &[
         "fullbore-cli/src/exit.rs",
         "fullbore-cli/src/moving/ends.rs",
         "fullbore-cli/src/moving/join.rs",
         "fullbore-cli/src/moving/mod.rs",
         "fullbore-cli/src/moving/report.rs",
-    ],
-    &[
-        "fullbore-cli/src/lab/endpoint/by_reference.rs",
-        "fullbore-cli/src/lab/endpoint/mod.rs",
-        "fullbore-cli/src/lab/endpoint/prepare.rs",
-        "fullbore-cli/src/lab/endpoint/progress.rs",
-        "fullbore-cli/src/lab/endpoint/writer.rs",
-    ],
-    &[
-        "fullbore-cli/src/lab/movers/check.rs",
-        "fullbore-cli/src/lab/movers/course.rs",
-        "fullbore-cli/src/lab/movers/measure.rs",
-        "fullbore-cli/src/lab/movers/mod.rs",
-    ],
-    &[
-        "fullbore-cli/src/lab/page_lookup/estimate.rs",
-        "fullbore-cli/src/lab/page_lookup/kernel.rs",
-        "fullbore-cli/src/lab/page_lookup/mod.rs",
-    ],
-    &[
-        "fullbore-cli/src/lab/transports/alone.rs",
-        "fullbore-cli/src/lab/transports/mod.rs",
-    ],
-    &[
-        "fullbore-cli/src/lab/transports/link.rs",
-        "fullbore-cli/src/lab/transports/queue.rs",
-        "fullbore-cli/src/lab/transports/ring.rs",
-    ],
-    &[
-        "fullbore-cli/src/lab/unix_copy/chain.rs",
-        "fullbore-cli/src/lab/unix_copy/mod.rs",
-        "fullbore-cli/src/lab/unix_copy/options.rs",
-        "fullbore-cli/src/lab/unix_copy/receiver.rs",
-        "fullbore-cli/src/lab/unix_copy/sender.rs",
     ],
     &[
         "fullbore-cli/src/meter/mod.rs",
@@ -92,10 +49,6 @@ const KNOWN: &[&[&str]] = &[
         "fullbore-cli/src/pipeline/report.rs",
         "fullbore-cli/src/pipeline/verdict.rs",
         "fullbore-cli/src/pipeline/watch.rs",
-    ],
-    &[
-        "fullbore-cli/src/results/compare/mod.rs",
-        "fullbore-cli/src/results/compare/table.rs",
     ],
     &[
         "fullbore-cli/src/results/report/svg.rs",
@@ -360,6 +313,13 @@ impl Paths {
         }
     }
 
+    /// A path that is not imported. One word alone names no module, but what is called like one.
+    fn add(&mut self, path: Vec<String>) {
+        if path.len() > 1 {
+            self.0.push(path);
+        }
+    }
+
     /// Paths in what a macro is given, which is not parsed: words with `::` between them.
     fn add_tokens(&mut self, tokens: TokenStream) {
         let mut path: Vec<String> = Vec::new();
@@ -369,13 +329,13 @@ impl Paths {
                 TokenTree::Punct(mark) if mark.as_char() == ':' => colons += 1,
                 TokenTree::Ident(word) => {
                     if colons != 2 {
-                        self.0.push(std::mem::take(&mut path));
+                        self.add(std::mem::take(&mut path));
                     }
                     path.push(word.to_string());
                     colons = 0;
                 }
                 other => {
-                    self.0.push(std::mem::take(&mut path));
+                    self.add(std::mem::take(&mut path));
                     colons = 0;
                     if let TokenTree::Group(group) = other {
                         self.add_tokens(group.stream());
@@ -383,7 +343,7 @@ impl Paths {
                 }
             }
         }
-        self.0.push(path);
+        self.add(path);
     }
 }
 
@@ -413,7 +373,7 @@ impl<'ast> Visit<'ast> for Paths {
 
     fn visit_path(&mut self, path: &'ast syn::Path) {
         let words = path.segments.iter().map(|word| word.ident.to_string());
-        self.0.push(words.collect());
+        self.add(words.collect());
         visit::visit_path(self, path);
     }
 

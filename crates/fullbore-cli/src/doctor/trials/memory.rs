@@ -8,7 +8,7 @@ use fullbore::pages::BackedBy;
 use fullbore::{Backing, Pages};
 use rustix::fs::{MemfdFlags, memfd_create};
 
-use super::{BYTES, Given, Stop, at, compare, io_at, pattern};
+use super::attempt::{BYTES, Given, Stop, at, compare, io_at, pattern};
 use crate::host::machine::format_bytes;
 
 /// Asks for two pages of `backing`, writes to all of them, reads them back, and looks at what they are.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
-use super::Options;
+use super::options::Options;
 use crate::host::size;
 use crate::results::run::EndpointReport;
 

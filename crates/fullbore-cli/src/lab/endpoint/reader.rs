@@ -14,8 +14,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::pipe::SpliceFlags;
 
+use super::options::Options;
 use super::progress::{Progress, Role};
-use super::{Options, prepare, words};
+use super::{prepare, words};
 use crate::host::refusal::{Unsupported, Usage};
 use crate::results::run::EndpointReport;
 

@@ -13,7 +13,7 @@ use anyhow::{Context, Result};
 use fullbore::{Pipe, PipeEnd};
 
 use super::course::{self, Course};
-use super::{End, Job, Mover};
+use super::table::{End, Job, Mover};
 use crate::host::size;
 use crate::lab::endpoint::words;
 use crate::lab::process::{self, Process};

@@ -12,7 +12,7 @@ use procfs::Current;
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::{FdFlags, fcntl_setfd};
 
-use super::{End, Job, Mover};
+use super::table::{End, Job, Mover};
 use crate::lab::endpoint::words;
 use crate::lab::process::Process;
 use crate::lab::program::Program;

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 
 use super::course::{self, Course, SourceFile};
-use super::{End, Job, Mover};
+use super::table::{End, Job, Mover, PIPE_READER};
 use crate::lab::endpoint::ENDLESS;
 use crate::lab::process::{self, Ended, Process, ended, is_readable_within};
 use crate::lab::taken::{Measurement, Stop, Taken};
@@ -61,9 +61,7 @@ pub fn measure(job: &Job, mover: &Mover, bench: &mut Bench<'_>) -> Result<Measur
         .unzip();
     let mut beside = Vec::new();
     for stdin in branch_readers {
-        let mut command = bench
-            .program
-            .endpoint("read", super::PIPE_READER, cpus.reader);
+        let mut command = bench.program.endpoint("read", PIPE_READER, cpus.reader);
         command.arg(format!("--bytes-to-pipe={ENDLESS}"));
         command.stdin(stdin).stdout(Stdio::null());
         beside.push(Process::start(command)?);

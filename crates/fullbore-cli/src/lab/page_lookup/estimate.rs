@@ -21,7 +21,7 @@ use fullbore::{Pages, Pipe, Wait};
 use rustix::io::Errno;
 use rustix::pipe::SpliceFlags;
 
-use super::{Clock, Found, Memory, WINDOW, Which};
+use super::memory::{Clock, Found, Memory, WINDOW, Which};
 use crate::host::refusal::Unsupported;
 use crate::lab::part::Timing;
 use crate::results::statistics::Spread;

@@ -17,7 +17,7 @@ use fullbore::linux::page_size;
 use rustix::io::Errno;
 use rustix::ioctl::{Direction, Ioctl, IoctlOutput, Opcode, ioctl, opcode};
 
-use super::{Clock, Found, Memory, WINDOW, Which};
+use super::memory::{Clock, Found, Memory, WINDOW, Which};
 use crate::lab::part::Timing;
 use crate::results::statistics::Spread;
 

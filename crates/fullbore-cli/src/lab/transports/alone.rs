@@ -17,8 +17,7 @@ use rustix::io::{Errno, pread};
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 use serde::{Deserialize, Serialize};
 
-use super::CHUNK;
-use super::stream::{Clock, Moved};
+use super::stream::{CHUNK, Clock, Moved};
 use crate::lab::endpoint::prepare;
 use crate::lab::part::{self, Task, Timing};
 

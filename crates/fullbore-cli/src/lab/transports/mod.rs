@@ -7,6 +7,7 @@
 //! [`stream`] sends and receives. What needs no second process is in [`alone`].
 
 mod alone;
+mod carry;
 mod ends;
 pub mod link;
 mod queue;
@@ -27,13 +28,10 @@ use super::taken::{Measurement, Stop, Taken};
 use super::work::{Bench, Work};
 use crate::results::run::{Settings, Unit};
 use alone::{AloneTask, RereadFile};
-use stream::{Moved, ReceiveTask, SendTask};
+use stream::{CHUNK, Moved, ReceiveTask, SendTask};
 
 /// The group's name.
 pub const GROUP: &str = "transports";
-
-/// Bytes of one call: lmbench's own transfer size (bw_pipe.c, bw_unix.c: XFERSIZE).
-pub const CHUNK: usize = 64 << 10;
 
 /// What the 2005 thread gives for lmbench's pipe once it was a ring of pages: 1,669 MB/s at best.
 const LMBENCH_PIPE_2005: f64 = 1669e6 / (1u64 << 30) as f64;

@@ -18,6 +18,9 @@ use crate::lab::part::{self, Task, Timing};
 use crate::lab::process;
 use crate::lab::taken::Stop;
 
+/// Bytes of one call: lmbench's own transfer size (bw_pipe.c, bw_unix.c: XFERSIZE).
+pub const CHUNK: usize = 64 << 10;
+
 /// Bytes at the beginning that are checked: several times what any transport holds.
 const CHECKED: u64 = 8 << 20;
 

@@ -9,6 +9,7 @@
 mod chain;
 mod flag;
 mod hot;
+mod mode;
 mod options;
 mod receiver;
 mod sender;
@@ -18,13 +19,12 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use rustix::io::Errno;
 use rustix::net::sockopt::{
     set_socket_send_buffer_size, set_socket_send_buffer_size_force, socket_send_buffer_size,
 };
 use serde::{Deserialize, Serialize};
 
-pub use options::CopyOptions;
+pub use options::{CopyOptions, GROUP};
 
 use super::experiment::Experiment;
 use super::part::{Part, Task, Timing};
@@ -34,14 +34,11 @@ use super::taken::{Measurement, Stop, Taken};
 use super::transports::loopback;
 use super::transports::stream::Moved;
 use super::work::{Bench, Work};
-use crate::host::refusal::Unsupported;
 use crate::host::size;
 use crate::results::run::{Settings, Sizes, Unit};
+use mode::Mode;
 use receiver::Received;
 use sender::Sent;
-
-/// The group's name.
-pub const GROUP: &str = "unix_copy";
 
 /// The RFC's figures for its first test, in Mb/s: objects of 1 MiB, buffers of 512 KiB, EPYC 7662, two
 /// CPUs that share no L2.
@@ -74,30 +71,6 @@ pub const EXPERIMENTS: &[Experiment] = &[
     row("chain_sendfile", None, "the same chain, sent by sendfile(2)", &UnixCopy(Mode::SendFile, Place::Chain)),
 ];
 
-/// How an object is sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Mode {
-    Normal,
-    NtCopy,
-    ZeroCopy,
-    SendFile,
-}
-
-impl Mode {
-    #[cfg(test)]
-    const ALL: [Mode; 4] = [Mode::Normal, Mode::NtCopy, Mode::ZeroCopy, Mode::SendFile];
-
-    /// As the program in C is told; it does not know the flag.
-    fn of_peer(self) -> Option<&'static str> {
-        match self {
-            Mode::Normal => Some("normal"),
-            Mode::NtCopy => None,
-            Mode::ZeroCopy => Some("zero_copy"),
-            Mode::SendFile => Some("sendfile"),
-        }
-    }
-}
-
 /// What the object passes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
@@ -124,7 +97,7 @@ impl Role {
     /// Plays it in this process, with sockets on stdin and stdout.
     ///
     /// # Errors
-    /// [`Unsupported`] where this machine does not allow it.
+    /// [`Unsupported`](crate::host::refusal::Unsupported) where this machine does not allow it.
     fn play(self, sizes: &Sizes) -> Result<()> {
         match self {
             Role::Sender { mode, timing } => sender::measure(mode, sizes, timing),
@@ -376,16 +349,6 @@ fn report<T: serde::de::DeserializeOwned>(printed: &[u8]) -> Result<T, Stop> {
 pub fn patience(timing: Timing, sizes: &Sizes) -> Duration {
     let objects = sizes.bytes().unwrap_or(0) >> 26;
     timing.patience() + Duration::from_secs(objects)
-}
-
-/// What a call's answer means: that this machine has not got it, or that it broke.
-fn failed(call: &str, errno: Errno) -> anyhow::Error {
-    match errno {
-        Errno::NOSYS | Errno::PERM | Errno::INVAL | Errno::OPNOTSUPP => {
-            Unsupported(format!("{call} is refused here: {errno}")).into()
-        }
-        _ => anyhow::Error::new(errno).context(call.to_owned()),
-    }
 }
 
 #[cfg(test)]

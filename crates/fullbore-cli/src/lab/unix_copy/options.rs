@@ -3,11 +3,13 @@
 
 use clap::Args;
 
-use super::GROUP;
 use super::hot::LINE;
 use crate::host::refusal::Usage;
 use crate::host::size;
 use crate::results::run::Sizes;
+
+/// The group's name.
+pub const GROUP: &str = "unix_copy";
 
 /// More than any object, buffer or pipe of these experiments is: what does not fit into memory would
 /// be found out too late.

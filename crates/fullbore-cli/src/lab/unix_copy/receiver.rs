@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use rustix::pipe::SpliceFlags;
 use serde::{Deserialize, Serialize};
 
-use super::failed;
+use super::mode::failed;
 use crate::host::size;
 use crate::lab::endpoint::words;
 use crate::lab::part;

@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use super::flag::MSG_NTCOPY;
 use super::hot::HotSet;
-use super::{Mode, failed};
+use super::mode::{Mode, failed};
 use crate::lab::endpoint::{prepare, send_queue, words};
 use crate::lab::part::{self, Timing};
 use crate::lab::transports::stream::Moved;
