@@ -10,9 +10,9 @@ use askama::Template;
 
 use super::table::{closing, date, name, number, row_name, tables, unit};
 use super::{Comparison, Pair, Row, Verdict};
-use crate::lab::report::html::page::{Cell, Column, Dress, Figure, Table};
-use crate::lab::report::one_line;
-use crate::lab::report::svg::dots::{Dot, Dots, Dotted};
+use crate::results::report::html::page::{Cell, Column, Dress, Figure, Table};
+use crate::results::report::one_line;
+use crate::results::report::svg::dots::{Dot, Dots, Dotted};
 
 /// Writes the comparison.
 ///

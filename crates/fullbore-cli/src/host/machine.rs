@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
 
-use crate::exit::Usage;
+use crate::host::refusal::Usage;
 
 /// The directory that `/proc` and `/sys` are looked for in: `/`, except in tests.
 #[derive(Debug, Clone)]

@@ -9,7 +9,7 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::Report;
-use crate::lab::result::{EndpointReport, Outcome, Run};
+use crate::results::run::{EndpointReport, Outcome, Run};
 
 /// The run as one row per experiment.
 #[derive(Debug, Clone, Copy, Default)]

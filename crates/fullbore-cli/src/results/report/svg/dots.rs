@@ -12,7 +12,7 @@ use super::{
     AXIS, AXIS_HEIGHT, Area, BAR, Colors, GRID, LINE_HEIGHT, Label, MOST_ROWS, NAME_GAP, Paper,
     Picture, TEXT_SIZE, colors, draw_name, line, room_for, shortened,
 };
-use crate::lab::report::one_line;
+use crate::results::report::one_line;
 
 const LATER: Colors = colors(0xb3_5c_00, 0xf0_a0_50);
 const LAST: Colors = colors(0xb0_2a_5b, 0xff_8f_b8);

@@ -10,8 +10,8 @@ use anyhow::Result;
 use comfy_table::{CellAlignment, ContentArrangement, presets};
 
 use super::{Comparison, Difference, Named, Row, Verdict};
-use crate::lab::report::table::{GAP, Page, Style, WIDTH_WITHOUT_A_TERMINAL};
-use crate::lab::report::{figure, one_line};
+use crate::results::report::table::{GAP, Page, Style, WIDTH_WITHOUT_A_TERMINAL};
+use crate::results::report::{figure, one_line};
 
 /// Writes the comparison, in lines of at most `width` characters; for a terminal with `color`.
 ///
@@ -469,8 +469,8 @@ fn with_verdicts_painted(line: &str) -> String {
 mod tests {
     use super::super::{Taken, compare};
     use super::*;
-    use crate::lab::report::fixture;
-    use crate::lab::statistics::Spread;
+    use crate::results::report::fixture;
+    use crate::results::statistics::Spread;
 
     /// Three runs: the second twice as fast, on another kernel, the third half as fast.
     fn comparison() -> Comparison {

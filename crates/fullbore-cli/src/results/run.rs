@@ -5,12 +5,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::machine::Machine;
-use super::movers::MoverReport;
-use super::overall::Overall;
 use super::soundness::Soundness;
 use super::statistics::Spread;
-use super::unix_copy::Sizes;
+use crate::host::machine::Machine;
 
 /// The version of the JSON's shape.
 pub const SCHEMA: u32 = 2;
@@ -249,4 +246,86 @@ pub struct EndpointReport {
     /// What was missing on this machine, in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+}
+
+/// Who moved, or ran a pipeline, as a report names it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MoverReport {
+    /// What it had to do, such as `pipe → pipe`. Ratios are to the first of the same job.
+    pub job: String,
+    /// Its command line, as it would be typed in a shell.
+    pub command: String,
+    /// The first line that it says of its version; `None` where it is this program, or says none.
+    pub version: Option<String>,
+    /// Bytes that arrived, where they went into a file, or that a pipeline read; elsewhere the reader
+    /// counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
+    /// Seconds from its start to its end, where it was timed by that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<f64>,
+}
+
+/// One of several who are set against each other in each table of a group, over all its tables.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Overall {
+    /// The group.
+    pub group: String,
+    /// Who it is, such as `fullbore run`.
+    pub contestant: String,
+    /// Whom ratios are to.
+    pub base: String,
+    /// Tables in which both were measured.
+    pub tables: usize,
+    /// The geometric mean of the ratios in these.
+    pub geometric_mean: f64,
+    /// Where it did worst.
+    pub least: At,
+    /// Where it did best.
+    pub most: At,
+}
+
+/// The ratio of one experiment.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct At {
+    /// Its name.
+    pub name: String,
+    /// How many times as fast it was as the base.
+    pub ratio: f64,
+}
+
+/// What the group `unix_copy` sends, and through what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sizes {
+    /// Bytes of the object.
+    pub object: usize,
+    /// How many objects a measurement sends; as many as there is time for if `None`.
+    pub count: Option<u64>,
+    /// Bytes of the Unix socket's send buffer that are asked for.
+    pub sndbuf: usize,
+    /// Bytes of the pipe through which the receiving side splices.
+    pub pipe_size: usize,
+    /// Bytes of the hot working set.
+    pub hot: usize,
+}
+
+impl Default for Sizes {
+    /// As in the RFC's benchmark; that one has no hot working set.
+    fn default() -> Self {
+        Self {
+            object: 1 << 20,
+            count: None,
+            sndbuf: 512 << 10,
+            pipe_size: 512 << 10,
+            hot: 256 << 10,
+        }
+    }
+}
+
+impl Sizes {
+    /// Bytes that one measurement sends, where that is fixed.
+    pub fn bytes(&self) -> Option<u64> {
+        self.count
+            .map(|count| count.saturating_mul(self.object as u64))
+    }
 }

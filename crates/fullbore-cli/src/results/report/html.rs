@@ -4,7 +4,7 @@
 //! What stands where is in `templates/run.html`; what every page has, in `html/page.rs`; pictures
 //! are those of the SVG report, drawn for a page. Here a run becomes what the template shows.
 
-pub(in crate::lab) mod page;
+pub(in crate::results) mod page;
 
 use std::io;
 
@@ -18,10 +18,10 @@ use super::{
     Report, against_c, base_of_ratios, distance, figure, groups, how_measured, is_noisy,
     marked_median, noisy_footnote, one_line, over_all_tables, peers,
 };
-use crate::lab::compare::without_settings;
-use crate::lab::result::{Outcome, Run, Settings, Unit};
-use crate::lab::statistics::DISAGREEMENT_WORTH_A_WARNING;
-use crate::size;
+use crate::host::size;
+use crate::results::compare::without_settings;
+use crate::results::run::{Outcome, Run, Settings, Unit};
+use crate::results::statistics::DISAGREEMENT_WORTH_A_WARNING;
 use page::{Cell, Column, Dress, Figure, Table};
 
 /// The run as one HTML document.
@@ -461,8 +461,8 @@ fn commands(outcomes: &[&Outcome]) -> Vec<(String, String)> {
 mod tests {
     use super::super::{fixture, grid};
     use super::*;
-    use crate::lab::result::Also;
-    use crate::lab::statistics::Spread;
+    use crate::results::run::Also;
+    use crate::results::statistics::Spread;
 
     fn written(run: &Run) -> String {
         let mut text = Vec::new();

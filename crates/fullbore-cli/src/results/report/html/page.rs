@@ -13,8 +13,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest as _, Sha256};
 
-use crate::lab::report::harmless;
-use crate::lab::report::svg::{self, Paper, Picture};
+use crate::results::report::harmless;
+use crate::results::report::svg::{self, Paper, Picture};
 
 /// Escapes text for HTML, without characters that could make it show as another text.
 #[derive(Debug, Clone, Copy, Default)]

@@ -6,7 +6,7 @@ use std::io;
 use anyhow::Result;
 
 use super::Report;
-use crate::lab::result::Run;
+use crate::results::run::Run;
 
 /// The run as indented JSON with a final newline.
 #[derive(Debug, Clone, Copy, Default)]

@@ -13,9 +13,9 @@ use super::{
     AXIS, Area, BACKGROUND, Colors, FAINT_TEXT, GRID, LINE_HEIGHT, Label, Paper, TEXT_SIZE, colors,
     line, room_for, shortened, wrapped,
 };
-use crate::lab::report::grid::{self, Grid};
-use crate::lab::report::{figure, marked_median, one_line};
-use crate::lab::result::Outcome;
+use crate::results::report::grid::{self, Grid};
+use crate::results::report::{figure, marked_median, one_line};
+use crate::results::run::Outcome;
 
 /// Figures on the cells that are palest by day, and darkest by night.
 const INK_LOW: Colors = colors(0x1b_23_2c, 0xe6_ed_f4);
@@ -283,8 +283,8 @@ fn hatch(area: &Area, [(left, top), (right, bottom)]: [(i32, i32); 2]) -> Result
 mod tests {
     use super::super::Svg;
     use super::*;
-    use crate::lab::report::Report;
-    use crate::lab::report::grid::fixture;
+    use crate::results::report::Report;
+    use crate::results::report::grid::fixture;
 
     /// Relative luminance (WCAG 2.2).
     fn luminance(RGBColor(red, green, blue): RGBColor) -> f64 {

@@ -4,8 +4,8 @@
 //! which is best, and what that is in words.
 
 use super::figure;
-use crate::lab::result::Outcome;
-use crate::size;
+use crate::host::size;
+use crate::results::run::Outcome;
 
 /// The experiments of a group, by chunk and pipe size.
 pub struct Grid<'a> {
@@ -125,9 +125,9 @@ fn place(outcome: &Outcome) -> String {
 /// A run of one sweep: chunks of 4 and 64 KiB by pipes of 4 KiB, 64 KiB and 64 MiB, the last of which
 /// is refused.
 #[cfg(test)]
-pub fn fixture() -> crate::lab::result::Run {
-    use crate::lab::result::Cell;
-    use crate::lab::statistics::Spread;
+pub fn fixture() -> crate::results::run::Run {
+    use crate::results::run::Cell;
+    use crate::results::statistics::Spread;
 
     let mut run = super::fixture();
     let like = run.experiments[0].clone();

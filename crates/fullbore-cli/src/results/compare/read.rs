@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::exit::Usage;
-use crate::lab::date::rfc3339;
-use crate::lab::report::one_line;
-use crate::lab::result::{Run, SCHEMA};
-use crate::lab::statistics::Spread;
+use crate::host::date::rfc3339;
+use crate::host::refusal::Usage;
+use crate::results::report::one_line;
+use crate::results::run::{Run, SCHEMA};
+use crate::results::statistics::Spread;
 
 /// The most runs that are set side by side: one a letter.
 pub const MOST_RUNS: usize = 26;
@@ -186,7 +186,7 @@ mod tests {
 
     use super::super::{compare, csv, table, write_json};
     use super::*;
-    use crate::lab::report::fixture;
+    use crate::results::report::fixture;
 
     fn text(run: &Run) -> Vec<u8> {
         serde_json::to_vec(run).unwrap()

@@ -7,7 +7,7 @@
 //! the light colours of [`PALETTE`], and a style sheet trades each for its dark counterpart where
 //! the reader's system is dark. For those who hear the picture, its description has the figures.
 
-pub(in crate::lab) mod dots;
+pub(in crate::results) mod dots;
 mod heat_map;
 
 use std::fmt::Write as _;
@@ -22,7 +22,7 @@ use super::grid::Grid;
 use super::{
     Report, figure, groups, how_measured, is_noisy, marked_median, noisy_footnote, one_line,
 };
-use crate::lab::result::{Outcome, Run, Unit};
+use crate::results::run::{Outcome, Run, Unit};
 use heat_map::HeatMap;
 
 /// The run as one SVG document.
@@ -90,7 +90,7 @@ fn hexadecimal(RGBColor(red, green, blue): RGBColor) -> String {
 
 /// The room that a picture has across, and what it does with it.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::lab) struct Paper {
+pub(in crate::results) struct Paper {
     width: i32,
     /// Left and right of everything.
     margin: i32,
@@ -376,7 +376,7 @@ fn legend_lines(marks: &[Mark], paper: Paper) -> i32 {
 
 /// A picture for a page, which has its title and its colours elsewhere.
 #[derive(Debug)]
-pub(in crate::lab) struct Picture {
+pub(in crate::results) struct Picture {
     /// In pixels.
     pub width: i32,
     /// In pixels.
@@ -402,7 +402,7 @@ impl Picture {
 const MOST_ROWS: usize = 40;
 
 /// One group, its legend in the first picture; several of one scale where it has many experiments.
-pub(in crate::lab) fn pictures(outcomes: &[&Outcome], paper: Paper) -> Result<Vec<Picture>> {
+pub(in crate::results) fn pictures(outcomes: &[&Outcome], paper: Paper) -> Result<Vec<Picture>> {
     let whole = [Section::of("", outcomes.to_vec(), paper)];
     let (mut marks, axis_left) = (legend(&whole), axis_left(&whole, paper));
     let [whole] = whole;
@@ -422,7 +422,7 @@ pub(in crate::lab) fn pictures(outcomes: &[&Outcome], paper: Paper) -> Result<Ve
 }
 
 /// That picture in words: every experiment with its figure.
-pub(in crate::lab) fn picture_in_words(name: &str, outcomes: &[&Outcome]) -> String {
+pub(in crate::results) fn picture_in_words(name: &str, outcomes: &[&Outcome]) -> String {
     Section::of(name, outcomes.to_vec(), Paper::WIDE).in_words()
 }
 
@@ -877,7 +877,7 @@ impl Label {
 }
 
 /// The class by which the style sheet finds this picture and no other, inside a page too.
-pub(in crate::lab) const CLASS: &str = "fullbore-chart";
+pub(in crate::results) const CLASS: &str = "fullbore-chart";
 
 /// The drawn picture with what plotters has no way to say: its role, its words and its colours.
 fn dressed(drawn: &str, chart: &Chart) -> String {
@@ -923,7 +923,7 @@ fn in_words(outcome: &Outcome) -> String {
 }
 
 /// The rules that trade every light colour for its dark counterpart.
-pub(in crate::lab) fn dark_rules() -> String {
+pub(in crate::results) fn dark_rules() -> String {
     let mut rules = String::from("@media screen and (prefers-color-scheme: dark) {\n");
     for Colors { light, dark } in palette() {
         let (light, dark) = (hexadecimal(light), hexadecimal(dark));

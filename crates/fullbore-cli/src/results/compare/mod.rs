@@ -17,13 +17,13 @@ use glob::Pattern;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::catalogue;
-use super::distance::Distances;
-use super::machine::format_bytes;
+use super::names;
 use super::rank_sum::{rank_sum, smallest_p, values_that_can_tell};
-use super::result::{EndpointReport, Outcome, Run, Unit};
+use super::run::{EndpointReport, Outcome, Run, Unit};
 use super::statistics::Spread;
-use crate::exit::Usage;
+use crate::host::distance::Distances;
+use crate::host::machine::format_bytes;
+use crate::host::refusal::Usage;
 pub use read::{Taken, read};
 
 /// The version of the JSON's shape.
@@ -276,7 +276,7 @@ fn key(outcome: &Outcome) -> (&str, &str) {
 fn meant<'a>(runs: &'a [Taken], patterns: &[String]) -> Result<Vec<Like<'a>>, Usage> {
     let parsed: Vec<Pattern> = patterns
         .iter()
-        .map(|text| catalogue::pattern(text))
+        .map(|text| names::pattern(text))
         .collect::<Result<_, _>>()?;
     let mut found = vec![false; parsed.len()];
     let by_name: Vec<HashMap<(&str, &str), &Outcome>> = runs
@@ -290,7 +290,7 @@ fn meant<'a>(runs: &'a [Taken], patterns: &[String]) -> Result<Vec<Like<'a>>, Us
     for outcome in runs.iter().flat_map(|taken| &taken.run.experiments) {
         let mut wanted = parsed.is_empty();
         for (pattern, found) in parsed.iter().zip(&mut found) {
-            if catalogue::is_meant(&outcome.group, &outcome.name, pattern) {
+            if names::is_meant(&outcome.group, &outcome.name, pattern) {
                 (wanted, *found) = (true, true);
             }
         }
@@ -631,7 +631,7 @@ fn warnings(runs: &[Taken]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::super::report::fixture;
-    use super::super::result::Also;
+    use super::super::run::Also;
     use super::*;
 
     /// The run of the reports' tests with these rounds of `write_read`, and its other figures once.

@@ -18,11 +18,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use super::machine::format_bytes;
-use super::overall::Overall;
-use super::result::{Outcome, Run};
+use super::run::{Outcome, Overall, Run};
 use super::statistics::DISAGREEMENT_WORTH_A_WARNING;
-use crate::text::{REPLACEMENT, reorders};
+use crate::host::machine::format_bytes;
+use crate::host::text::{REPLACEMENT, reorders};
 
 /// A form in which a run is shown.
 pub trait Report {
@@ -307,7 +306,7 @@ pub(super) fn one_line(text: &str) -> String {
 /// failed.
 #[cfg(test)]
 pub fn fixture() -> Run {
-    use super::result::{Apart, EndpointReport, SCHEMA, Settings, Unit};
+    use super::run::{Apart, EndpointReport, SCHEMA, Settings, Unit};
     use super::statistics::Spread;
 
     let outcome = |group: &str, name: &str, rounds: &[f64], published: Option<f64>| Outcome {
@@ -374,8 +373,8 @@ pub fn fixture() -> Run {
 
 /// A machine whose every fact is known, and whose CPU has a name that XML must escape.
 #[cfg(test)]
-fn fixture_machine() -> super::machine::Machine {
-    use super::machine::{Cache, CacheKind, CpuPair, Machine, PipeLimits, Relation};
+fn fixture_machine() -> crate::host::machine::Machine {
+    use crate::host::machine::{Cache, CacheKind, CpuPair, Machine, PipeLimits, Relation};
 
     let last_level = Cache {
         level: 3,
@@ -415,7 +414,7 @@ fn fixture_machine() -> super::machine::Machine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lab::movers::MoverReport;
+    use crate::results::run::MoverReport;
     use tempfile::TempDir;
 
     /// A report of a few known bytes, or of none because it fails.

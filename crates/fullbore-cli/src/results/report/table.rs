@@ -16,7 +16,7 @@ use super::{
     Report, against_c, distance, figure, groups, how_measured_with_ratios, is_noisy, marked_median,
     noisy_footnote, one_line, over_all_tables, peers,
 };
-use crate::lab::result::{Outcome, Run};
+use crate::results::run::{Outcome, Run};
 
 /// The run as text.
 #[derive(Debug, Clone, Copy, Default)]
@@ -53,7 +53,7 @@ const BEST_MARK: &str = "▸";
 const LONGEST_BAR: usize = 40;
 
 /// Spaces between two columns.
-pub(in crate::lab) const GAP: usize = 2;
+pub(in crate::results) const GAP: usize = 2;
 
 impl Report for Table {
     fn write(&self, run: &Run, out: &mut dyn io::Write) -> Result<()> {
