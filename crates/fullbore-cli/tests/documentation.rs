@@ -299,10 +299,6 @@ fn run_block(block: &Block, commands: &[&Shell]) -> Result<(), String> {
     // What it left in the background, or all of it.
     let _ = kill_process_group(group, Signal::KILL);
     let status = child.wait().expect("bash is waited for");
-    let took = began.elapsed();
-    if std::env::var_os("FULLBORE_TEST_VERBOSE").is_some() {
-        skipped(&format!("{}: took {took:?}", block.place()));
-    }
     if in_time && status.success() {
         return Ok(());
     }
