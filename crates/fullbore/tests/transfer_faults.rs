@@ -11,7 +11,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::thread::{self, JoinHandle};
 
-use common::calls::failing_once;
+use common::calls::{failing_once, moving_nothing_once};
 use common::ends::{From, To, content, memfd, same_bytes, tcp_pair};
 use common::*;
 use fullbore::linux;
@@ -65,14 +65,14 @@ const CASES: [Case; 14] = [
         has_another: true,
     },
     Case {
-        name: "splice, pipe to socket",
+        name: "splice through, pipe to socket",
         from: From::Pipe,
         to: To::Unix,
         guarantee: Guarantee::Reference,
-        way: Way::Splice,
+        way: Way::SpliceThrough,
         calls: SPLICE,
         operation: "splice",
-        side: Side::Sink,
+        side: Side::Source,
         has_another: true,
     },
     Case {
@@ -222,6 +222,9 @@ struct Outcome {
     arrived: Vec<u8>,
 }
 
+/// A transfer that runs.
+type Job<'a> = dyn FnMut() -> Result<Report, Failure> + Send + 'a;
+
 /// Somebody who reads all that arrives.
 fn collected(to: To) -> (OwnedFd, Collected) {
     let reading = |mut peer: File| {
@@ -272,6 +275,14 @@ impl Collected {
 impl Case {
     /// `None` where calls cannot be made to fail. Chunks are small, so that there are many calls.
     fn run(&self, wait: Wait, nth: usize, errno: Errno) -> Option<Outcome> {
+        self.run_under(wait, |job| failing_once(self.calls, nth, errno, job))
+    }
+
+    fn run_under(
+        &self,
+        wait: Wait,
+        under: impl FnOnce(&mut Job<'_>) -> Option<Result<Report, Failure>>,
+    ) -> Option<Outcome> {
         let source = self.from.open(LEN).unwrap();
         let (sink, collected) = collected(self.to);
         if wait != Wait::Block {
@@ -283,7 +294,7 @@ impl Case {
             .guarantee(self.guarantee)
             .wait(wait)
             .chunk(256 * 1024);
-        let ran = failing_once(self.calls, nth, errno, || transfer.run())?;
+        let ran = under(&mut || transfer.run())?;
         drop(transfer);
         rustix::fs::fcntl_setfl(&source.fd, rustix::fs::OFlags::empty()).unwrap();
         let mut left = Vec::new();
@@ -451,7 +462,7 @@ fn what_was_taken_by_a_way_that_is_refused_counts_towards_the_limit() {
 fn a_failure_tells_its_side_and_counts_to_the_byte() {
     let _watch = watch("a_failure_tells_its_side_and_counts_to_the_byte");
     for case in cases() {
-        for errno in [Errno::IO, Errno::NOSPC] {
+        for errno in [Errno::IO, Errno::NOSPC, Errno::CANCELED, Errno::TIMEDOUT] {
             for wait in [Wait::Block, Wait::Adaptive] {
                 for nth in [1, 2, 3, 6] {
                     let Some(outcome) = case.run(wait, nth, errno) else {
@@ -591,6 +602,21 @@ fn a_hole_that_cannot_be_made_is_written() {
                     &all(&mut source),
                     "a hole that was refused",
                 );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_splice_that_moves_nothing_is_no_end_until_read_says_so() {
+    let _watch = watch("a_splice_that_moves_nothing_is_no_end_until_read_says_so");
+    let splices = |case: &Case| matches!(case.way, Way::Splice | Way::SpliceThrough);
+    for case in cases().filter(splices) {
+        for wait in [Wait::Block, Wait::Adaptive] {
+            for nth in [1, 2, 3, 6] {
+                let outcome = case.run_under(wait, |job| moving_nothing_once(case.calls, nth, job));
+                let Some(outcome) = outcome else { return };
+                all_right(outcome, &format!("{}, {wait:?}, 0 at {nth}", case.name));
             }
         }
     }

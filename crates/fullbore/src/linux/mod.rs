@@ -8,12 +8,14 @@ use std::os::fd::{IntoRawFd, OwnedFd};
 use std::path::Path;
 use std::sync::OnceLock;
 
-use rustix::io::Errno;
-
 use crate::error::{Error, Result};
 
 pub use calls::Calls;
 pub(crate) use calls::is_ready;
+/// The kernel's error number, as rustix has it: [`Calls`] and [`Waiter`](crate::Waiter) return it.
+pub use rustix::io::Errno;
+/// The flags of splice(2) and vmsplice(2), as rustix has them.
+pub use rustix::pipe::SpliceFlags;
 
 /// Bytes of a base page, as the kernel says (`AT_PAGESZ`, getauxval(3)).
 pub fn page_size() -> usize {

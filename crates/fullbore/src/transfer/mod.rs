@@ -34,7 +34,7 @@ use crate::linux::{self, Calls};
 use crate::memory;
 use crate::produce::stage::{Outlet, Stage};
 use crate::produce::writable;
-use crate::wait::{Cancel, Wait, Waiter, uninterrupted};
+use crate::wait::{Cancel, Stopped, Wait, Waiter, uninterrupted};
 pub(crate) use options::Options;
 pub use plan::{Guarantee, Kind, Way};
 use sparse::{Sparse, Stretch};
@@ -47,8 +47,17 @@ use through::OwnPipe;
 /// 64 KiB it makes no more system calls than reading and writing takes; past that it maps memory,
 /// makes a pipe of its own, or enlarges the output pipe, as the way needs.
 ///
+/// From a pipe into a file it splices, and while the file takes the bytes, the kernel holds the pipe's
+/// lock: where the file stalls (a slow disk, NFS, FUSE), whoever writes into the pipe or asks for its
+/// size stalls as well. [`in_sight`](Self::in_sight) reads and writes instead, and
+/// [`Guarantee::Reference`] goes through a pipe of its own; neither holds anybody's lock while it waits.
+///
 /// What it is to do has to be said before it first runs. Between two runs, only
-/// [`limit`](Self::limit), [`chunk`](Self::chunk) and [`cancel`](Self::cancel) have an effect.
+/// [`limit`](Self::limit), [`chunk`](Self::chunk), [`cancel`](Self::cancel) and
+/// [`deadline`](Self::deadline) have an effect.
+///
+/// The timeouts of a blocking socket count (`SO_RCVTIMEO`, `SO_SNDTIMEO`): where one passes, that
+/// side fails with `EAGAIN`, which is [`io::ErrorKind::WouldBlock`].
 ///
 /// ```
 /// use std::io::{Read, Write};
@@ -70,6 +79,7 @@ pub struct Transfer<Source: AsFd, Sink: AsFd> {
 
 /// What a transfer has done.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Report {
     /// Bytes that arrived at the sink.
     pub bytes: u64,
@@ -92,6 +102,7 @@ pub struct Report {
 
 /// Why a transfer returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Ended {
     /// The source has no more bytes.
     AtEnd,
@@ -99,6 +110,8 @@ pub enum Ended {
     AtLimit,
     /// [`Cancel::cancel`] was called, or the progress callback said [`ControlFlow::Break`].
     Cancelled,
+    /// The [`deadline`](Transfer::deadline) passed.
+    TimedOut,
     /// This side would make it wait, and it was told not to.
     WouldWait(Side),
     /// It failed; [`Failure`] says how.
@@ -106,14 +119,35 @@ pub enum Ended {
 }
 
 /// A transfer that failed: how, and what it had done before.
-#[derive(Debug, thiserror::Error)]
-#[error("{error}")]
+#[derive(Debug)]
+#[non_exhaustive]
 pub struct Failure {
     /// What had been moved.
     pub report: Report,
     /// The side, the operation and the kernel's word.
-    #[source]
     pub error: Error,
+}
+
+impl From<Stopped> for Ended {
+    fn from(stopped: Stopped) -> Self {
+        match stopped {
+            Stopped::Cancelled => Ended::Cancelled,
+            Stopped::TimedOut => Ended::TimedOut,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl std::error::Error for Failure {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        // What this prints is what the error prints.
+        self.error.source()
+    }
 }
 
 impl From<Failure> for Error {
@@ -130,6 +164,7 @@ impl From<Failure> for io::Error {
 
 /// What a progress callback is told after each step that moved bytes.
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub struct Progress<'a> {
     /// Bytes that have arrived in all.
     pub bytes: u64,
@@ -152,8 +187,8 @@ enum Step {
     Taken,
     /// There is nothing more to take.
     End,
-    /// The kernel says that there is nothing more, which for some files means only that it cannot
-    /// do it this way.
+    /// The kernel moved nothing. That may be the end, or mean only that it cannot do it this way: read(2)
+    /// and write(2) have the last word.
     Perhaps,
 }
 
@@ -161,8 +196,25 @@ enum Step {
 pub(crate) enum Stop {
     /// A call failed.
     At(Side, &'static str, Errno),
+    /// Nobody wants it to go on: what a call failed with is not the kernel's word.
+    Ended(Stopped),
     /// Something around it did.
     Other(Error),
+}
+
+impl Stop {
+    /// What a call means that failed with `errno`, if `stopped` says why its wait ended.
+    pub(crate) fn of_call(
+        stopped: Option<Stopped>,
+        side: Side,
+        operation: &'static str,
+        errno: Errno,
+    ) -> Self {
+        match stopped {
+            Some(stopped) => Stop::Ended(stopped),
+            None => Stop::At(side, operation, errno),
+        }
+    }
 }
 
 impl From<Error> for Stop {
@@ -186,13 +238,10 @@ pub(crate) struct Ends<'fd> {
 struct State {
     source_kind: Kind,
     sink_kind: Kind,
+    has_sockets: bool,
     ways: Vec<Way>,
     /// Which of the ways is tried now.
     at: usize,
-    /// Bytes that the source had when the transfer began, where it is a file.
-    source_size: u64,
-    /// Bytes that will have been taken when that end is reached, once somebody has asked.
-    taken_at_end: Option<u64>,
     /// Bytes of memory to begin with.
     first: usize,
     /// Whether enough is to be moved for setting something up.
@@ -221,6 +270,24 @@ struct State {
     by_writing: bool,
     /// Where the bytes of the last step lie in what the stage holds.
     seen: (usize, usize),
+}
+
+/// Copies all that `source` has to `sink`, and returns how many bytes that were; a [`Transfer`] with
+/// the choices that suit most.
+///
+/// ```
+/// use std::io::Write;
+/// let pipe = fullbore::Pipe::new()?;
+/// std::fs::File::from(pipe.writer).write_all(b"hello")?;
+/// let file = tempfile::tempfile()?;
+/// assert_eq!(fullbore::copy(&pipe.reader, &file)?, 5);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// As [`Transfer::run`]; [`Error::of`] tells the side, and how many bytes had arrived.
+pub fn copy(source: &(impl AsFd + ?Sized), sink: &(impl AsFd + ?Sized)) -> io::Result<u64> {
+    Ok(Transfer::new(source.as_fd(), sink.as_fd()).run()?.bytes)
 }
 
 impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
@@ -277,7 +344,18 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
     pub fn cancel(mut self, cancel: &Cancel) -> Self {
         self.options.cancel = Some(cancel.clone());
         if let Some(state) = &mut self.state {
-            state.until_cancelled(cancel);
+            state.wait_as(&self.options.waiter());
+        }
+        self
+    }
+
+    /// Stops at this time, also out of a wait, and ends with [`Ended::TimedOut`]; `None` takes a
+    /// deadline away. A transfer that was stopped so goes on, with what was under way first, once
+    /// it has been given another one.
+    pub fn deadline(mut self, at: impl Into<Option<Instant>>) -> Self {
+        self.options.deadline = at.into();
+        if let Some(state) = &mut self.state {
+            state.wait_as(&self.options.waiter());
         }
         self
     }
@@ -290,6 +368,11 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
 
     /// Bytes that an output pipe, and a pipe of our own, is grown to, as far as this user may; 1 MiB
     /// unless told otherwise. 0 leaves the output as it is. A pipe is never shrunk.
+    ///
+    /// All pipes of an unprivileged user together may hold 64 MiB (`pipe-user-pages-soft`,
+    /// [`linux::pipe_user_pages_soft`](crate::linux::pipe_user_pages_soft)), which is 64 pipes of
+    /// 1 MiB. Past that, new pipes of all his programs get two pages instead of 16, and none can grow. Who
+    /// moves bytes over many pipes at once, or has other programs that need theirs, asks for less.
     pub fn pipe_size(mut self, bytes: usize) -> Self {
         self.options.pipe_size = Some(bytes);
         self
@@ -332,9 +415,27 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
         }
     }
 
-    /// The two fds.
-    pub fn into_inner(self) -> (Source, Sink) {
-        (self.source, self.sink)
+    /// The two fds, and the bytes that were taken from the source and have not arrived at the sink,
+    /// in order: there are some where the sink failed, or the transfer was stopped in between.
+    ///
+    /// # Errors
+    /// [`Error::Moving`] where they lie in a pipe of our own and read(2) from it fails; a sandbox may
+    /// refuse it.
+    pub fn into_inner(self) -> Result<(Source, Sink, Vec<u8>)> {
+        let mut under_way = Vec::new();
+        if let Some(state) = self.state {
+            under_way.extend_from_slice(&state.stage.bytes()[state.sent..]);
+            if let Some(mut own) = state.through {
+                let failed = |errno: Errno| Error::Moving {
+                    side: Side::Source,
+                    operation: "read",
+                    errno: errno.into(),
+                    moved: state.bytes,
+                };
+                own.take_all_back(&mut under_way).map_err(failed)?;
+            }
+        }
+        Ok((self.source, self.sink, under_way))
     }
 
     fn drive(
@@ -356,8 +457,8 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
         // asked for anew.
         state.outlet.takes_pages = state.outlet.takes_pages && writable(&ends.sink).is_ok();
         loop {
-            if options.is_cancelled() {
-                return Ok(Ended::Cancelled);
+            if let Some(stopped) = options.stopped() {
+                return Ok(stopped.into());
             }
             if options.is_at_limit(state.taken) && state.under_way() == 0 {
                 return Ok(Ended::AtLimit);
@@ -404,7 +505,7 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
                 Err(Stop::At(side, _, Errno::AGAIN)) if options.never => {
                     return Ok(Ended::WouldWait(side));
                 }
-                Err(Stop::At(_, _, Errno::CANCELED)) => return Ok(Ended::Cancelled),
+                Err(Stop::Ended(stopped)) => return Ok(stopped.into()),
                 Err(Stop::At(_, _, errno)) if state.may_try_another(way, errno) => {
                     state.at += 1;
                     state.works = false;
@@ -453,7 +554,17 @@ fn look(source: BorrowedFd<'_>, sink: BorrowedFd<'_>, options: &Options) -> Resu
         ));
     }
     let (source_kind, sink_kind) = (Kind::of(source, &source_stat), Kind::of(sink, &sink_stat));
-    let waiter = options.waiter();
+    let is_socket = |stat: &Stat| FileType::from_raw_mode(stat.st_mode) == FileType::Socket;
+    let has_sockets = is_socket(&source_stat) || is_socket(&sink_stat);
+    let mut waiter = options.waiter();
+    if has_sockets {
+        waiter.count_timeouts_of_sockets();
+    }
+    let calls = |fd, stat: &Stat| {
+        let mut calls = Calls::with(waiter.clone());
+        calls.know(fd, FileType::from_raw_mode(stat.st_mode));
+        calls
+    };
     // A splice that cannot be told not to wait is no way for who must not wait.
     let can_ask = |kind: Kind, fd| kind.splices_without_waiting() || has_flag(fd, OFlags::NONBLOCK);
     let may_splice =
@@ -473,10 +584,9 @@ fn look(source: BorrowedFd<'_>, sink: BorrowedFd<'_>, options: &Options) -> Resu
     Ok(State {
         source_kind,
         sink_kind,
+        has_sockets,
         ways,
         at: 0,
-        source_size: size,
-        taken_at_end: None,
         first: first_memory(source_kind, size),
         long,
         sink_grown: false,
@@ -487,8 +597,8 @@ fn look(source: BorrowedFd<'_>, sink: BorrowedFd<'_>, options: &Options) -> Resu
         calls: 0,
         source_offset: options.source_offset,
         sink_offset: options.sink_offset,
-        reader: Calls::with(waiter.clone()),
-        outlet: Outlet::new(Calls::with(waiter.clone())),
+        reader: calls(source, &source_stat),
+        outlet: Outlet::new(calls(sink, &sink_stat)),
         waiter,
         stage: Stage::none(),
         sent: 0,
@@ -538,11 +648,14 @@ pub(crate) fn refuse_the_same(source: &Stat, sink: &Stat, ranges_apart: bool) ->
 }
 
 impl State {
-    /// Lets everything that waits be ended by this one.
-    fn until_cancelled(&mut self, cancel: &Cancel) {
-        self.waiter = self.waiter.clone().until_cancelled(cancel);
+    /// Lets everything wait so from now on.
+    fn wait_as(&mut self, waiter: &Waiter) {
         for calls in [&mut self.reader, &mut self.outlet.calls] {
-            calls.until_cancelled(cancel);
+            calls.wait_as(waiter.clone());
+        }
+        self.waiter = waiter.clone();
+        if self.has_sockets {
+            self.waiter.count_timeouts_of_sockets();
         }
     }
 
@@ -611,7 +724,9 @@ impl State {
             let n = self
                 .stage
                 .send(&mut self.outlet, ends.sink, self.sent, self.sink_offset)
-                .map_err(|(operation, errno)| Stop::At(Side::Sink, operation, errno))?;
+                .map_err(|(operation, errno)| {
+                    Stop::of_call(self.outlet.calls.stopped(), Side::Sink, operation, errno)
+                })?;
             if n == 0 {
                 return Err(Stop::At(Side::Sink, "write", Errno::IO));
             }
@@ -644,7 +759,9 @@ impl State {
                     None => self.reader.read(ends.source, room),
                     Some(at) => uninterrupted(|| rustix::io::pread(ends.source, &mut *room, at)),
                 }
-                .map_err(|errno| Stop::At(Side::Source, "read", errno))?;
+                .map_err(|errno| {
+                    Stop::of_call(self.reader.stopped(), Side::Source, "read", errno)
+                })?;
                 self.took(n);
                 n
             }
