@@ -20,7 +20,7 @@ use crate::memory;
 use crate::pipe::Pipe;
 use crate::produce::stage::Stage;
 use crate::transfer::through::OwnPipe;
-use crate::transfer::{Ended, Ends, Kind, Stop, Way, direct, has_flag};
+use crate::transfer::{Ended, Ends, Kind, Route, Stop, direct, has_flag};
 use crate::wait::{Ready, Waiter, uninterrupted};
 
 /// More than any pipe usually holds.
@@ -244,7 +244,7 @@ impl Splitting<'_> {
                 Ok(Filled::Yes)
             }
             Err(Stop::At(_, _, Errno::AGAIN)) => Ok(Filled::Yes),
-            Err(Stop::At(_, _, errno)) if direct::is_refused(Way::Splice, errno) => {
+            Err(Stop::At(_, _, errno)) if direct::is_refused(Route::Splice, errno) => {
                 Ok(Filled::Refused(errno))
             }
             Err(stop) => Err(stop.into()),
@@ -285,7 +285,9 @@ impl Splitting<'_> {
             Err(Errno::AGAIN) => Ok(Duplicated::Nothing),
             // It looks for a reader before it looks for bytes.
             Err(Errno::PIPE) if is_at_end(from)? => Ok(Duplicated::End),
-            Err(errno) if direct::is_refused(Way::Splice, errno) => Ok(Duplicated::Refused(errno)),
+            Err(errno) if direct::is_refused(Route::Splice, errno) => {
+                Ok(Duplicated::Refused(errno))
+            }
             Err(errno) => {
                 self.failed(i, "tee", errno)?;
                 Ok(Duplicated::Nothing)
@@ -323,7 +325,7 @@ impl Splitting<'_> {
 
     /// Whether an error says that sink `i` cannot be spliced to, rather than that this failed.
     fn is_no_splice(&self, i: usize, errno: Errno) -> bool {
-        self.state.branches[i].bytes == 0 && direct::is_refused(Way::Splice, errno)
+        self.state.branches[i].bytes == 0 && direct::is_refused(Route::Splice, errno)
     }
 
     fn splice_on(

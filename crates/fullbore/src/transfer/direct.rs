@@ -6,7 +6,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::pipe::SpliceFlags;
 
-use super::plan::{Kind, Way};
+use super::plan::{Kind, Route};
 use super::{Ends, Options, State, Step, Stepped, Stop, has_flag};
 use crate::error::Side;
 use crate::linux::{self, is_ready};
@@ -20,11 +20,11 @@ pub(super) const RANGE: usize = 64 << 20;
 const SENDFILE: usize = 4 << 20;
 
 /// Whether an errno of this way says that it cannot be done here, rather than that it failed.
-pub(crate) fn is_refused(way: Way, errno: Errno) -> bool {
+pub(crate) fn is_refused(way: Route, errno: Errno) -> bool {
     linux::is_refusal(errno)
         || match way {
             // Another file system, a sink that appends, a file that is swapped to or run.
-            Way::CopyFileRange => {
+            Route::CopyFileRange => {
                 matches!(
                     errno,
                     Errno::XDEV | Errno::BADF | Errno::TXTBSY | Errno::OVERFLOW

@@ -36,7 +36,7 @@ use crate::produce::stage::{Outlet, Stage};
 use crate::produce::writable;
 use crate::wait::{Cancel, Stopped, Wait, Waiter, uninterrupted};
 pub(crate) use options::Options;
-pub use plan::{Guarantee, Kind, Way};
+pub use plan::{Guarantee, Kind, Route};
 use sparse::{Sparse, Stretch};
 use through::OwnPipe;
 
@@ -87,7 +87,7 @@ pub struct Report {
     /// transfer was stopped, with some under way; a transfer that is run again sends those first.
     pub taken: u64,
     /// The ways that bytes took, with how many each moved, in the order of their first byte.
-    pub ways: Vec<(Way, u64)>,
+    pub ways: Vec<(Route, u64)>,
     /// The time that it ran, without the time between runs.
     pub elapsed: Duration,
     /// System calls that were made to move bytes.
@@ -171,7 +171,7 @@ pub struct Progress<'a> {
     /// Bytes that arrived with this step.
     pub step: u64,
     /// The way they took.
-    pub way: Way,
+    pub way: Route,
     /// The bytes themselves, where the transfer was asked to keep them
     /// [`in_sight`](Transfer::in_sight); empty otherwise.
     pub seen: &'a [u8],
@@ -239,7 +239,7 @@ struct State {
     source_kind: Kind,
     sink_kind: Kind,
     has_sockets: bool,
-    ways: Vec<Way>,
+    ways: Vec<Route>,
     /// Which of the ways is tried now.
     at: usize,
     /// Bytes of memory to begin with.
@@ -247,7 +247,7 @@ struct State {
     /// Whether enough is to be moved for setting something up.
     long: bool,
     sink_grown: bool,
-    moved: Vec<(Way, u64)>,
+    moved: Vec<(Route, u64)>,
     /// Whether the way that is tried now has moved bytes, so that its errors are errors.
     works: bool,
     bytes: u64,
@@ -467,7 +467,7 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
             match state.step(way, &ends, options) {
                 Ok(Step::Moved(n)) => {
                     let way = match way {
-                        Way::Fresh if state.by_writing => Way::ReadWrite,
+                        Route::Fresh if state.by_writing => Route::ReadWrite,
                         way => way,
                     };
                     state.works |= way == state.ways[state.at];
@@ -573,8 +573,8 @@ fn look(source: BorrowedFd<'_>, sink: BorrowedFd<'_>, options: &Options) -> Resu
         .iter()
         .copied()
         .filter(|way| match way {
-            Way::ReadWrite => true,
-            Way::Fresh => options.sink_offset.is_none(),
+            Route::ReadWrite => true,
+            Route::Fresh => options.sink_offset.is_none(),
             _ => may_splice && !options.in_sight,
         })
         .collect();
@@ -660,22 +660,22 @@ impl State {
     }
 
     /// The way of the next step.
-    fn way(&self) -> Way {
+    fn way(&self) -> Route {
         let way = self.ways[self.at];
         // What was taken by reading is sent by writing, and what was taken by a way that was refused
         // later is taken back first.
         let under_way = self.stage.len() > 0
-            || way != Way::SpliceThrough && self.through.as_ref().is_some_and(|own| own.held > 0);
+            || way != Route::SpliceThrough && self.through.as_ref().is_some_and(|own| own.held > 0);
         // Where only little may come, setting something up would cost more than it saves.
-        let too_short = !self.long && way != Way::Splice;
+        let too_short = !self.long && way != Route::Splice;
         match way {
-            Way::Fresh => Way::Fresh,
-            _ if under_way || too_short => Way::ReadWrite,
+            Route::Fresh => Route::Fresh,
+            _ if under_way || too_short => Route::ReadWrite,
             way => way,
         }
     }
 
-    fn step(&mut self, way: Way, ends: &Ends<'_>, options: &Options) -> Stepped {
+    fn step(&mut self, way: Route, ends: &Ends<'_>, options: &Options) -> Stepped {
         if self.long && !self.sink_grown && ends.sink_kind == Kind::Pipe {
             self.sink_grown = true;
             options.make_roomy(ends.sink);
@@ -684,23 +684,23 @@ impl State {
             return Ok(Step::Passed(hole));
         }
         match way {
-            Way::CopyFileRange => self.copy_file_range(ends, options),
-            Way::Splice => self.splice(ends, options),
-            Way::SpliceThrough => self.splice_through(ends, options),
-            Way::Sendfile => self.sendfile(ends, options),
-            Way::Fresh | Way::ReadWrite => self.read_or_write(way, ends, options),
+            Route::CopyFileRange => self.copy_file_range(ends, options),
+            Route::Splice => self.splice(ends, options),
+            Route::SpliceThrough => self.splice_through(ends, options),
+            Route::Sendfile => self.sendfile(ends, options),
+            Route::Fresh | Route::ReadWrite => self.read_or_write(way, ends, options),
         }
     }
 
     /// Passes over a hole that comes next, if it is to be kept, or finds out how far it is to the next.
     fn pass_hole(
         &mut self,
-        way: Way,
+        way: Route,
         ends: &Ends<'_>,
         options: &Options,
     ) -> Result<Option<usize>, Stop> {
         self.before_hole = usize::MAX;
-        let by_position = matches!(way, Way::CopyFileRange | Way::ReadWrite);
+        let by_position = matches!(way, Route::CopyFileRange | Route::ReadWrite);
         if !self.long || !by_position || self.stage.len() > 0 || options.in_sight {
             return Ok(None);
         }
@@ -718,7 +718,7 @@ impl State {
     }
 
     /// One read, or one write of what was read.
-    fn read_or_write(&mut self, way: Way, ends: &Ends<'_>, options: &Options) -> Stepped {
+    fn read_or_write(&mut self, way: Route, ends: &Ends<'_>, options: &Options) -> Stepped {
         if self.stage.len() > 0 {
             let given = self.outlet.given;
             let n = self
@@ -740,7 +740,7 @@ impl State {
         }
         if self.long && self.stage.is_small() {
             // Giving base pages away is slower than copying them.
-            let fresh = way == Way::Fresh && linux::has_huge_pages();
+            let fresh = way == Route::Fresh && linux::has_huge_pages();
             self.stage.grow(options.chunk, fresh)?;
             self.outlet.takes_pages = fresh && writable(&ends.sink).is_ok();
         }
@@ -809,7 +809,7 @@ impl State {
     }
 
     /// Notes that `n` bytes arrived.
-    fn arrived(&mut self, way: Way, n: u64) {
+    fn arrived(&mut self, way: Route, n: u64) {
         self.bytes += n;
         if let Some(at) = &mut self.sink_offset {
             *at += n;
@@ -830,7 +830,7 @@ impl State {
     }
 
     /// Whether the way is refused, rather than having failed, and there is another.
-    fn may_try_another(&self, way: Way, errno: Errno) -> bool {
+    fn may_try_another(&self, way: Route, errno: Errno) -> bool {
         way == self.ways[self.at]
             && self.at + 1 < self.ways.len()
             && !self.works

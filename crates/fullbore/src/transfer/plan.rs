@@ -103,10 +103,10 @@ impl fmt::Display for Kind {
     }
 }
 
-/// A way to move bytes from one fd to another.
+/// A way to move bytes from one fd to another. ([`Way`](crate::Way) is how a producer sends.)
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Way {
+pub enum Route {
     /// copy_file_range(2): within the kernel, and without copying at all where the file system
     /// can share blocks between files.
     CopyFileRange,
@@ -123,25 +123,25 @@ pub enum Way {
     ReadWrite,
 }
 
-impl fmt::Display for Way {
+impl fmt::Display for Route {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Way::CopyFileRange => "copy_file_range",
-            Way::Splice => "splice",
-            Way::SpliceThrough => "splice through a pipe",
-            Way::Sendfile => "sendfile",
-            Way::Fresh => "fresh pages",
-            Way::ReadWrite => "read and write",
+            Route::CopyFileRange => "copy_file_range",
+            Route::Splice => "splice",
+            Route::SpliceThrough => "splice through a pipe",
+            Route::Sendfile => "sendfile",
+            Route::Fresh => "fresh pages",
+            Route::ReadWrite => "read and write",
         })
     }
 }
 
 /// The ways from a source to a sink that keep the guarantee, best first.
 #[rustfmt::skip]
-pub(super) fn ways(source: Kind, sink: Kind, guarantee: Guarantee) -> &'static [Way] {
+pub(super) fn ways(source: Kind, sink: Kind, guarantee: Guarantee) -> &'static [Route] {
     use Guarantee::{Reference, Snapshot};
     use Kind::{Block, Char, Null, Other, Pipe, Regular, Tcp, UnixStream};
-    use Way::{CopyFileRange, Fresh, ReadWrite, Sendfile, Splice, SpliceThrough};
+    use Route::{CopyFileRange, Fresh, ReadWrite, Sendfile, Splice, SpliceThrough};
     match (source, sink, guarantee) {
         // Files share blocks or are copied within the kernel: either way the sink has its own bytes.
         (Regular,          Regular,          _)         => &[CopyFileRange, ReadWrite],
