@@ -34,11 +34,12 @@ impl fmt::Display for Side {
 /// repeat it: a chain prints each thing once. `{:#}` prints all of it in one line.
 ///
 /// ```
-/// let error = fullbore::PipeEnd::of(&fullbore::Pipe::new()?.reader)?.unwrap().resize(usize::MAX);
-/// # let error = error.unwrap_err();
-/// assert_eq!(error.to_string(), "F_SETPIPE_SZ");
-/// assert_eq!(format!("{error:#}"), "F_SETPIPE_SZ: Invalid argument");
-/// assert_eq!(error.raw_os_error(), Some(22));
+/// let pipe = fullbore::Pipe::new()?;
+/// // The end that cannot be read.
+/// let error = fullbore::Consumer::new(&pipe.writer)?.discard(1).unwrap_err();
+/// assert_eq!(error.to_string(), "splice on the source (after 0 bytes)");
+/// assert_eq!(format!("{error:#}"), "splice on the source: Bad file descriptor (after 0 bytes)");
+/// assert_eq!(error.raw_os_error(), Some(9));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
