@@ -8,6 +8,7 @@ use std::fs::File;
 use std::io::{self, BufRead, Read, Write};
 use std::ops::Range;
 use std::os::fd::AsFd;
+use std::time::Instant;
 
 use rustix::io::Errno;
 use rustix::pipe::SpliceFlags;
@@ -16,7 +17,7 @@ use crate::error::{Error, Result, Side};
 use crate::linux::{self, Calls};
 use crate::memory::{self, Memory};
 use crate::pipe::PipeEnd;
-use crate::wait::{Ready, Wait};
+use crate::wait::{Ready, Wait, Waiter};
 
 /// Bytes of one splice(2) to `/dev/null`: more than any pipe usually holds.
 const DISCARD_AT_ONCE: u64 = 16 * 1024 * 1024;
@@ -26,6 +27,7 @@ const DISCARD_AT_ONCE: u64 = 16 * 1024 * 1024;
 pub struct ConsumerOptions {
     buffer: Option<usize>,
     wait: Wait,
+    deadline: Option<Instant>,
     nonblocking: bool,
 }
 
@@ -47,6 +49,13 @@ impl ConsumerOptions {
         self
     }
 
+    /// Stop waiting at this time: reading then fails with [`Error::Stopped`], which is
+    /// [`io::ErrorKind::TimedOut`]. [`Consumer::set_deadline`] gives another one.
+    pub fn deadline(mut self, at: Instant) -> Self {
+        self.deadline = Some(at);
+        self
+    }
+
     /// Never wait: reading fails with [`io::ErrorKind::WouldBlock`] where there is nothing yet.
     pub fn nonblocking(mut self) -> Self {
         self.nonblocking = true;
@@ -63,7 +72,7 @@ impl ConsumerOptions {
         }
         Ok(Consumer {
             is_pipe: PipeEnd::of(&source)?.is_some(),
-            calls: Calls::new(self.wait),
+            calls: Calls::with(Waiter::new(self.wait).until_deadline(self.deadline)),
             buffer: Memory::first(self.buffer.unwrap_or(memory::FIRST)),
             wanted: self.buffer,
             unread: 0..0,
@@ -79,7 +88,8 @@ impl ConsumerOptions {
 ///
 /// A writer that has gone is the end of the file. A signal never shows, and an fd on which another
 /// program has set `O_NONBLOCK` is waited for, unless
-/// [`nonblocking`](ConsumerOptions::nonblocking) was asked for.
+/// [`nonblocking`](ConsumerOptions::nonblocking) was asked for. Where the timeout of a blocking socket
+/// passes (`SO_RCVTIMEO`), reading fails with [`io::ErrorKind::WouldBlock`].
 ///
 /// ```
 /// use std::io::{BufRead, Write};
@@ -87,6 +97,28 @@ impl ConsumerOptions {
 /// std::fs::File::from(pipe.writer).write_all(b"one\ntwo\n")?;
 /// let lines = fullbore::Consumer::new(pipe.reader)?.lines().count();
 /// assert_eq!(lines, 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// To read a header and to let [`Transfer`](crate::Transfer) move the body,
+/// [`into_inner`](Self::into_inner) gives back what was read beyond the header:
+///
+/// ```
+/// use std::io::{BufRead, Read, Write};
+/// let (source, sink) = (fullbore::Pipe::new()?, fullbore::Pipe::new()?);
+/// std::fs::File::from(source.writer).write_all(b"length 4\nbody")?;
+///
+/// let mut consumer = fullbore::Consumer::new(source.reader)?;
+/// let mut header = String::new();
+/// consumer.read_line(&mut header)?;
+/// let (rest, begun) = consumer.into_inner();
+/// let mut out = std::fs::File::from(sink.writer);
+/// out.write_all(&begun)?;
+/// fullbore::copy(&rest, &out)?;
+/// # drop(out);
+/// # let mut body = String::new();
+/// # std::fs::File::from(sink.reader).read_to_string(&mut body)?;
+/// # assert_eq!((header.as_str(), body.as_str()), ("length 4\n", "body"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
@@ -120,6 +152,29 @@ impl<Fd: AsFd> Consumer<Fd> {
         self.taken
     }
 
+    /// Stops waiting at this time, or with `None` never; see [`ConsumerOptions::deadline`].
+    pub fn set_deadline(&mut self, at: Option<Instant>) {
+        let waiter = Waiter::new(self.calls.wait());
+        self.calls.wait_as(waiter.until_deadline(at));
+    }
+
+    /// What was read from the source, and not yet from here. Makes no system call.
+    pub fn buffer(&self) -> &[u8] {
+        &self.buffer[self.unread.clone()]
+    }
+
+    /// The source. What is read from it directly does not pass through here, and comes after what
+    /// is in the [`buffer`](Self::buffer).
+    pub fn get_ref(&self) -> &Fd {
+        &self.source
+    }
+
+    /// The source, and the bytes that were read from it and not yet from here.
+    pub fn into_inner(self) -> (Fd, Vec<u8>) {
+        let unread = self.buffer().to_vec();
+        (self.source, unread)
+    }
+
     /// System calls that it took.
     pub fn calls(&self) -> u64 {
         self.calls.made()
@@ -145,10 +200,10 @@ impl<Fd: AsFd> Consumer<Fd> {
                 None
             };
             match dropped {
-                Some(0) => return Ok(n - left),
-                Some(dropped) => left -= dropped,
-                None if self.fill()? == 0 => return Ok(n - left),
-                None => {}
+                Some(dropped) if dropped > 0 => left -= dropped,
+                // A 0 of splice(2) is no end until read(2) says so too.
+                _ if self.fill()? == 0 => return Ok(n - left),
+                _ => {}
             }
         }
     }
@@ -249,6 +304,12 @@ impl<Fd: AsFd> Consumer<Fd> {
     }
 
     fn failed(&self, operation: &'static str, errno: Errno) -> Error {
+        if let Some(by) = self.calls.stopped() {
+            return Error::Stopped {
+                by,
+                moved: self.taken,
+            };
+        }
         Error::Moving {
             side: Side::Source,
             operation,

@@ -5,6 +5,8 @@ use std::io;
 
 use rustix::io::Errno;
 
+use crate::wait::Stopped;
+
 /// A `Result` whose error is [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -27,37 +29,74 @@ impl fmt::Display for Side {
 }
 
 /// What went wrong.
+///
+/// As with other errors that have a [`source`](std::error::Error::source), what `{}` prints does not
+/// repeat it: a chain prints each thing once. `{:#}` prints all of it in one line.
+///
+/// ```
+/// let pipe = fullbore::Pipe::new()?;
+/// // The end that cannot be read.
+/// let error = fullbore::Consumer::new(&pipe.writer)?.discard(1).unwrap_err();
+/// assert_eq!(error.to_string(), "splice on the source (after 0 bytes)");
+/// assert_eq!(format!("{error:#}"), "splice on the source: Bad file descriptor (after 0 bytes)");
+/// assert_eq!(error.raw_os_error(), Some(9));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # As an [`io::Error`]
+/// An `io::Error` either is a number of the kernel's or has an error of somebody else's inside;
+/// only one of the first kind has a [`raw_os_error`](io::Error::raw_os_error). `From` makes one of the
+/// second kind, because the number alone would tell neither the side nor how many bytes had gone.
+/// Nothing is lost: its [`kind`](io::Error::kind) is that of the number, its
+/// [`source`](std::error::Error::source) is the kernel's `io::Error` with the number, and
+/// [`Error::of`] finds this error in it again.
+///
+/// ```
+/// use std::error::Error as _;
+/// use std::io::Read;
+/// let pipe = fullbore::Pipe::new()?;
+/// let error = fullbore::Consumer::new(&pipe.writer)?.read(&mut [0; 4]).unwrap_err();
+/// assert_eq!(fullbore::Error::of(&error).and_then(|e| e.raw_os_error()), Some(9));
+/// let source = error.source().and_then(|e| e.downcast_ref::<std::io::Error>());
+/// assert_eq!(source.and_then(|e| e.raw_os_error()), Some(9));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A system call failed.
-    #[error("{operation}: {}", said(.errno))]
     System {
         /// The call or step as a person would name it, such as `F_SETPIPE_SZ` or `map 2 MiB`.
         operation: &'static str,
         /// What the kernel answered.
+        #[source]
         errno: io::Error,
     },
     /// Moving bytes failed; what was moved before is not lost.
-    #[error("{operation} on the {side}: {} (after {moved} bytes)", said(.errno))]
     Moving {
         /// The side that failed.
         side: Side,
         /// The call that failed, as its manual page names it.
         operation: &'static str,
         /// What the kernel answered.
+        #[source]
         errno: io::Error,
         /// Bytes that went through before.
         moved: u64,
     },
+    /// Nothing failed: a wait was ended from outside.
+    #[non_exhaustive]
+    Stopped {
+        /// What ended it.
+        by: Stopped,
+        /// Bytes that went through before.
+        moved: u64,
+    },
     /// A pipe was needed, and the file descriptor is none.
-    #[error("not a pipe")]
     NotAPipe,
     /// The request makes no sense whatever the machine.
-    #[error("{0}")]
     Invalid(String),
     /// This kernel, or this process's limits, do not offer what was asked for.
-    #[error("{0}")]
     Unsupported(String),
 }
 
@@ -77,12 +116,50 @@ impl Error {
         }
     }
 
+    /// The number of the kernel's error, where there is one.
+    pub fn raw_os_error(&self) -> Option<i32> {
+        self.errno().and_then(io::Error::raw_os_error)
+    }
+
+    /// The error of this library that `error` was made of, if it was.
+    pub fn of(error: &io::Error) -> Option<&Self> {
+        error.get_ref()?.downcast_ref()
+    }
+
     /// The kind of [`errno`](Self::errno), or what suits the error otherwise.
     pub fn kind(&self) -> io::ErrorKind {
         match self {
             Error::System { errno, .. } | Error::Moving { errno, .. } => errno.kind(),
             Error::NotAPipe | Error::Invalid(_) => io::ErrorKind::InvalidInput,
             Error::Unsupported(_) => io::ErrorKind::Unsupported,
+            Error::Stopped { by, .. } => match by {
+                Stopped::TimedOut => io::ErrorKind::TimedOut,
+                // Interrupted would be tried again.
+                Stopped::Cancelled => io::ErrorKind::Other,
+            },
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::System { operation, .. } => f.write_str(operation)?,
+            Error::Moving {
+                side, operation, ..
+            } => write!(f, "{operation} on the {side}")?,
+            Error::Stopped { by, .. } => write!(f, "{by}")?,
+            Error::NotAPipe => f.write_str("not a pipe")?,
+            Error::Invalid(text) | Error::Unsupported(text) => f.write_str(text)?,
+        }
+        if let Some(errno) = self.errno().filter(|_| f.alternate()) {
+            write!(f, ": {}", said(errno))?;
+        }
+        match self {
+            Error::Moving { moved, .. } | Error::Stopped { moved, .. } => {
+                write!(f, " (after {moved} bytes)")
+            }
+            _ => Ok(()),
         }
     }
 }
@@ -109,7 +186,10 @@ mod tests {
     #[test]
     fn an_error_names_the_operation_and_what_the_kernel_said() {
         let error = Error::system("F_SETPIPE_SZ")(Errno::PERM);
-        assert_eq!(error.to_string(), "F_SETPIPE_SZ: Operation not permitted");
+        assert_eq!(
+            format!("{error:#}"),
+            "F_SETPIPE_SZ: Operation not permitted"
+        );
         let error = Error::Moving {
             side: Side::Sink,
             operation: "write",
@@ -117,7 +197,7 @@ mod tests {
             moved: 4096,
         };
         assert_eq!(
-            error.to_string(),
+            format!("{error:#}"),
             "write on the sink: No space left on device (after 4096 bytes)"
         );
         assert_eq!(

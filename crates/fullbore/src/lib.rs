@@ -38,6 +38,7 @@
 //! | [`pages`] | page-aligned memory, and what the kernel really backs it with |
 //! | [`wait`] | what to do while a pipe is full or empty |
 //! | [`linux`] | page sizes, limits, and the calls that move bytes |
+//! | [`copy`], [`close`] | the whole of a transfer in one call, and a close(2) that is checked |
 //!
 //! The library never prints, never exits, and reads no environment variable. It is for Linux; it
 //! asks for the size of pages, and assumes nothing else about the architecture.
@@ -61,12 +62,13 @@ pub mod wait;
 
 pub use consume::{Consumer, ConsumerOptions};
 pub use error::{Error, Result, Side};
+pub use linux::close;
 pub use pages::{BackedBy, Backing, Pages};
 pub use pipe::{Growth, Limit, Pipe, PipeEnd, PipeIdentity};
 pub use produce::{Produced, Producer, ProducerOptions, Repeat, Way};
 pub use split::Tee;
-pub use transfer::{Ended, Failure, Guarantee, Report, Transfer};
-pub use wait::{Cancel, Wait, Waiter};
+pub use transfer::{Ended, Failure, Guarantee, Report, Transfer, copy};
+pub use wait::{Cancel, Stopped, Wait, Waiter};
 
 /// The examples of the README and of docs/library.md, which `cargo test` compiles.
 #[cfg(doctest)]

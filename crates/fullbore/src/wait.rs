@@ -6,18 +6,27 @@
 //! carries it out around any call that says [`Errno::AGAIN`] when it would have to wait. It knows
 //! neither pipes nor memory.
 
+use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::fs::OFlags;
 use rustix::io::Errno;
+use rustix::net::sockopt::{self, Timeout};
 
 use crate::error::{Error, Result};
 
 /// What to do while a pipe is full (a writer) or empty (a reader).
+///
+/// A timeout that a blocking socket was given (`SO_RCVTIMEO`, `SO_SNDTIMEO`) counts: where it
+/// passes, the call fails with `EAGAIN`, which std calls [`WouldBlock`](std::io::ErrorKind). Only
+/// [`Spin`](Self::Spin) does not see it, because it never sleeps; a deadline
+/// ([`Waiter::until_deadline`]) ends that too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
 pub enum Wait {
     /// Sleep in the call itself, as a blocking fd does.
     #[default]
@@ -48,6 +57,13 @@ impl Ready {
             Ready::ToWrite => PollFlags::OUT,
         }
     }
+
+    fn timeout(self) -> Timeout {
+        match self {
+            Ready::ToRead => Timeout::Recv,
+            Ready::ToWrite => Timeout::Send,
+        }
+    }
 }
 
 /// Ends, from another thread, the wait of whoever was given a clone of it.
@@ -67,6 +83,8 @@ impl Ready {
 /// assert_eq!(report.ended, fullbore::Ended::Cancelled);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// A child of fork(2) shares it: what either cancels ends the waits of both, once they sleep.
 #[derive(Debug, Clone)]
 pub struct Cancel(Arc<Cancelled>);
 
@@ -106,6 +124,36 @@ impl Cancel {
     }
 }
 
+/// What ended a wait before the kernel had an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Stopped {
+    /// [`Cancel::cancel`] was called.
+    Cancelled,
+    /// The deadline passed.
+    TimedOut,
+}
+
+impl fmt::Display for Stopped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Stopped::Cancelled => "cancelled",
+            Stopped::TimedOut => "the deadline passed",
+        })
+    }
+}
+
+impl Stopped {
+    /// What stands for it where only an errno can be returned. The kernel may say the same, so
+    /// it is [`Waiter::stopped`] that tells.
+    fn errno(self) -> Errno {
+        match self {
+            Stopped::Cancelled => Errno::CANCELED,
+            Stopped::TimedOut => Errno::TIMEDOUT,
+        }
+    }
+}
+
 /// Carries a [`Wait`] out, and keeps what [`Wait::Adaptive`] has learned.
 #[derive(Debug, Clone)]
 pub struct Waiter {
@@ -114,6 +162,10 @@ pub struct Waiter {
     /// Hand `EAGAIN` back instead of waiting.
     never: bool,
     cancel: Option<Cancel>,
+    deadline: Option<Instant>,
+    /// Whether it waits for sockets, which may have timeouts of their own.
+    for_sockets: bool,
+    stopped: Option<Stopped>,
 }
 
 impl Waiter {
@@ -124,6 +176,9 @@ impl Waiter {
             budget: Budget::default(),
             never: false,
             cancel: None,
+            deadline: None,
+            for_sockets: false,
+            stopped: None,
         }
     }
 
@@ -133,10 +188,29 @@ impl Waiter {
         self
     }
 
-    /// Says [`Errno::CANCELED`] as soon as `cancel` is cancelled, also out of a wait.
+    /// Says [`Errno::CANCELED`] as soon as `cancel` is cancelled, also out of a wait;
+    /// [`stopped`](Self::stopped) tells it from an `ECANCELED` of the kernel.
     pub fn until_cancelled(mut self, cancel: &Cancel) -> Self {
         self.cancel = Some(cancel.clone());
         self
+    }
+
+    /// Says [`Errno::TIMEDOUT`] from then on, also out of a wait; [`stopped`](Self::stopped) tells
+    /// it from an `ETIMEDOUT` of the kernel. `None` takes a deadline away.
+    pub fn until_deadline(mut self, deadline: impl Into<Option<Instant>>) -> Self {
+        self.deadline = deadline.into();
+        self
+    }
+
+    /// Whether the last wait was ended by [`Cancel`] or by the deadline, and by which. Where it was
+    /// not, an error is the kernel's.
+    pub fn stopped(&self) -> Option<Stopped> {
+        self.stopped
+    }
+
+    /// Counts the timeouts of sockets also where no call sleeps.
+    pub(crate) fn count_timeouts_of_sockets(&mut self) {
+        self.for_sockets = true;
     }
 
     /// The choice it carries out.
@@ -146,31 +220,89 @@ impl Waiter {
 
     /// Whether the call should itself refuse to wait (`SPLICE_F_NONBLOCK`, `RWF_NOWAIT`).
     pub fn is_nonblocking(&self) -> bool {
-        self.wait != Wait::Block || self.never || self.cancel.is_some()
+        self.wait != Wait::Block || !self.may_wait()
     }
 
     /// Whether a call that sleeps does no harm: nobody wants it back early.
     pub(crate) fn may_wait(&self) -> bool {
-        !self.never && self.cancel.is_none()
+        !self.never && self.cancel.is_none() && self.deadline.is_none()
     }
 
-    fn check_cancelled(&self) -> Result<(), Errno> {
-        match &self.cancel {
-            Some(cancel) if cancel.is_cancelled() => Err(Errno::CANCELED),
-            _ => Ok(()),
+    /// # Errors
+    /// Where somebody has cancelled, or the deadline has passed.
+    #[inline]
+    fn check_stopped(&mut self) -> Result<(), Errno> {
+        self.stopped = if self.cancel.as_ref().is_some_and(Cancel::is_cancelled) {
+            Some(Stopped::Cancelled)
+        } else if self.deadline.is_some_and(|at| Instant::now() >= at) {
+            Some(Stopped::TimedOut)
+        } else {
+            None
+        };
+        self.stopped.map_or(Ok(()), |stopped| Err(stopped.errno()))
+    }
+
+    /// Sleeps until `fd` is `ready`.
+    ///
+    /// # Errors
+    /// `EAGAIN` once the timeout of a socket has passed; as [`poll`](Self::poll).
+    fn sleep(&mut self, fd: BorrowedFd<'_>, ready: Ready) -> Result<(), Errno> {
+        let has_slept = !self.is_nonblocking();
+        if has_slept && timeout_of_socket(fd, ready).is_some() {
+            return Err(Errno::AGAIN);
+        }
+        match self.sleep_until_any_ready(&[(fd, ready)])? {
+            None => Ok(()),
+            Some(_) => Err(Errno::AGAIN),
         }
     }
 
-    /// Sleeps until `fd` is `ready`, or somebody cancels.
-    fn sleep(&self, fd: BorrowedFd<'_>, ready: Ready) -> Result<(), Errno> {
-        sleep_until_any_ready(&[(fd, ready)], self.cancel.as_ref(), None).map(|_| ())
+    /// Sleeps until one of these is ready, or says which of them is a socket whose timeout has passed.
+    fn sleep_until_any_ready(
+        &mut self,
+        fds: &[(BorrowedFd<'_>, Ready)],
+    ) -> Result<Option<usize>, Errno> {
+        let shortest = fds
+            .iter()
+            .enumerate()
+            .filter(|_| self.for_sockets)
+            .filter_map(|(i, &(fd, ready))| Some((timeout_of_socket(fd, ready)?, i)))
+            .min();
+        let Some((timeout, i)) = shortest else {
+            return self.poll(fds, None).map(|_| None);
+        };
+        let is_any_ready = self.poll(fds, Some(timeout))?;
+        Ok((!is_any_ready).then_some(i))
+    }
+
+    /// poll(2), for `at_most` so long; says whether one of these is ready, or has an error or
+    /// nobody at its other end.
+    ///
+    /// # Errors
+    /// Where somebody has cancelled, or the deadline has passed; as poll(2), without `EINTR`.
+    fn poll(
+        &mut self,
+        fds: &[(BorrowedFd<'_>, Ready)],
+        at_most: Option<Duration>,
+    ) -> Result<bool, Errno> {
+        let left = self
+            .deadline
+            .map(|at| at.saturating_duration_since(Instant::now()));
+        let at_most = at_most.into_iter().chain(left).min();
+        let is_any_ready = poll_any(fds, self.cancel.as_ref(), at_most)?;
+        if is_any_ready && self.cancel.is_none() {
+            return Ok(true);
+        }
+        self.check_stopped()?;
+        Ok(is_any_ready)
     }
 
     /// Makes `call` until it no longer says `EAGAIN`, waiting in between for `fd` to be `ready`.
     ///
     /// `EINTR` is tried again. Every other answer is handed back. With [`Wait::Block`] the call
-    /// itself is expected to wait; if it says `EAGAIN` all the same (another program has set
-    /// `O_NONBLOCK` on the description), this sleeps in poll(2).
+    /// itself is expected to wait. If it says `EAGAIN` all the same, either the timeout of a socket has
+    /// passed (`SO_RCVTIMEO`, `SO_SNDTIMEO`), and that is the answer; or another program has set
+    /// `O_NONBLOCK` on the description, and this sleeps in poll(2).
     #[inline]
     pub fn until_ready<T>(
         &mut self,
@@ -221,9 +353,9 @@ impl Waiter {
     pub fn until<T>(
         &mut self,
         mut call: impl FnMut() -> Result<T, Errno>,
-        mut sleep: impl FnMut(&Self) -> Result<(), Errno>,
+        mut sleep: impl FnMut(&mut Self) -> Result<(), Errno>,
     ) -> Result<T, Errno> {
-        self.check_cancelled()?;
+        self.check_stopped()?;
         match uninterrupted(&mut call) {
             Err(Errno::AGAIN) if !self.never => {}
             answer => return answer,
@@ -238,7 +370,7 @@ impl Waiter {
             },
             Wait::Spin => loop {
                 std::hint::spin_loop();
-                self.check_cancelled()?;
+                self.check_stopped()?;
                 match uninterrupted(&mut call) {
                     Err(Errno::AGAIN) => {}
                     answer => return answer,
@@ -248,38 +380,42 @@ impl Waiter {
         }
     }
 
-    /// Waits until one of these is worth a try; returns at once with [`Wait::Spin`].
+    /// Waits until one of these is worth a try, or says which of them is a socket whose timeout
+    /// has passed; returns at once with [`Wait::Spin`].
     ///
     /// # Errors
-    /// `ECANCELED`; as poll(2), without `EINTR`.
-    pub(crate) fn until_any_ready(&mut self, fds: &[(BorrowedFd<'_>, Ready)]) -> Result<(), Errno> {
-        self.check_cancelled()?;
+    /// Where somebody has cancelled, or the deadline has passed; as poll(2), without `EINTR`.
+    pub(crate) fn until_any_ready(
+        &mut self,
+        fds: &[(BorrowedFd<'_>, Ready)],
+    ) -> Result<Option<usize>, Errno> {
+        self.check_stopped()?;
         match self.wait {
             Wait::Block | Wait::Poll => {}
             Wait::Spin => {
                 std::hint::spin_loop();
-                return Ok(());
+                return Ok(None);
             }
             Wait::Adaptive => {
                 let began = Instant::now();
                 while began.elapsed() < self.budget.spin_for() {
-                    if sleep_until_any_ready(fds, self.cancel.as_ref(), Some(Duration::ZERO))? {
+                    if self.poll(fds, Some(Duration::ZERO))? {
                         self.budget.spun(began.elapsed());
-                        return Ok(());
+                        return Ok(None);
                     }
                 }
             }
         }
         let began = Instant::now();
-        sleep_until_any_ready(fds, self.cancel.as_ref(), None)?;
+        let overdue = self.sleep_until_any_ready(fds)?;
         self.budget.slept(began.elapsed());
-        Ok(())
+        Ok(overdue)
     }
 
     fn spin_then_sleep<T>(
         &mut self,
         mut call: impl FnMut() -> Result<T, Errno>,
-        mut sleep: impl FnMut(&Self) -> Result<(), Errno>,
+        mut sleep: impl FnMut(&mut Self) -> Result<(), Errno>,
     ) -> Result<T, Errno> {
         // Many waits are over sooner than a clock can be read: the first tries are made without one.
         let mut first_look = None;
@@ -302,7 +438,7 @@ impl Waiter {
         }
         let began = first_look.unwrap_or_else(Instant::now);
         loop {
-            self.check_cancelled()?;
+            self.check_stopped()?;
             sleep(self)?;
             match uninterrupted(&mut call) {
                 Err(Errno::AGAIN) => {}
@@ -387,20 +523,22 @@ pub(crate) fn uninterrupted<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Re
     }
 }
 
-/// Sleeps until one of these is ready, or has an error or nobody at its other end, but no longer
-/// than `at_most`; says whether one is.
-///
-/// # Errors
-/// `ECANCELED` as soon as `cancel` is cancelled.
-pub(crate) fn sleep_until_any_ready(
+/// The timeout that a blocking socket has for this; none where it has none, or is no socket, or
+/// `O_NONBLOCK` says that no call on it waits at all.
+fn timeout_of_socket(fd: BorrowedFd<'_>, ready: Ready) -> Option<Duration> {
+    let timeout = sockopt::socket_timeout(fd, ready.timeout()).ok()??;
+    let flags = rustix::fs::fcntl_getfl(fd).ok()?;
+    (!flags.contains(OFlags::NONBLOCK)).then_some(timeout)
+}
+
+/// Sleeps until one of these is ready, or has an error or nobody at its other end, or `cancel` is
+/// cancelled, but no longer than `at_most`; says whether there was something.
+fn poll_any(
     fds: &[(BorrowedFd<'_>, Ready)],
     cancel: Option<&Cancel>,
     at_most: Option<Duration>,
 ) -> Result<bool, Errno> {
-    let timeout = at_most.map(|d| Timespec {
-        tv_sec: d.as_secs().try_into().unwrap_or(i64::MAX),
-        tv_nsec: d.subsec_nanos().into(),
-    });
+    let began = at_most.map(|_| Instant::now());
     // One fd is what nearly every wait is for; it takes no memory of the allocator.
     let mut one;
     let mut many: Vec<PollFd<'_>>;
@@ -418,9 +556,18 @@ pub(crate) fn sleep_until_any_ready(
             &mut many
         }
     };
-    let count = uninterrupted(|| poll(polled, timeout.as_ref()))?;
-    if cancel.is_some_and(Cancel::is_cancelled) {
-        return Err(Errno::CANCELED);
+    let count = uninterrupted(|| {
+        // A signal that comes again and again does not make it longer.
+        let left = at_most
+            .zip(began)
+            .map(|(at_most, began)| timespec(at_most.saturating_sub(began.elapsed())));
+        poll(polled, left.as_ref())
+    })?;
+    if let (Some(cancel), Some(event)) = (cancel, polled.last())
+        && event.revents().contains(PollFlags::IN)
+    {
+        // Where another process has cancelled, a parent or a child, only the eventfd tells.
+        cancel.0.so.store(true, Ordering::Release);
     }
     if polled
         .iter()
@@ -429,6 +576,13 @@ pub(crate) fn sleep_until_any_ready(
         return Err(Errno::BADF);
     }
     Ok(count > 0)
+}
+
+fn timespec(duration: Duration) -> Timespec {
+    Timespec {
+        tv_sec: duration.as_secs().try_into().unwrap_or(i64::MAX),
+        tv_nsec: duration.subsec_nanos().into(),
+    }
 }
 
 #[cfg(test)]

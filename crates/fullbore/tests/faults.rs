@@ -8,7 +8,7 @@ use std::io::{BufRead, ErrorKind, Read, Write};
 use std::os::fd::OwnedFd;
 use std::thread;
 
-use common::calls::{failing_once, judging, refusing};
+use common::calls::{failing_once, judging, moving_nothing_once, refusing};
 use common::*;
 use fullbore::{
     Consumer, ConsumerOptions, Error, Pipe, Produced, Producer, ProducerOptions, Repeat, Result,
@@ -388,7 +388,7 @@ fn discarding_does_without_splice_and_without_dev_null() {
 fn where_rwf_nowait_is_refused_waiting_still_works() {
     let _watch = watch("where_rwf_nowait_is_refused_waiting_still_works");
     for wait in ALL_WAITS {
-        for errno in [Errno::NOSYS, Errno::OPNOTSUPP] {
+        for errno in [Errno::NOSYS, Errno::OPNOTSUPP, Errno::PERM, Errno::ACCESS] {
             let refused = [libc::SYS_preadv2, libc::SYS_pwritev2];
             let pipe = Pipe::new().unwrap();
             let reader = pipe.reader;
@@ -462,5 +462,17 @@ fn a_pipe_that_may_not_grow_is_used_as_it_is() {
             assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{error}");
             assert_eq!(read, 0);
         }
+    }
+}
+
+#[test]
+fn discarding_asks_read_whether_a_splice_of_nothing_was_the_end() {
+    for nth in [1, 2, 5] {
+        let mut consumer = Consumer::new(source(4 << 20)).unwrap();
+        let splice = [libc::SYS_splice];
+        let dropped = moving_nothing_once(&splice, nth, || consumer.discard(3 << 20));
+        let Some(dropped) = dropped else { return };
+        assert_eq!(dropped.unwrap(), 3 << 20, "0 at {nth}");
+        assert_eq!(check_rest(&mut consumer, 3 << 20), 4 << 20);
     }
 }

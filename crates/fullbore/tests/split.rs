@@ -56,6 +56,7 @@ fn assert_all_get_all(source: SourceKind, sinks: &[SinkKind], len: usize, guaran
         tee = tee.sink(target.as_fd(), Policy::DROP);
     }
     let report = tee.run().unwrap_or_else(|e| panic!("{what}: {e}"));
+    drop(tee);
     let only_full = sinks.iter().all(|&kind| kind == SinkKind::Full);
     if !only_full {
         assert_eq!(report.taken, len as u64, "{what}");
@@ -230,6 +231,7 @@ fn what_is_queued_ends_it_though_nobody_reads() {
                     tee = tee.sink(&pipe.writer, Policy::FAIL_ALL);
                 }
                 let report = tee.run().unwrap();
+                drop(tee);
                 assert_eq!((report.taken, report.ended), (len as u64, Ended::AtEnd));
                 for pipe in pipes {
                     drop(pipe.writer);
@@ -292,6 +294,7 @@ fn waiting_takes_no_cpu_time() {
                             tee = tee.sink(fd, Policy::FAIL_ALL);
                         }
                         let report = tee.run();
+                        drop(tee);
                         (report, own_time() - before)
                     });
                     thread::sleep(Duration::from_millis(150));
@@ -453,6 +456,7 @@ fn readers_that_go_away_hurt_only_whom_the_policy_says() {
             }));
         }
         let outcome = tee.run();
+        drop(tee);
         let (report, failed) = match outcome {
             Ok(report) => (report, None),
             Err(failure) => {
@@ -510,6 +514,7 @@ fn where_all_sinks_are_gone_it_ends() {
             }
             // The source stays open, so only the sinks can end it.
             let report = tee.run().unwrap();
+            drop(tee);
             assert_eq!(report.ended, Ended::AtEnd);
             for sink in report.sinks {
                 assert_eq!(sink.error.unwrap().kind(), ErrorKind::BrokenPipe);
@@ -542,6 +547,7 @@ fn a_full_disk_is_what_the_policy_says() {
                     }
                     let at = usize::from(!full_first);
                     let outcome = tee.run();
+                    drop(tee);
                     let arrived = pipe.arrived().unwrap();
                     assert!(arrived == bytes[..arrived.len()], "{what}");
                     match outcome {
@@ -609,6 +615,7 @@ fn a_limit_is_kept_to_the_byte_and_leaves_the_rest() {
                     tee = tee.sink(target.as_fd(), Policy::FAIL_ALL);
                 }
                 let report = tee.run().unwrap();
+                drop(tee);
                 assert_eq!(report.ended, Ended::AtLimit, "{what}");
                 assert_eq!(report.taken, limit as u64, "{what}");
                 for target in targets {
@@ -758,6 +765,7 @@ fn descriptors_that_do_not_block_lose_nothing() {
                         tee = tee.sink(target.as_fd(), Policy::FAIL_ALL);
                     }
                     let report = tee.run();
+                    drop(tee);
                     let what = format!("{guarantee:?} {wait:?} {kind:?} {kinds:?}");
                     let report = report.unwrap_or_else(|e| panic!("{what}: {e}"));
                     assert_eq!(report.taken, len as u64, "{what}");
@@ -829,6 +837,8 @@ fn behind_a_producer_that_uses_its_pages_again_a_snapshot_is_right_and_a_referen
             readers.push(sink.reader);
         }
         let report = tee.run().unwrap();
+        // The readers wait until nobody can write to them any more.
+        drop(tee);
         assert_eq!(report.guarantee, guarantee);
         assert_eq!(report.taken as usize, HALF * HALVES);
         sending.join().unwrap();

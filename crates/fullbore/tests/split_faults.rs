@@ -4,11 +4,11 @@
 
 mod common;
 
-use common::calls::{judging, refusing};
+use common::calls::{judging, moving_nothing_once, refusing};
 use common::targets::{SinkKind, SourceKind, Target};
 use common::*;
 use fullbore::split::{Policy, TeeFailure, TeeReport};
-use fullbore::{Guarantee, Side, Tee};
+use fullbore::{Ended, Guarantee, Side, Tee};
 use rustix::io::Errno;
 
 use std::os::fd::AsFd;
@@ -113,7 +113,7 @@ fn a_failing_call_costs_its_own_side_only_and_no_byte_is_lost_or_doubled() {
         for source in [SourceKind::Pipe, SourceKind::File] {
             for sinks in SINKS {
                 for (name, calls) in CALLS {
-                    for errno in [Errno::IO, Errno::NOSYS, Errno::INVAL] {
+                    for errno in [Errno::IO, Errno::NOSYS, Errno::INVAL, Errno::CANCELED] {
                         for nth in [1, 2, 5] {
                             let what =
                                 format!("{guarantee:?} {source:?} {sinks:?} {name} {nth} {errno}");
@@ -125,6 +125,7 @@ fn a_failing_call_costs_its_own_side_only_and_no_byte_is_lost_or_doubled() {
                             };
                             match outcome {
                                 Ok(report) => {
+                                    assert_eq!(report.ended, Ended::AtEnd, "{what}");
                                     let failed = report.sinks.iter().filter(|s| s.error.is_some());
                                     assert!(failed.count() <= 1, "{what}");
                                 }
@@ -164,6 +165,48 @@ fn where_a_call_is_refused_another_way_is_found() {
                         let failed = report.sinks.iter().find(|sink| sink.error.is_some());
                         assert!(failed.is_none(), "{what}: {failed:?}");
                     }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_splice_or_tee_that_moves_nothing_is_no_end_until_read_says_so() {
+    let _watch = watch("a_splice_or_tee_that_moves_nothing_is_no_end_until_read_says_so");
+    for source in [SourceKind::Pipe, SourceKind::File, SourceKind::Unix] {
+        for sinks in SINKS {
+            for (name, calls) in &CALLS[3..] {
+                for nth in [1, 2, 3, 5, 8] {
+                    let what = format!("{source:?} {sinks:?} {name} 0 at {nth}");
+                    let under =
+                        |job: &mut (dyn FnMut() -> _ + Send)| moving_nothing_once(calls, nth, job);
+                    let outcome = run(&what, source, sinks, Guarantee::Reference, under);
+                    let Some(outcome) = outcome else { return };
+                    let report = outcome.unwrap_or_else(|e| panic!("{what}: {e:#}"));
+                    assert_eq!(report.taken, LEN as u64, "{what}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_sandbox_that_refuses_the_flagged_calls_leaves_the_plain_ones() {
+    let _watch = watch("a_sandbox_that_refuses_the_flagged_calls_leaves_the_plain_ones");
+    let calls = [libc::SYS_preadv2, libc::SYS_pwritev2];
+    for guarantee in BOTH {
+        for source in [SourceKind::Pipe, SourceKind::File, SourceKind::Unix] {
+            for sinks in SINKS {
+                for errno in [Errno::PERM, Errno::ACCESS, Errno::NOSYS] {
+                    let what = format!("{guarantee:?} {source:?} {sinks:?} {errno}");
+                    let under = |job: &mut (dyn FnMut() -> _ + Send)| refusing(&calls, errno, job);
+                    let Some(outcome) = run(&what, source, sinks, guarantee, under) else {
+                        return;
+                    };
+                    let report = outcome.unwrap_or_else(|e| panic!("{what}: {e:#}"));
+                    let failed = report.sinks.iter().find(|sink| sink.error.is_some());
+                    assert!(failed.is_none(), "{what}: {failed:?}");
                 }
             }
         }

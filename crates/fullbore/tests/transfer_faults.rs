@@ -11,11 +11,11 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::thread::{self, JoinHandle};
 
-use common::calls::failing_once;
+use common::calls::{failing_once, moving_nothing_once};
 use common::ends::{From, To, content, memfd, same_bytes, tcp_pair};
 use common::*;
 use fullbore::linux;
-use fullbore::transfer::Way;
+use fullbore::transfer::Route;
 use fullbore::{Ended, Error, Failure, Guarantee, Pipe, Report, Side, Transfer, Wait};
 use rustix::io::Errno;
 
@@ -32,7 +32,7 @@ struct Case {
     from: From,
     to: To,
     guarantee: Guarantee,
-    way: Way,
+    way: Route,
     calls: &'static [libc::c_long],
     operation: &'static str,
     /// The side that a failure of the nth call is put down to.
@@ -47,7 +47,7 @@ const CASES: [Case; 14] = [
         from: From::File,
         to: To::File,
         guarantee: Guarantee::Snapshot,
-        way: Way::CopyFileRange,
+        way: Route::CopyFileRange,
         calls: COPY_FILE_RANGE,
         operation: "copy_file_range",
         side: Side::Sink,
@@ -58,21 +58,21 @@ const CASES: [Case; 14] = [
         from: From::Pipe,
         to: To::File,
         guarantee: Guarantee::Snapshot,
-        way: Way::Splice,
+        way: Route::Splice,
         calls: SPLICE,
         operation: "splice",
         side: Side::Sink,
         has_another: true,
     },
     Case {
-        name: "splice, pipe to socket",
+        name: "splice through, pipe to socket",
         from: From::Pipe,
         to: To::Unix,
         guarantee: Guarantee::Reference,
-        way: Way::Splice,
+        way: Route::SpliceThrough,
         calls: SPLICE,
         operation: "splice",
-        side: Side::Sink,
+        side: Side::Source,
         has_another: true,
     },
     Case {
@@ -80,7 +80,7 @@ const CASES: [Case; 14] = [
         from: From::Pipe,
         to: To::Pipe,
         guarantee: Guarantee::Reference,
-        way: Way::SpliceThrough,
+        way: Route::SpliceThrough,
         calls: SPLICE,
         operation: "splice",
         side: Side::Source,
@@ -91,7 +91,7 @@ const CASES: [Case; 14] = [
         from: From::File,
         to: To::Pipe,
         guarantee: Guarantee::Reference,
-        way: Way::SpliceThrough,
+        way: Route::SpliceThrough,
         calls: SPLICE,
         operation: "splice",
         side: Side::Source,
@@ -102,7 +102,7 @@ const CASES: [Case; 14] = [
         from: From::Tcp,
         to: To::Pipe,
         guarantee: Guarantee::Reference,
-        way: Way::SpliceThrough,
+        way: Route::SpliceThrough,
         calls: SPLICE,
         operation: "splice",
         side: Side::Source,
@@ -113,7 +113,7 @@ const CASES: [Case; 14] = [
         from: From::Unix,
         to: To::Tcp,
         guarantee: Guarantee::Reference,
-        way: Way::SpliceThrough,
+        way: Route::SpliceThrough,
         calls: SPLICE,
         operation: "splice",
         side: Side::Source,
@@ -124,7 +124,7 @@ const CASES: [Case; 14] = [
         from: From::Tcp,
         to: To::File,
         guarantee: Guarantee::Reference,
-        way: Way::SpliceThrough,
+        way: Route::SpliceThrough,
         calls: SPLICE,
         operation: "splice",
         side: Side::Source,
@@ -135,7 +135,7 @@ const CASES: [Case; 14] = [
         from: From::File,
         to: To::Unix,
         guarantee: Guarantee::Reference,
-        way: Way::Sendfile,
+        way: Route::Sendfile,
         calls: SENDFILE,
         operation: "sendfile",
         side: Side::Sink,
@@ -146,7 +146,7 @@ const CASES: [Case; 14] = [
         from: From::File,
         to: To::Pipe,
         guarantee: Guarantee::Snapshot,
-        way: Way::Fresh,
+        way: Route::Fresh,
         calls: READ,
         operation: "read",
         side: Side::Source,
@@ -157,7 +157,7 @@ const CASES: [Case; 14] = [
         from: From::File,
         to: To::Pipe,
         guarantee: Guarantee::Snapshot,
-        way: Way::Fresh,
+        way: Route::Fresh,
         calls: VMSPLICE,
         operation: "vmsplice",
         side: Side::Sink,
@@ -168,7 +168,7 @@ const CASES: [Case; 14] = [
         from: From::Pipe,
         to: To::Pipe,
         guarantee: Guarantee::Snapshot,
-        way: Way::Fresh,
+        way: Route::Fresh,
         calls: VMSPLICE,
         operation: "vmsplice",
         side: Side::Sink,
@@ -179,7 +179,7 @@ const CASES: [Case; 14] = [
         from: From::Tcp,
         to: To::Unix,
         guarantee: Guarantee::Snapshot,
-        way: Way::ReadWrite,
+        way: Route::ReadWrite,
         calls: READ,
         operation: "read",
         side: Side::Source,
@@ -190,7 +190,7 @@ const CASES: [Case; 14] = [
         from: From::Memfd,
         to: To::Unix,
         guarantee: Guarantee::Snapshot,
-        way: Way::ReadWrite,
+        way: Route::ReadWrite,
         calls: WRITE,
         operation: "write",
         side: Side::Sink,
@@ -209,7 +209,7 @@ fn cases() -> impl Iterator<Item = Case> {
     }
     CASES
         .into_iter()
-        .filter(move |case| case.way != Way::Fresh || has_huge_pages)
+        .filter(move |case| case.way != Route::Fresh || has_huge_pages)
 }
 
 const LEN: usize = 5 * MIB + 3;
@@ -221,6 +221,9 @@ struct Outcome {
     left: Vec<u8>,
     arrived: Vec<u8>,
 }
+
+/// A transfer that runs.
+type Job<'a> = dyn FnMut() -> Result<Report, Failure> + Send + 'a;
 
 /// Somebody who reads all that arrives.
 fn collected(to: To) -> (OwnedFd, Collected) {
@@ -272,6 +275,14 @@ impl Collected {
 impl Case {
     /// `None` where calls cannot be made to fail. Chunks are small, so that there are many calls.
     fn run(&self, wait: Wait, nth: usize, errno: Errno) -> Option<Outcome> {
+        self.run_under(wait, |job| failing_once(self.calls, nth, errno, job))
+    }
+
+    fn run_under(
+        &self,
+        wait: Wait,
+        under: impl FnOnce(&mut Job<'_>) -> Option<Result<Report, Failure>>,
+    ) -> Option<Outcome> {
         let source = self.from.open(LEN).unwrap();
         let (sink, collected) = collected(self.to);
         if wait != Wait::Block {
@@ -283,7 +294,7 @@ impl Case {
             .guarantee(self.guarantee)
             .wait(wait)
             .chunk(256 * 1024);
-        let ran = failing_once(self.calls, nth, errno, || transfer.run())?;
+        let ran = under(&mut || transfer.run())?;
         drop(transfer);
         rustix::fs::fcntl_setfl(&source.fd, rustix::fs::OFlags::empty()).unwrap();
         let mut left = Vec::new();
@@ -346,7 +357,7 @@ fn an_interrupted_call_does_not_show() {
 fn a_postponed_call_does_not_show() {
     let _watch = watch("a_postponed_call_does_not_show");
     // Files never make one wait, so nothing is waited for there.
-    let waits = |case: &Case| case.way != Way::CopyFileRange;
+    let waits = |case: &Case| case.way != Route::CopyFileRange;
     for case in cases().filter(waits) {
         for wait in [Wait::Block, Wait::Poll, Wait::Spin, Wait::Adaptive] {
             for nth in [1, 2, 3, 6] {
@@ -385,7 +396,7 @@ fn a_way_that_is_refused_at_first_is_followed_by_another() {
                 };
                 all_right(outcome, &what);
                 // Into the pipe of our own went something; out of it goes nothing.
-                if case.way == Way::SpliceThrough {
+                if case.way == Route::SpliceThrough {
                     let Some(outcome) = case.run(wait, 2, errno) else {
                         return;
                     };
@@ -451,7 +462,7 @@ fn what_was_taken_by_a_way_that_is_refused_counts_towards_the_limit() {
 fn a_failure_tells_its_side_and_counts_to_the_byte() {
     let _watch = watch("a_failure_tells_its_side_and_counts_to_the_byte");
     for case in cases() {
-        for errno in [Errno::IO, Errno::NOSPC] {
+        for errno in [Errno::IO, Errno::NOSPC, Errno::CANCELED, Errno::TIMEDOUT] {
             for wait in [Wait::Block, Wait::Adaptive] {
                 for nth in [1, 2, 3, 6] {
                     let Some(outcome) = case.run(wait, nth, errno) else {
@@ -483,8 +494,8 @@ fn failed(outcome: Outcome, case: &Case, nth: usize, with: Errno) {
     // What lies in a pipe of our own was taken from the source, and so the sink's turn it was.
     let under_way = LEN - outcome.left.len() > outcome.arrived.len();
     let expected_side = match case.way {
-        Way::SpliceThrough if under_way => Side::Sink,
-        Way::SpliceThrough => Side::Source,
+        Route::SpliceThrough if under_way => Side::Sink,
+        Route::SpliceThrough => Side::Source,
         _ => case.side,
     };
     let expected = (expected_side, case.operation, with);
@@ -508,8 +519,12 @@ fn failed(outcome: Outcome, case: &Case, nth: usize, with: Errno) {
 #[test]
 fn a_way_that_has_worked_and_is_refused_later_has_failed() {
     let _watch = watch("a_way_that_has_worked_and_is_refused_later_has_failed");
-    let directly =
-        |case: &Case| matches!(case.way, Way::CopyFileRange | Way::Splice | Way::Sendfile);
+    let directly = |case: &Case| {
+        matches!(
+            case.way,
+            Route::CopyFileRange | Route::Splice | Route::Sendfile
+        )
+    };
     for case in cases().filter(directly) {
         for errno in [Errno::INVAL, Errno::PERM] {
             let Some(outcome) = case.run(Wait::Block, 3, errno) else {
@@ -591,6 +606,21 @@ fn a_hole_that_cannot_be_made_is_written() {
                     &all(&mut source),
                     "a hole that was refused",
                 );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_splice_that_moves_nothing_is_no_end_until_read_says_so() {
+    let _watch = watch("a_splice_that_moves_nothing_is_no_end_until_read_says_so");
+    let splices = |case: &Case| matches!(case.way, Route::Splice | Route::SpliceThrough);
+    for case in cases().filter(splices) {
+        for wait in [Wait::Block, Wait::Adaptive] {
+            for nth in [1, 2, 3, 6] {
+                let outcome = case.run_under(wait, |job| moving_nothing_once(case.calls, nth, job));
+                let Some(outcome) = outcome else { return };
+                all_right(outcome, &format!("{}, {wait:?}, 0 at {nth}", case.name));
             }
         }
     }

@@ -16,6 +16,9 @@ use crate::moving::{self, Bar, Input, Output, Total, join};
 /// As fast as the guarantee allows: what a reader gets is what the bytes were when they were
 /// copied, whatever anybody does with the source afterwards. With --by-reference, pages are passed
 /// on instead of copied; that is faster, and right where the source no longer changes.
+///
+/// From a pipe into a file, whoever writes into the pipe waits while the file stalls (a slow disk,
+/// NFS), as the kernel holds the pipe's lock meanwhile. With --by-reference it does not.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:

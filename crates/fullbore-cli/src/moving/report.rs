@@ -4,7 +4,7 @@ use std::fmt;
 use std::io::{self, Write, stderr};
 use std::time::Duration;
 
-use fullbore::transfer::Way;
+use fullbore::transfer::Route;
 use fullbore::{Error, Failure, Report, Side};
 use indicatif::{BinaryBytes, HumanDuration};
 
@@ -85,7 +85,7 @@ pub struct Total {
     /// Bytes that arrived.
     pub bytes: u64,
     /// The ways they took.
-    pub ways: Vec<(Way, u64)>,
+    pub ways: Vec<(Route, u64)>,
     /// How long it took.
     pub elapsed: Duration,
 }

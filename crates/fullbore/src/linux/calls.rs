@@ -5,7 +5,7 @@
 //! every process that shares it.
 
 use std::io::{IoSlice, IoSliceMut};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -14,7 +14,8 @@ use rustix::io::{Errno, ReadWriteFlags};
 use rustix::net::{RecvFlags, SendFlags};
 use rustix::pipe::{IoSliceRaw, SpliceFlags};
 
-use crate::wait::{Cancel, Ready, Wait, Waiter, uninterrupted};
+use super::is_refusal;
+use crate::wait::{Ready, Stopped, Wait, Waiter, uninterrupted};
 
 /// Bytes that a pipe has room for if poll(2) says that it is ready (pipe(7), linux/limits.h).
 const PIPE_BUF: usize = 4096;
@@ -22,10 +23,21 @@ const PIPE_BUF: usize = 4096;
 /// Moves bytes over one fd with one way to wait, and remembers what the kernel can do on that fd.
 ///
 /// Every method tries again after `EINTR`, waits as its [`Wait`] says instead of returning
-/// `EAGAIN`, and may move fewer bytes than asked for, as the calls themselves do.
+/// `EAGAIN`, and may move fewer bytes than asked for, as the calls themselves do. `EAGAIN` is
+/// returned only where nothing is to be waited for ([`Waiter::never_waiting`]), or where the timeout
+/// of a blocking socket has passed (`SO_RCVTIMEO`, `SO_SNDTIMEO`).
+///
+/// What it remembers belongs to one fd: given another one, it forgets that and looks anew.
+///
+/// Into a socket it sends with `MSG_NOSIGNAL`, so a peer that is gone is an `EPIPE` and no signal, as
+/// in std. splice(2) and sendfile(2) into a socket have no such flag, nor has any call into a pipe:
+/// there, a process that does not ignore SIGPIPE gets it. A Rust program ignores it unless told
+/// otherwise.
 #[derive(Debug, Clone)]
 pub struct Calls {
     waiter: Waiter,
+    /// The number of the fd that `no_wait` is about.
+    fd: RawFd,
     no_wait: NoWait,
     made: u64,
 }
@@ -39,12 +51,17 @@ enum NoWait {
     /// page cache there, and says `EAGAIN` where poll(2) says ready.
     Needless,
     /// `RWF_NOWAIT` (preadv2(2)). Pipes know it since Linux 6.5, FIFOs do not (`FMODE_NOWAIT`).
-    Flag { is_terminal: bool },
+    Flag { may_reopen: bool },
     /// `MSG_DONTWAIT` (recv(2), send(2)), on sockets.
     Message,
     /// By a description of our own, with `O_NONBLOCK`: on terminals. Not on FIFOs, whose other side
     /// counts who has them open.
-    Own(Arc<OwnedFd>),
+    Own {
+        fd: Arc<OwnedFd>,
+        /// The device and inode that it is a description of: the same number may have come to mean
+        /// another file.
+        of: (u64, u64),
+    },
     /// By looking with poll(2) first: what is left where the flag is refused. A long write can
     /// then still wait for room for its end.
     Look,
@@ -61,14 +78,38 @@ impl Calls {
     pub fn with(waiter: Waiter) -> Self {
         Self {
             waiter,
+            fd: -1,
             no_wait: NoWait::Unknown,
             made: 0,
         }
     }
 
-    /// From now on, a wait is ended by this one.
-    pub(crate) fn until_cancelled(&mut self, cancel: &Cancel) {
-        self.waiter = self.waiter.clone().until_cancelled(cancel);
+    /// Waits so from now on.
+    pub(crate) fn wait_as(&mut self, waiter: Waiter) {
+        self.waiter = waiter;
+        if matches!(self.no_wait, NoWait::Message) {
+            self.waiter.count_timeouts_of_sockets();
+        }
+    }
+
+    /// Whether the last call was ended by [`Cancel`](crate::Cancel) or by the deadline of its [`Waiter`], and by
+    /// which. Where it was not, an error is the kernel's.
+    pub fn stopped(&self) -> Option<Stopped> {
+        self.waiter.stopped()
+    }
+
+    /// Takes in what somebody knows of `fd` already, which saves an fstat(2).
+    pub(crate) fn know(&mut self, fd: BorrowedFd<'_>, file_type: FileType) {
+        self.fd = fd.as_raw_fd();
+        self.no_wait = match file_type {
+            FileType::RegularFile | FileType::BlockDevice => NoWait::Needless,
+            FileType::Socket => {
+                self.waiter.count_timeouts_of_sockets();
+                NoWait::Message
+            }
+            FileType::CharacterDevice => NoWait::Flag { may_reopen: true },
+            _ => NoWait::Flag { may_reopen: false },
+        };
     }
 
     /// How they wait.
@@ -117,10 +158,18 @@ impl Calls {
     #[inline]
     pub fn write(&mut self, fd: BorrowedFd<'_>, buf: &[u8]) -> Result<usize, Errno> {
         self.made += 1;
+        self.look_at(fd);
         if self.is_plain(fd) {
-            return self
-                .waiter
-                .until_ready(fd, Ready::ToWrite, || rustix::io::write(fd, buf));
+            let is_socket = matches!(self.no_wait, NoWait::Message);
+            return self.waiter.until_ready(fd, Ready::ToWrite, || {
+                if is_socket {
+                    match rustix::net::send(fd, buf, SendFlags::NOSIGNAL) {
+                        Err(errno) if is_no_message(errno) => {}
+                        answer => return answer,
+                    }
+                }
+                rustix::io::write(fd, buf)
+            });
         }
         // A pipe that is ready has room for so much.
         let looked = match self.waiter.may_wait() {
@@ -134,8 +183,9 @@ impl Calls {
                     let slices = &[IoSlice::new(buf)];
                     rustix::io::pwritev2(fd, slices, u64::MAX, ReadWriteFlags::NOWAIT)
                 }
-                // The signal is what write(2) does.
-                How::Message => rustix::net::send(fd, buf, SendFlags::DONTWAIT),
+                How::Message => {
+                    rustix::net::send(fd, buf, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)
+                }
                 How::Plain => rustix::io::write(fd, buf),
                 How::Looked => rustix::io::write(fd, &buf[..buf.len().min(looked)]),
             })
@@ -228,17 +278,18 @@ impl Calls {
         matches!(self.no_wait, NoWait::Needless)
     }
 
+    #[inline]
     fn look_at(&mut self, fd: BorrowedFd<'_>) {
-        if matches!(self.no_wait, NoWait::Unknown) {
-            self.no_wait = match rustix::fs::fstat(fd).map(|s| FileType::from_raw_mode(s.st_mode)) {
-                Ok(FileType::RegularFile | FileType::BlockDevice) => NoWait::Needless,
-                Ok(FileType::Socket) => NoWait::Message,
-                Ok(FileType::CharacterDevice) => NoWait::Flag {
-                    is_terminal: is_terminal(fd),
-                },
-                _ => NoWait::Flag { is_terminal: false },
-            };
+        let is_known = match &self.no_wait {
+            NoWait::Unknown => false,
+            NoWait::Own { of, .. } => identity(fd) == Some(*of),
+            _ => true,
+        };
+        if is_known && self.fd == fd.as_raw_fd() {
+            return;
         }
+        let file_type = rustix::fs::fstat(fd).map(|stat| FileType::from_raw_mode(stat.st_mode));
+        self.know(fd, file_type.unwrap_or(FileType::Unknown));
     }
 
     fn splice_flags(&self, flags: SpliceFlags) -> SpliceFlags {
@@ -289,28 +340,44 @@ fn without_waiting<B>(
     mut call: impl FnMut(BorrowedFd<'_>, &mut B, How) -> Result<usize, Errno>,
 ) -> Result<usize, Errno> {
     match no_wait {
-        NoWait::Flag { is_terminal } => match call(fd, &mut buf, How::Flagged) {
-            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL | Errno::SPIPE) => {
-                *no_wait = match is_terminal.then(|| reopened(fd, ready)) {
-                    Some(Ok(own)) => NoWait::Own(Arc::new(own)),
-                    _ => NoWait::Look,
+        NoWait::Flag { may_reopen } => match call(fd, &mut buf, How::Flagged) {
+            // A sandbox may also say EPERM or EACCES. Where that was no refusal of the flag, the
+            // plain call says it again.
+            Err(errno) if is_refusal(errno) || errno == Errno::SPIPE => {
+                let is_terminal = *may_reopen && is_terminal(fd);
+                let own = is_terminal.then(|| reopened(fd).ok()).flatten();
+                *no_wait = match own.zip(identity(fd)) {
+                    Some((own, of)) => NoWait::Own {
+                        fd: Arc::new(own),
+                        of,
+                    },
+                    None => NoWait::Look,
                 };
             }
             answer => return answer,
         },
         NoWait::Message => match call(fd, &mut buf, How::Message) {
-            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL | Errno::PERM) => {
-                *no_wait = NoWait::Look;
-            }
+            Err(errno) if is_no_message(errno) => *no_wait = NoWait::Look,
             answer => return answer,
         },
-        NoWait::Unknown | NoWait::Needless | NoWait::Own(_) | NoWait::Look => {}
+        NoWait::Unknown | NoWait::Needless | NoWait::Own { .. } | NoWait::Look => {}
     }
     match no_wait {
-        NoWait::Own(own) => call(own.as_fd(), &mut buf, How::Plain),
+        NoWait::Own { fd: own, .. } => call(own.as_fd(), &mut buf, How::Plain),
         _ if !is_ready(fd, ready)? => Err(Errno::AGAIN),
         _ => call(fd, &mut buf, How::Looked),
     }
+}
+
+/// Whether recv(2) or send(2) is refused as such, or this is no socket: read(2) and write(2) do it then.
+fn is_no_message(errno: Errno) -> bool {
+    is_refusal(errno) || errno == Errno::NOTSOCK
+}
+
+/// Device and inode.
+fn identity(fd: BorrowedFd<'_>) -> Option<(u64, u64)> {
+    let stat = rustix::fs::fstat(fd).ok()?;
+    Some((stat.st_dev, stat.st_ino))
 }
 
 /// Whether `fd` is a terminal that is the same one when it is opened again. The master of a
@@ -326,11 +393,8 @@ fn is_terminal(fd: BorrowedFd<'_>) -> bool {
 }
 
 /// The same file once more, with `O_NONBLOCK`, which then is nobody else's.
-fn reopened(fd: BorrowedFd<'_>, ready: Ready) -> Result<OwnedFd, Errno> {
-    let mode = match ready {
-        Ready::ToRead => OFlags::RDONLY,
-        Ready::ToWrite => OFlags::WRONLY,
-    };
+fn reopened(fd: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
+    let mode = rustix::fs::fcntl_getfl(fd)? & OFlags::RWMODE;
     // The same process may have lost the right to open it, as after su(1) on a terminal.
     rustix::fs::open(
         format!("/proc/self/fd/{}", fd.as_raw_fd()),

@@ -4,46 +4,80 @@
 use rustix::io::Errno;
 
 use super::{Branch, Broken, Splitting};
+use crate::error::Side;
 use crate::linux::{self, Calls};
 use crate::memory;
 use crate::produce::stage::Stage;
 use crate::produce::writable;
 use crate::transfer::{Ended, Kind};
-use crate::wait::Ready;
+use crate::wait::{Ready, Waiter};
+
+/// What was read, until every sink has it.
+pub(super) struct Copying {
+    reader: Calls,
+    stage: Stage,
+}
+
+impl Copying {
+    /// With memory for `first` bytes to begin with.
+    pub(super) fn new(waiter: Waiter, first: usize) -> Self {
+        Self {
+            reader: Calls::with(waiter),
+            stage: Stage::small(first),
+        }
+    }
+
+    pub(super) fn wait_as(&mut self, waiter: &Waiter) {
+        self.reader.wait_as(waiter.clone());
+    }
+}
 
 impl Splitting<'_> {
-    pub(super) fn copy(&mut self) -> Result<Ended, Broken> {
-        let mut reader = Calls::with(self.waiter.clone());
-        let mut stage = Stage::small(self.most(memory::FIRST));
-        while self.branches.iter().any(|branch| branch.is_alive()) {
-            self.check_cancelled()?;
+    pub(super) fn copy(&mut self, copying: &mut Copying) -> Result<Ended, Broken> {
+        let Copying { reader, stage } = copying;
+        loop {
+            self.check_stopped()?;
+            if stage.len() > 0 {
+                self.hand_out(stage)?;
+                stage.let_go()?;
+                self.state.long |= self.state.taken >= memory::FIRST as u64;
+            }
+            if !self.state.branches.iter().any(Branch::is_alive) {
+                return Ok(Ended::AtEnd);
+            }
             if self.is_at_limit() {
                 return Ok(Ended::AtLimit);
             }
-            if self.long && stage.is_small() {
-                self.get_roomy(&mut stage)?;
+            if self.state.long && stage.is_small() {
+                self.get_roomy(stage)?;
             }
             let room = stage.room(self.most(usize::MAX))?;
             match reader.read(self.source, room) {
-                Ok(0) => break,
+                Ok(0) => return Ok(Ended::AtEnd),
                 Ok(n) => stage.filled(n),
-                Err(Errno::CANCELED) => return Err(Broken::Cancelled),
-                Err(errno) => return Err(Broken::Source("read", errno)),
+                Err(Errno::AGAIN) if self.options.never => {
+                    return Ok(Ended::WouldWait(Side::Source));
+                }
+                Err(errno) => {
+                    return Err(match reader.stopped() {
+                        Some(stopped) => Broken::Ended(stopped.into()),
+                        None => Broken::Source("read", errno),
+                    });
+                }
             }
-            self.taken += stage.len() as u64;
-            self.hand_out(&mut stage)?;
-            stage.let_go()?;
-            self.long |= self.taken >= memory::FIRST as u64;
+            self.state.taken += stage.len() as u64;
+            for branch in &mut self.state.branches {
+                branch.at = 0;
+            }
         }
-        Ok(Ended::AtEnd)
     }
 
     /// Gets memory of full size, which pipes can be given.
     fn get_roomy(&mut self, stage: &mut Stage) -> Result<(), Broken> {
         self.grow_sinks();
         let mut any = false;
-        for branch in &mut self.branches {
-            branch.outlet.takes_pages = branch.kind == Kind::Pipe && writable(&branch.fd).is_ok();
+        for (branch, sink) in self.state.branches.iter_mut().zip(&self.sinks) {
+            branch.outlet.takes_pages = branch.kind == Kind::Pipe && writable(sink).is_ok();
             any |= branch.outlet.takes_pages;
         }
         Ok(stage.grow(self.options.chunk, any && linux::has_huge_pages())?)
@@ -51,17 +85,14 @@ impl Splitting<'_> {
 
     /// Gives every sink all that the stage holds.
     fn hand_out(&mut self, stage: &mut Stage) -> Result<(), Broken> {
-        for branch in &mut self.branches {
-            branch.at = 0;
-        }
         loop {
             let mut progress = false;
-            for i in 0..self.branches.len() {
-                let branch = &mut self.branches[i];
+            for i in 0..self.sinks.len() {
+                let branch = &mut self.state.branches[i];
                 if !branch.wants(stage) {
                     continue;
                 }
-                match stage.send(&mut branch.outlet, branch.fd, branch.at, None) {
+                match stage.send(&mut branch.outlet, self.sinks[i], branch.at, None) {
                     Ok(0) => self.failed(i, "write", Errno::IO)?,
                     Ok(n) => {
                         branch.at += n;
@@ -69,19 +100,19 @@ impl Splitting<'_> {
                         progress = true;
                     }
                     Err((_, Errno::AGAIN)) => {}
-                    Err((_, Errno::CANCELED)) => return Err(Broken::Cancelled),
-                    Err((operation, errno)) => self.failed(i, operation, errno)?,
+                    Err((operation, errno)) => match branch.outlet.calls.stopped() {
+                        Some(stopped) => return Err(Broken::Ended(stopped.into())),
+                        None => self.failed(i, operation, errno)?,
+                    },
                 }
             }
-            if !self.branches.iter().any(|branch| branch.wants(stage)) {
+            if !self.state.branches.iter().any(|branch| branch.wants(stage)) {
                 return Ok(());
             }
             if !progress {
-                let waiting: Vec<_> = self
-                    .branches
-                    .iter()
-                    .filter(|branch| branch.wants(stage))
-                    .map(|branch| (branch.fd, Ready::ToWrite))
+                let waiting: Vec<_> = (0..self.sinks.len())
+                    .filter(|&i| self.state.branches[i].wants(stage))
+                    .map(|i| (Some(i), self.sinks[i], Ready::ToWrite))
                     .collect();
                 self.wait_for(&waiting)?;
             }
@@ -89,7 +120,7 @@ impl Splitting<'_> {
     }
 }
 
-impl Branch<'_> {
+impl Branch {
     /// Whether it has not got all that the stage holds.
     fn wants(&self, stage: &Stage) -> bool {
         self.is_alive() && self.at < stage.len()

@@ -18,6 +18,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
+use rustix::fs::FileType;
 use rustix::io::Errno;
 
 use crate::error::{Error, Result, Side};
@@ -26,6 +27,8 @@ use crate::memory;
 use crate::produce::stage::Outlet;
 use crate::transfer::{self, Ended, Guarantee, Kind, Options, Stop};
 use crate::wait::{Cancel, Ready, Wait, Waiter};
+use copying::Copying;
+use referring::Referring;
 
 /// What an error of one sink means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -84,16 +87,19 @@ pub struct Tee<Source: AsFd, Sink: AsFd> {
     source: Source,
     sinks: Vec<(Sink, Policy)>,
     options: Options,
+    state: Option<State>,
+    elapsed: Duration,
 }
 
 /// What a [`Tee`] has done.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct TeeReport {
     /// Bytes that were taken from the source.
     pub taken: u64,
     /// What came of each sink, in the order they were added.
     pub sinks: Vec<SinkReport>,
-    /// How long it ran.
+    /// The time that it ran, without the time between runs.
     pub elapsed: Duration,
     /// Why it returned. [`Ended::AtEnd`] also when no sink is left that takes anything.
     pub ended: Ended,
@@ -104,26 +110,41 @@ pub struct TeeReport {
 
 /// What came of one sink.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct SinkReport {
     /// Bytes that arrived there.
     pub bytes: u64,
     /// Why it was dropped, if it was.
     pub error: Option<Error>,
-    /// Whether that counts as an error, by its policy.
+    /// Whether its policy says that this is no error.
     pub ignored: bool,
+    /// Whether it has to make room before anything can go on, with [`Ended::WouldWait`].
+    pub would_wait: bool,
 }
 
 /// A [`Tee`] that failed: how, and what it had done before.
-#[derive(Debug, thiserror::Error)]
-#[error("{error}")]
+#[derive(Debug)]
+#[non_exhaustive]
 pub struct TeeFailure {
     /// What had been moved.
     pub report: TeeReport,
     /// The number of the sink that failed, from 0; none where the source did.
     pub sink: Option<usize>,
     /// The side, the operation and the kernel's word.
-    #[source]
     pub error: Error,
+}
+
+impl fmt::Display for TeeFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl std::error::Error for TeeFailure {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        // What this prints is what the error prints.
+        self.error.source()
+    }
 }
 
 impl From<TeeFailure> for Error {
@@ -138,31 +159,47 @@ impl From<TeeFailure> for io::Error {
     }
 }
 
-/// One sink while it runs.
-struct Branch<'fd> {
-    fd: BorrowedFd<'fd>,
+/// One sink.
+struct Branch {
     kind: Kind,
     policy: Policy,
     outlet: Outlet,
     /// How much it has got of what is handed out.
     at: usize,
     bytes: u64,
-    error: Option<Error>,
+    /// The call that it was dropped for, if it was, and what that failed with.
+    error: Option<(&'static str, Errno)>,
     ignored: bool,
+    would_wait: bool,
 }
 
-/// What is common to both ways.
-struct Splitting<'a> {
-    options: &'a Options,
-    source: BorrowedFd<'a>,
+/// What has been found out and done so far.
+struct State {
     source_kind: Kind,
-    branches: Vec<Branch<'a>>,
+    branches: Vec<Branch>,
     taken: u64,
     /// Waits for whichever side is not ready.
     waiter: Waiter,
     /// Whether enough came for setting something up.
     long: bool,
+    /// Whether it has run before.
+    began: bool,
+    /// Which guarantee the way rests on that bytes take.
+    guarantee: Guarantee,
+    referring: Option<Referring>,
+    copying: Option<Copying>,
 }
+
+/// A tee that runs.
+struct Splitting<'a> {
+    options: &'a Options,
+    source: BorrowedFd<'a>,
+    sinks: Vec<BorrowedFd<'a>>,
+    state: &'a mut State,
+}
+
+/// An fd that is waited for, and the number of the sink that it belongs to; none for the source.
+type Waited<'fd> = (Option<usize>, BorrowedFd<'fd>, Ready);
 
 /// Why it cannot go on.
 enum Broken {
@@ -170,8 +207,8 @@ enum Broken {
     Source(&'static str, Errno),
     /// A sink did, whose policy says that this ends everything.
     Sink(usize, &'static str, Errno),
-    /// Somebody cancelled.
-    Cancelled,
+    /// Nothing failed, but it is not to go on now.
+    Ended(Ended),
     /// Something around it failed.
     Other(Error),
 }
@@ -189,10 +226,12 @@ impl<Source: AsFd, Sink: AsFd> Tee<Source, Sink> {
             source,
             sinks: Vec::new(),
             options: Options::default(),
+            state: None,
+            elapsed: Duration::ZERO,
         }
     }
 
-    /// Adds a sink, and what its errors mean.
+    /// Adds a sink, and what its errors mean. Has no effect once it has run.
     pub fn sink(mut self, sink: Sink, policy: Policy) -> Self {
         self.sinks.push((sink, policy));
         self
@@ -216,10 +255,26 @@ impl<Source: AsFd, Sink: AsFd> Tee<Source, Sink> {
         self
     }
 
+    /// Never waits: [`run`](Self::run) returns with [`Ended::WouldWait`] where it would have to, and
+    /// goes on from there when it is called again. Which sinks have to make room first is in their
+    /// [`would_wait`](SinkReport::would_wait).
+    pub fn nonblocking(mut self) -> Self {
+        self.options.never = true;
+        self
+    }
+
     /// Stops, also out of a wait, when `cancel` is cancelled. Sinks may then have got different
-    /// numbers of bytes; the report says how many.
+    /// numbers of bytes; the report says how many. It goes on, with what was under way first, once
+    /// it has been given another one.
     pub fn cancel(mut self, cancel: &Cancel) -> Self {
         self.options.cancel = Some(cancel.clone());
+        self
+    }
+
+    /// Stops at this time, also out of a wait, and ends with [`Ended::TimedOut`]; `None` takes a
+    /// deadline away. It goes on as after [`cancel`](Self::cancel).
+    pub fn deadline(mut self, at: impl Into<Option<Instant>>) -> Self {
+        self.options.deadline = at.into();
         self
     }
 
@@ -231,6 +286,11 @@ impl<Source: AsFd, Sink: AsFd> Tee<Source, Sink> {
 
     /// Bytes that output pipes are grown to, as far as this user may; 1 MiB unless told otherwise.
     /// 0 leaves them as they are. A pipe is never shrunk.
+    ///
+    /// All pipes of an unprivileged user together may hold 64 MiB (`pipe-user-pages-soft`,
+    /// [`linux::pipe_user_pages_soft`](crate::linux::pipe_user_pages_soft)), which is 64 pipes of
+    /// 1 MiB. Past that, new pipes of all his programs get two pages instead of 16, and none can grow. Who
+    /// moves bytes over many pipes at once, or has other programs that need theirs, asks for less.
     pub fn pipe_size(mut self, bytes: usize) -> Self {
         self.options.pipe_size = Some(bytes);
         self
@@ -242,84 +302,127 @@ impl<Source: AsFd, Sink: AsFd> Tee<Source, Sink> {
     /// [`TeeFailure`]: with [`Error::Moving`] where the source failed, or a sink whose policy says
     /// that this ends everything; with [`Error::Invalid`] where a sink is the source, or a chunk of 0
     /// bytes was asked for.
-    pub fn run(self) -> Result<TeeReport, TeeFailure> {
+    pub fn run(&mut self) -> Result<TeeReport, TeeFailure> {
         let began = Instant::now();
-        let mut guarantee = self.options.guarantee;
-        let mut splitting = match Splitting::new(&self) {
-            Ok(splitting) => splitting,
-            Err(error) => {
-                return Err(TeeFailure {
-                    report: TeeReport {
-                        taken: 0,
-                        sinks: Vec::new(),
-                        elapsed: began.elapsed(),
-                        ended: Ended::Failed,
-                        guarantee,
-                    },
-                    sink: None,
-                    error,
-                });
-            }
+        let state = match &mut self.state {
+            Some(state) => state,
+            none => match look(&self.source, &self.sinks, &self.options) {
+                Ok(state) => none.insert(state),
+                Err(error) => {
+                    return Err(TeeFailure {
+                        report: TeeReport {
+                            taken: 0,
+                            sinks: Vec::new(),
+                            elapsed: began.elapsed(),
+                            ended: Ended::Failed,
+                            guarantee: self.options.guarantee,
+                        },
+                        sink: None,
+                        error,
+                    });
+                }
+            },
         };
-        let referred = match guarantee {
-            Guarantee::Reference => splitting.refer(),
-            Guarantee::Snapshot => Ok(None),
-        };
-        let outcome = match referred {
-            Ok(Some(ended)) => Ok(ended),
-            Ok(None) => {
-                guarantee = Guarantee::Snapshot;
-                splitting.copy()
-            }
-            Err(broken) => Err(broken),
-        };
-        splitting.report(outcome, guarantee, began.elapsed())
+        state.wait_as(&self.options.waiter());
+        let outcome = Splitting {
+            options: &self.options,
+            source: self.source.as_fd(),
+            sinks: self.sinks.iter().map(|(sink, _)| sink.as_fd()).collect(),
+            state,
+        }
+        .go_on();
+        self.elapsed += began.elapsed();
+        state.report(outcome, self.elapsed)
     }
 }
 
-impl<'a> Splitting<'a> {
-    fn new<Source: AsFd, Sink: AsFd>(tee: &'a Tee<Source, Sink>) -> Result<Self> {
-        let options = &tee.options;
-        options.check()?;
-        let source = tee.source.as_fd();
-        let source_stat = transfer::stat_of(source, Side::Source)?;
-        let waiter = options.waiter();
-        let mut branches = Vec::with_capacity(tee.sinks.len());
-        for (sink, policy) in &tee.sinks {
-            let fd = sink.as_fd();
-            let stat = transfer::stat_of(fd, Side::Sink)?;
-            transfer::refuse_the_same(&source_stat, &stat, false)?;
-            branches.push(Branch {
-                fd,
-                kind: Kind::of(fd, &stat),
-                policy: *policy,
-                outlet: Outlet::new(Calls::with(waiter.clone().never_waiting())),
-                at: 0,
-                bytes: 0,
-                error: None,
-                ignored: false,
-            });
+/// Finds out what the fds are.
+fn look<Source: AsFd, Sink: AsFd>(
+    source: &Source,
+    sinks: &[(Sink, Policy)],
+    options: &Options,
+) -> Result<State> {
+    options.check()?;
+    let source = source.as_fd();
+    let source_stat = transfer::stat_of(source, Side::Source)?;
+    let source_kind = Kind::of(source, &source_stat);
+    let mut branches = Vec::with_capacity(sinks.len());
+    for (sink, policy) in sinks {
+        let fd = sink.as_fd();
+        let stat = transfer::stat_of(fd, Side::Sink)?;
+        transfer::refuse_the_same(&source_stat, &stat, false)?;
+        let mut calls = Calls::new(options.wait);
+        calls.know(fd, FileType::from_raw_mode(stat.st_mode));
+        branches.push(Branch {
+            kind: Kind::of(fd, &stat),
+            policy: *policy,
+            outlet: Outlet::new(calls),
+            at: 0,
+            bytes: 0,
+            error: None,
+            ignored: false,
+            would_wait: false,
+        });
+    }
+    let long = u64::try_from(source_stat.st_size).unwrap_or(0) > memory::FIRST as u64;
+    Ok(State {
+        source_kind,
+        branches,
+        taken: 0,
+        waiter: options.waiter(),
+        long: long && source_kind == Kind::Regular,
+        began: false,
+        guarantee: options.guarantee,
+        referring: None,
+        copying: None,
+    })
+}
+
+impl Splitting<'_> {
+    fn go_on(&mut self) -> Result<Ended, Broken> {
+        if !self.state.began {
+            self.state.began = true;
+            self.state.referring = match self.options.guarantee {
+                Guarantee::Reference => self.referring(),
+                Guarantee::Snapshot => None,
+            };
+            if self.state.referring.is_none() {
+                self.state.guarantee = Guarantee::Snapshot;
+            }
         }
-        let long = u64::try_from(source_stat.st_size).unwrap_or(0) > memory::FIRST as u64;
-        let source_kind = Kind::of(source, &source_stat);
-        Ok(Self {
-            options,
-            source,
-            source_kind,
-            branches,
-            taken: 0,
-            waiter,
-            long: long && source_kind == Kind::Regular,
-        })
+        if let Some(mut referring) = self.state.referring.take() {
+            match self.refer(&mut referring) {
+                Ok(None) => self.state.guarantee = Guarantee::Snapshot,
+                // A 0 of splice(2) or tee(2) is no end until read(2) says so too.
+                Ok(Some(Ended::AtEnd)) => {}
+                Ok(Some(ended)) => {
+                    self.state.referring = Some(referring);
+                    return Ok(ended);
+                }
+                Err(broken) => {
+                    self.state.referring = Some(referring);
+                    return Err(broken);
+                }
+            }
+            // What no sink is left for.
+            self.state.taken += referring.held();
+        }
+        let mut copying = match self.state.copying.take() {
+            Some(copying) => copying,
+            None => Copying::new(self.state.waiter.clone(), self.most(memory::FIRST)),
+        };
+        let outcome = self.copy(&mut copying);
+        self.state.copying = Some(copying);
+        outcome
     }
 
     /// Bytes that may still be taken from the source, and at most `otherwise`.
     fn most(&self, otherwise: usize) -> usize {
-        self.options.most(self.taken, otherwise)
+        self.options.most(self.state.taken, otherwise)
     }
 
     fn is_at_limit(&self) -> bool {
-        self.options.is_at_limit(self.taken)
+        self.options.is_at_limit(self.state.taken)
     }
 
     /// Takes in what a call on sink `i` failed with.
@@ -327,7 +430,7 @@ impl<'a> Splitting<'a> {
     /// # Errors
     /// Where its policy says that this ends everything.
     fn failed(&mut self, i: usize, operation: &'static str, errno: Errno) -> Result<(), Broken> {
-        let branch = &mut self.branches[i];
+        let branch = &mut self.state.branches[i];
         let on_error = match errno {
             Errno::PIPE => branch.policy.closed,
             _ => branch.policy.other,
@@ -336,50 +439,75 @@ impl<'a> Splitting<'a> {
             return Err(Broken::Sink(i, operation, errno));
         }
         branch.ignored = on_error == OnError::Ignore;
-        branch.error = Some(Error::Moving {
-            side: Side::Sink,
-            operation,
-            errno: errno.into(),
-            moved: branch.bytes,
-        });
+        branch.error = Some((operation, errno));
         Ok(())
     }
 
     /// Sleeps until one of these is worth a try.
-    fn wait_for(&mut self, fds: &[(BorrowedFd<'_>, Ready)]) -> Result<(), Broken> {
-        match self.waiter.until_any_ready(fds) {
-            Ok(()) => Ok(()),
-            Err(Errno::CANCELED) => Err(Broken::Cancelled),
-            Err(errno) => Err(Error::system("poll")(errno).into()),
+    fn wait_for(&mut self, waited: &[Waited<'_>]) -> Result<(), Broken> {
+        if self.options.never {
+            let mut side = Side::Source;
+            for sink in waited.iter().filter_map(|(sink, ..)| *sink) {
+                self.state.branches[sink].would_wait = true;
+                side = Side::Sink;
+            }
+            return Err(Broken::Ended(Ended::WouldWait(side)));
+        }
+        let fds: Vec<_> = waited.iter().map(|&(_, fd, ready)| (fd, ready)).collect();
+        match self.state.waiter.until_any_ready(&fds) {
+            Ok(None) => Ok(()),
+            // The timeout of a socket has passed, as it would have in a call that sleeps.
+            Ok(Some(overdue)) => match waited[overdue].0 {
+                Some(sink) => self.failed(sink, "write", Errno::AGAIN),
+                None => Err(Broken::Source("read", Errno::AGAIN)),
+            },
+            Err(errno) => Err(match self.state.waiter.stopped() {
+                Some(stopped) => Broken::Ended(stopped.into()),
+                None => Error::system("poll")(errno).into(),
+            }),
         }
     }
 
-    fn check_cancelled(&self) -> Result<(), Broken> {
-        if self.options.is_cancelled() {
-            Err(Broken::Cancelled)
-        } else {
-            Ok(())
+    fn check_stopped(&self) -> Result<(), Broken> {
+        match self.options.stopped() {
+            Some(stopped) => Err(Broken::Ended(stopped.into())),
+            None => Ok(()),
         }
     }
 
     /// Makes the sinks that are pipes roomy, as far as this user may.
     fn grow_sinks(&self) {
-        for branch in &self.branches {
+        for (branch, &sink) in self.state.branches.iter().zip(&self.sinks) {
             if branch.kind == Kind::Pipe {
-                self.options.make_roomy(branch.fd);
+                self.options.make_roomy(sink);
             }
+        }
+    }
+}
+
+impl State {
+    /// Lets everything wait so from now on.
+    fn wait_as(&mut self, waiter: &Waiter) {
+        self.waiter = waiter.clone();
+        // Nobody else looks whether one of many fds is a socket, and few are waited for.
+        self.waiter.count_timeouts_of_sockets();
+        for branch in &mut self.branches {
+            branch.outlet.calls.wait_as(waiter.clone().never_waiting());
+            branch.would_wait = false;
+        }
+        if let Some(copying) = &mut self.copying {
+            copying.wait_as(waiter);
         }
     }
 
     fn report(
-        self,
+        &self,
         outcome: Result<Ended, Broken>,
-        guarantee: Guarantee,
         elapsed: Duration,
     ) -> Result<TeeReport, TeeFailure> {
         let (ended, failed) = match outcome {
             Ok(ended) => (ended, None),
-            Err(Broken::Cancelled) => (Ended::Cancelled, None),
+            Err(Broken::Ended(ended)) => (ended, None),
             Err(broken) => (Ended::Failed, Some(broken)),
         };
         let moved = |sink: Option<usize>| sink.map_or(self.taken, |i| self.branches[i].bytes);
@@ -397,22 +525,15 @@ impl<'a> Splitting<'a> {
                 (Some(i), moving(Side::Sink, Some(i), operation, errno))
             }
             Broken::Other(error) => (None, error),
-            Broken::Cancelled => (None, Error::Invalid("cancelled".into())),
+            Broken::Ended(_) => (None, Error::Invalid("nothing failed".into())),
         });
+        let held = self.referring.as_ref().map_or(0, Referring::held);
         let report = TeeReport {
-            taken: self.taken,
-            sinks: self
-                .branches
-                .into_iter()
-                .map(|branch| SinkReport {
-                    bytes: branch.bytes,
-                    error: branch.error,
-                    ignored: branch.ignored,
-                })
-                .collect(),
+            taken: self.taken + held,
+            sinks: self.branches.iter().map(Branch::report).collect(),
             elapsed,
             ended,
-            guarantee,
+            guarantee: self.guarantee,
         };
         match failed {
             None => Ok(report),
@@ -425,9 +546,23 @@ impl<'a> Splitting<'a> {
     }
 }
 
-impl Branch<'_> {
+impl Branch {
     fn is_alive(&self) -> bool {
         self.error.is_none()
+    }
+
+    fn report(&self) -> SinkReport {
+        SinkReport {
+            bytes: self.bytes,
+            error: self.error.map(|(operation, errno)| Error::Moving {
+                side: Side::Sink,
+                operation,
+                errno: errno.into(),
+                moved: self.bytes,
+            }),
+            ignored: self.ignored,
+            would_wait: self.would_wait,
+        }
     }
 }
 
@@ -435,7 +570,7 @@ impl From<Stop> for Broken {
     /// For calls that have nothing to do with a sink.
     fn from(stop: Stop) -> Self {
         match stop {
-            Stop::At(_, _, Errno::CANCELED) => Broken::Cancelled,
+            Stop::Ended(stopped) => Broken::Ended(stopped.into()),
             Stop::At(_, operation, errno) => Broken::Source(operation, errno),
             Stop::Other(error) => Broken::Other(error),
         }
@@ -448,6 +583,6 @@ impl<Source: AsFd + fmt::Debug, Sink: AsFd + fmt::Debug> fmt::Debug for Tee<Sour
             .field("source", &self.source)
             .field("sinks", &self.sinks)
             .field("options", &self.options)
-            .finish()
+            .finish_non_exhaustive()
     }
 }

@@ -20,7 +20,7 @@ use crate::memory;
 use crate::pipe::Pipe;
 use crate::produce::stage::Stage;
 use crate::transfer::through::OwnPipe;
-use crate::transfer::{Ended, Ends, Kind, Stop, Way, direct, has_flag};
+use crate::transfer::{Ended, Ends, Kind, Route, Stop, direct, has_flag};
 use crate::wait::{Ready, Waiter, uninterrupted};
 
 /// More than any pipe usually holds.
@@ -49,64 +49,83 @@ enum Tried {
     Nothing,
 }
 
+/// Where bytes are on their way.
+pub(super) struct Referring {
+    null: OwnedFd,
+    head: Head,
+    lines: Vec<Line>,
+    mover: Option<usize>,
+    grown: bool,
+}
+
+impl Referring {
+    /// Bytes that have left the source, and that the head has not passed yet.
+    pub(super) fn held(&self) -> u64 {
+        self.head.own.as_ref().map_or(0, |own| own.held as u64)
+    }
+}
+
 impl Splitting<'_> {
-    /// Hands references on; `None` where the kernel does not do that here, and nothing was taken.
-    pub(super) fn refer(&mut self) -> Result<Option<Ended>, Broken> {
-        let null = match File::options().write(true).open("/dev/null") {
-            Ok(null) => OwnedFd::from(null),
-            Err(_) => return Ok(None),
+    /// What it takes to hand references on; `None` where the kernel does not do that here.
+    pub(super) fn referring(&self) -> Option<Referring> {
+        let null = File::options().write(true).open("/dev/null").ok()?.into();
+        let own = match self.state.source_kind {
+            Kind::Pipe => None,
+            // Where no pipe is to be had (EMFILE), copying does without.
+            Kind::Regular | Kind::Block | Kind::UnixStream | Kind::Tcp => {
+                Some(self.own_pipe().ok()?)
+            }
+            _ => return None,
         };
-        let mut head = match self.source_kind {
-            Kind::Pipe => Head { own: None },
-            Kind::Regular | Kind::Block | Kind::UnixStream | Kind::Tcp => match self.own_pipe() {
-                Ok(own) => Head { own: Some(own) },
-                // No pipe to be had (EMFILE): copying does without.
-                Err(_) => return Ok(None),
-            },
-            _ => return Ok(None),
-        };
-        if !self.knows_splice(&null) || head.own.is_some() && !knows_tee().unwrap_or(false) {
-            return Ok(None);
+        if !self.knows_splice(&null) || own.is_some() && !knows_tee().unwrap_or(false) {
+            return None;
         }
-        let outcome = self.hand_on(&mut head, &null);
-        // What has left the source and no sink will get.
-        self.taken += head.own.map_or(0, |own| own.held as u64);
-        outcome
+        let mover = self.mover();
+        Some(Referring {
+            null,
+            head: Head { own },
+            lines: self.lines(mover).ok()?,
+            mover,
+            grown: false,
+        })
     }
 
     fn own_pipe(&self) -> Result<OwnPipe, Error> {
         OwnPipe::new(self.options.pipe_size())
     }
 
-    fn hand_on(&mut self, head: &mut Head, null: &OwnedFd) -> Result<Option<Ended>, Broken> {
-        let mut mover = self.mover();
-        let Ok(mut lines) = self.lines(mover) else {
-            return Ok(None);
-        };
-        let mut waiter = self.waiter.clone().never_waiting();
-        let mut grown = false;
+    /// Hands references on; `None` where the kernel does not do that here, and nothing was taken.
+    pub(super) fn refer(&mut self, referring: &mut Referring) -> Result<Option<Ended>, Broken> {
+        let Referring {
+            null,
+            head,
+            lines,
+            mover,
+            grown,
+        } = referring;
+        let mut waiter = self.state.waiter.clone().never_waiting();
         loop {
-            self.check_cancelled()?;
-            if !self.branches.iter().any(|branch| branch.is_alive()) {
+            self.check_stopped()?;
+            if !self.state.branches.iter().any(|branch| branch.is_alive()) {
                 return Ok(Some(Ended::AtEnd));
             }
-            if !grown && (self.long || self.taken >= memory::FIRST as u64) {
+            if !*grown && (self.state.long || self.state.taken >= memory::FIRST as u64) {
                 self.grow_sinks();
-                grown = true;
+                *grown = true;
             }
             let mut tried = Tried::Nothing;
             let at_limit = self.is_at_limit();
             let mut at_end = false;
             if !at_limit {
                 match self.fill(head, &mut waiter)? {
-                    Filled::Refused(_) if self.taken == 0 => return Ok(None),
+                    Filled::Refused(_) if self.state.taken == 0 => return Ok(None),
                     Filled::Refused(errno) => return Err(Broken::Source("splice", errno)),
                     Filled::End => at_end = true,
                     Filled::Yes => {}
                 }
             }
-            for i in 0..self.branches.len() {
-                if Some(i) == mover || !self.branches[i].is_alive() {
+            for i in 0..self.state.branches.len() {
+                if Some(i) == *mover || !self.state.branches[i].is_alive() {
                     continue;
                 }
                 let mut moved = self.send_on(i, &mut lines[i], &mut waiter)?;
@@ -120,7 +139,7 @@ impl Splitting<'_> {
                         Duplicated::Nothing => {}
                         Duplicated::Refused(errno) => {
                             let untouched = lines.iter().all(|line| line.ahead == 0);
-                            if self.taken == 0 && untouched && head.own.is_none() {
+                            if self.state.taken == 0 && untouched && head.own.is_none() {
                                 return Ok(None);
                             }
                             self.failed(i, "tee", errno)?;
@@ -132,7 +151,7 @@ impl Splitting<'_> {
                 }
             }
             if !at_limit {
-                match self.advance(&mut mover, &mut lines, head, null, &mut waiter)? {
+                match self.advance(mover, lines, head, null, &mut waiter)? {
                     Advanced::By(0) => {}
                     Advanced::By(_) => tried = Tried::Moved,
                     Advanced::End => at_end = true,
@@ -143,7 +162,7 @@ impl Splitting<'_> {
                 at_end |= is_at_end(self.source)?;
             }
             let pending =
-                (0..lines.len()).any(|i| self.branches[i].is_alive() && !lines[i].is_done());
+                (0..lines.len()).any(|i| self.state.branches[i].is_alive() && !lines[i].is_done());
             if !pending {
                 if at_end {
                     return Ok(Some(Ended::AtEnd));
@@ -153,26 +172,33 @@ impl Splitting<'_> {
                 }
             }
             if tried == Tried::Nothing {
-                self.wait(mover, &lines, head, at_end)?;
+                self.wait(*mover, lines, head, at_end)?;
             }
         }
     }
 
     /// The sink that gets its bytes by splice(2): one that would need a pipe of its own otherwise.
     fn mover(&self) -> Option<usize> {
-        let can = |i: &usize| self.can_be_spliced_to(*i);
-        let others = (0..self.branches.len())
-            .filter(|&i| !matches!(self.branches[i].kind, Kind::Pipe | Kind::Null));
-        let pipes = (0..self.branches.len()).filter(|&i| self.branches[i].kind == Kind::Pipe);
+        // splice(2) from a pipe into a file holds the pipe's lock until the file has taken the bytes,
+        // and whoever writes into that pipe waits as well.
+        let locks = |i: usize| {
+            let is_file = matches!(self.state.branches[i].kind, Kind::Regular | Kind::Block);
+            is_file && self.state.source_kind == Kind::Pipe
+        };
+        let can = |i: &usize| self.can_be_spliced_to(*i) && !locks(*i);
+        let others = (0..self.state.branches.len())
+            .filter(|&i| !matches!(self.state.branches[i].kind, Kind::Pipe | Kind::Null));
+        let pipes =
+            (0..self.state.branches.len()).filter(|&i| self.state.branches[i].kind == Kind::Pipe);
         others.filter(can).chain(pipes).next()
     }
 
     /// Whether a splice(2) to sink `i` can be told not to wait, and is known to the kernel.
     fn can_be_spliced_to(&self, i: usize) -> bool {
-        let branch = &self.branches[i];
+        let branch = &self.state.branches[i];
         match branch.kind {
-            Kind::Regular | Kind::Block => !direct::appends(branch.fd),
-            Kind::UnixStream | Kind::Tcp => has_flag(branch.fd, OFlags::NONBLOCK),
+            Kind::Regular | Kind::Block => !direct::appends(self.sinks[i]),
+            Kind::UnixStream | Kind::Tcp => has_flag(self.sinks[i], OFlags::NONBLOCK),
             Kind::Pipe | Kind::Null => true,
             Kind::Char | Kind::Other => false,
         }
@@ -180,7 +206,7 @@ impl Splitting<'_> {
 
     fn lines(&self, mover: Option<usize>) -> Result<Vec<Line>, Error> {
         let line = |i: usize| -> Result<Line, Error> {
-            let direct = matches!(self.branches[i].kind, Kind::Pipe | Kind::Null);
+            let direct = matches!(self.state.branches[i].kind, Kind::Pipe | Kind::Null);
             let own = if direct || Some(i) == mover {
                 None
             } else {
@@ -189,14 +215,14 @@ impl Splitting<'_> {
             let stage = own
                 .as_ref()
                 .filter(|_| !self.can_be_spliced_to(i))
-                .map(|_| (Stage::small(memory::FIRST), 0));
+                .map(|_| small_stage());
             Ok(Line {
                 ahead: 0,
                 own,
                 stage,
             })
         };
-        (0..self.branches.len()).map(line).collect()
+        (0..self.state.branches.len()).map(line).collect()
     }
 
     /// Fills a head of our own, once it is empty.
@@ -208,7 +234,7 @@ impl Splitting<'_> {
         let ends = Ends {
             source: self.source,
             sink: own.pipe.writer.as_fd(),
-            source_kind: self.source_kind,
+            source_kind: self.state.source_kind,
             sink_kind: Kind::Pipe,
         };
         match direct::splice(waiter, &ends, None, None, most) {
@@ -218,7 +244,7 @@ impl Splitting<'_> {
                 Ok(Filled::Yes)
             }
             Err(Stop::At(_, _, Errno::AGAIN)) => Ok(Filled::Yes),
-            Err(Stop::At(_, _, errno)) if direct::is_refused(Way::Splice, errno) => {
+            Err(Stop::At(_, _, errno)) if direct::is_refused(Route::Splice, errno) => {
                 Ok(Filled::Refused(errno))
             }
             Err(stop) => Err(stop.into()),
@@ -227,7 +253,7 @@ impl Splitting<'_> {
 
     /// Duplicates what is at the head for sink `i`, which is not ahead.
     fn duplicate(&mut self, i: usize, line: &mut Line, head: &Head) -> Result<Duplicated, Broken> {
-        if self.branches[i].kind == Kind::Null {
+        if self.state.branches[i].kind == Kind::Null {
             return Ok(Duplicated::Nothing);
         }
         let most = self
@@ -242,7 +268,7 @@ impl Splitting<'_> {
             .map_or(self.source, |own| own.pipe.reader.as_fd());
         let to = match &line.own {
             Some(own) => own.pipe.writer.as_fd(),
-            None => self.branches[i].fd,
+            None => self.sinks[i],
         };
         match uninterrupted(|| rustix::pipe::tee(from, to, most, SpliceFlags::NONBLOCK)) {
             // It says so too when somebody else has filled the sink in the meantime (link_pipe, fs/splice.c).
@@ -252,14 +278,16 @@ impl Splitting<'_> {
                 line.ahead = n;
                 match &mut line.own {
                     Some(own) => own.held = n,
-                    None => self.branches[i].bytes += n as u64,
+                    None => self.state.branches[i].bytes += n as u64,
                 }
                 Ok(Duplicated::Bytes)
             }
             Err(Errno::AGAIN) => Ok(Duplicated::Nothing),
             // It looks for a reader before it looks for bytes.
             Err(Errno::PIPE) if is_at_end(from)? => Ok(Duplicated::End),
-            Err(errno) if direct::is_refused(Way::Splice, errno) => Ok(Duplicated::Refused(errno)),
+            Err(errno) if direct::is_refused(Route::Splice, errno) => {
+                Ok(Duplicated::Refused(errno))
+            }
             Err(errno) => {
                 self.failed(i, "tee", errno)?;
                 Ok(Duplicated::Nothing)
@@ -270,22 +298,26 @@ impl Splitting<'_> {
     /// Sends on what the pipe of sink `i` holds.
     fn send_on(&mut self, i: usize, line: &mut Line, waiter: &mut Waiter) -> Result<Tried, Broken> {
         let mut tried = Tried::Nothing;
-        while self.branches[i].is_alive() && !line.is_drained() {
+        while self.state.branches[i].is_alive() && !line.is_drained() {
             let sent = match &mut line.stage {
                 Some((stage, sent)) => self.write_on(i, line.own.as_mut(), stage, sent),
                 None => self.splice_on(i, line.own.as_mut(), waiter),
             };
             match sent {
+                // It may be that it takes none so: write(2) has the last word.
+                Ok(0) if line.stage.is_none() => line.stage = Some(small_stage()),
                 Ok(n) => {
-                    self.branches[i].bytes += n as u64;
+                    self.state.branches[i].bytes += n as u64;
                     tried = Tried::Moved;
                 }
-                Err((_, Errno::AGAIN)) => break,
-                Err((_, Errno::CANCELED)) => return Err(Broken::Cancelled),
-                Err((_, errno)) if self.is_no_splice(i, errno) && line.stage.is_none() => {
-                    line.stage = Some((Stage::small(memory::FIRST), 0));
+                Err(Stop::At(_, _, Errno::AGAIN)) => break,
+                Err(Stop::At(_, _, errno))
+                    if self.is_no_splice(i, errno) && line.stage.is_none() =>
+                {
+                    line.stage = Some(small_stage());
                 }
-                Err((operation, errno)) => self.failed(i, operation, errno)?,
+                Err(Stop::At(_, operation, errno)) => self.failed(i, operation, errno)?,
+                Err(stop) => return Err(stop.into()),
             }
         }
         Ok(tried)
@@ -293,7 +325,7 @@ impl Splitting<'_> {
 
     /// Whether an error says that sink `i` cannot be spliced to, rather than that this failed.
     fn is_no_splice(&self, i: usize, errno: Errno) -> bool {
-        self.branches[i].bytes == 0 && direct::is_refused(Way::Splice, errno)
+        self.state.branches[i].bytes == 0 && direct::is_refused(Route::Splice, errno)
     }
 
     fn splice_on(
@@ -301,23 +333,17 @@ impl Splitting<'_> {
         i: usize,
         own: Option<&mut OwnPipe>,
         waiter: &mut Waiter,
-    ) -> Result<usize, (&'static str, Errno)> {
+    ) -> Result<usize, Stop> {
         let Some(own) = own else { return Ok(0) };
         let ends = Ends {
             source: own.pipe.reader.as_fd(),
-            sink: self.branches[i].fd,
+            sink: self.sinks[i],
             source_kind: Kind::Pipe,
-            sink_kind: self.branches[i].kind,
+            sink_kind: self.state.branches[i].kind,
         };
-        match direct::splice(waiter, &ends, None, None, own.held) {
-            Ok(0) => Err(("splice", Errno::IO)),
-            Ok(n) => {
-                own.held -= n;
-                Ok(n)
-            }
-            Err(Stop::At(_, operation, errno)) => Err((operation, errno)),
-            Err(Stop::Other(_)) => Err(("splice", Errno::IO)),
-        }
+        let n = direct::splice(waiter, &ends, None, None, own.held)?;
+        own.held -= n;
+        Ok(n)
     }
 
     fn write_on(
@@ -326,23 +352,29 @@ impl Splitting<'_> {
         own: Option<&mut OwnPipe>,
         stage: &mut Stage,
         sent: &mut usize,
-    ) -> Result<usize, (&'static str, Errno)> {
+    ) -> Result<usize, Stop> {
         if stage.len() == 0
             && let Some(own) = own
         {
-            let room = stage.room(own.held).map_err(|_| ("read", Errno::NOMEM))?;
-            let n = own.take_back(room).map_err(|errno| ("read", errno))?;
+            let room = stage.room(own.held)?;
+            let n = own
+                .take_back(room)
+                .map_err(|errno| Stop::At(Side::Sink, "read", errno))?;
             stage.filled(n);
             *sent = 0;
         }
-        let branch = &mut self.branches[i];
-        let n = stage.send(&mut branch.outlet, branch.fd, *sent, None)?;
+        let outlet = &mut self.state.branches[i].outlet;
+        let n = stage
+            .send(outlet, self.sinks[i], *sent, None)
+            .map_err(|(operation, errno)| {
+                Stop::of_call(outlet.calls.stopped(), Side::Sink, operation, errno)
+            })?;
         if n == 0 {
-            return Err(("write", Errno::IO));
+            return Err(Stop::At(Side::Sink, "write", Errno::IO));
         }
         *sent += n;
         if *sent == stage.len() {
-            stage.let_go().map_err(|_| ("madvise", Errno::NOMEM))?;
+            stage.let_go()?;
         }
         Ok(n)
     }
@@ -356,7 +388,7 @@ impl Splitting<'_> {
         null: &OwnedFd,
         waiter: &mut Waiter,
     ) -> Result<Advanced, Broken> {
-        let mover = moving.filter(|&i| self.branches[i].is_alive());
+        let mover = moving.filter(|&i| self.state.branches[i].is_alive());
         let least = (0..lines.len())
             .filter(|&i| Some(i) != mover && self.is_in_line(i))
             .map(|i| lines[i].ahead)
@@ -371,15 +403,25 @@ impl Splitting<'_> {
                 .own
                 .as_ref()
                 .map_or(self.source, |own| own.pipe.reader.as_fd()),
-            sink: mover.map_or(null.as_fd(), |i| self.branches[i].fd),
+            sink: mover.map_or(null.as_fd(), |i| self.sinks[i]),
             source_kind: Kind::Pipe,
-            sink_kind: mover.map_or(Kind::Null, |i| self.branches[i].kind),
+            sink_kind: mover.map_or(Kind::Null, |i| self.state.branches[i].kind),
         };
         let n = match direct::splice(waiter, &ends, None, None, most) {
-            Ok(0) => return Ok(Advanced::End),
+            Ok(0) => {
+                let has_more = !self.is_empty(head)?;
+                let Some(i) = mover.filter(|_| has_more) else {
+                    return Ok(Advanced::End);
+                };
+                // It is the sink that takes none so: write(2) has the last word.
+                lines[i].own = Some(self.own_pipe()?);
+                lines[i].stage = Some(small_stage());
+                *moving = None;
+                return Ok(Advanced::By(0));
+            }
             Ok(n) => n,
             Err(Stop::At(_, _, Errno::AGAIN)) => return Ok(Advanced::By(0)),
-            Err(Stop::At(_, _, Errno::CANCELED)) => return Err(Broken::Cancelled),
+            Err(Stop::Ended(stopped)) => return Err(Broken::Ended(stopped.into())),
             Err(Stop::At(_, _, Errno::PIPE)) if head.own.is_none() && is_at_end(self.source)? => {
                 return Ok(Advanced::End);
             }
@@ -387,7 +429,7 @@ impl Splitting<'_> {
                 match mover {
                     Some(i) if self.is_no_splice(i, errno) => {
                         lines[i].own = Some(self.own_pipe()?);
-                        lines[i].stage = Some((Stage::small(memory::FIRST), 0));
+                        lines[i].stage = Some(small_stage());
                         *moving = None;
                     }
                     Some(i) if side == Side::Sink => self.failed(i, operation, errno)?,
@@ -400,10 +442,10 @@ impl Splitting<'_> {
         if let Some(own) = &mut head.own {
             own.held -= n;
         }
-        self.taken += n as u64;
+        self.state.taken += n as u64;
         for (i, line) in lines.iter_mut().enumerate() {
             line.ahead = line.ahead.saturating_sub(n);
-            let branch = &mut self.branches[i];
+            let branch = &mut self.state.branches[i];
             if branch.is_alive() && (Some(i) == mover || branch.kind == Kind::Null) {
                 branch.bytes += n as u64;
             }
@@ -411,9 +453,17 @@ impl Splitting<'_> {
         Ok(Advanced::By(n))
     }
 
+    /// Whether nothing lies at the head, and nothing will.
+    fn is_empty(&self, head: &Head) -> Result<bool, Broken> {
+        match &head.own {
+            Some(own) => Ok(own.held == 0),
+            None => is_at_end(self.source),
+        }
+    }
+
     /// Whether the head waits for sink `i`: one that is gone, and `/dev/null`, are never behind.
     fn is_in_line(&self, i: usize) -> bool {
-        self.branches[i].is_alive() && self.branches[i].kind != Kind::Null
+        self.state.branches[i].is_alive() && self.state.branches[i].kind != Kind::Null
     }
 
     /// Sleeps until something can go on.
@@ -433,9 +483,9 @@ impl Splitting<'_> {
         };
         let mut fds = Vec::with_capacity(lines.len() + 1);
         if !there_is_some && !at_end && !at_limit {
-            fds.push((self.source, Ready::ToRead));
+            fds.push((None, self.source, Ready::ToRead));
         }
-        let mover = mover.filter(|&i| self.branches[i].is_alive());
+        let mover = mover.filter(|&i| self.state.branches[i].is_alive());
         let everybody_is_ahead = (0..lines.len())
             .filter(|&i| Some(i) != mover && self.is_in_line(i))
             .all(|i| lines[i].ahead > 0);
@@ -446,7 +496,7 @@ impl Splitting<'_> {
                 !line.is_drained() || there_is_some && line.ahead == 0
             };
             if wants && self.is_in_line(i) {
-                fds.push((self.branches[i].fd, Ready::ToWrite));
+                fds.push((Some(i), self.sinks[i], Ready::ToWrite));
             }
         }
         if fds.is_empty() {
@@ -483,6 +533,11 @@ fn is_at_end(pipe: BorrowedFd<'_>) -> Result<bool, Broken> {
         // Once nobody can write any more, what is queued only gets less.
         .and_then(|_| Ok(fds[0].revents().contains(PollFlags::HUP) && ioctl_fionread(pipe)? == 0));
     end.map_err(|errno| Broken::Source("tee", errno))
+}
+
+/// Memory for what cannot be spliced on, and how much of it was sent.
+fn small_stage() -> (Stage, usize) {
+    (Stage::small(memory::FIRST), 0)
 }
 
 enum Filled {

@@ -6,10 +6,11 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::pipe::SpliceFlags;
 
-use super::plan::{Kind, Way};
+use super::plan::{Kind, Route};
 use super::{Ends, Options, State, Step, Stepped, Stop, has_flag};
 use crate::error::Side;
 use crate::linux::{self, is_ready};
+use crate::pages::Pages;
 use crate::wait::{Ready, Waiter, uninterrupted};
 
 /// Bytes of one copy_file_range(2): much, and yet progress shows and a transfer can be stopped.
@@ -19,11 +20,11 @@ pub(super) const RANGE: usize = 64 << 20;
 const SENDFILE: usize = 4 << 20;
 
 /// Whether an errno of this way says that it cannot be done here, rather than that it failed.
-pub(crate) fn is_refused(way: Way, errno: Errno) -> bool {
+pub(crate) fn is_refused(way: Route, errno: Errno) -> bool {
     linux::is_refusal(errno)
         || match way {
             // Another file system, a sink that appends, a file that is swapped to or run.
-            Way::CopyFileRange => {
+            Route::CopyFileRange => {
                 matches!(
                     errno,
                     Errno::XDEV | Errno::BADF | Errno::TXTBSY | Errno::OVERFLOW
@@ -47,17 +48,10 @@ impl State {
     }
 
     pub(super) fn splice(&mut self, ends: &Ends<'_>, options: &Options) -> Stepped {
-        if ends.source_kind == Kind::Regular && self.left_in_file(ends) == 0 {
-            // The kernel would wait for room in the pipe before it said so (splice_file_to_pipe).
-            return Ok(Step::Perhaps);
-        }
         let most = self.most(options, ends.sink_kind.splice_at_once());
         let (from, to) = (self.source_offset, self.sink_offset);
         self.calls += 1;
         let n = splice(&mut self.waiter, ends, from, to, most)?;
-        if n == 0 && !ends.source_kind.is_storage() {
-            return Ok(Step::End);
-        }
         self.moved_directly(n)
     }
 
@@ -65,29 +59,18 @@ impl State {
         let most = self.most(options, SENDFILE);
         let from = self.source_offset;
         self.calls += 1;
-        let n = self
-            .waiter
-            .until_ready(ends.sink, Ready::ToWrite, || {
-                let mut from = from;
-                rustix::fs::sendfile(ends.sink, ends.source, from.as_mut(), most)
-            })
-            .map_err(|errno| match errno {
-                Errno::AGAIN => Stop::At(Side::Sink, "sendfile", errno),
-                _ => Stop::At(side_of_files(ends, from, errno), "sendfile", errno),
-            })?;
-        self.moved_directly(n)
-    }
-
-    /// Bytes from where the source is read to where it ended when the transfer began.
-    fn left_in_file(&mut self, ends: &Ends<'_>) -> u64 {
-        let taken = self.taken;
-        let end = *self.taken_at_end.get_or_insert_with(|| {
-            let at = self
-                .source_offset
-                .or_else(|| rustix::fs::tell(ends.source).ok());
-            taken + self.source_size.saturating_sub(at.unwrap_or(0))
+        let sent = self.waiter.until_ready(ends.sink, Ready::ToWrite, || {
+            let mut from = from;
+            rustix::fs::sendfile(ends.sink, ends.source, from.as_mut(), most)
         });
-        end.saturating_sub(taken)
+        let n = sent.map_err(|errno| {
+            let side = match errno {
+                Errno::AGAIN => Side::Sink,
+                _ => side_of_files(ends, from, errno),
+            };
+            Stop::of_call(self.waiter.stopped(), side, "sendfile", errno)
+        })?;
+        self.moved_directly(n)
     }
 
     fn moved_directly(&mut self, n: usize) -> Stepped {
@@ -115,28 +98,30 @@ pub(crate) fn splice(
     };
     // tcp_splice_read (net/ipv4/tcp.c) and others look at O_NONBLOCK of the fd alone.
     let looks = asks && !ends.source_kind.splices_without_waiting();
-    waiter
-        .until_one_ready(
-            || match not_ready(ends) {
-                Side::Source => (ends.source, Ready::ToRead),
-                Side::Sink => (ends.sink, Ready::ToWrite),
-            },
-            || {
-                if looks && !is_ready(ends.source, Ready::ToRead)? {
-                    return Err(Errno::AGAIN);
-                }
-                let (mut from, mut to) = (from, to);
-                rustix::pipe::splice(
-                    ends.source,
-                    from.as_mut(),
-                    ends.sink,
-                    to.as_mut(),
-                    most,
-                    flags,
-                )
-            },
-        )
-        .map_err(|errno| Stop::At(side_of_splice(ends, errno), "splice", errno))
+    let spliced = waiter.until_one_ready(
+        || match not_ready(ends) {
+            Side::Source => (ends.source, Ready::ToRead),
+            Side::Sink => (ends.sink, Ready::ToWrite),
+        },
+        || {
+            if looks && !is_ready(ends.source, Ready::ToRead)? {
+                return Err(Errno::AGAIN);
+            }
+            let (mut from, mut to) = (from, to);
+            rustix::pipe::splice(
+                ends.source,
+                from.as_mut(),
+                ends.sink,
+                to.as_mut(),
+                most,
+                flags,
+            )
+        },
+    );
+    spliced.map_err(|errno| match waiter.stopped() {
+        Some(stopped) => Stop::Ended(stopped),
+        None => Stop::At(side_of_splice(ends, errno), "splice", errno),
+    })
 }
 
 /// The side that is not ready.
@@ -173,11 +158,26 @@ fn side_of_files(ends: &Ends<'_>, from: Option<u64>, errno: Errno) -> Side {
         Errno::PIPE | Errno::NOSPC | Errno::FBIG | Errno::DQUOT | Errno::ROFS => Side::Sink,
         _ => {
             let at = from.unwrap_or_else(|| rustix::fs::tell(ends.source).unwrap_or(0));
-            match uninterrupted(|| rustix::io::pread(ends.source, &mut [0; 1][..], at)) {
-                Ok(_) => Side::Sink,
-                Err(_) => Side::Source,
+            match can_be_read(ends.source, at) {
+                true => Side::Sink,
+                false => Side::Source,
             }
         }
+    }
+}
+
+/// Whether read(2) gets something, or the end, at this byte of a file.
+fn can_be_read(file: BorrowedFd<'_>, at: u64) -> bool {
+    let probe = |bytes: &mut [u8], at| uninterrupted(|| rustix::io::pread(file, &mut *bytes, at));
+    match probe(&mut [0; 1], at) {
+        // What is read past the page cache has to be read in whole blocks, at the start of one, into
+        // memory that is aligned as well (open(2), O_DIRECT).
+        Err(Errno::INVAL) if has_flag(file, OFlags::DIRECT) => {
+            let page = linux::page_size();
+            let block = Pages::new(page);
+            block.is_ok_and(|mut block| probe(&mut block, at - at % page as u64).is_ok())
+        }
+        answer => answer.is_ok(),
     }
 }
 

@@ -34,9 +34,9 @@ use crate::linux::{self, Calls};
 use crate::memory;
 use crate::produce::stage::{Outlet, Stage};
 use crate::produce::writable;
-use crate::wait::{Cancel, Wait, Waiter, uninterrupted};
+use crate::wait::{Cancel, Stopped, Wait, Waiter, uninterrupted};
 pub(crate) use options::Options;
-pub use plan::{Guarantee, Kind, Way};
+pub use plan::{Guarantee, Kind, Route};
 use sparse::{Sparse, Stretch};
 use through::OwnPipe;
 
@@ -47,8 +47,17 @@ use through::OwnPipe;
 /// 64 KiB it makes no more system calls than reading and writing takes; past that it maps memory,
 /// makes a pipe of its own, or enlarges the output pipe, as the way needs.
 ///
+/// From a pipe into a file it splices, and while the file takes the bytes, the kernel holds the pipe's
+/// lock: where the file stalls (a slow disk, NFS, FUSE), whoever writes into the pipe or asks for its
+/// size stalls as well. [`in_sight`](Self::in_sight) reads and writes instead, and
+/// [`Guarantee::Reference`] goes through a pipe of its own; neither holds anybody's lock while it waits.
+///
 /// What it is to do has to be said before it first runs. Between two runs, only
-/// [`limit`](Self::limit), [`chunk`](Self::chunk) and [`cancel`](Self::cancel) have an effect.
+/// [`limit`](Self::limit), [`chunk`](Self::chunk), [`cancel`](Self::cancel) and
+/// [`deadline`](Self::deadline) have an effect.
+///
+/// The timeouts of a blocking socket count (`SO_RCVTIMEO`, `SO_SNDTIMEO`): where one passes, that
+/// side fails with `EAGAIN`, which is [`io::ErrorKind::WouldBlock`].
 ///
 /// ```
 /// use std::io::{Read, Write};
@@ -70,6 +79,7 @@ pub struct Transfer<Source: AsFd, Sink: AsFd> {
 
 /// What a transfer has done.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Report {
     /// Bytes that arrived at the sink.
     pub bytes: u64,
@@ -77,7 +87,7 @@ pub struct Report {
     /// transfer was stopped, with some under way; a transfer that is run again sends those first.
     pub taken: u64,
     /// The ways that bytes took, with how many each moved, in the order of their first byte.
-    pub ways: Vec<(Way, u64)>,
+    pub ways: Vec<(Route, u64)>,
     /// The time that it ran, without the time between runs.
     pub elapsed: Duration,
     /// System calls that were made to move bytes.
@@ -92,6 +102,7 @@ pub struct Report {
 
 /// Why a transfer returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Ended {
     /// The source has no more bytes.
     AtEnd,
@@ -99,6 +110,8 @@ pub enum Ended {
     AtLimit,
     /// [`Cancel::cancel`] was called, or the progress callback said [`ControlFlow::Break`].
     Cancelled,
+    /// The [`deadline`](Transfer::deadline) passed.
+    TimedOut,
     /// This side would make it wait, and it was told not to.
     WouldWait(Side),
     /// It failed; [`Failure`] says how.
@@ -106,14 +119,35 @@ pub enum Ended {
 }
 
 /// A transfer that failed: how, and what it had done before.
-#[derive(Debug, thiserror::Error)]
-#[error("{error}")]
+#[derive(Debug)]
+#[non_exhaustive]
 pub struct Failure {
     /// What had been moved.
     pub report: Report,
     /// The side, the operation and the kernel's word.
-    #[source]
     pub error: Error,
+}
+
+impl From<Stopped> for Ended {
+    fn from(stopped: Stopped) -> Self {
+        match stopped {
+            Stopped::Cancelled => Ended::Cancelled,
+            Stopped::TimedOut => Ended::TimedOut,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl std::error::Error for Failure {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        // What this prints is what the error prints.
+        self.error.source()
+    }
 }
 
 impl From<Failure> for Error {
@@ -130,13 +164,14 @@ impl From<Failure> for io::Error {
 
 /// What a progress callback is told after each step that moved bytes.
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub struct Progress<'a> {
     /// Bytes that have arrived in all.
     pub bytes: u64,
     /// Bytes that arrived with this step.
     pub step: u64,
     /// The way they took.
-    pub way: Way,
+    pub way: Route,
     /// The bytes themselves, where the transfer was asked to keep them
     /// [`in_sight`](Transfer::in_sight); empty otherwise.
     pub seen: &'a [u8],
@@ -152,8 +187,8 @@ enum Step {
     Taken,
     /// There is nothing more to take.
     End,
-    /// The kernel says that there is nothing more, which for some files means only that it cannot
-    /// do it this way.
+    /// The kernel moved nothing. That may be the end, or mean only that it cannot do it this way: read(2)
+    /// and write(2) have the last word.
     Perhaps,
 }
 
@@ -161,8 +196,25 @@ enum Step {
 pub(crate) enum Stop {
     /// A call failed.
     At(Side, &'static str, Errno),
+    /// Nobody wants it to go on: what a call failed with is not the kernel's word.
+    Ended(Stopped),
     /// Something around it did.
     Other(Error),
+}
+
+impl Stop {
+    /// What a call means that failed with `errno`, if `stopped` says why its wait ended.
+    pub(crate) fn of_call(
+        stopped: Option<Stopped>,
+        side: Side,
+        operation: &'static str,
+        errno: Errno,
+    ) -> Self {
+        match stopped {
+            Some(stopped) => Stop::Ended(stopped),
+            None => Stop::At(side, operation, errno),
+        }
+    }
 }
 
 impl From<Error> for Stop {
@@ -186,19 +238,16 @@ pub(crate) struct Ends<'fd> {
 struct State {
     source_kind: Kind,
     sink_kind: Kind,
-    ways: Vec<Way>,
+    has_sockets: bool,
+    ways: Vec<Route>,
     /// Which of the ways is tried now.
     at: usize,
-    /// Bytes that the source had when the transfer began, where it is a file.
-    source_size: u64,
-    /// Bytes that will have been taken when that end is reached, once somebody has asked.
-    taken_at_end: Option<u64>,
     /// Bytes of memory to begin with.
     first: usize,
     /// Whether enough is to be moved for setting something up.
     long: bool,
     sink_grown: bool,
-    moved: Vec<(Way, u64)>,
+    moved: Vec<(Route, u64)>,
     /// Whether the way that is tried now has moved bytes, so that its errors are errors.
     works: bool,
     bytes: u64,
@@ -221,6 +270,24 @@ struct State {
     by_writing: bool,
     /// Where the bytes of the last step lie in what the stage holds.
     seen: (usize, usize),
+}
+
+/// Copies all that `source` has to `sink`, and returns how many bytes that were; a [`Transfer`] with
+/// the choices that suit most.
+///
+/// ```
+/// use std::io::Write;
+/// let pipe = fullbore::Pipe::new()?;
+/// std::fs::File::from(pipe.writer).write_all(b"hello")?;
+/// let file = tempfile::tempfile()?;
+/// assert_eq!(fullbore::copy(&pipe.reader, &file)?, 5);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// As [`Transfer::run`]; [`Error::of`] tells the side, and how many bytes had arrived.
+pub fn copy(source: &(impl AsFd + ?Sized), sink: &(impl AsFd + ?Sized)) -> io::Result<u64> {
+    Ok(Transfer::new(source.as_fd(), sink.as_fd()).run()?.bytes)
 }
 
 impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
@@ -277,7 +344,18 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
     pub fn cancel(mut self, cancel: &Cancel) -> Self {
         self.options.cancel = Some(cancel.clone());
         if let Some(state) = &mut self.state {
-            state.until_cancelled(cancel);
+            state.wait_as(&self.options.waiter());
+        }
+        self
+    }
+
+    /// Stops at this time, also out of a wait, and ends with [`Ended::TimedOut`]; `None` takes a
+    /// deadline away. A transfer that was stopped so goes on, with what was under way first, once
+    /// it has been given another one.
+    pub fn deadline(mut self, at: impl Into<Option<Instant>>) -> Self {
+        self.options.deadline = at.into();
+        if let Some(state) = &mut self.state {
+            state.wait_as(&self.options.waiter());
         }
         self
     }
@@ -290,6 +368,11 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
 
     /// Bytes that an output pipe, and a pipe of our own, is grown to, as far as this user may; 1 MiB
     /// unless told otherwise. 0 leaves the output as it is. A pipe is never shrunk.
+    ///
+    /// All pipes of an unprivileged user together may hold 64 MiB (`pipe-user-pages-soft`,
+    /// [`linux::pipe_user_pages_soft`](crate::linux::pipe_user_pages_soft)), which is 64 pipes of
+    /// 1 MiB. Past that, new pipes of all his programs get two pages instead of 16, and none can grow. Who
+    /// moves bytes over many pipes at once, or has other programs that need theirs, asks for less.
     pub fn pipe_size(mut self, bytes: usize) -> Self {
         self.options.pipe_size = Some(bytes);
         self
@@ -332,9 +415,27 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
         }
     }
 
-    /// The two fds.
-    pub fn into_inner(self) -> (Source, Sink) {
-        (self.source, self.sink)
+    /// The two fds, and the bytes that were taken from the source and have not arrived at the sink,
+    /// in order: there are some where the sink failed, or the transfer was stopped in between.
+    ///
+    /// # Errors
+    /// [`Error::Moving`] where they lie in a pipe of our own and read(2) from it fails; a sandbox may
+    /// refuse it.
+    pub fn into_inner(self) -> Result<(Source, Sink, Vec<u8>)> {
+        let mut under_way = Vec::new();
+        if let Some(state) = self.state {
+            under_way.extend_from_slice(&state.stage.bytes()[state.sent..]);
+            if let Some(mut own) = state.through {
+                let failed = |errno: Errno| Error::Moving {
+                    side: Side::Source,
+                    operation: "read",
+                    errno: errno.into(),
+                    moved: state.bytes,
+                };
+                own.take_all_back(&mut under_way).map_err(failed)?;
+            }
+        }
+        Ok((self.source, self.sink, under_way))
     }
 
     fn drive(
@@ -356,8 +457,8 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
         // asked for anew.
         state.outlet.takes_pages = state.outlet.takes_pages && writable(&ends.sink).is_ok();
         loop {
-            if options.is_cancelled() {
-                return Ok(Ended::Cancelled);
+            if let Some(stopped) = options.stopped() {
+                return Ok(stopped.into());
             }
             if options.is_at_limit(state.taken) && state.under_way() == 0 {
                 return Ok(Ended::AtLimit);
@@ -366,7 +467,7 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
             match state.step(way, &ends, options) {
                 Ok(Step::Moved(n)) => {
                     let way = match way {
-                        Way::Fresh if state.by_writing => Way::ReadWrite,
+                        Route::Fresh if state.by_writing => Route::ReadWrite,
                         way => way,
                     };
                     state.works |= way == state.ways[state.at];
@@ -404,7 +505,7 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
                 Err(Stop::At(side, _, Errno::AGAIN)) if options.never => {
                     return Ok(Ended::WouldWait(side));
                 }
-                Err(Stop::At(_, _, Errno::CANCELED)) => return Ok(Ended::Cancelled),
+                Err(Stop::Ended(stopped)) => return Ok(stopped.into()),
                 Err(Stop::At(_, _, errno)) if state.may_try_another(way, errno) => {
                     state.at += 1;
                     state.works = false;
@@ -453,7 +554,17 @@ fn look(source: BorrowedFd<'_>, sink: BorrowedFd<'_>, options: &Options) -> Resu
         ));
     }
     let (source_kind, sink_kind) = (Kind::of(source, &source_stat), Kind::of(sink, &sink_stat));
-    let waiter = options.waiter();
+    let is_socket = |stat: &Stat| FileType::from_raw_mode(stat.st_mode) == FileType::Socket;
+    let has_sockets = is_socket(&source_stat) || is_socket(&sink_stat);
+    let mut waiter = options.waiter();
+    if has_sockets {
+        waiter.count_timeouts_of_sockets();
+    }
+    let calls = |fd, stat: &Stat| {
+        let mut calls = Calls::with(waiter.clone());
+        calls.know(fd, FileType::from_raw_mode(stat.st_mode));
+        calls
+    };
     // A splice that cannot be told not to wait is no way for who must not wait.
     let can_ask = |kind: Kind, fd| kind.splices_without_waiting() || has_flag(fd, OFlags::NONBLOCK);
     let may_splice =
@@ -462,8 +573,8 @@ fn look(source: BorrowedFd<'_>, sink: BorrowedFd<'_>, options: &Options) -> Resu
         .iter()
         .copied()
         .filter(|way| match way {
-            Way::ReadWrite => true,
-            Way::Fresh => options.sink_offset.is_none(),
+            Route::ReadWrite => true,
+            Route::Fresh => options.sink_offset.is_none(),
             _ => may_splice && !options.in_sight,
         })
         .collect();
@@ -473,10 +584,9 @@ fn look(source: BorrowedFd<'_>, sink: BorrowedFd<'_>, options: &Options) -> Resu
     Ok(State {
         source_kind,
         sink_kind,
+        has_sockets,
         ways,
         at: 0,
-        source_size: size,
-        taken_at_end: None,
         first: first_memory(source_kind, size),
         long,
         sink_grown: false,
@@ -487,8 +597,8 @@ fn look(source: BorrowedFd<'_>, sink: BorrowedFd<'_>, options: &Options) -> Resu
         calls: 0,
         source_offset: options.source_offset,
         sink_offset: options.sink_offset,
-        reader: Calls::with(waiter.clone()),
-        outlet: Outlet::new(Calls::with(waiter.clone())),
+        reader: calls(source, &source_stat),
+        outlet: Outlet::new(calls(sink, &sink_stat)),
         waiter,
         stage: Stage::none(),
         sent: 0,
@@ -538,31 +648,34 @@ pub(crate) fn refuse_the_same(source: &Stat, sink: &Stat, ranges_apart: bool) ->
 }
 
 impl State {
-    /// Lets everything that waits be ended by this one.
-    fn until_cancelled(&mut self, cancel: &Cancel) {
-        self.waiter = self.waiter.clone().until_cancelled(cancel);
+    /// Lets everything wait so from now on.
+    fn wait_as(&mut self, waiter: &Waiter) {
         for calls in [&mut self.reader, &mut self.outlet.calls] {
-            calls.until_cancelled(cancel);
+            calls.wait_as(waiter.clone());
+        }
+        self.waiter = waiter.clone();
+        if self.has_sockets {
+            self.waiter.count_timeouts_of_sockets();
         }
     }
 
     /// The way of the next step.
-    fn way(&self) -> Way {
+    fn way(&self) -> Route {
         let way = self.ways[self.at];
         // What was taken by reading is sent by writing, and what was taken by a way that was refused
         // later is taken back first.
         let under_way = self.stage.len() > 0
-            || way != Way::SpliceThrough && self.through.as_ref().is_some_and(|own| own.held > 0);
+            || way != Route::SpliceThrough && self.through.as_ref().is_some_and(|own| own.held > 0);
         // Where only little may come, setting something up would cost more than it saves.
-        let too_short = !self.long && way != Way::Splice;
+        let too_short = !self.long && way != Route::Splice;
         match way {
-            Way::Fresh => Way::Fresh,
-            _ if under_way || too_short => Way::ReadWrite,
+            Route::Fresh => Route::Fresh,
+            _ if under_way || too_short => Route::ReadWrite,
             way => way,
         }
     }
 
-    fn step(&mut self, way: Way, ends: &Ends<'_>, options: &Options) -> Stepped {
+    fn step(&mut self, way: Route, ends: &Ends<'_>, options: &Options) -> Stepped {
         if self.long && !self.sink_grown && ends.sink_kind == Kind::Pipe {
             self.sink_grown = true;
             options.make_roomy(ends.sink);
@@ -571,23 +684,23 @@ impl State {
             return Ok(Step::Passed(hole));
         }
         match way {
-            Way::CopyFileRange => self.copy_file_range(ends, options),
-            Way::Splice => self.splice(ends, options),
-            Way::SpliceThrough => self.splice_through(ends, options),
-            Way::Sendfile => self.sendfile(ends, options),
-            Way::Fresh | Way::ReadWrite => self.read_or_write(way, ends, options),
+            Route::CopyFileRange => self.copy_file_range(ends, options),
+            Route::Splice => self.splice(ends, options),
+            Route::SpliceThrough => self.splice_through(ends, options),
+            Route::Sendfile => self.sendfile(ends, options),
+            Route::Fresh | Route::ReadWrite => self.read_or_write(way, ends, options),
         }
     }
 
     /// Passes over a hole that comes next, if it is to be kept, or finds out how far it is to the next.
     fn pass_hole(
         &mut self,
-        way: Way,
+        way: Route,
         ends: &Ends<'_>,
         options: &Options,
     ) -> Result<Option<usize>, Stop> {
         self.before_hole = usize::MAX;
-        let by_position = matches!(way, Way::CopyFileRange | Way::ReadWrite);
+        let by_position = matches!(way, Route::CopyFileRange | Route::ReadWrite);
         if !self.long || !by_position || self.stage.len() > 0 || options.in_sight {
             return Ok(None);
         }
@@ -605,13 +718,15 @@ impl State {
     }
 
     /// One read, or one write of what was read.
-    fn read_or_write(&mut self, way: Way, ends: &Ends<'_>, options: &Options) -> Stepped {
+    fn read_or_write(&mut self, way: Route, ends: &Ends<'_>, options: &Options) -> Stepped {
         if self.stage.len() > 0 {
             let given = self.outlet.given;
             let n = self
                 .stage
                 .send(&mut self.outlet, ends.sink, self.sent, self.sink_offset)
-                .map_err(|(operation, errno)| Stop::At(Side::Sink, operation, errno))?;
+                .map_err(|(operation, errno)| {
+                    Stop::of_call(self.outlet.calls.stopped(), Side::Sink, operation, errno)
+                })?;
             if n == 0 {
                 return Err(Stop::At(Side::Sink, "write", Errno::IO));
             }
@@ -625,7 +740,7 @@ impl State {
         }
         if self.long && self.stage.is_small() {
             // Giving base pages away is slower than copying them.
-            let fresh = way == Way::Fresh && linux::has_huge_pages();
+            let fresh = way == Route::Fresh && linux::has_huge_pages();
             self.stage.grow(options.chunk, fresh)?;
             self.outlet.takes_pages = fresh && writable(&ends.sink).is_ok();
         }
@@ -644,7 +759,9 @@ impl State {
                     None => self.reader.read(ends.source, room),
                     Some(at) => uninterrupted(|| rustix::io::pread(ends.source, &mut *room, at)),
                 }
-                .map_err(|errno| Stop::At(Side::Source, "read", errno))?;
+                .map_err(|errno| {
+                    Stop::of_call(self.reader.stopped(), Side::Source, "read", errno)
+                })?;
                 self.took(n);
                 n
             }
@@ -692,7 +809,7 @@ impl State {
     }
 
     /// Notes that `n` bytes arrived.
-    fn arrived(&mut self, way: Way, n: u64) {
+    fn arrived(&mut self, way: Route, n: u64) {
         self.bytes += n;
         if let Some(at) = &mut self.sink_offset {
             *at += n;
@@ -713,7 +830,7 @@ impl State {
     }
 
     /// Whether the way is refused, rather than having failed, and there is another.
-    fn may_try_another(&self, way: Way, errno: Errno) -> bool {
+    fn may_try_another(&self, way: Route, errno: Errno) -> bool {
         way == self.ways[self.at]
             && self.at + 1 < self.ways.len()
             && !self.works

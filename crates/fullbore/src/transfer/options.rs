@@ -2,11 +2,12 @@
 //! for each of their calls.
 
 use std::os::fd::BorrowedFd;
+use std::time::Instant;
 
 use super::plan::Guarantee;
 use crate::error::{Error, Result};
 use crate::pipe::{PipeEnd, ROOMY};
-use crate::wait::{Cancel, Wait, Waiter};
+use crate::wait::{Cancel, Stopped, Wait, Waiter};
 
 #[derive(Debug, Default)]
 pub(crate) struct Options {
@@ -17,6 +18,7 @@ pub(crate) struct Options {
     pub(crate) wait: Wait,
     pub(crate) never: bool,
     pub(crate) cancel: Option<Cancel>,
+    pub(crate) deadline: Option<Instant>,
     pub(crate) chunk: Option<usize>,
     pub(crate) pipe_size: Option<usize>,
     pub(crate) in_sight: bool,
@@ -34,7 +36,7 @@ impl Options {
 
     /// Who waits as it was asked for.
     pub(crate) fn waiter(&self) -> Waiter {
-        let mut waiter = Waiter::new(self.wait);
+        let mut waiter = Waiter::new(self.wait).until_deadline(self.deadline);
         if self.never {
             waiter = waiter.never_waiting();
         }
@@ -44,8 +46,14 @@ impl Options {
         }
     }
 
-    pub(crate) fn is_cancelled(&self) -> bool {
-        self.cancel.as_ref().is_some_and(Cancel::is_cancelled)
+    /// Whether it is to stop now, and why.
+    pub(crate) fn stopped(&self) -> Option<Stopped> {
+        if self.cancel.as_ref().is_some_and(Cancel::is_cancelled) {
+            Some(Stopped::Cancelled)
+        } else {
+            let passed = self.deadline.is_some_and(|at| Instant::now() >= at);
+            passed.then_some(Stopped::TimedOut)
+        }
     }
 
     /// Whether no more may be taken than the bytes that were `taken`.

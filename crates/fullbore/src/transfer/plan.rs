@@ -23,6 +23,7 @@ pub enum Guarantee {
 
 /// What is behind a file descriptor, as far as it decides how bytes can be moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Kind {
     /// A pipe or a FIFO: to the kernel they are the same.
     Pipe,
@@ -75,11 +76,6 @@ impl Kind {
         }
     }
 
-    /// Whether bytes lie there, so that nothing ever waits for a peer.
-    pub(crate) fn is_storage(self) -> bool {
-        matches!(self, Kind::Regular | Kind::Block)
-    }
-
     /// Whether the kernel can be asked call by call not to wait when it splices here. On the
     /// other kinds, only `O_NONBLOCK` of the fd itself keeps splice(2) from waiting.
     pub(crate) fn splices_without_waiting(self) -> bool {
@@ -107,9 +103,10 @@ impl fmt::Display for Kind {
     }
 }
 
-/// A way to move bytes from one fd to another.
+/// A way to move bytes from one fd to another. ([`Way`](crate::Way) is how a producer sends.)
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Way {
+#[non_exhaustive]
+pub enum Route {
     /// copy_file_range(2): within the kernel, and without copying at all where the file system
     /// can share blocks between files.
     CopyFileRange,
@@ -126,31 +123,33 @@ pub enum Way {
     ReadWrite,
 }
 
-impl fmt::Display for Way {
+impl fmt::Display for Route {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Way::CopyFileRange => "copy_file_range",
-            Way::Splice => "splice",
-            Way::SpliceThrough => "splice through a pipe",
-            Way::Sendfile => "sendfile",
-            Way::Fresh => "fresh pages",
-            Way::ReadWrite => "read and write",
+            Route::CopyFileRange => "copy_file_range",
+            Route::Splice => "splice",
+            Route::SpliceThrough => "splice through a pipe",
+            Route::Sendfile => "sendfile",
+            Route::Fresh => "fresh pages",
+            Route::ReadWrite => "read and write",
         })
     }
 }
 
 /// The ways from a source to a sink that keep the guarantee, best first.
 #[rustfmt::skip]
-pub(super) fn ways(source: Kind, sink: Kind, guarantee: Guarantee) -> &'static [Way] {
+pub(super) fn ways(source: Kind, sink: Kind, guarantee: Guarantee) -> &'static [Route] {
     use Guarantee::{Reference, Snapshot};
     use Kind::{Block, Char, Null, Other, Pipe, Regular, Tcp, UnixStream};
-    use Way::{CopyFileRange, Fresh, ReadWrite, Sendfile, Splice, SpliceThrough};
+    use Route::{CopyFileRange, Fresh, ReadWrite, Sendfile, Splice, SpliceThrough};
     match (source, sink, guarantee) {
         // Files share blocks or are copied within the kernel: either way the sink has its own bytes.
         (Regular,          Regular,          _)         => &[CopyFileRange, ReadWrite],
 
-        // Into a file or device, splicing copies before it lets go of the pipe's pages.
-        (Pipe,             Regular | Block,  _)         => &[Splice, ReadWrite],
+        // Into a file or device, splicing copies before it lets go of the pipe's pages. It holds the
+        // pipe's lock for as long: a pipe of our own between the two would leave that free, but then the
+        // pages would be out of the queue before they are copied.
+        (Pipe,             Regular | Block,  Snapshot)  => &[Splice, ReadWrite],
         // Nobody reads what /dev/null gets.
         (Pipe,             Null,             _)         => &[Splice, ReadWrite],
         (Regular | Block,  Null,             _)         => &[SpliceThrough, ReadWrite],
@@ -160,11 +159,11 @@ pub(super) fn ways(source: Kind, sink: Kind, guarantee: Guarantee) -> &'static [
         (_,                _,                Snapshot)  => &[ReadWrite],
 
         (Other, _, _) | (_, Other, _)                   => &[ReadWrite],
-        // A pipe of our own keeps the lock of the reader's pipe free while the source is looked at.
-        (Regular | Block | Pipe | UnixStream | Tcp, Pipe, Reference)
-                                                        => &[SpliceThrough, Splice, Fresh, ReadWrite],
-        (Pipe,             _,                Reference) => &[Splice, ReadWrite],
-        (_,                Pipe,             Reference) => &[Splice, Fresh, ReadWrite],
+        // splice(2) holds the lock of a pipe while it waits for whoever is on the other side, and all
+        // who write into that pipe, read from it or ask for its size wait too. With a pipe of our own
+        // in between, only our own lock is held.
+        (_,                Pipe,             Reference) => &[SpliceThrough, Fresh, ReadWrite],
+        (Pipe,             _,                Reference) => &[SpliceThrough, ReadWrite],
         (Regular | Block,  UnixStream | Tcp, Reference) => &[Sendfile, ReadWrite],
         (UnixStream | Tcp, Char,             Reference) => &[ReadWrite],
         (UnixStream | Tcp, _,                Reference) => &[SpliceThrough, ReadWrite],

@@ -50,6 +50,20 @@ impl OwnPipe {
         self.held -= n;
         Ok(n)
     }
+
+    /// Reads all that is held back, behind what is in `bytes` already.
+    ///
+    /// # Errors
+    /// As read(2), without `EINTR`.
+    pub(super) fn take_all_back(&mut self, bytes: &mut Vec<u8>) -> Result<(), Errno> {
+        while self.held > 0 {
+            let begun = bytes.len();
+            bytes.resize(begun + self.held, 0);
+            let n = self.take_back(&mut bytes[begun..])?;
+            bytes.truncate(begun + n);
+        }
+        Ok(())
+    }
 }
 
 impl Stop {
@@ -83,7 +97,11 @@ impl State {
             let n = direct::splice(&mut self.waiter, &out, None, self.sink_offset, most)
                 .map_err(|stop| stop.of(Side::Sink))?;
             through.held -= n;
-            return Ok(Step::Moved(n));
+            return Ok(match n {
+                // What the sink does not take so, write(2) gets it to take, or to say why not.
+                0 => Step::Perhaps,
+                n => Step::Moved(n),
+            });
         }
         let capacity = match ends.source_kind {
             Kind::Pipe => through.capacity.min(FROM_A_PIPE),
@@ -103,8 +121,7 @@ impl State {
         through.held = n;
         self.took(n);
         Ok(match n {
-            0 if ends.source_kind.is_storage() => Step::Perhaps,
-            0 => Step::End,
+            0 => Step::Perhaps,
             _ => Step::Taken,
         })
     }

@@ -46,6 +46,24 @@ pub fn judging<T: Send>(
     mut verdict: impl FnMut(usize) -> Option<Errno>,
     job: impl FnOnce() -> T + Send,
 ) -> Option<T> {
+    answering(calls, |nth| verdict(nth).map(Err), job)
+}
+
+/// Answers the nth of these calls, and only that one, with 0, as if nothing had been moved.
+pub fn moving_nothing_once<T: Send>(
+    calls: &[libc::c_long],
+    nth: usize,
+    job: impl FnOnce() -> T + Send,
+) -> Option<T> {
+    answering(calls, |count| (count == nth).then_some(Ok(0)), job)
+}
+
+/// As [`judging`], where a call may also be answered with a number instead of being made.
+fn answering<T: Send>(
+    calls: &[libc::c_long],
+    mut verdict: impl FnMut(usize) -> Option<Result<i64, Errno>>,
+    job: impl FnOnce() -> T + Send,
+) -> Option<T> {
     let filter = notify_of(calls);
     thread::scope(|scope| {
         let (send, receive) = mpsc::channel();
@@ -149,12 +167,14 @@ fn next_call(listener: &OwnedFd) -> Option<u64> {
     ioctl(listener, libc::SECCOMP_IOCTL_NOTIF_RECV, &mut call).then_some(call.id)
 }
 
-fn answer(listener: &OwnedFd, id: u64, errno: Option<Errno>) {
+fn answer(listener: &OwnedFd, id: u64, answer: Option<Result<i64, Errno>>) {
     let mut response = libc::seccomp_notif_resp {
         id,
-        val: 0,
-        error: errno.map_or(0, |errno| -errno.raw_os_error()),
-        flags: match errno {
+        val: answer.and_then(Result::ok).unwrap_or(0),
+        error: answer
+            .and_then(Result::err)
+            .map_or(0, |errno| -errno.raw_os_error()),
+        flags: match answer {
             Some(_) => 0,
             None => libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32,
         },

@@ -1,0 +1,458 @@
+//! What ends a wait: the timeout of a socket, a deadline, somebody who cancels; and who does not wait
+//! meanwhile.
+
+#![allow(unsafe_code)]
+
+mod common;
+
+use std::fs::File;
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use common::ends::tcp_pair;
+use common::*;
+use fullbore::linux::{Calls, Errno};
+use fullbore::split::Policy;
+use fullbore::{
+    Cancel, ConsumerOptions, Ended, Error, Guarantee, Pipe, PipeEnd, ProducerOptions, Side,
+    Stopped, Tee, Transfer, Wait, Waiter,
+};
+
+const BOTH: [Guarantee; 2] = [Guarantee::Snapshot, Guarantee::Reference];
+
+/// Those that sleep.
+const SLEEPING: [Wait; 3] = [Wait::Block, Wait::Poll, Wait::Adaptive];
+
+const A_MOMENT: Duration = Duration::from_millis(20);
+
+/// Both ends of two connections; the first has timeouts, and its other end says and reads nothing.
+fn sockets() -> [(OwnedFd, OwnedFd); 2] {
+    let unix = UnixStream::pair().unwrap();
+    unix.0.set_read_timeout(Some(A_MOMENT)).unwrap();
+    unix.0.set_write_timeout(Some(A_MOMENT)).unwrap();
+    let tcp = tcp_pair();
+    tcp.0.set_read_timeout(Some(A_MOMENT)).unwrap();
+    tcp.0.set_write_timeout(Some(A_MOMENT)).unwrap();
+    [(unix.0.into(), unix.1.into()), (tcp.0.into(), tcp.1.into())]
+}
+
+/// A file of more than what any socket holds here.
+fn much() -> File {
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(&first(32 * MIB)).unwrap();
+    std::io::Seek::rewind(&mut file).unwrap();
+    file
+}
+
+#[track_caller]
+fn would_block(error: &Error, on: Side, what: &str) {
+    assert_eq!(error.kind(), ErrorKind::WouldBlock, "{what}: {error:#}");
+    assert!(
+        matches!(error, Error::Moving { side, .. } if *side == on),
+        "{what}: {error:#}"
+    );
+}
+
+#[test]
+fn the_timeout_of_a_socket_ends_a_consumer() {
+    let _watch = watch("the_timeout_of_a_socket_ends_a_consumer");
+    for wait in SLEEPING {
+        for (ours, _theirs) in sockets() {
+            let mut consumer = ConsumerOptions::new().wait(wait).open(ours).unwrap();
+            let error = consumer.read(&mut [0; 10]).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::WouldBlock, "{wait:?}");
+            would_block(Error::of(&error).unwrap(), Side::Source, "consumer");
+        }
+    }
+}
+
+#[test]
+fn the_timeout_of_a_socket_ends_a_producer() {
+    let _watch = watch("the_timeout_of_a_socket_ends_a_producer");
+    for wait in SLEEPING {
+        for (ours, _theirs) in sockets() {
+            let mut out = ProducerOptions::new().wait(wait).open(ours).unwrap();
+            let error = send(&mut out, 0, 32 << 20, 100_000).unwrap_err();
+            would_block(&error, Side::Sink, "producer");
+            assert_eq!(error.kind(), ErrorKind::WouldBlock, "{wait:?}");
+        }
+    }
+}
+
+#[test]
+fn the_timeout_of_a_socket_ends_a_transfer_from_it_and_into_it() {
+    let _watch = watch("the_timeout_of_a_socket_ends_a_transfer_from_it_and_into_it");
+    for guarantee in BOTH {
+        for wait in SLEEPING {
+            let what = format!("{guarantee:?} {wait:?}");
+            for (ours, _theirs) in sockets() {
+                let sink = Pipe::new().unwrap();
+                let failure = Transfer::new(ours, &sink.writer)
+                    .guarantee(guarantee)
+                    .wait(wait)
+                    .run()
+                    .unwrap_err();
+                would_block(&failure.error, Side::Source, &what);
+            }
+            for (ours, theirs) in sockets() {
+                let mut transfer = Transfer::new(much(), ours).guarantee(guarantee).wait(wait);
+                let failure = transfer.run().unwrap_err();
+                would_block(&failure.error, Side::Sink, &what);
+                // What was under way is not lost, and so is nothing else.
+                let (mut rest, ours, under_way) = transfer.into_inner().unwrap();
+                drop(ours);
+                let mut arrived = Vec::new();
+                File::from(theirs).read_to_end(&mut arrived).unwrap();
+                assert_eq!(arrived.len() as u64, failure.report.bytes, "{what}");
+                arrived.extend(under_way);
+                rest.read_to_end(&mut arrived).unwrap();
+                assert!(arrived == first(32 * MIB), "{what}");
+            }
+            // Out of a pipe, through one of our own where references are passed on.
+            for (ours, _theirs) in sockets() {
+                let source = Pipe::new().unwrap();
+                let feeding = feed(source.writer, 32 * MIB);
+                let failure = Transfer::new(source.reader, ours)
+                    .guarantee(guarantee)
+                    .wait(wait)
+                    .run()
+                    .unwrap_err();
+                would_block(&failure.error, Side::Sink, &what);
+                feeding.join().unwrap();
+            }
+        }
+    }
+}
+
+/// Writes until nobody reads any more.
+fn feed(writer: OwnedFd, len: usize) -> thread::JoinHandle<()> {
+    thread::spawn(move || drop(File::from(writer).write_all(&first(len))))
+}
+
+#[test]
+fn the_timeout_of_a_socket_ends_a_tee_from_it_and_drops_one_of_its_sinks() {
+    let _watch = watch("the_timeout_of_a_socket_ends_a_tee_from_it_and_drops_one_of_its_sinks");
+    for guarantee in BOTH {
+        for wait in SLEEPING {
+            let what = format!("{guarantee:?} {wait:?}");
+            for (ours, _theirs) in sockets() {
+                let sink = Pipe::new().unwrap();
+                let failure = Tee::new(ours)
+                    .guarantee(guarantee)
+                    .wait(wait)
+                    .sink(&sink.writer, Policy::FAIL_ALL)
+                    .run()
+                    .unwrap_err();
+                would_block(&failure.error, Side::Source, &what);
+            }
+            for (ours, _theirs) in sockets() {
+                let file = tempfile::tempfile().unwrap();
+                let report = Tee::new(much())
+                    .guarantee(guarantee)
+                    .wait(wait)
+                    .sink(ours.as_fd(), Policy::DROP)
+                    .sink(file.as_fd(), Policy::FAIL_ALL)
+                    .run()
+                    .unwrap_or_else(|e| panic!("{what}: {e:#}"));
+                would_block(report.sinks[0].error.as_ref().unwrap(), Side::Sink, &what);
+                assert_eq!(report.sinks[1].bytes, 32 << 20, "{what}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_socket_that_does_not_block_has_no_timeout() {
+    let _watch = watch("a_socket_that_does_not_block_has_no_timeout");
+    for wait in ALL_WAITS {
+        for (ours, theirs) in sockets() {
+            set_nonblocking(&ours);
+            let late = thread::spawn(move || {
+                thread::sleep(4 * A_MOMENT);
+                File::from(theirs).write_all(b"late").unwrap();
+            });
+            let mut text = String::new();
+            ConsumerOptions::new()
+                .wait(wait)
+                .open(ours)
+                .unwrap()
+                .read_to_string(&mut text)
+                .unwrap();
+            assert_eq!(text, "late", "{wait:?}");
+            late.join().unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_deadline_ends_every_wait_and_loses_nothing() {
+    let _watch = watch("a_deadline_ends_every_wait_and_loses_nothing");
+    for wait in ALL_WAITS {
+        for guarantee in BOTH {
+            let what = format!("{wait:?} {guarantee:?}");
+            let (source, sink) = (Pipe::new().unwrap(), Pipe::new().unwrap());
+            let mut transfer = Transfer::new(&source.reader, &sink.writer)
+                .guarantee(guarantee)
+                .wait(wait)
+                .deadline(Instant::now() + A_MOMENT);
+            let report = transfer.run().unwrap();
+            assert_eq!(report.ended, Ended::TimedOut, "{what}");
+            rustix::io::write(&source.writer, b"then").unwrap();
+            // One that has passed stops it before its first call.
+            assert_eq!(transfer.run().unwrap().ended, Ended::TimedOut, "{what}");
+            assert_eq!(queued(&source.reader), 4);
+            drop(source.writer);
+            let report = transfer.deadline(None).run().unwrap();
+            assert_eq!((report.ended, report.bytes), (Ended::AtEnd, 4), "{what}");
+
+            let (source, sink) = (Pipe::new().unwrap(), Pipe::new().unwrap());
+            let mut tee = Tee::new(&source.reader)
+                .sink(&sink.writer, Policy::FAIL_ALL)
+                .guarantee(guarantee)
+                .wait(wait)
+                .deadline(Instant::now() + A_MOMENT);
+            assert_eq!(tee.run().unwrap().ended, Ended::TimedOut, "{what}");
+            rustix::io::write(&source.writer, b"then").unwrap();
+            drop(source.writer);
+            let report = tee.deadline(None).run().unwrap();
+            assert_eq!((report.ended, report.taken), (Ended::AtEnd, 4), "{what}");
+            assert_eq!(queued(&sink.reader), 4, "{what}");
+        }
+        let source = Pipe::new().unwrap();
+        let options = ConsumerOptions::new().wait(wait);
+        let mut consumer = options
+            .deadline(Instant::now() + A_MOMENT)
+            .open(&source.reader)
+            .unwrap();
+        let error = consumer.read(&mut [0; 9]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TimedOut, "{wait:?}");
+        assert!(matches!(
+            Error::of(&error),
+            Some(Error::Stopped {
+                by: Stopped::TimedOut,
+                moved: 0,
+                ..
+            })
+        ));
+        consumer.set_deadline(None);
+        rustix::io::write(&source.writer, b"then").unwrap();
+        assert_eq!(consumer.read(&mut [0; 9]).unwrap(), 4);
+    }
+}
+
+#[test]
+fn what_the_kernel_says_is_no_cancellation() {
+    let cancel = Cancel::new().unwrap();
+    for errno in [Errno::CANCELED, Errno::TIMEDOUT] {
+        let mut waiter = Waiter::new(Wait::Poll).until_cancelled(&cancel);
+        let answer: Result<(), _> = waiter.until(|| Err(errno), |_| Ok(()));
+        assert_eq!((answer, waiter.stopped()), (Err(errno), None));
+    }
+    cancel.cancel();
+    let mut waiter = Waiter::new(Wait::Poll).until_cancelled(&cancel);
+    let answer = waiter.until(|| Ok(()), |_| Ok(()));
+    assert_eq!(answer, Err(Errno::CANCELED));
+    assert_eq!(waiter.stopped(), Some(Stopped::Cancelled));
+}
+
+#[test]
+fn a_child_that_shares_a_cancel_is_ended_by_its_parent() {
+    let _watch = watch("a_child_that_shares_a_cancel_is_ended_by_its_parent");
+    let cancel = Cancel::new().unwrap();
+    let empty = Pipe::new().unwrap();
+    // SAFETY: the child makes system calls, and leaves by _exit(2).
+    let child = unsafe { libc::fork() };
+    assert!(child >= 0);
+    if child == 0 {
+        let mut calls = Calls::with(Waiter::new(Wait::Poll).until_cancelled(&cancel));
+        let answer = calls.read(empty.reader.as_fd(), &mut [0; 1]);
+        let ended = answer == Err(Errno::CANCELED) && calls.stopped() == Some(Stopped::Cancelled);
+        // SAFETY: ends this process.
+        unsafe { libc::_exit(i32::from(!ended)) };
+    }
+    cancel.cancel();
+    let mut status = 0;
+    // SAFETY: the child was just started, and writes its status to where it is told.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0);
+}
+
+#[test]
+fn a_tee_that_never_waits_says_for_whom_it_would_and_goes_on() {
+    let _watch = watch("a_tee_that_never_waits_says_for_whom_it_would_and_goes_on");
+    let bytes = first(3 * MIB);
+    for guarantee in BOTH {
+        let (source, left) = (Pipe::new().unwrap(), Pipe::new().unwrap());
+        let (right, mut rights_peer) = UnixStream::pair().unwrap();
+        rights_peer.set_nonblocking(true).unwrap();
+        let mut tee = Tee::new(source.reader)
+            .guarantee(guarantee)
+            .sink(OwnedFd::from(right), Policy::FAIL_ALL)
+            .sink(left.writer, Policy::FAIL_ALL)
+            .nonblocking();
+        for (fd, name) in [(source.writer.as_fd(), "in"), (left.reader.as_fd(), "left")] {
+            set_nonblocking(&fd);
+            assert!(PipeEnd::of(&fd).unwrap().is_some(), "{name}");
+        }
+        let (mut input, mut lefts_peer) = (
+            Some(File::from(source.writer)),
+            File::from(left.reader.try_clone().unwrap()),
+        );
+        let (mut sent, mut got) = (0, [Vec::new(), Vec::new()]);
+        let mut waited = [false; 3];
+        loop {
+            let report = tee.run().unwrap_or_else(|e| panic!("{guarantee:?}: {e:#}"));
+            match report.ended {
+                Ended::AtEnd => break,
+                Ended::WouldWait(Side::Source) => {
+                    waited[0] = true;
+                    match &mut input {
+                        Some(file) if sent < bytes.len() => {
+                            sent += file.write(&bytes[sent..]).unwrap_or(0);
+                        }
+                        _ => input = None,
+                    }
+                }
+                Ended::WouldWait(Side::Sink) => {
+                    assert!(report.sinks.iter().any(|sink| sink.would_wait));
+                    let mut room = vec![0; 300_000];
+                    for (i, sink) in report.sinks.iter().enumerate() {
+                        if sink.would_wait {
+                            waited[i + 1] = true;
+                            let n = match i {
+                                0 => rights_peer.read(&mut room),
+                                _ => lefts_peer.read(&mut room),
+                            };
+                            got[i].extend_from_slice(&room[..n.unwrap_or(0)]);
+                        }
+                    }
+                }
+                ended => panic!("{guarantee:?}: {ended:?}"),
+            }
+        }
+        assert!(waited[0] && waited[1], "{guarantee:?}: {waited:?}");
+        drop(tee);
+        rights_peer.set_nonblocking(false).unwrap();
+        rights_peer.read_to_end(&mut got[0]).unwrap();
+        lefts_peer.read_to_end(&mut got[1]).unwrap();
+        assert!(got[0] == bytes && got[1] == bytes, "{guarantee:?}");
+    }
+}
+
+#[test]
+fn who_writes_into_the_source_does_not_wait_for_a_socket_that_takes_nothing() {
+    let _watch = watch("who_writes_into_the_source_does_not_wait_for_a_socket_that_takes_nothing");
+    let source = Pipe::new().unwrap();
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let reader = source.reader;
+    let moving = thread::spawn(move || {
+        Transfer::new(reader, ours)
+            .guarantee(Guarantee::Reference)
+            .run()
+    });
+    set_nonblocking(&source.writer);
+    // Until nothing fits into the socket, the pipe of our own, and the source.
+    let piece = first(64 * 1024);
+    let mut full = 0;
+    while full < 5 {
+        match rustix::io::write(&source.writer, &piece) {
+            Ok(_) => full = 0,
+            Err(Errno::AGAIN) => {
+                full += 1;
+                thread::sleep(A_MOMENT);
+            }
+            Err(errno) => panic!("{errno}"),
+        }
+    }
+    // All of these take the lock of the pipe.
+    let end = PipeEnd::of(&source.writer).unwrap().unwrap();
+    assert!(end.capacity().unwrap() > 0 && end.queued().unwrap() > 0);
+    drop(theirs);
+    let failure = moving.join().unwrap().unwrap_err();
+    let sink_failed = |error: &Error| {
+        matches!(
+            error,
+            Error::Moving {
+                side: Side::Sink,
+                ..
+            }
+        )
+    };
+    assert!(sink_failed(&failure.error), "{failure:#}");
+}
+
+#[test]
+fn a_line_that_was_typed_is_delivered_before_the_next_comes() {
+    let _watch = watch("a_line_that_was_typed_is_delivered_before_the_next_comes");
+    let Some((master, slave)) = raw_pty() else {
+        println!("skipped: no pseudo-terminal here");
+        return;
+    };
+    let pipe = Pipe::new().unwrap();
+    let writer = pipe.writer;
+    let moving = thread::spawn(move || {
+        Transfer::new(slave, writer)
+            .guarantee(Guarantee::Reference)
+            .limit(40 * 5)
+            .run()
+    });
+    for i in 0..40 {
+        let line = format!("{i:4}\n");
+        rustix::io::write(&master, line.as_bytes()).unwrap();
+        let mut got = [0; 5];
+        let n = rustix::io::read(&pipe.reader, &mut got).unwrap();
+        assert_eq!(&got[..n], line.as_bytes());
+    }
+    assert_eq!(moving.join().unwrap().unwrap().bytes, 200);
+}
+
+#[test]
+fn calls_on_another_fd_do_not_go_to_the_terminal_of_the_last() {
+    let (Some((_master, slave)), pipe) = (raw_pty(), Pipe::new().unwrap()) else {
+        println!("skipped: no pseudo-terminal here");
+        return;
+    };
+    for wait in [Wait::Poll, Wait::Adaptive] {
+        let mut calls = Calls::new(wait);
+        assert_eq!(calls.write(slave.as_fd(), b"to the terminal"), Ok(15));
+        assert_eq!(calls.write(pipe.writer.as_fd(), b"to the pipe"), Ok(11));
+        assert_eq!(queued(&pipe.reader), 11);
+        // The same number, and another file.
+        let number = slave.try_clone().unwrap();
+        assert_eq!(calls.write(number.as_fd(), b"to the terminal"), Ok(15));
+        let mut number = number;
+        rustix::io::dup2(&pipe.writer, &mut number).unwrap();
+        assert_eq!(calls.write(number.as_fd(), b"to the pipe"), Ok(11));
+        assert_eq!(queued(&pipe.reader), 22);
+        rustix::io::read(&pipe.reader, &mut [0; 99]).unwrap();
+    }
+}
+
+#[test]
+fn a_socket_whose_peer_is_gone_is_an_error_and_no_signal() {
+    // SAFETY: the child makes system calls, and leaves by _exit(2).
+    let child = unsafe { libc::fork() };
+    assert!(child >= 0);
+    if child == 0 {
+        // SAFETY: the default action is what a program in C has.
+        unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+        let mut all_well = true;
+        for wait in ALL_WAITS {
+            let (ours, theirs) = UnixStream::pair().unwrap();
+            drop(theirs);
+            all_well &= Calls::new(wait).write(ours.as_fd(), b"hello") == Err(Errno::PIPE);
+        }
+        // SAFETY: ends this process.
+        unsafe { libc::_exit(i32::from(!all_well)) };
+    }
+    let mut status = 0;
+    // SAFETY: the child was just started, and writes its status to where it is told.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    assert!(
+        libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0,
+        "{status}"
+    );
+}
