@@ -229,15 +229,20 @@ fn whoever_prints_something_else_than_bash_has_no_figure() {
 
 /// The processes that play a part for `bench` and clean up after it, and the directory that they use.
 fn cleaning_up(bench: u32) -> Option<(Vec<Pid>, PathBuf)> {
-    let parts: Vec<(Pid, Value)> = children(bench)
+    // They are told what to do as 'part NAME JSON'; those that end with bench have an option before.
+    let parts: Vec<(Pid, String, Value)> = children(bench)
         .into_iter()
-        .filter_map(|(pid, words)| Some((pid, serde_json::from_str(words.get(2)?).ok()?)))
+        .filter_map(|(pid, words)| {
+            let task = serde_json::from_str(words.get(3)?).ok()?;
+            Some((pid, words[2].clone(), task))
+        })
         .collect();
     let directory = parts
         .iter()
-        .find_map(|(_, part)| part["Keep"]["directory"].as_str())?;
+        .find(|(_, name, _)| name == "keep")
+        .and_then(|(_, _, task)| task["directory"].as_str())?;
     Some((
-        parts.iter().map(|(pid, _)| *pid).collect(),
+        parts.iter().map(|(pid, ..)| *pid).collect(),
         directory.into(),
     ))
 }

@@ -28,10 +28,6 @@ const KNOWN: &[&[&str]] = &[
         "fullbore/src/transfer/through.rs",
     ],
     &[
-        "fullbore-cli/src/doctor/advice.rs",
-        "fullbore-cli/src/doctor/mod.rs",
-    ],
-    &[
         "fullbore-cli/src/exit.rs",
         "fullbore-cli/src/moving/ends.rs",
         "fullbore-cli/src/moving/join.rs",
@@ -49,11 +45,6 @@ const KNOWN: &[&[&str]] = &[
         "fullbore-cli/src/pipeline/report.rs",
         "fullbore-cli/src/pipeline/verdict.rs",
         "fullbore-cli/src/pipeline/watch.rs",
-    ],
-    &[
-        "fullbore-cli/src/results/report/svg.rs",
-        "fullbore-cli/src/results/report/svg/dots.rs",
-        "fullbore-cli/src/results/report/svg/heat_map.rs",
     ],
     &[
         "fullbore-cli/src/top/lines.rs",

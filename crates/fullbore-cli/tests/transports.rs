@@ -221,7 +221,13 @@ fn nothing_is_left_in_the_directory_of_temporary_files() {
 
 #[test]
 fn a_part_is_no_verb_for_people_and_says_what_it_cannot_read() {
-    for words in ["part", "part {}", "part nonsense", "part {\"Send\":{}}"] {
+    for words in [
+        "part",
+        "part {}",
+        "part nonsense {}",
+        "part send {}",
+        "part send nonsense",
+    ] {
         let output = run(words);
         assert_code(&output, 2);
         one_line(stderr(&output));

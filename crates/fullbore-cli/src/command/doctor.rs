@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use crate::doctor::{Report, text};
+use crate::doctor::{examine, text};
 use crate::results::report::table::{Table, WIDTH_WITHOUT_A_TERMINAL};
 use crate::results::report::write_to;
 
@@ -31,7 +31,7 @@ pub struct Doctor {
 
 impl Doctor {
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        let report = Report::new(&super::program());
+        let report = examine(&super::program());
         let print = |out: &mut dyn Write| -> anyhow::Result<()> {
             if self.json {
                 serde_json::to_writer_pretty(&mut *out, &report)?;

@@ -5,9 +5,7 @@
 //! What each is worth is a ratio of two rungs of this project's ladder, or of its group `produce`, as the
 //! README has them: of the machine that they were measured on, and about right elsewhere.
 
-use serde::Serialize;
-
-use super::Report;
+use super::report::{Advice, Report};
 use super::settings::{HALT_POLL, Setting};
 use super::trials::Outcome;
 
@@ -72,22 +70,6 @@ const ROWS: &[Row] = &[
         held_by: HeldBy::Trial("jumbo_slots"),
     },
 ];
-
-/// What is said last.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Advice {
-    /// One sentence.
-    pub text: String,
-    /// How many times as fast it would be, and of what that was measured; `None` where nothing is held
-    /// back.
-    pub worth: Option<f64>,
-    pub measured_as: Option<&'static str>,
-    /// The trial whose refusal it is about, or the setting.
-    pub trial: Option<&'static str>,
-    pub setting: Option<&'static str>,
-    /// The command that would change it.
-    pub command: Option<String>,
-}
 
 /// The advice for what was found.
 pub fn of(report: &Report) -> Advice {

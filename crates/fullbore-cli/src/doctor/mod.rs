@@ -9,6 +9,7 @@
 //! | `topology.rs` | the CPUs as a drawing, and pairs of them |
 //! | `allowance.rs` | how much of the user's allowance for pipes is in use |
 //! | `advice.rs` | the biggest win left: a table |
+//! | `report.rs` | what all of it comes to |
 //! | `text.rs` | all of it for people |
 //!
 //! Serialised, [`Report`] is the JSON that `fullbore doctor --json` prints; docs/doctor.md documents it.
@@ -17,6 +18,7 @@ mod advice;
 mod allowance;
 mod cause;
 mod circumstances;
+mod report;
 mod settings;
 pub mod text;
 mod topology;
@@ -24,108 +26,57 @@ pub mod trials;
 
 use std::time::{Duration, SystemTime};
 
-use serde::Serialize;
-
 use crate::host::date::rfc3339;
 use crate::host::machine::{CpuPair, Machine, Root, Topology};
 use crate::lab::program::Program;
-use advice::Advice;
 use allowance::Allowance;
-use cause::Cause;
 use circumstances::Circumstances;
-use settings::Setting;
+pub use report::Report;
+use report::Tried;
 use topology::Cpus;
 use trials::{Outcome, TRIALS, Trial};
 
 /// The version of the JSON's shape; another one when a field changes its meaning or goes away.
 const SCHEMA: u32 = 1;
 
-/// All that was found.
-#[derive(Debug, Serialize)]
-pub struct Report {
-    schema: u32,
-    taken_at: String,
-    machine: Machine,
-    circumstances: Circumstances,
-    trials: Vec<Tried>,
-    settings: Vec<Setting>,
-    cpus: Cpus,
-    allowance: Allowance,
-    /// `None` only while it is being found out.
-    advice: Option<Advice>,
+/// Examines this machine.
+pub fn examine(program: &Program) -> Report {
+    let topology = Topology::read();
+    let mut allowance = Allowance::look();
+    let around = Circumstances::read(allowance.pages);
+    allowance.soft_limit = around.user_pages_soft;
+    allowance.exempt = around.is_exempt_from_user_pages();
+    let try_it = |trial: &Trial| {
+        let (outcome, took) = trial.run(program);
+        tried(trial, outcome, took, &around)
+    };
+    let mut report = Report {
+        schema: SCHEMA,
+        taken_at: rfc3339(SystemTime::now()),
+        machine: Machine::read(CpuPair::choose(&topology)),
+        trials: TRIALS.iter().map(try_it).collect(),
+        settings: settings::read(&Root::system(), &around),
+        cpus: Cpus::measure(&topology),
+        circumstances: around,
+        allowance,
+        advice: None,
+    };
+    report.advice = Some(advice::of(&report));
+    report
 }
 
-/// What came of a trial.
-#[derive(Debug, Serialize)]
-struct Tried {
-    name: &'static str,
-    purpose: &'static str,
-    #[serde(flatten)]
-    outcome: Outcome,
-    /// The name of the kernel's error, where it was refused with one.
-    errno_name: Option<String>,
-    /// Where it was refused.
-    cause: Option<Cause>,
-    milliseconds: f64,
-}
-
-impl Tried {
-    fn new(trial: &Trial, outcome: Outcome, took: Duration, around: &Circumstances) -> Self {
-        let refusal = match &outcome {
-            Outcome::Refused(refusal) => Some(refusal),
-            _ => None,
-        };
-        Tried {
-            name: trial.name,
-            purpose: trial.purpose,
-            errno_name: refusal.and_then(|refusal| refusal.errno_name()),
-            cause: refusal.map(|refusal| cause::of(trial.name, refusal, around)),
-            milliseconds: (took.as_secs_f64() * 1e4).round() / 10.0,
-            outcome,
-        }
-    }
-}
-
-impl Report {
-    /// Examines this machine.
-    pub fn new(program: &Program) -> Self {
-        let topology = Topology::read();
-        let mut allowance = Allowance::look();
-        let around = Circumstances::read(allowance.pages);
-        allowance.soft_limit = around.user_pages_soft;
-        allowance.exempt = around.is_exempt_from_user_pages();
-        let try_it = |trial: &Trial| {
-            let (outcome, took) = trial.run(program);
-            Tried::new(trial, outcome, took, &around)
-        };
-        let mut report = Report {
-            schema: SCHEMA,
-            taken_at: rfc3339(SystemTime::now()),
-            machine: Machine::read(CpuPair::choose(&topology)),
-            trials: TRIALS.iter().map(try_it).collect(),
-            settings: settings::read(&Root::system(), &around),
-            cpus: Cpus::measure(&topology),
-            circumstances: around,
-            allowance,
-            advice: None,
-        };
-        report.advice = Some(advice::of(&report));
-        report
-    }
-
-    /// The trials that moved wrong bytes.
-    fn wrong(&self) -> impl Iterator<Item = &Tried> {
-        let is_wrong = |trial: &&Tried| matches!(trial.outcome, Outcome::Wrong(_));
-        self.trials.iter().filter(is_wrong)
-    }
-
-    /// Whether some trial moved wrong bytes.
-    pub fn is_wrong(&self) -> bool {
-        self.wrong().next().is_some()
-    }
-
-    fn trial(&self, name: &str) -> Option<&Tried> {
-        self.trials.iter().find(|trial| trial.name == name)
+fn tried(trial: &Trial, outcome: Outcome, took: Duration, around: &Circumstances) -> Tried {
+    let refusal = match &outcome {
+        Outcome::Refused(refusal) => Some(refusal),
+        _ => None,
+    };
+    Tried {
+        name: trial.name,
+        purpose: trial.purpose,
+        errno_name: refusal.and_then(|refusal| refusal.errno_name()),
+        cause: refusal.map(|refusal| cause::of(trial.name, refusal, around)),
+        milliseconds: (took.as_secs_f64() * 1e4).round() / 10.0,
+        outcome,
     }
 }
 
@@ -147,7 +98,7 @@ fn fixture(refused: &[&str]) -> Report {
             said: "Operation not permitted".into(),
         }),
     };
-    let tried = |trial: &Trial| Tried::new(trial, outcome(trial), Duration::ZERO, &around);
+    let tried = |trial: &Trial| tried(trial, outcome(trial), Duration::ZERO, &around);
     let mut report = Report {
         schema: SCHEMA,
         taken_at: rfc3339(SystemTime::UNIX_EPOCH),

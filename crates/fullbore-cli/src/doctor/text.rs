@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
+use super::report::{Report, Tried};
 use super::trials::Outcome;
-use super::{Report, Tried};
 use crate::results::report::table::{Page, Style};
 
 /// Of the machine's lines, those that are told nowhere else in the report.
@@ -121,7 +121,7 @@ impl Tried {
 
 fn settings(report: &Report, page: &mut Page) {
     heading(page, "settings");
-    let widest = |text: fn(&super::Setting) -> &str| {
+    let widest = |text: fn(&super::settings::Setting) -> &str| {
         let widths = report.settings.iter().map(|setting| text(setting).len());
         widths.max().unwrap_or(0)
     };
@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn every_line_fits_and_the_drawing_is_whole() {
-        let everything: Vec<&str> = super::super::TRIALS
+        let everything: Vec<&str> = super::super::trials::TRIALS
             .iter()
             .map(|trial| trial.name)
             .collect();

@@ -5,7 +5,6 @@
 //! itself. It reads all files before the clock starts. The line's stdout is a file in memory, as with
 //! `> file`.
 
-use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, Read, Seek};
 use std::os::unix::process::ExitStatusExt;
@@ -67,15 +66,10 @@ pub fn run(
     settings: &Settings,
 ) -> Result<Result<Ran, Stop>> {
     let line = pipeline.line_for(made.bytes);
-    let own = || program.path().as_os_str();
-    let first = way.program.map_or_else(own, OsStr::new).to_owned();
-    let options = way.options.iter().map(OsString::from);
+    let options = way.options.iter().map(|&word| word.to_owned());
     let once = Once {
-        words: [first]
-            .into_iter()
-            .chain(options)
-            .chain([line.into()])
-            .collect(),
+        program: way.program.map_or_else(|| program.path(), Path::new).into(),
+        words: options.chain([line]).collect(),
         directory: made.directory.clone(),
     };
     let mut command = program.part_that_cleans_up(&once)?;
@@ -116,8 +110,10 @@ fn judge(way: &Way, ended: &Ended) -> Result<Ran, Stop> {
 /// A command that is run once.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Once {
-    /// The program, its options, and the line.
-    words: Vec<OsString>,
+    /// The program.
+    program: PathBuf,
+    /// Its options, and the line.
+    words: Vec<String>,
     /// Where the files are that it names.
     directory: PathBuf,
 }
@@ -148,16 +144,16 @@ impl Task for Once {
         });
         read_all(&self.directory).context("read the files")?;
         let mut stderr = memory_file()?;
-        let mut command = Command::new(&self.words[0]);
+        let mut command = Command::new(&self.program);
         command
-            .args(&self.words[1..])
+            .args(&self.words)
             .current_dir(&self.directory)
             .stdin(Stdio::null())
             .stderr(stderr.try_clone()?);
         let began = Instant::now();
         let mut child = command
             .spawn()
-            .with_context(|| format!("start {}", self.words[0].display()))?;
+            .with_context(|| format!("start {}", self.program.display()))?;
         let status = child.wait().context("wait for the line")?;
         let seconds = began.elapsed().as_secs_f64();
         let mut said = Vec::new();

@@ -7,6 +7,7 @@
 //! the light colours of [`PALETTE`], and a style sheet trades each for its dark counterpart where
 //! the reader's system is dark. For those who hear the picture, its description has the figures.
 
+mod canvas;
 pub(in crate::results) mod dots;
 mod heat_map;
 
@@ -14,15 +15,21 @@ use std::fmt::Write as _;
 use std::io;
 
 use anyhow::Result;
-use plotters::coord::Shift;
 use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, Pos, VPos};
+use plotters::style::text_anchor::HPos;
 
 use super::grid::Grid;
 use super::{
     Report, figure, groups, how_measured, is_noisy, marked_median, noisy_footnote, one_line,
 };
 use crate::results::run::{Outcome, Run, Unit};
+use canvas::{
+    AXIS, AXIS_HEIGHT, Area, BACKGROUND, BAR, BAR_HEIGHT, Colors, GRID, HEADING_HEIGHT,
+    HEADING_SIZE, LEGEND_GAP, LINE_HEIGHT, Label, MOST_ROWS, NAME_GAP, PALETTE, PUBLISHED,
+    ROW_HEIGHT, SECTION_GAP, TEXT_SIZE, TITLE_SIZE, VALUE_GAP, VALUE_ROOM, WHISKER, draw_name,
+    drawn, hexadecimal, line, room_for, shortened, wrapped,
+};
+pub(in crate::results) use canvas::{Paper, Picture, reason};
 use heat_map::HeatMap;
 
 /// The run as one SVG document.
@@ -37,157 +44,12 @@ impl Report for Svg {
     }
 }
 
-/// The area that the chart is drawn on.
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-
-/// A colour for light surroundings and its counterpart for dark ones.
-#[derive(Clone, Copy)]
-struct Colors {
-    light: RGBColor,
-    dark: RGBColor,
-}
-
-const BACKGROUND: Colors = colors(0xff_ff_ff, 0x0d_11_17);
-const TEXT: Colors = colors(0x1f_23_28, 0xe6_ed_f3);
-const FAINT_TEXT: Colors = colors(0x59_63_6e, 0x91_98_a1);
-const GRID: Colors = colors(0xe4_e8_ec, 0x26_2c_36);
-const AXIS: Colors = colors(0xa9_b1_ba, 0x56_5f_6b);
-const BAR: Colors = colors(0x3b_82_c4, 0x4f_95_d8);
-const WHISKER: Colors = colors(0x12_33_54, 0xd3_e6_fa);
-const PUBLISHED: Colors = colors(0xd9_57_0a, 0xff_9d_4d);
-
-/// Every colour of the chart but those of heat maps. No two light ones are the same, theirs included:
-/// the style sheet knows them by it.
-const PALETTE: [Colors; 8] = [
-    BACKGROUND, TEXT, FAINT_TEXT, GRID, AXIS, BAR, WHISKER, PUBLISHED,
-];
-
 /// All of them.
 fn palette() -> impl Iterator<Item = Colors> {
     PALETTE
         .into_iter()
         .chain(heat_map::palette())
         .chain(dots::palette())
-}
-
-/// Two colours as 0xrrggbb.
-const fn colors(light: u32, dark: u32) -> Colors {
-    const fn color(rgb: u32) -> RGBColor {
-        RGBColor((rgb >> 16) as u8, (rgb >> 8) as u8, rgb as u8)
-    }
-    Colors {
-        light: color(light),
-        dark: color(dark),
-    }
-}
-
-/// A colour as SVG and plotters write it.
-fn hexadecimal(RGBColor(red, green, blue): RGBColor) -> String {
-    format!("#{red:02X}{green:02X}{blue:02X}")
-}
-
-// Lengths are in pixels at the picture's own size.
-
-/// The room that a picture has across, and what it does with it.
-#[derive(Debug, Clone, Copy)]
-pub(in crate::results) struct Paper {
-    width: i32,
-    /// Left and right of everything.
-    margin: i32,
-    /// Whether names stand above the bars, not beside them.
-    names_above: bool,
-    /// Whether sentences are drawn; a page has them as text.
-    sentences: bool,
-}
-
-impl Paper {
-    /// A document by itself.
-    const ALONE: Paper = Paper {
-        width: 960,
-        margin: 24,
-        names_above: false,
-        sentences: true,
-    };
-    /// Within a page on a screen, or printed.
-    pub const WIDE: Paper = Paper {
-        width: 960,
-        margin: 2,
-        names_above: false,
-        sentences: false,
-    };
-    /// A heat map within a page.
-    pub const CELLS: Paper = Paper {
-        width: 760,
-        ..Paper::WIDE
-    };
-    /// Within a page on a phone.
-    pub const NARROW: Paper = Paper {
-        width: 336,
-        margin: 2,
-        names_above: true,
-        sentences: false,
-    };
-
-    /// Between the margins.
-    fn inside(self) -> i32 {
-        self.width - 2 * self.margin
-    }
-
-    /// Where the right margin begins.
-    fn right(self) -> i32 {
-        self.width - self.margin
-    }
-}
-
-const ROW_HEIGHT: i32 = 28;
-const BAR_HEIGHT: i32 = 16;
-/// Between the names and the axis.
-const NAME_GAP: i32 = 10;
-/// Between a bar, with its whisker, and the figure at its end.
-const VALUE_GAP: i32 = 8;
-/// The room right of the scale's end for the figure of the longest bar.
-const VALUE_ROOM: i32 = 64;
-/// The room below a section's bars for the figures of its axis.
-const AXIS_HEIGHT: i32 = 24;
-/// The room above a section's bars for its name.
-const HEADING_HEIGHT: i32 = 30;
-const SECTION_GAP: i32 = 18;
-const LINE_HEIGHT: i32 = 18;
-const TITLE_SIZE: i32 = 18;
-const HEADING_SIZE: i32 = 14;
-const TEXT_SIZE: i32 = 12;
-
-const PROPORTIONAL: &str = "system-ui, 'Segoe UI', Helvetica, Arial, sans-serif";
-const MONOSPACED: &str = "ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace";
-
-/// What a line of `text` takes at most, in pixels: few fonts are wider than 0.62 em on average.
-fn room_for(text: &str, size: i32) -> i32 {
-    (text.chars().count() as f64 * f64::from(size) * 0.62).ceil() as i32
-}
-
-/// `text` on one line that takes at most `room` pixels, with an ellipsis where it was too long.
-fn shortened(text: &str, size: i32, room: i32) -> String {
-    let mut text = one_line(text);
-    if room_for(&text, size) <= room {
-        return text;
-    }
-    while room_for(&text, size) + size > room && text.pop().is_some() {}
-    text.trim_end().to_owned() + "…"
-}
-
-/// `text` in lines of at most `room` pixels, broken between words.
-fn wrapped(text: &str, size: i32, room: i32) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in one_line(text).split(' ') {
-        match lines.last_mut() {
-            Some(line) if room_for(line, size) + room_for(word, size) + size <= room => {
-                *line += " ";
-                *line += word;
-            }
-            _ => lines.push(shortened(word, size, room)),
-        }
-    }
-    lines
 }
 
 /// What the picture shows, before it has coordinates.
@@ -228,8 +90,6 @@ enum Mark {
 
 /// The room for the sign of a legend's entry.
 const MARK_ROOM: i32 = 30;
-/// Between two entries.
-const LEGEND_GAP: i32 = 16;
 
 impl Mark {
     /// The sign and the words.
@@ -321,17 +181,6 @@ impl<'a> Chart<'a> {
     }
 }
 
-/// What `draw` draws, as SVG.
-fn drawn(paper: Paper, height: i32, draw: impl FnOnce(&Area) -> Result<()>) -> Result<String> {
-    let mut svg = String::new();
-    let area = SVGBackend::with_string(&mut svg, (paper.width as u32, height.max(1) as u32))
-        .into_drawing_area();
-    draw(&area)?;
-    area.present()?;
-    drop(area);
-    Ok(svg)
-}
-
 /// Where the axes of bars begin: right of the longest name, if that stands beside them.
 fn axis_left(sections: &[Section], paper: Paper) -> i32 {
     if paper.names_above {
@@ -373,33 +222,6 @@ fn legend_lines(marks: &[Mark], paper: Paper) -> i32 {
     }
     lines
 }
-
-/// A picture for a page, which has its title and its colours elsewhere.
-#[derive(Debug)]
-pub(in crate::results) struct Picture {
-    /// In pixels.
-    pub width: i32,
-    /// In pixels.
-    pub height: i32,
-    /// SVG elements; every text in them is escaped.
-    pub shapes: String,
-}
-
-impl Picture {
-    fn of(paper: Paper, height: i32, draw: impl FnOnce(&Area) -> Result<()>) -> Result<Picture> {
-        let drawn = drawn(paper, height, draw)?;
-        // The page has a root element of its own.
-        let (_, shapes) = drawn.split_once(">\n").unwrap_or_default();
-        Ok(Picture {
-            width: paper.width,
-            height,
-            shapes: shapes.trim_end().trim_end_matches("</svg>").to_owned(),
-        })
-    }
-}
-
-/// The most rows of a picture for a page: it has to fit on a sheet of paper.
-const MOST_ROWS: usize = 40;
 
 /// One group, its legend in the first picture; several of one scale where it has many experiments.
 pub(in crate::results) fn pictures(outcomes: &[&Outcome], paper: Paper) -> Result<Vec<Picture>> {
@@ -703,20 +525,6 @@ fn draw_row(area: &Area, scale: &Scale, outcome: &Outcome, y: i32) -> Result<()>
     draw_figure(area, scale.paper, outcome, end, published, y)
 }
 
-/// A name beside what is drawn from `left` on around the height `y`, or above it.
-fn draw_name(area: &Area, name: &str, left: i32, paper: Paper, y: i32) -> Result<()> {
-    if paper.names_above {
-        let name = shortened(name, TEXT_SIZE, paper.inside());
-        let y = y - ROW_HEIGHT / 2 - LINE_HEIGHT / 2 + 2;
-        return Label::at(left, y).monospaced().draw(area, &name);
-    }
-    let name = shortened(name, TEXT_SIZE, left - NAME_GAP - paper.margin);
-    Label::at(left - NAME_GAP, y)
-        .monospaced()
-        .anchored(HPos::Right)
-        .draw(area, &name)
-}
-
 /// The figure at the end of a bar, or the reason why there is no bar, clear of the marker of the
 /// published figure.
 fn draw_figure(
@@ -756,15 +564,6 @@ fn clear_of_marker(x: i32, wanted: i32, marker: Option<i32>, paper: Paper) -> (i
     }
 }
 
-/// Why an outcome has no bar.
-pub(super) fn reason(outcome: &Outcome) -> String {
-    match (&outcome.skipped, &outcome.failed) {
-        (_, Some(failed)) => format!("failed: {failed}"),
-        (Some(skipped), None) => format!("skipped: {skipped}"),
-        (None, None) => "not measured".to_owned(),
-    }
-}
-
 fn draw_bar(area: &Area, left: i32, right: i32, y: i32) -> Result<()> {
     let top = y - BAR_HEIGHT / 2;
     // A bar that is there at all shows.
@@ -799,80 +598,6 @@ fn draw_mark(area: &Area, mark: Mark, x: i32, y: i32) -> Result<()> {
         }
         Mark::Range => draw_whisker(area, x + 1, x + 23, y),
         Mark::Published => draw_published(area, x + 12, y),
-    }
-}
-
-/// A straight line `width` pixels thick.
-fn line(from: (i32, i32), to: (i32, i32), color: Colors, width: u32) -> PathElement<(i32, i32)> {
-    PathElement::new([from, to], color.light.stroke_width(width))
-}
-
-/// Where and how a text stands: left-aligned around a height, unless told otherwise.
-struct Label {
-    x: i32,
-    y: i32,
-    size: i32,
-    color: RGBColor,
-    family: &'static str,
-    bold: bool,
-    anchor: HPos,
-}
-
-impl Label {
-    fn at(x: i32, y: i32) -> Label {
-        Label {
-            x,
-            y,
-            size: TEXT_SIZE,
-            color: TEXT.light,
-            family: PROPORTIONAL,
-            bold: false,
-            anchor: HPos::Left,
-        }
-    }
-
-    fn faint(self) -> Label {
-        let color = FAINT_TEXT.light;
-        Label { color, ..self }
-    }
-
-    fn heading(self, size: i32) -> Label {
-        let bold = true;
-        Label { size, bold, ..self }
-    }
-
-    fn colored(self, color: Colors) -> Label {
-        let color = color.light;
-        Label { color, ..self }
-    }
-
-    fn bold(self) -> Label {
-        let bold = true;
-        Label { bold, ..self }
-    }
-
-    fn monospaced(self) -> Label {
-        let family = MONOSPACED;
-        Label { family, ..self }
-    }
-
-    fn anchored(self, anchor: HPos) -> Label {
-        Label { anchor, ..self }
-    }
-
-    fn draw(self, area: &Area, text: &str) -> Result<()> {
-        let style = if self.bold {
-            FontStyle::Bold
-        } else {
-            FontStyle::Normal
-        };
-        // plotters-svg writes a font of size s as s / 1.24 pixels.
-        let size = f64::from(self.size) * 1.24;
-        let font: TextStyle = (self.family, size, style).into();
-        let font = font
-            .color(&self.color)
-            .pos(Pos::new(self.anchor, VPos::Center));
-        Ok(area.draw_text(text, &font, (self.x, self.y))?)
     }
 }
 

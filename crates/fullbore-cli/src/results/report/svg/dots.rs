@@ -8,9 +8,9 @@ use anyhow::Result;
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
-use super::{
-    AXIS, AXIS_HEIGHT, Area, BAR, Colors, GRID, LINE_HEIGHT, Label, MOST_ROWS, NAME_GAP, Paper,
-    Picture, TEXT_SIZE, colors, draw_name, line, room_for, shortened,
+use super::canvas::{
+    AXIS, AXIS_HEIGHT, Area, BAR, Colors, GRID, LEGEND_GAP, LINE_HEIGHT, Label, MOST_ROWS,
+    NAME_GAP, Paper, Picture, TEXT_SIZE, colors, draw_name, line, room_for, shortened,
 };
 use crate::results::report::one_line;
 
@@ -199,7 +199,7 @@ impl Dots {
                 (x, lines) = (paper.margin, lines + 1);
             }
             let place = (x, lines);
-            x += width + super::LEGEND_GAP;
+            x += width + LEGEND_GAP;
             place
         });
         entries.collect()

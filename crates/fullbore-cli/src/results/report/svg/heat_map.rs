@@ -9,9 +9,9 @@ use anyhow::Result;
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
-use super::{
+use super::canvas::{
     AXIS, Area, BACKGROUND, Colors, FAINT_TEXT, GRID, LINE_HEIGHT, Label, Paper, TEXT_SIZE, colors,
-    line, room_for, shortened, wrapped,
+    line, reason, room_for, shortened, wrapped,
 };
 use crate::results::report::grid::{self, Grid};
 use crate::results::report::{figure, marked_median, one_line};
@@ -69,7 +69,7 @@ impl<'a> HeatMap<'a> {
         let mut sentences: Vec<String> = grid.in_words().into_iter().collect();
         for outcome in cells(&grid).filter_map(|(_, _, outcome)| outcome) {
             if outcome.figure.is_none() {
-                let reason = super::reason(outcome);
+                let reason = reason(outcome);
                 if !sentences.contains(&reason) {
                     sentences.push(reason);
                 }
