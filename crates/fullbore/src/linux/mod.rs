@@ -2,6 +2,7 @@
 //! bytes, each with the wait of one's choice around it ([`Calls`]).
 
 mod calls;
+mod cgroup;
 
 use std::fs;
 use std::path::Path;
@@ -11,6 +12,7 @@ use rustix::io::Errno;
 
 pub use calls::Calls;
 pub(crate) use calls::is_ready;
+pub use cgroup::memory_limit;
 
 /// Bytes of a base page, as the kernel says (`AT_PAGESZ`, getauxval(3)).
 pub fn page_size() -> usize {
