@@ -63,7 +63,7 @@ pub use consume::{Consumer, ConsumerOptions};
 pub use error::{Error, Result, Side};
 pub use pages::{BackedBy, Backing, Pages};
 pub use pipe::{Growth, Limit, Pipe, PipeEnd, PipeIdentity};
-pub use produce::{Produced, Producer, ProducerOptions, Repeat, Way};
+pub use produce::{IntoInnerError, Produced, Producer, ProducerOptions, Repeat, Way};
 pub use split::Tee;
 pub use transfer::{Ended, Failure, Guarantee, Report, Transfer};
 pub use wait::{Cancel, Wait, Waiter};

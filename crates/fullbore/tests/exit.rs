@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::catch_unwind;
 use std::process::{Child, Command, Stdio};
 use std::{env, io, thread};
 
@@ -25,7 +25,7 @@ fn open(way: Way, sink: OwnedFd) -> Producer<OwnedFd> {
         Way::Fresh => options.fresh(sink).unwrap(),
         // SAFETY: the readers in this file copy wherever it is asked for.
         Way::Recycle => unsafe { options.recycle(sink) }.unwrap(),
-        Way::Repeat => unreachable!("it is not a Producer's"),
+        _ => unreachable!("it is not a Producer's"),
     }
 }
 
@@ -67,33 +67,25 @@ fn dev_full() -> OwnedFd {
     full.unwrap().into()
 }
 
-/// What the panic says that dropping this causes.
-fn panic_of_dropping(out: Producer<OwnedFd>) -> String {
-    let panic = catch_unwind(AssertUnwindSafe(|| drop(out))).expect_err("bytes were lost");
-    panic.downcast_ref::<String>().unwrap().clone()
-}
-
 #[test]
-fn dropping_what_cannot_be_sent_panics_and_says_why() {
+fn dropping_what_cannot_be_sent_is_quiet() {
     let mut out = open(Way::Copy, dev_full());
     out.write_all(b"lost").unwrap();
-    let message = panic_of_dropping(out);
-    assert!(message.contains("4 bytes unsent"), "{message}");
-    assert!(message.contains("No space left"), "{message}");
+    drop(out);
 }
 
 #[test]
-fn no_length_of_output_is_lost_silently_when_dropped() {
+fn no_length_of_output_is_lost_silently_when_finished() {
     let chunk = 4096;
     for len in [1, chunk - 1, chunk, chunk + 1, 2 * chunk, 3 * chunk + 1] {
         for piece in [1000, chunk - 1, chunk, len] {
             let options = ProducerOptions::new().chunk(chunk);
             let mut out = options.copy(dev_full()).unwrap();
             let bytes = vec![1; len];
-            // Either an error is returned, or the drop cannot be overlooked.
             let answer: io::Result<()> = bytes.chunks(piece).try_for_each(|p| out.write_all(p));
             if answer.is_ok() {
-                panic_of_dropping(out);
+                let error = out.finish().unwrap_err();
+                assert_eq!(error.kind(), io::ErrorKind::StorageFull, "{error}");
             }
         }
     }

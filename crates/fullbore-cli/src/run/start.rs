@@ -153,7 +153,7 @@ pub fn too_small(pipes: &[(Pipe, Growth)], wanted: usize) -> Option<String> {
         Limit::PipeMaxSize(_) => {
             format!("as root, 'sysctl -w fs.pipe-max-size={wanted}' allows it, or ask for less")
         }
-        Limit::PipeUserPages(_) | Limit::Busy => {
+        _ => {
             "'fullbore doctor' says who holds how many, and as root, \
              'sysctl -w fs.pipe-user-pages-soft=…' allows more"
                 .to_owned()

@@ -7,7 +7,6 @@ use super::{Branch, Broken, Splitting};
 use crate::linux::{self, Calls};
 use crate::memory;
 use crate::produce::stage::Stage;
-use crate::produce::writable;
 use crate::transfer::{Ended, Kind};
 use crate::wait::Ready;
 
@@ -21,7 +20,7 @@ impl Splitting<'_> {
                 return Ok(Ended::AtLimit);
             }
             if self.long && stage.is_small() {
-                self.get_roomy(&mut stage)?;
+                self.get_roomy(&mut stage);
             }
             let room = stage.room(self.most(usize::MAX))?;
             match reader.read(self.source, room) {
@@ -39,14 +38,13 @@ impl Splitting<'_> {
     }
 
     /// Gets memory of full size, which pipes can be given.
-    fn get_roomy(&mut self, stage: &mut Stage) -> Result<(), Broken> {
+    fn get_roomy(&mut self, stage: &mut Stage) {
         self.grow_sinks();
         let mut any = false;
         for branch in &mut self.branches {
-            branch.outlet.takes_pages = branch.kind == Kind::Pipe && writable(&branch.fd).is_ok();
-            any |= branch.outlet.takes_pages;
+            any |= branch.kind == Kind::Pipe && branch.outlet.take_pages(branch.fd);
         }
-        Ok(stage.grow(self.options.chunk, any && linux::has_huge_pages())?)
+        stage.grow(self.options.chunk, any && linux::has_huge_pages());
     }
 
     /// Gives every sink all that the stage holds.

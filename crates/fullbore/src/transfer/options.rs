@@ -5,7 +5,7 @@ use std::os::fd::BorrowedFd;
 
 use super::plan::Guarantee;
 use crate::error::{Error, Result};
-use crate::pipe::{PipeEnd, ROOMY};
+use crate::pipe::{PipeEnd, roomy};
 use crate::wait::{Cancel, Wait, Waiter};
 
 #[derive(Debug, Default)]
@@ -64,7 +64,7 @@ impl Options {
 
     /// Bytes that an output pipe, and a pipe of our own, is to hold.
     pub(crate) fn pipe_size(&self) -> usize {
-        self.pipe_size.unwrap_or(ROOMY)
+        self.pipe_size.unwrap_or_else(roomy)
     }
 
     /// Makes an output pipe roomy, as far as this user may; that it cannot be is no error.
