@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
-use std::panic::catch_unwind;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::{Child, Command, Stdio};
 use std::{env, io, thread};
 
@@ -112,19 +112,102 @@ fn after_an_error_that_was_shown_dropping_is_quiet() {
 
 /// Runs `child` in a forked process, and waits for it to end well.
 fn fork_and_wait(child: impl FnOnce()) {
-    // SAFETY: the child allocates nothing (and glibc's allocator would survive it), and ends by
-    // _exit without coming back here.
+    let code = exit_code_of(|| {
+        child();
+        0
+    });
+    assert_eq!(code, 0);
+}
+
+/// Runs `child` in a forked process, and says the exit code that it returned.
+fn exit_code_of(child: impl FnOnce() -> i32) -> i32 {
+    // SAFETY: glibc's allocator survives a fork, and the child ends by _exit without coming back here.
     let process = unsafe { libc::fork() };
     assert!(process >= 0, "{}", io::Error::last_os_error());
     if process == 0 {
-        child();
+        let code = catch_unwind(AssertUnwindSafe(child)).unwrap_or(99);
         // SAFETY: ends the process, and runs nothing of it.
-        unsafe { libc::_exit(0) };
+        unsafe { libc::_exit(code) };
     }
     let mut status = 0;
     // SAFETY: writes to where it is told.
     let waited = unsafe { libc::waitpid(process, &mut status, 0) };
-    assert_eq!((waited, status), (process, 0));
+    assert_eq!(waited, process);
+    std::process::ExitStatus::from_raw(status)
+        .code()
+        .unwrap_or(98)
+}
+
+/// As `exit_code_of`, in a process whose id is 1: in a new PID namespace. `None` where there are none to
+/// be had.
+fn exit_code_as_process_1(child: impl FnOnce() -> i32) -> Option<i32> {
+    const NO_NAMESPACE: i32 = 77;
+    let code = exit_code_of(|| {
+        // SAFETY: what this process forks from here on is in new namespaces, and nothing else.
+        let has_namespace = unsafe {
+            libc::unshare(libc::CLONE_NEWPID) == 0
+                || libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWPID) == 0
+        };
+        if !has_namespace {
+            return NO_NAMESPACE;
+        }
+        exit_code_of(|| {
+            assert_eq!(std::process::id(), 1);
+            child()
+        })
+    });
+    (code != NO_NAMESPACE).then_some(code)
+}
+
+#[test]
+fn a_forked_copy_with_the_same_process_id_sends_nothing_twice() {
+    let _watch = watch("a_forked_copy_with_the_same_process_id_sends_nothing_twice");
+    for way in WAYS {
+        let pipe = Pipe::new().unwrap();
+        let sink = pipe.writer.try_clone().unwrap();
+        let code = exit_code_as_process_1(|| {
+            let mut out = open(way, sink);
+            out.write_all(b"once").unwrap();
+            let mut out = Some(out);
+            let code = exit_code_as_process_1(|| {
+                drop(out.take());
+                0
+            });
+            // What this process has is still to be sent.
+            drop(out);
+            code.unwrap_or(97)
+        });
+        drop(pipe.writer);
+        if code.is_none_or(|code| code == 97) {
+            println!("skipped: no PID namespaces here");
+            return;
+        }
+        assert_eq!(code, Some(0), "{way}");
+        let mut text = String::new();
+        File::from(pipe.reader).read_to_string(&mut text).unwrap();
+        assert_eq!(text, "once", "{way}");
+    }
+}
+
+#[test]
+fn a_producer_that_a_forked_child_makes_is_the_childs() {
+    let _watch = watch("a_producer_that_a_forked_child_makes_is_the_childs");
+    for way in WAYS {
+        let pipe = Pipe::new().unwrap();
+        let sink = pipe.writer.try_clone().unwrap();
+        let mut parents = open(way, pipe.writer);
+        parents.write_all(b"parent ").unwrap();
+        fork_and_wait(|| {
+            let mut out = open(way, sink.try_clone().unwrap());
+            out.write_all(b"child ").unwrap();
+            drop(out);
+        });
+        drop(parents);
+        drop(sink);
+        let mut text = String::new();
+        File::from(pipe.reader).read_to_string(&mut text).unwrap();
+        assert_eq!(text, "child parent ", "{way}");
+    }
 }
 
 #[test]
