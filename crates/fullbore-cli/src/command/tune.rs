@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use crate::exit::Usage;
-use crate::size;
+use crate::host::refusal::Usage;
+use crate::host::size;
 use crate::tune::{Options, Target, tune};
 
 /// Grow the pipes of a running pipeline
