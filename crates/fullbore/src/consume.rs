@@ -269,7 +269,7 @@ impl<Fd: AsFd> Consumer<Fd> {
     fn fill(&mut self) -> Result<usize> {
         debug_assert!(self.unread.is_empty());
         if self.taken >= memory::FIRST as u64 && !self.buffer.is_pages() {
-            self.settle()?;
+            self.settle();
         }
         let n = self.read_source(None)?;
         self.unread = 0..n;
@@ -277,12 +277,9 @@ impl<Fd: AsFd> Consumer<Fd> {
     }
 
     /// Gets the buffer of full size, once as much has been read as the small one of the start holds.
-    fn settle(&mut self) -> Result<()> {
+    fn settle(&mut self) {
         let len = self.wanted.unwrap_or_else(memory::suits_copying);
-        if len > self.buffer.len() {
-            self.buffer = Memory::Pages(Memory::map(len, linux::has_huge_pages())?);
-        }
-        Ok(())
+        self.buffer.grow_for_copying(len, linux::has_huge_pages());
     }
 
     /// One read(2) from the source, into the buffer or into memory of the caller.

@@ -24,6 +24,7 @@ use crate::linux;
 
 /// Which pages the kernel is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
 pub enum Backing {
     /// Base pages (4 KiB on x86-64).
     #[default]
@@ -100,6 +101,8 @@ pub struct Pages {
     /// All that munmap has to undo: the accessible bytes and the stretches around them.
     whole: Range<usize>,
     backing: Backing,
+    /// Whether `lock` was asked for.
+    locked: bool,
 }
 
 // SAFETY: `Pages` owns its mapping as a `Box<[u8]>` owns its memory: shared references only read
@@ -171,6 +174,7 @@ impl Pages {
             mapped,
             whole: first..first + reserved,
             backing,
+            locked: false,
         };
         pages.open()?;
         Ok(pages)
@@ -236,7 +240,14 @@ impl Pages {
     pub fn lock(&mut self) -> Result<()> {
         // SAFETY: locking changes no contents, and the range is our own.
         unsafe { rustix::mm::mlock(self.start.as_ptr().cast(), self.mapped) }
-            .map_err(Error::system("mlock"))
+            .map_err(Error::system("mlock"))?;
+        self.locked = true;
+        Ok(())
+    }
+
+    /// Hands out only the first `len` bytes from now on; nothing where there are no more.
+    pub fn truncate(&mut self, len: usize) {
+        self.len = self.len.min(len);
     }
 
     /// Lets nobody write to it any more. The caller does not use `DerefMut` from here on: that
@@ -304,11 +315,14 @@ impl Pages {
             )
         }
         .map_err(Error::system("mmap"))?;
-        if self.backing == Backing::Huge {
-            // The pages are as good without it, only slower.
-            let _ = self.advise(Advice::LinuxHugepage);
-        }
-        Ok(())
+        // What was asked of the old mapping is to hold for the new one. The pages are as good without
+        // the advice, only slower; and a kernel without huge pages refuses both.
+        let _ = match self.backing {
+            Backing::Base => self.advise(Advice::LinuxNoHugepage),
+            Backing::Huge => self.advise(Advice::LinuxHugepage),
+            Backing::HugeTlb => Ok(()),
+        };
+        if self.locked { self.lock() } else { Ok(()) }
     }
 
     /// What the kernel backs this memory with now.
@@ -436,6 +450,7 @@ impl Count {
 
 /// What the kernel backs a mapping with.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum BackedBy {
     /// As the kernel says.
     Known {

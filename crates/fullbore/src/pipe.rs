@@ -15,10 +15,13 @@ use rustix::pipe::{PipeFlags, fcntl_getpipe_size, fcntl_setpipe_size};
 
 use crate::error::{Error, Result};
 use crate::linux;
+use crate::memory::Geometry;
 
 /// What output pipes, and pipes of our own, are grown to unless told otherwise: as much as an
-/// unprivileged user may have.
-pub(crate) const ROOMY: usize = 1024 * 1024;
+/// unprivileged user may have, and less in a small cgroup, which pays for what lies in them.
+pub(crate) fn roomy() -> usize {
+    Geometry::here().pipe(1024 * 1024)
+}
 
 /// Both ends of a new pipe.
 ///
@@ -161,6 +164,10 @@ impl<'fd> PipeEnd<'fd> {
 
     /// Grows the pipe towards `bytes` as far as this user may, and never shrinks it.
     ///
+    /// What a pipe holds counts against `/proc/sys/fs/pipe-user-pages-soft`, 64 MiB for all pipes of an
+    /// unprivileged user together: beyond that, pipes that any of his programs makes have one or two
+    /// pages.
+    ///
     /// Grow only a pipe one *writes* to: the writer on the other side may count on its capacity
     /// to know when a page is free, and a reader that enlarges the pipe then corrupts what it
     /// reads.
@@ -208,6 +215,7 @@ fn next_lower(target: usize) -> (Limit, usize) {
 
 /// How far a pipe could be grown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Growth {
     /// Capacity in bytes before.
     pub before: usize,
@@ -219,6 +227,7 @@ pub struct Growth {
 
 /// What stops a pipe from getting another capacity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Limit {
     /// `/proc/sys/fs/pipe-max-size`, with its value in bytes.
     PipeMaxSize(usize),

@@ -136,3 +136,52 @@ fn wc_counts_lines_and_bytes() {
     let text = "line\n".repeat(1_000_000);
     assert_eq!(printed("wc", &[], text.as_bytes()), b"1000000 5000000\n");
 }
+
+/// A memory cgroup of its own with a limit, which is removed when it is dropped.
+struct SmallCgroup(PathBuf);
+
+impl SmallCgroup {
+    /// `None` where this user may not make one, or where the hierarchy is another than cgroup v1.
+    fn new(limit: u64) -> Option<Self> {
+        let cgroups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
+        let own = cgroups
+            .lines()
+            .find_map(|line| line.split_once(":memory:"))?
+            .1;
+        let path = PathBuf::from(format!(
+            "/sys/fs/cgroup/memory{}/fullbore-test-{}",
+            own.trim_end_matches('/'),
+            std::process::id()
+        ));
+        std::fs::create_dir(&path).ok()?;
+        let made = Self(path);
+        std::fs::write(made.0.join("memory.limit_in_bytes"), limit.to_string()).ok()?;
+        Some(made)
+    }
+}
+
+impl Drop for SmallCgroup {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir(&self.0);
+    }
+}
+
+#[test]
+fn producer_and_consumer_live_in_a_cgroup_of_4_mib() {
+    if !are_built() {
+        return;
+    }
+    let Some(cgroup) = SmallCgroup::new(4 << 20) else {
+        println!("skipped: no memory cgroup can be made here");
+        return;
+    };
+    let status = Command::new("sh")
+        .arg("-c")
+        .arg("echo $$ >\"$1/cgroup.procs\" && \"$2/pattern\" 30000000 | \"$2/pattern\" --check")
+        .args(["sh".as_ref(), cgroup.0.as_os_str(), programs().as_os_str()])
+        .stdout(Stdio::piped())
+        .output()
+        .unwrap();
+    assert!(status.status.success(), "{status:?}");
+    assert_eq!(status.stdout, b"30000000 bytes, all right\n");
+}

@@ -8,7 +8,7 @@ use std::io::{BufRead, ErrorKind, Read, Write};
 use std::os::fd::OwnedFd;
 use std::thread;
 
-use common::calls::{failing_once, judging, moving_nothing_once, refusing};
+use common::calls::{failing_once, judging, moving_nothing_once, refusing, refusing_some};
 use common::*;
 use fullbore::{
     Consumer, ConsumerOptions, Error, Pipe, Produced, Producer, ProducerOptions, Repeat, Result,
@@ -409,16 +409,62 @@ fn where_rwf_nowait_is_refused_waiting_still_works() {
 }
 
 #[test]
-fn where_memory_cannot_be_had_it_is_an_error() {
+fn where_no_memory_can_be_mapped_the_small_buffer_of_the_start_goes_on() {
+    let _watch = watch("where_no_memory_can_be_mapped");
     for call in [libc::SYS_mmap, libc::SYS_mprotect] {
-        let pipe = Pipe::new().unwrap();
-        let outcome = refusing(&[call], Errno::NOMEM, || {
-            // Memory is mapped for the first full chunk.
-            let mut out = Producer::new(&pipe.writer).unwrap();
-            out.reserve(64 * 1024).map(drop).map_err(|e| e.kind())
-        });
+        for case in &CASES[..3] {
+            let pipe = Pipe::new().unwrap();
+            let reading = Reader::Quick.spawn(pipe.reader, Checker::of_the_stream());
+            let Sender::Producer(mut out) = (case.make)(ProducerOptions::new(), pipe.writer) else {
+                unreachable!("the first three are producers");
+            };
+            let bytes = first(4 * MIB);
+            let outcome = refusing(&[call], Errno::NOMEM, || {
+                send(&mut out, 0, 1 << 20, 64 * 1024)?;
+                out.write_all(&bytes[1 << 20..]).map_err(inner)?;
+                assert_eq!(out.way(), Way::Copy);
+                out.finish().map(|produced| produced.bytes)
+            });
+            let read = reading.join().unwrap();
+            if let Some(outcome) = outcome {
+                let bytes = outcome.unwrap_or_else(|e| panic!("{}: {e}", case.name));
+                assert_eq!((bytes, read), (4 << 20, 4 << 20), "{}", case.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_transfer_goes_on_where_no_memory_can_be_mapped() {
+    let _watch = watch("a_transfer_goes_on_where_no_memory_can_be_mapped");
+    for call in [libc::SYS_mmap, libc::SYS_mprotect] {
+        let sink = Pipe::new().unwrap();
+        let reading = Reader::Quick.spawn(sink.reader, Checker::of_the_stream());
+        let mut transfer = fullbore::Transfer::new(source(8 << 20), sink.writer);
+        let outcome = refusing(&[call], Errno::NOMEM, || transfer.run());
+        drop(transfer);
+        let read = reading.join().unwrap();
         if let Some(outcome) = outcome {
-            assert_eq!(outcome, Err(ErrorKind::OutOfMemory));
+            assert_eq!((outcome.unwrap().bytes, read), (8 << 20, 8 << 20));
+        }
+    }
+}
+
+#[test]
+fn without_a_descriptor_to_spare_bytes_are_copied() {
+    let _watch = watch("without_a_descriptor_to_spare_bytes_are_copied");
+    let duplicating = (1, &[libc::F_DUPFD_CLOEXEC as u32][..]);
+    for case in [&CASES[1], &CASES[2], &CASES[3]] {
+        let pipe = Pipe::new().unwrap();
+        let reading = Reader::Quick.spawn(pipe.reader, (case.checker)());
+        let outcome = refusing_some(libc::SYS_fcntl, duplicating, Errno::MFILE, || {
+            (case.make)(ProducerOptions::new(), pipe.writer).send_all(4 << 20)
+        });
+        let read = reading.join().unwrap();
+        if let Some(outcome) = outcome {
+            let produced = outcome.unwrap();
+            assert_eq!(produced.way, Way::Copy, "{}", case.name);
+            assert_eq!((produced.bytes, read), (4 << 20, 4 << 20), "{}", case.name);
         }
     }
 }

@@ -83,7 +83,7 @@ fn open(options: ProducerOptions, way: Way, sink: OwnedFd) -> Producer<OwnedFd> 
         Way::Fresh => options.fresh(sink).unwrap(),
         // SAFETY: only tests with readers that copy ask for it.
         Way::Recycle => unsafe { options.recycle(sink) }.unwrap(),
-        Way::Repeat => unreachable!("it is not a Producer's"),
+        _ => unreachable!("it is not a Producer's"),
     }
 }
 
@@ -532,20 +532,20 @@ fn what_makes_no_sense_is_refused() {
     let pipe = Pipe::new().unwrap();
     let null = File::options().write(true).open("/dev/null").unwrap();
     let options = ProducerOptions::new();
-    assert!(matches!(options.fresh(&null), Err(Error::NotAPipe)));
+    assert!(matches!(options.clone().fresh(&null), Err(Error::NotAPipe)));
     assert!(matches!(
-        options.chunk(0).copy(&null),
+        options.clone().chunk(0).copy(&null),
         Err(Error::Invalid(_))
     ));
     assert!(matches!(
-        options.chunk(0).fresh(&pipe.writer),
+        options.clone().chunk(0).fresh(&pipe.writer),
         Err(Error::Invalid(_))
     ));
     // SAFETY: nothing is sent.
-    let ring = unsafe { options.chunk(8192).ring(8192).recycle(&pipe.writer) };
+    let ring = unsafe { options.clone().chunk(8192).ring(8192).recycle(&pipe.writer) };
     assert!(matches!(ring, Err(Error::Invalid(_))));
     // The wrong end, which vmsplice would read from into the memory.
-    let error = options.fresh(&pipe.reader).unwrap_err();
+    let error = options.clone().fresh(&pipe.reader).unwrap_err();
     assert_eq!(
         error.errno().unwrap().raw_os_error(),
         Some(Errno::BADF.raw_os_error())
@@ -567,8 +567,8 @@ fn a_chunk_larger_than_the_address_space_is_an_error_and_no_panic() {
             out.commit(1)
         })
     };
-    assert!(send_one(options.copy(&pipe.writer)).is_err());
-    assert!(send_one(options.fresh(&pipe.writer)).is_err());
+    assert!(send_one(options.clone().copy(&pipe.writer)).is_err());
+    assert!(send_one(options.clone().fresh(&pipe.writer)).is_err());
     // SAFETY: nobody reads.
     assert!(send_one(unsafe { options.recycle(&pipe.writer) }).is_err());
 }

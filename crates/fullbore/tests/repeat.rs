@@ -286,14 +286,15 @@ fn an_empty_pattern_and_the_wrong_end_are_refused() {
     let pipe = Pipe::new().unwrap();
     let options = ProducerOptions::new();
     assert!(matches!(
-        options.repeat(&pipe.writer, b""),
+        options.clone().repeat(&pipe.writer, b""),
         Err(Error::Invalid(_))
     ));
     // On a read end, vmsplice would write what the pipe holds into the memory.
     rustix::io::write(&pipe.writer, b"what the pipe holds").unwrap();
-    for options in [options, options.pipe_size(0)] {
+    for options in [options.clone(), options.pipe_size(0)] {
         for pattern in [&b"y\n"[..], &first(5 * MIB)] {
             let answer = options
+                .clone()
                 .repeat(pipe.reader.as_fd(), pattern)
                 .and_then(|mut out| out.send(1));
             assert!(answer.is_err());

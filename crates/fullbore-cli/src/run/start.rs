@@ -153,11 +153,9 @@ pub fn too_small(pipes: &[(Pipe, Growth)], wanted: usize) -> Option<String> {
         Limit::PipeMaxSize(_) => {
             format!("as root, 'sysctl -w fs.pipe-max-size={wanted}' allows it, or ask for less")
         }
-        Limit::PipeUserPages(_) | Limit::Busy => {
-            "'fullbore doctor' says who holds how many, and as root, \
+        _ => "'fullbore doctor' says who holds how many, and as root, \
              'sysctl -w fs.pipe-user-pages-soft=…' allows more"
-                .to_owned()
-        }
+            .to_owned(),
     };
     Some(format!(
         "{which} {} instead of {}: {limit}; {help}",

@@ -2,6 +2,7 @@
 //! bytes, each with the wait of one's choice around it ([`Calls`]).
 
 mod calls;
+mod cgroup;
 
 use std::fs;
 use std::os::fd::{IntoRawFd, OwnedFd};
@@ -12,6 +13,7 @@ use crate::error::{Error, Result};
 
 pub use calls::Calls;
 pub(crate) use calls::is_ready;
+pub use cgroup::memory_limit;
 /// The kernel's error number, as rustix has it: [`Calls`] and [`Waiter`](crate::Waiter) return it.
 pub use rustix::io::Errno;
 /// The flags of splice(2) and vmsplice(2), as rustix has them.

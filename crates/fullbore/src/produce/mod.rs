@@ -11,10 +11,13 @@
 //! in how a window is sent, and in where the next one comes from.
 
 mod fresh;
+mod output;
+mod owner;
 mod recycle;
 mod repeat;
 pub(crate) mod stage;
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::io;
 use std::ops::Range;
@@ -22,15 +25,17 @@ use std::os::fd::AsFd;
 
 use rustix::io::Errno;
 use rustix::pipe::SpliceFlags;
-use rustix::process::{Pid, getpid};
 
 use crate::error::{Error, Result, Side};
 use crate::linux::{self, Calls};
-use crate::memory::{self, Memory};
+use crate::memory::{self, Geometry, Memory};
 use crate::pages::{BackedBy, Pages};
-use crate::pipe::{PipeEnd, ROOMY};
-use crate::wait::Wait;
+use crate::pipe::{PipeEnd, roomy};
+use crate::wait::{Cancel, Wait, Waiter};
 use fresh::Fresh;
+use output::Output;
+pub(crate) use output::own_writable;
+use owner::Owner;
 use recycle::Recycle;
 pub use repeat::Repeat;
 
@@ -47,6 +52,7 @@ const BY_REFERENCE_FROM: usize = 32 * 1024;
 
 /// How the bytes of a [`Producer`] go out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Way {
     /// write(2).
     Copy,
@@ -70,7 +76,7 @@ impl fmt::Display for Way {
 }
 
 /// What is wanted of a [`Producer`].
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct ProducerOptions {
     chunk: Option<usize>,
     ring: Option<usize>,
@@ -79,6 +85,8 @@ pub struct ProducerOptions {
     /// Whether the way was left to the producer.
     any_way: bool,
     wait: Wait,
+    never: bool,
+    cancel: Option<Cancel>,
 }
 
 impl ProducerOptions {
@@ -101,8 +109,15 @@ impl ProducerOptions {
         self
     }
 
-    /// Bytes that an output pipe is grown to, as far as this user may; 1 MiB unless told
-    /// otherwise. 0 leaves the pipe as it is. A pipe is never shrunk.
+    /// Bytes that an output pipe is grown to once more than 64 KiB are to be sent, as far as this
+    /// user may; 1 MiB unless told otherwise, and less in a small memory cgroup. 0 leaves the pipe as it
+    /// is. A pipe is never shrunk.
+    ///
+    /// A roomy pipe is what makes most outputs fast, and it has a price that others pay too. All pipes
+    /// of an unprivileged user may have 64 MiB together (`/proc/sys/fs/pipe-user-pages-soft`), so 64
+    /// pipes of 1 MiB use that up: until some are closed, every pipe that any program of this user makes
+    /// has one or two pages instead of 16, and none can be grown. A program that has many pipes open at a time
+    /// should ask for less here, or for 0.
     pub fn pipe_size(mut self, bytes: usize) -> Self {
         self.pipe_size = Some(bytes);
         self
@@ -120,18 +135,41 @@ impl ProducerOptions {
         self
     }
 
+    /// Never waits: a call that would have to returns an error of the kind
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) instead. What was gathered or committed by then stays
+    /// in the producer, and goes first with the next call; [`Producer`] says how to go on.
+    pub fn nonblocking(mut self) -> Self {
+        self.never = true;
+        self
+    }
+
+    /// Ends the producer's waits, and refuses to send, as soon as `cancel` is cancelled. What was not
+    /// sent stays in the producer.
+    pub fn cancel(mut self, cancel: &Cancel) -> Self {
+        self.cancel = Some(cancel.clone());
+        self
+    }
+
+    fn waiter(&self) -> Waiter {
+        let mut waiter = Waiter::new(self.wait);
+        if self.never {
+            waiter = waiter.never_waiting();
+        }
+        match &self.cancel {
+            Some(cancel) => waiter.until_cancelled(cancel),
+            None => waiter,
+        }
+    }
+
     /// The way that suits the output: [`fresh`](Self::fresh) on a pipe where there are huge
     /// pages, [`copy`](Self::copy) elsewhere.
     ///
     /// # Errors
     /// As the two.
-    pub fn open<Fd: AsFd>(self, sink: Fd) -> Result<Producer<Fd>> {
+    pub fn open<Fd: AsFd>(mut self, sink: Fd) -> Result<Producer<Fd>> {
         if PipeEnd::of(&sink)?.is_some() {
-            Self {
-                any_way: true,
-                ..self
-            }
-            .fresh(sink)
+            self.any_way = true;
+            self.fresh(sink)
         } else {
             self.copy(sink)
         }
@@ -142,7 +180,7 @@ impl ProducerOptions {
     /// # Errors
     /// [`Error::Invalid`] for a chunk of 0 bytes; `ENOMEM`.
     pub fn copy<Fd: AsFd>(self, sink: Fd) -> Result<Producer<Fd>> {
-        Producer::make(self, sink, Policy::Copy)
+        Producer::make(self, Output::shared(sink), Policy::Copy)
     }
 
     /// Sends pages into a pipe and never writes to them again: the reader gets what the bytes
@@ -154,8 +192,7 @@ impl ProducerOptions {
     /// # Errors
     /// [`Error::NotAPipe`]; otherwise as [`copy`](Self::copy).
     pub fn fresh<Fd: AsFd>(self, sink: Fd) -> Result<Producer<Fd>> {
-        writable(&sink)?;
-        Producer::make(self, sink, Policy::Fresh(Fresh::default()))
+        Producer::make(self, Output::own(sink)?, Policy::Fresh(None))
     }
 
     /// Sends pages into a pipe and uses them again once the number of queued bytes proves that
@@ -167,8 +204,7 @@ impl ProducerOptions {
     /// reader that moves them on by reference (splice(2) or tee(2) into another pipe or into a socket)
     /// takes them out of the queue while they can still be read elsewhere, and what is read
     /// there changes as the pages are written to again. `cat`, `tee`, `pv` and others do just that in
-    /// their newer versions. And `sink` must go on to refer to the same pipe until
-    /// [`finish`](Producer::finish) has returned: nobody may put another one in its place (dup2(2)).
+    /// their newer versions.
     ///
     /// Bytes that others write into the same pipe count as ours: while they keep it from running
     /// empty, this waits.
@@ -177,7 +213,7 @@ impl ProducerOptions {
     /// [`Error::NotAPipe`]; [`Error::Invalid`] for a ring of less than two chunks; otherwise as
     /// [`copy`](Self::copy).
     pub unsafe fn recycle<Fd: AsFd>(mut self, sink: Fd) -> Result<Producer<Fd>> {
-        writable(&sink)?;
+        let output = Output::own(sink)?;
         let chunk = self.checked_chunk(RECYCLED_CHUNK)?;
         self.chunk = Some(chunk);
         let two = 2 * chunk.next_multiple_of(linux::page_size());
@@ -185,7 +221,7 @@ impl ProducerOptions {
             Some(ring) if ring < two => Err(Error::Invalid(format!(
                 "a ring of {ring} bytes has no room for two chunks of {chunk} bytes"
             ))),
-            _ => Producer::make(self, sink, Policy::Recycle(Recycle::default())),
+            _ => Producer::make(self, output, Policy::Recycle(Recycle::default())),
         }
     }
 
@@ -194,11 +230,11 @@ impl ProducerOptions {
     /// # Errors
     /// [`Error::Invalid`] for an empty pattern; `ENOMEM`.
     pub fn repeat<Fd: AsFd>(self, sink: Fd, pattern: &[u8]) -> Result<Repeat<Fd>> {
-        Repeat::make(sink, pattern, self.pipe_size, self.wait)
+        Repeat::make(sink, pattern, &self)
     }
 
     /// The chunk, of a size that memory can be had for.
-    fn checked_chunk(self, otherwise: usize) -> Result<usize> {
+    fn checked_chunk(&self, otherwise: usize) -> Result<usize> {
         match self.chunk.unwrap_or(otherwise) {
             0 => Err(Error::Invalid("a chunk of 0 bytes sends nothing".into())),
             chunk if chunk > isize::MAX as usize / 8 => Err(Error::Invalid(format!(
@@ -209,25 +245,22 @@ impl ProducerOptions {
     }
 }
 
-/// The pipe that `sink` is the write end of. On a read end, vmsplice(2) would write into the memory.
-pub(crate) fn writable<Fd: AsFd>(sink: &Fd) -> Result<PipeEnd<'_>> {
-    let pipe = PipeEnd::new(sink.as_fd())?;
-    if pipe.is_writer()? {
-        Ok(pipe)
-    } else {
-        Err(Error::system("vmsplice")(Errno::BADF))
-    }
-}
-
 /// Where the next window comes from, and whether windows are sent by reference.
 #[derive(Debug)]
 enum Policy {
     Copy,
-    Fresh(Fresh),
+    /// `None` until there is memory.
+    Fresh(Option<Fresh>),
     Recycle(Recycle),
 }
 
 impl Policy {
+    /// Whether it knows which of the producer's memory a pipe refers to.
+    #[inline]
+    fn has_memory(&self) -> bool {
+        matches!(self, Policy::Fresh(Some(_)) | Policy::Recycle(_))
+    }
+
     fn way(&self) -> Way {
         match self {
             Policy::Copy => Way::Copy,
@@ -240,8 +273,9 @@ impl Policy {
 /// Writes to any fd as fast as its guarantee allows.
 ///
 /// Either lend a slice with [`reserve`](Self::reserve), fill it, and send it with
-/// [`commit`](Self::commit); or use it through [`io::Write`], which gathers small writes and
-/// sends them in chunks. [`finish`](Self::finish) sends what is left, and says how much went out.
+/// [`commit`](Self::commit); or hand over memory of your own with [`send`](Self::send); or use it
+/// through [`io::Write`], which gathers small writes and sends them in chunks.
+/// [`finish`](Self::finish) sends what is left, and says how much went out.
 ///
 /// ```
 /// use std::io::Write;
@@ -252,23 +286,73 @@ impl Policy {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
+/// # Which file it writes to
+/// A producer that gives pages to a pipe sends everything to the pipe that `sink` was when the producer
+/// was made, through a duplicate of its descriptor: also when another file is put behind standard
+/// output (dup2(2)) afterwards. The pipe has no end of file before the producer is dropped. A pipe
+/// is made roomy for it; [`ProducerOptions::pipe_size`] says what that costs others.
+///
+/// # Errors and waiting
+/// After an error, what was not sent stays in the producer, and goes first with the next call: it must
+/// not be written, committed or sent again. [`unsent`](Self::unsent) says how much that is. An error that a
+/// [`write`](io::Write::write) could not return, because it had taken the bytes, is returned by
+/// the next call.
+///
+/// With [`ProducerOptions::nonblocking`] this is how to go on after
+/// [`WouldBlock`](io::ErrorKind::WouldBlock): wait until the sink can be written to (poll(2)), and call
+/// [`flush`](io::Write::flush) until it returns `Ok`.
+///
+/// ```
+/// use std::io::{ErrorKind, Read, Write};
+/// let mut pipe = fullbore::Pipe::new()?;
+/// let mut out = fullbore::ProducerOptions::new().nonblocking().open(&pipe.writer)?;
+/// let bytes = vec![7; 3 << 20];
+/// let mut written = 0;
+/// let mut read = 0;
+/// let mut reader = std::fs::File::from(pipe.reader.try_clone()?);
+/// let mut buffer = vec![0; 1 << 20];
+/// while written < bytes.len() || out.unsent() > 0 {
+///     let answer = match written < bytes.len() {
+///         true => out.write(&bytes[written..]).map(|n| written += n),
+///         false => out.flush(),
+///     };
+///     match answer {
+///         Ok(()) => {}
+///         // A program would wait with poll(2) here; this one is its own reader.
+///         Err(error) if error.kind() == ErrorKind::WouldBlock => read += reader.read(&mut buffer)?,
+///         Err(error) => return Err(error.into()),
+///     }
+/// }
+/// assert_eq!(out.finish()?.bytes, 3 << 20);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Dropping
-/// What was gathered is sent when a producer is dropped, as far as that goes: an error then is a
-/// panic, unless the reader is gone or the thread is panicking already. Call
-/// [`finish`](Self::finish) to handle it. A copy of a producer that fork(2) made in a child sends
-/// nothing when dropped there.
+/// What is in a producer when it is dropped is sent as far as that goes, and errors are lost, as with
+/// [`io::BufWriter`]: call [`finish`](Self::finish) to see them. Nothing is sent if the caller has
+/// seen an error other than `WouldBlock` since the last bytes were taken.
+///
+/// # fork
+/// A child that fork(2) made must not use its copy of a producer: what was gathered in it would go out
+/// twice. Dropped in the child, a copy sends nothing.
 #[derive(Debug)]
 pub struct Producer<Fd: AsFd> {
-    sink: Fd,
+    sink: Output<Fd>,
     calls: Calls,
     policy: Policy,
     options: ProducerOptions,
     memory: Memory,
+    /// Whether the output is known to be long: what suits that has been set up.
+    settled: bool,
+    /// Whether the output was asked to hold more.
+    roomy: bool,
     chunk: usize,
     /// The stretch of memory that is being filled: no pipe refers to it.
     window: Range<usize>,
     /// Bytes at the start of the window that wait to be sent.
     gathered: usize,
+    /// Memory of the caller's that waits to be sent after that.
+    handed_over: VecDeque<HandedOver>,
     /// Bytes lent by the last `reserve`.
     reserved: usize,
     sent: u64,
@@ -277,11 +361,19 @@ pub struct Producer<Fd: AsFd> {
     untold: Option<(&'static str, Errno)>,
     /// Whether the caller knows that what is gathered could not be sent.
     told: bool,
-    owner: Pid,
+    owner: Owner,
+}
+
+/// Memory that was the caller's, and how much of it has gone out.
+#[derive(Debug)]
+struct HandedOver {
+    pages: Pages,
+    sent: usize,
 }
 
 /// What a producer has done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Produced {
     /// Bytes that went out.
     pub bytes: u64,
@@ -300,28 +392,33 @@ impl<Fd: AsFd> Producer<Fd> {
         ProducerOptions::new().open(sink)
     }
 
-    fn make(options: ProducerOptions, sink: Fd, policy: Policy) -> Result<Self> {
+    fn make(options: ProducerOptions, sink: Output<Fd>, policy: Policy) -> Result<Self> {
         let chunk = options.checked_chunk(CHUNK)?;
+        let policy = if sink.is_own() { policy } else { Policy::Copy };
         Ok(Self {
-            calls: Calls::new(options.wait),
+            calls: Calls::with(options.waiter()),
             policy,
             memory: Memory::first(chunk),
+            settled: false,
+            roomy: false,
             options,
             chunk,
             window: 0..chunk.min(memory::FIRST),
             gathered: 0,
+            handed_over: VecDeque::new(),
             reserved: 0,
             sent: 0,
             sent_by_reference: 0,
             untold: None,
             told: false,
-            owner: getpid(),
+            owner: Owner::this(),
             sink,
         })
     }
 
     /// The way bytes go out now. It turns to [`Way::Copy`] with the first long send where the kernel
-    /// refuses vmsplice(2), or where the way was left open and there are no huge pages.
+    /// refuses vmsplice(2) or has no memory to map, or where the way was left open and there are no huge
+    /// pages, or none that the process's memory cgroup has room for.
     pub fn way(&self) -> Way {
         self.policy.way()
     }
@@ -329,6 +426,48 @@ impl<Fd: AsFd> Producer<Fd> {
     /// Bytes sent so far.
     pub fn sent(&self) -> u64 {
         self.sent
+    }
+
+    /// Bytes that were taken and have not been sent yet.
+    pub fn unsent(&self) -> u64 {
+        let handed_over = self.handed_over.iter().map(|h| h.rest().len() as u64);
+        self.gathered as u64 + handed_over.sum::<u64>()
+    }
+
+    /// The bytes that were gathered through [`io::Write`] or committed, and have not been sent yet.
+    /// Pages that were handed over to [`send`](Self::send) come after them, and are not among them.
+    pub fn buffer(&self) -> &[u8] {
+        &self.memory[self.window.start..][..self.gathered]
+    }
+
+    /// What the producer was made with.
+    pub fn get_ref(&self) -> &Fd {
+        self.sink.given()
+    }
+
+    /// Sends what is left, and gives back what the producer was made with.
+    ///
+    /// # Errors
+    /// As sending; the error gives the producer back, with what was not sent still in it.
+    pub fn into_inner(mut self) -> Result<Fd, IntoInnerError<Fd>> {
+        match self.send_gathered() {
+            Ok(()) => Ok(self.sink.take_back()),
+            Err(error) => Err(IntoInnerError {
+                error,
+                producer: Box::new(self),
+            }),
+        }
+    }
+
+    /// Sends nothing, and gives back what the producer was made with, and the bytes that were not
+    /// sent.
+    pub fn into_parts(mut self) -> (Fd, Vec<u8>) {
+        let mut unsent = self.buffer().to_vec();
+        self.gathered = 0;
+        for handed_over in self.handed_over.drain(..) {
+            unsent.extend_from_slice(handed_over.rest());
+        }
+        (self.sink.take_back(), unsent)
     }
 
     /// System calls made so far to send.
@@ -355,7 +494,8 @@ impl<Fd: AsFd> Producer<Fd> {
     /// gathered through [`io::Write`] are sent before.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for more than [`chunk`](Self::chunk) bytes; those of sending.
+    /// [`Error::Invalid`] for more than [`chunk`](Self::chunk) bytes; `ENOMEM` where there is no memory
+    /// for so much; those of sending.
     #[inline]
     pub fn reserve(&mut self, n: usize) -> Result<&mut [u8]> {
         if n > self.chunk {
@@ -366,7 +506,7 @@ impl<Fd: AsFd> Producer<Fd> {
         }
         self.reserved = 0;
         self.send_gathered()?;
-        if self.window.len() < n || !self.memory.is_pages() {
+        if self.window.len() < n || !self.settled {
             self.next_window(n)?;
         }
         self.reserved = n;
@@ -375,9 +515,6 @@ impl<Fd: AsFd> Producer<Fd> {
     }
 
     /// Sends the first `n` bytes of what [`reserve`](Self::reserve) lent last.
-    ///
-    /// After an error, what was not sent stays gathered and goes first with the next call: it must
-    /// not be committed again. Dropping the producer then does not send it.
     ///
     /// # Errors
     /// [`Error::Invalid`] for more than was lent; [`Error::Moving`] as write(2) or vmsplice(2).
@@ -393,26 +530,55 @@ impl<Fd: AsFd> Producer<Fd> {
             return Ok(());
         }
         self.reserved = 0;
+        self.told = false;
         self.gathered = n;
         self.send_gathered()
     }
 
+    /// Sends all of `pages`, after what was gathered before. A pipe gets the pages themselves, and
+    /// nobody can write to them any more; anything else, and a pipe that takes no pages, gets their
+    /// bytes.
+    ///
+    /// ```
+    /// let pipe = fullbore::Pipe::new()?;
+    /// let mut out = fullbore::Producer::new(&pipe.writer)?;
+    /// let mut pages = fullbore::Pages::new(64 * 1024)?;
+    /// pages.fill(7);
+    /// out.send(pages)?;
+    /// assert_eq!(out.sent(), 64 * 1024);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Moving`] as write(2) or vmsplice(2). The pages are the producer's all the same: what
+    /// was not sent of them goes first with the next call.
+    pub fn send(&mut self, pages: Pages) -> Result<()> {
+        // What was lent would lie in front of the pages if it were committed now.
+        self.reserved = 0;
+        self.told = false;
+        if pages.len() > memory::FIRST {
+            self.make_roomy();
+        }
+        if !pages.is_empty() {
+            self.handed_over.push_back(HandedOver { pages, sent: 0 });
+        }
+        self.send_gathered()
+    }
+
     /// Sends what is left and says what went out. With [`Way::Recycle`] it returns when the last
-    /// byte was taken, so that the memory may go.
+    /// byte was taken, unless it is [`nonblocking`](ProducerOptions::nonblocking).
+    ///
+    /// What an error leaves unsent is lost: where that matters, call
+    /// [`flush`](io::Write::flush) first.
     ///
     /// # Errors
     /// As sending.
     pub fn finish(mut self) -> Result<Produced> {
-        self.send_gathered()?;
-        if let Policy::Recycle(ring) = &mut self.policy {
-            let sent = self.sent;
-            ring.wait_until_released(sent, sent, self.sink.as_fd(), self.calls.wait())
-                .map_err(|errno| Error::Moving {
-                    side: Side::Sink,
-                    operation: "vmsplice",
-                    errno: errno.into(),
-                    moved: sent,
-                })?;
+        let finished = self.send_gathered().and_then(|()| self.wait_for_readers());
+        if let Err(error) = finished {
+            // What this says was sent would not be true any more if dropping sent the rest.
+            self.told = true;
+            return Err(error);
         }
         Ok(Produced {
             bytes: self.sent,
@@ -421,56 +587,90 @@ impl<Fd: AsFd> Producer<Fd> {
         })
     }
 
+    /// Waits until nobody needs recycled pages any more.
+    fn wait_for_readers(&self) -> Result<()> {
+        match &self.policy {
+            Policy::Recycle(ring) if !self.options.never => ring
+                .wait_until_released(self.sent, self.sent, self.sink.as_fd(), &self.options)
+                .map(drop)
+                .map_err(|errno| self.moving("vmsplice", errno)),
+            _ => Ok(()),
+        }
+    }
+
     /// Makes the window the next stretch of at least `at_least` bytes that no pipe refers to.
     fn next_window(&mut self, at_least: usize) -> Result<()> {
         debug_assert_eq!(self.gathered, 0);
         // A window too short to go by reference would be copied, and so be the next one again.
         let at_least = at_least.max(BY_REFERENCE_FROM.min(self.chunk));
+        if !self.settled {
+            self.settle(at_least)?;
+        }
         let chunk = self.chunk;
-        let memory = match &mut self.memory {
-            Memory::Pages(pages) => pages,
-            Memory::First(_) => {
-                self.memory = Memory::Pages(self.settle()?);
-                return self.next_window(at_least);
+        self.window = match (&mut self.policy, &mut self.memory) {
+            (Policy::Fresh(Some(fresh)), Memory::Pages(memory)) => {
+                fresh.window(memory, chunk, at_least)?
             }
+            (Policy::Recycle(ring), _) => ring
+                .window(chunk, at_least, self.sent, self.sink.as_fd(), &self.options)
+                .map_err(|errno| self.moving("vmsplice", errno))?,
+            (_, memory) => 0..chunk.min(memory.len()),
         };
-        self.window = match &mut self.policy {
-            Policy::Copy => 0..chunk,
-            Policy::Fresh(fresh) => fresh.window(memory, chunk, at_least)?,
-            Policy::Recycle(ring) => {
-                let (sent, wait) = (self.sent, self.calls.wait());
-                ring.window(chunk, at_least, sent, self.sink.as_fd(), wait)
-                    .map_err(|errno| self.moving("vmsplice", errno))?
-            }
-        };
+        if self.window.len() < at_least {
+            return Err(Error::system("mmap")(Errno::NOMEM));
+        }
         Ok(())
     }
 
-    /// Once there is more to send than fits into the memory of the start: makes room in the pipe, and
-    /// gets the memory that the way needs.
-    fn settle(&mut self) -> Result<Pages> {
-        let pipe = PipeEnd::of(&self.sink)?;
-        if let Some(pipe) = &pipe
+    /// Makes room in the output, once, if it is a pipe and the caller does not mind.
+    fn make_roomy(&mut self) {
+        if !std::mem::replace(&mut self.roomy, true)
             && self.options.pipe_size != Some(0)
+            && let Ok(Some(pipe)) = PipeEnd::of(&self.sink)
         {
             // A pipe that stays small is only slower.
-            let _ = pipe.grow(self.options.pipe_size.unwrap_or(ROOMY));
+            let _ = pipe.grow(self.options.pipe_size.unwrap_or_else(roomy));
         }
-        if self.options.any_way && !linux::has_huge_pages() {
+    }
+
+    /// Once there is more to send than fits into the memory of the start: makes room in the pipe, and
+    /// gets the memory that the way needs. Where there is none to be had, bytes are copied, from what
+    /// memory there is.
+    fn settle(&mut self, at_least: usize) -> Result<()> {
+        self.make_roomy();
+        let geometry = Geometry::here();
+        let huge = !self.options.base_pages;
+        if self.options.any_way
+            && !(linux::has_huge_pages() && geometry.huge_that_suits().is_some())
+        {
             // Fresh base pages, faulted in one by one, are slower than the copy that they save.
             self.policy = Policy::Copy;
         }
         let chunk = self.chunk.next_multiple_of(linux::page_size());
-        let len = match (&mut self.policy, &pipe) {
-            (Policy::Fresh(_), _) => fresh::memory_for(chunk),
-            (Policy::Recycle(ring), Some(pipe)) => {
-                let enough = pipe.capacity()? + 2 * chunk;
-                ring.set_len(self.options.ring.unwrap_or(enough))
+        let mapped = match &mut self.policy {
+            Policy::Copy => Memory::map(chunk, huge),
+            Policy::Fresh(fresh) => {
+                let fresh = fresh.insert(Fresh::new(chunk, huge, &geometry));
+                Memory::map(fresh.memory(), huge)
             }
-            (Policy::Recycle(_), None) => return Err(Error::NotAPipe),
-            (Policy::Copy, _) => chunk,
+            Policy::Recycle(ring) => {
+                let enough = PipeEnd::new(self.sink.as_fd())?.capacity()? + 2 * chunk;
+                let len = ring.set_len(self.options.ring.unwrap_or(enough));
+                Memory::map(len, huge)
+            }
         };
-        Memory::map(len, !self.options.base_pages)
+        match mapped {
+            Ok(pages) => self.memory = Memory::Pages(pages),
+            Err(error) => {
+                self.memory.grow_for_copying(self.chunk, huge);
+                if self.memory.len() < at_least {
+                    return Err(error);
+                }
+                self.policy = Policy::Copy;
+            }
+        }
+        self.settled = true;
+        Ok(())
     }
 
     #[inline]
@@ -478,18 +678,24 @@ impl<Fd: AsFd> Producer<Fd> {
         if let Some((operation, errno)) = self.untold.take() {
             return Err(self.stopped(operation, errno));
         }
-        if self.gathered == 0 {
-            return Ok(());
+        if self.gathered > 0 {
+            let from_pages = self.memory.is_pages() && self.policy.has_memory();
+            if from_pages && self.is_worth_a_reference(self.gathered) {
+                self.send_by_reference()?;
+            } else {
+                self.send_by_copy()?;
+            }
         }
-        let n = self.gathered;
-        let by_reference = self.memory.is_pages()
-            && n >= BY_REFERENCE_FROM.min(self.chunk)
-            && self.policy.way() != Way::Copy;
-        if by_reference {
-            self.send_by_reference()
-        } else {
-            self.send_by_copy()
+        if !self.handed_over.is_empty() {
+            self.send_handed_over()?;
         }
+        Ok(())
+    }
+
+    /// Whether it pays to send so many bytes by reference.
+    #[inline]
+    fn is_worth_a_reference(&self, bytes: usize) -> bool {
+        bytes >= BY_REFERENCE_FROM.min(self.chunk)
     }
 
     fn send_by_copy(&mut self) -> Result<()> {
@@ -504,11 +710,11 @@ impl<Fd: AsFd> Producer<Fd> {
             }
         }
         // No pipe refers to what was copied: it can be filled again at once.
-        self.window = match (&self.policy, &self.memory) {
+        self.window = match &self.policy {
             // Once the memory of the start was full, there is enough to send for more.
-            (_, Memory::First(_)) if filled => 0..0,
-            (_, Memory::First(first)) => 0..first.len(),
-            (Policy::Copy, _) => 0..self.chunk,
+            _ if !self.settled && filled => 0..0,
+            _ if !self.settled => 0..self.memory.len(),
+            Policy::Copy => 0..self.chunk.min(self.memory.len()),
             _ => {
                 let (start, end) = (from.next_multiple_of(linux::page_size()), self.window.end);
                 // What is left has to be enough to go by reference, or it would never be left.
@@ -530,7 +736,8 @@ impl<Fd: AsFd> Producer<Fd> {
             // SAFETY: fresh pages are given back to the kernel before they could be written to
             // again; recycled ones are written to after the pipe has let go of them, and the
             // caller of `recycle` vouched for readers that copy. The pages are a mapping of our
-            // own, which lives on in the pipe after munmap. `writable` made sure of the direction.
+            // own, which lives on in the pipe after munmap. `Output::own` made sure of the
+            // direction, of a descriptor that nobody else can change.
             let answer = unsafe {
                 self.calls
                     .vmsplice(self.sink.as_fd(), bytes, SpliceFlags::empty())
@@ -541,8 +748,7 @@ impl<Fd: AsFd> Producer<Fd> {
                     self.went(n);
                     self.sent_by_reference += n as u64;
                     match &mut self.policy {
-                        Policy::Copy => {}
-                        Policy::Fresh(fresh) => {
+                        Policy::Fresh(Some(fresh)) => {
                             if let Memory::Pages(pages) = &mut self.memory
                                 && let Err(error) = fresh.gave(pages, start..start + n)
                             {
@@ -551,12 +757,10 @@ impl<Fd: AsFd> Producer<Fd> {
                             }
                         }
                         Policy::Recycle(ring) => ring.gave(start..start + n, self.sent),
+                        Policy::Copy | Policy::Fresh(None) => {}
                     }
                 }
-                Err(errno) if linux::is_refusal(errno) && self.sent_by_reference == 0 => {
-                    self.policy = Policy::Copy;
-                    return self.send_by_copy();
-                }
+                Err(errno) if self.is_refused(errno) => return self.send_by_copy(),
                 Err(errno) => return Err(self.stopped("vmsplice", errno)),
             }
         }
@@ -566,6 +770,51 @@ impl<Fd: AsFd> Producer<Fd> {
             .next_multiple_of(page)
             .min(self.window.end);
         Ok(())
+    }
+
+    #[cold]
+    fn send_handed_over(&mut self) -> Result<()> {
+        while let Some(first) = self.handed_over.front() {
+            let bytes = first.rest();
+            let len = bytes.len();
+            let sink = self.sink.as_fd();
+            let by_reference = self.is_worth_a_reference(len) && self.way() != Way::Copy;
+            let (operation, answer) = if by_reference {
+                // SAFETY: the pages belong to nobody else, nothing writes to them from here on, and
+                // they live on in the pipe after munmap. The direction is as above.
+                let answer = unsafe { self.calls.vmsplice(sink, bytes, SpliceFlags::empty()) };
+                ("vmsplice", answer)
+            } else {
+                ("write", self.calls.write(sink, bytes))
+            };
+            match answer {
+                Ok(0) => return Err(self.stopped(operation, Errno::IO)),
+                Ok(n) => {
+                    self.sent += n as u64;
+                    if by_reference {
+                        self.sent_by_reference += n as u64;
+                    }
+                    if n == len {
+                        self.handed_over.pop_front();
+                    } else if let Some(first) = self.handed_over.front_mut() {
+                        first.sent += n;
+                    }
+                }
+                Err(errno) if by_reference && self.is_refused(errno) => {}
+                Err(errno) => return Err(self.stopped(operation, errno)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the kernel does not give pages to this output at all, which shows before the first of
+    /// them; from then on, bytes are copied.
+    fn is_refused(&mut self, errno: Errno) -> bool {
+        let refused = linux::is_refusal(errno) && self.sent_by_reference == 0;
+        if refused {
+            self.policy = Policy::Copy;
+        }
+        refused
     }
 
     /// Notes that the first `n` gathered bytes went out.
@@ -578,7 +827,7 @@ impl<Fd: AsFd> Producer<Fd> {
     /// Notes that sending broke off; what did not go out stays gathered.
     #[cold]
     fn stopped(&mut self, operation: &'static str, errno: Errno) -> Error {
-        self.told = true;
+        self.told = errno != Errno::AGAIN;
         self.moving(operation, errno)
     }
 
@@ -586,15 +835,17 @@ impl<Fd: AsFd> Producer<Fd> {
     #[cold]
     fn keep_for_later(&mut self, error: &Error) {
         self.told = false;
-        self.untold = match error {
+        let (operation, errno) = match error {
             Error::Moving {
                 operation, errno, ..
             }
-            | Error::System { operation, errno } => {
-                Some((operation, Errno::from_io_error(errno).unwrap_or(Errno::IO)))
-            }
-            _ => Some(("write", Errno::IO)),
+            | Error::System { operation, errno } => (*operation, Errno::from_io_error(errno)),
+            _ => ("write", None),
         };
+        // The next call finds out by itself whether it would have to wait.
+        if errno != Some(Errno::AGAIN) {
+            self.untold = Some((operation, errno.unwrap_or(Errno::IO)));
+        }
     }
 
     fn moving(&self, operation: &'static str, errno: Errno) -> Error {
@@ -607,23 +858,38 @@ impl<Fd: AsFd> Producer<Fd> {
     }
 }
 
+impl HandedOver {
+    fn rest(&self) -> &[u8] {
+        &self.pages[self.sent..]
+    }
+}
+
 impl<Fd: AsFd> io::Write for Producer<Fd> {
     #[inline]
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
-        let start = self.window.start + self.gathered;
-        let room = self.window.end.saturating_sub(start);
-        if buf.is_empty() {
-            return Ok(0);
+        Ok(self.take(buf)?)
+    }
+
+    /// Takes all of `bufs` that can be gathered, with no more system calls than for one slice of their
+    /// length together.
+    fn write_vectored(&mut self, bufs: &[io::IoSlice<'_>]) -> io::Result<usize> {
+        let mut taken = 0;
+        for buf in bufs {
+            match self.take(buf) {
+                Ok(n) => {
+                    taken += n;
+                    if n < buf.len() {
+                        break;
+                    }
+                }
+                Err(error) if taken > 0 => {
+                    self.keep_for_later(&error);
+                    break;
+                }
+                Err(error) => return Err(error.into()),
+            }
         }
-        // What was lent is overwritten now, and what is written now nobody knows to be unsendable.
-        self.reserved = 0;
-        self.told = false;
-        if buf.len() < room {
-            self.memory[start..start + buf.len()].copy_from_slice(buf);
-            self.gathered += buf.len();
-            return Ok(buf.len());
-        }
-        self.write_past_the_window(buf)
+        Ok(taken)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -632,15 +898,34 @@ impl<Fd: AsFd> io::Write for Producer<Fd> {
 }
 
 impl<Fd: AsFd> Producer<Fd> {
-    /// The rest of `write`: fills the window, sends it, and takes a new one.
+    /// Gathers bytes of `buf`, and says how many.
+    #[inline]
+    fn take(&mut self, buf: &[u8]) -> Result<usize> {
+        let start = self.window.start + self.gathered;
+        let room = self.window.end.saturating_sub(start);
+        if buf.is_empty() {
+            return Ok(0);
+        }
+        // What was lent is overwritten now, and what is written now nobody knows to be unsendable.
+        self.reserved = 0;
+        self.told = false;
+        if buf.len() < room && self.handed_over.is_empty() {
+            self.memory[start..start + buf.len()].copy_from_slice(buf);
+            self.gathered += buf.len();
+            return Ok(buf.len());
+        }
+        self.take_past_the_window(buf)
+    }
+
+    /// The rest of `take`: fills the window, sends it, and takes a new one.
     #[cold]
-    fn write_past_the_window(&mut self, buf: &[u8]) -> io::Result<usize> {
-        if self.untold.is_some() {
+    fn take_past_the_window(&mut self, buf: &[u8]) -> Result<usize> {
+        if self.untold.is_some() || !self.handed_over.is_empty() {
             self.send_gathered()?;
         }
         if self.gathered == 0 && buf.len() >= self.chunk && self.way() == Way::Copy {
             // Nothing to gather: straight from the caller's memory, once the pipe is roomy.
-            if !self.memory.is_pages() {
+            if !self.settled {
                 self.next_window(1)?;
             }
             return match self.calls.write(self.sink.as_fd(), buf) {
@@ -648,7 +933,7 @@ impl<Fd: AsFd> Producer<Fd> {
                     self.sent += n as u64;
                     Ok(n)
                 }
-                Err(errno) => Err(self.stopped("write", errno).into()),
+                Err(errno) => Err(self.stopped("write", errno)),
             };
         }
         if self.gathered == self.window.len() {
@@ -674,15 +959,51 @@ impl<Fd: AsFd> Producer<Fd> {
 
 impl<Fd: AsFd> Drop for Producer<Fd> {
     fn drop(&mut self) {
-        if self.gathered == 0 || self.told || getpid() != self.owner {
-            return;
+        if self.unsent() > 0 && !self.told && self.owner.is_here() {
+            // There is nobody to tell.
+            let _ = self.send_gathered();
         }
-        let unsent = self.gathered;
-        if let Err(error) = self.send_gathered()
-            && error.kind() != io::ErrorKind::BrokenPipe
-            && !std::thread::panicking()
-        {
-            panic!("a Producer was dropped with {unsent} bytes unsent: {error}");
-        }
+    }
+}
+
+/// A producer whose last bytes could not be sent, and why; from [`Producer::into_inner`].
+#[derive(Debug)]
+pub struct IntoInnerError<Fd: AsFd> {
+    error: Error,
+    producer: Box<Producer<Fd>>,
+}
+
+impl<Fd: AsFd> IntoInnerError<Fd> {
+    /// Why they could not be sent.
+    pub fn error(&self) -> &Error {
+        &self.error
+    }
+
+    /// The producer, with what was not sent still in it.
+    pub fn into_inner(self) -> Producer<Fd> {
+        *self.producer
+    }
+
+    /// Both.
+    pub fn into_parts(self) -> (Error, Producer<Fd>) {
+        (self.error, *self.producer)
+    }
+}
+
+impl<Fd: AsFd> fmt::Display for IntoInnerError<Fd> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl<Fd: AsFd + fmt::Debug> std::error::Error for IntoInnerError<Fd> {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        std::error::Error::source(&self.error)
+    }
+}
+
+impl<Fd: AsFd> From<IntoInnerError<Fd>> for Error {
+    fn from(error: IntoInnerError<Fd>) -> Self {
+        error.error
     }
 }

@@ -13,8 +13,9 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
+use super::ProducerOptions;
 use crate::linux;
-use crate::wait::{Wait, uninterrupted};
+use crate::wait::{Cancel, Wait, uninterrupted};
 
 /// Which stretches of the memory the pipe may still refer to.
 #[derive(Debug, Default)]
@@ -48,7 +49,7 @@ impl Recycle {
         at_least: usize,
         sent: u64,
         pipe: BorrowedFd<'_>,
-        wait: Wait,
+        options: &ProducerOptions,
     ) -> Result<Range<usize>, Errno> {
         let mut start = self.at.next_multiple_of(linux::page_size());
         if start + at_least > self.len {
@@ -58,7 +59,7 @@ impl Recycle {
         let overlapping =
             |given: &&Given| given.memory.start < window.end && window.start < given.memory.end;
         if let Some(last) = self.given.iter().rfind(overlapping) {
-            let released = self.wait_until_released(last.sent, sent, pipe, wait)?;
+            let released = self.wait_until_released(last.sent, sent, pipe, options)?;
             while self.given.front().is_some_and(|g| g.sent <= released) {
                 self.given.pop_front();
             }
@@ -76,13 +77,13 @@ impl Recycle {
     /// many have.
     ///
     /// # Errors
-    /// `EPIPE` where the reader is gone.
+    /// `EPIPE` where the reader is gone; `EAGAIN` where it must not wait; `ECANCELED`.
     pub(super) fn wait_until_released(
         &self,
         wanted: u64,
         sent: u64,
         pipe: BorrowedFd<'_>,
-        wait: Wait,
+        options: &ProducerOptions,
     ) -> Result<u64, Errno> {
         // The kernel wakes nobody when a pipe drains below some mark, so this has to look again
         // and again. It is rare: with a ring larger than the pipe, sending waits first.
@@ -98,11 +99,20 @@ impl Recycle {
             if reader_is_gone {
                 return Err(Errno::PIPE);
             }
-            if wait == Wait::Spin {
+            if options.cancel.as_ref().is_some_and(Cancel::is_cancelled) {
+                return Err(Errno::CANCELED);
+            }
+            if options.never {
+                pause = Duration::ZERO;
+            }
+            if options.wait == Wait::Spin {
                 std::hint::spin_loop();
                 pause = Duration::ZERO;
             }
             reader_is_gone = reader_is_gone_within(pipe, pause)?;
+            if options.never && !reader_is_gone {
+                return Err(Errno::AGAIN);
+            }
             pause = (pause * 2).min(Duration::from_millis(1));
         }
     }

@@ -20,18 +20,23 @@ use std::os::unix::net::UnixStream;
 use rustix::io::Errno;
 use rustix::pipe::SpliceFlags;
 
-use super::{Produced, Way, writable};
+use super::output::Output;
+use super::{Produced, ProducerOptions, Way};
 use crate::error::{Error, Result, Side};
 use crate::linux::{self, Calls};
-use crate::pages::{Backing, Pages};
-use crate::pipe::{Pipe, PipeEnd, ROOMY};
-use crate::wait::{Ready, Wait};
+use crate::memory::{Geometry, Memory};
+use crate::pages::Pages;
+use crate::pipe::{Pipe, PipeEnd, roomy};
+use crate::wait::Ready;
 
 /// Bytes that one write into a Unix stream socket lays into one run: `UNIX_SKB_FRAGS_SZ`.
 const RUN: usize = 32 * 1024;
 
 /// Bytes of repeated pattern in memory, for everything that is not sent from a master pipe.
 const BLOCK: usize = 1024 * 1024;
+
+/// Bytes that a master pipe holds at most.
+const MASTER: usize = 8 * 1024 * 1024;
 
 /// Patterns at least so long are sent from memory: a master pipe would not hold one.
 const TOO_LONG_FOR_A_MASTER: usize = 4 * 1024 * 1024;
@@ -49,7 +54,7 @@ const TOO_LONG_FOR_A_MASTER: usize = 4 * 1024 * 1024;
 /// ```
 #[derive(Debug)]
 pub struct Repeat<Fd: AsFd> {
-    sink: Fd,
+    sink: Output<Fd>,
     calls: Calls,
     origin: Origin,
     /// The pattern, as often as it takes to make sends from memory worth their call.
@@ -81,37 +86,45 @@ struct Master {
 }
 
 impl<Fd: AsFd> Repeat<Fd> {
-    pub(super) fn make(
-        sink: Fd,
-        pattern: &[u8],
-        pipe_size: Option<usize>,
-        wait: Wait,
-    ) -> Result<Self> {
+    pub(super) fn make(sink: Fd, pattern: &[u8], options: &ProducerOptions) -> Result<Self> {
         if pattern.is_empty() {
             return Err(Error::Invalid("an empty pattern repeats nothing".into()));
         }
         let is_pipe = PipeEnd::of(&sink)?.is_some();
-        if is_pipe {
-            let pipe = writable(&sink)?;
-            if pipe_size != Some(0) {
-                // A pipe that stays small is only slower.
-                let _ = pipe.grow(pipe_size.unwrap_or(ROOMY));
-            }
+        let sink = if is_pipe {
+            Output::own(sink)?
+        } else {
+            Output::shared(sink)
+        };
+        if is_pipe && options.pipe_size != Some(0) {
+            // A pipe that stays small is only slower.
+            let wanted = options.pipe_size.unwrap_or_else(roomy);
+            let _ = PipeEnd::new(sink.as_fd())?.grow(wanted);
         }
-        let origin = if is_pipe {
+        let origin = if sink.is_own() {
             // Without sockets, or without pipes to spare, there is still the memory.
             Origin::best(pattern).unwrap_or(Origin::Memory)
         } else {
             Origin::Copy
         };
         Ok(Self {
-            calls: Calls::new(wait),
+            calls: Calls::with(options.waiter()),
             block: block_of(pattern)?,
             pattern: pattern.len(),
             sent: 0,
             origin,
             sink,
         })
+    }
+
+    /// What it was made with.
+    pub fn get_ref(&self) -> &Fd {
+        self.sink.given()
+    }
+
+    /// Gives back what it was made with.
+    pub fn into_inner(mut self) -> Fd {
+        self.sink.take_back()
     }
 
     /// The way bytes go out: [`Way::Repeat`], or [`Way::Copy`] where the output takes no
@@ -198,9 +211,10 @@ impl<Fd: AsFd> Repeat<Fd> {
             }
             Origin::Memory => {
                 let bytes = up_to(&block[at..], most);
-                // SAFETY: nobody can write to the block's pages after `block_of` has filled them, not
-                // even a vmsplice that finds another file behind the fd; they are a mapping of our own, whose pages a pipe keeps after munmap; and the sink is
-                // the write end of a pipe.
+                // SAFETY: nobody can write to the block's pages after `block_of` has filled them; they
+                // are a mapping of our own, whose pages a pipe keeps after munmap; and
+                // `Output::own` made sure that the sink is the write end of a pipe, through a
+                // descriptor that nobody else can change.
                 let answer = unsafe { self.calls.vmsplice(sink, bytes, SpliceFlags::empty()) };
                 ("vmsplice", answer)
             }
@@ -275,14 +289,10 @@ fn length(bytes: u64) -> usize {
     bytes.min(1 << 30) as usize
 }
 
-/// Whole patterns, about [`BLOCK`] bytes of them.
+/// Whole patterns, about [`BLOCK`] bytes of them, and less in a small cgroup.
 fn block_of(pattern: &[u8]) -> Result<Pages> {
-    let len = pattern.len() * (BLOCK / pattern.len()).max(1);
-    let options = Pages::options();
-    let mut block = options
-        .backing(Backing::Huge)
-        .map(len)
-        .or_else(|_| options.map(len))?;
+    let len = pattern.len() * (Geometry::here().buffer(BLOCK) / pattern.len()).max(1);
+    let mut block = Memory::map(len, true)?;
     for copy in block.chunks_exact_mut(pattern.len()) {
         copy.copy_from_slice(pattern);
     }
@@ -317,7 +327,10 @@ impl Master {
     /// Fills a master pipe with whole patterns, and says whether each slot holds whole ones.
     /// `None` where not even one pattern fits.
     fn fill(pattern: &[u8]) -> Result<Option<(Self, bool)>> {
-        let (pipe, growth) = Pipe::with_capacity(ROOMY)?;
+        // Each slot of it, a page of capacity, can hold a run.
+        let runs = RUN / linux::page_size().min(RUN);
+        let (pipe, growth) =
+            Pipe::with_capacity(roomy().min(Geometry::here().pipe(MASTER) / runs))?;
         let slots = growth.after / linux::page_size();
         let gauge = Gauge::new()?;
         let (mut socket, outlet) = UnixStream::pair().map_err(|_| unsupported())?;

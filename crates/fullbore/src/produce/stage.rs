@@ -5,16 +5,16 @@
 //! part is never written to again.
 
 use std::ops::Range;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
 use rustix::pipe::SpliceFlags;
 
-use super::BY_REFERENCE_FROM;
-use super::fresh::{self, Fresh};
+use super::fresh::Fresh;
+use super::{BY_REFERENCE_FROM, own_writable};
 use crate::error::Result;
 use crate::linux::{self, Calls};
-use crate::memory::{self, Memory};
+use crate::memory::{self, Geometry, Memory};
 use crate::wait::uninterrupted;
 
 /// Bytes of a stage at most, whatever chunk was asked for.
@@ -24,7 +24,8 @@ const MOST: usize = 16 << 20;
 #[derive(Debug)]
 pub(crate) struct Stage {
     memory: Memory,
-    fresh: Fresh,
+    /// Where fresh memory comes from, if what is held may be given to pipes.
+    fresh: Option<Fresh>,
     /// Bytes of one read(2).
     chunk: usize,
     /// Memory to fill, which no pipe refers to.
@@ -33,7 +34,6 @@ pub(crate) struct Stage {
     held: Range<usize>,
     /// How much of what is held some pipe was given.
     given: usize,
-    gives: bool,
     grown: bool,
 }
 
@@ -41,8 +41,9 @@ pub(crate) struct Stage {
 #[derive(Debug)]
 pub(crate) struct Outlet {
     pub(crate) calls: Calls,
-    /// Whether it is the write end of a pipe, and the kernel has not refused to give it pages.
-    pub(crate) takes_pages: bool,
+    /// The write end of the sink's pipe as a descriptor of our own, which nobody else can put another
+    /// file behind; while the kernel has not refused to give it pages.
+    pipe: Option<OwnedFd>,
     /// Bytes that went by reference.
     pub(crate) given: u64,
 }
@@ -51,9 +52,15 @@ impl Outlet {
     pub(crate) fn new(calls: Calls) -> Self {
         Self {
             calls,
-            takes_pages: false,
+            pipe: None,
             given: 0,
         }
+    }
+
+    /// Gives pages to `sink` from now on if it is the write end of a pipe, and says whether it is.
+    pub(crate) fn take_pages(&mut self, sink: BorrowedFd<'_>) -> bool {
+        self.pipe = own_writable(sink).ok();
+        self.pipe.is_some()
     }
 }
 
@@ -62,12 +69,11 @@ impl Stage {
     pub(crate) fn none() -> Self {
         Self {
             memory: Memory::First(Vec::new()),
-            fresh: Fresh::default(),
+            fresh: None,
             chunk: 0,
             window: 0..0,
             held: 0..0,
             given: 0,
-            gives: false,
             grown: false,
         }
     }
@@ -84,28 +90,29 @@ impl Stage {
     }
 
     /// Gets memory of full size: `chunk` bytes at a time, and fresh ones each time if they are to
-    /// be `given` to pipes. Nothing may be held.
-    ///
-    /// # Errors
-    /// As [`crate::pages::PagesOptions::map`].
-    pub(crate) fn grow(&mut self, chunk: Option<usize>, given: bool) -> Result<()> {
+    /// be `given` to pipes and there is memory for that. Where there is none, it goes on with what it
+    /// has. Nothing may be held.
+    pub(crate) fn grow(&mut self, chunk: Option<usize>, given: bool) {
         debug_assert!(self.held.is_empty());
-        if given {
-            self.chunk = chunk.unwrap_or(super::CHUNK).min(MOST);
-            self.memory = Memory::Pages(Memory::map(fresh::memory_for(self.chunk), true)?);
-            self.window = 0..0;
-        } else {
-            self.chunk = chunk.unwrap_or_else(memory::suits_copying).min(MOST);
-            if self.chunk > self.memory.len() {
-                let huge = linux::has_huge_pages();
-                self.memory = Memory::Pages(Memory::map(self.chunk, huge)?);
-            }
-            self.window = 0..self.chunk;
-        }
-        self.fresh = Fresh::default();
-        self.gives = given;
         self.grown = true;
-        Ok(())
+        let geometry = Geometry::here();
+        // Base pages, faulted in one by one, cost more than the copy that they save.
+        if given && geometry.huge_that_suits().is_some() {
+            let chunk = chunk.unwrap_or(super::CHUNK).min(MOST);
+            let fresh = Fresh::new(chunk, true, &geometry);
+            if let Ok(pages) = Memory::map(fresh.memory(), true) {
+                self.memory = Memory::Pages(pages);
+                self.fresh = Some(fresh);
+                self.chunk = chunk;
+                self.window = 0..0;
+                return;
+            }
+        }
+        let chunk = chunk.unwrap_or_else(memory::suits_copying).min(MOST);
+        self.memory.grow_for_copying(chunk, linux::has_huge_pages());
+        self.chunk = chunk.min(self.memory.len());
+        self.window = 0..self.chunk;
+        self.fresh = None;
     }
 
     /// Whether it has no memory yet.
@@ -134,12 +141,12 @@ impl Stage {
     /// Where memory cannot be given back to the kernel.
     pub(crate) fn room(&mut self, most: usize) -> Result<&mut [u8]> {
         debug_assert!(self.held.is_empty());
-        if self.gives
+        if let Some(fresh) = &mut self.fresh
             && self.window.len() < BY_REFERENCE_FROM.min(self.chunk)
             && let Memory::Pages(pages) = &mut self.memory
         {
             let at_least = BY_REFERENCE_FROM.min(self.chunk);
-            self.window = self.fresh.window(pages, self.chunk, at_least)?;
+            self.window = fresh.window(pages, self.chunk, at_least)?;
         }
         let len = self.window.len().min(self.chunk).min(most);
         let start = self.window.start;
@@ -165,12 +172,20 @@ impl Stage {
     ) -> Result<usize, (&'static str, Errno)> {
         let bytes = &self.memory[self.held.start + from..self.held.end];
         let pays = bytes.len() >= BY_REFERENCE_FROM.min(self.chunk);
-        if self.gives && outlet.takes_pages && pays {
+        if let Some(pipe) = &outlet.pipe
+            && self.fresh.is_some()
+            && pays
+        {
             // SAFETY: what a pipe was given is noted, and `let_go` sees to it that it is given back
             // to the kernel before anything could be written to it again. The pages are a mapping of
-            // our own, which lives on in the pipe after munmap. An outlet takes pages only if it
-            // is the write end of a pipe.
-            let answer = unsafe { outlet.calls.vmsplice(sink, bytes, SpliceFlags::empty()) };
+            // our own, which lives on in the pipe after munmap. `own_writable` made sure that the
+            // outlet's pipe is the write end of one, and no one else can change what its descriptor
+            // refers to.
+            let answer = unsafe {
+                outlet
+                    .calls
+                    .vmsplice(pipe.as_fd(), bytes, SpliceFlags::empty())
+            };
             match answer {
                 Ok(n) => {
                     outlet.given += n as u64;
@@ -178,11 +193,13 @@ impl Stage {
                     return Ok(n);
                 }
                 Err(errno) if linux::is_refusal(errno) && outlet.given == 0 => {
-                    outlet.takes_pages = false;
+                    outlet.pipe = None;
                 }
                 Err(errno) => return Err(("vmsplice", errno)),
             }
         }
+        // What is short goes to where the rest went.
+        let sink = outlet.pipe.as_ref().map_or(sink, AsFd::as_fd);
         let answer = match at {
             None => outlet.calls.write(sink, bytes),
             Some(at) => uninterrupted(|| rustix::io::pwrite(sink, bytes, at)),
@@ -197,6 +214,7 @@ impl Stage {
     pub(crate) fn let_go(&mut self) -> Result<()> {
         if self.given > 0
             && let Memory::Pages(pages) = &mut self.memory
+            && let Some(fresh) = &mut self.fresh
         {
             let held = std::mem::take(&mut self.held);
             self.given = 0;
@@ -204,7 +222,7 @@ impl Stage {
                 .end
                 .next_multiple_of(linux::page_size())
                 .min(self.window.end);
-            self.fresh.gave(pages, held)?;
+            fresh.gave(pages, held)?;
         }
         self.held = 0..0;
         Ok(())

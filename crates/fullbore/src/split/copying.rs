@@ -8,7 +8,6 @@ use crate::error::Side;
 use crate::linux::{self, Calls};
 use crate::memory;
 use crate::produce::stage::Stage;
-use crate::produce::writable;
 use crate::transfer::{Ended, Kind};
 use crate::wait::{Ready, Waiter};
 
@@ -49,7 +48,7 @@ impl Splitting<'_> {
                 return Ok(Ended::AtLimit);
             }
             if self.state.long && stage.is_small() {
-                self.get_roomy(stage)?;
+                self.get_roomy(stage);
             }
             let room = stage.room(self.most(usize::MAX))?;
             match reader.read(self.source, room) {
@@ -73,14 +72,13 @@ impl Splitting<'_> {
     }
 
     /// Gets memory of full size, which pipes can be given.
-    fn get_roomy(&mut self, stage: &mut Stage) -> Result<(), Broken> {
+    fn get_roomy(&mut self, stage: &mut Stage) {
         self.grow_sinks();
         let mut any = false;
         for (branch, sink) in self.state.branches.iter_mut().zip(&self.sinks) {
-            branch.outlet.takes_pages = branch.kind == Kind::Pipe && writable(sink).is_ok();
-            any |= branch.outlet.takes_pages;
+            any |= branch.kind == Kind::Pipe && branch.outlet.take_pages(*sink);
         }
-        Ok(stage.grow(self.options.chunk, any && linux::has_huge_pages())?)
+        stage.grow(self.options.chunk, any && linux::has_huge_pages());
     }
 
     /// Gives every sink all that the stage holds.

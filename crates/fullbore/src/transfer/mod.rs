@@ -33,7 +33,6 @@ use crate::error::{Error, Result, Side};
 use crate::linux::{self, Calls};
 use crate::memory;
 use crate::produce::stage::{Outlet, Stage};
-use crate::produce::writable;
 use crate::wait::{Cancel, Stopped, Wait, Waiter, uninterrupted};
 pub(crate) use options::Options;
 pub use plan::{Guarantee, Kind, Route};
@@ -453,9 +452,6 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
             sink_kind: state.sink_kind,
         };
         let options = &self.options;
-        // On anything but a write end, vmsplice(2) would write into the memory; and which fd this is, was
-        // asked for anew.
-        state.outlet.takes_pages = state.outlet.takes_pages && writable(&ends.sink).is_ok();
         loop {
             if let Some(stopped) = options.stopped() {
                 return Ok(stopped.into());
@@ -740,9 +736,9 @@ impl State {
         }
         if self.long && self.stage.is_small() {
             // Giving base pages away is slower than copying them.
-            let fresh = way == Route::Fresh && linux::has_huge_pages();
-            self.stage.grow(options.chunk, fresh)?;
-            self.outlet.takes_pages = fresh && writable(&ends.sink).is_ok();
+            let fresh =
+                way == Route::Fresh && linux::has_huge_pages() && self.outlet.take_pages(ends.sink);
+            self.stage.grow(options.chunk, fresh);
         }
         let most = self.most(options, usize::MAX);
         let n = match &mut self.through {

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use super::plan::Guarantee;
 use crate::error::{Error, Result};
-use crate::pipe::{PipeEnd, ROOMY};
+use crate::pipe::{PipeEnd, roomy};
 use crate::wait::{Cancel, Stopped, Wait, Waiter};
 
 #[derive(Debug, Default)]
@@ -72,7 +72,7 @@ impl Options {
 
     /// Bytes that an output pipe, and a pipe of our own, is to hold.
     pub(crate) fn pipe_size(&self) -> usize {
-        self.pipe_size.unwrap_or(ROOMY)
+        self.pipe_size.unwrap_or_else(roomy)
     }
 
     /// Makes an output pipe roomy, as far as this user may; that it cannot be is no error.

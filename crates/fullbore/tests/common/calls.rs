@@ -11,7 +11,10 @@ use std::thread;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule,
+};
 
 /// Runs `job` where these calls are refused with `errno`; `None` where no filter can be installed.
 pub fn refusing<T: Send>(
@@ -19,7 +22,36 @@ pub fn refusing<T: Send>(
     errno: Errno,
     job: impl FnOnce() -> T + Send,
 ) -> Option<T> {
-    let rules: BTreeMap<i64, _> = calls.iter().map(|&call| (call, Vec::new())).collect();
+    let rules = calls.iter().map(|&call| (call, Vec::new())).collect();
+    refusing_by(rules, errno, job)
+}
+
+/// Runs `job` where a call is refused with `errno` if its argument of this index (from 0) has one of
+/// these values; `None` where no filter can be installed.
+pub fn refusing_some<T: Send>(
+    call: libc::c_long,
+    (index, values): (u8, &[u32]),
+    errno: Errno,
+    job: impl FnOnce() -> T + Send,
+) -> Option<T> {
+    let rule = |&value: &u32| {
+        let is = SeccompCondition::new(
+            index,
+            SeccompCmpArgLen::Dword,
+            SeccompCmpOp::Eq,
+            value.into(),
+        );
+        SeccompRule::new(vec![is.unwrap()]).unwrap()
+    };
+    let rules = [(call, values.iter().map(rule).collect())].into();
+    refusing_by(rules, errno, job)
+}
+
+fn refusing_by<T: Send>(
+    rules: BTreeMap<i64, Vec<SeccompRule>>,
+    errno: Errno,
+    job: impl FnOnce() -> T + Send,
+) -> Option<T> {
     let filter: BpfProgram = SeccompFilter::new(
         rules,
         SeccompAction::Allow,

@@ -34,6 +34,7 @@ fn on(backing: Backing, operation: &str) -> Result<String, Stop> {
         BackedBy::Unknown { reason } => Err(Stop::NotTried(format!(
             "what backs memory cannot be known: {reason}"
         ))),
+        other => Err(Stop::NotTried(format!("what backs memory: {other}"))),
     }
 }
 
@@ -61,6 +62,7 @@ pub(super) fn page_flags(_: &Given) -> Result<String, Stop> {
             format!("page frames are hidden; {source} serves instead"),
         )),
         BackedBy::Unknown { reason } => Err(Stop::seen("/proc/self/pagemap", reason)),
+        other => Err(Stop::seen("/proc/self/pagemap", other.to_string())),
     }
 }
 

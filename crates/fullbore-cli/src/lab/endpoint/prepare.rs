@@ -64,12 +64,12 @@ pub fn check_that_there_are_huge_pages(options: &Options) -> anyhow::Result<()> 
 pub fn check_huge(pages: &Pages) -> anyhow::Result<()> {
     match pages.backed_by() {
         backing if backing.is_huge() => Ok(()),
-        backing @ BackedBy::Known { .. } => bail!(Unsupported(format!(
-            "no huge pages: the kernel gave {backing}; see \
-             /sys/kernel/mm/transparent_hugepage/enabled"
-        ))),
         BackedBy::Unknown { reason } => bail!(Unsupported(format!(
             "whether pages are huge cannot be known here: {reason}"
+        ))),
+        backing => bail!(Unsupported(format!(
+            "no huge pages: the kernel gave {backing}; see \
+             /sys/kernel/mm/transparent_hugepage/enabled"
         ))),
     }
 }

@@ -1,0 +1,171 @@
+//! How much memory this process's cgroup allows (cgroups(7)).
+//!
+//! Memory that a process fills, pages that lie in its pipes, and what the kernel keeps for it all count
+//! against its memory cgroup and every cgroup above that one. The lowest of their limits is the one that
+//! the OOM killer enforces.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+/// Bytes of memory that the processes of this process's cgroup may use together, or `None` where
+/// there is no limit, or none that can be read: the lowest of `memory.max` and `memory.high` (cgroup
+/// v2), or of `memory.limit_in_bytes` (v1), of its cgroup and of those above.
+///
+/// The kernel is asked once, when this is first called.
+pub fn memory_limit() -> Option<u64> {
+    static LIMIT: OnceLock<Option<u64>> = OnceLock::new();
+    *LIMIT.get_or_init(|| {
+        let cgroups = fs::read_to_string("/proc/self/cgroup").ok()?;
+        let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+        lowest_limit(&cgroups, &mounts, |path| fs::read_to_string(path).ok())
+    })
+}
+
+/// The limit, from the texts of `/proc/self/cgroup` and `/proc/self/mountinfo`, and a way to read files.
+fn lowest_limit(
+    cgroups: &str,
+    mounts: &str,
+    read: impl Fn(&Path) -> Option<String>,
+) -> Option<u64> {
+    let hierarchies = [
+        (cgroup_of(cgroups, ""), "cgroup2", ""),
+        (cgroup_of(cgroups, "memory"), "cgroup", "memory"),
+    ];
+    hierarchies
+        .into_iter()
+        .filter_map(|(cgroup, kind, controller)| directories(cgroup?, mounts, kind, controller))
+        .flatten()
+        .flat_map(|directory| {
+            ["memory.max", "memory.high", "memory.limit_in_bytes"]
+                .map(|limit| read(&directory.join(limit)))
+        })
+        // `max` in v2; v1 says the largest number of whole pages instead (PAGE_COUNTER_MAX,
+        // include/linux/page_counter.h).
+        .filter_map(|text| text?.trim().parse::<u64>().ok())
+        .filter(|&bytes| bytes < 1 << 62)
+        .min()
+}
+
+/// The process's cgroup in the hierarchy that has this controller; that of v2 has the empty name.
+fn cgroup_of<'a>(cgroups: &'a str, controller: &str) -> Option<&'a str> {
+    cgroups.lines().find_map(|line| {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let mut controllers = fields.next()?.split(',');
+        let path = fields.next()?;
+        controllers.any(|name| name == controller).then_some(path)
+    })
+}
+
+/// The directories of `cgroup` and of those above it, as far as the hierarchy is mounted.
+fn directories(cgroup: &str, mounts: &str, kind: &str, controller: &str) -> Option<Vec<PathBuf>> {
+    mounts.lines().find_map(|line| {
+        let (mount, of) = line.split_once(" - ")?;
+        let mut mount = mount.split(' ').skip(3);
+        let (root, point) = (mount.next()?, Path::new(mount.next()?));
+        let mut of = of.split(' ');
+        if of.next()? != kind
+            || !of
+                .nth(1)?
+                .split(',')
+                .any(|o| controller.is_empty() || o == controller)
+        {
+            return None;
+        }
+        // A container may have only its own part of the hierarchy mounted.
+        let below = Path::new(cgroup)
+            .strip_prefix(root)
+            .unwrap_or(Path::new(""));
+        Some(
+            below
+                .ancestors()
+                .map(|directory| point.join(directory))
+                .collect(),
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const V1: &str = "\
+9:name=systemd:/
+4:cpu,memory:/jobs/one
+0::/
+";
+    const V1_MOUNTS: &str = "\
+31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755
+34 31 0:31 / /sys/fs/cgroup/cpuset rw,relatime - cgroup cgroup rw,cpuset
+35 31 0:32 / /sys/fs/cgroup/memory rw,relatime shared:9 - cgroup cgroup rw,memory,cpu
+41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw
+";
+    const V2: &str = "0::/user.slice/shell.scope\n";
+    const V2_MOUNTS: &str = "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw,nsdelegate\n";
+
+    fn limit(cgroups: &str, mounts: &str, files: &[(&str, &str)]) -> Option<u64> {
+        lowest_limit(cgroups, mounts, |path| {
+            files
+                .iter()
+                .find(|(name, _)| Path::new(name) == path)
+                .map(|(_, text)| (*text).to_owned())
+        })
+    }
+
+    #[test]
+    fn the_limit_is_the_lowest_of_a_cgroup_and_those_above_it() {
+        let unlimited = "9223372036854771712\n";
+        let v1 = |own, above| {
+            limit(
+                V1,
+                V1_MOUNTS,
+                &[
+                    ("/sys/fs/cgroup/memory/jobs/one/memory.limit_in_bytes", own),
+                    ("/sys/fs/cgroup/memory/jobs/memory.limit_in_bytes", above),
+                    ("/sys/fs/cgroup/memory/memory.limit_in_bytes", unlimited),
+                ],
+            )
+        };
+        assert_eq!(v1("4194304\n", unlimited), Some(4 << 20));
+        assert_eq!(v1("8388608\n", "4194304\n"), Some(4 << 20));
+        assert_eq!(v1(unlimited, unlimited), None);
+        let v2 = |own, high, above| {
+            limit(
+                V2,
+                V2_MOUNTS,
+                &[
+                    ("/sys/fs/cgroup/user.slice/shell.scope/memory.max", own),
+                    ("/sys/fs/cgroup/user.slice/shell.scope/memory.high", high),
+                    ("/sys/fs/cgroup/user.slice/memory.max", above),
+                ],
+            )
+        };
+        assert_eq!(v2("max\n", "max\n", "max\n"), None);
+        assert_eq!(v2("8388608\n", "max\n", "max\n"), Some(8 << 20));
+        assert_eq!(v2("max\n", "4194304\n", "8388608\n"), Some(4 << 20));
+        assert_eq!(v2("max\n", "max\n", "4194304\n"), Some(4 << 20));
+    }
+
+    #[test]
+    fn in_a_container_the_limit_is_where_its_part_of_the_hierarchy_is_mounted() {
+        let mounts = "35 31 0:32 /docker/abc /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n";
+        let files = [("/sys/fs/cgroup/memory/memory.limit_in_bytes", "16777216\n")];
+        for cgroups in ["4:memory:/docker/abc\n", "4:memory:/elsewhere\n"] {
+            assert_eq!(limit(cgroups, mounts, &files), Some(16 << 20));
+        }
+        let files = [(
+            "/sys/fs/cgroup/memory/inner/memory.limit_in_bytes",
+            "4194304\n",
+        )];
+        let inner = "4:memory:/docker/abc/inner\n";
+        assert_eq!(limit(inner, mounts, &files), Some(4 << 20));
+    }
+
+    #[test]
+    fn where_nothing_can_be_read_there_is_no_limit() {
+        assert_eq!(limit("", "", &[]), None);
+        assert_eq!(limit(V1, "", &[]), None);
+        assert_eq!(limit(V2, V2_MOUNTS, &[]), None);
+        assert_eq!(limit("nonsense", "nonsense - more", &[]), None);
+    }
+}

@@ -1,0 +1,104 @@
+//! The fd that a producer sends to, which has to stay the one that was looked at.
+//!
+//! vmsplice(2) on the *read* end of a pipe writes into the memory that it is given. So it is not
+//! enough that an fd was a write end once: an [`AsFd`] may answer with another fd each time, and
+//! anybody can put another file behind standard output (dup2(2)). Pages are given only through a
+//! descriptor of our own, duplicated before it is looked at.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::io::Errno;
+
+use crate::error::{Error, Result};
+use crate::pipe::PipeEnd;
+
+/// Where a producer's bytes go.
+#[derive(Debug)]
+pub(super) struct Output<Fd> {
+    /// What the caller gave, until it is taken back.
+    given: Option<Fd>,
+    /// The same as a descriptor that nobody else has.
+    own: Option<OwnedFd>,
+}
+
+impl<Fd: AsFd> Output<Fd> {
+    /// One that is only written to: whatever is behind `sink` when it is.
+    pub(super) fn shared(sink: Fd) -> Self {
+        Self {
+            given: Some(sink),
+            own: None,
+        }
+    }
+
+    /// The write end of a pipe, and that one for good; where this process may have no more
+    /// descriptors, one that is only written to.
+    ///
+    /// # Errors
+    /// [`Error::NotAPipe`]; `EBADF` for the read end.
+    pub(super) fn own(sink: Fd) -> Result<Self> {
+        let own = match own_writable(sink.as_fd()) {
+            Ok(own) => Some(own),
+            Err(error) if is_out_of_descriptors(&error) => {
+                is_writable(sink.as_fd())?;
+                None
+            }
+            Err(error) => return Err(error),
+        };
+        Ok(Self {
+            given: Some(sink),
+            own,
+        })
+    }
+
+    /// Whether pages can be given to it.
+    pub(super) fn is_own(&self) -> bool {
+        self.own.is_some()
+    }
+
+    pub(super) fn given(&self) -> &Fd {
+        self.given.as_ref().expect(TAKEN_BACK)
+    }
+
+    /// What the caller gave. The output cannot be used any more.
+    pub(super) fn take_back(&mut self) -> Fd {
+        self.own = None;
+        self.given.take().expect(TAKEN_BACK)
+    }
+}
+
+/// Taking it back consumes the producer.
+const TAKEN_BACK: &str = "an output is used until it is taken back";
+
+impl<Fd: AsFd> AsFd for Output<Fd> {
+    #[inline]
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match &self.own {
+            Some(own) => own.as_fd(),
+            None => self.given().as_fd(),
+        }
+    }
+}
+
+/// The write end of a pipe, as a descriptor of our own.
+///
+/// # Errors
+/// [`Error::NotAPipe`]; `EBADF` for the read end; `EMFILE`.
+pub(crate) fn own_writable(sink: BorrowedFd<'_>) -> Result<OwnedFd> {
+    // From 3 on: standard input, output and error are for those who use them.
+    let own = rustix::io::fcntl_dupfd_cloexec(sink, 3).map_err(Error::system("F_DUPFD_CLOEXEC"))?;
+    is_writable(own.as_fd())?;
+    Ok(own)
+}
+
+fn is_writable(sink: BorrowedFd<'_>) -> Result<()> {
+    if PipeEnd::new(sink)?.is_writer()? {
+        Ok(())
+    } else {
+        Err(Error::system("vmsplice")(Errno::BADF))
+    }
+}
+
+fn is_out_of_descriptors(error: &Error) -> bool {
+    let errno = error.errno().and_then(Errno::from_io_error);
+    matches!(errno, Some(Errno::MFILE | Errno::NFILE))
+}

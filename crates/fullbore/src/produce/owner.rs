@@ -1,0 +1,97 @@
+//! Which process something belongs to, told apart from the copies that fork(2) makes of it.
+//!
+//! A process id does not tell: in a PID namespace of its own (`CLONE_NEWPID`) a child can have the one
+//! that its parent has. So there is a page that the kernel empties in every child (`MADV_WIPEONFORK`,
+//! since Linux 4.14): what was written to it before is not there after a fork.
+
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+
+use rustix::mm::{Advice, MapFlags, ProtFlags};
+
+use crate::linux;
+
+/// A bit of no number that a process took.
+const BY_PROCESS_ID: u64 = 1 << 63;
+
+/// The process that made it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Owner(u64);
+
+impl Owner {
+    /// This process.
+    pub(super) fn this() -> Self {
+        /// The last number that a process of this line took. Unlike the page, a child inherits it: so
+        /// it takes one that none of its ancestors had.
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        let Some(mark) = wiped_in_children() else {
+            return Self::by_process_id();
+        };
+        match mark.load(Ordering::Relaxed) {
+            0 => {
+                let new = LAST.fetch_add(1, Ordering::Relaxed) + 1;
+                let set = mark.compare_exchange(0, new, Ordering::Relaxed, Ordering::Relaxed);
+                Self(set.map_or_else(|by_another_thread| by_another_thread, |_| new))
+            }
+            number => Self(number),
+        }
+    }
+
+    /// What is left where there is no such page.
+    fn by_process_id() -> Self {
+        let process = rustix::process::getpid().as_raw_nonzero().get();
+        Self(u64::from(process.unsigned_abs()) | BY_PROCESS_ID)
+    }
+
+    /// Whether this process is the one, and not a child that has a copy.
+    pub(super) fn is_here(self) -> bool {
+        match self.0 & BY_PROCESS_ID {
+            0 => self == Self::this(),
+            _ => self == Self::by_process_id(),
+        }
+    }
+}
+
+/// A number that is 0 again in every child; `None` where the kernel cannot do that.
+fn wiped_in_children() -> Option<&'static AtomicU64> {
+    static PAGE: AtomicPtr<AtomicU64> = AtomicPtr::new(ptr::null_mut());
+    // No lock: in a child, the thread that held it would not be there to let go of it.
+    let mut page = PAGE.load(Ordering::Acquire);
+    if page.is_null() {
+        let new = map_one()?;
+        match PAGE.compare_exchange(page, new, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => page = new,
+            Err(by_another_thread) => {
+                page = by_another_thread;
+                // SAFETY: the mapping was made above, and nobody has seen its address.
+                let _ = unsafe { rustix::mm::munmap(new.cast(), linux::page_size()) };
+            }
+        }
+    }
+    // SAFETY: a page that `map_one` made, which is never unmapped, is zeroed and aligned, and is only
+    // used as this one atomic number.
+    Some(unsafe { &*page })
+}
+
+fn map_one() -> Option<*mut AtomicU64> {
+    let len = linux::page_size();
+    // SAFETY: a new mapping at an address of the kernel's choice touches no memory in use.
+    let page = unsafe {
+        rustix::mm::mmap_anonymous(
+            ptr::null_mut(),
+            len,
+            ProtFlags::READ | ProtFlags::WRITE,
+            MapFlags::PRIVATE,
+        )
+    }
+    .ok()?;
+    // SAFETY: the advice is about children, and the range is the new mapping.
+    match unsafe { rustix::mm::madvise(page, len, Advice::LinuxWipeOnFork) } {
+        Ok(()) => Some(page.cast()),
+        Err(_) => {
+            // SAFETY: nobody has seen the mapping's address.
+            let _ = unsafe { rustix::mm::munmap(page, len) };
+            None
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! `Pages` where the kernel does not take pages back as it usually does.
+
+mod common;
+
+use std::fs;
+
+use common::calls::refusing_some;
+use fullbore::pages::Backing;
+use fullbore::{BackedBy, Pages};
+use rustix::io::Errno;
+
+/// `MADV_DONTNEED_LOCKED`, which the libc crate does not name everywhere.
+const DONTNEED_LOCKED: u32 = 24;
+
+/// The kernel's flags of the mappings that lie in these pages: `VmFlags` of proc_pid_smaps(5).
+fn flags(pages: &Pages) -> Vec<String> {
+    let smaps = fs::read_to_string("/proc/self/smaps").unwrap();
+    let first = pages.as_ptr() as usize;
+    let mut inside = false;
+    let mut all = Vec::new();
+    for line in smaps.lines() {
+        let range = line.split(' ').next().and_then(|w| w.split_once('-'));
+        if let Some((from, to)) = range
+            && let (Ok(from), Ok(to)) = (
+                usize::from_str_radix(from, 16),
+                usize::from_str_radix(to, 16),
+            )
+        {
+            inside = first <= from && to <= first + pages.mapped_len();
+        } else if inside && let Some(flags) = line.strip_prefix("VmFlags: ") {
+            all.push(flags.to_owned());
+        }
+    }
+    all
+}
+
+#[test]
+fn pages_that_are_replaced_keep_what_was_asked_of_them() {
+    let page = fullbore::linux::page_size();
+    let refused = (2, &[libc::MADV_DONTNEED as u32, DONTNEED_LOCKED][..]);
+    for (backing, flag) in [(Backing::Base, "nh"), (Backing::Huge, "hg")] {
+        for locked in [false, true] {
+            let options = Pages::options().backing(backing).locked(locked);
+            let mut pages = match options.map(8 * page) {
+                Ok(pages) => pages,
+                Err(error) => {
+                    println!("skipped {backing:?}, locked {locked}: {error}");
+                    continue;
+                }
+            };
+            let has = |pages: &Pages, flag: &str| {
+                let flags = flags(pages);
+                assert!(!flags.is_empty());
+                flags.iter().all(|f| f.split(' ').any(|f| f == flag))
+            };
+            let advised = has(&pages, flag);
+            assert_eq!(has(&pages, "lo"), locked);
+            pages.fill(9);
+            let answer = refusing_some(libc::SYS_madvise, refused, Errno::INVAL, || {
+                pages.give_back(2 * page..6 * page)
+            });
+            let Some(answer) = answer else { return };
+            answer.unwrap();
+            assert!(pages[..2 * page].iter().all(|&b| b == 9));
+            assert!(pages[2 * page..6 * page].iter().all(|&b| b == 0));
+            assert!(pages[6 * page..].iter().all(|&b| b == 9));
+            assert_eq!(
+                has(&pages, flag),
+                advised,
+                "{backing:?} {:?}",
+                flags(&pages)
+            );
+            assert_eq!(has(&pages, "lo"), locked, "{backing:?} {:?}", flags(&pages));
+        }
+    }
+}
+
+#[test]
+fn what_is_truncated_is_handed_out_no_more() {
+    let mut pages = Pages::new(10_000).unwrap();
+    pages.truncate(20_000);
+    assert_eq!(pages.len(), 10_000);
+    pages.truncate(100);
+    assert_eq!(pages.len(), 100);
+    pages.truncate(0);
+    assert!(pages.is_empty());
+    assert!(matches!(pages.backed_by(), BackedBy::Known { .. }));
+}
