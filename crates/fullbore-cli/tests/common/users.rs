@@ -64,7 +64,7 @@ pub fn hold_pipes() -> io::Result<()> {
 /// Has the command ignore no signal from its start. Where a script runs these tests in the background,
 /// SIGINT and SIGQUIT are ignored, and would be so in what the tests start.
 pub fn with_usual_signals(command: &mut Command) -> &mut Command {
-    let reset = || {
+    let reset = || -> io::Result<()> {
         for signal in [
             Signal::SIGHUP,
             Signal::SIGINT,
