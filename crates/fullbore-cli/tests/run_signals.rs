@@ -38,7 +38,8 @@ impl Running {
             .spawn()
             .unwrap();
         let mut command = match by {
-            [] => fullbore("run"),
+            // What a closed pipe ended is to be seen in the exit code.
+            [] => fullbore("run --sigpipe-fails"),
             [program, words @ ..] => {
                 let mut command = Command::new(program);
                 command
