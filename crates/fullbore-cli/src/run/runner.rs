@@ -13,11 +13,11 @@ use anyhow::{Context, Result, bail};
 use fullbore::linux::memory_limit;
 use nix::errno::Errno;
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
+use nix::unistd::getsid;
 use procfs::process::Process;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{
-    Pid, Signal, WaitOptions, getpid, getsid, set_child_subreaper, set_parent_process_death_signal,
-    waitpid,
+    Pid, Signal, WaitOptions, getpid, set_child_subreaper, set_parent_process_death_signal, waitpid,
 };
 use rustix::termios::tcgetwinsize;
 
@@ -547,8 +547,10 @@ fn without_proc() -> Option<&'static str> {
 
 /// Whether a process is in the session of this one. One that has gone is in none.
 fn is_in_this_session(pid: u32) -> bool {
-    let session = Pid::from_raw(pid as i32).and_then(|pid| getsid(Some(pid)).ok());
-    session.is_some() && session == getsid(None).ok()
+    // Not rustix's: the number is 0 where who began the session is outside of this PID namespace, as in a
+    // container.
+    let session = getsid(Some(nix::unistd::Pid::from_raw(pid as i32)));
+    session.is_ok() && session == getsid(None)
 }
 
 /// The names and numbers of processes.
