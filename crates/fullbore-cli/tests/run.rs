@@ -170,10 +170,17 @@ fn assert_as_bash(cases: Vec<Case>) {
         };
         let (theirs, files) = case.run(pipefail);
         for ours in [
-            &[FULLBORE, "run", "--quiet"][..],
-            &[FULLBORE, "run", "--quiet", "--shell", "bash"],
+            &[FULLBORE, "run", "--quiet", "--sigpipe-fails"][..],
+            &[
+                FULLBORE,
+                "run",
+                "--quiet",
+                "--sigpipe-fails",
+                "--shell",
+                "bash",
+            ],
         ] {
-            let by_bash = ours.len() > 3;
+            let by_bash = ours.len() > 4;
             if case.only_bash && !by_bash {
                 continue;
             }
@@ -686,16 +693,236 @@ fn a_closed_pipe_behind_it_ends_it_as_it_ends_a_shell() {
     assert_code(&output, 128 + 13);
 }
 
+fn run_line(options: &str, line: &str) -> Output {
+    finish(start(fullbore(&format!("run {options}")).arg(line)))
+}
+
 #[test]
-fn what_a_stage_left_in_the_background_stays_when_all_is_done() {
+fn a_stage_that_sigpipe_ended_has_failed_only_where_that_is_asked_for() {
+    for line in [
+        "yes | head -n 1",
+        "{ yes; } | head -n 1",
+        "yes | cat | head -n 1",
+    ] {
+        let output = run_line("", line);
+        assert_quiet_success(&output);
+        assert_eq!(stdout(&output), "y\n");
+        assert_code(&run_line("--sigpipe-fails", line), 128 + 13);
+        assert_code(&run_line("--no-pipefail", line), 0);
+    }
+    assert_code(&run_line("", "yes | exit 3"), 3);
+    assert_code(&run_line("", "exit 3 | yes | head -n 1"), 3);
+    assert_code(&run_line("", "! yes | head -n 1"), 1);
+    assert_code(&run_line("--sigpipe-fails --no-pipefail", "true"), 2);
+}
+
+#[test]
+fn what_a_stage_left_in_the_background_is_waited_for() {
+    let job = "(sleep 0.3; echo late > late) > /dev/null 2>&1 < /dev/null";
+    for line in [
+        format!("{{ {job} & echo now; }} | cat"),
+        format!("{{ ({job} &) ; echo now; }} | cat"),
+        format!("{job} & sleep 0.01 | cat; echo now"),
+        format!("echo now; {job} &"),
+        format!("{{ {job}; echo now; }} | cat &"),
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        let mut command = fullbore("run -q");
+        let output = finish(start(command.arg(&line).current_dir(directory.path())));
+        assert_quiet_success(&output);
+        assert_eq!(stdout(&output), "now\n", "{line}");
+        let late = std::fs::read_to_string(directory.path().join("late"));
+        assert_eq!(late.unwrap(), "late\n", "{line}");
+    }
+}
+
+#[test]
+fn what_bash_writes_to_by_process_substitution_is_waited_for() {
     let directory = tempfile::tempdir().unwrap();
-    let line = "{ (sleep 0.3; echo late > late) > /dev/null 2>&1 < /dev/null & echo now; } | cat";
-    let output = finish(start(
-        fullbore("run").arg(line).current_dir(directory.path()),
-    ));
+    let line = "seq 1000 | tee >(sleep 0.3; wc -l > lines) > /dev/null";
+    let mut command = fullbore("run --shell bash");
+    let output = finish(start(command.arg(line).current_dir(directory.path())));
     assert_quiet_success(&output);
-    let late = directory.path().join("late");
-    wait_for("what was in the background", || {
-        std::fs::read(&late).ok().filter(|text| !text.is_empty())
-    });
+    let lines = std::fs::read_to_string(directory.path().join("lines")).unwrap();
+    assert_eq!(lines.trim(), "1000");
+}
+
+#[test]
+fn a_daemon_is_ended_with_the_pipeline_and_named() {
+    for line in [
+        "setsid -f sleep 1000 > /dev/null | cat",
+        "{ (setsid setsid sleep 1000 &); sleep 0.2 & } > /dev/null 2>&1 | cat",
+        "setsid sh -c 'trap \"\" TERM; sleep 1000 & sleep 1000' > /dev/null 2>&1 & true | cat",
+    ] {
+        let output = run_line("", line);
+        assert_code(&output, 0);
+        let said = stderr(&output);
+        let ended = said
+            .lines()
+            .find(|line| line.contains("session of its own"));
+        let ended = ended.unwrap_or_else(|| panic!("{line}: {said}"));
+        for number in ended.split(['(', ')']).filter_map(|word| word.parse().ok()) {
+            let pid = rustix::process::Pid::from_raw(number).unwrap();
+            assert!(!is_running(pid), "{line}: {said}");
+        }
+        assert_quiet_success(&run_line("--quiet", line));
+    }
+}
+
+#[test]
+fn a_line_that_asks_for_something_else_is_told_what_to_write() {
+    let output = run_line("", "seq 3 | cat &");
+    assert_code(&output, 0);
+    assert_eq!(stdout(&output), "1\n2\n3\n");
+    assert!(
+        stderr(&output).contains("fullbore run 'a | b' &"),
+        "{}",
+        said(&output)
+    );
+    if !Command::new("sh")
+        .args(["-n", "-c", "cat <(true)"])
+        .output()
+        .unwrap()
+        .status
+        .success()
+    {
+        for line in ["cat <(seq 3) | wc -l", "seq 3 | tee >(wc -l)"] {
+            let output = run_line("", line);
+            assert_code(&output, 2);
+            assert!(
+                one_line(stderr(&output)).contains("add --shell bash"),
+                "{}",
+                said(&output)
+            );
+        }
+    }
+}
+
+#[test]
+fn words_are_shown_as_they_would_stand_in_a_line() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("how.json");
+    let mut command = fullbore("run --verbose --json");
+    let words = ["seq", "2", "|", "tr", "\\n", " "];
+    let output = finish(start(command.arg(&path).arg("--").args(words)));
+    assert_code(&output, 0);
+    assert_eq!(stdout(&output), "1 2 ");
+    assert!(
+        stderr(&output).ends_with(": tr '\\n' ' '\n"),
+        "{}",
+        said(&output)
+    );
+    let found = json(&std::fs::read_to_string(&path).unwrap());
+    assert_eq!(found["stages"][1]["text"], "tr '\\n' ' '", "{found:#}");
+}
+
+#[test]
+fn no_stage_with_one_thread_keeps_more_than_one_cpu_busy() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("how.json");
+    // The last stage is started long after the first, which has used its CPU by then.
+    let line = format!(
+        "sh -c 'i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done'{}",
+        " | true".repeat(150)
+    );
+    let mut command = fullbore("run -q --pipe-size 64K --json");
+    let output = finish(start(command.arg(&path).arg(line)));
+    assert_code(&output, 0);
+    let found = json(&std::fs::read_to_string(&path).unwrap());
+    for stage in found["stages"].as_array().unwrap() {
+        // CPU time of children that were waited for is counted in clock ticks of 10 ms at most.
+        let (cpu, seconds) = (stage["cpu_seconds"].as_f64(), stage["seconds"].as_f64());
+        assert!(cpu.unwrap() <= seconds.unwrap() + 0.02, "{stage:#}");
+    }
+}
+
+/// A memory cgroup of its own, with a limit.
+struct Cgroup(std::path::PathBuf);
+
+impl Cgroup {
+    /// None where there may be none.
+    fn new(bytes: u64) -> Option<Self> {
+        let name = format!("fullbore-test-{}", std::process::id());
+        ["/sys/fs/cgroup/memory", "/sys/fs/cgroup"]
+            .into_iter()
+            .find_map(|hierarchy| {
+                let path = std::path::Path::new(hierarchy).join(&name);
+                std::fs::create_dir(&path).ok()?;
+                let cgroup = Self(path);
+                let limits = ["memory.limit_in_bytes", "memory.max"];
+                let is_limited = limits.iter().any(|file| {
+                    let file = cgroup.0.join(file);
+                    file.exists() && std::fs::write(file, bytes.to_string()).is_ok()
+                });
+                is_limited.then_some(cgroup)
+            })
+    }
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir(&self.0);
+    }
+}
+
+#[test]
+fn a_small_cgroup_has_small_pipes_and_kills_nobody() {
+    let Some(cgroup) = Cgroup::new(8 << 20) else {
+        return skipped("a small cgroup: this user may make none with a memory limit");
+    };
+    // Until the last stage reads, all pipes fill up.
+    let line = format!(
+        "head -c 30000000 /dev/zero{} | {{ sleep 2; wc -c; }}",
+        " | cat".repeat(8)
+    );
+    let enter = format!(
+        "echo $$ > {}/cgroup.procs && exec \"$@\"",
+        cgroup.0.display()
+    );
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", &enter, "sh", FULLBORE, "run"])
+        .arg(line)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let output = finish(start(&mut command));
+    assert_code(&output, 0);
+    assert_eq!(stdout(&output), "30000000\n");
+    assert!(stderr(&output).contains("cgroup"), "{}", said(&output));
+}
+
+#[test]
+fn where_a_call_is_refused_it_runs_or_says_so_in_a_line() {
+    use common::refusing::{F_SETPIPE_SZ, call, refusing, under};
+    use rustix::io::Errno;
+    use seccompiler::SeccompCmpOp::Eq;
+
+    let grow: &[_] = &[(1, Eq, F_SETPIPE_SZ)];
+    for (name, number, conditions, errno) in [
+        ("pidfd_open", call::PIDFD_OPEN, &[][..], Errno::NOSYS),
+        ("pidfd_open", call::PIDFD_OPEN, &[], Errno::PERM),
+        ("clone3", call::CLONE3, &[], Errno::NOSYS),
+        ("F_SETPIPE_SZ", call::FCNTL, grow, Errno::PERM),
+        ("prctl", call::PRCTL, &[], Errno::PERM),
+        ("signalfd", call::SIGNALFD4, &[], Errno::NOSYS),
+        ("socketpair", call::SOCKETPAIR, &[], Errno::PERM),
+    ] {
+        let filter = refusing(&[(number, conditions)], errno);
+        let mut command = fullbore("run");
+        command.arg("seq 3 | (setsid -f sleep 1000 > /dev/null 2>&1; cat)");
+        let output = finish(start(under(filter, &mut command)));
+        match output.status.code() {
+            Some(0) => assert_eq!(stdout(&output), "1\n2\n3\n", "{name}"),
+            Some(125) => {
+                assert!(output.stdout.is_empty(), "{name}: {}", said(&output));
+                let line = one_line(stderr(&output));
+                assert!(
+                    line.to_lowercase().contains(name) || name == "prctl",
+                    "{name}: {line}"
+                );
+            }
+            _ => panic!("{name}: {}", said(&output)),
+        }
+    }
 }

@@ -22,6 +22,11 @@ const MARK: &str = "MARK";
 
 impl Running {
     fn start(line: &str) -> Self {
+        Self::start_by(&[], line)
+    }
+
+    /// By a program that becomes the command which its arguments name.
+    fn start_by(by: &[&str], line: &str) -> Self {
         let marker = format!(
             "{}.{:09}",
             100_000 + std::process::id(),
@@ -32,7 +37,21 @@ impl Running {
             .process_group(0)
             .spawn()
             .unwrap();
-        let mut command = fullbore("run");
+        let mut command = match by {
+            // What a closed pipe ended is to be seen in the exit code.
+            [] => fullbore("run --sigpipe-fails"),
+            [program, words @ ..] => {
+                let mut command = Command::new(program);
+                command
+                    .args(words)
+                    .args([FULLBORE, "run"])
+                    .stdin(Stdio::null())
+                    .stdout(Stdio::piped())
+                    .stderr(Stdio::piped());
+                users::with_usual_signals(&mut command);
+                command
+            }
+        };
         command
             .arg(line.replace(MARK, &marker))
             .process_group(neighbour.id() as i32);
@@ -356,6 +375,175 @@ fn what_was_ignored_before_stays_ignored() {
     let output = finish(running);
     assert_quiet_success(&output);
     assert_eq!(stdout(&output), "done\n");
+}
+
+/// What becomes a daemon, or does not want to go, in each of the usual ways.
+const DAEMONS: &str = "{ (setsid sleep MARK > /dev/null 2>&1 &); (trap '' TERM; sleep MARK & sleep MARK); } | \
+    { setsid -f sh -c '(sleep MARK &); sleep MARK' > /dev/null 2>&1; sleep MARK & sleep MARK; }";
+
+#[test]
+fn what_becomes_a_daemon_is_ended_at_any_moment() {
+    for signal in [Signal::TERM, Signal::KILL] {
+        for _ in 0..ROUNDS / 2 {
+            for whom in [Running::keeper, Running::runner] {
+                let running = Running::start(DAEMONS);
+                let moment = Duration::from_micros(fastrand::u64(..60_000));
+                let pid = whom(&running);
+                thread::sleep(moment);
+                tell(pid, signal);
+                running.end(&format!("signal {} after {moment:?}", signal.as_raw()));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_background_job_goes_with_what_ends_the_command() {
+    for signal in [Signal::INT, Signal::QUIT, Signal::TERM, Signal::HUP] {
+        // A shell has what it starts in the background ignore SIGINT.
+        let running = Running::start("sleep MARK > /dev/null & sleep 0.01 | true");
+        wait_for("the end of the stages", || {
+            let left = running.left();
+            let of_sleep = left.iter().filter(|line| line.contains(": sleep"));
+            (left.len() == 3 && of_sleep.count() == 1).then_some(())
+        });
+        // Where the end of the stages has not been noted yet, the first one is for them.
+        wait_for("the end of the job", || {
+            tell(running.keeper(), signal);
+            running.left().is_empty().then_some(())
+        });
+        let output = running.end("a background job");
+        let ended_by = output.status.signal();
+        assert_eq!(ended_by, Some(signal.as_raw()), "{}", said(&output));
+    }
+}
+
+/// Whether this user may have namespaces of his own.
+fn may_unshare() -> bool {
+    let tried = Command::new("unshare")
+        .args(["--mount", "--pid", "--fork", "true"])
+        .stderr(Stdio::null())
+        .status();
+    let may = tried.is_ok_and(|status| status.success());
+    if !may {
+        skipped("a /proc that is missing or another's: this user may not unshare namespaces");
+    }
+    may
+}
+
+const WITHOUT_PROC: [&str; 5] = [
+    "unshare",
+    "--mount",
+    "sh",
+    "-c",
+    "umount -l /proc && exec \"$0\" \"$@\"",
+];
+
+#[test]
+fn without_proc_all_is_ended_too() {
+    if !may_unshare() {
+        return;
+    }
+    for (signal, whom) in [
+        (Signal::TERM, Running::keeper as fn(&Running) -> Pid),
+        (Signal::HUP, Running::keeper),
+        (Signal::KILL, Running::keeper),
+        (Signal::TERM, Running::runner),
+        (Signal::KILL, Running::runner),
+    ] {
+        for line in ["yes MARK > /dev/null | cat", DAEMONS] {
+            let running = Running::start_by(&WITHOUT_PROC, line);
+            running.wait_for_stages(1);
+            tell(whom(&running), signal);
+            let output = running.end(&format!("signal {}, no /proc", signal.as_raw()));
+            assert!(
+                stderr(&output).contains("/proc is missing"),
+                "{}",
+                said(&output)
+            );
+        }
+    }
+}
+
+#[test]
+fn in_a_pid_namespace_with_the_proc_of_another_all_is_ended_too() {
+    if !may_unshare() {
+        return;
+    }
+    for signal in [Signal::TERM, Signal::KILL] {
+        // The shell is the first process of the namespace, which would take all others with it.
+        let by = [
+            "unshare",
+            "--pid",
+            "--fork",
+            "sh",
+            "-c",
+            "\"$0\" \"$@\"; sleep 1000; :",
+        ];
+        let running = Running::start_by(&by, DAEMONS);
+        let keeper = wait_for("the keeper", || {
+            let shell = children(running.keeper.id()).first()?.0;
+            let found = children(shell.as_raw_nonzero().get() as u32);
+            found
+                .into_iter()
+                .find(|(_, words)| words[0] == FULLBORE)
+                .map(|(pid, _)| pid)
+        });
+        // unshare, the shell, the two of `run`, two stages.
+        wait_for("the stages", || (running.left().len() >= 6).then_some(()));
+        tell(keeper, signal);
+        // Only unshare and the shell have the marker among their arguments then.
+        wait_for(&format!("the end of {:?}", running.left()), || {
+            (running.left().len() == 2).then_some(())
+        });
+        let shell = children(running.keeper.id())[0].0;
+        tell(shell, Signal::KILL);
+        running.end("another PID namespace");
+    }
+}
+
+#[test]
+fn without_proc_there_is_no_report_and_a_line_that_says_so() {
+    if !may_unshare() {
+        return;
+    }
+    for option in ["--report", "--json=/dev/null"] {
+        let output = Command::new(WITHOUT_PROC[0])
+            .args(&WITHOUT_PROC[1..])
+            .args([FULLBORE, "run", option, "echo started | cat"])
+            .output()
+            .unwrap();
+        assert_code(&output, 125);
+        assert!(
+            output.stdout.is_empty() && one_line(stderr(&output)).contains("no report"),
+            "{}",
+            said(&output)
+        );
+    }
+}
+
+#[test]
+fn programs_ignore_what_was_ignored_before_and_nothing_else() {
+    let ignored = |trap: &str| {
+        let line = format!("{trap} exec {FULLBORE} run 'grep SigIgn /proc/self/status | cat'");
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", &line])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped());
+        let output = finish(start(users::with_usual_signals(&mut command)));
+        let mask = stdout(&output)
+            .split_whitespace()
+            .last()
+            .map(|mask| u64::from_str_radix(mask, 16));
+        mask.unwrap().unwrap()
+    };
+    let (int, quit) = (
+        1 << (Signal::INT.as_raw() - 1),
+        1 << (Signal::QUIT.as_raw() - 1),
+    );
+    assert_eq!(ignored("") & (int | quit), 0);
+    assert_eq!(ignored("trap '' INT QUIT;") & (int | quit), int | quit);
 }
 
 #[test]

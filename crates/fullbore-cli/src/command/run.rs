@@ -16,7 +16,8 @@ use crate::run::{FAILED, Failure, Options, Plan, keep, run};
 /// The line is cut at its pipes, and each stage is run by sh: quotes, variables, redirections, lists
 /// and subshells are what they are there. Pipes hold 1 MiB instead of 64 KiB, as far as this user may
 /// have that. After '--' there is no shell: the words are programs and their arguments, and '|' stands
-/// between them. Nothing is left running, whatever ends this command.
+/// between them. Nothing is left running: what a stage has left in the background is waited for as for a
+/// stage, and what has made a session of its own, as daemons do, is ended with the last of them.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -29,7 +30,8 @@ Examples:
   fullbore run --no-pipefail 'false | true'
 
 Exit codes: that of the last stage that failed, 128 and its number for a signal, or 0 if none failed; \
-with --no-pipefail that of the last stage. A '!' before the pipeline turns it round. 2 also where the \
+with --no-pipefail that of the last stage. A stage that SIGPIPE ended before a later one, which had \
+read enough, has not failed, unless --sigpipe-fails says so. A '!' before the pipeline turns it round. 2 also where the \
 command line is wrong, or the line no shell's; 126 and 127 also where a program cannot be started or \
 is not found; 125 where fullbore itself failed.")]
 pub struct Run {
@@ -48,6 +50,11 @@ pub struct Run {
     /// Exit as the last stage does, also if another one failed
     #[arg(long)]
     no_pipefail: bool,
+
+    /// Count a stage as failed that SIGPIPE ended because a later one had read enough, such as 'yes' in
+    /// 'yes | head': 141, as with bash's pipefail
+    #[arg(long, conflicts_with = "no_pipefail")]
+    sigpipe_fails: bool,
 
     /// What runs the stages
     #[arg(
@@ -71,7 +78,8 @@ pub struct Run {
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 
-    /// Do not say that pipes could not be made roomy
+    /// Do not say what is not as it was asked for: that pipes could not be made roomy, or what was left in
+    /// the background
     #[arg(short, long)]
     quiet: bool,
 
@@ -136,6 +144,7 @@ impl Run {
         Options {
             pipe_size: self.pipe_size,
             pipefail: !self.no_pipefail,
+            sigpipe_fails: self.sigpipe_fails,
             report: self.report,
             live: self.live,
             json: self.json.clone(),

@@ -118,6 +118,16 @@ impl Watch {
         watch
     }
 
+    /// The same, with `began` for when the first of its processes was started: their CPU time counts from
+    /// there.
+    pub fn since(mut self, began: Instant) -> Self {
+        self.began = began;
+        for crew in &mut self.crews {
+            crew.since = began;
+        }
+        self
+    }
+
     /// Of a pipeline that others have started. Who [belongs](Self::belong) to its stages has to be told, and
     /// when to [look](Self::glance).
     pub fn of_others(stages: Vec<Stage>, links: Vec<Link>) -> Self {

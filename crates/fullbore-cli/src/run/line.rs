@@ -23,7 +23,9 @@ pub enum Line {
         /// Whether a `!` stands before it.
         negated: bool,
     },
-    /// A list, something that runs in the background, a single command, or nothing at all.
+    /// One pipeline of two stages or more, with a `&` behind it.
+    Background,
+    /// A list, a single command, or nothing at all.
     Other {
         /// Whether it has pipes.
         has_pipes: bool,
@@ -137,6 +139,9 @@ impl<'a> Source<'a> {
         let Ok(program) = parse_tokens(&self.tokens, &self.options) else {
             return Line::Unclear;
         };
+        if is_in_background(&program) {
+            return Line::Background;
+        }
         // A single command is no subshell of a pipeline: it can end the shell, and a '!' before it too.
         let Some(pipeline) = only_pipeline(&program).filter(|pipeline| pipeline.seq.len() > 1)
         else {
@@ -427,6 +432,15 @@ fn is_pipe(token: &Token) -> bool {
     matches!(token, Token::Operator(operator, _) if operator == "|")
 }
 
+/// Whether a program is a pipeline in the background, and nothing else.
+fn is_in_background(program: &Program) -> bool {
+    match program.complete_commands.as_slice() {
+        [list] => matches!(list.0.as_slice(), [CompoundListItem(list, SeparatorOperator::Async)]
+            if list.additional.is_empty() && list.first.seq.len() > 1),
+        _ => false,
+    }
+}
+
 /// The pipeline that a program is, if it is nothing else.
 fn only_pipeline(program: &Program) -> Option<&Pipeline> {
     let [list] = program.complete_commands.as_slice() else {
@@ -592,13 +606,20 @@ mod tests {
         for line in [
             "a | b; c",
             "a && b | c",
-            "a | b &",
+            "a | b; c &",
             "a | b\nc",
             "a & b | c",
             "a | b || c",
         ] {
             let expected = Line::Other { has_pipes: true };
             assert_eq!(cut(line.as_ref(), Dialect::Posix), expected, "{line}");
+        }
+        for line in ["a | b &", "! a | b&\n", "a <<E | b &\nE\n"] {
+            assert_eq!(
+                cut(line.as_ref(), Dialect::Posix),
+                Line::Background,
+                "{line}"
+            );
         }
         for line in ["{ a | b; }", "! a | { b | c; } || d", "for x in a | b"] {
             assert!(

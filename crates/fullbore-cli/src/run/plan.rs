@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Output, Stdio};
 
 use anyhow::{Result, bail};
 
@@ -50,6 +50,12 @@ impl Plan {
             true => Dialect::Bash,
             false => Dialect::Posix,
         };
+        let whole = |note: Option<String>| Self {
+            stages: vec![by_shell(shell, line)],
+            negated: false,
+            note,
+        };
+        let shown = clean(&shell.to_string_lossy());
         let why = match line::cut(line, dialect) {
             Line::Pipeline { stages, negated } => {
                 // What stands in `$(…)` has not been read. sh has no `|&`, and would refuse that.
@@ -70,23 +76,25 @@ impl Plan {
                     note: None,
                 });
             }
+            Line::Background => {
+                return Ok(whole(Some(format!(
+                    "the line ends with '&', so {shown} runs it in its background, its pipes keep their usual \
+                     size, and this command waits for it; put the '&' after this command: \
+                     fullbore run 'a | b' &"
+                ))));
+            }
             Line::Other { has_pipes } => has_pipes.then_some("this is more than one pipeline"),
             Line::Unclear => {
                 check(line, shell)?;
                 has(line, b"|").then_some("this is not certain to be one pipeline")
             }
         };
-        let shown = clean(&shell.to_string_lossy());
-        Ok(Self {
-            stages: vec![by_shell(shell, line)],
-            negated: false,
-            note: why.map(|why| {
-                format!(
-                    "{why}, so {shown} runs it as it is, and its pipes keep their usual size; for roomy \
-                     ones, run each pipeline by itself: fullbore run 'a | b'; fullbore run 'c | d'"
-                )
-            }),
-        })
+        Ok(whole(why.map(|why| {
+            format!(
+                "{why}, so {shown} runs it as it is, and its pipes keep their usual size; for roomy \
+                 ones, run each pipeline by itself: fullbore run 'a | b'; fullbore run 'c | d'"
+            )
+        })))
     }
 }
 
@@ -117,18 +125,13 @@ fn stage_by_shell(shell: &OsStr, stage: &Stage) -> Command {
     }
 }
 
-/// The words, where they have no byte in them that means anything to any shell. zsh looks up what begins
-/// with an equals sign.
+/// The words, where all are plain.
 fn plain_words(text: &OsStr) -> Option<Vec<OsString>> {
-    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"_./+-,:@%=".contains(byte);
     text.as_bytes()
         .trim_ascii()
         .split(|byte| matches!(byte, b' ' | b'\t'))
         .filter(|word| !word.is_empty())
-        .map(|word| {
-            (word.iter().all(is_plain) && word[0] != b'=')
-                .then(|| OsStr::from_bytes(word).to_owned())
-        })
+        .map(|word| words::is_plain(word).then(|| OsStr::from_bytes(word).to_owned()))
         .collect()
 }
 
@@ -196,22 +199,33 @@ fn by_shell(shell: &OsStr, text: &OsStr) -> Command {
 /// Has the shell say whether it understands a line, without running anything.
 fn check(line: &OsStr, shell: &OsStr) -> Result<()> {
     let command = by_shell(shell, line);
-    let checked = std::process::Command::new(&command.program)
-        .arg0(&command.words[0])
-        .arg("-n")
-        .args(&command.words[1..])
-        .stdin(Stdio::null())
-        .output();
-    let checked = match checked {
+    let checked = match without_running(&command) {
         Ok(checked) => checked,
         Err(error) => bail!(Failure::not_started(&command, 1, &error)),
     };
     if !checked.status.success() {
         let said = String::from_utf8_lossy(&checked.stderr);
-        let first = said.lines().next().unwrap_or("syntax error");
-        bail!(Usage(clean(first)));
+        let mut said = clean(said.lines().next().unwrap_or("syntax error"));
+        // Such as `<(…)` and `<<<`.
+        let by_bash = without_running(&by_shell("bash".as_ref(), line));
+        if shell != "bash" && by_bash.is_ok_and(|checked| checked.status.success()) {
+            let shell = clean(&shell.to_string_lossy());
+            said +=
+                &format!("; bash understands this line, and {shell} does not: add --shell bash");
+        }
+        bail!(Usage(said));
     }
     Ok(())
+}
+
+/// What the shell says of its line under the option `-n`.
+fn without_running(command: &Command) -> std::io::Result<Output> {
+    std::process::Command::new(&command.program)
+        .arg0(&command.words[0])
+        .arg("-n")
+        .args(&command.words[1..])
+        .stdin(Stdio::null())
+        .output()
 }
 
 #[cfg(test)]

@@ -9,9 +9,12 @@ use std::path::PathBuf;
 use std::process::{ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
+use fullbore::linux::memory_limit;
 use nix::errno::Errno;
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
+use nix::unistd::getsid;
+use procfs::process::Process;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{
     Pid, Signal, WaitOptions, getpid, set_child_subreaper, set_parent_process_death_signal, waitpid,
@@ -23,6 +26,7 @@ use super::plan::Plan;
 use super::signals::{Came, Signals, die_of, is_stopped, stop};
 use super::start::{self, Starting};
 use crate::ending;
+use crate::host::size;
 use crate::host::text::clean;
 use crate::pipeline::{Link, Live, Stage, Watch};
 
@@ -36,13 +40,21 @@ pub const TO_STOP: Duration = Duration::from_secs(1);
 /// Between two drawings of how it does.
 const DRAW_EVERY: Duration = Duration::from_secs(1);
 
+/// Between two looks at who is left in the background.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// How long what is left in the background is waited for before a person is told.
+const SAY_AFTER: Duration = Duration::from_secs(1);
+
 /// How to run it, and what to say of it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Options {
     /// Bytes that each pipe is to hold.
     pub pipe_size: usize,
     /// Whether any stage that fails counts, and not only the last one.
     pub pipefail: bool,
+    /// Whether a stage fails that was ended by SIGPIPE because a later one had read enough.
+    pub sigpipe_fails: bool,
     /// Whether to say how the pipeline did.
     pub report: bool,
     /// Whether to say it all the time, where stderr is a terminal.
@@ -53,6 +65,13 @@ pub struct Options {
     pub quiet: bool,
     /// Whether to say what is started.
     pub verbose: bool,
+}
+
+impl Options {
+    /// Whether somebody wants to know how the pipeline did.
+    fn watched(&self) -> bool {
+        self.report || self.live || self.json.is_some()
+    }
 }
 
 /// How `run` is to end.
@@ -120,6 +139,12 @@ impl<'a> Runner<'a> {
         // that is stopped just then.
         set_parent_process_death_signal(Some(Signal::CONT)).context("PR_SET_PDEATHSIG")?;
         let plan = plan()?;
+        if options.watched() && !ending::proc_is_ours() {
+            bail!(
+                "there can be no report: /proc is missing, or belongs to another PID namespace; \
+                 'mount -t proc proc /proc' mounts it, and without a report the pipeline runs"
+            );
+        }
         let json = match &options.json {
             None => None,
             Some(path) => Some(
@@ -140,7 +165,7 @@ impl<'a> Runner<'a> {
             noted: None,
             ended_by: None,
         };
-        if let Some(note) = &plan.note {
+        for note in plan.note.as_deref().into_iter().chain(without_proc()) {
             runner.say_unless_quiet(note);
         }
         match runner.start(&plan) {
@@ -153,12 +178,13 @@ impl<'a> Runner<'a> {
     }
 
     fn start(&mut self, plan: &Plan) -> Result<()> {
-        let wanted = self.options.pipe_size;
+        let wanted = self.pipe_size(plan.stages.len() - 1);
+        let began = Instant::now();
         let mut pipes = start::pipes(plan.stages.len(), wanted)?;
         if let Some(note) = start::too_small(&pipes, wanted) {
             self.say_unless_quiet(&note);
         }
-        let watched = self.options.report || self.options.live || self.json.is_some();
+        let watched = self.options.watched();
         let links = match watched {
             true => links(&pipes, wanted)?,
             false => Vec::new(),
@@ -189,7 +215,7 @@ impl<'a> Runner<'a> {
                 text: command.text.to_string_lossy().trim().to_owned(),
                 pid: started.pid.as_raw_nonzero().get() as u32,
             });
-            self.watch = Some(Watch::new(stages.collect(), links));
+            self.watch = Some(Watch::new(stages.collect(), links).since(began));
         }
         if self.options.live {
             self.live = Live::new();
@@ -202,6 +228,22 @@ impl<'a> Runner<'a> {
             });
         }
         Ok(())
+    }
+
+    /// What each of so many pipes is to hold.
+    fn pipe_size(&self, pipes: usize) -> usize {
+        let wanted = self.options.pipe_size;
+        let memory = memory_limit();
+        let affordable = start::affordable(pipes, wanted, memory);
+        if pipes > 0 && affordable < wanted {
+            self.say_unless_quiet(&format!(
+                "pipes of {} instead of {}: the cgroup of this process may use {} of memory",
+                size::format(affordable as u64),
+                size::format(wanted as u64),
+                size::format(memory.unwrap_or_default())
+            ));
+        }
+        affordable
     }
 
     /// Waits for all stages.
@@ -239,8 +281,65 @@ impl<'a> Runner<'a> {
             }
             self.stop_with_the_others();
         }
-        self.report()?;
-        Ok(self.ending())
+        let reported = self.report();
+        self.wait_for_the_background();
+        reported.map(|()| self.ending())
+    }
+
+    /// Waits for what the stages have left running: as for a stage for what is still in the session of this
+    /// process, and what is in one of its own, as daemons are, is ended then.
+    fn wait_for_the_background(&mut self) {
+        let began = Instant::now();
+        let mut told = false;
+        while ending::has_children() && self.ended_by.is_none() {
+            if let Ending::Signal(signal) = self.ending() {
+                // They have died of Ctrl-C, which a shell has what is in the background ignore.
+                ending::end_all(Signal::TERM, GRACE, || self.reap());
+                self.ended_by = Signal::from_named_raw(signal);
+                return;
+            }
+            // Without /proc nobody can be told from a daemon.
+            let known = ending::proc_is_ours();
+            if known {
+                let left = ending::living();
+                let (jobs, daemons): (Vec<u32>, Vec<u32>) =
+                    left.into_iter().partition(|&pid| is_in_this_session(pid));
+                if jobs.is_empty() && !daemons.is_empty() {
+                    let daemons = named(&daemons);
+                    self.say_unless_quiet(&format!(
+                        "ended what the pipeline has left in a session of its own: {daemons}; what is to stay \
+                         is started before the pipeline"
+                    ));
+                    ending::end_all(Signal::TERM, GRACE, || self.reap());
+                    return;
+                }
+                if !told && !jobs.is_empty() && began.elapsed() >= SAY_AFTER {
+                    told = true;
+                    let jobs = named(&jobs);
+                    self.say_unless_quiet(&format!(
+                        "all stages have ended; waiting for what they have left in the background: {jobs}"
+                    ));
+                }
+            }
+            let fds = [self.signals.as_fd(), self.keeper.as_fd()];
+            // That somebody makes a session of his own is told by nothing.
+            let came = wait_for(&fds, known.then_some(LOOK_EVERY));
+            self.reap();
+            while let Some(came) = self.signals.next() {
+                match came.signal {
+                    // A shell has what it starts in the background ignore them.
+                    Signal::INT | Signal::QUIT => {
+                        self.end_all(Signal::TERM);
+                        self.ended_by = Some(came.signal);
+                    }
+                    _ => self.obey(came),
+                }
+            }
+            if came[1] && self.ended_by.is_none() {
+                self.end_all(Signal::TERM);
+            }
+            self.stop_with_the_others();
+        }
     }
 
     fn is_running(&self) -> bool {
@@ -364,7 +463,7 @@ impl<'a> Runner<'a> {
             return Ending::Signal(signal.as_raw());
         }
         let statuses: Vec<ExitStatus> = self.stages.iter().filter_map(|s| s.status).collect();
-        let status = whole(&statuses, self.options.pipefail);
+        let status = whole(&statuses, self.options);
         match (status.signal(), self.noted) {
             // They have died of Ctrl-C, and whoever called this one should know.
             (Some(signal), Some(noted)) if signal == noted.as_raw() => Ending::Signal(signal),
@@ -383,16 +482,19 @@ impl<'a> Runner<'a> {
 }
 
 /// The status of a pipeline: of the last stage, or with pipefail of the last one that failed.
-fn whole(statuses: &[ExitStatus], pipefail: bool) -> ExitStatus {
-    let last = statuses.last().copied().unwrap_or_default();
-    match pipefail {
-        true => statuses
-            .iter()
-            .rfind(|status| !status.success())
-            .copied()
-            .unwrap_or(last),
-        false => last,
+fn whole(statuses: &[ExitStatus], options: &Options) -> ExitStatus {
+    let Some((&last, before)) = statuses.split_last() else {
+        return ExitStatus::default();
+    };
+    if !options.pipefail || !last.success() {
+        return last;
     }
+    let failed = |status: &&ExitStatus| {
+        // A shell exits with that number when a program that it has started has died so.
+        let had_enough = code(**status) == 128 + Signal::PIPE.as_raw() as u8;
+        !status.success() && (options.sigpipe_fails || !had_enough)
+    };
+    before.iter().rfind(failed).copied().unwrap_or(last)
 }
 
 /// As in a shell: its own, or 128 and the number of the signal.
@@ -435,6 +537,35 @@ pub fn wait_for(fds: &[BorrowedFd<'_>], time: Option<Duration>) -> Vec<bool> {
     polled.iter().map(|fd| !fd.revents().is_empty()).collect()
 }
 
+/// What cannot be promised without /proc.
+fn without_proc() -> Option<&'static str> {
+    (!ending::proc_is_ours()).then_some(
+        "/proc is missing, or belongs to another PID namespace: a signal reaches each stage's first process, \
+         and those that it has started only when it has ended",
+    )
+}
+
+/// Whether a process is in the session of this one. One that has gone is in none.
+fn is_in_this_session(pid: u32) -> bool {
+    // Not rustix's: the number is 0 where who began the session is outside of this PID namespace, as in a
+    // container.
+    let session = getsid(Some(nix::unistd::Pid::from_raw(pid as i32)));
+    session.is_ok() && session == getsid(None)
+}
+
+/// The names and numbers of processes.
+fn named(pids: &[u32]) -> String {
+    let names: Vec<String> = pids
+        .iter()
+        .map(|&pid| {
+            let stat = Process::new(pid as i32).and_then(|process| process.stat());
+            let name = stat.map_or_else(|_| "process".to_owned(), |stat| clean(&stat.comm));
+            format!("{name} ({pid})")
+        })
+        .collect();
+    names.join(", ")
+}
+
 fn shown(text: &std::ffi::OsStr) -> String {
     clean(text.to_string_lossy().trim())
 }
@@ -456,15 +587,28 @@ mod tests {
     #[test]
     fn with_pipefail_the_last_that_failed_counts_and_otherwise_the_last() {
         let killed = ExitStatus::from_raw(9);
-        for (statuses, pipefail, expected) in [
-            (vec![exited(0), exited(0)], true, 0),
-            (vec![exited(1), exited(2), exited(0)], true, 2),
-            (vec![exited(1), exited(2), exited(0)], false, 0),
-            (vec![exited(0), killed], true, 137),
-            (vec![killed, exited(0)], true, 137),
-            (vec![killed, exited(3)], false, 3),
+        let by_sigpipe = ExitStatus::from_raw(13);
+        let (all, usual, last) = ((true, true), (true, false), (false, false));
+        for (statuses, (pipefail, sigpipe_fails), expected) in [
+            (vec![exited(0), exited(0)], usual, 0),
+            (vec![exited(1), exited(2), exited(0)], usual, 2),
+            (vec![exited(1), exited(2), exited(0)], last, 0),
+            (vec![exited(0), killed], usual, 137),
+            (vec![killed, exited(0)], usual, 137),
+            (vec![killed, exited(3)], last, 3),
+            (vec![by_sigpipe, exited(0)], usual, 0),
+            (vec![exited(141), exited(0)], usual, 0),
+            (vec![exited(1), by_sigpipe, exited(0)], usual, 1),
+            (vec![by_sigpipe, exited(0)], all, 141),
+            (vec![exited(0), by_sigpipe], usual, 141),
+            (vec![by_sigpipe, exited(3)], usual, 3),
         ] {
-            assert_eq!(code(whole(&statuses, pipefail)), expected, "{statuses:?}");
+            let options = Options {
+                pipefail,
+                sigpipe_fails,
+                ..Options::default()
+            };
+            assert_eq!(code(whole(&statuses, &options)), expected, "{statuses:?}");
         }
     }
 }

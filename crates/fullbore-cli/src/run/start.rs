@@ -118,6 +118,21 @@ fn c_string(text: &OsStr) -> nix::Result<CString> {
     CString::new(text.as_bytes()).map_err(|_| Errno::EINVAL)
 }
 
+/// What each of so many pipes may hold where memory is scarce: all together a sixteenth of what the cgroup
+/// allows, because what lies in pipes counts there, and no less than the kernel gives by itself.
+pub fn affordable(pipes: usize, wanted: usize, memory: Option<u64>) -> usize {
+    let Some(memory) = memory else {
+        return wanted;
+    };
+    let each = memory / 16 / pipes.max(1) as u64;
+    // The kernel rounds up to a power of two.
+    let each = 1 << each.max(1).ilog2();
+    wanted.min(each.max(USUAL))
+}
+
+/// What the kernel gives a pipe (pipe(7)), where pages have 4 KiB.
+const USUAL: usize = 64 << 10;
+
 /// The pipes between so many stages, each as roomy as it may be.
 ///
 /// # Errors
@@ -172,4 +187,33 @@ pub fn handle(pipe: &Pipe) -> Result<OwnedFd> {
     let path = format!("/proc/self/fd/{}", pipe.writer.as_fd().as_raw_fd());
     rustix::fs::open(&path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
         .with_context(|| format!("open {path}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pipes_take_a_small_part_of_the_memory_that_the_cgroup_allows() {
+        const MIB: u64 = 1 << 20;
+        for (pipes, memory, expected) in [
+            (1, None, 1 << 20),
+            (1, Some(1024 * MIB), 1 << 20),
+            (1, Some(8 * MIB), 512 << 10),
+            (3, Some(8 * MIB), 128 << 10),
+            (3, Some(MIB), 64 << 10),
+            (0, Some(0), 64 << 10),
+        ] {
+            assert_eq!(
+                affordable(pipes, 1 << 20, memory),
+                expected,
+                "{pipes} in {memory:?}"
+            );
+        }
+        assert_eq!(
+            affordable(1, 4096, Some(MIB)),
+            4096,
+            "no more than is asked for"
+        );
+    }
 }

@@ -1,6 +1,7 @@
 //! A pipeline as words, without any shell: `a x y '|' b z`.
 
 use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use super::start::Command;
 use crate::host::refusal::Usage;
@@ -22,7 +23,7 @@ pub fn stages(words: &[OsString]) -> Result<Vec<Command>, Usage> {
                 number + 1
             ))),
             [program, ..] => Ok(Command {
-                text: words.join(" ".as_ref()),
+                text: shown(words),
                 program: program.clone(),
                 words: words.to_vec(),
                 or_else: None,
@@ -31,9 +32,49 @@ pub fn stages(words: &[OsString]) -> Result<Vec<Command>, Usage> {
         .collect()
 }
 
+/// The words as they would stand in a line for a shell.
+fn shown(words: &[OsString]) -> OsString {
+    let quoted: Vec<Vec<u8>> = words.iter().map(|word| quoted(word.as_bytes())).collect();
+    OsString::from_vec(quoted.join(&b' '))
+}
+
+/// Whether a word has no byte in it that means anything to any shell. zsh looks up what begins with an equals
+/// sign.
+pub fn is_plain(word: &[u8]) -> bool {
+    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"_./+-,:@%=".contains(byte);
+    word.first().is_some_and(|&byte| byte != b'=') && word.iter().all(is_plain)
+}
+
+/// In quotes, unless it is plain.
+fn quoted(word: &[u8]) -> Vec<u8> {
+    if is_plain(word) {
+        return word.to_vec();
+    }
+    let mut quoted = vec![b'\''];
+    for &byte in word {
+        match byte {
+            b'\'' => quoted.extend(br"'\''"),
+            byte => quoted.push(byte),
+        }
+    }
+    quoted.push(b'\'');
+    quoted
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn words_are_shown_as_they_would_stand_in_a_line() {
+        for (words, expected) in [
+            (&["tr", "\\n", " "][..], r"tr '\n' ' '"),
+            (&["printf", "it's", "", "a=b"], r"printf 'it'\''s' '' a=b"),
+        ] {
+            let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+            assert_eq!(shown(&words), expected);
+        }
+    }
 
     fn cut(words: &[&str]) -> Result<Vec<Vec<OsString>>, String> {
         let words: Vec<OsString> = words.iter().map(OsString::from).collect();

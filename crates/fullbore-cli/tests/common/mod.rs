@@ -34,6 +34,7 @@ pub fn fullbore(words: &str) -> Command {
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
+    users::with_usual_signals(&mut command);
     command
 }
 

@@ -25,25 +25,31 @@ pub mod call {
     pub const SOCKETPAIR: i64 = 53;
     pub const SETSOCKOPT: i64 = 54;
     pub const MLOCK: i64 = 149;
+    pub const PRCTL: i64 = 157;
     pub const FUTEX: i64 = 202;
     pub const MQ_OPEN: i64 = 240;
     pub const MKNODAT: i64 = 259;
     pub const SPLICE: i64 = 275;
     pub const TEE: i64 = 276;
     pub const VMSPLICE: i64 = 278;
+    pub const SIGNALFD4: i64 = 289;
     pub const PERF_EVENT_OPEN: i64 = 298;
     pub const MEMFD_CREATE: i64 = 319;
     pub const PREADV2: i64 = 327;
     pub const PWRITEV2: i64 = 328;
+    pub const PIDFD_OPEN: i64 = 434;
+    pub const CLONE3: i64 = 435;
 }
 #[cfg(any(target_arch = "aarch64", target_arch = "riscv64"))]
 pub mod call {
     pub const FCNTL: i64 = 25;
     pub const MKNODAT: i64 = 33;
+    pub const SIGNALFD4: i64 = 74;
     pub const VMSPLICE: i64 = 75;
     pub const SPLICE: i64 = 76;
     pub const TEE: i64 = 77;
     pub const FUTEX: i64 = 98;
+    pub const PRCTL: i64 = 167;
     pub const MQ_OPEN: i64 = 180;
     pub const SOCKET: i64 = 198;
     pub const SOCKETPAIR: i64 = 199;
@@ -54,6 +60,8 @@ pub mod call {
     pub const MEMFD_CREATE: i64 = 279;
     pub const PREADV2: i64 = 286;
     pub const PWRITEV2: i64 = 287;
+    pub const PIDFD_OPEN: i64 = 434;
+    pub const CLONE3: i64 = 435;
 }
 
 /// `include/uapi/asm-generic/mman-common.h` and `include/uapi/linux/fcntl.h`.

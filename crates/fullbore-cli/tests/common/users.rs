@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use nix::libc;
+use nix::sys::signal::{self, SigHandler, Signal};
 
 use super::*;
 
@@ -38,6 +39,7 @@ impl ForEverybody {
             .stdin(std::process::Stdio::null())
             .stdout(std::process::Stdio::piped())
             .stderr(std::process::Stdio::piped());
+        with_usual_signals(&mut command);
         command
     }
 }
@@ -57,6 +59,25 @@ pub fn hold_pipes() -> io::Result<()> {
         }
         usual = capacity;
     }
+}
+
+/// Has the command ignore no signal from its start. Where a script runs these tests in the background,
+/// SIGINT and SIGQUIT are ignored, and would be so in what the tests start.
+pub fn with_usual_signals(command: &mut Command) -> &mut Command {
+    let reset = || -> io::Result<()> {
+        for signal in [
+            Signal::SIGHUP,
+            Signal::SIGINT,
+            Signal::SIGQUIT,
+            Signal::SIGTERM,
+        ] {
+            // SAFETY: the default action is no function, so nothing is called that could be wrong there.
+            unsafe { signal::signal(signal, SigHandler::SigDfl) }?;
+        }
+        Ok(())
+    };
+    // SAFETY: between fork and exec it makes four system calls and allocates nothing.
+    unsafe { command.pre_exec(reset) }
 }
 
 /// Closes all but stdin, stdout and stderr at exec: whoever runs the tests may have left pipes open.
