@@ -61,6 +61,7 @@ pub mod wait;
 
 pub use consume::{Consumer, ConsumerOptions};
 pub use error::{Error, Result, Side};
+pub use linux::close;
 pub use pages::{BackedBy, Backing, Pages};
 pub use pipe::{Growth, Limit, Pipe, PipeEnd, PipeIdentity};
 pub use produce::{Produced, Producer, ProducerOptions, Repeat, Way};

@@ -4,10 +4,13 @@
 mod calls;
 
 use std::fs;
+use std::os::fd::{IntoRawFd, OwnedFd};
 use std::path::Path;
 use std::sync::OnceLock;
 
 use rustix::io::Errno;
+
+use crate::error::{Error, Result};
 
 pub use calls::Calls;
 pub(crate) use calls::is_ready;
@@ -81,6 +84,39 @@ pub fn cache_size() -> Option<usize> {
             (level == 2).then_some(kib * 1024)
         })
     })
+}
+
+/// Closes `fd` and returns what close(2) said, which dropping a [`File`](fs::File) does not.
+///
+/// NFS, FUSE and file systems with quotas may report a write that failed only here: what was
+/// written is only written once this has returned `Ok`.
+///
+/// ```
+/// use std::io::Write;
+/// let mut file = tempfile::tempfile()?;
+/// file.write_all(b"hello")?;
+/// fullbore::close(file)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// An fd that has to stay open, such as stdout, is checked by closing a duplicate of it: Linux asks
+/// the file system at every close(2) of a descriptor, not only at the last one (`filp_flush`,
+/// fs/open.c).
+///
+/// ```
+/// use std::os::fd::AsFd;
+/// fullbore::close(std::io::stdout().as_fd().try_clone_to_owned()?)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// [`Error::System`] as close(2): `EIO`, `ENOSPC`, `EDQUOT`. Also `EINTR`, where a signal came
+/// before the file system had said whether all is written. The fd is closed in any case, and
+/// close(2) is never made again: the number may belong to somebody else by then.
+pub fn close(fd: impl Into<OwnedFd>) -> Result<()> {
+    let fd = fd.into().into_raw_fd();
+    // SAFETY: the fd was owned, and nobody uses its number after this, whatever the answer.
+    unsafe { rustix::io::try_close(fd) }.map_err(Error::system("close"))
 }
 
 /// Whether a call that says `errno` is refused as such, by this kernel, by a sandbox (gVisor, seccomp)
