@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use clap::Args;
 
 use crate::exit::Usage;
+use crate::inherited;
 use crate::lab::catalogue::{self, Catalogue, Experiment};
 use crate::lab::compare;
 use crate::lab::machine::{CpuPair, Topology};
@@ -127,7 +128,7 @@ impl Bench {
         };
         self.check_options_of_groups(&experiments)?;
         if self.list {
-            list(&catalogue, &experiments, &mut stdout().lock())?;
+            list(&catalogue, &experiments, &mut inherited::stdout()?.lock())?;
             return Ok(ExitCode::SUCCESS);
         }
         let settings = self.settings(&experiments)?;
@@ -234,9 +235,9 @@ impl Bench {
     ) -> anyhow::Result<()> {
         if !self.json {
             let table = Table::on(&stdout());
-            return report::write_to(&|out| text(table, out), &mut stdout().lock());
+            return report::write_to(&|out| text(table, out), &mut inherited::stdout()?.lock());
         }
-        report::write_to(json, &mut stdout().lock())?;
+        report::write_to(json, &mut inherited::stdout()?.lock())?;
         let table = Table::on(&stderr());
         report::write_to(&|out| text(table, out), &mut stderr().lock())
     }

@@ -1,6 +1,6 @@
 //! How far an endpoint has come: when it has to stop, and what it measured.
 
-use std::io::{self, Write, stderr, stdout};
+use std::io::{self, Write, stderr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::Options;
+use crate::inherited;
 use crate::lab::result::EndpointReport;
 use crate::size;
 
@@ -187,7 +188,7 @@ impl EndpointReport {
             self.line(options)
         };
         match role {
-            Role::Reader => writeln!(stdout(), "{text}"),
+            Role::Reader => writeln!(inherited::stdout()?, "{text}"),
             Role::Writer if options.json || options.verbose => writeln!(stderr(), "{text}"),
             Role::Writer => Ok(()),
         }
