@@ -7,14 +7,14 @@ mod doctor;
 mod ending;
 mod exit;
 mod explain;
+mod host;
 mod inherited;
 mod lab;
 mod meter;
 mod moving;
 mod pipeline;
+mod results;
 mod run;
-mod size;
-mod text;
 mod top;
 mod tune;
 

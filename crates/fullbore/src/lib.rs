@@ -69,5 +69,15 @@ pub use split::Tee;
 pub use transfer::{Ended, Failure, Guarantee, Report, Transfer};
 pub use wait::{Cancel, Wait, Waiter};
 
+/// The examples of the README and of docs/library.md, which `cargo test` compiles.
+#[cfg(doctest)]
+mod documentation {
+    #[doc = include_str!("../../../README.md")]
+    pub struct Readme;
+
+    #[doc = include_str!("../../../docs/library.md")]
+    pub struct Library;
+}
+
 #[cfg(not(target_os = "linux"))]
 compile_error!("fullbore is about Linux pipes, and builds for Linux only");

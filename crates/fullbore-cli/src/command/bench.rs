@@ -6,18 +6,22 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use crate::exit::Usage;
+use crate::host::machine::{CpuPair, Topology};
+use crate::host::refusal::Usage;
+use crate::host::size;
 use crate::inherited;
-use crate::lab::catalogue::{self, Catalogue, Experiment};
-use crate::lab::compare;
-use crate::lab::machine::{CpuPair, Topology};
+use crate::lab::catalogue::Catalogue;
+use crate::lab::experiment::Experiment;
 use crate::lab::peers::Peers;
-use crate::lab::report::{self, Report, csv::Csv, html::Html, json::Json, svg::Svg, table::Table};
-use crate::lab::result::{Run, Settings};
 use crate::lab::runner;
 use crate::lab::sweep::{self, Axes};
 use crate::lab::unix_copy;
-use crate::size;
+use crate::results::compare;
+use crate::results::names;
+use crate::results::report::{
+    self, Report, csv::Csv, html::Html, json::Json, svg::Svg, table::Table,
+};
+use crate::results::run::{Run, Settings};
 
 /// Measure how fast pipes are on this machine, and which technique buys what
 ///
@@ -122,7 +126,7 @@ impl Bench {
         }
         let catalogue = Catalogue::new(&self.axes);
         let experiments = if self.list && self.names.is_empty() {
-            catalogue.select(&[catalogue::ALL.into()])?
+            catalogue.select(&[names::ALL.into()])?
         } else {
             catalogue.select(&self.names)?
         };
@@ -135,7 +139,13 @@ impl Bench {
         let topology = Topology::read();
         let cpus = CpuPair::wanted(self.cpus, &topology)?;
         let peers = self.peers.as_deref().map(Peers::of).transpose()?;
-        let run = runner::run(&experiments, settings, cpus, peers.as_ref())?;
+        let run = runner::run(
+            &experiments,
+            settings,
+            cpus,
+            &super::program(),
+            peers.as_ref(),
+        )?;
         self.report(&run)?;
         Ok(ExitCode::from(u8::from(
             run.experiments.iter().any(|e| e.failed.is_some()),

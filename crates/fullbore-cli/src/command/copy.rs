@@ -8,8 +8,8 @@ use clap::Args;
 use fullbore::Transfer;
 
 use crate::exit;
+use crate::host::size;
 use crate::moving::{self, Bar, Input, Output, Total, join};
-use crate::size;
 
 /// Copy files, or stdin, to stdout or into a file
 ///

@@ -7,8 +7,8 @@ use clap::Args;
 
 use crate::doctor::{Report, text};
 use crate::inherited;
-use crate::lab::report::table::{Table, WIDTH_WITHOUT_A_TERMINAL};
-use crate::lab::report::write_to;
+use crate::results::report::table::{Table, WIDTH_WITHOUT_A_TERMINAL};
+use crate::results::report::write_to;
 
 /// Say what this machine allows, and what holds pipes back on it
 ///
@@ -32,7 +32,7 @@ pub struct Doctor {
 
 impl Doctor {
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        let report = Report::new();
+        let report = Report::new(&super::program());
         let print = |out: &mut dyn Write| -> anyhow::Result<()> {
             if self.json {
                 serde_json::to_writer_pretty(&mut *out, &report)?;

@@ -7,15 +7,15 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::exit::Usage;
 use crate::explain::{self, Explained, launch::Ended};
+use crate::host::machine::{CpuPair, Topology};
+use crate::host::refusal::Usage;
 use crate::inherited;
 use crate::lab::catalogue::Catalogue;
-use crate::lab::machine::{CpuPair, Topology};
-use crate::lab::report::{write_to, write_to_file};
-use crate::lab::result::Settings;
 use crate::lab::sweep::Axes;
 use crate::lab::unix_copy;
+use crate::results::report::{write_to, write_to_file};
+use crate::results::run::Settings;
 
 /// Say what the time of an experiment, or of any command, goes to
 ///
@@ -118,7 +118,7 @@ impl Explain {
                 _ => None,
             },
         };
-        explain::experiment(experiment, &settings, &cpus)
+        explain::experiment(experiment, &settings, &cpus, &super::program())
     }
 
     fn report(&self, explained: &Explained) -> anyhow::Result<()> {

@@ -9,10 +9,11 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use fullbore::Transfer;
 
-use crate::exit::{self, Usage};
+use crate::exit;
+use crate::host::refusal::Usage;
+use crate::host::size;
 use crate::meter::{self, Options, Pace, Target, Unit, Watch};
 use crate::moving::{self, Input, Output, Total, join};
-use crate::size;
 
 /// Show how bytes pass from files, or stdin, to stdout, and which side is the slow one
 ///

@@ -5,14 +5,16 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
-use crate::lab::middleman::{self, Habit};
+use crate::lab::middleman;
+use crate::results::soundness::Habit;
 
 /// Pass stdin on to stdout with one habit that programs in pipelines have
 #[derive(Args)]
 pub struct Middleman {
     /// What it does with the bytes
-    #[arg(value_enum)]
+    #[arg(value_parser = habit())]
     habit: Habit,
 
     /// Files to write to as well (std-copy)
@@ -29,4 +31,12 @@ impl Middleman {
         middleman::run(self.habit, &self.files, self.die_with_parent)?;
         Ok(ExitCode::SUCCESS)
     }
+}
+
+fn habit() -> impl TypedValueParser<Value = Habit> {
+    let values = Habit::EVERY.map(|habit| PossibleValue::new(habit.name()).help(habit.shows()));
+    PossibleValuesParser::new(values).map(|name| {
+        let named = |habit: &Habit| habit.name() == name;
+        Habit::EVERY.into_iter().find(named).expect("one of them")
+    })
 }

@@ -5,14 +5,19 @@ use std::process::ExitCode;
 
 use clap::Args;
 
+use crate::doctor::trials;
+use crate::host::refusal::Usage;
 use crate::lab::endpoint::prepare;
-use crate::lab::part;
+use crate::lab::parts::PARTS;
 
 /// Play a part in an experiment
 #[derive(Args)]
 pub struct Part {
+    /// The part
+    name: String,
+
     /// What to do, as JSON
-    part: part::Part,
+    task: String,
 
     /// Run on this CPU only
     #[arg(long, value_name = "N")]
@@ -25,8 +30,12 @@ pub struct Part {
 
 impl Part {
     pub fn run(self) -> anyhow::Result<ExitCode> {
+        let mut parts = PARTS.iter().copied().chain([trials::PARTS]).flatten();
+        let part = parts
+            .find(|part| part.name == self.name)
+            .ok_or_else(|| Usage(format!("no part is called '{}'", self.name)))?;
         prepare::process(self.cpu, self.die_with_parent)?;
-        self.part.play()?;
+        part.play(&self.task)?;
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -6,9 +6,10 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use crate::exit::{self, Usage};
+use crate::exit;
+use crate::host::refusal::Usage;
+use crate::host::size;
 use crate::run::{FAILED, Failure, Options, Plan, keep, run};
-use crate::size;
 
 /// Run a pipeline as the shell would, in roomier pipes, and say which stage holds it up
 ///

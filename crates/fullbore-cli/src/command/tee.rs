@@ -12,6 +12,7 @@ use fullbore::PipeEnd;
 use fullbore::split::{OnError, Policy, TeeFailure, TeeReport};
 
 use crate::exit;
+use crate::host::refusal::Usage;
 use crate::moving::{self, Input, Output};
 
 /// Copy stdin to stdout, and to each of the files
@@ -177,7 +178,7 @@ impl Tee {
 
     /// Whether an output that cannot be opened leaves the others to go on.
     fn goes_on_after(&self, error: &anyhow::Error) -> bool {
-        !error.is::<exit::Usage>() && !matches!(self.mode(), Some(Mode::Exit | Mode::ExitNopipe))
+        !error.is::<Usage>() && !matches!(self.mode(), Some(Mode::Exit | Mode::ExitNopipe))
     }
 
     /// As with the other tees, only on a pipe is a missing reader different from other errors.

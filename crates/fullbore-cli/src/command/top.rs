@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use clap::Args;
 
-use crate::exit::Usage;
+use crate::host::refusal::Usage;
+use crate::host::text::clean;
 use crate::inherited;
-use crate::text::clean;
 use crate::top::metrics::{self, Address};
 use crate::top::{Scope, Top, Whose, screen};
 

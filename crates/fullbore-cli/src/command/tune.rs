@@ -5,9 +5,9 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use crate::exit::Usage;
+use crate::host::refusal::Usage;
+use crate::host::size;
 use crate::inherited;
-use crate::size;
 use crate::tune::{Options, Target, tune};
 
 /// Grow the pipes of a running pipeline

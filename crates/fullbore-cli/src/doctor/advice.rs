@@ -157,7 +157,7 @@ mod tests {
     use super::super::fixture;
     use super::super::settings::{self, GOVERNOR_FILE, HALT_POLL_FILE};
     use super::*;
-    use crate::lab::machine::fixture::Fixture;
+    use crate::host::machine::fixture::Fixture;
 
     #[test]
     fn where_nothing_is_refused_nothing_is_held_back() {

@@ -26,8 +26,9 @@ use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
 
-use crate::lab::date::rfc3339;
-use crate::lab::machine::{CpuPair, Machine, Root, Topology};
+use crate::host::date::rfc3339;
+use crate::host::machine::{CpuPair, Machine, Root, Topology};
+use crate::lab::program::Program;
 use advice::Advice;
 use allowance::Allowance;
 use cause::Cause;
@@ -87,14 +88,14 @@ impl Tried {
 
 impl Report {
     /// Examines this machine.
-    pub fn new() -> Self {
+    pub fn new(program: &Program) -> Self {
         let topology = Topology::read();
         let mut allowance = Allowance::look();
         let around = Circumstances::read(allowance.pages);
         allowance.soft_limit = around.user_pages_soft;
         allowance.exempt = around.is_exempt_from_user_pages();
         let try_it = |trial: &Trial| {
-            let (outcome, took) = trial.run();
+            let (outcome, took) = trial.run(program);
             Tried::new(trial, outcome, took, &around)
         };
         let mut report = Report {
@@ -131,7 +132,7 @@ impl Report {
 /// A report of a machine that refuses these trials, with `EPERM`, and nothing else.
 #[cfg(test)]
 fn fixture(refused: &[&str]) -> Report {
-    use crate::lab::machine::fixture::Fixture;
+    use crate::host::machine::fixture::Fixture;
     let machine = Fixture::new(&[]).online("0-1");
     let around = Circumstances {
         pipe_max_size: Some(65536),

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use super::trials::Outcome;
 use super::{Report, Tried};
-use crate::lab::report::table::{Page, Style};
+use crate::results::report::table::{Page, Style};
 
 /// Of the machine's lines, those that are told nowhere else in the report.
 const MACHINE: [&str; 5] = ["kernel", "CPU", "caches", "memory", "hypervisor"];

@@ -21,12 +21,14 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 
-use crate::exit::Unsupported;
-use crate::lab::catalogue::Experiment;
-use crate::lab::machine::{CpuPair, Topology};
-use crate::lab::result::Settings;
-use crate::lab::work::{Bench, Stop};
+use crate::host::machine::{CpuPair, Topology};
+use crate::host::refusal::Unsupported;
+use crate::lab::experiment::Experiment;
+use crate::lab::program::Program;
+use crate::lab::taken::Stop;
+use crate::lab::work::Bench;
 use crate::meter::interrupt::Interrupt;
+use crate::results::run::Settings;
 
 use profile::Side;
 use record::{Recording, merge, record};
@@ -62,9 +64,10 @@ pub fn experiment(
     experiment: &Experiment,
     settings: &Settings,
     cpus: &CpuPair,
+    program: &Program,
 ) -> Result<Explained> {
     let all_cpus = Topology::read().online();
-    let mut bench = Bench::new(settings, cpus);
+    let mut bench = Bench::new(settings, cpus, program);
     let warm_up = Duration::from_secs_f64(settings.warm_up_seconds);
     let mut watched = Watched::default();
     let (mut with, mut without) = (Vec::new(), Vec::new());

@@ -193,22 +193,23 @@ fn role(words: &[String], name: &str) -> String {
     match words.as_slice() {
         ["/proc/self/exe", "write", ..] => "writer".to_owned(),
         ["/proc/self/exe", "read", ..] => "reader".to_owned(),
-        ["/proc/self/exe", "part", .., part] => part_of(part).unwrap_or_else(|| "part".to_owned()),
+        ["/proc/self/exe", "part", .., part, task] => {
+            role_in(task).unwrap_or_else(|| (*part).to_owned())
+        }
         ["/proc/self/exe", verb, ..] => (*verb).to_owned(),
         _ => name.to_owned(),
     }
 }
 
-/// A part as JSON is an object with one field, whose name it is; some have a `role` in it.
-fn part_of(text: &str) -> Option<String> {
-    let value: Value = serde_json::from_str(text).ok()?;
-    let (part, inside) = value.as_object()?.iter().next()?;
-    let role = inside.get("role").and_then(|role| match role {
-        Value::String(role) => Some(role.clone()),
-        Value::Object(fields) => fields.keys().next().cloned(),
-        _ => None,
-    });
-    Some(role.as_ref().unwrap_or(part).to_lowercase())
+/// The `role` in the task of a part, where there is one.
+fn role_in(task: &str) -> Option<String> {
+    let task: Value = serde_json::from_str(task).ok()?;
+    let role = match task.get("role")? {
+        Value::String(role) => role,
+        Value::Object(fields) => fields.keys().next()?,
+        _ => return None,
+    };
+    Some(role.to_lowercase())
 }
 
 #[cfg(test)]
@@ -225,10 +226,10 @@ mod tests {
         assert_eq!(role(&[exe, "write", "--json"], "exe"), "writer");
         assert_eq!(role(&[exe, "read", "--json"], "exe"), "reader");
         assert_eq!(role(&[exe, "copy", "-"], "exe"), "copy");
-        let part = |json| role(&[exe, "part", "--cpu=1", json], "exe");
-        assert_eq!(part(r#"{"Send":{"message":1}}"#), "send");
-        assert_eq!(part(r#"{"WakeUp":{"role":"Waker"}}"#), "waker");
-        assert_eq!(part(r#"{"UnixCopy":{"role":{"Client":{}}}}"#), "client");
+        let part = |name, task| role(&[exe, "part", "--cpu=1", name, task], "exe");
+        assert_eq!(part("send", r#"{"message":1}"#), "send");
+        assert_eq!(part("wakeup", r#"{"role":"Waker"}"#), "waker");
+        assert_eq!(part("unixcopy", r#"{"role":{"Client":{}}}"#), "client");
         assert_eq!(role(&["cat", "-"], "cat"), "cat");
         assert_eq!(role(&["write", "someone"], "write"), "write");
     }

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::classes::{Class, MEANINGS};
 use super::verdict::{Share, SideReport, Verdict};
-use crate::lab::result::Unit;
-use crate::lab::statistics::Spread;
+use crate::results::run::Unit;
+use crate::results::statistics::Spread;
 
 /// The version of the JSON's shape.
 pub const SCHEMA: u32 = 1;

@@ -6,73 +6,21 @@
 
 use std::sync::LazyLock;
 
-use glob::Pattern;
-
 use super::endpoint::{Checked, Pair};
+use super::experiment::{Experiment, Group};
 use super::latency;
 use super::movers;
 use super::page_lookup;
 use super::pipelines;
-use super::result::Unit;
 use super::sweep::{self, Axes};
 use super::transports;
 use super::unix_copy;
-use super::work::Work;
-use crate::exit::Usage;
-
-/// One experiment.
-#[derive(Debug, Clone, Copy)]
-pub struct Experiment {
-    /// What it is one of.
-    pub group: &'static str,
-    /// Its name, unique in the catalogue.
-    pub name: &'static str,
-    /// One line: what it shows.
-    pub shows: &'static str,
-    /// What its figure is in.
-    pub unit: Unit,
-    /// The figure of the text it comes from.
-    pub published: Option<f64>,
-    /// What it does.
-    pub work: &'static dyn Work,
-}
-
-impl Experiment {
-    /// One whose figure is in GiB/s.
-    pub const fn bandwidth(
-        group: &'static str,
-        name: &'static str,
-        published: Option<f64>,
-        shows: &'static str,
-        work: &'static dyn Work,
-    ) -> Self {
-        Self {
-            group,
-            name,
-            shows,
-            unit: Unit::GibPerS,
-            published,
-            work,
-        }
-    }
-}
-
-/// Experiments that belong together.
-#[derive(Debug, Clone, Copy)]
-pub struct Group {
-    /// Its name.
-    pub name: &'static str,
-    /// One line: what it is about.
-    pub shows: &'static str,
-    /// In the order they are shown. Ratios are to the first.
-    pub experiments: &'static [Experiment],
-}
+use crate::host::refusal::Usage;
+use crate::results::names::{is_meant, pattern};
+use crate::results::run::Unit;
 
 /// The group that runs when none is named.
 pub const DEFAULT_GROUP: &str = "ladder";
-
-/// What means every group.
-pub const ALL: &str = "all";
 
 macro_rules! experiments {
     ($group:literal $checked:ident: $($name:literal, $published:expr, $shows:literal, $writer:literal => $reader:literal;)*) => {
@@ -225,26 +173,6 @@ fn groups(axes: &Axes) -> Vec<Group> {
             unix_copy::EXPERIMENTS,
         ),
     ]
-}
-
-impl Experiment {
-    /// Whether ratios between the two say something: they are of one group, and of one table in it.
-    pub fn is_like(&self, other: &Experiment) -> bool {
-        self.group == other.group && self.work.table() == other.work.table()
-    }
-}
-
-/// The pattern that `text` is.
-pub fn pattern(text: &str) -> Result<Pattern, Usage> {
-    Pattern::new(text).map_err(|error| Usage(format!("'{text}' is no pattern: {}", error.msg)))
-}
-
-/// Whether `pattern` means the experiment `name` of `group`: by its name, its group, or `group/name`.
-pub fn is_meant(group: &str, name: &str, pattern: &Pattern) -> bool {
-    pattern.as_str() == ALL
-        || pattern.matches(name)
-        || pattern.matches(group)
-        || pattern.matches(&format!("{group}/{name}"))
 }
 
 impl Catalogue {

@@ -11,46 +11,13 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::Context;
-use clap::ValueEnum;
 use fullbore::{Pipe, PipeEnd};
 use rustix::io::Errno;
 use rustix::pipe::SpliceFlags;
 use rustix::process::{Signal, set_parent_process_death_signal};
-use serde::{Deserialize, Serialize};
 
 use super::movers::std_copy;
-
-/// One habit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Habit {
-    /// Moves pages from pipe to pipe (splice), as fast cats do
-    Splice,
-    /// Duplicates pages (tee) before it drops its own, as fast tees do
-    Tee,
-    /// Copies, but resizes the pipe it reads from again and again
-    Resize,
-    /// Moves pages into a pipe of its own and looks at them later
-    Hold,
-    /// Copies as Rust's standard library does: not one to be sound behind, but one to compare with
-    StdCopy,
-}
-
-impl Habit {
-    /// Those that a way of writing has to be sound behind.
-    pub const ALL: [Habit; 4] = [Habit::Splice, Habit::Tee, Habit::Resize, Habit::Hold];
-
-    /// The word on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Habit::Splice => "splice",
-            Habit::Tee => "tee",
-            Habit::Resize => "resize",
-            Habit::Hold => "hold",
-            Habit::StdCopy => "std-copy",
-        }
-    }
-}
+use crate::results::soundness::Habit;
 
 /// More than any pipe of the laboratory holds.
 const ALL_THERE_IS: usize = 64 << 20;

@@ -5,38 +5,8 @@
 //! table weighs more because its figures are larger (Fleming and Wallace, How not to lie with
 //! statistics, Communications of the ACM 29, 1986, 218-221).
 
-use serde::{Deserialize, Serialize};
-
-use super::catalogue::Experiment;
-use super::result::Outcome;
-
-/// One of them, over all tables of its group.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Overall {
-    /// The group.
-    pub group: String,
-    /// Who it is, such as `fullbore run`.
-    pub contestant: String,
-    /// Whom ratios are to.
-    pub base: String,
-    /// Tables in which both were measured.
-    pub tables: usize,
-    /// The geometric mean of the ratios in these.
-    pub geometric_mean: f64,
-    /// Where it did worst.
-    pub least: At,
-    /// Where it did best.
-    pub most: At,
-}
-
-/// The ratio of one experiment.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct At {
-    /// Its name.
-    pub name: String,
-    /// How many times as fast it was as the base.
-    pub ratio: f64,
-}
+use super::experiment::Experiment;
+use crate::results::run::{At, Outcome, Overall};
 
 /// Who is compared with whom.
 #[derive(Clone, Copy, PartialEq)]
@@ -110,9 +80,9 @@ fn geometric_mean(ratios: impl ExactSizeIterator<Item = f64>) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::super::catalogue::Catalogue;
-    use super::super::report;
     use super::super::sweep::Axes;
     use super::*;
+    use crate::results::report;
 
     #[test]
     fn the_geometric_mean_is_the_same_whichever_is_the_base() {

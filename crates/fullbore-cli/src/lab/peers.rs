@@ -12,14 +12,14 @@ use std::process::{Command, Stdio};
 
 use anyhow::Result;
 
-use super::machine::CpuPair;
 use super::part::Timing;
 use super::process::{self, Process};
-use super::result::{Peer, Settings, Unit};
-use super::statistics::Spread;
+use super::taken::{Measurement, Stop, Taken};
 use super::unix_copy;
-use super::work::{Measurement, Stop, Taken};
-use crate::exit::Usage;
+use crate::host::machine::CpuPair;
+use crate::host::refusal::Usage;
+use crate::results::run::{Peer, Settings, Unit};
+use crate::results::statistics::Spread;
 
 /// The programs, as `make -C peers` calls them.
 const PROGRAMS: [&str; 5] = ["stream", "pingpong", "unix_copy", "lookup", "pipe"];

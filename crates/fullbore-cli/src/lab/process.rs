@@ -1,12 +1,12 @@
-//! The processes that the laboratory starts: this very program, as an endpoint, a middleman or a
-//! part of an experiment; and the programs that it is compared with.
+//! The processes that the laboratory starts: `fullbore` (`program.rs`), and the programs that it is
+//! compared with.
 
 use std::env;
 use std::ffi::OsString;
 use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
-use std::process::{Child, ChildStdin, Command, ExitStatus, Output, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Output};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -16,29 +16,11 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use serde::de::DeserializeOwned;
 
-use super::work::Stop;
-use crate::exit;
+use super::taken::Stop;
+use crate::host::refusal::UNSUPPORTED;
 
 /// What a process may take to end when the one before or behind it has gone.
 pub const GRACE: Duration = Duration::from_secs(5);
-
-/// A verb of this program, also when its file has been replaced since.
-pub fn fullbore(verb: &str) -> Command {
-    let mut command = Command::new("/proc/self/exe");
-    command.arg(verb).arg("--die-with-parent");
-    command
-}
-
-/// An endpoint with the options of an experiment, on one CPU, which reports as JSON.
-pub fn endpoint(verb: &str, options: &str, cpu: usize) -> Command {
-    let mut command = fullbore(verb);
-    command
-        .args(options.split_whitespace())
-        .arg("--json")
-        .arg(format!("--cpu={cpu}"))
-        .stderr(Stdio::piped());
-    command
-}
 
 /// What a process reported: the last line of what it printed.
 pub fn report<T: DeserializeOwned>(printed: &[u8]) -> Result<T, serde_json::Error> {
@@ -154,7 +136,7 @@ impl Ended {
                 "the {role} did not end in time; killed"
             )));
         }
-        if status.code() == Some(i32::from(exit::UNSUPPORTED)) {
+        if status.code() == Some(i32::from(UNSUPPORTED)) {
             return Err(Stop::Skipped(last_words(&self.output)));
         }
         if !status.success() {

@@ -9,16 +9,18 @@ use std::time::SystemTime;
 use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::catalogue::Experiment;
-use super::date::rfc3339;
-use super::distance::Distances;
-use super::machine::{CpuPair, Machine};
+use super::experiment::Experiment;
 use super::overall::overall;
 use super::peers::{Beside, Peers};
-use super::result::{Also, Apart, EndpointReport, Outcome, Run, SCHEMA, Settings, Unit};
-use super::soundness::Soundness;
-use super::statistics::Spread;
-use super::work::{Bench, Measurement, Stop};
+use super::program::Program;
+use super::taken::{Measurement, Stop};
+use super::work::Bench;
+use crate::host::date::rfc3339;
+use crate::host::distance::Distances;
+use crate::host::machine::{CpuPair, Machine};
+use crate::results::run::{Also, Apart, EndpointReport, Outcome, Run, SCHEMA, Settings, Unit};
+use crate::results::soundness::Soundness;
+use crate::results::statistics::Spread;
 
 /// What is known of an experiment so far.
 struct Trial {
@@ -40,6 +42,7 @@ pub fn run(
     experiments: &[Experiment],
     settings: Settings,
     cpus: CpuPair,
+    program: &Program,
     peers: Option<&Peers>,
 ) -> Result<Run> {
     let taken_at = Some(rfc3339(SystemTime::now()));
@@ -52,7 +55,7 @@ pub fn run(
     let beside = trials.iter().filter(|trial| trial.peer.is_some()).count();
     let mut random = fastrand::Rng::with_seed(settings.seed);
     let mut near = Near::new(&cpus, (trials.len() + beside) as u32 * settings.rounds);
-    let mut bench = Bench::new(&settings, &cpus);
+    let mut bench = Bench::new(&settings, &cpus, program);
     let bar = progress_bar(trials.len() as u64 * u64::from(settings.rounds));
     for round in 1..=settings.rounds {
         for at in order(experiments, &mut random) {
@@ -83,7 +86,7 @@ pub fn run(
     for trial in &mut trials {
         if trial.stopped.is_none() {
             bar.set_message(format!("soundness: {}", trial.experiment.name));
-            trial.soundness = trial.experiment.work.check(&cpus)?;
+            trial.soundness = trial.experiment.work.check(&bench)?;
         }
     }
     bar.finish_and_clear();
@@ -92,7 +95,7 @@ pub fn run(
         schema: SCHEMA,
         taken_at,
         machine: Machine::read(cpus),
-        line_round_trip_ns: near.distances.spread(),
+        line_round_trip_ns: Spread::of(near.distances.seen()),
         apart: near.apart,
         overall: overall(experiments, &outcomes),
         experiments: outcomes,

@@ -8,11 +8,12 @@
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 
-use super::catalogue::Experiment;
 use super::endpoint::{Checked, Pair, WaitName};
-use super::result::{Cell, Outcome, Settings, Unit};
-use super::work::{Bench, Measurement, Stop, Taken, Work};
-use crate::size;
+use super::experiment::Experiment;
+use super::taken::{Measurement, Stop, Taken};
+use super::work::{Bench, Work};
+use crate::host::size;
+use crate::results::run::{Cell, Outcome, Settings, Unit};
 
 /// The group's name.
 pub const GROUP: &str = "sweep";
@@ -242,7 +243,7 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::lab::result::EndpointReport;
+    use crate::results::run::EndpointReport;
 
     #[derive(Parser)]
     struct Line {

@@ -4,16 +4,17 @@
 //! the reports know none of them. Work runs in processes of its own, on the CPUs that it is given,
 //! and ends within a time that follows from the settings.
 
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
 use std::fmt::Debug;
 
 use anyhow::Result;
 
-use super::machine::CpuPair;
-use super::movers::SourceFile;
-use super::pipelines::Inputs;
-use super::result::{EndpointReport, Outcome, Settings, Unit};
-use super::soundness::Soundness;
-use super::transports::RereadFile;
+use super::program::Program;
+use super::taken::Measurement;
+use crate::host::machine::CpuPair;
+use crate::results::run::{Outcome, Settings};
+use crate::results::soundness::Soundness;
 
 /// What one experiment does.
 pub trait Work: Debug + Sync {
@@ -42,7 +43,7 @@ pub trait Work: Debug + Sync {
     ///
     /// # Errors
     /// As [`measure`](Self::measure).
-    fn check(&self, _cpus: &CpuPair) -> Result<Option<Soundness>> {
+    fn check(&self, _bench: &Bench<'_>) -> Result<Option<Soundness>> {
         Ok(None)
     }
 
@@ -66,58 +67,51 @@ pub struct Bench<'a> {
     pub settings: &'a Settings,
     /// Where.
     pub cpus: &'a CpuPair,
-    /// What jobs with a file for a source read.
-    pub source_file: SourceFile,
-    /// What is read again and again.
-    pub reread_file: RereadFile,
-    /// What pipelines read.
-    pub inputs: Inputs,
+    /// What processes of this program are started from.
+    pub program: &'a Program,
+    /// What experiments make once and share.
+    pub store: Store,
 }
 
 impl<'a> Bench<'a> {
-    /// Without any of the files yet.
-    pub fn new(settings: &'a Settings, cpus: &'a CpuPair) -> Self {
+    /// With nothing in the store yet.
+    pub fn new(settings: &'a Settings, cpus: &'a CpuPair, program: &'a Program) -> Self {
         Self {
             settings,
             cpus,
-            source_file: SourceFile::default(),
-            reread_file: RereadFile::default(),
-            inputs: Inputs::default(),
+            program,
+            store: Store::default(),
         }
     }
 }
 
-/// One measurement, or why there is none.
-pub type Measurement = Result<Taken, Stop>;
-
-/// What was measured.
+/// What experiments make when it is first wanted and keep for the run, such as a file that several of
+/// them read: one value of each type, which only those know who use it.
 #[derive(Debug, Default)]
-pub struct Taken {
-    /// The figure, in the experiment's unit.
-    pub figure: f64,
-    /// Further figures.
-    pub also: Vec<(&'static str, Unit, f64)>,
-    /// The endpoints' reports, where there is one.
-    pub writer: Option<EndpointReport>,
-    pub reader: Option<EndpointReport>,
-    /// Bytes and seconds, where it was timed from its start to its end.
-    pub into_file: Option<(u64, f64)>,
-    /// What a person should know beside the figure.
-    pub notes: Vec<String>,
+pub struct Store(HashMap<TypeId, Box<dyn Any>>);
+
+impl Store {
+    /// The value of this type; the default one if it is asked for the first time.
+    pub fn of<T: Any + Default>(&mut self) -> &mut T {
+        self.0
+            .entry(TypeId::of::<T>())
+            .or_insert_with(|| Box::<T>::default())
+            .downcast_mut()
+            .expect("each value is stored under its own type")
+    }
 }
 
-/// Why an experiment was given up.
-#[derive(Debug)]
-pub enum Stop {
-    /// This machine does not allow it.
-    Skipped(String),
-    /// It broke.
-    Failed(String),
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl Stop {
-    /// That nothing came through is no figure of zero.
-    pub fn nothing_came() -> Self {
-        Stop::Failed("nothing came through while it was measured".into())
+    #[test]
+    fn a_value_is_made_once_for_each_type_and_kept() {
+        let mut store = Store::default();
+        store.of::<Vec<u8>>().push(1);
+        store.of::<String>().push('a');
+        store.of::<Vec<u8>>().push(2);
+        assert_eq!(*store.of::<Vec<u8>>(), [1, 2]);
+        assert_eq!(store.of::<String>(), "a");
     }
 }

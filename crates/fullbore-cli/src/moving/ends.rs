@@ -11,9 +11,10 @@ use anyhow::anyhow;
 use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
 
-use crate::exit::{self, BadInput, Usage};
+use crate::exit::{self, BadInput};
+use crate::host::refusal::Usage;
+use crate::host::text::clean;
 use crate::inherited;
-use crate::text::clean;
 
 /// An input as it was named.
 #[derive(Debug, Clone, PartialEq, Eq)]

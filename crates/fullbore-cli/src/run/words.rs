@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use super::start::Command;
-use crate::exit::Usage;
+use crate::host::refusal::Usage;
 
 /// What stands between two stages.
 const PIPE: &str = "|";

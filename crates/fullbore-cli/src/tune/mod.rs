@@ -22,7 +22,7 @@ use rustix::io::Errno;
 pub use report::Report;
 pub use target::Target;
 
-use crate::lab::machine::{Capabilities, Root};
+use crate::host::machine::{Capabilities, Root};
 use crate::pipeline::census::{Census, Holder, Pipe};
 use crate::pipeline::chains::Kind;
 use crate::pipeline::{Fill, Witness, open_for_writing};

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use super::evidence::{Sends, Writer};
 use super::target::Found;
 use super::{Options, Outcome, Tuned};
-use crate::exit::UNSUPPORTED;
-use crate::lab::machine::format_bytes;
+use crate::host::machine::format_bytes;
+use crate::host::refusal::UNSUPPORTED;
 use crate::moving::said;
 use crate::pipeline::census::{Census, Holder, Pipe};
 

@@ -14,7 +14,7 @@ use fullbore::linux::{Calls, page_size};
 use fullbore::{Pages, Pipe, ProducerOptions, Wait, Way};
 use rustix::pipe::SpliceFlags;
 
-use super::{BYTES, Given, Stop, at, compare, io_at, pattern, pipe_with, read_back};
+use super::attempt::{BYTES, Given, Stop, at, compare, io_at, pattern, pipe_with, read_back};
 
 /// splice(2) of so many bytes; what it moves at once is all, or comes in a second call.
 fn splice_all(source: impl AsFd, sink: impl AsFd, len: usize) -> Result<(), Stop> {

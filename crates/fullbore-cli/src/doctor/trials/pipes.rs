@@ -7,8 +7,8 @@ use fullbore::{Pipe, PipeEnd, ProducerOptions};
 use rustix::io::{Errno, ReadWriteFlags};
 use rustix::pipe::SpliceFlags;
 
-use super::{BYTES, Given, Refusal, Stop, at, io_at, pattern, read_back};
-use crate::lab::machine::format_bytes;
+use super::attempt::{BYTES, Given, Refusal, Stop, at, io_at, pattern, read_back};
+use crate::host::machine::format_bytes;
 
 /// What every unprivileged user may have by default, and what this project grows its pipes to.
 const ROOMY: usize = 1 << 20;
@@ -33,7 +33,7 @@ pub(super) fn nowait(_: &Given) -> Result<String, Stop> {
     if n != m {
         return Err(Stop::Wrong(format!("{m} bytes came of {n}")));
     }
-    super::compare(&sent[..n], &came[..m])?;
+    super::attempt::compare(&sent[..n], &came[..m])?;
     Ok("an empty pipe says so instead of waiting".into())
 }
 
@@ -57,7 +57,7 @@ pub(super) fn roomy_pipe(_: &Given) -> Result<String, Stop> {
     // Nobody reads meanwhile: all of it has to fit.
     let sent = pattern(ROOMY);
     let n = rustix::io::write(&pipe.writer, &sent).map_err(at("write"))?;
-    super::compare(&sent[..n], &sent)?;
+    super::attempt::compare(&sent[..n], &sent)?;
     read_back(&pipe.reader, &sent)?;
     Ok(format!("{before} at first, grown to {grown} and filled"))
 }

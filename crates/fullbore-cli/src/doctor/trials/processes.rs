@@ -9,16 +9,8 @@ use fullbore::{Pipe, PipeEnd};
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
-use serde::{Deserialize, Serialize};
 
-use super::{BYTES, Given, Stop, at, io_at, pattern, read_back};
-
-/// An fd of another process.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub struct Target {
-    pid: u32,
-    fd: i32,
-}
+use super::attempt::{BYTES, Given, Stop, Target, at, io_at, pattern, read_back};
 
 /// A pipe with a pattern in it, for another process to look at.
 pub(super) struct Held(Pipe);
@@ -129,6 +121,6 @@ pub(super) fn pinning(_: &Given) -> Result<String, Stop> {
             ));
         }
     }
-    let cpus = crate::lab::machine::format_cpu_list(&cpus);
+    let cpus = crate::host::machine::format_cpu_list(&cpus);
     Ok(format!("ran on the first and the last of CPUs {cpus}"))
 }

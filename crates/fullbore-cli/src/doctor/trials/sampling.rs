@@ -10,7 +10,7 @@ use perf_event::data::Record;
 use perf_event::events::{Hardware, Software};
 use perf_event::{Builder, SampleFlag};
 
-use super::{Given, Stop, at, io_at};
+use super::attempt::{Given, Stop, at, io_at};
 
 /// Nanoseconds of the CPU's time between two samples.
 const PERIOD: u64 = 250_000;

@@ -1,6 +1,6 @@
 //! Trials of what bench sets beside pipes: a message through each of its transports.
 
-use super::{Given, Stop, compare, pattern};
+use super::attempt::{Given, Stop, compare, pattern};
 use crate::lab::transports::Transport;
 
 /// Bytes of the message: no more than the smallest of them takes.

@@ -16,10 +16,12 @@ use fullbore::{Pages, Pipe, ProducerOptions, Way};
 use rustix::io::Errno;
 use rustix::pipe::SpliceFlags;
 
+use super::lines::write_lines;
+use super::options::{Data, Options};
 use super::progress::{Progress, Role};
-use super::{Data, Options, prepare, words, writer};
-use crate::exit::Unsupported;
-use crate::lab::result::EndpointReport;
+use super::{prepare, words};
+use crate::host::refusal::Unsupported;
+use crate::results::run::EndpointReport;
 
 /// The article's way: two buffers in turn, over a pipe that holds no more than half of what the
 /// two hold, so that a buffer is free when the other one has gone in whole.
@@ -197,7 +199,7 @@ pub fn produce(
     };
     let mut producer = prepare::unsupported_as_such(producer)?;
     if let Some(len) = options.lines {
-        return writer::write_lines(options, len, &mut producer);
+        return write_lines(options, len, &mut producer);
     }
     let mut progress = Progress::begin(options, Role::Writer);
     while let Some(most) = progress.next(chunk) {

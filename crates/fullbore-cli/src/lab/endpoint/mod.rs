@@ -1,6 +1,7 @@
 //! The two ends of an experiment: what `fullbore write` and `fullbore read` do.
 
 mod by_reference;
+mod lines;
 mod options;
 mod pair;
 mod peer;
@@ -11,6 +12,6 @@ pub mod words;
 pub mod writer;
 
 pub use by_reference::send_queue;
-pub use options::{Data, Options, WaitName};
+pub use options::{Options, WaitName};
 pub use pair::{Checked, ENDLESS, Pair};
 pub use progress::Role;

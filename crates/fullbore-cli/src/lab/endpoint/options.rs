@@ -9,8 +9,8 @@ use fullbore::Wait;
 use fullbore::linux::page_size;
 use serde::{Deserialize, Serialize};
 
-use crate::exit::Usage;
-use crate::size;
+use crate::host::refusal::Usage;
+use crate::host::size;
 
 #[derive(Debug, Clone, Args)]
 pub struct Options {

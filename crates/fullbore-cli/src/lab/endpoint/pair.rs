@@ -6,12 +6,13 @@ use anyhow::Result;
 use fullbore::Pipe;
 
 use super::{peer, words};
-use crate::lab::machine::CpuPair;
 use crate::lab::part::Timing;
 use crate::lab::process::{self, Ended, Process};
-use crate::lab::result::{Cell, EndpointReport, Outcome, Settings};
-use crate::lab::soundness::{self, Soundness};
-use crate::lab::work::{Bench, Measurement, Stop, Taken, Work};
+use crate::lab::soundness;
+use crate::lab::taken::{Measurement, Stop, Taken};
+use crate::lab::work::{Bench, Work};
+use crate::results::run::{Cell, EndpointReport, Outcome, Settings};
+use crate::results::soundness::Soundness;
 
 /// More than any measurement moves: the reader's clock ends it.
 pub const ENDLESS: &str = "1048576G";
@@ -41,13 +42,13 @@ impl Work for Pair {
     fn measure(&self, bench: &mut Bench<'_>) -> Result<Measurement> {
         let (settings, cpus) = (bench.settings, bench.cpus);
         let pipe = Pipe::new()?;
-        let mut reader = process::endpoint("read", self.reader, cpus.reader);
+        let mut reader = bench.program.endpoint("read", self.reader, cpus.reader);
         reader
             .arg(format!("--seconds={}", settings.seconds))
             .arg(format!("--warm-up={}", settings.warm_up_seconds))
             .stdin(pipe.reader)
             .stdout(Stdio::piped());
-        let mut writer = process::endpoint("write", self.writer, cpus.writer);
+        let mut writer = bench.program.endpoint("write", self.writer, cpus.writer);
         writer
             .arg(format!("--bytes-to-pipe={ENDLESS}"))
             .stdin(Stdio::null())
@@ -74,10 +75,10 @@ impl Work for Pair {
         }
     }
 
-    fn check(&self, cpus: &CpuPair) -> Result<Option<Soundness>> {
+    fn check(&self, bench: &Bench<'_>) -> Result<Option<Soundness>> {
         match self.checked {
             Checked::No => Ok(None),
-            Checked::Yes => soundness::check(self.writer, cpus).map(Some),
+            Checked::Yes => soundness::check(self.writer, bench).map(Some),
         }
     }
 

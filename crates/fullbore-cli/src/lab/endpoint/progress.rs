@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
-use super::Options;
+use super::options::Options;
+use crate::host::size;
 use crate::inherited;
-use crate::lab::result::EndpointReport;
-use crate::size;
+use crate::results::run::EndpointReport;
 
 /// Bytes in one GiB.
 const GIB: f64 = (1u64 << 30) as f64;

@@ -14,10 +14,11 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::pipe::SpliceFlags;
 
+use super::options::Options;
 use super::progress::{Progress, Role};
-use super::{Options, prepare, words};
-use crate::exit::{Unsupported, Usage};
-use crate::lab::result::EndpointReport;
+use super::{prepare, words};
+use crate::host::refusal::{Unsupported, Usage};
+use crate::results::run::EndpointReport;
 
 /// Reads until the limit, or until the writer has gone.
 pub fn run(options: &Options) -> anyhow::Result<EndpointReport> {

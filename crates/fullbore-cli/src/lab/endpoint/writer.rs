@@ -1,7 +1,7 @@
 //! What `fullbore write` does: writes to stdout, one of three ways, until the limit or until the
 //! reader has gone.
 
-use std::io::{self, BufWriter, IsTerminal, Write, stdout};
+use std::io::{self, BufWriter, IsTerminal, stdout};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use anyhow::{Context, bail};
@@ -9,12 +9,13 @@ use fullbore::linux::Calls;
 use fullbore::{Error, PipeEnd, ProducerOptions, Way};
 use rustix::io::Errno;
 
-use super::options::WayName;
+use super::lines::write_lines;
+use super::options::{Data, Options, WayName};
 use super::progress::{Progress, Role};
-use super::{Data, Options, by_reference, prepare, words};
-use crate::exit::{Unsupported, Usage};
-use crate::lab::result::EndpointReport;
-use crate::size;
+use super::{by_reference, prepare, words};
+use crate::host::refusal::{Unsupported, Usage};
+use crate::host::size;
+use crate::results::run::EndpointReport;
 
 /// Writes until the limit, or until the reader has gone.
 pub fn run(options: &Options) -> anyhow::Result<EndpointReport> {
@@ -110,37 +111,6 @@ fn refused(pipe: &PipeEnd<'_>, wanted: usize, error: &Error) -> String {
     match pipe.grow(wanted).map(|growth| growth.limit) {
         Ok(Some(limit)) => format!("a pipe of {wanted_size} is refused: {limit}"),
         _ => format!("a pipe of {wanted_size} is refused: {error}"),
-    }
-}
-
-/// Writes lines of `len` bytes, one call each, as a program that prints does.
-pub fn write_lines(
-    options: &Options,
-    len: usize,
-    out: &mut impl Write,
-) -> anyhow::Result<EndpointReport> {
-    /// Lines are filled so many at a time, because making them is not what is measured.
-    const AT_ONCE: usize = 256;
-    let mut lines = vec![prepare::CONSTANT; len * AT_ONCE];
-    let mut progress = Progress::begin(options, Role::Writer);
-    'stream: while let Some(most) = progress.next(lines.len()) {
-        if options.data() == Data::Words {
-            words::fill(&mut lines[..most], progress.moved());
-        }
-        for line in lines[..most].chunks(len) {
-            match out.write_all(line) {
-                Ok(()) => {}
-                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => break 'stream,
-                Err(error) => return Err(error).context("write to stdout"),
-            }
-        }
-        progress.add(most, 0);
-    }
-    match out.flush() {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(error).context("write to stdout")
-        }
-        _ => Ok(progress.report(options, 0)),
     }
 }
 

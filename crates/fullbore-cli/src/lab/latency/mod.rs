@@ -12,17 +12,17 @@ use std::sync::LazyLock;
 
 use anyhow::Result;
 
-pub use percentiles::Percentiles;
-pub use round_trip::{Exchange, ping, pong};
-pub use wake_up::{Role, play as wake_up};
-
-use super::catalogue::Experiment;
 use super::endpoint::WaitName;
+use super::experiment::Experiment;
 use super::part::{Part, Timing};
 use super::process::Process;
-use super::result::{Settings, Unit};
-use super::transports::{Shape, Transport, shared};
-use super::work::{Bench, Measurement, Stop, Taken, Work};
+use super::taken::{Measurement, Stop};
+use super::transports::{Shape, Transport};
+use super::work::{Bench, Work};
+use crate::results::run::{Settings, Unit};
+use percentiles::Percentiles;
+use round_trip::{Exchange, PingTask, PongTask};
+use wake_up::{Role, WakeUpTask};
 
 /// The group's name.
 pub const GROUP: &str = "latency";
@@ -114,15 +114,15 @@ impl Work for RoundTrip {
             message: self.message,
             wait: self.wait,
         };
-        let ping = Part::Ping {
+        let ping = PingTask {
             exchange: exchange(near.link),
             timing,
         };
-        let pong = Part::Pong {
+        let pong = PongTask {
             exchange: exchange(far.link),
         };
-        let mut ping = ping.command(Some(bench.cpus.writer))?;
-        let mut pong = pong.command(Some(bench.cpus.reader))?;
+        let mut ping = bench.program.part(&ping, Some(bench.cpus.writer))?;
+        let mut pong = bench.program.part(&pong, Some(bench.cpus.reader))?;
         near.give(&mut ping);
         far.give(&mut pong);
         let (pong, ping) = (Process::start(pong)?, Process::start(ping)?);
@@ -144,6 +144,13 @@ impl Work for RoundTrip {
     }
 }
 
+/// What processes of this group do.
+pub const PARTS: &[Part] = &[
+    Part::of::<PingTask>(),
+    Part::of::<PongTask>(),
+    Part::of::<WakeUpTask>(),
+];
+
 /// One wake-up.
 #[derive(Debug)]
 struct WakeUp;
@@ -156,7 +163,8 @@ impl Work for WakeUp {
         };
         let timing = Timing::of(bench.settings);
         let part = |role, cpu| -> Result<_> {
-            let mut command = Part::WakeUp { role, timing }.command(Some(cpu))?;
+            let task = WakeUpTask { role, timing };
+            let mut command = bench.program.part(&task, Some(cpu))?;
             command.stdin(memory.try_clone()?);
             Process::start(command)
         };

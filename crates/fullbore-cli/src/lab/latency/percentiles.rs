@@ -3,8 +3,9 @@
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-use super::{Stop, Taken, Unit};
 use crate::lab::process;
+use crate::lab::taken::{Stop, Taken};
+use crate::results::run::Unit;
 
 /// The longest time that is told from longer ones, in nanoseconds: a minute.
 const LONGEST: u64 = 60_000_000_000;

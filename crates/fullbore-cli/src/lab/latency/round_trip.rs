@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::percentiles::Times;
 use crate::lab::endpoint::{WaitName, words};
-use crate::lab::part::{self, Timing};
+use crate::lab::part::{self, Task, Timing};
 use crate::lab::transports::link::Link;
 
 /// Round trips at the start whose bytes are checked, and whose times are not taken.
@@ -24,11 +24,40 @@ pub struct Exchange {
     pub wait: WaitName,
 }
 
+/// Send messages, wait for each to come back, and take the times.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct PingTask {
+    pub exchange: Exchange,
+    pub timing: Timing,
+}
+
+impl Task for PingTask {
+    const NAME: &'static str = "ping";
+
+    fn play(self) -> Result<()> {
+        ping(self.exchange, self.timing)
+    }
+}
+
+/// Send messages back.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct PongTask {
+    pub exchange: Exchange,
+}
+
+impl Task for PongTask {
+    const NAME: &'static str = "pong";
+
+    fn play(self) -> Result<()> {
+        pong(self.exchange)
+    }
+}
+
 /// Sends messages, waits for each to come back, and takes the times.
 ///
 /// # Errors
 /// Where what comes back is not what was sent, or the transport breaks.
-pub fn ping(exchange: Exchange, timing: Timing) -> Result<()> {
+fn ping(exchange: Exchange, timing: Timing) -> Result<()> {
     let (input, output) = (stdin(), stdout());
     let mut link = exchange
         .link
@@ -65,7 +94,7 @@ pub fn ping(exchange: Exchange, timing: Timing) -> Result<()> {
 ///
 /// # Errors
 /// Where the transport breaks.
-pub fn pong(exchange: Exchange) -> Result<()> {
+fn pong(exchange: Exchange) -> Result<()> {
     let (input, output) = (stdin(), stdout());
     let mut link = exchange
         .link

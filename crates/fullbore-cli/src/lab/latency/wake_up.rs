@@ -12,9 +12,11 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
 use super::percentiles::{Percentiles, Times};
-use super::{Stop, Taken, Unit, shared};
-use crate::lab::part::{self, Timing};
+use crate::lab::part::{self, Task, Timing};
 use crate::lab::process;
+use crate::lab::taken::{Stop, Taken};
+use crate::lab::transports::shared;
+use crate::results::run::Unit;
 
 /// How long the sleeper is left alone after it said that it is about to sleep, so that it does, and its CPU
 /// finds nothing else to do.
@@ -34,6 +36,21 @@ const RAN: usize = 3;
 pub enum Role {
     Sleeper,
     Waker,
+}
+
+/// Wake, or be woken.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct WakeUpTask {
+    pub role: Role,
+    pub timing: Timing,
+}
+
+impl Task for WakeUpTask {
+    const NAME: &'static str = "wakeup";
+
+    fn play(self) -> Result<()> {
+        play(self.role, self.timing)
+    }
 }
 
 /// What the waker saw.
@@ -76,7 +93,7 @@ pub fn make() -> Result<OwnedFd> {
 ///
 /// # Errors
 /// Where the memory cannot be mapped.
-pub fn play(role: Role, timing: Timing) -> Result<()> {
+fn play(role: Role, timing: Timing) -> Result<()> {
     let memory = shared::Shared::map(stdin().as_fd(), page_size())?;
     match role {
         Role::Sleeper => sleep(&memory),

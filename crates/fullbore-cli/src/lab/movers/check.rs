@@ -13,13 +13,14 @@ use anyhow::{Context, Result};
 use fullbore::{Pipe, PipeEnd};
 
 use super::course::{self, Course};
-use super::{End, Job, Mover};
+use super::table::{End, Job, Mover};
+use crate::host::size;
 use crate::lab::endpoint::words;
-use crate::lab::machine::CpuPair;
 use crate::lab::process::{self, Process};
-use crate::lab::result::EndpointReport;
-use crate::lab::soundness::{Soundness, Verdict};
-use crate::size;
+use crate::lab::program::Program;
+use crate::lab::work::Bench;
+use crate::results::run::EndpointReport;
+use crate::results::soundness::{Soundness, Verdict};
 
 /// Bytes through a pipe or a socket: many times what any of them holds.
 const BYTES: &str = "8M";
@@ -48,23 +49,23 @@ const PATIENCE: Duration = Duration::from_secs(20);
 ///
 /// # Errors
 /// Where processes, pipes or files cannot be made.
-pub fn check(job: &Job, mover: &Mover, cpus: &CpuPair) -> Result<Soundness> {
+pub fn check(job: &Job, mover: &Mover, bench: &Bench<'_>) -> Result<Soundness> {
     let (check, wrong) = match (job.source, job.sink) {
         (End::File, End::File) => (
             "into a file whose source is written over afterwards",
-            file_to_file(mover)?,
+            file_to_file(bench.program, mover)?,
         ),
         (End::File, _) => (
             "where a file is written over while its bytes are in the pipe",
-            file_to_pipe(mover)?,
+            file_to_pipe(bench.program, mover)?,
         ),
         (End::Pipe, _) => (
             "behind a writer that uses its pages again",
-            behind_a_writer(job, mover, cpus)?,
+            behind_a_writer(job, mover, bench)?,
         ),
         (End::Socket, _) => (
             "behind a socket whose writer uses its pages again",
-            behind_a_writer(job, mover, cpus)?,
+            behind_a_writer(job, mover, bench)?,
         ),
     };
     let verdict = Verdict {
@@ -82,7 +83,7 @@ pub fn check(job: &Job, mover: &Mover, cpus: &CpuPair) -> Result<Soundness> {
 /// What was wrong, in words; nothing where every byte was right.
 type Wrong = Option<String>;
 
-fn file_to_pipe(mover: &Mover) -> Result<Wrong> {
+fn file_to_pipe(program: &Program, mover: &Mover) -> Result<Wrong> {
     for len in FILES_IN_PIPES {
         let mut file = course::pattern_file(len)?;
         let pipe = Pipe::new()?;
@@ -92,7 +93,7 @@ fn file_to_pipe(mover: &Mover) -> Result<Wrong> {
             continue;
         }
         let source = course::reopened(&file)?;
-        if let Some(wrong) = run(mover, source, pipe.writer)? {
+        if let Some(wrong) = run(program, mover, source, pipe.writer)? {
             return Ok(Some(wrong));
         }
         write_over(&mut file, len)?;
@@ -103,11 +104,11 @@ fn file_to_pipe(mover: &Mover) -> Result<Wrong> {
     Ok(None)
 }
 
-fn file_to_file(mover: &Mover) -> Result<Wrong> {
+fn file_to_file(program: &Program, mover: &Mover) -> Result<Wrong> {
     let mut file = course::pattern_file(FILE)?;
     let sink = course::memory_file()?;
     let source = course::reopened(&file)?;
-    if let Some(wrong) = run(mover, source, sink.try_clone()?)? {
+    if let Some(wrong) = run(program, mover, source, sink.try_clone()?)? {
         return Ok(Some(wrong));
     }
     write_over(&mut file, FILE)?;
@@ -120,8 +121,13 @@ fn write_over(file: &mut File, len: u64) -> Result<()> {
 }
 
 /// Runs a mover from a file that ends to its own end.
-fn run(mover: &Mover, source: File, sink: impl Into<std::os::fd::OwnedFd>) -> Result<Wrong> {
-    let process = course::start_mover(mover, source.into(), sink.into(), &[])?;
+fn run(
+    program: &Program,
+    mover: &Mover,
+    source: File,
+    sink: impl Into<std::os::fd::OwnedFd>,
+) -> Result<Wrong> {
+    let process = course::start_mover(program, mover, source.into(), sink.into(), &[])?;
     let ended = process
         .context("a mover that was there")?
         .end_within(PATIENCE)?;
@@ -146,10 +152,12 @@ fn first_wrong(mut stream: File, len: u64) -> Result<Wrong> {
     }
 }
 
-fn behind_a_writer(job: &Job, mover: &Mover, cpus: &CpuPair) -> Result<Wrong> {
+fn behind_a_writer(job: &Job, mover: &Mover, bench: &Bench<'_>) -> Result<Wrong> {
     let course = Course::lay(job, || anyhow::bail!("no file here"))?;
     let bytes = format!("--bytes-to-pipe={BYTES}");
-    let mut writer = process::endpoint("write", job.writer(), cpus.writer);
+    let mut writer = bench
+        .program
+        .endpoint("write", job.writer(), bench.cpus.writer);
     writer
         .args(BUFFER.split(' '))
         .args(["--verify", &bytes])
@@ -162,12 +170,14 @@ fn behind_a_writer(job: &Job, mover: &Mover, cpus: &CpuPair) -> Result<Wrong> {
         .unzip();
     let mut readers = Vec::new();
     for stdin in course.reader.into_iter().chain(branch_readers) {
-        let mut reader = process::endpoint("read", SLOW_READER, cpus.reader);
+        let mut reader = bench
+            .program
+            .endpoint("read", SLOW_READER, bench.cpus.reader);
         reader.arg(&bytes).stdin(stdin).stdout(Stdio::piped());
         readers.push(Process::start(reader)?);
     }
     let writing = Process::start(writer)?;
-    let moving = course::start_mover(mover, course.source, course.sink, &branches)?;
+    let moving = course::start_mover(bench.program, mover, course.source, course.sink, &branches)?;
     let moving = moving.context("a mover that was there")?;
     drop(branches);
     let len = size::parse(BYTES).map_err(anyhow::Error::msg)?;

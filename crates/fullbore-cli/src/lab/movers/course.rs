@@ -12,9 +12,10 @@ use procfs::Current;
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::{FdFlags, fcntl_setfd};
 
-use super::{End, Job, Mover};
+use super::table::{End, Job, Mover};
 use crate::lab::endpoint::words;
 use crate::lab::process::Process;
+use crate::lab::program::Program;
 
 /// A file that lives in memory, has no name, and goes with its last fd: so there is none to clean
 /// up, whatever becomes of this process.
@@ -155,6 +156,7 @@ impl Course {
 /// itself, and where there are two, the scheduler decides whom it shares one with. That is so for
 /// all movers, and those with several threads are not held back.
 pub fn start_mover(
+    program: &Program,
     mover: &Mover,
     source: OwnedFd,
     sink: OwnedFd,
@@ -164,7 +166,7 @@ pub fn start_mover(
         .iter()
         .map(|branch| format!("/dev/fd/{}", branch.as_raw_fd()))
         .collect();
-    let Some(mut command) = mover.command(&names) else {
+    let Some(mut command) = mover.command(program, &names) else {
         return Ok(None);
     };
     command.stdin(source).stdout(sink).stderr(Stdio::piped());

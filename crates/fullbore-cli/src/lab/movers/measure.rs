@@ -12,11 +12,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 
 use super::course::{self, Course, SourceFile};
-use super::{End, Job, Mover};
+use super::table::{End, Job, Mover, PIPE_READER};
 use crate::lab::endpoint::ENDLESS;
 use crate::lab::process::{self, Ended, Process, ended, is_readable_within};
-use crate::lab::result::EndpointReport;
-use crate::lab::work::{Bench, Measurement, Stop, Taken};
+use crate::lab::taken::{Measurement, Stop, Taken};
+use crate::lab::work::Bench;
+use crate::results::run::EndpointReport;
 
 /// What a process may take to end when the one behind it has gone.
 const GRACE: Duration = Duration::from_millis(100);
@@ -30,7 +31,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Where not even a pipe or a process can be made.
 pub fn measure(job: &Job, mover: &Mover, bench: &mut Bench<'_>) -> Result<Measurement> {
     let (settings, cpus) = (bench.settings, bench.cpus);
-    let course = match Course::lay(job, || bench.source_file.open()) {
+    let course = match Course::lay(job, || bench.store.of::<SourceFile>().open()) {
         Ok(course) => course,
         Err(error) => return Ok(Err(Stop::Skipped(format!("{error:#}")))),
     };
@@ -45,7 +46,7 @@ pub fn measure(job: &Job, mover: &Mover, bench: &mut Bench<'_>) -> Result<Measur
     let reader = match reader {
         None => None,
         Some(stdin) => {
-            let mut command = process::endpoint("read", job.reader(), cpus.reader);
+            let mut command = bench.program.endpoint("read", job.reader(), cpus.reader);
             command.arg(format!("--seconds={}", settings.seconds));
             if job.source != End::File {
                 command.arg(format!("--warm-up={}", settings.warm_up_seconds));
@@ -60,7 +61,7 @@ pub fn measure(job: &Job, mover: &Mover, bench: &mut Bench<'_>) -> Result<Measur
         .unzip();
     let mut beside = Vec::new();
     for stdin in branch_readers {
-        let mut command = process::endpoint("read", super::PIPE_READER, cpus.reader);
+        let mut command = bench.program.endpoint("read", PIPE_READER, cpus.reader);
         command.arg(format!("--bytes-to-pipe={ENDLESS}"));
         command.stdin(stdin).stdout(Stdio::null());
         beside.push(Process::start(command)?);
@@ -68,7 +69,7 @@ pub fn measure(job: &Job, mover: &Mover, bench: &mut Bench<'_>) -> Result<Measur
     let writer = match writer {
         None => None,
         Some(stdout) => {
-            let mut command = process::endpoint("write", job.writer(), cpus.writer);
+            let mut command = bench.program.endpoint("write", job.writer(), cpus.writer);
             command.arg(match file {
                 None => format!("--bytes-to-pipe={ENDLESS}"),
                 Some(_) => format!("--bytes-to-pipe={}", SourceFile::len()),
@@ -81,7 +82,8 @@ pub fn measure(job: &Job, mover: &Mover, bench: &mut Bench<'_>) -> Result<Measur
         }
     };
     let began = Instant::now();
-    let mut mover_process = match course::start_mover(mover, source, sink, &branches) {
+    let mut mover_process = match course::start_mover(bench.program, mover, source, sink, &branches)
+    {
         Ok(Some(process)) => process,
         Ok(None) => {
             let reason = format!("{} is not on PATH", mover.program());

@@ -21,10 +21,10 @@ use fullbore::{Pages, Pipe, Wait};
 use rustix::io::Errno;
 use rustix::pipe::SpliceFlags;
 
-use super::{Clock, Found, Memory, WINDOW, Which};
-use crate::exit::Unsupported;
+use super::memory::{Clock, Found, Memory, WINDOW, Which};
+use crate::host::refusal::Unsupported;
 use crate::lab::part::Timing;
-use crate::lab::statistics::Spread;
+use crate::results::statistics::Spread;
 
 /// Bytes of memory that is walked through.
 const REGION: usize = 64 << 20;

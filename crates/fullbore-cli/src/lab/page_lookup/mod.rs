@@ -7,27 +7,22 @@
 
 mod estimate;
 mod kernel;
-
-use std::time::{Duration, Instant};
+mod memory;
 
 use anyhow::{Result, bail};
-use fullbore::linux::{huge_page_size, page_size};
-use fullbore::{Backing, Pages};
 use serde::{Deserialize, Serialize};
 
-use super::catalogue::Experiment;
-use super::endpoint::prepare;
-use super::part::{self, Part, Timing};
+use super::experiment::Experiment;
+use super::part::{self, Part, Task, Timing};
 use super::process::{self, Ended, Process};
-use super::result::{Settings, Unit};
-use super::work::{Bench, Measurement, Stop, Taken, Work};
-use crate::exit::Unsupported;
+use super::taken::{Measurement, Stop, Taken};
+use super::work::{Bench, Work};
+use crate::host::refusal::Unsupported;
+use crate::results::run::{Settings, Unit};
+use memory::{Found, Which};
 
 /// The group's name.
 pub const GROUP: &str = "page_lookup";
-
-/// Pages of one call.
-const WINDOW: usize = 256;
 
 const fn row(name: &'static str, shows: &'static str, work: &'static Lookup) -> Experiment {
     Experiment {
@@ -53,14 +48,6 @@ pub const EXPERIMENTS: &[Experiment] = &[
         &Lookup { pages: Which { huge: true, touched: false }, peer: "lookup huge_untouched" }),
 ];
 
-/// Which pages are looked up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Which {
-    huge: bool,
-    /// Whether they are there before.
-    touched: bool,
-}
-
 /// Times looking up such pages.
 #[derive(Debug)]
 struct Lookup {
@@ -71,11 +58,11 @@ struct Lookup {
 impl Work for Lookup {
     fn measure(&self, bench: &mut Bench<'_>) -> Result<Measurement> {
         let timing = Timing::of(bench.settings);
-        let part = Part::PageLookup {
+        let task = LookupTask {
             pages: self.pages,
             timing,
         };
-        let process = Process::start(part.command(Some(bench.cpus.writer))?)?;
+        let process = Process::start(bench.program.part(&task, Some(bench.cpus.writer))?)?;
         Ok(judge(&process.end_within(timing.patience())?))
     }
 
@@ -95,18 +82,29 @@ fn judge(ended: &Ended) -> Measurement {
     })
 }
 
-/// What was found.
+/// What processes of this group do.
+pub const PARTS: &[Part] = &[Part::of::<LookupTask>()];
+
+/// Look pages up, and measure what that takes.
 #[derive(Debug, Serialize, Deserialize)]
-struct Found {
-    ns_per_page: f64,
-    notes: Vec<String>,
+struct LookupTask {
+    pages: Which,
+    timing: Timing,
+}
+
+impl Task for LookupTask {
+    const NAME: &'static str = "pagelookup";
+
+    fn play(self) -> Result<()> {
+        play(self.pages, self.timing)
+    }
 }
 
 /// Looks pages up for a while, and says what that takes: the part of the one process.
 ///
 /// # Errors
 /// [`Unsupported`] where there are no such pages here, or neither way to find out.
-pub fn play(pages: Which, timing: Timing) -> Result<()> {
+fn play(pages: Which, timing: Timing) -> Result<()> {
     let mut found = match kernel::Benchmark::find() {
         Ok(benchmark) => kernel::measure(&benchmark, pages, timing)?,
         Err(why_not) => estimate::measure(pages, timing, &why_not)?,
@@ -125,70 +123,6 @@ pub fn play(pages: Which, timing: Timing) -> Result<()> {
         );
     }
     part::say(&found)
-}
-
-/// Memory whose pages are looked up.
-struct Memory {
-    pages: Pages,
-    which: Which,
-}
-
-impl Memory {
-    /// `len` bytes, all there, on such pages as are asked for.
-    fn map(which: Which, len: usize) -> Result<Self> {
-        let backing = if which.huge {
-            Backing::Huge
-        } else {
-            Backing::Base
-        };
-        let options = Pages::options().backing(backing).touched(true);
-        let len = len.next_multiple_of(Self::span(which));
-        let pages = prepare::unsupported_as_such(options.map(len))?;
-        if which.huge {
-            prepare::check_huge(&pages)?;
-        }
-        Ok(Self { pages, which })
-    }
-
-    /// What is faulted in, and given back, at a time: a window, or the huge page that it lies in.
-    fn span(which: Which) -> usize {
-        match huge_page_size() {
-            Some(huge) if which.huge => huge,
-            _ => WINDOW * page_size(),
-        }
-    }
-
-    /// Takes the pages of `bytes` away, where untouched ones are wanted.
-    fn prepare(&mut self, bytes: std::ops::Range<usize>) -> Result<()> {
-        if !self.which.touched {
-            self.pages.give_back(bytes)?;
-        }
-        Ok(())
-    }
-}
-
-/// When a part measures: first the warm-up, which is thrown away.
-struct Clock {
-    warm_until: Instant,
-    until: Instant,
-}
-
-impl Clock {
-    fn start(timing: Timing) -> Self {
-        let warm_until = Instant::now() + Duration::from_secs_f64(timing.warm_up_seconds);
-        Self {
-            warm_until,
-            until: warm_until + Duration::from_secs_f64(timing.seconds),
-        }
-    }
-
-    fn is_warm(&self) -> bool {
-        Instant::now() >= self.warm_until
-    }
-
-    fn is_over(&self) -> bool {
-        Instant::now() >= self.until
-    }
 }
 
 #[cfg(test)]
@@ -223,17 +157,5 @@ mod tests {
         assert!(matches!(skipped, Err(Stop::Skipped(reason)) if reason == "no huge pages"));
         assert!(matches!(judge(&ended(1, "")), Err(Stop::Failed(_))));
         assert!(matches!(judge(&ended(0, "nonsense")), Err(Stop::Failed(_))));
-    }
-
-    #[test]
-    fn spans_are_whole_windows() {
-        for huge in [false, true] {
-            let which = Which {
-                huge,
-                touched: true,
-            };
-            assert!(Memory::span(which).is_multiple_of(page_size()));
-            assert!(Memory::span(which).is_power_of_two());
-        }
     }
 }

@@ -20,28 +20,14 @@ use procfs::Current;
 use rustix::fs::{statvfs, syncfs};
 use serde::{Deserialize, Serialize};
 
-use super::measure;
-use super::{PIPELINES, Pipeline, WAYS};
+use super::once::{self, Made};
+use super::table::{Input, PIPELINES, Pipeline, SHELL};
 use crate::lab::movers::memory_file;
-use crate::lab::part::Part;
+use crate::lab::part::Task;
 use crate::lab::process::{Process, on_path};
-use crate::lab::result::Settings;
-use crate::lab::work::Stop;
-
-/// What a line reads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Input {
-    /// A file of this name, with the lines of a web server's log.
-    Lines(&'static str),
-    /// The same, compressed by gzip.
-    Compressed(&'static str),
-    /// A file of this name, with the words of a text.
-    Words(&'static str),
-    /// A directory called `tree`, with files of all sizes in it.
-    Tree,
-    /// No file; it says itself how much it makes.
-    Nothing,
-}
+use crate::lab::program::Program;
+use crate::lab::taken::Stop;
+use crate::results::run::Settings;
 
 /// What the files are put together from, again and again: longer than what compressors look back at.
 const BLOCK: usize = 16 << 20;
@@ -67,19 +53,6 @@ pub struct Inputs {
     words: Vec<u8>,
 }
 
-/// One pipeline's.
-#[derive(Debug)]
-pub struct Made {
-    /// Where its line is run.
-    pub directory: PathBuf,
-    /// What it reads in all.
-    pub bytes: u64,
-    /// What it prints, by bash.
-    pub expected: File,
-    /// What a person should know of it.
-    pub note: Option<String>,
-}
-
 impl Inputs {
     /// What a pipeline reads, and what it comes to.
     ///
@@ -87,24 +60,25 @@ impl Inputs {
     /// Where a process cannot be started or waited for.
     pub fn of(
         &mut self,
+        program: &Program,
         pipeline: &'static Pipeline,
         settings: &Settings,
     ) -> Result<Result<&Made, Stop>> {
         if !self.made.contains_key(pipeline.name) {
             let missing = |program: &&&str| on_path(program).is_none();
-            let programs = WAYS[0].words[..1].iter().chain(pipeline.programs);
-            if let Some(program) = { programs }.find(missing) {
-                let reason = format!("{program} is not on PATH");
+            let programs = [SHELL].iter().chain(pipeline.programs);
+            if let Some(missing) = { programs }.find(missing) {
+                let reason = format!("{missing} is not on PATH");
                 return Ok(Err(Stop::Skipped(reason)));
             }
-            let made = match self.make(pipeline, settings) {
+            let made = match self.make(program, pipeline, settings) {
                 Ok(made) => made,
                 Err(error) => {
                     let reason = format!("make what it reads: {error:#}");
                     return Ok(Err(Stop::Skipped(reason)));
                 }
             };
-            if let Err(stop) = measure::expect(pipeline, &made, settings)? {
+            if let Err(stop) = once::expect(program, pipeline, &made, settings)? {
                 return Ok(Err(stop));
             }
             self.made.insert(pipeline.name, made);
@@ -112,10 +86,15 @@ impl Inputs {
         Ok(Ok(&self.made[pipeline.name]))
     }
 
-    fn make(&mut self, pipeline: &'static Pipeline, settings: &Settings) -> Result<Made> {
+    fn make(
+        &mut self,
+        program: &Program,
+        pipeline: &'static Pipeline,
+        settings: &Settings,
+    ) -> Result<Made> {
         let parent = match &self.directory {
             Some(directory) => directory,
-            None => self.directory.insert(Directory::make(settings)?),
+            None => self.directory.insert(Directory::make(program, settings)?),
         };
         let directory = parent.path.join(pipeline.name);
         match fs::create_dir(&directory) {
@@ -162,18 +141,6 @@ impl Inputs {
     }
 }
 
-impl Input {
-    /// What it is called in the line.
-    #[cfg(test)]
-    pub fn name(self) -> Option<&'static str> {
-        match self {
-            Input::Lines(name) | Input::Compressed(name) | Input::Words(name) => Some(name),
-            Input::Tree => Some("tree"),
-            Input::Nothing => None,
-        }
-    }
-}
-
 /// The directory with all inputs.
 #[derive(Debug)]
 struct Directory {
@@ -186,7 +153,7 @@ struct Directory {
 }
 
 impl Directory {
-    fn make(settings: &Settings) -> Result<Self> {
+    fn make(program: &Program, settings: &Settings) -> Result<Self> {
         let made = PIPELINES.iter().filter(|p| p.input != Input::Nothing);
         let wanted: u64 = made.map(|pipeline| pipeline.bytes(settings.seconds)).sum();
         let places = [PathBuf::from("/dev/shm"), std::env::temp_dir()];
@@ -204,10 +171,10 @@ impl Directory {
             .prefix("fullbore-bench-")
             .tempdir_in(&place)
             .with_context(|| format!("a directory in '{}'", place.display()))?;
-        let kept = Part::Keep(Kept {
+        let kept = Kept {
             directory: directory.path().to_owned(),
-        });
-        let mut command = kept.command_that_cleans_up()?;
+        };
+        let mut command = program.part_that_cleans_up(&kept)?;
         // Ctrl-C is not for the keeper.
         command.stdout(Stdio::null()).process_group(0);
         let mut keeper = Process::start(command)?;
@@ -245,13 +212,15 @@ pub struct Kept {
     directory: PathBuf,
 }
 
-impl Kept {
+impl Task for Kept {
+    const NAME: &'static str = "keep";
+
     /// Keeps it until stdin ends, and then removes it.
     ///
     /// # Errors
     /// Where it cannot be removed.
-    pub fn play(self) -> Result<()> {
-        measure::wait_for_the_end_of_stdin();
+    fn play(self) -> Result<()> {
+        once::wait_for_the_end_of_stdin();
         let mut attempts = 0;
         loop {
             match fs::remove_dir_all(&self.directory) {

@@ -17,10 +17,9 @@ use rustix::io::{Errno, pread};
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 use serde::{Deserialize, Serialize};
 
-use super::CHUNK;
-use super::stream::{Clock, Moved};
+use super::stream::{CHUNK, Clock, Moved};
 use crate::lab::endpoint::prepare;
-use crate::lab::part::{self, Timing};
+use crate::lab::part::{self, Task, Timing};
 
 /// Bytes of the file: many times what most caches hold.
 const FILE: usize = 256 << 20;
@@ -64,7 +63,7 @@ impl Alone {
     ///
     /// # Errors
     /// Where there is no memory for it, or the file cannot be read.
-    pub fn play(self, timing: Timing) -> Result<()> {
+    fn play(self, timing: Timing) -> Result<()> {
         let moved = match self {
             Alone::FileReread => reread(timing)?,
             Alone::MmapReread => reread_mapped(timing)?,
@@ -102,6 +101,21 @@ impl Alone {
             }
         };
         part::say(&moved)
+    }
+}
+
+/// Do one of these, and measure.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct AloneTask {
+    pub what: Alone,
+    pub timing: Timing,
+}
+
+impl Task for AloneTask {
+    const NAME: &'static str = "alone";
+
+    fn play(self) -> Result<()> {
+        self.what.play(self.timing)
     }
 }
 

@@ -7,6 +7,7 @@
 //! [`stream`] sends and receives. What needs no second process is in [`alone`].
 
 mod alone;
+mod carry;
 mod ends;
 pub mod link;
 mod queue;
@@ -16,22 +17,21 @@ pub mod stream;
 
 use anyhow::Result;
 
-pub use alone::{Alone, RereadFile};
+pub use alone::Alone;
 pub use ends::{Shape, Transport, loopback};
 
-use super::catalogue::Experiment;
 use super::endpoint::WaitName;
+use super::experiment::Experiment;
 use super::part::{Part, Timing};
 use super::process::{self, Process};
-use super::result::{Settings, Unit};
-use super::work::{Bench, Measurement, Stop, Taken, Work};
-use stream::Moved;
+use super::taken::{Measurement, Stop, Taken};
+use super::work::{Bench, Work};
+use crate::results::run::{Settings, Unit};
+use alone::{AloneTask, RereadFile};
+use stream::{CHUNK, Moved, ReceiveTask, SendTask};
 
 /// The group's name.
 pub const GROUP: &str = "transports";
-
-/// Bytes of one call: lmbench's own transfer size (bw_pipe.c, bw_unix.c: XFERSIZE).
-pub const CHUNK: usize = 64 << 10;
 
 /// What the 2005 thread gives for lmbench's pipe once it was a ring of pages: 1,669 MB/s at best.
 const LMBENCH_PIPE_2005: f64 = 1669e6 / (1u64 << 30) as f64;
@@ -77,6 +77,13 @@ pub const EXPERIMENTS: &[Experiment] = &[
     row("memory_write", None, "every word of memory written", &Alone::Write),
 ];
 
+/// What processes of this group do.
+pub const PARTS: &[Part] = &[
+    Part::of::<SendTask>(),
+    Part::of::<ReceiveTask>(),
+    Part::of::<AloneTask>(),
+];
+
 /// A stream from one process to another over a transport.
 #[derive(Debug)]
 struct Stream(Transport);
@@ -111,15 +118,16 @@ impl Work for Stream {
         let timing = Timing::of(bench.settings);
         let [sender, receiver] = ends.apart();
         let (link, message) = (sender.link, sender.message);
-        let mut sending = Part::Send { link, message }.command(Some(bench.cpus.writer))?;
+        let send = SendTask { link, message };
+        let mut sending = bench.program.part(&send, Some(bench.cpus.writer))?;
         sender.give(&mut sending);
         let link = receiver.link;
-        let receive = Part::Receive {
+        let receive = ReceiveTask {
             link,
             message,
             timing,
         };
-        let mut receiving = receive.command(Some(bench.cpus.reader))?;
+        let mut receiving = bench.program.part(&receive, Some(bench.cpus.reader))?;
         receiver.give(&mut receiving);
         let (receiving, sending) = (Process::start(receiving)?, Process::start(sending)?);
         let received = receiving.end_within(timing.patience())?;
@@ -141,13 +149,13 @@ impl Work for Stream {
 impl Work for Alone {
     fn measure(&self, bench: &mut Bench<'_>) -> Result<Measurement> {
         let timing = Timing::of(bench.settings);
-        let part = Part::Alone {
+        let task = AloneTask {
             what: *self,
             timing,
         };
-        let mut command = part.command(Some(bench.cpus.reader))?;
+        let mut command = bench.program.part(&task, Some(bench.cpus.reader))?;
         if self.wants_a_file() {
-            match bench.reread_file.open() {
+            match bench.store.of::<RereadFile>().open() {
                 Ok(file) => command.stdin(file),
                 Err(error) => return Ok(Err(Stop::Skipped(format!("{error:#}")))),
             };

@@ -15,7 +15,7 @@ use nix::mqueue::{MQ_OFlag, MqAttr, MqdT, mq_close, mq_open, mq_receive, mq_send
 use nix::sys::stat::Mode;
 use rustix::io::Errno;
 
-use super::link::Carry;
+use super::carry::Carry;
 
 /// Messages that a queue holds: the default of /proc/sys/fs/mqueue/msg_max.
 const MESSAGES: i64 = 10;

@@ -13,7 +13,7 @@ use fullbore::Waiter;
 use fullbore::linux::page_size;
 use rustix::io::Errno;
 
-use super::link::Carry;
+use super::carry::Carry;
 use super::shared::{self, APART, Shared, sleep_unless, wake_if_asleep};
 
 /// Bytes of a block: the most that is sent at once.

@@ -14,18 +14,52 @@ use serde::{Deserialize, Serialize};
 
 use super::link::Link;
 use crate::lab::endpoint::{WaitName, words};
-use crate::lab::part::{self, Timing};
+use crate::lab::part::{self, Task, Timing};
 use crate::lab::process;
-use crate::lab::work::Stop;
+use crate::lab::taken::Stop;
+
+/// Bytes of one call: lmbench's own transfer size (bw_pipe.c, bw_unix.c: XFERSIZE).
+pub const CHUNK: usize = 64 << 10;
 
 /// Bytes at the beginning that are checked: several times what any transport holds.
 const CHECKED: u64 = 8 << 20;
+
+/// Send messages of so many bytes until nobody receives them any more.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct SendTask {
+    pub link: Link,
+    pub message: usize,
+}
+
+impl Task for SendTask {
+    const NAME: &'static str = "send";
+
+    fn play(self) -> Result<()> {
+        send(self.link, self.message)
+    }
+}
+
+/// Receive them, and measure.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ReceiveTask {
+    pub link: Link,
+    pub message: usize,
+    pub timing: Timing,
+}
+
+impl Task for ReceiveTask {
+    const NAME: &'static str = "receive";
+
+    fn play(self) -> Result<()> {
+        receive(self.link, self.message, self.timing)
+    }
+}
 
 /// Sends until nobody receives any more.
 ///
 /// # Errors
 /// Where the transport breaks.
-pub fn send(link: Link, message: usize) -> Result<()> {
+fn send(link: Link, message: usize) -> Result<()> {
     let (input, output) = (stdin(), stdout());
     let mut link = link.open(WaitName::Block, input.as_fd(), output.as_fd())?;
     let mut buffer = vec![0; message];
@@ -46,7 +80,7 @@ pub fn send(link: Link, message: usize) -> Result<()> {
 ///
 /// # Errors
 /// Where bytes are wrong, the transport breaks, or it ends.
-pub fn receive(link: Link, message: usize, timing: Timing) -> Result<()> {
+fn receive(link: Link, message: usize, timing: Timing) -> Result<()> {
     let (input, output) = (stdin(), stdout());
     let mut link = link.open(WaitName::Block, input.as_fd(), output.as_fd())?;
     let mut buffer = vec![0; message];

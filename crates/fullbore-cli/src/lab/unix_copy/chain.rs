@@ -9,10 +9,10 @@ use anyhow::{Context, Result, bail};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 
-use super::options::Sizes;
 use super::receiver::{Through, check_first};
 use crate::lab::part::{self, Timing};
 use crate::lab::transports::stream::Clock;
+use crate::results::run::Sizes;
 
 /// Bytes that the client drops at a time, at most.
 const DROPPED: usize = 1 << 20;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use crate::lab::statistics::Spread;
+use crate::results::statistics::Spread;
 
 /// Bytes of a cache line.
 pub const LINE: usize = 64;

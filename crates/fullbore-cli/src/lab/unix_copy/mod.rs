@@ -9,6 +9,7 @@
 mod chain;
 mod flag;
 mod hot;
+mod mode;
 mod options;
 mod receiver;
 mod sender;
@@ -18,28 +19,26 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use rustix::io::Errno;
 use rustix::net::sockopt::{
     set_socket_send_buffer_size, set_socket_send_buffer_size_force, socket_send_buffer_size,
 };
 use serde::{Deserialize, Serialize};
 
-pub use options::{CopyOptions, Sizes};
+pub use options::{CopyOptions, GROUP};
 
-use super::catalogue::Experiment;
-use super::part::{Part, Timing};
+use super::experiment::Experiment;
+use super::part::{Part, Task, Timing};
 use super::process::{self, GRACE, Process};
-use super::result::{Settings, Unit};
+use super::program::Program;
+use super::taken::{Measurement, Stop, Taken};
 use super::transports::loopback;
 use super::transports::stream::Moved;
-use super::work::{Bench, Measurement, Stop, Taken, Work};
-use crate::exit::Unsupported;
-use crate::size;
+use super::work::{Bench, Work};
+use crate::host::size;
+use crate::results::run::{Settings, Sizes, Unit};
+use mode::Mode;
 use receiver::Received;
 use sender::Sent;
-
-/// The group's name.
-pub const GROUP: &str = "unix_copy";
 
 /// The RFC's figures for its first test, in Mb/s: objects of 1 MiB, buffers of 512 KiB, EPYC 7662, two
 /// CPUs that share no L2.
@@ -72,30 +71,6 @@ pub const EXPERIMENTS: &[Experiment] = &[
     row("chain_sendfile", None, "the same chain, sent by sendfile(2)", &UnixCopy(Mode::SendFile, Place::Chain)),
 ];
 
-/// How an object is sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Mode {
-    Normal,
-    NtCopy,
-    ZeroCopy,
-    SendFile,
-}
-
-impl Mode {
-    #[cfg(test)]
-    const ALL: [Mode; 4] = [Mode::Normal, Mode::NtCopy, Mode::ZeroCopy, Mode::SendFile];
-
-    /// As the program in C is told; it does not know the flag.
-    fn of_peer(self) -> Option<&'static str> {
-        match self {
-            Mode::Normal => Some("normal"),
-            Mode::NtCopy => None,
-            Mode::ZeroCopy => Some("zero_copy"),
-            Mode::SendFile => Some("sendfile"),
-        }
-    }
-}
-
 /// What the object passes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
@@ -105,7 +80,7 @@ enum Place {
 
 /// What a process of this group does.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub enum Role {
+enum Role {
     /// Send, and measure.
     Sender { mode: Mode, timing: Timing },
     /// Take and drop.
@@ -122,8 +97,8 @@ impl Role {
     /// Plays it in this process, with sockets on stdin and stdout.
     ///
     /// # Errors
-    /// [`Unsupported`] where this machine does not allow it.
-    pub fn play(self, sizes: &Sizes) -> Result<()> {
+    /// [`Unsupported`](crate::host::refusal::Unsupported) where this machine does not allow it.
+    fn play(self, sizes: &Sizes) -> Result<()> {
         match self {
             Role::Sender { mode, timing } => sender::measure(mode, sizes, timing),
             Role::Receiver => receiver::drop_all(sizes),
@@ -136,12 +111,13 @@ impl Role {
     /// A process that does it on one CPU, or on any.
     fn start(
         self,
+        program: &Program,
         sizes: Sizes,
         cpu: Option<usize>,
         input: Option<OwnedFd>,
         output: Option<OwnedFd>,
     ) -> Result<Process> {
-        let mut command = Part::UnixCopy { role: self, sizes }.command(cpu)?;
+        let mut command = program.part(&UnixCopyTask { role: self, sizes }, cpu)?;
         if let Some(input) = input {
             command.stdin(input);
         }
@@ -149,6 +125,24 @@ impl Role {
             command.stdout(output);
         }
         Process::start(command)
+    }
+}
+
+/// What processes of this group do.
+pub const PARTS: &[Part] = &[Part::of::<UnixCopyTask>()];
+
+/// Send an object again and again, or receive it.
+#[derive(Debug, Serialize, Deserialize)]
+struct UnixCopyTask {
+    role: Role,
+    sizes: Sizes,
+}
+
+impl Task for UnixCopyTask {
+    const NAME: &'static str = "unixcopy";
+
+    fn play(self) -> Result<()> {
+        self.role.play(&self.sizes)
     }
 }
 
@@ -211,9 +205,21 @@ impl UnixCopy {
         let timing = Timing::of(bench.settings);
         let mode = self.0;
         let receiver = Role::Receiver;
-        let receiver = receiver.start(sizes, Some(bench.cpus.reader), Some(socket.far), None)?;
+        let receiver = receiver.start(
+            bench.program,
+            sizes,
+            Some(bench.cpus.reader),
+            Some(socket.far),
+            None,
+        )?;
         let sender = Role::Sender { mode, timing };
-        let sender = sender.start(sizes, Some(bench.cpus.writer), None, Some(socket.near))?;
+        let sender = sender.start(
+            bench.program,
+            sizes,
+            Some(bench.cpus.writer),
+            None,
+            Some(socket.near),
+        )?;
         let sent = sender.end_within(patience(timing, &sizes))?;
         if sent.went_well("sender").is_err() {
             let well = receiver.behind("receiver", &sent, "sender")?;
@@ -249,15 +255,22 @@ impl UnixCopy {
         let timing = Timing::of(bench.settings);
         let mode = self.0;
         let client = Role::Client { timing };
-        let client = client.start(sizes, None, Some(from_front.into()), None)?;
+        let client = client.start(bench.program, sizes, None, Some(from_front.into()), None)?;
         let front = Role::Front.start(
+            bench.program,
             sizes,
             Some(bench.cpus.reader),
             Some(socket.far),
             Some(to_client.into()),
         )?;
         let storage = Role::Storage { mode };
-        let storage = storage.start(sizes, Some(bench.cpus.writer), None, Some(socket.near))?;
+        let storage = storage.start(
+            bench.program,
+            sizes,
+            Some(bench.cpus.writer),
+            None,
+            Some(socket.near),
+        )?;
         let measured = client.end_within(patience(timing, &sizes))?;
         // Who comes first in the chain is at fault: those behind only see an end.
         if let Err(stop) = measured.went_well("client") {
@@ -336,16 +349,6 @@ fn report<T: serde::de::DeserializeOwned>(printed: &[u8]) -> Result<T, Stop> {
 pub fn patience(timing: Timing, sizes: &Sizes) -> Duration {
     let objects = sizes.bytes().unwrap_or(0) >> 26;
     timing.patience() + Duration::from_secs(objects)
-}
-
-/// What a call's answer means: that this machine has not got it, or that it broke.
-fn failed(call: &str, errno: Errno) -> anyhow::Error {
-    match errno {
-        Errno::NOSYS | Errno::PERM | Errno::INVAL | Errno::OPNOTSUPP => {
-            Unsupported(format!("{call} is refused here: {errno}")).into()
-        }
-        _ => anyhow::Error::new(errno).context(call.to_owned()),
-    }
 }
 
 #[cfg(test)]

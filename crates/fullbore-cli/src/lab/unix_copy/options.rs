@@ -2,12 +2,14 @@
 //! come to.
 
 use clap::Args;
-use serde::{Deserialize, Serialize};
 
-use super::GROUP;
 use super::hot::LINE;
-use crate::exit::Usage;
-use crate::size;
+use crate::host::refusal::Usage;
+use crate::host::size;
+use crate::results::run::Sizes;
+
+/// The group's name.
+pub const GROUP: &str = "unix_copy";
 
 /// More than any object, buffer or pipe of these experiments is: what does not fit into memory would
 /// be found out too late.
@@ -33,34 +35,6 @@ pub struct CopyOptions {
     /// given
     #[arg(long, value_name = "SIZE", value_parser = size::parse_in_memory)]
     hot: Option<usize>,
-}
-
-/// What they come to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Sizes {
-    /// Bytes of the object.
-    pub object: usize,
-    /// How many objects a measurement sends; as many as there is time for if `None`.
-    pub count: Option<u64>,
-    /// Bytes of the Unix socket's send buffer that are asked for.
-    pub sndbuf: usize,
-    /// Bytes of the pipe through which the receiving side splices.
-    pub pipe_size: usize,
-    /// Bytes of the hot working set.
-    pub hot: usize,
-}
-
-impl Default for Sizes {
-    /// As in the RFC's benchmark; that one has no hot working set.
-    fn default() -> Self {
-        Self {
-            object: 1 << 20,
-            count: None,
-            sndbuf: 512 << 10,
-            pipe_size: 512 << 10,
-            hot: 256 << 10,
-        }
-    }
 }
 
 impl CopyOptions {
@@ -112,14 +86,6 @@ impl CopyOptions {
         ]
         .into_iter()
         .find_map(|(option, given)| given.then_some(option))
-    }
-}
-
-impl Sizes {
-    /// Bytes that one measurement sends, where that is fixed.
-    pub fn bytes(&self) -> Option<u64> {
-        self.count
-            .map(|count| count.saturating_mul(self.object as u64))
     }
 }
 

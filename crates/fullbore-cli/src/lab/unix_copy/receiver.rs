@@ -14,11 +14,11 @@ use rustix::io::Errno;
 use rustix::pipe::SpliceFlags;
 use serde::{Deserialize, Serialize};
 
-use super::failed;
-use super::options::Sizes;
+use super::mode::failed;
+use crate::host::size;
 use crate::lab::endpoint::words;
 use crate::lab::part;
-use crate::size;
+use crate::results::run::Sizes;
 
 /// Bytes of one read(2) while the first object is checked.
 const CHUNK: usize = 64 << 10;

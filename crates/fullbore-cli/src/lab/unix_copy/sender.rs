@@ -22,11 +22,11 @@ use serde::{Deserialize, Serialize};
 
 use super::flag::MSG_NTCOPY;
 use super::hot::HotSet;
-use super::options::Sizes;
-use super::{Mode, failed};
+use super::mode::{Mode, failed};
 use crate::lab::endpoint::{prepare, send_queue, words};
 use crate::lab::part::{self, Timing};
 use crate::lab::transports::stream::Moved;
+use crate::results::run::Sizes;
 
 /// Bytes of the pipe through which the object's pages go into the socket: what an ordinary user may
 /// have (fs/pipe.c, pipe_max_size). It is emptied before it is filled again, so a larger one means

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 
 use super::Top;
-use crate::exit::Unsupported;
+use crate::host::refusal::Unsupported;
 use crate::meter::interrupt::Interrupt;
 pub use address::Address;
 use families::Told;

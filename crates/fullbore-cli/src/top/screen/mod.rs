@@ -24,8 +24,8 @@ use rustix::io::Errno;
 use signal_hook::consts::{SIGCONT, SIGTSTP};
 
 use super::Top;
+use crate::host::text::clean;
 use crate::meter::interrupt::Interrupt;
-use crate::text::clean;
 use crate::tune::{Options, Target, tune};
 use fullbore::pipe::PipeIdentity;
 use state::{Action, Mode, State};

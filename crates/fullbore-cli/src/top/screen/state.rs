@@ -3,7 +3,7 @@
 use fullbore::pipe::PipeIdentity;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use crate::text::clean;
+use crate::host::text::clean;
 use crate::top::order::{Sort, order};
 use crate::top::picture::{Picture, Row};
 

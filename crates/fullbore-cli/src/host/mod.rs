@@ -1,0 +1,9 @@
+//! Facts about this machine and its user, and the words for them: what every other part of the command
+//! builds on, and what imports none of them.
+
+pub mod date;
+pub mod distance;
+pub mod machine;
+pub mod refusal;
+pub mod size;
+pub mod text;

@@ -1,0 +1,41 @@
+//! Lines, one call each, into whatever takes bytes.
+
+use std::io::{self, Write};
+
+use anyhow::Context;
+
+use super::options::{Data, Options};
+use super::progress::{Progress, Role};
+use super::{prepare, words};
+use crate::results::run::EndpointReport;
+
+/// Writes lines of `len` bytes, one call each, as a program that prints does.
+pub fn write_lines(
+    options: &Options,
+    len: usize,
+    out: &mut impl Write,
+) -> anyhow::Result<EndpointReport> {
+    /// Lines are filled so many at a time, because making them is not what is measured.
+    const AT_ONCE: usize = 256;
+    let mut lines = vec![prepare::CONSTANT; len * AT_ONCE];
+    let mut progress = Progress::begin(options, Role::Writer);
+    'stream: while let Some(most) = progress.next(lines.len()) {
+        if options.data() == Data::Words {
+            words::fill(&mut lines[..most], progress.moved());
+        }
+        for line in lines[..most].chunks(len) {
+            match out.write_all(line) {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => break 'stream,
+                Err(error) => return Err(error).context("write to stdout"),
+            }
+        }
+        progress.add(most, 0);
+    }
+    match out.flush() {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(error).context("write to stdout")
+        }
+        _ => Ok(progress.report(options, 0)),
+    }
+}

@@ -1,0 +1,38 @@
+//! What one measurement comes to: figures, or why there are none.
+
+use crate::results::run::{EndpointReport, Unit};
+
+/// One measurement, or why there is none.
+pub type Measurement = Result<Taken, Stop>;
+
+/// What was measured.
+#[derive(Debug, Default)]
+pub struct Taken {
+    /// The figure, in the experiment's unit.
+    pub figure: f64,
+    /// Further figures.
+    pub also: Vec<(&'static str, Unit, f64)>,
+    /// The endpoints' reports, where there is one.
+    pub writer: Option<EndpointReport>,
+    pub reader: Option<EndpointReport>,
+    /// Bytes and seconds, where it was timed from its start to its end.
+    pub into_file: Option<(u64, f64)>,
+    /// What a person should know beside the figure.
+    pub notes: Vec<String>,
+}
+
+/// Why an experiment was given up.
+#[derive(Debug)]
+pub enum Stop {
+    /// This machine does not allow it.
+    Skipped(String),
+    /// It broke.
+    Failed(String),
+}
+
+impl Stop {
+    /// That nothing came through is no figure of zero.
+    pub fn nothing_came() -> Self {
+        Stop::Failed("nothing came through while it was measured".into())
+    }
+}

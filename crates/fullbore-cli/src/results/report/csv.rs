@@ -1,0 +1,193 @@
+//! The run as CSV (RFC 4180): a header and one row per experiment, for spreadsheets and scripts.
+//!
+//! What was not measured is an empty field. Figures have all their digits; the machine and the
+//! settings are not here but in the JSON.
+
+use std::io;
+
+use anyhow::Result;
+use serde::Serialize;
+
+use super::Report;
+use crate::results::run::{EndpointReport, Outcome, Run};
+
+/// The run as one row per experiment.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Csv;
+
+/// One row; the names of the fields are the header.
+#[derive(Serialize)]
+struct Row<'a> {
+    group: &'a str,
+    name: &'a str,
+    /// What the figures are in.
+    unit: &'static str,
+    median: Option<f64>,
+    min: Option<f64>,
+    max: Option<f64>,
+    /// Every round, in the order measured, between spaces.
+    rounds: String,
+    ratio: Option<f64>,
+    published: Option<f64>,
+    /// Further figures, each with its unit, between `; `.
+    also: String,
+    /// Whether the bytes were right behind every middleman.
+    sound: Option<bool>,
+    writer_cpu_seconds: Option<f64>,
+    reader_cpu_seconds: Option<f64>,
+    writer_options: &'a str,
+    reader_options: &'a str,
+    /// The notes, between `; `.
+    notes: String,
+    skipped: Option<&'a str>,
+    failed: Option<&'a str>,
+    /// What was to be done, and the command line of who did it.
+    job: Option<&'a str>,
+    mover: Option<&'a str>,
+    /// The program in C that does the same, what it measured, and how many times as fast this was.
+    peer: Option<&'a str>,
+    peer_median: Option<f64>,
+    peer_ratio: Option<f64>,
+    /// Where it stands in a sweep, in bytes.
+    chunk: Option<usize>,
+    pipe_size: Option<usize>,
+}
+
+impl<'a> Row<'a> {
+    fn of(outcome: &'a Outcome) -> Row<'a> {
+        let spread = outcome.figure.as_ref();
+        let (writer, reader) = (outcome.writer.as_ref(), outcome.reader.as_ref());
+        Row {
+            group: &outcome.group,
+            name: &outcome.name,
+            unit: outcome.unit.name(),
+            median: spread.map(|spread| spread.median),
+            min: spread.map(|spread| spread.min),
+            max: spread.map(|spread| spread.max),
+            rounds: spread
+                .map(|spread| listed(&spread.rounds))
+                .unwrap_or_default(),
+            ratio: outcome.ratio,
+            published: outcome.published,
+            also: also(outcome),
+            sound: outcome.soundness.as_ref().map(|soundness| soundness.right),
+            writer_cpu_seconds: writer.map(|writer| writer.cpu_seconds),
+            reader_cpu_seconds: reader.map(|reader| reader.cpu_seconds),
+            writer_options: options(writer),
+            reader_options: options(reader),
+            notes: outcome.notes.join("; "),
+            skipped: outcome.skipped.as_deref(),
+            failed: outcome.failed.as_deref(),
+            job: outcome.mover.as_ref().map(|mover| mover.job.as_str()),
+            mover: outcome.mover.as_ref().map(|mover| mover.command.as_str()),
+            peer: outcome.peer.as_ref().map(|peer| peer.command.as_str()),
+            peer_median: outcome
+                .peer
+                .as_ref()
+                .and_then(|peer| Some(peer.figure.as_ref()?.median)),
+            peer_ratio: outcome.peer.as_ref().and_then(|peer| peer.ratio),
+            chunk: outcome.cell.map(|cell| cell.chunk),
+            pipe_size: outcome.cell.map(|cell| cell.pipe_size),
+        }
+    }
+}
+
+/// The further figures of an outcome, such as `p99=12.5 µs`.
+fn also(outcome: &Outcome) -> String {
+    let texts: Vec<String> = outcome
+        .also
+        .iter()
+        .map(|also| format!("{}={} {}", also.name, also.figure.median, also.unit.name()))
+        .collect();
+    texts.join("; ")
+}
+
+/// Numbers between spaces.
+fn listed(numbers: &[f64]) -> String {
+    let texts: Vec<String> = numbers.iter().map(f64::to_string).collect();
+    texts.join(" ")
+}
+
+/// An endpoint's options; empty where it did not run.
+fn options(endpoint: Option<&EndpointReport>) -> &str {
+    endpoint.map_or("", |endpoint| &endpoint.options)
+}
+
+/// The header, for the run in which nothing was chosen: the writer takes it from the first row.
+const HEADER: [&str; 25] = [
+    "group",
+    "name",
+    "unit",
+    "median",
+    "min",
+    "max",
+    "rounds",
+    "ratio",
+    "published",
+    "also",
+    "sound",
+    "writer_cpu_seconds",
+    "reader_cpu_seconds",
+    "writer_options",
+    "reader_options",
+    "notes",
+    "skipped",
+    "failed",
+    "job",
+    "mover",
+    "peer",
+    "peer_median",
+    "peer_ratio",
+    "chunk",
+    "pipe_size",
+];
+
+impl Report for Csv {
+    fn write(&self, run: &Run, out: &mut dyn io::Write) -> Result<()> {
+        let mut rows = ::csv::Writer::from_writer(out);
+        if run.experiments.is_empty() {
+            rows.write_record(HEADER)?;
+        }
+        for outcome in &run.experiments {
+            rows.serialize(Row::of(outcome))?;
+        }
+        Ok(rows.flush()?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture;
+    use super::*;
+
+    fn written(run: &Run) -> Vec<u8> {
+        let mut text = Vec::new();
+        Csv.write(run, &mut text).unwrap();
+        text
+    }
+
+    #[test]
+    fn every_experiment_is_a_row_that_parses_back() {
+        let run = fixture();
+        let text = written(&run);
+        let mut reader = ::csv::Reader::from_reader(text.as_slice());
+        assert_eq!(reader.headers().unwrap().iter().collect::<Vec<_>>(), HEADER);
+        let rows: Vec<_> = reader.records().map(Result::unwrap).collect();
+        assert_eq!(rows.len(), run.experiments.len());
+        assert_eq!(&rows[0][1], "write_read");
+        assert_eq!(rows[0][3].parse::<f64>().unwrap(), 0.93);
+        assert_eq!(&rows[0][6], "0.92 0.93 0.95");
+        assert_eq!(&rows[0][13], "--way copy --size 128K");
+        assert_eq!(&rows[3][3], "");
+        assert_eq!(&rows[3][16], "no hugetlb page is free here");
+        assert_eq!(&rows[4][0], "more <&> \"others\"");
+        assert_eq!(rows[4][17], *run.experiments[4].failed.as_ref().unwrap());
+    }
+
+    #[test]
+    fn a_run_of_nothing_has_a_header() {
+        let mut run = fixture();
+        run.experiments.clear();
+        assert_eq!(written(&run), (HEADER.join(",") + "\n").into_bytes());
+    }
+}

@@ -1,0 +1,218 @@
+//! A group whose experiments stand in a table of two axes: chunks down, pipe sizes across.
+//!
+//! What the terminal's grid and the picture's heat map have in common: where each experiment stands,
+//! which is best, and what that is in words.
+
+use super::figure;
+use crate::host::size;
+use crate::results::run::Outcome;
+
+/// The experiments of a group, by chunk and pipe size.
+pub struct Grid<'a> {
+    /// Bytes of one call, ascending.
+    pub chunks: Vec<usize>,
+    /// Capacities of the pipe in bytes, ascending.
+    pub pipe_sizes: Vec<usize>,
+    outcomes: Vec<&'a Outcome>,
+}
+
+impl<'a> Grid<'a> {
+    /// `None` unless all of them have a place in one.
+    pub fn of(outcomes: &[&'a Outcome]) -> Option<Grid<'a>> {
+        let cells: Option<Vec<_>> = outcomes.iter().map(|outcome| outcome.cell).collect();
+        let cells = cells.filter(|cells| !cells.is_empty())?;
+        let axis = |mut sizes: Vec<usize>| {
+            sizes.sort_unstable();
+            sizes.dedup();
+            sizes
+        };
+        Some(Grid {
+            chunks: axis(cells.iter().map(|cell| cell.chunk).collect()),
+            pipe_sizes: axis(cells.iter().map(|cell| cell.pipe_size).collect()),
+            outcomes: outcomes.to_vec(),
+        })
+    }
+
+    /// What stands there; `None` where that was not chosen.
+    pub fn at(&self, chunk: usize, pipe_size: usize) -> Option<&'a Outcome> {
+        self.outcomes.iter().copied().find(|outcome| {
+            outcome
+                .cell
+                .is_some_and(|cell| cell.chunk == chunk && cell.pipe_size == pipe_size)
+        })
+    }
+
+    /// What its figures are in.
+    pub fn unit(&self) -> &'static str {
+        self.outcomes
+            .first()
+            .map_or("", |outcome| outcome.unit.name())
+    }
+
+    /// The one with the largest median.
+    pub fn best(&self) -> Option<&'a Outcome> {
+        self.measured()
+            .max_by(|a, b| median(a).total_cmp(&median(b)))
+    }
+
+    /// Whether it is the best one of several.
+    pub fn is_best(&self, outcome: &Outcome) -> bool {
+        self.measured().count() > 1 && self.best().is_some_and(|best| best.name == outcome.name)
+    }
+
+    /// The best one's median; 0 where nothing was measured.
+    pub fn largest(&self) -> f64 {
+        self.best().map_or(0.0, median)
+    }
+
+    /// Which is best, and by how much over the one with the smallest median; `None` where fewer than
+    /// two were measured.
+    pub fn in_words(&self) -> Option<String> {
+        let best = self.best()?;
+        let smallest = self
+            .measured()
+            .min_by(|a, b| median(a).total_cmp(&median(b)))
+            .filter(|smallest| smallest.name != best.name)?;
+        let mut words = format!(
+            "best: {}, {} {}, {}× the smallest ({})",
+            place(best),
+            figure(median(best)),
+            self.unit(),
+            figure(median(best) / median(smallest)),
+            place(smallest),
+        );
+        // A round of theirs was as good: another run may find another best.
+        let as_good = self
+            .measured()
+            .filter(|other| other.name != best.name)
+            .filter_map(|other| other.figure.as_ref())
+            .filter(|spread| spread.max >= median(best))
+            .count();
+        match as_good {
+            0 => {}
+            1 => words += "; one other was as good in some round",
+            n => words += &format!("; {n} others were as good in some round"),
+        }
+        Some(words)
+    }
+
+    fn measured(&self) -> impl Iterator<Item = &'a Outcome> {
+        let measured = |outcome: &&Outcome| outcome.figure.is_some();
+        self.outcomes.iter().copied().filter(measured)
+    }
+}
+
+fn median(outcome: &Outcome) -> f64 {
+    outcome.figure.as_ref().map_or(0.0, |spread| spread.median)
+}
+
+/// A size on an axis, to the byte.
+pub fn size(bytes: usize) -> String {
+    size::format(bytes as u64)
+}
+
+/// Where an experiment stands, in words.
+fn place(outcome: &Outcome) -> String {
+    outcome.cell.map_or_else(String::new, |cell| {
+        format!(
+            "{} a call through a pipe of {}",
+            size(cell.chunk),
+            size(cell.pipe_size),
+        )
+    })
+}
+
+/// A run of one sweep: chunks of 4 and 64 KiB by pipes of 4 KiB, 64 KiB and 64 MiB, the last of which
+/// is refused.
+#[cfg(test)]
+pub fn fixture() -> crate::results::run::Run {
+    use crate::results::run::Cell;
+    use crate::results::statistics::Spread;
+
+    let mut run = super::fixture();
+    let like = run.experiments[0].clone();
+    run.experiments.clear();
+    let medians = [(4, [0.25, 0.5]), (64, [0.3, 4.0])];
+    for (chunk, medians) in medians {
+        for (pipe_size, median) in [(4, Some(medians[0])), (64, Some(medians[1])), (65536, None)] {
+            let mut outcome = like.clone();
+            outcome.group = "sweep".into();
+            outcome.name = format!("chunk_{chunk}K_pipe_{pipe_size}K");
+            outcome.table = Some("copy → read, block".into());
+            outcome.published = None;
+            outcome.figure = median.and_then(|m| Spread::of(&[m, m * 0.9, m * 1.05]));
+            outcome.ratio = median.map(|m| m / 0.25);
+            outcome.cell = Some(Cell {
+                chunk: chunk << 10,
+                pipe_size: pipe_size << 10,
+            });
+            if median.is_none() {
+                outcome.skipped = Some("a pipe of 64MiB is refused".into());
+            }
+            run.experiments.push(outcome);
+        }
+    }
+    run
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_grid_has_its_axes_and_its_best() {
+        let run = fixture();
+        let outcomes: Vec<&Outcome> = run.experiments.iter().rev().collect();
+        let grid = Grid::of(&outcomes).unwrap();
+        assert_eq!(grid.chunks, [4 << 10, 64 << 10]);
+        assert_eq!(grid.pipe_sizes, [4 << 10, 64 << 10, 64 << 20]);
+        assert_eq!(grid.best().unwrap().name, "chunk_64K_pipe_64K");
+        assert_eq!(
+            grid.at(4 << 10, 64 << 10).unwrap().name,
+            "chunk_4K_pipe_64K"
+        );
+        assert!(grid.at(1, 1).is_none());
+        assert_eq!(
+            grid.in_words().unwrap(),
+            "best: 64KiB a call through a pipe of 64KiB, 4.00 GiB/s, 16.0× the smallest \
+             (4KiB a call through a pipe of 4KiB)"
+        );
+    }
+
+    #[test]
+    fn who_was_as_good_in_a_round_is_counted() {
+        let mut run = fixture();
+        run.experiments[0].figure.as_mut().unwrap().max = 4.0;
+        let outcomes: Vec<&Outcome> = run.experiments.iter().collect();
+        let words = Grid::of(&outcomes).unwrap().in_words().unwrap();
+        assert!(
+            words.ends_with("; one other was as good in some round"),
+            "{words}"
+        );
+    }
+
+    #[test]
+    fn what_has_no_place_is_no_grid() {
+        let run = super::super::fixture();
+        let outcomes: Vec<&Outcome> = run.experiments.iter().collect();
+        assert!(Grid::of(&outcomes).is_none());
+        assert!(Grid::of(&[]).is_none());
+    }
+
+    #[test]
+    fn a_grid_without_figures_has_no_best() {
+        let mut run = fixture();
+        run.experiments.iter_mut().for_each(|o| o.figure = None);
+        let outcomes: Vec<&Outcome> = run.experiments.iter().collect();
+        let grid = Grid::of(&outcomes).unwrap();
+        assert!(grid.best().is_none() && grid.in_words().is_none());
+        // And one figure is the best of nothing.
+        let mut run = fixture();
+        run.experiments[1..]
+            .iter_mut()
+            .for_each(|o| o.figure = None);
+        let outcomes: Vec<&Outcome> = run.experiments.iter().collect();
+        let grid = Grid::of(&outcomes).unwrap();
+        assert!(!grid.is_best(outcomes[0]) && grid.in_words().is_none());
+    }
+}

@@ -1,0 +1,260 @@
+//! What every page has: its dress (style, script, and the policy that allows these two and nothing
+//! else), its pictures and its tables. The templates are in `templates/`, askama compiles them in.
+//!
+//! The one idea: whatever comes from data goes through [`Harmless`], because askama puts it between
+//! every `{{ … }}` and the page. What is marked `safe` in the templates is the style and the script,
+//! which are ours, and the shapes of pictures, whose texts plotters escapes.
+
+use std::fmt::{self, Write};
+
+use anyhow::Result;
+use askama::filters::{Escaper, Html};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use sha2::{Digest as _, Sha256};
+
+use crate::results::report::harmless;
+use crate::results::report::svg::{self, Paper, Picture};
+
+/// Escapes text for HTML, without characters that could make it show as another text.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Harmless;
+
+impl Escaper for Harmless {
+    fn write_escaped_str<W: Write>(&self, mut out: W, text: &str) -> fmt::Result {
+        text.chars()
+            .try_for_each(|c| Html.write_escaped_char(&mut out, harmless(c)))
+    }
+}
+
+/// How the page looks and behaves, and what it may do.
+pub struct Dress {
+    /// The style sheet.
+    pub style: String,
+    /// The script.
+    pub script: &'static str,
+    /// The Content-Security-Policy: this style sheet, this script, and nothing else.
+    pub policy: String,
+    /// That of the command.
+    pub version: &'static str,
+}
+
+impl Dress {
+    /// The one there is.
+    pub fn new() -> Dress {
+        let style = format!(
+            "\n{}{}",
+            include_str!("../../../../templates/page.css"),
+            svg::dark_rules()
+        );
+        let script = concat!("\n", include_str!("../../../../templates/page.js"));
+        let policy = format!(
+            "default-src 'none'; style-src 'sha256-{}'; script-src 'sha256-{}'; base-uri 'none'; \
+             form-action 'none'",
+            hash(&style),
+            hash(script)
+        );
+        Dress {
+            style,
+            script,
+            policy,
+            version: env!("CARGO_PKG_VERSION"),
+        }
+    }
+}
+
+/// A hash as the policy has it (Content Security Policy Level 3, 2.3.1).
+fn hash(text: &str) -> String {
+    STANDARD.encode(Sha256::digest(text.as_bytes()))
+}
+
+/// A picture with its words.
+pub struct Figure {
+    /// What it is, in short.
+    pub label: String,
+    /// What it shows, with the figures.
+    pub words: String,
+    /// By which the style sheet finds it.
+    pub class: &'static str,
+    /// Its forms, of which one is shown.
+    pub drawings: Vec<Drawing>,
+}
+
+/// One form of a picture.
+pub struct Drawing {
+    /// No other element's, of the words.
+    pub id: String,
+    /// Whether it has the words; the others go on where it ends.
+    pub is_first: bool,
+    /// When it is shown.
+    pub class: &'static str,
+    /// Whether it stands in a box that scrolls.
+    pub scrolls: bool,
+    /// The shapes.
+    pub picture: Picture,
+}
+
+impl Figure {
+    /// In a wide form and a narrow one, as `draw` draws them.
+    pub fn of(
+        id: &str,
+        label: String,
+        words: String,
+        draw: impl Fn(Paper) -> Result<Vec<Picture>>,
+    ) -> Result<Figure> {
+        let mut drawings = self::drawings(id, "wide", draw(Paper::WIDE)?);
+        drawings.extend(self::drawings(id, "narrow", draw(Paper::NARROW)?));
+        Ok(Figure {
+            label,
+            words,
+            class: svg::CLASS,
+            drawings,
+        })
+    }
+
+    /// In one form, which scrolls where it is too wide.
+    pub fn scrolling(id: &str, label: String, words: String, pictures: Vec<Picture>) -> Figure {
+        Figure {
+            label,
+            words,
+            class: svg::CLASS,
+            drawings: drawings(id, "scroll", pictures),
+        }
+    }
+}
+
+/// Pictures of one form.
+fn drawings(id: &str, class: &'static str, pictures: Vec<Picture>) -> Vec<Drawing> {
+    let drawing = |(index, picture)| Drawing {
+        id: format!("{id}-{class}"),
+        class,
+        scrolls: class == "scroll",
+        is_first: index == 0,
+        picture,
+    };
+    pictures.into_iter().enumerate().map(drawing).collect()
+}
+
+/// A table.
+#[derive(Default)]
+pub struct Table {
+    /// No other's.
+    pub id: String,
+    /// What it shows.
+    pub caption: String,
+    pub columns: Vec<Column>,
+    /// As many cells each as there are columns.
+    pub rows: Vec<Vec<Cell>>,
+    /// What cells refer to by number, from 1.
+    pub notes: Vec<String>,
+    /// What stands below it.
+    pub remark: String,
+}
+
+impl Table {
+    /// Whether it has more columns than a sheet of paper; then rows are printed as paragraphs.
+    pub fn is_wide(&self) -> bool {
+        self.columns.len() > 11
+    }
+}
+
+/// What is above a column.
+pub struct Column {
+    pub heading: String,
+    /// Whether it sorts by value.
+    pub numeric: bool,
+}
+
+impl Column {
+    pub fn words(heading: impl Into<String>) -> Column {
+        Column {
+            heading: heading.into(),
+            numeric: false,
+        }
+    }
+
+    pub fn numbers(heading: impl Into<String>) -> Column {
+        Column {
+            heading: heading.into(),
+            numeric: true,
+        }
+    }
+}
+
+/// What stands in a table.
+#[derive(Default)]
+pub struct Cell {
+    pub text: String,
+    /// A further line; of the first cell of a row only.
+    pub below: String,
+    /// Numbers of notes; of the first cell of a row only.
+    pub notes: Vec<usize>,
+    /// By what it is sorted, where that is not its text.
+    pub key: Option<f64>,
+    /// How it looks.
+    pub class: &'static str,
+}
+
+impl Cell {
+    /// A few words.
+    pub fn text(text: impl Into<String>) -> Cell {
+        Cell {
+            text: text.into(),
+            ..Cell::default()
+        }
+    }
+
+    /// A sentence.
+    pub fn words(text: impl Into<String>) -> Cell {
+        Cell {
+            text: text.into(),
+            class: "words",
+            ..Cell::default()
+        }
+    }
+
+    /// A number as `text`; empty without one.
+    pub fn number(number: Option<f64>, text: impl Fn(f64) -> String) -> Cell {
+        Cell {
+            text: number.map(text).unwrap_or_default(),
+            key: number,
+            class: "number",
+            ..Cell::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_escaped_and_cannot_show_as_another() {
+        let mut out = String::new();
+        Harmless
+            .write_escaped_str(&mut out, "<a href='\"'>&\u{1b}\u{202e}b\u{0}")
+            .unwrap();
+        assert!(!out.contains(['<', '>', '"', '\'', '\u{1b}', '\u{202e}', '\u{0}']));
+        assert!(out.ends_with("�b "), "{out}");
+    }
+
+    #[test]
+    fn the_hash_is_the_one_of_the_standard() {
+        // The example of CSP Level 3, 2.3.1.
+        assert_eq!(
+            hash("doSomething();"),
+            "RFWPLDbv2BY+rCkDzsE+0fr8ylGr2R2faWMhq4lfEQc="
+        );
+    }
+
+    #[test]
+    fn style_and_script_need_no_escaping_in_xml_and_fetch_nothing() {
+        let dress = Dress::new();
+        for text in [dress.script, dress.style.as_str()] {
+            assert!(!text.contains(['<', '&']));
+            for word in ["://", "url(", "@import", "fetch(", "import("] {
+                assert!(!text.contains(word), "{word}");
+            }
+        }
+    }
+}

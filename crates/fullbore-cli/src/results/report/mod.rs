@@ -1,0 +1,583 @@
+//! What a run looks like to people and to programs: one [`Report`] per form, one file per report.
+//!
+//! A report renders a [`Run`] and decides nothing: the figures, the ratios and the notes are the
+//! runner's. What several reports say in the same words (numbers, groups, how it was measured)
+//! is here. A new report is a new file beside these.
+
+pub mod csv;
+mod grid;
+pub mod html;
+pub mod json;
+pub mod svg;
+pub mod table;
+
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{self, BufWriter, IntoInnerError, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+use super::run::{Outcome, Overall, Run};
+use super::statistics::DISAGREEMENT_WORTH_A_WARNING;
+use crate::host::machine::format_bytes;
+use crate::host::text::{REPLACEMENT, reorders};
+
+/// A form in which a run is shown.
+pub trait Report {
+    /// Writes all of `run` to `out`.
+    ///
+    /// # Errors
+    ///
+    /// Those of `out`.
+    fn write(&self, run: &Run, out: &mut dyn io::Write) -> Result<()>;
+}
+
+/// Writes to `out`, all of it.
+///
+/// # Errors
+/// As `write`, or where `out` does not take it.
+pub fn write_to(
+    write: &dyn Fn(&mut dyn io::Write) -> Result<()>,
+    out: &mut dyn io::Write,
+) -> Result<()> {
+    let mut out = BufWriter::new(out);
+    write(&mut out)?;
+    // Dropping the writer would flush too, and lose the error.
+    Ok(out.flush()?)
+}
+
+/// Writes what `write` writes to the file at `path`: all of it, or nothing.
+///
+/// A regular file is written beside `path` under another name and put in its place when it is
+/// complete, with the permissions that any new file gets. Where that cannot be, because `path` is
+/// a FIFO, a terminal or one of the names that a shell has for an open file (`/dev/stdout`), the
+/// report goes straight to it.
+///
+/// # Errors
+///
+/// Where `path` cannot be written; the error names it.
+pub fn write_to_file(write: &dyn Fn(&mut dyn io::Write) -> Result<()>, path: &Path) -> Result<()> {
+    let put = if takes_bytes_as_they_come(path) {
+        append
+    } else {
+        replace
+    };
+    put(write, path).with_context(|| format!("cannot write the report to '{}'", path.display()))
+}
+
+/// Whether what is at `path` cannot or must not be replaced by another file.
+fn takes_bytes_as_they_come(path: &Path) -> bool {
+    // In /dev and /proc a name may lead to a regular file that someone has open: replacing that
+    // would leave them with the old one.
+    path.starts_with("/dev")
+        || path.starts_with("/proc")
+        || fs::metadata(path).is_ok_and(|metadata| !metadata.is_file())
+}
+
+/// Writes at the end of what is at `path`.
+fn append(write: &dyn Fn(&mut dyn io::Write) -> Result<()>, path: &Path) -> Result<()> {
+    let file = OpenOptions::new().append(true).open(path)?;
+    write_and_close(write, file)
+}
+
+/// Writes to `file`, and closes it: what the file system could not store it may say only then.
+fn write_and_close(write: &dyn Fn(&mut dyn io::Write) -> Result<()>, file: File) -> Result<()> {
+    let mut out = BufWriter::new(file);
+    write(&mut out)?;
+    let file = out.into_inner().map_err(IntoInnerError::into_error)?;
+    Ok(fullbore::close(file)?)
+}
+
+/// Puts a new file in the place of what is at `path`.
+fn replace(write: &dyn Fn(&mut dyn io::Write) -> Result<()>, path: &Path) -> Result<()> {
+    // What a symbolic link points to is replaced, not the link.
+    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let (file, written) = tempfile::Builder::new()
+        .prefix(".fullbore-")
+        // What open(2) takes from the umask; tempfile's own default is 0600.
+        .permissions(Permissions::from_mode(0o666))
+        .tempfile_in(directory_of(&path))?
+        .into_parts();
+    write_and_close(write, file)?;
+    written.persist(&path)?;
+    Ok(())
+}
+
+/// The directory that `path` is in.
+fn directory_of(path: &Path) -> PathBuf {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+        _ => PathBuf::from("."),
+    }
+}
+
+/// A number with three significant digits, as people read throughputs: 0.93, 12.4, 104.
+pub(super) fn figure(number: f64) -> String {
+    // Compared after rounding, so that 9.996 is 10.0 and not 10.00.
+    let decimals = match number.abs() {
+        n if n < 9.995 => 2,
+        n if n < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{number:.decimals$}")
+}
+
+/// The mark on a figure whose rounds disagree; [`noisy_footnote`] explains it.
+const NOISY_MARK: &str = "~";
+
+/// What [`NOISY_MARK`] means.
+fn noisy_footnote() -> String {
+    let percent = DISAGREEMENT_WORTH_A_WARNING * 100.0;
+    format!("{NOISY_MARK} rounds disagree by more than {percent:.0}%")
+}
+
+/// How far apart the two CPUs were, where that was measured.
+fn distance(run: &Run) -> Option<String> {
+    let spread = run.line_round_trip_ns.as_ref()?;
+    let usual = format!("{:.0} ns from one CPU to the other and back", spread.median);
+    let apart = match (run.apart.repeated, run.apart.taken) {
+        (0, 0) => return Some(usual),
+        (repeated, 0) => format!("{repeated} measurements were repeated"),
+        (repeated, taken) => {
+            format!("{repeated} measurements were repeated, and {taken} taken all the same")
+        }
+    };
+    Some(format!(
+        "{usual}, {:.0} to {:.0} over the run: {apart}, because the CPUs were farther apart (the \
+         host of a virtual machine moves them) or busy with something else",
+        spread.min, spread.max
+    ))
+}
+
+/// An outcome's median in figures, marked where its rounds disagree; empty where there is none.
+fn marked_median(outcome: &Outcome) -> String {
+    match &outcome.figure {
+        Some(spread) if spread.is_noisy() => format!("{NOISY_MARK}{}", figure(spread.median)),
+        Some(spread) => figure(spread.median),
+        None => String::new(),
+    }
+}
+
+/// Whether an outcome has rounds that disagree.
+fn is_noisy(outcome: &Outcome) -> bool {
+    outcome
+        .figure
+        .as_ref()
+        .is_some_and(|spread| spread.is_noisy())
+}
+
+/// The experiments that are shown together, and what they are called: a group, or one table of it.
+/// In the order in which they appear, experiments within them.
+fn groups(run: &Run) -> Vec<(String, Vec<&Outcome>)> {
+    let mut groups: Vec<(String, Vec<&Outcome>)> = Vec::new();
+    for outcome in &run.experiments {
+        let name = match &outcome.table {
+            None => outcome.group.clone(),
+            Some(table) => format!("{}: {table}", outcome.group),
+        };
+        match groups.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, outcomes)) => outcomes.push(outcome),
+            None => groups.push((name, vec![outcome])),
+        }
+    }
+    groups
+}
+
+/// The other programs that moved bytes, each once, and their versions; `None` without any.
+fn peers(run: &Run) -> Option<String> {
+    let mut peers: Vec<String> = Vec::new();
+    for mover in run.experiments.iter().filter_map(|e| e.mover.as_ref()) {
+        if let Some(version) = &mover.version {
+            let program = mover.command.split(' ').next().unwrap_or_default();
+            let peer = if version.starts_with(program) {
+                version.clone()
+            } else {
+                format!("{program}: {version}")
+            };
+            if !peers.contains(&peer) {
+                peers.push(peer);
+            }
+        }
+    }
+    (!peers.is_empty()).then(|| peers.join(", "))
+}
+
+/// How experiments compare with their programs in C, in one sentence; `None` where none was measured.
+fn against_c(run: &Run) -> Option<String> {
+    /// What is nearer to 1 is no difference.
+    const NEAR: f64 = 0.05;
+    let compared: Vec<(&str, f64)> = run
+        .experiments
+        .iter()
+        .filter_map(|outcome| Some((outcome.name.as_str(), outcome.peer.as_ref()?.ratio?)))
+        .collect();
+    let slower: Vec<String> = compared
+        .iter()
+        .filter(|(_, ratio)| *ratio < 1.0 - NEAR)
+        .map(|(name, ratio)| format!("{name} ({ratio:.2}×)"))
+        .collect();
+    let faster = compared.iter().filter(|(_, r)| *r > 1.0 + NEAR).count();
+    let count = compared.len();
+    (count > 0).then(|| {
+        format!(
+            "to C: {} of {count} within {:.0}% of the program in C that does the same; faster by more: \
+             {faster}; slower by more: {}",
+            count - slower.len() - faster,
+            NEAR * 100.0,
+            match slower.is_empty() {
+                true => "none".into(),
+                false => slower.join(", "),
+            },
+        )
+    })
+}
+
+/// What came of those who are set against each other in several tables, a sentence each.
+fn over_all_tables(run: &Run) -> Vec<String> {
+    let words = |overall: &Overall| {
+        format!(
+            "{}: {}× as fast as {} over {} tables of {} (geometric mean); least {} {}×, most {} {}×",
+            overall.contestant,
+            figure(overall.geometric_mean),
+            overall.base,
+            overall.tables,
+            overall.group,
+            overall.least.name,
+            figure(overall.least.ratio),
+            overall.most.name,
+            figure(overall.most.ratio),
+        )
+    };
+    run.overall.iter().map(words).collect()
+}
+
+/// How the figures were taken, in one sentence.
+fn how_measured(run: &Run) -> String {
+    let settings = &run.settings;
+    let seconds = settings.seconds;
+    let mut sentence = match settings.rounds {
+        1 => format!("one round of {seconds} s"),
+        rounds => format!("median of {rounds} rounds of {seconds} s each, shuffled"),
+    };
+    if let Some(size) = settings.pipe_size {
+        sentence += &format!("; pipes of {} asked for", format_bytes(size as u64));
+    }
+    sentence
+}
+
+/// How the figures were taken, and what their ratios are to.
+fn how_measured_with_ratios(run: &Run) -> String {
+    let measured = how_measured(run);
+    match base_of_ratios(run) {
+        Some(base) => format!("{measured}; ratios are to {base} in this run"),
+        None => measured,
+    }
+}
+
+/// What the ratios are to: the first experiment of the group, or of each; `None` without ratios.
+fn base_of_ratios(run: &Run) -> Option<String> {
+    let firsts: Vec<&str> = groups(run)
+        .iter()
+        .filter(|(_, outcomes)| outcomes.iter().any(|outcome| outcome.ratio.is_some()))
+        .map(|(_, outcomes)| outcomes[0].name.as_str())
+        .collect();
+    match firsts.as_slice() {
+        [] => None,
+        [only] => Some((*only).to_owned()),
+        several if several.len() > 3 => Some("the first of each table".to_owned()),
+        several => Some(format!("the first of each group ({})", several.join(", "))),
+    }
+}
+
+/// A character as it may be shown: control characters are spaces, and what changes the order of
+/// text, or is no character in XML (1.0, 2.2), is replaced.
+fn harmless(c: char) -> char {
+    match c {
+        c if c.is_control() => ' ',
+        c if reorders(c) || matches!(c, '\u{fffe}' | '\u{ffff}') => REPLACEMENT,
+        c => c,
+    }
+}
+
+/// `text` on one line, without what a terminal or an XML parser would choke on.
+pub(super) fn one_line(text: &str) -> String {
+    let printable: String = text.chars().map(harmless).collect();
+    printable.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// A run with one outcome of each kind: the base, a noisy one, one with a note, one skipped, one
+/// failed.
+#[cfg(test)]
+pub fn fixture() -> Run {
+    use super::run::{Apart, EndpointReport, SCHEMA, Settings, Unit};
+    use super::statistics::Spread;
+
+    let outcome = |group: &str, name: &str, rounds: &[f64], published: Option<f64>| Outcome {
+        group: group.to_owned(),
+        name: name.to_owned(),
+        shows: format!("what {name} shows"),
+        table: None,
+        unit: Unit::GibPerS,
+        published,
+        figure: Spread::of(rounds),
+        ratio: Spread::of(rounds).map(|spread| (spread.median / 0.93 * 100.0).round() / 100.0),
+        also: Vec::new(),
+        peer: None,
+        cell: None,
+        soundness: None,
+        mover: None,
+        writer: (!rounds.is_empty()).then(|| EndpointReport {
+            options: "--way copy --size 128K".to_owned(),
+            cpu_seconds: 0.5,
+            ..EndpointReport::default()
+        }),
+        reader: None,
+        notes: Vec::new(),
+        skipped: None,
+        failed: None,
+    };
+    let mut run = Run {
+        schema: SCHEMA,
+        taken_at: Some("2026-03-01T12:00:00Z".to_owned()),
+        machine: fixture_machine(),
+        line_round_trip_ns: Spread::of(&[55.0, 54.0, 330.0]),
+        apart: Apart {
+            repeated: 1,
+            taken: 0,
+        },
+        settings: Settings {
+            rounds: 3,
+            seconds: 0.5,
+            warm_up_seconds: 0.1,
+            pipe_size: None,
+            unix_copy: None,
+            seed: 42,
+        },
+        overall: Vec::new(),
+        experiments: vec![
+            outcome("ladder", "write_read", &[0.92, 0.93, 0.95], Some(3.7)),
+            outcome(
+                "ladder",
+                "vmsplice_splice_same_buffer",
+                &[80.0, 104.0, 120.0],
+                None,
+            ),
+            outcome("ladder", "write_read_huge", &[12.4, 12.3, 12.5], Some(13.4)),
+            outcome("ladder", "hugetlb", &[], Some(62.5)),
+            outcome("more <&> \"others\"", "breaks", &[], None),
+        ],
+    };
+    run.experiments[2].notes = vec!["the kernel backs the buffer with base pages".to_owned()];
+    run.experiments[3].skipped = Some("no hugetlb page is free here".to_owned());
+    run.experiments[4].failed =
+        Some("the reader ended with status 1:\n\tread from 'stdin': input/output error".to_owned());
+    run
+}
+
+/// A machine whose every fact is known, and whose CPU has a name that XML must escape.
+#[cfg(test)]
+fn fixture_machine() -> crate::host::machine::Machine {
+    use crate::host::machine::{Cache, CacheKind, CpuPair, Machine, PipeLimits, Relation};
+
+    let last_level = Cache {
+        level: 3,
+        kind: CacheKind::Unified,
+        size: Some(32 << 20),
+        shared_cpu_list: Some("0-3".to_owned()),
+    };
+    Machine {
+        kernel: Some("6.12.30".to_owned()),
+        architecture: "x86_64".to_owned(),
+        cpu_model: Some("Intel(R) Xeon(R) <Platinum> 8375C CPU @ 2.90GHz".to_owned()),
+        cpus_online: 4,
+        cpus_allowed: 2,
+        caches: vec![last_level.clone()],
+        hypervisor: Some("KVM (Amazon EC2 m7a.large)".to_owned()),
+        memory: Some(8 << 30),
+        page_size: 4096,
+        huge_page_size: Some(2 << 20),
+        transparent_huge_pages: Some("madvise".to_owned()),
+        hugetlb_pages_free: Some(0),
+        pipe_limits: PipeLimits {
+            max_size: Some(1 << 20),
+            user_pages_soft: Some(16384),
+            user_pages_hard: Some(0),
+            privileged: false,
+            exempt_from_user_pages: false,
+        },
+        cpus: CpuPair {
+            writer: 0,
+            reader: 1,
+            relation: Relation::SharedCache,
+            shared_cache: Some(last_level),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::run::MoverReport;
+    use tempfile::TempDir;
+
+    /// A report of a few known bytes, or of none because it fails.
+    fn fixed(text: Option<&'static str>) -> impl Fn(&mut dyn io::Write) -> Result<()> {
+        move |out| Ok(out.write_all(text.context("the report broke")?.as_bytes())?)
+    }
+
+    fn names_in(directory: &Path) -> Vec<String> {
+        let mut names: Vec<String> = fs::read_dir(directory)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn figures_have_three_significant_digits() {
+        let cases = [
+            (0.0, "0.00"),
+            (0.93, "0.93"),
+            (9.994, "9.99"),
+            (9.996, "10.0"),
+            (12.44, "12.4"),
+            (99.96, "100"),
+            (104.3, "104"),
+            (1234.0, "1234"),
+        ];
+        for (number, text) in cases {
+            assert_eq!(figure(number), text);
+        }
+    }
+
+    #[test]
+    fn groups_keep_the_order_of_the_catalogue() {
+        let mut run = fixture();
+        let last = run.experiments.remove(1);
+        run.experiments.push(last);
+        let run_groups = groups(&run);
+        let names: Vec<&str> = run_groups.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["ladder", "more <&> \"others\""]);
+        assert_eq!(
+            run_groups[0].1.last().unwrap().name,
+            "vmsplice_splice_same_buffer"
+        );
+    }
+
+    #[test]
+    fn a_group_of_several_jobs_is_shown_job_by_job() {
+        let mut run = fixture();
+        for (outcome, job) in run.experiments.iter_mut().zip(["a", "b", "a"]) {
+            outcome.table = Some(job.to_owned());
+            outcome.mover = Some(MoverReport {
+                job: job.to_owned(),
+                command: "cat".to_owned(),
+                version: Some("cat (GNU coreutils) 9.1".to_owned()),
+                bytes: None,
+                seconds: None,
+            });
+        }
+        let run_groups = groups(&run);
+        let names: Vec<&str> = run_groups.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(
+            names,
+            ["ladder: a", "ladder: b", "ladder", "more <&> \"others\""]
+        );
+        assert_eq!(run_groups[0].1.len(), 2);
+        assert_eq!(peers(&run).unwrap(), "cat (GNU coreutils) 9.1");
+    }
+
+    #[test]
+    fn a_run_says_how_it_was_measured() {
+        let mut run = fixture();
+        assert_eq!(
+            how_measured_with_ratios(&run),
+            "median of 3 rounds of 0.5 s each, shuffled; ratios are to write_read in this run"
+        );
+        run.settings.rounds = 1;
+        run.settings.pipe_size = Some(1 << 20);
+        for outcome in &mut run.experiments {
+            outcome.ratio = None;
+        }
+        assert_eq!(
+            how_measured_with_ratios(&run),
+            "one round of 0.5 s; pipes of 1 MiB asked for"
+        );
+    }
+
+    #[test]
+    fn a_new_file_is_complete_and_has_the_permissions_of_any_new_file() {
+        let directory = TempDir::new().unwrap();
+        let (report, other) = (
+            directory.path().join("report"),
+            directory.path().join("other"),
+        );
+        write_to_file(&fixed(Some("all of it")), &report).unwrap();
+        fs::write(&other, "").unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode();
+        assert_eq!(fs::read_to_string(&report).unwrap(), "all of it");
+        assert_eq!(mode(&report), mode(&other));
+        assert_eq!(names_in(directory.path()), ["other", "report"]);
+    }
+
+    #[test]
+    fn a_report_that_breaks_leaves_the_old_file_and_nothing_else() {
+        let directory = TempDir::new().unwrap();
+        let path = directory.path().join("report");
+        fs::write(&path, "old").unwrap();
+        let error = write_to_file(&fixed(None), &path).unwrap_err();
+        assert!(
+            error.to_string().contains(path.to_str().unwrap()),
+            "{error}"
+        );
+        assert_eq!(fs::read_to_string(&path).unwrap(), "old");
+        assert_eq!(names_in(directory.path()), ["report"]);
+    }
+
+    #[test]
+    fn a_symbolic_link_stays_and_its_file_is_replaced() {
+        let directory = TempDir::new().unwrap();
+        let (file, link) = (directory.path().join("file"), directory.path().join("link"));
+        fs::write(&file, "old").unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        write_to_file(&fixed(Some("new")), &link).unwrap();
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(fs::read_to_string(&file).unwrap(), "new");
+    }
+
+    #[test]
+    fn a_name_in_dev_is_written_straight_to() {
+        write_to_file(&fixed(Some("gone")), Path::new("/dev/null")).unwrap();
+        assert!(!fs::metadata("/dev/null").unwrap().is_file());
+    }
+
+    #[test]
+    fn a_fifo_is_written_straight_to() {
+        use rustix::fs::{CWD, FileType, Mode, mknodat};
+        let directory = TempDir::new().unwrap();
+        let fifo = directory.path().join("fifo");
+        mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let reader = std::thread::spawn({
+            let fifo = fifo.clone();
+            move || fs::read_to_string(fifo).unwrap()
+        });
+        write_to_file(&fixed(Some("through")), &fifo).unwrap();
+        assert_eq!(reader.join().unwrap(), "through");
+        assert_eq!(names_in(directory.path()), ["fifo"]);
+    }
+
+    #[test]
+    fn a_directory_that_is_not_there_is_named() {
+        let path = Path::new("/no/such/directory/report");
+        let error = write_to_file(&fixed(Some("")), path).unwrap_err();
+        assert!(format!("{error:#}").contains("/no/such/directory/report"));
+    }
+
+    #[test]
+    fn one_line_is_one_line() {
+        assert_eq!(one_line("a\n\tb \u{1b}[31mc"), "a b [31mc");
+        assert_eq!(one_line("a\u{202e}b\u{2066}c\u{ffff}"), "a�b�c�");
+    }
+}

@@ -1,0 +1,444 @@
+//! Dots on a logarithmic axis: for figures that lie powers of ten apart, such as percentiles, and for
+//! ratios, where twice and half as fast are equally far from 1.
+//!
+//! Dots differ in shape as well as in colour. What each line comes to stands at its end in words, so
+//! nothing has to be read off the axis.
+
+use anyhow::Result;
+use plotters::prelude::*;
+use plotters::style::text_anchor::HPos;
+
+use super::{
+    AXIS, AXIS_HEIGHT, Area, BAR, Colors, GRID, LINE_HEIGHT, Label, MOST_ROWS, NAME_GAP, Paper,
+    Picture, TEXT_SIZE, colors, draw_name, line, room_for, shortened,
+};
+use crate::results::report::one_line;
+
+const LATER: Colors = colors(0xb3_5c_00, 0xf0_a0_50);
+const LAST: Colors = colors(0xb0_2a_5b, 0xff_8f_b8);
+const UP: Colors = colors(0x1a_7f_37, 0x4a_c2_6b);
+const DOWN: Colors = colors(0xc4_2b_1c, 0xff_7b_72);
+const SIDEWAYS: Colors = colors(0x6e_77_81, 0x8b_94_9e);
+
+/// All colours that only dots have.
+pub(super) fn palette() -> impl Iterator<Item = Colors> {
+    [LATER, LAST, UP, DOWN, SIDEWAYS].into_iter()
+}
+
+/// What a dot looks like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dot {
+    /// The median.
+    Middle,
+    /// A percentile above it,
+    Later,
+    /// and one above that.
+    Last,
+    /// Better than the first, beyond the noise.
+    Up,
+    /// Worse than the first, beyond the noise.
+    Down,
+    /// Neither was shown.
+    Sideways,
+}
+
+impl Dot {
+    fn color(self) -> Colors {
+        match self {
+            Dot::Middle => BAR,
+            Dot::Later => LATER,
+            Dot::Last => LAST,
+            Dot::Up => UP,
+            Dot::Down => DOWN,
+            Dot::Sideways => SIDEWAYS,
+        }
+    }
+
+    fn draw(self, area: &Area, x: i32, y: i32) -> Result<()> {
+        let fill = self.color().light.filled();
+        let polygon = |corners: Vec<(i32, i32)>| Ok(area.draw(&Polygon::new(corners, fill))?);
+        match self {
+            Dot::Middle => Ok(area.draw(&Circle::new((x, y), 5, fill))?),
+            Dot::Sideways => {
+                let ring = self.color().light.stroke_width(2);
+                Ok(area.draw(&Circle::new((x, y), 4, ring))?)
+            }
+            Dot::Later => polygon(vec![(x, y - 6), (x + 6, y), (x, y + 6), (x - 6, y)]),
+            Dot::Last => Ok(area.draw(&Rectangle::new([(x - 4, y - 5), (x + 5, y + 4)], fill))?),
+            // To the right, where more is, and to the left.
+            Dot::Up => polygon(vec![(x - 5, y - 6), (x + 6, y), (x - 5, y + 6)]),
+            Dot::Down => polygon(vec![(x + 5, y - 6), (x - 6, y), (x + 5, y + 6)]),
+        }
+    }
+}
+
+/// A picture of dots, before it has coordinates.
+#[derive(Debug, Default)]
+pub struct Dots {
+    /// What the axis is in.
+    pub unit: &'static str,
+    /// What the dots mean.
+    pub legend: Vec<(Dot, String)>,
+    /// A name, and its lines.
+    pub rows: Vec<(String, Vec<Dotted>)>,
+    /// Whether figures are ratios, so that 1 is marked, and dots hang from it.
+    pub ratios: bool,
+}
+
+/// A line of dots.
+#[derive(Debug, Default)]
+pub struct Dotted {
+    /// Figures; what is not above zero has no place on the axis.
+    pub dots: Vec<(Dot, f64)>,
+    /// What it comes to, in words.
+    pub words: String,
+}
+
+// Lengths are in pixels at the picture's own size.
+const DOTTED_HEIGHT: i32 = 22;
+/// What a figure of the axis needs.
+const TICK_ROOM: i32 = 40;
+/// What the dots have at least on each side of the axis.
+const SIDE: i32 = 10;
+/// The most that the words at the ends of lines take.
+const MOST_FOR_WORDS: i32 = 300;
+
+impl Dots {
+    /// Draws them; in several pictures of one scale where there are many, the legend in the first.
+    pub fn pictures(&self, paper: Paper) -> Result<Vec<Picture>> {
+        let axis = self.axis(paper);
+        let mut head = match self.legend_lines(paper) {
+            0 => 0,
+            lines => lines * LINE_HEIGHT + 8,
+        };
+        let mut pictures = Vec::new();
+        for rows in self.parts() {
+            let body: i32 = rows.iter().map(|(_, lines)| row_height(lines, paper)).sum();
+            pictures.push(Picture::of(paper, head + body + AXIS_HEIGHT, |area| {
+                if head > 0 {
+                    self.draw_legend(area, paper)?;
+                }
+                self.draw_axis(area, &axis, head, head + body)?;
+                let mut top = head;
+                for (name, lines) in rows {
+                    self.draw_row(area, &axis, paper, name, lines, top)?;
+                    top += row_height(lines, paper);
+                }
+                Ok(())
+            })?);
+            head = 0;
+        }
+        Ok(pictures)
+    }
+
+    /// The rows in pieces that fit on a sheet.
+    fn parts(&self) -> Vec<&[(String, Vec<Dotted>)]> {
+        let lines = self.rows.iter().map(|(_, lines)| lines.len()).max();
+        self.rows
+            .chunks((MOST_ROWS / lines.unwrap_or(0).max(1)).max(1))
+            .collect()
+    }
+
+    fn figures(&self) -> impl Iterator<Item = f64> {
+        self.rows
+            .iter()
+            .flat_map(|(_, lines)| lines)
+            .flat_map(|line| &line.dots)
+            .map(|(_, figure)| *figure)
+            .filter(|figure| has_a_place(*figure))
+    }
+
+    fn axis(&self, paper: Paper) -> Axis {
+        let names = self.rows.iter().map(|(name, _)| one_line(name));
+        let longest = names.map(|name| room_for(&name, TEXT_SIZE)).max();
+        let left = if paper.names_above {
+            paper.margin
+        } else {
+            paper.margin + longest.unwrap_or(0).min(paper.width / 3) + NAME_GAP
+        };
+        let lines = self.rows.iter().flat_map(|(_, lines)| lines);
+        let words = lines
+            .filter(|line| self.ratios || !line.dots.is_empty())
+            .map(|line| room_for(&line.words, TEXT_SIZE))
+            .max()
+            .unwrap_or(0)
+            .min(MOST_FOR_WORDS)
+            .min(paper.inside() * 6 / 10);
+        let (mut low, mut high) = self
+            .figures()
+            .fold((f64::INFINITY, 0.0_f64), |(low, high), figure| {
+                (low.min(figure), high.max(figure))
+            });
+        if self.ratios {
+            (low, high) = (low.min(0.5), high.max(2.0));
+        } else if low > high {
+            (low, high) = (1.0, 10.0);
+        }
+        let (low, mut high) = (step_below(low), step_above(high));
+        if high <= low {
+            high = low * 10.0;
+        }
+        Axis {
+            left: left + SIDE,
+            right: (paper.right() - words - 2 * SIDE).max(left + 2 * SIDE),
+            low,
+            high,
+        }
+    }
+
+    fn legend_lines(&self, paper: Paper) -> i32 {
+        self.legend_places(paper).last().map_or(0, |(_, y)| y + 1)
+    }
+
+    /// Where each entry begins, and on which line.
+    fn legend_places(&self, paper: Paper) -> Vec<(i32, i32)> {
+        let (mut x, mut lines) = (paper.margin, 0);
+        let entries = self.legend.iter().map(|(_, words)| {
+            let width = 20 + room_for(words, TEXT_SIZE);
+            if x > paper.margin && x + width > paper.right() {
+                (x, lines) = (paper.margin, lines + 1);
+            }
+            let place = (x, lines);
+            x += width + super::LEGEND_GAP;
+            place
+        });
+        entries.collect()
+    }
+
+    fn draw_legend(&self, area: &Area, paper: Paper) -> Result<()> {
+        for ((dot, words), (x, row)) in self.legend.iter().zip(self.legend_places(paper)) {
+            let y = row * LINE_HEIGHT + LINE_HEIGHT / 2;
+            dot.draw(area, x + 7, y)?;
+            Label::at(x + 20, y).draw(area, words)?;
+        }
+        Ok(())
+    }
+
+    fn draw_axis(&self, area: &Area, axis: &Axis, top: i32, bottom: i32) -> Result<()> {
+        let y = bottom + AXIS_HEIGHT / 2;
+        let mut end = axis.right;
+        for tick in axis.ticks() {
+            let x = axis.x(tick);
+            let is_one = self.ratios && (tick - 1.0).abs() < 1e-9;
+            let (color, width) = if is_one { (AXIS, 2) } else { (GRID, 1) };
+            area.draw(&line((x, top), (x, bottom), color, width))?;
+            let text = if self.ratios {
+                format!("{}×", number(tick))
+            } else {
+                number(tick)
+            };
+            let middle = x.max(room_for(&text, TEXT_SIZE) / 2);
+            let label = Label::at(middle, y).anchored(HPos::Center);
+            let label = if is_one { label.bold() } else { label.faint() };
+            label.draw(area, &text)?;
+            end = end.max(x + room_for(&text, TEXT_SIZE) / 2);
+        }
+        Label::at(end + 6, y).faint().draw(area, self.unit)
+    }
+
+    fn draw_row(
+        &self,
+        area: &Area,
+        axis: &Axis,
+        paper: Paper,
+        name: &str,
+        lines: &[Dotted],
+        top: i32,
+    ) -> Result<()> {
+        let first = top + name_height(paper) + DOTTED_HEIGHT / 2;
+        let left = if paper.names_above {
+            paper.margin
+        } else {
+            axis.left - SIDE
+        };
+        draw_name(area, name, left, paper, first)?;
+        for (index, dotted) in lines.iter().enumerate() {
+            let y = first + index as i32 * DOTTED_HEIGHT;
+            let places: Vec<(Dot, i32)> = dotted
+                .dots
+                .iter()
+                .filter(|(_, figure)| has_a_place(*figure))
+                .map(|(dot, figure)| (*dot, axis.x(*figure)))
+                .collect();
+            let from = self.ratios.then(|| axis.x(1.0));
+            let ends = || places.iter().map(|(_, x)| *x).chain(from);
+            if let (Some((dot, _)), Some(least), Some(most)) =
+                (places.first(), ends().min(), ends().max())
+            {
+                let color = if self.ratios { dot.color() } else { AXIS };
+                area.draw(&line((least, y), (most, y), color, 2))?;
+            }
+            for (dot, x) in &places {
+                dot.draw(area, *x, y)?;
+            }
+            // A reason has the whole line, unless other lines have dots for the same name.
+            let (x, label) = if places.is_empty() && lines.len() == 1 {
+                (axis.left, Label::at(axis.left, y).faint())
+            } else {
+                let x = axis.right + 2 * SIDE;
+                (x, Label::at(x, y))
+            };
+            label.draw(area, &shortened(&dotted.words, TEXT_SIZE, paper.width - x))?;
+        }
+        Ok(())
+    }
+}
+
+fn name_height(paper: Paper) -> i32 {
+    if paper.names_above { LINE_HEIGHT } else { 0 }
+}
+
+fn row_height(lines: &[Dotted], paper: Paper) -> i32 {
+    name_height(paper) + lines.len().max(1) as i32 * DOTTED_HEIGHT + 4
+}
+
+/// Whether a logarithmic axis has a place for it.
+fn has_a_place(figure: f64) -> bool {
+    figure.is_normal() && figure > 0.0
+}
+
+/// A logarithmic axis.
+#[derive(Debug)]
+struct Axis {
+    /// Where `low` is, in pixels.
+    left: i32,
+    /// Where `high` is.
+    right: i32,
+    low: f64,
+    high: f64,
+}
+
+/// The round numbers of a decade.
+const ROUND: [f64; 3] = [1.0, 2.0, 5.0];
+
+impl Axis {
+    fn x(&self, figure: f64) -> i32 {
+        let share = (figure / self.low).ln() / (self.high / self.low).ln();
+        self.left + (share * f64::from(self.right - self.left)).round() as i32
+    }
+
+    /// Round numbers that have room: 1, 2 and 5 of each decade, or fewer.
+    fn ticks(&self) -> Vec<f64> {
+        let within = |tick: &f64| *tick >= self.low * 0.999 && *tick <= self.high * 1.001;
+        let decades = self.low.log10().floor() as i32..=self.high.log10().ceil() as i32;
+        let all = |numbers: &'static [f64]| -> Vec<f64> {
+            let ticks = decades.clone().flat_map(|decade| {
+                let magnitude = 10_f64.powi(decade);
+                numbers.iter().map(move |number| number * magnitude)
+            });
+            ticks.filter(within).collect()
+        };
+        let most = ((self.right - self.left) / TICK_ROOM).max(1) as usize;
+        let has_room = |ticks: &Vec<f64>| {
+            ticks
+                .windows(2)
+                .all(|pair| self.x(pair[1]) - self.x(pair[0]) >= TICK_ROOM)
+        };
+        let fine = all(&ROUND);
+        if has_room(&fine) {
+            return fine;
+        }
+        let coarse = all(&ROUND[..1]);
+        let every = coarse.len().div_ceil(most).max(1);
+        // Where 1 is among them, it stays.
+        let one = coarse.iter().position(|tick| (tick - 1.0).abs() < 1e-9);
+        let first = one.unwrap_or(0) % every;
+        coarse.into_iter().skip(first).step_by(every).collect()
+    }
+}
+
+/// The largest round number that is not above `figure`.
+fn step_below(figure: f64) -> f64 {
+    let magnitude = 10_f64.powf(figure.log10().floor());
+    let fits = |number: &f64| number * magnitude <= figure * 1.000_001;
+    ROUND.into_iter().rev().find(fits).unwrap_or(1.0) * magnitude
+}
+
+/// The smallest round number that is not below `figure`.
+fn step_above(figure: f64) -> f64 {
+    let magnitude = 10_f64.powf(figure.log10().floor());
+    let reaches = |number: &f64| number * magnitude >= figure * 0.999_999;
+    ROUND.into_iter().find(reaches).unwrap_or(10.0) * magnitude
+}
+
+/// A round number, short.
+fn number(number: f64) -> String {
+    match number {
+        n if !(1e-4..1e7).contains(&n) => format!("{n:.0e}"),
+        n if n < 1.0 => {
+            let text = format!("{n:.4}");
+            text.trim_end_matches('0').to_owned()
+        }
+        n => format!("{n:.0}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn axis(low: f64, high: f64, length: i32) -> Axis {
+        Axis {
+            left: 0,
+            right: length,
+            low,
+            high,
+        }
+    }
+
+    #[test]
+    fn axes_begin_and_end_at_round_numbers() {
+        for (figure, below, above) in [
+            (1.0, 1.0, 1.0),
+            (3.0, 2.0, 5.0),
+            (0.07, 0.05, 0.1),
+            (730.0, 500.0, 1000.0),
+        ] {
+            assert!((step_below(figure) / below - 1.0).abs() < 1e-9, "{figure}");
+            assert!((step_above(figure) / above - 1.0).abs() < 1e-9, "{figure}");
+        }
+    }
+
+    #[test]
+    fn ticks_never_run_into_each_other_and_one_stays() {
+        for (low, high) in [(0.5, 2.0), (0.001, 1000.0), (1e-12, 1e12), (20.0, 50.0)] {
+            for length in [60, 150, 700] {
+                let axis = axis(low, high, length);
+                let ticks = axis.ticks();
+                assert!(ticks.len() < 2 || axis.x(ticks[1]) - axis.x(ticks[0]) >= TICK_ROOM / 2);
+                let has_one = ticks.iter().any(|tick| (tick - 1.0).abs() < 1e-9);
+                assert!(has_one || low > 1.0, "{low} {high} {length}: {ticks:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn half_and_double_are_equally_far_from_one() {
+        let axis = axis(0.1, 10.0, 1000);
+        assert_eq!(axis.x(1.0), 500);
+        assert_eq!(axis.x(2.0) - axis.x(1.0), axis.x(1.0) - axis.x(0.5));
+    }
+
+    #[test]
+    fn numbers_that_have_no_place_break_nothing() {
+        let dotted = |figure| Dotted {
+            dots: vec![(Dot::Up, figure)],
+            words: "words <&>".into(),
+        };
+        for figure in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e-300, 1e300] {
+            for ratios in [false, true] {
+                let dots = Dots {
+                    rows: vec![("name".into(), vec![dotted(figure), dotted(1.0)])],
+                    ratios,
+                    ..Dots::default()
+                };
+                for paper in [Paper::WIDE, Paper::NARROW] {
+                    let pictures = dots.pictures(paper).unwrap();
+                    let shapes = &pictures[0].shapes;
+                    assert!(shapes.contains("words &lt;&amp;&gt;"), "{figure}: {shapes}");
+                }
+            }
+        }
+        assert!(Dots::default().pictures(Paper::NARROW).unwrap().is_empty());
+    }
+}

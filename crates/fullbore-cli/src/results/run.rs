@@ -1,0 +1,331 @@
+//! What a run of the laboratory found: the one shape that the runner fills and every report reads.
+//!
+//! Serialised, [`Run`] is the JSON that `fullbore bench --json` prints. docs/methodology.md
+//! documents it, and [`SCHEMA`] changes when a field changes its meaning or goes away.
+
+use serde::{Deserialize, Serialize};
+
+use super::soundness::Soundness;
+use super::statistics::Spread;
+use crate::host::machine::Machine;
+
+/// The version of the JSON's shape.
+pub const SCHEMA: u32 = 2;
+
+/// One run of `fullbore bench`: the machine, how it was measured, and what came out.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Run {
+    /// The version of this shape, [`SCHEMA`].
+    pub schema: u32,
+    /// When it began, as RFC 3339 writes it, in UTC.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub taken_at: Option<String>,
+    /// What the figures depend on.
+    pub machine: Machine,
+    /// Nanoseconds that a cache line took from the writer's CPU to the reader's and back, before
+    /// each measurement; `None` where there is one CPU.
+    #[serde(default)]
+    pub line_round_trip_ns: Option<Spread>,
+    /// What came of measurements during which the two CPUs were farther apart than usual.
+    #[serde(default)]
+    pub apart: Apart,
+    /// How they were taken.
+    pub settings: Settings,
+    /// The experiments in the order of the catalogue.
+    pub experiments: Vec<Outcome>,
+    /// Of groups whose tables set the same few against each other: what came of it over all tables.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub overall: Vec<Overall>,
+}
+
+/// Measurements during which the two CPUs were farther apart than at other times of the run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Apart {
+    /// Thrown away, and repeated.
+    pub repeated: u32,
+    /// Taken all the same, because there had been too many of them.
+    pub taken: u32,
+}
+
+/// How a run measures.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Settings {
+    /// How often each experiment is measured.
+    pub rounds: u32,
+    /// Seconds of one measurement, the warm-up not counted.
+    pub seconds: f64,
+    /// Seconds at the start of each measurement that are thrown away.
+    pub warm_up_seconds: f64,
+    /// The capacity asked for with `--pipe-size`, in bytes.
+    pub pipe_size: Option<usize>,
+    /// What the group `unix_copy` sent, and through what; `None` where nothing of it was chosen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unix_copy: Option<Sizes>,
+    /// Seed of the order in which experiments were shuffled.
+    pub seed: u64,
+}
+
+/// What one experiment came to.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Outcome {
+    /// The group it belongs to, such as `ladder`.
+    pub group: String,
+    /// Its name within the group.
+    pub name: String,
+    /// One line: what it shows.
+    pub shows: String,
+    /// The table of its group that it stands in, where a group has several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub table: Option<String>,
+    /// What `figure` and `published` are in.
+    pub unit: Unit,
+    /// The figure that the text it comes from gives.
+    pub published: Option<f64>,
+    /// What was measured; `None` where nothing was.
+    pub figure: Option<Spread>,
+    /// How many times as fast it is as the first experiment of its table in this run, by the
+    /// medians.
+    pub ratio: Option<f64>,
+    /// What was measured besides, in the same rounds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub also: Vec<Also>,
+    /// A program in C that does the same, measured in the same rounds, where that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peer: Option<Peer>,
+    /// Where it stands in a table of two axes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cell: Option<Cell>,
+    /// Whether the bytes were right behind every middleman, where that was checked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub soundness: Option<Soundness>,
+    /// Who moved the bytes and what the job was, where the experiment is about that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mover: Option<MoverReport>,
+    /// The last round's writer, as it reported itself; `None` where the source is a file.
+    pub writer: Option<EndpointReport>,
+    /// The last round's reader, as it reported itself; `None` where the sink is a file.
+    pub reader: Option<EndpointReport>,
+    /// What a person should know beside the figure.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+    /// Why it was not run, where this machine does not allow it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub skipped: Option<String>,
+    /// What went wrong, where it was run and broke.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<String>,
+}
+
+impl Outcome {
+    /// Whether a further figure is this outcome's own in another unit: both say how much a second.
+    pub fn is_only_converted(&self, also: &Also) -> bool {
+        self.unit.more_is_better() && also.unit.more_is_better()
+    }
+}
+
+/// What a figure is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Unit {
+    /// 2^30 bytes a second.
+    #[serde(rename = "GiB/s")]
+    GibPerS,
+    /// 10^6 bits a second, as network people count.
+    #[serde(rename = "Mb/s")]
+    MbitPerS,
+    /// 10^6 bytes a second, as lmbench counts.
+    #[serde(rename = "MB/s")]
+    MbPerS,
+    /// Microseconds.
+    #[serde(rename = "µs")]
+    Microseconds,
+    /// Nanoseconds for each page.
+    #[serde(rename = "ns/page")]
+    NanosecondsPerPage,
+    /// So many times as long as without.
+    #[serde(rename = "×")]
+    Times,
+}
+
+impl Unit {
+    /// As it is written behind a figure.
+    pub fn name(self) -> &'static str {
+        match self {
+            Unit::GibPerS => "GiB/s",
+            Unit::MbitPerS => "Mb/s",
+            Unit::MbPerS => "MB/s",
+            Unit::Microseconds => "µs",
+            Unit::NanosecondsPerPage => "ns/page",
+            Unit::Times => "×",
+        }
+    }
+
+    /// Whether a larger figure is a better one.
+    pub fn more_is_better(self) -> bool {
+        matches!(self, Unit::GibPerS | Unit::MbitPerS | Unit::MbPerS)
+    }
+
+    /// How many times as fast `figure` is as `base`.
+    pub fn times_as_fast(self, figure: f64, base: f64) -> f64 {
+        if self.more_is_better() {
+            figure / base
+        } else {
+            base / figure
+        }
+    }
+}
+
+/// A further figure of an experiment, such as a percentile; or the same one in another unit, which
+/// [`Outcome::is_only_converted`] tells.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Also {
+    /// What it is, such as `p99`.
+    pub name: String,
+    /// What it is in.
+    pub unit: Unit,
+    /// One value a round.
+    pub figure: Spread,
+}
+
+/// A straightforward program in C that does what an experiment does (`peers/`).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Peer {
+    /// Its command line.
+    pub command: String,
+    /// What it measured, in the experiment's unit; `None` where it could not.
+    pub figure: Option<Spread>,
+    /// How many times as fast the experiment is as the program: the median of the rounds' ratios,
+    /// since both were measured one after the other in each.
+    pub ratio: Option<f64>,
+    /// What it said, where it broke.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<String>,
+}
+
+/// A place in a table of two axes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cell {
+    /// Bytes of one call.
+    pub chunk: usize,
+    /// Bytes that the pipe holds.
+    pub pipe_size: usize,
+}
+
+/// What one endpoint (`fullbore write` or `fullbore read`) says of its own run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct EndpointReport {
+    /// The endpoint's options, as they would be typed in a shell.
+    pub options: String,
+    /// The CPU it was pinned to.
+    pub cpu: Option<usize>,
+    /// Bytes moved while it was timed.
+    pub bytes: u64,
+    /// Bytes moved over its whole life, the warm-up included.
+    pub moved: u64,
+    /// Seconds it was timed, by the monotonic clock.
+    pub seconds: f64,
+    /// `bytes` over `seconds` in GiB/s.
+    pub gib_per_s: f64,
+    /// System calls that moved bytes, while it was timed.
+    pub calls: u64,
+    /// CPU seconds used in user mode and in the kernel, over the whole life of the process.
+    pub cpu_seconds: f64,
+    /// Times it slept of its own accord (voluntary context switches), over its whole life.
+    pub sleeps: Option<u64>,
+    /// Minor page faults over its whole life.
+    pub page_faults: Option<u64>,
+    /// Capacity of its pipe in bytes, when it began.
+    pub pipe_capacity: Option<usize>,
+    /// What the kernel backs its buffers with: `base pages`, `huge pages`, or why that is unknown.
+    pub backing: Option<String>,
+    /// Wrapping sum of all 64-bit words read, where asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sum: Option<u64>,
+    /// Whether every byte was checked and right, where asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verified: Option<bool>,
+    /// What was missing on this machine, in words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+/// Who moved, or ran a pipeline, as a report names it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MoverReport {
+    /// What it had to do, such as `pipe → pipe`. Ratios are to the first of the same job.
+    pub job: String,
+    /// Its command line, as it would be typed in a shell.
+    pub command: String,
+    /// The first line that it says of its version; `None` where it is this program, or says none.
+    pub version: Option<String>,
+    /// Bytes that arrived, where they went into a file, or that a pipeline read; elsewhere the reader
+    /// counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
+    /// Seconds from its start to its end, where it was timed by that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<f64>,
+}
+
+/// One of several who are set against each other in each table of a group, over all its tables.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Overall {
+    /// The group.
+    pub group: String,
+    /// Who it is, such as `fullbore run`.
+    pub contestant: String,
+    /// Whom ratios are to.
+    pub base: String,
+    /// Tables in which both were measured.
+    pub tables: usize,
+    /// The geometric mean of the ratios in these.
+    pub geometric_mean: f64,
+    /// Where it did worst.
+    pub least: At,
+    /// Where it did best.
+    pub most: At,
+}
+
+/// The ratio of one experiment.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct At {
+    /// Its name.
+    pub name: String,
+    /// How many times as fast it was as the base.
+    pub ratio: f64,
+}
+
+/// What the group `unix_copy` sends, and through what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sizes {
+    /// Bytes of the object.
+    pub object: usize,
+    /// How many objects a measurement sends; as many as there is time for if `None`.
+    pub count: Option<u64>,
+    /// Bytes of the Unix socket's send buffer that are asked for.
+    pub sndbuf: usize,
+    /// Bytes of the pipe through which the receiving side splices.
+    pub pipe_size: usize,
+    /// Bytes of the hot working set.
+    pub hot: usize,
+}
+
+impl Default for Sizes {
+    /// As in the RFC's benchmark; that one has no hot working set.
+    fn default() -> Self {
+        Self {
+            object: 1 << 20,
+            count: None,
+            sndbuf: 512 << 10,
+            pipe_size: 512 << 10,
+            hot: 256 << 10,
+        }
+    }
+}
+
+impl Sizes {
+    /// Bytes that one measurement sends, where that is fixed.
+    pub fn bytes(&self) -> Option<u64> {
+        self.count
+            .map(|count| count.saturating_mul(self.object as u64))
+    }
+}

@@ -1,0 +1,392 @@
+//! No two files of a crate import each other, neither directly nor over others: then a part can be
+//! read, tested and cut out by itself.
+//!
+//! File A imports file B where a path in A names B's module or something in it. A `mod` declaration
+//! is not an import: a folder does not depend on what lies in it. A path that stops at a folder's
+//! `mod.rs`, because what it names is defined or re-exported there, counts as an import of that file.
+//! What only tests need (`#[cfg(test)]`) does not count.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use proc_macro2::{TokenStream, TokenTree};
+use syn::visit::{self, Visit};
+use syn::{Attribute, File, Item, ItemMod, ItemUse, Macro, UseTree};
+
+/// Circles that are known and have to go: each is a list of files, all of which import each other.
+/// This list may only become shorter.
+const KNOWN: &[&[&str]] = &[
+    &[
+        "fullbore/src/produce/mod.rs",
+        "fullbore/src/produce/repeat.rs",
+    ],
+    &[
+        "fullbore/src/transfer/direct.rs",
+        "fullbore/src/transfer/mod.rs",
+        "fullbore/src/transfer/sparse.rs",
+        "fullbore/src/transfer/through.rs",
+    ],
+    &[
+        "fullbore-cli/src/doctor/advice.rs",
+        "fullbore-cli/src/doctor/mod.rs",
+    ],
+    &[
+        "fullbore-cli/src/exit.rs",
+        "fullbore-cli/src/moving/ends.rs",
+        "fullbore-cli/src/moving/join.rs",
+        "fullbore-cli/src/moving/mod.rs",
+        "fullbore-cli/src/moving/report.rs",
+    ],
+    &[
+        "fullbore-cli/src/meter/mod.rs",
+        "fullbore-cli/src/meter/watch.rs",
+    ],
+    &[
+        "fullbore-cli/src/pipeline/findings.rs",
+        "fullbore-cli/src/pipeline/live.rs",
+        "fullbore-cli/src/pipeline/mod.rs",
+        "fullbore-cli/src/pipeline/report.rs",
+        "fullbore-cli/src/pipeline/verdict.rs",
+        "fullbore-cli/src/pipeline/watch.rs",
+    ],
+    &[
+        "fullbore-cli/src/results/report/svg.rs",
+        "fullbore-cli/src/results/report/svg/dots.rs",
+        "fullbore-cli/src/results/report/svg/heat_map.rs",
+    ],
+    &[
+        "fullbore-cli/src/top/lines.rs",
+        "fullbore-cli/src/top/picture.rs",
+    ],
+    &[
+        "fullbore-cli/src/tune/evidence.rs",
+        "fullbore-cli/src/tune/producers.rs",
+    ],
+    &[
+        "fullbore-cli/src/tune/mod.rs",
+        "fullbore-cli/src/tune/report.rs",
+    ],
+];
+
+#[test]
+fn no_two_files_of_a_crate_import_each_other_in_a_circle() {
+    let mut found = Vec::new();
+    for root in crate_roots() {
+        let imports = Crate::read(&root).imports();
+        found.extend(circles(&imports).into_iter().map(|circle| {
+            let arrows = arrows(&circle, &imports);
+            (circle, arrows)
+        }));
+    }
+    let known: Vec<BTreeSet<PathBuf>> = KNOWN
+        .iter()
+        .map(|files| files.iter().map(PathBuf::from).collect())
+        .collect();
+    let new: String = found
+        .iter()
+        .filter(|(circle, _)| !known.contains(circle))
+        .map(|(circle, arrows)| format!("these {} files:\n{arrows}", circle.len()))
+        .collect();
+    assert!(new.is_empty(), "files import each other in a circle, {new}");
+    for circle in &known {
+        assert!(
+            found.iter().any(|(found, _)| found == circle),
+            "this circle is gone; take it out of the list KNOWN: {circle:?}"
+        );
+    }
+}
+
+#[test]
+fn a_circle_is_found_with_all_its_files_and_nothing_else() {
+    let file = PathBuf::from;
+    let imports = [("a", "b"), ("b", "c"), ("c", "b"), ("c", "d"), ("d", "d")];
+    let mut graph = Imports::new();
+    for (from, to) in imports {
+        graph.entry(file(from)).or_default().insert(file(to));
+    }
+    assert_eq!(circles(&graph), [BTreeSet::from([file("b"), file("c")])]);
+}
+
+/// What each file imports.
+type Imports = BTreeMap<PathBuf, BTreeSet<PathBuf>>;
+
+/// The `lib.rs` or `main.rs` of every crate in `crates/`.
+fn crate_roots() -> Vec<PathBuf> {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let roots: Vec<PathBuf> = fs::read_dir(crates)
+        .unwrap()
+        .flat_map(|entry| {
+            let source = entry.unwrap().path().join("src");
+            [source.join("lib.rs"), source.join("main.rs")]
+        })
+        .filter(|root| root.is_file())
+        .collect();
+    assert!(roots.len() > 1, "{roots:?}");
+    roots
+}
+
+/// The sets of files that can be reached from each other.
+fn circles(imports: &Imports) -> Vec<BTreeSet<PathBuf>> {
+    let reached: BTreeMap<&PathBuf, BTreeSet<&PathBuf>> = imports
+        .keys()
+        .map(|file| {
+            let mut reached = BTreeSet::new();
+            let mut left = vec![file];
+            while let Some(file) = left.pop() {
+                let next = imports.get(file).into_iter().flatten();
+                left.extend(next.filter(|&file| reached.insert(file)));
+            }
+            (file, reached)
+        })
+        .collect();
+    let mut circles: Vec<BTreeSet<PathBuf>> = Vec::new();
+    for (file, from_here) in &reached {
+        let circle: BTreeSet<PathBuf> = from_here
+            .iter()
+            .filter(|other| reached.get(**other).is_some_and(|back| back.contains(file)))
+            .map(|&other| other.clone())
+            .collect();
+        if circle.len() > 1 && !circles.contains(&circle) {
+            circles.push(circle);
+        }
+    }
+    circles
+}
+
+/// The imports within a circle, one a line.
+fn arrows(circle: &BTreeSet<PathBuf>, imports: &Imports) -> String {
+    let arrow =
+        |from: &PathBuf, to: &PathBuf| format!("  {} -> {}\n", from.display(), to.display());
+    circle
+        .iter()
+        .flat_map(|from| {
+            let inside = imports[from].iter().filter(|to| circle.contains(*to));
+            inside.map(move |to| arrow(from, to))
+        })
+        .collect()
+}
+
+/// A module's name from the crate's root on: `["lab", "report"]`.
+type Name = Vec<String>;
+
+/// A crate's modules.
+#[derive(Default)]
+struct Crate {
+    /// The file that each is in; inline modules are in their parent's.
+    files: BTreeMap<Name, PathBuf>,
+    /// The paths that each module has in it, as they are written.
+    paths: Vec<(Name, Vec<String>)>,
+}
+
+impl Crate {
+    fn read(root: &Path) -> Self {
+        let mut all = Self::default();
+        all.read_file(Vec::new(), root);
+        all
+    }
+
+    fn read_file(&mut self, name: Name, path: &Path) {
+        let text = fs::read_to_string(path).unwrap();
+        let file: File = syn::parse_file(&text).unwrap_or_else(|error| {
+            panic!("{}: {error}", path.display());
+        });
+        let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let shown = path.strip_prefix(crates).unwrap().to_owned();
+        self.read_module(name, path, &shown, &file.items);
+    }
+
+    fn read_module(&mut self, name: Name, path: &Path, shown: &Path, items: &[Item]) {
+        self.files.insert(name.clone(), shown.to_owned());
+        let mut paths = Paths::default();
+        for item in items {
+            match item {
+                Item::Mod(module) if is_for_tests(&module.attrs) => {}
+                Item::Mod(module) => {
+                    let mut inner = name.clone();
+                    inner.push(module.ident.to_string());
+                    match &module.content {
+                        Some((_, items)) => self.read_module(inner, path, shown, items),
+                        None => self.read_file(inner, &file_of(module, path)),
+                    }
+                }
+                item => paths.visit_item(item),
+            }
+        }
+        self.paths
+            .extend(paths.0.into_iter().map(|path| (name.clone(), path)));
+    }
+
+    fn imports(&self) -> Imports {
+        let mut imports = Imports::new();
+        for (module, path) in &self.paths {
+            let from = &self.files[module];
+            if let Some(to) = self.file_of(module, path).filter(|to| to != from) {
+                imports.entry(from.clone()).or_default().insert(to);
+            }
+        }
+        imports
+    }
+
+    /// The file that a path in a module leads to; `None` where it is in another crate, or names
+    /// something that has been imported, which the import itself says.
+    fn file_of(&self, module: &Name, path: &[String]) -> Option<PathBuf> {
+        let mut at = module.clone();
+        let mut words = path;
+        match words.first()?.as_str() {
+            "crate" => at.clear(),
+            "self" => {}
+            "super" => {
+                at.pop();
+            }
+            child => {
+                at.push(child.to_owned());
+                if !self.files.contains_key(&at) {
+                    return None;
+                }
+            }
+        }
+        words = &words[1..];
+        while let Some((word, rest)) = words.split_first() {
+            if word == "super" {
+                at.pop();
+            } else {
+                at.push(word.clone());
+                if !self.files.contains_key(&at) {
+                    at.pop();
+                    break;
+                }
+            }
+            words = rest;
+        }
+        self.files.get(&at).cloned()
+    }
+}
+
+/// Where a module is that is declared in the file `parent`.
+fn file_of(module: &ItemMod, parent: &Path) -> PathBuf {
+    let name = module.ident.to_string();
+    let stem = parent.file_stem().unwrap();
+    let folder = match stem.to_str().unwrap() {
+        "mod" | "lib" | "main" => parent.parent().unwrap().to_owned(),
+        _ => parent.with_extension(""),
+    };
+    let beside = folder.join(format!("{name}.rs"));
+    match beside.is_file() {
+        true => beside,
+        false => folder.join(name).join("mod.rs"),
+    }
+}
+
+fn is_for_tests(attributes: &[Attribute]) -> bool {
+    attributes.iter().any(|attribute| {
+        attribute.path().is_ident("cfg")
+            && attribute
+                .parse_args::<syn::Ident>()
+                .is_ok_and(|condition| condition == "test")
+    })
+}
+
+/// Every path that an item has in it.
+#[derive(Default)]
+struct Paths(Vec<Vec<String>>);
+
+impl Paths {
+    fn add_tree(&mut self, tree: &UseTree, before: &[String]) {
+        let with = |name: &syn::Ident| {
+            let mut path = before.to_vec();
+            if name != "self" || path.is_empty() {
+                path.push(name.to_string());
+            }
+            path
+        };
+        match tree {
+            UseTree::Path(path) => self.add_tree(&path.tree, &with(&path.ident)),
+            UseTree::Name(name) => self.0.push(with(&name.ident)),
+            UseTree::Rename(name) => self.0.push(with(&name.ident)),
+            UseTree::Glob(_) => self.0.push(before.to_vec()),
+            UseTree::Group(group) => {
+                for tree in &group.items {
+                    self.add_tree(tree, before);
+                }
+            }
+        }
+    }
+
+    /// A path that is not imported. One word alone names no module, but what is called like one.
+    fn add(&mut self, path: Vec<String>) {
+        if path.len() > 1 {
+            self.0.push(path);
+        }
+    }
+
+    /// Paths in what a macro is given, which is not parsed: words with `::` between them.
+    fn add_tokens(&mut self, tokens: TokenStream) {
+        let mut path: Vec<String> = Vec::new();
+        let mut colons = 0;
+        for token in tokens {
+            match token {
+                TokenTree::Punct(mark) if mark.as_char() == ':' => colons += 1,
+                TokenTree::Ident(word) => {
+                    if colons != 2 {
+                        self.add(std::mem::take(&mut path));
+                    }
+                    path.push(word.to_string());
+                    colons = 0;
+                }
+                other => {
+                    self.add(std::mem::take(&mut path));
+                    colons = 0;
+                    if let TokenTree::Group(group) = other {
+                        self.add_tokens(group.stream());
+                    }
+                }
+            }
+        }
+        self.add(path);
+    }
+}
+
+impl<'ast> Visit<'ast> for Paths {
+    fn visit_item(&mut self, item: &'ast Item) {
+        let attributes: &[Attribute] = match item {
+            Item::Const(item) => &item.attrs,
+            Item::Enum(item) => &item.attrs,
+            Item::Fn(item) => &item.attrs,
+            Item::Impl(item) => &item.attrs,
+            Item::Mod(item) => &item.attrs,
+            Item::Static(item) => &item.attrs,
+            Item::Struct(item) => &item.attrs,
+            Item::Trait(item) => &item.attrs,
+            Item::Type(item) => &item.attrs,
+            Item::Use(item) => &item.attrs,
+            _ => &[],
+        };
+        if !is_for_tests(attributes) {
+            visit::visit_item(self, item);
+        }
+    }
+
+    fn visit_item_use(&mut self, item: &'ast ItemUse) {
+        self.add_tree(&item.tree, &[]);
+    }
+
+    fn visit_path(&mut self, path: &'ast syn::Path) {
+        let words = path.segments.iter().map(|word| word.ident.to_string());
+        self.add(words.collect());
+        visit::visit_path(self, path);
+    }
+
+    fn visit_visibility(&mut self, _: &'ast syn::Visibility) {}
+
+    fn visit_impl_item_fn(&mut self, function: &'ast syn::ImplItemFn) {
+        if !is_for_tests(&function.attrs) {
+            visit::visit_impl_item_fn(self, function);
+        }
+    }
+
+    fn visit_macro(&mut self, called: &'ast Macro) {
+        self.add_tokens(called.tokens.clone());
+        visit::visit_macro(self, called);
+    }
+}
