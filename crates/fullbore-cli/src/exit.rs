@@ -9,13 +9,15 @@
 
 use std::fmt;
 use std::io::{self, Write, stderr};
+use std::os::fd::AsFd;
 use std::process::ExitCode;
 
+use anyhow::{Context, anyhow};
 use fullbore::Side;
 use rustix::io::Errno;
 
 use crate::host::refusal::{UNSUPPORTED, Unsupported, Usage};
-use crate::moving::Broken;
+use crate::moving::{Broken, said};
 
 /// An input that could not be opened or read: other inputs are not affected.
 #[derive(Debug)]
@@ -41,6 +43,29 @@ pub fn is_about_an_input(error: &anyhow::Error) -> bool {
 /// closed.
 pub fn say(verb: &str, error: &anyhow::Error) {
     let _ = writeln!(stderr(), "fullbore {verb}: {error:#}");
+}
+
+/// Writes what is still in the buffer of stdout, and asks the file system whether it has everything:
+/// the last thing that a verb does.
+///
+/// A duplicate is closed: close(2) asks the file system each time, and stdout stays open for whoever
+/// prints from a thread that still runs.
+///
+/// # Errors
+/// Where stdout does not take it, or could not store it.
+pub fn close_stdout() -> anyhow::Result<()> {
+    let stdout = io::stdout();
+    stdout.lock().flush().context("write to stdout")?;
+    let duplicate = stdout.as_fd().try_clone_to_owned().context("dup stdout")?;
+    fullbore::close(duplicate).map_err(|error| close_failed("stdout", error))
+}
+
+/// The error of close(2) on `what`.
+pub fn close_failed(what: &str, error: fullbore::Error) -> anyhow::Error {
+    match error {
+        fullbore::Error::System { errno, .. } => anyhow!("close {what}: {}", said(&errno)),
+        error => anyhow::Error::new(error).context(format!("close {what}")),
+    }
 }
 
 /// The exit code for an error, and whether a person should read of it: a reader that went away is

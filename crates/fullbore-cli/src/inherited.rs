@@ -9,13 +9,14 @@
 
 #![allow(unsafe_code)]
 
+use std::io::{self, Stdout};
 use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 use nix::libc;
 use rustix::io::{Errno, FdFlags, fcntl_getfd, fcntl_setfd};
-use rustix::stdio::{stderr, stdin, stdout};
+use rustix::stdio;
 
 /// A bit for each of the first three fds that was closed.
 static CLOSED: AtomicU8 = AtomicU8::new(0);
@@ -64,7 +65,7 @@ extern "C" fn look() {
 }
 
 fn standard() -> [BorrowedFd<'static>; 3] {
-    [stdin(), stdout(), stderr()]
+    [stdio::stdin(), stdio::stdout(), stdio::stderr()]
 }
 
 fn was_closed(number: usize) -> bool {
@@ -76,9 +77,16 @@ pub fn stdin_was_closed() -> bool {
     was_closed(0)
 }
 
-/// Whether stdout was closed.
-pub fn stdout_was_closed() -> bool {
-    was_closed(1)
+/// Returns stdout, for what a verb prints there.
+///
+/// # Errors
+/// Where stdout was closed: Rust's runtime has opened /dev/null in its place, which would take every
+/// byte.
+pub fn stdout() -> io::Result<Stdout> {
+    match was_closed(1) {
+        true => Err(io::Error::other("standard output is closed")),
+        false => Ok(io::stdout()),
+    }
 }
 
 /// Whether SIGHUP, SIGINT, SIGQUIT, SIGPIPE, SIGTERM or SIGTSTP was ignored: so it stays then, in a shell and in

@@ -21,6 +21,7 @@ mod tune;
 use std::io::{Write, stderr};
 use std::process::ExitCode;
 
+use anyhow::Context;
 use clap::{Args, Command, CommandFactory, Parser, Subcommand};
 
 /// Move bytes through Linux pipes at the speed of memory, and measure it
@@ -78,11 +79,19 @@ fn main() -> ExitCode {
         Verb::Middleman(verb) => ("middleman", verb.run()),
         Verb::Part(verb) => ("part", verb.run()),
     };
+    ended(
+        &format!("fullbore {name}"),
+        outcome.and_then(|code| exit::close_stdout().map(|()| code)),
+    )
+}
+
+/// The exit code of what was done, after a line on stderr where it failed.
+fn ended(who: &str, outcome: anyhow::Result<ExitCode>) -> ExitCode {
     match outcome {
         Ok(code) => code,
         Err(error) => match exit::code(&error) {
             Some(code) => {
-                exit::say(name, &error);
+                let _ = writeln!(stderr(), "{who}: {error:#}");
                 code
             }
             None => ExitCode::SUCCESS,
@@ -117,12 +126,12 @@ fn only<Options: Args>(verb: &'static str) -> Result<Options, clap::Error> {
 
 /// Help and version go to stdout; everything else is one line on stderr and code 2.
 fn bad_command_line(error: &clap::Error) -> ExitCode {
-    if !error.use_stderr()
-        || error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
-    {
-        // A closed stdout is no news.
+    if !error.use_stderr() {
+        return ended(&asked_for(), print(error));
+    }
+    if error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         let _ = error.print();
-        return ExitCode::from(u8::from(error.use_stderr()) * 2);
+        return ExitCode::from(2);
     }
     let text = error.render().to_string();
     let first: Vec<&str> = text
@@ -138,6 +147,14 @@ fn bad_command_line(error: &clap::Error) -> ExitCode {
         asked_for()
     );
     ExitCode::from(2)
+}
+
+/// Prints help or the version on stdout.
+fn print(text: &clap::Error) -> anyhow::Result<ExitCode> {
+    inherited::stdout()?;
+    text.print().context("write to stdout")?;
+    exit::close_stdout()?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// The command with the verb that was given, if there is such a one: that whose help helps.

@@ -202,6 +202,15 @@ fn nothing_is_shown_where_stderr_is_no_terminal_or_it_is_to_be_quiet() {
 }
 
 #[test]
+fn what_is_to_be_quiet_shows_nothing_whatever_else_is_asked_for() {
+    for options in ["-q -f", "-f -q", "-q -n", "-q -f -i 0.02 -N in"] {
+        let output = fed(&mut meter(options, &[]), &[1; 100_000]);
+        assert_quiet_success(&output);
+        assert_eq!(sum(&output.stdout), sum(&[1; 100_000]), "{options}");
+    }
+}
+
+#[test]
 fn the_line_has_name_amount_rate_and_how_far_it_is() {
     let files = Files::new();
     let (path, _) = files.file("a", 1 << 20);
@@ -596,9 +605,7 @@ fn a_wrong_command_line_is_one_line_and_code_2() {
         "-i -1",
         "-i NaN",
         "-i x",
-        "-n -q",
         "-n -N name",
-        "-f -q",
         "-d 0",
         "-d x",
         "-d 1:",

@@ -9,6 +9,7 @@ use clap::Args;
 use crate::host::machine::{CpuPair, Topology};
 use crate::host::refusal::Usage;
 use crate::host::size;
+use crate::inherited;
 use crate::lab::catalogue::Catalogue;
 use crate::lab::experiment::Experiment;
 use crate::lab::peers::Peers;
@@ -131,7 +132,7 @@ impl Bench {
         };
         self.check_options_of_groups(&experiments)?;
         if self.list {
-            list(&catalogue, &experiments, &mut stdout().lock())?;
+            list(&catalogue, &experiments, &mut inherited::stdout()?.lock())?;
             return Ok(ExitCode::SUCCESS);
         }
         let settings = self.settings(&experiments)?;
@@ -244,9 +245,9 @@ impl Bench {
     ) -> anyhow::Result<()> {
         if !self.json {
             let table = Table::on(&stdout());
-            return report::write_to(&|out| text(table, out), &mut stdout().lock());
+            return report::write_to(&|out| text(table, out), &mut inherited::stdout()?.lock());
         }
-        report::write_to(json, &mut stdout().lock())?;
+        report::write_to(json, &mut inherited::stdout()?.lock())?;
         let table = Table::on(&stderr());
         report::write_to(&|out| text(table, out), &mut stderr().lock())
     }

@@ -72,10 +72,13 @@ impl Copy {
             |input, output| self.copy(input, &inputs, output, &mut total, bar.as_ref()),
         );
         drop(bar);
+        let closed = output.close();
         if self.report {
             total.print();
         }
-        copied
+        let code = copied?;
+        closed?;
+        Ok(code)
     }
 
     fn copy(

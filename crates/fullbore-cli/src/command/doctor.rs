@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 
 use crate::doctor::{examine, text};
+use crate::inherited;
 use crate::results::report::table::{Table, WIDTH_WITHOUT_A_TERMINAL};
 use crate::results::report::write_to;
 
@@ -42,7 +43,7 @@ impl Doctor {
                 Ok(text::write(&report, width, color, out)?)
             }
         };
-        write_to(&print, &mut stdout().lock())?;
+        write_to(&print, &mut inherited::stdout()?.lock())?;
         Ok(ExitCode::from(u8::from(report.is_wrong())))
     }
 }

@@ -1,6 +1,6 @@
 //! `fullbore explain`: what the time of an experiment or a command goes to.
 
-use std::io::{Write, stderr, stdout};
+use std::io::{Write, stderr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -10,6 +10,7 @@ use clap::Args;
 use crate::explain::{self, Explained, launch::Ended};
 use crate::host::machine::{CpuPair, Topology};
 use crate::host::refusal::Usage;
+use crate::inherited;
 use crate::lab::catalogue::Catalogue;
 use crate::lab::sweep::Axes;
 use crate::lab::unix_copy;
@@ -136,7 +137,7 @@ impl Explain {
         };
         let printed = match &self.output {
             Some(path) => write_to_file(&print, path),
-            None if self.experiment.is_some() => write_to(&print, &mut stdout().lock()),
+            None if self.experiment.is_some() => write_to(&print, &mut inherited::stdout()?.lock()),
             None => write_to(&print, &mut stderr().lock()),
         };
         drawn.and(printed)

@@ -64,15 +64,15 @@ pub struct Meter {
     interval: Duration,
 
     /// Print numbers instead, one a line: percent where the size is known, otherwise bytes or lines
-    #[arg(short, long, conflicts_with_all = ["quiet", "name"])]
+    #[arg(short, long, conflicts_with = "name")]
     numeric: bool,
 
-    /// Show nothing
+    /// Show nothing, whatever other options say
     #[arg(short, long)]
     quiet: bool,
 
     /// Show the line also where stderr is no terminal
-    #[arg(short, long, conflicts_with = "quiet")]
+    #[arg(short, long)]
     force: bool,
 
     /// Pass nothing on: show how far a running process has come with the regular files it has open, or

@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use fullbore::PipeEnd;
-use fullbore::split::{OnError, Policy};
+use fullbore::split::{OnError, Policy, TeeFailure, TeeReport};
 
 use crate::exit;
 use crate::host::refusal::Usage;
@@ -120,7 +120,34 @@ impl Tee {
         for output in &outputs {
             tee = tee.sink(output.as_fd(), self.policy_of(policy, output.as_fd()));
         }
-        let sinks = match tee.run() {
+        let ran = tee.run();
+        let failed = match &ran {
+            Ok(report) => report
+                .sinks
+                .iter()
+                .map(|sink| sink.error.is_some())
+                .collect(),
+            Err(failure) => (0..outputs.len())
+                .map(|i| failure.sink == Some(i))
+                .collect(),
+        };
+        let outcome = self.outcome(ran, &outputs);
+        // Whatever happened before: what the others got is theirs.
+        all_well &= close(outputs, failed);
+        match outcome {
+            Ok(well) => Ok(ExitCode::from(u8::from(!(well && all_well)))),
+            Err(error) if exit::code(&error).is_none() && !all_well => Ok(ExitCode::FAILURE),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Says which outputs failed, and whether all is well.
+    fn outcome(
+        &self,
+        ran: Result<TeeReport, TeeFailure>,
+        outputs: &[Output],
+    ) -> anyhow::Result<bool> {
+        let sinks = match ran {
             Ok(report) => report.sinks,
             Err(failure) => {
                 let sink = failure.sink.map_or(&outputs[0], |i| &outputs[i]);
@@ -130,18 +157,19 @@ impl Tee {
                 let is_news = self.mode() == Some(Mode::Exit) || !is_of_stdout;
                 if is_news && exit::code(&error).is_none() {
                     exit::say("tee", &error);
-                    return Ok(ExitCode::FAILURE);
+                    return Ok(false);
                 }
                 return Err(error);
             }
         };
-        for (sink, output) in sinks.into_iter().zip(&outputs) {
+        let mut all_well = true;
+        for (sink, output) in sinks.into_iter().zip(outputs) {
             if let Some(error) = sink.error.filter(|_| !sink.ignored) {
                 exit::say("tee", &moving::named(error, &Input::Stdin, output));
                 all_well = false;
             }
         }
-        Ok(ExitCode::from(u8::from(!all_well)))
+        Ok(all_well)
     }
 
     fn mode(&self) -> Option<Mode> {
@@ -161,4 +189,18 @@ impl Tee {
             Policy::of(policy.other, policy.other)
         }
     }
+}
+
+/// Closes the outputs, and says what went wrong with those that had not `failed` before.
+fn close(outputs: Vec<Output>, failed: Vec<bool>) -> bool {
+    let mut all_well = true;
+    for (output, failed) in outputs.into_iter().zip(failed) {
+        if let Err(error) = output.close()
+            && !failed
+        {
+            exit::say("tee", &error);
+            all_well = false;
+        }
+    }
+    all_well
 }

@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Write, stderr, stdin, stdout};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use clap::Args;
 
 use crate::host::refusal::Usage;
@@ -75,9 +75,9 @@ pub struct Options {
 impl Options {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let name = self.name.as_deref().map(clean);
-        // Rust has opened /dev/null in its place, which would take it all.
-        if (self.once || self.json) && inherited::stdout_was_closed() {
-            bail!("standard output is closed");
+        if self.once || self.json {
+            // Before anything is looked at.
+            inherited::stdout()?;
         }
         let mut top = Top::new(Scope {
             whose: match (self.name, self.pid) {
@@ -139,7 +139,7 @@ fn print_json(picture: &crate::top::Picture) -> anyhow::Result<()> {
 }
 
 fn print(text: &[u8]) -> anyhow::Result<()> {
-    let mut out = stdout().lock();
+    let mut out = inherited::stdout()?.lock();
     let written = out.write_all(text).and_then(|()| out.flush());
     written.context("write to stdout")
 }

@@ -1,12 +1,13 @@
 //! `fullbore tune`: room for the pipes of a running pipeline.
 
-use std::io::{Write, stderr, stdout};
+use std::io::{Write, stderr};
 use std::process::ExitCode;
 
 use clap::Args;
 
 use crate::host::refusal::Usage;
 use crate::host::size;
+use crate::inherited;
 use crate::tune::{Options, Target, tune};
 
 /// Grow the pipes of a running pipeline
@@ -77,7 +78,7 @@ impl Tune {
                 dry_run: self.dry_run,
             },
         )?;
-        let mut out = stdout().lock();
+        let mut out = inherited::stdout()?.lock();
         if self.json {
             serde_json::to_writer_pretty(&mut out, &report.json())?;
             out.write_all(b"\n")?;

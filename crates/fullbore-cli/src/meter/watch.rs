@@ -4,10 +4,8 @@
 //! The kernel tells the position of each fd in /proc/PID/fdinfo (proc_pid_fdinfo(5)). Reads that name
 //! their own position (pread(2)) and memory maps do not move it.
 
-use std::fs::Metadata;
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
@@ -17,7 +15,7 @@ use fullbore::PipeEnd;
 use procfs::ProcError;
 use procfs::process::Process;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, StatxFlags, statx};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::interrupt::Interrupt;
@@ -72,7 +70,7 @@ pub struct Watch {
 /// One fd.
 struct Followed {
     fd: i32,
-    identity: (u64, u64),
+    identity: (u32, u32, u64),
     name: String,
     state: State,
 }
@@ -187,11 +185,11 @@ impl Watch {
 
     fn follow_one(&mut self, fd: i32) -> anyhow::Result<()> {
         let target = self.target;
-        let metadata = self.metadata(fd).map_err(|error| match error.kind() {
+        let found = Found::at(&self.process, fd).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => anyhow!("{target}: not open"),
             _ => anyhow!("{target}: {}", said(&error)),
         })?;
-        let followed = Followed::new(&self.process, fd, &metadata, &self.options)
+        let followed = Followed::new(&self.process, fd, &found, &self.options)
             .map_err(|error| anyhow!("{target}: {}", said(&error)))?;
         match followed {
             None => bail!("{target}: neither a regular file nor a pipe"),
@@ -213,17 +211,14 @@ impl Watch {
                 Some(followed)
             });
             let new = || {
-                let metadata = self.metadata(info.fd).ok().filter(Metadata::is_file)?;
-                Followed::new(&self.process, info.fd, &metadata, &self.options).ok()?
+                let found = Found::at(&self.process, info.fd).ok();
+                let found = found.filter(|found| found.kind == FileType::RegularFile)?;
+                Followed::new(&self.process, info.fd, &found, &self.options).ok()?
             };
             self.followed.extend(known.or_else(new));
         }
         self.followed.sort_by_key(|followed| followed.fd);
         Ok(())
-    }
-
-    fn metadata(&self, fd: i32) -> io::Result<Metadata> {
-        std::fs::metadata(path_of(&self.process, fd))
     }
 
     /// As many lines as there are rows.
@@ -277,24 +272,24 @@ impl Followed {
     fn new(
         process: &Process,
         fd: i32,
-        metadata: &Metadata,
+        found: &Found,
         options: &Options,
     ) -> io::Result<Option<Self>> {
-        let state = if metadata.is_file() {
-            let (position, total) = position(process, fd, metadata, options)?;
-            State::File {
-                rate: Rate::new(position, Instant::now()),
-                total,
+        let state = match found.kind {
+            FileType::RegularFile => {
+                let (position, total) = position(process, fd, found, options)?;
+                State::File {
+                    rate: Rate::new(position, Instant::now()),
+                    total,
+                }
             }
-        } else if metadata.file_type().is_fifo() {
-            fullness(process, fd)?
-        } else {
-            return Ok(None);
+            FileType::Fifo => fullness(process, fd)?,
+            _ => return Ok(None),
         };
         let target = std::fs::read_link(path_of(process, fd))?;
         Ok(Some(Self {
             fd,
-            identity: (metadata.dev(), metadata.ino()),
+            identity: found.identity,
             name: format!("{fd}: {}", target.display()),
             state,
         }))
@@ -303,14 +298,14 @@ impl Followed {
     /// Looks again; none where it is no longer open, or another file by now. Rates are from one time
     /// that is `due` to the next.
     fn update(&mut self, process: &Process, options: &Options, is_due: bool) -> Option<()> {
-        let metadata = std::fs::metadata(path_of(process, self.fd)).ok()?;
-        if (metadata.dev(), metadata.ino()) != self.identity {
+        let found = Found::at(process, self.fd).ok()?;
+        if found.identity != self.identity {
             return None;
         }
         match &mut self.state {
             _ if !is_due => {}
             State::File { rate, total } => {
-                let (position, size) = position(process, self.fd, &metadata, options).ok()?;
+                let (position, size) = position(process, self.fd, &found, options).ok()?;
                 rate.update(position, Instant::now());
                 *total = size;
             }
@@ -355,6 +350,29 @@ impl Followed {
     }
 }
 
+/// What an fd is open on.
+struct Found {
+    kind: FileType,
+    /// Device and inode.
+    identity: (u32, u32, u64),
+    size: u64,
+}
+
+impl Found {
+    /// Looks at what the kernel knows. The server of a file system that hangs (FUSE, a network) is not
+    /// asked (`AT_STATX_DONT_SYNC`, statx(2)); the kernel has kept what it told the process itself
+    /// when that opened the file and read from it.
+    fn at(process: &Process, fd: i32) -> io::Result<Self> {
+        let asked = StatxFlags::TYPE | StatxFlags::INO | StatxFlags::SIZE;
+        let found = statx(CWD, path_of(process, fd), AtFlags::STATX_DONT_SYNC, asked)?;
+        Ok(Self {
+            kind: FileType::from_raw_mode(found.stx_mode.into()),
+            identity: (found.stx_dev_major, found.stx_dev_minor, found.stx_ino),
+            size: found.stx_size,
+        })
+    }
+}
+
 fn path_of(process: &Process, fd: i32) -> PathBuf {
     format!("/proc/{}/fd/{fd}", process.pid()).into()
 }
@@ -364,7 +382,7 @@ fn path_of(process: &Process, fd: i32) -> PathBuf {
 fn position(
     process: &Process,
     fd: i32,
-    metadata: &Metadata,
+    found: &Found,
     options: &Options,
 ) -> io::Result<(u64, Option<u64>)> {
     let mut text = String::new();
@@ -378,7 +396,7 @@ fn position(
     let flags = field("flags:").and_then(|flags| u32::from_str_radix(flags, 8).ok());
     let only_written = flags
         .is_some_and(|flags| OFlags::from_bits_retain(flags) & OFlags::RWMODE == OFlags::WRONLY);
-    let size = Some(metadata.len()).filter(|&size| size > 0 && !only_written);
+    let size = Some(found.size).filter(|&size| size > 0 && !only_written);
     Ok((position.unwrap_or(0), options.total.or(size)))
 }
 

@@ -7,11 +7,11 @@ use std::io::{self, Stdin, Stdout, stdin, stdout};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::anyhow;
 use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
 
-use crate::exit::BadInput;
+use crate::exit::{self, BadInput};
 use crate::host::refusal::Usage;
 use crate::host::text::clean;
 use crate::inherited;
@@ -150,8 +150,8 @@ impl Output {
     /// [`Usage`] where one of the inputs is the same file: then it is left as it was. Where stdout is
     /// closed: Rust has opened /dev/null in its place, which would take every byte.
     pub fn open(&mut self, inputs: &[Input]) -> anyhow::Result<()> {
-        if matches!(self, Output::Stdout(_)) && inherited::stdout_was_closed() {
-            bail!("standard output is closed");
+        if matches!(self, Output::Stdout(_)) {
+            inherited::stdout()?;
         }
         if let Output::Named { path, append } = self {
             let file = open_output(path, *append, inputs)?;
@@ -161,6 +161,19 @@ impl Output {
             };
         }
         Ok(())
+    }
+
+    /// Closes a file. Stdout is closed when the verb has ended ([`exit::close_stdout`]).
+    ///
+    /// # Errors
+    /// With its name: a file system may say only now that it could not store what was written (NFS,
+    /// FUSE, quotas).
+    pub fn close(self) -> anyhow::Result<()> {
+        match self {
+            Output::File { path, file } => fullbore::close(file)
+                .map_err(|error| exit::close_failed(&format!("'{}'", shown(&path)), error)),
+            Output::Stdout(_) | Output::Named { .. } => Ok(()),
+        }
     }
 }
 
@@ -193,12 +206,13 @@ fn open_output(path: &Path, append: bool, inputs: &[Input]) -> anyhow::Result<Fi
         .append(append)
         .open(path)
         .map_err(|error| anyhow::anyhow!("open '{}': {}", shown(path), said(&error)))?;
-    let stat = rustix::fs::fstat(&file).context("fstat")?;
+    let stat = rustix::fs::fstat(&file)
+        .map_err(|errno| anyhow!("fstat '{}': {}", shown(path), said(&errno.into())))?;
     // Once more: it may have been put in place of another in the meantime.
     refuse_the_same(&stat, inputs)?;
     if is_regular(&stat) && !append && stat.st_size > 0 {
         file.set_len(0)
-            .map_err(|error| anyhow::anyhow!("truncate '{}': {}", shown(path), said(&error)))?;
+            .map_err(|error| anyhow!("truncate '{}': {}", shown(path), said(&error)))?;
     }
     Ok(file)
 }

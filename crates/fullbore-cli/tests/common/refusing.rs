@@ -19,7 +19,10 @@ use super::*;
 /// Numbers of system calls.
 #[cfg(target_arch = "x86_64")]
 pub mod call {
+    pub const FSTAT: i64 = 5;
+    pub const IOCTL: i64 = 16;
     pub const MADVISE: i64 = 28;
+    pub const SENDFILE: i64 = 40;
     pub const SOCKET: i64 = 41;
     pub const FCNTL: i64 = 72;
     pub const SOCKETPAIR: i64 = 53;
@@ -29,25 +32,36 @@ pub mod call {
     pub const FUTEX: i64 = 202;
     pub const MQ_OPEN: i64 = 240;
     pub const MKNODAT: i64 = 259;
+    pub const NEWFSTATAT: i64 = 262;
+    pub const PPOLL: i64 = 271;
     pub const SPLICE: i64 = 275;
     pub const TEE: i64 = 276;
     pub const VMSPLICE: i64 = 278;
     pub const SIGNALFD4: i64 = 289;
+    pub const EVENTFD2: i64 = 290;
     pub const PERF_EVENT_OPEN: i64 = 298;
     pub const MEMFD_CREATE: i64 = 319;
+    pub const COPY_FILE_RANGE: i64 = 326;
     pub const PREADV2: i64 = 327;
     pub const PWRITEV2: i64 = 328;
     pub const PIDFD_OPEN: i64 = 434;
     pub const CLONE3: i64 = 435;
+    pub const STATX: i64 = 332;
 }
 #[cfg(any(target_arch = "aarch64", target_arch = "riscv64"))]
 pub mod call {
+    pub const EVENTFD2: i64 = 19;
     pub const FCNTL: i64 = 25;
+    pub const IOCTL: i64 = 29;
     pub const MKNODAT: i64 = 33;
     pub const SIGNALFD4: i64 = 74;
+    pub const SENDFILE: i64 = 71;
+    pub const PPOLL: i64 = 73;
     pub const VMSPLICE: i64 = 75;
     pub const SPLICE: i64 = 76;
     pub const TEE: i64 = 77;
+    pub const NEWFSTATAT: i64 = 79;
+    pub const FSTAT: i64 = 80;
     pub const FUTEX: i64 = 98;
     pub const PRCTL: i64 = 167;
     pub const MQ_OPEN: i64 = 180;
@@ -58,10 +72,12 @@ pub mod call {
     pub const MADVISE: i64 = 233;
     pub const PERF_EVENT_OPEN: i64 = 241;
     pub const MEMFD_CREATE: i64 = 279;
+    pub const COPY_FILE_RANGE: i64 = 285;
     pub const PREADV2: i64 = 286;
     pub const PWRITEV2: i64 = 287;
     pub const PIDFD_OPEN: i64 = 434;
     pub const CLONE3: i64 = 435;
+    pub const STATX: i64 = 291;
 }
 
 /// `include/uapi/asm-generic/mman-common.h` and `include/uapi/linux/fcntl.h`.

@@ -1,6 +1,6 @@
 //! How far an endpoint has come: when it has to stop, and what it measured.
 
-use std::io::{self, Write, stderr, stdout};
+use std::io::{self, Write, stderr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -9,6 +9,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::options::Options;
 use crate::host::size;
+use crate::inherited;
 use crate::results::run::EndpointReport;
 
 /// Bytes in one GiB.
@@ -187,7 +188,7 @@ impl EndpointReport {
             self.line(options)
         };
         match role {
-            Role::Reader => writeln!(stdout(), "{text}"),
+            Role::Reader => writeln!(inherited::stdout()?, "{text}"),
             Role::Writer if options.json || options.verbose => writeln!(stderr(), "{text}"),
             Role::Writer => Ok(()),
         }

@@ -11,8 +11,8 @@ pub mod json;
 pub mod svg;
 pub mod table;
 
-use std::fs::{self, OpenOptions, Permissions};
-use std::io::{self, BufWriter, Write};
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{self, BufWriter, IntoInnerError, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -78,25 +78,29 @@ fn takes_bytes_as_they_come(path: &Path) -> bool {
 /// Writes at the end of what is at `path`.
 fn append(write: &dyn Fn(&mut dyn io::Write) -> Result<()>, path: &Path) -> Result<()> {
     let file = OpenOptions::new().append(true).open(path)?;
+    write_and_close(write, file)
+}
+
+/// Writes to `file`, and closes it: what the file system could not store it may say only then.
+fn write_and_close(write: &dyn Fn(&mut dyn io::Write) -> Result<()>, file: File) -> Result<()> {
     let mut out = BufWriter::new(file);
     write(&mut out)?;
-    Ok(out.flush()?)
+    let file = out.into_inner().map_err(IntoInnerError::into_error)?;
+    Ok(fullbore::close(file)?)
 }
 
 /// Puts a new file in the place of what is at `path`.
 fn replace(write: &dyn Fn(&mut dyn io::Write) -> Result<()>, path: &Path) -> Result<()> {
     // What a symbolic link points to is replaced, not the link.
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let mut file = tempfile::Builder::new()
+    let (file, written) = tempfile::Builder::new()
         .prefix(".fullbore-")
         // What open(2) takes from the umask; tempfile's own default is 0600.
         .permissions(Permissions::from_mode(0o666))
-        .tempfile_in(directory_of(&path))?;
-    let mut out = BufWriter::new(file.as_file_mut());
-    write(&mut out)?;
-    out.flush()?;
-    drop(out);
-    file.persist(&path)?;
+        .tempfile_in(directory_of(&path))?
+        .into_parts();
+    write_and_close(write, file)?;
+    written.persist(&path)?;
     Ok(())
 }
 

@@ -1,0 +1,159 @@
+//! Errors of close(2), which NFS, FUSE and quotas report there and nowhere else.
+
+use super::*;
+
+/// Every way that a verb has to write to a file.
+const JOBS: &[Job] = &[
+    ("copy IN -o OUT", Nothing, Nothing),
+    ("copy IN", Nothing, ToFile),
+    ("copy -o OUT", Pipe, Nothing),
+    ("copy", Pipe, ToFile),
+    ("tee OUT", ToFile, Pipe),
+    ("tee OUT", Pipe, Pipe),
+    ("tee", Pipe, ToFile),
+    ("meter -q IN", Nothing, ToFile),
+    ("meter -q", Pipe, ToFile),
+];
+
+/// Closing this file fails, in every process.
+fn failing(path: &std::path::Path) -> impl FnOnce(Command) -> Command {
+    move |command| {
+        let path = path.to_str().unwrap();
+        let inject = "inject=close:error=EDQUOT";
+        let options = [
+            "-f",
+            "-qqq",
+            "-o",
+            "/dev/null",
+            "-P",
+            path,
+            "-e",
+            "trace=close",
+            "-e",
+            inject,
+        ];
+        behind("strace", &options, &command)
+    }
+}
+
+#[test]
+fn an_output_that_cannot_be_closed_is_an_error() {
+    if !has_strace() {
+        return;
+    }
+    let files = Files::new(bytes(300_001));
+    for &job in JOBS {
+        for by in GUARANTEES {
+            let (path, name) = match job.0.contains("OUT") {
+                true => (&files.out, format!("'{}'", files.out.display())),
+                false => (&files.stdout, "stdout".to_owned()),
+            };
+            let (output, outputs) = files.run(job, by, failing(path));
+            assert_code(&output, 1);
+            let verb = job.0.split(' ').next().unwrap();
+            assert_eq!(
+                one_line(stderr(&output)),
+                format!("fullbore {verb}: close {name}: Disk quota exceeded"),
+                "{job:?} {by}"
+            );
+            assert!(
+                outputs.iter().all(|got| *got == files.bytes),
+                "{job:?} {by}"
+            );
+        }
+    }
+}
+
+#[test]
+fn stdout_that_cannot_be_closed_is_an_error_of_every_verb_that_prints() {
+    if !has_strace() {
+        return;
+    }
+    let files = Files::new(Vec::new());
+    for words in ["bench --list", "--version", "--help", "copy --help"] {
+        let (output, outputs) = files.run((words, Nothing, ToFile), "", failing(&files.stdout));
+        assert_code(&output, 1);
+        let line = one_line(stderr(&output));
+        assert!(
+            line.ends_with(": close stdout: Disk quota exceeded"),
+            "{line}"
+        );
+        assert!(!outputs[0].is_empty(), "{words}");
+    }
+}
+
+#[test]
+fn a_report_that_cannot_be_closed_is_an_error() {
+    if !has_strace() {
+        return;
+    }
+    let files = Files::new(Vec::new());
+    let fifo = files.out.with_file_name("fifo");
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &fifo,
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::RWXU,
+        0,
+    )
+    .unwrap();
+    // Open for both, so that neither side waits for the other.
+    let _both = File::options().read(true).write(true).open(&fifo).unwrap();
+    let words = format!(
+        "bench --rounds 1 --seconds 0.01 write_read --csv {}",
+        fifo.display()
+    );
+    let output = finish(start(&mut failing(&fifo)(fullbore(&words))));
+    assert_code(&output, 1);
+    assert!(
+        stderr(&output).contains("fifo': close: Disk quota exceeded"),
+        "{}",
+        said_short(&output)
+    );
+}
+
+#[test]
+fn text_that_stdout_does_not_take_is_an_error() {
+    for words in [
+        "--help",
+        "--version",
+        "copy --help",
+        "bench --help",
+        "help",
+        "bench --list",
+    ] {
+        let output = finish(start(fullbore(words).stdout(full())));
+        assert_code(&output, 1);
+        let line = one_line(stderr(&output));
+        assert!(line.contains("No space left on device"), "{words}: {line}");
+        // A reader that went away had what it wanted.
+        assert_quiet_success(&finish(start(fullbore(words).stdout(nobody_reads()))));
+    }
+}
+
+#[test]
+fn a_verb_that_prints_fails_where_stdout_is_closed() {
+    let me = std::process::id();
+    for words in [
+        "--help".to_owned(),
+        "--version".to_owned(),
+        "copy --help".to_owned(),
+        "bench --list".to_owned(),
+        "doctor".to_owned(),
+        "top --once".to_owned(),
+        "top --json -n 1".to_owned(),
+        format!("tune --dry-run {me}"),
+        "read".to_owned(),
+    ] {
+        let script = "exec \"$@\" >&-";
+        let mut command = behind("sh", &["-c", script, "sh"], &fullbore(&words));
+        let output = finish(start(&mut command));
+        assert_code(&output, 1);
+        let line = stderr(&output).lines().last().unwrap_or_default();
+        assert!(
+            line.ends_with("standard output is closed"),
+            "{words}: {}",
+            said(&output)
+        );
+    }
+}

@@ -1,0 +1,266 @@
+//! Sources and sinks on a FUSE file system that misbehaves.
+
+use std::io::Read;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use fuser::Errno;
+
+use super::server::{Answer, Nature, Served};
+use super::*;
+
+/// Every way that a verb has to read a file.
+const READERS: &[Job] = &[
+    ("copy IN", Nothing, Pipe),
+    ("copy IN", Nothing, ToFile),
+    ("copy", ToFile, Pipe),
+    ("copy IN -o OUT", Nothing, Nothing),
+    ("tee OUT", ToFile, Pipe),
+    ("meter -q IN", Nothing, Pipe),
+    ("meter -q", ToFile, ToFile),
+];
+
+/// Every way that a verb has to write to one: to OUT, or to stdout where there is none.
+const WRITERS: &[Job] = &[
+    ("copy IN -o OUT", Nothing, Nothing),
+    ("copy IN", Nothing, ToFile),
+    ("copy -o OUT", Pipe, Nothing),
+    ("copy", Pipe, ToFile),
+    ("tee OUT", ToFile, Nothing),
+    ("tee OUT", Pipe, Nothing),
+    ("tee", Pipe, ToFile),
+    ("meter -q IN", Nothing, ToFile),
+    ("meter -q", Pipe, ToFile),
+];
+
+const LEN: usize = 700_001;
+
+/// Runs each reader on a new file of that nature, and has `check` look at what came of it. False where
+/// there is no FUSE.
+fn each_reader(nature: &Nature, check: impl Fn(&str, Output, Vec<Vec<u8>>)) {
+    for &job in READERS {
+        for by in GUARANTEES {
+            let Some(served) = Served::new(nature.clone()) else {
+                return;
+            };
+            let mut files = Files::new(Vec::new());
+            files.input = served.path();
+            let (output, outputs) = files.run(job, by, |command| command);
+            check(&format!("{job:?} {by}"), output, outputs);
+        }
+    }
+}
+
+/// The same for those who write, with what arrived at the file.
+fn each_writer(nature: &Nature, check: impl Fn(&str, Output, Vec<u8>, &[u8])) {
+    for &job in WRITERS {
+        for by in GUARANTEES {
+            let Some(served) = Served::new(nature.clone()) else {
+                return;
+            };
+            let mut files = Files::new(bytes(LEN));
+            match job.0.contains("OUT") {
+                true => files.out = served.path(),
+                false => files.stdout = served.path(),
+            }
+            let (output, _) = files.run(job, by, |command| command);
+            check(
+                &format!("{job:?} {by}"),
+                output,
+                served.written(),
+                &files.bytes,
+            );
+        }
+    }
+}
+
+/// Code 1, and one line with these words.
+#[track_caller]
+fn assert_failed(what: &str, output: &Output, words: &str) {
+    assert_eq!(
+        output.status.code(),
+        Some(1),
+        "{what}: {}",
+        said_short(output)
+    );
+    let line = one_line(stderr(output));
+    assert!(line.contains(words), "{what}: {line}");
+}
+
+#[test]
+fn a_source_that_says_it_has_ended_and_goes_on_gives_no_wrong_byte() {
+    let content = bytes(LEN);
+    for read in [
+        (|nth| Answer::AtMost(if nth == 1 { 0 } else { 10_000 })) as fn(u32) -> Answer,
+        |nth| Answer::AtMost(if nth == 3 { 0 } else { 10_000 }),
+    ] {
+        let mut nature = Nature::source(&content);
+        nature.read = read;
+        each_reader(&nature, |what, output, outputs| {
+            assert_eq!(
+                output.status.code(),
+                Some(0),
+                "{what}: {}",
+                said_short(&output)
+            );
+            assert_beginnings(what, &outputs, &content);
+        });
+    }
+}
+
+#[test]
+fn what_came_before_a_source_stalls_has_arrived() {
+    let content = bytes(LEN);
+    let mut nature = Nature::source(&content);
+    nature.read = |nth| {
+        if nth == 1 {
+            Answer::AtMost(1000)
+        } else {
+            Answer::Stall
+        }
+    };
+    for words in ["copy IN", "copy", "meter -q IN"] {
+        for by in GUARANTEES {
+            let Some(served) = Served::new(nature.clone()) else {
+                return;
+            };
+            let words = words.replace("IN", served.path().to_str().unwrap());
+            let source = File::open(served.path()).unwrap();
+            let mut child = start(fullbore(&format!("{words} {by}")).stdin(source));
+            let mut out = child.stdout.take().unwrap();
+            let (send, received) = mpsc::channel();
+            let reading = thread::spawn(move || {
+                let mut first = vec![0; 1000];
+                send.send(out.read_exact(&mut first).map(|()| first))
+                    .unwrap();
+                let mut rest = Vec::new();
+                out.read_to_end(&mut rest).unwrap();
+                rest
+            });
+            let first = received.recv_timeout(Duration::from_secs(60));
+            wait_for(&format!("{words} {by}: the second read"), || {
+                served.has_stalled().then_some(())
+            });
+            served.release();
+            let output = finish(child);
+            let what = format!("{words} {by}");
+            assert_eq!(first.expect(&what).expect(&what), content[..1000], "{what}");
+            assert!(reading.join().unwrap().is_empty(), "{what}");
+            assert_failed(&what, &output, "Input/output error");
+        }
+    }
+}
+
+#[test]
+fn a_sink_that_takes_little_at_a_time_gets_every_byte() {
+    let mut nature = Nature::sink();
+    nature.write = |nth| Answer::AtMost(1 + (nth as usize * 7919) % 9973);
+    each_writer(&nature, |what, output, written, bytes| {
+        assert_everything(what, &output, &[written], bytes);
+    });
+}
+
+#[test]
+fn a_sink_that_is_full_is_said_and_holds_the_beginning() {
+    for (errno, words) in [
+        (Errno::ENOSPC, "No space left on device"),
+        (Errno::EDQUOT, "Disk quota exceeded"),
+    ] {
+        let writes: [fn(u32) -> Answer; 2] = match errno {
+            Errno::ENOSPC => [
+                |_| Answer::Fail(Errno::ENOSPC),
+                |nth| {
+                    if nth < 4 {
+                        Answer::AtMost(50_000)
+                    } else {
+                        Answer::Fail(Errno::ENOSPC)
+                    }
+                },
+            ],
+            _ => [
+                |_| Answer::Fail(Errno::EDQUOT),
+                |nth| {
+                    if nth < 4 {
+                        Answer::AtMost(100_000)
+                    } else {
+                        Answer::Fail(Errno::EDQUOT)
+                    }
+                },
+            ],
+        };
+        for write in writes {
+            let mut nature = Nature::sink();
+            nature.write = write;
+            each_writer(&nature, |what, output, written, bytes| {
+                assert_failed(what, &output, words);
+                assert_beginnings(what, &[written], bytes);
+            });
+        }
+    }
+}
+
+#[test]
+fn a_sink_that_fails_when_it_is_closed_is_an_error() {
+    for (errno, words) in [
+        (Errno::EIO, "Input/output error"),
+        (Errno::ENOSPC, "No space left on device"),
+        (Errno::EDQUOT, "Disk quota exceeded"),
+    ] {
+        let mut nature = Nature::sink();
+        nature.flush = Some(errno);
+        each_writer(&nature, |what, output, written, bytes| {
+            assert_failed(what, &output, "close ");
+            assert_failed(what, &output, words);
+            assert!(written == bytes, "{what}");
+        });
+    }
+}
+
+#[test]
+fn a_process_with_a_file_whose_server_hangs_can_be_watched() {
+    let Some(served) = Served::new(Nature::source(&bytes(LEN))) else {
+        return;
+    };
+    let mut source = File::open(served.path()).unwrap();
+    // Both share the position.
+    let held = source.try_clone().unwrap();
+    source.read_exact(&mut vec![0; LEN / 2]).unwrap();
+    let mut child = start(
+        Command::new("sleep")
+            .arg("600")
+            .stdin(held)
+            .stdout(std::process::Stdio::null()),
+    );
+    served.stall_attributes();
+    for target in [format!("{}:0", child.id()), child.id().to_string()] {
+        let words = format!("meter -f -i 0.05 --watch {target}");
+        let mut watching = start(&mut fullbore(&words));
+        let mut drawn = watching.stderr.take().unwrap();
+        let (send, received) = mpsc::channel();
+        let reading = thread::spawn(move || {
+            let mut text = Vec::new();
+            let mut byte = [0];
+            while drawn.read(&mut byte).is_ok_and(|got| got == 1) {
+                text.push(byte[0]);
+                if byte[0] == b'%' {
+                    break;
+                }
+            }
+            let _ = send.send(String::from_utf8_lossy(&text).into_owned());
+        });
+        let text = received.recv_timeout(Duration::from_secs(60));
+        let has_asked = served.has_stalled();
+        // One that hangs cannot even be killed before its request is answered.
+        served.release();
+        watching.kill().unwrap();
+        watching.wait().unwrap();
+        reading.join().unwrap();
+        let text = text.expect("it hangs");
+        assert!(text.contains(" 49%"), "{target}: {text}");
+        assert!(!has_asked, "{target}");
+        served.stall_attributes();
+    }
+    served.release();
+    child.kill().unwrap();
+    child.wait().unwrap();
+}

@@ -1,0 +1,83 @@
+//! Little memory: a control group with 4 MiB, in which cat lives.
+
+use super::*;
+
+/// A control group of a few MiB, for as long as this value lives.
+struct Small(PathBuf);
+
+impl Small {
+    fn new(bytes: u64) -> Option<Self> {
+        let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
+        let own = |named: &str| {
+            let line = groups.lines().find_map(|line| line.split_once(named))?;
+            Some(line.1.trim_start_matches('/').to_owned())
+        };
+        // Version 1, and version 2: there a group that has processes has no others below it, so a new
+        // one goes below the root.
+        let places = [
+            own(":memory:").map(|path| {
+                (
+                    PathBuf::from("/sys/fs/cgroup/memory").join(path),
+                    "memory.limit_in_bytes",
+                )
+            }),
+            own("0::").map(|_| (PathBuf::from("/sys/fs/cgroup"), "memory.max")),
+        ];
+        places.into_iter().flatten().find_map(|(parent, limit)| {
+            let group = parent.join(format!("fullbore-test-{}", std::process::id()));
+            std::fs::create_dir(&group).ok()?;
+            let small = Self(group);
+            std::fs::write(small.0.join(limit), bytes.to_string()).ok()?;
+            let _ = std::fs::write(small.0.join("memory.swap.max"), "0");
+            Some(small)
+        })
+    }
+
+    /// The command, in this group.
+    fn confine(&self, command: &Command) -> Command {
+        let procs = self.0.join("cgroup.procs");
+        let script = "echo 0 > \"$0\" && exec \"$@\"";
+        behind("sh", &["-c", script, procs.to_str().unwrap()], command)
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir(&self.0);
+    }
+}
+
+const JOBS: &[Job] = &[
+    ("copy IN", Nothing, Pipe),
+    ("copy", Pipe, Pipe),
+    ("copy IN -o OUT", Nothing, Nothing),
+    ("copy", Pipe, ToFile),
+    ("tee OUT", Pipe, Pipe),
+    ("tee OUT", ToFile, Pipe),
+    ("meter -q", Pipe, Pipe),
+    ("meter -q IN", Nothing, Pipe),
+];
+
+#[test]
+fn where_cat_survives_with_4_mib_so_do_copy_tee_and_meter() {
+    let Some(small) = Small::new(4 << 20) else {
+        return skipped("a control group with 4 MiB: none can be made here");
+    };
+    let files = Files::new(bytes(48 << 20));
+    let mut cat = Command::new("cat");
+    let cat = small.confine(cat.arg(&files.input));
+    let mut cat = cat;
+    let survived = finish(start(&mut cat));
+    if survived.stdout != files.bytes {
+        return skipped(&format!(
+            "4 MiB: cat does not survive either: {}",
+            said_short(&survived)
+        ));
+    }
+    for &job in JOBS {
+        for by in GUARANTEES {
+            let (output, outputs) = files.run(job, by, |command| small.confine(&command));
+            assert_everything(&format!("{job:?} {by}"), &output, &outputs, &files.bytes);
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Sandboxes that refuse one call: each call that moves bytes or looks at files, for each verb that
+//! moves bytes.
+
+use rustix::io::Errno;
+use seccompiler::SeccompCmpOp::{Eq, Ne};
+
+use super::*;
+use crate::common::refusing::*;
+
+const F_GETPIPE_SZ: u64 = 1032;
+const AT_EMPTY_PATH: u64 = 0x1000;
+
+/// The calls, and with which arguments they are refused.
+const CALLS: &[(&str, i64, Conditions<'_>)] = &[
+    ("splice", call::SPLICE, &[]),
+    ("tee", call::TEE, &[]),
+    ("vmsplice", call::VMSPLICE, &[]),
+    ("sendfile", call::SENDFILE, &[]),
+    ("copy_file_range", call::COPY_FILE_RANGE, &[]),
+    ("preadv2", call::PREADV2, &[]),
+    ("pwritev2", call::PWRITEV2, &[]),
+    ("F_SETPIPE_SZ", call::FCNTL, &[(1, Eq, F_SETPIPE_SZ)]),
+    ("F_GETPIPE_SZ", call::FCNTL, &[(1, Eq, F_GETPIPE_SZ)]),
+    ("madvise", call::MADVISE, &[]),
+    ("eventfd2", call::EVENTFD2, &[]),
+    ("ppoll", call::PPOLL, &[]),
+    ("statx", call::STATX, &[]),
+    // The C library's fstat(2) is one too, and without it no program starts.
+    ("newfstatat", call::NEWFSTATAT, &[(3, Ne, AT_EMPTY_PATH)]),
+    ("fstat", call::FSTAT, &[]),
+    ("ioctl", call::IOCTL, &[]),
+];
+
+const JOBS: &[Job] = &[
+    ("copy", Pipe, Pipe),
+    ("copy", Pipe, ToFile),
+    ("copy IN", Nothing, Pipe),
+    ("copy IN -o OUT", Nothing, Nothing),
+    ("tee OUT", Pipe, Pipe),
+    ("tee OUT", ToFile, Pipe),
+    ("meter -q", Pipe, Pipe),
+    ("meter -q IN", Nothing, ToFile),
+];
+
+/// Calls `with` for each filter under which the command starts at all.
+fn each_refusal(mut with: impl FnMut(&str, seccompiler::BpfProgram)) {
+    for &(name, number, conditions) in CALLS {
+        for errno in [Errno::PERM, Errno::NOSYS] {
+            let filter = refusing(&[(number, conditions)], errno);
+            let mut starts = fullbore("--version");
+            if !finish(start(under(filter.clone(), &mut starts)))
+                .status
+                .success()
+            {
+                skipped(&format!("without {name} no program starts here"));
+                continue;
+            }
+            with(&format!("{name}: {errno}"), filter);
+        }
+    }
+}
+
+#[test]
+fn where_a_call_is_refused_every_byte_is_right_or_one_error_says_why_not() {
+    let files = Files::new(bytes(1_000_003));
+    each_refusal(|refusal, filter| {
+        for &job in JOBS {
+            for by in GUARANTEES {
+                let (output, outputs) = files.run(job, by, |mut command| {
+                    under(filter.clone(), &mut command);
+                    command
+                });
+                let what = format!("{refusal}, {job:?} {by}");
+                match output.status.code() {
+                    Some(0) => assert_everything(&what, &output, &outputs, &files.bytes),
+                    Some(1 | 3) => {
+                        // One for each file that cannot be used.
+                        let lines = stderr(&output).lines().count();
+                        let most = if job.0.starts_with("tee") { 2 } else { 1 };
+                        assert!(
+                            (1..=most).contains(&lines),
+                            "{what}: {}",
+                            said_short(&output)
+                        );
+                        assert_beginnings(&what, &outputs, &files.bytes);
+                    }
+                    _ => panic!("{what}: {}", said_short(&output)),
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn where_a_call_is_refused_endpoints_move_what_they_say() {
+    const BYTES: u64 = 3_000_001;
+    each_refusal(|refusal, filter| {
+        for options in [
+            "",
+            "--write-with-vmsplice --buf-size 128K",
+            "--way fresh",
+            "--way recycle",
+        ] {
+            let (source, sink) = pipe();
+            let both = format!("--verify --bytes-to-pipe {BYTES}");
+            let mut reader = fullbore(&format!("read --json {both}"));
+            let reading = start(under(filter.clone(), reader.stdin(source)));
+            let mut writer = fullbore(&format!("write {options} {both}"));
+            let writing = start(under(filter.clone(), writer.stdout(sink)));
+            let (writer, reader) = (finish(writing), finish(reading));
+            for output in [&writer, &reader] {
+                let text = stderr(output);
+                let what = format!("{refusal}, {options}: {}", said(output));
+                match output.status.code() {
+                    Some(0) => assert!(text.is_empty(), "{what}"),
+                    Some(1 | 3) => assert_eq!(text.lines().count(), 1, "{what}"),
+                    _ => panic!("{what}"),
+                }
+            }
+            if reader.status.success() {
+                let report = json(stdout(&reader));
+                assert_eq!(report["verified"], true, "{refusal}, {options}");
+                if writer.status.success() {
+                    assert_eq!(report["moved"], BYTES, "{refusal}, {options}");
+                }
+            }
+        }
+    });
+}

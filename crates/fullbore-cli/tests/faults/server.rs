@@ -1,0 +1,302 @@
+//! A FUSE file system with one file in it, which misbehaves as it is told to.
+//!
+//! It is served by a thread of the test. Nothing of the file is cached (`FOPEN_DIRECT_IO`), so each
+//! read(2) and write(2) of a program is a request that this server answers.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, UNIX_EPOCH};
+
+use fuser::{
+    BackgroundSession, BsdFileFlags, Config, Errno, FileAttr, FileHandle, FileType, Filesystem,
+    FopenFlags, Generation, INodeNo, LockOwner, MountOption, OpenFlags, ReplyAttr, ReplyData,
+    ReplyEmpty, ReplyEntry, ReplyOpen, ReplyWrite, Request, Session, TimeOrNow, WriteFlags,
+};
+use tempfile::TempDir;
+
+use crate::common::skipped;
+
+/// What the server does with one request.
+#[derive(Clone, Copy)]
+pub enum Answer {
+    /// All that was asked for.
+    All,
+    /// At most so many bytes; 0 means that nothing is given or taken.
+    AtMost(usize),
+    Fail(Errno),
+    /// None, until [`Served::release`].
+    Stall,
+}
+
+/// How the file behaves. Requests are counted from 1.
+#[derive(Clone)]
+pub struct Nature {
+    /// What reading it gives.
+    pub content: Vec<u8>,
+    /// The size that stat(2) says.
+    pub size: u64,
+    pub read: fn(u32) -> Answer,
+    pub write: fn(u32) -> Answer,
+    /// What close(2) comes to.
+    pub flush: Option<Errno>,
+}
+
+impl Nature {
+    /// A file that does what it should.
+    pub fn source(content: &[u8]) -> Self {
+        Self {
+            content: content.to_vec(),
+            size: content.len() as u64,
+            read: |_| Answer::All,
+            write: |_| Answer::All,
+            flush: None,
+        }
+    }
+
+    /// An empty one.
+    pub fn sink() -> Self {
+        Self::source(&[])
+    }
+}
+
+/// The file system while it is mounted.
+pub struct Served {
+    session: Option<BackgroundSession>,
+    state: Arc<State>,
+    directory: TempDir,
+}
+
+struct State {
+    nature: Nature,
+    reads: AtomicU32,
+    writes: AtomicU32,
+    written: Mutex<Vec<u8>>,
+    attributes_stall: AtomicBool,
+    held: Mutex<Vec<Held>>,
+}
+
+enum Held {
+    Data(ReplyData),
+    Written(ReplyWrite),
+    Attributes(ReplyAttr),
+}
+
+impl Served {
+    /// Mounts it; none, and a line that says so, where that cannot be done.
+    pub fn new(nature: Nature) -> Option<Self> {
+        let directory = tempfile::tempdir().unwrap();
+        let state = Arc::new(State {
+            nature,
+            reads: AtomicU32::new(0),
+            writes: AtomicU32::new(0),
+            written: Mutex::default(),
+            attributes_stall: AtomicBool::new(false),
+            held: Mutex::default(),
+        });
+        let mut config = Config::default();
+        config.mount_options = vec![MountOption::FSName("fullbore-test".to_owned())];
+        let server = Server(Arc::clone(&state));
+        let session = Session::new(server, directory.path(), &config).and_then(Session::spawn);
+        match session {
+            Ok(session) => Some(Self {
+                session: Some(session),
+                state,
+                directory,
+            }),
+            Err(error) => {
+                skipped(&format!("a FUSE file system cannot be mounted: {error}"));
+                None
+            }
+        }
+    }
+
+    /// Where the file is.
+    pub fn path(&self) -> PathBuf {
+        self.directory.path().join(NAME)
+    }
+
+    /// What was written to it.
+    pub fn written(&self) -> Vec<u8> {
+        self.state.written.lock().unwrap().clone()
+    }
+
+    /// From now on stat(2) of the file gets no answer.
+    pub fn stall_attributes(&self) {
+        self.state.attributes_stall.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether a request waits for its answer.
+    pub fn has_stalled(&self) -> bool {
+        !self.state.held.lock().unwrap().is_empty()
+    }
+
+    /// Answers with EIO all that waits, and stalls no more attributes.
+    pub fn release(&self) {
+        self.state.attributes_stall.store(false, Ordering::SeqCst);
+        for held in self.state.held.lock().unwrap().drain(..) {
+            match held {
+                Held::Data(reply) => reply.error(Errno::EIO),
+                Held::Written(reply) => reply.error(Errno::EIO),
+                Held::Attributes(reply) => reply.error(Errno::EIO),
+            }
+        }
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.release();
+        if let Some(session) = self.session.take() {
+            let _ = session.umount_and_join();
+        }
+    }
+}
+
+const NAME: &str = "file";
+const FILE: INodeNo = INodeNo(2);
+
+struct Server(Arc<State>);
+
+impl Server {
+    fn attributes(&self, inode: INodeNo) -> FileAttr {
+        let (kind, perm, size) = match inode {
+            FILE => {
+                let written = self.0.written.lock().unwrap().len() as u64;
+                (
+                    FileType::RegularFile,
+                    0o666,
+                    self.0.nature.size.max(written),
+                )
+            }
+            _ => (FileType::Directory, 0o755, 0),
+        };
+        FileAttr {
+            ino: inode,
+            size,
+            blocks: size.div_ceil(512),
+            atime: UNIX_EPOCH,
+            mtime: UNIX_EPOCH,
+            ctime: UNIX_EPOCH,
+            crtime: UNIX_EPOCH,
+            kind,
+            perm,
+            nlink: 1,
+            uid: rustix::process::getuid().as_raw(),
+            gid: rustix::process::getgid().as_raw(),
+            rdev: 0,
+            blksize: 4096,
+            flags: 0,
+        }
+    }
+}
+
+/// Nothing is remembered: each stat(2) asks.
+const AT_ONCE: Duration = Duration::ZERO;
+
+impl Filesystem for Server {
+    fn lookup(&self, _: &Request, _: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        match Path::new(name) == Path::new(NAME) {
+            true => reply.entry(&AT_ONCE, &self.attributes(FILE), Generation(0)),
+            false => reply.error(Errno::ENOENT),
+        }
+    }
+
+    fn getattr(&self, _: &Request, inode: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        if inode == FILE && self.0.attributes_stall.load(Ordering::SeqCst) {
+            self.0.held.lock().unwrap().push(Held::Attributes(reply));
+        } else {
+            reply.attr(&AT_ONCE, &self.attributes(inode));
+        }
+    }
+
+    fn setattr(
+        &self,
+        _: &Request,
+        inode: INodeNo,
+        _mode: Option<u32>,
+        _uid: Option<u32>,
+        _gid: Option<u32>,
+        size: Option<u64>,
+        _atime: Option<TimeOrNow>,
+        _mtime: Option<TimeOrNow>,
+        _ctime: Option<std::time::SystemTime>,
+        _handle: Option<FileHandle>,
+        _crtime: Option<std::time::SystemTime>,
+        _chgtime: Option<std::time::SystemTime>,
+        _bkuptime: Option<std::time::SystemTime>,
+        _flags: Option<BsdFileFlags>,
+        reply: ReplyAttr,
+    ) {
+        if let Some(size) = size {
+            self.0.written.lock().unwrap().resize(size as usize, 0);
+        }
+        reply.attr(&AT_ONCE, &self.attributes(inode));
+    }
+
+    fn open(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        reply.opened(FileHandle(0), FopenFlags::FOPEN_DIRECT_IO);
+    }
+
+    fn read(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        size: u32,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        let rest = self.0.nature.content.get(offset as usize..);
+        let rest = rest.unwrap_or_default();
+        let rest = &rest[..rest.len().min(size as usize)];
+        let nth = self.0.reads.fetch_add(1, Ordering::SeqCst) + 1;
+        match (self.0.nature.read)(nth) {
+            Answer::All => reply.data(rest),
+            Answer::AtMost(most) => reply.data(&rest[..rest.len().min(most)]),
+            Answer::Fail(errno) => reply.error(errno),
+            Answer::Stall => self.0.held.lock().unwrap().push(Held::Data(reply)),
+        }
+    }
+
+    fn write(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        data: &[u8],
+        _: WriteFlags,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        let nth = self.0.writes.fetch_add(1, Ordering::SeqCst) + 1;
+        let most = match (self.0.nature.write)(nth) {
+            Answer::All => data.len(),
+            Answer::AtMost(most) => data.len().min(most),
+            Answer::Fail(errno) => return reply.error(errno),
+            Answer::Stall => return self.0.held.lock().unwrap().push(Held::Written(reply)),
+        };
+        let (offset, end) = (offset as usize, offset as usize + most);
+        let mut written = self.0.written.lock().unwrap();
+        if most > 0 && written.len() < end {
+            written.resize(end, 0);
+        }
+        if most > 0 {
+            written[offset..end].copy_from_slice(&data[..most]);
+        }
+        drop(written);
+        reply.written(most as u32);
+    }
+
+    fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
+        match self.0.nature.flush {
+            Some(errno) => reply.error(errno),
+            None => reply.ok(),
+        }
+    }
+}
