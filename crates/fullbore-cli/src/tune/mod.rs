@@ -276,7 +276,10 @@ impl Trial {
         while to < goal {
             if is_own {
                 let pipe = new_pipe()?;
-                rustix::pipe::fcntl_setpipe_size(&pipe.writer, to.min(64 << 10))?;
+                // A new one may hold more than this one did, which would take too much; or less, where little is left.
+                if rustix::pipe::fcntl_getpipe_size(&pipe.writer)? > to {
+                    rustix::pipe::fcntl_setpipe_size(&pipe.writer, to)?;
+                }
                 let (after, stopped) = grow(&pipe.writer, to)?;
                 self.taken.push(pipe);
                 if after < to {
