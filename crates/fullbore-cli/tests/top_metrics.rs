@@ -1,6 +1,8 @@
 //! `fullbore top --prometheus`: what it serves is read by those who read Prometheus' text, it agrees with
 //! `top --json`, and however it is asked, neither it nor a pipeline that it looks at comes to harm.
 
+#![allow(unsafe_code)]
+
 mod common;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,7 +11,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -689,7 +691,7 @@ fn a_table_or_json_that_cannot_be_written_is_an_error() {
 fn a_name_that_nobody_has_is_named_and_no_looks_at_all_are_refused() {
     let _alone = alone();
     let output = run("top --once nobody-is-called-so");
-    assert_code(&output, 0);
+    assert_code(&output, 1);
     let line = one_line(stderr(&output));
     assert!(line.contains("'nobody-is-called-so'"), "{line}");
     let output = run("top --json --count 0");
@@ -731,12 +733,24 @@ fn who_can_read_it_is_told_and_loopback_is_the_default() {
     }
 }
 
+/// SIGINT ends this process, whatever it has inherited.
+fn obeys_interrupts() -> std::io::Result<()> {
+    use nix::sys::signal::{SigHandler, Signal, signal};
+    // SAFETY: no handler is installed.
+    unsafe { signal(Signal::SIGINT, SigHandler::SigDfl) }?;
+    Ok(())
+}
+
 #[test]
 fn it_ends_quietly_by_a_signal() {
     let _alone = alone();
     for signal in [Signal::INT, Signal::TERM] {
         for has_asked in [false, true] {
-            let mut served = Served::of_process(std::process::id());
+            // Whoever starts these tests in the background may have had SIGINT ignored.
+            let mut command = fullbore(&format!("top --prometheus 0 --pid {}", std::process::id()));
+            // SAFETY: between fork and exec it makes one system call.
+            unsafe { command.pre_exec(obeys_interrupts) };
+            let mut served = Served::of(&mut command);
             let client = served.connect();
             if has_asked {
                 served.page();

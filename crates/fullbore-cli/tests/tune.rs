@@ -424,13 +424,20 @@ fn a_limit_that_stops_it_is_named() {
     let _ = finish(start(
         &mut copy.command(SOMEBODY, &format!("tune --pipeline {shell} --revert")),
     ));
-    let mut command = copy.command(SOMEBODY, &format!("tune --pipeline {shell} --size 1M"));
-    // SAFETY: between fork and exec it makes system calls and allocates nothing.
-    unsafe { command.pre_exec(hold_pipes) };
-    let output = finish(start(&mut command));
-    assert_code(&output, 3);
-    let text = stdout(&output);
-    assert!(text.contains("pipe-user-pages-soft allows"), "{text}");
+    // What would be done is what is done.
+    for dry_run in ["--dry-run", ""] {
+        let words = format!("tune --pipeline {shell} --size 1M {dry_run}");
+        let mut command = copy.command(SOMEBODY, &words);
+        // SAFETY: between fork and exec it makes system calls and allocates nothing.
+        unsafe { command.pre_exec(hold_pipes) };
+        let output = finish(start(&mut command));
+        assert_code(&output, 3);
+        let text = stdout(&output);
+        assert!(
+            text.contains("pipe-user-pages-soft allows"),
+            "{words}: {text}"
+        );
+    }
     kill_below(shell);
 }
 
@@ -558,6 +565,25 @@ fn who_is_meant_by_a_name_is_said_and_nobody_is_an_error() {
     } else {
         skipped("a closed process: this is not root");
     }
+}
+
+#[test]
+fn a_size_below_what_a_pipe_holds_changes_nothing_and_is_said_to() {
+    let mut stage = Stage::new();
+    let (cat, _) = stage.cat_and_sleep();
+    let (before, output) = stage.json_of(&format!("{cat} --size 4K"), cat);
+    assert_code(&output, 1);
+    assert_eq!(before["outcome"], "roomy", "{before:#}");
+    let output = stage.tune(&format!("{cat} --size 4K"));
+    assert_code(&output, 1);
+    let text = stdout(&output);
+    assert!(
+        text.contains("which is more than 4 KiB: tune makes no pipe smaller"),
+        "{text}"
+    );
+    // Exactly as much is what was asked for.
+    let output = stage.tune(&format!("{cat} --size {}", before["from"]));
+    assert!(stdout(&output).contains(" already"), "{}", said(&output));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! `fullbore top`: every pipe on this machine, live.
 
-use std::io::{IsTerminal, Write, stderr, stdin, stdout};
+use std::io::{IsTerminal, Write, stdin, stdout};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,11 @@ const A_MOMENT: Duration = Duration::from_millis(600);
 ///
 /// Who writes to it and who reads from it, how much it holds and how full it is, how much goes through it
 /// where that can be known, who waits, and which side is the slow one. Pipelines are shown as chains. It is
-/// never between two programs: it only looks, and holds no end of a pipe open longer than one look takes.
+/// never between two programs: it only looks.
+///
+/// To ask how full a pipe is, it opens that for writing, for a few microseconds. Stopped by SIGSTOP or a frozen
+/// cgroup just then, it holds that end until it goes on, and the pipe's reader does not see the end of the file
+/// before: docs/top.md says how likely that is. Ctrl-Z waits until no end is open.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -31,9 +35,10 @@ Examples:
   fullbore top --json --interval 1s --count 3
   fullbore top --prometheus 9464    metrics at http://127.0.0.1:9464/metrics, until Ctrl-C
 
-Exit codes: 0 done; 1 something failed, or there is no such process; 2 the command line is wrong, or \
+Exit codes: 0 done; 1 something failed, or there is no such process (looking once: or nothing of NAME to \
+show); 2 the command line is wrong, or \
 stdout is no terminal and none of --once, --json and --prometheus is given; 3 this user may not listen \
-there.
+there, or /proc is not mounted.
 docs/top.md says what each column means, and how it is found out.")]
 pub struct Options {
     /// Only pipes of processes that are called so, and FIFOs, with the pipelines that they are in
@@ -49,8 +54,8 @@ pub struct Options {
     #[arg(short, long)]
     all: bool,
 
-    /// Look for a moment, print a table, and leave
-    #[arg(long, conflicts_with_all = ["json", "interval", "count"])]
+    /// Look for a moment, print a table (with --json, an object), and leave
+    #[arg(long, conflicts_with_all = ["interval", "count"])]
     once: bool,
 
     /// Print one JSON object on one line, after a moment; with --interval, one for each look
@@ -73,8 +78,17 @@ pub struct Options {
 }
 
 impl Options {
+    /// Whether one look is asked for.
+    fn is_one(&self) -> bool {
+        match self.count {
+            None => self.interval.is_none(),
+            Some(count) => count == 1,
+        }
+    }
+
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let name = self.name.as_deref().map(clean);
+        let is_one = self.once || (self.json && self.is_one());
         if self.once || self.json {
             // Before anything is looked at.
             inherited::stdout()?;
@@ -89,20 +103,17 @@ impl Options {
         })?;
         if let Some(address) = self.prometheus {
             metrics::serve(address, top)?;
-        } else if self.once {
+        } else if is_one {
             let picture = top.once(A_MOMENT)?;
-            print(picture.to_string().as_bytes())?;
+            match self.json {
+                true => print_json(&picture)?,
+                false => print(picture.to_string().as_bytes())?,
+            }
             if let (Some(name), true) = (name, picture.pipes.is_empty()) {
-                let _ = writeln!(
-                    stderr(),
-                    "fullbore top: there is nothing to show of a process or a FIFO that is called '{name}'"
-                );
+                anyhow::bail!("no process with a pipe, and no FIFO, is called '{name}'");
             }
         } else if self.json {
-            match (self.interval, self.count) {
-                (None, None) => print_json(&top.once(A_MOMENT)?)?,
-                (interval, count) => each_look(&mut top, interval.unwrap_or(SECOND), count)?,
-            }
+            each_look(&mut top, self.interval.unwrap_or(SECOND), self.count)?;
         } else if stdout().is_terminal() && stdin().is_terminal() {
             screen::run(&mut top, self.interval.unwrap_or(SECOND))?;
         } else {
@@ -119,6 +130,8 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// Prints what each look finds, until nobody reads it any more.
 fn each_look(top: &mut Top, interval: Duration, count: Option<u64>) -> anyhow::Result<()> {
+    // The first one has something to say as well.
+    top.warm_up(interval.min(A_MOMENT))?;
     let mut next = Instant::now();
     for look in 1.. {
         print_json(&top.look()?)?;

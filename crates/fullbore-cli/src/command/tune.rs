@@ -24,8 +24,9 @@ Examples:
   fullbore tune 4711 --size 256K --dry-run
   fullbore tune zstd --revert              their old sizes
 
-Exit codes: 0 done; 1 some pipe was left as it was, or there is no such process; 2 the command line
-is wrong; 3 this user may not: a limit keeps a pipe below --size, or a process is closed.
+Exit codes: 0 done; 1 some pipe was left as it was, or all hold more than --size, or there is no such
+process; 2 the command line is wrong; 3 this user may not: a limit keeps a pipe below --size, or a
+process is closed, or /proc is not mounted.
 docs/tune.md says which programs are known, and how others are judged.")]
 pub struct Tune {
     /// A process, by its number or by name
@@ -40,7 +41,7 @@ pub struct Tune {
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
     pipeline: Option<u32>,
 
-    /// Bytes that each pipe is to hold; 1M, as far as this user may, unless told otherwise
+    /// Bytes that each pipe is to hold at least; 1M, as far as this user may, unless told otherwise
     #[arg(short, long, value_name = "SIZE", value_parser = capacity)]
     size: Option<usize>,
 

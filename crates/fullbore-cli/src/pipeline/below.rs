@@ -32,7 +32,8 @@ fn below_by_children(pid: u32) -> BTreeSet<u32> {
     found
 }
 
-fn children(pid: u32) -> Option<Vec<u32>> {
+/// The children of a process, where the kernel says (CONFIG_PROC_CHILDREN).
+pub fn children(pid: u32) -> Option<Vec<u32>> {
     let tasks = Process::new(pid as i32).ok()?.tasks().ok()?;
     let mut all = Vec::new();
     for task in tasks.flatten() {

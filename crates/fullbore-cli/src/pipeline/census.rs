@@ -251,6 +251,20 @@ struct End {
 /// Files that are kept open for a process.
 const FILES: usize = 2;
 
+/// Whether what is at /proc is proc(5).
+pub fn has_proc() -> bool {
+    /// `include/uapi/linux/magic.h`
+    const PROC_SUPER_MAGIC: i64 = 0x9fa0;
+    rustix::fs::statfs("/proc").is_ok_and(|found| found.f_type as i64 == PROC_SUPER_MAGIC)
+}
+
+/// This process's number, as /proc tells it: that of the PID namespace which /proc was mounted in.
+fn own_number() -> u32 {
+    let link = readlinkat(CWD, c"/proc/self", Vec::new());
+    let number = link.ok().and_then(|link| number(link.to_bytes()));
+    number.unwrap_or_else(std::process::id)
+}
+
 /// Looks after which it is found out again what a process is: it can become another program.
 const LOOKS_PER_DESCRIPTION: u32 = 8;
 
@@ -271,7 +285,7 @@ impl Known {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let proc = openat(CWD, c"/proc", flags, Mode::empty())?;
         self.looks += 1;
-        let census = look_at(proc.as_fd(), std::process::id(), self)?;
+        let census = look_at(proc.as_fd(), own_number(), self)?;
         let looks = self.looks;
         self.processes.retain(|_, kept| kept.seen == looks);
         Ok(census)

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::attribution::Attribution;
 use super::link::Link;
 use super::moment::{Cause, Ways};
 use super::sums::{PipeSums, StageSums, Sums};
@@ -62,6 +63,9 @@ pub struct Stage {
     /// The share of the pipeline's time in which it kept others waiting: its part where it was not the
     /// only one.
     pub blame: f64,
+    /// Whether all of this is of the one whom the others wait for.
+    #[serde(skip)]
+    pub attribution: Attribution,
     /// Microseconds that a thread waited for a CPU each time, on average.
     pub queue_us: f64,
     /// The code that it exited with.
@@ -153,7 +157,10 @@ impl Findings {
     /// What these sums say.
     pub fn of(crews: &[Crew], links: &[Link], sums: &Sums, seconds: f64) -> Self {
         let stages = (crews.iter().zip(&sums.stages).enumerate())
-            .map(|(at, (crew, stage))| Stage::of(at, crew, stage, sums.time))
+            .map(|(at, (crew, stage))| Stage {
+                attribution: attribution(at, crews, stage, sums.time),
+                ..Stage::of(at, crew, stage, sums.time)
+            })
             .collect();
         let pipes = (links.iter().zip(&sums.pipes).enumerate())
             .map(|(at, (link, pipe))| {
@@ -176,6 +183,19 @@ impl Findings {
             numbers,
         }
     }
+}
+
+/// Whether a stage's figures are of the one whom the others wait for. Those after it may wait for others who
+/// write to one of the pipes on the way, and those before it for others who read from one.
+fn attribution(at: usize, crews: &[Crew], sums: &StageSums, time: Duration) -> Attribution {
+    let own = match (sums.doubtful.in_all(time), crews[at].told) {
+        // Whoever wrote the command line has put them all into this stage.
+        (Attribution::Unclear, false) => Attribution::Likely,
+        (own, _) => own,
+    };
+    let before = crews[..=at].iter().map(|crew| crew.mixes.others_read);
+    let after = crews[at..].iter().map(|crew| crew.mixes.others_write);
+    before.chain(after).fold(own, Attribution::max)
 }
 
 impl Stage {
@@ -202,6 +222,7 @@ impl Stage {
                 .map(|(&cause, &part)| (cause, waited(part)))
                 .collect(),
             blame: share(sums.blame, time),
+            attribution: Attribution::Clear,
             queue_us: sums.queues.as_secs_f64() * 1e6 / sums.turns.max(1) as f64,
             exit_code: crew.status.and_then(|status| status.code()),
             signal: crew.status.and_then(|status| status.signal()),

@@ -4,6 +4,7 @@
 //! Nothing here starts or ends a process, and nothing here is between two of them: all is looked up in
 //! /proc, and by opening a pipe for the moment that it takes to ask how full it is ([`link`]).
 
+mod attribution;
 mod below;
 mod blame;
 pub mod census;
@@ -21,13 +22,14 @@ pub mod verdict;
 mod waiting;
 mod watch;
 
+pub use attribution::Attribution;
 pub use below::below;
 pub use findings::{Bytes, Findings, Known, Shares};
 pub use foot::give_back;
 pub use link::{Fill, Link, Witness, open_for_writing};
 pub use live::Live;
 pub use moment::{Cause, Moment};
-pub use process::{THREADS, call};
+pub use process::{THREADS, awaits_a_child, call};
 pub use verdict::{Bound, Kind as VerdictKind, Percent, Verdict};
 pub use watch::{Mixes, PROCESSES, Watch};
 

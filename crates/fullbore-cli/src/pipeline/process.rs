@@ -13,6 +13,7 @@ use nix::unistd::Pid;
 use procfs::FromRead;
 use procfs::process::{Io, Schedstat, Stat};
 
+use super::attribution::Part;
 use super::waiting::{self, Object, On};
 
 /// Threads that are looked at; a process may have thousands.
@@ -96,6 +97,19 @@ pub struct Activity {
     pub busiest: Duration,
 }
 
+/// Whether all that a process does at this moment is to wait for the end of a child, or for a signal.
+pub fn awaits_a_child(pid: u32) -> bool {
+    let mut part = Part::Ended;
+    let Some(mut process) = Watched::alone(pid) else {
+        return false;
+    };
+    process.look(|doing| {
+        part = part.max(Part::of(doing));
+        part <= Part::AwaitsChild
+    });
+    part == Part::AwaitsChild
+}
+
 /// A process that is looked at again and again.
 #[derive(Debug)]
 pub struct Watched {
@@ -103,6 +117,8 @@ pub struct Watched {
     pub pid: u32,
     /// When it started, in clock ticks since boot.
     pub start: u64,
+    /// The number of its parent.
+    pub parent: u32,
     /// Whether its children will be asked for.
     with_children: bool,
     stat: File,
@@ -142,6 +158,7 @@ impl Watched {
         let mut watched = Self {
             pid,
             start: 0,
+            parent: 0,
             with_children,
             stat: File::open(format!("/proc/{pid}/stat")).ok()?,
             io: File::open(format!("/proc/{pid}/io")).ok(),
@@ -237,6 +254,7 @@ impl Watched {
             return false;
         };
         self.start = stat.starttime;
+        self.parent = stat.ppid.max(0) as u32;
         self.stopped = matches!(stat.state, 'T' | 't');
         if self.changed || stat.num_threads.min(THREADS as i64) != self.threads.len() as i64 {
             self.list_threads();

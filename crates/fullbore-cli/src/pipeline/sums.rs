@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::attribution::Doubtful;
 use super::blame::blamed;
 use super::cpus::Offer;
 use super::link::Fill;
@@ -50,6 +51,8 @@ pub struct StageSums {
     pub elsewhere: BTreeMap<Cause, Duration>,
     /// Time in which it kept the others waiting: its part where it was not the only one.
     pub blame: Duration,
+    /// Time in which its figures may be of somebody whom nobody waits for.
+    pub doubtful: Doubtful,
     /// Times that a thread of it got a CPU.
     pub turns: u64,
     /// Time that its threads waited for one, added up.
@@ -161,6 +164,7 @@ impl StageSums {
                 })
                 .collect(),
             blame: self.blame.saturating_sub(earlier.blame),
+            doubtful: self.doubtful.since(&earlier.doubtful),
             turns: self.turns - earlier.turns,
             queues: self.queues.saturating_sub(earlier.queues),
             read: more(self.read, earlier.read),

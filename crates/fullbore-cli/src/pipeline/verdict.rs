@@ -9,6 +9,7 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
+use super::attribution::Attribution;
 use super::findings::{Numbers, Pipe, Stage};
 use super::moment::Cause;
 
@@ -164,21 +165,25 @@ fn judge(numbers: &Numbers) -> (Kind, Sureness) {
             }
             let mut stages = vec![top.number, rival.number];
             stages.sort_unstable();
-            return (Kind::Shared(stages), Sureness::Likely);
+            let sure = numbers.at_best(&stages, Sureness::Likely);
+            return (Kind::Shared(stages), sure);
         }
         let doubts = [
             top.blame < 0.8 || at_least < 0.65,
             is_denied(top, numbers),
             nearly >= 0.75,
             top.blame < 0.8 && starved >= 0.5,
-            others(top, numbers).any(|stage| numbers.may_spin(stage)),
+            // What another one does may not be what it seems.
+            others(top, numbers)
+                .any(|stage| numbers.may_spin(stage) || stage.attribution == Attribution::Unclear),
+            top.attribution == Attribution::Likely,
         ];
         let sure = match doubts.iter().filter(|&&doubt| doubt).count() {
             0 => Sureness::Sure,
             1 => Sureness::Likely,
             _ => Sureness::NotSure,
         };
-        return (named(), sure);
+        return (named(), numbers.at_best(&[top.number], sure));
     }
     if starved >= 0.5 {
         return (Kind::Cpus, short_of_cpus(starved));
@@ -193,11 +198,12 @@ fn judge(numbers: &Numbers) -> (Kind, Sureness) {
         let busy: f64 = sharing.iter().map(|stage| numbers.busy(stage)).sum();
         let mut stages: Vec<usize> = sharing.iter().map(|stage| stage.number).collect();
         stages.sort_unstable();
+        let sure = numbers.at_best(&stages, Sureness::Likely);
         let kind = match busy >= 0.75 * sharing.len() as f64 {
             true => Kind::Shared(stages),
             false => Kind::ByTurns(stages),
         };
-        return (kind, Sureness::Likely);
+        return (kind, sure);
     }
     (Kind::Nobody, Sureness::NotSure)
 }
@@ -222,7 +228,7 @@ fn short_of_cpus(starved: f64) -> Sureness {
 /// again and again.
 fn rival<'a>(top: &Stage, numbers: &'a Numbers) -> Option<&'a Stage> {
     (others(top, numbers))
-        .filter(|stage| !numbers.may_spin(stage))
+        .filter(|stage| !numbers.may_spin(stage) && stage.attribution != Attribution::Unclear)
         .max_by(|a, b| numbers.busy(a).total_cmp(&numbers.busy(b)))
 }
 
@@ -232,6 +238,9 @@ fn others<'a>(top: &Stage, numbers: &'a Numbers) -> impl Iterator<Item = &'a Sta
 }
 
 fn bound(stage: &Stage) -> Bound {
+    if stage.attribution == Attribution::Unclear {
+        return Bound::Cause(Cause::Unknown);
+    }
     let (cause, elsewhere) = stage.main_cause();
     let time = &stage.time;
     if elsewhere > time.ran && elsewhere > time.waited_for_cpu {
@@ -247,9 +256,7 @@ impl Numbers {
     /// How much of the time there was more to run than there were CPUs: all that stages waited for one,
     /// unless there were CPUs with nothing to do.
     fn starved(&self) -> f64 {
-        let queued: f64 = (self.stages.iter())
-            .map(|stage| stage.time.waited_for_cpu * stage.seconds / self.seconds.max(1e-9))
-            .sum();
+        let queued = self.queued();
         match self.cpus_idle {
             Some(idle) if idle >= 0.15 => 0.0,
             _ => queued,
@@ -285,10 +292,30 @@ impl Numbers {
     /// How much of the time went to waking: all waited for each other, or for a CPU where there were
     /// CPUs with nothing to do.
     fn waking(&self) -> f64 {
-        let queued: f64 = (self.stages.iter())
+        let queued = match self.starved() > 0.0 {
+            true => 0.0,
+            false => self.queued(),
+        };
+        self.all_wait + queued
+    }
+
+    /// How much of the time stages waited for a CPU, all together. Of one whose figures may be of somebody
+    /// else, that says nothing.
+    fn queued(&self) -> f64 {
+        (self.stages.iter())
+            .filter(|stage| stage.attribution != Attribution::Unclear)
             .map(|stage| stage.time.waited_for_cpu * stage.seconds / self.seconds.max(1e-9))
-            .sum();
-        self.all_wait + if self.starved() > 0.0 { 0.0 } else { queued }
+            .sum()
+    }
+
+    /// How sure it can be that these are the slow ones.
+    fn at_best(&self, stages: &[usize], sure: Sureness) -> Sureness {
+        let is_unclear =
+            |&number: &usize| self.stages[number - 1].attribution == Attribution::Unclear;
+        match stages.iter().any(is_unclear) {
+            true => Sureness::NotSure,
+            false => sure,
+        }
     }
 }
 
@@ -321,14 +348,23 @@ fn words(kind: &Kind, sure: Sureness, numbers: &Numbers) -> String {
         ),
         Kind::Stage(number, bound) => {
             let stage = &numbers.stages[number - 1];
-            format!(
-                "bottleneck: {} ({sure}), {}: the others waited for it {} of the time{}, and it {}",
-                name(*number, numbers),
-                bound.in_words(),
+            let waited = format!(
+                "the others waited for it {} of the time{}",
                 Percent(stage.blame),
                 pipes(*number, numbers),
-                doing(stage),
-            )
+            );
+            let name = name(*number, numbers);
+            match stage.attribution {
+                Attribution::Unclear => format!(
+                    "bottleneck: {name} ({sure}): {waited}, but several processes hold its pipe, and which \
+                     of them they waited for is not known"
+                ),
+                _ => format!(
+                    "bottleneck: {name} ({sure}), {}: {waited}, and it {}",
+                    bound.in_words(),
+                    doing(stage),
+                ),
+            }
         }
         Kind::Shared(numbers_of) => format!(
             "bottleneck: shared ({sure}) by {}, which are about as slow as each other: {}",
@@ -519,6 +555,7 @@ mod tests {
             },
             elsewhere: BTreeMap::from_iter(cause.map(|(cause, share)| (cause, share / 100.0))),
             blame: blame / 100.0,
+            attribution: Attribution::Clear,
             queue_us: 10.0,
             exit_code: Some(0),
             signal: None,
@@ -621,6 +658,46 @@ mod tests {
         ] {
             assert_eq!(words(stages, pipes, idle), expected);
         }
+    }
+
+    #[test]
+    fn nobody_is_surely_named_by_figures_that_may_be_of_somebody_else() {
+        // `(gzip <image >/dev/null & sleep 12 | wc & wait) 2>&1 >/dev/null | cat`
+        let gzip_beside = [(98., 1., 0., 0., None, 100.), (0., 0., 100., 0., None, 0.)];
+        let mut of = numbers(&gzip_beside, &[(100., 0.)], 45.);
+        assert_eq!(Verdict::of(&of).sure, Sureness::Sure);
+        of.stages[0].attribution = Attribution::Likely;
+        let verdict = Verdict::of(&of);
+        assert_eq!(verdict.kind, Kind::Stage(1, Bound::Cpu));
+        assert_eq!(verdict.sure, Sureness::Likely);
+        of.stages[0].attribution = Attribution::Unclear;
+        let verdict = Verdict::of(&of);
+        assert_eq!(verdict.kind, Kind::Stage(1, Bound::Cause(Cause::Unknown)));
+        assert_eq!(verdict.sure, Sureness::NotSure);
+        assert_eq!(
+            verdict.words,
+            "bottleneck: stage 1, first (not sure): the others waited for it 100% of the time, the pipe \
+             after it empty 100%, but several processes hold its pipe, and which of them they waited for \
+             is not known"
+        );
+        // One that may have nothing to do with it makes nobody else less slow, and is not slow with him.
+        let asleep = [
+            (88., 1., 0., 10., None, 3.),
+            (2., 0., 0., 0., Some((Cause::Timer, 97.)), 97.),
+        ];
+        let mut of = numbers(&asleep, &[(0., 99.)], 45.);
+        assert_eq!(Verdict::of(&of).stages(), [1, 2]);
+        of.stages[0].attribution = Attribution::Unclear;
+        let verdict = Verdict::of(&of);
+        assert_eq!(verdict.kind, Kind::Stage(2, Bound::Cause(Cause::Timer)));
+        assert_eq!(verdict.sure, Sureness::Likely);
+        // Nor does the pipeline want CPUs because that one does.
+        let queues = [(35., 65., 0., 0., None, 88.), (35., 61., 4., 0., None, 10.)];
+        let mut of = numbers(&queues, &[(16., 0.)], 0.);
+        assert_eq!(Verdict::of(&of).kind, Kind::Cpus);
+        of.stages[0].attribution = Attribution::Unclear;
+        of.stages[1].attribution = Attribution::Unclear;
+        assert_ne!(Verdict::of(&of).sure, Sureness::Sure);
     }
 
     #[test]

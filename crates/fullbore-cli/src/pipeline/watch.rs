@@ -10,14 +10,16 @@ use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use super::Stage;
-use super::below::{below, kernel_lists_children};
+use super::attribution::{Attribution, Part};
+use super::below::{below, children, kernel_lists_children};
 use super::census::ProcessId;
 use super::cpus::{Cpus, Reading, of_this_thread};
 use super::findings::{Bytes, Findings};
 use super::link::{Fill, Link, Witness};
 use super::moment::{Cause, Heard, Moment, Side, Ways};
-use super::process::{Used, Watched};
+use super::process::{Doing, Used, Watched};
 use super::sums::Sums;
+use super::waiting::{Object, On};
 
 /// Between two looks at least, and at most: often at first, for pipelines that are short.
 const OFTEN: Duration = Duration::from_millis(2);
@@ -37,6 +39,9 @@ const LOOKS_PER_ACCOUNT: u64 = 8;
 /// Processes of a stage that are looked at.
 pub const PROCESSES: usize = 32;
 
+/// For so long, the capacity of a pipe is taken for what it was when it was last asked for.
+const CAPACITY_LASTS: Duration = Duration::from_secs(5);
+
 /// How far back the recent past goes, and in which steps.
 const RECENT: Duration = Duration::from_millis(1500);
 const STEP: Duration = Duration::from_millis(250);
@@ -51,6 +56,8 @@ const ENOUGH_LOOKS: u64 = 20;
 pub struct Watch {
     crews: Vec<Crew>,
     links: Vec<Link>,
+    /// What each pipe holds, and when it was last opened to ask.
+    asked: Vec<Option<(usize, Instant)>>,
     sums: Sums,
     past: VecDeque<(Instant, Sums)>,
     cpus: Cpus,
@@ -71,6 +78,8 @@ pub struct Crew {
     input: Option<Side>,
     output: Option<Side>,
     moment: Moment,
+    /// Whose figures it has at that moment.
+    attribution: Attribution,
     /// How it was seen to use its pipes.
     pub ways: Ways,
     /// How it ended.
@@ -91,13 +100,18 @@ pub struct Crew {
     pub told: bool,
 }
 
-/// Whether what a stage reads and writes may be that of other pipes.
+/// Whether what a stage reads and writes may be that of other pipes, and what goes through its pipes that
+/// of other processes.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Mixes {
     /// It reads from other pipes too.
     pub reads: bool,
     /// It writes to other pipes too.
     pub writes: bool,
+    /// What it means for its figures that others, who are not of it, may read what it reads.
+    pub others_read: Attribution,
+    /// That they may write to where it writes.
+    pub others_write: Attribution,
 }
 
 #[derive(Debug)]
@@ -105,6 +119,10 @@ struct Member {
     process: Watched,
     /// Whether its parent is one of the others, and will have its times when it has ended.
     has_parent: bool,
+    /// Whether it has children, all of which are among the others.
+    is_parent: bool,
+    /// What its threads did when it was last looked at.
+    doings: Vec<Doing>,
 }
 
 impl Watch {
@@ -151,6 +169,7 @@ impl Watch {
                 input: (links.iter().find(|link| link.reader == number)).and_then(side),
                 output: (links.iter().find(|link| link.writer == number)).and_then(side),
                 moment: Moment::Active,
+                attribution: Attribution::Clear,
                 ways: Ways::default(),
                 status: None,
                 since: now,
@@ -164,6 +183,7 @@ impl Watch {
             .collect();
         Self {
             sums: Sums::new(crews.len(), links.len()),
+            asked: vec![None; links.len()],
             crews,
             links,
             past: VecDeque::new(),
@@ -269,7 +289,10 @@ impl Watch {
         // Had this process been kept from looking, one look would stand for too much.
         let time = (now - self.last_look).min(self.interval * 4);
         self.last_look = now;
-        self.look_at_pipes();
+        for crew in &mut self.crews {
+            crew.listen();
+        }
+        self.look_at_pipes(now);
         for crew in &mut self.crews {
             crew.look(now, time);
         }
@@ -298,6 +321,7 @@ impl Watch {
         }
         if let Some(crew) = self.crews.get_mut(stage) {
             crew.account(now, &mut self.sums.stages[stage]);
+            crew.listen();
             crew.look(now, Duration::ZERO);
         }
     }
@@ -340,9 +364,23 @@ impl Watch {
         (until.unwrap_or(self.last_look).max(self.last_look) - self.began).as_secs_f64()
     }
 
-    fn look_at_pipes(&mut self) {
-        for link in &self.links {
-            let fill = link.fill();
+    /// Who sleeps in read(2) does so because nothing is in the pipe, which then need not be opened to ask: it
+    /// is just then that the end of the file matters, which an end that is open here puts off.
+    fn look_at_pipes(&mut self, now: Instant) {
+        for (link, asked) in self.links.iter().zip(&mut self.asked) {
+            let known =
+                asked.filter(|(_, then)| now.saturating_duration_since(*then) < CAPACITY_LASTS);
+            let fill = match known {
+                Some((capacity, _)) if self.crews[link.reader].sleeps_in_read() => Some(Fill {
+                    queued: 0,
+                    capacity,
+                }),
+                _ => {
+                    let fill = link.fill();
+                    *asked = fill.map(|fill| (fill.capacity, now));
+                    fill
+                }
+            };
             if let Some(side) = &mut self.crews[link.writer].output {
                 side.fill = fill;
             }
@@ -358,6 +396,9 @@ impl Watch {
             .map(|crew| crew.output.and_then(|side| side.fill))
             .collect();
         self.sums.note(&moments, &fills, time);
+        for (crew, sums) in self.crews.iter().zip(&mut self.sums.stages) {
+            sums.doubtful.note(crew.attribution, time);
+        }
         for (link, sums) in self.links.iter().zip(&mut self.sums.pipes) {
             let (writer, reader) = (moments[link.writer], moments[link.reader]);
             if let Some(fill) = fills[link.writer]
@@ -374,6 +415,11 @@ impl Watch {
         for (crew, sums) in self.crews.iter_mut().zip(&mut self.sums.stages) {
             crew.account(now, sums);
         }
+    }
+
+    /// The pipes may hold more or less than they did.
+    pub fn ask_again(&mut self) {
+        self.asked.fill(None);
     }
 
     fn look_at_cpus(&mut self, now: Instant) {
@@ -409,6 +455,7 @@ impl Crew {
         if self.moment == Moment::Elsewhere(Cause::Child) && !self.told {
             // By a process that was not there when it was last looked for.
             self.find_members();
+            self.listen();
             self.moment = self.now();
         }
         if self.moment == Moment::Active {
@@ -422,10 +469,39 @@ impl Crew {
 
     fn now(&mut self) -> Moment {
         let mut heard = Heard::new(self.input, self.output, &mut self.ways);
-        for member in &mut self.members {
-            member.process.look(|doing| heard.note(doing));
+        for &doing in self.members.iter().flat_map(|member| &member.doings) {
+            heard.note(doing);
         }
+        let parts = self.members.iter().map(|member| {
+            let part = member.doings.iter().map(|&doing| Part::of(doing)).max();
+            (part.unwrap_or(Part::Ended), member.is_parent)
+        });
+        self.attribution = Attribution::at_a_moment(parts);
         heard.moment()
+    }
+
+    /// Finds out what the threads of its processes do. Once one runs, so does the stage: then one thread of
+    /// each of the others is enough.
+    fn listen(&mut self) {
+        let mut runs = false;
+        for member in &mut self.members {
+            let doings = &mut member.doings;
+            doings.clear();
+            member.process.look(|doing| {
+                doings.push(doing);
+                runs |= doing == Doing::Runs;
+                !runs
+            });
+        }
+    }
+
+    /// Whether something of it sleeps in read(2), or the like, from its input.
+    fn sleeps_in_read(&self) -> bool {
+        let Some(input) = self.input else {
+            return false;
+        };
+        let reads = Doing::Waits(On::Read(Object::Pipe(input.inode)));
+        (self.members.iter()).any(|member| member.doings.contains(&reads))
     }
 
     /// Adds what has been used up since the last time, and tells that time apart.
@@ -508,8 +584,28 @@ impl Crew {
                 self.members.push(Member {
                     process: found,
                     has_parent,
+                    is_parent: false,
+                    doings: Vec::new(),
                 });
             }
+        }
+        self.find_parents();
+    }
+
+    /// Finds out who has started whom. Of those who are told, one may have started others besides.
+    fn find_parents(&mut self) {
+        let pids: BTreeSet<u32> = (self.members.iter())
+            .map(|member| member.process.pid)
+            .collect();
+        let parents: BTreeSet<u32> = (self.members.iter())
+            .map(|member| member.process.parent)
+            .collect();
+        let told = self.told;
+        for member in &mut self.members {
+            let pid = member.process.pid;
+            let all_are_here =
+                || children(pid).is_none_or(|all| all.iter().all(|child| pids.contains(child)));
+            member.is_parent = parents.contains(&pid) && (!told || all_are_here());
         }
     }
 
@@ -546,6 +642,7 @@ impl Crew {
         for pid in children {
             self.join(pid, true);
         }
+        self.find_parents();
     }
 
     fn join(&mut self, pid: u32, has_parent: bool) {
@@ -555,6 +652,8 @@ impl Crew {
             self.members.push(Member {
                 process,
                 has_parent,
+                is_parent: false,
+                doings: Vec::new(),
             });
         }
     }
@@ -683,7 +782,12 @@ mod tests {
         // Times of children are told in hundredths of a second.
         let (twice, once) = (cpu(&found), cpu(&alone));
         assert!(twice > 1.3 * once - 0.03, "{twice} {once}");
-        assert!(found.numbers.stages[0].time.ran > 0.1, "{found}");
+        // On a busy machine it waits for a CPU more than it runs.
+        let time = found.numbers.stages[0].time;
+        assert!(
+            time.ran > 0.0 && time.ran + time.waited_for_cpu > 0.1,
+            "{found}"
+        );
     }
 
     #[test]
@@ -699,6 +803,26 @@ mod tests {
             let [writer, reader] = [0, 1].map(|stage| watch.crews[stage].moment);
             writer == Moment::Output && reader == Moment::Elsewhere(Cause::Timer)
         });
+        pair.kill();
+    }
+
+    #[test]
+    fn a_pipe_whose_reader_sleeps_in_read_is_known_to_be_empty_without_opening_it() {
+        let mut pair = start("exec sleep 60", "exec cat");
+        pair.look_until("a wait for input", |watch| {
+            watch.crews[1].moment == Moment::Input && watch.asked[0].is_some()
+        });
+        let (_, when) = pair.watch.asked[0].unwrap();
+        for _ in 0..50 {
+            pair.watch.glance(OFTEN);
+            let (_, then) = pair.watch.asked[0].unwrap();
+            // On a machine that is so slow, it may have had to be asked again.
+            assert!(then == when || when.elapsed() >= CAPACITY_LASTS);
+            assert_eq!(pair.watch.fill(0).map(|fill| fill.queued), Some(0));
+        }
+        pair.watch.ask_again();
+        pair.watch.glance(OFTEN);
+        assert!(pair.watch.asked[0].unwrap().1 > when);
         pair.kill();
     }
 

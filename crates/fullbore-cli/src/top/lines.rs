@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use crate::pipeline::census::{Census, Pipe, ProcessId};
+use crate::pipeline::census::{Census, Holder, Pipe, ProcessId};
 use crate::pipeline::chains::{self, Kind};
 use crate::pipeline::{
-    Known, Link, Mixes, Moment, PROCESSES, Stage, Verdict, VerdictKind, Watch, Witness,
+    Attribution, Known, Link, Mixes, Moment, PROCESSES, Stage, Verdict, VerdictKind, Watch,
+    Witness, awaits_a_child,
 };
 
 use super::picture::{Blocked, Picture, Side, Slow};
@@ -41,6 +42,7 @@ impl Loads {
         Mixes {
             reads: stage.iter().any(|&process| self.0[process].0 > 1),
             writes: stage.iter().any(|&process| self.0[process].1 > 1),
+            ..Mixes::default()
         }
     }
 }
@@ -102,7 +104,19 @@ impl Line {
                 .map(|process| (process.id, pids.contains(&process.parent)))
                 .collect();
             let to = named(census, stage);
-            self.watch.belong(at, to, &processes, loads.mixes(stage));
+            let others = |pipe: Option<&usize>, fd_of: fn(&Holder) -> Option<i32>| {
+                pipe.map_or(Attribution::Clear, |&pipe| {
+                    others(census, &census.pipes[pipe], stage, fd_of)
+                })
+            };
+            let mixes = Mixes {
+                others_read: others(at.checked_sub(1).map(|at| &chain.pipes[at]), |one| {
+                    one.reads
+                }),
+                others_write: others(chain.pipes.get(at), |one| one.writes),
+                ..loads.mixes(stage)
+            };
+            self.watch.belong(at, to, &processes, mixes);
         }
         for (at, &pipe) in chain.pipes.iter().enumerate() {
             self.watch
@@ -155,13 +169,79 @@ impl Line {
     }
 }
 
-/// A stage by whom it is named after.
+/// What those mean for the figures of a stage who have the same side of a pipe open, by this fd, and are not
+/// of it. A shell that waits for the stage means nothing, and what a program complains to by its stderr is
+/// seldom what others wait for.
+fn others(
+    census: &Census,
+    pipe: &Pipe,
+    stage: &[usize],
+    fd_of: fn(&Holder) -> Option<i32>,
+) -> Attribution {
+    let mut started_it = None;
+    let mut worst = Attribution::Clear;
+    for holder in &pipe.holders {
+        let Some(fd) = fd_of(holder).filter(|_| !holder.has_both()) else {
+            continue;
+        };
+        let pid = census.processes[holder.process].id.pid;
+        if stage.contains(&holder.process) {
+            continue;
+        }
+        let started_it = started_it.get_or_insert_with(|| above(census, stage));
+        if started_it.contains(&pid) && awaits_a_child(pid) {
+            continue;
+        }
+        worst = worst.max(match fd {
+            0 | 1 => Attribution::Unclear,
+            _ => Attribution::Likely,
+        });
+        if worst == Attribution::Unclear {
+            break;
+        }
+    }
+    worst
+}
+
+/// Those who have started these processes, as far as they have pipes themselves.
+fn above(census: &Census, stage: &[usize]) -> BTreeSet<u32> {
+    let mut found = BTreeSet::new();
+    for &process in stage {
+        let mut parent = census.processes[process].parent;
+        while found.insert(parent) {
+            match census.process(parent) {
+                Some(above) => parent = census.processes[above].parent,
+                None => break,
+            }
+        }
+    }
+    found
+}
+
+/// How many of these processes have started none of the others.
+fn without_children(census: &Census, stage: &[usize]) -> usize {
+    let parents = above(census, stage);
+    let is_leaf = |&&one: &&usize| !parents.contains(&census.processes[one].id.pid);
+    stage.iter().filter(is_leaf).count()
+}
+
+/// A stage by whom it is named after, and how many others there are that have started none of them.
 fn named(census: &Census, stage: &[usize]) -> Stage {
     let first = stage.first().map(|&process| &census.processes[process]);
     Stage {
         text: first.map_or_else(
             || "?".to_owned(),
-            |process| format!("{} {}", process.name, process.id.pid),
+            |process| {
+                let more = match stage {
+                    [_] => 0,
+                    _ => without_children(census, stage).saturating_sub(1),
+                };
+                let more = match more {
+                    0 => String::new(),
+                    more => format!(" and {more} more"),
+                };
+                format!("{} {}{more}", process.name, process.id.pid)
+            },
         ),
         pid: first.map_or(0, |process| process.id.pid),
     }

@@ -25,7 +25,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 pub use picture::Picture;
 pub use scope::{Scope, Whose};
 
-use crate::pipeline::census::{Known, ProcessId};
+use crate::host::refusal::Unsupported;
+use crate::pipeline::census::{Known, ProcessId, has_proc};
 use crate::pipeline::chains::Flow;
 use crate::pipeline::cpus::{Reading, of_this_thread};
 use history::Histories;
@@ -81,8 +82,9 @@ impl Top {
     /// Sees nothing yet.
     ///
     /// # Errors
-    /// Where the scope is about what is not there.
+    /// Where there is no /proc, or the scope is about what is not there.
     pub fn new(scope: Scope) -> Result<Self> {
+        needs_proc()?;
         let root = scope.root()?;
         let now = Instant::now();
         let files = all_files_allowed().saturating_sub(SPARE_FILES);
@@ -112,12 +114,31 @@ impl Top {
     pub fn once(&mut self, time: Duration) -> Result<Picture> {
         self.is_hasty = true;
         self.look()?;
+        self.looks = 0;
         let began = Instant::now();
         while began.elapsed() < time || (self.glances < FIRST && began.elapsed() < PATIENCE) {
             std::thread::sleep(self.next_glance());
             self.glance();
         }
         self.look()
+    }
+
+    /// What is found out in so long goes before the first look that counts.
+    ///
+    /// # Errors
+    /// As [`look`](Self::look).
+    pub fn warm_up(&mut self, time: Duration) -> Result<()> {
+        self.look()?;
+        self.looks = 0;
+        self.glance_until(Instant::now() + time);
+        Ok(())
+    }
+
+    /// What pipes hold has changed.
+    pub fn ask_again(&mut self) {
+        for line in self.lines.values_mut() {
+            line.watch.ask_again();
+        }
     }
 
     /// How long until the next glance.
@@ -283,6 +304,20 @@ fn all_files_allowed() -> usize {
         Err(_) => limit,
     };
     limit.current.map_or(1 << 20, |files| files as usize)
+}
+
+/// Without /proc, nothing can be seen.
+///
+/// # Errors
+/// Where there is none.
+pub fn needs_proc() -> Result<()> {
+    match has_proc() {
+        true => Ok(()),
+        false => Err(Unsupported(
+            "/proc is not mounted here, and nothing can be seen without it: mount -t proc proc /proc".into(),
+        )
+        .into()),
+    }
 }
 
 fn seconds_since_1970() -> f64 {

@@ -22,7 +22,6 @@ use rustix::io::Errno;
 pub use report::Report;
 pub use target::Target;
 
-use crate::host::machine::{Capabilities, Root};
 use crate::pipeline::census::{Census, Holder, Pipe};
 use crate::pipeline::chains::Kind;
 use crate::pipeline::{Fill, Witness, open_for_writing};
@@ -91,12 +90,14 @@ pub struct Tuned {
 /// # Errors
 /// Where there is no such target. What fails with one pipe is in the report.
 pub fn tune(target: &Target, options: Options) -> Result<Report> {
+    crate::top::needs_proc()?;
     let census = Census::look().context("look at /proc")?;
     let found = target.find(&census)?;
     // Before anything is grown, so that two of this command do not work on one pipe at once.
     let needs_sizes = options.revert || !options.dry_run;
     let mut sizes = needs_sizes.then(Sizes::open);
     let mut all: Vec<Tuned> = Vec::with_capacity(found.pipes.len());
+    let mut trial = options.dry_run.then(Trial::default);
     let mut writers = match options.revert {
         true => Default::default(),
         false => gather(&census, &to_be_grown(&census, &found.pipes, options.size)),
@@ -111,7 +112,7 @@ pub fn tune(target: &Target, options: Options) -> Result<Report> {
             writers,
         };
         let kept = sizes.as_mut().and_then(|sizes| sizes.as_mut().ok());
-        one.work(&census, options, is_safe, kept);
+        one.work(&census, options, is_safe, kept, trial.as_mut());
         all.push(one);
     }
     // A pipe that is in use is full now, and nearly empty a moment later.
@@ -120,7 +121,7 @@ pub fn tune(target: &Target, options: Options) -> Result<Report> {
         thread::sleep(INTERVAL);
         for one in all.iter_mut().filter(|one| one.is_too_full()) {
             let kept = sizes.as_mut().and_then(|sizes| sizes.as_mut().ok());
-            one.work(&census, options, false, kept);
+            one.work(&census, options, false, kept, None);
         }
     }
     let has_changed = all.iter().any(|one| one.outcome.is_change());
@@ -189,8 +190,9 @@ impl Tuned {
         options: Options,
         is_safe: bool,
         sizes: Option<&mut Sizes>,
+        trial: Option<&mut Trial>,
     ) {
-        let done = self.resize(census, options, is_safe, sizes);
+        let done = self.resize(census, options, is_safe, sizes, trial);
         self.outcome = done.unwrap_or_else(Outcome::Failed);
     }
 
@@ -200,6 +202,7 @@ impl Tuned {
         options: Options,
         is_safe: bool,
         mut sizes: Option<&mut Sizes>,
+        trial: Option<&mut Trial>,
     ) -> Result<Outcome, Errno> {
         let pipe = &census.pipes[self.pipe];
         let Some(handle) = handle(census, pipe)? else {
@@ -216,9 +219,12 @@ impl Tuned {
         if !is_safe {
             return Ok(Outcome::Refused { size });
         }
-        let (to, limit) = match options.dry_run {
-            true => expected(size, options.size),
-            false => grow(&end, options.size)?,
+        let (to, limit) = match trial {
+            Some(trial) => {
+                let is_own = pipe.owner == rustix::process::geteuid().as_raw();
+                trial.expected(size, options.size, is_own)?
+            }
+            None => grow(&end, options.size)?,
         };
         self.limit = limit;
         if let (Some(sizes), true, false) = (&mut sizes, to > size, options.dry_run) {
@@ -235,24 +241,66 @@ fn grow(end: &impl AsFd, size: usize) -> Result<(usize, Option<Limit>), Errno> {
     let grown = PipeEnd::new(end.as_fd()).and_then(|end| end.grow(size));
     match grown {
         Ok(growth) => Ok((growth.after, growth.limit)),
-        Err(error) => Err(error
-            .errno()
-            .and_then(Errno::from_io_error)
-            .unwrap_or(Errno::INVAL)),
+        Err(error) => Err(errno(error)),
     }
 }
 
-/// What growing would come to, as far as that can be known without doing it: the kernel takes the next
-/// power of two (`round_pipe_size`, fs/pipe.c), and how much of a user's allowance is left, it keeps to
-/// itself.
-fn expected(from: usize, size: usize) -> (usize, Option<Limit>) {
-    let size = size.next_power_of_two();
-    let max = fullbore::linux::pipe_max_size();
-    let is_bound = !Capabilities::read(&Root::system()).sys_resource;
-    match max.filter(|&max| is_bound && size > max) {
-        Some(max) => (max.max(from), Some(Limit::PipeMaxSize(max))),
-        None => (size, None),
+/// Pipes of this process's own, which are grown in the place of those that would be: only the kernel knows how
+/// much is left of a user's allowance. They are kept until all pipes have been asked for, since all of them take
+/// from one allowance.
+#[derive(Debug, Default)]
+struct Trial {
+    taken: Vec<fullbore::Pipe>,
+}
+
+impl Trial {
+    /// What growing a pipe would come to, and what would stop it. `is_own` says whether this user has made it: the
+    /// allowance of another is not known.
+    fn expected(
+        &mut self,
+        from: usize,
+        size: usize,
+        is_own: bool,
+    ) -> Result<(usize, Option<Limit>), Errno> {
+        let (mut goal, mut limit) = (size, None);
+        if let Some(max) = fullbore::linux::pipe_max_size().filter(|&max| size > max) {
+            match rustix::pipe::fcntl_setpipe_size(&new_pipe()?.writer, size) {
+                // Who may do this has no allowance either (`pipe_set_size`, fs/pipe.c).
+                Ok(size) => return Ok((size, None)),
+                Err(Errno::PERM) => (goal, limit) = (max, Some(Limit::PipeMaxSize(max))),
+                Err(errno) => return Err(errno),
+            }
+        }
+        let mut to = from;
+        // A pipe that is there takes only what it lacks: from one power of two to the next, as much again.
+        while to < goal {
+            if is_own {
+                let pipe = new_pipe()?;
+                // A new one may hold more than this one did, which would take too much; or less, where little is left.
+                if rustix::pipe::fcntl_getpipe_size(&pipe.writer)? > to {
+                    rustix::pipe::fcntl_setpipe_size(&pipe.writer, to)?;
+                }
+                let (after, stopped) = grow(&pipe.writer, to)?;
+                self.taken.push(pipe);
+                if after < to {
+                    limit = stopped;
+                    break;
+                }
+            }
+            to *= 2;
+        }
+        Ok((to, limit))
     }
+}
+
+fn new_pipe() -> Result<fullbore::Pipe, Errno> {
+    fullbore::Pipe::new().map_err(errno)
+}
+
+/// Why the library could not do it.
+fn errno(error: fullbore::Error) -> Errno {
+    let errno = error.errno().and_then(Errno::from_io_error);
+    errno.unwrap_or(Errno::INVAL)
 }
 
 fn revert(
@@ -276,7 +324,14 @@ fn revert(
         to: tuned.before,
     };
     if options.dry_run {
-        return Ok(done);
+        let queued = rustix::io::ioctl_fionread(end)? as usize;
+        return Ok(match queued > tuned.before {
+            true => Outcome::TooFull {
+                size,
+                wanted: tuned.before,
+            },
+            false => done,
+        });
     }
     match rustix::pipe::fcntl_setpipe_size(end, tuned.before) {
         Ok(_) => {

@@ -45,11 +45,19 @@ impl Report {
             _ => 0,
         };
         let codes = || self.all.iter().map(of);
+        // No pipe is made smaller, which may be what was meant.
+        let is_left = |one: &Tuned| matches!(one.outcome, Outcome::Roomy { size } if self.is_more_than_asked(size));
+        let nothing_done = !self.all.is_empty() && self.all.iter().all(is_left);
         let without_memory = self.options.revert && self.kept.is_err();
-        match codes().any(|code| code == 1) || without_memory {
+        match codes().any(|code| code == 1) || without_memory || nothing_done {
             true => 1,
             false => codes().max().unwrap_or(0),
         }
+    }
+
+    /// Whether a pipe of this size holds more than what was asked for by a number.
+    fn is_more_than_asked(&self, size: usize) -> bool {
+        self.options.is_strict && size > self.options.size.next_power_of_two()
     }
 
     /// Whether something was left as it was because its writers may not bear more.
@@ -210,6 +218,11 @@ impl Report {
             Outcome::Reverted { from, to } => {
                 format!("{would}{} → {}, as before", bytes(from), bytes(to))
             }
+            Outcome::Roomy { size } if self.is_more_than_asked(size) => format!(
+                "left at {}, which is more than {}: tune makes no pipe smaller",
+                bytes(size),
+                bytes(self.options.size)
+            ),
             Outcome::Roomy { size } => format!("{} already", bytes(size)),
             Outcome::NeverTuned { size } => format!("{}, and was never tuned", bytes(size)),
             Outcome::ChangedSince { size } => format!(

@@ -67,9 +67,10 @@ pub fn run(top: &mut Top, interval: Duration) -> Result<()> {
                     Action::Leave => break,
                     Action::Stop => stopped.store(true, Ordering::Relaxed),
                     Action::Grow { pipe, to, force } => {
-                        state.message = "looking at how its writer sends…".to_owned();
+                        state.message = vec!["looking at how its writer sends…".to_owned()];
                         screen.draw(&state, look)?;
                         grow(&mut state, pipe, to, force);
+                        top.ask_again();
                         next_look = Instant::now();
                     }
                 },
@@ -158,13 +159,14 @@ fn grow(state: &mut State, pipe: PipeIdentity, to: usize, force: bool) {
         },
     );
     state.message = match done {
-        Err(error) => clean(&format!("not grown: {error:#}")),
+        Err(error) => vec![clean(&format!("not grown: {error:#}"))],
         Ok(report) => {
             if report.is_refused() {
                 state.mode = Mode::Question { pipe, to };
             }
-            let warnings = report.warnings().join("; ");
-            clean(&format!("{} {warnings}", report.to_string().trim()))
+            let mut lines = vec![report.to_string().trim().to_owned()];
+            lines.extend(report.warnings());
+            lines.iter().map(|line| clean(line)).collect()
         }
     };
 }

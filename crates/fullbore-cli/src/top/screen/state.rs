@@ -69,8 +69,8 @@ pub struct State {
     pub reverse: bool,
     pub filter: String,
     pub paused: bool,
-    /// What came of the last key; safe to show.
-    pub message: String,
+    /// What came of the last key, a line each; safe to show.
+    pub message: Vec<String>,
     /// Indices of the rows that are shown, in order.
     pub rows: Vec<usize>,
     /// The place of the chosen one among them.
@@ -88,7 +88,7 @@ impl State {
             reverse: false,
             filter: String::new(),
             paused: false,
-            message: String::new(),
+            message: Vec::new(),
             rows: Vec::new(),
             chosen: 0,
             choice: None,
@@ -129,7 +129,7 @@ impl State {
                     let force = true;
                     return Action::Grow { pipe, to, force };
                 }
-                self.message = "left as it was".to_owned();
+                self.message = vec!["left as it was".to_owned()];
             }
         }
         Action::Nothing
@@ -190,10 +190,10 @@ impl State {
             return Action::Nothing;
         };
         let Some(capacity) = row.capacity else {
-            self.message = match &row.closed {
+            self.message = vec![match &row.closed {
                 Some(why) => format!("it cannot be opened: {why}"),
                 None => "it cannot be opened".to_owned(),
-            };
+            }];
             return Action::Nothing;
         };
         Action::Grow {

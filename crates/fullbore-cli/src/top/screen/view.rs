@@ -76,7 +76,7 @@ pub fn draw(frame: &mut Frame, state: &State, table: &mut TableState, look: Look
     frame.render_widget(Paragraph::new(headline(state)), head);
     draw_table(frame, middle, state, table, look);
     frame.render_widget(Paragraph::new(details), below);
-    frame.render_widget(Paragraph::new(footline(state, look)), foot);
+    frame.render_widget(Paragraph::new(footer(state, area.width.into(), look)), foot);
     if state.mode == Mode::Help {
         frame.render_widget(Clear, middle.union(below));
         frame.render_widget(Paragraph::new(help(area.width.into())), middle.union(below));
@@ -117,14 +117,38 @@ fn headline(state: &State) -> Line<'static> {
     ])
 }
 
-fn footline(state: &State, look: Look) -> Line<'static> {
+fn footer(state: &State, width: usize, look: Look) -> Line<'static> {
     match &state.mode {
         Mode::Filter => Line::raw(format!("/{}_  Enter keeps it, Esc drops it", state.filter)),
         Mode::Question { .. } => Line::styled(
             "grow it all the same? y: yes; any other key: no",
             look.colour(Color::Yellow).add_modifier(Modifier::BOLD),
         ),
-        _ => Line::raw("? help  / filter  s sort  r reverse  + grow  p pause  q leave"),
+        _ => Line::raw(keys(width)),
+    }
+}
+
+/// What the keys do, as much of it as there is room for.
+fn keys(width: usize) -> String {
+    /// Each with how much it matters: `?` tells the others.
+    const ALL: &[(&str, u8)] = &[
+        ("? help", 7),
+        ("/ filter", 4),
+        ("s sort", 5),
+        ("r reverse", 1),
+        ("+ grow", 3),
+        ("p pause", 2),
+        ("q leave", 6),
+    ];
+    let mut shown = ALL.to_vec();
+    loop {
+        let words: Vec<&str> = shown.iter().map(|(text, _)| *text).collect();
+        let line = words.join("  ");
+        let least = shown.iter().map(|(_, matters)| *matters).min();
+        if line.len() <= width || shown.len() == 1 {
+            return line;
+        }
+        shown.retain(|(_, matters)| Some(*matters) != least);
     }
 }
 
@@ -224,8 +248,8 @@ fn details(state: &State, width: usize) -> Vec<Line<'static>> {
         let text = shown(text, width * 6);
         lines.extend(wrapped(&text, width.max(20)).into_iter().map(Line::raw));
     };
-    if !state.message.is_empty() {
-        add(&state.message);
+    for line in &state.message {
+        add(line);
     }
     if let Some(row) = state.row() {
         let chain = row.chain.map(|chain| &state.picture.chains[chain]);
@@ -314,4 +338,25 @@ fn shown_in(text: &str, columns: usize) -> String {
     }
     short.push('…');
     short
+}
+
+#[cfg(test)]
+mod tests {
+    use super::keys;
+
+    #[test]
+    fn no_word_of_the_footer_is_cut_however_few_columns_there_are() {
+        let all = "? help  / filter  s sort  r reverse  + grow  p pause  q leave";
+        assert_eq!(keys(80), all);
+        assert_eq!(
+            keys(60),
+            "? help  / filter  s sort  + grow  p pause  q leave"
+        );
+        assert_eq!(keys(20), "? help  q leave");
+        assert_eq!(keys(3), "? help");
+        for width in 6..100 {
+            let line = keys(width);
+            assert!(line.len() <= width && line.split("  ").all(|key| all.contains(key)));
+        }
+    }
 }
