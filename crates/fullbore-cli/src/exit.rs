@@ -15,6 +15,7 @@ use fullbore::Side;
 use rustix::io::Errno;
 
 use crate::moving::Broken;
+use crate::text::clean;
 
 /// The command line is wrong: code 2.
 #[derive(Debug)]
@@ -65,7 +66,9 @@ pub fn is_about_an_input(error: &anyhow::Error) -> bool {
 /// Says on stderr what went wrong with a verb. Unlike eprintln!, without a panic where stderr is
 /// closed.
 pub fn say(verb: &str, error: &anyhow::Error) {
-    let _ = writeln!(stderr(), "fullbore {verb}: {error:#}");
+    // It may name what others have named: files, arguments, programs.
+    let words = clean(&format!("{error:#}"));
+    let _ = writeln!(stderr(), "fullbore {verb}: {words}");
 }
 
 /// The exit code for an error, and whether a person should read of it: a reader that went away is

@@ -12,6 +12,7 @@ mod lab;
 mod meter;
 mod moving;
 mod pipeline;
+mod proc;
 mod run;
 mod size;
 mod text;

@@ -8,6 +8,7 @@ use clap::Args;
 use crate::doctor::{Report, text};
 use crate::lab::report::table::{Table, WIDTH_WITHOUT_A_TERMINAL};
 use crate::lab::report::write_to;
+use crate::proc::{self, Need};
 
 /// Say what this machine allows, and what holds pipes back on it
 ///
@@ -22,7 +23,8 @@ Examples:
   fullbore doctor | tail -n 1             the biggest win left
   fullbore doctor --json > before.json    to compare with another kernel or container
 
-Exit codes: 0 done, whatever was refused; 1 a trial moved wrong bytes; 2 the command line is wrong.")]
+Exit codes: 0 done, whatever was refused; 1 a trial moved wrong bytes; 2 the command line is wrong;
+3 /proc is not mounted.")]
 pub struct Doctor {
     /// Print one JSON object; docs/doctor.md says what is in it
     #[arg(long)]
@@ -31,6 +33,10 @@ pub struct Doctor {
 
 impl Doctor {
     pub fn run(self) -> anyhow::Result<ExitCode> {
+        proc::check(
+            Need::Program,
+            "each trial runs in a process that is started through it",
+        )?;
         let report = Report::new();
         let print = |out: &mut dyn Write| -> anyhow::Result<()> {
             if self.json {

@@ -48,7 +48,7 @@ pub fn write_to(
     Ok(out.flush()?)
 }
 
-/// Writes what `write` writes to the file at `path`: all of it, or nothing.
+/// Writes what `write` writes to the file at `path`: all of it, or nothing. `-` is stdout.
 ///
 /// A regular file is written beside `path` under another name and put in its place when it is
 /// complete, with the permissions that any new file gets. Where that cannot be, because `path` is
@@ -59,12 +59,21 @@ pub fn write_to(
 ///
 /// Where `path` cannot be written; the error names it.
 pub fn write_to_file(write: &dyn Fn(&mut dyn io::Write) -> Result<()>, path: &Path) -> Result<()> {
+    if is_stdout(path) {
+        return write_to(write, &mut io::stdout().lock())
+            .context("cannot write the report to stdout");
+    }
     let put = if takes_bytes_as_they_come(path) {
         append
     } else {
         replace
     };
     put(write, path).with_context(|| format!("cannot write the report to '{}'", path.display()))
+}
+
+/// Whether stdout is meant by the name of a file, as many programs have it.
+pub fn is_stdout(path: &Path) -> bool {
+    path.as_os_str() == "-"
 }
 
 /// Whether what is at `path` cannot or must not be replaced by another file.
