@@ -17,6 +17,7 @@ use fullbore::Side;
 use rustix::io::Errno;
 
 use crate::host::refusal::{UNSUPPORTED, Unsupported, Usage};
+use crate::host::text::clean;
 use crate::moving::{Broken, said};
 
 /// An input that could not be opened or read: other inputs are not affected.
@@ -42,7 +43,9 @@ pub fn is_about_an_input(error: &anyhow::Error) -> bool {
 /// Says on stderr what went wrong with a verb. Unlike eprintln!, without a panic where stderr is
 /// closed.
 pub fn say(verb: &str, error: &anyhow::Error) {
-    let _ = writeln!(stderr(), "fullbore {verb}: {error:#}");
+    // It may name what others have named: files, arguments, programs.
+    let words = clean(&format!("{error:#}"));
+    let _ = writeln!(stderr(), "fullbore {verb}: {words}");
 }
 
 /// Writes what is still in the buffer of stdout, and asks the file system whether it has everything:

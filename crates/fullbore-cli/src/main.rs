@@ -140,7 +140,7 @@ fn bad_command_line(error: &clap::Error) -> ExitCode {
         .map(str::trim)
         .collect();
     let line = first.join(" ");
-    let line = line.strip_prefix("error: ").unwrap_or(&line);
+    let line = crate::host::text::clean(line.strip_prefix("error: ").unwrap_or(&line));
     let _ = writeln!(
         stderr(),
         "fullbore: {line} ('{} --help' lists what there is)",

@@ -3,9 +3,11 @@
 mod common;
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 
 use common::*;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 /// As short as a run can be.
@@ -269,6 +271,103 @@ fn csv_and_svg_are_written_beside_the_table() {
     assert!(svg.trim_start().starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
     for part in ["write_read", "roomy_pipe", "prefers-color-scheme: dark"] {
         assert!(svg.contains(part), "{part}");
+    }
+}
+
+#[test]
+fn a_dash_is_stdout_and_the_table_goes_to_stderr() {
+    let directory = tempfile::tempdir().unwrap();
+    let in_directory = |words: &str| {
+        finish(start(
+            fullbore(&format!("bench {words}")).current_dir(directory.path()),
+        ))
+    };
+    for (option, begins) in [
+        ("--csv -", "group,name,unit,median,"),
+        ("--svg -", "<svg"),
+        ("--html -", "<!doctype html>"),
+    ] {
+        let output = in_directory(&format!("{SHORT} write_read {option}"));
+        assert_code(&output, 0);
+        let report = stdout(&output).trim_start().to_lowercase();
+        assert!(report.starts_with(begins), "{}", said(&output));
+        assert!(stderr(&output).contains("CPUs used"), "{}", said(&output));
+    }
+    let json = in_directory(&format!("{SHORT} write_read --json"));
+    fs::write(directory.path().join("a.json"), &json.stdout).unwrap();
+    let output = in_directory("--csv - --compare a.json a.json");
+    assert_code(&output, 0);
+    assert!(stdout(&output).contains("write_read,"), "{}", said(&output));
+    assert!(stderr(&output).contains("ratios"), "{}", said(&output));
+    for words in [
+        "write_read --json --csv -",
+        "write_read --svg - --html -",
+        "--json --html - --compare a.json a.json",
+    ] {
+        let output = in_directory(words);
+        assert_code(&output, 2);
+        assert!(output.stdout.is_empty(), "{}", said(&output));
+        assert!(one_line(stderr(&output)).contains("both go to stdout"));
+    }
+    let left = fs::read_dir(directory.path()).unwrap();
+    let left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["a.json"]);
+}
+
+#[test]
+fn a_long_run_shows_the_figures_of_its_first_round_as_they_come() {
+    // Sixteen seconds are planned; nobody waits for their end.
+    let words = "bench --rounds 40 --seconds 0.1 write_read roomy_pipe";
+    let mut bench = start(&mut fullbore(words));
+    let mut lines = BufReader::new(bench.stderr.take().unwrap()).lines();
+    let mut names: Vec<String> = Vec::new();
+    for _ in 0..2 {
+        let line = lines.next().expect("a line").unwrap();
+        let figure = line.strip_prefix("first round: ").unwrap_or_default();
+        let words: Vec<&str> = figure.split(' ').collect();
+        let [name, figure, "GiB/s"] = words[..] else {
+            panic!("no figure in '{line}'");
+        };
+        assert!(figure.parse::<f64>().unwrap() > 0.0, "{line}");
+        names.push(name.to_owned());
+    }
+    names.sort();
+    assert_eq!(names, ["roomy_pipe", "write_read"]);
+    kill_process(Pid::from_child(&bench), Signal::TERM).unwrap();
+    finish(bench);
+}
+
+#[test]
+fn without_proc_that_is_said() {
+    let Some(output) = run_without_proc(&format!("bench {SHORT} write_read")) else {
+        return;
+    };
+    assert_code(&output, 3);
+    assert!(output.stdout.is_empty(), "{}", said(&output));
+    assert!(one_line(stderr(&output)).contains("/proc is not mounted"));
+    // What needs none works.
+    assert_quiet_success(&run_without_proc("bench --list").unwrap());
+}
+
+#[test]
+fn what_a_caller_calls_things_does_not_move_the_cursor() {
+    const NAME: &str = "a\u{1b}[2Jb\u{9b}c";
+    let write_read = format!("bench {SHORT} write_read");
+    for (words, argument) in [
+        ("bench", NAME.to_owned()),
+        ("bench --cpus", NAME.to_owned()),
+        ("bench write_read --peers", NAME.to_owned()),
+        ("bench --compare", NAME.to_owned()),
+        (&format!("{write_read} --csv"), format!("/no/{NAME}/file")),
+    ] {
+        let output = finish(start(fullbore(words).arg(&argument)));
+        assert!(!output.status.success(), "{}", said(&output));
+        let line = one_line(stderr(&output));
+        assert!(!line.trim_end().contains(char::is_control), "{line:?}");
+        assert!(
+            line.contains("[2Jb") || words.contains("--cpus"),
+            "{line:?}"
+        );
     }
 }
 

@@ -446,6 +446,17 @@ fn a_writer_reports_what_went_out_when_the_reader_closes() {
     }
 }
 
+/// Runs `fullbore write | fullbore read …`, the reader once there is something to read.
+fn ready_pipeline(read: &str) -> (std::process::Output, std::process::Output) {
+    let (source, sink) = pipe();
+    let writing = start(fullbore("write").stdout(sink));
+    wait_for("something to read", || {
+        (rustix::io::ioctl_fionread(&source).unwrap() > 0).then_some(())
+    });
+    let reading = start(fullbore(&format!("read {read}")).stdin(source));
+    (finish(writing), finish(reading))
+}
+
 #[test]
 fn seconds_end_a_writer() {
     for way in WAYS {
@@ -461,7 +472,7 @@ fn seconds_end_a_writer() {
 #[test]
 fn seconds_end_a_reader_and_then_its_writer() {
     for options in ["--seconds 0.1", "--seconds 0.1 --read-with-splice"] {
-        let (writer, reader) = pipeline("", &format!("{options} --json"));
+        let (writer, reader) = ready_pipeline(&format!("{options} --json"));
         assert_quiet_success(&writer);
         assert_quiet_success(&reader);
         let report = json(stdout(&reader));
@@ -472,7 +483,7 @@ fn seconds_end_a_reader_and_then_its_writer() {
 
 #[test]
 fn a_warm_up_is_moved_and_not_measured() {
-    let (writer, reader) = pipeline("", "--warm-up 0.05 --seconds 0.05 --json");
+    let (writer, reader) = ready_pipeline("--warm-up 0.2 --seconds 0.5 --json");
     assert_quiet_success(&writer);
     let report = json(stdout(&reader));
     let (bytes, moved) = (&report["bytes"], &report["moved"]);
@@ -507,6 +518,30 @@ fn an_adaptive_writer_sleeps_while_the_reader_is_idle() {
         let cpu = report["cpu_seconds"].as_f64().unwrap();
         assert!(cpu < 0.2, "{way}: {cpu} s of CPU while nobody read");
     }
+}
+
+// What only readers do, and what only writers cannot.
+
+#[test]
+fn the_pause_of_a_slow_reader_is_in_its_help() {
+    assert!(stdout(&run("read --help")).contains("--pause <MICROSECONDS>"));
+    assert_eq!(read_json("--pause 1", b"12345")["bytes"], 5);
+}
+
+#[test]
+fn a_repeated_pattern_is_verified_with_its_period_only() {
+    let output = run("write --way repeat --verify --bytes-to-pipe 1M");
+    assert_code(&output, 2);
+    assert!(output.stdout.is_empty());
+    assert!(one_line(stderr(&output)).contains("--period SIZE"));
+    let both = "--verify --period 12K --bytes-to-pipe 1M";
+    let (writer, reader) = pipeline(&format!("--way repeat {both}"), &format!("{both} --json"));
+    assert_quiet_success(&writer);
+    let report = json(stdout(&reader));
+    assert_eq!(
+        (&report["verified"], &report["bytes"]),
+        (&true.into(), &(1 << 20).into())
+    );
 }
 
 // Closed and full outputs.

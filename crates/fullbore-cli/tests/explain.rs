@@ -11,8 +11,8 @@ use common::*;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-/// Settings under which an experiment takes two seconds.
-const SHORT: &str = "--rounds 1 --seconds 2";
+/// Settings under which an experiment takes a second.
+const SHORT: &str = "--rounds 1 --seconds 0.5";
 
 #[track_caller]
 fn explained(output: &Output) -> Value {
@@ -68,12 +68,17 @@ fn an_experiment_is_explained_side_by_side() {
             .iter()
             .map(|share| share["share"].as_f64().unwrap())
             .sum();
-        assert!((sum - 1.0).abs() < 1e-6, "{side:#}");
+        let is_seen = side["samples"].as_u64() > Some(0);
+        assert!((sum - 1.0).abs() < 1e-6 || !is_seen, "{side:#}");
         let of_time = |what: &str| side[what].as_f64().unwrap();
-        let all = of_time("ran") + of_time("slept") + of_time("waited");
-        assert!((0.9..1.5).contains(&all), "{side:#}");
+        for part in ["ran", "slept", "waited"] {
+            assert!(of_time(part) >= 0.0, "{side:#}");
+        }
+        assert!(
+            of_time("ran") + of_time("slept") + of_time("waited") > 0.9,
+            "{side:#}"
+        );
     }
-    assert!(!explanation["verdict"]["words"].as_str().unwrap().is_empty());
     assert_eq!(explanation["disturbance"]["unit"], "GiB/s");
     assert_eq!(
         explanation["disturbance"]["with"].as_array().unwrap().len(),
@@ -82,13 +87,8 @@ fn an_experiment_is_explained_side_by_side() {
     if !is_whole(&explanation) {
         return skipped("the kernel is not sampled here, or has no names");
     }
-    assert!(share(side(&explanation, "writer"), "copying") > 0.01);
-    assert!(
-        share_of_all(&explanation, "not-classified") < 0.1,
-        "{explanation:#}"
-    );
     let svg = std::fs::read_to_string(flame).unwrap();
-    assert!(svg.contains("<svg") && svg.contains("anon_pipe_write") || svg.contains("pipe_write"));
+    assert!(svg.contains("<svg"));
     assert!(
         svg.contains(">writer") || svg.contains("writer ("),
         "the sides are towers"
@@ -105,7 +105,6 @@ fn text_names_the_sides_the_classes_and_a_rung() {
         "\nwriter: on CPU ",
         "\nreader: on CPU ",
         "slept ",
-        "Most of the time on CPU",
     ] {
         assert!(text.contains(word), "{word:?} in {text}");
     }
@@ -138,43 +137,129 @@ const KINDS: [&str; 3] = ["lock", "copying", "sleeping"];
 /// Shares that differ by less are the same.
 const SAME: f64 = 0.15;
 
+/// A program that only computes is all user code, whoever samples it; and nobody has to be lucky for that:
+/// what is not certain is how many samples there are.
 #[test]
-fn it_agrees_with_perf_about_the_same_run() {
+fn what_a_program_computes_is_its_own_time() {
+    let mut command = fullbore("explain --json --seconds 2 --");
+    let output = finish(start(command.arg("while :; do :; done")));
+    assert_code(&output, 0);
+    let explanation = json(stderr(&output));
+    if explanation["sampling"].is_null() {
+        return skipped("nothing is sampled here");
+    }
+    let side = side(&explanation, "sh");
+    assert!(side["samples"].as_u64().unwrap() > 0, "{explanation:#}");
+    assert!(share(side, "user") > 0.5, "{side:#}");
+    assert_eq!(explanation["sampling"]["lost"], 0);
+}
+
+#[test]
+fn under_load_what_is_computed_and_what_is_moved_are_told_apart() {
+    if !load_is_wanted() {
+        return;
+    }
+    at_least(18, 20, "a side's largest share", |at| {
+        let (line, name, class) = [
+            ("sha256sum /dev/zero", "sha256sum", "user"),
+            ("gzip -9 </dev/zero >/dev/null", "gzip", "user"),
+            ("while :; do :; done", "sh", "user"),
+            ("cat /dev/zero >/dev/null", "cat", "faults"),
+        ][at % 4];
+        let mut command = fullbore("explain --json --seconds 1 --");
+        let explanation = json(stderr(&finish(start(command.arg(line)))));
+        if !is_whole(&explanation) {
+            return Ok(());
+        }
+        let largest = side(&explanation, name)["shares"][0]["class"].clone();
+        match largest == class {
+            true => Ok(()),
+            false => Err(format!("{line}: {largest}")),
+        }
+    });
+}
+
+#[test]
+fn under_load_what_is_known_of_an_experiment_is_seen_in_it() {
+    if !load_is_wanted() {
+        return;
+    }
+    at_least(9, 10, "shares of write_read", |_| {
+        let explanation = explained(&run("explain write_read --rounds 1 --seconds 2 --json"));
+        let of_time = |side: &Value, what: &str| side[what].as_f64().unwrap();
+        for name in ["writer", "reader"] {
+            let side = side(&explanation, name);
+            let all = of_time(side, "ran") + of_time(side, "slept") + of_time(side, "waited");
+            if !(0.9..1.5).contains(&all) {
+                return Err(format!("{name}: {all} of its time is accounted for"));
+            }
+        }
+        if !is_whole(&explanation) {
+            return Ok(());
+        }
+        let copying = share(side(&explanation, "writer"), "copying");
+        let unknown = share_of_all(&explanation, "not-classified");
+        match copying > 0.01 && unknown < 0.1 {
+            true => Ok(()),
+            false => Err(format!("copying {copying:.3}, not classified {unknown:.3}")),
+        }
+    });
+}
+
+#[test]
+fn under_load_it_agrees_with_perf_about_the_same_run() {
+    if !load_is_wanted() {
+        return;
+    }
     if Command::new("perf").arg("--version").output().is_err() {
         return skipped("there is no perf here");
     }
     let dir = tempfile::tempdir().unwrap();
-    for (name, cpus, class) in KNOWN {
-        let (explanation, perf) = match seen_by_both(dir.path(), name, cpus) {
-            Ok(both) => both,
-            Err(reason) => return skipped(reason),
-        };
-        let ours = |class| share_of_all(&explanation, class);
-        let theirs = |class| perf.get(class).copied().unwrap_or(0.0);
-        let all: Vec<_> = KINDS.map(|kind| (kind, ours(kind), theirs(kind))).into();
-        let what = format!("{name} on {cpus:?}: {all:.2?}");
-        assert!(ours(class) > 0.02 && theirs(class) > 0.02, "{what}");
-        for (kind, ours, theirs) in &all {
-            assert!((ours - theirs).abs() < SAME, "{kind} of {what}");
-        }
-        // Which of them is the largest, unless two are about as large.
-        let largest_by = |share: fn(&(&'static str, f64, f64)) -> f64| {
-            let mut sorted = all.clone();
-            sorted.sort_by(|a, b| share(b).total_cmp(&share(a)));
-            (sorted[0].0, share(&sorted[0]) - share(&sorted[1]))
-        };
-        let (by_us, lead) = largest_by(|kind| kind.1);
-        let (by_perf, lead_by_perf) = largest_by(|kind| kind.2);
-        assert!(by_us == by_perf || lead.min(lead_by_perf) < SAME, "{what}");
-        // What is named as the largest is the largest.
-        let verdict = &explanation["verdict"];
-        let named = verdict["class"].as_str().unwrap();
-        let next = verdict["next"].as_str();
-        assert!(
-            named == by_us || next == Some(by_us) || ours(named) > ours(by_us),
-            "{what}: {}",
-            verdict["words"]
-        );
+    if let Err(reason) = seen_by_both(dir.path(), KNOWN[0].0, KNOWN[0].1) {
+        return skipped(reason);
+    }
+    at_least(18, 20, "agrees with perf", |at| {
+        agrees_with_perf(dir.path(), KNOWN[at % KNOWN.len()])
+    });
+}
+
+/// Whether what explain says of an experiment is what perf says; or else in what they differ.
+fn agrees_with_perf(
+    dir: &Path,
+    (name, cpus, class): (&str, Option<&str>, &str),
+) -> Result<(), String> {
+    let (explanation, perf) = seen_by_both(dir, name, cpus)?;
+    let ours = |class| share_of_all(&explanation, class);
+    let theirs = |class| perf.get(class).copied().unwrap_or(0.0);
+    let all: Vec<_> = KINDS.map(|kind| (kind, ours(kind), theirs(kind))).into();
+    let what = format!("{name} on {cpus:?}: {all:.2?}");
+    if ours(class) <= 0.02 || theirs(class) <= 0.02 {
+        return Err(format!("no {class}: {what}"));
+    }
+    if let Some((kind, ..)) = all
+        .iter()
+        .find(|(_, ours, theirs)| (ours - theirs).abs() >= SAME)
+    {
+        return Err(format!("{kind} of {what}"));
+    }
+    // Which of them is the largest, unless two are about as large.
+    let largest_by = |share: fn(&(&'static str, f64, f64)) -> f64| {
+        let mut sorted = all.clone();
+        sorted.sort_by(|a, b| share(b).total_cmp(&share(a)));
+        (sorted[0].0, share(&sorted[0]) - share(&sorted[1]))
+    };
+    let (by_us, lead) = largest_by(|kind| kind.1);
+    let (by_perf, lead_by_perf) = largest_by(|kind| kind.2);
+    if by_us != by_perf && lead.min(lead_by_perf) >= SAME {
+        return Err(what);
+    }
+    // What is named as the largest is the largest.
+    let verdict = &explanation["verdict"];
+    let named = verdict["class"].as_str().unwrap_or_default();
+    let next = verdict["next"].as_str();
+    match named == by_us || next == Some(by_us) || ours(named) > ours(by_us) {
+        true => Ok(()),
+        false => Err(format!("{what}: {}", verdict["words"])),
     }
 }
 
@@ -309,6 +394,70 @@ fn what_is_wrong_with_the_command_line_is_said_with_code_2() {
     }
 }
 
+#[test]
+fn a_dash_is_stdout() {
+    let output = run(&format!("explain write_read {SHORT} --output -"));
+    assert_quiet_success(&output);
+    assert!(stdout(&output).starts_with("write_read: "));
+    let output = run(&format!("explain write_read {SHORT} --flame -"));
+    if output.status.code() != Some(3) {
+        assert_code(&output, 0);
+        assert!(stdout(&output).contains("<svg"), "{}", said_by(&output));
+        assert!(
+            stderr(&output).starts_with("write_read: "),
+            "{}",
+            said_by(&output)
+        );
+    }
+    for words in ["write_read --flame - --output -", "--flame - -- true"] {
+        let output = run(&format!("explain {words}"));
+        assert_code(&output, 2);
+        assert!(one_line(stderr(&output)).contains("stdout"));
+    }
+}
+
+#[test]
+fn what_a_caller_calls_things_does_not_move_the_cursor() {
+    const NAME: &str = "a\u{1b}[2Jb\u{9b}c";
+    let dir = tempfile::tempdir().unwrap();
+    let program = dir.path().join(NAME);
+    std::os::unix::fs::symlink("/bin/sh", &program).unwrap();
+    let program = program.to_str().unwrap();
+    let looping = "while :; do :; done";
+    for (words, arguments) in [
+        ("explain", vec![NAME]),
+        ("explain --", vec!["/nowhere/at/all", NAME]),
+        ("explain --seconds 0.5 --", vec![program, "-c", looping]),
+    ] {
+        let output = finish(start(fullbore(words).args(&arguments)));
+        let said = stderr(&output).replace('\n', " ");
+        assert!(!said.contains(char::is_control), "{said:?}");
+        assert!(said.contains("?[2Jb") || arguments.len() == 2, "{said:?}");
+    }
+}
+
+#[test]
+fn without_a_proc_of_its_own_that_is_said() {
+    for words in ["explain -- true", "explain write_read"] {
+        if let Some(output) = run_without_proc(words) {
+            assert_code(&output, 3);
+            assert!(one_line(stderr(&output)).contains("/proc is not mounted"));
+        }
+    }
+    let mut elsewhere = Command::new("unshare");
+    let user: &[&str] = if is_root() { &[] } else { &["-r"] };
+    elsewhere.args(user).args(["--pid", "--fork"]);
+    let mut true_program = Command::new("unshare");
+    true_program.args(user).args(["--pid", "--fork", "true"]);
+    if !true_program.output().is_ok_and(|o| o.status.success()) {
+        return skipped("no PID namespace can be made here");
+    }
+    let output = elsewhere.args([FULLBORE, "explain", "--", "true"]).output();
+    let output = output.unwrap();
+    assert_code(&output, 3);
+    assert!(one_line(stderr(&output)).contains("another PID namespace"));
+}
+
 fn said_by(output: &Output) -> String {
     common::said(output)
 }
@@ -379,7 +528,7 @@ fn a_report_that_cannot_be_written_is_a_failure() {
     ));
     assert_code(&output, 1);
     assert!(
-        stdout(&output).contains("Most of the time"),
+        stdout(&output).contains("write_read: "),
         "the text is there all the same"
     );
 }
@@ -411,7 +560,7 @@ fn without_perf_event_open_the_kernels_accounts_have_to_do() {
         assert_eq!(writer["samples"], 0);
         assert!(writer["ran"].as_f64().unwrap() > 0.0);
         assert!(writer["accounts"]["voluntary_switches"].as_u64().is_some());
-        assert!(!explanation["verdict"]["words"].as_str().unwrap().is_empty());
+        assert!(explanation["verdict"].is_object(), "{explanation:#}");
     }
     let filter = refusing(&[(PERF_EVENT_OPEN, &[])], Errno::ACCESS);
     let output = run_under(

@@ -249,7 +249,7 @@ fn nobody_is_left_behind_when_bench_is_killed() {
 #[test]
 fn who_is_killed_fails_its_row_and_no_other() {
     let bench = start(&mut fullbore(
-        "bench --json --rounds 1 --seconds 0.5 copy_normal chain_normal",
+        "bench --json --rounds 1 --seconds 2 copy_normal chain_normal",
     ));
     let victim = wait_for("the front", || {
         let mut started = children(bench.id()).into_iter();
@@ -257,7 +257,6 @@ fn who_is_killed_fails_its_row_and_no_other() {
             .find(|(_, line)| line.iter().any(|word| word.contains("Front")))
             .map(|(pid, _)| pid)
     });
-    thread::sleep(Duration::from_millis(50));
     kill_process(victim, Signal::KILL).unwrap();
     let output = finish(bench);
     assert_code(&output, 1);

@@ -56,7 +56,7 @@ fn every_case_of_the_ladder_delivers_every_byte() {
             continue;
         }
         let options = |role: &str| technique(experiment[role]["options"].as_str().unwrap());
-        assert_verified(name, &options("writer"), &options("reader"), 64 << 20);
+        assert_verified(name, &options("writer"), &options("reader"), 16 << 20);
     }
 }
 

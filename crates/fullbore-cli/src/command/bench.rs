@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use clap::Args;
 
 use crate::host::machine::{CpuPair, Topology};
+use crate::host::proc::{self, Need};
 use crate::host::refusal::Usage;
 use crate::host::size;
 use crate::inherited;
@@ -26,8 +27,10 @@ use crate::results::run::{Run, Settings};
 /// Measure how fast pipes are on this machine, and which technique buys what
 ///
 /// Without a name it runs the group 'ladder': the rungs of the article 'How fast are Linux pipes
-/// anyway?', and some above them. Two processes on two CPUs, in shuffled rounds; the table on
-/// stdout gives medians.
+/// anyway?', and some above them, which takes about 45 seconds. Two processes on two CPUs, in
+/// shuffled rounds; the table on stdout gives medians. Meanwhile stderr shows what was measured
+/// last: in the progress bar or, where it is no terminal and the run takes more than 10 seconds,
+/// the figures of the first round line by line.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -48,8 +51,8 @@ Examples:
   fullbore bench --html new.html --compare old.json new.json
 
 Exit codes: 0 done, also when an experiment was skipped because this machine does not allow it;
-1 an experiment broke; 2 the command line is wrong, or a file of --compare is no run. A comparison
-is done whatever its verdicts are.")]
+1 an experiment broke; 2 the command line is wrong, or a file of --compare is no run; 3 /proc is not
+mounted. A comparison is done whatever its verdicts are.")]
 pub struct Bench {
     /// Names, groups or globs of experiments; 'ladder' if there are none, and all with --compare
     #[arg(value_name = "NAME")]
@@ -67,12 +70,12 @@ pub struct Bench {
     ])]
     compare: Vec<PathBuf>,
 
-    /// How often to measure each experiment [default: 10; with --count, 1]
+    /// How often to measure each experiment [default: 7; with --count, 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     rounds: Option<u32>,
 
     /// Seconds of one measurement
-    #[arg(long, value_name = "SECONDS", default_value = "0.5", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", default_value = "0.25", value_parser = seconds)]
     seconds: f64,
 
     /// A first look: 10 seconds for the ladder, about 3 minutes for all groups; less trustworthy
@@ -95,15 +98,15 @@ pub struct Bench {
     #[arg(long)]
     json: bool,
 
-    /// Write a line of CSV for each experiment
+    /// Write a line of CSV for each experiment; '-' for stdout, with the table on stderr
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
 
-    /// Draw the chart
+    /// Draw the chart; '-' for stdout, with the table on stderr
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
 
-    /// Write one page with charts, tables that sort and the method; it needs no network
+    /// Write one page with charts, tables that sort and the method; it needs no network; '-' for stdout
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 
@@ -131,10 +134,15 @@ impl Bench {
             catalogue.select(&self.names)?
         };
         self.check_options_of_groups(&experiments)?;
+        self.report_on_stdout()?;
         if self.list {
             list(&catalogue, &experiments, &mut inherited::stdout()?.lock())?;
             return Ok(ExitCode::SUCCESS);
         }
+        proc::check(
+            Need::Program,
+            "the processes of an experiment are started through it",
+        )?;
         let settings = self.settings(&experiments)?;
         let topology = Topology::read();
         let cpus = CpuPair::wanted(self.cpus, &topology)?;
@@ -171,12 +179,34 @@ impl Bench {
         Ok(())
     }
 
+    /// The option whose report goes to stdout, in the table's place, if there is one.
+    ///
+    /// # Errors
+    /// Where there are two.
+    fn report_on_stdout(&self) -> Result<Option<&'static str>, Usage> {
+        let is_stdout = |path: &Option<PathBuf>| path.as_deref().is_some_and(report::is_stdout);
+        let mut given = [
+            (self.json, "--json"),
+            (is_stdout(&self.csv), "--csv -"),
+            (is_stdout(&self.svg), "--svg -"),
+            (is_stdout(&self.html), "--html -"),
+        ]
+        .into_iter()
+        .filter_map(|(given, name)| given.then_some(name));
+        match (given.next(), given.next()) {
+            (Some(one), Some(other)) => Err(Usage(format!(
+                "{one} and {other} would both go to stdout; name a file for one of them"
+            ))),
+            (first, _) => Ok(first),
+        }
+    }
+
     fn settings(&self, experiments: &[Experiment]) -> Result<Settings, Usage> {
         let (rounds, seconds, warm_up_seconds) = if self.quick {
             (3, 0.15, 0.03)
         } else {
             // A number of objects takes its time.
-            let otherwise = if self.unix_copy.is_counted() { 1 } else { 10 };
+            let otherwise = if self.unix_copy.is_counted() { 1 } else { 7 };
             (self.rounds.unwrap_or(otherwise), self.seconds, 0.1)
         };
         let copies = experiments.iter().any(|e| e.group == unix_copy::GROUP);
@@ -222,6 +252,7 @@ impl Bench {
             )
             .into());
         }
+        self.report_on_stdout()?;
         let runs = compare::read(&self.compare)?;
         let compared = compare::compare(&runs, &self.names)?;
         let csv = self.csv.as_deref().map_or(Ok(()), |path| {
@@ -237,17 +268,19 @@ impl Bench {
         written.and(printed)
     }
 
-    /// The table on stdout; with --json the JSON there, and the table on stderr.
+    /// The table on stdout, or on stderr where another report goes to stdout; that is the JSON with --json.
     fn print(
         &self,
         json: &dyn Fn(&mut dyn Write) -> anyhow::Result<()>,
         text: &dyn Fn(Table, &mut dyn Write) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
-        if !self.json {
+        if self.report_on_stdout()?.is_none() {
             let table = Table::on(&stdout());
             return report::write_to(&|out| text(table, out), &mut inherited::stdout()?.lock());
         }
-        report::write_to(json, &mut inherited::stdout()?.lock())?;
+        if self.json {
+            report::write_to(json, &mut inherited::stdout()?.lock())?;
+        }
         let table = Table::on(&stderr());
         report::write_to(&|out| text(table, out), &mut stderr().lock())
     }
@@ -282,4 +315,49 @@ pub fn cpu_pair(text: &str) -> Result<(usize, usize), String> {
     text.split_once(',')
         .and_then(|(a, b)| Some((a.trim().parse().ok()?, b.trim().parse().ok()?)))
         .ok_or_else(|| format!("'{text}' is no pair of CPUs such as 0,1"))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{Command, FromArgMatches};
+
+    use super::*;
+
+    /// The options that `words` come to.
+    fn parsed(words: &[&str]) -> Bench {
+        let command = Bench::augment_args(Command::new("bench"));
+        let words = ["bench"].iter().chain(words);
+        Bench::from_arg_matches(&command.get_matches_from(words)).unwrap()
+    }
+
+    #[test]
+    fn a_run_without_options_is_planned_for_less_than_a_minute_and_its_first_round_for_10_seconds()
+    {
+        /// What a measurement takes besides: two processes, and two looks at the distance of the CPUs.
+        const AROUND: f64 = 0.06;
+        let bench = parsed(&[]);
+        let experiments = Catalogue::new(&bench.axes).select(&bench.names).unwrap();
+        let settings = bench.settings(&experiments).unwrap();
+        let round =
+            experiments.len() as f64 * (settings.warm_up_seconds + settings.seconds + AROUND);
+        assert!(round < 10.0, "{round} s");
+        // With as many measurements repeated as may be, because the CPUs were far apart.
+        let all = round * f64::from(settings.rounds) * 1.3;
+        assert!(all < 60.0, "{all} s");
+        // Fewer rounds could not show a difference between two runs.
+        assert!(settings.rounds >= 5);
+    }
+
+    #[test]
+    fn one_report_at_most_goes_to_stdout() {
+        for (words, expected) in [
+            (&["--csv", "a.csv"] as &[&str], Some(None)),
+            (&["--json", "--csv", "a.csv"], Some(Some("--json"))),
+            (&["--svg", "-"], Some(Some("--svg -"))),
+            (&["--json", "--csv", "-"], None),
+            (&["--svg", "-", "--html", "-"], None),
+        ] {
+            assert_eq!(parsed(words).report_on_stdout().ok(), expected, "{words:?}");
+        }
+    }
 }

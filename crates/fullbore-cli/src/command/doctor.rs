@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 
 use crate::doctor::{examine, text};
+use crate::host::proc::{self, Need};
 use crate::inherited;
 use crate::results::report::table::{Table, WIDTH_WITHOUT_A_TERMINAL};
 use crate::results::report::write_to;
@@ -23,7 +24,8 @@ Examples:
   fullbore doctor | tail -n 1             the biggest win left
   fullbore doctor --json > before.json    to compare with another kernel or container
 
-Exit codes: 0 done, whatever was refused; 1 a trial moved wrong bytes; 2 the command line is wrong.")]
+Exit codes: 0 done, whatever was refused; 1 a trial moved wrong bytes; 2 the command line is wrong;
+3 /proc is not mounted.")]
 pub struct Doctor {
     /// Print one JSON object; docs/doctor.md says what is in it
     #[arg(long)]
@@ -32,6 +34,10 @@ pub struct Doctor {
 
 impl Doctor {
     pub fn run(self) -> anyhow::Result<ExitCode> {
+        proc::check(
+            Need::Program,
+            "each trial runs in a process that is started through it",
+        )?;
         let report = examine(&super::program());
         let print = |out: &mut dyn Write| -> anyhow::Result<()> {
             if self.json {

@@ -9,12 +9,13 @@ use clap::Args;
 
 use crate::explain::{self, Explained, launch::Ended};
 use crate::host::machine::{CpuPair, Topology};
+use crate::host::proc::{self, Need};
 use crate::host::refusal::Usage;
 use crate::inherited;
 use crate::lab::catalogue::Catalogue;
 use crate::lab::sweep::Axes;
 use crate::lab::unix_copy;
-use crate::results::report::{write_to, write_to_file};
+use crate::results::report::{self, write_to, write_to_file};
 use crate::results::run::Settings;
 
 /// Say what the time of an experiment, or of any command, goes to
@@ -69,11 +70,11 @@ pub struct Explain {
     #[arg(long)]
     json: bool,
 
-    /// Draw a flame graph
+    /// Draw a flame graph; '-' for stdout, with the report on stderr
     #[arg(long, value_name = "FILE.svg")]
     flame: Option<PathBuf>,
 
-    /// Write the report to a file
+    /// Write the report to a file; '-' for stdout
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -83,6 +84,8 @@ impl Explain {
         if self.experiment.is_some() && !self.command.is_empty() {
             return Err(Usage("an experiment or a command, not both".into()).into());
         }
+        self.check_stdout()?;
+        proc::check(Need::Processes, "what the processes did is read from there")?;
         match &self.experiment {
             Some(name) => {
                 self.report(&self.experiment(name)?)?;
@@ -95,6 +98,26 @@ impl Explain {
                 Ok(self.end(&ended))
             }
         }
+    }
+
+    /// Refuses two things on one stdout.
+    fn check_stdout(&self) -> Result<(), Usage> {
+        let is_stdout = |path: &Option<PathBuf>| path.as_deref().is_some_and(report::is_stdout);
+        if !is_stdout(&self.flame) {
+            return Ok(());
+        }
+        if self.experiment.is_none() {
+            return Err(Usage(
+                "--flame -: stdout belongs to the command; name a file".into(),
+            ));
+        }
+        if is_stdout(&self.output) {
+            return Err(Usage(
+                "--flame - and --output - would both go to stdout; name a file for one of them"
+                    .into(),
+            ));
+        }
+        Ok(())
     }
 
     fn experiment(&self, name: &str) -> anyhow::Result<Explained> {
@@ -137,7 +160,11 @@ impl Explain {
         };
         let printed = match &self.output {
             Some(path) => write_to_file(&print, path),
-            None if self.experiment.is_some() => write_to(&print, &mut inherited::stdout()?.lock()),
+            None if self.experiment.is_some()
+                && !self.flame.as_deref().is_some_and(report::is_stdout) =>
+            {
+                write_to(&print, &mut inherited::stdout()?.lock())
+            }
             None => write_to(&print, &mut stderr().lock()),
         };
         drawn.and(printed)

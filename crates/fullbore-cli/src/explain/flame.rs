@@ -6,13 +6,14 @@ use anyhow::{Context, Result};
 use inferno::flamegraph::{self, Options, color::MultiPalette, color::Palette};
 
 use super::profile::Side;
+use crate::host::text::clean;
 
 /// Draws it.
 pub fn draw(sides: &[Side], title: &str, out: &mut dyn Write) -> Result<()> {
     let mut lines: Vec<String> = sides.iter().flat_map(Side::folded).collect();
     lines.sort_unstable();
     let mut options = Options::default();
-    options.title = title.to_owned();
+    options.title = clean(title);
     options.subtitle = Some("time on CPU; functions of the kernel are orange".to_owned());
     options.count_name = "samples".to_owned();
     // It knows `_[k]`.

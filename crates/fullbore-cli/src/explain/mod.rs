@@ -85,7 +85,7 @@ pub fn experiment(
                 Ok(taken) if sampled => with.push(taken.figure),
                 Ok(taken) => without.push(taken.figure),
                 Err(Stop::Skipped(reason)) => bail!(Unsupported(reason)),
-                Err(Stop::Failed(reason)) => bail!(reason),
+                Err(stop) => bail!("{}", stop.reason()),
             }
         }
     }

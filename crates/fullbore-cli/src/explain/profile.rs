@@ -8,6 +8,7 @@ use super::classes::{Class, classify};
 use super::processes::{Accounts, Processes};
 use super::sampling::{Event, Sample, What};
 use super::symbols::{Files, Kernel, Mapping, Mappings};
+use crate::host::text::clean;
 
 /// A process, or all of one name.
 #[derive(Debug, Clone, Default)]
@@ -58,10 +59,11 @@ impl Stack {
 
     /// As one line of folded stacks: outermost first, functions of the kernel with `_[k]` behind.
     fn fold(&self, side: &str, count: u64) -> String {
-        let mut line = side.replace(';', ":");
+        // A line of its own for each stack, and XML, which has no control characters, is made of it.
+        let mut line = clean(side).replace(';', ":");
         match self {
             Stack::User(name) => {
-                let _ = write!(line, ";{}", name.replace(';', ":"));
+                let _ = write!(line, ";{}", clean(name).replace(';', ":"));
             }
             Stack::Kernel(chain) => {
                 for name in chain.iter().rev() {

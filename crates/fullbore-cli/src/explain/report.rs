@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::classes::{Class, MEANINGS};
 use super::verdict::{Share, SideReport, Verdict};
+use crate::host::text::clean;
 use crate::results::run::Unit;
 use crate::results::statistics::Spread;
 
@@ -116,7 +117,7 @@ impl Explanation {
     pub fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         match (&self.experiment, &self.shows) {
             (Some(name), Some(shows)) => writeln!(out, "{name}: {shows}")?,
-            _ => writeln!(out, "{}", self.command.join(" "))?,
+            _ => writeln!(out, "{}", clean(&self.command.join(" ")))?,
         }
         let all: u64 = self.sides.iter().map(|side| side.samples).sum();
         let is_small = |side: &&SideReport| all > 0 && (side.samples as f64) < SMALL * all as f64;
@@ -134,14 +135,14 @@ impl Explanation {
             writeln!(
                 out,
                 "\nNot shown, with less than 1% of the samples: {}",
-                small.join(", ")
+                clean(&small.join(", "))
             )?;
         }
         writeln!(out)?;
         match &self.verdict {
             None => writeln!(out, "It ran too short to say what its time went to.")?,
             Some(verdict) => {
-                writeln!(out, "{}", verdict.words)?;
+                writeln!(out, "{}", clean(&verdict.words))?;
                 let meaning = verdict.class.meaning();
                 writeln!(out, "{}: {}.", capital(meaning.name), meaning.means)?;
                 write_advice(verdict, out)?;
@@ -182,7 +183,7 @@ impl Explanation {
             }
         }
         for note in &self.notes {
-            writeln!(out, "Note: {note}")?;
+            writeln!(out, "Note: {}", clean(note))?;
         }
         Ok(())
     }
@@ -216,7 +217,7 @@ fn write_side(side: &SideReport, out: &mut dyn Write) -> io::Result<()> {
         0 | 1 => String::new(),
         n => format!(" ({n} processes)"),
     };
-    writeln!(out, "{}{many}: {}", side.name, time(side))?;
+    writeln!(out, "{}{many}: {}", clean(&side.name), time(side))?;
     let width = MEANINGS.iter().map(|m| m.name.len()).max().unwrap_or(0);
     for share in side.shares.iter().filter(|share| share.share >= TINY) {
         let class = match (share.class, share.symbols.is_empty()) {
@@ -271,8 +272,8 @@ fn symbols(share: &Share) -> String {
 fn shortened(name: &str) -> String {
     const MOST: usize = 60;
     match name.char_indices().nth(MOST) {
-        None => name.to_owned(),
-        Some((at, _)) => format!("{}…", &name[..at]),
+        None => clean(name),
+        Some((at, _)) => format!("{}…", clean(&name[..at])),
     }
 }
 

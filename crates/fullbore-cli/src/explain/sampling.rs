@@ -180,13 +180,13 @@ impl Sampling {
                 bytes.extend_from_slice(&(record.len() as u16 + 8).to_ne_bytes());
                 bytes.extend_from_slice(&record.to_contiguous());
                 drop(record);
-                // A record of a kind that is not known has nothing to say here.
-                if let Ok(read) = Parser::new(&bytes[..], config.clone()).parse_record(Reading) {
-                    match read {
-                        Read::Event(event) => events.push(event),
-                        Read::Lost(samples) => self.lost += samples,
-                        Read::Nothing => {}
-                    }
+                match Parser::new(&bytes[..], config.clone()).parse_record(Reading) {
+                    Ok(Read::Event(event)) => events.push(event),
+                    Ok(Read::Lost(samples)) => self.lost += samples,
+                    // A record of a kind that is not known has nothing to say here.
+                    Ok(Read::Nothing) => {}
+                    // One that cannot be read may be a sample, and no sample goes uncounted.
+                    Err(_) => self.lost += 1,
                 }
             }
         }
@@ -209,7 +209,15 @@ fn builder(clock: Clock, scope: Scope, kernel: bool, cpu: usize) -> Builder<'sta
         // Few programs keep frame pointers, without which their chains are noise.
         .exclude_callchain_user(true)
         .sample_frequency(frequency(clock, scope))
-        .sample(SampleFlag::IP | SampleFlag::TID | SampleFlag::TIME | SampleFlag::CALLCHAIN)
+        // The chain of a sample in user mode is empty, and the parser takes a record that ends with an
+        // empty list for one that is cut short. So something stands behind it: the weight, which is 0.
+        .sample(
+            SampleFlag::IP
+                | SampleFlag::TID
+                | SampleFlag::TIME
+                | SampleFlag::CALLCHAIN
+                | SampleFlag::WEIGHT,
+        )
         .sample_id_all(true)
         .task(true)
         .comm(true)
@@ -318,5 +326,59 @@ impl<'a> Visitor<'a> for Reading {
             pid,
             what: What::Running(sample),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::process::Command;
+    use std::thread;
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    /// Whether a sample of the process in user mode comes, where these samples are permitted.
+    fn is_seen_in_user_mode(scope: Scope, kernel: bool) -> Option<bool> {
+        let cpus = crate::host::machine::Topology::read().online();
+        let opened = Sampling::open(&cpus, Clock::Software, scope, kernel).ok()?;
+        let mut sampling = Sampling {
+            samplers: opened,
+            clock: Clock::Software,
+            scope,
+            frequency: frequency(Clock::Software, scope),
+            kernel,
+            lost: 0,
+        };
+        let mut busy = Command::new("sh")
+            .args(["-c", "while :; do :; done"])
+            .spawn()
+            .unwrap();
+        let mut events = Vec::new();
+        let began = Instant::now();
+        let is_it = |event: &Event| {
+            event.pid == busy.id() && matches!(event.what, What::Running(Sample::User(_)))
+        };
+        while !events.iter().any(is_it) && began.elapsed() < Duration::from_secs(60) {
+            thread::sleep(Duration::from_millis(10));
+            events.clear();
+            sampling.drain(&mut events);
+        }
+        let seen = events.iter().any(is_it);
+        busy.kill().unwrap();
+        busy.wait().unwrap();
+        Some(seen)
+    }
+
+    #[test]
+    fn a_program_that_computes_is_seen_in_user_mode() {
+        for (scope, kernel) in WAYS {
+            match is_seen_in_user_mode(scope, kernel) {
+                Some(seen) => assert!(seen, "{scope:?}, kernel: {kernel}"),
+                None => {
+                    let _ = writeln!(io::stderr(), "skipped: {scope:?} may not be sampled here");
+                }
+            }
+        }
     }
 }

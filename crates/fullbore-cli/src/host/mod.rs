@@ -4,6 +4,7 @@
 pub mod date;
 pub mod distance;
 pub mod machine;
+pub mod proc;
 pub mod refusal;
 pub mod size;
 pub mod text;

@@ -144,7 +144,7 @@ impl Beside {
     pub fn take(&mut self, measurement: Measurement) {
         match measurement {
             Ok(taken) => self.rounds.push(taken.figure),
-            Err(Stop::Skipped(reason) | Stop::Failed(reason)) => self.failed = Some(reason),
+            Err(stop) => self.failed = Some(stop.reason().to_owned()),
         }
     }
 

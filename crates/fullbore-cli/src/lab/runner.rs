@@ -3,7 +3,7 @@
 //! The one idea: nothing but the experiment runs while it is measured. This process sleeps until
 //! there is a report, and draws its progress bar between measurements.
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write, stderr};
 use std::time::SystemTime;
 
 use anyhow::Result;
@@ -18,6 +18,7 @@ use super::work::Bench;
 use crate::host::date::rfc3339;
 use crate::host::distance::Distances;
 use crate::host::machine::{CpuPair, Machine};
+use crate::results::report::figure;
 use crate::results::run::{Also, Apart, EndpointReport, Outcome, Run, SCHEMA, Settings, Unit};
 use crate::results::soundness::Soundness;
 use crate::results::statistics::Spread;
@@ -56,14 +57,11 @@ pub fn run(
     let mut random = fastrand::Rng::with_seed(settings.seed);
     let mut near = Near::new(&cpus, (trials.len() + beside) as u32 * settings.rounds);
     let mut bench = Bench::new(&settings, &cpus, program);
-    let bar = progress_bar(trials.len() as u64 * u64::from(settings.rounds));
+    let mut progress = Progress::new(trials.len(), &settings);
     for round in 1..=settings.rounds {
         for at in order(experiments, &mut random) {
             let trial = &mut trials[at];
-            bar.set_message(format!(
-                "round {round} of {}: {}",
-                settings.rounds, trial.experiment.name
-            ));
+            progress.begins(round, trial.experiment.name);
             // Which of the two comes first alternates.
             for peers_turn in [round % 2 == 0, round % 2 != 0] {
                 if trial.stopped.is_some() {
@@ -80,16 +78,16 @@ pub fn run(
                     beside.take(measurement);
                 }
             }
-            bar.inc(1);
+            progress.took(round, trial);
         }
     }
     for trial in &mut trials {
         if trial.stopped.is_none() {
-            bar.set_message(format!("soundness: {}", trial.experiment.name));
+            progress.checks(trial.experiment.name);
             trial.soundness = trial.experiment.work.check(&bench)?;
         }
     }
-    bar.finish_and_clear();
+    progress.bar.finish_and_clear();
     let outcomes = outcomes(trials, &settings);
     Ok(Run {
         schema: SCHEMA,
@@ -118,13 +116,62 @@ fn order(experiments: &[Experiment], random: &mut fastrand::Rng) -> Vec<usize> {
     tables.concat()
 }
 
-fn progress_bar(len: u64) -> ProgressBar {
-    if !std::io::stderr().is_terminal() {
-        return ProgressBar::hidden();
+/// What a person sees on stderr while a run goes on: on a terminal a bar with the figure that was measured
+/// last, elsewhere the figures of the first round of a long run.
+struct Progress {
+    /// Hidden where stderr is no terminal.
+    bar: ProgressBar,
+    rounds: u32,
+    /// Whether the first round's figures are written line by line.
+    by_line: bool,
+    /// The figure that was measured last.
+    last: String,
+}
+
+impl Progress {
+    /// A run that takes fewer seconds than this shows its figures soon enough at its end.
+    const LONG: f64 = 10.0;
+
+    fn new(experiments: usize, settings: &Settings) -> Self {
+        let is_terminal = stderr().is_terminal();
+        let measurements = experiments as u64 * u64::from(settings.rounds);
+        let seconds = measurements as f64 * (settings.seconds + settings.warm_up_seconds);
+        let style = ProgressStyle::with_template("{bar:30} {pos}/{len}  {msg}  {eta} left")
+            .expect("the template is a fixed one");
+        Self {
+            bar: match is_terminal {
+                true => ProgressBar::new(measurements).with_style(style),
+                false => ProgressBar::hidden(),
+            },
+            rounds: settings.rounds,
+            by_line: !is_terminal && seconds > Self::LONG,
+            last: String::new(),
+        }
     }
-    let style = ProgressStyle::with_template("{bar:30} {pos}/{len}  {msg}  {eta} left")
-        .expect("the template is a fixed one");
-    ProgressBar::new(len).with_style(style)
+
+    fn begins(&self, round: u32, name: &str) {
+        let (rounds, last) = (self.rounds, &self.last);
+        self.bar
+            .set_message(format!("{last}round {round} of {rounds}: {name}"));
+    }
+
+    fn took(&mut self, round: u32, trial: &Trial) {
+        self.bar.inc(1);
+        let Some(&taken) = trial.rounds.last().filter(|_| trial.stopped.is_none()) else {
+            return;
+        };
+        let (name, unit) = (trial.experiment.name, trial.experiment.unit.name());
+        let words = format!("{name} {} {unit}", figure(taken));
+        if self.by_line && round == 1 {
+            // Nobody has to read it.
+            let _ = writeln!(stderr(), "first round: {words}");
+        }
+        self.last = format!("{words}; ");
+    }
+
+    fn checks(&self, name: &str) {
+        self.bar.set_message(format!("soundness: {name}"));
+    }
 }
 
 impl Trial {
@@ -193,7 +240,7 @@ impl Trial {
         let (skipped, failed) = match &self.stopped {
             None => (None, None),
             Some(Stop::Skipped(reason)) => (Some(reason.clone()), None),
-            Some(Stop::Failed(reason)) => (None, Some(reason.clone())),
+            Some(stop) => (None, Some(stop.reason().to_owned())),
         };
         // What broke half-way has no figure: its rounds may be as broken as it is.
         let is_whole = self.stopped.is_none();
@@ -260,6 +307,9 @@ impl Near {
     /// Of all measurements of a run, so many in a hundred may be repeated.
     const REPEATED_AT_MOST: u32 = 30;
 
+    /// How often a measurement in which nothing came through is tried.
+    const TRIES: u32 = 5;
+
     fn new(cpus: &CpuPair, measurements: u32) -> Self {
         Self {
             distances: Distances::first_looks(cpus),
@@ -275,9 +325,14 @@ impl Near {
         cpus: &CpuPair,
         mut measure: impl FnMut() -> Result<Measurement>,
     ) -> Result<Measurement> {
+        let mut tries = 0;
         loop {
             let near_before = self.distances.are_near(cpus);
             let measurement = measure()?;
+            tries += 1;
+            if matches!(measurement, Err(Stop::NothingCame)) && tries < Self::TRIES {
+                continue;
+            }
             let near = self.distances.are_near(cpus) && near_before;
             if near || measurement.is_err() {
                 return Ok(measurement);
@@ -296,7 +351,9 @@ impl Near {
 mod tests {
     use super::super::catalogue::Catalogue;
     use super::super::sweep::Axes;
+    use super::super::taken::Taken;
     use super::*;
+    use crate::host::machine::Topology;
 
     #[test]
     fn a_table_is_measured_at_one_time_and_in_another_order_each_round() {
@@ -313,6 +370,27 @@ mod tests {
             assert_eq!(runs.count(), in_order.count());
         }
         assert!(rounds[0] != rounds[1] && rounds[1] != rounds[2]);
+    }
+
+    #[test]
+    fn what_nothing_came_through_is_tried_again_and_not_for_ever() {
+        let cpus = CpuPair::wanted(None, &Topology::read()).unwrap();
+        let mut near = Near::new(&cpus, 1);
+        for (nothing, expected) in [(Near::TRIES - 1, Some(1.0)), (Near::TRIES, None)] {
+            let mut tries = 0;
+            let measured = near.measure(&cpus, || {
+                tries += 1;
+                Ok(match tries > nothing {
+                    true => Ok(Taken {
+                        figure: 1.0,
+                        ..Taken::default()
+                    }),
+                    false => Err(Stop::NothingCame),
+                })
+            });
+            let figure = measured.unwrap().ok().map(|taken| taken.figure);
+            assert_eq!(figure, expected, "{nothing} times nothing");
+        }
     }
 
     #[test]

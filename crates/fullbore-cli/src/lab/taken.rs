@@ -28,11 +28,17 @@ pub enum Stop {
     Skipped(String),
     /// It broke.
     Failed(String),
+    /// It was over before anything came through, as a short one on a busy machine may be. That is no
+    /// figure of zero, and may be tried again.
+    NothingCame,
 }
 
 impl Stop {
-    /// That nothing came through is no figure of zero.
-    pub fn nothing_came() -> Self {
-        Stop::Failed("nothing came through while it was measured".into())
+    /// The reason, for people.
+    pub fn reason(&self) -> &str {
+        match self {
+            Stop::Skipped(reason) | Stop::Failed(reason) => reason,
+            Stop::NothingCame => "nothing came through while it was measured",
+        }
     }
 }

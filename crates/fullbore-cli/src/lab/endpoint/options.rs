@@ -137,8 +137,8 @@ pub struct Options {
     #[arg(long, short)]
     pub verbose: bool,
 
-    /// Sleep for so many microseconds after each read
-    #[arg(long, hide = true, value_name = "MICROSECONDS", default_value_t = 0)]
+    /// Sleep for so many microseconds after each read, as a slow reader does (read)
+    #[arg(long, value_name = "MICROSECONDS", default_value_t = 0)]
     pub pause: u64,
 
     /// Die when the process that started this one does
@@ -352,6 +352,13 @@ impl Options {
         let Some(way) = self.way() else {
             return Ok(());
         };
+        if way == WayName::Repeat && self.verify && self.period.is_none() {
+            return Err(
+                "--way repeat writes the same words again and again, and --verify cannot know after \
+                 how many bytes; give --period SIZE here and the same to 'fullbore read'"
+                    .into(),
+            );
+        }
         if self.period.is_some() && way != WayName::Repeat {
             return Err("--period is what --way repeat repeats; other ways write no period".into());
         }

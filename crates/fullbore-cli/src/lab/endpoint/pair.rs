@@ -114,7 +114,7 @@ impl Pair {
         let reader = report("reader", &read.output.stdout)?;
         let writer = report("writer", &written.output.stderr)?;
         if reader.bytes == 0 || reader.seconds == 0.0 {
-            return Err(Stop::nothing_came());
+            return Err(Stop::NothingCame);
         }
         if let Some(sum) = reader.sum
             && self.writer.contains("--data words")

@@ -68,7 +68,7 @@ impl Percentiles {
     /// Itself, if it is of anything.
     pub fn checked(self) -> Result<Self, Stop> {
         match self.count {
-            0 => Err(Stop::nothing_came()),
+            0 => Err(Stop::NothingCame),
             _ => Ok(self),
         }
     }
@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn no_times_are_no_figure() {
         let none = serde_json::to_vec(&Times::new().percentiles()).unwrap();
-        assert!(matches!(Percentiles::read(&none), Err(Stop::Failed(_))));
+        assert!(matches!(Percentiles::read(&none), Err(Stop::NothingCame)));
         assert!(matches!(Percentiles::read(b"what"), Err(Stop::Failed(_))));
     }
 

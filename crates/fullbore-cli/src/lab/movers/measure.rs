@@ -153,7 +153,7 @@ fn judge_file(
         return Err(broke(mover, moved, bytes));
     }
     if bytes == 0 {
-        return Err(Stop::nothing_came());
+        return Err(Stop::NothingCame);
     }
     Ok(Taken {
         figure: bytes as f64 / (1u64 << 30) as f64 / seconds,
@@ -180,7 +180,7 @@ fn judge_reader(
         return Err(broke(mover, moved, report.moved));
     }
     if report.bytes == 0 || report.seconds == 0.0 {
-        return Err(Stop::nothing_came());
+        return Err(Stop::NothingCame);
     }
     Ok(Taken {
         figure: report.gib_per_s,

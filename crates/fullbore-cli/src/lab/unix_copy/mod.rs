@@ -326,7 +326,7 @@ impl Socket {
 /// As a measurement; in the RFC's unit too.
 fn taken(moved: &Moved) -> Result<Taken, Stop> {
     if moved.bytes == 0 || moved.seconds <= 0.0 {
-        return Err(Stop::nothing_came());
+        return Err(Stop::NothingCame);
     }
     Ok(Taken {
         figure: moved.gib_per_s(),

@@ -47,7 +47,7 @@ pub fn write_to(
     Ok(out.flush()?)
 }
 
-/// Writes what `write` writes to the file at `path`: all of it, or nothing.
+/// Writes what `write` writes to the file at `path`: all of it, or nothing. `-` is stdout.
 ///
 /// A regular file is written beside `path` under another name and put in its place when it is
 /// complete, with the permissions that any new file gets. Where that cannot be, because `path` is
@@ -58,12 +58,21 @@ pub fn write_to(
 ///
 /// Where `path` cannot be written; the error names it.
 pub fn write_to_file(write: &dyn Fn(&mut dyn io::Write) -> Result<()>, path: &Path) -> Result<()> {
+    if is_stdout(path) {
+        return write_to(write, &mut io::stdout().lock())
+            .context("cannot write the report to stdout");
+    }
     let put = if takes_bytes_as_they_come(path) {
         append
     } else {
         replace
     };
     put(write, path).with_context(|| format!("cannot write the report to '{}'", path.display()))
+}
+
+/// Whether stdout is meant by the name of a file, as many programs have it.
+pub fn is_stdout(path: &Path) -> bool {
+    path.as_os_str() == "-"
 }
 
 /// Whether what is at `path` cannot or must not be replaced by another file.
@@ -113,7 +122,7 @@ fn directory_of(path: &Path) -> PathBuf {
 }
 
 /// A number with three significant digits, as people read throughputs: 0.93, 12.4, 104.
-pub(super) fn figure(number: f64) -> String {
+pub(crate) fn figure(number: f64) -> String {
     // Compared after rounding, so that 9.996 is 10.0 and not 10.00.
     let decimals = match number.abs() {
         n if n < 9.995 => 2,

@@ -1,0 +1,35 @@
+//! Whether /proc is there, for the verbs that find their own program and the processes they started in it.
+
+use std::fs;
+use std::process;
+
+use super::refusal::Unsupported;
+
+/// What a verb needs of /proc.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Need {
+    /// Its own program.
+    Program,
+    /// Processes by their numbers: those of this PID namespace.
+    Processes,
+}
+
+/// Refuses to go on without what a verb needs of /proc, where `purpose` is what it needs that for.
+///
+/// # Errors
+/// Where /proc is not mounted; and where processes are needed, if it belongs to another PID namespace,
+/// in which every process has another number.
+pub fn check(need: Need, purpose: &str) -> Result<(), Unsupported> {
+    let Ok(own) = fs::read_link("/proc/self") else {
+        return Err(Unsupported(format!(
+            "/proc is not mounted here, and {purpose}; mount it ('mount -t proc proc /proc')"
+        )));
+    };
+    if need == Need::Processes && own.as_os_str() != &*process::id().to_string() {
+        return Err(Unsupported(format!(
+            "/proc belongs to another PID namespace, and {purpose}; mount one of this namespace ('mount -t \
+             proc proc /proc', or 'unshare --mount-proc')"
+        )));
+    }
+    Ok(())
+}
