@@ -26,7 +26,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The command that was built for these tests.
 pub const FULLBORE: &str = env!("CARGO_BIN_EXE_fullbore");
 
-/// `fullbore` with the options in `words`, without stdin, all that it says kept.
+/// `fullbore` with the options in `words`, without stdin, all that it says kept; with signals as they are
+/// for a program that is started in a terminal.
 pub fn fullbore(words: &str) -> Command {
     let mut command = Command::new(FULLBORE);
     command
@@ -34,7 +35,63 @@ pub fn fullbore(words: &str) -> Command {
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
+    users::heeds_signals(&mut command);
     command
+}
+
+/// Whether the tests of sampling, timing and load are wanted: `FULLBORE_TEST_LOAD=1`. Says that they are
+/// skipped where they are not.
+pub fn load_is_wanted() -> bool {
+    let wanted = std::env::var_os("FULLBORE_TEST_LOAD").is_some_and(|value| value == "1");
+    if !wanted {
+        skipped("FULLBORE_TEST_LOAD=1 runs it");
+    }
+    wanted
+}
+
+/// Tries something that is a matter of chance `tries` times: it has to go right at least `at_least` times.
+/// The count is printed whatever it is.
+#[track_caller]
+pub fn at_least(
+    at_least: usize,
+    tries: usize,
+    what: &str,
+    mut attempt: impl FnMut(usize) -> Result<(), String>,
+) {
+    let failed: Vec<String> = (0..tries).filter_map(|at| attempt(at).err()).collect();
+    let right = tries - failed.len();
+    let _ = writeln!(
+        std::io::stderr(),
+        "{what}: {right} of {tries}, at least {at_least} expected"
+    );
+    assert!(
+        right >= at_least,
+        "{what}: {right} of {tries}:\n{}",
+        failed.join("\n")
+    );
+}
+
+/// `fullbore` with the options in `words`, where /proc is covered by an empty directory; `None` where that
+/// is not permitted.
+pub fn run_without_proc(words: &str) -> Option<Output> {
+    const COVERED: &str = "mount -t tmpfs none /proc";
+    let unshare = |line: &str| {
+        let mut command = Command::new("unshare");
+        let root = if is_root() { "-m" } else { "-rm" };
+        command.args([root, "sh", "-c", line, FULLBORE]);
+        command
+            .args(words.split_whitespace())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    };
+    if !unshare(COVERED).output().is_ok_and(|o| o.status.success()) {
+        skipped("/proc cannot be taken away here");
+        return None;
+    }
+    let line = format!("{COVERED} && exec \"$0\" \"$@\"");
+    Some(finish(start(&mut unshare(&line))))
 }
 
 /// Runs `fullbore` with the options in `words`.

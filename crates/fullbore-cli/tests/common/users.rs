@@ -59,6 +59,20 @@ pub fn hold_pipes() -> io::Result<()> {
     }
 }
 
+/// Lets a program be interrupted: what a script starts in the background begins with SIGINT and SIGQUIT
+/// ignored, and so does all that it starts, the tests too.
+pub fn heeds_signals(command: &mut Command) {
+    let default = || {
+        for signal in [libc::SIGINT, libc::SIGQUIT] {
+            // SAFETY: it touches no memory, and may be called between fork and exec (signal-safety(7)).
+            unsafe { libc::signal(signal, libc::SIG_DFL) };
+        }
+        Ok(())
+    };
+    // SAFETY: between fork and exec it makes two system calls and allocates nothing.
+    unsafe { command.pre_exec(default) };
+}
+
 /// Closes all but stdin, stdout and stderr at exec: whoever runs the tests may have left pipes open.
 pub fn inherit_nothing() -> std::io::Result<()> {
     const CLOSE_RANGE_CLOEXEC: u32 = 1 << 2;
