@@ -534,7 +534,7 @@ fn a_neighbour_that_is_killed_ends_it_at_once_and_what_came_is_right() {
             let took = began.elapsed();
             assert_quiet_success(&output);
             // A moment, on a machine that is not busy; and the reader has to get its bytes first.
-            assert!(took < Duration::from_secs(10), "{verb}: {took:?}");
+            assert!(took < Duration::from_secs(60), "{verb}: {took:?}");
             let _ = writing.kill();
             let _ = finish(writing);
             let bytes = taking.join().unwrap();

@@ -295,9 +295,30 @@ fn nobody_is_named_with_conviction_by_what_another_one_does() {
 }
 
 #[test]
-fn the_slow_stage_is_named_and_never_a_wrong_one_with_conviction() {
+fn no_wrong_stage_is_named_with_conviction() {
+    if let Some([_, _, _, misled]) = judged() {
+        assert_eq!(misled, 0);
+    }
+}
+
+/// How often it finds the slow stage is a matter of how much else this machine has to do.
+#[test]
+fn under_load_the_slow_stage_is_named_in_three_of_four_and_a_wrong_one_in_one_of_twenty() {
+    if !load_is_wanted() {
+        return;
+    }
+    if let Some([right, not_sure, wrong, _]) = judged() {
+        let all = right + not_sure + wrong;
+        assert!(wrong * 20 <= all, "{wrong} wrong of {all}");
+        assert!(right * 4 >= all * 3, "only {right} right of {all}");
+    }
+}
+
+/// Runs all made-up pipelines, and counts the outcomes; `None` where what they are made of is missing.
+fn judged() -> Option<[usize; 4]> {
     if !has("perl") {
-        return skipped("there is no perl here, which the slow stages are made of");
+        skipped("there is no perl here, which the slow stages are made of");
+        return None;
     }
     let only = std::env::var("ONLY").unwrap_or_default();
     let dir = tempfile::tempdir().unwrap();
@@ -322,12 +343,5 @@ fn the_slow_stage_is_named_and_never_a_wrong_one_with_conviction() {
     }
     let [right, not_sure, wrong, misled] = counts;
     println!("right {right}, not sure {not_sure}, wrong {wrong}, misled {misled}");
-    assert_eq!(misled, 0);
-    // How often it finds the slow one is a matter of how much else this machine has to do.
-    if std::env::var_os("FULLBORE_TEST_LOAD").is_none() {
-        return;
-    }
-    let all = right + not_sure + wrong;
-    assert!(wrong * 20 <= all, "{wrong} wrong of {all}");
-    assert!(right * 4 >= all * 3, "only {right} right of {all}");
+    Some(counts)
 }

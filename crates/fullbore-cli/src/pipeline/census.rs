@@ -253,9 +253,7 @@ const FILES: usize = 2;
 
 /// Whether what is at /proc is proc(5).
 pub fn has_proc() -> bool {
-    /// `include/uapi/linux/magic.h`
-    const PROC_SUPER_MAGIC: i64 = 0x9fa0;
-    rustix::fs::statfs("/proc").is_ok_and(|found| found.f_type as i64 == PROC_SUPER_MAGIC)
+    rustix::fs::statfs("/proc").is_ok_and(|found| found.f_type == rustix::fs::PROC_SUPER_MAGIC)
 }
 
 /// This process's number, as /proc tells it: that of the PID namespace which /proc was mounted in.

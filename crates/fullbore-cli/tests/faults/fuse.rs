@@ -88,6 +88,65 @@ fn assert_failed(what: &str, output: &Output, words: &str) {
 }
 
 #[test]
+fn a_source_that_gives_little_at_a_time_is_read_to_its_end() {
+    let content = bytes(LEN);
+    let mut nature = Nature::source(&content);
+    nature.read = |nth| Answer::AtMost(1 + (nth as usize * 7919) % 9973);
+    each_reader(&nature, |what, output, outputs| {
+        assert_everything(what, &output, &outputs, &content);
+    });
+}
+
+#[test]
+fn the_size_that_a_source_reports_is_not_believed() {
+    let content = bytes(LEN);
+    for size in [0, 1, LEN as u64 - 4097, LEN as u64 + 1_000_000] {
+        let mut nature = Nature::source(&content);
+        nature.size = size;
+        each_reader(&nature, |what, output, outputs| {
+            let what = format!("{what}, {size} bytes reported");
+            assert_everything(&what, &output, &outputs, &content);
+        });
+    }
+}
+
+#[test]
+fn a_source_that_fails_in_the_middle_is_said_and_what_came_before_is_right() {
+    let content = bytes(LEN);
+    for read in [
+        (|_| Answer::Fail(Errno::EIO)) as fn(u32) -> Answer,
+        |nth| {
+            if nth < 2 {
+                Answer::AtMost(4096)
+            } else {
+                Answer::Fail(Errno::EIO)
+            }
+        },
+        |nth| {
+            if nth < 5 {
+                Answer::AtMost(70_000)
+            } else {
+                Answer::Fail(Errno::EIO)
+            }
+        },
+        |nth| {
+            if nth == 4 {
+                Answer::Fail(Errno::EIO)
+            } else {
+                Answer::AtMost(50_000)
+            }
+        },
+    ] {
+        let mut nature = Nature::source(&content);
+        nature.read = read;
+        each_reader(&nature, |what, output, outputs| {
+            assert_failed(what, &output, "Input/output error");
+            assert_beginnings(what, &outputs, &content);
+        });
+    }
+}
+
+#[test]
 fn a_source_that_says_it_has_ended_and_goes_on_gives_no_wrong_byte() {
     let content = bytes(LEN);
     for read in [
@@ -119,7 +178,7 @@ fn what_came_before_a_source_stalls_has_arrived() {
             Answer::Stall
         }
     };
-    for words in ["copy IN", "copy", "meter -q IN"] {
+    for words in ["copy IN", "copy", "tee", "meter -q IN"] {
         for by in GUARANTEES {
             let Some(served) = Served::new(nature.clone()) else {
                 return;
@@ -157,6 +216,39 @@ fn a_sink_that_takes_little_at_a_time_gets_every_byte() {
     nature.write = |nth| Answer::AtMost(1 + (nth as usize * 7919) % 9973);
     each_writer(&nature, |what, output, written, bytes| {
         assert_everything(what, &output, &[written], bytes);
+    });
+}
+
+#[test]
+fn a_sink_that_takes_nothing_is_an_error() {
+    for write in [(|_| Answer::AtMost(0)) as fn(u32) -> Answer, |nth| {
+        if nth < 4 {
+            Answer::AtMost(40_000)
+        } else {
+            Answer::AtMost(0)
+        }
+    }] {
+        let mut nature = Nature::sink();
+        nature.write = write;
+        each_writer(&nature, |what, output, written, bytes| {
+            assert_failed(what, &output, "write to ");
+            assert_beginnings(what, &[written], bytes);
+        });
+    }
+}
+
+#[test]
+fn a_sink_that_takes_nothing_once_loses_nothing_in_silence() {
+    let mut nature = Nature::sink();
+    nature.write = |nth| Answer::AtMost(if nth == 3 { 0 } else { 40_000 });
+    each_writer(&nature, |what, output, written, bytes| {
+        match output.status.code() {
+            Some(0) => assert_everything(what, &output, &[written], bytes),
+            _ => {
+                assert_failed(what, &output, "write to ");
+                assert_beginnings(what, &[written], bytes);
+            }
+        }
     });
 }
 

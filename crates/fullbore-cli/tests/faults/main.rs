@@ -10,6 +10,7 @@ mod fuse;
 mod memory;
 mod refusals;
 mod server;
+mod zeros;
 
 use std::fs::File;
 use std::io::Write;
