@@ -62,6 +62,18 @@ impl Outlet {
         self.pipe = own_writable(sink).ok();
         self.pipe.is_some()
     }
+
+    /// The descriptor that is written to, and waited for: the sink's own pipe once it takes pages, as
+    /// `sink` may refer to something else by then.
+    pub(crate) fn fd<'fd>(&'fd self, sink: BorrowedFd<'fd>) -> BorrowedFd<'fd> {
+        self.pipe.as_ref().map_or(sink, AsFd::as_fd)
+    }
+
+    /// Closes the descriptor of our own, because nothing more is to come: as long as it is open, the
+    /// reader of the pipe sees no end. What comes all the same is written.
+    pub(crate) fn let_go(&mut self) {
+        self.pipe = None;
+    }
 }
 
 impl Stage {

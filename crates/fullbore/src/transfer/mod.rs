@@ -404,6 +404,11 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
     ) -> Result<Report, Failure> {
         let began = Instant::now();
         let outcome = self.drive(progress);
+        if let (Ok(Ended::AtEnd | Ended::AtLimit) | Err(_), Some(state)) =
+            (&outcome, &mut self.state)
+        {
+            state.outlet.let_go();
+        }
         self.elapsed += began.elapsed();
         match outcome {
             Ok(ended) => Ok(self.report(ended)),
