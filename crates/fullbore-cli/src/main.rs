@@ -9,12 +9,14 @@ mod exit;
 mod explain;
 mod host;
 mod inherited;
+mod interrupt;
 mod lab;
 mod meter;
 mod moving;
-mod pipeline;
+mod observe;
 mod results;
 mod run;
+mod terminal;
 mod top;
 mod tune;
 

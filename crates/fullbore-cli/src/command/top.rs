@@ -10,8 +10,12 @@ use clap::Args;
 use crate::host::refusal::Usage;
 use crate::host::text::clean;
 use crate::inherited;
+use crate::observe::monitor::Top;
+use crate::observe::overview::Picture;
+use crate::observe::scope::{Scope, Whose};
 use crate::top::metrics::{self, Address};
-use crate::top::{Scope, Top, Whose, screen};
+use crate::top::screen;
+use crate::top::table::Shown;
 
 /// Looking once, this is how long it takes.
 const A_MOMENT: Duration = Duration::from_millis(600);
@@ -107,7 +111,7 @@ impl Options {
             let picture = top.once(A_MOMENT)?;
             match self.json {
                 true => print_json(&picture)?,
-                false => print(picture.to_string().as_bytes())?,
+                false => print(Shown(&picture).to_string().as_bytes())?,
             }
             if let (Some(name), true) = (name, picture.pipes.is_empty()) {
                 anyhow::bail!("no process with a pipe, and no FIFO, is called '{name}'");
@@ -145,7 +149,7 @@ fn each_look(top: &mut Top, interval: Duration, count: Option<u64>) -> anyhow::R
     Ok(())
 }
 
-fn print_json(picture: &crate::top::Picture) -> anyhow::Result<()> {
+fn print_json(picture: &Picture) -> anyhow::Result<()> {
     let mut line = serde_json::to_vec(picture)?;
     line.push(b'\n');
     print(&line)

@@ -23,11 +23,11 @@ use anyhow::{Result, bail};
 
 use crate::host::machine::{CpuPair, Topology};
 use crate::host::refusal::Unsupported;
+use crate::interrupt::Interrupt;
 use crate::lab::experiment::Experiment;
 use crate::lab::program::Program;
 use crate::lab::taken::Stop;
 use crate::lab::work::Bench;
-use crate::meter::interrupt::Interrupt;
 use crate::results::run::Settings;
 
 use profile::Side;

@@ -2,6 +2,7 @@
 //! builds on, and what imports none of them.
 
 pub mod date;
+pub mod display;
 pub mod distance;
 pub mod machine;
 pub mod proc;

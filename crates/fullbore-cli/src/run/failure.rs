@@ -4,8 +4,8 @@ use std::fmt;
 use std::io;
 
 use super::start::Command;
+use crate::host::display::error_text;
 use crate::host::text::clean;
-use crate::moving::said;
 
 /// `run` itself failed, and not a stage of it.
 pub const FAILED: u8 = 125;
@@ -24,7 +24,7 @@ impl Failure {
         let program = clean(&command.program.to_string_lossy());
         let (what, code) = match error.kind() {
             io::ErrorKind::NotFound => ("not found".to_owned(), 127),
-            _ => (said(error), 126),
+            _ => (error_text(error), 126),
         };
         let hint = match command.words.as_slice() {
             [only] if code == 127 && only.to_string_lossy().contains([' ', '|']) => {

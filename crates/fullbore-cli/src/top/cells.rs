@@ -1,9 +1,11 @@
 //! A pipe in words: what stands in each column, for the table and for the screen.
 
-use super::picture::{Chain, Picture, Row, Side, Slow, Who};
+use crate::host::display::bytes;
 use crate::host::size;
-use crate::meter::bytes;
-use crate::pipeline::{Bound, Cause, Known, Percent, VerdictKind};
+use crate::observe::moment::Cause;
+use crate::observe::numbers::Known;
+use crate::observe::overview::{Chain, Picture, Row, Side, Slow, Who};
+use crate::observe::verdict::{Bound, Kind as VerdictKind, Percent};
 
 /// Seconds from which on one and the same wait is worth more than a share of the time.
 const LONG: f64 = 1.0;

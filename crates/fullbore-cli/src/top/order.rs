@@ -1,7 +1,7 @@
 //! In what order pipes are shown, and which: pipelines stay together.
 
 use super::cells;
-use super::picture::{Picture, Row};
+use crate::observe::overview::{Picture, Row};
 
 /// By what they are sorted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -4,44 +4,48 @@ use std::fmt;
 
 use super::cells::{branch, capacity, ends, filled, notes, rate, slow, waits};
 use super::order::{Sort, order};
-use super::picture::Picture;
-use crate::pipeline::report;
+use crate::observe::overview::Picture;
+use crate::terminal::report;
 
 /// Pipelines up to which each one's verdict is told in whole.
 const FEW: usize = 3;
 
-impl fmt::Display for Picture {
+/// The table, and what is said below it.
+pub struct Shown<'a>(pub &'a Picture);
+
+impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.pipes.is_empty() {
+        let picture = self.0;
+        if picture.pipes.is_empty() {
             writeln!(f, "no pipe")?;
         } else {
             let header = ["writer → reader", "holds", "full", "rate", "waits", "slow"];
             let mut table = report::table(&header);
-            for at in order(self, Sort::default(), false, "") {
-                let row = &self.pipes[at];
+            for at in order(picture, Sort::default(), false, "") {
+                let row = &picture.pipes[at];
                 table.add_row([
-                    format!("{}{}", branch(self, row), ends(row)),
+                    format!("{}{}", branch(picture, row), ends(row)),
                     capacity(row),
                     filled(row),
                     rate(row),
                     waits(row),
-                    slow(self, row),
+                    slow(picture, row),
                 ]);
             }
             for line in report::lines(&table) {
                 writeln!(f, "{line}")?;
             }
         }
-        let verdicts = self
+        let verdicts = picture
             .chains
             .iter()
             .filter_map(|chain| chain.verdict.as_ref());
-        if self.chains.len() <= FEW {
+        if picture.chains.len() <= FEW {
             for verdict in verdicts {
                 writeln!(f, "{verdict}")?;
             }
         }
-        for note in notes(self) {
+        for note in notes(picture) {
             writeln!(f, "not shown: {note}")?;
         }
         Ok(())

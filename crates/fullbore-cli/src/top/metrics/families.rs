@@ -16,9 +16,9 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use rustix::fs::{major, minor};
 
-use super::super::picture::{Picture, Row, Side, Slow, Stage, Who};
-use crate::pipeline::Known;
-use crate::pipeline::chains::Kind;
+use crate::observe::chains::Kind;
+use crate::observe::numbers::Known;
+use crate::observe::overview::{Picture, Row, Side, Slow, Stage, Who};
 
 /// Labels and what they are.
 type Labels<'a> = Vec<(&'static str, &'a str)>;

@@ -22,9 +22,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-use super::Top;
 use crate::host::refusal::Unsupported;
-use crate::meter::interrupt::Interrupt;
+use crate::interrupt::Interrupt;
+use crate::observe::monitor::Top;
 pub use address::Address;
 use families::Told;
 use server::{Answer, Format, LIMITS, Service};
@@ -125,7 +125,8 @@ impl Page {
 
     fn look(&mut self) -> Result<()> {
         let began = Instant::now();
-        let looked = self.top.look().and_then(|picture| {
+        let looked = self.top.look().map_err(anyhow::Error::from);
+        let looked = looked.and_then(|picture| {
             let scrapes = self.scrapes;
             Ok(families::open_metrics(Told { picture, scrapes })?)
         });

@@ -23,10 +23,13 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use signal_hook::consts::{SIGCONT, SIGTSTP};
 
-use super::Top;
 use crate::host::text::clean;
-use crate::meter::interrupt::Interrupt;
-use crate::tune::{Options, Target, tune};
+use crate::interrupt::Interrupt;
+use crate::observe::monitor::Top;
+use crate::observe::tune::outcome::Options;
+use crate::observe::tune::target::Target;
+use crate::observe::tune::tune;
+use crate::tune::Report;
 use fullbore::pipe::PipeIdentity;
 use state::{Action, Mode, State};
 use view::Look;
@@ -160,7 +163,8 @@ fn grow(state: &mut State, pipe: PipeIdentity, to: usize, force: bool) {
     );
     state.message = match done {
         Err(error) => vec![clean(&format!("not grown: {error:#}"))],
-        Ok(report) => {
+        Ok(tuning) => {
+            let report = Report(tuning);
             if report.is_refused() {
                 state.mode = Mode::Question { pipe, to };
             }

@@ -4,8 +4,8 @@ use fullbore::pipe::PipeIdentity;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use crate::host::text::clean;
+use crate::observe::overview::{Picture, Row};
 use crate::top::order::{Sort, order};
-use crate::top::picture::{Picture, Row};
 
 /// What the keys do.
 pub const KEYS: &[(&str, &str)] = &[

@@ -7,10 +7,9 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Cell, Clear, Paragraph, Row as TableRow, Table, TableState};
 
 use super::state::{KEYS, Mode, State};
-use crate::meter::bytes;
-use crate::pipeline::report::{shown, wrapped};
+use crate::host::display::{bytes, one_line, wrapped};
+use crate::observe::overview::{Picture, Row, Slow, Who};
 use crate::top::cells;
-use crate::top::picture::{Picture, Row, Slow, Who};
 
 /// A column.
 struct Column {
@@ -245,7 +244,7 @@ fn slow_style(row: &Row, look: Look) -> Style {
 fn details(state: &State, width: usize) -> Vec<Line<'static>> {
     let mut lines = Vec::new();
     let mut add = |text: &str| {
-        let text = shown(text, width * 6);
+        let text = one_line(text, width * 6);
         lines.extend(wrapped(&text, width.max(20)).into_iter().map(Line::raw));
     };
     for line in &state.message {

@@ -22,6 +22,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 use serde::Serialize;
 
+use crate::host::refusal::Unsupported;
 use crate::host::text::clean;
 
 /// Fds of one process that are looked at; those beyond are counted, and not looked at. Each costs about
@@ -252,8 +253,15 @@ struct End {
 const FILES: usize = 2;
 
 /// Whether what is at /proc is proc(5).
-pub fn has_proc() -> bool {
-    rustix::fs::statfs("/proc").is_ok_and(|found| found.f_type == rustix::fs::PROC_SUPER_MAGIC)
+pub fn needs_proc() -> Result<(), Unsupported> {
+    let found = rustix::fs::statfs("/proc");
+    if found.is_ok_and(|found| found.f_type == rustix::fs::PROC_SUPER_MAGIC) {
+        return Ok(());
+    }
+    Err(Unsupported(
+        "/proc is not mounted here, and nothing can be seen without it: mount -t proc proc /proc"
+            .into(),
+    ))
 }
 
 /// This process's number, as /proc tells it: that of the PID namespace which /proc was mounted in.
@@ -678,8 +686,8 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::{Duration, Instant};
 
-    use super::super::Fill;
     use super::super::chains::{Flow, Kind};
+    use super::super::link::Fill;
     use super::*;
 
     /// A process that is ended with the test.

@@ -8,13 +8,13 @@ use fullbore::pipe::PipeIdentity;
 use rustix::io::Errno;
 use serde::Serialize;
 
+use super::census::{Census, Holder, Pipe, Process, ProcessId, Unseen};
+use super::chains::{self, Kind};
 use super::history::Histories;
-use super::lines::witness;
-use crate::moving::said;
-use crate::pipeline::census::{Census, Holder, Pipe, Process, ProcessId, Unseen};
-use crate::pipeline::chains::{self, Kind};
-use crate::pipeline::report::shown;
-use crate::pipeline::{Bytes, Fill, Known, Shares, Verdict};
+use super::link::{Fill, WriteEnd};
+use super::numbers::{Bytes, Known, Shares};
+use super::verdict::Verdict;
+use crate::host::display::{error_text, one_line};
 
 /// Characters of a command line that are kept: some are pages long.
 const MOST_OF_COMMAND: usize = 200;
@@ -261,7 +261,7 @@ fn ask(census: &Census, pipe: &Pipe) -> Result<Fill, String> {
         return Err("open on one side only: opening it would let someone in".to_owned());
     }
     // The census is of a moment ago.
-    if pipe.is_named() && !witness(census, pipe).is_some_and(|witness| witness.is_there()) {
+    if pipe.is_named() && !WriteEnd::of(census, pipe).is_some_and(|end| end.is_open()) {
         return Err("nobody is known to have it open for writing".to_owned());
     }
     let handle = census.handle(pipe);
@@ -270,7 +270,7 @@ fn ask(census: &Census, pipe: &Pipe) -> Result<Fill, String> {
         Errno::NOENT => "gone".to_owned(),
         // A FIFO, whose reader has gone just now.
         Errno::NXIO => "nobody reads".to_owned(),
-        errno => said(&errno.into()),
+        errno => error_text(&errno.into()),
     })
 }
 
@@ -310,7 +310,7 @@ impl Who {
             id: process.id,
             uid: process.uid,
             name: process.name.clone(),
-            command: shown(&process.command, MOST_OF_COMMAND),
+            command: one_line(&process.command, MOST_OF_COMMAND),
         }
     }
 }

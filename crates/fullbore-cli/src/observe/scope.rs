@@ -2,15 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use anyhow::{Result, bail};
 use procfs::FromRead;
 use procfs::process::Stat;
 
-use crate::pipeline::below;
-use crate::pipeline::census::{Census, Pipe, ProcessId};
-use crate::pipeline::chains::{Chain, Flow, Kind};
-
-use super::picture::LeftOut;
+use super::below::below;
+use super::census::{Census, Pipe, ProcessId};
+use super::chains::{Chain, Flow, Kind};
+use super::error::Error;
+use super::overview::LeftOut;
 
 /// Whose pipes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,11 +62,11 @@ impl Scope {
     ///
     /// # Errors
     /// Where there is no such process.
-    pub fn root(&self) -> Result<Option<ProcessId>> {
+    pub fn root(&self) -> Result<Option<ProcessId>, Error> {
         match self.whose {
             Whose::Tree(pid) => match process(pid) {
                 Some(root) => Ok(Some(root)),
-                None => bail!("process {pid}: no such process"),
+                None => Err(Error::NotFound(format!("process {pid}: no such process"))),
             },
             Whose::Everybody | Whose::Called(_) => Ok(None),
         }

@@ -2,14 +2,16 @@
 
 use std::collections::BTreeSet;
 
-use crate::pipeline::census::{Census, Holder, Pipe, ProcessId};
-use crate::pipeline::chains::{self, Kind};
-use crate::pipeline::{
-    Attribution, Known, Link, Mixes, Moment, PROCESSES, Stage, Verdict, VerdictKind, Watch,
-    Witness, awaits_a_child,
-};
-
-use super::picture::{Blocked, Picture, Side, Slow};
+use super::attribution::Attribution;
+use super::census::{Census, Holder, Pipe, ProcessId};
+use super::chains::{self, Kind};
+use super::link::{Link, WriteEnd};
+use super::moment::Moment;
+use super::numbers::{Known, Mixes, StartedStage};
+use super::overview::{Blocked, Picture, Side, Slow};
+use super::process::awaits_a_child;
+use super::verdict::{Kind as VerdictKind, Verdict};
+use super::watch::{PROCESSES, Watch};
 
 /// Files that are kept open for a process, as long as it has one thread.
 const FILES: usize = 4;
@@ -53,16 +55,6 @@ pub fn files(stages: &[Vec<usize>]) -> usize {
     stages.len() + processes * FILES
 }
 
-/// Who writes to a FIFO.
-pub fn witness(census: &Census, pipe: &Pipe) -> Option<Witness> {
-    let holder = pipe.writers().next().filter(|_| pipe.is_named())?;
-    Some(Witness {
-        pid: census.processes[holder.process].id.pid,
-        fd: holder.writes?,
-        pipe: pipe.identity,
-    })
-}
-
 impl Line {
     /// A chain; `None` where one of its pipes has gone.
     pub fn new(census: &Census, chain: &chains::Chain, stages: &[Vec<usize>]) -> Option<Self> {
@@ -74,7 +66,7 @@ impl Line {
                 handle: census.handle(pipe).ok()?,
                 capacity: 0,
                 wanted: 0,
-                witness: witness(census, pipe),
+                write_end: WriteEnd::of(census, pipe),
             })
         };
         let links: Option<Vec<Link>> = chain.pipes.iter().enumerate().map(link).collect();
@@ -120,7 +112,7 @@ impl Line {
         }
         for (at, &pipe) in chain.pipes.iter().enumerate() {
             self.watch
-                .witnessed(at, witness(census, &census.pipes[pipe]));
+                .relies_on(at, WriteEnd::of(census, &census.pipes[pipe]));
         }
     }
 
@@ -226,9 +218,9 @@ fn without_children(census: &Census, stage: &[usize]) -> usize {
 }
 
 /// A stage by whom it is named after, and how many others there are that have started none of them.
-fn named(census: &Census, stage: &[usize]) -> Stage {
+fn named(census: &Census, stage: &[usize]) -> StartedStage {
     let first = stage.first().map(|&process| &census.processes[process]);
-    Stage {
+    StartedStage {
         text: first.map_or_else(
             || "?".to_owned(),
             |process| {
@@ -263,8 +255,8 @@ fn slow(verdict: &Verdict, writer: usize) -> Slow {
 
 #[cfg(test)]
 mod tests {
+    use super::super::verdict::{Bound, Sureness};
     use super::*;
-    use crate::pipeline::verdict::Sureness;
 
     #[test]
     fn a_slow_stage_is_on_one_side_of_every_pipe_of_its_chain() {
@@ -276,7 +268,7 @@ mod tests {
         let sides =
             |kind: VerdictKind| [0, 1, 2].map(|writer| slow(&verdict(kind.clone()), writer));
         use Slow::{Both, Cpus, Reader, Unknown, Writer};
-        let stage = |number| VerdictKind::Stage(number, crate::pipeline::Bound::Cpu);
+        let stage = |number| VerdictKind::Stage(number, Bound::Cpu);
         for (kind, expected) in [
             (stage(1), [Writer; 3]),
             (stage(2), [Reader, Writer, Writer]),

@@ -16,9 +16,10 @@ use procfs::process::Process;
 use rustix::fs::{CWD, Mode, OFlags, openat, stat};
 use rustix::io::Errno;
 
-use super::producers;
-use crate::pipeline::census::{Census, Holder, Pipe};
-use crate::pipeline::{THREADS, below, call};
+use super::super::below::below;
+use super::super::census::{Census, Holder, Pipe};
+use super::super::process::{THREADS, call};
+use super::producers::{self, Sends};
 
 /// How long an unknown program is looked at, and how often.
 const TIME: Duration = Duration::from_millis(400);
@@ -26,17 +27,6 @@ const INTERVAL: Duration = Duration::from_millis(4);
 
 /// Different calls of write(2) that it has to be found in.
 const ENOUGH: usize = 2;
-
-/// How a program sends its bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sends {
-    /// So that any capacity will do.
-    Safely(&'static str),
-    /// As pages of its own, which it may write to again.
-    Pages(&'static str),
-    /// Nobody knows.
-    Unknown(&'static str),
-}
 
 /// A writer and how it sends.
 #[derive(Debug, Clone, Copy)]

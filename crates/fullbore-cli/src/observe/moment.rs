@@ -4,8 +4,7 @@
 use serde::Serialize;
 
 use super::link::Fill;
-use super::process::Doing;
-use super::waiting::{Object, On};
+use super::waiting::{Doing, Object, On};
 
 /// What a stage does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

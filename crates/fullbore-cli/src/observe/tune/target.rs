@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use anyhow::{Result, bail};
 use fullbore::pipe::PipeIdentity;
 
+use super::super::below::below;
+use super::super::census::{Census, Unseen};
+use super::super::chains::{Flow, Kind};
+use super::super::error::Error;
 use crate::host::refusal::Unsupported;
 use crate::host::text::clean;
-use crate::pipeline::below;
-use crate::pipeline::census::{Census, Unseen};
-use crate::pipeline::chains::{Flow, Kind};
 
 /// Whose pipes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,7 +47,7 @@ impl Target {
     ///
     /// # Errors
     /// Where there is no such process, or it has no pipe, or this user may not look at it.
-    pub fn find(&self, census: &Census) -> Result<Found> {
+    pub fn find(&self, census: &Census) -> Result<Found, Error> {
         match self {
             Self::Process(pid) => {
                 let Some(process) = census.process(*pid) else {
@@ -60,7 +60,7 @@ impl Target {
             Self::Pipe(identity) => {
                 let mut all = census.pipes.iter();
                 let Some(pipe) = all.position(|pipe| pipe.identity == *identity) else {
-                    bail!("it has gone");
+                    return Err(Error::NotFound("it has gone".into()));
                 };
                 Ok(Found {
                     pipes: vec![pipe],
@@ -72,7 +72,7 @@ impl Target {
     }
 }
 
-fn of_name(name: &str, census: &Census) -> Result<Found> {
+fn of_name(name: &str, census: &Census) -> Result<Found, Error> {
     let all: Vec<usize> = census
         .processes
         .iter()
@@ -81,11 +81,11 @@ fn of_name(name: &str, census: &Census) -> Result<Found> {
         .map(|(index, _)| index)
         .collect();
     if all.is_empty() {
-        bail!(
+        return Err(Error::NotFound(format!(
             "no process with a pipe is called '{}'{}",
             clean(name),
             of_those_seen(&census.unseen)
-        );
+        )));
     }
     let mut found = pipes_of(census, &all);
     if all.len() > 1 {
@@ -96,7 +96,7 @@ fn of_name(name: &str, census: &Census) -> Result<Found> {
     Ok(found)
 }
 
-fn of_pipeline(pid: u32, census: &Census) -> Result<Found> {
+fn of_pipeline(pid: u32, census: &Census) -> Result<Found, Error> {
     let flow = Flow::new(census);
     let links = |process: usize| {
         let mut pipes = pipes_of(census, &[process]).pipes;
@@ -114,7 +114,7 @@ fn of_pipeline(pid: u32, census: &Census) -> Result<Found> {
         if census.process(pid).is_none() && !can_be_seen(pid) {
             return Err(not_seen(pid));
         }
-        bail!("process {pid} is in no pipeline");
+        return Err(Error::NotFound(format!("process {pid} is in no pipeline")));
     }
     Ok(Found {
         pipes: flow.pipeline(start).into_iter().collect(),
@@ -146,11 +146,11 @@ fn can_be_seen(pid: u32) -> bool {
 }
 
 /// Why a process is not in the census.
-fn not_seen(pid: u32) -> anyhow::Error {
+fn not_seen(pid: u32) -> Error {
     if !Path::new(&format!("/proc/{pid}")).exists() {
-        anyhow::anyhow!("process {pid}: no such process")
+        Error::NotFound(format!("process {pid}: no such process"))
     } else if can_be_seen(pid) {
-        anyhow::anyhow!("process {pid} has no pipe open")
+        Error::NotFound(format!("process {pid} has no pipe open"))
     } else {
         Unsupported(format!(
             "process {pid}: its fds are closed to this user; its own user, or root, may look at them"

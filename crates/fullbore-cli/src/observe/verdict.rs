@@ -10,8 +10,9 @@ use std::fmt;
 use serde::{Serialize, Serializer};
 
 use super::attribution::Attribution;
-use super::findings::{Numbers, Pipe, Stage};
 use super::moment::Cause;
+use super::numbers::{Numbers, Pipe, Stage};
+use crate::host::display::one_line;
 
 /// Fewer looks are too few.
 const LOOKS: u64 = 15;
@@ -401,7 +402,7 @@ fn words(kind: &Kind, sure: Sureness, numbers: &Numbers) -> String {
 /// What a stage is called: its number, and what it is.
 fn name(number: usize, numbers: &Numbers) -> String {
     let text = &numbers.stages[number - 1].text;
-    format!("stage {number}, {}", super::report::shown(text, 30))
+    format!("stage {number}, {}", one_line(text, 30))
 }
 
 /// What the pipes at its sides were like.
@@ -530,7 +531,7 @@ impl fmt::Display for Percent {
 mod tests {
     use std::collections::BTreeMap;
 
-    use super::super::findings::{Bytes, Known, Shares};
+    use super::super::numbers::{Bytes, Known, Shares};
     use super::*;
 
     /// A stage by percents of the time: ran, waited for a CPU, for input, for output, for a cause; and

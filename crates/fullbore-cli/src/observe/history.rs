@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 
 use fullbore::pipe::PipeIdentity;
 
-use crate::pipeline::{Bytes, Known};
+use super::numbers::{Bytes, Known};
 
 /// Looks that are remembered.
 const LOOKS: usize = 60;
