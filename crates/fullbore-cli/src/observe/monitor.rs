@@ -1,9 +1,9 @@
-//! `fullbore top`: every pipe and FIFO whose ends this user may see, live.
+//! Every pipe and FIFO whose ends this user may see, observed again and again.
 //!
-//! Two kinds of looks. A *look* takes a census of all processes, finds the pipelines, and makes a
-//! [`Picture`]. A *glance* in between only asks what those do who are known already, and how full their
-//! pipes are, from files that are open: it is cheap, and a verdict takes many. No end of a pipe is open
-//! longer than it takes to ask for one number.
+//! A *look* takes a census of all processes, finds the pipelines, and makes an [`Overview`]. A *sample* in
+//! between only asks what those processes do that are known already, and how full their pipes are, from
+//! files that are open: it is cheap, and a verdict takes many. No end of a pipe is open longer than it takes
+//! to ask for one number.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -11,29 +11,29 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use fullbore::pipe::PipeIdentity;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use super::census::{Known, ProcessId, needs_proc};
+use super::census::{KnownProcesses, ProcessId, needs_proc};
 use super::chains::Flow;
 use super::cpus::{Reading, of_this_thread};
 use super::error::Error;
 use super::history::Histories;
-use super::overview::Picture;
+use super::overview::Overview;
 use super::scope::{self, Scope};
-use super::watched::{self, Line, Loads};
+use super::watched::{self, Loads, WatchedChain};
 
 /// Files that are left for everything else.
 const SPARE_FILES: usize = 256;
 
-/// The least time between two glances.
+/// The least time between two samples.
 const LEAST: Duration = Duration::from_millis(50);
 
-/// CPU time that glances may take, as a part of all time.
+/// CPU time that samples may take, as a part of all time.
 const SHARE: u32 = 200;
 
-/// And at first, so that there is a verdict soon: for so many glances.
+/// And at first, so that there is a verdict soon: for so many samples.
 const SHARE_AT_FIRST: u32 = 20;
 const FIRST: u64 = 20;
 
-/// Looking once, the most that is waited for enough glances.
+/// Looking once, the most that is waited for enough samples.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Not having looked for so long, this process was stopped: nobody knows what they did meanwhile.
@@ -41,32 +41,32 @@ const STOPPED: Duration = Duration::from_secs(2);
 
 /// Who looks, and what he remembers.
 #[derive(Debug)]
-pub struct Top {
+pub struct Monitor {
     scope: Scope,
     began: Instant,
     looks: u64,
     /// Pipelines that are watched, by their pipes.
-    lines: HashMap<Vec<PipeIdentity>, Line>,
+    watched: HashMap<Vec<PipeIdentity>, WatchedChain>,
     histories: Histories,
-    known: Known,
+    known: KnownProcesses,
     /// Files that may be open.
     most_files: usize,
-    last_glance: Instant,
-    /// Glances since all was forgotten.
-    glances: u64,
+    last_sample: Instant,
+    /// Samples since all was forgotten.
+    samples: u64,
     /// How long the last look took.
     last_took: Duration,
     /// The process that all of it is about.
     root: Option<ProcessId>,
     /// Whether it goes on with nothing to show once that has ended.
     stays: bool,
-    /// CPU time that a glance takes.
+    /// CPU time that a sample takes.
     cost: Duration,
     /// Whether all this process does is to look, for a moment, and it may take what time it needs.
     is_hasty: bool,
 }
 
-impl Top {
+impl Monitor {
     /// Sees nothing yet.
     ///
     /// # Errors
@@ -80,12 +80,12 @@ impl Top {
             scope,
             began: now,
             looks: 0,
-            lines: HashMap::new(),
+            watched: HashMap::new(),
             histories: Histories::default(),
-            known: Known::at_most(files / 4),
+            known: KnownProcesses::at_most(files / 4),
             most_files: files,
-            last_glance: now,
-            glances: 0,
+            last_sample: now,
+            samples: 0,
             last_took: Duration::ZERO,
             root,
             stays: false,
@@ -94,19 +94,19 @@ impl Top {
         })
     }
 
-    /// What is found out in a moment: two looks with glances in between, so that there are rates, and
+    /// What is found out in a moment: two looks with samples in between, so that there are rates, and
     /// verdicts.
     ///
     /// # Errors
     /// As [`look`](Self::look).
-    pub fn once(&mut self, time: Duration) -> Result<Picture, Error> {
+    pub fn once(&mut self, time: Duration) -> Result<Overview, Error> {
         self.is_hasty = true;
         self.look()?;
         self.looks = 0;
         let began = Instant::now();
-        while began.elapsed() < time || (self.glances < FIRST && began.elapsed() < PATIENCE) {
-            std::thread::sleep(self.next_glance());
-            self.glance();
+        while began.elapsed() < time || (self.samples < FIRST && began.elapsed() < PATIENCE) {
+            std::thread::sleep(self.next_sample());
+            self.sample();
         }
         self.look()
     }
@@ -118,22 +118,22 @@ impl Top {
     pub fn warm_up(&mut self, time: Duration) -> Result<(), Error> {
         self.look()?;
         self.looks = 0;
-        self.glance_until(Instant::now() + time);
+        self.sample_until(Instant::now() + time);
         Ok(())
     }
 
     /// What pipes hold has changed.
     pub fn ask_again(&mut self) {
-        for line in self.lines.values_mut() {
-            line.watch.ask_again();
+        for watched in self.watched.values_mut() {
+            watched.watch.ask_again();
         }
     }
 
-    /// How long until the next glance.
-    pub fn next_glance(&self) -> Duration {
+    /// How long until the next sample.
+    pub fn next_sample(&self) -> Duration {
         match self.is_hasty {
             true => (LEAST / 4).max(self.cost * 2),
-            false if self.glances < FIRST => LEAST.max(self.cost * SHARE_AT_FIRST),
+            false if self.samples < FIRST => LEAST.max(self.cost * SHARE_AT_FIRST),
             false => LEAST.max(self.cost * SHARE),
         }
     }
@@ -145,42 +145,42 @@ impl Top {
 
     /// Lets go of everybody, as nobody looks for a while: a name of a FIFO keeps its file system busy.
     pub fn forget(&mut self) {
-        self.lines.clear();
-        self.known = Known::at_most(self.most_files / 4);
-        self.glances = 0;
+        self.watched.clear();
+        self.known = KnownProcesses::at_most(self.most_files / 4);
+        self.samples = 0;
     }
 
     /// Looks at those who are known: what they do, and how full their pipes are.
-    pub fn glance(&mut self) {
+    pub fn sample(&mut self) {
         let began = of_this_thread();
         let now = Instant::now();
-        let since = now - self.last_glance;
-        self.last_glance = now;
-        self.glances += 1;
-        let planned = self.next_glance();
+        let since = now - self.last_sample;
+        self.last_sample = now;
+        self.samples += 1;
+        let planned = self.next_sample();
         let was_stopped = since > STOPPED.max(planned * 4) + self.last_took;
-        for line in self.lines.values_mut() {
+        for watched in self.watched.values_mut() {
             if was_stopped {
-                line.watch.paused();
+                watched.watch.paused();
             }
             // Not for more than a few times what was planned, if this process was kept from looking.
-            line.watch.glance(since.min(planned));
+            watched.watch.sample(since.min(planned));
         }
         self.cost = (self.cost + of_this_thread().saturating_sub(began)) / 2;
     }
 
-    /// Glances until then.
-    pub fn glance_until(&mut self, then: Instant) {
+    /// Samples until then.
+    pub fn sample_until(&mut self, then: Instant) {
         loop {
             let left = then.saturating_duration_since(Instant::now());
-            let next = self.next_glance();
-            // A glance right before a look says nothing more.
+            let next = self.next_sample();
+            // A sample right before a look says nothing more.
             if left <= next + LEAST / 2 {
                 std::thread::sleep(left);
                 return;
             }
             std::thread::sleep(next);
-            self.glance();
+            self.sample();
         }
     }
 
@@ -188,7 +188,7 @@ impl Top {
     ///
     /// # Errors
     /// Where there is no /proc, or the process that it is about has ended.
-    pub fn look(&mut self) -> Result<Picture, Error> {
+    pub fn look(&mut self) -> Result<Overview, Error> {
         let began = Instant::now();
         let now = seconds_since_1970();
         let root = self.root.filter(|&root| scope::is_there(root));
@@ -203,16 +203,16 @@ impl Top {
         let flow = Flow::new(&census);
         let found = self.scope.find(&census, &flow);
         self.looks += 1;
-        let mut picture = Picture {
+        let mut overview = Overview {
             taken_at: now,
             seconds: (began - self.began).as_secs_f64(),
             look: self.looks,
             unseen: census.unseen,
             left_out: found.left_out,
-            ..Picture::default()
+            ..Overview::default()
         };
         let loads = Loads::of(&census);
-        let mut before = std::mem::take(&mut self.lines);
+        let mut before = std::mem::take(&mut self.watched);
         let mut files = self.known.files();
         let chains: Vec<_> = (found.chains.into_iter())
             .map(|chain| {
@@ -220,7 +220,7 @@ impl Top {
                 let key: Vec<_> = pipes.map(|&pipe| census.pipes[pipe].identity).collect();
                 let stages = flow.stages(&chain);
                 let known = before.remove(&key);
-                files += known.as_ref().map_or(0, |line| line.watch.files());
+                files += known.as_ref().map_or(0, |watched| watched.watch.files());
                 (chain, key, stages, known)
             })
             .collect();
@@ -228,54 +228,54 @@ impl Top {
         drop(before);
         for (chain, key, stages, known) in chains {
             let is_new = known.is_none();
-            let line = match known {
-                Some(line) => Some(line),
+            let watched = match known {
+                Some(watched) => Some(watched),
                 None if files + watched::files(&stages) <= self.most_files => {
-                    let line = Line::new(&census, &chain, &stages);
-                    files += line.as_ref().map_or(0, |_| watched::files(&stages));
-                    line
+                    let watched = WatchedChain::new(&census, &chain, &stages);
+                    files += watched.as_ref().map_or(0, |_| watched::files(&stages));
+                    watched
                 }
                 None => {
-                    picture.left_out.not_watched += chain.pipes.len();
+                    overview.left_out.not_watched += chain.pipes.len();
                     None
                 }
             };
-            let line = line.map(|mut line| {
-                line.belong(&census, &chain, &stages, &loads);
-                line
+            let watched = watched.map(|mut watched| {
+                watched.belong(&census, &chain, &stages, &loads);
+                watched
             });
             if is_new {
                 for &pipe in &key {
                     self.histories.begin(pipe);
                 }
             }
-            picture.add_chain(&census, &chain, &stages);
-            if let Some(line) = line {
-                self.lines.insert(key, line);
+            overview.add_chain(&census, &chain, &stages);
+            if let Some(watched) = watched {
+                self.watched.insert(key, watched);
             }
         }
         for pipe in found.others {
-            picture.add_pipe(&census, pipe, None);
+            overview.add_pipe(&census, pipe, None);
         }
-        self.glance();
+        self.sample();
         let cpus = Reading::now();
-        for line in self.lines.values_mut() {
-            line.watch.take_stock(cpus.as_ref());
+        for watched in self.watched.values_mut() {
+            watched.watch.take_stock(cpus.as_ref());
         }
-        for chain in 0..picture.chains.len() {
-            let pipes = picture.chains[chain].pipes.iter();
-            let key: Vec<_> = pipes.map(|&pipe| picture.pipes[pipe].identity()).collect();
-            if let Some(line) = self.lines.get(&key) {
-                line.describe(chain, &mut picture);
+        for chain in 0..overview.chains.len() {
+            let pipes = overview.chains[chain].pipes.iter();
+            let key: Vec<_> = pipes.map(|&pipe| overview.pipes[pipe].identity()).collect();
+            if let Some(watched) = self.watched.get(&key) {
+                watched.describe(chain, &mut overview);
             }
         }
-        for row in &mut picture.pipes {
+        for row in &mut overview.pipes {
             row.remember(&census, &mut self.histories, now);
         }
         self.histories.forget(now);
         self.last_took = began.elapsed();
-        picture.took_seconds = self.last_took.as_secs_f64();
-        Ok(picture)
+        overview.took_seconds = self.last_took.as_secs_f64();
+        Ok(overview)
     }
 }
 

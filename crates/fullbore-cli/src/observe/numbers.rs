@@ -65,14 +65,14 @@ pub struct Numbers {
     /// The share of the time in which CPUs had nothing to do that it may run on, where that is known.
     pub cpus_idle: Option<f64>,
     /// Its stages, in order.
-    pub stages: Vec<Stage>,
+    pub stages: Vec<StageNumbers>,
     /// Its pipes, in order.
-    pub pipes: Vec<Pipe>,
+    pub pipes: Vec<PipeNumbers>,
 }
 
 /// A stage.
 #[derive(Debug, Clone, Serialize)]
-pub struct Stage {
+pub struct StageNumbers {
     /// Its place.
     pub number: usize,
     /// What it was started as.
@@ -120,7 +120,7 @@ pub struct Shares {
 
 /// A pipe.
 #[derive(Debug, Clone, Serialize)]
-pub struct Pipe {
+pub struct PipeNumbers {
     /// Its place.
     pub number: usize,
     /// The stage that wrote into it.
@@ -156,13 +156,13 @@ pub struct Bytes {
     /// How many; none where that is not known.
     pub bytes: Option<u64>,
     /// What that number is.
-    pub bytes_are: Known,
+    pub bytes_are: Certainty,
 }
 
 /// How well a number of bytes is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Known {
+pub enum Certainty {
     /// Both sides counted the same.
     Counted,
     /// One side counted more, or only one side counted: other files may be among it.
@@ -184,15 +184,15 @@ impl Numbers {
     /// What these sums say.
     pub fn of(facts: &[&StageFacts], links: &[Link], sums: &Sums, seconds: f64) -> Self {
         let stages = (facts.iter().zip(&sums.stages).enumerate())
-            .map(|(at, (known, stage))| Stage {
+            .map(|(at, (known, stage))| StageNumbers {
                 attribution: attribution(at, facts, stage, sums.time),
-                ..Stage::of(at, known, stage, sums.time)
+                ..StageNumbers::of(at, known, stage, sums.time)
             })
             .collect();
         let pipes = (links.iter().zip(&sums.pipes).enumerate())
             .map(|(at, (link, pipe))| {
                 let side = |stage: usize| (facts[stage], &sums.stages[stage]);
-                Pipe::of(at, link, pipe, side(link.writer), side(link.reader))
+                PipeNumbers::of(at, link, pipe, side(link.writer), side(link.reader))
             })
             .collect();
         Self {
@@ -221,7 +221,7 @@ fn attribution(at: usize, facts: &[&StageFacts], sums: &StageSums, time: Duratio
     before.chain(after).fold(own, Attribution::max)
 }
 
-impl Stage {
+impl StageNumbers {
     fn of(at: usize, facts: &StageFacts, sums: &StageSums, time: Duration) -> Self {
         let slept = sums.time.saturating_sub(sums.ran + sums.queued);
         let elsewhere: Duration = sums.elsewhere.values().sum();
@@ -253,7 +253,7 @@ impl Stage {
     }
 }
 
-impl Pipe {
+impl PipeNumbers {
     fn of(
         at: usize,
         link: &Link,
@@ -305,7 +305,7 @@ impl Bytes {
         }
         match of(writer.written, reader.read, 0) {
             // Whatever else they have open, it is not used.
-            same if same.bytes_are == Known::Counted => same,
+            same if same.bytes_are == Certainty::Counted => same,
             _ => of(
                 writer.written.filter(|_| !from.mixes.writes),
                 reader.read.filter(|_| !to.mixes.reads),
@@ -326,8 +326,8 @@ impl Bytes {
         let written = written.filter(|_| !writer.gives_pages);
         let read = read.filter(|_| !reader.takes_pages);
         let (bytes, bytes_are) = match (written, read) {
-            (None, None) => (None, Known::Unknown),
-            (Some(one), None) | (None, Some(one)) => (Some(one), Known::About),
+            (None, None) => (None, Certainty::Unknown),
+            (Some(one), None) | (None, Some(one)) => (Some(one), Certainty::About),
             (Some(written), Some(read)) => {
                 let (low, high) = (written.min(read), written.max(read));
                 // Whether the side with the lower count was seen to use calls that count.
@@ -338,9 +338,9 @@ impl Bytes {
                 };
                 let part = low as f64 / high.max(1) as f64;
                 match part {
-                    _ if part >= ALIKE || high - low <= besides => (Some(low), Known::Counted),
-                    _ if part >= COMPARABLE || is_whole => (Some(low), Known::About),
-                    _ => (None, Known::Unknown),
+                    _ if part >= ALIKE || high - low <= besides => (Some(low), Certainty::Counted),
+                    _ if part >= COMPARABLE || is_whole => (Some(low), Certainty::About),
+                    _ => (None, Certainty::Unknown),
                 }
             }
         };
@@ -374,7 +374,7 @@ mod tests {
                 unseen,
                 Some(gib + 9000),
                 Some(gib),
-                Known::Counted,
+                Certainty::Counted,
             ),
             (
                 unseen,
@@ -382,7 +382,7 @@ mod tests {
                 unseen,
                 Some(9000),
                 Some(10),
-                Known::Counted,
+                Certainty::Counted,
             ),
             (
                 unseen,
@@ -390,7 +390,7 @@ mod tests {
                 unseen,
                 Some(gib / 10 * 9),
                 Some(gib / 10 * 9),
-                Known::About,
+                Certainty::About,
             ),
             // A tee to a file besides, or another file that is read.
             (
@@ -399,7 +399,7 @@ mod tests {
                 seen,
                 Some(gib),
                 Some(gib),
-                Known::About,
+                Certainty::About,
             ),
             (
                 seen,
@@ -407,22 +407,36 @@ mod tests {
                 unseen,
                 Some(3 * gib),
                 Some(gib),
-                Known::About,
+                Certainty::About,
             ),
             // Perhaps the reader splices, and was not caught doing so.
-            (seen, Some(gib), unseen, Some(9000), None, Known::Unknown),
+            (
+                seen,
+                Some(gib),
+                unseen,
+                Some(9000),
+                None,
+                Certainty::Unknown,
+            ),
             (
                 seen,
                 Some(gib),
                 splices,
                 Some(9000),
                 Some(gib),
-                Known::About,
+                Certainty::About,
             ),
-            (splices, Some(0), seen, Some(gib), Some(gib), Known::About),
-            (splices, Some(0), splices, Some(0), None, Known::Unknown),
-            (seen, None, seen, Some(gib), Some(gib), Known::About),
-            (seen, None, seen, None, None, Known::Unknown),
+            (
+                splices,
+                Some(0),
+                seen,
+                Some(gib),
+                Some(gib),
+                Certainty::About,
+            ),
+            (splices, Some(0), splices, Some(0), None, Certainty::Unknown),
+            (seen, None, seen, Some(gib), Some(gib), Certainty::About),
+            (seen, None, seen, None, None, Certainty::Unknown),
         ] {
             let found = Bytes::of(&writer, written, &reader, read, BESIDES);
             let bytes_are = known;

@@ -7,7 +7,7 @@ use procfs::process::Stat;
 
 use super::below::below;
 use super::census::{Census, Pipe, ProcessId};
-use super::chains::{Chain, Flow, Kind};
+use super::chains::{Chain, Flow, PipeKind};
 use super::error::Error;
 use super::overview::LeftOut;
 
@@ -32,7 +32,7 @@ pub struct Scope {
 
 /// What a scope came to.
 #[derive(Debug)]
-pub struct Found {
+pub struct ScopedPipes {
     /// Pipes between two processes that can be seen: those of a pipeline all together, also where only one
     /// of them was asked for.
     pub chains: Vec<Chain>,
@@ -73,7 +73,7 @@ impl Scope {
     }
 
     /// Finds its pipes.
-    pub fn find(&self, census: &Census, flow: &Flow) -> Found {
+    pub fn find(&self, census: &Census, flow: &Flow) -> ScopedPipes {
         let meant = self.meant(census);
         let is_meant = |pipe: &Pipe| {
             let mut holders = pipe.holders.iter();
@@ -85,7 +85,7 @@ impl Scope {
                 }
             }
         };
-        let mut found = Found {
+        let mut found = ScopedPipes {
             chains: flow.chains(),
             others: Vec::new(),
             left_out: LeftOut::default(),
@@ -102,14 +102,14 @@ impl Scope {
         });
         for (index, pipe) in census.pipes.iter().enumerate() {
             match pipe.kind() {
-                Kind::Link => {}
+                PipeKind::Link => {}
                 _ if !is_meant(pipe) => found.left_out.of_others += 1,
-                Kind::Own if !self.all => found.left_out.own += 1,
-                Kind::Private => found.chains.push(Chain {
+                PipeKind::Own if !self.all => found.left_out.own += 1,
+                PipeKind::Private => found.chains.push(Chain {
                     pipes: vec![index],
                     is_circle: false,
                 }),
-                Kind::Own | Kind::OneSided => found.others.push(index),
+                PipeKind::Own | PipeKind::OneSided => found.others.push(index),
             }
         }
         found

@@ -15,7 +15,7 @@ use super::census::ProcessId;
 use super::cpus::{Cpus, Reading, of_this_thread};
 use super::findings::Findings;
 use super::link::{Fill, Link, WriteEnd};
-use super::moment::{Cause, Heard, Moment, Side, Ways};
+use super::moment::{AdjacentPipe, Cause, Heard, Moment, Ways};
 use super::numbers::{Bytes, Mixes, Numbers, StageFacts, StartedStage};
 use super::process::{Used, Watched};
 use super::sums::{StageSums, Sums};
@@ -74,8 +74,8 @@ pub struct Watch {
 struct WatchedStage {
     facts: StageFacts,
     members: Vec<Member>,
-    input: Option<Side>,
-    output: Option<Side>,
+    input: Option<AdjacentPipe>,
+    output: Option<AdjacentPipe>,
     moment: Moment,
     /// Whose figures it has at that moment.
     attribution: Attribution,
@@ -124,7 +124,7 @@ impl Watch {
     }
 
     /// Of a pipeline that others have started. Who [belongs](Self::belong) to its stages has to be told, and
-    /// when to [look](Self::glance).
+    /// when to [look](Self::sample).
     pub fn of_others(stages: Vec<StartedStage>, links: Vec<Link>) -> Self {
         let mut watch = Self::of(stages, links);
         watch.is_of_others = true;
@@ -135,7 +135,7 @@ impl Watch {
         let now = Instant::now();
         let side = |link: &Link| {
             let inode = link.inode()?;
-            Some(Side { inode, fill: None })
+            Some(AdjacentPipe { inode, fill: None })
         };
         let stages: Vec<WatchedStage> = stages
             .into_iter()
@@ -193,7 +193,7 @@ impl Watch {
     }
 
     /// One look at what everybody does, when about as much time as `interval` has passed since the last.
-    pub fn glance(&mut self, interval: Duration) {
+    pub fn sample(&mut self, interval: Duration) {
         self.interval = interval;
         self.look_at_moment(Instant::now());
     }
@@ -653,7 +653,7 @@ mod tests {
     use rustix::fs::{Mode, OFlags};
     use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
-    use super::super::verdict::Kind;
+    use super::super::verdict::VerdictKind;
     use super::*;
 
     /// Two stages with a pipe between them.
@@ -746,7 +746,7 @@ mod tests {
             thread::sleep(Duration::from_millis(1));
         }
         let found = pair.end();
-        assert_eq!(found.verdict.kind, Kind::TooShort);
+        assert_eq!(found.verdict.kind, VerdictKind::TooShort);
         let [writer, reader] = &found.numbers.stages[..] else {
             panic!("{found:?}")
         };
@@ -798,14 +798,14 @@ mod tests {
         });
         let (_, when) = pair.watch.asked[0].unwrap();
         for _ in 0..50 {
-            pair.watch.glance(OFTEN);
+            pair.watch.sample(OFTEN);
             let (_, then) = pair.watch.asked[0].unwrap();
             // On a machine that is so slow, it may have had to be asked again.
             assert!(then == when || when.elapsed() >= CAPACITY_LASTS);
             assert_eq!(pair.watch.fill(0).map(|fill| fill.queued), Some(0));
         }
         pair.watch.ask_again();
-        pair.watch.glance(OFTEN);
+        pair.watch.sample(OFTEN);
         assert!(pair.watch.asked[0].unwrap().1 > when);
         pair.kill();
     }

@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 
 use super::attribution::Attribution;
 use super::census::{Census, Holder, Pipe, ProcessId};
-use super::chains::{self, Kind};
+use super::chains::{self, PipeKind};
 use super::link::{Link, WriteEnd};
 use super::moment::Moment;
-use super::numbers::{Known, Mixes, StartedStage};
-use super::overview::{Blocked, Picture, Side, Slow};
+use super::numbers::{Certainty, Mixes, StartedStage};
+use super::overview::{Blocked, Overview, Side, Slow};
 use super::process::awaits_a_child;
-use super::verdict::{Kind as VerdictKind, Verdict};
+use super::verdict::{Verdict, VerdictKind};
 use super::watch::{PROCESSES, Watch};
 
 /// Files that are kept open for a process, as long as it has one thread.
@@ -18,7 +18,7 @@ const FILES: usize = 4;
 
 /// A pipeline that is watched.
 #[derive(Debug)]
-pub struct Line {
+pub struct WatchedChain {
     pub watch: Watch,
 }
 
@@ -29,7 +29,11 @@ pub struct Loads(Vec<(usize, usize)>);
 impl Loads {
     pub fn of(census: &Census) -> Self {
         let mut all = vec![(0, 0); census.processes.len()];
-        for pipe in census.pipes.iter().filter(|pipe| pipe.kind() != Kind::Own) {
+        for pipe in census
+            .pipes
+            .iter()
+            .filter(|pipe| pipe.kind() != PipeKind::Own)
+        {
             for holder in &pipe.holders {
                 let (drains, feeds) = &mut all[holder.process];
                 *drains += usize::from(holder.reads.is_some());
@@ -55,7 +59,7 @@ pub fn files(stages: &[Vec<usize>]) -> usize {
     stages.len() + processes * FILES
 }
 
-impl Line {
+impl WatchedChain {
     /// A chain; `None` where one of its pipes has gone.
     pub fn new(census: &Census, chain: &chains::Chain, stages: &[Vec<usize>]) -> Option<Self> {
         let link = |(at, &index): (usize, &usize)| {
@@ -76,7 +80,7 @@ impl Line {
         })
     }
 
-    /// Who its stages are by now.
+    /// Which processes its stages are by now.
     pub fn belong(
         &mut self,
         census: &Census,
@@ -117,16 +121,16 @@ impl Line {
     }
 
     /// Adds what was found out to what is shown of it.
-    pub fn describe(&self, chain: usize, picture: &mut Picture) {
+    pub fn describe(&self, chain: usize, overview: &mut Overview) {
         let found = self.watch.recent();
-        let chain = &mut picture.chains[chain];
+        let chain = &mut overview.chains[chain];
         for (stage, numbers) in chain.stages.iter_mut().zip(&found.numbers.stages) {
             stage.time = Some(numbers.time);
             stage.cpus = Some(numbers.cpus);
             stage.blame = Some(numbers.blame);
         }
         for (at, (&index, numbers)) in chain.pipes.iter().zip(&found.numbers.pipes).enumerate() {
-            let row = &mut picture.pipes[index];
+            let row = &mut overview.pipes[index];
             let fill = self.watch.fill(at);
             row.fill(fill);
             let was_seen = numbers.seconds > 0.0;
@@ -136,7 +140,7 @@ impl Line {
             row.bytes_per_second = numbers.bytes_per_second;
             row.rate_is = match numbers.bytes_per_second {
                 Some(_) => numbers.bytes.bytes_are,
-                None => Known::Unknown,
+                None => Certainty::Unknown,
             };
             let (writer, reader) = (self.watch.moment(at), self.watch.moment(at + 1));
             if matches!(writer, Moment::Output | Moment::Both) {

@@ -6,7 +6,7 @@ use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
 use crate::host::display::{bytes, one_line, wrapped};
 use crate::observe::findings::Findings;
-use crate::observe::numbers::{Known, Pipe, Stage};
+use crate::observe::numbers::{Certainty, PipeNumbers, StageNumbers};
 use crate::observe::verdict::Percent;
 
 /// Columns that the text of a stage takes at most.
@@ -21,7 +21,7 @@ pub fn parts(findings: &Findings, columns: usize) -> (Vec<String>, Vec<String>) 
     (tables, wrapped(&findings.verdict.to_string(), columns))
 }
 
-fn stages(stages: &[Stage]) -> Vec<String> {
+fn stages(stages: &[StageNumbers]) -> Vec<String> {
     let mut table = table(&["stage", "CPU", "ran", "for CPU", "input", "output", "else"]);
     for stage in stages {
         let time = &stage.time;
@@ -44,12 +44,12 @@ fn stages(stages: &[Stage]) -> Vec<String> {
     lines(&table)
 }
 
-fn pipes(pipes: &[Pipe]) -> Vec<String> {
+fn pipes(pipes: &[PipeNumbers]) -> Vec<String> {
     let mut table = table(&["pipe", "bytes", "rate", "holds", "filled", "empty", "full"]);
     for pipe in pipes {
         let about = match pipe.bytes.bytes_are {
-            Known::About => "~",
-            Known::Counted | Known::Unknown => "",
+            Certainty::About => "~",
+            Certainty::Counted | Certainty::Unknown => "",
         };
         let amount = |count: Option<f64>, unit: &str| {
             count.map_or_else(

@@ -4,48 +4,48 @@ use std::fmt;
 
 use super::cells::{branch, capacity, ends, filled, notes, rate, slow, waits};
 use super::order::{Sort, order};
-use crate::observe::overview::Picture;
+use crate::observe::overview::Overview;
 use crate::terminal::report;
 
 /// Pipelines up to which each one's verdict is told in whole.
 const FEW: usize = 3;
 
 /// The table, and what is said below it.
-pub struct Shown<'a>(pub &'a Picture);
+pub struct Shown<'a>(pub &'a Overview);
 
 impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let picture = self.0;
-        if picture.pipes.is_empty() {
+        let overview = self.0;
+        if overview.pipes.is_empty() {
             writeln!(f, "no pipe")?;
         } else {
             let header = ["writer → reader", "holds", "full", "rate", "waits", "slow"];
             let mut table = report::table(&header);
-            for at in order(picture, Sort::default(), false, "") {
-                let row = &picture.pipes[at];
+            for at in order(overview, Sort::default(), false, "") {
+                let row = &overview.pipes[at];
                 table.add_row([
-                    format!("{}{}", branch(picture, row), ends(row)),
+                    format!("{}{}", branch(overview, row), ends(row)),
                     capacity(row),
                     filled(row),
                     rate(row),
                     waits(row),
-                    slow(picture, row),
+                    slow(overview, row),
                 ]);
             }
             for line in report::lines(&table) {
                 writeln!(f, "{line}")?;
             }
         }
-        let verdicts = picture
+        let verdicts = overview
             .chains
             .iter()
             .filter_map(|chain| chain.verdict.as_ref());
-        if picture.chains.len() <= FEW {
+        if overview.chains.len() <= FEW {
             for verdict in verdicts {
                 writeln!(f, "{verdict}")?;
             }
         }
-        for note in notes(picture) {
+        for note in notes(overview) {
             writeln!(f, "not shown: {note}")?;
         }
         Ok(())

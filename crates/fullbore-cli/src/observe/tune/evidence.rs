@@ -50,7 +50,7 @@ pub fn gather(census: &Census, pipes: &[usize]) -> BTreeMap<usize, Writers> {
             let process = holder.process;
             let pid = census.processes[process].id.pid;
             let sends = known(pid).unwrap_or_else(|| {
-                unknown.push(Look::new(pid, index, pipe, census));
+                unknown.push(ObservedWriter::new(pid, index, pipe, census));
                 Sends::Unknown("nothing is known of it")
             });
             Writer { process, sends }
@@ -99,7 +99,7 @@ fn has_strangers_below(pid: u32) -> bool {
 }
 
 /// One writer of one pipe that is looked at.
-struct Look {
+struct ObservedWriter {
     pid: u32,
     /// The pipe.
     index: usize,
@@ -117,12 +117,12 @@ struct Look {
     written: Option<(u64, u64)>,
 }
 
-fn look(all: &mut [Look]) {
+fn look(all: &mut [ObservedWriter]) {
     if all.is_empty() {
         return;
     }
     let began = Instant::now();
-    while began.elapsed() < TIME && !all.iter().all(Look::is_settled) {
+    while began.elapsed() < TIME && !all.iter().all(ObservedWriter::is_settled) {
         for one in &mut *all {
             one.once();
         }
@@ -133,7 +133,7 @@ fn look(all: &mut [Look]) {
     }
 }
 
-impl Look {
+impl ObservedWriter {
     fn new(pid: u32, index: usize, pipe: &Pipe, census: &Census) -> Self {
         let readers = pipe.readers();
         let pid_of = |holder: &Holder| census.processes[holder.process].id.pid;

@@ -19,7 +19,7 @@ use fullbore::pipe::Limit;
 use rustix::io::Errno;
 
 use super::census::{Census, Holder, Pipe, needs_proc};
-use super::chains::Kind;
+use super::chains::PipeKind;
 use super::error::Error;
 use super::link::{Fill, WriteEnd, open_for_writing};
 use evidence::gather;
@@ -113,7 +113,7 @@ fn handle(census: &Census, pipe: &Pipe) -> Result<Option<OwnedFd>, Errno> {
             end.is_open()
         })
     };
-    let is_open = || pipe.kind() != Kind::OneSided && pipe.holders.iter().any(writes);
+    let is_open = || pipe.kind() != PipeKind::OneSided && pipe.holders.iter().any(writes);
     Ok((!pipe.is_named() || is_open()).then_some(handle))
 }
 

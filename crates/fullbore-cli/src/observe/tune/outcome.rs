@@ -7,7 +7,7 @@ use super::super::census::Census;
 use super::super::error::Error;
 use super::evidence::Writers;
 use super::producers::Sends;
-use super::target::Found;
+use super::target::TargetPipes;
 
 /// What is to be done.
 #[derive(Debug, Clone, Copy)]
@@ -67,7 +67,7 @@ pub struct Tuning {
     /// The processes and pipes that were there.
     pub census: Census,
     /// Which of these pipes were meant.
-    pub found: Found,
+    pub found: TargetPipes,
     /// What became of each of them.
     pub all: Vec<Tuned>,
     /// What was asked for.

@@ -7,7 +7,7 @@ use fullbore::pipe::PipeIdentity;
 
 use super::super::below::below;
 use super::super::census::{Census, Unseen};
-use super::super::chains::{Flow, Kind};
+use super::super::chains::{Flow, PipeKind};
 use super::super::error::Error;
 use crate::host::refusal::Unsupported;
 use crate::host::text::clean;
@@ -27,7 +27,7 @@ pub enum Target {
 
 /// What a target came to.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct TargetPipes {
     /// Indices into [`Census::pipes`].
     pub pipes: Vec<usize>,
     /// Pipes that are between no two processes, and are left alone.
@@ -47,7 +47,7 @@ impl Target {
     ///
     /// # Errors
     /// Where there is no such process, or it has no pipe, or this user may not look at it.
-    pub fn find(&self, census: &Census) -> Result<Found, Error> {
+    pub fn find(&self, census: &Census) -> Result<TargetPipes, Error> {
         match self {
             Self::Process(pid) => {
                 let Some(process) = census.process(*pid) else {
@@ -62,7 +62,7 @@ impl Target {
                 let Some(pipe) = all.position(|pipe| pipe.identity == *identity) else {
                     return Err(Error::NotFound("it has gone".into()));
                 };
-                Ok(Found {
+                Ok(TargetPipes {
                     pipes: vec![pipe],
                     left_out: 0,
                     several: Vec::new(),
@@ -72,7 +72,7 @@ impl Target {
     }
 }
 
-fn of_name(name: &str, census: &Census) -> Result<Found, Error> {
+fn of_name(name: &str, census: &Census) -> Result<TargetPipes, Error> {
     let all: Vec<usize> = census
         .processes
         .iter()
@@ -96,11 +96,11 @@ fn of_name(name: &str, census: &Census) -> Result<Found, Error> {
     Ok(found)
 }
 
-fn of_pipeline(pid: u32, census: &Census) -> Result<Found, Error> {
+fn of_pipeline(pid: u32, census: &Census) -> Result<TargetPipes, Error> {
     let flow = Flow::new(census);
     let links = |process: usize| {
         let mut pipes = pipes_of(census, &[process]).pipes;
-        pipes.retain(|&pipe| census.pipes[pipe].kind() == Kind::Link);
+        pipes.retain(|&pipe| census.pipes[pipe].kind() == PipeKind::Link);
         pipes
     };
     let mut start = census.process(pid).map_or_else(Vec::new, links);
@@ -116,7 +116,7 @@ fn of_pipeline(pid: u32, census: &Census) -> Result<Found, Error> {
         }
         return Err(Error::NotFound(format!("process {pid} is in no pipeline")));
     }
-    Ok(Found {
+    Ok(TargetPipes {
         pipes: flow.pipeline(start).into_iter().collect(),
         left_out: 0,
         several: Vec::new(),
@@ -124,7 +124,7 @@ fn of_pipeline(pid: u32, census: &Census) -> Result<Found, Error> {
 }
 
 /// The pipes of these processes that go from one process to another, or may.
-fn pipes_of(census: &Census, processes: &[usize]) -> Found {
+fn pipes_of(census: &Census, processes: &[usize]) -> TargetPipes {
     let all: BTreeSet<usize> = processes
         .iter()
         .flat_map(|&process| census.pipes_of(process))
@@ -132,9 +132,9 @@ fn pipes_of(census: &Census, processes: &[usize]) -> Found {
     let count = all.len();
     let pipes: Vec<usize> = all
         .into_iter()
-        .filter(|&pipe| census.pipes[pipe].kind() != Kind::Own)
+        .filter(|&pipe| census.pipes[pipe].kind() != PipeKind::Own)
         .collect();
-    Found {
+    TargetPipes {
         left_out: count - pipes.len(),
         pipes,
         several: Vec::new(),
