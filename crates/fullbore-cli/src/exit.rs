@@ -7,38 +7,16 @@
 //! | 2 | the command line is wrong, or asks for what contradicts itself |
 //! | 3 | this machine or this user may not do what was asked for |
 
-use std::fmt;
 use std::io::{self, Write, stderr};
 use std::os::fd::AsFd;
 use std::process::ExitCode;
 
-use anyhow::{Context, anyhow};
-use fullbore::Side;
-use rustix::io::Errno;
+use anyhow::Context;
 
-use crate::moving::{Broken, said};
+use crate::moving::failure::{close_failed, is_closed_output};
+use crate::observe::error::Error;
 use fullbore_host::refusal::{UNSUPPORTED, Unsupported, Usage};
 use fullbore_host::text::clean;
-
-/// An input that could not be opened or read: other inputs are not affected.
-#[derive(Debug)]
-pub struct BadInput(pub String);
-
-impl fmt::Display for BadInput {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for BadInput {}
-
-/// Whether the error is one input's, and of no consequence for others.
-pub fn is_about_an_input(error: &anyhow::Error) -> bool {
-    error.is::<BadInput>()
-        || error
-            .downcast_ref::<Broken>()
-            .is_some_and(|broken| broken.side == Side::Source)
-}
 
 /// Says on stderr what went wrong with a verb. Unlike eprintln!, without a panic where stderr is
 /// closed.
@@ -63,14 +41,6 @@ pub fn close_stdout() -> anyhow::Result<()> {
     fullbore::close(duplicate).map_err(|error| close_failed("stdout", error))
 }
 
-/// The error of close(2) on `what`.
-pub fn close_failed(what: &str, error: fullbore::Error) -> anyhow::Error {
-    match error {
-        fullbore::Error::System { errno, .. } => anyhow!("close {what}: {}", said(&errno)),
-        error => anyhow::Error::new(error).context(format!("close {what}")),
-    }
-}
-
 /// The exit code for an error, and whether a person should read of it: a reader that went away is
 /// no news.
 pub fn code(error: &anyhow::Error) -> Option<ExitCode> {
@@ -78,28 +48,13 @@ pub fn code(error: &anyhow::Error) -> Option<ExitCode> {
         None
     } else if error.is::<Usage>() {
         Some(ExitCode::from(2))
-    } else if error.is::<Unsupported>() {
+    } else if is_unsupported(error) {
         Some(ExitCode::from(UNSUPPORTED))
     } else {
         Some(ExitCode::FAILURE)
     }
 }
 
-fn is_closed_output(error: &anyhow::Error) -> bool {
-    error.chain().any(|cause| {
-        cause
-            .downcast_ref::<io::Error>()
-            .is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
-            // It keeps the error of the writer to itself.
-            || cause
-                .downcast_ref::<serde_json::Error>()
-                .is_some_and(|e| e.io_error_kind() == Some(io::ErrorKind::BrokenPipe))
-            || cause
-                .downcast_ref::<Broken>()
-                .is_some_and(Broken::is_closed_output)
-            || cause.downcast_ref::<Errno>() == Some(&Errno::PIPE)
-            || cause
-                .downcast_ref::<fullbore::Error>()
-                .is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
-    })
+fn is_unsupported(error: &anyhow::Error) -> bool {
+    error.is::<Unsupported>() || matches!(error.downcast_ref(), Some(Error::Unsupported(_)))
 }

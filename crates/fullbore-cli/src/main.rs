@@ -8,12 +8,14 @@ mod ending;
 mod exit;
 mod explain;
 mod inherited;
+mod interrupt;
 mod lab;
 mod meter;
 mod moving;
-mod pipeline;
+mod observe;
 mod results;
 mod run;
+mod terminal;
 mod top;
 mod tune;
 

@@ -6,12 +6,16 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use clap::Args;
-
-use crate::inherited;
-use crate::top::metrics::{self, Address};
-use crate::top::{Scope, Top, Whose, screen};
 use fullbore_host::refusal::Usage;
 use fullbore_host::text::clean;
+
+use crate::inherited;
+use crate::observe::monitor::Monitor;
+use crate::observe::overview::Overview;
+use crate::observe::scope::{Scope, Whose};
+use crate::top::metrics::{self, Address};
+use crate::top::screen;
+use crate::top::table::Shown;
 
 /// Looking once, this is how long it takes.
 const A_MOMENT: Duration = Duration::from_millis(600);
@@ -93,7 +97,7 @@ impl Options {
             // Before anything is looked at.
             inherited::stdout()?;
         }
-        let mut top = Top::new(Scope {
+        let mut monitor = Monitor::new(Scope {
             whose: match (self.name, self.pid) {
                 (Some(name), _) => Whose::Called(name),
                 (None, Some(pid)) => Whose::Tree(pid),
@@ -102,20 +106,20 @@ impl Options {
             all: self.all,
         })?;
         if let Some(address) = self.prometheus {
-            metrics::serve(address, top)?;
+            metrics::serve(address, monitor)?;
         } else if is_one {
-            let picture = top.once(A_MOMENT)?;
+            let overview = monitor.once(A_MOMENT)?;
             match self.json {
-                true => print_json(&picture)?,
-                false => print(picture.to_string().as_bytes())?,
+                true => print_json(&overview)?,
+                false => print(Shown(&overview).to_string().as_bytes())?,
             }
-            if let (Some(name), true) = (name, picture.pipes.is_empty()) {
+            if let (Some(name), true) = (name, overview.pipes.is_empty()) {
                 anyhow::bail!("no process with a pipe, and no FIFO, is called '{name}'");
             }
         } else if self.json {
-            each_look(&mut top, self.interval.unwrap_or(SECOND), self.count)?;
+            each_look(&mut monitor, self.interval.unwrap_or(SECOND), self.count)?;
         } else if stdout().is_terminal() && stdin().is_terminal() {
-            screen::run(&mut top, self.interval.unwrap_or(SECOND))?;
+            screen::run(&mut monitor, self.interval.unwrap_or(SECOND))?;
         } else {
             return Err(Usage(
                 "stdin or stdout is no terminal: use --once for a table, --json, or --prometheus PORT".into(),
@@ -129,24 +133,24 @@ impl Options {
 const SECOND: Duration = Duration::from_secs(1);
 
 /// Prints what each look finds, until nobody reads it any more.
-fn each_look(top: &mut Top, interval: Duration, count: Option<u64>) -> anyhow::Result<()> {
+fn each_look(monitor: &mut Monitor, interval: Duration, count: Option<u64>) -> anyhow::Result<()> {
     // The first one has something to say as well.
-    top.warm_up(interval.min(A_MOMENT))?;
+    monitor.warm_up(interval.min(A_MOMENT))?;
     let mut next = Instant::now();
     for look in 1.. {
-        print_json(&top.look()?)?;
+        print_json(&monitor.look()?)?;
         if Some(look) == count {
             break;
         }
         // One that took too long is not made up for.
         next = (next + interval).max(Instant::now());
-        top.glance_until(next);
+        monitor.sample_until(next);
     }
     Ok(())
 }
 
-fn print_json(picture: &crate::top::Picture) -> anyhow::Result<()> {
-    let mut line = serde_json::to_vec(picture)?;
+fn print_json(overview: &Overview) -> anyhow::Result<()> {
+    let mut line = serde_json::to_vec(overview)?;
     line.push(b'\n');
     print(&line)
 }

@@ -4,11 +4,14 @@ use std::io::{Write, stderr};
 use std::process::ExitCode;
 
 use clap::Args;
-
-use crate::inherited;
-use crate::tune::{Options, Target, tune};
 use fullbore_host::refusal::Usage;
 use fullbore_host::size;
+
+use crate::inherited;
+use crate::observe::tune::outcome::Options;
+use crate::observe::tune::target::Target;
+use crate::observe::tune::tune;
+use crate::tune::Report;
 
 /// Grow the pipes of a running pipeline
 ///
@@ -69,7 +72,7 @@ impl Tune {
             (None, Some(text)) => Target::of(text),
             (None, None) => return Err(Usage("whose pipes? give a PID or a name".into()).into()),
         };
-        let report = tune(
+        let tuning = tune(
             &target,
             Options {
                 size: self.size.unwrap_or(1 << 20),
@@ -79,6 +82,7 @@ impl Tune {
                 dry_run: self.dry_run,
             },
         )?;
+        let report = Report(tuning);
         let mut out = inherited::stdout()?.lock();
         if self.json {
             serde_json::to_writer_pretty(&mut out, &report.json())?;

@@ -10,7 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, set_child_subreaper};
 
 use crate::ending;
-use crate::meter::interrupt::Interrupt;
+use crate::interrupt::Interrupt;
 
 /// How often Ctrl-C and the time are looked at.
 const INTERVAL: Duration = Duration::from_millis(50);

@@ -8,6 +8,7 @@ use std::time::Duration;
 use indicatif::HumanCount;
 
 use crate::moving::duration;
+use fullbore_host::display::bytes;
 use fullbore_host::text::clean;
 
 /// The least room that a bar is worth.
@@ -185,28 +186,6 @@ impl Unit {
             Unit::Lines => format!("{:>9} lines", HumanCount(count as u64).to_string()),
         }
     }
-}
-
-/// Three digits, or four before the next unit: `1.20 GiB`, `12.0 GiB`, `1012 MiB`.
-pub fn bytes(count: f64) -> String {
-    let mut scaled = count;
-    for unit in ["B", "KiB", "MiB", "GiB", "TiB"] {
-        if scaled < 1023.5 {
-            return digits(scaled, unit);
-        }
-        scaled /= 1024.0;
-    }
-    digits(scaled, "PiB")
-}
-
-fn digits(scaled: f64, unit: &str) -> String {
-    let places = match scaled {
-        _ if unit == "B" => 0,
-        s if s < 9.995 => 2,
-        s if s < 99.95 => 1,
-        _ => 0,
-    };
-    format!("{scaled:.places$} {unit}")
 }
 
 /// `0:01:23`.

@@ -7,19 +7,17 @@
 //! | `look.rs` | one look at the pipes on both sides |
 //! | `verdict.rs` | what many looks mean |
 //! | `pace.rs` | the rate limit |
-//! | `screen.rs` | stderr |
-//! | `interrupt.rs` | Ctrl-C |
+//! | `options.rs` | what is shown, and how |
 //! | `watch.rs` | the files of a process that runs already |
 //!
 //! The one idea: whoever moves the bytes only adds to a counter. A thread of its own, which sleeps
 //! nearly always, looks at the counter and at the pipes, and draws.
 
-pub mod interrupt;
 mod line;
 mod look;
+mod options;
 mod pace;
 mod rate;
-pub mod screen;
 mod verdict;
 mod watch;
 
@@ -29,31 +27,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use crate::interrupt::Interrupt;
 use crate::moving::Source;
-use interrupt::Interrupt;
+use crate::terminal::lines::{Screen, say};
+pub use line::Unit;
 use line::{Reading, line};
-pub use line::{Unit, bytes};
+pub use options::Options;
 pub use pace::Pace;
 use rate::Rate;
-use screen::Screen;
 use verdict::Seen;
 pub use watch::{Target, Watch};
 
 /// 50 looks a second tell within a second who is slow, and take no time that could be measured.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-
-/// What is shown, and how.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// What stands in front of the line.
-    pub name: Option<String>,
-    /// What is counted.
-    pub unit: Unit,
-    /// How many there will be, where that is known.
-    pub total: Option<u64>,
-    /// The time between two drawings.
-    pub interval: Duration,
-}
 
 /// Counts what passes, and shows it.
 pub struct Meter {
@@ -194,7 +180,7 @@ fn numbers(shared: &Shared, options: &Options) {
                 total: options.total,
                 ..Reading::default()
             };
-            screen::say(&format!("{}\n", reading.number()));
+            say(&format!("{}\n", reading.number()));
             due = (due + options.interval).max(now);
         }
         if ended {

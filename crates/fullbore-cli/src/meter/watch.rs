@@ -18,12 +18,12 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, StatxFlags, statx};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use super::interrupt::Interrupt;
-use super::line::{Reading, gauge, line};
+use super::line::{Reading, Unit, gauge, line};
+use super::options::Options;
 use super::rate::Rate;
-use super::screen::{self, Screen};
-use super::{Options, Unit};
-use crate::moving::said;
+use crate::interrupt::Interrupt;
+use crate::terminal::lines::{Screen, say};
+use fullbore_host::display::error_text;
 
 /// That an fd was closed, or a signal came, is noticed at least so soon.
 const NOTICE: Duration = Duration::from_millis(100);
@@ -129,7 +129,7 @@ impl Watch {
         self.each_interval(&Interrupt::default(), |watch, _| {
             if let Some(followed) = watch.followed.first() {
                 let number = followed.reading(&watch.options, false).number();
-                screen::say(&format!("{number}\n"));
+                say(&format!("{number}\n"));
             }
         });
     }
@@ -187,10 +187,10 @@ impl Watch {
         let target = self.target;
         let found = Found::at(&self.process, fd).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => anyhow!("{target}: not open"),
-            _ => anyhow!("{target}: {}", said(&error)),
+            _ => anyhow!("{target}: {}", error_text(&error)),
         })?;
         let followed = Followed::new(&self.process, fd, &found, &self.options)
-            .map_err(|error| anyhow!("{target}: {}", said(&error)))?;
+            .map_err(|error| anyhow!("{target}: {}", error_text(&error)))?;
         match followed {
             None => bail!("{target}: neither a regular file nor a pipe"),
             Some(followed) => self.followed.push(followed),
@@ -251,7 +251,7 @@ impl Target {
         match error {
             ProcError::PermissionDenied(_) => anyhow!("{self}: Permission denied"),
             ProcError::NotFound(_) => anyhow!("{self}: No such process"),
-            ProcError::Io(error, _) => anyhow!("{self}: {}", said(&error)),
+            ProcError::Io(error, _) => anyhow!("{self}: {}", error_text(&error)),
             error => anyhow!("{self}: {error}"),
         }
     }

@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::fs::File;
-use std::io::{self, Stdin, Stdout, stdin, stdout};
+use std::io::{Stdin, Stdout, stdin, stdout};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
@@ -11,8 +11,9 @@ use anyhow::anyhow;
 use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
 
-use crate::exit::{self, BadInput};
+use super::failure::{BadInput, close_failed};
 use crate::inherited;
+use fullbore_host::display::error_text;
 use fullbore_host::refusal::Usage;
 use fullbore_host::text::clean;
 
@@ -56,7 +57,7 @@ impl Input {
             }
             Input::Stdin => Ok(Source::Stdin(stdin())),
             Input::File(path) => {
-                let bad = |what, error| BadInput(format!("{what} {self}: {}", said(&error)));
+                let bad = |what, error| BadInput(format!("{what} {self}: {}", error_text(&error)));
                 let file = File::open(path).map_err(|error| bad("open", error))?;
                 // Before an output is emptied for it.
                 let stat = rustix::fs::fstat(&file).map_err(|errno| bad("fstat", errno.into()))?;
@@ -163,7 +164,7 @@ impl Output {
         Ok(())
     }
 
-    /// Closes a file. Stdout is closed when the verb has ended ([`exit::close_stdout`]).
+    /// Closes a file. Stdout is closed when the verb has ended (`exit::close_stdout`).
     ///
     /// # Errors
     /// With its name: a file system may say only now that it could not store what was written (NFS,
@@ -171,7 +172,7 @@ impl Output {
     pub fn close(self) -> anyhow::Result<()> {
         match self {
             Output::File { path, file } => fullbore::close(file)
-                .map_err(|error| exit::close_failed(&format!("'{}'", shown(&path)), error)),
+                .map_err(|error| close_failed(&format!("'{}'", shown(&path)), error)),
             Output::Stdout(_) | Output::Named { .. } => Ok(()),
         }
     }
@@ -205,14 +206,14 @@ fn open_output(path: &Path, append: bool, inputs: &[Input]) -> anyhow::Result<Fi
         .write(!append)
         .append(append)
         .open(path)
-        .map_err(|error| anyhow::anyhow!("open '{}': {}", shown(path), said(&error)))?;
+        .map_err(|error| anyhow::anyhow!("open '{}': {}", shown(path), error_text(&error)))?;
     let stat = rustix::fs::fstat(&file)
-        .map_err(|errno| anyhow!("fstat '{}': {}", shown(path), said(&errno.into())))?;
+        .map_err(|errno| anyhow!("fstat '{}': {}", shown(path), error_text(&errno.into())))?;
     // Once more: it may have been put in place of another in the meantime.
     refuse_the_same(&stat, inputs)?;
     if is_regular(&stat) && !append && stat.st_size > 0 {
         file.set_len(0)
-            .map_err(|error| anyhow!("truncate '{}': {}", shown(path), said(&error)))?;
+            .map_err(|error| anyhow!("truncate '{}': {}", shown(path), error_text(&error)))?;
     }
     Ok(file)
 }
@@ -244,13 +245,4 @@ fn shown(path: &Path) -> String {
 /// The error of an input that is the output too.
 pub fn both_ends(input: &Input) -> Usage {
     Usage(format!("{input} is both input and output"))
-}
-
-/// The kernel's words without the number behind them.
-pub fn said(error: &io::Error) -> String {
-    let text = error.to_string();
-    match text.find(" (os error") {
-        Some(at) => text[..at].to_owned(),
-        None => text,
-    }
 }

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::process::ExitCode;
 
 use super::ends::{Input, Output};
-use crate::exit;
+use super::failure::{is_about_an_input, is_closed_output};
 
 /// Passes each input on with `pass`, until it breaks off. As with cat, one that cannot be read does not
 /// keep back the others: `say` tells of it, and the exit code remembers it.
@@ -27,12 +27,12 @@ pub fn join(
         match pass(input, output) {
             Ok(ControlFlow::Continue(())) => {}
             Ok(ControlFlow::Break(())) => break,
-            Err(error) if exit::is_about_an_input(&error) => {
+            Err(error) if is_about_an_input(&error) => {
                 say(&error);
                 all_well = false;
             }
             // A reader that went away does not make up for an input that was missing.
-            Err(error) if exit::code(&error).is_none() && !all_well => break,
+            Err(error) if is_closed_output(&error) && !all_well => break,
             Err(error) => return Err(error),
         }
     }

@@ -2,14 +2,15 @@
 //! words; and the progress bar.
 
 mod ends;
+pub mod failure;
 mod join;
 mod progress;
 mod report;
 
-pub use ends::{Input, Output, Source, said};
+pub use ends::{Input, Output, Source};
 pub use join::join;
 pub use progress::Bar;
-pub use report::{Broken, Total, duration, named};
+pub use report::{Total, duration, named};
 
 use fullbore::Guarantee;
 

@@ -1,71 +1,14 @@
-//! What was moved, and what kept it from going on, in words.
+//! What was moved, in words.
 
-use std::fmt;
-use std::io::{self, Write, stderr};
+use std::io::{Write, stderr};
 use std::time::Duration;
 
 use fullbore::transfer::Route;
-use fullbore::{Error, Failure, Report, Side};
+use fullbore::{Error, Failure, Report};
 use indicatif::{BinaryBytes, HumanDuration};
 
-use super::ends::{Input, Output, both_ends, said};
-
-/// A side that failed, by its name.
-#[derive(Debug)]
-pub struct Broken {
-    /// The side.
-    pub side: Side,
-    /// What kind of failure it was.
-    pub kind: io::ErrorKind,
-    text: String,
-}
-
-impl Broken {
-    /// In words: `write to 'out.bin': No space left on device (after 1.20 GiB)`.
-    pub fn new(error: &Error, source: &dyn fmt::Display, sink: &dyn fmt::Display) -> Option<Self> {
-        let Error::Moving {
-            side,
-            operation,
-            errno,
-            moved,
-        } = error
-        else {
-            return None;
-        };
-        let what = match side {
-            Side::Source => format!("read from {source}"),
-            Side::Sink => format!("write to {sink}"),
-        };
-        let by = match *operation {
-            "read" | "write" => None,
-            operation => Some(operation.to_owned()),
-        };
-        let after = (*moved > 0).then(|| format!("after {}", BinaryBytes(*moved)));
-        let more: Vec<String> = by.into_iter().chain(after).collect();
-        let more = match more.as_slice() {
-            [] => String::new(),
-            more => format!(" ({})", more.join(", ")),
-        };
-        Some(Self {
-            side: *side,
-            kind: errno.kind(),
-            text: format!("{what}: {}{more}", said(errno)),
-        })
-    }
-
-    /// Whether it is only that nobody reads any more.
-    pub fn is_closed_output(&self) -> bool {
-        self.side == Side::Sink && self.kind == io::ErrorKind::BrokenPipe
-    }
-}
-
-impl fmt::Display for Broken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
-    }
-}
-
-impl std::error::Error for Broken {}
+use super::ends::{Input, Output, both_ends};
+use super::failure::Broken;
 
 /// An error of the library, with the names of what it is about.
 pub fn named(error: Error, input: &Input, output: &Output) -> anyhow::Error {

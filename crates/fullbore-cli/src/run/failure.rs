@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 
 use super::start::Command;
-use crate::moving::said;
+use fullbore_host::display::error_text;
 use fullbore_host::text::clean;
 
 /// `run` itself failed, and not a stage of it.
@@ -24,7 +24,7 @@ impl Failure {
         let program = clean(&command.program.to_string_lossy());
         let (what, code) = match error.kind() {
             io::ErrorKind::NotFound => ("not found".to_owned(), 127),
-            _ => (said(error), 126),
+            _ => (error_text(error), 126),
         };
         let hint = match command.words.as_slice() {
             [only] if code == 127 && only.to_string_lossy().contains([' ', '|']) => {

@@ -23,7 +23,8 @@ use super::failure::FAILED;
 use super::fork::fork;
 use super::runner::{GRACE, TO_STOP, wait_for};
 use super::signals::{Signals, die_of, is_ending, is_stopped, stop};
-use crate::{ending, pipeline};
+use crate::ending;
+use crate::terminal::footer;
 
 /// How long the runner may take to end the pipeline when it is told to.
 const PATIENCE: Duration = GRACE.saturating_mul(3);
@@ -53,7 +54,7 @@ pub fn keep(
     let done = ours.read(&mut [0]).is_ok_and(|bytes| bytes > 0);
     if !done {
         if live {
-            pipeline::give_back();
+            footer::give_back();
         }
         ending::end_all(Signal::TERM, GRACE, || reap(runner, &mut None));
     }

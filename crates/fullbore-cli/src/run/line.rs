@@ -15,11 +15,11 @@ use brush_parser::{ParserOptions, Token, TokenizerOptions, parse_tokens, uncache
 
 /// What a line is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Line {
+pub enum CommandLine {
     /// One pipeline.
     Pipeline {
         /// At least two.
-        stages: Vec<Stage>,
+        stages: Vec<StageSource>,
         /// Whether a `!` stands before it.
         negated: bool,
     },
@@ -36,7 +36,7 @@ pub enum Line {
 
 /// A stage of a pipeline.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stage {
+pub struct StageSource {
     /// Its source, for the shell.
     pub text: OsString,
     /// Where it is one simple command without assignments: its name, which may be a program's, and the
@@ -61,13 +61,13 @@ const MOST_OPENED: usize = 200;
 const MOST_INNER_PIPES: usize = 200;
 
 /// Cuts a line.
-pub fn cut(line: &OsStr, dialect: Dialect) -> Line {
+pub fn cut(line: &OsStr, dialect: Dialect) -> CommandLine {
     // There are lines on which brush-parser 0.4 panics, such as `a $(b`: the shell is asked then.
     let said_by = panic::take_hook();
     panic::set_hook(Box::new(|_| {}));
     let cut = panic::catch_unwind(|| Source::read(line, dialect).map(|source| source.cut()));
     panic::set_hook(said_by);
-    cut.ok().flatten().unwrap_or(Line::Unclear)
+    cut.ok().flatten().unwrap_or(CommandLine::Unclear)
 }
 
 /// A line and its tokens.
@@ -132,26 +132,26 @@ impl<'a> Source<'a> {
         })
     }
 
-    fn cut(&self) -> Line {
+    fn cut(&self) -> CommandLine {
         if !self.has_its_here_documents() {
-            return Line::Unclear;
+            return CommandLine::Unclear;
         }
         let Ok(program) = parse_tokens(&self.tokens, &self.options) else {
-            return Line::Unclear;
+            return CommandLine::Unclear;
         };
         if is_in_background(&program) {
-            return Line::Background;
+            return CommandLine::Background;
         }
         // A single command is no subshell of a pipeline: it can end the shell, and a '!' before it too.
         let Some(pipeline) = only_pipeline(&program).filter(|pipeline| pipeline.seq.len() > 1)
         else {
-            return Line::Other {
+            return CommandLine::Other {
                 has_pipes: self.tokens.iter().any(is_pipe),
             };
         };
         // bash times the pipeline as a whole, which no stage can.
         if pipeline.timed.is_some() {
-            return Line::Unclear;
+            return CommandLine::Unclear;
         }
         let is = |text: &'static str| move |token: &&Token| token.to_str() == text;
         let newlines = self.tokens.iter().take_while(is("\n")).count();
@@ -160,34 +160,34 @@ impl<'a> Source<'a> {
             0 => 0,
             1 => newlines + 1,
             // POSIX has only one.
-            _ => return Line::Unclear,
+            _ => return CommandLine::Unclear,
         };
         let Some(places) = self
             .places(first)
             .filter(|all| all.len() == pipeline.seq.len())
         else {
-            return Line::Unclear;
+            return CommandLine::Unclear;
         };
-        let stages: Vec<Stage> = places.iter().map(|place| self.stage(place)).collect();
+        let stages: Vec<StageSource> = places.iter().map(|place| self.stage(place)).collect();
         // Within a stage it is bash's, and sh should say that it has none.
         let inner =
             places.iter().filter(|place| place.with_errors).count() != self.with_errors.len();
         if inner && self.dialect == Dialect::Posix {
-            return Line::Unclear;
+            return CommandLine::Unclear;
         }
         // Behind the `<<` of a here-document, brush-parser 0.4 cuts a `$(b | c)` to pieces.
         if !self.here_documents().is_empty() && !stages.iter().all(|stage| self.understands(stage))
         {
-            return Line::Unclear;
+            return CommandLine::Unclear;
         }
-        Line::Pipeline {
+        CommandLine::Pipeline {
             stages,
             negated: pipeline.bang,
         }
     }
 
     /// Whether a stage is a command by itself.
-    fn understands(&self, stage: &Stage) -> bool {
+    fn understands(&self, stage: &StageSource) -> bool {
         Source::read(&stage.text, self.dialect)
             .is_some_and(|source| source.command(0..source.tokens.len()).is_some())
     }
@@ -251,7 +251,7 @@ impl<'a> Source<'a> {
         self.tokens[token].location().end.index.min(self.line.len())
     }
 
-    fn stage(&self, place: &Place) -> Stage {
+    fn stage(&self, place: &Place) -> StageSource {
         let mut beside: Vec<Insertion> = Vec::new();
         let end = self.end_of_command(place);
         if self.has_background(place) && !place.is_first {
@@ -262,7 +262,7 @@ impl<'a> Source<'a> {
         if place.with_errors {
             beside.push((end, b" 2>&1"));
         }
-        Stage {
+        StageSource {
             text: self.text(place, &beside),
             program: self.program(place).map(|(name, at)| {
                 beside.insert(0, (at, b"exec "));
@@ -462,7 +462,7 @@ mod tests {
 
     fn stages_of(line: &str, dialect: Dialect) -> Vec<String> {
         match cut(line.as_ref(), dialect) {
-            Line::Pipeline { stages, .. } => stages
+            CommandLine::Pipeline { stages, .. } => stages
                 .into_iter()
                 .map(|stage| stage.text.into_string().unwrap())
                 .collect(),
@@ -503,7 +503,7 @@ mod tests {
             match expected {
                 [] => assert!(matches!(
                     cut(line.as_ref(), Dialect::Posix),
-                    Line::Other { .. }
+                    CommandLine::Other { .. }
                 )),
                 expected => assert_eq!(stages(line), expected, "{line}"),
             }
@@ -548,7 +548,7 @@ mod tests {
     #[test]
     fn a_simple_command_can_take_the_place_of_its_shell() {
         let line = "a 'b c' | \\\n d <<E > f |& # g\nE\n./h | A=b i | j\"k\" | $l | >m n | { o; } | p\\\nq\n";
-        let Line::Pipeline { stages, .. } = cut(line.as_ref(), Dialect::Posix) else {
+        let CommandLine::Pipeline { stages, .. } = cut(line.as_ref(), Dialect::Posix) else {
             panic!("it is a pipeline");
         };
         let programs: Vec<_> = stages
@@ -595,10 +595,13 @@ mod tests {
     #[test]
     fn a_negation_stands_before_all_stages() {
         let line = cut("! a | b".as_ref(), Dialect::Posix);
-        assert!(matches!(line, Line::Pipeline { negated: true, .. }));
+        assert!(matches!(line, CommandLine::Pipeline { negated: true, .. }));
         assert_eq!(stages("\n # no\n ! a | b"), ["a ", "b"]);
         assert_eq!(stages("! a | b"), ["a ", "b"]);
-        assert_eq!(cut("! ! a | b".as_ref(), Dialect::Posix), Line::Unclear);
+        assert_eq!(
+            cut("! ! a | b".as_ref(), Dialect::Posix),
+            CommandLine::Unclear
+        );
     }
 
     #[test]
@@ -611,24 +614,27 @@ mod tests {
             "a & b | c",
             "a | b || c",
         ] {
-            let expected = Line::Other { has_pipes: true };
+            let expected = CommandLine::Other { has_pipes: true };
             assert_eq!(cut(line.as_ref(), Dialect::Posix), expected, "{line}");
         }
         for line in ["a | b &", "! a | b&\n", "a <<E | b &\nE\n"] {
             assert_eq!(
                 cut(line.as_ref(), Dialect::Posix),
-                Line::Background,
+                CommandLine::Background,
                 "{line}"
             );
         }
         for line in ["{ a | b; }", "! a | { b | c; } || d", "for x in a | b"] {
             assert!(
-                !matches!(cut(line.as_ref(), Dialect::Posix), Line::Pipeline { .. }),
+                !matches!(
+                    cut(line.as_ref(), Dialect::Posix),
+                    CommandLine::Pipeline { .. }
+                ),
                 "{line}"
             );
         }
         for line in ["", "a", "! a", "# a | b", "a; b", "\n"] {
-            let expected = Line::Other { has_pipes: false };
+            let expected = CommandLine::Other { has_pipes: false };
             assert_eq!(cut(line.as_ref(), Dialect::Posix), expected, "{line}");
         }
     }
@@ -659,11 +665,18 @@ mod tests {
             // bash's, which is one pipeline there and no pipeline in POSIX.
             "cat <(a) | b",
         ] {
-            assert_eq!(cut(line.as_ref(), Dialect::Posix), Line::Unclear, "{line}");
+            assert_eq!(
+                cut(line.as_ref(), Dialect::Posix),
+                CommandLine::Unclear,
+                "{line}"
+            );
         }
-        assert_eq!(cut("time a | b".as_ref(), Dialect::Bash), Line::Unclear);
+        assert_eq!(
+            cut("time a | b".as_ref(), Dialect::Bash),
+            CommandLine::Unclear
+        );
         let deep = format!("{}a{} | b", "(".repeat(100_000), ")".repeat(100_000));
-        assert_eq!(cut(deep.as_ref(), Dialect::Posix), Line::Unclear);
+        assert_eq!(cut(deep.as_ref(), Dialect::Posix), CommandLine::Unclear);
     }
 
     #[test]
@@ -677,14 +690,14 @@ mod tests {
         );
         // In POSIX the first half is a command in the background.
         assert_eq!(stages_of("a &> f | b", Dialect::Bash), ["a &> f ", "b"]);
-        let list = Line::Other { has_pipes: true };
+        let list = CommandLine::Other { has_pipes: true };
         assert_eq!(cut("a &> f | b".as_ref(), Dialect::Posix), list);
     }
 
     #[test]
     fn names_that_are_no_utf_8_are_kept_byte_for_byte() {
         let line = OsString::from_vec(b"cat '\xff\xfe | ' \xe4 | b\xc3\xa9".to_vec());
-        let Line::Pipeline { stages, .. } = cut(&line, Dialect::Posix) else {
+        let CommandLine::Pipeline { stages, .. } = cut(&line, Dialect::Posix) else {
             panic!("it is a pipeline");
         };
         assert_eq!(stages[0].text.as_bytes(), b"cat '\xff\xfe | ' \xe4 ");
@@ -698,7 +711,7 @@ mod tests {
         let nested = format!("{{ {many}; }} | cat");
         assert!(matches!(
             cut(nested.as_ref(), Dialect::Posix),
-            Line::Unclear | Line::Pipeline { .. }
+            CommandLine::Unclear | CommandLine::Pipeline { .. }
         ));
     }
 }

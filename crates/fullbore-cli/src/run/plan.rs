@@ -10,7 +10,7 @@ use std::process::{Output, Stdio};
 use anyhow::{Result, bail};
 
 use super::failure::Failure;
-use super::line::{self, Dialect, Line, Stage};
+use super::line::{self, CommandLine, Dialect, StageSource};
 use super::start::Command;
 use super::words;
 use fullbore_host::refusal::Usage;
@@ -57,7 +57,7 @@ impl Plan {
         };
         let shown = clean(&shell.to_string_lossy());
         let why = match line::cut(line, dialect) {
-            Line::Pipeline { stages, negated } => {
+            CommandLine::Pipeline { stages, negated } => {
                 // What stands in `$(…)` has not been read. sh has no `|&`, and would refuse that.
                 if (has(line, b"$(") || has(line, b"`")) && !has(line, b"|&") {
                     check(line, shell)?;
@@ -76,15 +76,17 @@ impl Plan {
                     note: None,
                 });
             }
-            Line::Background => {
+            CommandLine::Background => {
                 return Ok(whole(Some(format!(
                     "the line ends with '&', so {shown} runs it in its background, its pipes keep their usual \
                      size, and this command waits for it; put the '&' after this command: \
                      fullbore run 'a | b' &"
                 ))));
             }
-            Line::Other { has_pipes } => has_pipes.then_some("this is more than one pipeline"),
-            Line::Unclear => {
+            CommandLine::Other { has_pipes } => {
+                has_pipes.then_some("this is more than one pipeline")
+            }
+            CommandLine::Unclear => {
                 check(line, shell)?;
                 has(line, b"|").then_some("this is not certain to be one pipeline")
             }
@@ -106,7 +108,7 @@ fn has(line: &OsStr, what: &[u8]) -> bool {
 /// shell's place, as it does by itself with bash and some others: Ctrl-C, which ends a shell that waits,
 /// would not wait for the program's last words. And where the words are plain, there need be no shell at
 /// all.
-fn stage_by_shell(shell: &OsStr, stage: &Stage) -> Command {
+fn stage_by_shell(shell: &OsStr, stage: &StageSource) -> Command {
     let by_shell_alone = by_shell(shell, &stage.text);
     match &stage.program {
         Some((name, text)) if is_a_program(name) => match plain_words(&stage.text) {

@@ -26,7 +26,11 @@ use super::plan::Plan;
 use super::signals::{Came, Signals, die_of, is_stopped, stop};
 use super::start::{self, Starting};
 use crate::ending;
-use crate::pipeline::{Link, Live, Stage, Watch};
+use crate::observe::link::Link;
+use crate::observe::numbers::StartedStage;
+use crate::observe::watch::Watch;
+use crate::terminal::live::Live;
+use crate::terminal::report;
 use fullbore_host::size;
 use fullbore_host::text::clean;
 
@@ -211,7 +215,7 @@ impl<'a> Runner<'a> {
         }
         if watched {
             let stages = plan.stages.iter().zip(&self.stages);
-            let stages = stages.map(|(command, started)| Stage {
+            let stages = stages.map(|(command, started)| StartedStage {
                 text: command.text.to_string_lossy().trim().to_owned(),
                 pid: started.pid.as_raw_nonzero().get() as u32,
             });
@@ -439,10 +443,13 @@ impl<'a> Runner<'a> {
         }
         if self.options.report || self.options.live {
             let columns = tcgetwinsize(stderr()).map_or(0, |size| size.ws_col.into());
-            let (tables, verdict) = findings.lines(match columns {
-                0 => usize::MAX,
-                columns => columns,
-            });
+            let (tables, verdict) = report::parts(
+                &findings,
+                match columns {
+                    0 => usize::MAX,
+                    columns => columns,
+                },
+            );
             let text = [tables, verdict].concat().join("\n");
             // Nobody is told if stderr is closed.
             let _ = writeln!(stderr(), "{text}");
@@ -516,7 +523,7 @@ fn links(pipes: &[(fullbore::Pipe, fullbore::Growth)], wanted: usize) -> Result<
                 handle: start::handle(pipe)?,
                 capacity: growth.after,
                 wanted,
-                witness: None,
+                write_end: None,
             })
         })
         .collect()

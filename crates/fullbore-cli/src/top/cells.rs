@@ -1,8 +1,10 @@
 //! A pipe in words: what stands in each column, for the table and for the screen.
 
-use super::picture::{Chain, Picture, Row, Side, Slow, Who};
-use crate::meter::bytes;
-use crate::pipeline::{Bound, Cause, Known, Percent, VerdictKind};
+use crate::observe::moment::Cause;
+use crate::observe::numbers::Certainty;
+use crate::observe::overview::{ChainState, Overview, PipeState, ProcessInfo, Side, Slow};
+use crate::observe::verdict::{Bound, Percent, VerdictKind};
+use fullbore_host::display::bytes;
 use fullbore_host::size;
 
 /// Seconds from which on one and the same wait is worth more than a share of the time.
@@ -12,12 +14,12 @@ const LONG: f64 = 1.0;
 const OFTEN: f64 = 0.05;
 
 /// Where a pipe is in its chain.
-pub fn branch(picture: &Picture, row: &Row) -> &'static str {
-    let Some(chain) = row.chain.map(|chain| &picture.chains[chain]) else {
+pub fn branch(overview: &Overview, row: &PipeState) -> &'static str {
+    let Some(chain) = row.chain.map(|chain| &overview.chains[chain]) else {
         return "";
     };
     let is_at = |pipe: Option<&usize>| {
-        pipe.is_some_and(|&pipe| picture.pipes[pipe].identity() == row.identity())
+        pipe.is_some_and(|&pipe| overview.pipes[pipe].identity() == row.identity())
     };
     match (is_at(chain.pipes.first()), is_at(chain.pipes.last())) {
         (true, true) => "",
@@ -27,8 +29,8 @@ pub fn branch(picture: &Picture, row: &Row) -> &'static str {
     }
 }
 
-/// Who writes, and who reads: `tar 12 → zstd 13`.
-pub fn ends(row: &Row) -> String {
+/// Which processes write, and which read: `tar 12 → zstd 13`.
+pub fn ends(row: &PipeState) -> String {
     let ends = format!("{} → {}", people(&row.writers), people(&row.readers));
     match &row.path {
         Some(path) => format!("{ends} by {path}"),
@@ -36,7 +38,7 @@ pub fn ends(row: &Row) -> String {
     }
 }
 
-fn people(all: &[Who]) -> String {
+fn people(all: &[ProcessInfo]) -> String {
     match all {
         [] => "?".to_owned(),
         [one] => format!("{} {}", one.name, one.id.pid),
@@ -45,27 +47,27 @@ fn people(all: &[Who]) -> String {
 }
 
 /// Bytes it holds.
-pub fn capacity(row: &Row) -> String {
+pub fn capacity(row: &PipeState) -> String {
     row.capacity
         .map_or_else(|| "?".to_owned(), |size| size::format(size as u64))
 }
 
 /// How full it is, as a share.
-pub fn share(row: &Row) -> Option<f64> {
+pub fn share(row: &PipeState) -> Option<f64> {
     let (queued, capacity) = row.queued.zip(row.capacity)?;
     Some((queued as f64 / capacity.max(1) as f64).min(1.0))
 }
 
 /// How full it is.
-pub fn filled(row: &Row) -> String {
+pub fn filled(row: &PipeState) -> String {
     share(row).map_or_else(|| "?".to_owned(), |share| Percent(share).to_string())
 }
 
 /// Bytes by second.
-pub fn rate(row: &Row) -> String {
+pub fn rate(row: &PipeState) -> String {
     let about = match row.rate_is {
-        Known::About => "~",
-        Known::Counted | Known::Unknown => "",
+        Certainty::About => "~",
+        Certainty::Counted | Certainty::Unknown => "",
     };
     row.bytes_per_second.map_or_else(
         || "unknown".to_owned(),
@@ -73,8 +75,8 @@ pub fn rate(row: &Row) -> String {
     )
 }
 
-/// Who waits: for how long by now, or for how much of the time.
-pub fn waits(row: &Row) -> String {
+/// Which side waits: for how long by now, or for how much of the time.
+pub fn waits(row: &PipeState) -> String {
     let longest = row
         .blocked
         .iter()
@@ -98,9 +100,9 @@ pub fn waits(row: &Row) -> String {
     )
 }
 
-/// Who is slow, and why.
-pub fn slow(picture: &Picture, row: &Row) -> String {
-    let chain = row.chain.map(|chain| &picture.chains[chain]);
+/// Which side is slow, and why.
+pub fn slow(overview: &Overview, row: &PipeState) -> String {
+    let chain = row.chain.map(|chain| &overview.chains[chain]);
     let why = chain.and_then(why).unwrap_or_default();
     match row.slow {
         Slow::Writer => format!("writer{why}"),
@@ -112,7 +114,7 @@ pub fn slow(picture: &Picture, row: &Row) -> String {
 }
 
 /// What the slow stage's time goes to.
-fn why(chain: &Chain) -> Option<String> {
+fn why(chain: &ChainState) -> Option<String> {
     match chain.verdict.as_ref()?.kind {
         VerdictKind::Stage(_, bound) => Some(format!(
             " {}",
@@ -138,9 +140,9 @@ pub fn time(seconds: f64) -> String {
 }
 
 /// What is not shown, and why.
-pub fn notes(picture: &Picture) -> Vec<String> {
-    let unseen = &picture.unseen;
-    let left_out = &picture.left_out;
+pub fn notes(overview: &Overview) -> Vec<String> {
+    let unseen = &overview.unseen;
+    let left_out = &overview.left_out;
     let processes = |count: usize| match count {
         1 => "1 process".to_owned(),
         count => format!("{count} processes"),

@@ -1,7 +1,7 @@
 //! In what order pipes are shown, and which: pipelines stay together.
 
 use super::cells;
-use super::picture::{Picture, Row};
+use crate::observe::overview::{Overview, PipeState};
 
 /// By what they are sorted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub enum Sort {
     Size,
     /// When they were first seen, the latest first.
     Age,
-    /// Who writes.
+    /// The name of the process that writes.
     Name,
 }
 
@@ -49,7 +49,7 @@ impl Sort {
     }
 
     /// What counts of one pipe: more comes first. Where two are alike, it is who waits that counts.
-    fn weight(self, row: &Row, now: f64) -> f64 {
+    fn weight(self, row: &PipeState, now: f64) -> f64 {
         match self {
             Self::Rate => row.bytes_per_second.unwrap_or(-1.0),
             Self::Full => cells::share(row).unwrap_or(-1.0),
@@ -66,26 +66,26 @@ impl Sort {
 
 /// Indices of rows in the order to show them. Of a pipeline, the pipe that comes first decides; it is shown
 /// in whole where one of its pipes has `filter` in its text, whatever the case.
-pub fn order(picture: &Picture, sort: Sort, reverse: bool, filter: &str) -> Vec<usize> {
+pub fn order(overview: &Overview, sort: Sort, reverse: bool, filter: &str) -> Vec<usize> {
     let filter = filter.to_lowercase();
-    let mut groups: Vec<Vec<usize>> = picture
+    let mut groups: Vec<Vec<usize>> = overview
         .chains
         .iter()
         .map(|chain| chain.pipes.clone())
         .collect();
-    let alone = picture.pipes.iter().enumerate();
+    let alone = overview.pipes.iter().enumerate();
     groups.extend(alone.filter_map(|(at, row)| row.chain.is_none().then_some(vec![at])));
     groups.retain(|group| {
-        let mut rows = group.iter().map(|&at| &picture.pipes[at]);
+        let mut rows = group.iter().map(|&at| &overview.pipes[at]);
         filter.is_empty() || rows.any(|row| text(row).to_lowercase().contains(&filter))
     });
     let weight = |group: &[usize]| {
-        let rows = group.iter().map(|&at| &picture.pipes[at]);
-        rows.map(|row| sort.weight(row, picture.taken_at))
+        let rows = group.iter().map(|&at| &overview.pipes[at]);
+        rows.map(|row| sort.weight(row, overview.taken_at))
             .fold(f64::NEG_INFINITY, f64::max)
     };
     groups.sort_by_cached_key(|group| {
-        let first = &picture.pipes[group[0]];
+        let first = &overview.pipes[group[0]];
         let name = match sort {
             Sort::Name => cells::ends(first),
             _ => String::new(),
@@ -105,7 +105,7 @@ pub fn order(picture: &Picture, sort: Sort, reverse: bool, filter: &str) -> Vec<
 }
 
 /// All that a filter may be about.
-fn text(row: &Row) -> String {
+fn text(row: &PipeState) -> String {
     let mut text = cells::ends(row);
     for who in row.writers.iter().chain(&row.readers) {
         text.push('\n');

@@ -4,44 +4,48 @@ use std::fmt;
 
 use super::cells::{branch, capacity, ends, filled, notes, rate, slow, waits};
 use super::order::{Sort, order};
-use super::picture::Picture;
-use crate::pipeline::report;
+use crate::observe::overview::Overview;
+use crate::terminal::report;
 
 /// Pipelines up to which each one's verdict is told in whole.
 const FEW: usize = 3;
 
-impl fmt::Display for Picture {
+/// The table, and what is said below it.
+pub struct Shown<'a>(pub &'a Overview);
+
+impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.pipes.is_empty() {
+        let overview = self.0;
+        if overview.pipes.is_empty() {
             writeln!(f, "no pipe")?;
         } else {
             let header = ["writer → reader", "holds", "full", "rate", "waits", "slow"];
             let mut table = report::table(&header);
-            for at in order(self, Sort::default(), false, "") {
-                let row = &self.pipes[at];
+            for at in order(overview, Sort::default(), false, "") {
+                let row = &overview.pipes[at];
                 table.add_row([
-                    format!("{}{}", branch(self, row), ends(row)),
+                    format!("{}{}", branch(overview, row), ends(row)),
                     capacity(row),
                     filled(row),
                     rate(row),
                     waits(row),
-                    slow(self, row),
+                    slow(overview, row),
                 ]);
             }
             for line in report::lines(&table) {
                 writeln!(f, "{line}")?;
             }
         }
-        let verdicts = self
+        let verdicts = overview
             .chains
             .iter()
             .filter_map(|chain| chain.verdict.as_ref());
-        if self.chains.len() <= FEW {
+        if overview.chains.len() <= FEW {
             for verdict in verdicts {
                 writeln!(f, "{verdict}")?;
             }
         }
-        for note in notes(self) {
+        for note in notes(overview) {
             writeln!(f, "not shown: {note}")?;
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! What is served: a table of metrics each for the looks, the pipes and the stages of a [`Picture`].
+//! What is served: a table of metrics each for the looks, the pipes and the stages of an [`Overview`].
 //!
 //! `pipe` names a pipe, and every other label of a pipe's figures may be dropped without two of them becoming
 //! one. Numbers of processes, paths and users, which change more often or say more, are only with
@@ -16,9 +16,9 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use rustix::fs::{major, minor};
 
-use super::super::picture::{Picture, Row, Side, Slow, Stage, Who};
-use crate::pipeline::Known;
-use crate::pipeline::chains::Kind;
+use crate::observe::chains::PipeKind;
+use crate::observe::numbers::Certainty;
+use crate::observe::overview::{Overview, PipeState, ProcessInfo, Side, Slow, StageState};
 
 /// Labels and what they are.
 type Labels<'a> = Vec<(&'static str, &'a str)>;
@@ -47,12 +47,12 @@ struct Parts {
 }
 
 /// What the label says, and how many there are.
-type Part = (&'static str, fn(&Picture) -> usize);
+type Part = (&'static str, fn(&Overview) -> usize);
 
 /// All that is told of a look.
 #[derive(Debug)]
 pub struct Told {
-    pub picture: Picture,
+    pub overview: Overview,
     /// Requests for this page that were answered before.
     pub scrapes: u64,
 }
@@ -66,7 +66,7 @@ const LOOK: &[Metric<Told>] = &[
         name: "fullbore_looks",
         help: "Looks at all pipes, those that no scrape has seen included",
         kind: COUNTER,
-        value: |told| whole(told.picture.look),
+        value: |told| whole(told.overview.look),
     },
     Metric {
         name: "fullbore_scrapes",
@@ -78,31 +78,31 @@ const LOOK: &[Metric<Told>] = &[
         name: "fullbore_look_timestamp_seconds",
         help: "When the look was taken that this is from",
         kind: GAUGE,
-        value: |told| real(told.picture.taken_at),
+        value: |told| real(told.overview.taken_at),
     },
     Metric {
         name: "fullbore_look_duration_seconds",
         help: "How long the look took",
         kind: GAUGE,
-        value: |told| real(told.picture.took_seconds),
+        value: |told| real(told.overview.took_seconds),
     },
     Metric {
         name: "fullbore_chains",
         help: "Pipelines, or parts of some that do not part or meet others",
         kind: GAUGE,
-        value: |told| whole(told.picture.chains.len() as u64),
+        value: |told| whole(told.overview.chains.len() as u64),
     },
     Metric {
         name: "fullbore_pipes_not_watched",
         help: "Pipes of which it is not known who waits: there are too many for the files that may be open",
         kind: GAUGE,
-        value: |told| whole(told.picture.left_out.not_watched as u64),
+        value: |told| whole(told.overview.left_out.not_watched as u64),
     },
     Metric {
         name: "fullbore_processes_of_others_hidden",
         help: "Whether /proc lists no processes of other users (hidepid), so that they are not counted as unseen",
         kind: GAUGE,
-        value: |told| whole(told.picture.unseen.others_hidden.into()),
+        value: |told| whole(told.overview.unseen.others_hidden.into()),
     },
 ];
 
@@ -113,10 +113,12 @@ const PARTS: &[Parts] = &[
         help: "Pipes and FIFOs that figures are served of, by what they are used for",
         label: "kind",
         parts: &[
-            ("link", |picture| of_kind(picture, Kind::Link)),
-            ("private", |picture| of_kind(picture, Kind::Private)),
-            ("own", |picture| of_kind(picture, Kind::Own)),
-            ("one_sided", |picture| of_kind(picture, Kind::OneSided)),
+            ("link", |overview| of_kind(overview, PipeKind::Link)),
+            ("private", |overview| of_kind(overview, PipeKind::Private)),
+            ("own", |overview| of_kind(overview, PipeKind::Own)),
+            ("one_sided", |overview| {
+                of_kind(overview, PipeKind::OneSided)
+            }),
         ],
     },
     Parts {
@@ -124,8 +126,8 @@ const PARTS: &[Parts] = &[
         help: "Pipes that were seen and of which no figures are served: each one process's own, or of others than were asked for",
         label: "reason",
         parts: &[
-            ("own", |picture| picture.left_out.own),
-            ("of_others", |picture| picture.left_out.of_others),
+            ("own", |overview| overview.left_out.own),
+            ("of_others", |overview| overview.left_out.of_others),
         ],
     },
     Parts {
@@ -133,15 +135,15 @@ const PARTS: &[Parts] = &[
         help: "Processes whose pipes may not be seen by the user who serves this, or not all of them",
         label: "reason",
         parts: &[
-            ("of_others", |picture| picture.unseen.of_others),
-            ("of_this_user", |picture| picture.unseen.of_this_user),
-            ("too_many_fds", |picture| picture.unseen.too_many_fds),
+            ("of_others", |overview| overview.unseen.of_others),
+            ("of_this_user", |overview| overview.unseen.of_this_user),
+            ("too_many_fds", |overview| overview.unseen.too_many_fds),
         ],
     },
 ];
 
 /// Of each pipe.
-const PIPE: &[Metric<Row>] = &[
+const PIPE: &[Metric<PipeState>] = &[
     Metric {
         name: "fullbore_pipe_capacity_bytes",
         help: "Bytes that the pipe holds",
@@ -167,7 +169,7 @@ const PIPE: &[Metric<Row>] = &[
         value: |row| {
             row.bytes
                 .bytes
-                .and(whole((row.bytes.bytes_are == Known::Counted).into()))
+                .and(whole((row.bytes.bytes_are == Certainty::Counted).into()))
         },
     },
     Metric {
@@ -239,7 +241,7 @@ const PIPE: &[Metric<Row>] = &[
 ];
 
 /// Of each stage of a pipeline.
-const STAGE: &[Metric<Stage>] = &[
+const STAGE: &[Metric<StageState>] = &[
     Metric {
         name: "fullbore_stage_cpus",
         help: "How many CPUs the stage kept busy in the last seconds",
@@ -298,19 +300,19 @@ fn count(number: Option<usize>) -> Option<Number> {
     whole(number? as u64)
 }
 
-fn of_kind(picture: &Picture, kind: Kind) -> usize {
-    picture.pipes.iter().filter(|row| row.kind == kind).count()
+fn of_kind(overview: &Overview, kind: PipeKind) -> usize {
+    overview.pipes.iter().filter(|row| row.kind == kind).count()
 }
 
 /// Nothing is said of a side whose waiting is not looked at.
-fn blocked(row: &Row, side: Side) -> Option<Number> {
+fn blocked(row: &PipeState, side: Side) -> Option<Number> {
     match row.blocked.iter().find(|blocked| blocked.side == side) {
         Some(blocked) => real(blocked.seconds),
         None => row.writer_waits.or(row.reader_waits).and(real(0.0)),
     }
 }
 
-fn slow(row: &Row, side: Slow) -> Option<Number> {
+fn slow(row: &PipeState, side: Slow) -> Option<Number> {
     match row.slow {
         Slow::Unknown => None,
         slow => whole((slow == side || slow == Slow::Both).into()),
@@ -337,14 +339,14 @@ impl EncodeCounterValue for Number {
 
 /// The name of a pipe: its inode. Where it is a FIFO, that of its file system stands before it, since others
 /// have the same numbers.
-pub fn name_of(row: &Row) -> String {
+pub fn name_of(row: &PipeState) -> String {
     match row.path {
         None => row.inode.to_string(),
         Some(_) => format!("{}:{}:{}", major(row.device), minor(row.device), row.inode),
     }
 }
 
-fn first(who: &[Who]) -> &str {
+fn first(who: &[ProcessInfo]) -> &str {
     who.first().map_or("", |who| &who.name)
 }
 
@@ -365,7 +367,7 @@ impl Collector for Told {
             metric.encode(encoder, [(&none, self)])?;
         }
         for parts in PARTS {
-            parts.encode(encoder, &self.picture)?;
+            parts.encode(encoder, &self.overview)?;
         }
         self.pipes(encoder)?;
         self.stages(encoder)
@@ -374,7 +376,7 @@ impl Collector for Told {
 
 impl Told {
     fn pipes(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let rows = &self.picture.pipes;
+        let rows = &self.overview.pipes;
         let names: Vec<String> = rows.iter().map(name_of).collect();
         let labels: Vec<Labels> = (rows.iter().zip(&names))
             .map(|(row, name)| {
@@ -392,10 +394,10 @@ impl Told {
         let info: Vec<Labels> = (rows.iter().zip(&more).zip(&labels))
             .map(|((row, [owner, writer, reader, chain, place]), labels)| {
                 let kind = match row.kind {
-                    Kind::Link => "link",
-                    Kind::Private => "private",
-                    Kind::Own => "own",
-                    Kind::OneSided => "one_sided",
+                    PipeKind::Link => "link",
+                    PipeKind::Private => "private",
+                    PipeKind::Own => "own",
+                    PipeKind::OneSided => "one_sided",
                 };
                 let path = row.path.as_deref().unwrap_or_default();
                 let mut labels = labels.clone();
@@ -418,11 +420,11 @@ impl Told {
     }
 
     /// Its owner, the numbers of its writer and its reader, its chain and its place in that.
-    fn more(&self, row: &Row, names: &[String]) -> [String; 5] {
-        let pid = |who: &[Who]| who.first().map(|who| who.id.pid.to_string());
-        let chain = row.chain.and_then(|at| self.picture.chains.get(at));
+    fn more(&self, row: &PipeState, names: &[String]) -> [String; 5] {
+        let pid = |who: &[ProcessInfo]| who.first().map(|who| who.id.pid.to_string());
+        let chain = row.chain.and_then(|at| self.overview.chains.get(at));
         let place = chain.and_then(|chain| {
-            let is_it = |&at: &usize| std::ptr::eq(&self.picture.pipes[at], row);
+            let is_it = |&at: &usize| std::ptr::eq(&self.overview.pipes[at], row);
             chain.pipes.iter().position(is_it)
         });
         let chain = chain.and_then(|chain| chain.pipes.first());
@@ -436,16 +438,16 @@ impl Told {
     }
 
     fn stages(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let of_chains = self.picture.chains.iter().flat_map(|chain| {
+        let of_chains = self.overview.chains.iter().flat_map(|chain| {
             let name = chain
                 .pipes
                 .first()
-                .map(|&at| name_of(&self.picture.pipes[at]));
+                .map(|&at| name_of(&self.overview.pipes[at]));
             let name = name.unwrap_or_default();
             (chain.stages.iter().enumerate())
                 .map(move |(at, stage)| (name.clone(), (at + 1).to_string(), stage))
         });
-        let stages: Vec<(String, String, &Stage)> = of_chains.collect();
+        let stages: Vec<(String, String, &StageState)> = of_chains.collect();
         let labels: Vec<Labels> = stages
             .iter()
             .map(|(chain, number, stage)| {
@@ -481,12 +483,12 @@ impl<Of> Metric<Of> {
 }
 
 impl Parts {
-    fn encode(&self, encoder: &mut DescriptorEncoder<'_>, picture: &Picture) -> fmt::Result {
+    fn encode(&self, encoder: &mut DescriptorEncoder<'_>, overview: &Overview) -> fmt::Result {
         let labels: Vec<Labels> = (self.parts.iter())
             .map(|&(part, _)| vec![(self.label, part)])
             .collect();
         let values = (labels.iter().zip(self.parts))
-            .map(|(labels, (_, value))| (labels, whole(value(picture) as u64)));
+            .map(|(labels, (_, value))| (labels, whole(value(overview) as u64)));
         samples(encoder, self.name, self.help, GAUGE, values)
     }
 }

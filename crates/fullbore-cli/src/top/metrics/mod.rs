@@ -7,7 +7,7 @@
 //! | `families.rs` | the metrics, as tables |
 //!
 //! A look is taken when somebody asks, and all who ask within a moment get what one look has seen. For as
-//! long as they go on asking there are glances in between, which verdicts rest on; when nobody does,
+//! long as they go on asking there are samples in between, which verdicts rest on; when nobody does,
 //! nothing is done.
 
 mod address;
@@ -22,8 +22,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-use super::Top;
-use crate::meter::interrupt::Interrupt;
+use crate::interrupt::Interrupt;
+use crate::observe::monitor::Monitor;
 pub use address::Address;
 use families::Told;
 use fullbore_host::refusal::Unsupported;
@@ -35,19 +35,19 @@ const FRESH_FOR: Duration = Duration::from_millis(250);
 /// And at most one part in so many of the time is spent in looks.
 const REST: u32 = 10;
 
-/// How long there are glances after somebody has asked: who asks once a minute may miss a turn.
+/// How long there are samples after somebody has asked: who asks once a minute may miss a turn.
 const WATCHED_FOR: Duration = Duration::from_secs(150);
 
 /// Serves metrics until a signal ends this process.
 ///
 /// # Errors
 /// Where it cannot listen at the address, or nothing can be looked at.
-pub fn serve(address: Address, mut top: Top) -> Result<()> {
+pub fn serve(address: Address, mut monitor: Monitor) -> Result<()> {
     let listener = listen(address)?;
     let local = Address(listener.local_addr()?);
     // The first look is what the figures of the second are counted from.
-    top.stay();
-    let mut page = Page::new(top);
+    monitor.stay();
+    let mut page = Page::new(monitor);
     page.look()?;
     let interrupt = Interrupt::noted();
     let stop = interrupt.wakes()?;
@@ -92,7 +92,7 @@ fn is_no_such_family(error: &io::Error) -> bool {
 
 /// The page, as of the last look.
 struct Page {
-    top: Top,
+    monitor: Monitor,
     /// Until when the last look is good.
     fresh_until: Instant,
     /// What it saw, or why it could not.
@@ -100,7 +100,7 @@ struct Page {
     scrapes: u64,
     /// When there was the last one, or at first when it began.
     last_scrape: Option<Instant>,
-    last_glance: Instant,
+    last_sample: Instant,
 }
 
 /// A look, as it is served.
@@ -111,26 +111,27 @@ struct Seen {
 }
 
 impl Page {
-    fn new(top: Top) -> Self {
+    fn new(monitor: Monitor) -> Self {
         let now = Instant::now();
         Self {
-            top,
+            monitor,
             fresh_until: now,
             seen: Err("not looked yet".to_owned()),
             scrapes: 0,
             last_scrape: Some(now),
-            last_glance: now,
+            last_sample: now,
         }
     }
 
     fn look(&mut self) -> Result<()> {
         let began = Instant::now();
-        let looked = self.top.look().and_then(|picture| {
+        let looked = self.monitor.look().map_err(anyhow::Error::from);
+        let looked = looked.and_then(|overview| {
             let scrapes = self.scrapes;
-            Ok(families::open_metrics(Told { picture, scrapes })?)
+            Ok(families::open_metrics(Told { overview, scrapes })?)
         });
         let ended = Instant::now();
-        self.last_glance = ended;
+        self.last_sample = ended;
         self.fresh_until = ended + FRESH_FOR.max((ended - began) * REST);
         match looked {
             Ok(page) => {
@@ -189,15 +190,15 @@ impl Service for Page {
     fn next_work(&self) -> Option<Instant> {
         self.last_scrape?
             .checked_add(WATCHED_FOR)
-            .filter(|&until| until > self.last_glance)
-            .map(|_| self.last_glance + self.top.next_glance())
+            .filter(|&until| until > self.last_sample)
+            .map(|_| self.last_sample + self.monitor.next_sample())
     }
 
     fn work(&mut self) {
-        self.top.glance();
-        self.last_glance = Instant::now();
+        self.monitor.sample();
+        self.last_sample = Instant::now();
         if self.next_work().is_none() {
-            self.top.forget();
+            self.monitor.forget();
         }
     }
 }

@@ -178,14 +178,14 @@ fn rounded_up(time: Duration) -> Timespec {
     }
 }
 
-/// Lets in all who knock, in the place of others if need be.
+/// Accepts every connection that waits; where there are too many, the new ones replace old ones.
 fn let_in(
     listener: &TcpListener,
     limits: Limits,
     connections: &mut Vec<Connection>,
 ) -> io::Result<()> {
     let is_local = listener.local_addr()?.ip().to_canonical().is_loopback();
-    // Those who knock without end must not keep the others from being served.
+    // Clients that connect without end must not keep the others from being served.
     for _ in 0..limits.connections {
         let stream = match listener.accept() {
             Ok((stream, _)) => stream,

@@ -23,9 +23,12 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use signal_hook::consts::{SIGCONT, SIGTSTP};
 
-use super::Top;
-use crate::meter::interrupt::Interrupt;
-use crate::tune::{Options, Target, tune};
+use crate::interrupt::Interrupt;
+use crate::observe::monitor::Monitor;
+use crate::observe::tune::outcome::Options;
+use crate::observe::tune::target::Target;
+use crate::observe::tune::tune;
+use crate::tune::Report;
 use fullbore::pipe::PipeIdentity;
 use fullbore_host::text::clean;
 use state::{Action, Mode, State};
@@ -38,16 +41,16 @@ const SIGNALS: Duration = Duration::from_millis(100);
 ///
 /// # Errors
 /// Where the terminal fails, or there is no /proc.
-pub fn run(top: &mut Top, interval: Duration) -> Result<()> {
+pub fn run(monitor: &mut Monitor, interval: Duration) -> Result<()> {
     let interrupt = Interrupt::noted();
     let (stopped, continued) = (noted(SIGTSTP)?, noted(SIGCONT)?);
-    // Two looks, so that the first picture has something to say.
-    top.look()?;
-    let mut state = State::new(top.look()?);
+    // Two looks, so that the first overview has something to say.
+    monitor.look()?;
+    let mut state = State::new(monitor.look()?);
     let mut screen = Screen::enter()?;
     let look = Look::of_environment();
     let mut next_look = Instant::now() + interval.min(Duration::from_millis(500));
-    let mut next_glance = Instant::now() + top.next_glance();
+    let mut next_sample = Instant::now() + monitor.next_sample();
     let mut is_new = true;
     loop {
         if is_new {
@@ -57,12 +60,12 @@ pub fn run(top: &mut Top, interval: Duration) -> Result<()> {
         let now = Instant::now();
         let due = match state.paused {
             true => now + SIGNALS,
-            false => next_look.min(next_glance),
+            false => next_look.min(next_sample),
         };
         if is_event(due.saturating_duration_since(now).min(SIGNALS))? {
             match event::read()? {
                 Event::Key(key) if key.kind != KeyEventKind::Release => match state.key(key) {
-                    Action::Nothing if state.paused => top.forget(),
+                    Action::Nothing if state.paused => monitor.forget(),
                     Action::Nothing => {}
                     Action::Leave => break,
                     Action::Stop => stopped.store(true, Ordering::Relaxed),
@@ -70,7 +73,7 @@ pub fn run(top: &mut Top, interval: Duration) -> Result<()> {
                         state.message = vec!["looking at how its writer sends…".to_owned()];
                         screen.draw(&state, look)?;
                         grow(&mut state, pipe, to, force);
-                        top.ask_again();
+                        monitor.ask_again();
                         next_look = Instant::now();
                     }
                 },
@@ -83,7 +86,7 @@ pub fn run(top: &mut Top, interval: Duration) -> Result<()> {
         }
         if stopped.swap(false, Ordering::Relaxed) {
             restore();
-            top.forget();
+            monitor.forget();
             // The same as SIGTSTP does where nobody handles it.
             let _ = signal_hook::low_level::emulate_default_handler(SIGTSTP);
             continued.store(true, Ordering::Relaxed);
@@ -98,14 +101,14 @@ pub fn run(top: &mut Top, interval: Duration) -> Result<()> {
         if state.paused {
             next_look = now;
         } else if now >= next_look {
-            state.update(top.look()?);
+            state.update(monitor.look()?);
             // One that took too long is not made up for.
             next_look = (next_look + interval).max(now);
-            next_glance = Instant::now() + top.next_glance();
+            next_sample = Instant::now() + monitor.next_sample();
             is_new = true;
-        } else if now >= next_glance {
-            top.glance();
-            next_glance = Instant::now() + top.next_glance();
+        } else if now >= next_sample {
+            monitor.sample();
+            next_sample = Instant::now() + monitor.next_sample();
         }
     }
     drop(screen);
@@ -160,7 +163,8 @@ fn grow(state: &mut State, pipe: PipeIdentity, to: usize, force: bool) {
     );
     state.message = match done {
         Err(error) => vec![clean(&format!("not grown: {error:#}"))],
-        Ok(report) => {
+        Ok(tuning) => {
+            let report = Report(tuning);
             if report.is_refused() {
                 state.mode = Mode::Question { pipe, to };
             }

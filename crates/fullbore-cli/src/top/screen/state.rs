@@ -3,8 +3,8 @@
 use fullbore::pipe::PipeIdentity;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
+use crate::observe::overview::{Overview, PipeState};
 use crate::top::order::{Sort, order};
-use crate::top::picture::{Picture, Row};
 use fullbore_host::text::clean;
 
 /// What the keys do.
@@ -63,7 +63,7 @@ pub enum Mode {
 /// What a person sees.
 #[derive(Debug)]
 pub struct State {
-    pub picture: Picture,
+    pub overview: Overview,
     pub mode: Mode,
     pub sort: Sort,
     pub reverse: bool,
@@ -80,9 +80,9 @@ pub struct State {
 }
 
 impl State {
-    pub fn new(picture: Picture) -> Self {
+    pub fn new(overview: Overview) -> Self {
         let mut state = Self {
-            picture,
+            overview,
             mode: Mode::Table,
             sort: Sort::default(),
             reverse: false,
@@ -98,16 +98,16 @@ impl State {
     }
 
     /// Another look was taken.
-    pub fn update(&mut self, picture: Picture) {
-        self.picture = picture;
+    pub fn update(&mut self, overview: Overview) {
+        self.overview = overview;
         self.arrange();
     }
 
     /// The chosen pipe.
-    pub fn row(&self) -> Option<&Row> {
+    pub fn row(&self) -> Option<&PipeState> {
         self.rows
             .get(self.chosen)
-            .map(|&at| &self.picture.pipes[at])
+            .map(|&at| &self.overview.pipes[at])
     }
 
     /// A key was pressed.
@@ -206,17 +206,17 @@ impl State {
     fn go(&mut self, by: isize) {
         let last = self.rows.len().saturating_sub(1);
         self.chosen = self.chosen.saturating_add_signed(by).min(last);
-        self.choice = self.row().map(Row::identity);
+        self.choice = self.row().map(PipeState::identity);
     }
 
     /// Puts rows in order; the chosen one stays chosen, wherever it goes. Until one is chosen, it is the
     /// first.
     fn arrange(&mut self) {
-        self.rows = order(&self.picture, self.sort, self.reverse, &self.filter);
+        self.rows = order(&self.overview, self.sort, self.reverse, &self.filter);
         let last = self.rows.len().saturating_sub(1);
         let chosen = self.choice.and_then(|choice| {
             let mut rows = self.rows.iter();
-            rows.position(|&at| self.picture.pipes[at].identity() == choice)
+            rows.position(|&at| self.overview.pipes[at].identity() == choice)
         });
         self.chosen = match (chosen, self.choice) {
             (Some(at), _) => at,

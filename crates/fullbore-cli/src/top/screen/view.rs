@@ -7,10 +7,9 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Cell, Clear, Paragraph, Row as TableRow, Table, TableState};
 
 use super::state::{KEYS, Mode, State};
-use crate::meter::bytes;
-use crate::pipeline::report::{shown, wrapped};
+use crate::observe::overview::{Overview, PipeState, ProcessInfo, Slow};
 use crate::top::cells;
-use crate::top::picture::{Picture, Row, Slow, Who};
+use fullbore_host::display::{bytes, one_line, wrapped};
 
 /// A column.
 struct Column {
@@ -21,7 +20,7 @@ struct Column {
     /// The first to be left out have the least.
     weight: u8,
     right: bool,
-    text: fn(&Picture, &Row, usize) -> String,
+    text: fn(&Overview, &PipeState, usize) -> String,
 }
 
 /// All columns, from the left to the right.
@@ -34,8 +33,8 @@ const COLUMNS: &[Column] = &[
     Column { name: "rate", least: 11, most: 11, weight: 6, right: true, text: |_, row, _| cells::rate(row) },
     Column { name: "passed", least: 9, most: 9, weight: 3, right: true, text: |_, row, _| passed(row) },
     Column { name: "waits", least: 11, most: 12, weight: 6, right: true, text: |_, row, _| cells::waits(row) },
-    Column { name: "slow", least: 12, most: 20, weight: 7, right: false, text: |picture, row, _| cells::slow(picture, row) },
-    Column { name: "seen", least: 7, most: 7, weight: 2, right: true, text: |picture, row, _| cells::time(picture.taken_at - row.first_seen) },
+    Column { name: "slow", least: 12, most: 20, weight: 7, right: false, text: |overview, row, _| cells::slow(overview, row) },
+    Column { name: "seen", least: 7, most: 7, weight: 2, right: true, text: |overview, row, _| cells::time(overview.taken_at - row.first_seen) },
     Column { name: "inode", least: 9, most: 12, weight: 1, right: true, text: |_, row, _| row.inode.to_string() },
     Column { name: "command", least: 24, most: 80, weight: 0, right: false, text: |_, row, _| commands(row) },
 ];
@@ -72,11 +71,14 @@ pub fn draw(frame: &mut Frame, state: &State, table: &mut TableState, look: Look
         Constraint::Length(rows),
         Constraint::Length(1),
     ]);
-    let [head, middle, below, foot] = parts.areas(area);
+    let [head, middle, below, bottom] = parts.areas(area);
     frame.render_widget(Paragraph::new(headline(state)), head);
     draw_table(frame, middle, state, table, look);
     frame.render_widget(Paragraph::new(details), below);
-    frame.render_widget(Paragraph::new(footer(state, area.width.into(), look)), foot);
+    frame.render_widget(
+        Paragraph::new(footer(state, area.width.into(), look)),
+        bottom,
+    );
     if state.mode == Mode::Help {
         frame.render_widget(Clear, middle.union(below));
         frame.render_widget(Paragraph::new(help(area.width.into())), middle.union(below));
@@ -84,7 +86,7 @@ pub fn draw(frame: &mut Frame, state: &State, table: &mut TableState, look: Look
 }
 
 fn headline(state: &State) -> Line<'static> {
-    let picture = &state.picture;
+    let overview = &state.overview;
     let count = |count: usize, name: &str| match count {
         1 => format!("1 {name}"),
         _ => format!("{count} {name}s"),
@@ -103,12 +105,12 @@ fn headline(state: &State) -> Line<'static> {
     if state.paused {
         parts.push("paused".to_owned());
     }
-    let closed = picture.unseen.of_others + picture.unseen.of_this_user;
+    let closed = overview.unseen.of_others + overview.unseen.of_this_user;
     if closed > 0 {
         parts.push(format!("{closed} closed processes"));
     }
-    if picture.left_out.own > 0 {
-        parts.push(format!("{} own pipes not shown", picture.left_out.own));
+    if overview.left_out.own > 0 {
+        parts.push(format!("{} own pipes not shown", overview.left_out.own));
     }
     let bold = Style::new().add_modifier(Modifier::BOLD);
     Line::from(vec![
@@ -207,9 +209,9 @@ fn draw_table(frame: &mut Frame, area: Rect, state: &State, table: &mut TableSta
         .max((state.chosen + 1).saturating_sub(height));
     *table.offset_mut() = first;
     let rows = state.rows.iter().skip(first).take(height).map(|&at| {
-        let row = &state.picture.pipes[at];
+        let row = &state.overview.pipes[at];
         TableRow::new(columns.iter().map(|(column, width)| {
-            let text = (column.text)(&state.picture, row, *width);
+            let text = (column.text)(&state.overview, row, *width);
             let style = match column.name {
                 "slow" => slow_style(row, look),
                 "fill" => look.colour(Color::Cyan),
@@ -232,7 +234,7 @@ fn draw_table(frame: &mut Frame, area: Rect, state: &State, table: &mut TableSta
     frame.render_stateful_widget(drawn, area, &mut chosen);
 }
 
-fn slow_style(row: &Row, look: Look) -> Style {
+fn slow_style(row: &PipeState, look: Look) -> Style {
     match row.slow {
         Slow::Writer => look.colour(Color::Yellow),
         Slow::Reader => look.colour(Color::Magenta),
@@ -245,14 +247,14 @@ fn slow_style(row: &Row, look: Look) -> Style {
 fn details(state: &State, width: usize) -> Vec<Line<'static>> {
     let mut lines = Vec::new();
     let mut add = |text: &str| {
-        let text = shown(text, width * 6);
+        let text = one_line(text, width * 6);
         lines.extend(wrapped(&text, width.max(20)).into_iter().map(Line::raw));
     };
     for line in &state.message {
         add(line);
     }
     if let Some(row) = state.row() {
-        let chain = row.chain.map(|chain| &state.picture.chains[chain]);
+        let chain = row.chain.map(|chain| &state.overview.chains[chain]);
         if let Some(verdict) = chain.and_then(|chain| chain.verdict.as_ref()) {
             add(&verdict.to_string());
         }
@@ -293,22 +295,22 @@ fn help(width: usize) -> Vec<Line<'static>> {
     lines
 }
 
-fn ends(picture: &Picture, row: &Row, width: usize) -> String {
-    let branch = cells::branch(picture, row);
+fn ends(overview: &Overview, row: &PipeState, width: usize) -> String {
+    let branch = cells::branch(overview, row);
     let names = cells::ends(row);
     let room = width.saturating_sub(branch.chars().count());
     format!("{branch}{}", shown_in(&names, room))
 }
 
-fn commands(row: &Row) -> String {
-    let of = |all: &[Who]| {
+fn commands(row: &PipeState) -> String {
+    let of = |all: &[ProcessInfo]| {
         all.first()
             .map_or("?".to_owned(), |who| who.command.clone())
     };
     format!("{} | {}", of(&row.writers), of(&row.readers))
 }
 
-fn passed(row: &Row) -> String {
+fn passed(row: &PipeState) -> String {
     let bytes = row.bytes.bytes.map(|count| bytes(count as f64));
     bytes.unwrap_or_else(|| "unknown".to_owned())
 }

@@ -10,8 +10,9 @@ use std::fmt;
 use serde::{Serialize, Serializer};
 
 use super::attribution::Attribution;
-use super::findings::{Numbers, Pipe, Stage};
 use super::moment::Cause;
+use super::numbers::{Numbers, PipeNumbers, StageNumbers};
+use fullbore_host::display::one_line;
 
 /// Fewer looks are too few.
 const LOOKS: u64 = 15;
@@ -20,7 +21,7 @@ const LOOKS: u64 = 15;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Verdict {
     /// What it says.
-    pub kind: Kind,
+    pub kind: VerdictKind,
     /// How sure it is.
     pub sure: Sureness,
     /// In words: a line.
@@ -29,7 +30,7 @@ pub struct Verdict {
 
 /// What a verdict says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Kind {
+pub enum VerdictKind {
     /// This stage, by its number, and why.
     Stage(usize, Bound),
     /// These stages, which are busy at the same time.
@@ -99,14 +100,14 @@ impl Serialize for Verdict {
             words: &'a str,
         }
         let (kind, bound_by) = match &self.kind {
-            Kind::Stage(_, bound) => ("stage", Some(*bound)),
-            Kind::Shared(_) => ("shared", None),
-            Kind::ByTurns(_) => ("by_turns", None),
-            Kind::Cpus => ("cpus", None),
-            Kind::Waking => ("waking", None),
-            Kind::Nobody => ("nobody", None),
-            Kind::TooShort => ("too_short", None),
-            Kind::Alone => ("alone", None),
+            VerdictKind::Stage(_, bound) => ("stage", Some(*bound)),
+            VerdictKind::Shared(_) => ("shared", None),
+            VerdictKind::ByTurns(_) => ("by_turns", None),
+            VerdictKind::Cpus => ("cpus", None),
+            VerdictKind::Waking => ("waking", None),
+            VerdictKind::Nobody => ("nobody", None),
+            VerdictKind::TooShort => ("too_short", None),
+            VerdictKind::Alone => ("alone", None),
         };
         Shape {
             kind,
@@ -130,27 +131,27 @@ impl Verdict {
     /// The stages that it names, by their numbers.
     pub fn stages(&self) -> Vec<usize> {
         match &self.kind {
-            Kind::Stage(number, _) => vec![*number],
-            Kind::Shared(numbers) | Kind::ByTurns(numbers) => numbers.clone(),
+            VerdictKind::Stage(number, _) => vec![*number],
+            VerdictKind::Shared(numbers) | VerdictKind::ByTurns(numbers) => numbers.clone(),
             _ => Vec::new(),
         }
     }
 }
 
-fn judge(numbers: &Numbers) -> (Kind, Sureness) {
+fn judge(numbers: &Numbers) -> (VerdictKind, Sureness) {
     if numbers.stages.len() < 2 {
-        return (Kind::Alone, Sureness::Sure);
+        return (VerdictKind::Alone, Sureness::Sure);
     }
     if numbers.looks < LOOKS {
-        return (Kind::TooShort, Sureness::NotSure);
+        return (VerdictKind::TooShort, Sureness::NotSure);
     }
-    let mut by_blame: Vec<&Stage> = numbers.stages.iter().collect();
+    let mut by_blame: Vec<&StageNumbers> = numbers.stages.iter().collect();
     by_blame.sort_by(|a, b| b.blame.total_cmp(&a.blame));
     let (top, second) = (by_blame[0], by_blame[1]);
     // Of so many looks, what another time may find less.
     let error = (top.blame * (1.0 - top.blame) / numbers.looks as f64).sqrt();
     let at_least = top.blame - 2.0 * error;
-    let named = || Kind::Stage(top.number, bound(top));
+    let named = || VerdictKind::Stage(top.number, bound(top));
     let starved = numbers.starved();
     let stands_out = top.blame >= 0.6 && at_least >= 0.5 && top.blame - second.blame >= 0.3;
     // Were the slow one quicker, another would be the slow one at once.
@@ -161,12 +162,12 @@ fn judge(numbers: &Numbers) -> (Kind, Sureness) {
     if stands_out {
         if let Some(rival) = next.filter(|_| nearly >= 0.85) {
             if starved >= 0.5 {
-                return (Kind::Cpus, short_of_cpus(starved));
+                return (VerdictKind::Cpus, short_of_cpus(starved));
             }
             let mut stages = vec![top.number, rival.number];
             stages.sort_unstable();
             let sure = numbers.at_best(&stages, Sureness::Likely);
-            return (Kind::Shared(stages), sure);
+            return (VerdictKind::Shared(stages), sure);
         }
         let doubts = [
             top.blame < 0.8 || at_least < 0.65,
@@ -186,12 +187,12 @@ fn judge(numbers: &Numbers) -> (Kind, Sureness) {
         return (named(), numbers.at_best(&[top.number], sure));
     }
     if starved >= 0.5 {
-        return (Kind::Cpus, short_of_cpus(starved));
+        return (VerdictKind::Cpus, short_of_cpus(starved));
     }
     if numbers.waking() >= 0.5 {
-        return (Kind::Waking, Sureness::Likely);
+        return (VerdictKind::Waking, Sureness::Likely);
     }
-    let sharing: Vec<&&Stage> = by_blame.iter().filter(|stage| stage.blame >= 0.2).collect();
+    let sharing: Vec<&&StageNumbers> = by_blame.iter().filter(|stage| stage.blame >= 0.2).collect();
     let together: f64 = sharing.iter().map(|stage| stage.blame).sum();
     if sharing.len() > 1 && together >= 0.75 {
         // Were each slow in a part of the time only, it would wait in the others.
@@ -200,16 +201,16 @@ fn judge(numbers: &Numbers) -> (Kind, Sureness) {
         stages.sort_unstable();
         let sure = numbers.at_best(&stages, Sureness::Likely);
         let kind = match busy >= 0.75 * sharing.len() as f64 {
-            true => Kind::Shared(stages),
-            false => Kind::ByTurns(stages),
+            true => VerdictKind::Shared(stages),
+            false => VerdictKind::ByTurns(stages),
         };
         return (kind, sure);
     }
-    (Kind::Nobody, Sureness::NotSure)
+    (VerdictKind::Nobody, Sureness::NotSure)
 }
 
 /// Whether the pipes at its sides, or its own time, speak against it being the slow one.
-fn is_denied(stage: &Stage, numbers: &Numbers) -> bool {
+fn is_denied(stage: &StageNumbers, numbers: &Numbers) -> bool {
     let (before, after) = numbers.pipes_of(stage.number);
     before.is_some_and(|pipe| pipe.empty >= 0.5)
         || after.is_some_and(|pipe| pipe.full >= 0.5)
@@ -226,18 +227,18 @@ fn short_of_cpus(starved: f64) -> Sureness {
 
 /// The stage that is the busiest besides the slow one, as far as it can be told from one that only asks
 /// again and again.
-fn rival<'a>(top: &Stage, numbers: &'a Numbers) -> Option<&'a Stage> {
+fn rival<'a>(top: &StageNumbers, numbers: &'a Numbers) -> Option<&'a StageNumbers> {
     (others(top, numbers))
         .filter(|stage| !numbers.may_spin(stage) && stage.attribution != Attribution::Unclear)
         .max_by(|a, b| numbers.busy(a).total_cmp(&numbers.busy(b)))
 }
 
-fn others<'a>(top: &Stage, numbers: &'a Numbers) -> impl Iterator<Item = &'a Stage> {
+fn others<'a>(top: &StageNumbers, numbers: &'a Numbers) -> impl Iterator<Item = &'a StageNumbers> {
     let top = top.number;
     (numbers.stages.iter()).filter(move |stage| stage.number != top)
 }
 
-fn bound(stage: &Stage) -> Bound {
+fn bound(stage: &StageNumbers) -> Bound {
     if stage.attribution == Attribution::Unclear {
         return Bound::Cause(Cause::Unknown);
     }
@@ -264,7 +265,7 @@ impl Numbers {
     }
 
     /// The share of the pipeline's time in which a stage waited for no other.
-    fn busy(&self, stage: &Stage) -> f64 {
+    fn busy(&self, stage: &StageNumbers) -> f64 {
         let time = &stage.time;
         let busy = time.ran + time.waited_for_cpu + time.waited_elsewhere;
         busy * stage.seconds / self.seconds.max(1e-9)
@@ -273,7 +274,7 @@ impl Numbers {
     /// Whether it may be one that asks again and again without sleeping: it runs all the time, although there
     /// is nothing to take or no room to put it. One that takes what comes at once, and is busy with it until
     /// the next comes, looks the same.
-    fn may_spin(&self, stage: &Stage) -> bool {
+    fn may_spin(&self, stage: &StageNumbers) -> bool {
         let (before, after) = self.pipes_of(stage.number);
         stage.time.ran >= 0.5
             && stage.time.waited_for_input + stage.time.waited_for_output < 0.05
@@ -282,8 +283,8 @@ impl Numbers {
     }
 
     /// The pipes before and after a stage, where they were there long enough to tell something.
-    fn pipes_of(&self, number: usize) -> (Option<&Pipe>, Option<&Pipe>) {
-        let long = |pipe: &&Pipe| pipe.seconds >= 0.5 * self.seconds;
+    fn pipes_of(&self, number: usize) -> (Option<&PipeNumbers>, Option<&PipeNumbers>) {
+        let long = |pipe: &&PipeNumbers| pipe.seconds >= 0.5 * self.seconds;
         let mut pipes = self.pipes.iter().filter(long);
         let before = pipes.clone().find(|pipe| pipe.reader == number);
         (before, pipes.find(|pipe| pipe.writer == number))
@@ -319,7 +320,7 @@ impl Numbers {
     }
 }
 
-impl Stage {
+impl StageNumbers {
     /// What it waited for most outside of the pipeline.
     pub fn main_cause(&self) -> (Cause, f64) {
         (self.elsewhere.iter())
@@ -330,23 +331,23 @@ impl Stage {
 }
 
 /// The line.
-fn words(kind: &Kind, sure: Sureness, numbers: &Numbers) -> String {
+fn words(kind: &VerdictKind, sure: Sureness, numbers: &Numbers) -> String {
     let stages = |of: &[usize]| {
         let names: Vec<String> = of.iter().map(|&number| name(number, numbers)).collect();
         names.join(" and ")
     };
     match kind {
-        Kind::Alone => numbers.stages.first().map_or_else(
+        VerdictKind::Alone => numbers.stages.first().map_or_else(
             || "there is nothing to judge".to_owned(),
             |stage| format!("there is only one stage: it {}", doing(stage)),
         ),
-        Kind::TooShort => format!(
+        VerdictKind::TooShort => format!(
             "too short to tell who is slow: {} look{} in {:.3} s",
             numbers.looks,
             if numbers.looks == 1 { "" } else { "s" },
             numbers.seconds
         ),
-        Kind::Stage(number, bound) => {
+        VerdictKind::Stage(number, bound) => {
             let stage = &numbers.stages[number - 1];
             let waited = format!(
                 "the others waited for it {} of the time{}",
@@ -366,17 +367,17 @@ fn words(kind: &Kind, sure: Sureness, numbers: &Numbers) -> String {
                 ),
             }
         }
-        Kind::Shared(numbers_of) => format!(
+        VerdictKind::Shared(numbers_of) => format!(
             "bottleneck: shared ({sure}) by {}, which are about as slow as each other: {}",
             stages(numbers_of),
             busies(numbers_of, numbers)
         ),
-        Kind::ByTurns(numbers_of) => format!(
+        VerdictKind::ByTurns(numbers_of) => format!(
             "bottleneck: by turns ({sure}) {}, at different times: {}",
             stages(numbers_of),
             blames(numbers_of, numbers)
         ),
-        Kind::Cpus => format!(
+        VerdictKind::Cpus => format!(
             "bottleneck: the CPUs ({sure}): {}, and CPUs were idle {} of the time",
             queues(numbers),
             numbers.cpus_idle.map_or_else(
@@ -384,11 +385,11 @@ fn words(kind: &Kind, sure: Sureness, numbers: &Numbers) -> String {
                 |idle| Percent(idle).to_string()
             ),
         ),
-        Kind::Waking => format!(
+        VerdictKind::Waking => format!(
             "bottleneck: no stage ({sure}): they work by turns, and {} of the time went to waking each other",
             Percent(numbers.waking().min(1.0))
         ),
-        Kind::Nobody => {
+        VerdictKind::Nobody => {
             let all: Vec<usize> = (1..=numbers.stages.len()).collect();
             format!(
                 "bottleneck: {sure}, no stage stands out: {}",
@@ -401,7 +402,7 @@ fn words(kind: &Kind, sure: Sureness, numbers: &Numbers) -> String {
 /// What a stage is called: its number, and what it is.
 fn name(number: usize, numbers: &Numbers) -> String {
     let text = &numbers.stages[number - 1].text;
-    format!("stage {number}, {}", super::report::shown(text, 30))
+    format!("stage {number}, {}", one_line(text, 30))
 }
 
 /// What the pipes at its sides were like.
@@ -418,7 +419,7 @@ fn pipes(number: usize, numbers: &Numbers) -> String {
 }
 
 /// What a stage did with most of its time.
-fn doing(stage: &Stage) -> String {
+fn doing(stage: &StageNumbers) -> String {
     let time = &stage.time;
     let mut words = match stage.cpus {
         cpus if cpus > 1.15 => format!("kept {cpus:.1} CPUs busy"),
@@ -530,7 +531,7 @@ impl fmt::Display for Percent {
 mod tests {
     use std::collections::BTreeMap;
 
-    use super::super::findings::{Bytes, Known, Shares};
+    use super::super::numbers::{Bytes, Certainty, Shares};
     use super::*;
 
     /// A stage by percents of the time: ran, waited for a CPU, for input, for output, for a cause; and
@@ -540,27 +541,28 @@ mod tests {
     /// What 200 looks in ten seconds saw; of pipes, how many percent of the time they were empty and
     /// full.
     fn numbers(stages: &[Row], pipes: &[(f64, f64)], idle: f64) -> Numbers {
-        let stage = |(at, &(ran, queued, input, output, cause, blame)): (usize, &Row)| Stage {
-            number: at + 1,
-            text: ["first", "second", "third", "fourth"][at].to_owned(),
-            seconds: 10.0,
-            cpu_seconds: ran / 10.0,
-            cpus: ran / 100.0,
-            time: Shares {
-                ran: f64::min(ran / 100.0, 1.0),
-                waited_for_cpu: queued / 100.0,
-                waited_for_input: input / 100.0,
-                waited_for_output: output / 100.0,
-                waited_elsewhere: cause.map_or(0.0, |(_, share)| share / 100.0),
-            },
-            elsewhere: BTreeMap::from_iter(cause.map(|(cause, share)| (cause, share / 100.0))),
-            blame: blame / 100.0,
-            attribution: Attribution::Clear,
-            queue_us: 10.0,
-            exit_code: Some(0),
-            signal: None,
-        };
-        let pipe = |(at, &(empty, full)): (usize, &(f64, f64))| Pipe {
+        let stage =
+            |(at, &(ran, queued, input, output, cause, blame)): (usize, &Row)| StageNumbers {
+                number: at + 1,
+                text: ["first", "second", "third", "fourth"][at].to_owned(),
+                seconds: 10.0,
+                cpu_seconds: ran / 10.0,
+                cpus: ran / 100.0,
+                time: Shares {
+                    ran: f64::min(ran / 100.0, 1.0),
+                    waited_for_cpu: queued / 100.0,
+                    waited_for_input: input / 100.0,
+                    waited_for_output: output / 100.0,
+                    waited_elsewhere: cause.map_or(0.0, |(_, share)| share / 100.0),
+                },
+                elsewhere: BTreeMap::from_iter(cause.map(|(cause, share)| (cause, share / 100.0))),
+                blame: blame / 100.0,
+                attribution: Attribution::Clear,
+                queue_us: 10.0,
+                exit_code: Some(0),
+                signal: None,
+            };
+        let pipe = |(at, &(empty, full)): (usize, &(f64, f64))| PipeNumbers {
             number: at + 1,
             writer: at + 1,
             reader: at + 2,
@@ -569,7 +571,7 @@ mod tests {
             seconds: 10.0,
             bytes: Bytes {
                 bytes: None,
-                bytes_are: Known::Unknown,
+                bytes_are: Certainty::Unknown,
             },
             bytes_per_second: None,
             filled_10: 0.0,
@@ -578,7 +580,7 @@ mod tests {
             empty: empty / 100.0,
             full: full / 100.0,
         };
-        let stages: Vec<Stage> = stages.iter().enumerate().map(stage).collect();
+        let stages: Vec<StageNumbers> = stages.iter().enumerate().map(stage).collect();
         let blame: f64 = stages.iter().map(|stage| stage.blame).sum();
         Numbers {
             seconds: 10.0,
@@ -668,11 +670,14 @@ mod tests {
         assert_eq!(Verdict::of(&of).sure, Sureness::Sure);
         of.stages[0].attribution = Attribution::Likely;
         let verdict = Verdict::of(&of);
-        assert_eq!(verdict.kind, Kind::Stage(1, Bound::Cpu));
+        assert_eq!(verdict.kind, VerdictKind::Stage(1, Bound::Cpu));
         assert_eq!(verdict.sure, Sureness::Likely);
         of.stages[0].attribution = Attribution::Unclear;
         let verdict = Verdict::of(&of);
-        assert_eq!(verdict.kind, Kind::Stage(1, Bound::Cause(Cause::Unknown)));
+        assert_eq!(
+            verdict.kind,
+            VerdictKind::Stage(1, Bound::Cause(Cause::Unknown))
+        );
         assert_eq!(verdict.sure, Sureness::NotSure);
         assert_eq!(
             verdict.words,
@@ -689,12 +694,15 @@ mod tests {
         assert_eq!(Verdict::of(&of).stages(), [1, 2]);
         of.stages[0].attribution = Attribution::Unclear;
         let verdict = Verdict::of(&of);
-        assert_eq!(verdict.kind, Kind::Stage(2, Bound::Cause(Cause::Timer)));
+        assert_eq!(
+            verdict.kind,
+            VerdictKind::Stage(2, Bound::Cause(Cause::Timer))
+        );
         assert_eq!(verdict.sure, Sureness::Likely);
         // Nor does the pipeline want CPUs because that one does.
         let queues = [(35., 65., 0., 0., None, 88.), (35., 61., 4., 0., None, 10.)];
         let mut of = numbers(&queues, &[(16., 0.)], 0.);
-        assert_eq!(Verdict::of(&of).kind, Kind::Cpus);
+        assert_eq!(Verdict::of(&of).kind, VerdictKind::Cpus);
         of.stages[0].attribution = Attribution::Unclear;
         of.stages[1].attribution = Attribution::Unclear;
         assert_ne!(Verdict::of(&of).sure, Sureness::Sure);
@@ -710,7 +718,7 @@ mod tests {
         few.looks = LOOKS - 1;
         few.seconds = 0.03;
         let verdict = Verdict::of(&few);
-        assert_eq!(verdict.kind, Kind::TooShort);
+        assert_eq!(verdict.kind, VerdictKind::TooShort);
         assert_eq!(
             verdict.words,
             "too short to tell who is slow: 14 looks in 0.030 s"

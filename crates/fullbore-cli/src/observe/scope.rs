@@ -2,15 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use anyhow::{Result, bail};
 use procfs::FromRead;
 use procfs::process::Stat;
 
-use crate::pipeline::below;
-use crate::pipeline::census::{Census, Pipe, ProcessId};
-use crate::pipeline::chains::{Chain, Flow, Kind};
-
-use super::picture::LeftOut;
+use super::below::below;
+use super::census::{Census, Pipe, ProcessId};
+use super::chains::{Chain, Flow, PipeKind};
+use super::error::Error;
+use super::overview::LeftOut;
 
 /// Whose pipes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,7 +32,7 @@ pub struct Scope {
 
 /// What a scope came to.
 #[derive(Debug)]
-pub struct Found {
+pub struct ScopedPipes {
     /// Pipes between two processes that can be seen: those of a pipeline all together, also where only one
     /// of them was asked for.
     pub chains: Vec<Chain>,
@@ -63,18 +62,18 @@ impl Scope {
     ///
     /// # Errors
     /// Where there is no such process.
-    pub fn root(&self) -> Result<Option<ProcessId>> {
+    pub fn root(&self) -> Result<Option<ProcessId>, Error> {
         match self.whose {
             Whose::Tree(pid) => match process(pid) {
                 Some(root) => Ok(Some(root)),
-                None => bail!("process {pid}: no such process"),
+                None => Err(Error::NotFound(format!("process {pid}: no such process"))),
             },
             Whose::Everybody | Whose::Called(_) => Ok(None),
         }
     }
 
     /// Finds its pipes.
-    pub fn find(&self, census: &Census, flow: &Flow) -> Found {
+    pub fn find(&self, census: &Census, flow: &Flow) -> ScopedPipes {
         let meant = self.meant(census);
         let is_meant = |pipe: &Pipe| {
             let mut holders = pipe.holders.iter();
@@ -86,7 +85,7 @@ impl Scope {
                 }
             }
         };
-        let mut found = Found {
+        let mut found = ScopedPipes {
             chains: flow.chains(),
             others: Vec::new(),
             left_out: LeftOut::default(),
@@ -103,14 +102,14 @@ impl Scope {
         });
         for (index, pipe) in census.pipes.iter().enumerate() {
             match pipe.kind() {
-                Kind::Link => {}
+                PipeKind::Link => {}
                 _ if !is_meant(pipe) => found.left_out.of_others += 1,
-                Kind::Own if !self.all => found.left_out.own += 1,
-                Kind::Private => found.chains.push(Chain {
+                PipeKind::Own if !self.all => found.left_out.own += 1,
+                PipeKind::Private => found.chains.push(Chain {
                     pipes: vec![index],
                     is_circle: false,
                 }),
-                Kind::Own | Kind::OneSided => found.others.push(index),
+                PipeKind::Own | PipeKind::OneSided => found.others.push(index),
             }
         }
         found

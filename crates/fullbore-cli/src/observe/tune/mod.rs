@@ -4,94 +4,41 @@
 //! nothing, so before that has to be known whether it counts on the capacity that it once saw
 //! ([`evidence`]); where that is not known, the pipe is left as it is unless told otherwise.
 
-mod evidence;
-mod producers;
-mod report;
+pub mod evidence;
+pub mod outcome;
+pub mod producers;
 mod sizes;
-mod target;
+pub mod target;
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
 use fullbore::PipeEnd;
 use fullbore::pipe::Limit;
 use rustix::io::Errno;
 
-pub use report::Report;
-pub use target::Target;
-
-use crate::pipeline::census::{Census, Holder, Pipe};
-use crate::pipeline::chains::Kind;
-use crate::pipeline::{Fill, Witness, open_for_writing};
-use evidence::{Sends, Writers, gather};
+use super::census::{Census, Holder, Pipe, needs_proc};
+use super::chains::PipeKind;
+use super::error::Error;
+use super::link::{Fill, WriteEnd, open_for_writing};
+use evidence::gather;
+use outcome::{Options, Outcome, Tuned, Tuning, is_safe};
 use sizes::Sizes;
+use target::Target;
 
 /// How long a pipe may hold more than its old size before it is left with what it has, and how often it is
 /// tried.
 const PATIENCE: Duration = Duration::from_secs(1);
 const INTERVAL: Duration = Duration::from_millis(1);
 
-/// What is to be done.
-#[derive(Debug, Clone, Copy)]
-pub struct Options {
-    /// Bytes that each pipe is to hold at least.
-    pub size: usize,
-    /// Whether less than that is a failure.
-    pub is_strict: bool,
-    /// Put the old sizes back instead.
-    pub revert: bool,
-    /// Grow a pipe whatever its writer is.
-    pub force: bool,
-    /// Only say what would be done.
-    pub dry_run: bool,
-}
-
-/// What became of a pipe.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
-    /// It holds more now, or would.
-    Grown { from: usize, to: usize },
-    /// It holds as much already, or more.
-    Roomy { size: usize },
-    /// A limit stopped it at once.
-    Stopped { size: usize },
-    /// It holds what it held before it was tuned, or would.
-    Reverted { from: usize, to: usize },
-    /// It was never tuned.
-    NeverTuned { size: usize },
-    /// Somebody else has resized it since.
-    ChangedSince { size: usize },
-    /// It is not known whether its writer could bear it.
-    Refused { size: usize },
-    /// It holds more bytes than would fit (`EBUSY`), and did for as long as it was tried.
-    TooFull { size: usize, wanted: usize },
-    /// A FIFO that is not open on both sides, or not any more: opening it would let someone in.
-    HalfOpen,
-    /// It could not be opened, or resized.
-    Failed(Errno),
-}
-
-/// A pipe, and what became of it.
-#[derive(Debug)]
-pub struct Tuned {
-    /// Index into [`Census::pipes`].
-    pub pipe: usize,
-    pub outcome: Outcome,
-    /// What stopped it on the way to the size that was wanted.
-    pub limit: Option<Limit>,
-    /// Those who write to it, the worst first. Not asked for where nothing was to be grown.
-    pub writers: Writers,
-}
-
 /// Does it.
 ///
 /// # Errors
 /// Where there is no such target. What fails with one pipe is in the report.
-pub fn tune(target: &Target, options: Options) -> Result<Report> {
-    crate::top::needs_proc()?;
-    let census = Census::look().context("look at /proc")?;
+pub fn tune(target: &Target, options: Options) -> Result<Tuning, Error> {
+    needs_proc()?;
+    let census = Census::look().map_err(Error::system("look at /proc"))?;
     let found = target.find(&census)?;
     // Before anything is grown, so that two of this command do not work on one pipe at once.
     let needs_sizes = options.revert || !options.dry_run;
@@ -132,7 +79,7 @@ pub fn tune(target: &Target, options: Options) -> Result<Report> {
         Some(Err(error)) if has_changed || options.revert => Err(error),
         _ => Ok(()),
     };
-    Ok(Report {
+    Ok(Tuning {
         census,
         found,
         all,
@@ -152,37 +99,25 @@ fn to_be_grown(census: &Census, pipes: &[usize], size: usize) -> Vec<usize> {
     pipes.iter().filter(is_small).copied().collect()
 }
 
-/// Whether every writer of a pipe is known to bear any capacity. Without any that can be seen, it is
-/// not known.
-fn is_safe(writers: &Writers) -> bool {
-    let mut senders = writers.iter().map(|writer| writer.sends);
-    !writers.is_empty() && senders.all(|sends| matches!(sends, Sends::Safely(_)))
-}
-
 /// A name for a pipe, if it may be opened. A FIFO with one side open is not to be opened from the other, so
 /// one of those who write to it has to have it open still at this moment.
 fn handle(census: &Census, pipe: &Pipe) -> Result<Option<OwnedFd>, Errno> {
     let handle = census.handle(pipe)?;
     let writes = |holder: &Holder| {
         holder.writes.is_some_and(|fd| {
-            let witness = Witness {
+            let end = WriteEnd {
                 pid: census.processes[holder.process].id.pid,
                 fd,
                 pipe: pipe.identity,
             };
-            witness.is_there()
+            end.is_open()
         })
     };
-    let is_open = || pipe.kind() != Kind::OneSided && pipe.holders.iter().any(writes);
+    let is_open = || pipe.kind() != PipeKind::OneSided && pipe.holders.iter().any(writes);
     Ok((!pipe.is_named() || is_open()).then_some(handle))
 }
 
 impl Tuned {
-    /// Whether it might be put back in a moment.
-    fn is_too_full(&self) -> bool {
-        matches!(self.outcome, Outcome::TooFull { .. })
-    }
-
     /// Does what there is to do with this pipe.
     fn work(
         &mut self,
@@ -343,12 +278,5 @@ fn revert(
             wanted: tuned.before,
         }),
         Err(errno) => Err(errno),
-    }
-}
-
-impl Outcome {
-    /// Whether the pipe has another size now.
-    fn is_change(self) -> bool {
-        matches!(self, Self::Grown { .. } | Self::Reverted { .. })
     }
 }

@@ -1,4 +1,4 @@
-//! What became of each pipe: a line for people, an object for machines, and the exit code.
+//! `fullbore tune`: what became of each pipe, a line for people, an object for machines, and the exit code.
 
 use std::fmt::{self, Write as _};
 
@@ -6,11 +6,11 @@ use fullbore::pipe::Limit;
 use rustix::io::Errno;
 use serde_json::{Value, json};
 
-use super::evidence::{Sends, Writer};
-use super::target::Found;
-use super::{Options, Outcome, Tuned};
-use crate::moving::said;
-use crate::pipeline::census::{Census, Holder, Pipe};
+use crate::observe::census::{Holder, Pipe};
+use crate::observe::tune::evidence::Writer;
+use crate::observe::tune::outcome::{Outcome, Tuned, Tuning, is_safe};
+use crate::observe::tune::producers::Sends;
+use fullbore_host::display::error_text;
 use fullbore_host::machine::format_bytes;
 use fullbore_host::refusal::UNSUPPORTED;
 
@@ -20,16 +20,9 @@ a writer that hands pages of its own to a pipe (vmsplice) may write to them agai
 size it knows, must have let go of them. In a larger pipe they still wait to be read, and the reader gets \
 wrong bytes";
 
-/// What became of all pipes.
+/// What became of all pipes, for those who asked for it.
 #[derive(Debug)]
-pub struct Report {
-    pub(super) census: Census,
-    pub(super) found: Found,
-    pub(super) all: Vec<Tuned>,
-    pub(super) options: Options,
-    /// Whether the old sizes could be kept.
-    pub(super) kept: anyhow::Result<()>,
-}
+pub struct Report(pub Tuning);
 
 impl Report {
     /// 0 where all is as it was asked for; 3 where a limit or a right is in the way; 1 for the rest.
@@ -41,14 +34,14 @@ impl Report {
             | Outcome::ChangedSince { .. }
             | Outcome::HalfOpen
             | Outcome::Failed(_) => 1,
-            _ if one.limit.is_some() && self.options.is_strict => UNSUPPORTED,
+            _ if one.limit.is_some() && self.0.options.is_strict => UNSUPPORTED,
             _ => 0,
         };
-        let codes = || self.all.iter().map(of);
+        let codes = || self.0.all.iter().map(of);
         // No pipe is made smaller, which may be what was meant.
         let is_left = |one: &Tuned| matches!(one.outcome, Outcome::Roomy { size } if self.is_more_than_asked(size));
-        let nothing_done = !self.all.is_empty() && self.all.iter().all(is_left);
-        let without_memory = self.options.revert && self.kept.is_err();
+        let nothing_done = !self.0.all.is_empty() && self.0.all.iter().all(is_left);
+        let without_memory = self.0.options.revert && self.0.kept.is_err();
         match codes().any(|code| code == 1) || without_memory || nothing_done {
             true => 1,
             false => codes().max().unwrap_or(0),
@@ -57,20 +50,20 @@ impl Report {
 
     /// Whether a pipe of this size holds more than what was asked for by a number.
     fn is_more_than_asked(&self, size: usize) -> bool {
-        self.options.is_strict && size > self.options.size.next_power_of_two()
+        self.0.options.is_strict && size > self.0.options.size.next_power_of_two()
     }
 
     /// Whether something was left as it was because its writers may not bear more.
     pub fn is_refused(&self) -> bool {
-        let mut all = self.all.iter();
+        let mut all = self.0.all.iter();
         all.any(|one| matches!(one.outcome, Outcome::Refused { .. }))
     }
 
     /// What a person has to know besides, for stderr.
     pub fn warnings(&self) -> Vec<String> {
         let mut all = Vec::new();
-        if !self.found.several.is_empty() {
-            let pids: Vec<String> = self.found.several.iter().map(u32::to_string).collect();
+        if !self.0.found.several.is_empty() {
+            let pids: Vec<String> = self.0.found.several.iter().map(u32::to_string).collect();
             all.push(format!(
                 "{} processes are called so: {}",
                 pids.len(),
@@ -78,6 +71,7 @@ impl Report {
             ));
         }
         let refused = self
+            .0
             .all
             .iter()
             .filter(|one| matches!(one.outcome, Outcome::Refused { .. }))
@@ -89,14 +83,14 @@ impl Report {
         }
         let is_forced = |one: &&Tuned| {
             let grown = matches!(one.outcome, Outcome::Grown { .. });
-            grown && !super::is_safe(&one.writers)
+            grown && !is_safe(&one.writers)
         };
-        let forced = self.all.iter().filter(is_forced).count();
+        let forced = self.0.all.iter().filter(is_forced).count();
         if forced > 0 {
             all.push(format!("{forced} grown by force: {WHY}"));
         }
-        if let Err(error) = &self.kept {
-            let missing = match self.options.revert {
+        if let Err(error) = &self.0.kept {
+            let missing = match self.0.options.revert {
                 true => "the old sizes are not known",
                 false => "--revert will not know the old sizes",
             };
@@ -107,19 +101,19 @@ impl Report {
 
     /// For machines.
     pub fn json(&self) -> Value {
-        let pipes: Vec<Value> = self.all.iter().map(|one| self.json_of(one)).collect();
+        let pipes: Vec<Value> = self.0.all.iter().map(|one| self.json_of(one)).collect();
         json!({
-            "size": self.options.size,
-            "revert": self.options.revert,
-            "force": self.options.force,
-            "dry_run": self.options.dry_run,
+            "size": self.0.options.size,
+            "revert": self.0.options.revert,
+            "force": self.0.options.force,
+            "dry_run": self.0.options.dry_run,
             "pipes": pipes,
-            "left_out": self.found.left_out,
+            "left_out": self.0.found.left_out,
         })
     }
 
     fn json_of(&self, one: &Tuned) -> Value {
-        let pipe = &self.census.pipes[one.pipe];
+        let pipe = &self.0.census.pipes[one.pipe];
         let (word, from, to) = match one.outcome {
             Outcome::Grown { from, to } => ("grown", Some(from), Some(to)),
             Outcome::Reverted { from, to } => ("reverted", Some(from), Some(to)),
@@ -133,7 +127,7 @@ impl Report {
             Outcome::Failed(_) => ("failed", None, None),
         };
         let person = |process: usize| {
-            let process = &self.census.processes[process];
+            let process = &self.0.census.processes[process];
             json!({
                 "pid": process.id.pid,
                 "name": process.name,
@@ -146,7 +140,7 @@ impl Report {
         let sends = one.writers.iter().map(|writer| {
             let (word, because) = sends(writer);
             json!({
-                "pid": self.census.processes[writer.process].id.pid,
+                "pid": self.0.census.processes[writer.process].id.pid,
                 "sends": word,
                 "because": because,
             })
@@ -162,7 +156,7 @@ impl Report {
             "to": to,
             "limit": one.limit.as_ref().map(Limit::to_string),
             "error": match one.outcome {
-                Outcome::Failed(errno) => Some(said(&errno.into())),
+                Outcome::Failed(errno) => Some(error_text(&errno.into())),
                 _ => None,
             },
             "judged": sends.collect::<Vec<Value>>(),
@@ -188,14 +182,14 @@ impl Report {
     }
 
     fn who(&self, process: usize) -> String {
-        let process = &self.census.processes[process];
+        let process = &self.0.census.processes[process];
         format!("{} {}", process.name, process.id.pid)
     }
 
     /// What became of one.
     fn words(&self, one: &Tuned) -> String {
         let bytes = |size: usize| format_bytes(size as u64);
-        let would = match self.options.dry_run {
+        let would = match self.0.options.dry_run {
             true => "would be ",
             false => "",
         };
@@ -203,7 +197,7 @@ impl Report {
             Outcome::Grown { from, to } => {
                 let mut text = format!("{would}{} → {}", bytes(from), bytes(to));
                 if let Some(limit) = &one.limit {
-                    let wanted = bytes(self.options.size);
+                    let wanted = bytes(self.0.options.size);
                     let _ = write!(text, ", not {wanted}: {limit}");
                 }
                 text
@@ -213,7 +207,11 @@ impl Report {
                     .limit
                     .as_ref()
                     .map_or_else(String::new, Limit::to_string);
-                format!("{}, not {}: {limit}", bytes(size), bytes(self.options.size))
+                format!(
+                    "{}, not {}: {limit}",
+                    bytes(size),
+                    bytes(self.0.options.size)
+                )
             }
             Outcome::Reverted { from, to } => {
                 format!("{would}{} → {}, as before", bytes(from), bytes(to))
@@ -221,7 +219,7 @@ impl Report {
             Outcome::Roomy { size } if self.is_more_than_asked(size) => format!(
                 "left at {}, which is more than {}: tune makes no pipe smaller",
                 bytes(size),
-                bytes(self.options.size)
+                bytes(self.0.options.size)
             ),
             Outcome::Roomy { size } => format!("{} already", bytes(size)),
             Outcome::NeverTuned { size } => format!("{}, and was never tuned", bytes(size)),
@@ -239,7 +237,7 @@ impl Report {
                 "left alone: open on one side only, and opening it would let someone in".to_owned()
             }
             Outcome::Failed(Errno::NOENT) => "has gone".to_owned(),
-            Outcome::Failed(errno) => said(&errno.into()),
+            Outcome::Failed(errno) => error_text(&errno.into()),
         }
     }
 
@@ -266,16 +264,17 @@ fn sends(writer: &Writer) -> (&'static str, &'static str) {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ends: Vec<String> = self
+            .0
             .all
             .iter()
-            .map(|one| self.ends(&self.census.pipes[one.pipe]))
+            .map(|one| self.ends(&self.0.census.pipes[one.pipe]))
             .collect();
         let width = ends.iter().map(|ends| ends.chars().count()).max();
         let width = width.unwrap_or(0).min(60);
-        for (one, ends) in self.all.iter().zip(ends) {
+        for (one, ends) in self.0.all.iter().zip(ends) {
             writeln!(f, "{ends:<width$}  {}", self.words(one))?;
         }
-        if self.all.is_empty() {
+        if self.0.all.is_empty() {
             writeln!(f, "no pipe to another process")?;
         }
         Ok(())

@@ -8,13 +8,13 @@ use fullbore::pipe::PipeIdentity;
 use rustix::io::Errno;
 use serde::Serialize;
 
+use super::census::{Census, Holder, Pipe, Process, ProcessId, Unseen};
+use super::chains::{self, PipeKind};
 use super::history::Histories;
-use super::lines::witness;
-use crate::moving::said;
-use crate::pipeline::census::{Census, Holder, Pipe, Process, ProcessId, Unseen};
-use crate::pipeline::chains::{self, Kind};
-use crate::pipeline::report::shown;
-use crate::pipeline::{Bytes, Fill, Known, Shares, Verdict};
+use super::link::{Fill, WriteEnd};
+use super::numbers::{Bytes, Certainty, Shares};
+use super::verdict::Verdict;
+use fullbore_host::display::{error_text, one_line};
 
 /// Characters of a command line that are kept: some are pages long.
 const MOST_OF_COMMAND: usize = 200;
@@ -22,12 +22,12 @@ const MOST_OF_COMMAND: usize = 200;
 /// Nobody has counted.
 const UNKNOWN: Bytes = Bytes {
     bytes: None,
-    bytes_are: Known::Unknown,
+    bytes_are: Certainty::Unknown,
 };
 
 /// What there was at a look.
 #[derive(Debug, Clone, Default, Serialize)]
-pub struct Picture {
+pub struct Overview {
     /// When it was taken, in seconds since 1970.
     pub taken_at: f64,
     /// Seconds since the first look.
@@ -38,9 +38,9 @@ pub struct Picture {
     pub took_seconds: f64,
     /// Pipelines, as straight as they go. Every pipe is in one at most: one that a process keeps to itself,
     /// or of which one side is not seen, is in none.
-    pub chains: Vec<Chain>,
+    pub chains: Vec<ChainState>,
     /// Pipes: those of a chain one after the other, in the direction of the bytes.
-    pub pipes: Vec<Row>,
+    pub pipes: Vec<PipeState>,
     /// Pipes that were seen, and are not here.
     pub left_out: LeftOut,
     /// What was not seen.
@@ -49,22 +49,22 @@ pub struct Picture {
 
 /// A pipeline, or a part of one that does not part or meet others.
 #[derive(Debug, Clone, Serialize)]
-pub struct Chain {
+pub struct ChainState {
     /// Those between the pipes: one more than there are pipes.
-    pub stages: Vec<Stage>,
-    /// Indices into [`Picture::pipes`], in the direction of the bytes.
+    pub stages: Vec<StageState>,
+    /// Indices into [`Overview::pipes`], in the direction of the bytes.
     pub pipes: Vec<usize>,
     /// Whether its last stage feeds its first.
     pub is_circle: bool,
-    /// Who is slow, of the last seconds; `None` where nothing of it is watched.
+    /// Which stage is slow, of the last seconds; `None` where nothing of it is watched.
     pub verdict: Option<Verdict>,
 }
 
 /// A stage of a chain.
 #[derive(Debug, Clone, Serialize)]
-pub struct Stage {
+pub struct StageState {
     /// The one to name it by first. Empty where nobody stands between two pipes any more.
-    pub processes: Vec<Who>,
+    pub processes: Vec<ProcessInfo>,
     /// What it did with the last seconds.
     pub time: Option<Shares>,
     /// How many CPUs it kept busy in them.
@@ -75,7 +75,7 @@ pub struct Stage {
 
 /// A process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Who {
+pub struct ProcessInfo {
     #[serde(flatten)]
     pub id: ProcessId,
     /// The number of its user.
@@ -88,7 +88,7 @@ pub struct Who {
 
 /// A pipe.
 #[derive(Debug, Clone, Serialize)]
-pub struct Row {
+pub struct PipeState {
     /// With `inode`, which pipe it is, for as long as it is there.
     pub device: u64,
     pub inode: u64,
@@ -96,13 +96,13 @@ pub struct Row {
     pub path: Option<String>,
     /// The user who made it.
     pub owner: u32,
-    pub kind: Kind,
-    /// Index into [`Picture::chains`].
+    pub kind: PipeKind,
+    /// Index into [`Overview::chains`].
     pub chain: Option<usize>,
-    /// Who feeds it, the one to name it by first.
-    pub writers: Vec<Who>,
-    /// Who drains it.
-    pub readers: Vec<Who>,
+    /// The processes that feed it, the one to name it by first.
+    pub writers: Vec<ProcessInfo>,
+    /// The processes that drain it.
+    pub readers: Vec<ProcessInfo>,
     /// Bytes it holds; where they may not be asked for, `closed` says why.
     pub capacity: Option<usize>,
     /// Bytes in it.
@@ -121,7 +121,7 @@ pub struct Row {
     /// Of them, those of the last seconds, by second.
     pub bytes_per_second: Option<f64>,
     /// How well that is known: `Unknown` where a side keeps several pipes, or moves pages.
-    pub rate_is: Known,
+    pub rate_is: Certainty,
     /// Which sides wait for it at this moment.
     pub blocked: Vec<Blocked>,
     /// The share of the last seconds in which its writer waited for room in it.
@@ -179,7 +179,7 @@ pub struct LeftOut {
     pub not_watched: usize,
 }
 
-impl Row {
+impl PipeState {
     /// Which pipe it is.
     pub fn identity(&self) -> PipeIdentity {
         PipeIdentity {
@@ -191,7 +191,7 @@ impl Row {
     /// What a census knows of a pipe.
     fn of(census: &Census, index: usize, chain: Option<usize>) -> Self {
         let pipe = &census.pipes[index];
-        let name = |holder: &Holder| Who::of(&census.processes[holder.process]);
+        let name = |holder: &Holder| ProcessInfo::of(&census.processes[holder.process]);
         Self {
             device: pipe.identity.device,
             inode: pipe.identity.inode,
@@ -209,7 +209,7 @@ impl Row {
             full: None,
             bytes: UNKNOWN,
             bytes_per_second: None,
-            rate_is: Known::Unknown,
+            rate_is: Certainty::Unknown,
             blocked: Vec::new(),
             writer_waits: None,
             reader_waits: None,
@@ -227,7 +227,7 @@ impl Row {
             && let Ok(at) = pipes.binary_search_by_key(&self.identity(), |pipe| pipe.identity)
         {
             let history = histories.of(self.identity(), self.path.as_deref(), now);
-            match history.capacity.filter(|_| self.kind == Kind::OneSided) {
+            match history.capacity.filter(|_| self.kind == PipeKind::OneSided) {
                 // Each time it is asked wakes those who are there (`pipe_release`, fs/pipe.c).
                 Some(capacity) => self.capacity = Some(capacity),
                 None => match ask(census, &pipes[at]) {
@@ -257,11 +257,11 @@ impl Row {
 
 /// How full a pipe is, or why that is not known.
 fn ask(census: &Census, pipe: &Pipe) -> Result<Fill, String> {
-    if pipe.is_named() && pipe.kind() == Kind::OneSided {
+    if pipe.is_named() && pipe.kind() == PipeKind::OneSided {
         return Err("open on one side only: opening it would let someone in".to_owned());
     }
     // The census is of a moment ago.
-    if pipe.is_named() && !witness(census, pipe).is_some_and(|witness| witness.is_there()) {
+    if pipe.is_named() && !WriteEnd::of(census, pipe).is_some_and(|end| end.is_open()) {
         return Err("nobody is known to have it open for writing".to_owned());
     }
     let handle = census.handle(pipe);
@@ -270,11 +270,11 @@ fn ask(census: &Census, pipe: &Pipe) -> Result<Fill, String> {
         Errno::NOENT => "gone".to_owned(),
         // A FIFO, whose reader has gone just now.
         Errno::NXIO => "nobody reads".to_owned(),
-        errno => said(&errno.into()),
+        errno => error_text(&errno.into()),
     })
 }
 
-impl Picture {
+impl Overview {
     /// Adds a chain and its pipes, as the census knows them.
     pub fn add_chain(&mut self, census: &Census, chain: &chains::Chain, stages: &[Vec<usize>]) {
         let number = self.chains.len();
@@ -282,15 +282,15 @@ impl Picture {
         for &pipe in &chain.pipes {
             self.add_pipe(census, pipe, Some(number));
         }
-        let stage = |processes: &Vec<usize>| Stage {
+        let stage = |processes: &Vec<usize>| StageState {
             processes: (processes.iter())
-                .map(|&process| Who::of(&census.processes[process]))
+                .map(|&process| ProcessInfo::of(&census.processes[process]))
                 .collect(),
             time: None,
             cpus: None,
             blame: None,
         };
-        self.chains.push(Chain {
+        self.chains.push(ChainState {
             stages: stages.iter().map(stage).collect(),
             pipes: (first..self.pipes.len()).collect(),
             is_circle: chain.is_circle,
@@ -300,17 +300,17 @@ impl Picture {
 
     /// Adds a pipe, as the census knows it.
     pub fn add_pipe(&mut self, census: &Census, pipe: usize, chain: Option<usize>) {
-        self.pipes.push(Row::of(census, pipe, chain));
+        self.pipes.push(PipeState::of(census, pipe, chain));
     }
 }
 
-impl Who {
+impl ProcessInfo {
     fn of(process: &Process) -> Self {
         Self {
             id: process.id,
             uid: process.uid,
             name: process.name.clone(),
-            command: shown(&process.command, MOST_OF_COMMAND),
+            command: one_line(&process.command, MOST_OF_COMMAND),
         }
     }
 }

@@ -221,6 +221,19 @@ pub fn object(link: &[u8]) -> Object {
     }
 }
 
+/// What a thread does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Doing {
+    /// It runs, or could if it had a CPU.
+    Runs,
+    /// It sleeps.
+    Waits(On),
+    /// It was stopped by a signal, or by who traces it.
+    Stopped,
+    /// It has ended.
+    Ended,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -11,7 +11,7 @@ use std::io::{IsTerminal, stderr};
 use rustix::process::getpgrp;
 use rustix::termios::{LocalModes, tcgetattr, tcgetpgrp, tcgetwinsize};
 
-use crate::meter::screen::say;
+use super::lines::say;
 
 /// The cursor is saved, with its colours, and put back (DECSC, DECRC).
 const SAVE: &str = "\x1b7";
@@ -33,14 +33,14 @@ struct Size {
 
 /// The last rows of the terminal that stderr is.
 #[derive(Debug)]
-pub struct Foot {
+pub struct Footer {
     /// How many; none as long as nothing is drawn.
     rows: usize,
     /// What the terminal was when they were taken.
     of: Size,
 }
 
-impl Foot {
+impl Footer {
     /// None where stderr is no terminal, or one whose cursor cannot be moved.
     pub fn new() -> Option<Self> {
         let of = size()?;
@@ -109,7 +109,7 @@ impl Foot {
     }
 }
 
-impl Drop for Foot {
+impl Drop for Footer {
     fn drop(&mut self) {
         self.clear();
     }

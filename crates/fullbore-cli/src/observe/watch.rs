@@ -9,17 +9,17 @@ use std::collections::{BTreeSet, VecDeque};
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-use super::Stage;
 use super::attribution::{Attribution, Part};
 use super::below::{below, children, kernel_lists_children};
 use super::census::ProcessId;
 use super::cpus::{Cpus, Reading, of_this_thread};
-use super::findings::{Bytes, Findings};
-use super::link::{Fill, Link, Witness};
-use super::moment::{Cause, Heard, Moment, Side, Ways};
-use super::process::{Doing, Used, Watched};
-use super::sums::Sums;
-use super::waiting::{Object, On};
+use super::findings::Findings;
+use super::link::{Fill, Link, WriteEnd};
+use super::moment::{AdjacentPipe, Cause, Heard, Moment, Ways};
+use super::numbers::{Bytes, Mixes, Numbers, StageFacts, StartedStage};
+use super::process::{Used, Watched};
+use super::sums::{StageSums, Sums};
+use super::waiting::{Doing, Object, On};
 
 /// Between two looks at least, and at most: often at first, for pipelines that are short.
 const OFTEN: Duration = Duration::from_millis(2);
@@ -54,7 +54,7 @@ const ENOUGH_LOOKS: u64 = 20;
 /// A pipeline that is watched.
 #[derive(Debug)]
 pub struct Watch {
-    crews: Vec<Crew>,
+    stages: Vec<WatchedStage>,
     links: Vec<Link>,
     /// What each pipe holds, and when it was last opened to ask.
     asked: Vec<Option<(usize, Instant)>>,
@@ -71,19 +71,14 @@ pub struct Watch {
 
 /// A stage, and the processes that belong to it.
 #[derive(Debug)]
-pub struct Crew {
-    /// The stage.
-    pub stage: Stage,
+struct WatchedStage {
+    facts: StageFacts,
     members: Vec<Member>,
-    input: Option<Side>,
-    output: Option<Side>,
+    input: Option<AdjacentPipe>,
+    output: Option<AdjacentPipe>,
     moment: Moment,
     /// Whose figures it has at that moment.
     attribution: Attribution,
-    /// How it was seen to use its pipes.
-    pub ways: Ways,
-    /// How it ended.
-    pub status: Option<ExitStatus>,
     /// Since when its times are not yet among the sums.
     since: Instant,
     /// Time since then in which looks found it active, and in all that looks stand for.
@@ -94,24 +89,6 @@ pub struct Crew {
     before: Used,
     /// Since when it has been found waiting, without having run in between.
     waits_since: Option<Instant>,
-    /// Whether what it reads and writes may be that of other pipes.
-    pub mixes: Mixes,
-    /// Whether who belongs to it is told, and not looked for.
-    pub told: bool,
-}
-
-/// Whether what a stage reads and writes may be that of other pipes, and what goes through its pipes that
-/// of other processes.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Mixes {
-    /// It reads from other pipes too.
-    pub reads: bool,
-    /// It writes to other pipes too.
-    pub writes: bool,
-    /// What it means for its figures that others, who are not of it, may read what it reads.
-    pub others_read: Attribution,
-    /// That they may write to where it writes.
-    pub others_write: Attribution,
 }
 
 #[derive(Debug)]
@@ -127,10 +104,10 @@ struct Member {
 
 impl Watch {
     /// Of a pipeline whose processes have just been started.
-    pub fn new(stages: Vec<Stage>, links: Vec<Link>) -> Self {
+    pub fn new(stages: Vec<StartedStage>, links: Vec<Link>) -> Self {
         let mut watch = Self::of(stages, links);
-        for crew in &mut watch.crews {
-            crew.join(crew.stage.pid, false);
+        for stage in &mut watch.stages {
+            stage.join(stage.facts.started.pid, false);
         }
         watch.look_at_cpus(watch.began);
         watch
@@ -140,51 +117,53 @@ impl Watch {
     /// there.
     pub fn since(mut self, began: Instant) -> Self {
         self.began = began;
-        for crew in &mut self.crews {
-            crew.since = began;
+        for stage in &mut self.stages {
+            stage.since = began;
         }
         self
     }
 
     /// Of a pipeline that others have started. Who [belongs](Self::belong) to its stages has to be told, and
-    /// when to [look](Self::glance).
-    pub fn of_others(stages: Vec<Stage>, links: Vec<Link>) -> Self {
+    /// when to [look](Self::sample).
+    pub fn of_others(stages: Vec<StartedStage>, links: Vec<Link>) -> Self {
         let mut watch = Self::of(stages, links);
         watch.is_of_others = true;
         watch
     }
 
-    fn of(stages: Vec<Stage>, links: Vec<Link>) -> Self {
+    fn of(stages: Vec<StartedStage>, links: Vec<Link>) -> Self {
         let now = Instant::now();
         let side = |link: &Link| {
             let inode = link.inode()?;
-            Some(Side { inode, fill: None })
+            Some(AdjacentPipe { inode, fill: None })
         };
-        let crews: Vec<Crew> = stages
+        let stages: Vec<WatchedStage> = stages
             .into_iter()
             .enumerate()
-            .map(|(number, stage)| Crew {
-                stage,
+            .map(|(number, started)| WatchedStage {
+                facts: StageFacts {
+                    started,
+                    ways: Ways::default(),
+                    status: None,
+                    mixes: Mixes::default(),
+                    told: false,
+                },
                 members: Vec::new(),
                 input: (links.iter().find(|link| link.reader == number)).and_then(side),
                 output: (links.iter().find(|link| link.writer == number)).and_then(side),
                 moment: Moment::Active,
                 attribution: Attribution::Clear,
-                ways: Ways::default(),
-                status: None,
                 since: now,
                 seen_active: Duration::ZERO,
                 gone: Used::NOTHING,
                 before: Used::NOTHING,
                 waits_since: None,
-                mixes: Mixes::default(),
-                told: false,
             })
             .collect();
         Self {
-            sums: Sums::new(crews.len(), links.len()),
+            sums: Sums::new(stages.len(), links.len()),
             asked: vec![None; links.len()],
-            crews,
+            stages,
             links,
             past: VecDeque::new(),
             cpus: Cpus::default(),
@@ -214,7 +193,7 @@ impl Watch {
     }
 
     /// One look at what everybody does, when about as much time as `interval` has passed since the last.
-    pub fn glance(&mut self, interval: Duration) {
+    pub fn sample(&mut self, interval: Duration) {
         self.interval = interval;
         self.look_at_moment(Instant::now());
     }
@@ -227,7 +206,7 @@ impl Watch {
         // Who has not run was in nobody's way, and nobody in his.
         let turns: u64 = self.sums.stages.iter().map(|stage| stage.turns).sum();
         if turns > before {
-            let members = self.crews.iter().flat_map(|crew| &crew.members);
+            let members = self.stages.iter().flat_map(|stage| &stage.members);
             let pids = members.map(|member| member.process.pid);
             if let Some(offer) = cpus.and_then(|cpus| self.cpus.until(cpus, pids)) {
                 self.sums.offer.time += offer.time;
@@ -241,47 +220,47 @@ impl Watch {
     pub fn belong(
         &mut self,
         stage: usize,
-        to: Stage,
+        to: StartedStage,
         processes: &[(ProcessId, bool)],
         mixes: Mixes,
     ) {
-        let crew = &mut self.crews[stage];
-        crew.stage = to;
-        crew.mixes = mixes;
-        crew.belong(processes);
+        let stage = &mut self.stages[stage];
+        stage.facts.started = to;
+        stage.facts.mixes = mixes;
+        stage.belong(processes);
     }
 
-    /// This is who has to have a FIFO open when it is looked at.
-    pub fn witnessed(&mut self, link: usize, witness: Option<Witness>) {
-        self.links[link].witness = witness;
+    /// This write end has to be open still when a FIFO is looked at.
+    pub fn relies_on(&mut self, link: usize, write_end: Option<WriteEnd>) {
+        self.links[link].write_end = write_end;
     }
 
     /// How full a pipe was at the last look.
     pub fn fill(&self, link: usize) -> Option<Fill> {
-        self.crews[self.links[link].writer].output?.fill
+        self.stages[self.links[link].writer].output?.fill
     }
 
     /// What a stage did at the last look.
     pub fn moment(&self, stage: usize) -> Moment {
-        self.crews[stage].moment
+        self.stages[stage].moment
     }
 
     /// How long a stage has been in the same wait, at least.
     pub fn has_waited(&self, stage: usize) -> Duration {
-        let since = self.crews[stage].waits_since.unwrap_or(self.last_look);
+        let since = self.stages[stage].waits_since.unwrap_or(self.last_look);
         self.last_look.saturating_duration_since(since)
     }
 
     /// Bytes that have gone through a pipe so far.
     pub fn bytes(&self, link: usize) -> Bytes {
         let link = &self.links[link];
-        let side = |stage: usize| (&self.crews[stage], &self.sums.stages[stage]);
+        let side = |stage: usize| (&self.stages[stage].facts, &self.sums.stages[stage]);
         Bytes::between(side(link.writer), side(link.reader))
     }
 
     /// Files that it keeps open.
     pub fn files(&self) -> usize {
-        let members = self.crews.iter().flat_map(|crew| &crew.members);
+        let members = self.stages.iter().flat_map(|stage| &stage.members);
         self.links.len() + members.map(|member| member.process.files()).sum::<usize>()
     }
 
@@ -289,12 +268,12 @@ impl Watch {
         // Had this process been kept from looking, one look would stand for too much.
         let time = (now - self.last_look).min(self.interval * 4);
         self.last_look = now;
-        for crew in &mut self.crews {
-            crew.listen();
+        for stage in &mut self.stages {
+            stage.listen();
         }
         self.look_at_pipes(now);
-        for crew in &mut self.crews {
-            crew.look(now, time);
+        for stage in &mut self.stages {
+            stage.look(now, time);
         }
         self.note(time);
     }
@@ -314,22 +293,22 @@ impl Watch {
     }
 
     /// The first process of a stage has ended and is still a zombie: the last that /proc says about it.
-    pub fn ended(&mut self, stage: usize) {
+    pub fn ended(&mut self, number: usize) {
         let now = Instant::now();
         if now - self.last_offer >= STEP / 5 {
             self.look_at_cpus(now);
         }
-        if let Some(crew) = self.crews.get_mut(stage) {
-            crew.account(now, &mut self.sums.stages[stage]);
-            crew.listen();
-            crew.look(now, Duration::ZERO);
+        if let Some(stage) = self.stages.get_mut(number) {
+            stage.account(now, &mut self.sums.stages[number]);
+            stage.listen();
+            stage.look(now, Duration::ZERO);
         }
     }
 
     /// It has been waited for.
-    pub fn status(&mut self, stage: usize, status: ExitStatus) {
-        if let Some(crew) = self.crews.get_mut(stage) {
-            crew.status = Some(status);
+    pub fn status(&mut self, number: usize, status: ExitStatus) {
+        if let Some(stage) = self.stages.get_mut(number) {
+            stage.facts.status = Some(status);
         }
     }
 
@@ -339,15 +318,15 @@ impl Watch {
         let pause = now - self.last_look;
         self.began += pause;
         self.last_look = now;
-        for crew in &mut self.crews {
-            crew.since = (crew.since + pause).min(now);
+        for stage in &mut self.stages {
+            stage.since = (stage.since + pause).min(now);
         }
         self.past.clear();
     }
 
     /// What has been found out so far.
     pub fn findings(&self) -> Findings {
-        Findings::of(&self.crews, &self.links, &self.sums, self.seconds())
+        self.summed(&self.sums, self.seconds())
     }
 
     /// What was found out lately.
@@ -356,11 +335,16 @@ impl Watch {
             return self.findings();
         };
         let seconds = (self.last_look - *then).as_secs_f64();
-        Findings::of(&self.crews, &self.links, &self.sums.since(sums), seconds)
+        self.summed(&self.sums.since(sums), seconds)
+    }
+
+    fn summed(&self, sums: &Sums, seconds: f64) -> Findings {
+        let facts: Vec<&StageFacts> = self.stages.iter().map(|stage| &stage.facts).collect();
+        Numbers::of(&facts, &self.links, sums, seconds).into()
     }
 
     fn seconds(&self) -> f64 {
-        let until = self.crews.iter().map(|crew| crew.since).max();
+        let until = self.stages.iter().map(|stage| stage.since).max();
         (until.unwrap_or(self.last_look).max(self.last_look) - self.began).as_secs_f64()
     }
 
@@ -371,7 +355,7 @@ impl Watch {
             let known =
                 asked.filter(|(_, then)| now.saturating_duration_since(*then) < CAPACITY_LASTS);
             let fill = match known {
-                Some((capacity, _)) if self.crews[link.reader].sleeps_in_read() => Some(Fill {
+                Some((capacity, _)) if self.stages[link.reader].sleeps_in_read() => Some(Fill {
                     queued: 0,
                     capacity,
                 }),
@@ -381,23 +365,23 @@ impl Watch {
                     fill
                 }
             };
-            if let Some(side) = &mut self.crews[link.writer].output {
+            if let Some(side) = &mut self.stages[link.writer].output {
                 side.fill = fill;
             }
-            if let Some(side) = &mut self.crews[link.reader].input {
+            if let Some(side) = &mut self.stages[link.reader].input {
                 side.fill = fill;
             }
         }
     }
 
     fn note(&mut self, time: Duration) {
-        let moments: Vec<Moment> = self.crews.iter().map(|crew| crew.moment).collect();
-        let fills: Vec<Option<Fill>> = (self.crews.iter())
-            .map(|crew| crew.output.and_then(|side| side.fill))
+        let moments: Vec<Moment> = self.stages.iter().map(|stage| stage.moment).collect();
+        let fills: Vec<Option<Fill>> = (self.stages.iter())
+            .map(|stage| stage.output.and_then(|side| side.fill))
             .collect();
         self.sums.note(&moments, &fills, time);
-        for (crew, sums) in self.crews.iter().zip(&mut self.sums.stages) {
-            sums.doubtful.note(crew.attribution, time);
+        for (stage, sums) in self.stages.iter().zip(&mut self.sums.stages) {
+            sums.doubtful.note(stage.attribution, time);
         }
         for (link, sums) in self.links.iter().zip(&mut self.sums.pipes) {
             let (writer, reader) = (moments[link.writer], moments[link.reader]);
@@ -412,8 +396,8 @@ impl Watch {
     }
 
     fn account(&mut self, now: Instant) {
-        for (crew, sums) in self.crews.iter_mut().zip(&mut self.sums.stages) {
-            crew.account(now, sums);
+        for (stage, sums) in self.stages.iter_mut().zip(&mut self.sums.stages) {
+            stage.account(now, sums);
         }
     }
 
@@ -424,7 +408,7 @@ impl Watch {
 
     fn look_at_cpus(&mut self, now: Instant) {
         self.last_offer = now;
-        let members = self.crews.iter().flat_map(|crew| &crew.members);
+        let members = self.stages.iter().flat_map(|stage| &stage.members);
         if let Some(offer) = self.cpus.since(members.map(|member| member.process.pid)) {
             self.sums.offer.time += offer.time;
             self.sums.offer.idle += offer.idle;
@@ -448,11 +432,11 @@ impl Watch {
     }
 }
 
-impl Crew {
+impl WatchedStage {
     /// Looks at what it does.
     fn look(&mut self, now: Instant, time: Duration) {
         self.moment = self.now();
-        if self.moment == Moment::Elsewhere(Cause::Child) && !self.told {
+        if self.moment == Moment::Elsewhere(Cause::Child) && !self.facts.told {
             // By a process that was not there when it was last looked for.
             self.find_members();
             self.listen();
@@ -468,7 +452,7 @@ impl Crew {
     }
 
     fn now(&mut self) -> Moment {
-        let mut heard = Heard::new(self.input, self.output, &mut self.ways);
+        let mut heard = Heard::new(self.input, self.output, &mut self.facts.ways);
         for &doing in self.members.iter().flat_map(|member| &member.doings) {
             heard.note(doing);
         }
@@ -505,7 +489,7 @@ impl Crew {
     }
 
     /// Adds what has been used up since the last time, and tells that time apart.
-    fn account(&mut self, now: Instant, sums: &mut super::sums::StageSums) {
+    fn account(&mut self, now: Instant, sums: &mut StageSums) {
         let was_there = self.moment != Moment::Ended;
         self.find_members();
         let time = now.saturating_duration_since(self.since);
@@ -555,7 +539,7 @@ impl Crew {
 
     /// These processes are it from now on, each with whether its parent is one of them.
     fn belong(&mut self, processes: &[(ProcessId, bool)]) {
-        self.told = true;
+        self.facts.told = true;
         let id = |member: &Member| ProcessId {
             pid: member.process.pid,
             start: member.process.start,
@@ -600,7 +584,7 @@ impl Crew {
         let parents: BTreeSet<u32> = (self.members.iter())
             .map(|member| member.process.parent)
             .collect();
-        let told = self.told;
+        let told = self.facts.told;
         for member in &mut self.members {
             let pid = member.process.pid;
             let all_are_here =
@@ -612,7 +596,7 @@ impl Crew {
     /// Looks for processes that belong to it, and drops those that are no longer there.
     fn find_members(&mut self) {
         let gone = &mut self.gone;
-        let told = self.told;
+        let told = self.facts.told;
         self.members.retain_mut(|member| {
             // Of others there may be thousands, most of them asleep.
             let there = (told && member.process.has_slept()) || member.process.refresh();
@@ -621,7 +605,7 @@ impl Crew {
             }
             there
         });
-        if self.told {
+        if self.facts.told {
             return;
         }
         let mut children: BTreeSet<u32> = (self.members.iter())
@@ -669,7 +653,7 @@ mod tests {
     use rustix::fs::{Mode, OFlags};
     use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
-    use super::super::verdict::Kind;
+    use super::super::verdict::VerdictKind;
     use super::*;
 
     /// Two stages with a pipe between them.
@@ -688,7 +672,7 @@ mod tests {
             handle: rustix::fs::open(path, flags, Mode::empty()).unwrap(),
             capacity: 65536,
             wanted: 1 << 20,
-            witness: None,
+            write_end: None,
         };
         let start = |line: &str, stdin: Stdio, stdout: Stdio| {
             let mut command = Command::new("sh");
@@ -700,7 +684,7 @@ mod tests {
             start(reader, pipe.reader.into(), Stdio::null()),
         ];
         let stages = [(writer, &children[0]), (reader, &children[1])];
-        let stages = stages.map(|(text, child)| Stage {
+        let stages = stages.map(|(text, child)| StartedStage {
             text: text.to_owned(),
             pid: child.id(),
         });
@@ -762,7 +746,7 @@ mod tests {
             thread::sleep(Duration::from_millis(1));
         }
         let found = pair.end();
-        assert_eq!(found.verdict.kind, Kind::TooShort);
+        assert_eq!(found.verdict.kind, VerdictKind::TooShort);
         let [writer, reader] = &found.numbers.stages[..] else {
             panic!("{found:?}")
         };
@@ -786,7 +770,7 @@ mod tests {
         let time = found.numbers.stages[0].time;
         assert!(
             time.ran > 0.0 && time.ran + time.waited_for_cpu > 0.1,
-            "{found}"
+            "{found:?}"
         );
     }
 
@@ -794,13 +778,13 @@ mod tests {
     fn who_waits_for_whom_is_seen() {
         let mut pair = start("sleep 60", "cat");
         pair.look_until("a wait for input", |watch| {
-            let [writer, reader] = [0, 1].map(|stage| watch.crews[stage].moment);
+            let [writer, reader] = [0, 1].map(|stage| watch.stages[stage].moment);
             writer == Moment::Elsewhere(Cause::Timer) && reader == Moment::Input
         });
         pair.kill();
         let mut pair = start("cat /dev/zero", "sleep 60");
         pair.look_until("a wait for output", |watch| {
-            let [writer, reader] = [0, 1].map(|stage| watch.crews[stage].moment);
+            let [writer, reader] = [0, 1].map(|stage| watch.stages[stage].moment);
             writer == Moment::Output && reader == Moment::Elsewhere(Cause::Timer)
         });
         pair.kill();
@@ -810,18 +794,18 @@ mod tests {
     fn a_pipe_whose_reader_sleeps_in_read_is_known_to_be_empty_without_opening_it() {
         let mut pair = start("exec sleep 60", "exec cat");
         pair.look_until("a wait for input", |watch| {
-            watch.crews[1].moment == Moment::Input && watch.asked[0].is_some()
+            watch.stages[1].moment == Moment::Input && watch.asked[0].is_some()
         });
         let (_, when) = pair.watch.asked[0].unwrap();
         for _ in 0..50 {
-            pair.watch.glance(OFTEN);
+            pair.watch.sample(OFTEN);
             let (_, then) = pair.watch.asked[0].unwrap();
             // On a machine that is so slow, it may have had to be asked again.
             assert!(then == when || when.elapsed() >= CAPACITY_LASTS);
             assert_eq!(pair.watch.fill(0).map(|fill| fill.queued), Some(0));
         }
         pair.watch.ask_again();
-        pair.watch.glance(OFTEN);
+        pair.watch.sample(OFTEN);
         assert!(pair.watch.asked[0].unwrap().1 > when);
         pair.kill();
     }
@@ -830,25 +814,25 @@ mod tests {
     fn a_shell_is_what_it_waits_for_and_what_it_has_left_behind() {
         let mut pair = start("sh -c 'cat /dev/zero; :'; :", "sleep 60");
         pair.look_until("a child that writes", |watch| {
-            watch.crews[0].moment == Moment::Output
+            watch.stages[0].moment == Moment::Output
         });
         pair.kill();
         // The shell has ended, and what it started goes on.
         let mut pair = start("sleep 60 & kill -STOP $$", "cat");
-        pair.look_until("who is left", |watch| watch.crews[0].members.len() == 2);
+        pair.look_until("who is left", |watch| watch.stages[0].members.len() == 2);
         kill_process(Pid::from_child(&pair.children[0]), Signal::CONT).unwrap();
         while !pair.is_zombie(0) {
             thread::sleep(Duration::from_millis(1));
         }
-        let left = pair.watch.crews[0].members[1].process.pid;
+        let left = pair.watch.stages[0].members[1].process.pid;
         pair.watch.ended(0);
         pair.children[0].wait().unwrap();
         for _ in 0..20 {
             pair.watch.look();
         }
-        assert_eq!(pair.watch.crews[0].moment, Moment::Elsewhere(Cause::Timer));
+        assert_eq!(pair.watch.stages[0].moment, Moment::Elsewhere(Cause::Timer));
         kill_process(Pid::from_raw(left as i32).unwrap(), Signal::KILL).unwrap();
-        pair.look_until("its end", |watch| watch.crews[0].moment == Moment::Ended);
+        pair.look_until("its end", |watch| watch.stages[0].moment == Moment::Ended);
         pair.kill();
     }
 
@@ -857,7 +841,7 @@ mod tests {
         let mut pair = start("exec sleep 60", "exec cat");
         kill_process(Pid::from_child(&pair.children[1]), Signal::STOP).unwrap();
         pair.look_until("a stop", |watch| {
-            watch.crews[1].moment == Moment::Elsewhere(Cause::Stopped)
+            watch.stages[1].moment == Moment::Elsewhere(Cause::Stopped)
         });
         pair.kill();
     }
@@ -876,8 +860,8 @@ mod tests {
         let after = paused.elapsed();
         let found = pair.watch.findings();
         let most = (before + after).as_secs_f64() + 0.1;
-        assert!(found.numbers.seconds < most, "{found}");
-        assert!(found.numbers.stages[0].seconds < most, "{found}");
+        assert!(found.numbers.seconds < most, "{found:?}");
+        assert!(found.numbers.stages[0].seconds < most, "{found:?}");
         pair.kill();
     }
 
@@ -892,7 +876,7 @@ mod tests {
         for _ in 0..20 {
             pair.watch.look();
         }
-        assert!((pair.watch.crews.iter()).all(|crew| crew.moment == Moment::Ended));
+        assert!((pair.watch.stages.iter()).all(|stage| stage.moment == Moment::Ended));
         assert!(pair.watch.findings().numbers.seconds > 0.0);
     }
 

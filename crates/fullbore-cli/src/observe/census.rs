@@ -22,6 +22,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 use serde::Serialize;
 
+use fullbore_host::refusal::Unsupported;
 use fullbore_host::text::clean;
 
 /// Fds of one process that are looked at; those beyond are counted, and not looked at. Each costs about
@@ -159,7 +160,7 @@ impl Census {
     /// # Errors
     /// Where there is no /proc.
     pub fn look() -> Result<Self, Errno> {
-        Known::default().look()
+        KnownProcesses::default().look()
     }
 
     /// The process with that number.
@@ -207,7 +208,7 @@ impl Census {
 /// not run since, not even the fds are looked at: another could have changed them only by sharing them
 /// (clone(2), `CLONE_FILES`), and they are looked at now and then all the same.
 #[derive(Debug, Default)]
-pub struct Known {
+pub struct KnownProcesses {
     processes: HashMap<u32, Kept>,
     /// How many files may be kept open.
     most: usize,
@@ -252,8 +253,15 @@ struct End {
 const FILES: usize = 2;
 
 /// Whether what is at /proc is proc(5).
-pub fn has_proc() -> bool {
-    rustix::fs::statfs("/proc").is_ok_and(|found| found.f_type == rustix::fs::PROC_SUPER_MAGIC)
+pub fn needs_proc() -> Result<(), Unsupported> {
+    let found = rustix::fs::statfs("/proc");
+    if found.is_ok_and(|found| found.f_type == rustix::fs::PROC_SUPER_MAGIC) {
+        return Ok(());
+    }
+    Err(Unsupported(
+        "/proc is not mounted here, and nothing can be seen without it: mount -t proc proc /proc"
+            .into(),
+    ))
 }
 
 /// This process's number, as /proc tells it: that of the PID namespace which /proc was mounted in.
@@ -266,7 +274,7 @@ fn own_number() -> u32 {
 /// Looks after which it is found out again what a process is: it can become another program.
 const LOOKS_PER_DESCRIPTION: u32 = 8;
 
-impl Known {
+impl KnownProcesses {
     /// Keeps so many files open at most.
     pub fn at_most(most: usize) -> Self {
         Self {
@@ -297,7 +305,7 @@ impl Known {
 
 /// What is gathered while processes are walked.
 struct Walk<'a> {
-    known: &'a mut Known,
+    known: &'a mut KnownProcesses,
     census: Census,
     by_identity: HashMap<PipeIdentity, usize>,
     uid: u32,
@@ -308,7 +316,7 @@ struct Walk<'a> {
 /// Where names of directories are read to.
 type Names = [MaybeUninit<u8>; 8192];
 
-fn look_at(proc: BorrowedFd<'_>, but: u32, known: &mut Known) -> Result<Census, Errno> {
+fn look_at(proc: BorrowedFd<'_>, but: u32, known: &mut KnownProcesses) -> Result<Census, Errno> {
     let mut walk = Walk {
         known,
         census: Census::default(),
@@ -678,8 +686,8 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::{Duration, Instant};
 
-    use super::super::Fill;
-    use super::super::chains::{Flow, Kind};
+    use super::super::chains::{Flow, PipeKind};
+    use super::super::link::Fill;
     use super::*;
 
     /// A process that is ended with the test.
@@ -749,7 +757,7 @@ mod tests {
         };
         assert_eq!(pids(pipe.writers().collect()), [feeding.0.id()]);
         assert_eq!(pids(pipe.readers().collect()), [draining.0.id()]);
-        assert_eq!(pipe.kind(), Kind::Link);
+        assert_eq!(pipe.kind(), PipeKind::Link);
         assert!(!pipe.is_named());
         let process = &census.processes[census.process(feeding.0.id()).unwrap()];
         assert_eq!(
@@ -800,7 +808,7 @@ mod tests {
         );
         let name = pipe.name.as_deref().unwrap();
         assert!(name.ends_with("/f??]0;x?\u{fffd}"), "{name}");
-        assert_eq!(pipe.kind(), Kind::Own);
+        assert_eq!(pipe.kind(), PipeKind::Own);
     }
 
     #[test]
@@ -814,8 +822,8 @@ mod tests {
                 .stdin(stdin)
                 .stdout(writer),
         );
-        let mut known = Known::at_most(1 << 12);
-        let fds = |known: &mut Known| -> Vec<(i32, bool)> {
+        let mut known = KnownProcesses::at_most(1 << 12);
+        let fds = |known: &mut KnownProcesses| -> Vec<(i32, bool)> {
             let census = known.look().unwrap();
             let Some(process) = census.process(shell.0.id()) else {
                 return Vec::new();
@@ -830,7 +838,7 @@ mod tests {
             }
             ends
         };
-        let until = |known: &mut Known, expected: &[(i32, bool)]| {
+        let until = |known: &mut KnownProcesses, expected: &[(i32, bool)]| {
             let began = Instant::now();
             // Longer than it takes until everything is found out again.
             for _ in 0..3 * LOOKS_PER_DESCRIPTION {
@@ -867,7 +875,11 @@ mod tests {
                 let mut filled = 0;
                 while !done.load(Ordering::Relaxed) {
                     let census = Census::look().unwrap();
-                    for pipe in census.pipes.iter().filter(|pipe| pipe.kind() == Kind::Link) {
+                    for pipe in census
+                        .pipes
+                        .iter()
+                        .filter(|pipe| pipe.kind() == PipeKind::Link)
+                    {
                         let handle = census.handle(pipe);
                         let fill = handle.and_then(|handle| Fill::of(handle.as_fd()));
                         filled += usize::from(fill.is_ok());

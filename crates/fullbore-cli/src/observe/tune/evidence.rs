@@ -16,9 +16,10 @@ use procfs::process::Process;
 use rustix::fs::{CWD, Mode, OFlags, openat, stat};
 use rustix::io::Errno;
 
-use super::producers;
-use crate::pipeline::census::{Census, Holder, Pipe};
-use crate::pipeline::{THREADS, below, call};
+use super::super::below::below;
+use super::super::census::{Census, Holder, Pipe};
+use super::super::process::{THREADS, call};
+use super::producers::{self, Sends};
 
 /// How long an unknown program is looked at, and how often.
 const TIME: Duration = Duration::from_millis(400);
@@ -26,17 +27,6 @@ const INTERVAL: Duration = Duration::from_millis(4);
 
 /// Different calls of write(2) that it has to be found in.
 const ENOUGH: usize = 2;
-
-/// How a program sends its bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sends {
-    /// So that any capacity will do.
-    Safely(&'static str),
-    /// As pages of its own, which it may write to again.
-    Pages(&'static str),
-    /// Nobody knows.
-    Unknown(&'static str),
-}
 
 /// A writer and how it sends.
 #[derive(Debug, Clone, Copy)]
@@ -60,7 +50,7 @@ pub fn gather(census: &Census, pipes: &[usize]) -> BTreeMap<usize, Writers> {
             let process = holder.process;
             let pid = census.processes[process].id.pid;
             let sends = known(pid).unwrap_or_else(|| {
-                unknown.push(Look::new(pid, index, pipe, census));
+                unknown.push(ObservedWriter::new(pid, index, pipe, census));
                 Sends::Unknown("nothing is known of it")
             });
             Writer { process, sends }
@@ -109,7 +99,7 @@ fn has_strangers_below(pid: u32) -> bool {
 }
 
 /// One writer of one pipe that is looked at.
-struct Look {
+struct ObservedWriter {
     pid: u32,
     /// The pipe.
     index: usize,
@@ -127,12 +117,12 @@ struct Look {
     written: Option<(u64, u64)>,
 }
 
-fn look(all: &mut [Look]) {
+fn look(all: &mut [ObservedWriter]) {
     if all.is_empty() {
         return;
     }
     let began = Instant::now();
-    while began.elapsed() < TIME && !all.iter().all(Look::is_settled) {
+    while began.elapsed() < TIME && !all.iter().all(ObservedWriter::is_settled) {
         for one in &mut *all {
             one.once();
         }
@@ -143,7 +133,7 @@ fn look(all: &mut [Look]) {
     }
 }
 
-impl Look {
+impl ObservedWriter {
     fn new(pid: u32, index: usize, pipe: &Pipe, census: &Census) -> Self {
         let readers = pipe.readers();
         let pid_of = |holder: &Holder| census.processes[holder.process].id.pid;

@@ -7,8 +7,7 @@
 
 use std::time::Duration;
 
-use super::process::Doing;
-use super::waiting::On;
+use super::waiting::{Doing, On};
 
 /// How well it is known that a stage's figures are of the one whom the others wait for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]

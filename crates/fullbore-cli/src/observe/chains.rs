@@ -18,7 +18,7 @@ const STDERR: i32 = 2;
 /// What a pipe is used for, as far as its holders tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum PipeKind {
     /// From one process to another, as the stdin, stdout or stderr of one of them.
     Link,
     /// From one process to another, as nobody's stdin, stdout or stderr: what programs have among
@@ -59,16 +59,16 @@ struct Through {
 
 impl Pipe {
     /// What it is used for.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> PipeKind {
         let (mut writers, mut readers) = (self.writers(), self.readers());
         if writers.next().is_none() || readers.next().is_none() {
-            Kind::OneSided
+            PipeKind::OneSided
         } else if self.holders.iter().all(Holder::has_both) {
-            Kind::Own
+            PipeKind::Own
         } else if self.holders.iter().any(Holder::is_standard) {
-            Kind::Link
+            PipeKind::Link
         } else {
-            Kind::Private
+            PipeKind::Private
         }
     }
 }
@@ -122,7 +122,7 @@ impl<'a> Flow<'a> {
             .pipes
             .iter()
             .enumerate()
-            .filter(|(_, pipe)| pipe.kind() == Kind::Link)
+            .filter(|(_, pipe)| pipe.kind() == PipeKind::Link)
     }
 
     /// All pipes from one process to another, as straight as they go: where bytes part or meet, a chain
@@ -374,15 +374,15 @@ mod tests {
                 &[(10, 11, 'r'), (12, 11, 'w')],
             ],
         );
-        let kinds: Vec<Kind> = census.pipes.iter().map(Pipe::kind).collect();
+        let kinds: Vec<PipeKind> = census.pipes.iter().map(Pipe::kind).collect();
         assert_eq!(
             kinds,
             [
-                Kind::Own,
-                Kind::Own,
-                Kind::OneSided,
-                Kind::Link,
-                Kind::Private
+                PipeKind::Own,
+                PipeKind::Own,
+                PipeKind::OneSided,
+                PipeKind::Link,
+                PipeKind::Private
             ]
         );
         assert_eq!(chains(&census), [[3]]);

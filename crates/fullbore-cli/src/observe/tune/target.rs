@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use anyhow::{Result, bail};
 use fullbore::pipe::PipeIdentity;
 
-use crate::pipeline::below;
-use crate::pipeline::census::{Census, Unseen};
-use crate::pipeline::chains::{Flow, Kind};
+use super::super::below::below;
+use super::super::census::{Census, Unseen};
+use super::super::chains::{Flow, PipeKind};
+use super::super::error::Error;
 use fullbore_host::refusal::Unsupported;
 use fullbore_host::text::clean;
 
@@ -27,7 +27,7 @@ pub enum Target {
 
 /// What a target came to.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct TargetPipes {
     /// Indices into [`Census::pipes`].
     pub pipes: Vec<usize>,
     /// Pipes that are between no two processes, and are left alone.
@@ -47,7 +47,7 @@ impl Target {
     ///
     /// # Errors
     /// Where there is no such process, or it has no pipe, or this user may not look at it.
-    pub fn find(&self, census: &Census) -> Result<Found> {
+    pub fn find(&self, census: &Census) -> Result<TargetPipes, Error> {
         match self {
             Self::Process(pid) => {
                 let Some(process) = census.process(*pid) else {
@@ -60,9 +60,9 @@ impl Target {
             Self::Pipe(identity) => {
                 let mut all = census.pipes.iter();
                 let Some(pipe) = all.position(|pipe| pipe.identity == *identity) else {
-                    bail!("it has gone");
+                    return Err(Error::NotFound("it has gone".into()));
                 };
-                Ok(Found {
+                Ok(TargetPipes {
                     pipes: vec![pipe],
                     left_out: 0,
                     several: Vec::new(),
@@ -72,7 +72,7 @@ impl Target {
     }
 }
 
-fn of_name(name: &str, census: &Census) -> Result<Found> {
+fn of_name(name: &str, census: &Census) -> Result<TargetPipes, Error> {
     let all: Vec<usize> = census
         .processes
         .iter()
@@ -81,11 +81,11 @@ fn of_name(name: &str, census: &Census) -> Result<Found> {
         .map(|(index, _)| index)
         .collect();
     if all.is_empty() {
-        bail!(
+        return Err(Error::NotFound(format!(
             "no process with a pipe is called '{}'{}",
             clean(name),
             of_those_seen(&census.unseen)
-        );
+        )));
     }
     let mut found = pipes_of(census, &all);
     if all.len() > 1 {
@@ -96,11 +96,11 @@ fn of_name(name: &str, census: &Census) -> Result<Found> {
     Ok(found)
 }
 
-fn of_pipeline(pid: u32, census: &Census) -> Result<Found> {
+fn of_pipeline(pid: u32, census: &Census) -> Result<TargetPipes, Error> {
     let flow = Flow::new(census);
     let links = |process: usize| {
         let mut pipes = pipes_of(census, &[process]).pipes;
-        pipes.retain(|&pipe| census.pipes[pipe].kind() == Kind::Link);
+        pipes.retain(|&pipe| census.pipes[pipe].kind() == PipeKind::Link);
         pipes
     };
     let mut start = census.process(pid).map_or_else(Vec::new, links);
@@ -114,9 +114,9 @@ fn of_pipeline(pid: u32, census: &Census) -> Result<Found> {
         if census.process(pid).is_none() && !can_be_seen(pid) {
             return Err(not_seen(pid));
         }
-        bail!("process {pid} is in no pipeline");
+        return Err(Error::NotFound(format!("process {pid} is in no pipeline")));
     }
-    Ok(Found {
+    Ok(TargetPipes {
         pipes: flow.pipeline(start).into_iter().collect(),
         left_out: 0,
         several: Vec::new(),
@@ -124,7 +124,7 @@ fn of_pipeline(pid: u32, census: &Census) -> Result<Found> {
 }
 
 /// The pipes of these processes that go from one process to another, or may.
-fn pipes_of(census: &Census, processes: &[usize]) -> Found {
+fn pipes_of(census: &Census, processes: &[usize]) -> TargetPipes {
     let all: BTreeSet<usize> = processes
         .iter()
         .flat_map(|&process| census.pipes_of(process))
@@ -132,9 +132,9 @@ fn pipes_of(census: &Census, processes: &[usize]) -> Found {
     let count = all.len();
     let pipes: Vec<usize> = all
         .into_iter()
-        .filter(|&pipe| census.pipes[pipe].kind() != Kind::Own)
+        .filter(|&pipe| census.pipes[pipe].kind() != PipeKind::Own)
         .collect();
-    Found {
+    TargetPipes {
         left_out: count - pipes.len(),
         pipes,
         several: Vec::new(),
@@ -146,11 +146,11 @@ fn can_be_seen(pid: u32) -> bool {
 }
 
 /// Why a process is not in the census.
-fn not_seen(pid: u32) -> anyhow::Error {
+fn not_seen(pid: u32) -> Error {
     if !Path::new(&format!("/proc/{pid}")).exists() {
-        anyhow::anyhow!("process {pid}: no such process")
+        Error::NotFound(format!("process {pid}: no such process"))
     } else if can_be_seen(pid) {
-        anyhow::anyhow!("process {pid} has no pipe open")
+        Error::NotFound(format!("process {pid} has no pipe open"))
     } else {
         Unsupported(format!(
             "process {pid}: its fds are closed to this user; its own user, or root, may look at them"

@@ -14,23 +14,10 @@ use procfs::FromRead;
 use procfs::process::{Io, Schedstat, Stat};
 
 use super::attribution::Part;
-use super::waiting::{self, Object, On};
+use super::waiting::{self, Doing, Object, On};
 
 /// Threads that are looked at; a process may have thousands.
 pub const THREADS: usize = 32;
-
-/// What a thread does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Doing {
-    /// It runs, or could if it had a CPU.
-    Runs,
-    /// It sleeps.
-    Waits(On),
-    /// It was stopped by a signal, or by who traces it.
-    Stopped,
-    /// It has ended.
-    Ended,
-}
 
 /// What a process has used up.
 #[derive(Debug, Clone, Copy)]

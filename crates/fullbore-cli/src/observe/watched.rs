@@ -2,21 +2,23 @@
 
 use std::collections::BTreeSet;
 
-use crate::pipeline::census::{Census, Holder, Pipe, ProcessId};
-use crate::pipeline::chains::{self, Kind};
-use crate::pipeline::{
-    Attribution, Known, Link, Mixes, Moment, PROCESSES, Stage, Verdict, VerdictKind, Watch,
-    Witness, awaits_a_child,
-};
-
-use super::picture::{Blocked, Picture, Side, Slow};
+use super::attribution::Attribution;
+use super::census::{Census, Holder, Pipe, ProcessId};
+use super::chains::{self, PipeKind};
+use super::link::{Link, WriteEnd};
+use super::moment::Moment;
+use super::numbers::{Certainty, Mixes, StartedStage};
+use super::overview::{Blocked, Overview, Side, Slow};
+use super::process::awaits_a_child;
+use super::verdict::{Verdict, VerdictKind};
+use super::watch::{PROCESSES, Watch};
 
 /// Files that are kept open for a process, as long as it has one thread.
 const FILES: usize = 4;
 
 /// A pipeline that is watched.
 #[derive(Debug)]
-pub struct Line {
+pub struct WatchedChain {
     pub watch: Watch,
 }
 
@@ -27,7 +29,11 @@ pub struct Loads(Vec<(usize, usize)>);
 impl Loads {
     pub fn of(census: &Census) -> Self {
         let mut all = vec![(0, 0); census.processes.len()];
-        for pipe in census.pipes.iter().filter(|pipe| pipe.kind() != Kind::Own) {
+        for pipe in census
+            .pipes
+            .iter()
+            .filter(|pipe| pipe.kind() != PipeKind::Own)
+        {
             for holder in &pipe.holders {
                 let (drains, feeds) = &mut all[holder.process];
                 *drains += usize::from(holder.reads.is_some());
@@ -53,17 +59,7 @@ pub fn files(stages: &[Vec<usize>]) -> usize {
     stages.len() + processes * FILES
 }
 
-/// Who writes to a FIFO.
-pub fn witness(census: &Census, pipe: &Pipe) -> Option<Witness> {
-    let holder = pipe.writers().next().filter(|_| pipe.is_named())?;
-    Some(Witness {
-        pid: census.processes[holder.process].id.pid,
-        fd: holder.writes?,
-        pipe: pipe.identity,
-    })
-}
-
-impl Line {
+impl WatchedChain {
     /// A chain; `None` where one of its pipes has gone.
     pub fn new(census: &Census, chain: &chains::Chain, stages: &[Vec<usize>]) -> Option<Self> {
         let link = |(at, &index): (usize, &usize)| {
@@ -74,7 +70,7 @@ impl Line {
                 handle: census.handle(pipe).ok()?,
                 capacity: 0,
                 wanted: 0,
-                witness: witness(census, pipe),
+                write_end: WriteEnd::of(census, pipe),
             })
         };
         let links: Option<Vec<Link>> = chain.pipes.iter().enumerate().map(link).collect();
@@ -84,7 +80,7 @@ impl Line {
         })
     }
 
-    /// Who its stages are by now.
+    /// Which processes its stages are by now.
     pub fn belong(
         &mut self,
         census: &Census,
@@ -120,21 +116,21 @@ impl Line {
         }
         for (at, &pipe) in chain.pipes.iter().enumerate() {
             self.watch
-                .witnessed(at, witness(census, &census.pipes[pipe]));
+                .relies_on(at, WriteEnd::of(census, &census.pipes[pipe]));
         }
     }
 
     /// Adds what was found out to what is shown of it.
-    pub fn describe(&self, chain: usize, picture: &mut Picture) {
+    pub fn describe(&self, chain: usize, overview: &mut Overview) {
         let found = self.watch.recent();
-        let chain = &mut picture.chains[chain];
+        let chain = &mut overview.chains[chain];
         for (stage, numbers) in chain.stages.iter_mut().zip(&found.numbers.stages) {
             stage.time = Some(numbers.time);
             stage.cpus = Some(numbers.cpus);
             stage.blame = Some(numbers.blame);
         }
         for (at, (&index, numbers)) in chain.pipes.iter().zip(&found.numbers.pipes).enumerate() {
-            let row = &mut picture.pipes[index];
+            let row = &mut overview.pipes[index];
             let fill = self.watch.fill(at);
             row.fill(fill);
             let was_seen = numbers.seconds > 0.0;
@@ -144,7 +140,7 @@ impl Line {
             row.bytes_per_second = numbers.bytes_per_second;
             row.rate_is = match numbers.bytes_per_second {
                 Some(_) => numbers.bytes.bytes_are,
-                None => Known::Unknown,
+                None => Certainty::Unknown,
             };
             let (writer, reader) = (self.watch.moment(at), self.watch.moment(at + 1));
             if matches!(writer, Moment::Output | Moment::Both) {
@@ -226,9 +222,9 @@ fn without_children(census: &Census, stage: &[usize]) -> usize {
 }
 
 /// A stage by whom it is named after, and how many others there are that have started none of them.
-fn named(census: &Census, stage: &[usize]) -> Stage {
+fn named(census: &Census, stage: &[usize]) -> StartedStage {
     let first = stage.first().map(|&process| &census.processes[process]);
-    Stage {
+    StartedStage {
         text: first.map_or_else(
             || "?".to_owned(),
             |process| {
@@ -263,8 +259,8 @@ fn slow(verdict: &Verdict, writer: usize) -> Slow {
 
 #[cfg(test)]
 mod tests {
+    use super::super::verdict::{Bound, Sureness};
     use super::*;
-    use crate::pipeline::verdict::Sureness;
 
     #[test]
     fn a_slow_stage_is_on_one_side_of_every_pipe_of_its_chain() {
@@ -276,7 +272,7 @@ mod tests {
         let sides =
             |kind: VerdictKind| [0, 1, 2].map(|writer| slow(&verdict(kind.clone()), writer));
         use Slow::{Both, Cpus, Reader, Unknown, Writer};
-        let stage = |number| VerdictKind::Stage(number, crate::pipeline::Bound::Cpu);
+        let stage = |number| VerdictKind::Stage(number, Bound::Cpu);
         for (kind, expected) in [
             (stage(1), [Writer; 3]),
             (stage(2), [Reader, Writer, Writer]),

@@ -4,8 +4,7 @@
 use serde::Serialize;
 
 use super::link::Fill;
-use super::process::Doing;
-use super::waiting::{Object, On};
+use super::waiting::{Doing, Object, On};
 
 /// What a stage does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,7 +54,7 @@ pub enum Cause {
 
 /// A pipe at one side of a stage.
 #[derive(Debug, Clone, Copy)]
-pub struct Side {
+pub struct AdjacentPipe {
     /// Its inode.
     pub inode: u64,
     /// How full it is, where that is known.
@@ -79,8 +78,8 @@ pub struct Ways {
 /// What was heard of a stage's threads.
 #[derive(Debug)]
 pub struct Heard<'a> {
-    input: Option<Side>,
-    output: Option<Side>,
+    input: Option<AdjacentPipe>,
+    output: Option<AdjacentPipe>,
     ways: &'a mut Ways,
     any: bool,
     runs: bool,
@@ -93,7 +92,11 @@ pub struct Heard<'a> {
 
 impl<'a> Heard<'a> {
     /// Nothing so far.
-    pub fn new(input: Option<Side>, output: Option<Side>, ways: &'a mut Ways) -> Self {
+    pub fn new(
+        input: Option<AdjacentPipe>,
+        output: Option<AdjacentPipe>,
+        ways: &'a mut Ways,
+    ) -> Self {
         Self {
             input,
             output,
@@ -204,11 +207,11 @@ impl<'a> Heard<'a> {
     }
 }
 
-fn fill(side: Option<Side>) -> Option<Fill> {
+fn fill(side: Option<AdjacentPipe>) -> Option<Fill> {
     side.and_then(|side| side.fill)
 }
 
-fn is(side: Option<Side>, object: Object) -> bool {
+fn is(side: Option<AdjacentPipe>, object: Object) -> bool {
     side.is_some_and(|side| object == Object::Pipe(side.inode))
 }
 
@@ -234,7 +237,7 @@ mod tests {
     fn moment(doings: &[Doing], before: usize, after: usize) -> Moment {
         let side = |inode, queued| {
             let capacity = 80;
-            Some(Side {
+            Some(AdjacentPipe {
                 inode,
                 fill: Some(Fill { queued, capacity }),
             })

@@ -9,10 +9,11 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
 use fullbore::pipe::PipeIdentity;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
+
+use super::super::error::Error;
 
 const FILE: &str = "tuned.json";
 
@@ -49,7 +50,7 @@ impl Sizes {
     ///
     /// # Errors
     /// Where there is no place for them.
-    pub fn open() -> Result<Self> {
+    pub fn open() -> Result<Self, Error> {
         let uid = rustix::process::geteuid().as_raw();
         let runtime = std::env::var_os("XDG_RUNTIME_DIR")
             .map(|directory| Path::new(&directory).join("fullbore"));
@@ -60,22 +61,25 @@ impl Sizes {
         }
     }
 
-    fn open_at(directory: PathBuf, uid: u32) -> Result<Self> {
+    fn open_at(directory: PathBuf, uid: u32) -> Result<Self, Error> {
         let shown = directory.display();
         match DirBuilder::new().mode(0o700).create(&directory) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                return Err(error).with_context(|| format!("make '{shown}'"));
+                return Err(Error::system(format!("make '{shown}'"))(error));
             }
             _ => {}
         }
         // Not through a link that another user has put there.
-        let found =
-            fs::symlink_metadata(&directory).with_context(|| format!("look at '{shown}'"))?;
+        let found = fs::symlink_metadata(&directory)
+            .map_err(Error::system(format!("look at '{shown}'")))?;
         if !found.is_dir() || found.uid() != uid || found.mode() & 0o022 != 0 {
-            bail!("'{shown}' is no directory that only this user may write to");
+            return Err(Error::UnsafeFolder(format!(
+                "'{shown}' is no directory that only this user may write to"
+            )));
         }
-        let lock = File::open(&directory).with_context(|| format!("open '{shown}'"))?;
-        flock(&lock, FlockOperation::LockExclusive).with_context(|| format!("lock '{shown}'"))?;
+        let lock = File::open(&directory).map_err(Error::system(format!("open '{shown}'")))?;
+        flock(&lock, FlockOperation::LockExclusive)
+            .map_err(Error::system(format!("lock '{shown}'")))?;
         let boot = boot();
         // What cannot be read is as good as nothing.
         let kept = fs::read(directory.join(FILE))
@@ -122,16 +126,16 @@ impl Sizes {
     ///
     /// # Errors
     /// Where they cannot be written.
-    pub fn save(mut self, is_there: impl Fn(PipeIdentity) -> bool) -> Result<()> {
+    pub fn save(mut self, is_there: impl Fn(PipeIdentity) -> bool) -> Result<(), Error> {
         self.kept.pipes.retain(|tuned| is_there(tuned.identity()));
         let shown = self.directory.display();
-        let write = || -> Result<()> {
+        let write = || -> io::Result<()> {
             let mut file = tempfile::NamedTempFile::new_in(&self.directory)?;
             serde_json::to_writer(&mut file, &self.kept)?;
             file.persist(self.directory.join(FILE))?;
             Ok(())
         };
-        write().with_context(|| format!("keep the old sizes in '{shown}'"))
+        write().map_err(Error::system(format!("keep the old sizes in '{shown}'")))
     }
 }
 

@@ -5,10 +5,19 @@
 //! bytes once it is larger than they think. write(2) copies, and splice(2) and tee(2) pass on pages that
 //! came from elsewhere: for programs that do only that, any capacity will do.
 
-use super::evidence::Sends;
+/// How a program sends its bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sends {
+    /// So that any capacity will do.
+    Safely(&'static str),
+    /// As pages of its own, which it may write to again.
+    Pages(&'static str),
+    /// Nobody knows.
+    Unknown(&'static str),
+}
 
-/// A row of the table.
-struct Row {
+/// Programs that send alike.
+struct Programs {
     /// Names of executables, without the version at their end.
     names: &'static [&'static str],
     because: &'static str,
@@ -18,8 +27,8 @@ const WRITES: &str = "it writes by write(2), which copies";
 
 /// The programs.
 #[rustfmt::skip]
-const ROWS: &[Row] = &[
-    Row {
+const SAFE: &[Programs] = &[
+    Programs {
         names: &[
             "awk", "b2sum", "base32", "base64", "basenc", "cksum", "comm", "csplit", "cut", "date", "dd", "df",
             "diff", "du", "echo", "egrep", "env", "expand", "factor", "fgrep", "find", "fmt", "fold", "gawk",
@@ -31,14 +40,14 @@ const ROWS: &[Row] = &[
         ],
         because: WRITES,
     },
-    Row {
+    Programs {
         names: &[
             "7z", "7za", "7zr", "brotli", "bsdcpio", "bsdtar", "bzip", "compress", "cpio", "gzip", "lbzip",
             "lz", "lzip", "lzop", "pbzip", "pigz", "pixz", "pxz", "pzstd", "tar", "unzip", "xz", "zip", "zstd",
         ],
         because: WRITES,
     },
-    Row {
+    Programs {
         names: &[
             "buffer", "curl", "ffmpeg", "git", "gpg", "gpgv", "jq", "journalctl", "make", "mariadb",
             "mariadb-dump", "mbuffer", "mysql", "mysqldump", "nc", "nc.openbsd", "nc.traditional", "ncat",
@@ -47,23 +56,23 @@ const ROWS: &[Row] = &[
         ],
         because: WRITES,
     },
-    Row {
+    Programs {
         names: &["ash", "bash", "dash", "fish", "ksh", "mksh", "sh", "yash", "zsh"],
         because: "it is a shell, which writes by write(2)",
     },
-    Row {
+    Programs {
         names: &["lua", "luajit", "node", "perl", "php", "pypy", "python", "ruby", "tclsh"],
         because: "what comes with this language writes by write(2)",
     },
-    Row {
+    Programs {
         names: &["cat", "head", "pv", "tail", "tee"],
         because: "it writes by write(2), or passes on pages that it never writes to",
     },
-    Row {
+    Programs {
         names: &["yes"],
         because: "it never writes again to what it has sent",
     },
-    Row {
+    Programs {
         names: &["busybox", "coreutils", "toybox"],
         because: "its programs write by write(2), or never write again to what they have sent",
     },
@@ -80,9 +89,9 @@ pub fn known(executable: &str, words: &[String]) -> Option<Sends> {
         return our_own(words);
     }
     let name = without_version(file);
-    ROWS.iter()
-        .find(|row| row.names.contains(&file) || row.names.contains(&name))
-        .map(|row| Sends::Safely(row.because))
+    SAFE.iter()
+        .find(|one| one.names.contains(&file) || one.names.contains(&name))
+        .map(|one| Sends::Safely(one.because))
 }
 
 /// `python3.11` is python.
@@ -166,7 +175,7 @@ mod tests {
 
     #[test]
     fn no_program_is_in_the_table_twice() {
-        let mut names: Vec<&str> = ROWS.iter().flat_map(|row| row.names).copied().collect();
+        let mut names: Vec<&str> = SAFE.iter().flat_map(|one| one.names).copied().collect();
         let count = names.len();
         names.sort_unstable();
         names.dedup();

@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 
 use fullbore::pipe::PipeIdentity;
 
-use crate::pipeline::{Bytes, Known};
+use super::numbers::{Bytes, Certainty};
 
 /// Looks that are remembered.
 const LOOKS: usize = 60;
@@ -104,7 +104,7 @@ impl History {
             bytes: self.bytes,
             bytes_are: match self.bytes {
                 Some(_) => since.bytes_are,
-                None => Known::Unknown,
+                None => Certainty::Unknown,
             },
         }
     }
@@ -121,7 +121,7 @@ mod tests {
     fn counted(bytes: u64) -> Bytes {
         Bytes {
             bytes: Some(bytes),
-            bytes_are: Known::Counted,
+            bytes_are: Certainty::Counted,
         }
     }
 
@@ -156,7 +156,7 @@ mod tests {
         assert_eq!(all.of(pipe(1), None, 2.0).add(counted(5)), counted(75));
         let unknown = Bytes {
             bytes: None,
-            bytes_are: Known::Unknown,
+            bytes_are: Certainty::Unknown,
         };
         assert_eq!(all.of(pipe(1), None, 3.0).add(unknown), unknown);
         assert_eq!(all.of(pipe(1), None, 4.0).add(counted(2)), counted(75));

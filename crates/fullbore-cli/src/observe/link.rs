@@ -15,6 +15,8 @@ use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
+use super::census::{Census, Pipe};
+
 /// A pipe between two stages.
 #[derive(Debug)]
 pub struct Link {
@@ -28,15 +30,15 @@ pub struct Link {
     pub capacity: usize,
     /// Bytes it was to hold: more than it does where a limit binds.
     pub wanted: usize,
-    /// For a FIFO, who has to have it open for writing still when it is opened: nobody is to be let out
-    /// of his open(2).
-    pub witness: Option<Witness>,
+    /// For a FIFO: a write end that must still be open when the FIFO is opened here. Otherwise this would end
+    /// the open(2) of a process that waits for a writer.
+    pub write_end: Option<WriteEnd>,
 }
 
-/// A process that has a pipe open for writing.
+/// A write end of a pipe, as a process has it open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Witness {
-    /// Its number.
+pub struct WriteEnd {
+    /// The process.
     pub pid: u32,
     /// The fd.
     pub fd: i32,
@@ -44,9 +46,19 @@ pub struct Witness {
     pub pipe: PipeIdentity,
 }
 
-impl Witness {
-    /// Whether it still has it.
-    pub fn is_there(&self) -> bool {
+impl WriteEnd {
+    /// One of a FIFO; `None` for other pipes, and where no process is seen that has one.
+    pub fn of(census: &Census, pipe: &Pipe) -> Option<Self> {
+        let holder = pipe.writers().next().filter(|_| pipe.is_named())?;
+        Some(Self {
+            pid: census.processes[holder.process].id.pid,
+            fd: holder.writes?,
+            pipe: pipe.identity,
+        })
+    }
+
+    /// Whether it is open still.
+    pub fn is_open(&self) -> bool {
         let path = format!("/proc/{}/fd/{}", self.pid, self.fd);
         let is_same = rustix::fs::stat(&path)
             .is_ok_and(|stat| (stat.st_dev, stat.st_ino) == (self.pipe.device, self.pipe.inode));
@@ -74,7 +86,7 @@ impl Link {
 
     /// How full it is now; none where that cannot be asked.
     pub fn fill(&self) -> Option<Fill> {
-        if !self.witness.as_ref().is_none_or(Witness::is_there) {
+        if !self.write_end.as_ref().is_none_or(WriteEnd::is_open) {
             return None;
         }
         Fill::of(self.handle.as_fd()).ok()
@@ -198,7 +210,7 @@ mod tests {
                 handle: handle(&writer),
                 capacity: 65536,
                 wanted: 65536,
-                witness: None,
+                write_end: None,
             };
             let done = AtomicBool::new(false);
             thread::scope(|scope| {

@@ -1,8 +1,9 @@
-//! What was found out about a pipeline, as numbers: what the JSON holds, and what the verdict and the
-//! report for people rest on. Shares are from 0 to 1; numbers of stages and pipes begin with 1.
+//! What was found out about a pipeline, as numbers. Shares are from 0 to 1; numbers of stages and pipes begin
+//! with 1.
 
 use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -11,17 +12,43 @@ use super::attribution::Attribution;
 use super::link::Link;
 use super::moment::{Cause, Ways};
 use super::sums::{PipeSums, StageSums, Sums};
-use super::verdict::Verdict;
-use super::watch::Crew;
 
-/// All of it.
-#[derive(Debug, Clone, Serialize)]
-pub struct Findings {
-    /// The numbers.
-    #[serde(flatten)]
-    pub numbers: Numbers,
-    /// Who is the slow one.
-    pub verdict: Verdict,
+/// A command of the pipeline, as it was started. Its number is its place in the pipeline, from 0.
+#[derive(Debug, Clone)]
+pub struct StartedStage {
+    /// What a person wrote. It may hold anything.
+    pub text: String,
+    /// Its first process; those below it belong to it too.
+    pub pid: u32,
+}
+
+/// Whether what a stage reads and writes may be that of other pipes, and what goes through its pipes that
+/// of other processes.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Mixes {
+    /// It reads from other pipes too.
+    pub reads: bool,
+    /// It writes to other pipes too.
+    pub writes: bool,
+    /// What it means for its figures that others, who are not of it, may read what it reads.
+    pub others_read: Attribution,
+    /// That they may write to where it writes.
+    pub others_write: Attribution,
+}
+
+/// What is known of a stage besides what it has used up.
+#[derive(Debug)]
+pub struct StageFacts {
+    /// How it was started.
+    pub started: StartedStage,
+    /// How it was seen to use its pipes.
+    pub ways: Ways,
+    /// How it ended.
+    pub status: Option<ExitStatus>,
+    /// Whether what it reads and writes may be that of other pipes.
+    pub mixes: Mixes,
+    /// Whether its processes are told, and not looked for.
+    pub told: bool,
 }
 
 /// What was counted and sampled.
@@ -38,14 +65,14 @@ pub struct Numbers {
     /// The share of the time in which CPUs had nothing to do that it may run on, where that is known.
     pub cpus_idle: Option<f64>,
     /// Its stages, in order.
-    pub stages: Vec<Stage>,
+    pub stages: Vec<StageNumbers>,
     /// Its pipes, in order.
-    pub pipes: Vec<Pipe>,
+    pub pipes: Vec<PipeNumbers>,
 }
 
 /// A stage.
 #[derive(Debug, Clone, Serialize)]
-pub struct Stage {
+pub struct StageNumbers {
     /// Its place.
     pub number: usize,
     /// What it was started as.
@@ -93,7 +120,7 @@ pub struct Shares {
 
 /// A pipe.
 #[derive(Debug, Clone, Serialize)]
-pub struct Pipe {
+pub struct PipeNumbers {
     /// Its place.
     pub number: usize,
     /// The stage that wrote into it.
@@ -129,13 +156,13 @@ pub struct Bytes {
     /// How many; none where that is not known.
     pub bytes: Option<u64>,
     /// What that number is.
-    pub bytes_are: Known,
+    pub bytes_are: Certainty,
 }
 
 /// How well a number of bytes is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Known {
+pub enum Certainty {
     /// Both sides counted the same.
     Counted,
     /// One side counted more, or only one side counted: other files may be among it.
@@ -153,22 +180,22 @@ fn share(part: Duration, of: Duration) -> f64 {
     }
 }
 
-impl Findings {
+impl Numbers {
     /// What these sums say.
-    pub fn of(crews: &[Crew], links: &[Link], sums: &Sums, seconds: f64) -> Self {
-        let stages = (crews.iter().zip(&sums.stages).enumerate())
-            .map(|(at, (crew, stage))| Stage {
-                attribution: attribution(at, crews, stage, sums.time),
-                ..Stage::of(at, crew, stage, sums.time)
+    pub fn of(facts: &[&StageFacts], links: &[Link], sums: &Sums, seconds: f64) -> Self {
+        let stages = (facts.iter().zip(&sums.stages).enumerate())
+            .map(|(at, (known, stage))| StageNumbers {
+                attribution: attribution(at, facts, stage, sums.time),
+                ..StageNumbers::of(at, known, stage, sums.time)
             })
             .collect();
         let pipes = (links.iter().zip(&sums.pipes).enumerate())
             .map(|(at, (link, pipe))| {
-                let side = |stage: usize| (&crews[stage], &sums.stages[stage]);
-                Pipe::of(at, link, pipe, side(link.writer), side(link.reader))
+                let side = |stage: usize| (facts[stage], &sums.stages[stage]);
+                PipeNumbers::of(at, link, pipe, side(link.writer), side(link.reader))
             })
             .collect();
-        let numbers = Numbers {
+        Self {
             seconds,
             looks: sums.looks,
             looking_seconds: sums.looking.as_secs_f64(),
@@ -177,29 +204,25 @@ impl Findings {
                 .then(|| share(sums.offer.idle, sums.offer.time)),
             stages,
             pipes,
-        };
-        Self {
-            verdict: Verdict::of(&numbers),
-            numbers,
         }
     }
 }
 
 /// Whether a stage's figures are of the one whom the others wait for. Those after it may wait for others who
 /// write to one of the pipes on the way, and those before it for others who read from one.
-fn attribution(at: usize, crews: &[Crew], sums: &StageSums, time: Duration) -> Attribution {
-    let own = match (sums.doubtful.in_all(time), crews[at].told) {
+fn attribution(at: usize, facts: &[&StageFacts], sums: &StageSums, time: Duration) -> Attribution {
+    let own = match (sums.doubtful.in_all(time), facts[at].told) {
         // Whoever wrote the command line has put them all into this stage.
         (Attribution::Unclear, false) => Attribution::Likely,
         (own, _) => own,
     };
-    let before = crews[..=at].iter().map(|crew| crew.mixes.others_read);
-    let after = crews[at..].iter().map(|crew| crew.mixes.others_write);
+    let before = facts[..=at].iter().map(|stage| stage.mixes.others_read);
+    let after = facts[at..].iter().map(|stage| stage.mixes.others_write);
     before.chain(after).fold(own, Attribution::max)
 }
 
-impl Stage {
-    fn of(at: usize, crew: &Crew, sums: &StageSums, time: Duration) -> Self {
+impl StageNumbers {
+    fn of(at: usize, facts: &StageFacts, sums: &StageSums, time: Duration) -> Self {
         let slept = sums.time.saturating_sub(sums.ran + sums.queued);
         let elsewhere: Duration = sums.elsewhere.values().sum();
         let seen = sums.for_input + sums.for_output + elsewhere;
@@ -207,7 +230,7 @@ impl Stage {
         let waited = |part: Duration| slept * share(part, seen);
         Self {
             number: at + 1,
-            text: crew.stage.text.clone(),
+            text: facts.started.text.clone(),
             seconds: sums.time.as_secs_f64(),
             cpu_seconds: sums.cpu.as_secs_f64(),
             cpus: sums.cpu.as_secs_f64() / sums.time.as_secs_f64().max(1e-9),
@@ -224,19 +247,19 @@ impl Stage {
             blame: share(sums.blame, time),
             attribution: Attribution::Clear,
             queue_us: sums.queues.as_secs_f64() * 1e6 / sums.turns.max(1) as f64,
-            exit_code: crew.status.and_then(|status| status.code()),
-            signal: crew.status.and_then(|status| status.signal()),
+            exit_code: facts.status.and_then(|status| status.code()),
+            signal: facts.status.and_then(|status| status.signal()),
         }
     }
 }
 
-impl Pipe {
+impl PipeNumbers {
     fn of(
         at: usize,
         link: &Link,
         sums: &PipeSums,
-        writer: (&Crew, &StageSums),
-        reader: (&Crew, &StageSums),
+        writer: (&StageFacts, &StageSums),
+        reader: (&StageFacts, &StageSums),
     ) -> Self {
         let bytes = Bytes::between(writer, reader);
         let both = writer.1.time.min(reader.1.time).as_secs_f64();
@@ -272,14 +295,17 @@ const COMPARABLE: f64 = 0.5;
 impl Bytes {
     /// That went from one stage to another. Of those that others have started, what each has counted is only
     /// of use where it is of this pipe; and nothing besides is expected, which they have read as they began.
-    pub fn between((from, writer): (&Crew, &StageSums), (to, reader): (&Crew, &StageSums)) -> Self {
+    pub fn between(
+        (from, writer): (&StageFacts, &StageSums),
+        (to, reader): (&StageFacts, &StageSums),
+    ) -> Self {
         let of = |written, read, besides| Self::of(&from.ways, written, &to.ways, read, besides);
         if !from.told {
             return of(writer.written, reader.read, BESIDES);
         }
         match of(writer.written, reader.read, 0) {
             // Whatever else they have open, it is not used.
-            same if same.bytes_are == Known::Counted => same,
+            same if same.bytes_are == Certainty::Counted => same,
             _ => of(
                 writer.written.filter(|_| !from.mixes.writes),
                 reader.read.filter(|_| !to.mixes.reads),
@@ -300,8 +326,8 @@ impl Bytes {
         let written = written.filter(|_| !writer.gives_pages);
         let read = read.filter(|_| !reader.takes_pages);
         let (bytes, bytes_are) = match (written, read) {
-            (None, None) => (None, Known::Unknown),
-            (Some(one), None) | (None, Some(one)) => (Some(one), Known::About),
+            (None, None) => (None, Certainty::Unknown),
+            (Some(one), None) | (None, Some(one)) => (Some(one), Certainty::About),
             (Some(written), Some(read)) => {
                 let (low, high) = (written.min(read), written.max(read));
                 // Whether the side with the lower count was seen to use calls that count.
@@ -312,9 +338,9 @@ impl Bytes {
                 };
                 let part = low as f64 / high.max(1) as f64;
                 match part {
-                    _ if part >= ALIKE || high - low <= besides => (Some(low), Known::Counted),
-                    _ if part >= COMPARABLE || is_whole => (Some(low), Known::About),
-                    _ => (None, Known::Unknown),
+                    _ if part >= ALIKE || high - low <= besides => (Some(low), Certainty::Counted),
+                    _ if part >= COMPARABLE || is_whole => (Some(low), Certainty::About),
+                    _ => (None, Certainty::Unknown),
                 }
             }
         };
@@ -348,7 +374,7 @@ mod tests {
                 unseen,
                 Some(gib + 9000),
                 Some(gib),
-                Known::Counted,
+                Certainty::Counted,
             ),
             (
                 unseen,
@@ -356,7 +382,7 @@ mod tests {
                 unseen,
                 Some(9000),
                 Some(10),
-                Known::Counted,
+                Certainty::Counted,
             ),
             (
                 unseen,
@@ -364,7 +390,7 @@ mod tests {
                 unseen,
                 Some(gib / 10 * 9),
                 Some(gib / 10 * 9),
-                Known::About,
+                Certainty::About,
             ),
             // A tee to a file besides, or another file that is read.
             (
@@ -373,7 +399,7 @@ mod tests {
                 seen,
                 Some(gib),
                 Some(gib),
-                Known::About,
+                Certainty::About,
             ),
             (
                 seen,
@@ -381,22 +407,36 @@ mod tests {
                 unseen,
                 Some(3 * gib),
                 Some(gib),
-                Known::About,
+                Certainty::About,
             ),
             // Perhaps the reader splices, and was not caught doing so.
-            (seen, Some(gib), unseen, Some(9000), None, Known::Unknown),
+            (
+                seen,
+                Some(gib),
+                unseen,
+                Some(9000),
+                None,
+                Certainty::Unknown,
+            ),
             (
                 seen,
                 Some(gib),
                 splices,
                 Some(9000),
                 Some(gib),
-                Known::About,
+                Certainty::About,
             ),
-            (splices, Some(0), seen, Some(gib), Some(gib), Known::About),
-            (splices, Some(0), splices, Some(0), None, Known::Unknown),
-            (seen, None, seen, Some(gib), Some(gib), Known::About),
-            (seen, None, seen, None, None, Known::Unknown),
+            (
+                splices,
+                Some(0),
+                seen,
+                Some(gib),
+                Some(gib),
+                Certainty::About,
+            ),
+            (splices, Some(0), splices, Some(0), None, Certainty::Unknown),
+            (seen, None, seen, Some(gib), Some(gib), Certainty::About),
+            (seen, None, seen, None, None, Certainty::Unknown),
         ] {
             let found = Bytes::of(&writer, written, &reader, read, BESIDES);
             let bytes_are = known;

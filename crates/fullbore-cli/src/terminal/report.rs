@@ -2,72 +2,32 @@
 //!
 //! Nothing that a person wrote, or a process is called, gets to a terminal as it is.
 
-use std::fmt;
-
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
-use super::findings::{Findings, Known, Pipe, Stage};
-use super::verdict::Percent;
-use crate::meter::bytes;
-use fullbore_host::text::clean;
+use crate::observe::findings::Findings;
+use crate::observe::numbers::{Certainty, PipeNumbers, StageNumbers};
+use crate::observe::verdict::Percent;
+use fullbore_host::display::{bytes, one_line, wrapped};
 
 /// Columns that the text of a stage takes at most.
 const TEXT: usize = 27;
 
-/// A text in one line of at most so many columns, with nothing in it that a terminal obeys.
-pub fn shown(text: &str, most: usize) -> String {
-    let words: Vec<&str> = text.split_whitespace().collect();
-    let clean: Vec<char> = clean(&words.join(" ")).chars().collect();
-    if clean.len() <= most {
-        return clean.into_iter().collect();
+/// The tables, and the verdict in lines of at most so many columns.
+pub fn parts(findings: &Findings, columns: usize) -> (Vec<String>, Vec<String>) {
+    let mut tables = stages(&findings.numbers.stages);
+    if !findings.numbers.pipes.is_empty() {
+        tables.extend(pipes(&findings.numbers.pipes));
     }
-    let mut short: String = clean[..most.saturating_sub(1)].iter().collect();
-    short.push('…');
-    short
+    (tables, wrapped(&findings.verdict.to_string(), columns))
 }
 
-impl Findings {
-    /// The tables, and the verdict in lines of at most so many columns.
-    pub fn lines(&self, columns: usize) -> (Vec<String>, Vec<String>) {
-        let mut tables = stages(&self.numbers.stages);
-        if !self.numbers.pipes.is_empty() {
-            tables.extend(pipes(&self.numbers.pipes));
-        }
-        (tables, wrapped(&self.verdict.to_string(), columns))
-    }
-}
-
-/// The lines of a text, cut between words.
-pub fn wrapped(text: &str, columns: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split(' ') {
-        let line = lines.last_mut().expect("there is always one");
-        if line.is_empty() {
-            line.extend(word.chars().take(columns));
-        } else if line.chars().count() + 1 + word.chars().count() <= columns {
-            line.push(' ');
-            line.push_str(word);
-        } else {
-            lines.push(word.chars().take(columns).collect());
-        }
-    }
-    lines
-}
-
-impl fmt::Display for Findings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (tables, verdict) = self.lines(usize::MAX);
-        f.write_str(&[tables, verdict].concat().join("\n"))
-    }
-}
-
-fn stages(stages: &[Stage]) -> Vec<String> {
+fn stages(stages: &[StageNumbers]) -> Vec<String> {
     let mut table = table(&["stage", "CPU", "ran", "for CPU", "input", "output", "else"]);
     for stage in stages {
         let time = &stage.time;
         let (cause, share) = stage.main_cause();
         table.add_row([
-            format!("{} {}", stage.number, shown(&stage.text, TEXT)),
+            format!("{} {}", stage.number, one_line(&stage.text, TEXT)),
             Percent(stage.cpus).to_string(),
             Percent(time.ran).to_string(),
             Percent(time.waited_for_cpu).to_string(),
@@ -84,12 +44,12 @@ fn stages(stages: &[Stage]) -> Vec<String> {
     lines(&table)
 }
 
-fn pipes(pipes: &[Pipe]) -> Vec<String> {
+fn pipes(pipes: &[PipeNumbers]) -> Vec<String> {
     let mut table = table(&["pipe", "bytes", "rate", "holds", "filled", "empty", "full"]);
     for pipe in pipes {
         let about = match pipe.bytes.bytes_are {
-            Known::About => "~",
-            Known::Counted | Known::Unknown => "",
+            Certainty::About => "~",
+            Certainty::Counted | Certainty::Unknown => "",
         };
         let amount = |count: Option<f64>, unit: &str| {
             count.map_or_else(
@@ -139,27 +99,4 @@ pub fn lines(table: &Table) -> Vec<String> {
     (table.lines())
         .map(|line| line.trim_end().to_owned())
         .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn nothing_of_a_text_moves_the_cursor_and_it_is_one_line() {
-        assert_eq!(
-            shown("sed -n\n 's/\u{1b}[2J//'\t| x", 40),
-            "sed -n 's/?[2J//' | x"
-        );
-        assert_eq!(shown("zstd -T0 --long", 8), "zstd -T…");
-        assert_eq!(shown("zstd -T0", 8), "zstd -T0");
-        assert_eq!(shown("", 8), "");
-    }
-
-    #[test]
-    fn lines_are_cut_between_words() {
-        assert_eq!(wrapped("one two three", 7), ["one two", "three"]);
-        assert_eq!(wrapped("one abcdefghij two", 7), ["one", "abcdefg", "two"]);
-        assert_eq!(wrapped("", 7), [""]);
-    }
 }

@@ -1,0 +1,116 @@
+//! What kept bytes from being moved, in words, and which of it concerns one input only.
+
+use std::fmt;
+use std::io;
+
+use anyhow::anyhow;
+use fullbore::{Error, Side};
+use indicatif::BinaryBytes;
+use rustix::io::Errno;
+
+use fullbore_host::display::error_text;
+
+/// A side that failed, by its name.
+#[derive(Debug)]
+pub struct Broken {
+    /// The side.
+    pub side: Side,
+    /// What kind of failure it was.
+    pub kind: io::ErrorKind,
+    text: String,
+}
+
+impl Broken {
+    /// In words: `write to 'out.bin': No space left on device (after 1.20 GiB)`.
+    pub fn new(error: &Error, source: &dyn fmt::Display, sink: &dyn fmt::Display) -> Option<Self> {
+        let Error::Moving {
+            side,
+            operation,
+            errno,
+            moved,
+        } = error
+        else {
+            return None;
+        };
+        let what = match side {
+            Side::Source => format!("read from {source}"),
+            Side::Sink => format!("write to {sink}"),
+        };
+        let by = match *operation {
+            "read" | "write" => None,
+            operation => Some(operation.to_owned()),
+        };
+        let after = (*moved > 0).then(|| format!("after {}", BinaryBytes(*moved)));
+        let more: Vec<String> = by.into_iter().chain(after).collect();
+        let more = match more.as_slice() {
+            [] => String::new(),
+            more => format!(" ({})", more.join(", ")),
+        };
+        Some(Self {
+            side: *side,
+            kind: errno.kind(),
+            text: format!("{what}: {}{more}", error_text(errno)),
+        })
+    }
+
+    /// Whether it is only that nobody reads any more.
+    pub fn is_closed_output(&self) -> bool {
+        self.side == Side::Sink && self.kind == io::ErrorKind::BrokenPipe
+    }
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl std::error::Error for Broken {}
+
+/// An input that could not be opened or read: other inputs are not affected.
+#[derive(Debug)]
+pub struct BadInput(pub String);
+
+impl fmt::Display for BadInput {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for BadInput {}
+
+/// Whether the error is one input's, and of no consequence for others.
+pub fn is_about_an_input(error: &anyhow::Error) -> bool {
+    error.is::<BadInput>()
+        || error
+            .downcast_ref::<Broken>()
+            .is_some_and(|broken| broken.side == Side::Source)
+}
+
+/// The error of close(2) on `what`.
+pub fn close_failed(what: &str, error: fullbore::Error) -> anyhow::Error {
+    match error {
+        fullbore::Error::System { errno, .. } => anyhow!("close {what}: {}", error_text(&errno)),
+        error => anyhow::Error::new(error).context(format!("close {what}")),
+    }
+}
+
+/// Whether the error is that nobody reads the output any more.
+pub fn is_closed_output(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        cause
+            .downcast_ref::<io::Error>()
+            .is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
+            // It keeps the error of the writer to itself.
+            || cause
+                .downcast_ref::<serde_json::Error>()
+                .is_some_and(|e| e.io_error_kind() == Some(io::ErrorKind::BrokenPipe))
+            || cause
+                .downcast_ref::<Broken>()
+                .is_some_and(Broken::is_closed_output)
+            || cause.downcast_ref::<Errno>() == Some(&Errno::PIPE)
+            || cause
+                .downcast_ref::<fullbore::Error>()
+                .is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
+    })
+}

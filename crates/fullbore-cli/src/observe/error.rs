@@ -1,0 +1,53 @@
+//! Why something could not be observed, or changed.
+
+use std::fmt;
+use std::io;
+
+use fullbore_host::refusal::Unsupported;
+
+/// Why something could not be observed, or changed. Its text says what failed and on what.
+#[derive(Debug)]
+pub enum Error {
+    /// This machine or this user may not do it.
+    Unsupported(Unsupported),
+    /// There is no such process or pipe, or it has ended.
+    NotFound(String),
+    /// The folder for the old sizes is not safe to use.
+    UnsafeFolder(String),
+    /// A call to the kernel failed.
+    System {
+        /// What was attempted.
+        what: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    /// Takes `what` was attempted to the error that it failed with: for `map_err`.
+    pub(super) fn system<E: Into<io::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> Self {
+        let what = what.into();
+        |error| Self::System {
+            what,
+            source: error.into(),
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unsupported(error) => error.fmt(f),
+            Self::NotFound(text) | Self::UnsafeFolder(text) => f.write_str(text),
+            Self::System { what, source } => write!(f, "{what}: {source}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<Unsupported> for Error {
+    fn from(error: Unsupported) -> Self {
+        Self::Unsupported(error)
+    }
+}

@@ -1,0 +1,25 @@
+//! What was found out about a pipeline: the numbers, and the verdict that rests on them.
+
+use serde::Serialize;
+
+use super::numbers::Numbers;
+use super::verdict::Verdict;
+
+/// What was found out about a pipeline.
+#[derive(Debug, Clone, Serialize)]
+pub struct Findings {
+    /// The numbers.
+    #[serde(flatten)]
+    pub numbers: Numbers,
+    /// Who is the slow one.
+    pub verdict: Verdict,
+}
+
+impl From<Numbers> for Findings {
+    fn from(numbers: Numbers) -> Self {
+        Self {
+            verdict: Verdict::of(&numbers),
+            numbers,
+        }
+    }
+}

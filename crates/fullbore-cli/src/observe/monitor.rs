@@ -1,0 +1,301 @@
+//! Every pipe and FIFO whose ends this user may see, observed again and again.
+//!
+//! A *look* takes a census of all processes, finds the pipelines, and makes an [`Overview`]. A *sample* in
+//! between only asks what those processes do that are known already, and how full their pipes are, from
+//! files that are open: it is cheap, and a verdict takes many. No end of a pipe is open longer than it takes
+//! to ask for one number.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use fullbore::pipe::PipeIdentity;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use super::census::{KnownProcesses, ProcessId, needs_proc};
+use super::chains::Flow;
+use super::cpus::{Reading, of_this_thread};
+use super::error::Error;
+use super::history::Histories;
+use super::overview::Overview;
+use super::scope::{self, Scope};
+use super::watched::{self, Loads, WatchedChain};
+
+/// Files that are left for everything else.
+const SPARE_FILES: usize = 256;
+
+/// The least time between two samples.
+const LEAST: Duration = Duration::from_millis(50);
+
+/// CPU time that samples may take, as a part of all time.
+const SHARE: u32 = 200;
+
+/// And at first, so that there is a verdict soon: for so many samples.
+const SHARE_AT_FIRST: u32 = 20;
+const FIRST: u64 = 20;
+
+/// Looking once, the most that is waited for enough samples.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Not having looked for so long, this process was stopped: nobody knows what they did meanwhile.
+const STOPPED: Duration = Duration::from_secs(2);
+
+/// Who looks, and what he remembers.
+#[derive(Debug)]
+pub struct Monitor {
+    scope: Scope,
+    began: Instant,
+    looks: u64,
+    /// Pipelines that are watched, by their pipes.
+    watched: HashMap<Vec<PipeIdentity>, WatchedChain>,
+    histories: Histories,
+    known: KnownProcesses,
+    /// Files that may be open.
+    most_files: usize,
+    last_sample: Instant,
+    /// Samples since all was forgotten.
+    samples: u64,
+    /// How long the last look took.
+    last_took: Duration,
+    /// The process that all of it is about.
+    root: Option<ProcessId>,
+    /// Whether it goes on with nothing to show once that has ended.
+    stays: bool,
+    /// CPU time that a sample takes.
+    cost: Duration,
+    /// Whether all this process does is to look, for a moment, and it may take what time it needs.
+    is_hasty: bool,
+}
+
+impl Monitor {
+    /// Sees nothing yet.
+    ///
+    /// # Errors
+    /// Where there is no /proc, or the scope is about what is not there.
+    pub fn new(scope: Scope) -> Result<Self, Error> {
+        needs_proc()?;
+        let root = scope.root()?;
+        let now = Instant::now();
+        let files = all_files_allowed().saturating_sub(SPARE_FILES);
+        Ok(Self {
+            scope,
+            began: now,
+            looks: 0,
+            watched: HashMap::new(),
+            histories: Histories::default(),
+            known: KnownProcesses::at_most(files / 4),
+            most_files: files,
+            last_sample: now,
+            samples: 0,
+            last_took: Duration::ZERO,
+            root,
+            stays: false,
+            cost: Duration::ZERO,
+            is_hasty: false,
+        })
+    }
+
+    /// What is found out in a moment: two looks with samples in between, so that there are rates, and
+    /// verdicts.
+    ///
+    /// # Errors
+    /// As [`look`](Self::look).
+    pub fn once(&mut self, time: Duration) -> Result<Overview, Error> {
+        self.is_hasty = true;
+        self.look()?;
+        self.looks = 0;
+        let began = Instant::now();
+        while began.elapsed() < time || (self.samples < FIRST && began.elapsed() < PATIENCE) {
+            std::thread::sleep(self.next_sample());
+            self.sample();
+        }
+        self.look()
+    }
+
+    /// What is found out in so long goes before the first look that counts.
+    ///
+    /// # Errors
+    /// As [`look`](Self::look).
+    pub fn warm_up(&mut self, time: Duration) -> Result<(), Error> {
+        self.look()?;
+        self.looks = 0;
+        self.sample_until(Instant::now() + time);
+        Ok(())
+    }
+
+    /// What pipes hold has changed.
+    pub fn ask_again(&mut self) {
+        for watched in self.watched.values_mut() {
+            watched.watch.ask_again();
+        }
+    }
+
+    /// How long until the next sample.
+    pub fn next_sample(&self) -> Duration {
+        match self.is_hasty {
+            true => (LEAST / 4).max(self.cost * 2),
+            false if self.samples < FIRST => LEAST.max(self.cost * SHARE_AT_FIRST),
+            false => LEAST.max(self.cost * SHARE),
+        }
+    }
+
+    /// When the process that it is about has ended, it goes on with nothing to show.
+    pub fn stay(&mut self) {
+        self.stays = true;
+    }
+
+    /// Lets go of everybody, as nobody looks for a while: a name of a FIFO keeps its file system busy.
+    pub fn forget(&mut self) {
+        self.watched.clear();
+        self.known = KnownProcesses::at_most(self.most_files / 4);
+        self.samples = 0;
+    }
+
+    /// Looks at those who are known: what they do, and how full their pipes are.
+    pub fn sample(&mut self) {
+        let began = of_this_thread();
+        let now = Instant::now();
+        let since = now - self.last_sample;
+        self.last_sample = now;
+        self.samples += 1;
+        let planned = self.next_sample();
+        let was_stopped = since > STOPPED.max(planned * 4) + self.last_took;
+        for watched in self.watched.values_mut() {
+            if was_stopped {
+                watched.watch.paused();
+            }
+            // Not for more than a few times what was planned, if this process was kept from looking.
+            watched.watch.sample(since.min(planned));
+        }
+        self.cost = (self.cost + of_this_thread().saturating_sub(began)) / 2;
+    }
+
+    /// Samples until then.
+    pub fn sample_until(&mut self, then: Instant) {
+        loop {
+            let left = then.saturating_duration_since(Instant::now());
+            let next = self.next_sample();
+            // A sample right before a look says nothing more.
+            if left <= next + LEAST / 2 {
+                std::thread::sleep(left);
+                return;
+            }
+            std::thread::sleep(next);
+            self.sample();
+        }
+    }
+
+    /// Looks at everybody.
+    ///
+    /// # Errors
+    /// Where there is no /proc, or the process that it is about has ended.
+    pub fn look(&mut self) -> Result<Overview, Error> {
+        let began = Instant::now();
+        let now = seconds_since_1970();
+        let root = self.root.filter(|&root| scope::is_there(root));
+        if let (Some(ended), None, false) = (self.root, root, self.stays) {
+            return Err(Error::NotFound(format!("process {} has ended", ended.pid)));
+        }
+        let mut census = (self.known.look()).map_err(Error::system("look at /proc"))?;
+        if self.root != root {
+            // Its number is nobody's, or another's.
+            census.pipes.clear();
+        }
+        let flow = Flow::new(&census);
+        let found = self.scope.find(&census, &flow);
+        self.looks += 1;
+        let mut overview = Overview {
+            taken_at: now,
+            seconds: (began - self.began).as_secs_f64(),
+            look: self.looks,
+            unseen: census.unseen,
+            left_out: found.left_out,
+            ..Overview::default()
+        };
+        let loads = Loads::of(&census);
+        let mut before = std::mem::take(&mut self.watched);
+        let mut files = self.known.files();
+        let chains: Vec<_> = (found.chains.into_iter())
+            .map(|chain| {
+                let pipes = chain.pipes.iter();
+                let key: Vec<_> = pipes.map(|&pipe| census.pipes[pipe].identity).collect();
+                let stages = flow.stages(&chain);
+                let known = before.remove(&key);
+                files += known.as_ref().map_or(0, |watched| watched.watch.files());
+                (chain, key, stages, known)
+            })
+            .collect();
+        // Those who are not there any more are closed before others are opened.
+        drop(before);
+        for (chain, key, stages, known) in chains {
+            let is_new = known.is_none();
+            let watched = match known {
+                Some(watched) => Some(watched),
+                None if files + watched::files(&stages) <= self.most_files => {
+                    let watched = WatchedChain::new(&census, &chain, &stages);
+                    files += watched.as_ref().map_or(0, |_| watched::files(&stages));
+                    watched
+                }
+                None => {
+                    overview.left_out.not_watched += chain.pipes.len();
+                    None
+                }
+            };
+            let watched = watched.map(|mut watched| {
+                watched.belong(&census, &chain, &stages, &loads);
+                watched
+            });
+            if is_new {
+                for &pipe in &key {
+                    self.histories.begin(pipe);
+                }
+            }
+            overview.add_chain(&census, &chain, &stages);
+            if let Some(watched) = watched {
+                self.watched.insert(key, watched);
+            }
+        }
+        for pipe in found.others {
+            overview.add_pipe(&census, pipe, None);
+        }
+        self.sample();
+        let cpus = Reading::now();
+        for watched in self.watched.values_mut() {
+            watched.watch.take_stock(cpus.as_ref());
+        }
+        for chain in 0..overview.chains.len() {
+            let pipes = overview.chains[chain].pipes.iter();
+            let key: Vec<_> = pipes.map(|&pipe| overview.pipes[pipe].identity()).collect();
+            if let Some(watched) = self.watched.get(&key) {
+                watched.describe(chain, &mut overview);
+            }
+        }
+        for row in &mut overview.pipes {
+            row.remember(&census, &mut self.histories, now);
+        }
+        self.histories.forget(now);
+        self.last_took = began.elapsed();
+        overview.took_seconds = self.last_took.as_secs_f64();
+        Ok(overview)
+    }
+}
+
+/// How many files this process may have open, once it has all that it may have.
+fn all_files_allowed() -> usize {
+    let limit = getrlimit(Resource::Nofile);
+    let all = Rlimit {
+        current: limit.maximum,
+        ..limit
+    };
+    // Nothing here uses select(2), for which more than 1024 are too many.
+    let limit = match setrlimit(Resource::Nofile, all) {
+        Ok(()) => all,
+        Err(_) => limit,
+    };
+    limit.current.map_or(1 << 20, |files| files as usize)
+}
+
+fn seconds_since_1970() -> f64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0.0, |time| time.as_secs_f64())
+}
