@@ -311,17 +311,17 @@ fn files_that_are_no_runs_are_refused() {
     let compared = files.compared("a.json b.json").to_string();
     for (name, text, reason) in [
         ("empty", "", "empty"),
-        ("text", "GiB/s\n", "no JSON"),
-        ("cut", &run[..run.len() / 2], "no JSON"),
-        ("two", &format!("{run}{run}"), "no JSON"),
-        ("other", r#"{"name": "criterion"}"#, "not what"),
-        ("list", "[1, 2]", "not what"),
+        ("text", "GiB/s\n", "invalid JSON"),
+        ("cut", &run[..run.len() / 2], "invalid JSON"),
+        ("two", &format!("{run}{run}"), "invalid JSON"),
+        ("other", r#"{"name": "criterion"}"#, "not the output"),
+        ("list", "[1, 2]", "not the output"),
         (
             "old",
             &run.replace("\"schema\":2", "\"schema\":1"),
-            "schema 1, and this fullbore reads schema 2",
+            "schema 1, and this version reads only schema 2",
         ),
-        ("compared", &compared, "a comparison already"),
+        ("compared", &compared, "it holds a comparison"),
         ("infinite", &run.replace("1.01", "1e999"), "out of range"),
         (
             "escape",
@@ -339,7 +339,7 @@ fn files_that_are_no_runs_are_refused() {
         .unwrap()
         .set_len(1 << 40)
         .unwrap();
-    assert_refused(&files, "huge", "longer than 256 MiB");
+    assert_refused(&files, "huge", "larger than 256 MiB");
     symlink("loop", files.path("loop")).unwrap();
     assert_refused(&files, "loop", "symbolic links");
     if !is_root() {
@@ -349,9 +349,9 @@ fn files_that_are_no_runs_are_refused() {
         assert_refused(&files, "secret", "denied");
     }
     for (words, reason) in [
-        ("--compare a.json", "two files"),
+        ("--compare a.json", "at least two files"),
         ("--compare", "--compare"),
-        ("--compare a.json --", "two files"),
+        ("--compare a.json --", "at least two files"),
         (&format!("--compare{}", " a.json".repeat(27)), "at most 26"),
         ("--compare a.json b.json -- [", "["),
     ] {

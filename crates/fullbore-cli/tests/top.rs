@@ -612,7 +612,7 @@ fn only_what_was_asked_for_is_shown() {
     assert_code(&output, 1);
     assert!(rows(&json(stdout(&output))).is_empty());
     let line = one_line(stderr(&output));
-    assert!(line.contains("is called 'no-such-program'"), "{line}");
+    assert!(line.contains("is named 'no-such-program'"), "{line}");
     let own = |words: &str| {
         let look = json(stdout(&run(words)));
         rows(&look)

@@ -636,12 +636,12 @@ fn where_it_cannot_listen_it_says_so_in_a_line() {
         (
             "--prometheus here".to_owned(),
             2,
-            "neither a port nor an address",
+            "expected PORT or ADDRESS:PORT",
         ),
         (
             "--prometheus 65536".to_owned(),
             2,
-            "neither a port nor an address",
+            "expected PORT or ADDRESS:PORT",
         ),
         ("--prometheus 0 --once".to_owned(), 2, "cannot be used with"),
         ("--prometheus 0 --json".to_owned(), 2, "cannot be used with"),

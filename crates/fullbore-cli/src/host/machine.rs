@@ -433,14 +433,13 @@ impl CpuPair {
         for cpu in [writer, reader] {
             if !topology.cpus.contains_key(&cpu) {
                 bail!(
-                    "CPU {cpu} is not there: online are {}",
+                    "there is no CPU {cpu}; CPUs {} are online",
                     format_cpu_list(&topology.online())
                 );
             }
             if !topology.allowed.contains(&cpu) {
                 bail!(
-                    "CPU {cpu} is not allowed to this process: allowed are {} \
-                     (by a cpuset of its cgroup, or by taskset)",
+                    "this process may not use CPU {cpu}: a cpuset or taskset allows only CPUs {}",
                     format_cpu_list(&topology.allowed)
                 );
             }
@@ -1162,10 +1161,10 @@ mod tests {
     fn an_asked_for_cpu_that_is_not_there_or_not_allowed_is_named() {
         let topology = smt().topology("0-3");
         let absent = CpuPair::of(0, 64, &topology).unwrap_err().to_string();
-        assert_eq!(absent, "CPU 64 is not there: online are 0-7");
+        assert_eq!(absent, "there is no CPU 64; CPUs 0-7 are online");
         let refused = CpuPair::of(5, 0, &topology).unwrap_err().to_string();
-        assert!(refused.contains("CPU 5 is not allowed"), "{refused}");
-        assert!(refused.contains("allowed are 0-3"), "{refused}");
+        assert!(refused.contains("may not use CPU 5"), "{refused}");
+        assert!(refused.contains("allows only CPUs 0-3"), "{refused}");
     }
 
     #[test]

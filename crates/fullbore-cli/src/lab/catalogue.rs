@@ -210,7 +210,7 @@ impl Catalogue {
             }
             if !found {
                 return Err(Usage(format!(
-                    "no experiment is called '{text}'; 'fullbore bench --list' names them all"
+                    "unknown experiment '{text}': 'fullbore bench --list' lists all"
                 )));
             }
         }

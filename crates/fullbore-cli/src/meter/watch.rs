@@ -52,7 +52,7 @@ impl FromStr for Target {
         };
         match read {
             Some((pid, fd)) if pid > 0 && fd.unwrap_or(0) >= 0 => Ok(Self { pid, fd }),
-            _ => Err(format!("'{text}' is no PID and no PID:FD")),
+            _ => Err(format!("invalid target '{text}': expected PID or PID:FD")),
         }
     }
 }

@@ -24,8 +24,11 @@ pub fn process(cpu: Option<usize>, die_with_parent: bool) -> anyhow::Result<()> 
         }
         let mut set = CpuSet::new();
         set.set(cpu);
-        sched_setaffinity(None, &set)
-            .map_err(|_| Usage(format!("CPU {cpu} is not there, or not allowed here")))?;
+        sched_setaffinity(None, &set).map_err(|_| {
+            Usage(format!(
+                "CPU {cpu} does not exist, or this process may not use it"
+            ))
+        })?;
     }
     Ok(())
 }

@@ -307,9 +307,7 @@ fn meant<'a>(runs: &'a [Taken], patterns: &[String]) -> Result<Vec<Like<'a>>, Us
         tables[*table].push(by_name.iter().map(|run| run.get(&key).copied()).collect());
     }
     match patterns.iter().zip(found).find(|(_, found)| !found) {
-        Some((text, _)) => Err(Usage(format!(
-            "none of the runs has an experiment that is called '{text}'"
-        ))),
+        Some((text, _)) => Err(Usage(format!("no run has an experiment named '{text}'"))),
         None => Ok(tables.into_iter().flatten().collect()),
     }
 }

@@ -25,8 +25,8 @@ impl FromStr for Address {
         match text.parse() {
             Ok(address) => Ok(Self(address)),
             Err(_) => Err(
-                "it is neither a port nor an address with a port, such as 9464, \
-                           127.0.0.1:9464 or [::1]:9464"
+                "invalid address: expected PORT or ADDRESS:PORT, such as 9464, 127.0.0.1:9464 or \
+                 [::1]:9464"
                     .to_owned(),
             ),
         }
