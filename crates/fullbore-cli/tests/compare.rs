@@ -123,7 +123,7 @@ fn two_runs_of_this_machine_are_set_side_by_side() {
         "write_read",
         "roomy_pipe",
         "too few rounds",
-        "5 rounds of each run can tell",
+        "Each run needs at least 5 rounds",
     ] {
         assert!(stdout(&output).contains(text), "{text}: {}", said(&output));
     }
@@ -225,13 +225,13 @@ fn what_differs_is_listed_side_by_side() {
     assert_quiet_success(&output);
     let text = stdout(&output);
     for part in [
-        "not the same in all runs",
+        "differences between the runs",
         "Linux 9.9.9",
-        "warning: in B, the CPUs were farther apart than usual during 2 of",
+        "warning: in B, 2 measurements were kept although the CPUs were farther",
         "only in A",
         "write_read: skipped in B: no such call",
         "different units",
-        "not the same unit, so no ratio: A in GiB/s, B in µs",
+        "different units, so there is no ratio: A in GiB/s, B in µs",
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }

@@ -494,7 +494,7 @@ fn without_privilege_it_shows_what_it_may_and_says_what_it_may_not() {
     let text = stdout(&output);
     let says = match is_hidden {
         true => "are hidden from this one (hidepid)",
-        false => "of other users: closed to this one",
+        false => "of other users may not be inspected",
     };
     assert!(text.contains(says), "{text}");
     // A pipe that another user made may be seen, and not opened.

@@ -704,16 +704,8 @@ fn a_name_that_nobody_has_is_named_and_no_looks_at_all_are_refused() {
 fn who_can_read_it_is_told_and_loopback_is_the_default() {
     let _alone = alone();
     for (words, begins, who) in [
-        (
-            "0",
-            "127.0.0.1:",
-            "every process of this machine, and nobody else",
-        ),
-        (
-            ":0",
-            "127.0.0.1:",
-            "every process of this machine, and nobody else",
-        ),
+        ("0", "127.0.0.1:", "every process on this machine"),
+        (":0", "127.0.0.1:", "every process on this machine"),
         (
             "0.0.0.0:0",
             "0.0.0.0:",

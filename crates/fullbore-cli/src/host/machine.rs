@@ -473,7 +473,7 @@ impl CpuPair {
             Relation::Unknown => format!("{both}, what they share is unknown"),
             Relation::Siblings => format!("{both}, two threads of one core"),
             Relation::OneCpu => {
-                format!("one CPU only (CPU {writer}): writer and reader take turns")
+                format!("only CPU {writer} is available: writer and reader share it")
             }
         }
     }
@@ -552,15 +552,17 @@ impl PipeLimits {
         .collect();
         let a_pipe = self.max_size.map(format_bytes);
         let limits: Vec<String> = [
-            a_pipe.map(|size| format!("a pipe {size}")),
-            (!a_user.is_empty()).then(|| format!("a user {}", a_user.join(", "))),
+            a_pipe.map(|size| format!("{size} per pipe")),
+            (!a_user.is_empty()).then(|| format!("{} per user", a_user.join(", "))),
         ]
         .into_iter()
         .flatten()
         .collect();
         let lifted = match (self.privileged, self.exempt_from_user_pages) {
-            (true, _) => "; none binds this process (CAP_SYS_RESOURCE)",
-            (false, true) => "; a user's do not bind this process (CAP_SYS_ADMIN)",
+            (true, _) => "; not enforced for this process (CAP_SYS_RESOURCE)",
+            (false, true) => {
+                "; the limits per user are not enforced for this process (CAP_SYS_ADMIN)"
+            }
             (false, false) => "",
         };
         (!limits.is_empty()).then(|| limits.join("; ") + lifted)
@@ -716,7 +718,7 @@ impl Machine {
     }
 
     fn describe_kernel(&self) -> String {
-        let release = self.kernel.as_deref().unwrap_or("of unknown release");
+        let release = self.kernel.as_deref().unwrap_or("unknown release");
         format!("Linux {release} on {}", self.architecture)
     }
 
@@ -882,7 +884,7 @@ fn hypervisor(root: &Root, cpuid: Option<&str>) -> Option<String> {
     match (name, dmi_product(root)) {
         (Some(name), Some(product)) => Some(format!("{name} ({product})")),
         (Some(one), None) | (None, Some(one)) => Some(one),
-        (None, None) => Some("one that does not say its name".to_owned()),
+        (None, None) => Some("unknown hypervisor".to_owned()),
     }
 }
 
@@ -1180,7 +1182,7 @@ mod tests {
             (
                 smt(),
                 (3, 3),
-                "one CPU only (CPU 3): writer and reader take turns",
+                "only CPU 3 is available: writer and reader share it",
             ),
         ];
         for (fixture, (writer, reader), words) in cases {
@@ -1245,7 +1247,7 @@ mod tests {
         assert_eq!(
             lines["pipe limits"],
             "a pipe 1 MiB; a user 16384 pages (soft), no hard limit; \
-             none binds this process (CAP_SYS_RESOURCE)"
+             not enforced for this process (CAP_SYS_RESOURCE)"
         );
     }
 
@@ -1330,7 +1332,7 @@ mod tests {
 
         let flag_only = Fixture::new(&[("proc/cpuinfo", "flags : fpu hypervisor\n")]);
         let named = hypervisor(&flag_only.root(), None);
-        assert_eq!(named.as_deref(), Some("one that does not say its name"));
+        assert_eq!(named.as_deref(), Some("unknown hypervisor"));
     }
 
     #[test]

@@ -231,7 +231,7 @@ impl Sweep {
         let wanted = self.pair.cell.map(|cell| cell.pipe_size);
         match (got, wanted) {
             (Some(got), Some(wanted)) if got != wanted => Err(Stop::Skipped(format!(
-                "the kernel made a pipe of {0}, not of {1}: ask for --pipe-sizes {0}",
+                "the kernel rounded the capacity {1} to {0}: use --pipe-sizes {0}",
                 short(got),
                 short(wanted)
             ))),

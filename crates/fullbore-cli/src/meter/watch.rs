@@ -186,7 +186,7 @@ impl Watch {
     fn follow_one(&mut self, fd: i32) -> anyhow::Result<()> {
         let target = self.target;
         let found = Found::at(&self.process, fd).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => anyhow!("{target}: not open"),
+            io::ErrorKind::NotFound => anyhow!("{target}: no such file descriptor"),
             _ => anyhow!("{target}: {}", said(&error)),
         })?;
         let followed = Followed::new(&self.process, fd, &found, &self.options)

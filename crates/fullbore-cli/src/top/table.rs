@@ -13,7 +13,7 @@ const FEW: usize = 3;
 impl fmt::Display for Picture {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.pipes.is_empty() {
-            writeln!(f, "no pipe")?;
+            writeln!(f, "no pipes")?;
         } else {
             let header = ["writer → reader", "holds", "full", "rate", "waits", "slow"];
             let mut table = report::table(&header);

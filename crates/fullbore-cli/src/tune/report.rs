@@ -16,9 +16,9 @@ use crate::pipeline::census::{Census, Holder, Pipe};
 
 /// Hazard of a pipe that grows under its writer, in two sentences.
 const WHY: &str = "\
-a writer that hands pages of its own to a pipe (vmsplice) may write to them again once the pipe, at the \
-size it knows, must have let go of them. In a larger pipe they still wait to be read, and the reader gets \
-wrong bytes";
+a writer that passes its own pages to a pipe (vmsplice) may rely on the pipe's capacity to know \
+when it can reuse them. In a larger pipe they have not been read yet, and the reader gets wrong \
+bytes";
 
 /// What became of all pipes.
 #[derive(Debug)]
@@ -72,7 +72,7 @@ impl Report {
         if !self.found.several.is_empty() {
             let pids: Vec<String> = self.found.several.iter().map(u32::to_string).collect();
             all.push(format!(
-                "{} processes are called so: {}",
+                "{} processes have this name: {}",
                 pids.len(),
                 pids.join(", ")
             ));
@@ -84,7 +84,7 @@ impl Report {
             .count();
         if refused > 0 {
             all.push(format!(
-                "{refused} left as before: {WHY}. --force grows all the same"
+                "{refused} not enlarged: {WHY}. --force enlarges it anyway"
             ));
         }
         let is_forced = |one: &&Tuned| {
@@ -93,12 +93,12 @@ impl Report {
         };
         let forced = self.all.iter().filter(is_forced).count();
         if forced > 0 {
-            all.push(format!("{forced} grown by force: {WHY}"));
+            all.push(format!("{forced} enlarged because of --force: {WHY}"));
         }
         if let Err(error) = &self.kept {
             let missing = match self.options.revert {
-                true => "the old sizes are not known",
-                false => "--revert will not know the old sizes",
+                true => "the original capacities are unknown",
+                false => "--revert will not be able to restore the capacities",
             };
             all.push(format!("{missing}: {error:#}"));
         }
@@ -204,7 +204,7 @@ impl Report {
                 let mut text = format!("{would}{} → {}", bytes(from), bytes(to));
                 if let Some(limit) = &one.limit {
                     let wanted = bytes(self.options.size);
-                    let _ = write!(text, ", not {wanted}: {limit}");
+                    let _ = write!(text, " instead of {wanted}: {limit}");
                 }
                 text
             }
@@ -213,10 +213,14 @@ impl Report {
                     .limit
                     .as_ref()
                     .map_or_else(String::new, Limit::to_string);
-                format!("{}, not {}: {limit}", bytes(size), bytes(self.options.size))
+                format!(
+                    "{} instead of {}: {limit}",
+                    bytes(size),
+                    bytes(self.options.size)
+                )
             }
             Outcome::Reverted { from, to } => {
-                format!("{would}{} → {}, as before", bytes(from), bytes(to))
+                format!("{would}{} → {} (restored)", bytes(from), bytes(to))
             }
             Outcome::Roomy { size } if self.is_more_than_asked(size) => format!(
                 "left at {}, which is more than {}: tune makes no pipe smaller",
@@ -224,21 +228,23 @@ impl Report {
                 bytes(self.options.size)
             ),
             Outcome::Roomy { size } => format!("{} already", bytes(size)),
-            Outcome::NeverTuned { size } => format!("{}, and was never tuned", bytes(size)),
+            Outcome::NeverTuned { size } => format!("{}; it was never tuned", bytes(size)),
             Outcome::ChangedSince { size } => format!(
-                "{}, by somebody else since it was tuned; --force puts it back all the same",
+                "{}; another program has resized it since it was tuned; --force restores it anyway",
                 bytes(size)
             ),
             Outcome::Refused { size } => format!("{}, refused: {}", bytes(size), self.doubt(one)),
             Outcome::TooFull { size, wanted } => format!(
-                "{}: has held more than {} for a second; try again when less is in it",
+                "{}: it contained more than {} for one second; try again later",
                 bytes(size),
                 bytes(wanted)
             ),
             Outcome::HalfOpen => {
-                "left alone: open on one side only, and opening it would let someone in".to_owned()
+                "not changed: only one side is open, and opening it here would complete the \
+                 open(2) of another process"
+                    .to_owned()
             }
-            Outcome::Failed(Errno::NOENT) => "has gone".to_owned(),
+            Outcome::Failed(Errno::NOENT) => "it no longer exists".to_owned(),
             Outcome::Failed(errno) => said(&errno.into()),
         }
     }
@@ -246,7 +252,7 @@ impl Report {
     /// What speaks against growing it.
     fn doubt(&self, one: &Tuned) -> String {
         match one.writers.first() {
-            None => "nobody who writes to it can be seen".to_owned(),
+            None => "no visible process writes to it".to_owned(),
             Some(writer) => {
                 let (_, because) = sends(writer);
                 format!("{}: {because}", self.who(writer.process))
@@ -276,7 +282,7 @@ impl fmt::Display for Report {
             writeln!(f, "{ends:<width$}  {}", self.words(one))?;
         }
         if self.all.is_empty() {
-            writeln!(f, "no pipe to another process")?;
+            writeln!(f, "none of its pipes leads to another process")?;
         }
         Ok(())
     }

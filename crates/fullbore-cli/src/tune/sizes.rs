@@ -70,9 +70,9 @@ impl Sizes {
         }
         // Not through a link that another user has put there.
         let found =
-            fs::symlink_metadata(&directory).with_context(|| format!("look at '{shown}'"))?;
+            fs::symlink_metadata(&directory).with_context(|| format!("inspect '{shown}'"))?;
         if !found.is_dir() || found.uid() != uid || found.mode() & 0o022 != 0 {
-            bail!("'{shown}' is no directory that only this user may write to");
+            bail!("'{shown}' must be a directory that only this user may write to");
         }
         let lock = File::open(&directory).with_context(|| format!("open '{shown}'"))?;
         flock(&lock, FlockOperation::LockExclusive).with_context(|| format!("lock '{shown}'"))?;
@@ -131,7 +131,7 @@ impl Sizes {
             file.persist(self.directory.join(FILE))?;
             Ok(())
         };
-        write().with_context(|| format!("keep the old sizes in '{shown}'"))
+        write().with_context(|| format!("save the original capacities in '{shown}'"))
     }
 }
 

@@ -67,7 +67,7 @@ pub fn run(top: &mut Top, interval: Duration) -> Result<()> {
                     Action::Leave => break,
                     Action::Stop => stopped.store(true, Ordering::Relaxed),
                     Action::Grow { pipe, to, force } => {
-                        state.message = vec!["looking at how its writer sends…".to_owned()];
+                        state.message = vec!["observing how its writer sends…".to_owned()];
                         screen.draw(&state, look)?;
                         grow(&mut state, pipe, to, force);
                         top.ask_again();
@@ -116,8 +116,8 @@ pub fn run(top: &mut Top, interval: Duration) -> Result<()> {
 /// Waits for something to be read from the terminal, and says whether there is.
 ///
 /// # Errors
-/// Where the terminal has gone, or fails. Once it has gone, `event::poll` would read nothing from it without
-/// end.
+/// Where the terminal was closed, or fails. Once it has gone, `event::poll` would read nothing from
+/// it without end.
 fn is_event(time: Duration) -> Result<bool> {
     // What has been read already is not waited for.
     for time in [Duration::ZERO, time] {
@@ -130,7 +130,7 @@ fn is_event(time: Duration) -> Result<bool> {
         }
         let gone = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
         if terminal[0].revents().intersects(gone) {
-            bail!("the terminal has gone");
+            bail!("the terminal was closed");
         }
         if event::poll(Duration::ZERO)? {
             return Ok(true);
@@ -159,7 +159,7 @@ fn grow(state: &mut State, pipe: PipeIdentity, to: usize, force: bool) {
         },
     );
     state.message = match done {
-        Err(error) => vec![clean(&format!("not grown: {error:#}"))],
+        Err(error) => vec![clean(&format!("not enlarged: {error:#}"))],
         Ok(report) => {
             if report.is_refused() {
                 state.mode = Mode::Question { pipe, to };
@@ -189,7 +189,7 @@ impl Screen {
         });
         let terminal = Terminal::new(CrosstermBackend::new(stdout()));
         let mut screen = Self {
-            terminal: terminal.context("ask the terminal for its size")?,
+            terminal: terminal.context("query the size of the terminal")?,
             table: TableState::new(),
         };
         screen.take()?;
@@ -198,9 +198,9 @@ impl Screen {
 
     /// Takes the terminal; it is put back on drop.
     fn take(&mut self) -> Result<()> {
-        enable_raw_mode().context("take the terminal")?;
+        enable_raw_mode().context("set up the terminal")?;
         if !TAKEN.swap(true, Ordering::Relaxed) {
-            execute!(stdout(), EnterAlternateScreen).context("take the terminal")?;
+            execute!(stdout(), EnterAlternateScreen).context("set up the terminal")?;
         }
         self.terminal.clear().context("clear the terminal")
     }
