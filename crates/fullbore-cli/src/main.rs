@@ -25,10 +25,10 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::{Args, Command, CommandFactory, Parser, Subcommand};
 
-/// Move bytes through Linux pipes at the speed of memory, and measure it
+/// Move bytes through Linux pipes as fast as memory allows, and measure it
 ///
-/// Exit codes: 0 done; 1 something failed; 2 the command line is wrong; 3 this machine or this
-/// user may not do what was asked for.
+/// Exit codes: 0 done; 1 something failed; 2 the command line is invalid; 3 this machine does not
+/// allow it, or this user lacks permission.
 #[derive(Parser)]
 #[command(
     name = "fullbore",
@@ -142,11 +142,7 @@ fn bad_command_line(error: &clap::Error) -> ExitCode {
         .collect();
     let line = first.join(" ");
     let line = fullbore_host::text::clean(line.strip_prefix("error: ").unwrap_or(&line));
-    let _ = writeln!(
-        stderr(),
-        "fullbore: {line} ('{} --help' lists what there is)",
-        asked_for()
-    );
+    let _ = writeln!(stderr(), "fullbore: {line} (see '{} --help')", asked_for());
     ExitCode::from(2)
 }
 

@@ -16,9 +16,9 @@ use fullbore_host::refusal::UNSUPPORTED;
 
 /// Hazard of a pipe that grows under its writer, in two sentences.
 const WHY: &str = "\
-a writer that hands pages of its own to a pipe (vmsplice) may write to them again once the pipe, at the \
-size it knows, must have let go of them. In a larger pipe they still wait to be read, and the reader gets \
-wrong bytes";
+a writer that passes its own pages to a pipe (vmsplice) may rely on the pipe's capacity to know \
+when it can reuse them. In a larger pipe they have not been read yet, and the reader gets wrong \
+bytes";
 
 /// What became of all pipes, for those who asked for it.
 #[derive(Debug)]
@@ -65,7 +65,7 @@ impl Report {
         if !self.0.found.several.is_empty() {
             let pids: Vec<String> = self.0.found.several.iter().map(u32::to_string).collect();
             all.push(format!(
-                "{} processes are called so: {}",
+                "{} processes have this name: {}",
                 pids.len(),
                 pids.join(", ")
             ));
@@ -78,7 +78,7 @@ impl Report {
             .count();
         if refused > 0 {
             all.push(format!(
-                "{refused} left as before: {WHY}. --force grows all the same"
+                "{refused} not enlarged: {WHY}. --force enlarges it anyway"
             ));
         }
         let is_forced = |one: &&Tuned| {
@@ -87,12 +87,12 @@ impl Report {
         };
         let forced = self.0.all.iter().filter(is_forced).count();
         if forced > 0 {
-            all.push(format!("{forced} grown by force: {WHY}"));
+            all.push(format!("{forced} enlarged because of --force: {WHY}"));
         }
         if let Err(error) = &self.0.kept {
             let missing = match self.0.options.revert {
-                true => "the old sizes are not known",
-                false => "--revert will not know the old sizes",
+                true => "the original capacities are unknown",
+                false => "--revert will not be able to restore the capacities",
             };
             all.push(format!("{missing}: {error:#}"));
         }
@@ -198,7 +198,7 @@ impl Report {
                 let mut text = format!("{would}{} → {}", bytes(from), bytes(to));
                 if let Some(limit) = &one.limit {
                     let wanted = bytes(self.0.options.size);
-                    let _ = write!(text, ", not {wanted}: {limit}");
+                    let _ = write!(text, " instead of {wanted}: {limit}");
                 }
                 text
             }
@@ -208,13 +208,13 @@ impl Report {
                     .as_ref()
                     .map_or_else(String::new, Limit::to_string);
                 format!(
-                    "{}, not {}: {limit}",
+                    "{} instead of {}: {limit}",
                     bytes(size),
                     bytes(self.0.options.size)
                 )
             }
             Outcome::Reverted { from, to } => {
-                format!("{would}{} → {}, as before", bytes(from), bytes(to))
+                format!("{would}{} → {} (restored)", bytes(from), bytes(to))
             }
             Outcome::Roomy { size } if self.is_more_than_asked(size) => format!(
                 "left at {}, which is more than {}: tune makes no pipe smaller",
@@ -222,21 +222,23 @@ impl Report {
                 bytes(self.0.options.size)
             ),
             Outcome::Roomy { size } => format!("{} already", bytes(size)),
-            Outcome::NeverTuned { size } => format!("{}, and was never tuned", bytes(size)),
+            Outcome::NeverTuned { size } => format!("{}; it was never tuned", bytes(size)),
             Outcome::ChangedSince { size } => format!(
-                "{}, by somebody else since it was tuned; --force puts it back all the same",
+                "{}; another program has resized it since it was tuned; --force restores it anyway",
                 bytes(size)
             ),
             Outcome::Refused { size } => format!("{}, refused: {}", bytes(size), self.doubt(one)),
             Outcome::TooFull { size, wanted } => format!(
-                "{}: has held more than {} for a second; try again when less is in it",
+                "{}: it contained more than {} for one second; try again later",
                 bytes(size),
                 bytes(wanted)
             ),
             Outcome::HalfOpen => {
-                "left alone: open on one side only, and opening it would let someone in".to_owned()
+                "not changed: only one side is open, and opening it here would complete the \
+                 open(2) of another process"
+                    .to_owned()
             }
-            Outcome::Failed(Errno::NOENT) => "has gone".to_owned(),
+            Outcome::Failed(Errno::NOENT) => "it no longer exists".to_owned(),
             Outcome::Failed(errno) => error_text(&errno.into()),
         }
     }
@@ -244,7 +246,7 @@ impl Report {
     /// What speaks against growing it.
     fn doubt(&self, one: &Tuned) -> String {
         match one.writers.first() {
-            None => "nobody who writes to it can be seen".to_owned(),
+            None => "no visible process writes to it".to_owned(),
             Some(writer) => {
                 let (_, because) = sends(writer);
                 format!("{}: {because}", self.who(writer.process))
@@ -275,7 +277,7 @@ impl fmt::Display for Report {
             writeln!(f, "{ends:<width$}  {}", self.words(one))?;
         }
         if self.0.all.is_empty() {
-            writeln!(f, "no pipe to another process")?;
+            writeln!(f, "none of its pipes leads to another process")?;
         }
         Ok(())
     }

@@ -28,7 +28,7 @@ const SHORT: &str = "--rounds 1 --seconds 0.01";
 fn until_measured(mut run: impl FnMut() -> Output) -> Output {
     for _ in 0..50 {
         let output = run();
-        if !String::from_utf8_lossy(&output.stdout).contains("nothing came through while") {
+        if !String::from_utf8_lossy(&output.stdout).contains("no bytes arrived during") {
             return output;
         }
     }
@@ -386,7 +386,7 @@ fn an_endpoint_that_stands_still_fails_its_experiment_and_no_other() {
         &["read", "--read-with-splice"],
         Signal::STOP,
     );
-    assert_failed(&output, "vmsplice_splice", &["did not end in time"]);
+    assert_failed(&output, "vmsplice_splice", &["did not finish in time"]);
 }
 
 #[test]

@@ -307,7 +307,7 @@ fn a_dash_is_stdout_and_the_table_goes_to_stderr() {
         let output = in_directory(words);
         assert_code(&output, 2);
         assert!(output.stdout.is_empty(), "{}", said(&output));
-        assert!(one_line(stderr(&output)).contains("both go to stdout"));
+        assert!(one_line(stderr(&output)).contains("both write to stdout"));
     }
     let left = fs::read_dir(directory.path()).unwrap();
     let left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();

@@ -237,7 +237,7 @@ fn who_is_not_root_is_told_what_is_roots() {
         assert_works(&found, name);
     }
     // /proc/kpageflags is closed.
-    assert_refused(&found, "page_flags", "EACCES", "root only");
+    assert_refused(&found, "page_flags", "EACCES", "only root");
     if has_huge_pages() {
         // And what backs memory is known all the same.
         assert_works(&found, "huge_pages");
@@ -263,7 +263,7 @@ fn with_one_cpu_there_is_no_pair() {
         let output = finish(start(&mut command));
         assert_quiet_success(&output);
         if words == "doctor" {
-            assert!(stdout(&output).contains("one CPU: writer and reader take turns"));
+            assert!(stdout(&output).contains("only one CPU: writer and reader share it"));
         } else {
             let found = report(&output);
             assert_eq!(found["cpus"]["allowed"], cpu.to_string());
@@ -336,7 +336,7 @@ fn wrong_bytes_are_said_last_and_are_a_failure() {
     let text = stdout(&output);
     assert!(text.contains("WRONG "), "{text}");
     let last = text.trim_end().lines().last().unwrap_or_default();
-    assert!(last.contains("moves wrong bytes here"), "{last}");
+    assert!(last.contains("corrupts data on this machine"), "{last}");
 }
 
 #[test]

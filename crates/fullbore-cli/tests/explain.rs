@@ -376,13 +376,13 @@ fn a_command_that_never_ends_is_ended_when_its_time_is_up() {
 #[test]
 fn what_is_wrong_with_the_command_line_is_said_with_code_2() {
     for (words, said) in [
-        ("explain nothing_of_the_kind", "no experiment is called"),
+        ("explain nothing_of_the_kind", "unknown experiment"),
         ("explain", "required"),
         ("explain write_read -- true", "not"),
-        ("explain write_read --seconds 0", "no number of seconds"),
+        ("explain write_read --seconds 0", "expected seconds"),
         ("explain write_read --rounds 0", "0"),
         ("explain write_read --twice", "--twice"),
-        ("explain write_read --cpus 0,9999", "not there"),
+        ("explain write_read --cpus 0,9999", "there is no CPU 9999"),
     ] {
         let output = run(words);
         assert_code(&output, 2);

@@ -376,7 +376,7 @@ fn under_load_a_slow_writer_is_found_out() {
     if load_is_wanted() {
         found_out(
             "for i in 1 2 3 4 5 6 7 8 9 10; do echo $i; sleep 0.15; done | $F meter -f | cat",
-            "the side before is the slow one: its pipe was empty ",
+            "the producer is slow: the pipe before was empty ",
         );
     }
 }
@@ -388,7 +388,7 @@ fn under_load_a_slow_reader_is_found_out_behind_a_pipe_and_behind_a_file() {
             "$F write --bytes-to-pipe 40M | $F meter -f | $F read --bytes-to-pipe 40M --chunk 64K --pause 3000",
             "$F meter -f /dev/zero | (sleep 1.5; head -c 100 >/dev/null)",
         ] {
-            found_out(script, "the side after is the slow one: its pipe was full ");
+            found_out(script, "the consumer is slow: the pipe after was full ");
         }
     }
 }
@@ -398,7 +398,7 @@ fn under_load_a_limit_is_named() {
     if load_is_wanted() {
         found_out(
             "head -c 100K /dev/zero | $F meter -f -L 100K | cat >/dev/null",
-            "the rate limit is the slow one",
+            "the rate limit is the bottleneck",
         );
     }
 }
@@ -566,7 +566,7 @@ fn what_cannot_be_watched_is_said_in_one_line() {
         ),
         (
             format!("{me}:99999"),
-            format!("process {me}, fd 99999: not open"),
+            format!("process {me}, fd 99999: no such file descriptor"),
         ),
     ] {
         let output = run(&format!("meter -d {target}"));

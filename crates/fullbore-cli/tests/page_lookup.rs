@@ -53,7 +53,7 @@ fn every_row_has_nanoseconds_a_page_and_says_where_they_are_from() {
             let by = notes.iter().any(|note| note.contains("get_user_pages"));
             assert!(by || notes[0].contains("an estimate"), "{notes:?}");
         } else {
-            assert!(notes[0].starts_with("an estimate, of "), "{notes:?}");
+            assert!(notes[0].starts_with("an estimate of "), "{notes:?}");
             assert!(
                 notes[0].contains("/sys/kernel/debug/gup_test: "),
                 "{notes:?}"

@@ -69,11 +69,11 @@ fn run_program(directory: &Path, words: &str) -> Output {
     for _ in 0..20 {
         let output = finish(start(&mut program(directory, words)));
         let said = stderr(&output);
-        if !(said.contains("nothing came through") || said.contains("nothing came back")) {
+        if !(said.contains("no bytes arrived") || said.contains("nothing came back")) {
             return output;
         }
     }
-    panic!("{words}: nothing came through in 20 runs");
+    panic!("{words}: no bytes arrived in 20 runs");
 }
 
 /// Every command line that the experiments have programs for, and more.
@@ -367,10 +367,10 @@ fn scripts(script: &str) -> tempfile::TempDir {
 fn a_program_that_is_no_good_is_named_and_the_experiment_is_measured() {
     for (script, word) in [
         ("echo rubbish", "'rubbish'"),
-        ("true", "printed no line of figures"),
+        ("true", "instead of a line of figures"),
         ("echo 0", "'0'"),
         ("echo nan", "'nan'"),
-        ("echo 1.5; echo 2.5", "printed no line of figures"),
+        ("echo 1.5; echo 2.5", "instead of a line of figures"),
         ("echo 'pipe: not here' >&2; exit 3", "pipe: not here"),
         ("echo 1.5; exit 1", "ended with code 1"),
         ("kill -9 $$", "killed by signal 9"),

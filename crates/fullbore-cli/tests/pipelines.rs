@@ -217,7 +217,7 @@ fn whoever_prints_something_else_than_bash_has_no_figure() {
     assert_eq!(code, Some(1), "{run:#}");
     let failed = experiment(&run, "cat_wc_run")["failed"].as_str().unwrap();
     assert!(
-        failed.starts_with("fullbore run printed something else than bash -c: "),
+        failed.starts_with("the output of fullbore run differs from that of bash -c: "),
         "{failed}"
     );
     assert!(

@@ -680,7 +680,7 @@ fn json_goes_to_a_file_and_never_into_the_pipelines_output() {
     );
     let output = finish(start(fullbore("run --json -").arg("echo x")));
     assert_code(&output, 2);
-    assert!(one_line(stderr(&output)).contains("stdout is the pipeline's"));
+    assert!(one_line(stderr(&output)).contains("--json cannot write to stdout"));
     let output = finish(start(fullbore("run --json no/where").arg("echo x")));
     assert_code(&output, 125);
     assert!(output.stdout.is_empty() && one_line(stderr(&output)).contains("no/where"));

@@ -494,7 +494,7 @@ fn without_privilege_it_shows_what_it_may_and_says_what_it_may_not() {
     let text = stdout(&output);
     let says = match is_hidden {
         true => "are hidden from this one (hidepid)",
-        false => "of other users: closed to this one",
+        false => "of other users may not be inspected",
     };
     assert!(text.contains(says), "{text}");
     // A pipe that another user made may be seen, and not opened.
@@ -612,7 +612,7 @@ fn only_what_was_asked_for_is_shown() {
     assert_code(&output, 1);
     assert!(rows(&json(stdout(&output))).is_empty());
     let line = one_line(stderr(&output));
-    assert!(line.contains("is called 'no-such-program'"), "{line}");
+    assert!(line.contains("is named 'no-such-program'"), "{line}");
     let own = |words: &str| {
         let look = json(stdout(&run(words)));
         rows(&look)

@@ -636,12 +636,12 @@ fn where_it_cannot_listen_it_says_so_in_a_line() {
         (
             "--prometheus here".to_owned(),
             2,
-            "neither a port nor an address",
+            "expected PORT or ADDRESS:PORT",
         ),
         (
             "--prometheus 65536".to_owned(),
             2,
-            "neither a port nor an address",
+            "expected PORT or ADDRESS:PORT",
         ),
         ("--prometheus 0 --once".to_owned(), 2, "cannot be used with"),
         ("--prometheus 0 --json".to_owned(), 2, "cannot be used with"),
@@ -704,16 +704,8 @@ fn a_name_that_nobody_has_is_named_and_no_looks_at_all_are_refused() {
 fn who_can_read_it_is_told_and_loopback_is_the_default() {
     let _alone = alone();
     for (words, begins, who) in [
-        (
-            "0",
-            "127.0.0.1:",
-            "every process of this machine, and nobody else",
-        ),
-        (
-            ":0",
-            "127.0.0.1:",
-            "every process of this machine, and nobody else",
-        ),
+        ("0", "127.0.0.1:", "every process on this machine"),
+        (":0", "127.0.0.1:", "every process on this machine"),
         (
             "0.0.0.0:0",
             "0.0.0.0:",

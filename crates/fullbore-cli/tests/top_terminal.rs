@@ -189,7 +189,7 @@ fn a_writer_that_counts_on_its_pipe_s_capacity_is_grown_only_after_a_question() 
         "{screen}"
     );
     terminal.presses("n");
-    let screen = terminal.shows("left as it was");
+    let screen = terminal.shows("not changed");
     assert!(line(&screen, "→ full").contains("128KiB"), "{screen}");
     terminal.presses("+");
     terminal.shows("grow it all the same?");

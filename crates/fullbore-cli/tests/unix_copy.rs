@@ -174,7 +174,10 @@ fn what_is_less_than_was_asked_for_is_noted() {
     assert_measured(&run);
     for experiment in experiments(&run) {
         let notes = notes(experiment);
-        for word in ["net.core.wmem_max", "the receiving pipe holds 64KiB"] {
+        for word in [
+            "net.core.wmem_max",
+            "the receiving pipe has a capacity of 64KiB",
+        ] {
             assert!(notes.contains(word), "{experiment:#}");
         }
     }

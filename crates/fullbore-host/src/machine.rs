@@ -390,7 +390,7 @@ pub enum Relation {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoSuchCpu {
     /// The CPU is not online.
-    #[error("CPU {cpu} is not there: online are {online}")]
+    #[error("there is no CPU {cpu}; CPUs {online} are online")]
     Offline {
         /// The number of the CPU.
         cpu: usize,
@@ -398,10 +398,7 @@ pub enum NoSuchCpu {
         online: String,
     },
     /// The affinity mask of this process does not include the CPU.
-    #[error(
-        "CPU {cpu} is not allowed to this process: allowed are {allowed} (by a cpuset of its \
-         cgroup, or by taskset)"
-    )]
+    #[error("this process may not use CPU {cpu}: a cpuset or taskset allows only CPUs {allowed}")]
     NotAllowed {
         /// The number of the CPU.
         cpu: usize,
@@ -497,7 +494,7 @@ impl CpuPair {
             Relation::Unknown => format!("{both}, what they share is unknown"),
             Relation::Siblings => format!("{both}, two threads of one core"),
             Relation::OneCpu => {
-                format!("one CPU only (CPU {writer}): writer and reader take turns")
+                format!("only CPU {writer} is available: writer and reader share it")
             }
         }
     }
@@ -576,15 +573,17 @@ impl PipeLimits {
         .collect();
         let a_pipe = self.max_size.map(format_bytes);
         let limits: Vec<String> = [
-            a_pipe.map(|size| format!("a pipe {size}")),
-            (!a_user.is_empty()).then(|| format!("a user {}", a_user.join(", "))),
+            a_pipe.map(|size| format!("{size} per pipe")),
+            (!a_user.is_empty()).then(|| format!("{} per user", a_user.join(", "))),
         ]
         .into_iter()
         .flatten()
         .collect();
         let lifted = match (self.privileged, self.exempt_from_user_pages) {
-            (true, _) => "; none binds this process (CAP_SYS_RESOURCE)",
-            (false, true) => "; a user's do not bind this process (CAP_SYS_ADMIN)",
+            (true, _) => "; not enforced for this process (CAP_SYS_RESOURCE)",
+            (false, true) => {
+                "; the limits per user are not enforced for this process (CAP_SYS_ADMIN)"
+            }
             (false, false) => "",
         };
         (!limits.is_empty()).then(|| limits.join("; ") + lifted)
@@ -745,7 +744,7 @@ impl Machine {
     }
 
     fn describe_kernel(&self) -> String {
-        let release = self.kernel.as_deref().unwrap_or("of unknown release");
+        let release = self.kernel.as_deref().unwrap_or("unknown release");
         format!("Linux {release} on {}", self.architecture)
     }
 
@@ -911,7 +910,7 @@ fn hypervisor(root: &Root, cpuid: Option<&str>) -> Option<String> {
     match (name, dmi_product(root)) {
         (Some(name), Some(product)) => Some(format!("{name} ({product})")),
         (Some(one), None) | (None, Some(one)) => Some(one),
-        (None, None) => Some("one that does not say its name".to_owned()),
+        (None, None) => Some("unknown hypervisor".to_owned()),
     }
 }
 
@@ -1116,10 +1115,10 @@ mod tests {
     fn an_asked_for_cpu_that_is_not_there_or_not_allowed_is_named() {
         let topology = smt().topology("0-3");
         let absent = CpuPair::of(0, 64, &topology).unwrap_err().to_string();
-        assert_eq!(absent, "CPU 64 is not there: online are 0-7");
+        assert_eq!(absent, "there is no CPU 64; CPUs 0-7 are online");
         let refused = CpuPair::of(5, 0, &topology).unwrap_err().to_string();
-        assert!(refused.contains("CPU 5 is not allowed"), "{refused}");
-        assert!(refused.contains("allowed are 0-3"), "{refused}");
+        assert!(refused.contains("may not use CPU 5"), "{refused}");
+        assert!(refused.contains("allows only CPUs 0-3"), "{refused}");
     }
 
     #[test]
@@ -1135,7 +1134,7 @@ mod tests {
             (
                 smt(),
                 (3, 3),
-                "one CPU only (CPU 3): writer and reader take turns",
+                "only CPU 3 is available: writer and reader share it",
             ),
         ];
         for (fixture, (writer, reader), words) in cases {
@@ -1200,7 +1199,7 @@ mod tests {
         assert_eq!(
             lines["pipe limits"],
             "a pipe 1 MiB; a user 16384 pages (soft), no hard limit; \
-             none binds this process (CAP_SYS_RESOURCE)"
+             not enforced for this process (CAP_SYS_RESOURCE)"
         );
     }
 
@@ -1285,7 +1284,7 @@ mod tests {
 
         let flag_only = Fixture::new(&[("proc/cpuinfo", "flags : fpu hypervisor\n")]);
         let named = hypervisor(&flag_only.root(), None);
-        assert_eq!(named.as_deref(), Some("one that does not say its name"));
+        assert_eq!(named.as_deref(), Some("unknown hypervisor"));
     }
 
     #[test]

@@ -4,15 +4,18 @@ use parse_size::Config;
 
 /// Reads a size in bytes.
 pub fn parse(text: &str) -> Result<u64, String> {
-    Config::new()
-        .with_binary()
-        .parse_size(text)
-        .map_err(|_| format!("'{text}' is no size; write it as 4096, 64K, 1M or 10GiB"))
+    Config::new().with_binary().parse_size(text).map_err(|_| {
+        format!(
+            "invalid size '{text}': expected a number with an optional suffix \
+         such as 64K, 1M, 1MiB or 10G"
+        )
+    })
 }
 
 /// Reads a size that has to fit into memory.
 pub fn parse_in_memory(text: &str) -> Result<usize, String> {
-    usize::try_from(parse(text)?).map_err(|_| format!("'{text}' is more than memory can hold"))
+    usize::try_from(parse(text)?)
+        .map_err(|_| format!("invalid size '{text}': too large for this machine"))
 }
 
 /// Writes a size in the largest unit that divides it: `256KiB`, `10GiB`, `1000B`.

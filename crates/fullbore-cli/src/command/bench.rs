@@ -24,93 +24,98 @@ use fullbore_host::proc::{self, Need};
 use fullbore_host::refusal::Usage;
 use fullbore_host::size;
 
-/// Measure how fast pipes are on this machine, and which technique buys what
+/// Measure how fast pipes are on this machine, and how much each technique gains
 ///
-/// Without a name it runs the group 'ladder': the rungs of the article 'How fast are Linux pipes
-/// anyway?', and some above them, which takes about 45 seconds. Two processes on two CPUs, in
-/// shuffled rounds; the table on stdout gives medians. Meanwhile stderr shows what was measured
-/// last: in the progress bar or, where it is no terminal and the run takes more than 10 seconds,
-/// the figures of the first round line by line.
+/// Without a NAME, it runs the group 'ladder': the techniques of the article 'How fast are Linux
+/// pipes anyway?', and some that are faster. This takes about 45 seconds. Each experiment runs two
+/// processes on two CPUs; all experiments are repeated in several rounds, each in a random order.
+/// The table on stdout shows medians. During the run, stderr shows the last measurement: in the
+/// progress bar or, if stderr is not a terminal and the run takes more than 10 seconds, as one line
+/// per experiment of the first round.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   fullbore bench
   fullbore bench --quick 'vmsplice_*'
-  fullbore bench move                     copy and tee beside cat, tee, pv, dd and others on PATH
-  fullbore bench 'pipe_pipe_*'            one job of that group
-  fullbore bench pipelines --seconds 1    fullbore run beside bash
-  fullbore bench sweep --svg sweep.svg    chunk sizes by pipe sizes, as a heat map
+  fullbore bench move                     copy and tee compared with cat, tee, pv
+  fullbore bench 'pipe_pipe_*'            one job of the group 'move'
+  fullbore bench pipelines --seconds 1    fullbore run compared with bash
+  fullbore bench sweep --svg sweep.svg    a heat map of call and pipe sizes
   fullbore bench sweep --sweep-writer recycle --chunks 64K,1M --pipe-sizes 64K,1M
   fullbore bench unix_copy --object 256K --sndbuf 1M
   fullbore bench write_read deep_ring --rounds 20 --seconds 1 --cpus 0,1
-  fullbore bench all --peers peers/bin    next to programs in C that do the same
+  fullbore bench all --peers peers/bin    also measure equivalent C programs
   fullbore bench --json --svg ladder.svg > ladder.json
   fullbore bench ladder latency sweep --html report.html
   fullbore bench --compare old.json new.json
   fullbore bench 'vmsplice_*' --compare old.json new.json third.json
   fullbore bench --html new.html --compare old.json new.json
 
-Exit codes: 0 done, also when an experiment was skipped because this machine does not allow it;
-1 an experiment broke; 2 the command line is wrong, or a file of --compare is no run; 3 /proc is not
-mounted. A comparison is done whatever its verdicts are.")]
+Exit codes: 0 done, even if an experiment was skipped because this machine does not allow it; 1 \
+an experiment failed; 2 the command line is invalid, or a file of --compare does not hold a run; \
+3 /proc is not mounted. A comparison exits with 0 whatever its result.")]
 pub struct Bench {
-    /// Names, groups or globs of experiments; 'ladder' if there are none, and all with --compare
+    /// Experiments to measure, by name, group or glob pattern [default: ladder; with --compare,
+    /// all]
     #[arg(value_name = "NAME")]
     names: Vec<String>,
 
-    /// List the experiments, and run nothing
+    /// List the experiments, and exit
     #[arg(long)]
     list: bool,
 
-    /// Set runs side by side instead of measuring: files with what --json printed, '-' for stdin
+    /// Compare runs instead of measuring. Each FILE holds the output of --json; '-' is stdin.
     ///
-    /// Ratios are to the first. Names of experiments go before this option, or after '--'.
+    /// Ratios are relative to the first file. Give names of experiments before this option, or
+    /// after '--'.
     #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = [
         "list", "rounds", "seconds", "quick", "cpus", "pipe_size", "seed", "Axes", "CopyOptions",
     ])]
     compare: Vec<PathBuf>,
 
-    /// How often to measure each experiment [default: 7; with --count, 1]
+    /// How many times to measure each experiment [default: 7; with --count, 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     rounds: Option<u32>,
 
-    /// Seconds of one measurement
+    /// How long one measurement takes, in seconds
     #[arg(long, value_name = "SECONDS", default_value = "0.25", value_parser = seconds)]
     seconds: f64,
 
-    /// A first look: 10 seconds for the ladder, about 3 minutes for all groups; less trustworthy
+    /// Measure briefly: 10 seconds for the ladder, about 3 minutes for all groups. The figures are
+    /// less reliable
     #[arg(long, conflicts_with_all = ["rounds", "seconds"])]
     quick: bool,
 
-    /// CPUs of the writer and the reader; chosen from the machine's topology if not given
+    /// CPUs for the writer and the reader [default: chosen from the topology]
     #[arg(long, value_name = "A,B", value_parser = cpu_pair)]
     cpus: Option<(usize, usize)>,
 
-    /// Capacity of the pipe, where that is not part of the technique
+    /// Capacity of the pipe, for experiments that do not set their own
     #[arg(long, value_name = "SIZE", value_parser = size::parse_in_memory)]
     pipe_size: Option<usize>,
 
-    /// Measure the programs in C that 'make -C peers' builds next to the experiments that do the same
+    /// Also measure the C programs in DIR that do the same as an experiment; 'make -C peers' builds
+    /// them in peers/bin
     #[arg(long, value_name = "DIR")]
     peers: Option<PathBuf>,
 
     /// Print one JSON object on stdout, and the table on stderr
-    #[arg(long)]
+    #[arg(long, help_heading = "Reports")]
     json: bool,
 
-    /// Write a line of CSV for each experiment; '-' for stdout, with the table on stderr
-    #[arg(long, value_name = "FILE")]
+    /// Write the results as CSV, one line per experiment; '-' for stdout, with the table on stderr
+    #[arg(long, help_heading = "Reports", value_name = "FILE")]
     csv: Option<PathBuf>,
 
-    /// Draw the chart; '-' for stdout, with the table on stderr
-    #[arg(long, value_name = "FILE")]
+    /// Write the chart as SVG; '-' for stdout, with the table on stderr
+    #[arg(long, help_heading = "Reports", value_name = "FILE")]
     svg: Option<PathBuf>,
 
-    /// Write one page with charts, tables that sort and the method; it needs no network; '-' for stdout
-    #[arg(long, value_name = "FILE")]
+    /// Write a self-contained HTML page with charts, sortable tables and the method; '-' for stdout
+    #[arg(long, help_heading = "Reports", value_name = "FILE")]
     html: Option<PathBuf>,
 
-    /// Seed of the order within rounds; another one for each run if not given
+    /// Seed for the order within rounds [default: random]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
 
@@ -171,8 +176,8 @@ impl Bench {
                 && experiments.iter().all(|e| e.group != group)
             {
                 return Err(Usage(format!(
-                    "{option} is for the group '{group}', and nothing of it was chosen: name \
-                     '{group}' too"
+                    "{option} applies only to the group '{group}', which was not selected: add \
+                     '{group}' to the names"
                 )));
             }
         }
@@ -195,7 +200,7 @@ impl Bench {
         .filter_map(|(given, name)| given.then_some(name));
         match (given.next(), given.next()) {
             (Some(one), Some(other)) => Err(Usage(format!(
-                "{one} and {other} would both go to stdout; name a file for one of them"
+                "{one} and {other} would both write to stdout: give a file for one of them"
             ))),
             (first, _) => Ok(first),
         }
@@ -248,7 +253,7 @@ impl Bench {
     fn compare(&self) -> anyhow::Result<()> {
         if self.svg.is_some() {
             return Err(Usage(
-                "--svg draws one run; a comparison is a table, --json, --csv or --html".into(),
+                "--svg cannot be used with --compare: use --json, --csv or --html".into(),
             )
             .into());
         }
@@ -308,13 +313,13 @@ fn seconds(text: &str) -> Result<f64, String> {
     text.parse()
         .ok()
         .filter(|&s: &f64| (0.01..=3600.0).contains(&s))
-        .ok_or_else(|| format!("'{text}' is no number of seconds from 0.01 to 3600"))
+        .ok_or_else(|| format!("invalid time '{text}': expected seconds from 0.01 to 3600"))
 }
 
 pub fn cpu_pair(text: &str) -> Result<(usize, usize), String> {
     text.split_once(',')
         .and_then(|(a, b)| Some((a.trim().parse().ok()?, b.trim().parse().ok()?)))
-        .ok_or_else(|| format!("'{text}' is no pair of CPUs such as 0,1"))
+        .ok_or_else(|| format!("invalid CPUs '{text}': expected two CPU numbers such as 0,1"))
 }
 
 #[cfg(test)]

@@ -13,12 +13,13 @@ use fullbore_host::size;
 
 /// Copy files, or stdin, to stdout or into a file
 ///
-/// As fast as the guarantee allows: what a reader gets is what the bytes were when they were
-/// copied, whatever anybody does with the source afterwards. With --by-reference, pages are passed
-/// on instead of copied; that is faster, and right where the source no longer changes.
+/// The reader gets the bytes as they were when they were copied, even if the source changes
+/// afterwards. With --by-reference, references to pages are passed on instead. That is faster, and
+/// correct only if the source does not change.
 ///
-/// From a pipe into a file, whoever writes into the pipe waits while the file stalls (a slow disk,
-/// NFS), as the kernel holds the pipe's lock meanwhile. With --by-reference it does not.
+/// When bytes are copied from a pipe into a file and the file stalls (on a slow disk, or on NFS),
+/// the process that writes into the pipe waits too, even if the pipe has space, because the kernel
+/// holds the pipe's lock meanwhile. With --by-reference it does not wait.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -27,34 +28,35 @@ Examples:
   fullbore copy header.csv - footer.csv < rows.csv > all.csv
   fullbore copy --by-reference --bytes 1G /dev/zero | wc -c
 
-Exit codes: 0 done, also when the reader of the output went away early; 1 some file could not be
-read or written; 2 the command line is wrong, or an input is also the output.")]
+Exit codes: 0 done, even if the reader of the output closed it early; 1 a file could not be read \
+or written; 2 the command line is invalid, or an input is also the output.")]
 pub struct Copy {
-    /// Files to copy, one after the other; '-' is stdin, and so is none at all
+    /// Files to copy, in order; '-' means stdin [default: stdin]
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
 
-    /// The file to write to, instead of stdout
+    /// Write to FILE instead of stdout
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 
-    /// Append to the output file instead of replacing what it holds
+    /// Append to the output file instead of replacing its contents
     #[arg(short, long, requires = "output")]
     append: bool,
 
-    /// Pass pages on instead of copying them, where that is possible
+    /// Pass references to pages instead of copying, where possible (correct only if the source does
+    /// not change)
     #[arg(long)]
     by_reference: bool,
 
-    /// Stop after so many bytes
+    /// Stop after SIZE bytes
     #[arg(short = 'n', long, value_name = "SIZE", value_parser = size::parse)]
     bytes: Option<u64>,
 
-    /// Say on stderr how many bytes went, how fast, and in which ways
+    /// Print on stderr how many bytes were copied, how fast, and by which methods
     #[arg(long)]
     report: bool,
 
-    /// Show progress, where stderr is a terminal
+    /// Show progress if stderr is a terminal
     #[arg(long)]
     progress: bool,
 }

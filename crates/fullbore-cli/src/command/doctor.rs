@@ -11,21 +11,22 @@ use crate::results::report::table::{Table, WIDTH_WITHOUT_A_TERMINAL};
 use crate::results::report::write_to;
 use fullbore_host::proc::{self, Need};
 
-/// Say what this machine allows, and what holds pipes back on it
+/// Report what this machine allows, and which settings slow pipes down
 ///
-/// Every technique is tried for real: bytes are moved and compared, memory is looked at, samples are
-/// taken. What is refused comes with the cause, as far as it can be known, and the command that would
-/// change it. Then settings, CPUs, and how much of this user's allowance for pipes is in use; the last
-/// line is the biggest win left. Nothing is changed, and nothing is left behind.
+/// It tries every technique: it moves and compares bytes, inspects memory and takes samples. For
+/// each technique that is refused, it prints the cause, if it can find one, and the command that
+/// would change it. Then it reports settings, CPUs, and how much of this user's limit for pipes is
+/// in use. The last line names the change that would gain most. It changes nothing and leaves
+/// nothing behind.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   fullbore doctor
-  fullbore doctor | tail -n 1             the biggest win left
-  fullbore doctor --json > before.json    to compare with another kernel or container
+  fullbore doctor | tail -n 1             the change that would gain most
+  fullbore doctor --json > before.json    for a comparison with another kernel or container
 
-Exit codes: 0 done, whatever was refused; 1 a trial moved wrong bytes; 2 the command line is wrong;
-3 /proc is not mounted.")]
+Exit codes: 0 done, even if techniques were refused; 1 a trial moved wrong bytes; 2 the command \
+line is invalid; 3 /proc is not mounted.")]
 pub struct Doctor {
     /// Print one JSON object; docs/doctor.md says what is in it
     #[arg(long)]

@@ -18,13 +18,14 @@ use fullbore_host::machine::{CpuPair, Topology};
 use fullbore_host::proc::{self, Need};
 use fullbore_host::refusal::Usage;
 
-/// Say what the time of an experiment, or of any command, goes to
+/// Report where an experiment, or any command, spends its time
 ///
-/// Runs it while sampling every process of it, and says what share of each side's time went to
-/// copying, to looking pages up, to waiting for the pipe's lock, to sleeping and waking, and so on, and
-/// what removes the largest. An experiment is a name that 'fullbore bench --list' gives; it is
-/// measured with and without sampling by turns, which takes about ten seconds. A command stands
-/// after '--', and runs to its end: stdin and stdout are its own, so the report goes to stderr.
+/// It samples every process of the experiment or command, and reports what share of each side's
+/// time went to copying, to looking up pages, to waiting for the pipe's lock, to sleeping and
+/// waking, and so on, and what would reduce the largest share. EXPERIMENT is a name that 'fullbore
+/// bench --list' prints; it is measured alternately with and without sampling, which takes about
+/// ten seconds. COMMAND follows '--' and runs until it ends. It keeps stdin and stdout, so the
+/// report goes to stderr.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -35,14 +36,14 @@ Examples:
   fullbore explain --seconds 3 -- 'yes | cat > /dev/null'
   fullbore explain --twice --output report.txt -- sort --parallel=2 /etc/services
 
-Exit codes: 0 done, also where sampling is not permitted, which the report says; 1 the experiment or
-the command failed; 2 the command line is wrong; 3 this machine does not allow the experiment.")]
+Exit codes: 0 done, even if sampling is not permitted (the report says so); 1 the experiment or \
+the command failed; 2 the command line is invalid; 3 this machine does not allow the experiment.")]
 pub struct Explain {
     /// Name of an experiment
     #[arg(value_name = "EXPERIMENT", required_unless_present = "command")]
     experiment: Option<String>,
 
-    /// A command and its arguments, or a line for the shell as one word
+    /// A command and its arguments, or a shell command line in quotes
     #[arg(
         last = true,
         value_name = "COMMAND",
@@ -50,19 +51,20 @@ pub struct Explain {
     )]
     command: Vec<String>,
 
-    /// Pairs of measurements, with and without sampling
+    /// Number of pairs of measurements; each pair is one with and one without sampling
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
 
-    /// Seconds of one measurement, 0.5 if not given; a command is ended after so long
+    /// How long one measurement takes, in seconds [default: 0.5]; a command is ended after this
+    /// time
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     seconds: Option<f64>,
 
-    /// CPUs of the writer and the reader; chosen from the machine's topology if not given
+    /// CPUs for the writer and the reader [default: chosen from the topology]
     #[arg(long, value_name = "A,B", value_parser = super::bench::cpu_pair)]
     cpus: Option<(usize, usize)>,
 
-    /// Run the command without sampling first, to know how much that changes
+    /// First run the command without sampling, to measure how much sampling slows it down
     #[arg(long, requires = "command", conflicts_with = "experiment")]
     twice: bool,
 
@@ -74,7 +76,7 @@ pub struct Explain {
     #[arg(long, value_name = "FILE.svg")]
     flame: Option<PathBuf>,
 
-    /// Write the report to a file; '-' for stdout
+    /// Write the report to FILE; '-' for stdout
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -82,7 +84,7 @@ pub struct Explain {
 impl Explain {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         if self.experiment.is_some() && !self.command.is_empty() {
-            return Err(Usage("an experiment or a command, not both".into()).into());
+            return Err(Usage("give an experiment or a command, not both".into()).into());
         }
         self.check_stdout()?;
         proc::check(Need::Processes, "what the processes did is read from there")?;
@@ -124,8 +126,8 @@ impl Explain {
         let catalogue = Catalogue::new(&Axes::default());
         let experiment = catalogue.iter().find(|e| e.name == name).ok_or_else(|| {
             Usage(format!(
-                "no experiment is called '{name}'; 'fullbore bench --list' names them all, and a \
-                 command goes after '--'"
+                "unknown experiment '{name}': 'fullbore bench --list' lists all; give a command \
+                 after '--'"
             ))
         })?;
         let topology = Topology::read();
@@ -189,5 +191,5 @@ fn seconds(text: &str) -> Result<f64, String> {
     text.parse()
         .ok()
         .filter(|&s: &f64| (0.05..=86_400.0).contains(&s))
-        .ok_or_else(|| format!("'{text}' is no number of seconds from 0.05 to 86400"))
+        .ok_or_else(|| format!("invalid time '{text}': expected seconds from 0.05 to 86400"))
 }

@@ -15,12 +15,13 @@ use crate::moving::{self, Input, Output, Total, join};
 use fullbore_host::refusal::Usage;
 use fullbore_host::size;
 
-/// Show how bytes pass from files, or stdin, to stdout, and which side is the slow one
+/// Copy files, or stdin, to stdout, and show progress, rate and which side is slow
 ///
-/// A line on stderr says how many have passed, how fast now and on average, and where the size is
-/// known, how far that is and how long it will still take. At the end a second line says which side
-/// of the pipeline made the other wait, from how often the pipe before was empty and the pipe after
-/// full. The bytes go as with copy: what a reader gets is what they were when they passed.
+/// A line on stderr shows the number of bytes, the current and the average rate, and, if the size
+/// is known, the percentage and the remaining time. At the end, a second line says which side of
+/// the pipeline made the other wait; it follows from how often the pipe before was empty and the
+/// pipe after was full. As with 'fullbore copy', the reader gets the bytes as they were when they
+/// passed.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -31,52 +32,55 @@ Examples:
   fullbore meter --numeric --interval 0.2 access.log 2> percent.txt | wc -l
   fullbore meter --watch $(pgrep -n gzip)
 
-Exit codes: 0 done, also when the reader of the output went away early; 1 some file could not be
-read or written, or a process not be watched; 2 the command line is wrong, or an input is also the
-output.")]
+Exit codes: 0 done, even if the reader of the output closed it early; 1 a file could not be read \
+or written, or a process could not be watched; 2 the command line is invalid, or an input is \
+also the output.")]
 pub struct Meter {
-    /// Files to pass on, one after the other; '-' is stdin, and so is none at all
+    /// Files to copy, in order; '-' means stdin [default: stdin]
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
 
-    /// Pass pages on instead of copying them, where that is possible; never with --line-mode
+    /// Pass references to pages instead of copying, where possible (correct only if the source does
+    /// not change); never with --line-mode
     #[arg(long)]
     by_reference: bool,
 
-    /// How many bytes there will be, or lines; the sum of the files' sizes unless told otherwise
+    /// Expected number of bytes, or of lines with --line-mode [default: the sum of the files'
+    /// sizes]
     #[arg(short, long, value_name = "SIZE", value_parser = size::parse)]
     size: Option<u64>,
 
-    /// Let no more than so many bytes a second pass
+    /// Limit the rate to SIZE bytes per second
     #[arg(short = 'L', long, value_name = "SIZE", value_parser = positive_size)]
     rate_limit: Option<u64>,
 
-    /// Count lines, that is newline characters, instead of bytes
+    /// Count lines (newline characters) instead of bytes
     #[arg(short, long)]
     line_mode: bool,
 
-    /// What stands in front of the line
+    /// Text to print before the line
     #[arg(short = 'N', long)]
     name: Option<String>,
 
-    /// Seconds between two updates
+    /// Seconds between updates
     #[arg(short, long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
     interval: Duration,
 
-    /// Print numbers instead, one a line: percent where the size is known, otherwise bytes or lines
+    /// Print one number per line, for scripts: the percentage if the size is known, otherwise the
+    /// number of bytes or lines
     #[arg(short, long, conflicts_with = "name")]
     numeric: bool,
 
-    /// Show nothing, whatever other options say
+    /// Print nothing, whatever other options say
     #[arg(short, long)]
     quiet: bool,
 
-    /// Show the line also where stderr is no terminal
+    /// Show the line even if stderr is not a terminal
     #[arg(short, long)]
     force: bool,
 
-    /// Pass nothing on: show how far a running process has come with the regular files it has open, or
-    /// with one fd, or how full the pipe is that the fd is an end of; until it is closed
+    /// Copy nothing; show how far process PID has read or written its regular files, or one file
+    /// descriptor, or how full the pipe at that descriptor is, until it is closed
     #[arg(short = 'd', long, value_name = "PID[:FD]")]
     #[arg(conflicts_with_all = ["files", "by_reference", "rate_limit", "line_mode", "quiet"])]
     watch: Option<Target>,
@@ -93,7 +97,10 @@ impl Meter {
     fn watch(&self, target: Target) -> anyhow::Result<ExitCode> {
         if !target.is_one_fd() && (self.numeric || self.size.is_some()) {
             let option = if self.numeric { "--numeric" } else { "--size" };
-            return Err(Usage(format!("{option} is about one fd: --watch PID:FD")).into());
+            return Err(Usage(format!(
+                "{option} needs one file descriptor: --watch PID:FD"
+            ))
+            .into());
         }
         let watch = Watch::new(target, self.options(self.size))?;
         if self.numeric {
@@ -189,7 +196,7 @@ impl Meter {
 
 fn positive_size(text: &str) -> Result<u64, String> {
     match size::parse(text)? {
-        0 => Err("nothing would ever pass".to_owned()),
+        0 => Err("invalid rate limit 0: no byte would ever pass".to_owned()),
         size => Ok(size),
     }
 }
@@ -200,5 +207,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
     seconds
         .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
         .filter(|interval| !interval.is_zero() && *interval <= Duration::from_secs(86_400))
-        .ok_or_else(|| format!("'{text}' is no time of a day at most; write seconds, as 1 or 0.1"))
+        .ok_or_else(|| {
+            format!("invalid time '{text}': expected seconds, such as 1 or 0.1, up to one day")
+        })
 }

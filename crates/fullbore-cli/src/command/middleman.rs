@@ -10,18 +10,18 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use crate::lab::middleman;
 use crate::results::soundness::Habit;
 
-/// Pass stdin on to stdout with one habit that programs in pipelines have
+/// Copy stdin to stdout with one behaviour that programs in pipelines have
 #[derive(Args)]
 pub struct Middleman {
     /// What it does with the bytes
     #[arg(value_parser = habit())]
     habit: Habit,
 
-    /// Files to write to as well (std-copy)
+    /// Additional files to write to (std-copy)
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
 
-    /// Die when the process that started this one does
+    /// Exit when the parent process ends
     #[arg(long)]
     die_with_parent: bool,
 }

@@ -10,10 +10,10 @@ use crate::lab::endpoint::prepare;
 use crate::lab::parts::PARTS;
 use fullbore_host::refusal::Usage;
 
-/// Play a part in an experiment
+/// Run one process of an experiment
 #[derive(Args)]
 pub struct Part {
-    /// The part
+    /// The name of the part
     name: String,
 
     /// What to do, as JSON
@@ -23,7 +23,7 @@ pub struct Part {
     #[arg(long, value_name = "N")]
     cpu: Option<usize>,
 
-    /// Die when the process that started this one does
+    /// Exit when the parent process ends
     #[arg(long)]
     die_with_parent: bool,
 }
@@ -33,7 +33,7 @@ impl Part {
         let mut parts = PARTS.iter().copied().chain([trials::PARTS]).flatten();
         let part = parts
             .find(|part| part.name == self.name)
-            .ok_or_else(|| Usage(format!("no part is called '{}'", self.name)))?;
+            .ok_or_else(|| Usage(format!("unknown part '{}'", self.name)))?;
         prepare::process(self.cpu, self.die_with_parent)?;
         part.play(&self.task)?;
         Ok(ExitCode::SUCCESS)

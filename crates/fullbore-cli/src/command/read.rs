@@ -6,10 +6,11 @@ use clap::Args;
 
 use crate::lab::endpoint::{Options, Role, reader};
 
-/// Read from the pipe on stdin, and say how fast that was
+/// Read from the pipe on stdin, and report the throughput
 ///
-/// Takes the options of the article's `read` program, with underscores or dashes, and some of its
-/// own. Ends after --bytes-to-pipe, after --seconds, or when the writer has gone.
+/// It accepts the options of the `read` program of the article 'How fast are Linux pipes anyway?',
+/// with underscores or dashes, and some more. It ends after --bytes-to-pipe, after --seconds, or at
+/// the end of the file.
 #[derive(Args)]
 #[command(
     args_override_self = true,

@@ -11,13 +11,14 @@ use crate::run::{FAILED, Failure, Options, Plan, keep, run};
 use fullbore_host::refusal::Usage;
 use fullbore_host::size;
 
-/// Run a pipeline as the shell would, in roomier pipes, and say which stage holds it up
+/// Run a pipeline as the shell would, with larger pipes, and report which stage is the bottleneck
 ///
-/// The line is cut at its pipes, and each stage is run by sh: quotes, variables, redirections, lists
-/// and subshells are what they are there. Pipes hold 1 MiB instead of 64 KiB, as far as this user may
-/// have that. After '--' there is no shell: the words are programs and their arguments, and '|' stands
-/// between them. Nothing is left running: what a stage has left in the background is waited for as for a
-/// stage, and what has made a session of its own, as daemons do, is ended with the last of them.
+/// LINE is split at its pipes, and sh runs each stage, so quotes, variables, redirections, lists
+/// and subshells work as in sh. Each pipe has a capacity of 1 MiB instead of 64 KiB, if the user's
+/// limits allow it. After '--' no shell is used: the words are programs and their arguments,
+/// separated by '|'. No process is left running: fullbore waits for processes that a stage leaves
+/// in the background, and when the last of them has ended, it kills processes that started their
+/// own session, as daemons do.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -29,34 +30,35 @@ Examples:
   fullbore run --shell bash 'diff <(seq 3) <(seq 4) | wc -l'
   fullbore run --no-pipefail 'false | true'
 
-Exit codes: that of the last stage that failed, 128 and its number for a signal, or 0 if none failed; \
-with --no-pipefail that of the last stage. A stage that SIGPIPE ended before a later one, which had \
-read enough, has not failed, unless --sigpipe-fails says so. A '!' before the pipeline turns it round. 2 also where the \
-command line is wrong, or the line no shell's; 126 and 127 also where a program cannot be started or \
-is not found; 125 where fullbore itself failed.")]
+Exit codes: the exit code of the last stage that failed (128 plus the signal number if a signal \
+ended it), or 0 if none failed; with --no-pipefail, the exit code of the last stage. A stage \
+that SIGPIPE ended because a later stage had read enough has not failed, unless --sigpipe-fails \
+is given. A '!' before the pipeline inverts the exit code. Also: 2 for an invalid command line \
+or a shell syntax error; 125 if fullbore itself failed; 126 if a program cannot be run; 127 if \
+it is not found.")]
 pub struct Run {
-    /// The pipeline, as one word
+    /// The pipeline, as one argument in quotes
     #[arg(value_name = "LINE")]
     line: Vec<OsString>,
 
-    /// Programs and their arguments, without a shell, with '|' between them
+    /// Programs and their arguments, separated by '|', without a shell
     #[arg(last = true, value_name = "WORD")]
     words: Vec<OsString>,
 
-    /// What each pipe is to hold
+    /// Capacity of each pipe
     #[arg(long, value_name = "SIZE", default_value = "1M", value_parser = size::parse_in_memory)]
     pipe_size: usize,
 
-    /// Exit as the last stage does, also if another one failed
+    /// Exit with the code of the last stage, even if another stage failed
     #[arg(long)]
     no_pipefail: bool,
 
-    /// Count a stage as failed that SIGPIPE ended because a later one had read enough, such as 'yes' in
-    /// 'yes | head': 141, as with bash's pipefail
+    /// Treat a stage as failed if SIGPIPE ended it because a later stage had read enough, such as
+    /// 'yes' in 'yes | head': its exit code is 141, as with bash's pipefail
     #[arg(long, conflicts_with = "no_pipefail")]
     sigpipe_fails: bool,
 
-    /// What runs the stages
+    /// The shell that runs the stages
     #[arg(
         long,
         value_name = "SHELL",
@@ -65,25 +67,25 @@ pub struct Run {
     )]
     shell: OsString,
 
-    /// Say at the end, on stderr, what each stage did with its time, and which one held up the others
+    /// At the end, print on stderr how each stage spent its time, and which one was the bottleneck
     #[arg(long)]
     report: bool,
 
-    /// Say it all the time too, in the last rows of the terminal that stderr is; output scrolls above
-    /// them, and a program that takes the terminal for itself, such as less, has all of it
+    /// Also show the report while the pipeline runs, in the last rows of the terminal on stderr.
+    /// Output scrolls above it; a full-screen program such as less gets the whole terminal
     #[arg(long)]
     live: bool,
 
-    /// Write the same as JSON to a file; stdout is the pipeline's
+    /// Write the report as JSON to FILE (stdout belongs to the pipeline)
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 
-    /// Do not say what is not as it was asked for: that pipes could not be made roomy, or what was left in
-    /// the background
+    /// Do not warn about pipes that could not be enlarged, or about processes left in the
+    /// background
     #[arg(short, long)]
     quiet: bool,
 
-    /// Say what is started
+    /// Print each program that is started
     #[arg(short, long, conflicts_with = "quiet")]
     verbose: bool,
 }
@@ -112,14 +114,15 @@ impl Run {
             (0, 1..) => {
                 Plan::of_words(&self.words)?;
             }
-            (0, 0) => return Err(Usage("there is no pipeline".into())),
+            (0, 0) => return Err(Usage("no pipeline was given".into())),
             (_, 0) => {
                 return Err(Usage(
-                    "the pipeline is one word: 'a x | b y' in quotes; or words after '--': a x '|' b y"
+                    "give the pipeline as one argument in quotes, such as 'a x | b y', or as \
+                     words after '--', such as -- a x '|' b y"
                         .into(),
                 ));
             }
-            _ => return Err(Usage("a line or words after '--', not both".into())),
+            _ => return Err(Usage("give a line, or words after '--', not both".into())),
         }
         if self
             .json
@@ -127,7 +130,9 @@ impl Run {
             .is_some_and(|path| path.as_os_str() == "-")
         {
             return Err(Usage(
-                "stdout is the pipeline's: name a file for --json, or /dev/stderr".into(),
+                "--json cannot write to stdout, which belongs to the pipeline: give a file, or \
+                 /dev/stderr"
+                    .into(),
             ));
         }
         Ok(())

@@ -17,9 +17,9 @@ use fullbore_host::refusal::Usage;
 
 /// Copy stdin to stdout, and to each of the files
 ///
-/// Every output gets the same bytes, and what a reader gets is what they were when they were
-/// copied. With --by-reference, pages are passed on instead; that is faster, and right where the
-/// writer of stdin does not use its pages again.
+/// Every output gets the same bytes, as they were when they were copied. With --by-reference,
+/// references to pages are passed on instead. That is faster, and correct only if the writer of
+/// stdin does not reuse its pages.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -27,30 +27,32 @@ Examples:
   fullbore copy disk.img | fullbore tee /dev/fd/3 3>&1 > copy.img | sha256sum
   zcat log.gz | fullbore tee -p >(wc -l >&2) >(sha1sum >&2) | head
 
-Exit codes: 0 done, also when the reader of stdout went away early; 1 some output could not be
-opened or written, or the reader of another pipe went away; 2 the command line is wrong, or an output is also the input.")]
+Exit codes: 0 done, even if the reader of stdout closed it early; 1 an output could not be \
+opened or written, or the reader of a pipe other than stdout closed it; 2 the command line is \
+invalid, or an output is also the input.")]
 pub struct Tee {
-    /// Files to write to, beside stdout
+    /// Files to write to, in addition to stdout
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
 
-    /// Append to the files instead of replacing what they hold
+    /// Append to the files instead of replacing their contents
     #[arg(short, long)]
     append: bool,
 
-    /// Go on when interrupted (Ctrl-C), until stdin ends
+    /// Ignore SIGINT (Ctrl-C), and continue until stdin ends
     #[arg(short, long)]
     ignore_interrupts: bool,
 
-    /// Go on when nobody reads a pipe any more; the same as --output-error=warn-nopipe
+    /// Continue if an output pipe has no reader; the same as --output-error=warn-nopipe
     #[arg(short = 'p')]
     pipes: bool,
 
-    /// What to do when an output fails; without a MODE, warn-nopipe
+    /// What to do if an output fails [without MODE: warn-nopipe]
     #[arg(long, value_name = "MODE", num_args = 0..=1, require_equals = true, default_missing_value = "warn-nopipe")]
     output_error: Option<Mode>,
 
-    /// Pass pages on instead of copying them, where that is possible
+    /// Pass references to pages instead of copying, where possible (correct only if the source does
+    /// not change)
     #[arg(long)]
     by_reference: bool,
 }
@@ -58,13 +60,13 @@ pub struct Tee {
 /// What to do when an output fails.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Mode {
-    /// Say so, and go on with the others
+    /// Print a message, and continue with the other outputs
     Warn,
-    /// The same, and say nothing where nobody reads a pipe any more
+    /// The same, without a message for a pipe that has no reader
     WarnNopipe,
     /// Stop
     Exit,
-    /// Stop, unless it is only that nobody reads a pipe any more
+    /// Stop, except for a pipe that has no reader
     ExitNopipe,
 }
 
@@ -90,7 +92,7 @@ impl Tee {
                 signal_hook::consts::SIGINT,
                 Arc::new(AtomicBool::new(false)),
             )
-            .context("SIGINT cannot be ignored")?;
+            .context("cannot ignore SIGINT")?;
         }
         let mut all_well = true;
         let named = |path: &PathBuf| Output::new(Some(path.clone()), self.append);

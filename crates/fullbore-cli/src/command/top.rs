@@ -20,62 +20,65 @@ use crate::top::table::Shown;
 /// Looking once, this is how long it takes.
 const A_MOMENT: Duration = Duration::from_millis(600);
 
-/// Show every pipe and FIFO whose ends this user may see, live
+/// Show all pipes and FIFOs that this user may inspect, live
 ///
-/// Who writes to it and who reads from it, how much it holds and how full it is, how much goes through it
-/// where that can be known, who waits, and which side is the slow one. Pipelines are shown as chains. It is
-/// never between two programs: it only looks.
+/// For each pipe it shows the writers and readers, the capacity, how full the pipe is, the rate if
+/// it can be determined, which side waits, and which side is slow. Pipelines are shown as chains.
+/// It only observes: no bytes pass through it.
 ///
-/// To ask how full a pipe is, it opens that for writing, for a few microseconds. Stopped by SIGSTOP or a frozen
-/// cgroup just then, it holds that end until it goes on, and the pipe's reader does not see the end of the file
-/// before: docs/top.md says how likely that is. Ctrl-Z waits until no end is open.
+/// To find out how full a pipe is, it opens the pipe for writing for a few microseconds. If SIGSTOP
+/// or a frozen cgroup stops it at that moment, it keeps this end open until it continues, and until
+/// then the pipe's reader does not see the end of the file: docs/top.md says how likely that is.
+/// Ctrl-Z waits until no end is open.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  fullbore top                      live; '?' says what the keys do, 'q' leaves
-  fullbore top gzip                 only pipelines with a gzip in them
-  fullbore top --pid $$             only those of this shell and of all that it has started
-  fullbore top --once               a table, after a moment
+  fullbore top                      live; press '?' for the keys, 'q' to quit
+  fullbore top gzip                 only pipelines with a process named gzip
+  fullbore top --pid $$             only pipelines of this shell's processes
+  fullbore top --once               print a table and exit
   fullbore top --json --interval 1s --count 3
-  fullbore top --prometheus 9464    metrics at http://127.0.0.1:9464/metrics, until Ctrl-C
+  fullbore top --prometheus 9464    metrics at 127.0.0.1:9464/metrics
 
-Exit codes: 0 done; 1 something failed, or there is no such process (looking once: or nothing of NAME to \
-show); 2 the command line is wrong, or \
-stdout is no terminal and none of --once, --json and --prometheus is given; 3 this user may not listen \
-there, or /proc is not mounted.
-docs/top.md says what each column means, and how it is found out.")]
+Exit codes: 0 done; 1 something failed, or there is no such process (with --once or --json: or \
+there is nothing to show for NAME); 2 the command line is invalid, or stdout is not a terminal \
+and none of --once, --json and --prometheus is given; 3 this user may not listen at that \
+address, or /proc is not mounted.
+docs/top.md explains each column and how it is determined.")]
 pub struct Options {
-    /// Only pipes of processes that are called so, and FIFOs, with the pipelines that they are in
+    /// Show only pipelines that contain a process or a FIFO with this name
     #[arg(value_name = "NAME")]
     name: Option<String>,
 
-    /// Only pipes of this process and of all below it, with the pipelines that they are in
+    /// Show only pipelines that contain this process or one of its descendants
     #[arg(long, value_name = "PID", conflicts_with = "name")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     pid: Option<u32>,
 
-    /// Also pipes that processes keep to themselves: their alarm bells, make's jobserver
+    /// Also show pipes with both ends in the same processes, such as self-pipes and make's
+    /// jobserver
     #[arg(short, long)]
     all: bool,
 
-    /// Look for a moment, print a table (with --json, an object), and leave
+    /// Sample for a moment, print a table (with --json, an object), and exit
     #[arg(long, conflicts_with_all = ["interval", "count"])]
     once: bool,
 
-    /// Print one JSON object on one line, after a moment; with --interval, one for each look
+    /// Print one JSON object on one line, and exit; with --interval, print one per scan
     #[arg(long)]
     json: bool,
 
-    /// Time from one look to the next, as 1s, 0.5 or 10ms [default: 1s]
+    /// Time between scans, such as 1s, 0.5 or 10ms [default: 1s]
     #[arg(short, long, value_name = "TIME", value_parser = interval)]
     interval: Option<Duration>,
 
-    /// With --json, leave after so many looks
-    #[arg(short = 'n', long, value_name = "LOOKS", requires = "json")]
+    /// With --json, exit after this many scans
+    #[arg(short = 'n', long, value_name = "SCANS", requires = "json")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
 
-    /// Serve metrics for Prometheus at a port of loopback, or at an address, until Ctrl-C
+    /// Serve metrics for Prometheus until Ctrl-C, at PORT on the loopback interface, or at
+    /// ADDRESS:PORT
     #[arg(long, value_name = "[ADDRESS:]PORT")]
     #[arg(conflicts_with_all = ["once", "json", "interval", "count"])]
     prometheus: Option<Address>,
@@ -114,7 +117,7 @@ impl Options {
                 false => print(Shown(&overview).to_string().as_bytes())?,
             }
             if let (Some(name), true) = (name, overview.pipes.is_empty()) {
-                anyhow::bail!("no process with a pipe, and no FIFO, is called '{name}'");
+                anyhow::bail!("no process with a pipe, and no FIFO, is named '{name}'");
             }
         } else if self.json {
             each_look(&mut monitor, self.interval.unwrap_or(SECOND), self.count)?;
@@ -122,7 +125,7 @@ impl Options {
             screen::run(&mut monitor, self.interval.unwrap_or(SECOND))?;
         } else {
             return Err(Usage(
-                "stdin or stdout is no terminal: use --once for a table, --json, or --prometheus PORT".into(),
+                "stdin or stdout is not a terminal: use --once, --json or --prometheus PORT".into(),
             )
             .into());
         }
@@ -176,5 +179,10 @@ fn interval(text: &str) -> Result<Duration, String> {
     seconds
         .filter(|seconds| (1e-3..=86_400.0).contains(seconds))
         .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
-        .ok_or_else(|| format!("'{text}' is no time from 1ms to a day; write 1s, 0.5 or 10ms"))
+        .ok_or_else(|| {
+            format!(
+                "invalid time '{text}': expected a time from 1ms to one day, such \
+         as 1s, 0.5 or 10ms"
+            )
+        })
 }

@@ -13,26 +13,27 @@ use crate::observe::tune::target::Target;
 use crate::observe::tune::tune;
 use crate::tune::Report;
 
-/// Grow the pipes of a running pipeline
+/// Enlarge the pipes of a running pipeline
 ///
-/// Says of each pipe from what to what, and which limit stopped it. A pipe is left as it is where
-/// growing it could break its writer: one that hands pages of its own to the pipe (vmsplice) may count
-/// on the size that the pipe once had. Programs that are known to write by write(2) pass silently;
-/// others are looked at for a moment. Nothing is ever made smaller, but by --revert.
+/// It prints the old and the new capacity of each pipe, and the limit that prevented a larger one.
+/// It does not enlarge a pipe if that could make its writer corrupt data: a program that passes its
+/// own pages to the pipe (vmsplice) may rely on the pipe's original capacity. Programs that are
+/// known to use write(2) are accepted; others are observed for 0.4 seconds. Only --revert makes a
+/// pipe smaller.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  fullbore tune zstd                       all pipes of all processes that are called zstd
+  fullbore tune zstd                       all pipes of all processes named zstd
   fullbore tune --pipeline $(pgrep -n zstd)
   fullbore tune 4711 --size 256K --dry-run
-  fullbore tune zstd --revert              their old sizes
+  fullbore tune zstd --revert              restore the original capacities
 
-Exit codes: 0 done; 1 some pipe was left as it was, or all hold more than --size, or there is no such
-process; 2 the command line is wrong; 3 this user may not: a limit keeps a pipe below --size, or a
-process is closed, or /proc is not mounted.
-docs/tune.md says which programs are known, and how others are judged.")]
+Exit codes: 0 done; 1 a pipe was not changed, or all pipes have more than --size, or there is no \
+such process; 2 the command line is invalid; 3 a limit keeps a pipe below --size, this user may \
+not inspect a process, or /proc is not mounted.
+docs/tune.md lists the known programs, and explains how others are judged.")]
 pub struct Tune {
-    /// A process, by its number or by name
+    /// The process, by PID or by name
     #[arg(
         value_name = "PID|NAME",
         required_unless_present = "pipeline",
@@ -40,27 +41,28 @@ pub struct Tune {
     )]
     target: Option<String>,
 
-    /// All pipes of the pipeline that this process is in
+    /// Enlarge all pipes of the pipeline that contains this process
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
     pipeline: Option<u32>,
 
-    /// Bytes that each pipe is to hold at least; 1M, as far as this user may, unless told otherwise
+    /// Least capacity of each pipe [default: 1M, or as much as the limits allow]
     #[arg(short, long, value_name = "SIZE", value_parser = capacity)]
     size: Option<usize>,
 
-    /// Put back the sizes that pipes had before they were tuned
+    /// Restore the capacities that the pipes had before they were tuned
     #[arg(long, conflicts_with = "size")]
     revert: bool,
 
-    /// Grow a pipe whatever writes to it, or put its old size back whoever has resized it since
+    /// Enlarge a pipe whatever program writes to it; with --revert, restore its capacity even if
+    /// another program has resized it since
     #[arg(long)]
     force: bool,
 
-    /// Only say what would be done
+    /// Print what would be done, and change nothing
     #[arg(short = 'n', long)]
     dry_run: bool,
 
-    /// Print one JSON object; docs/tune.md says what is in it
+    /// Print one JSON object; docs/tune.md describes its fields
     #[arg(long)]
     json: bool,
 }
@@ -70,7 +72,9 @@ impl Tune {
         let target = match (self.pipeline, &self.target) {
             (Some(pid), _) => Target::Pipeline(pid),
             (None, Some(text)) => Target::of(text),
-            (None, None) => return Err(Usage("whose pipes? give a PID or a name".into()).into()),
+            (None, None) => {
+                return Err(Usage("no process was given: give a PID or a name".into()).into());
+            }
         };
         let tuning = tune(
             &target,
@@ -101,8 +105,10 @@ impl Tune {
 /// A capacity that the kernel could be asked for (`F_SETPIPE_SZ`: at most 2 GiB).
 fn capacity(text: &str) -> Result<usize, String> {
     match size::parse_in_memory(text)? {
-        0 => Err("a pipe of 0 bytes holds nothing".to_owned()),
-        size if size > 1 << 31 => Err(format!("'{text}' is more than a pipe can hold (2G)")),
+        0 => Err("invalid capacity 0: a pipe needs at least one page".to_owned()),
+        size if size > 1 << 31 => Err(format!(
+            "invalid capacity '{text}': a pipe can have at most 2G"
+        )),
         size => Ok(size),
     }
 }

@@ -6,10 +6,11 @@ use clap::Args;
 
 use crate::lab::endpoint::{Options, Role, writer};
 
-/// Write to the pipe on stdout, the way an experiment does
+/// Write to the pipe on stdout, as an experiment does
 ///
-/// Takes the options of the article's `write` program, with underscores or dashes, and some of
-/// its own. Its report (--json, --verbose) goes to stderr, because stdout is the pipe.
+/// It accepts the options of the `write` program of the article 'How fast are Linux pipes anyway?',
+/// with underscores or dashes, and some more. The report (--json, --verbose) goes to stderr,
+/// because stdout is the pipe.
 #[derive(Args)]
 #[command(
     args_override_self = true,

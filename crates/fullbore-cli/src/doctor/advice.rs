@@ -29,44 +29,45 @@ enum HeldBy {
 const ROWS: &[Row] = &[
     Row {
         holds: |report| report.is_refused("vmsplice"),
-        loses: "vmsplice is refused, so that writers have to copy every byte",
+        loses: "vmsplice is refused, so writers must copy every byte",
         worth: 4.8,
-        measured_as: "vmsplice_read to write_read",
+        measured_as: "the ratio of vmsplice_read to write_read",
         held_by: HeldBy::Trial("vmsplice"),
     },
     Row {
         holds: |report| report.is_refused("roomy_pipe"),
         loses: "pipes cannot grow to 1 MiB",
         worth: 4.1,
-        measured_as: "roomy_pipe to write_read",
+        measured_as: "the ratio of roomy_pipe to write_read",
         held_by: HeldBy::Trial("roomy_pipe"),
     },
     Row {
         holds: |report| report.is_refused("splice"),
-        loses: "splice is refused, so that copy, tee and readers have to copy every byte",
+        loses: "splice is refused, so copy, tee and readers must copy every byte",
         worth: 3.8,
-        measured_as: "pipe_pipe_reference to pipe_pipe_snapshot",
+        measured_as: "the ratio of pipe_pipe_reference to pipe_pipe_snapshot",
         held_by: HeldBy::Trial("splice"),
     },
     Row {
         holds: |report| report.holds_back(HALT_POLL),
-        loses: "idle CPUs halt at once, so that waking whoever sleeps on a pipe leaves the guest",
+        loses: "idle CPUs halt at once, so waking a task that sleeps on a pipe needs an exit to \
+         the hypervisor",
         worth: 2.9,
-        measured_as: "write_read with 200000 to the same with 0",
+        measured_as: "the ratio of write_read with 200000 to write_read with 0",
         held_by: HeldBy::Setting(HALT_POLL),
     },
     Row {
         holds: |report| report.is_refused("huge_pages") && !report.is_refused("vmsplice"),
-        loses: "there are no huge pages, so that fresh pages come 4 KiB at a time",
+        loses: "there are no huge pages, so fresh pages are allocated 4 KiB at a time",
         worth: 2.7,
-        measured_as: "fresh_sum to the same on base pages",
+        measured_as: "the ratio of fresh_sum to fresh_sum on base pages",
         held_by: HeldBy::Trial("huge_pages"),
     },
     Row {
         holds: |report| report.is_refused("jumbo_slots") && !report.is_refused("roomy_pipe"),
-        loses: "a slot holds no more than a page, which slows Repeat and nothing else",
+        loses: "a slot holds at most one page, which slows down only Repeat",
         worth: 7.3,
-        measured_as: "repeat_splice to the same without socketpair(2)",
+        measured_as: "the ratio of repeat_splice to repeat_splice without socketpair(2)",
         held_by: HeldBy::Trial("jumbo_slots"),
     },
 ];
@@ -96,7 +97,7 @@ pub fn of(report: &Report) -> Advice {
         };
         return Advice {
             text: format!(
-                "the biggest win left: {}, about {:.1}× of throughput{how}",
+                "largest possible gain: {}; about {:.1} times the throughput{how}",
                 row.loses, row.worth
             ),
             worth: Some(row.worth),
@@ -108,8 +109,11 @@ pub fn of(report: &Report) -> Advice {
     }
     Advice {
         text: match wrong {
-            Some(trial) => format!("{} moves wrong bytes here: do not use it", trial.name),
-            None => "nothing is held back here".into(),
+            Some(trial) => format!(
+                "{} corrupts data on this machine: do not use it",
+                trial.name
+            ),
+            None => "no setting limits pipes on this machine".into(),
         },
         worth: None,
         measured_as: None,
@@ -144,7 +148,7 @@ mod tests {
     #[test]
     fn where_nothing_is_refused_nothing_is_held_back() {
         let advice = of(&fixture(&[]));
-        assert_eq!(advice.text, "nothing is held back here");
+        assert_eq!(advice.text, "no setting limits pipes on this machine");
         assert_eq!((advice.worth, advice.command), (None, None));
     }
 
@@ -159,7 +163,7 @@ mod tests {
         ] {
             assert_eq!(
                 of(&fixture(&[trial])).text,
-                "nothing is held back here",
+                "no setting limits pipes on this machine",
                 "{trial}"
             );
         }

@@ -105,27 +105,35 @@ impl Allowance {
         };
         let size = fullbore_host::machine::format_bytes(self.bytes);
         let exempt = match self.exempt {
-            true => "; the limit does not bind this process",
+            true => "; the limit does not apply to this process",
             false => "",
         };
         let mut lines = vec![format!(
-            "user {uid} has {pipes} pipes of {size} together: {pages} pages{of}{exempt}"
+            "user {uid} has {pipes} pipes with a total capacity of {size}: {pages} \
+             pages{of}{exempt}"
         )];
         let unseen: Vec<String> = [
             (
                 self.processes_closed,
-                "processes of this user are closed to it",
+                "processes of this user may not be inspected",
             ),
             (
                 self.pipes_closed,
-                "pipes could not be opened, and count as none",
+                "pipes could not be opened and are not counted",
             ),
         ]
         .iter()
         .filter(|(count, _)| *count > 0)
         .map(|(count, what)| format!("{count} {what}"))
-        .chain(self.cut_short.then(|| "time ran out".into()))
-        .chain(["pipes of other PID namespaces, and those in flight over sockets".into()])
+        .chain(
+            self.cut_short
+                .then(|| "the scan was stopped after its time limit".into()),
+        )
+        .chain([
+            "pipes of other PID namespaces, and those that are being passed over \
+         sockets"
+                .into(),
+        ])
         .collect();
         lines.push(format!("not seen: {}", unseen.join("; ")));
         lines

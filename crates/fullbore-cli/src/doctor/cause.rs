@@ -115,9 +115,10 @@ fn user_pages(_: &Refusal, around: &Circumstances) -> Option<Cause> {
     let room = limit.max(used).saturating_mul(2).next_power_of_two();
     Some(Cause::new(
         format!(
-            "{name} is {limit} pages for all pipes of a user, and this user's hold {used} that can be seen"
+            "{name} allows {limit} pages for all pipes of a user, and the visible pipes of this \
+             user use {used}"
         ),
-        format!("close pipes that nobody needs, or: sudo sysctl -w {name}={room}"),
+        format!("close unused pipes, or: sudo sysctl -w {name}={room}"),
     ))
 }
 
@@ -127,11 +128,11 @@ fn huge_pages_off(_: &Refusal, around: &Circumstances) -> Option<Cause> {
             "this kernel has no transparent huge pages (CONFIG_TRANSPARENT_HUGEPAGE)",
         )),
         Some("never") => Some(Cause::new(
-            "transparent_hugepage/enabled is never",
+            "transparent_hugepage/enabled is set to 'never'",
             "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled",
         )),
         Some(_) if around.huge_pages_disabled => Some(Cause::new(
-            "they are switched off for this process, by one that started it (prctl PR_SET_THP_DISABLE)",
+            "a parent process disabled them for this process (prctl PR_SET_THP_DISABLE)",
             "start it from another shell or service",
         )),
         Some(_) => None,
@@ -156,7 +157,8 @@ fn hugetlb_pool(_: &Refusal, around: &Circumstances) -> Option<Cause> {
         // The trial needs two; a pool of 64 is 128 MiB.
         Some(free) if free < 2 => Some(Cause::new(
             format!(
-                "{free} of its pages are free: by default it is empty, and fullbore itself does without"
+                "{free} pages of the pool are free. It is empty by default, and fullbore does not \
+                 need it"
             ),
             "sudo sysctl -w vm.nr_hugepages=64",
         )),
@@ -171,7 +173,7 @@ fn root_only(refusal: &Refusal, around: &Circumstances) -> Option<Cause> {
         });
     }
     Some(Cause::new(
-        "page frames are for root only; /proc/self/smaps serves instead",
+        "only root may see page frames; /proc/self/smaps is used instead",
         "sudo fullbore doctor",
     ))
 }
@@ -200,7 +202,7 @@ fn queue_limits(refusal: &Refusal, around: &Circumstances) -> Option<Cause> {
             "ulimit -q 819200, and above the hard limit as root: sudo prlimit --pid $$ --msgqueue=819200",
         )),
         Errno::NOSPC => Some(Cause::new(
-            "fs.mqueue.queues_max queues are there already",
+            "fs.mqueue.queues_max message queues exist already",
             "sudo sysctl -w fs.mqueue.queues_max=512",
         )),
         Errno::INVAL => Some(Cause::new(
@@ -219,9 +221,12 @@ fn yama(refusal: &Refusal, around: &Circumstances) -> Option<Cause> {
     let binds = scope == 3 || !around.capabilities.sys_ptrace;
     (refusal.operation == "pidfd_getfd" && binds && is(refusal, &[Errno::PERM])).then(|| {
         Cause::new(
-            format!("kernel.yama.ptrace_scope is {scope}: only a process's ancestors may"),
+            format!(
+                "kernel.yama.ptrace_scope is {scope}, which allows it only to ancestors of \
+             the process"
+            ),
             if scope == 3 {
-                "none until the machine is started again; then kernel.yama.ptrace_scope=0"
+                "reboot, then kernel.yama.ptrace_scope=0"
             } else {
                 "sudo sysctl -w kernel.yama.ptrace_scope=0"
             },
@@ -232,7 +237,8 @@ fn yama(refusal: &Refusal, around: &Circumstances) -> Option<Cause> {
 fn ptrace_capability(refusal: &Refusal, around: &Circumstances) -> Option<Cause> {
     (!around.capabilities.sys_ptrace && is(refusal, &[Errno::ACCESS, Errno::PERM])).then(|| {
         Cause::new(
-            "other users' processes are open to CAP_SYS_PTRACE only (root has it)",
+            "only a process with CAP_SYS_PTRACE (such as root) may inspect processes of other \
+             users",
             "sudo fullbore doctor",
         )
     })
@@ -287,8 +293,8 @@ fn kernel_addresses(refusal: &Refusal, around: &Circumstances) -> Option<Cause> 
 fn no_counters(refusal: &Refusal, _: &Circumstances) -> Option<Cause> {
     is(refusal, &[Errno::NOENT, Errno::OPNOTSUPP, Errno::NODEV]).then(|| {
         Cause::new(
-            "the CPU's counters are not there: hypervisors often hide them",
-            "a machine type that has them; for KVM: qemu -cpu host,pmu=on",
+            "the CPU's counters are not available; hypervisors often hide them",
+            "use a machine type that has them; for KVM: qemu -cpu host,pmu=on",
         )
     })
 }
@@ -297,7 +303,7 @@ fn killed_by_a_filter(refusal: &Refusal, _: &Circumstances) -> Option<Cause> {
     const SIGSYS: i32 = rustix::process::Signal::SYS.as_raw();
     (refusal.signal == Some(SIGSYS)).then(|| {
         Cause::new(
-            "a seccomp filter kills who makes the call (SIGSYS)",
+            "a seccomp filter kills the calling process (SIGSYS)",
             allow("the call"),
         )
     })
@@ -306,7 +312,7 @@ fn killed_by_a_filter(refusal: &Refusal, _: &Circumstances) -> Option<Cause> {
 fn gvisor(refusal: &Refusal, around: &Circumstances) -> Option<Cause> {
     (around.gvisor && refusal.errno.is_some()).then(|| {
         Cause::new(
-            "gVisor's kernel has not got it",
+            "gVisor does not implement it",
             "run it on the host's kernel: docker run --runtime=runc",
         )
     })
@@ -342,7 +348,7 @@ fn filter(refusal: &Refusal, around: &Circumstances) -> Option<Cause> {
             operation => operation,
         };
         Cause::new(
-            "most likely a seccomp filter: one is in force (Seccomp: 2 in /proc/self/status)",
+            "most likely a seccomp filter, since one is active (Seccomp: 2 in /proc/self/status)",
             allow(call),
         )
     })
@@ -358,8 +364,8 @@ fn allow(call: &str) -> String {
 fn kernel_without(refusal: &Refusal, _: &Circumstances) -> Option<Cause> {
     is(refusal, &[Errno::NOSYS, Errno::OPNOTSUPP, Errno::INVAL]).then(|| {
         Cause::new(
-            "this kernel has not got it: it is too old, or was built without",
-            "uname -r says which it is; a newer one",
+            "this kernel does not support it: it is too old, or was built without it",
+            "use a newer kernel ('uname -r' prints the version)",
         )
     })
 }
@@ -367,7 +373,8 @@ fn kernel_without(refusal: &Refusal, _: &Circumstances) -> Option<Cause> {
 fn denied(refusal: &Refusal, _: &Circumstances) -> Option<Cause> {
     is(refusal, &[Errno::PERM, Errno::ACCESS]).then(|| {
         Cause::new(
-            "this user may not: a missing capability, or a security module (AppArmor, SELinux)",
+            "this user lacks permission: a capability is missing, or a security module (AppArmor, \
+             SELinux) denies it",
             "sudo fullbore doctor, and sudo dmesg | grep -i denied",
         )
     })
@@ -415,7 +422,7 @@ mod tests {
         }
         let cause = of("vmsplice", &refused("vmsplice", Errno::NOSYS), &nobody());
         assert!(
-            cause.why.contains("this kernel has not got it"),
+            cause.why.contains("this kernel does not support it"),
             "{cause:?}"
         );
         let gvisor = Circumstances {

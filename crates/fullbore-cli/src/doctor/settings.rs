@@ -76,14 +76,14 @@ const ROWS: &[Row] = &[
     Row {
         name: "fs.pipe-max-size",
         read: in_proc!("fs/pipe-max-size"),
-        purpose: "bytes that a user may give one pipe",
+        purpose: "maximum capacity of a pipe, in bytes, for users without privileges",
         judge: |value, around| match number(value) {
             _ if around.capabilities.sys_resource => {
-                fine("does not bind this process (CAP_SYS_RESOURCE)")
+                fine("does not apply to this process (CAP_SYS_RESOURCE)")
             }
-            bytes if bytes >= 1 << 20 => fine("pipes can have 1 MiB"),
+            bytes if bytes >= 1 << 20 => fine("pipes can have a capacity of 1 MiB"),
             bytes => low(format!(
-                "pipes stay at {}; 1 MiB is what this project asks for",
+                "pipes are limited to {}; fullbore uses 1 MiB",
                 format_bytes(bytes)
             )),
         },
@@ -93,21 +93,21 @@ const ROWS: &[Row] = &[
     Row {
         name: "fs.pipe-user-pages-soft",
         read: in_proc!("fs/pipe-user-pages-soft"),
-        purpose: "pages in all pipes of a user, beyond which new ones are tiny and none grows",
+        purpose: "limit of pages in all pipes of a user; above it, new pipes get one or two pages \
+         and cannot be enlarged",
         judge: |value, around| {
             let pages = number(value);
             let roomy = (pages * fullbore::linux::page_size() as u64) >> 20;
             match pages {
                 _ if around.is_exempt_from_user_pages() => {
-                    fine("does not bind this process (CAP_SYS_ADMIN)")
+                    fine("does not apply to this process (CAP_SYS_ADMIN)")
                 }
                 0 => fine("no limit"),
-                _ if pages < 4096 => low(format!("{roomy} pipes of 1 MiB, and no more")),
-                _ if around.pipe_pages_in_use > pages / 4 * 3 => low(format!(
-                    "{} pages of it are in use",
-                    around.pipe_pages_in_use
-                )),
-                _ => fine(format!("{roomy} pipes of 1 MiB")),
+                _ if pages < 4096 => low(format!("enough for only {roomy} pipes of 1 MiB")),
+                _ if around.pipe_pages_in_use > pages / 4 * 3 => {
+                    low(format!("{} pages are in use", around.pipe_pages_in_use))
+                }
+                _ => fine(format!("enough for {roomy} pipes of 1 MiB")),
             }
         },
         command: "sudo sysctl -w fs.pipe-user-pages-soft=65536",
@@ -116,14 +116,14 @@ const ROWS: &[Row] = &[
     Row {
         name: "fs.pipe-user-pages-hard",
         read: in_proc!("fs/pipe-user-pages-hard"),
-        purpose: "pages in all pipes of a user, beyond which there is no new pipe",
+        purpose: "limit of pages in all pipes of a user; above it, no pipe can be created",
         judge: |value, around| match number(value) {
             _ if around.is_exempt_from_user_pages() => {
-                fine("does not bind this process (CAP_SYS_ADMIN)")
+                fine("does not apply to this process (CAP_SYS_ADMIN)")
             }
             0 => fine("no limit"),
-            pages if pages < 4096 => low("beyond it, not even a pipe of one slot is to be had"),
-            _ => fine("far enough"),
+            pages if pages < 4096 => low("above it, no pipe can be created"),
+            _ => fine("high enough"),
         },
         command: "sudo sysctl -w fs.pipe-user-pages-hard=0",
         cost: "a user's pipes can take as much memory as there are open files",
@@ -131,22 +131,22 @@ const ROWS: &[Row] = &[
     Row {
         name: "transparent_hugepage/enabled",
         read: huge_page_setting::<0>,
-        purpose: "huge pages for buffers: found and faulted in far faster",
+        purpose: "huge pages for buffers, which are faster to look up and to allocate",
         judge: |value, _| match value {
             "never" => low("no program gets huge pages"),
             "always" => fine("all programs get them"),
             _ => fine("programs that ask for them get them, and fullbore asks"),
         },
         command: "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled",
-        cost: "programs that ask take memory 2 MiB at a time",
+        cost: "programs that ask for them use memory in units of 2 MiB",
     },
     Row {
         name: "transparent_hugepage/defrag",
         read: huge_page_setting::<1>,
-        purpose: "whether a page fault may tidy memory up to get a huge page",
+        purpose: "whether a page fault may compact memory to get a huge page",
         judge: |value, _| match value {
-            "never" | "defer" => low("a fault takes small pages where no huge one is free"),
-            _ => fine("who asks for huge pages waits for them"),
+            "never" | "defer" => low("a page fault gets base pages if no huge page is free"),
+            _ => fine("programs that ask for huge pages wait until memory is compacted"),
         },
         command: "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/defrag",
         cost: "a fault of a program that asks can take milliseconds on a full machine",
@@ -165,27 +165,30 @@ const ROWS: &[Row] = &[
     Row {
         name: HALT_POLL,
         read: halt_poll,
-        purpose: "how long an idle CPU of a guest looks for work before it halts: waking one that \
-                  has halted leaves the guest",
+        purpose: "how long an idle CPU of a virtual machine polls for work before it halts; \
+         waking a halted CPU needs the hypervisor",
         judge: |value, _| match number(value) {
-            0 => low("idle CPUs halt at once: every sleep on a pipe is dear"),
-            time if time < 50_000 => low("shorter than most sleeps on a pipe"),
+            0 => low("idle CPUs halt at once, so every sleep on a pipe is expensive"),
+            time if time < 50_000 => low("shorter than most waits for a pipe"),
             time => fine(format!("{} us", time / 1000)),
         },
         command: "echo 200000 | sudo tee /sys/module/haltpoll/parameters/guest_halt_poll_ns",
-        cost: "a CPU that falls idle stays busy up to 0.2 ms longer, which the host pays for",
+        cost: "an idle CPU polls for up to 0.2 ms, which uses CPU time of the host",
     },
     Row {
         name: "kernel.perf_event_paranoid",
         read: in_proc!("kernel/perf_event_paranoid"),
-        purpose: "who may sample the kernel while it works for his own processes",
+        purpose: "which users may sample the kernel while it runs on behalf of their processes",
         judge: |value, around| match around.is_too_paranoid() {
-            _ if around.capabilities.perfmon => fine("does not bind this process (CAP_PERFMON)"),
+            _ if around.capabilities.perfmon => {
+                fine("does not apply to this process (CAP_PERFMON)")
+            }
             true => low("this user may not sample the kernel"),
             false => fine(format!("{value} lets users sample the kernel")),
         },
         command: "sudo sysctl -w kernel.perf_event_paranoid=1",
-        cost: "every user can watch the kernel at work for his processes: a side channel",
+        cost: "every user can sample the kernel on behalf of their processes, which is a side \
+         channel",
     },
     Row {
         name: "kernel.kptr_restrict",
@@ -197,7 +200,7 @@ const ROWS: &[Row] = &[
             _ => low("samples of the kernel have no names"),
         },
         command: "sudo sysctl -w kernel.kptr_restrict=0",
-        cost: "who may sample the kernel sees where it lies, which helps to attack it",
+        cost: "users who may sample the kernel learn its addresses, which helps an attacker",
     },
     Row {
         name: "net.core.wmem_max",
@@ -205,9 +208,9 @@ const ROWS: &[Row] = &[
         purpose: "the longest send buffer of a socket: bench unix_copy asks for 512 KiB",
         judge: |value, around| match number(value) {
             _ if around.capabilities.net_admin => {
-                fine("does not bind this process (CAP_NET_ADMIN)")
+                fine("does not apply to this process (CAP_NET_ADMIN)")
             }
-            bytes if bytes >= 512 << 10 => fine("512 KiB can be had"),
+            bytes if bytes >= 512 << 10 => fine("512 KiB is allowed"),
             bytes => low(format!("send buffers stay at {}", format_bytes(bytes))),
         },
         command: "sudo sysctl -w net.core.wmem_max=524288",
@@ -216,10 +219,10 @@ const ROWS: &[Row] = &[
     Row {
         name: "fs.file-max",
         read: in_proc!("fs/file-max"),
-        purpose: "open files of the whole machine; a pipe is two",
+        purpose: "limit of open files for the whole machine; a pipe needs two",
         judge: |value, _| match number(value) {
-            files if files < 65536 => low("soon reached on a machine with many pipes"),
-            _ => fine("far enough"),
+            files if files < 65536 => low("too low for a machine with many pipes"),
+            _ => fine("high enough"),
         },
         command: "sudo sysctl -w fs.file-max=1000000",
         cost: "about 1 KiB of the kernel's memory for each file that is opened",
@@ -229,44 +232,46 @@ const ROWS: &[Row] = &[
         read: |_, around| Some(limit(around.open_files)),
         purpose: "open files of a process",
         judge: |value, _| match value.parse::<u64>() {
-            Ok(files) if files < 256 => low("a tee to many outputs needs more"),
-            _ => fine("far enough"),
+            Ok(files) if files < 256 => low("too low for a tee with many outputs"),
+            _ => fine("high enough"),
         },
         command: "ulimit -n 1024",
-        cost: "nothing, below the hard limit",
+        cost: "none, up to the hard limit",
     },
     Row {
         name: "ulimit -l",
         read: |_, around| Some(locked_limit(around.locked_bytes)),
         purpose: "memory that a process may lock: --lock-memory, and the buffers of samples",
         judge: |_, around| match around.locked_bytes {
-            _ if around.capabilities.ipc_lock => fine("does not bind this process (CAP_IPC_LOCK)"),
+            _ if around.capabilities.ipc_lock => {
+                fine("does not apply to this process (CAP_IPC_LOCK)")
+            }
             Some(bytes) if bytes < 1 << 20 => low("less than the buffers of --lock-memory"),
-            _ => fine("far enough"),
+            _ => fine("high enough"),
         },
         command: "sudo prlimit --pid $$ --memlock=8388608",
-        cost: "8 MiB a process that cannot be reclaimed",
+        cost: "up to 8 MiB per process that cannot be reclaimed",
     },
     Row {
         name: "kernel.yama.ptrace_scope",
         read: in_proc!("kernel/yama/ptrace_scope"),
-        purpose: "who may take copies of another process's fds",
+        purpose: "which processes may duplicate file descriptors of another process",
         judge: |value, around| match number(value) {
             0 => fine("processes of the same user may"),
             1 | 2 if around.capabilities.sys_ptrace => {
-                fine("does not bind this process (CAP_SYS_PTRACE)")
+                fine("does not apply to this process (CAP_SYS_PTRACE)")
             }
-            _ => low("a process's ancestors only; opening /proc/PID/fd goes on to work"),
+            _ => low("only ancestors of a process may; opening /proc/PID/fd still works"),
         },
         command: "sudo sysctl -w kernel.yama.ptrace_scope=0",
-        cost: "a program that is taken over can take over all of its user's others",
+        cost: "a compromised program can take over all other programs of its user",
     },
     Row {
         name: "fs.mqueue.msg_max",
         read: in_proc!("fs/mqueue/msg_max"),
-        purpose: "messages in a POSIX message queue: bench asks for 10",
+        purpose: "maximum number of messages in a POSIX message queue; bench uses 10",
         judge: |value, _| match number(value) {
-            messages if messages < 10 => low("fewer than bench asks for: figures do not compare"),
+            messages if messages < 10 => low("lower than bench uses: figures cannot be compared"),
             _ => fine("as many as bench asks for"),
         },
         command: "sudo sysctl -w fs.mqueue.msg_max=10",
@@ -278,7 +283,7 @@ const ROWS: &[Row] = &[
         purpose: "bytes of a message in it: bench asks for 8 KiB",
         judge: |value, _| match number(value) {
             bytes if bytes < 8192 => low("shorter than bench asks for: figures do not compare"),
-            _ => fine("as long as bench asks for"),
+            _ => fine("as high as bench uses"),
         },
         command: "sudo sysctl -w fs.mqueue.msgsize_max=8192",
         cost: "nothing: it is the kernel's default",
@@ -286,13 +291,16 @@ const ROWS: &[Row] = &[
     Row {
         name: "vm.overcommit_memory",
         read: in_proc!("vm/overcommit_memory"),
-        purpose: "whether memory is counted when it is mapped, or when it is used",
+        purpose: "whether memory is accounted when it is mapped or when it is used",
         judge: |value, _| match value {
-            "2" => low("counted when mapped: large buffers can be refused with memory free"),
+            "2" => low(
+                "accounted when it is mapped: large buffers can be refused although memory \
+             is free",
+            ),
             _ => fine("counted when used"),
         },
         command: "sudo sysctl -w vm.overcommit_memory=0",
-        cost: "a machine that runs out of memory finds out later, and kills a process",
+        cost: "if memory runs out, the kernel kills a process later instead of refusing a mapping",
     },
 ];
 
@@ -404,7 +412,7 @@ mod tests {
         assert_eq!(held.len(), 5, "{held:?}");
         assert_eq!(
             setting(&found, "fs.pipe-user-pages-soft").meaning,
-            "4 pipes of 1 MiB, and no more"
+            "enough for only 4 pipes of 1 MiB"
         );
     }
 

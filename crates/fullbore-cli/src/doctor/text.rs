@@ -70,7 +70,7 @@ fn labelled(page: &mut Page, indent: &str, lines: &[(&str, String)]) {
 }
 
 fn trials(report: &Report, page: &mut Page) {
-    heading(page, "techniques, tried just now");
+    heading(page, "techniques, as tried on this machine");
     let widest = report.trials.iter().map(|trial| trial.name.len()).max();
     let widest = widest.unwrap_or(0);
     for trial in &report.trials {
@@ -131,7 +131,7 @@ fn settings(report: &Report, page: &mut Page) {
         let verdict = if setting.fine {
             "fine: "
         } else {
-            "holds back: "
+            "limits pipes: "
         };
         page.wrapped(
             Style::Plain,
@@ -163,7 +163,7 @@ fn cpus(report: &Report, page: &mut Page) {
     }
     let pairs = cpus.pair_lines();
     if pairs.is_empty() {
-        let text = "one CPU: writer and reader take turns, and no pair is to be had";
+        let text = "only one CPU: writer and reader share it";
         page.wrapped(Style::Plain, "  ", text);
     }
     for line in pairs {
@@ -196,9 +196,9 @@ mod tests {
             text.contains("change: sudo sysctl -w fs.pipe-max-size=1048576\n"),
             "{text}"
         );
-        assert!(
-            text.ends_with("about 4.1× of throughput: sudo sysctl -w fs.pipe-max-size=1048576\n")
-        );
+        assert!(text.ends_with(
+            "about 4.1 times the throughput: sudo sysctl -w fs.pipe-max-size=1048576\n"
+        ));
     }
 
     #[test]

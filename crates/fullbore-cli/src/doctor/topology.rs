@@ -45,7 +45,7 @@ impl Share {
             Share::LastLevel => "share the last-level cache",
             Share::Socket => "one socket, no shared cache",
             Share::OtherSocket => "two sockets",
-            Share::Unknown => "what they share is not told",
+            Share::Unknown => "it is unknown what they share",
         }
     }
 }
@@ -111,10 +111,10 @@ impl Cpus {
             .map(|(pair, name)| {
                 let distance = pair.line_round_trip_ns.map_or_else(
                     || "distance not measured".into(),
-                    |ns| format!("{ns:.0} ns there and back"),
+                    |ns| format!("{ns:.0} ns round trip"),
                 );
                 let chosen = match pair.chosen {
-                    true => ", bench's choice",
+                    true => ", the default of bench",
                     false => "",
                 };
                 let words = pair.share.words();
@@ -329,7 +329,7 @@ fn draw(topology: &Topology) -> Vec<String> {
             let first = format_cpu_list(&rest[0].cpus);
             let last = format_cpu_list(&rest[rest.len() - 1].cpus);
             let text = format!(
-                "{} more like these, CPUs {first} to CPUs {last}",
+                "{} more of the same kind, CPUs {first} to CPUs {last}",
                 rest.len()
             );
             branch(&mut lines, true, &text);
@@ -478,11 +478,11 @@ mod tests {
                 "socket 0: 64 CPUs, 0-31,64-95",
                 "├─ L3 32 MiB  CPUs 0-3,64-67: 4 cores of 2 threads, L2 1 MiB each core",
                 "├─ L3 32 MiB  CPUs 4-7,68-71: 4 cores of 2 threads, L2 1 MiB each core",
-                "└─ 6 more like these, CPUs 8-11,72-75 to CPUs 28-31,92-95",
+                "└─ 6 more of the same kind, CPUs 8-11,72-75 to CPUs 28-31,92-95",
                 "socket 1: 64 CPUs, 32-63,96-127",
                 "├─ L3 32 MiB  CPUs 32-35,96-99: 4 cores of 2 threads, L2 1 MiB each core",
                 "├─ L3 32 MiB  CPUs 36-39,100-103: 4 cores of 2 threads, L2 1 MiB each core",
-                "└─ 6 more like these, CPUs 40-43,104-107 to CPUs 60-63,124-127",
+                "└─ 6 more of the same kind, CPUs 40-43,104-107 to CPUs 60-63,124-127",
             ]
         );
         assert_eq!(

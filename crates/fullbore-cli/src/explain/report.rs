@@ -140,7 +140,10 @@ impl Explanation {
         }
         writeln!(out)?;
         match &self.verdict {
-            None => writeln!(out, "It ran too short to say what its time went to.")?,
+            None => writeln!(
+                out,
+                "It did not run long enough to say where its time went."
+            )?,
             Some(verdict) => {
                 writeln!(out, "{}", clean(&verdict.words))?;
                 let meaning = verdict.class.meaning();
@@ -171,14 +174,15 @@ impl Explanation {
                 .and_then(|()| match Spread::of(&disturbance.without) {
                     Some(spread) if spread.is_noisy() && disturbance.without.len() > 1 => writeln!(
                         out,
-                        "That is no more than a guess: those without it differ by {:.0}% among themselves.",
+                        "This is only a guess: the runs without sampling differ by {:.0}% from \
+                         each other.",
                         spread.disagreement() * 100.0
                     ),
                     _ => Ok(()),
                 })?,
                 None => writeln!(
                     out,
-                    "How much sampling changed is not known: --twice runs it without, too."
+                    "It is unknown how much sampling slowed it down: use --twice to measure that."
                 )?,
             }
         }

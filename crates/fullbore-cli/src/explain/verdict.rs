@@ -182,62 +182,68 @@ const ANY: &[&str] = &[];
 #[rustfmt::skip]
 const TABLE: &[Row] = &[
     Row { class: Class::Copying, with: ANY, without: ANY, program: &["cat", "dd", "socat"], rung: "fullbore copy",
-        words: "it passes bytes on without copying them twice" },
+        words: "it copies bytes once instead of twice" },
     Row { class: Class::Copying, with: ANY, without: ANY, program: &["tee"], rung: "fullbore tee",
-        words: "it passes pages on where it can" },
+        words: "it passes references to pages where it can" },
     Row { class: Class::Copying, with: ANY, without: ANY, program: &["pv", "mbuffer"], rung: "fullbore meter",
-        words: "it shows how bytes pass without copying them twice" },
+        words: "it measures progress and copies bytes once instead of twice" },
     Row { class: Class::Copying, with: ANY, without: BY_REFERENCE, program: ANY, rung: "vmsplice_read",
-        words: "vmsplice(2) hands the writer's pages to the pipe instead of copying them, which leaves one copy of two" },
+        words: "vmsplice(2) passes the writer's pages to the pipe, which saves one of two copies" },
     Row { class: Class::Copying, with: ANY, without: &["--read-with-splice", "--sum"], program: ANY, rung: "vmsplice_splice",
-        words: "splice(2) moves the pages on instead of copying them, where the reader need not look at the bytes" },
+        words: "splice(2) passes the pages on instead of copying them, if the reader does not \
+         need the data" },
     Row { class: Class::Copying, with: &["--sum"], without: ANY, program: ANY, rung: "shared_memory",
-        words: "memory that both processes map needs no copy at all; in a pipe, the one of read(2) is the last" },
+        words: "shared memory needs no copy; in a pipe, the copy of read(2) remains" },
     Row { class: Class::LookingUp, with: ANY, without: &["--huge-page", "--way repeat"], program: ANY, rung: "vmsplice_splice_huge",
-        words: "on huge pages one look finds 512 of them" },
+        words: "with huge pages, one look-up finds 512 base pages" },
     Row { class: Class::LookingUp, with: ANY, without: &["--way repeat"], program: ANY, rung: "repeat_splice",
-        words: "data that never change can be handed over again and again without looking anything up" },
+        words: "data that never changes can be sent repeatedly without looking up pages" },
     Row { class: Class::Pages, with: &["--way fresh"], without: ANY, program: ANY, rung: "recycle_sum",
-        words: "before a reader that copies, the same pages can be used again instead of being given back" },
+        words: "if the reader copies, pages can be reused instead of freed" },
     Row { class: Class::Pages, with: ANY, without: BY_REFERENCE, program: ANY, rung: "vmsplice_read",
-        words: "a pipe allocates no pages where it is handed the writer's own, by vmsplice(2)" },
+        words: "vmsplice(2) passes the writer's pages, so the pipe allocates none" },
     Row { class: Class::Pages, with: ANY, without: &["--way repeat"], program: ANY, rung: "repeat_splice",
-        words: "slots of many pages each take and drop one reference instead of one a page, for data that never change" },
+        words: "if a slot holds many pages, it needs one reference instead of one per page, for \
+         data that never changes" },
     Row { class: Class::Faults, with: &["--dont-touch-pages"], without: ANY, program: ANY, rung: "vmsplice_splice",
-        words: "pages touched once before, and used again, fault no more" },
+        words: "pages that were touched before cause no more faults" },
     Row { class: Class::Faults, with: &["--way fresh"], without: ANY, program: ANY, rung: "recycle_sum",
-        words: "before a reader that copies, the same pages can be used again instead of new ones, which are zeroed" },
+        words: "if the reader copies, pages can be reused instead of new ones, which have to be \
+         zeroed" },
     Row { class: Class::Faults, with: ANY, without: &["--huge-page"], program: ANY, rung: "vmsplice_splice_huge",
         words: "a huge page takes one fault where base pages take 512" },
     Row { class: Class::Lock, with: ANY, without: &["--buf-size 2M", "--way repeat"], program: ANY, rung: "large_slots",
-        words: "1 MiB at a time takes the lock an eighth as often" },
+        words: "with 1 MiB per call, the lock is taken an eighth as often" },
     Row { class: Class::Lock, with: ANY, without: &["--way repeat"], program: ANY, rung: "repeat_splice",
-        words: "slots that hold many pages move more bytes each time the lock is taken, for data that never change" },
+        words: "if slots hold many pages, more bytes move each time the lock is taken, for data \
+         that never changes" },
     Row { class: Class::Sleeping, with: ANY, without: &["--pipe-size", "--write-with-vmsplice", "--way", "--ring"], program: ANY, rung: "roomy_pipe",
-        words: "a pipe of 1 MiB lets both sides run longer before one has to sleep and be woken" },
+        words: "with a pipe of 1 MiB, both sides run longer before they have to sleep" },
     Row { class: Class::Sleeping, with: &["--read-with-splice"], without: &["--busy-loop", "--wait adaptive"], program: ANY, rung: "adaptive",
-        words: "trying again for a moment before sleeping saves the wake-up, which costs more" },
+        words: "spinning briefly before sleeping saves the more expensive wake-up" },
     Row { class: Class::Sleeping, with: ANY, without: &["--ring", "--way", "--busy-loop", "--wait adaptive"], program: ANY, rung: "deep_ring",
         words: "larger chunks over a pipe of 1 MiB need fewer wake-ups for the same bytes" },
     Row { class: Class::Sleeping, with: ANY, without: &["--busy-loop", "--wait adaptive"], program: ANY, rung: "adaptive",
-        words: "trying again for a moment before sleeping saves the wake-up, which costs more" },
+        words: "spinning briefly before sleeping saves the more expensive wake-up" },
     Row { class: Class::Entering, with: ANY, without: &["--buf-size 2M", "--way repeat"], program: ANY, rung: "large_slots",
-        words: "1 MiB at a time needs an eighth of the calls" },
+        words: "with 1 MiB per call, an eighth of the calls is needed" },
     Row { class: Class::Bookkeeping, with: ANY, without: &["--buf-size 2M", "--way repeat"], program: ANY, rung: "large_slots",
-        words: "1 MiB at a time needs an eighth of the calls, and of the asking whether there is room or anything to take" },
+        words: "with 1 MiB per call, an eighth of the calls and checks is needed" },
     Row { class: Class::Bookkeeping, with: ANY, without: &["--way repeat"], program: ANY, rung: "repeat_splice",
-        words: "slots that hold many pages are fewer to fill and to empty, for data that never change" },
+        words: "fewer slots have to be filled and emptied if each holds many pages, for data that \
+         never change" },
 ];
 
 /// What no rung removes.
 fn no_rung(class: Class) -> &'static str {
     match class {
-        Class::User => "the programs themselves are what takes the time; no pipe is in their way",
+        Class::User => "the programs themselves take the time, not the pipe",
         Class::Interrupts => {
-            "others use these CPUs too: name idle ones with --cpus, or wait for a quieter moment"
+            "other processes use these CPUs: choose idle ones with --cpus, or wait until the \
+             machine is idle"
         }
         Class::NotClassified => "the flame graph (--flame) shows where in the kernel that is",
-        _ => "no rung of the ladder is known to remove this",
+        _ => "no experiment of the ladder is known to reduce this",
     }
 }
 

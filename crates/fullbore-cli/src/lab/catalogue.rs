@@ -41,33 +41,33 @@ macro_rules! experiments {
 /// with Linux 5.17.
 #[rustfmt::skip]
 const LADDER: &[Experiment] = experiments! { "ladder" No:
-    "write_read", Some(3.7), "write(2) into read(2): where everybody starts",
+    "write_read", Some(3.7), "write(2) and read(2), the usual way",
         "" => "";
     "write_read_huge", None, "the same, buffers on huge pages",
         "--huge-page --check-huge-page" => "--huge-page --check-huge-page";
-    "vmsplice_read", Some(12.7), "vmsplice(2) instead of write(2): one copy less",
+    "vmsplice_read", Some(12.7), "vmsplice(2) instead of write(2): one copy fewer",
         "--write-with-vmsplice" => "";
     "vmsplice_read_huge", None, "the same, buffers on huge pages",
         "--write-with-vmsplice --huge-page --check-huge-page" => "--huge-page --check-huge-page";
-    "vmsplice_splice", Some(32.8), "splice(2) to /dev/null instead of read(2): no copy left",
+    "vmsplice_splice", Some(32.8), "splice(2) to /dev/null instead of read(2): no copy at all",
         "--write-with-vmsplice" => "--read-with-splice";
-    "vmsplice_splice_untouched", Some(25.0), "the same, pages not touched before",
+    "vmsplice_splice_untouched", Some(25.0), "the same, with pages that were not touched before",
         "--write-with-vmsplice --dont-touch-pages" => "--read-with-splice";
-    "vmsplice_splice_same_buffer", None, "the same, one contiguous buffer cut in two",
+    "vmsplice_splice_same_buffer", None, "the same, with two halves of one contiguous buffer",
         "--write-with-vmsplice --same-buffer" => "--read-with-splice";
-    "vmsplice_splice_huge", Some(51.0), "the same, two buffers on huge pages: pages are found faster",
+    "vmsplice_splice_huge", Some(51.0), "the same, with buffers on huge pages, which are faster to look up",
         "--write-with-vmsplice --huge-page --check-huge-page" => "--read-with-splice";
-    "busy_loop_huge", Some(62.5), "the same, trying again instead of sleeping: the article's last rung",
+    "busy_loop_huge", Some(62.5), "the same, in a busy loop instead of sleeping: the article's last step",
         "--write-with-vmsplice --huge-page --check-huge-page --busy-loop" => "--read-with-splice --busy-loop";
     "large_slots", None, "the same, 1 MiB at a time",
         "--write-with-vmsplice --huge-page --check-huge-page --busy-loop --buf-size 2M" => "--read-with-splice --busy-loop --buf-size 2M";
-    "adaptive", None, "as busy_loop_huge, but spinning only as long as that pays",
+    "adaptive", None, "as busy_loop_huge, but spinning for a limited time before sleeping",
         "--write-with-vmsplice --huge-page --check-huge-page --wait adaptive" => "--read-with-splice --wait adaptive";
-    "roomy_pipe", None, "as write_read, through a pipe of 1 MiB: nothing else changed",
+    "roomy_pipe", None, "as write_read, with a pipe of 1 MiB",
         "--pipe-size 1M" => "";
-    "double_buffer", None, "new data in every buffer, every word read: the article's two buffers",
+    "double_buffer", None, "new data in every buffer, and every word read: the article's two buffers",
         "--write-with-vmsplice --huge-page --check-huge-page --data words" => "--huge-page --check-huge-page --sum";
-    "deep_ring", None, "the same job: a ring of chunks over a pipe of 1 MiB, blocking calls",
+    "deep_ring", None, "the same with a ring of chunks, a pipe of 1 MiB and blocking calls",
         "--ring 2M --chunk 512K --pipe-size 1M --huge-page --check-huge-page --data words" => "--huge-page --check-huge-page --sum";
 };
 
@@ -81,11 +81,11 @@ const PRODUCE: &[Experiment] = experiments! { "produce" Yes:
         "--way copy --chunk 512K --pipe-size 1M --huge-page --data words" => "--chunk 512K --huge-page --sum";
     "double_buffer_sum", None, "the article's double buffering, the same job",
         "--write-with-vmsplice --huge-page --check-huge-page --data words" => "--chunk 512K --huge-page --sum";
-    "fresh_sum", None, "fresh pages: right whatever the reader does",
+    "fresh_sum", None, "fresh pages: correct for every reader",
         "--way fresh --chunk 512K --pipe-size 1M --huge-page --check-huge-page --data words" => "--chunk 512K --huge-page --sum";
-    "recycle_sum", None, "recycled pages: right before a reader that copies",
+    "recycle_sum", None, "recycled pages: correct only for a reader that copies",
         "--way recycle --pipe-size 1M --huge-page --check-huge-page --data words" => "--chunk 512K --huge-page --sum";
-    "recycle_sum_busy", None, "the same, trying again instead of sleeping",
+    "recycle_sum_busy", None, "the same, in a busy loop instead of sleeping",
         "--way recycle --pipe-size 1M --huge-page --check-huge-page --data words --busy-loop" => "--chunk 512K --huge-page --sum --busy-loop";
     "write_default_splice", None, "write(2) into a default pipe, spliced to /dev/null",
         "--way copy --chunk 512K --huge-page --data words" => "--read-with-splice --chunk 1M";
@@ -103,7 +103,7 @@ const PRODUCE: &[Experiment] = experiments! { "produce" Yes:
         "--way repeat --pipe-size 1M" => "--chunk 1M --huge-page";
     "repeat_splice", None, "the same, spliced to /dev/null",
         "--way repeat --pipe-size 1M" => "--read-with-splice --chunk 16M";
-    "repeat_splice_busy", None, "the same, trying again instead of sleeping",
+    "repeat_splice_busy", None, "the same, in a busy loop instead of sleeping",
         "--way repeat --pipe-size 1M --busy-loop" => "--read-with-splice --chunk 16M --busy-loop";
 };
 
@@ -129,22 +129,23 @@ fn groups(axes: &Axes) -> Vec<Group> {
     vec![
         group(
             "ladder",
-            "one process writes to a pipe, another reads: technique by technique",
+            "a writer and a reader on one pipe, by technique",
             LADDER,
         ),
         group(
             "produce",
-            "each way to produce, before readers that read all or drop all",
+            "each method of the library's Producer, with readers that read or discard the data",
             PRODUCE,
         ),
         group(
             movers::GROUP,
-            "programs that pass bytes on: copy and tee beside cat, tee, pv and others",
+            "programs that copy from one file descriptor to another: copy and tee compared with \
+             cat, tee, pv and others",
             &MOVE,
         ),
         group(
             pipelines::GROUP,
-            "pipelines of ordinary programs: fullbore run beside bash",
+            "pipelines of ordinary programs, run by fullbore run and by bash",
             &PIPELINES,
         ),
         group(
@@ -154,22 +155,22 @@ fn groups(axes: &Axes) -> Vec<Group> {
         ),
         group(
             latency::GROUP,
-            "a message there and back over every transport, and the cost of one wake-up",
+            "round-trip time over every transport, and the cost of one wake-up",
             &latency::EXPERIMENTS,
         ),
         group(
             page_lookup::GROUP,
-            "what finding one page of memory costs the kernel, which vmsplice pays for each",
+            "the cost of looking up one page of memory, which vmsplice(2) pays for each page",
             page_lookup::EXPERIMENTS,
         ),
         group(
             sweep::GROUP,
-            "throughput over the size of a call and the size of the pipe",
+            "throughput by bytes per call and pipe capacity",
             axes.experiments(),
         ),
         group(
             unix_copy::GROUP,
-            "an object through a Unix socket: copied, past the caches, or by reference",
+            "an object sent through a Unix socket: copied, copied past the caches, or by reference",
             unix_copy::EXPERIMENTS,
         ),
     ]
@@ -210,7 +211,7 @@ impl Catalogue {
             }
             if !found {
                 return Err(Usage(format!(
-                    "no experiment is called '{text}'; 'fullbore bench --list' names them all"
+                    "unknown experiment '{text}': 'fullbore bench --list' lists all"
                 )));
             }
         }

@@ -40,7 +40,7 @@ impl Peers {
             Ok(Self(directory))
         } else {
             Err(Usage(format!(
-                "--peers: '{}' has none of the programs in C; 'make -C peers' builds them into \
+                "--peers: '{}' contains none of the C programs: 'make -C peers' builds them in \
                  peers/bin",
                 directory.display()
             )))
@@ -86,13 +86,15 @@ impl Peers {
         process.kill_group();
         let ended = process.end_within(process::GRACE)?;
         if !in_time {
-            return Ok(Err(Stop::Failed("did not end in time; killed".into())));
+            return Ok(Err(Stop::Failed(
+                "did not finish in time and was killed".into(),
+            )));
         }
         Ok(ended.went_well(name).and_then(|()| {
             let printed = String::from_utf8_lossy(&ended.output.stdout);
             let figure = figure_of(&printed).ok_or_else(|| {
                 let printed: String = printed.trim().chars().take(60).collect();
-                Stop::Failed(format!("printed no line of figures but '{printed}'"))
+                Stop::Failed(format!("printed '{printed}' instead of a line of figures"))
             })?;
             Ok(Taken {
                 figure,

@@ -34,7 +34,7 @@ pub fn last_words(output: &Output) -> String {
     let line = text
         .lines()
         .rfind(|line| !line.trim().is_empty())
-        .unwrap_or("no word why");
+        .unwrap_or("without a message");
     ["fullbore write: ", "fullbore read: ", "fullbore part: "]
         .iter()
         .find_map(|prefix| line.strip_prefix(prefix))
@@ -70,7 +70,10 @@ impl Process {
 
     /// Whether it ends within so long.
     pub fn ends_within(&mut self, patience: Duration) -> Result<bool> {
-        let child = self.0.as_mut().context("a process ends once")?;
+        let child = self
+            .0
+            .as_mut()
+            .context("the process was waited for twice")?;
         ends_within(child, patience)
     }
 
@@ -84,7 +87,7 @@ impl Process {
 
     /// Waits for its end, for so long, and then kills it.
     pub fn end_within(mut self, patience: Duration) -> Result<Ended> {
-        let mut child = self.0.take().context("a process ends once")?;
+        let mut child = self.0.take().context("the process was waited for twice")?;
         let killed = !ends_within(&mut child, patience)?;
         if killed {
             // It may have ended by itself in the meantime; it has not been waited for.
@@ -133,7 +136,7 @@ impl Ended {
         let status = self.output.status;
         if self.killed {
             return Err(Stop::Failed(format!(
-                "the {role} did not end in time; killed"
+                "the {role} did not finish in time and was killed"
             )));
         }
         if status.code() == Some(i32::from(UNSUPPORTED)) {

@@ -62,11 +62,11 @@ fn check_behind(habit: Habit, writer: &str, bench: &Bench<'_>) -> Result<Verdict
         .stdin(second.reader)
         .stdout(Stdio::piped());
     let writing = writer.spawn().context("start a writer")?;
-    let mut passing = middleman.spawn().context("start a middleman")?;
+    let mut passing = middleman.spawn().context("start the program in between")?;
     let reading = reader.spawn().context("start a reader")?;
     drop((writer, middleman, reader));
     let read = reading.wait_with_output().context("wait for the reader")?;
-    passing.wait().context("wait for the middleman")?;
+    passing.wait().context("wait for the program in between")?;
     writing.wait_with_output().context("wait for the writer")?;
     let said = process::last_words(&read);
     // A reader that ends well has checked what came; whether all came shows in its count.

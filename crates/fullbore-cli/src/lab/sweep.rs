@@ -22,19 +22,19 @@ pub const GROUP: &str = "sweep";
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Options of the group 'sweep'")]
 pub struct Axes {
-    /// How to write [default: copy]
+    /// Write method [default: copy]
     #[arg(long, value_enum, value_name = "WAY")]
     sweep_writer: Option<Writer>,
 
-    /// How to read [default: read]
+    /// Read method [default: read]
     #[arg(long, value_enum, value_name = "HOW")]
     sweep_reader: Option<Reader>,
 
-    /// What both do while the pipe is full or empty [default: block]
+    /// How both ends wait while the pipe is full or empty [default: block]
     #[arg(long, value_enum, value_name = "HOW")]
     sweep_wait: Option<WaitName>,
 
-    /// Bytes of one call, writing and reading [default: 4K,16K,64K,256K,1M]
+    /// Bytes per call, for writing and reading [default: 4K,16K,64K,256K,1M]
     #[arg(long, value_name = "SIZE,…", value_delimiter = ',', value_parser = chunk)]
     chunks: Option<Vec<usize>>,
 
@@ -50,16 +50,16 @@ enum Writer {
     Copy,
     /// vmsplice(2) of pages that are never written to again
     Fresh,
-    /// vmsplice(2) of a ring of pages, used again once they were read
+    /// vmsplice(2) of a ring of pages that are reused after they were read
     Recycle,
 }
 
 /// A way to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Reader {
-    /// read(2), looking at nothing
+    /// read(2), without examining the data
     Read,
-    /// read(2), every word added up
+    /// read(2), and sum all words
     Sum,
     /// splice(2) to /dev/null
     Splice,
@@ -77,15 +77,17 @@ const CHUNK_AT_MOST: usize = 1 << 30;
 
 fn chunk(text: &str) -> Result<usize, String> {
     match size::parse_in_memory(text)? {
-        0 => Err("a call of 0 bytes moves nothing".into()),
-        bytes if bytes > CHUNK_AT_MOST => Err(format!("'{text}' is more than the 1G of a call")),
+        0 => Err("invalid size 0: a call must move at least one byte".into()),
+        bytes if bytes > CHUNK_AT_MOST => {
+            Err(format!("invalid size '{text}': a call can move at most 1G"))
+        }
         bytes => Ok(bytes),
     }
 }
 
 fn pipe_size(text: &str) -> Result<usize, String> {
     match size::parse_in_memory(text)? {
-        0 => Err("a pipe of 0 bytes holds nothing".into()),
+        0 => Err("invalid capacity 0: a pipe needs at least one page".into()),
         bytes => Ok(bytes),
     }
 }
@@ -229,7 +231,7 @@ impl Sweep {
         let wanted = self.pair.cell.map(|cell| cell.pipe_size);
         match (got, wanted) {
             (Some(got), Some(wanted)) if got != wanted => Err(Stop::Skipped(format!(
-                "the kernel made a pipe of {0}, not of {1}: ask for --pipe-sizes {0}",
+                "the kernel rounded the capacity {1} to {0}: use --pipe-sizes {0}",
                 short(got),
                 short(wanted)
             ))),

@@ -38,7 +38,7 @@ impl Stop {
     pub fn reason(&self) -> &str {
         match self {
             Stop::Skipped(reason) | Stop::Failed(reason) => reason,
-            Stop::NothingCame => "nothing came through while it was measured",
+            Stop::NothingCame => "no bytes arrived during the measurement",
         }
     }
 }

@@ -175,56 +175,56 @@ impl Verdict {
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Verdict::TooShort => f.write_str("too short to tell which side is the slow one"),
+            Verdict::TooShort => f.write_str("the run was too short to tell which side is slow"),
             Verdict::NoPipe => {
-                f.write_str("neither input nor output is a pipe that would tell who is slow")
+                f.write_str("cannot tell which side is slow: neither input nor output is a pipe")
             }
             Verdict::Limit(held) => write!(
                 f,
-                "the rate limit is the slow one: it kept bytes back {} of the time",
+                "the rate limit is the bottleneck: it delayed bytes {} of the time",
                 Percent(held)
             ),
             Verdict::Before(empty) => write!(
                 f,
-                "the side before is the slow one: its pipe was empty {} of the time",
+                "the producer is slow: the pipe before was empty {} of the time",
                 Percent(empty)
             ),
             Verdict::After(full) => write!(
                 f,
-                "the side after is the slow one: its pipe was full {} of the time",
+                "the consumer is slow: the pipe after was full {} of the time",
                 Percent(full)
             ),
             Verdict::ByTurns { empty, full } => write!(
                 f,
-                "the two sides wait for each other by turns: the pipe before was empty {} of the \
-                 time, the pipe after full {}",
+                "both sides wait for each other alternately: the pipe before was empty {} of the \
+                 time, and the pipe after was full {}",
                 Percent(empty),
                 Percent(full)
             ),
             Verdict::Itself { filled, empty } => write!(
                 f,
-                "this meter is the slow one: {} of the time there was something to take, and {} \
-                 the pipe after was empty",
+                "meter itself is the bottleneck: input was waiting {} of the time, and the pipe \
+                 after was empty {}",
                 Percent(filled),
                 Percent(empty)
             ),
             Verdict::Neither { empty, full } => write!(
                 f,
-                "neither side waited long: the pipe before was empty {} of the time, the pipe \
-                 after full {}",
+                "neither side waited for long: the pipe before was empty {} of the time, and the \
+                 pipe after was full {}",
                 Percent(empty),
                 Percent(full)
             ),
             Verdict::NotBefore(empty) => write!(
                 f,
-                "the side before is not the slow one: its pipe was empty only {} of the time (the \
-                 output is no pipe)",
+                "the producer is not slow: the pipe before was empty only {} of the time (the \
+                 output is not a pipe, so the consumer is unknown)",
                 Percent(empty)
             ),
             Verdict::NotAfter(full) => write!(
                 f,
-                "the side after is not the slow one: its pipe was full only {} of the time (the \
-                 input is no pipe)",
+                "the consumer is not slow: the pipe after was full only {} of the time (the input \
+                 is not a pipe, so the producer is unknown)",
                 Percent(full)
             ),
         }
@@ -264,25 +264,27 @@ mod tests {
     fn whoever_waits_is_not_the_slow_one() {
         for (empty, after, held, words) in [
             // Pipe to pipe.
-            (Some(97), Some((0, 90)), 0, "the side before is the slow one: its pipe was empty 97% of the time"),
-            (Some(50), Some((0, 90)), 0, "the side before is the slow one: its pipe was empty 50% of the time"),
-            (Some(0), Some((88, 0)), 0, "the side after is the slow one: its pipe was full 88% of the time"),
-            (Some(60), Some((88, 0)), 0, "the side after is the slow one: its pipe was full 88% of the time"),
-            (Some(88), Some((60, 0)), 0, "the side before is the slow one: its pipe was empty 88% of the time"),
-            (Some(40), Some((45, 0)), 0, "the two sides wait for each other by turns: the pipe before was empty 40% of the time, the pipe after full 45%"),
-            (Some(5), Some((1, 80)), 0, "this meter is the slow one: 95% of the time there was something to take, and 80% the pipe after was empty"),
-            (Some(12), Some((15, 20)), 0, "neither side waited long: the pipe before was empty 12% of the time, the pipe after full 15%"),
-            (Some(40), Some((5, 60)), 0, "neither side waited long: the pipe before was empty 40% of the time, the pipe after full 5%"),
+            (Some(97), Some((0, 90)), 0, "the producer is slow: the pipe before was empty 97% of the time"),
+            (Some(50), Some((0, 90)), 0, "the producer is slow: the pipe before was empty 50% of the time"),
+            (Some(0), Some((88, 0)), 0, "the consumer is slow: the pipe after was full 88% of the time"),
+            (Some(60), Some((88, 0)), 0, "the consumer is slow: the pipe after was full 88% of the time"),
+            (Some(88), Some((60, 0)), 0, "the producer is slow: the pipe before was empty 88% of the time"),
+            (Some(40), Some((45, 0)), 0, "both sides wait for each other alternately: the pipe before was empty 40% of the time, and the pipe after was full 45%"),
+            (Some(5), Some((1, 80)), 0, "meter itself is the bottleneck: input was waiting 95% of the time, and the pipe after was empty 80%"),
+            (Some(12), Some((15, 20)), 0, "neither side waited for long: the pipe before was \
+             empty 12% of the time, and the pipe after was full 15%"),
+            (Some(40), Some((5, 60)), 0, "neither side waited for long: the pipe before was empty \
+             40% of the time, and the pipe after was full 5%"),
             // The limit explains whatever the pipes do.
-            (Some(0), Some((0, 100)), 93, "the rate limit is the slow one: it kept bytes back 93% of the time"),
-            (Some(97), Some((0, 100)), 10, "the side before is the slow one: its pipe was empty 97% of the time"),
+            (Some(0), Some((0, 100)), 93, "the rate limit is the bottleneck: it delayed bytes 93% of the time"),
+            (Some(97), Some((0, 100)), 10, "the producer is slow: the pipe before was empty 97% of the time"),
             // A pipe on one side only.
-            (None, Some((88, 0)), 0, "the side after is the slow one: its pipe was full 88% of the time"),
-            (None, Some((3, 0)), 0, "the side after is not the slow one: its pipe was full only 3% of the time (the input is no pipe)"),
-            (Some(88), None, 0, "the side before is the slow one: its pipe was empty 88% of the time"),
-            (Some(3), None, 0, "the side before is not the slow one: its pipe was empty only 3% of the time (the output is no pipe)"),
-            (None, None, 0, "neither input nor output is a pipe that would tell who is slow"),
-            (None, None, 80, "the rate limit is the slow one: it kept bytes back 80% of the time"),
+            (None, Some((88, 0)), 0, "the consumer is slow: the pipe after was full 88% of the time"),
+            (None, Some((3, 0)), 0, "the consumer is not slow: the pipe after was full only 3% of the time (the input is not a pipe, so the producer is unknown)"),
+            (Some(88), None, 0, "the producer is slow: the pipe before was empty 88% of the time"),
+            (Some(3), None, 0, "the producer is not slow: the pipe before was empty only 3% of the time (the output is not a pipe, so the consumer is unknown)"),
+            (None, None, 0, "cannot tell which side is slow: neither input nor output is a pipe"),
+            (None, None, 80, "the rate limit is the bottleneck: it delayed bytes 80% of the time"),
         ] {
             assert_eq!(seen(empty, after, held).verdict().to_string(), words);
         }

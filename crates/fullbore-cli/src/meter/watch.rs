@@ -52,7 +52,7 @@ impl FromStr for Target {
         };
         match read {
             Some((pid, fd)) if pid > 0 && fd.unwrap_or(0) >= 0 => Ok(Self { pid, fd }),
-            _ => Err(format!("'{text}' is no PID and no PID:FD")),
+            _ => Err(format!("invalid target '{text}': expected PID or PID:FD")),
         }
     }
 }
@@ -186,7 +186,7 @@ impl Watch {
     fn follow_one(&mut self, fd: i32) -> anyhow::Result<()> {
         let target = self.target;
         let found = Found::at(&self.process, fd).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => anyhow!("{target}: not open"),
+            io::ErrorKind::NotFound => anyhow!("{target}: no such file descriptor"),
             _ => anyhow!("{target}: {}", error_text(&error)),
         })?;
         let followed = Followed::new(&self.process, fd, &found, &self.options)

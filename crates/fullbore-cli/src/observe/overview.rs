@@ -258,18 +258,22 @@ impl PipeState {
 /// How full a pipe is, or why that is not known.
 fn ask(census: &Census, pipe: &Pipe) -> Result<Fill, String> {
     if pipe.is_named() && pipe.kind() == PipeKind::OneSided {
-        return Err("open on one side only: opening it would let someone in".to_owned());
+        return Err(
+            "only one side is open; opening it here would complete the open(2) of another \
+         process"
+                .to_owned(),
+        );
     }
     // The census is of a moment ago.
     if pipe.is_named() && !WriteEnd::of(census, pipe).is_some_and(|end| end.is_open()) {
-        return Err("nobody is known to have it open for writing".to_owned());
+        return Err("no known process has it open for writing".to_owned());
     }
     let handle = census.handle(pipe);
     let fill = handle.and_then(|handle| Fill::of(handle.as_fd()));
     fill.map_err(|errno| match errno {
         Errno::NOENT => "gone".to_owned(),
         // A FIFO, whose reader has gone just now.
-        Errno::NXIO => "nobody reads".to_owned(),
+        Errno::NXIO => "no process reads it".to_owned(),
         errno => error_text(&errno.into()),
     })
 }

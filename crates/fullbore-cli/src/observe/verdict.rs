@@ -338,11 +338,11 @@ fn words(kind: &VerdictKind, sure: Sureness, numbers: &Numbers) -> String {
     };
     match kind {
         VerdictKind::Alone => numbers.stages.first().map_or_else(
-            || "there is nothing to judge".to_owned(),
+            || "there are no stages".to_owned(),
             |stage| format!("there is only one stage: it {}", doing(stage)),
         ),
         VerdictKind::TooShort => format!(
-            "too short to tell who is slow: {} look{} in {:.3} s",
+            "too short to tell which stage is slow: {} sample{} in {:.3} s",
             numbers.looks,
             if numbers.looks == 1 { "" } else { "s" },
             numbers.seconds
@@ -357,8 +357,8 @@ fn words(kind: &VerdictKind, sure: Sureness, numbers: &Numbers) -> String {
             let name = name(*number, numbers);
             match stage.attribution {
                 Attribution::Unclear => format!(
-                    "bottleneck: {name} ({sure}): {waited}, but several processes hold its pipe, and which \
-                     of them they waited for is not known"
+                    "bottleneck: {name} ({sure}): {waited}, but several processes have its pipe \
+                     open, and it is unknown for which of them they waited"
                 ),
                 _ => format!(
                     "bottleneck: {name} ({sure}), {}: {waited}, and it {}",
@@ -368,17 +368,17 @@ fn words(kind: &VerdictKind, sure: Sureness, numbers: &Numbers) -> String {
             }
         }
         VerdictKind::Shared(numbers_of) => format!(
-            "bottleneck: shared ({sure}) by {}, which are about as slow as each other: {}",
+            "bottleneck: {} together ({sure}), which are about equally slow: {}",
             stages(numbers_of),
             busies(numbers_of, numbers)
         ),
         VerdictKind::ByTurns(numbers_of) => format!(
-            "bottleneck: by turns ({sure}) {}, at different times: {}",
+            "bottleneck: {} at different times ({sure}): {}",
             stages(numbers_of),
             blames(numbers_of, numbers)
         ),
         VerdictKind::Cpus => format!(
-            "bottleneck: the CPUs ({sure}): {}, and CPUs were idle {} of the time",
+            "bottleneck: too few CPUs ({sure}): {}, and CPUs were idle {} of the time",
             queues(numbers),
             numbers.cpus_idle.map_or_else(
                 || "an unknown part".to_owned(),
@@ -386,15 +386,13 @@ fn words(kind: &VerdictKind, sure: Sureness, numbers: &Numbers) -> String {
             ),
         ),
         VerdictKind::Waking => format!(
-            "bottleneck: no stage ({sure}): they work by turns, and {} of the time went to waking each other",
+            "bottleneck: none ({sure}). The stages alternate, and {} of the time went into waking \
+             each other",
             Percent(numbers.waking().min(1.0))
         ),
         VerdictKind::Nobody => {
             let all: Vec<usize> = (1..=numbers.stages.len()).collect();
-            format!(
-                "bottleneck: {sure}, no stage stands out: {}",
-                blames(&all, numbers)
-            )
+            format!("bottleneck: none found ({sure}): {}", blames(&all, numbers))
         }
     }
 }
@@ -439,7 +437,7 @@ fn busies(stages: &[usize], numbers: &Numbers) -> String {
     let parts: Vec<String> = (stages.iter())
         .map(|&number| {
             let busy = numbers.busy(&numbers.stages[number - 1]);
-            format!("stage {number} waited for no other {}", Percent(busy))
+            format!("stage {number} waited for no other stage {}", Percent(busy))
         })
         .collect();
     parts.join(", ") + " of the time"
@@ -450,7 +448,7 @@ fn blames(stages: &[usize], numbers: &Numbers) -> String {
         .map(|&number| {
             let stage = &numbers.stages[number - 1];
             format!(
-                "stage {number} kept others waiting {}",
+                "other stages waited for stage {number} {}",
                 Percent(stage.blame)
             )
         })
@@ -463,7 +461,7 @@ fn queues(numbers: &Numbers) -> String {
         .filter(|stage| stage.time.waited_for_cpu >= 0.1)
         .map(|stage| {
             format!(
-                "stage {} waited for one {}",
+                "stage {} waited for a CPU {}",
                 stage.number,
                 Percent(stage.time.waited_for_cpu)
             )
@@ -475,9 +473,9 @@ fn queues(numbers: &Numbers) -> String {
 impl Bound {
     fn in_words(self) -> String {
         match self {
-            Bound::Cpu => "bound by CPU".to_owned(),
-            Bound::Queue => "short of a CPU".to_owned(),
-            Bound::Cause(cause) => format!("bound by {}", cause.in_words()),
+            Bound::Cpu => "limited by the CPU".to_owned(),
+            Bound::Queue => "waiting for a free CPU".to_owned(),
+            Bound::Cause(cause) => format!("limited by {}", cause.in_words()),
         }
     }
 }
@@ -490,12 +488,12 @@ impl Cause {
             Cause::Network => "a socket",
             Cause::Terminal => "the terminal",
             Cause::OtherPipe => "another pipe",
-            Cause::Several => "something outside (poll)",
+            Cause::Several => "something else (poll)",
             Cause::Timer => "a timer",
-            Cause::Stopped => "being continued",
+            Cause::Stopped => "a SIGCONT",
             Cause::Lock => "a lock",
             Cause::Signal => "a signal",
-            Cause::Child => "a child",
+            Cause::Child => "a child process",
             Cause::Unknown => "something unknown",
         }
     }
@@ -605,28 +603,30 @@ mod tests {
             // A middle that computes.
             (&[(10., 1., 0., 89., None, 1.), (98., 1., 1., 0., None, 96.), (4., 0., 96., 0., None, 0.)][..],
              &[(0., 96.), (91., 0.)][..], 45.,
-             "bottleneck: stage 2, second (sure), bound by CPU: the others waited for it 96% of the time, the pipe before it was full 96%, the pipe after it empty 91%, and it ran 98% of the time"),
+             "bottleneck: stage 2, second (sure), limited by the CPU: the others waited for it 96% of the time, the pipe before it was full 96%, the pipe after it empty 91%, and it ran 98% of the time"),
             // Several threads.
             (&[(10., 1., 0., 89., None, 1.), (340., 0., 1., 0., None, 96.), (4., 0., 96., 0., None, 0.)],
              &[(0., 96.), (91., 0.)], 5.,
-             "bottleneck: stage 2, second (sure), bound by CPU: the others waited for it 96% of the time, the pipe before it was full 96%, the pipe after it empty 91%, and it kept 3.4 CPUs busy"),
+             "bottleneck: stage 2, second (sure), limited by the CPU: the others waited for it 96% of the time, the pipe before it was full 96%, the pipe after it empty 91%, and it kept 3.4 CPUs busy"),
             // A source that waits, and a sink that does.
             (&[(2., 0., 0., 0., Some((Cause::Disk, 97.)), 97.), (4., 0., 95., 0., None, 2.)], &[(96., 0.)], 90.,
-             "bottleneck: stage 1, first (sure), bound by a disk or device: the others waited for it 97% of the time, the pipe after it empty 96%, and it ran 2% of the time, waited for a disk or device 97%"),
+             "bottleneck: stage 1, first (sure), limited by a disk or device: the others waited for it 97% of the time, the pipe after it empty 96%, and it ran 2% of the time, waited for a disk or device 97%"),
             (&[(2., 0., 0., 97., None, 2.), (4., 0., 0., 0., Some((Cause::Network, 95.)), 97.)], &[(0., 99.)], 90.,
-             "bottleneck: stage 2, second (sure), bound by a socket: the others waited for it 97% of the time, the pipe before it was full 99%, and it ran 4% of the time, waited for a socket 95%"),
+             "bottleneck: stage 2, second (sure), limited by a socket: the others waited for it 97% of the time, the pipe before it was full 99%, and it ran 4% of the time, waited for a socket 95%"),
             // Most of the time only.
             (&[(30., 0., 0., 70., None, 20.), (75., 0., 25., 0., None, 70.)], &[(15., 65.)], 45.,
-             "bottleneck: stage 2, second (likely), bound by CPU: the others waited for it 70% of the time, the pipe before it was full 65%, and it ran 75% of the time"),
+             "bottleneck: stage 2, second (likely), limited by the CPU: the others waited for it 70% of the time, the pipe before it was full 65%, and it ran 75% of the time"),
             // The pipe before it says otherwise.
             (&[(60., 0., 0., 3., None, 10.), (95., 0., 3., 0., None, 85.)], &[(80., 2.)], 45.,
-             "bottleneck: stage 2, second (likely), bound by CPU: the others waited for it 85% of the time, the pipe before it was full 2%, and it ran 95% of the time"),
+             "bottleneck: stage 2, second (likely), limited by the CPU: the others waited for it 85% of the time, the pipe before it was full 2%, and it ran 95% of the time"),
             // It waits for a CPU more than it runs.
             (&[(30., 2., 0., 68., None, 3.), (40., 55., 5., 0., None, 90.)], &[(2., 90.)], 1.,
-             "bottleneck: stage 2, second (sure), short of a CPU: the others waited for it 90% of the time, the pipe before it was full 90%, and it ran 40% of the time, waited for a CPU 55%"),
+             "bottleneck: stage 2, second (sure), waiting for a free CPU: the others waited for \
+              it 90% of the time, the pipe before it was full 90%, and it ran 40% of the time, \
+             waited for a CPU 55%"),
             // One that asks again and again without sleeping is no rival, but may be none such.
             (&[(2., 0., 0., 0., timer(97.), 97.), (100., 0., 0., 0., None, 3.)], &[(97., 0.)], 45.,
-             "bottleneck: stage 1, first (likely), bound by a timer: the others waited for it 97% of the time, the pipe after it empty 97%, and it ran 2% of the time, waited for a timer 97%"),
+             "bottleneck: stage 1, first (likely), limited by a timer: the others waited for it 97% of the time, the pipe after it empty 97%, and it ran 2% of the time, waited for a timer 97%"),
         ] {
             assert_eq!(words(stages, pipes, idle), expected);
         }
@@ -637,24 +637,24 @@ mod tests {
     fn nobody_is_named_where_nobody_stands_out() {
         for (stages, pipes, idle, expected) in [
             (&[(97., 1., 0., 2., None, 49.), (96., 2., 2., 0., None, 49.)][..], &[(20., 25.)][..], 0.,
-             "bottleneck: shared (likely) by stage 1, first and stage 2, second, which are about as slow as each other: stage 1 waited for no other 98%, stage 2 waited for no other 98% of the time"),
+             "bottleneck: stage 1, first and stage 2, second together (likely), which are about equally slow: stage 1 waited for no other stage 98%, stage 2 waited for no other stage 98% of the time"),
             // The one before is always a little behind.
             (&[(97., 1., 0., 2., None, 90.), (92., 2., 6., 0., None, 8.)], &[(90., 0.)], 0.,
-             "bottleneck: shared (likely) by stage 1, first and stage 2, second, which are about as slow as each other: stage 1 waited for no other 98%, stage 2 waited for no other 94% of the time"),
+             "bottleneck: stage 1, first and stage 2, second together (likely), which are about equally slow: stage 1 waited for no other stage 98%, stage 2 waited for no other stage 94% of the time"),
             // The two are in step.
             (&[(2., 0., 0., 0., Some((Cause::Timer, 97.)), 97.), (2., 0., 0., 0., Some((Cause::Timer, 96.)), 2.)], &[(98., 0.)], 90.,
-             "bottleneck: shared (likely) by stage 1, first and stage 2, second, which are about as slow as each other: stage 1 waited for no other 99%, stage 2 waited for no other 98% of the time"),
+             "bottleneck: stage 1, first and stage 2, second together (likely), which are about equally slow: stage 1 waited for no other stage 99%, stage 2 waited for no other stage 98% of the time"),
             // The two of them wait for one CPU.
             (&[(35., 65., 0., 0., None, 88.), (35., 61., 4., 0., None, 10.)], &[(16., 0.)], 0.,
-             "bottleneck: the CPUs (sure): stage 1 waited for one 65%, stage 2 waited for one 61%, and CPUs were idle 0% of the time"),
+             "bottleneck: too few CPUs (sure): stage 1 waited for a CPU 65%, stage 2 waited for a CPU 61%, and CPUs were idle 0% of the time"),
             (&[(50., 0., 0., 50., None, 50.), (50., 0., 50., 0., None, 49.)], &[(49., 50.)], 50.,
-             "bottleneck: by turns (likely) stage 1, first and stage 2, second, at different times: stage 1 kept others waiting 50%, stage 2 kept others waiting 49% of the time"),
+             "bottleneck: stage 1, first and stage 2, second at different times (likely): other stages waited for stage 1 50%, other stages waited for stage 2 49% of the time"),
             (&[(33., 60., 0., 7., None, 40.), (33., 50., 7., 10., None, 30.), (33., 40., 27., 0., None, 30.)], &[(20., 40.), (30., 30.)], 1.,
-             "bottleneck: the CPUs (sure): stage 1 waited for one 60%, stage 2 waited for one 50%, stage 3 waited for one 40%, and CPUs were idle 1% of the time"),
+             "bottleneck: too few CPUs (sure): stage 1 waited for a CPU 60%, stage 2 waited for a CPU 50%, stage 3 waited for a CPU 40%, and CPUs were idle 1% of the time"),
             (&[(30., 25., 0., 45., None, 30.), (30., 25., 45., 0., None, 30.)], &[(40., 40.)], 40.,
-             "bottleneck: no stage (likely): they work by turns, and 90% of the time went to waking each other"),
+             "bottleneck: none (likely). The stages alternate, and 90% of the time went into waking each other"),
             (&[(30., 5., 0., 65., None, 38.), (30., 5., 30., 35., None, 18.), (30., 5., 65., 0., None, 15.)], &[(40., 40.), (40., 40.)], 40.,
-             "bottleneck: not sure, no stage stands out: stage 1 kept others waiting 38%, stage 2 kept others waiting 18%, stage 3 kept others waiting 15% of the time"),
+             "bottleneck: none found (not sure): other stages waited for stage 1 38%, other stages waited for stage 2 18%, other stages waited for stage 3 15% of the time"),
             (&[(80., 5., 0., 0., None, 100.)], &[], 40.,
              "there is only one stage: it ran 80% of the time"),
         ] {
@@ -682,8 +682,8 @@ mod tests {
         assert_eq!(
             verdict.words,
             "bottleneck: stage 1, first (not sure): the others waited for it 100% of the time, the pipe \
-             after it empty 100%, but several processes hold its pipe, and which of them they waited for \
-             is not known"
+             after it empty 100%, but several processes have its pipe open, and it is unknown for \
+             which of them they waited"
         );
         // One that may have nothing to do with it makes nobody else less slow, and is not slow with him.
         let asleep = [
@@ -721,7 +721,7 @@ mod tests {
         assert_eq!(verdict.kind, VerdictKind::TooShort);
         assert_eq!(
             verdict.words,
-            "too short to tell who is slow: 14 looks in 0.030 s"
+            "too short to tell which stage is slow: 14 samples in 0.030 s"
         );
         few.looks = LOOKS;
         assert_eq!(Verdict::of(&few).stages(), [1]);

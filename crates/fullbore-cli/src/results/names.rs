@@ -9,7 +9,7 @@ pub const ALL: &str = "all";
 
 /// The pattern that `text` is.
 pub fn pattern(text: &str) -> Result<Pattern, Usage> {
-    Pattern::new(text).map_err(|error| Usage(format!("'{text}' is no pattern: {}", error.msg)))
+    Pattern::new(text).map_err(|error| Usage(format!("invalid pattern '{text}': {}", error.msg)))
 }
 
 /// Whether `pattern` means the experiment `name` of `group`: by its name, its group, or `group/name`.

@@ -36,7 +36,7 @@ impl Soundness {
             .collect();
         if !habits.is_empty() {
             return Some(format!(
-                "wrong bytes behind a middleman with the habit: {}",
+                "wrong bytes behind a program in between that does: {}",
                 habits.join(", ")
             ));
         }
@@ -49,15 +49,15 @@ impl Soundness {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Habit {
-    /// Moves pages from pipe to pipe (splice), as fast cats do
+    /// Move pages from pipe to pipe with splice(2), as some versions of cat do
     Splice,
-    /// Duplicates pages (tee) before it drops its own, as fast tees do
+    /// Duplicate pages with tee(2), as some versions of tee do
     Tee,
-    /// Copies, but resizes the pipe it reads from again and again
+    /// Copy, and repeatedly resize the pipe that it reads from
     Resize,
-    /// Moves pages into a pipe of its own and looks at them later
+    /// Move pages into a private pipe, and read them later
     Hold,
-    /// Copies as Rust's standard library does: not one to be sound behind, but one to compare with
+    /// Copy with std::io::copy, for comparison only
     StdCopy,
 }
 
@@ -88,13 +88,13 @@ impl Habit {
     /// What it does with the bytes, for people.
     pub fn shows(self) -> &'static str {
         match self {
-            Habit::Splice => "Moves pages from pipe to pipe (splice), as fast cats do",
-            Habit::Tee => "Duplicates pages (tee) before it drops its own, as fast tees do",
-            Habit::Resize => "Copies, but resizes the pipe it reads from again and again",
-            Habit::Hold => "Moves pages into a pipe of its own and looks at them later",
-            Habit::StdCopy => {
-                "Copies as Rust's standard library does: not one to be sound behind, but one to compare with"
+            Habit::Splice => {
+                "Move pages from pipe to pipe with splice(2), as some versions of cat do"
             }
+            Habit::Tee => "Duplicate pages with tee(2), as some versions of tee do",
+            Habit::Resize => "Copy, and repeatedly resize the pipe that it reads from",
+            Habit::Hold => "Move pages into a private pipe, and read them later",
+            Habit::StdCopy => "Copy with std::io::copy, for comparison only",
         }
     }
 }

@@ -28,7 +28,7 @@ impl Failure {
         };
         let hint = match command.words.as_slice() {
             [only] if code == 127 && only.to_string_lossy().contains([' ', '|']) => {
-                "; a line for the shell stands without '--'"
+                "; to run a shell command line, omit '--'"
             }
             _ => "",
         };

@@ -63,8 +63,8 @@ pub fn keep(
         (_, Some(signal)) => {
             let _ = writeln!(
                 stderr(),
-                "fullbore run: its second process was ended by signal {signal}, and so the pipeline was \
-                 ended"
+                "fullbore run: signal {signal} ended a helper process of fullbore, so the \
+                 pipeline was stopped"
             );
             Ok(ExitCode::from(128u8.wrapping_add(signal as u8)))
         }

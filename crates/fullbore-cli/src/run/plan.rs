@@ -84,17 +84,18 @@ impl Plan {
                 ))));
             }
             CommandLine::Other { has_pipes } => {
-                has_pipes.then_some("this is more than one pipeline")
+                has_pipes.then_some("the line is more than one pipeline")
             }
             CommandLine::Unclear => {
                 check(line, shell)?;
-                has(line, b"|").then_some("this is not certain to be one pipeline")
+                has(line, b"|").then_some("the line may be more than one pipeline")
             }
         };
         Ok(whole(why.map(|why| {
             format!(
-                "{why}, so {shown} runs it as it is, and its pipes keep their usual size; for roomy \
-                 ones, run each pipeline by itself: fullbore run 'a | b'; fullbore run 'c | d'"
+                "{why}, so {shown} runs it unchanged, with pipes of the default capacity. For \
+                 larger pipes, run each pipeline separately: fullbore run 'a | b'; fullbore run \
+                'c | d'"
             )
         })))
     }

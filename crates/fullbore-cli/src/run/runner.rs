@@ -395,7 +395,7 @@ impl<'a> Runner<'a> {
         let left = ending::end_all(signal, GRACE, || self.reap());
         if !left.is_empty() {
             let left: Vec<String> = left.iter().map(u32::to_string).collect();
-            say(&format!("could not be ended: process {}", left.join(", ")));
+            say(&format!("could not kill process {}", left.join(", ")));
         }
     }
 

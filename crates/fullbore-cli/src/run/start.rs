@@ -142,7 +142,7 @@ pub fn pipes(stages: usize, wanted: usize) -> Result<Vec<(Pipe, Growth)>> {
         .map(|number| {
             Pipe::with_capacity(wanted).with_context(|| {
                 format!(
-                    "make pipe {number} of {} ('ulimit -n' says how many files may be open)",
+                    "create pipe {number} of {} ('ulimit -n' shows the limit of open files)",
                     stages - 1
                 )
             })
@@ -160,16 +160,19 @@ pub fn too_small(pipes: &[(Pipe, Growth)], wanted: usize) -> Option<String> {
         .and_then(|growth| Some((growth, growth.limit?)))?;
     let smaller = pipes.iter().filter(|(_, g)| g.after < wanted).count();
     let which = match (smaller, pipes.len()) {
-        (1, 1) => "the pipe holds".to_owned(),
-        (some, all) if some == all => "the pipes hold".to_owned(),
-        (some, all) => format!("{some} of {all} pipes hold"),
+        (1, 1) => "the pipe has a capacity of".to_owned(),
+        (some, all) if some == all => "the pipes have a capacity of".to_owned(),
+        (some, all) => format!("{some} of {all} pipes have a capacity of"),
     };
     let help = match limit {
         Limit::PipeMaxSize(_) => {
-            format!("as root, 'sysctl -w fs.pipe-max-size={wanted}' allows it, or ask for less")
+            format!(
+                "as root, run 'sysctl -w fs.pipe-max-size={wanted}', or use a smaller \
+             --pipe-size"
+            )
         }
-        _ => "'fullbore doctor' says who holds how many, and as root, \
-             'sysctl -w fs.pipe-user-pages-soft=…' allows more"
+        _ => "'fullbore doctor' shows how many pages are in use; as root, 'sysctl -w \
+         fs.pipe-user-pages-soft=…' raises the limit"
             .to_owned(),
     };
     Some(format!(

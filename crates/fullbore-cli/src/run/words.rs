@@ -19,7 +19,7 @@ pub fn stages(words: &[OsString]) -> Result<Vec<Command>, Usage> {
         .enumerate()
         .map(|(number, words)| match words {
             [] => Err(Usage(format!(
-                "stage {} is empty: a program belongs before each '|' and after it",
+                "stage {} is empty: expected a program before and after each '|'",
                 number + 1
             ))),
             [program, ..] => Ok(Command {

@@ -154,27 +154,29 @@ pub fn notes(overview: &Overview) -> Vec<String> {
     let mut all = Vec::new();
     if unseen.of_others > 0 {
         let who = processes(unseen.of_others);
-        all.push(format!("{who} of other users: closed to this one"));
+        all.push(format!("{who} of other users may not be inspected"));
     }
     if unseen.of_this_user > 0 {
         let who = processes(unseen.of_this_user);
-        all.push(format!("{who} of this user that may not be looked into"));
+        all.push(format!("{who} of this user may not be inspected"));
     }
     if unseen.others_hidden {
         all.push("processes of other users are hidden from this one (hidepid)".to_owned());
     }
     if unseen.too_many_fds > 0 {
         let who = processes(unseen.too_many_fds);
-        all.push(format!("{who} with more fds than are looked at"));
+        all.push(format!("{who} with too many file descriptors to inspect"));
     }
     if left_out.own > 0 {
         let what = pipes(left_out.own);
-        all.push(format!("{what} that processes keep to themselves: --all"));
+        all.push(format!(
+            "{what} with both ends in the same processes (--all shows them)"
+        ));
     }
     if left_out.not_watched > 0 {
         let what = pipes(left_out.not_watched);
         all.push(format!(
-            "{what} not watched for who waits: this process may not have more files open (ulimit -n)"
+            "waiting is not shown for {what}, because of the limit of open files (ulimit -n)"
         ));
     }
     all

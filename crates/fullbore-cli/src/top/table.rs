@@ -17,7 +17,7 @@ impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let overview = self.0;
         if overview.pipes.is_empty() {
-            writeln!(f, "no pipe")?;
+            writeln!(f, "no pipes")?;
         } else {
             let header = ["writer → reader", "holds", "full", "rate", "waits", "slow"];
             let mut table = report::table(&header);

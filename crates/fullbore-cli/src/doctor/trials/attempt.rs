@@ -167,7 +167,7 @@ pub fn pattern(len: usize) -> Vec<u8> {
 pub fn compare(sent: &[u8], came: &[u8]) -> Result<(), Stop> {
     if let Some(at) = sent.iter().zip(came).position(|(sent, came)| sent != came) {
         return Err(Stop::Wrong(format!(
-            "byte {at} of {} came as {:#04x}, and was {:#04x}",
+            "byte {at} of {} is {:#04x} and should be {:#04x}",
             sent.len(),
             came[at],
             sent[at]
@@ -175,7 +175,7 @@ pub fn compare(sent: &[u8], came: &[u8]) -> Result<(), Stop> {
     }
     if sent.len() != came.len() {
         return Err(Stop::Wrong(format!(
-            "{} bytes came of {}",
+            "{} of {} bytes arrived",
             came.len(),
             sent.len()
         )));

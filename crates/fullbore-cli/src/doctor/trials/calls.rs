@@ -166,10 +166,7 @@ pub(super) fn fresh_pages(_: &Given) -> Result<String, Stop> {
         .map_err(|_| Stop::Wrong("the reader panicked".into()))?;
     compare(&sent, &came.map_err(io_at("read"))?)?;
     if way != Way::Fresh {
-        return Err(Stop::seen(
-            "vmsplice",
-            "refused, so bytes are copied instead",
-        ));
+        return Err(Stop::seen("vmsplice", "refused; bytes are copied instead"));
     }
     let pages = if backing.is_huge() { "huge" } else { "base" };
     Ok(format!("4 MiB, on {pages} pages"))

@@ -32,7 +32,7 @@ fn on(backing: Backing, operation: &str) -> Result<String, Stop> {
             ),
         )),
         BackedBy::Unknown { reason } => Err(Stop::NotTried(format!(
-            "what backs memory cannot be known: {reason}"
+            "cannot determine which pages back memory: {reason}"
         ))),
         other => Err(Stop::NotTried(format!("what backs memory: {other}"))),
     }
@@ -59,7 +59,7 @@ pub(super) fn page_flags(_: &Given) -> Result<String, Stop> {
         }
         BackedBy::Known { source, .. } => Err(Stop::seen(
             "/proc/self/pagemap",
-            format!("page frames are hidden; {source} serves instead"),
+            format!("page frames are hidden; {source} is used instead"),
         )),
         BackedBy::Unknown { reason } => Err(Stop::seen("/proc/self/pagemap", reason)),
         other => Err(Stop::seen("/proc/self/pagemap", other.to_string())),
@@ -83,7 +83,7 @@ pub(super) fn locked(_: &Given) -> Result<String, Stop> {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let locked = fullbore_host::machine::field(&status, "VmLck").unwrap_or("an unknown amount");
     let seen = format!(
-        "{} asked for, {locked} locked",
+        "{} requested, {locked} locked",
         format_bytes(pages.len() as u64)
     );
     if locked.starts_with("0 ") {

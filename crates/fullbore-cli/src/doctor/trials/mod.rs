@@ -54,20 +54,21 @@ const fn row(
 /// The trials, in the order they are shown.
 #[rustfmt::skip]
 pub const TRIALS: &[Trial] = &[
-    row("splice", "moves pages from pipe to pipe: readers by reference, copy and tee", calls::splice),
+    row("splice", "moves pages from pipe to pipe; used by readers by reference, copy and tee", calls::splice),
     row("splice_file", "puts a file's pages into a pipe: copy --by-reference", calls::splice_file),
     row("splice_socket", "moves bytes from a pipe into a Unix socket and back: copy, unix_copy", calls::splice_socket),
     row("vmsplice", "puts a program's own pages into a pipe: the fast writers", calls::vmsplice),
     row("tee", "duplicates what is in a pipe without taking it: tee --by-reference, repeat", calls::tee),
     row("sendfile", "from a file into a socket within the kernel: copy", calls::sendfile),
     row("copy_file_range", "from file to file within the kernel: copy", calls::copy_file_range),
-    row("fresh_pages", "gives pages away for good: copy, tee and Producer, right for every reader", calls::fresh_pages),
-    row("nowait", "RWF_NOWAIT: decides call by call whether to wait on a pipe", pipes::nowait),
-    row("roomy_pipe", "grows a pipe to 1 MiB: fewer, longer turns", pipes::roomy_pipe),
-    row("jumbo_slots", "runs of 32 KiB in one slot: what repeat sends", pipes::jumbo_slots),
-    row("huge_pages", "transparent huge pages: found faster, faulted in 512 at a time", memory::huge_pages),
+    row("fresh_pages", "passes pages to a pipe and never reuses them; used by copy, tee and \
+     Producer; correct for every reader", calls::fresh_pages),
+    row("nowait", "RWF_NOWAIT: chooses for each call whether to wait", pipes::nowait),
+    row("roomy_pipe", "gives a pipe 1 MiB, so that both sides sleep less often", pipes::roomy_pipe),
+    row("jumbo_slots", "32 KiB of contiguous memory in one slot; used by Repeat", pipes::jumbo_slots),
+    row("huge_pages", "transparent huge pages: faster to look up, and 512 base pages per fault", memory::huge_pages),
     row("hugetlb", "huge pages of a reserved pool: only where a program asks for Backing::HugeTlb", memory::hugetlb),
-    row("page_flags", "sees page by page what backs memory; otherwise it is read off smaps", memory::page_flags),
+    row("page_flags", "shows for each page what backs it; smaps is used otherwise", memory::page_flags),
     row("memfd", "memory with an fd: shared memory between processes", memory::memfd),
     row("locked_memory", "keeps pages from being reclaimed: --lock-memory", memory::locked),
     row("fifo", "bench transports and latency", transports::fifo),
@@ -76,13 +77,13 @@ pub const TRIALS: &[Trial] = &[
     row("tcp", "TCP over the loopback: bench transports and latency", transports::tcp),
     row("shared_memory", "a ring in memory, with futex(2): bench transports and latency", transports::shared_memory),
     row("message_queue", "POSIX message queues: bench transports and latency", transports::message_queue),
-    row("pinning", "runs on one CPU: every figure of bench", processes::pinning),
+    row("pinning", "runs a process on one CPU; used for every figure of bench", processes::pinning),
     row("process_fds", "opens the pipes of this user's other processes: meter --watch", processes::own_fds),
     row("pidfd_getfd", "takes a copy of another process's fd", processes::pidfd),
     row("others_fds", "opens the pipes of other users' processes: meter --watch", processes::others_fds),
     row("sampling", "sees where the kernel spends the time, with its call chains", sampling::sampling),
     row("kernel_names", "gives samples the names of the kernel's functions", sampling::kernel_names),
-    row("hardware_counters", "cycles and cache misses; sampling works by the clock without them", sampling::hardware_counters),
+    row("hardware_counters", "counts cycles and cache misses; sampling by the clock works without it", sampling::hardware_counters),
 ];
 
 /// What processes of the doctor do.
@@ -109,7 +110,7 @@ impl Task for TrialTask {
 /// Where there is no such trial, or nobody to tell.
 fn play(name: &str, target: Option<Target>) -> Result<()> {
     let trial = TRIALS.iter().find(|trial| trial.name == name);
-    let trial = trial.ok_or_else(|| anyhow::anyhow!("no trial is called '{name}'"))?;
+    let trial = trial.ok_or_else(|| anyhow::anyhow!("unknown trial '{name}'"))?;
     let outcome = match (trial.try_it)(&Given { target }) {
         Ok(seen) => Outcome::Works(seen),
         Err(Stop::Refused(refusal)) => Outcome::Refused(refusal),
@@ -150,7 +151,7 @@ impl Trial {
         };
         if ended.killed {
             let seconds = PATIENCE.as_secs();
-            return Ok(refused(None, format!("no answer within {seconds} s")));
+            return Ok(refused(None, format!("no result within {seconds} s")));
         }
         if let Ok(outcome) = process::report(&ended.output.stderr) {
             return Ok(outcome);

@@ -24,17 +24,21 @@ pub(super) fn nowait(_: &Given) -> Result<String, Stop> {
     match read(&mut came) {
         Err(Errno::AGAIN) => {}
         Err(errno) => return Err(at("preadv2")(errno)),
-        Ok(n) => return Err(Stop::Wrong(format!("{n} bytes came out of an empty pipe"))),
+        Ok(n) => {
+            return Err(Stop::Wrong(format!(
+                "reading an empty pipe returned {n} bytes"
+            )));
+        }
     }
     let slices = [std::io::IoSlice::new(&sent)];
     let n = rustix::io::pwritev2(&pipe.writer, &slices, u64::MAX, ReadWriteFlags::NOWAIT)
         .map_err(at("pwritev2"))?;
     let m = read(&mut came).map_err(at("preadv2"))?;
     if n != m {
-        return Err(Stop::Wrong(format!("{m} bytes came of {n}")));
+        return Err(Stop::Wrong(format!("{m} of {n} bytes arrived")));
     }
     super::attempt::compare(&sent[..n], &came[..m])?;
-    Ok("an empty pipe says so instead of waiting".into())
+    Ok("reading an empty pipe returns at once".into())
 }
 
 pub(super) fn roomy_pipe(_: &Given) -> Result<String, Stop> {
@@ -48,9 +52,9 @@ pub(super) fn roomy_pipe(_: &Given) -> Result<String, Stop> {
             errno: Some(Errno::PERM.raw_os_error()),
             signal: None,
             said: format!(
-                "a pipe has {before} and stays at {grown} of {}: {}",
+                "a pipe has {before} and could be enlarged only to {grown} instead of {}: {}",
                 format_bytes(ROOMY as u64),
-                limit.unwrap_or_else(|| "no reason given".into())
+                limit.unwrap_or_else(|| "unknown reason".into())
             ),
         }));
     }
@@ -80,7 +84,7 @@ pub(super) fn jumbo_slots(_: &Given) -> Result<String, Stop> {
     why_there_is_no_run()?;
     Err(Stop::seen(
         "splice",
-        format!("slots hold a page each: {sent_text} in a pipe of {room}"),
+        format!("each slot holds one page: {sent_text} in a pipe of {room}"),
     ))
 }
 

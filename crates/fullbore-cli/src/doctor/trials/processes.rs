@@ -38,7 +38,7 @@ fn held_bytes(capacity: usize) -> usize {
 
 /// Reads the pattern out of what was taken from the other process.
 fn check(taken: &OwnedFd) -> Result<String, Stop> {
-    let end = PipeEnd::of(taken)?.ok_or_else(|| Stop::Wrong("it is no pipe".into()))?;
+    let end = PipeEnd::of(taken)?.ok_or_else(|| Stop::Wrong("it is not a pipe".into()))?;
     let (queued, capacity) = (end.queued()?, end.capacity()?);
     let sent = pattern(held_bytes(capacity));
     if queued != sent.len() {
@@ -54,7 +54,7 @@ fn check(taken: &OwnedFd) -> Result<String, Stop> {
 fn target(given: &Given) -> Result<Target, Stop> {
     given
         .target
-        .ok_or_else(|| Stop::NotTried("no process to look at".into()))
+        .ok_or_else(|| Stop::NotTried("there is no process to inspect".into()))
 }
 
 pub(super) fn own_fds(given: &Given) -> Result<String, Stop> {
@@ -98,9 +98,7 @@ pub(super) fn others_fds(_: &Given) -> Result<String, Stop> {
             Err(error) => refused = Some(io_at("open /proc/PID/fd")(error)),
         }
     }
-    Err(refused.unwrap_or_else(|| {
-        Stop::NotTried("no process of another user is to be seen from here".into())
-    }))
+    Err(refused.unwrap_or_else(|| Stop::NotTried("no process of another user is visible".into())))
 }
 
 pub(super) fn pinning(_: &Given) -> Result<String, Stop> {
@@ -117,7 +115,7 @@ pub(super) fn pinning(_: &Given) -> Result<String, Stop> {
         if runs_on != cpu {
             return Err(Stop::seen(
                 "sched_setaffinity",
-                format!("pinned to CPU {cpu}, and it runs on CPU {runs_on}"),
+                format!("pinned to CPU {cpu}, but running on CPU {runs_on}"),
             ));
         }
     }

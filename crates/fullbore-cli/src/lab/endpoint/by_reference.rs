@@ -131,8 +131,11 @@ pub fn send_queue(socket: BorrowedFd<'_>) -> anyhow::Result<usize> {
         let call = rustix::ioctl::Getter::<SIOCOUTQ, std::ffi::c_int>::new();
         rustix::ioctl::ioctl(socket, call)
     };
-    let bytes = answer
-        .map_err(|errno| Unsupported(format!("a socket's queue cannot be asked for: {errno}")))?;
+    let bytes = answer.map_err(|errno| {
+        Unsupported(format!(
+            "cannot query the length of the socket's queue: {errno}"
+        ))
+    })?;
     Ok(usize::try_from(bytes)?)
 }
 
@@ -219,7 +222,7 @@ pub fn produce(
             Err(error) => return Err(error).context("write to stdout"),
         }
         if producer.way() != way {
-            bail!(Unsupported("vmsplice(2) is refused here".into()));
+            bail!(Unsupported("this machine refuses vmsplice(2)".into()));
         }
     }
     let calls = producer.calls();
@@ -238,7 +241,7 @@ pub fn produce(
 fn vmsplice_failed(errno: Errno, moved: u64) -> anyhow::Error {
     match errno {
         Errno::NOSYS | Errno::PERM | Errno::INVAL | Errno::OPNOTSUPP => {
-            Unsupported(format!("vmsplice(2) is refused here: {errno}")).into()
+            Unsupported(format!("this machine refuses vmsplice(2): {errno}")).into()
         }
         _ => anyhow::Error::new(errno).context(format!("vmsplice to stdout (after {moved} bytes)")),
     }

@@ -14,81 +14,84 @@ use fullbore_host::size;
 
 #[derive(Debug, Clone, Args)]
 pub struct Options {
-    /// Bytes of the buffer
-    #[arg(long, alias = "buf_size", value_name = "SIZE", default_value = "256K", value_parser = size::parse_in_memory)]
+    /// Size of the buffer
+    #[arg(help_heading = "Data", long, alias = "buf_size", value_name = "SIZE", default_value = "256K", value_parser = size::parse_in_memory)]
     pub buf_size: usize,
 
-    /// Bytes to move in all
-    #[arg(long, alias = "bytes_to_pipe", value_name = "SIZE", default_value = "10G", value_parser = size::parse)]
+    /// Total number of bytes to move
+    #[arg(help_heading = "Data", long, alias = "bytes_to_pipe", value_name = "SIZE", default_value = "10G", value_parser = size::parse)]
     pub bytes_to_pipe: u64,
 
-    /// Stop after so many seconds instead
-    #[arg(long, value_name = "SECONDS", value_parser = seconds, conflicts_with = "bytes_to_pipe")]
+    /// Stop after this many seconds instead
+    #[arg(help_heading = "Data", long, value_name = "SECONDS", value_parser = seconds, conflicts_with = "bytes_to_pipe")]
     pub seconds: Option<f64>,
 
-    /// Capacity to give the pipe; 0 leaves it as it is (write)
-    #[arg(long, alias = "pipe_size", value_name = "SIZE", default_value = "0", value_parser = size::parse_in_memory)]
+    /// Set the capacity of the pipe; 0 leaves it unchanged (write)
+    #[arg(help_heading = "Technique", long, alias = "pipe_size", value_name = "SIZE", default_value = "0", value_parser = size::parse_in_memory)]
     pub pipe_size: usize,
 
-    /// Write by vmsplice(2) from two buffers in turn, into a pipe of half a buffer (write)
-    #[arg(long, alias = "write_with_vmsplice")]
+    /// Write with vmsplice(2) from two buffers alternately, each half of --buf-size, into a pipe
+    /// with the capacity of one of them (write)
+    #[arg(help_heading = "Technique", long, alias = "write_with_vmsplice")]
     pub write_with_vmsplice: bool,
 
-    /// Read by splice(2) to /dev/null (read)
-    #[arg(long, alias = "read_with_splice")]
+    /// Read with splice(2) into /dev/null (read)
+    #[arg(help_heading = "Technique", long, alias = "read_with_splice")]
     pub read_with_splice: bool,
 
-    /// Splice through a pipe of its own, for a Unix socket: from it (--read-with-splice), or the
-    /// pages of --write-with-vmsplice into it
-    #[arg(long, alias = "through_pipe")]
+    /// For a Unix socket on stdin or stdout: splice through a private pipe (with --read-with-splice
+    /// or --write-with-vmsplice)
+    #[arg(help_heading = "Technique", long, alias = "through_pipe")]
     pub through_pipe: bool,
 
-    /// Never sleep: try again and again; the same as --wait spin
-    #[arg(long, alias = "busy_loop")]
+    /// Retry in a loop instead of sleeping; the same as --wait spin
+    #[arg(help_heading = "Waiting", long, alias = "busy_loop")]
     pub busy_loop: bool,
 
-    /// Sleep in poll(2); the same as --wait poll. With --busy-loop, that wins
-    #[arg(long)]
+    /// Sleep in poll(2); the same as --wait poll. --busy-loop takes precedence
+    #[arg(help_heading = "Waiting", long)]
     pub poll: bool,
 
     /// What to do while the pipe is full or empty
-    #[arg(long, value_enum, value_name = "HOW")]
+    #[arg(help_heading = "Waiting", long, value_enum, value_name = "HOW")]
     pub wait: Option<WaitName>,
 
-    /// Put buffers on transparent huge pages
-    #[arg(long, alias = "huge_page")]
+    /// Allocate the buffers on transparent huge pages
+    #[arg(help_heading = "Memory", long, alias = "huge_page")]
     pub huge_page: bool,
 
-    /// Fail unless the kernel really gave huge pages
-    #[arg(long, alias = "check_huge_page")]
+    /// Fail unless the kernel backs the buffers with huge pages
+    #[arg(help_heading = "Memory", long, alias = "check_huge_page")]
     pub check_huge_page: bool,
 
     /// Pass SPLICE_F_GIFT (write) and SPLICE_F_MOVE (read)
-    #[arg(long)]
+    #[arg(help_heading = "Technique", long)]
     pub gift: bool,
 
     /// Lock buffers into memory
-    #[arg(long, alias = "lock_memory")]
+    #[arg(help_heading = "Memory", long, alias = "lock_memory")]
     pub lock_memory: bool,
 
-    /// Do not touch the pages of buffers before the start
-    #[arg(long, alias = "dont_touch_pages")]
+    /// Do not write to the buffers before the start, so that their pages are not allocated yet
+    #[arg(help_heading = "Memory", long, alias = "dont_touch_pages")]
     pub dont_touch_pages: bool,
 
-    /// Cut one buffer in two, instead of two buffers with page tables of their own (write)
-    #[arg(long, alias = "same_buffer")]
+    /// Use the halves of one buffer instead of two buffers in different page tables (write)
+    #[arg(help_heading = "Technique", long, alias = "same_buffer")]
     pub same_buffer: bool,
 
-    /// Bytes of one system call, where that is not the buffer: reading, and writing with --ring
-    #[arg(long, value_name = "SIZE", value_parser = size::parse_in_memory)]
+    /// Bytes per system call, when reading, or when writing with --ring [default: the buffer size]
+    #[arg(help_heading = "Technique", long, value_name = "SIZE", value_parser = size::parse_in_memory)]
     pub chunk: Option<usize>,
 
-    /// Write by vmsplice(2) from a ring of so many bytes, reusing pages once they were read (write)
-    #[arg(long, value_name = "SIZE", value_parser = size::parse_in_memory)]
+    /// Write with vmsplice(2) from a ring of SIZE bytes, and reuse pages after they were read
+    /// (write)
+    #[arg(help_heading = "Technique", long, value_name = "SIZE", value_parser = size::parse_in_memory)]
     pub ring: Option<usize>,
 
-    /// Send the way that the library's Producer does (write)
+    /// Write with the library's Producer, by this method (write)
     #[arg(
+        help_heading = "Technique",
         long,
         value_enum,
         value_name = "WAY",
@@ -96,52 +99,57 @@ pub struct Options {
     )]
     pub way: Option<WayName>,
 
-    /// Hand the data over in pieces of so many bytes, as a program that prints lines does: to std's
-    /// BufWriter, or to the Producer of --way (write)
-    #[arg(long, value_name = "SIZE", value_parser = size::parse_in_memory)]
+    /// Write in pieces of SIZE bytes, as a program that prints lines does, through std's BufWriter
+    /// or the Producer of --way (write)
+    #[arg(help_heading = "Data", long, value_name = "SIZE", value_parser = size::parse_in_memory)]
     pub lines: Option<usize>,
 
-    /// The stream repeats itself after so many bytes: what --way repeat writes, and --verify expects
-    #[arg(long, value_name = "SIZE", value_parser = size::parse_in_memory)]
+    /// Length of the repeated pattern that --way repeat writes and --verify expects
+    #[arg(help_heading = "Data", long, value_name = "SIZE", value_parser = size::parse_in_memory)]
     pub period: Option<usize>,
 
-    /// What to write: the same bytes again and again, or new words for every buffer (write)
-    #[arg(long, value_enum, value_name = "WHAT")]
+    /// What to write (write)
+    #[arg(help_heading = "Data", long, value_enum, value_name = "WHAT")]
     pub data: Option<Data>,
 
-    /// Add up every 64-bit word that is read (read)
-    #[arg(long)]
+    /// Sum all 64-bit words that are read (read)
+    #[arg(help_heading = "Data", long)]
     pub sum: bool,
 
-    /// Write a pattern that depends on the position, and check every byte of it
-    #[arg(long)]
+    /// Write a pattern that depends on the position (write), or check every byte of it (read)
+    #[arg(help_heading = "Data", long)]
     pub verify: bool,
 
     /// Run on this CPU only
     #[arg(long, value_name = "N")]
     pub cpu: Option<usize>,
 
-    /// Seconds at the start that are not measured (read)
-    #[arg(long, alias = "warm_up", value_name = "SECONDS", value_parser = seconds)]
+    /// Seconds to read before the measurement starts (read)
+    #[arg(help_heading = "Report", long, alias = "warm_up", value_name = "SECONDS", value_parser = seconds)]
     pub warm_up: Option<f64>,
 
-    /// Report as one line of CSV, with the article's columns
-    #[arg(long)]
+    /// Print the report as one line of CSV, with the article's columns
+    #[arg(help_heading = "Report", long)]
     pub csv: bool,
 
-    /// Report as one JSON object
-    #[arg(long, conflicts_with = "csv")]
+    /// Print the report as one JSON object
+    #[arg(help_heading = "Report", long, conflicts_with = "csv")]
     pub json: bool,
 
-    /// Say more on stderr
-    #[arg(long, short)]
+    /// Print details on stderr
+    #[arg(help_heading = "Report", long, short)]
     pub verbose: bool,
 
-    /// Sleep for so many microseconds after each read, as a slow reader does (read)
-    #[arg(long, value_name = "MICROSECONDS", default_value_t = 0)]
+    /// Sleep for this many microseconds after each read, like a slow reader (read)
+    #[arg(
+        help_heading = "Waiting",
+        long,
+        value_name = "MICROSECONDS",
+        default_value_t = 0
+    )]
     pub pause: u64,
 
-    /// Die when the process that started this one does
+    /// Exit when the parent process ends
     #[arg(long, hide = true)]
     pub die_with_parent: bool,
 }
@@ -173,7 +181,8 @@ pub enum WayName {
     Copy,
     /// vmsplice(2) of pages that are never written to again
     Fresh,
-    /// vmsplice(2) of a ring of pages, used again once they were read: needs a reader that copies
+    /// vmsplice(2) of a ring of pages that are reused after they were read; requires a reader that
+    /// copies
     Recycle,
     /// tee(2) of pages that never change
     Repeat,
@@ -182,9 +191,9 @@ pub enum WayName {
 /// What a writer writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Data {
-    /// Buffers are filled once and sent again and again, as the article does.
+    /// Fill the buffers once and send them repeatedly, as the article does
     Constant,
-    /// Every buffer is filled anew with words that depend on their position in the stream.
+    /// Fill every buffer with new words, which depend on their position in the stream
     Words,
 }
 
@@ -192,7 +201,7 @@ fn seconds(text: &str) -> Result<f64, String> {
     text.parse()
         .ok()
         .filter(|&s: &f64| s.is_finite() && s > 0.0 && s < 1e6)
-        .ok_or_else(|| format!("'{text}' is no number of seconds above 0"))
+        .ok_or_else(|| format!("invalid time '{text}': expected seconds above 0"))
 }
 
 impl Options {
@@ -250,19 +259,22 @@ impl Options {
             && Wait::from(name) != wait
         {
             return Err(format!(
-                "--wait says one thing, and --busy-loop or --poll (which mean --wait {other}) another"
+                "--wait contradicts --busy-loop or --poll, which mean --wait {other}: give one of \
+                 them"
             ));
         }
         if self.buf_size == 0 || self.chunk == Some(0) {
-            return Err("a buffer of 0 bytes moves nothing".into());
+            return Err("--buf-size must be above 0".into());
         }
         if self.dont_touch_pages && self.check_huge_page {
             return Err(
-                "--check-huge-page needs touched pages, which --dont-touch-pages forbids".into(),
+                "--check-huge-page cannot be used with --dont-touch-pages: pages that were not \
+                 touched cannot be checked"
+                    .into(),
             );
         }
         if self.check_huge_page && !self.huge_page {
-            return Err("--check-huge-page checks what --huge-page asks for; give both".into());
+            return Err("--check-huge-page requires --huge-page".into());
         }
         Ok(())
     }
@@ -274,9 +286,13 @@ impl Options {
             .and_then(|()| self.check_way())
             .and_then(|()| {
                 if self.verify && self.data == Some(Data::Constant) {
-                    Err("--verify writes --data words; constant data cannot be verified".into())
+                    Err("--verify requires --data words".into())
                 } else if self.dont_touch_pages && self.data() == Data::Words {
-                    Err("--dont-touch-pages leaves nothing to write but zeros, not words".into())
+                    Err(
+                        "--dont-touch-pages cannot be used with --data words: pages that were not \
+                     touched hold zeros"
+                            .into(),
+                    )
                 } else {
                     Ok(())
                 }
@@ -287,7 +303,7 @@ impl Options {
     fn check_double_buffering(&self) -> Result<(), String> {
         if !self.double_buffers() {
             return if self.same_buffer {
-                Err("--same-buffer cuts the buffer of --write-with-vmsplice; give both".into())
+                Err("--same-buffer requires --write-with-vmsplice".into())
             } else {
                 Ok(())
             };
@@ -295,29 +311,29 @@ impl Options {
         let half = self.buf_size / 2;
         if self.pipe_size != 0 && self.pipe_size != half {
             return Err(format!(
-                "--pipe-size {} fights --write-with-vmsplice, whose two buffers are safe only in a \
-                 pipe of half a buffer; leave it out, or use --ring",
+                "--pipe-size {} cannot be used with --write-with-vmsplice: its two buffers are \
+                 safe only in a pipe with the capacity of half a buffer. Omit it, or use --ring",
                 size::format(self.pipe_size as u64)
             ));
         }
         if !self.buf_size.is_multiple_of(2) {
             return Err(format!(
-                "--write-with-vmsplice cuts the buffer in two, and {} bytes are odd",
+                "--write-with-vmsplice needs an even --buf-size, and {} is odd",
                 self.buf_size
             ));
         }
         if !half.is_multiple_of(page_size()) || !(half / page_size()).is_power_of_two() {
             return Err(format!(
-                "--write-with-vmsplice needs a buffer of twice a power of two of {}-byte pages, \
-                 because a pipe has such a capacity; {} bytes are not",
+                "--write-with-vmsplice needs a --buf-size of two times a power of two of {}-byte \
+                 pages, because the pipe gets half of it as its capacity; {} bytes is not",
                 page_size(),
                 self.buf_size
             ));
         }
         if self.chunk.is_some() {
             return Err(
-                "--chunk has no meaning for the two buffers of --write-with-vmsplice; \
-                 --buf-size is their size"
+                "--chunk cannot be used with --write-with-vmsplice: --buf-size sets the size of \
+                 its buffers"
                     .into(),
             );
         }
@@ -327,27 +343,27 @@ impl Options {
     fn check_way(&self) -> Result<(), String> {
         if let Some(ring) = self.ring {
             if self.way.is_some_and(|way| way != WayName::Recycle) {
-                return Err("--ring is the memory of --way recycle, and of no other way".into());
+                return Err("--ring can be used only with --way recycle".into());
             }
             let chunk = self.chunk();
             if ring < 2 * chunk {
                 return Err(format!(
-                    "--ring {} has no room for two chunks of {}",
+                    "--ring {} is too small: it must hold two chunks of {}",
                     size::format(ring as u64),
                     size::format(chunk as u64)
                 ));
             }
         }
         if self.lines == Some(0) {
-            return Err("lines of 0 bytes write nothing".into());
+            return Err("--lines must be above 0".into());
         }
         if self.lines.is_some() && (self.write_with_vmsplice || self.way == Some(WayName::Repeat)) {
             return Err(
-                "--lines are gathered by std's BufWriter or by --way copy, fresh or recycle".into(),
+                "--lines can be used only alone, or with --way copy, fresh or recycle".into(),
             );
         }
         if self.period == Some(0) {
-            return Err("a stream cannot repeat itself after 0 bytes".into());
+            return Err("--period must be above 0".into());
         }
         let Some(way) = self.way() else {
             return Ok(());
@@ -360,7 +376,7 @@ impl Options {
             );
         }
         if self.period.is_some() && way != WayName::Repeat {
-            return Err("--period is what --way repeat repeats; other ways write no period".into());
+            return Err("--period requires --way repeat".into());
         }
         for (given, name) in [
             (self.gift, "--gift"),
@@ -369,9 +385,7 @@ impl Options {
             (self.lock_memory, "--lock-memory"),
         ] {
             if given {
-                return Err(format!(
-                    "{name} is about the article's buffers; --way and --ring have their own"
-                ));
+                return Err(format!("{name} cannot be used with --way or --ring"));
             }
         }
         Ok(())
@@ -383,12 +397,14 @@ impl Options {
             .and_then(|()| {
                 if self.read_with_splice && self.sum {
                     Err(
-                        "--read-with-splice never sees the words that --sum adds up; use --verify"
+                        "--sum cannot be used with --read-with-splice, which does not read the \
+                         data: use --verify"
                             .into(),
                     )
                 } else if self.splices_through_a_pipe() && self.verify {
                     Err(
-                        "--read-with-splice --through-pipe cannot --verify; leave the two out"
+                        "--verify cannot be used with --read-with-splice and --through-pipe: omit \
+                         those two"
                             .into(),
                     )
                 } else {

@@ -71,7 +71,7 @@ impl Work for Pair {
         if settings.pipe_size.is_some() && self.pipe_size_is_fixed() {
             outcome
                 .notes
-                .push("its pipe size is part of the technique; --pipe-size left it alone".into());
+                .push("--pipe-size does not apply: the capacity is part of the technique".into());
         }
     }
 
@@ -109,7 +109,7 @@ impl Pair {
         }
         let report = |role: &str, printed: &[u8]| {
             process::report::<EndpointReport>(printed)
-                .map_err(|e| Stop::Failed(format!("the {role} reported nothing readable: {e}")))
+                .map_err(|e| Stop::Failed(format!("cannot parse the report of the {role}: {e}")))
         };
         let reader = report("reader", &read.output.stdout)?;
         let writer = report("writer", &written.output.stderr)?;
@@ -121,7 +121,8 @@ impl Pair {
             && sum != words::sum_of_stream(reader.moved)
         {
             return Err(Stop::Failed(format!(
-                "wrong bytes: the words read do not add up to those of the first {} written",
+                "wrong bytes: the sum of the words read differs from the sum of the first {} \
+                 written",
                 reader.moved
             )));
         }
@@ -161,9 +162,13 @@ mod tests {
 
     #[test]
     fn what_a_machine_does_not_allow_is_skipped_with_the_endpoints_reason() {
-        let refused = ended(3 << 8, "", "fullbore write: vmsplice(2) is refused here\n");
+        let refused = ended(
+            3 << 8,
+            "",
+            "fullbore write: this machine refuses vmsplice(2)\n",
+        );
         match PAIR.judge(&refused, &ended(0, "", "")) {
-            Err(Stop::Skipped(reason)) => assert_eq!(reason, "vmsplice(2) is refused here"),
+            Err(Stop::Skipped(reason)) => assert_eq!(reason, "this machine refuses vmsplice(2)"),
             other => panic!("{other:?}"),
         }
     }

@@ -24,8 +24,11 @@ pub fn process(cpu: Option<usize>, die_with_parent: bool) -> anyhow::Result<()> 
         }
         let mut set = CpuSet::new();
         set.set(cpu);
-        sched_setaffinity(None, &set)
-            .map_err(|_| Usage(format!("CPU {cpu} is not there, or not allowed here")))?;
+        sched_setaffinity(None, &set).map_err(|_| {
+            Usage(format!(
+                "CPU {cpu} does not exist, or this process may not use it"
+            ))
+        })?;
     }
     Ok(())
 }
@@ -44,7 +47,7 @@ pub fn buffer(options: &Options, len: usize) -> anyhow::Result<Pages> {
     if options.lock_memory {
         pages
             .lock()
-            .map_err(|e| Unsupported(format!("{e}; 'ulimit -l' is the limit")))?;
+            .map_err(|e| Unsupported(format!("{e}: 'ulimit -l' shows the limit")))?;
     }
     if options.check_huge_page {
         check_huge(&pages)?;
@@ -65,10 +68,10 @@ pub fn check_huge(pages: &Pages) -> anyhow::Result<()> {
     match pages.backed_by() {
         backing if backing.is_huge() => Ok(()),
         BackedBy::Unknown { reason } => bail!(Unsupported(format!(
-            "whether pages are huge cannot be known here: {reason}"
+            "cannot determine whether pages are huge: {reason}"
         ))),
         backing => bail!(Unsupported(format!(
-            "no huge pages: the kernel gave {backing}; see \
+            "the kernel did not give huge pages (the buffer is on {backing}): see \
              /sys/kernel/mm/transparent_hugepage/enabled"
         ))),
     }

@@ -28,9 +28,7 @@ pub fn run(options: &Options) -> anyhow::Result<EndpointReport> {
     let source = stdin.as_fd();
     let pipe = PipeEnd::of(&source)?;
     if options.read_with_splice && pipe.is_none() && !options.through_pipe {
-        bail!(Usage(
-            "--read-with-splice needs a pipe on stdin, and there is none".into()
-        ));
+        bail!(Usage("--read-with-splice needs a pipe on stdin".into()));
     }
     let mut calls = Calls::new(options.wait());
     let mut report = if options.splices_through_a_pipe() {
@@ -105,7 +103,7 @@ fn splice_all(
             Ok(0) => break,
             Ok(n) => progress.add(n, calls.made()),
             Err(Errno::NOSYS | Errno::PERM) => {
-                bail!(Unsupported("splice(2) is refused here".into()))
+                bail!(Unsupported("this machine refuses splice(2)".into()))
             }
             Err(errno) => return Err(errno).with_context(|| at("splice from stdin", &progress)),
         }
@@ -139,7 +137,7 @@ fn splice_through_a_pipe(
         while left > 0 {
             left -= calls
                 .splice(own.reader.as_fd(), null.as_fd(), left, none, Ready::ToRead)
-                .context("splice from a pipe of our own")?;
+                .context("splice from an internal pipe")?;
         }
         progress.add(n, calls.made());
     }
@@ -180,7 +178,7 @@ impl Copy {
         let mut read = 0;
         while read < n {
             let more = rustix::io::read(&self.pipe.reader, &mut self.buffer[..n - read])
-                .context("read from a pipe of our own")?;
+                .context("read from an internal pipe")?;
             check(options, &self.buffer[..more], position + read as u64)?;
             read += more;
         }

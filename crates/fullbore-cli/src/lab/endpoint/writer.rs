@@ -24,7 +24,7 @@ pub fn run(options: &Options) -> anyhow::Result<EndpointReport> {
     let stdout = stdout();
     if stdout.is_terminal() {
         bail!(Usage(
-            "stdout is a terminal; pipe it into a reader, such as 'fullbore read'".into()
+            "stdout is a terminal: connect it to a reader, such as 'fullbore read'".into()
         ));
     }
     let sink = stdout.as_fd();
@@ -64,7 +64,7 @@ fn check_without_pipe(options: &Options) -> Result<(), Usage> {
         (options.ring.is_some(), "--ring"),
         (
             matches!(options.way, Some(WayName::Fresh | WayName::Recycle)),
-            "this --way",
+            "the chosen --way",
         ),
         (
             options.write_with_vmsplice && !options.through_pipe,
@@ -73,9 +73,7 @@ fn check_without_pipe(options: &Options) -> Result<(), Usage> {
         (options.pipe_size != 0, "--pipe-size"),
     ] {
         if given {
-            return Err(Usage(format!(
-                "{what} needs a pipe on stdout, and there is none"
-            )));
+            return Err(Usage(format!("{what} needs a pipe on stdout")));
         }
     }
     Ok(())
@@ -97,7 +95,7 @@ fn set_capacity(options: &Options, pipe: &PipeEnd<'_>) -> anyhow::Result<usize> 
     };
     if options.double_buffers() && got != wanted {
         bail!(Unsupported(format!(
-            "a pipe of {} is needed, and the kernel made one of {}",
+            "a pipe with a capacity of {} is needed, and the kernel gave one of {}",
             size::format(wanted as u64),
             size::format(got as u64)
         )));
@@ -109,8 +107,8 @@ fn set_capacity(options: &Options, pipe: &PipeEnd<'_>) -> anyhow::Result<usize> 
 fn refused(pipe: &PipeEnd<'_>, wanted: usize, error: &Error) -> String {
     let wanted_size = size::format(wanted as u64);
     match pipe.grow(wanted).map(|growth| growth.limit) {
-        Ok(Some(limit)) => format!("a pipe of {wanted_size} is refused: {limit}"),
-        _ => format!("a pipe of {wanted_size} is refused: {error}"),
+        Ok(Some(limit)) => format!("cannot give the pipe a capacity of {wanted_size}: {limit}"),
+        _ => format!("cannot give the pipe a capacity of {wanted_size}: {error}"),
     }
 }
 

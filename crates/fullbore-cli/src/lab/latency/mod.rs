@@ -29,18 +29,18 @@ pub const GROUP: &str = "latency";
 
 /// How both sides wait, in words.
 const WAITS: [(WaitName, &str, &str); 3] = [
-    (WaitName::Block, "block", "both sleep in the call"),
-    (WaitName::Spin, "spin", "both try again and again"),
+    (WaitName::Block, "block", "both sides block in the call"),
+    (WaitName::Spin, "spin", "both sides spin"),
     (
         WaitName::Adaptive,
         "adaptive",
-        "both try for a while and then sleep",
+        "both sides spin for a limited time, then block",
     ),
 ];
 
 /// Bytes of a message, how names call them, and the table that they stand in.
 const MESSAGES: [(usize, &str, &str); 2] = [
-    (1, "byte", "a byte there and back"),
+    (1, "byte", "round trip of 1 byte"),
     (4096, "4k", "4 KiB there and back"),
 ];
 
@@ -56,7 +56,7 @@ pub static EXPERIMENTS: LazyLock<Vec<Experiment>> = LazyLock::new(|| {
     };
     let wake_up = row(
         "wake_up".into(),
-        "a process that sleeps, from being woken to running on another CPU".into(),
+        "from waking a process to its first instruction on another CPU".into(),
         &WakeUp,
     );
     let mut rows = vec![wake_up];
@@ -106,7 +106,7 @@ impl Work for RoundTrip {
         let timing = Timing::of(bench.settings);
         let [near, far] = ends.apart();
         if near.message < self.message {
-            let reason = format!("a message may have {} bytes at most here", near.message);
+            let reason = format!("this system limits a message to {} bytes", near.message);
             return Ok(Err(Stop::Skipped(reason)));
         }
         let exchange = |link| Exchange {
@@ -127,7 +127,7 @@ impl Work for RoundTrip {
         far.give(&mut pong);
         let (pong, ping) = (Process::start(pong)?, Process::start(ping)?);
         let pinged = ping.end_within(timing.patience())?;
-        pong.behind("answering process", &pinged, "asking process")
+        pong.behind("server process", &pinged, "client process")
             .map(|well| {
                 well.and_then(|()| Percentiles::read(&pinged.output.stderr))
                     .map(|percentiles| percentiles.taken(vec![]))

@@ -79,7 +79,7 @@ impl Percentiles {
         let tail = vec![("p99", us, self.p99), ("p99.9", us, self.p999)];
         let notes = match self.count {
             0..FEW => vec![format!(
-                "fewer than {FEW} times in a round: p99.9 says little"
+                "fewer than {FEW} samples per round: p99.9 is unreliable"
             )],
             _ => vec![],
         };

@@ -52,19 +52,19 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub fn check(job: &Job, mover: &Mover, bench: &Bench<'_>) -> Result<Soundness> {
     let (check, wrong) = match (job.source, job.sink) {
         (End::File, End::File) => (
-            "into a file whose source is written over afterwards",
+            "if the source file is overwritten after the copy",
             file_to_file(bench.program, mover)?,
         ),
         (End::File, _) => (
-            "where a file is written over while its bytes are in the pipe",
+            "if the file is overwritten while its bytes are in the pipe",
             file_to_pipe(bench.program, mover)?,
         ),
         (End::Pipe, _) => (
-            "behind a writer that uses its pages again",
+            "behind a writer that reuses its pages",
             behind_a_writer(job, mover, bench)?,
         ),
         (End::Socket, _) => (
-            "behind a socket whose writer uses its pages again",
+            "behind a socket whose writer reuses its pages",
             behind_a_writer(job, mover, bench)?,
         ),
     };
@@ -117,7 +117,7 @@ fn file_to_file(program: &Program, mover: &Mover) -> Result<Wrong> {
 
 fn write_over(file: &mut File, len: u64) -> Result<()> {
     file.rewind()?;
-    course::write_pattern(file, ELSEWHERE, len).context("write over a file in memory")
+    course::write_pattern(file, ELSEWHERE, len).context("overwrite a file in memory")
 }
 
 /// Runs a mover from a file that ends to its own end.
@@ -147,7 +147,7 @@ fn first_wrong(mut stream: File, len: u64) -> Result<Wrong> {
         position += n as u64;
         if n == 0 {
             let whole = position == len;
-            return Ok((!whole).then(|| format!("{position} of {len} bytes came")));
+            return Ok((!whole).then(|| format!("{position} of {len} bytes arrived")));
         }
     }
 }
@@ -194,7 +194,7 @@ fn behind_a_writer(job: &Job, mover: &Mover, bench: &Bench<'_>) -> Result<Wrong>
         if !read.status.success() {
             wrong = wrong.or(Some(process::last_words(&read)));
         } else if came != len {
-            wrong = wrong.or(Some(format!("{came} of {len} bytes came")));
+            wrong = wrong.or(Some(format!("{came} of {len} bytes arrived")));
         }
     }
     // Whoever has nobody left to write to is killed.

@@ -94,7 +94,7 @@ pub fn measure(job: &Job, mover: &Mover, bench: &mut Bench<'_>) -> Result<Measur
     drop(branches);
     let time = Duration::from_secs_f64(settings.seconds);
     let Some(reader) = reader else {
-        let file = file.context("a sink to look at")?;
+        let file = file.context("the job has no sink file")?;
         let mut ended = mover_process.ends_within(time)?;
         // On a busy machine it may not even have begun by now.
         while !ended && file.metadata()?.len() == 0 && began.elapsed() < PATIENCE {

@@ -62,7 +62,7 @@ impl Work for Move {
         if settings.pipe_size.is_some() {
             outcome
                 .notes
-                .push("its pipes are part of the job; --pipe-size left them alone".into());
+                .push("--pipe-size does not apply: the capacities are part of the job".into());
         }
     }
 

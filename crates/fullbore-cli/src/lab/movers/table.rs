@@ -115,7 +115,7 @@ const COPIERS: &[Mover] = &[
 /// Who moves from one source to several sinks.
 #[rustfmt::skip]
 const SPLITTERS: &[Mover] = &[
-    own("std", "middleman --die-with-parent std-copy", "Rust's std::io::copy into a writer that writes to all"),
+    own("std", "middleman --die-with-parent std-copy", "Rust's std::io::copy into a writer that writes to every output"),
     peer("tee", "tee"),
     peer("uutils", "coreutils tee"),
     Mover { sink_option: Some("-o"), ..peer("mbuffer", "mbuffer -q -o -") },

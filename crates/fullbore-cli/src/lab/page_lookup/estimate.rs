@@ -40,7 +40,7 @@ pub(super) fn measure(which: Which, timing: Timing, why: &str) -> Result<Found> 
     let (pipe, growth) = Pipe::with_capacity(WINDOW * page_size())?;
     if growth.after < FEWEST * page_size() {
         bail!(Unsupported(format!(
-            "an estimate needs a pipe of {FEWEST} slots, and the kernel gives {}{}",
+            "an estimate needs a pipe with {FEWEST} slots, and the kernel allows {}{}",
             growth.after / page_size(),
             growth
                 .limit
@@ -86,8 +86,9 @@ pub(super) fn measure(which: Which, timing: Timing, why: &str) -> Result<Found> 
             span / page_size(),
         ),
         notes: vec![format!(
-            "an estimate, of the look-up and the filling of a pipe's slot: what vmsplice(2) of {pages} \
-             pages takes longer than of one. The kernel's own benchmark is not to be had ({why})"
+            "an estimate of looking up a page and filling a slot: the time of vmsplice(2) of \
+             {pages} pages minus that of one page. The kernel's own benchmark is not available \
+            ({why})"
         )],
     })
 }
@@ -121,7 +122,7 @@ impl Drained {
         let taken = answer.map_err(|errno| refused("vmsplice", errno))?;
         self.drain(taken)?;
         if taken != pages.len() {
-            bail!("vmsplice took {taken} bytes of {} at once", pages.len());
+            bail!("vmsplice(2) accepted {taken} of {} bytes", pages.len());
         }
         Ok(time)
     }
@@ -142,7 +143,7 @@ impl Drained {
 fn refused(call: &str, errno: Errno) -> anyhow::Error {
     match errno {
         Errno::NOSYS | Errno::PERM | Errno::INVAL | Errno::OPNOTSUPP | Errno::ACCESS => {
-            Unsupported(format!("{call}(2) is refused here: {errno}")).into()
+            Unsupported(format!("this machine refuses {call}(2): {errno}")).into()
         }
         _ => anyhow::Error::new(errno).context(format!("{call} of pages that are looked up")),
     }

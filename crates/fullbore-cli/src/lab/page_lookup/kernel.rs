@@ -141,7 +141,7 @@ impl Benchmark {
         let mut reasons: Vec<String> = Vec::new();
         for layout in &LAYOUTS {
             let reason = match File::options().read(true).write(true).open(layout.path) {
-                Err(error) if error.kind() == ErrorKind::NotFound => "not there".into(),
+                Err(error) if error.kind() == ErrorKind::NotFound => "not available".into(),
                 Err(error) => error.to_string(),
                 Ok(file) => {
                     let benchmark = Self { file, layout };

@@ -38,13 +38,13 @@ const fn row(name: &'static str, shows: &'static str, work: &'static Lookup) -> 
 /// The rows. Ratios are to the first.
 #[rustfmt::skip]
 pub const EXPERIMENTS: &[Experiment] = &[
-    row("lookup_base_touched", "base pages that are there",
+    row("lookup_base_touched", "base pages that are mapped",
         &Lookup { pages: Which { huge: false, touched: true }, peer: "lookup base_touched" }),
-    row("lookup_base_untouched", "base pages that have to be faulted in first",
+    row("lookup_base_untouched", "base pages that are not mapped yet",
         &Lookup { pages: Which { huge: false, touched: false }, peer: "lookup base_untouched" }),
-    row("lookup_huge_touched", "pages of huge pages that are there: one look finds many",
+    row("lookup_huge_touched", "mapped huge pages, of which one look-up finds many base pages",
         &Lookup { pages: Which { huge: true, touched: true }, peer: "lookup huge_touched" }),
-    row("lookup_huge_untouched", "pages of huge pages that have to be faulted in first",
+    row("lookup_huge_untouched", "huge pages that are not mapped yet",
         &Lookup { pages: Which { huge: true, touched: false }, peer: "lookup huge_untouched" }),
 ];
 
@@ -111,14 +111,14 @@ fn play(pages: Which, timing: Timing) -> Result<()> {
     };
     if !found.ns_per_page.is_finite() || found.ns_per_page <= 0.0 {
         bail!(Unsupported(format!(
-            "look-ups are too quick for the clock here: it says {} ns a page",
+            "look-ups are too fast for this clock: it gives {} ns per page",
             found.ns_per_page
         )));
     }
     if !pages.touched {
         found.notes.push(
-            "the page fault is in it; it is one for reading, which maps the page of zeros and \
-             allocates none"
+            "the figure includes the page fault: a read fault, which maps the shared zero page \
+             and allocates nothing"
                 .into(),
         );
     }

@@ -74,7 +74,7 @@ impl Inputs {
             let made = match self.make(program, pipeline, settings) {
                 Ok(made) => made,
                 Err(error) => {
-                    let reason = format!("make what it reads: {error:#}");
+                    let reason = format!("create its input: {error:#}");
                     return Ok(Err(Stop::Skipped(reason)));
                 }
             };
@@ -106,7 +106,10 @@ impl Inputs {
         let in_short = parent.share < 1.0 && pipeline.input != Input::Nothing;
         let note = in_short.then(|| {
             let place = parent.path.display();
-            format!("less to read than --seconds asks for: there is no room for more at '{place}'")
+            format!(
+                "its input is smaller than --seconds asks for, because '{place}' has no space \
+             for more"
+            )
         });
         let path = |name| directory.join(name);
         let bytes = match pipeline.input {

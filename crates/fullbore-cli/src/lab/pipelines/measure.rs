@@ -41,7 +41,7 @@ pub fn measure(
     let mut expected = made.expected.try_clone()?;
     if let Some(wrong) = first_difference(&mut printed, &mut expected)? {
         return Ok(Err(Stop::Failed(format!(
-            "{} printed something else than {}: {wrong}",
+            "the output of {} differs from that of {}: {wrong}",
             way.title, WAYS[0].title
         ))));
     }
@@ -68,7 +68,7 @@ fn first_difference(printed: &mut File, expected: &mut File) -> Result<Option<St
             let at = position + at as u64;
             let (len, expected) = (printed.metadata()?.len(), expected.metadata()?.len());
             return Ok(Some(format!(
-                "they differ at byte {at}, and are {len} and {expected} bytes long"
+                "they differ at byte {at}; their lengths are {len} and {expected} bytes"
             )));
         }
         if n == 0 {

@@ -69,11 +69,11 @@ impl Work for Line {
             .pipeline
             .line_for(self.pipeline.bytes(settings.seconds));
         if line != self.pipeline.line {
-            let note = format!("run as '{line}': how much there is to do goes with --seconds");
+            let note = format!("run as '{line}': the amount of data depends on --seconds");
             outcome.notes.push(note);
         }
         if settings.pipe_size.is_some() {
-            let note = "its pipes are what is compared; --pipe-size left them alone";
+            let note = "--pipe-size does not apply: the capacities are part of what is compared";
             outcome.notes.push(note.into());
         }
         outcome.mover = Some(MoverReport {

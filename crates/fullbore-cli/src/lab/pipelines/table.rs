@@ -51,7 +51,7 @@ pub struct Pipeline {
 pub const PIPELINES: &[Pipeline] = &[
     Pipeline {
         name: "cat_wc", line: "cat big | wc -l",
-        shows: "two programs that do little: what is left is the pipe",
+        shows: "two programs that do little work besides the pipe",
         input: Input::Lines("big"), mb_per_s: 1000.0, programs: &["cat", "wc"],
     },
     Pipeline {
@@ -61,7 +61,7 @@ pub const PIPELINES: &[Pipeline] = &[
     },
     Pipeline {
         name: "head_wc", line: "head -c 8G /dev/zero | wc -l",
-        shows: "a writer that makes its bytes: 8 KiB at a time",
+        shows: "a writer that generates its data, 8 KiB at a time",
         input: Input::Nothing, mb_per_s: 1600.0, programs: &["head", "wc"],
     },
     Pipeline {
@@ -76,7 +76,7 @@ pub const PIPELINES: &[Pipeline] = &[
     },
     Pipeline {
         name: "zcat_grep", line: "zcat log.gz | grep ' 404 ' | wc -l",
-        shows: "an old log, searched: the decompressor is the slow one",
+        shows: "searching a compressed log; the decompressor is slow",
         input: Input::Compressed("log.gz"), mb_per_s: 240.0, programs: &["zcat", "gzip", "grep", "wc"],
     },
     Pipeline {
@@ -91,7 +91,7 @@ pub const PIPELINES: &[Pipeline] = &[
     },
     Pipeline {
         name: "cut_sort_uniq", line: "cut -d' ' -f1 log | sort | uniq -c | sort -rn",
-        shows: "who asks most: a sort, which writes nothing before it has read all",
+        shows: "the most frequent clients; sort writes nothing before it has read everything",
         input: Input::Lines("log"), mb_per_s: 150.0, programs: &["cut", "sort", "uniq"],
     },
     Pipeline {

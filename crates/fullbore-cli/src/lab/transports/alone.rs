@@ -189,7 +189,7 @@ fn reread(timing: Timing) -> Result<Moved> {
                 Err(errno) => return Err(errno).context("read a file again"),
             }
         }
-        anyhow::ensure!(at > 0, "the file to read again is empty");
+        anyhow::ensure!(at > 0, "the file to reread is empty");
         clock.get_or_insert_with(|| Clock::begin(timing));
     }
 }
@@ -198,7 +198,7 @@ fn reread(timing: Timing) -> Result<Moved> {
 fn reread_mapped(timing: Timing) -> Result<Moved> {
     let file = stdin();
     let len = rustix::fs::fstat(file.as_fd())?.st_size as usize / 8 * 8;
-    anyhow::ensure!(len > 0, "the file to read again is empty");
+    anyhow::ensure!(len > 0, "the file to reread is empty");
     // SAFETY: a new mapping at an address that the kernel picks. Nobody changes the file: it has no name,
     // and the laboratory that made it only hands it out for reading.
     let numbers = unsafe {

@@ -306,7 +306,10 @@ pub fn loopback() -> Result<(TcpStream, TcpStream)> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("bind")?;
     let a = TcpStream::connect(listener.local_addr()?).context("connect")?;
     let (b, from) = listener.accept().context("accept")?;
-    anyhow::ensure!(from == a.local_addr()?, "somebody else connected");
+    anyhow::ensure!(
+        from == a.local_addr()?,
+        "another process connected to the socket"
+    );
     for socket in [&a, &b] {
         // A message is not to wait for the next one (tcp(7), TCP_NODELAY).
         socket.set_nodelay(true).context("TCP_NODELAY")?;

@@ -62,17 +62,17 @@ const fn row(
 #[rustfmt::skip]
 pub const EXPERIMENTS: &[Experiment] = &[
     between("pipe", Some(LMBENCH_PIPE_2005), "a pipe of the default capacity, write(2) and read(2)", Transport::Pipe),
-    between("fifo", None, "a pipe with a name", Transport::Fifo),
-    between("unix_stream", None, "a Unix stream socket, listened at and connected to", Transport::UnixStream),
+    between("fifo", None, "a named pipe", Transport::Fifo),
+    between("unix_stream", None, "a Unix stream socket with listen(2) and connect(2)", Transport::UnixStream),
     between("socketpair", None, "a Unix stream socket from socketpair(2)", Transport::SocketPair),
-    between("unix_seqpacket", None, "a Unix socket that keeps messages apart", Transport::SeqPacket),
+    between("unix_seqpacket", None, "a Unix socket that preserves message boundaries", Transport::SeqPacket),
     between("tcp", None, "TCP over the loopback", Transport::Tcp),
-    between("shared_memory", None, "a ring in memory that both have mapped, copied into and out of; futex(2) to wait", Transport::SharedMemory),
+    between("shared_memory", None, "a ring in shared memory, with copies in and out, and futex(2) to wait", Transport::SharedMemory),
     between("message_queue", None, "a POSIX message queue, 10 messages of 8 KiB", Transport::MessageQueue),
     row("file_reread", None, "a file in the page cache, read(2) again and again", &Alone::FileReread),
-    row("mmap_reread", None, "the same file mapped, every word added up", &Alone::MmapReread),
+    row("mmap_reread", None, "the same file, mapped, with all words summed", &Alone::MmapReread),
     row("memory_copy", None, "memcpy(3) from one stretch of memory to another", &Alone::Copy),
-    row("memory_copy_by_hand", None, "the same, a word at a time", &Alone::CopyByHand),
+    row("memory_copy_by_hand", None, "the same, one word at a time", &Alone::CopyByHand),
     row("memory_read", Some(MEMORY_READ_2022), "every word of memory added up", &Alone::Read),
     row("memory_write", None, "every word of memory written", &Alone::Write),
 ];

@@ -26,7 +26,7 @@ pub const APART: usize = 256;
 /// Where there is no memfd_create(2), or no memory.
 pub fn make(len: usize) -> Result<OwnedFd> {
     let fd = memfd_create("fullbore-shared", MemfdFlags::CLOEXEC).context("memfd_create")?;
-    ftruncate(&fd, len as u64).context("make room in a file in memory")?;
+    ftruncate(&fd, len as u64).context("set the size of a file in memory")?;
     Ok(fd)
 }
 
@@ -61,7 +61,8 @@ impl Shared {
             )
         };
         let start = start.context("map shared memory")?;
-        let start = NonNull::new(start.cast()).context("mapped at 0")?;
+        let start =
+            NonNull::new(start.cast()).context("the kernel mapped the memory at address 0")?;
         Ok(Self { start, len })
     }
 

@@ -38,8 +38,8 @@ pub fn find() -> Result<(), String> {
         }
         let symbols = fs::read(SYMBOLS).map_err(|error| {
             format!(
-                "whether this kernel has MSG_NTCOPY cannot be known ({SYMBOLS}: {error}); without \
-                 it the flag would be ignored silently, and a normal send measured"
+                "cannot determine whether this kernel has MSG_NTCOPY ({SYMBOLS}: {error}). A \
+                 kernel without it ignores the flag silently, and a normal send would be measured"
             )
         })?;
         find_in(&String::from_utf8_lossy(&symbols))

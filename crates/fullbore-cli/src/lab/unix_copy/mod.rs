@@ -310,7 +310,7 @@ impl Socket {
         let given = socket_send_buffer_size(&near).context("SO_SNDBUF")? / 2;
         let note = (given < sndbuf).then(|| {
             format!(
-                "the send buffer is {}, not the {} asked for: see net.core.wmem_max",
+                "the send buffer is {} instead of {}: see net.core.wmem_max",
                 size::format(given as u64),
                 size::format(sndbuf as u64)
             )

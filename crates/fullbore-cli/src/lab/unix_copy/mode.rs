@@ -33,7 +33,7 @@ impl Mode {
 pub fn failed(call: &str, errno: Errno) -> anyhow::Error {
     match errno {
         Errno::NOSYS | Errno::PERM | Errno::INVAL | Errno::OPNOTSUPP => {
-            Unsupported(format!("{call} is refused here: {errno}")).into()
+            Unsupported(format!("this machine refuses {call}: {errno}")).into()
         }
         _ => anyhow::Error::new(errno).context(call.to_owned()),
     }

@@ -136,7 +136,7 @@ impl Through {
         Received {
             note: is_less.then(|| {
                 format!(
-                    "the receiving pipe holds {}, not the {} asked for",
+                    "the receiving pipe has a capacity of {} instead of {}",
                     size::format(self.capacity as u64),
                     size::format(self.wanted as u64)
                 )

@@ -47,14 +47,14 @@ pub struct Sent {
 /// Sends for so long, or so many, and measures; then sends and walks in turn.
 ///
 /// # Errors
-/// Where this machine does not know the way, or nobody receives any more.
+/// Where this machine does not know the way, or the receiver has closed the socket.
 pub fn measure(mode: Mode, sizes: &Sizes, timing: Timing) -> Result<()> {
     let socket = stdout();
     let socket = socket.as_fd();
     let mut object = Object::new(mode, sizes.object)?;
     let mut send = || match object.send(socket)? {
         true => Ok(()),
-        false => bail!("nobody receives any more"),
+        false => bail!("the receiver has closed the socket"),
     };
     // The receiver looks at every byte of the first one.
     send()?;
@@ -91,7 +91,7 @@ pub fn measure(mode: Mode, sizes: &Sizes, timing: Timing) -> Result<()> {
     })
 }
 
-/// Sends until nobody receives any more.
+/// Sends until the receiver has closed the socket.
 ///
 /// # Errors
 /// Where this machine does not know the way.
@@ -156,7 +156,7 @@ impl Object {
         Ok(Self { len, way })
     }
 
-    /// Sends it whole, unless nobody receives any more.
+    /// Sends it whole, unless the receiver has closed the socket.
     fn send(&mut self, socket: BorrowedFd<'_>) -> Result<bool> {
         let mut sent = 0;
         while sent < self.len {

@@ -51,7 +51,7 @@ pub fn gather(census: &Census, pipes: &[usize]) -> BTreeMap<usize, Writers> {
             let pid = census.processes[process].id.pid;
             let sends = known(pid).unwrap_or_else(|| {
                 unknown.push(ObservedWriter::new(pid, index, pipe, census));
-                Sends::Unknown("nothing is known of it")
+                Sends::Unknown("it is unknown")
             });
             Writer { process, sends }
         });
@@ -70,7 +70,7 @@ pub fn gather(census: &Census, pipes: &[usize]) -> BTreeMap<usize, Writers> {
             if matches!(writer.sends, Sends::Safely(_))
                 && has_strangers_below(census.processes[writer.process].id.pid)
             {
-                writer.sends = Sends::Unknown("it has started a process of another user");
+                writer.sends = Sends::Unknown("it started a process of another user");
             }
         }
         writers.sort_by_key(|writer| match writer.sends {
@@ -233,21 +233,19 @@ impl ObservedWriter {
             _ => false,
         };
         if self.hands_over {
-            Sends::Pages("it was seen in vmsplice(2), which hands over pages of its own")
+            Sends::Pages("it uses vmsplice(2), which passes its own pages")
         } else if self.passes_on {
-            Sends::Unknown(
-                "it was seen in splice(2) or tee(2), and whose pages those are is not known",
-            )
+            Sends::Unknown("it uses splice(2) or tee(2), with pages of unknown origin")
         } else if came_otherwise {
-            Sends::Unknown("its readers got more than it wrote by write(2)")
+            Sends::Unknown("its readers received more than it wrote with write(2)")
         } else if self.writing.len() >= ENOUGH {
-            Sends::Safely("it was seen in write(2), again and again, and in no other call")
+            Sends::Safely("it was observed only in write(2)")
         } else if !self.writing.is_empty() {
-            Sends::Unknown("it is not on the list, and was seen in one call of write(2) only")
+            Sends::Unknown("it is not in the table, and was observed in only one call of write(2)")
         } else if self.is_closed {
-            Sends::Unknown("it is not on the list, and this user may not see what it does")
+            Sends::Unknown("it is not in the table, and this user may not observe it")
         } else {
-            Sends::Unknown("it is not on the list, and was not seen waiting in write(2)")
+            Sends::Unknown("it is not in the table, and was not observed in write(2)")
         }
     }
 }

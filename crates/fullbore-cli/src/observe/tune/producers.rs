@@ -58,19 +58,19 @@ const SAFE: &[Programs] = &[
     },
     Programs {
         names: &["ash", "bash", "dash", "fish", "ksh", "mksh", "sh", "yash", "zsh"],
-        because: "it is a shell, which writes by write(2)",
+        because: "it is a shell, which uses write(2)",
     },
     Programs {
         names: &["lua", "luajit", "node", "perl", "php", "pypy", "python", "ruby", "tclsh"],
-        because: "what comes with this language writes by write(2)",
+        because: "the standard library of this language uses write(2)",
     },
     Programs {
         names: &["cat", "head", "pv", "tail", "tee"],
-        because: "it writes by write(2), or passes on pages that it never writes to",
+        because: "it uses write(2), or passes on pages that it never modifies",
     },
     Programs {
         names: &["yes"],
-        because: "it never writes again to what it has sent",
+        because: "it never modifies what it has sent",
     },
     Programs {
         names: &["busybox", "coreutils", "toybox"],
@@ -110,12 +110,12 @@ fn our_own(words: &[String]) -> Option<Sends> {
     };
     Some(match words.get(1)?.as_str() {
         "write" if has("--way") || has("--ring") => Sends::Safely(
-            "it uses no page again before the pipe has let go of it, whatever its capacity",
+            "it does not reuse a page before the pipe has released it, whatever the capacity",
         ),
         "write" if has("--write-with-vmsplice") => Sends::Pages(
-            "--write-with-vmsplice fills one half of a buffer while the pipe holds the other",
+            "--write-with-vmsplice fills one half of a buffer while the other half is in the pipe",
         ),
-        "copy" | "tee" | "meter" => Sends::Safely("it never writes again to what it has sent"),
+        "copy" | "tee" | "meter" => Sends::Safely("it never modifies what it has sent"),
         "bench" | "doctor" | "explain" | "read" | "run" | "top" | "tune" | "write" => {
             Sends::Safely(WRITES)
         }

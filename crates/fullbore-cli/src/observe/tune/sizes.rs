@@ -71,10 +71,10 @@ impl Sizes {
         }
         // Not through a link that another user has put there.
         let found = fs::symlink_metadata(&directory)
-            .map_err(Error::system(format!("look at '{shown}'")))?;
+            .map_err(Error::system(format!("inspect '{shown}'")))?;
         if !found.is_dir() || found.uid() != uid || found.mode() & 0o022 != 0 {
             return Err(Error::UnsafeFolder(format!(
-                "'{shown}' is no directory that only this user may write to"
+                "'{shown}' must be a directory that only this user may write to"
             )));
         }
         let lock = File::open(&directory).map_err(Error::system(format!("open '{shown}'")))?;
@@ -135,7 +135,9 @@ impl Sizes {
             file.persist(self.directory.join(FILE))?;
             Ok(())
         };
-        write().map_err(Error::system(format!("keep the old sizes in '{shown}'")))
+        write().map_err(Error::system(format!(
+            "save the original capacities in '{shown}'"
+        )))
     }
 }
 

@@ -60,7 +60,7 @@ impl Target {
             Self::Pipe(identity) => {
                 let mut all = census.pipes.iter();
                 let Some(pipe) = all.position(|pipe| pipe.identity == *identity) else {
-                    return Err(Error::NotFound("it has gone".into()));
+                    return Err(Error::NotFound("it has ended".into()));
                 };
                 Ok(TargetPipes {
                     pipes: vec![pipe],
@@ -82,7 +82,7 @@ fn of_name(name: &str, census: &Census) -> Result<TargetPipes, Error> {
         .collect();
     if all.is_empty() {
         return Err(Error::NotFound(format!(
-            "no process with a pipe is called '{}'{}",
+            "no process named '{}' has a pipe{}",
             clean(name),
             of_those_seen(&census.unseen)
         )));
@@ -114,7 +114,9 @@ fn of_pipeline(pid: u32, census: &Census) -> Result<TargetPipes, Error> {
         if census.process(pid).is_none() && !can_be_seen(pid) {
             return Err(not_seen(pid));
         }
-        return Err(Error::NotFound(format!("process {pid} is in no pipeline")));
+        return Err(Error::NotFound(format!(
+            "process {pid} is not part of a pipeline"
+        )));
     }
     Ok(TargetPipes {
         pipes: flow.pipeline(start).into_iter().collect(),
@@ -150,10 +152,11 @@ fn not_seen(pid: u32) -> Error {
     if !Path::new(&format!("/proc/{pid}")).exists() {
         Error::NotFound(format!("process {pid}: no such process"))
     } else if can_be_seen(pid) {
-        Error::NotFound(format!("process {pid} has no pipe open"))
+        Error::NotFound(format!("process {pid} has no pipe"))
     } else {
         Unsupported(format!(
-            "process {pid}: its fds are closed to this user; its own user, or root, may look at them"
+            "process {pid}: this user may not inspect its file descriptors; run as its owner or \
+             as root"
         ))
         .into()
     }
@@ -164,6 +167,6 @@ fn of_those_seen(unseen: &Unseen) -> String {
         0 if unseen.others_hidden => "; processes of other users are hidden from this one".into(),
         0 => String::new(),
         1 => "; 1 process is closed to this user".into(),
-        closed => format!("; {closed} processes are closed to this user"),
+        closed => format!("; {closed} processes may not be inspected by this user"),
     }
 }

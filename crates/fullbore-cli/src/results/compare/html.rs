@@ -63,7 +63,7 @@ impl<'a> Page<'a> {
         }
         contents.extend(groups.iter().map(|g| (g.id.clone(), g.name.clone())));
         if !not_alike.rows.is_empty() {
-            let heading = "Not measured in every run, or not alike";
+            let heading = "Missing in a run, or measured differently";
             contents.push(("not-alike".into(), heading.into()));
         }
         contents.push(("method".into(), "What ratios and verdicts mean".into()));
@@ -187,7 +187,7 @@ fn not_alike(comparison: &Comparison) -> Table {
     }
     Table {
         id: "not-alike-table".into(),
-        caption: "What there is to know of single experiments".into(),
+        caption: "Notes on experiments".into(),
         columns: ["experiment", "group", "what"].map(Column::words).into(),
         rows,
         ..Table::default()

@@ -307,9 +307,7 @@ fn meant<'a>(runs: &'a [Taken], patterns: &[String]) -> Result<Vec<Like<'a>>, Us
         tables[*table].push(by_name.iter().map(|run| run.get(&key).copied()).collect());
     }
     match patterns.iter().zip(found).find(|(_, found)| !found) {
-        Some((text, _)) => Err(Usage(format!(
-            "none of the runs has an experiment that is called '{text}'"
-        ))),
+        Some((text, _)) => Err(Usage(format!("no run has an experiment named '{text}'"))),
         None => Ok(tables.into_iter().flatten().collect()),
     }
 }
@@ -484,7 +482,7 @@ fn notes(like: &Like<'_>) -> Vec<String> {
                     Some(format!("{} {}", label(index), quoted(value.as_ref()?)))
                 })
                 .collect();
-            notes.push(format!("not the same {aspect}: {}", values.join(", ")));
+            notes.push(format!("different {aspect}: {}", values.join(", ")));
         }
     }
     let units: Vec<String> = like
@@ -501,7 +499,7 @@ fn notes(like: &Like<'_>) -> Vec<String> {
         .any(|outcome| Some(outcome.unit) != first)
     {
         notes.push(format!(
-            "not the same unit, so no ratio: {}",
+            "different units, so there is no ratio: {}",
             units.join(", ")
         ));
     }
@@ -610,8 +608,8 @@ fn warnings(runs: &[Taken]) -> Vec<String> {
             .map(|(label, ns)| format!("{label} {ns:.0} ns"))
             .collect();
         warnings.push(format!(
-            "the two CPUs were not equally far apart: a cache line went from one to the other and \
-             back in {}. Whatever passes through a pipe depends on that",
+            "the distance between the two CPUs differed: a cache line took {} to travel there and \
+             back. The throughput of a pipe depends on it",
             each.join(", ")
         ));
     }
@@ -620,8 +618,8 @@ fn warnings(runs: &[Taken]) -> Vec<String> {
         if apart > 0 {
             let label = label(index);
             warnings.push(format!(
-                "in {label}, the CPUs were farther apart than usual during {apart} of the \
-                 measurements, which were taken all the same"
+                "in {label}, {apart} measurements were kept although the CPUs were farther apart \
+                 than usual"
             ));
         }
     }
@@ -764,7 +762,7 @@ mod tests {
         assert_eq!(row.to_first[0].verdict, Verdict::DifferentUnits);
         assert_eq!(
             row.notes,
-            ["not the same unit, so no ratio: A in GiB/s, B in µs"]
+            ["different units, so there is no ratio: A in GiB/s, B in µs"]
         );
     }
 
@@ -826,7 +824,7 @@ mod tests {
         options(&mut runs[1], "--cpu=3 --pipe-size=1048576");
         assert_eq!(
             compared(&runs).rows[0].notes,
-            ["not the same writer: A '--way copy', B '--way copy --pipe-size=1048576'"]
+            ["different writer: A '--way copy', B '--way copy --pipe-size=1048576'"]
         );
     }
 
@@ -854,7 +852,7 @@ mod tests {
         assert!(compared.warnings[0].contains("A 55 ns, B 200 ns"));
         assert!(
             compared.warnings[1]
-                .contains("in B, the CPUs were farther apart than usual during 3 of")
+                .contains("in B, 3 measurements were kept although the CPUs were farther apart")
         );
     }
 

@@ -44,14 +44,15 @@ pub fn read(files: &[PathBuf]) -> Result<Vec<Taken>, Usage> {
     match files.len() {
         0 | 1 => {
             return Err(Usage(
-                "--compare needs two files or more, each what 'fullbore bench --json' prints"
+                "--compare needs at least two files, each with the output of 'fullbore bench \
+                 --json'"
                     .into(),
             ));
         }
         2..=MOST_RUNS => {}
         more => {
             return Err(Usage(format!(
-                "--compare sets at most {MOST_RUNS} runs side by side, not {more}"
+                "--compare accepts at most {MOST_RUNS} runs, and {more} were given"
             )));
         }
     }
@@ -107,7 +108,7 @@ fn at_most(source: impl Read) -> Result<Vec<u8>, String> {
 
 fn too_long() -> String {
     let most = MOST_BYTES >> 20;
-    format!("longer than {most} MiB, and no run is")
+    format!("larger than {most} MiB, which no run is")
 }
 
 /// The run that `bytes` are.
@@ -118,15 +119,15 @@ fn parse(bytes: &[u8]) -> Result<Run, String> {
         schema: Option<Value>,
         comparison_schema: Option<Value>,
     }
-    const NO_RUN: &str = "not what 'fullbore bench --json' prints";
+    const NO_RUN: &str = "not the output of 'fullbore bench --json'";
     if bytes.iter().all(u8::is_ascii_whitespace) {
-        return Err(format!("empty, {NO_RUN}"));
+        return Err(format!("it is empty, {NO_RUN}"));
     }
     let known: Known = serde_json::from_slice(bytes).map_err(|error| {
         if error.is_data() {
             NO_RUN.to_owned()
         } else {
-            format!("no JSON: {error}")
+            format!("invalid JSON: {error}")
         }
     })?;
     // A struct may be written as an array for serde, and is not here.
@@ -138,7 +139,7 @@ fn parse(bytes: &[u8]) -> Result<Run, String> {
             comparison_schema: Some(_),
             ..
         } => {
-            return Err("a comparison already, where a run is wanted".into());
+            return Err("it holds a comparison, and a run is needed".into());
         }
         Known {
             schema: Some(Value::Number(schema)),
@@ -146,8 +147,8 @@ fn parse(bytes: &[u8]) -> Result<Run, String> {
         } => {
             if schema.as_u64() != Some(u64::from(SCHEMA)) {
                 return Err(format!(
-                    "of schema {schema}, and this fullbore reads schema {SCHEMA}: compare by the \
-                     version that printed it, or measure anew"
+                    "it has schema {schema}, and this version reads only schema {SCHEMA}: compare \
+                     with the version that wrote it, or measure again"
                 ));
             }
         }
@@ -173,7 +174,7 @@ fn parse(bytes: &[u8]) -> Result<Run, String> {
     names.sort_unstable();
     match names.windows(2).find(|pair| pair[0] == pair[1]) {
         Some(twice) => Err(format!(
-            "experiment '{}/{}' is there twice",
+            "experiment '{}/{}' occurs twice",
             twice[0].0, twice[0].1
         )),
         None => Ok(run),
@@ -205,27 +206,27 @@ mod tests {
         let cases = [
             ("", "empty"),
             (" \n", "empty"),
-            ("GiB/s", "no JSON"),
-            ("{} {}", "no JSON"),
-            (cut, "no JSON"),
-            (&nested, "no JSON"),
-            ("[]", "not what"),
-            ("[2, 1]", "not what"),
-            ("7", "not what"),
-            ("null", "not what"),
-            ("{}", "not what"),
-            (r#"{"schema": "2"}"#, "not what"),
+            ("GiB/s", "invalid JSON"),
+            ("{} {}", "invalid JSON"),
+            (cut, "invalid JSON"),
+            (&nested, "invalid JSON"),
+            ("[]", "not the output"),
+            ("[2, 1]", "not the output"),
+            ("7", "not the output"),
+            ("null", "not the output"),
+            ("{}", "not the output"),
+            (r#"{"schema": "2"}"#, "not the output"),
             (r#"{"schema": 2}"#, "missing field"),
             (
                 r#"{"schema": 1}"#,
-                "schema 1, and this fullbore reads schema 2",
+                "schema 1, and this version reads only schema 2",
             ),
             (r#"{"schema": 1e9}"#, "schema 1000000000"),
-            (r#"{"comparison_schema": 1}"#, "a comparison already"),
-            (&twice, "'ladder/write_read' is there twice"),
+            (r#"{"comparison_schema": 1}"#, "it holds a comparison"),
+            (&twice, "'ladder/write_read' occurs twice"),
             (&run.replace("GiB/s", "\\u001b[2J"), "unknown variant"),
             (&run.replace("0.93", "1e999"), "out of range"),
-            (&run.replace("0.93", "NaN"), "no JSON"),
+            (&run.replace("0.93", "NaN"), "invalid JSON"),
         ];
         for (text, reason) in cases {
             let said = parse(text.as_bytes()).unwrap_err();

@@ -78,14 +78,14 @@ pub(super) fn date(run: &Named) -> String {
     }
 }
 
-/// The facts that are not the same in all runs: side by side where that fits, else one below the
-/// other.
+/// The facts that are differences between the runs: side by side where that fits, else one below
+/// the other.
 fn differences(page: &mut Page, comparison: &Comparison) {
     if comparison.differences.is_empty() {
         return;
     }
     page.blank();
-    page.line(Style::Title, "not the same in all runs");
+    page.line(Style::Title, "differences between the runs");
     let value = |value: &Option<String>| one_line(value.as_deref().unwrap_or("unknown"));
     let headers: Vec<String> = std::iter::once(String::new())
         .chain(comparison.runs.iter().map(|run| run.label.clone()))
@@ -155,8 +155,8 @@ fn group(page: &mut Page, comparison: &Comparison, rows: &[Row]) {
     }
     let reasons =
         |row: &Row| -> Vec<String> { row.runs.iter().filter_map(|run| run.reason()).collect() };
-    listed(page, "not measured in every run", rows, reasons);
-    listed(page, "not done alike", rows, |row| row.notes.clone());
+    listed(page, "missing in a run", rows, reasons);
+    listed(page, "measured differently", rows, |row| row.notes.clone());
 }
 
 /// What there is to say of rows, by name, under `heading`.
@@ -406,7 +406,7 @@ pub(super) fn closing(comparison: &Comparison) -> Vec<String> {
     let percent = (rule.times_above - 1.0) * 100.0;
     let mut lines = vec![
         format!(
-            "ratios: how many times as fast as {}, by the medians; above 1 is better in every unit",
+            "ratio: how many times as fast as {} (of the medians). Above 1 is better in every unit",
             comparison.runs[0].label
         ),
         format!(
@@ -418,14 +418,14 @@ pub(super) fn closing(comparison: &Comparison) -> Vec<String> {
     ];
     if verdicts().any(|verdict| verdict == Verdict::TooFewRounds) {
         lines.push(format!(
-            "too few rounds: no difference could be beyond the noise; {} rounds of each run can \
-             tell, 10 are better (--rounds)",
+            "too few rounds: no difference can be significant. Each run needs at least {} rounds, \
+             and 10 are better (--rounds)",
             rule.rounds_at_least
         ));
     }
     if comparison.tested > 0 {
         lines.push(format!(
-            "{} {} tested: up to {} would be beyond the noise by chance alone",
+            "{} {} tested: up to {} of them may be significant by chance",
             comparison.tested,
             if comparison.tested == 1 {
                 "pair of figures was"
@@ -436,8 +436,8 @@ pub(super) fn closing(comparison: &Comparison) -> Vec<String> {
         ));
     }
     lines.push(
-        "rounds of one run do not show what changes from run to run: compare two runs of each with \
-         one another first"
+        "the rounds of one run do not show how much runs vary: first compare two runs of the same \
+         thing with each other"
             .to_owned(),
     );
     lines

@@ -90,8 +90,8 @@ impl<'a> Grid<'a> {
             .count();
         match as_good {
             0 => {}
-            1 => words += "; one other was as good in some round",
-            n => words += &format!("; {n} others were as good in some round"),
+            1 => words += "; one other was as fast in at least one round",
+            n => words += &format!("; {n} others were as fast in at least one round"),
         }
         Some(words)
     }
@@ -115,7 +115,7 @@ pub fn size(bytes: usize) -> String {
 fn place(outcome: &Outcome) -> String {
     outcome.cell.map_or_else(String::new, |cell| {
         format!(
-            "{} a call through a pipe of {}",
+            "{} per call, pipe capacity {}",
             size(cell.chunk),
             size(cell.pipe_size),
         )
@@ -174,8 +174,8 @@ mod tests {
         assert!(grid.at(1, 1).is_none());
         assert_eq!(
             grid.in_words().unwrap(),
-            "best: 64KiB a call through a pipe of 64KiB, 4.00 GiB/s, 16.0× the smallest \
-             (4KiB a call through a pipe of 4KiB)"
+            "best: 64KiB per call, pipe capacity 64KiB, 4.00 GiB/s, 16.0× the smallest \
+             (4KiB per call, pipe capacity 4KiB)"
         );
     }
 
@@ -186,7 +186,7 @@ mod tests {
         let outcomes: Vec<&Outcome> = run.experiments.iter().collect();
         let words = Grid::of(&outcomes).unwrap().in_words().unwrap();
         assert!(
-            words.ends_with("; one other was as good in some round"),
+            words.ends_with("; one other was as fast in at least one round"),
             "{words}"
         );
     }

@@ -152,7 +152,7 @@ fn not_measured(run: &Run) -> Table {
         let (what, reason) = match (&outcome.failed, &outcome.skipped) {
             (Some(reason), _) => ("failed", reason.as_str()),
             (None, Some(reason)) => ("skipped", reason.as_str()),
-            (None, None) if outcome.figure.is_none() => ("not measured", "no reason is known"),
+            (None, None) if outcome.figure.is_none() => ("not measured", "unknown reason"),
             (None, None) => return None,
         };
         let class = if what == "failed" { "bad" } else { "" };

@@ -138,7 +138,7 @@ const NOISY_MARK: &str = "~";
 /// What [`NOISY_MARK`] means.
 fn noisy_footnote() -> String {
     let percent = DISAGREEMENT_WORTH_A_WARNING * 100.0;
-    format!("{NOISY_MARK} rounds disagree by more than {percent:.0}%")
+    format!("{NOISY_MARK} the rounds differ by more than {percent:.0}%")
 }
 
 /// How far apart the two CPUs were, where that was measured.
@@ -149,12 +149,12 @@ fn distance(run: &Run) -> Option<String> {
         (0, 0) => return Some(usual),
         (repeated, 0) => format!("{repeated} measurements were repeated"),
         (repeated, taken) => {
-            format!("{repeated} measurements were repeated, and {taken} taken all the same")
+            format!("{repeated} measurements were repeated, and {taken} were kept anyway")
         }
     };
     Some(format!(
         "{usual}, {:.0} to {:.0} over the run: {apart}, because the CPUs were farther apart (the \
-         host of a virtual machine moves them) or busy with something else",
+         host of a virtual machine can move them) or busy with other work",
         spread.min, spread.max
     ))
 }
@@ -230,7 +230,8 @@ fn against_c(run: &Run) -> Option<String> {
     let count = compared.len();
     (count > 0).then(|| {
         format!(
-            "to C: {} of {count} within {:.0}% of the program in C that does the same; faster by more: \
+            "to C: {} of {count} experiments are within {:.0}% of the C program that does the \
+             same; faster by more: \
              {faster}; slower by more: {}",
             count - slower.len() - faster,
             NEAR * 100.0,
@@ -270,7 +271,7 @@ fn how_measured(run: &Run) -> String {
         rounds => format!("median of {rounds} rounds of {seconds} s each, shuffled"),
     };
     if let Some(size) = settings.pipe_size {
-        sentence += &format!("; pipes of {} asked for", format_bytes(size as u64));
+        sentence += &format!("; with --pipe-size {}", format_bytes(size as u64));
     }
     sentence
 }
@@ -512,7 +513,7 @@ mod tests {
         }
         assert_eq!(
             how_measured_with_ratios(&run),
-            "one round of 0.5 s; pipes of 1 MiB asked for"
+            "one round of 0.5 s; with --pipe-size 1 MiB"
         );
     }
 

@@ -100,8 +100,8 @@ impl Mark {
     fn words(self) -> &'static str {
         match self {
             Mark::Median => "median of the rounds",
-            Mark::Range => "least and most of a round",
-            Mark::Published => "the figure of the text it comes from",
+            Mark::Range => "slowest and fastest round",
+            Mark::Published => "published figure",
         }
     }
 }

@@ -192,7 +192,7 @@ impl Page {
         let unit = grid.unit();
         self.cells(
             grid,
-            &format!("{unit}, by bytes of a call ↓ and of the pipe →"),
+            &format!("{unit}, by bytes per call ↓ and pipe capacity →"),
             |outcome| {
                 let best = if grid.is_best(outcome) { BEST_MARK } else { "" };
                 let text = format!(
@@ -212,7 +212,7 @@ impl Page {
         }
         let peer = |outcome: &Outcome| outcome.peer.as_ref()?.ratio;
         if grid.best().is_some_and(|best| peer(best).is_some()) {
-            self.cells(grid, "times as fast as the program in C", |outcome| {
+            self.cells(grid, "speed relative to the C program", |outcome| {
                 peer(outcome).map_or_else(String::new, |ratio| format!("{ratio:.2}×"))
             });
         }
@@ -672,7 +672,10 @@ mod tests {
         let text = plain(80);
         assert!(text.contains("write_read_huge ¹"));
         assert!(text.contains("  ¹ the kernel backs the buffer with base pages"));
-        assert_eq!(text.matches("rounds disagree by more than 20%").count(), 1);
+        assert_eq!(
+            text.matches("the rounds differ by more than 20%").count(),
+            1
+        );
     }
 
     #[test]

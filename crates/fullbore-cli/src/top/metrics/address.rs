@@ -25,8 +25,8 @@ impl FromStr for Address {
         match text.parse() {
             Ok(address) => Ok(Self(address)),
             Err(_) => Err(
-                "it is neither a port nor an address with a port, such as 9464, \
-                           127.0.0.1:9464 or [::1]:9464"
+                "invalid address: expected PORT or ADDRESS:PORT, such as 9464, 127.0.0.1:9464 or \
+                 [::1]:9464"
                     .to_owned(),
             ),
         }
@@ -45,11 +45,9 @@ impl Address {
         // An IPv4 address may be written as one of IPv6, and binds as itself.
         match self.0.ip().to_canonical() {
             ip if ip.is_loopback() => None,
-            IpAddr::V6(ip) if ip.is_unicast_link_local() => Some("everybody on that link"),
-            IpAddr::V4(ip) if ip.is_link_local() => Some("everybody on that link"),
-            ip if ip.is_unspecified() => {
-                Some("everybody who can reach this machine, at any of its addresses")
-            }
+            IpAddr::V6(ip) if ip.is_unicast_link_local() => Some("every host on that link"),
+            IpAddr::V4(ip) if ip.is_link_local() => Some("every host on that link"),
+            ip if ip.is_unspecified() => Some("every host that can reach this machine"),
             _ => Some("everybody who can reach that address"),
         }
     }
@@ -74,8 +72,8 @@ mod tests {
     #[test]
     fn what_is_open_to_others_is_told() {
         for (text, who) in [
-            ("0.0.0.0:9464", "at any of its addresses"),
-            ("[::]:9464", "at any of its addresses"),
+            ("0.0.0.0:9464", "can reach this machine"),
+            ("[::]:9464", "can reach this machine"),
             ("10.1.2.3:9464", "that address"),
             ("[2001:db8::1]:9464", "that address"),
             ("[::ffff:10.1.2.3]:9464", "that address"),

@@ -64,7 +64,7 @@ const GAUGE: MetricType = MetricType::Gauge;
 const LOOK: &[Metric<Told>] = &[
     Metric {
         name: "fullbore_looks",
-        help: "Looks at all pipes, those that no scrape has seen included",
+        help: "Scans of all pipes, including those that no scrape has returned",
         kind: COUNTER,
         value: |told| whole(told.overview.look),
     },
@@ -76,19 +76,19 @@ const LOOK: &[Metric<Told>] = &[
     },
     Metric {
         name: "fullbore_look_timestamp_seconds",
-        help: "When the look was taken that this is from",
+        help: "Time of the scan that these metrics come from",
         kind: GAUGE,
         value: |told| real(told.overview.taken_at),
     },
     Metric {
         name: "fullbore_look_duration_seconds",
-        help: "How long the look took",
+        help: "Duration of the scan",
         kind: GAUGE,
         value: |told| real(told.overview.took_seconds),
     },
     Metric {
         name: "fullbore_chains",
-        help: "Pipelines, or parts of some that do not part or meet others",
+        help: "Pipelines, or sections of pipelines between branches",
         kind: GAUGE,
         value: |told| whole(told.overview.chains.len() as u64),
     },
@@ -110,7 +110,7 @@ const LOOK: &[Metric<Told>] = &[
 const PARTS: &[Parts] = &[
     Parts {
         name: "fullbore_pipes",
-        help: "Pipes and FIFOs that figures are served of, by what they are used for",
+        help: "Pipes and FIFOs with metrics, by kind",
         label: "kind",
         parts: &[
             ("link", |overview| of_kind(overview, PipeKind::Link)),
@@ -123,7 +123,7 @@ const PARTS: &[Parts] = &[
     },
     Parts {
         name: "fullbore_pipes_left_out",
-        help: "Pipes that were seen and of which no figures are served: each one process's own, or of others than were asked for",
+        help: "Pipes without metrics: private to one process, or not selected",
         label: "reason",
         parts: &[
             ("own", |overview| overview.left_out.own),
@@ -132,7 +132,7 @@ const PARTS: &[Parts] = &[
     },
     Parts {
         name: "fullbore_processes_unseen",
-        help: "Processes whose pipes may not be seen by the user who serves this, or not all of them",
+        help: "Processes whose pipes this user may not inspect completely",
         label: "reason",
         parts: &[
             ("of_others", |overview| overview.unseen.of_others),
@@ -158,13 +158,14 @@ const PIPE: &[Metric<PipeState>] = &[
     },
     Metric {
         name: "fullbore_pipe_bytes",
-        help: "Bytes that went through the pipe since it was first seen, where its processes' own counts tell",
+        help: "Bytes that went through the pipe since it was first seen, according to its \
+         processes' I/O counters",
         kind: COUNTER,
         value: |row| row.bytes.bytes.and_then(whole),
     },
     Metric {
         name: "fullbore_pipe_bytes_exact",
-        help: "Whether both sides have counted the same bytes: if not, other files may be among them",
+        help: "1 if the counters of both sides agree; otherwise they may include other files",
         kind: GAUGE,
         value: |row| {
             row.bytes
@@ -198,7 +199,8 @@ const PIPE: &[Metric<PipeState>] = &[
     },
     Metric {
         name: "fullbore_pipe_writer_blocked_seconds",
-        help: "How long the writer has been waiting for room without having run, at least; 0 where it is not",
+        help: "Minimum time for which the writer has been waiting for space; 0 if it is not \
+         waiting",
         kind: GAUGE,
         value: |row| blocked(row, Side::Writer),
     },
@@ -210,7 +212,8 @@ const PIPE: &[Metric<PipeState>] = &[
     },
     Metric {
         name: "fullbore_pipe_slow_writer",
-        help: "Whether the slow side is the writer's, or who is before it; of two that are alike, both are",
+        help: "1 if the side of the writer is slow, including the stages before it; both sides \
+         are 1 if they are equally slow",
         kind: GAUGE,
         value: |row| slow(row, Slow::Writer),
     },
@@ -222,13 +225,13 @@ const PIPE: &[Metric<PipeState>] = &[
     },
     Metric {
         name: "fullbore_pipe_writers",
-        help: "Processes that feed the pipe",
+        help: "Processes that write to the pipe",
         kind: GAUGE,
         value: |row| whole(row.writers.len() as u64),
     },
     Metric {
         name: "fullbore_pipe_readers",
-        help: "Processes that drain the pipe",
+        help: "Processes that read from the pipe",
         kind: GAUGE,
         value: |row| whole(row.readers.len() as u64),
     },
@@ -256,7 +259,7 @@ const STAGE: &[Metric<StageState>] = &[
     },
     Metric {
         name: "fullbore_stage_running_ratio",
-        help: "The share of the last seconds in which something of the stage ran",
+        help: "Share of the last seconds in which a process of the stage ran",
         kind: GAUGE,
         value: |stage| real(stage.time?.ran),
     },
@@ -280,7 +283,8 @@ const STAGE: &[Metric<StageState>] = &[
     },
     Metric {
         name: "fullbore_stage_waiting_elsewhere_ratio",
-        help: "The share of the last seconds in which it waited for something that is no pipe of the pipeline",
+        help: "The share of the last seconds in which the stage waited for something other than a \
+         pipe of the pipeline",
         kind: GAUGE,
         value: |stage| real(stage.time?.waited_elsewhere),
     },
@@ -354,7 +358,7 @@ impl Collector for Told {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let encoder = &mut encoder;
         let version = vec![("version", env!("CARGO_PKG_VERSION"))];
-        let build = "Which fullbore serves this";
+        let build = "Version of fullbore";
         samples(
             encoder,
             "fullbore_build_info",
@@ -414,7 +418,8 @@ impl Told {
                 labels
             })
             .collect();
-        let help = "What else is known of the pipe: who is at its ends, whose it is, and its place in a pipeline";
+        let help = "Further facts about the pipe: its processes, its owner, and its place in a \
+         pipeline";
         let ones = info.iter().map(|labels| (labels, whole(1)));
         samples(encoder, "fullbore_pipe_info", help, GAUGE, ones)
     }

@@ -51,12 +51,10 @@ pub fn serve(address: Address, mut monitor: Monitor) -> Result<()> {
     page.look()?;
     let interrupt = Interrupt::noted();
     let stop = interrupt.wakes()?;
-    let readers = local
-        .open_to()
-        .unwrap_or("every process of this machine, and nobody else");
+    let readers = local.open_to().unwrap_or("every process on this machine");
     let _ = writeln!(
         stderr(),
-        "fullbore top: metrics are at http://{local}/metrics, for {readers}"
+        "fullbore top: serving metrics at http://{local}/metrics to {readers}"
     );
     // One that came before `stop` was there.
     if !interrupt.came() {
@@ -72,14 +70,14 @@ fn listen(address: Address) -> Result<TcpListener> {
         let hint = match error.kind() {
             io::ErrorKind::AddrInUse => {
                 return anyhow::anyhow!(
-                    "--prometheus {address}: another program listens there; choose another port"
+                    "--prometheus {address}: the address is already in use; choose another port"
                 );
             }
             io::ErrorKind::PermissionDenied => {
-                "this user may not listen there; ports from 1024 on are for everybody"
+                "this user may not use this port; choose a port from 1024 on"
             }
             io::ErrorKind::AddrNotAvailable => "this machine has no such address",
-            _ if is_no_such_family(&error) => "this machine has no addresses of that kind",
+            _ if is_no_such_family(&error) => "this machine does not support this kind of address",
             _ => return anyhow::Error::new(error).context(format!("--prometheus {address}")),
         };
         Unsupported(format!("--prometheus {address}: {hint}")).into()
@@ -116,7 +114,7 @@ impl Page {
         Self {
             monitor,
             fresh_until: now,
-            seen: Err("not looked yet".to_owned()),
+            seen: Err("no scan has been made yet".to_owned()),
             scrapes: 0,
             last_scrape: Some(now),
             last_sample: now,

@@ -348,8 +348,8 @@ fn answer(
 /// A refusal says no more than what it is.
 fn refusal(status: &'static str) -> Answer {
     let hint = match status.split(' ').next() {
-        Some("404") => ": there is /metrics",
-        Some("421") => ": ask localhost, or an address in numbers",
+        Some("404") => ": use /metrics",
+        Some("421") => ": use localhost or a numeric address",
         _ => "",
     };
     Answer {
@@ -508,7 +508,7 @@ mod tests {
                 ("GET /metrics HTTP/1.0", "200 OK", "Content-Type: text"),
                 ("GET /metrics?x=1 HTTP/1.1", "200 OK", "Connection: close"),
                 ("HEAD /metrics HTTP/1.1", "200 OK", "Content-Length: 3"),
-                ("GET / HTTP/1.1", "404 Not Found", "there is /metrics"),
+                ("GET / HTTP/1.1", "404 Not Found", "use /metrics"),
                 ("GET /metrics/ HTTP/1.1", "404 Not Found", ""),
                 ("GET /../metrics HTTP/1.1", "404 Not Found", ""),
                 (

@@ -70,7 +70,7 @@ pub fn run(monitor: &mut Monitor, interval: Duration) -> Result<()> {
                     Action::Leave => break,
                     Action::Stop => stopped.store(true, Ordering::Relaxed),
                     Action::Grow { pipe, to, force } => {
-                        state.message = vec!["looking at how its writer sends…".to_owned()];
+                        state.message = vec!["observing how its writer sends…".to_owned()];
                         screen.draw(&state, look)?;
                         grow(&mut state, pipe, to, force);
                         monitor.ask_again();
@@ -119,8 +119,8 @@ pub fn run(monitor: &mut Monitor, interval: Duration) -> Result<()> {
 /// Waits for something to be read from the terminal, and says whether there is.
 ///
 /// # Errors
-/// Where the terminal has gone, or fails. Once it has gone, `event::poll` would read nothing from it without
-/// end.
+/// Where the terminal was closed, or fails. Once it has gone, `event::poll` would read nothing from
+/// it without end.
 fn is_event(time: Duration) -> Result<bool> {
     // What has been read already is not waited for.
     for time in [Duration::ZERO, time] {
@@ -133,7 +133,7 @@ fn is_event(time: Duration) -> Result<bool> {
         }
         let gone = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
         if terminal[0].revents().intersects(gone) {
-            bail!("the terminal has gone");
+            bail!("the terminal was closed");
         }
         if event::poll(Duration::ZERO)? {
             return Ok(true);
@@ -162,7 +162,7 @@ fn grow(state: &mut State, pipe: PipeIdentity, to: usize, force: bool) {
         },
     );
     state.message = match done {
-        Err(error) => vec![clean(&format!("not grown: {error:#}"))],
+        Err(error) => vec![clean(&format!("not enlarged: {error:#}"))],
         Ok(tuning) => {
             let report = Report(tuning);
             if report.is_refused() {
@@ -193,7 +193,7 @@ impl Screen {
         });
         let terminal = Terminal::new(CrosstermBackend::new(stdout()));
         let mut screen = Self {
-            terminal: terminal.context("ask the terminal for its size")?,
+            terminal: terminal.context("query the size of the terminal")?,
             table: TableState::new(),
         };
         screen.take()?;
@@ -202,9 +202,9 @@ impl Screen {
 
     /// Takes the terminal; it is put back on drop.
     fn take(&mut self) -> Result<()> {
-        enable_raw_mode().context("take the terminal")?;
+        enable_raw_mode().context("set up the terminal")?;
         if !TAKEN.swap(true, Ordering::Relaxed) {
-            execute!(stdout(), EnterAlternateScreen).context("take the terminal")?;
+            execute!(stdout(), EnterAlternateScreen).context("set up the terminal")?;
         }
         self.terminal.clear().context("clear the terminal")
     }

@@ -11,24 +11,25 @@ use fullbore_host::text::clean;
 pub const KEYS: &[(&str, &str)] = &[
     (
         "up, down, k, j",
-        "choose a pipe; PgUp, PgDn, Home, End go further",
+        "select a pipe; PgUp, PgDn, Home, End move farther",
     ),
     (
         "s",
         "sort by the next column: rate, full, waits, holds, newest, name",
     ),
-    ("r", "the other way round"),
+    ("r", "reverse the order"),
     (
         "/",
-        "show only pipelines with this text in a name or a command; Enter keeps it, Esc drops it",
+        "show only pipelines with this text in a name or a command; Enter applies it, Esc cancels \
+         it",
     ),
     (
         "+",
-        "give the chosen pipe twice the room, where its writer can bear it",
+        "double the capacity of the selected pipe, if that is safe for its writer",
     ),
-    ("p, space", "pause, and go on"),
-    ("? or h", "this help; any key leaves it"),
-    ("q, Ctrl-C", "leave; Ctrl-Z stops, as everywhere"),
+    ("p, space", "pause or continue"),
+    ("? or h", "show this help; any key closes it"),
+    ("q, Ctrl-C", "quit (Ctrl-Z suspends)"),
 ];
 
 /// What is to be done besides drawing again.
@@ -129,7 +130,7 @@ impl State {
                     let force = true;
                     return Action::Grow { pipe, to, force };
                 }
-                self.message = vec!["left as it was".to_owned()];
+                self.message = vec!["not changed".to_owned()];
             }
         }
         Action::Nothing

@@ -107,10 +107,10 @@ fn headline(state: &State) -> Line<'static> {
     }
     let closed = overview.unseen.of_others + overview.unseen.of_this_user;
     if closed > 0 {
-        parts.push(format!("{closed} closed processes"));
+        parts.push(format!("{closed} processes not inspectable"));
     }
     if overview.left_out.own > 0 {
-        parts.push(format!("{} own pipes not shown", overview.left_out.own));
+        parts.push(format!("{} private pipes not shown", overview.left_out.own));
     }
     let bold = Style::new().add_modifier(Modifier::BOLD);
     Line::from(vec![
@@ -123,7 +123,7 @@ fn footer(state: &State, width: usize, look: Look) -> Line<'static> {
     match &state.mode {
         Mode::Filter => Line::raw(format!("/{}_  Enter keeps it, Esc drops it", state.filter)),
         Mode::Question { .. } => Line::styled(
-            "grow it all the same? y: yes; any other key: no",
+            "enlarge it anyway? y: yes; any other key: no",
             look.colour(Color::Yellow).add_modifier(Modifier::BOLD),
         ),
         _ => Line::raw(keys(width)),
@@ -260,12 +260,12 @@ fn details(state: &State, width: usize) -> Vec<Line<'static>> {
         }
         for (side, all) in [("writer", &row.writers), ("reader", &row.readers)] {
             match all.as_slice() {
-                [] => add(&format!("{side}: not seen")),
+                [] => add(&format!("{side}: unknown")),
                 [one, ..] => add(&format!("{side}: {} {}", one.id.pid, one.command)),
             }
         }
         if let Some(why) = &row.closed {
-            add(&format!("how full it is: {why}"));
+            add(&format!("fill level unknown: {why}"));
         }
     }
     lines
@@ -283,10 +283,10 @@ fn help(width: usize) -> Vec<Line<'static>> {
     lines.push(Line::raw(""));
     for text in [
         "A line between two pipes is a pipeline: ┌ its first pipe, └ its last.",
-        "full: how full it is now; fill: at the last looks. rate: ~ where another file may be \
-         among it, unknown where nobody counts it. waits: the side that waits, for how long by \
-         now, or for how much of the time. slow: the side that the other one waits for, and \
-         what its time goes to.",
+        "full: how full the pipe is now. fill: how full it was in the last samples. rate: '~' \
+         means that other files may be included; 'unknown' means that no counter exists. waits: \
+        the side that waits, and since when or for what share of the time. slow: the side that \
+        the other one waits for, and how it spends its time.",
     ] {
         for line in wrapped(text, width.saturating_sub(2).max(20)) {
             lines.push(Line::raw(format!(" {line}")));
