@@ -18,16 +18,6 @@ use syn::{Attribute, File, Item, ItemMod, ItemUse, Macro, UseTree};
 /// This list may only become shorter.
 const KNOWN: &[&[&str]] = &[
     &[
-        "fullbore/src/produce/mod.rs",
-        "fullbore/src/produce/repeat.rs",
-    ],
-    &[
-        "fullbore/src/transfer/direct.rs",
-        "fullbore/src/transfer/mod.rs",
-        "fullbore/src/transfer/sparse.rs",
-        "fullbore/src/transfer/through.rs",
-    ],
-    &[
         "fullbore-cli/src/exit.rs",
         "fullbore-cli/src/moving/ends.rs",
         "fullbore-cli/src/moving/join.rs",

@@ -331,6 +331,15 @@ impl<Source: AsFd, Sink: AsFd> Tee<Source, Sink> {
             state,
         }
         .go_on();
+        let comes_back = matches!(
+            outcome,
+            Ok(Ended::WouldWait(_)) | Err(Broken::Ended(Ended::WouldWait(_)))
+        );
+        if !comes_back {
+            for branch in &mut state.branches {
+                branch.outlet.let_go();
+            }
+        }
         self.elapsed += began.elapsed();
         state.report(outcome, self.elapsed)
     }
