@@ -48,7 +48,7 @@ fn write<Fd: AsFd>(mut out: Producer<Fd>, count: u64) -> Result<(), Box<dyn Erro
         }
         at += len as u64;
     }
-    match out.finish() {
+    match out.finish().map_err(fullbore::Error::from) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         done => done.map(drop).map_err(Into::into),
     }

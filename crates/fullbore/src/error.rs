@@ -5,8 +5,6 @@ use std::io;
 
 use rustix::io::Errno;
 
-use crate::wait::Stopped;
-
 /// A `Result` whose error is [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -25,6 +23,36 @@ impl fmt::Display for Side {
             Side::Source => "source",
             Side::Sink => "sink",
         })
+    }
+}
+
+/// What ended a wait before the kernel had an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Stopped {
+    /// [`Cancel::cancel`](crate::Cancel::cancel) was called.
+    Cancelled,
+    /// The deadline passed.
+    TimedOut,
+}
+
+impl fmt::Display for Stopped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Stopped::Cancelled => "cancelled",
+            Stopped::TimedOut => "the deadline passed",
+        })
+    }
+}
+
+impl Stopped {
+    /// What stands for it where only an errno can be returned. The kernel may say the same, so
+    /// it is [`Waiter::stopped`](crate::Waiter::stopped) that tells.
+    pub(crate) fn errno(self) -> Errno {
+        match self {
+            Stopped::Cancelled => Errno::CANCELED,
+            Stopped::TimedOut => Errno::TIMEDOUT,
+        }
     }
 }
 

@@ -6,7 +6,6 @@
 //! carries it out around any call that says [`Errno::AGAIN`] when it would have to wait. It knows
 //! neither pipes nor memory.
 
-use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,6 +16,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::net::sockopt::{self, Timeout};
 
+pub use crate::error::Stopped;
 use crate::error::{Error, Result};
 
 /// What to do while a pipe is full (a writer) or empty (a reader).
@@ -121,36 +121,6 @@ impl Cancel {
     #[inline]
     pub fn is_cancelled(&self) -> bool {
         self.0.so.load(Ordering::Acquire)
-    }
-}
-
-/// What ended a wait before the kernel had an answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Stopped {
-    /// [`Cancel::cancel`] was called.
-    Cancelled,
-    /// The deadline passed.
-    TimedOut,
-}
-
-impl fmt::Display for Stopped {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Stopped::Cancelled => "cancelled",
-            Stopped::TimedOut => "the deadline passed",
-        })
-    }
-}
-
-impl Stopped {
-    /// What stands for it where only an errno can be returned. The kernel may say the same, so
-    /// it is [`Waiter::stopped`] that tells.
-    fn errno(self) -> Errno {
-        match self {
-            Stopped::Cancelled => Errno::CANCELED,
-            Stopped::TimedOut => Errno::TIMEDOUT,
-        }
     }
 }
 
@@ -283,6 +253,24 @@ impl Waiter {
     fn poll(
         &mut self,
         fds: &[(BorrowedFd<'_>, Ready)],
+        at_most: Option<Duration>,
+    ) -> Result<bool, Errno> {
+        let polled = fds.iter().map(|&(fd, ready)| (fd, ready.flags()));
+        self.poll_for(polled, at_most)
+    }
+
+    /// Sleeps for `at_most`; less where nobody is left at the other end of `fd`.
+    ///
+    /// # Errors
+    /// Where somebody has cancelled, or the deadline has passed; as poll(2), without `EINTR`.
+    pub(crate) fn pause(&mut self, fd: BorrowedFd<'_>, at_most: Duration) -> Result<(), Errno> {
+        let polled = [(fd, PollFlags::empty())];
+        self.poll_for(polled.into_iter(), Some(at_most)).map(drop)
+    }
+
+    fn poll_for<'fd>(
+        &mut self,
+        fds: impl ExactSizeIterator<Item = (BorrowedFd<'fd>, PollFlags)>,
         at_most: Option<Duration>,
     ) -> Result<bool, Errno> {
         let left = self
@@ -533,25 +521,25 @@ fn timeout_of_socket(fd: BorrowedFd<'_>, ready: Ready) -> Option<Duration> {
 
 /// Sleeps until one of these is ready, or has an error or nobody at its other end, or `cancel` is
 /// cancelled, but no longer than `at_most`; says whether there was something.
-fn poll_any(
-    fds: &[(BorrowedFd<'_>, Ready)],
+fn poll_any<'fd>(
+    fds: impl ExactSizeIterator<Item = (BorrowedFd<'fd>, PollFlags)>,
     cancel: Option<&Cancel>,
     at_most: Option<Duration>,
 ) -> Result<bool, Errno> {
     let began = at_most.map(|_| Instant::now());
+    let mut fds = fds.map(|(fd, flags)| PollFd::from_borrowed_fd(fd, flags));
     // One fd is what nearly every wait is for; it takes no memory of the allocator.
     let mut one;
     let mut many: Vec<PollFd<'_>>;
-    let polled: &mut [PollFd<'_>] = match (fds, cancel) {
-        (&[(fd, ready)], None) => {
-            one = [PollFd::from_borrowed_fd(fd, ready.flags())];
-            &mut one
+    let polled: &mut [PollFd<'_>] = match (fds.len(), cancel) {
+        (1, None) => {
+            one = fds.next();
+            one.as_mut_slice()
         }
         _ => {
+            let event = |c| PollFd::from_borrowed_fd(c, PollFlags::IN);
             many = fds
-                .iter()
-                .map(|&(fd, ready)| PollFd::from_borrowed_fd(fd, ready.flags()))
-                .chain(cancel.map(|c| PollFd::from_borrowed_fd(c.0.event.as_fd(), PollFlags::IN)))
+                .chain(cancel.map(|c| event(c.0.event.as_fd())))
                 .collect();
             &mut many
         }

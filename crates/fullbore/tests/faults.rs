@@ -7,12 +7,13 @@ mod common;
 use std::io::{BufRead, ErrorKind, Read, Write};
 use std::os::fd::OwnedFd;
 use std::thread;
+use std::time::{Duration, Instant};
 
 use common::calls::{failing_once, judging, moving_nothing_once, refusing, refusing_some};
 use common::*;
 use fullbore::{
-    Consumer, ConsumerOptions, Error, Pipe, Produced, Producer, ProducerOptions, Repeat, Result,
-    Side, Wait, Way,
+    Cancel, Consumer, ConsumerOptions, Error, Pipe, Produced, Producer, ProducerOptions, Repeat,
+    Result, Side, Wait, Way,
 };
 use rustix::io::Errno;
 
@@ -36,7 +37,7 @@ struct Case {
 
 const PATTERN: &[u8] = b"0123456";
 
-const CASES: [Case; 7] = [
+const CASES: [Case; 8] = [
     Case {
         name: "copy",
         calls: &WRITE,
@@ -87,6 +88,14 @@ const CASES: [Case; 7] = [
         make: |options, sink| Sender::Repeat(options.repeat(sink, &first(5 * MIB)).unwrap()),
         checker: || Checker::of(&first(5 * MIB)),
     },
+    Case {
+        name: "recycle, asking how much is queued",
+        calls: &[libc::SYS_ioctl],
+        operation: "vmsplice",
+        // SAFETY: the reader of every test here copies.
+        make: |options, sink| Sender::Producer(unsafe { options.recycle(sink) }.unwrap()),
+        checker: Checker::of_the_stream,
+    },
 ];
 
 impl Sender {
@@ -102,7 +111,7 @@ impl Sender {
         match self {
             Sender::Producer(mut out) => {
                 send(&mut out, 0, bytes, 64 * 1024)?;
-                out.finish()
+                Ok(out.finish()?)
             }
             Sender::Repeat(out) => out.run(Some(bytes)),
         }
@@ -120,9 +129,17 @@ impl Case {
         wait: Wait,
         verdict: impl FnMut(usize) -> Option<Errno>,
     ) -> Option<(Result<Produced>, u64)> {
+        self.run_with(ProducerOptions::new().wait(wait), verdict)
+    }
+
+    fn run_with(
+        &self,
+        options: ProducerOptions,
+        verdict: impl FnMut(usize) -> Option<Errno>,
+    ) -> Option<(Result<Produced>, u64)> {
         let pipe = Pipe::new().unwrap();
         let reading = Reader::Quick.spawn(pipe.reader, (self.checker)());
-        let options = ProducerOptions::new().wait(wait).chunk(64 * 1024);
+        let options = options.chunk(64 * 1024);
         let sender = (self.make)(options, pipe.writer);
         let outcome = judging(self.calls, verdict, || sender.send_all(BYTES));
         let read = reading.join().unwrap();
@@ -168,20 +185,84 @@ fn a_failing_call_says_which_it_was_and_how_many_bytes_the_reader_got() {
                     let Some((outcome, read)) = case.run(wait, verdict) else {
                         return;
                     };
-                    match outcome {
-                        Err(Error::Moving {
-                            side: Side::Sink,
-                            operation,
-                            errno: said,
-                            moved,
-                        }) => {
-                            assert_eq!(operation, case.operation, "{}", case.name);
-                            assert_eq!(said.raw_os_error(), Some(errno.raw_os_error()));
-                            assert_eq!(moved, read, "{} at call {nth}", case.name);
-                        }
-                        other => panic!("{} at call {nth}: {other:?}", case.name),
-                    }
+                    let what = format!("{} at call {nth}", case.name);
+                    failed_with(outcome, case.operation, errno, read, &what);
                     assert_eq!(calls, nth, "{}: nothing is tried again", case.name);
+                }
+            }
+        }
+    }
+}
+
+/// `operation` failed with `errno`, and `moved` is what the reader got.
+#[track_caller]
+fn failed_with(outcome: Result<Produced>, operation: &str, errno: Errno, read: u64, what: &str) {
+    match outcome {
+        Err(Error::Moving {
+            side: Side::Sink,
+            operation: failed,
+            errno: said,
+            moved,
+        }) => {
+            assert_eq!(failed, operation, "{what}");
+            assert_eq!(said.raw_os_error(), Some(errno.raw_os_error()), "{what}");
+            assert_eq!(moved, read, "{what}");
+        }
+        other => panic!("{what}: {other:?}"),
+    }
+}
+
+#[test]
+fn what_the_kernel_calls_cancelled_or_late_is_an_error_and_has_not_been_stopped() {
+    let _watch = watch("what_the_kernel_calls_cancelled_or_late_is_an_error");
+    let cancel = Cancel::new().unwrap();
+    let in_an_hour = Instant::now() + Duration::from_secs(3600);
+    let options = [
+        ProducerOptions::new(),
+        ProducerOptions::new().wait(Wait::Adaptive),
+        ProducerOptions::new().cancel(&cancel).deadline(in_an_hour),
+    ];
+    for case in CASES {
+        for (i, options) in options.iter().enumerate() {
+            for errno in [Errno::CANCELED, Errno::TIMEDOUT] {
+                for nth in [1, 2, 5] {
+                    let what = format!("{}, options {i}, {errno} at call {nth}", case.name);
+                    let verdict = |now| (now == nth).then_some(errno);
+                    let Some((outcome, read)) = case.run_with(options.clone(), verdict) else {
+                        return;
+                    };
+                    failed_with(outcome, case.operation, errno, read, &what);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_sandbox_that_forbids_a_call_ends_no_way_before_its_first_byte_and_every_way_after() {
+    let _watch = watch("a_sandbox_that_forbids_a_call");
+    for case in CASES {
+        for wait in [Wait::Block, Wait::Adaptive] {
+            for errno in [Errno::PERM, Errno::ACCESS] {
+                for nth in [1, 2, 5] {
+                    let what = format!("{}, {wait:?}, {errno} at call {nth}", case.name);
+                    let verdict = |now| (now == nth).then_some(errno);
+                    let Some((outcome, read)) = case.run(wait, verdict) else {
+                        return;
+                    };
+                    // Nothing is left to try behind write(2), and nothing tells what is queued but
+                    // FIONREAD. What is forbidden to one that does not wait may be the flag alone.
+                    let has_another = nth == 1 && !case.calls.contains(&libc::SYS_ioctl);
+                    match (case.name, wait) {
+                        ("copy", Wait::Adaptive) if outcome.is_ok() => {
+                            assert_eq!((outcome.unwrap().bytes, read), (BYTES, BYTES), "{what}");
+                        }
+                        (name, _) if has_another && name != "copy" => {
+                            let produced = outcome.unwrap_or_else(|e| panic!("{what}: {e:#}"));
+                            assert_eq!((produced.bytes, read), (BYTES, BYTES), "{what}");
+                        }
+                        _ => failed_with(outcome, case.operation, errno, read, &what),
+                    }
                 }
             }
         }
@@ -266,7 +347,8 @@ fn an_error_through_io_write_tells_the_same() {
                 let bytes = first(4 * MIB);
                 let outcome = failing_once(case.calls, nth, Errno::IO, move || {
                     let answer = bytes.chunks(piece).try_for_each(|p| out.write_all(p));
-                    answer.map_err(inner).and_then(|()| out.finish())
+                    answer.map_err(inner)?;
+                    Ok(out.finish()?)
                 });
                 let read = reading.join().unwrap();
                 match outcome {
@@ -288,7 +370,7 @@ fn source(bytes: u64) -> OwnedFd {
     thread::spawn(move || {
         let mut out = ProducerOptions::new().copy(pipe.writer).unwrap();
         // The reader may stop before the end.
-        let _ = send(&mut out, 0, bytes, 50_000).and_then(|()| out.finish());
+        let _ = send(&mut out, 0, bytes, 50_000).and_then(|()| Ok(out.finish()?));
     });
     pipe.reader
 }
@@ -423,12 +505,32 @@ fn where_no_memory_can_be_mapped_the_small_buffer_of_the_start_goes_on() {
                 send(&mut out, 0, 1 << 20, 64 * 1024)?;
                 out.write_all(&bytes[1 << 20..]).map_err(inner)?;
                 assert_eq!(out.way(), Way::Copy);
-                out.finish().map(|produced| produced.bytes)
+                Ok::<_, Error>(out.finish()?.bytes)
             });
             let read = reading.join().unwrap();
             if let Some(outcome) = outcome {
                 let bytes = outcome.unwrap_or_else(|e| panic!("{}: {e}", case.name));
                 assert_eq!((bytes, read), (4 << 20, 4 << 20), "{}", case.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_consumer_goes_on_with_its_small_buffer_where_no_memory_can_be_mapped() {
+    let _watch = watch("a_consumer_goes_on_with_its_small_buffer");
+    for buffer in [None, Some(8 * MIB)] {
+        for call in [libc::SYS_mmap, libc::SYS_mprotect] {
+            let options = match buffer {
+                Some(bytes) => ConsumerOptions::new().buffer(bytes),
+                None => ConsumerOptions::new(),
+            };
+            let mut consumer = options.open(source(2 << 20)).unwrap();
+            let outcome = refusing(&[call], Errno::NOMEM, || check_all(&mut consumer));
+            if let Some(outcome) = outcome {
+                let what = format!("{buffer:?}, call {call}");
+                let read = outcome.unwrap_or_else(|e| panic!("{what}: {e:#}"));
+                assert_eq!((read, consumer.taken()), (2 << 20, 2 << 20), "{what}");
             }
         }
     }
@@ -497,7 +599,7 @@ fn a_pipe_that_may_not_grow_is_used_as_it_is() {
     let outcome = refusing(&[libc::SYS_fcntl], Errno::PERM, || {
         let mut out = Producer::new(&pipe.writer)?;
         send(&mut out, 0, 1 << 20, 100_000)?;
-        out.finish().map(|produced| produced.bytes)
+        Ok::<_, Error>(out.finish()?.bytes)
     });
     drop(pipe.writer);
     let read = reading.join().unwrap();

@@ -20,7 +20,7 @@ use std::thread;
 
 use common::*;
 use fullbore::split::Policy;
-use fullbore::{Pipe, ProducerOptions, Result, Tee, Transfer};
+use fullbore::{Error, Pipe, ProducerOptions, Result, Tee, Transfer};
 use rustix::stdio::dup2_stdin;
 
 /// An fd that is another one from some call of `as_fd` on.
@@ -78,18 +78,18 @@ fn send_by<Fd: AsFd>(name: &str, sink: Fd) -> Result<()> {
         "fresh" => {
             let mut out = options().fresh(sink)?;
             send(&mut out, 0, BYTES, 200_000)?;
-            out.finish().map(drop)
+            out.finish().map(drop).map_err(Error::from)
         }
         "recycle" => {
             // SAFETY: the reader copies.
             let mut out = unsafe { options().recycle(sink) }?;
             send(&mut out, 0, BYTES, 200_000)?;
-            out.finish().map(drop)
+            out.finish().map(drop).map_err(Error::from)
         }
         "written" => {
             let mut out = options().open(sink)?;
             io::Write::write_all(&mut out, &first(BYTES as usize)).map_err(inner)?;
-            out.finish().map(drop)
+            out.finish().map(drop).map_err(Error::from)
         }
         "handed over" => {
             let mut out = options().open(sink)?;
@@ -98,7 +98,7 @@ fn send_by<Fd: AsFd>(name: &str, sink: Fd) -> Result<()> {
                 fill(&mut pages, at);
                 out.send(pages)?;
             }
-            out.finish().map(drop)
+            out.finish().map(drop).map_err(Error::from)
         }
         "repeat" => options().repeat(sink, &first(PATTERN))?.send(BYTES),
         "repeat from memory" => options().repeat(sink, &first(5 * MIB))?.send(BYTES),

@@ -316,7 +316,7 @@ fn dev_null_takes_everything_and_dev_full_nothing() {
         let mut out = ProducerOptions::new().wait(wait).open(&full).unwrap();
         out.write_all(b"little").unwrap();
         let error = out.finish().unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::StorageFull, "{error}");
+        assert_eq!(error.error().kind(), ErrorKind::StorageFull, "{error}");
     }
 }
 
@@ -456,7 +456,11 @@ fn finishing_recycle_without_a_reader_is_a_broken_pipe() {
             drop(pipe.reader);
         });
         let error = out.finish().unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::BrokenPipe, "{wait:?}: {error}");
+        assert_eq!(
+            error.error().kind(),
+            ErrorKind::BrokenPipe,
+            "{wait:?}: {error}"
+        );
         reading.join().unwrap();
     }
 }

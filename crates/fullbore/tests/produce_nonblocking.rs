@@ -9,9 +9,10 @@ use std::io::{ErrorKind, IoSlice, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::thread;
+use std::time::{Duration, Instant};
 
 use common::*;
-use fullbore::{Cancel, Error, Pages, Pipe, Producer, ProducerOptions, Repeat, Wait, Way};
+use fullbore::{Cancel, Error, Pages, Pipe, Producer, ProducerOptions, Repeat, Stopped, Wait, Way};
 
 const WAYS: [Way; 3] = [Way::Copy, Way::Fresh, Way::Recycle];
 
@@ -245,7 +246,7 @@ fn a_producer_that_waits_is_cancelled_and_keeps_what_it_has() {
             }
             cancel.cancel();
             let (out, at, error) = sending.join().unwrap();
-            assert_ne!(error.kind(), ErrorKind::BrokenPipe, "{error}");
+            stopped(&error, Stopped::Cancelled, out.sent());
             assert_eq!(out.sent() + out.unsent(), at as u64, "{way} {wait:?}");
             let sent = out.sent();
             let (sink, unsent) = out.into_parts();
@@ -271,8 +272,113 @@ fn finishing_recycle_ends_when_it_is_cancelled() {
     let finishing = thread::spawn(move || out.finish().map(drop));
     cancel.cancel();
     // Nobody reads.
-    assert!(finishing.join().unwrap().is_err());
+    let unfinished = finishing.join().unwrap().unwrap_err();
+    stopped(unfinished.error(), Stopped::Cancelled, 40_000);
     assert_eq!(queued(&pipe.reader), 40_000);
+    // Where everything has been read, there is nothing to wait for.
+    rustix::io::read(&pipe.reader, &mut [0; 50_000]).unwrap();
+    assert_eq!(unfinished.into_inner().finish().unwrap().bytes, 40_000);
+}
+
+/// Nothing failed, but it was stopped so, when so many bytes had gone.
+#[track_caller]
+fn stopped(error: &Error, so: Stopped, after: u64) {
+    match error {
+        Error::Stopped { by, moved, .. } => assert_eq!((*by, *moved), (so, after)),
+        other => panic!("{other:#}"),
+    }
+}
+
+#[test]
+fn a_deadline_ends_the_waits_of_a_producer_and_another_one_lets_it_go_on() {
+    let _watch = watch("a_deadline_ends_the_waits_of_a_producer");
+    let bytes = first(3 * MIB);
+    for way in WAYS {
+        for wait in ALL_WAITS {
+            let pipe = Pipe::new().unwrap();
+            let options = ProducerOptions::new().wait(wait).pipe_size(0);
+            let soon = Instant::now() + Duration::from_millis(20);
+            let options = options.chunk(100_000).deadline(soon);
+            let mut out = open(options, way, pipe.writer);
+            // Nobody reads, and so much does not fit.
+            let mut at = 0;
+            let error = loop {
+                match out.write(&bytes[at..]) {
+                    Ok(n) => at += n,
+                    Err(error) => break error,
+                }
+            };
+            assert_eq!(error.kind(), ErrorKind::TimedOut, "{way} {wait:?}");
+            stopped(&inner(error), Stopped::TimedOut, out.sent());
+            assert_eq!(queued(&pipe.reader) as u64, out.sent(), "{way} {wait:?}");
+            assert_eq!(out.sent() + out.unsent(), at as u64, "{way} {wait:?}");
+            // Where all that was taken has gone, there is nothing left to stop.
+            if out.unsent() > 0 {
+                out = out.finish().unwrap_err().into_inner();
+            }
+            assert_eq!(out.sent() + out.unsent(), at as u64, "{way} {wait:?}");
+            out.set_deadline(None);
+            let reading = Reader::Quick.spawn(pipe.reader, Checker::of_the_stream());
+            out.write_all(&bytes[at..]).unwrap();
+            assert_eq!(out.finish().unwrap().bytes, bytes.len() as u64);
+            assert_eq!(reading.join().unwrap(), bytes.len() as u64);
+        }
+    }
+}
+
+#[test]
+fn a_deadline_that_passes_is_no_error_of_a_write_that_took_bytes() {
+    // The window is full with the last byte of this, and what could not be sent stays.
+    let pipe = Pipe::new().unwrap();
+    let options = ProducerOptions::new().deadline(Instant::now());
+    let mut out = options.copy(pipe.writer).unwrap();
+    out.write_all(&first(64 * 1024)).unwrap();
+    assert_eq!((out.sent(), out.unsent()), (0, 64 * 1024));
+    out.set_deadline(None);
+    out.flush().unwrap();
+    assert_eq!((out.sent(), out.unsent()), (64 * 1024, 0));
+}
+
+#[test]
+fn what_repeats_itself_is_stopped_between_two_bytes_and_goes_on() {
+    let _watch = watch("what_repeats_itself_is_stopped_between_two_bytes_and_goes_on");
+    const ALL: u64 = 24 << 20;
+    // By a master pipe, by a stage, and from memory.
+    for pattern in [b"0123456".to_vec(), first(100_003), first(5 * MIB)] {
+        for wait in ALL_WAITS {
+            let what = format!("{} bytes, {wait:?}", pattern.len());
+            let pipe = Pipe::new().unwrap();
+            let soon = Instant::now() + Duration::from_millis(20);
+            let options = ProducerOptions::new().wait(wait).deadline(soon);
+            let mut repeat = options.repeat(pipe.writer, &pattern).unwrap();
+            let error = repeat.send(ALL).unwrap_err();
+            stopped(&error, Stopped::TimedOut, repeat.sent());
+            assert_eq!(queued(&pipe.reader) as u64, repeat.sent(), "{what}");
+            repeat.set_deadline(None);
+            let reading = Reader::Quick.spawn(pipe.reader, Checker::of(&pattern));
+            repeat.send(ALL - repeat.sent()).unwrap();
+            drop(repeat);
+            assert_eq!(reading.join().unwrap(), ALL, "{what}");
+
+            let (pipe, cancel) = (Pipe::new().unwrap(), Cancel::new().unwrap());
+            let options = ProducerOptions::new().wait(wait).cancel(&cancel);
+            let mut repeat = options.repeat(pipe.writer, &pattern).unwrap();
+            let sending = thread::spawn(move || {
+                let error = repeat.send(ALL).unwrap_err();
+                stopped(&error, Stopped::Cancelled, repeat.sent());
+                repeat.sent()
+            });
+            while queued(&pipe.reader) == 0 {
+                thread::yield_now();
+            }
+            cancel.cancel();
+            let sent = sending.join().unwrap();
+            assert_eq!(
+                Reader::Quick.drain(pipe.reader, Checker::of(&pattern)),
+                sent
+            );
+        }
+    }
 }
 
 #[test]

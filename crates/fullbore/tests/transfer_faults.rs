@@ -8,10 +8,12 @@ mod common;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::thread::{self, JoinHandle};
 
-use common::calls::{failing_once, moving_nothing_once};
+use common::calls::{failing_once, judging, moving_nothing_once};
 use common::ends::{From, To, content, memfd, same_bytes, tcp_pair};
 use common::*;
 use fullbore::linux;
@@ -331,7 +333,7 @@ fn the_ways_of_the_table_are_taken() {
         };
         let report = all_right(outcome, case.name);
         assert!(
-            report.ways.iter().any(|&(way, _)| way == case.way),
+            report.routes.iter().any(|&(way, _)| way == case.way),
             "{}: {report:?}",
             case.name
         );
@@ -503,7 +505,7 @@ fn failed(outcome: Outcome, case: &Case, nth: usize, with: Errno) {
     let report = &failure.report;
     assert_eq!(*moved, report.bytes, "{what}");
     assert_eq!(report.ended, Ended::Failed, "{what}");
-    let by_ways: u64 = report.ways.iter().map(|(_, bytes)| bytes).sum();
+    let by_ways: u64 = report.routes.iter().map(|(_, bytes)| bytes).sum();
     assert_eq!(by_ways, report.bytes, "{what}");
     assert_eq!(
         outcome.arrived.len() as u64,
@@ -650,5 +652,63 @@ fn signals_all_the_time_do_not_show() {
         };
         all_right(outcome, case.name);
         source.close();
+    }
+}
+
+/// Files of 1 MiB that are read past the page cache, one on each file system that allows it, where
+/// read(2) then refuses to read a single byte.
+fn read_past_the_cache() -> Vec<(PathBuf, File)> {
+    let directories = [
+        std::env::temp_dir(),
+        PathBuf::from("/var/tmp"),
+        PathBuf::from(env!("CARGO_TARGET_TMPDIR")),
+    ];
+    let open = |directory: PathBuf| {
+        let mut named = tempfile::NamedTempFile::new_in(&directory).ok()?;
+        named.write_all(&first(MIB)).ok()?;
+        named.as_file().sync_all().ok()?;
+        let direct = libc::O_DIRECT;
+        let mut options = File::options();
+        let file = options.read(true).custom_flags(direct).open(named.path());
+        let file = file.ok()?;
+        let refuses = rustix::io::pread(&file, &mut [0; 1], 0) == Err(Errno::INVAL);
+        refuses.then_some((directory, file))
+    };
+    directories.into_iter().filter_map(open).collect()
+}
+
+#[test]
+fn a_source_that_is_read_in_whole_blocks_is_not_blamed_for_what_the_sink_says() {
+    let files = read_past_the_cache();
+    if files.is_empty() {
+        println!("skipped: no file system here refuses to read one byte past the page cache");
+    }
+    for (directory, file) in files {
+        let what = directory.display();
+        // From the start, and from the middle of a block.
+        for offset in [0, 4096, 4099] {
+            let run = |calls: &[libc::c_long]| {
+                let sink = tempfile::tempfile().unwrap();
+                let mut transfer = Transfer::new(&file, &sink).source_offset(offset);
+                let outcome = judging(calls, |_| Some(Errno::IO), || transfer.run());
+                outcome.map(|outcome| outcome.unwrap_err().error)
+            };
+            let copy = libc::SYS_copy_file_range;
+            let (Some(sinks), Some(sources)) = (run(&[copy]), run(&[copy, libc::SYS_pread64]))
+            else {
+                return;
+            };
+            let side = |error: &Error| match error {
+                Error::Moving { side, .. } => Some(*side),
+                _ => None,
+            };
+            assert_eq!(
+                side(&sinks),
+                Some(Side::Sink),
+                "{what}, {offset}: {sinks:#}"
+            );
+            let by_both = side(&sources);
+            assert_eq!(by_both, Some(Side::Source), "{what}, {offset}: {sources:#}");
+        }
     }
 }

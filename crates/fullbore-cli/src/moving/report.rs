@@ -27,8 +27,8 @@ pub fn named(error: Error, input: &Input, output: &Output) -> anyhow::Error {
 pub struct Total {
     /// Bytes that arrived.
     pub bytes: u64,
-    /// The ways they took.
-    pub ways: Vec<(Route, u64)>,
+    /// The routes they took.
+    pub routes: Vec<(Route, u64)>,
     /// How long it took.
     pub elapsed: Duration,
 }
@@ -50,10 +50,10 @@ impl Total {
         };
         self.bytes += report.bytes;
         self.elapsed += report.elapsed;
-        for (way, bytes) in report.ways {
-            match self.ways.iter_mut().find(|(w, _)| *w == way) {
+        for (route, bytes) in report.routes {
+            match self.routes.iter_mut().find(|(r, _)| *r == route) {
                 Some((_, sum)) => *sum += bytes,
-                None => self.ways.push((way, bytes)),
+                None => self.routes.push((route, bytes)),
             }
         }
         match error {
@@ -64,20 +64,20 @@ impl Total {
 
     /// Says it on stderr.
     pub fn print(&self) {
-        let ways = match self.ways.as_slice() {
+        let routes = match self.routes.as_slice() {
             [] => String::new(),
-            [(way, _)] => format!(", by {way}"),
-            ways => {
-                let ways: Vec<String> = ways
+            [(route, _)] => format!(", by {route}"),
+            routes => {
+                let routes: Vec<String> = routes
                     .iter()
-                    .map(|(way, bytes)| format!("{} by {way}", BinaryBytes(*bytes)))
+                    .map(|(route, bytes)| format!("{} by {route}", BinaryBytes(*bytes)))
                     .collect();
-                format!(", {}", ways.join(", "))
+                format!(", {}", routes.join(", "))
             }
         };
         let _ = writeln!(
             stderr(),
-            "{} in {}{}{ways}",
+            "{} in {}{}{routes}",
             BinaryBytes(self.bytes),
             duration(self.elapsed),
             rate(self.bytes, self.elapsed).map_or_else(String::new, |r| format!(", {r}")),

@@ -14,7 +14,7 @@ use rustix::io::{Errno, ReadWriteFlags};
 use rustix::net::{RecvFlags, SendFlags};
 use rustix::pipe::{IoSliceRaw, SpliceFlags};
 
-use super::is_refusal;
+use super::refusal::is_refusal;
 use crate::wait::{Ready, Stopped, Wait, Waiter, uninterrupted};
 
 /// Bytes that a pipe has room for if poll(2) says that it is ready (pipe(7), linux/limits.h).
@@ -90,6 +90,11 @@ impl Calls {
         if matches!(self.no_wait, NoWait::Message) {
             self.waiter.count_timeouts_of_sockets();
         }
+    }
+
+    /// What they wait with.
+    pub(crate) fn waiter(&mut self) -> &mut Waiter {
+        &mut self.waiter
     }
 
     /// Whether the last call was ended by [`Cancel`](crate::Cancel) or by the deadline of its [`Waiter`], and by
@@ -410,6 +415,13 @@ pub(crate) fn is_ready(fd: BorrowedFd<'_>, ready: Ready) -> Result<bool, Errno> 
         Ready::ToWrite => PollFlags::OUT,
     };
     let mut fds = [PollFd::from_borrowed_fd(fd, events)];
+    let at_once = Timespec::default();
+    Ok(uninterrupted(|| poll(&mut fds, Some(&at_once)))? > 0)
+}
+
+/// Whether nobody is left at the other end of `pipe`, or something is wrong with it.
+pub(crate) fn is_closed(pipe: BorrowedFd<'_>) -> Result<bool, Errno> {
+    let mut fds = [PollFd::from_borrowed_fd(pipe, PollFlags::empty())];
     let at_once = Timespec::default();
     Ok(uninterrupted(|| poll(&mut fds, Some(&at_once)))? > 0)
 }

@@ -3,6 +3,7 @@
 
 mod calls;
 mod cgroup;
+mod refusal;
 
 use std::fs;
 use std::os::fd::{IntoRawFd, OwnedFd};
@@ -12,8 +13,9 @@ use std::sync::OnceLock;
 use crate::error::{Error, Result};
 
 pub use calls::Calls;
-pub(crate) use calls::is_ready;
+pub(crate) use calls::{is_closed, is_ready};
 pub use cgroup::memory_limit;
+pub(crate) use refusal::is_refusal;
 /// The kernel's error number, as rustix has it: [`Calls`] and [`Waiter`](crate::Waiter) return it.
 pub use rustix::io::Errno;
 /// The flags of splice(2) and vmsplice(2), as rustix has them.
@@ -121,15 +123,6 @@ pub fn close(fd: impl Into<OwnedFd>) -> Result<()> {
     let fd = fd.into().into_raw_fd();
     // SAFETY: the fd was owned, and nobody uses its number after this, whatever the answer.
     unsafe { rustix::io::try_close(fd) }.map_err(Error::system("close"))
-}
-
-/// Whether a call that says `errno` is refused as such, by this kernel, by a sandbox (gVisor, seccomp)
-/// or for this pair of fds, rather than having failed at moving bytes.
-pub(crate) fn is_refusal(errno: Errno) -> bool {
-    matches!(
-        errno,
-        Errno::NOSYS | Errno::PERM | Errno::INVAL | Errno::OPNOTSUPP | Errno::ACCESS
-    )
 }
 
 fn number_in(path: impl AsRef<Path>) -> Option<usize> {

@@ -11,6 +11,7 @@
 //! in how a window is sent, and in where the next one comes from.
 
 mod fresh;
+mod options;
 mod output;
 mod owner;
 mod recycle;
@@ -22,6 +23,7 @@ use std::fmt;
 use std::io;
 use std::ops::Range;
 use std::os::fd::AsFd;
+use std::time::Instant;
 
 use rustix::io::Errno;
 use rustix::pipe::SpliceFlags;
@@ -31,136 +33,18 @@ use crate::linux::{self, Calls};
 use crate::memory::{self, Geometry, Memory};
 use crate::pages::{BackedBy, Pages};
 use crate::pipe::{PipeEnd, roomy};
-use crate::wait::{Cancel, Wait, Waiter};
 use fresh::Fresh;
+use options::{BY_REFERENCE_FROM, CHUNK};
+pub use options::{Produced, ProducerOptions, Way};
 use output::Output;
-pub(crate) use output::own_writable;
 use owner::Owner;
 use recycle::Recycle;
 pub use repeat::Repeat;
 
-/// Bytes of one system call unless told otherwise: half of a pipe of 1 MiB, so that one chunk is
-/// filled while another is read.
-const CHUNK: usize = 512 * 1024;
-
 /// The same for recycled pages, which come back sooner, and so nearer, in smaller chunks.
 const RECYCLED_CHUNK: usize = 256 * 1024;
 
-/// Sends shorter than this are copied: below it, looking pages up and replacing them costs more
-/// than the copy.
-const BY_REFERENCE_FROM: usize = 32 * 1024;
-
-/// How the bytes of a [`Producer`] go out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Way {
-    /// write(2).
-    Copy,
-    /// vmsplice(2) of pages that are never written to again.
-    Fresh,
-    /// vmsplice(2) of pages that are used again once the pipe has let go of them.
-    Recycle,
-    /// Duplicates of pages that never change.
-    Repeat,
-}
-
-impl fmt::Display for Way {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Way::Copy => "copy",
-            Way::Fresh => "fresh",
-            Way::Recycle => "recycle",
-            Way::Repeat => "repeat",
-        })
-    }
-}
-
-/// What is wanted of a [`Producer`].
-#[derive(Debug, Clone, Default)]
-pub struct ProducerOptions {
-    chunk: Option<usize>,
-    ring: Option<usize>,
-    pipe_size: Option<usize>,
-    base_pages: bool,
-    /// Whether the way was left to the producer.
-    any_way: bool,
-    wait: Wait,
-    never: bool,
-    cancel: Option<Cancel>,
-}
-
 impl ProducerOptions {
-    /// The choices that suit most.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Bytes of one system call; 512 KiB unless told otherwise, 256 KiB for
-    /// [`recycle`](Self::recycle).
-    pub fn chunk(mut self, bytes: usize) -> Self {
-        self.chunk = Some(bytes);
-        self
-    }
-
-    /// Bytes of memory that [`recycle`](Self::recycle) uses in turn; what the pipe holds and two
-    /// chunks unless told otherwise.
-    pub fn ring(mut self, bytes: usize) -> Self {
-        self.ring = Some(bytes);
-        self
-    }
-
-    /// Bytes that an output pipe is grown to once more than 64 KiB are to be sent, as far as this
-    /// user may; 1 MiB unless told otherwise, and less in a small memory cgroup. 0 leaves the pipe as it
-    /// is. A pipe is never shrunk.
-    ///
-    /// A roomy pipe is what makes most outputs fast, and it has a price that others pay too. All pipes
-    /// of an unprivileged user may have 64 MiB together (`/proc/sys/fs/pipe-user-pages-soft`), so 64
-    /// pipes of 1 MiB use that up: until some are closed, every pipe that any program of this user makes
-    /// has one or two pages instead of 16, and none can be grown. A program that has many pipes open at a time
-    /// should ask for less here, or for 0.
-    pub fn pipe_size(mut self, bytes: usize) -> Self {
-        self.pipe_size = Some(bytes);
-        self
-    }
-
-    /// Whether to ask for transparent huge pages, where there are any; yes unless told otherwise.
-    pub fn huge_pages(mut self, huge: bool) -> Self {
-        self.base_pages = !huge;
-        self
-    }
-
-    /// What to do while the output is full.
-    pub fn wait(mut self, wait: Wait) -> Self {
-        self.wait = wait;
-        self
-    }
-
-    /// Never waits: a call that would have to returns an error of the kind
-    /// [`WouldBlock`](io::ErrorKind::WouldBlock) instead. What was gathered or committed by then stays
-    /// in the producer, and goes first with the next call; [`Producer`] says how to go on.
-    pub fn nonblocking(mut self) -> Self {
-        self.never = true;
-        self
-    }
-
-    /// Ends the producer's waits, and refuses to send, as soon as `cancel` is cancelled. What was not
-    /// sent stays in the producer.
-    pub fn cancel(mut self, cancel: &Cancel) -> Self {
-        self.cancel = Some(cancel.clone());
-        self
-    }
-
-    fn waiter(&self) -> Waiter {
-        let mut waiter = Waiter::new(self.wait);
-        if self.never {
-            waiter = waiter.never_waiting();
-        }
-        match &self.cancel {
-            Some(cancel) => waiter.until_cancelled(cancel),
-            None => waiter,
-        }
-    }
-
     /// The way that suits the output: [`fresh`](Self::fresh) on a pipe where there are huge
     /// pages, [`copy`](Self::copy) elsewhere.
     ///
@@ -230,18 +114,7 @@ impl ProducerOptions {
     /// # Errors
     /// [`Error::Invalid`] for an empty pattern; `ENOMEM`.
     pub fn repeat<Fd: AsFd>(self, sink: Fd, pattern: &[u8]) -> Result<Repeat<Fd>> {
-        Repeat::make(sink, pattern, &self)
-    }
-
-    /// The chunk, of a size that memory can be had for.
-    fn checked_chunk(&self, otherwise: usize) -> Result<usize> {
-        match self.chunk.unwrap_or(otherwise) {
-            0 => Err(Error::Invalid("a chunk of 0 bytes sends nothing".into())),
-            chunk if chunk > isize::MAX as usize / 8 => Err(Error::Invalid(format!(
-                "a chunk of {chunk} bytes is more than memory can hold"
-            ))),
-            chunk => Ok(chunk),
-        }
+        Repeat::make(sink, pattern, self)
     }
 }
 
@@ -283,7 +156,7 @@ impl Policy {
 /// let mut out = fullbore::Producer::new(&pipe.writer)?;
 /// writeln!(out, "hello")?;
 /// assert_eq!(out.finish()?.bytes, 6);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # Ok::<(), std::io::Error>(())
 /// ```
 ///
 /// # Which file it writes to
@@ -320,17 +193,17 @@ impl Policy {
 ///         Ok(()) => {}
 ///         // A program would wait with poll(2) here; this one is its own reader.
 ///         Err(error) if error.kind() == ErrorKind::WouldBlock => read += reader.read(&mut buffer)?,
-///         Err(error) => return Err(error.into()),
+///         Err(error) => return Err(error),
 ///     }
 /// }
 /// assert_eq!(out.finish()?.bytes, 3 << 20);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # Ok::<(), std::io::Error>(())
 /// ```
 ///
 /// # Dropping
 /// What is in a producer when it is dropped is sent as far as that goes, and errors are lost, as with
 /// [`io::BufWriter`]: call [`finish`](Self::finish) to see them. Nothing is sent if the caller has
-/// seen an error other than `WouldBlock` since the last bytes were taken.
+/// seen an error since the last bytes were taken, other than `WouldBlock` and [`Error::Stopped`].
 ///
 /// # fork
 /// A child that fork(2) made must not use its copy of a producer: what was gathered in it would go out
@@ -369,18 +242,6 @@ pub struct Producer<Fd: AsFd> {
 struct HandedOver {
     pages: Pages,
     sent: usize,
-}
-
-/// What a producer has done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Produced {
-    /// Bytes that went out.
-    pub bytes: u64,
-    /// How they went.
-    pub way: Way,
-    /// Moves of bytes that the kernel was asked for.
-    pub calls: u64,
 }
 
 impl<Fd: AsFd> Producer<Fd> {
@@ -445,17 +306,21 @@ impl<Fd: AsFd> Producer<Fd> {
         self.sink.given()
     }
 
+    /// Stops waiting and sending at this time, or with `None` never; see
+    /// [`ProducerOptions::deadline`].
+    pub fn set_deadline(&mut self, at: Option<Instant>) {
+        self.options.deadline = at;
+        self.calls.wait_as(self.options.waiter());
+    }
+
     /// Sends what is left, and gives back what the producer was made with.
     ///
     /// # Errors
     /// As sending; the error gives the producer back, with what was not sent still in it.
-    pub fn into_inner(mut self) -> Result<Fd, IntoInnerError<Fd>> {
+    pub fn into_inner(mut self) -> Result<Fd, Unfinished<Fd>> {
         match self.send_gathered() {
             Ok(()) => Ok(self.sink.take_back()),
-            Err(error) => Err(IntoInnerError {
-                error,
-                producer: Box::new(self),
-            }),
+            Err(error) => Err(self.unfinished(error)),
         }
     }
 
@@ -568,32 +433,60 @@ impl<Fd: AsFd> Producer<Fd> {
     /// Sends what is left and says what went out. With [`Way::Recycle`] it returns when the last
     /// byte was taken, unless it is [`nonblocking`](ProducerOptions::nonblocking).
     ///
-    /// What an error leaves unsent is lost: where that matters, call
-    /// [`flush`](io::Write::flush) first.
-    ///
     /// # Errors
-    /// As sending.
-    pub fn finish(mut self) -> Result<Produced> {
-        let finished = self.send_gathered().and_then(|()| self.wait_for_readers());
-        if let Err(error) = finished {
-            // What this says was sent would not be true any more if dropping sent the rest.
-            self.told = true;
-            return Err(error);
+    /// As sending; the error gives the producer back, with what was not sent still in it, so that a
+    /// nonblocking one, or one whose deadline has passed, can go on:
+    ///
+    /// ```
+    /// use std::io::{ErrorKind, Read, Write};
+    /// let pipe = fullbore::Pipe::new()?;
+    /// let mut reader = std::fs::File::from(pipe.reader);
+    /// let mut other = std::fs::File::from(pipe.writer.try_clone()?);
+    /// let full = fullbore::PipeEnd::of(&reader)?.unwrap().capacity()?;
+    /// other.write_all(&vec![0; full])?;
+    /// let mut out = fullbore::ProducerOptions::new().nonblocking().open(pipe.writer)?;
+    /// out.write_all(b"hello")?;
+    /// let produced = loop {
+    ///     match out.finish() {
+    ///         Ok(produced) => break produced,
+    ///         Err(unfinished) if unfinished.error().kind() == ErrorKind::WouldBlock => {
+    ///             // A program would wait with poll(2) here; this one is its own reader.
+    ///             reader.read_exact(&mut vec![0; full])?;
+    ///             out = unfinished.into_inner();
+    ///         }
+    ///         Err(unfinished) => return Err(unfinished.into()),
+    ///     }
+    /// };
+    /// assert_eq!(produced.bytes, 5);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn finish(mut self) -> Result<Produced, Unfinished<Fd>> {
+        match self.send_gathered().and_then(|()| self.wait_for_readers()) {
+            Ok(()) => Ok(Produced {
+                bytes: self.sent,
+                way: self.policy.way(),
+                calls: self.calls.made(),
+            }),
+            Err(error) => Err(self.unfinished(error)),
         }
-        Ok(Produced {
-            bytes: self.sent,
-            way: self.policy.way(),
-            calls: self.calls.made(),
-        })
+    }
+
+    fn unfinished(mut self, error: Error) -> Unfinished<Fd> {
+        // What the error says was sent would not be true any more if dropping it sent the rest.
+        self.told = true;
+        Unfinished {
+            error,
+            producer: Box::new(self),
+        }
     }
 
     /// Waits until nobody needs recycled pages any more.
-    fn wait_for_readers(&self) -> Result<()> {
+    fn wait_for_readers(&mut self) -> Result<()> {
         match &self.policy {
             Policy::Recycle(ring) if !self.options.never => ring
-                .wait_until_released(self.sent, self.sent, self.sink.as_fd(), &self.options)
+                .wait_until_released(self.sent, self.sent, self.sink.as_fd(), self.calls.waiter())
                 .map(drop)
-                .map_err(|errno| self.moving("vmsplice", errno)),
+                .map_err(|errno| self.failed("vmsplice", errno)),
             _ => Ok(()),
         }
     }
@@ -612,8 +505,14 @@ impl<Fd: AsFd> Producer<Fd> {
                 fresh.window(memory, chunk, at_least)?
             }
             (Policy::Recycle(ring), _) => ring
-                .window(chunk, at_least, self.sent, self.sink.as_fd(), &self.options)
-                .map_err(|errno| self.moving("vmsplice", errno))?,
+                .window(
+                    chunk,
+                    at_least,
+                    self.sent,
+                    self.sink.as_fd(),
+                    self.calls.waiter(),
+                )
+                .map_err(|errno| self.failed("vmsplice", errno))?,
             (_, memory) => 0..chunk.min(memory.len()),
         };
         if self.window.len() < at_least {
@@ -676,7 +575,8 @@ impl<Fd: AsFd> Producer<Fd> {
     #[inline]
     fn send_gathered(&mut self) -> Result<()> {
         if let Some((operation, errno)) = self.untold.take() {
-            return Err(self.stopped(operation, errno));
+            self.told = true;
+            return Err(self.moving(operation, errno));
         }
         if self.gathered > 0 {
             let from_pages = self.memory.is_pages() && self.policy.has_memory();
@@ -704,9 +604,9 @@ impl<Fd: AsFd> Producer<Fd> {
         while self.gathered > 0 {
             let bytes = &self.memory[self.window.start..][..self.gathered];
             match self.calls.write(self.sink.as_fd(), bytes) {
-                Ok(0) => return Err(self.stopped("write", Errno::IO)),
+                Ok(0) => return Err(self.broke_off("write", Errno::IO)),
                 Ok(n) => self.went(n),
-                Err(errno) => return Err(self.stopped("write", errno)),
+                Err(errno) => return Err(self.broke_off("write", errno)),
             }
         }
         // No pipe refers to what was copied: it can be filled again at once.
@@ -743,7 +643,7 @@ impl<Fd: AsFd> Producer<Fd> {
                     .vmsplice(self.sink.as_fd(), bytes, SpliceFlags::empty())
             };
             match answer {
-                Ok(0) => return Err(self.stopped("vmsplice", Errno::IO)),
+                Ok(0) => return Err(self.broke_off("vmsplice", Errno::IO)),
                 Ok(n) => {
                     self.went(n);
                     self.sent_by_reference += n as u64;
@@ -761,7 +661,7 @@ impl<Fd: AsFd> Producer<Fd> {
                     }
                 }
                 Err(errno) if self.is_refused(errno) => return self.send_by_copy(),
-                Err(errno) => return Err(self.stopped("vmsplice", errno)),
+                Err(errno) => return Err(self.broke_off("vmsplice", errno)),
             }
         }
         self.window.start = self
@@ -788,7 +688,7 @@ impl<Fd: AsFd> Producer<Fd> {
                 ("write", self.calls.write(sink, bytes))
             };
             match answer {
-                Ok(0) => return Err(self.stopped(operation, Errno::IO)),
+                Ok(0) => return Err(self.broke_off(operation, Errno::IO)),
                 Ok(n) => {
                     self.sent += n as u64;
                     if by_reference {
@@ -801,7 +701,7 @@ impl<Fd: AsFd> Producer<Fd> {
                     }
                 }
                 Err(errno) if by_reference && self.is_refused(errno) => {}
-                Err(errno) => return Err(self.stopped(operation, errno)),
+                Err(errno) => return Err(self.broke_off(operation, errno)),
             }
         }
         Ok(())
@@ -826,9 +726,9 @@ impl<Fd: AsFd> Producer<Fd> {
 
     /// Notes that sending broke off; what did not go out stays gathered.
     #[cold]
-    fn stopped(&mut self, operation: &'static str, errno: Errno) -> Error {
-        self.told = errno != Errno::AGAIN;
-        self.moving(operation, errno)
+    fn broke_off(&mut self, operation: &'static str, errno: Errno) -> Error {
+        self.told = errno != Errno::AGAIN && self.calls.stopped().is_none();
+        self.failed(operation, errno)
     }
 
     /// Keeps an error for the next call, where this one cannot return it.
@@ -836,15 +736,28 @@ impl<Fd: AsFd> Producer<Fd> {
     fn keep_for_later(&mut self, error: &Error) {
         self.told = false;
         let (operation, errno) = match error {
+            // The next call finds out by itself whether it may go on.
+            Error::Stopped { .. } => return,
             Error::Moving {
                 operation, errno, ..
             }
             | Error::System { operation, errno } => (*operation, Errno::from_io_error(errno)),
             _ => ("write", None),
         };
-        // The next call finds out by itself whether it would have to wait.
+        // And whether it would have to wait.
         if errno != Some(Errno::AGAIN) {
             self.untold = Some((operation, errno.unwrap_or(Errno::IO)));
+        }
+    }
+
+    /// What a call means that failed with `errno`: nothing failed where its wait was ended.
+    fn failed(&self, operation: &'static str, errno: Errno) -> Error {
+        match self.calls.stopped() {
+            Some(by) => Error::Stopped {
+                by,
+                moved: self.sent,
+            },
+            None => self.moving(operation, errno),
         }
     }
 
@@ -933,7 +846,7 @@ impl<Fd: AsFd> Producer<Fd> {
                     self.sent += n as u64;
                     Ok(n)
                 }
-                Err(errno) => Err(self.stopped("write", errno)),
+                Err(errno) => Err(self.broke_off("write", errno)),
             };
         }
         if self.gathered == self.window.len() {
@@ -966,14 +879,16 @@ impl<Fd: AsFd> Drop for Producer<Fd> {
     }
 }
 
-/// A producer whose last bytes could not be sent, and why; from [`Producer::into_inner`].
-#[derive(Debug)]
-pub struct IntoInnerError<Fd: AsFd> {
+/// A producer whose last bytes could not be sent, and why; from [`Producer::finish`] and
+/// [`Producer::into_inner`].
+///
+/// Dropped, it sends nothing: what is unsent is lost then.
+pub struct Unfinished<Fd: AsFd> {
     error: Error,
     producer: Box<Producer<Fd>>,
 }
 
-impl<Fd: AsFd> IntoInnerError<Fd> {
+impl<Fd: AsFd> Unfinished<Fd> {
     /// Why they could not be sent.
     pub fn error(&self) -> &Error {
         &self.error
@@ -990,20 +905,36 @@ impl<Fd: AsFd> IntoInnerError<Fd> {
     }
 }
 
-impl<Fd: AsFd> fmt::Display for IntoInnerError<Fd> {
+impl<Fd: AsFd> fmt::Display for Unfinished<Fd> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.error.fmt(f)
     }
 }
 
-impl<Fd: AsFd + fmt::Debug> std::error::Error for IntoInnerError<Fd> {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        std::error::Error::source(&self.error)
+impl<Fd: AsFd> fmt::Debug for Unfinished<Fd> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Unfinished")
+            .field("error", &self.error)
+            .field("unsent", &self.producer.unsent())
+            .finish_non_exhaustive()
     }
 }
 
-impl<Fd: AsFd> From<IntoInnerError<Fd>> for Error {
-    fn from(error: IntoInnerError<Fd>) -> Self {
-        error.error
+impl<Fd: AsFd> std::error::Error for Unfinished<Fd> {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        // What this prints is what the error prints.
+        self.error.source()
+    }
+}
+
+impl<Fd: AsFd> From<Unfinished<Fd>> for Error {
+    fn from(unfinished: Unfinished<Fd>) -> Self {
+        unfinished.error
+    }
+}
+
+impl<Fd: AsFd> From<Unfinished<Fd>> for io::Error {
+    fn from(unfinished: Unfinished<Fd>) -> Self {
+        unfinished.error.into()
     }
 }

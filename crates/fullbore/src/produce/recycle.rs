@@ -10,12 +10,10 @@ use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-use super::ProducerOptions;
 use crate::linux;
-use crate::wait::{Cancel, Wait, uninterrupted};
+use crate::wait::{Waiter, uninterrupted};
 
 /// Which stretches of the memory the pipe may still refer to.
 #[derive(Debug, Default)]
@@ -49,7 +47,7 @@ impl Recycle {
         at_least: usize,
         sent: u64,
         pipe: BorrowedFd<'_>,
-        options: &ProducerOptions,
+        waiter: &mut Waiter,
     ) -> Result<Range<usize>, Errno> {
         let mut start = self.at.next_multiple_of(linux::page_size());
         if start + at_least > self.len {
@@ -59,7 +57,7 @@ impl Recycle {
         let overlapping =
             |given: &&Given| given.memory.start < window.end && window.start < given.memory.end;
         if let Some(last) = self.given.iter().rfind(overlapping) {
-            let released = self.wait_until_released(last.sent, sent, pipe, options)?;
+            let released = self.wait_until_released(last.sent, sent, pipe, waiter)?;
             while self.given.front().is_some_and(|g| g.sent <= released) {
                 self.given.pop_front();
             }
@@ -77,56 +75,41 @@ impl Recycle {
     /// many have.
     ///
     /// # Errors
-    /// `EPIPE` where the reader is gone; `EAGAIN` where it must not wait; `ECANCELED`.
+    /// `EPIPE` where the reader is gone; `EAGAIN` where it must not wait; as [`Waiter::until`] where that was stopped.
     pub(super) fn wait_until_released(
         &self,
         wanted: u64,
         sent: u64,
         pipe: BorrowedFd<'_>,
-        options: &ProducerOptions,
+        waiter: &mut Waiter,
     ) -> Result<u64, Errno> {
+        let released = || {
+            let released = || {
+                uninterrupted(|| rustix::io::ioctl_fionread(pipe))
+                    .map(|queued| sent.saturating_sub(queued))
+            };
+            match released()? {
+                enough if enough >= wanted => Ok(enough),
+                _ if !linux::is_closed(pipe)? => Err(Errno::AGAIN),
+                // It may have read everything before it went.
+                _ => match released()? {
+                    enough if enough >= wanted => Ok(enough),
+                    _ => Err(Errno::PIPE),
+                },
+            }
+        };
+        // What has been read already is waited for by nobody, cancelled or not.
+        match released() {
+            Err(Errno::AGAIN) => {}
+            answer => return answer,
+        }
         // The kernel wakes nobody when a pipe drains below some mark, so this has to look again
         // and again. It is rare: with a ring larger than the pipe, sending waits first.
         let mut pause = Duration::from_micros(20);
-        let mut reader_is_gone = false;
-        loop {
-            let queued = uninterrupted(|| rustix::io::ioctl_fionread(pipe))?;
-            let released = sent.saturating_sub(queued);
-            if released >= wanted {
-                return Ok(released);
-            }
-            // It may have read everything before it went.
-            if reader_is_gone {
-                return Err(Errno::PIPE);
-            }
-            if options.cancel.as_ref().is_some_and(Cancel::is_cancelled) {
-                return Err(Errno::CANCELED);
-            }
-            if options.never {
-                pause = Duration::ZERO;
-            }
-            if options.wait == Wait::Spin {
-                std::hint::spin_loop();
-                pause = Duration::ZERO;
-            }
-            reader_is_gone = reader_is_gone_within(pipe, pause)?;
-            if options.never && !reader_is_gone {
-                return Err(Errno::AGAIN);
-            }
+        waiter.until(released, |waiter| {
+            waiter.pause(pipe, pause)?;
             pause = (pause * 2).min(Duration::from_millis(1));
-        }
-    }
-}
-
-/// Sleeps for `pause`, less if the last reader closes its end in the meantime.
-fn reader_is_gone_within(pipe: BorrowedFd<'_>, pause: Duration) -> Result<bool, Errno> {
-    let timeout = Timespec {
-        tv_sec: 0,
-        tv_nsec: pause.subsec_nanos().into(),
-    };
-    let mut fds = [PollFd::from_borrowed_fd(pipe, PollFlags::empty())];
-    match poll(&mut fds, Some(&timeout)) {
-        Ok(_) | Err(Errno::INTR) => Ok(fds[0].revents().contains(PollFlags::ERR)),
-        Err(errno) => Err(errno),
+            Ok(())
+        })
     }
 }

@@ -16,12 +16,13 @@ use std::fmt;
 use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
+use std::time::Instant;
 
 use rustix::io::Errno;
 use rustix::pipe::SpliceFlags;
 
+use super::options::{Produced, ProducerOptions, Way};
 use super::output::Output;
-use super::{Produced, ProducerOptions, Way};
 use crate::error::{Error, Result, Side};
 use crate::linux::{self, Calls};
 use crate::memory::{Geometry, Memory};
@@ -56,6 +57,7 @@ const TOO_LONG_FOR_A_MASTER: usize = 4 * 1024 * 1024;
 pub struct Repeat<Fd: AsFd> {
     sink: Output<Fd>,
     calls: Calls,
+    options: ProducerOptions,
     origin: Origin,
     /// The pattern, as often as it takes to make sends from memory worth their call.
     block: Pages,
@@ -86,7 +88,7 @@ struct Master {
 }
 
 impl<Fd: AsFd> Repeat<Fd> {
-    pub(super) fn make(sink: Fd, pattern: &[u8], options: &ProducerOptions) -> Result<Self> {
+    pub(super) fn make(sink: Fd, pattern: &[u8], options: ProducerOptions) -> Result<Self> {
         if pattern.is_empty() {
             return Err(Error::Invalid("an empty pattern repeats nothing".into()));
         }
@@ -109,6 +111,7 @@ impl<Fd: AsFd> Repeat<Fd> {
         };
         Ok(Self {
             calls: Calls::with(options.waiter()),
+            options,
             block: block_of(pattern)?,
             pattern: pattern.len(),
             sent: 0,
@@ -125,6 +128,13 @@ impl<Fd: AsFd> Repeat<Fd> {
     /// Gives back what it was made with.
     pub fn into_inner(mut self) -> Fd {
         self.sink.take_back()
+    }
+
+    /// Stops waiting and sending at this time, or with `None` never; see
+    /// [`ProducerOptions::deadline`].
+    pub fn set_deadline(&mut self, at: Option<Instant>) {
+        self.options.deadline = at;
+        self.calls.wait_as(self.options.waiter());
     }
 
     /// The way bytes go out: [`Way::Repeat`], or [`Way::Copy`] where the output takes no
@@ -150,6 +160,8 @@ impl<Fd: AsFd> Repeat<Fd> {
     ///
     /// # Errors
     /// [`Error::Moving`] as write(2), tee(2) or splice(2); `EPIPE` where the reader has gone.
+    /// [`Error::Stopped`] where it was cancelled, or its deadline has passed. What was sent before
+    /// counts in [`sent`](Self::sent), and the next call goes on from there.
     pub fn send(&mut self, bytes: u64) -> Result<()> {
         let mut left = bytes;
         while left > 0 {
@@ -268,12 +280,17 @@ impl<Fd: AsFd> Repeat<Fd> {
         self.send_some(most)
     }
 
+    /// What a call means that failed with `errno`: nothing failed where its wait was ended.
     fn failed(&self, operation: &'static str, errno: Errno) -> Error {
-        Error::Moving {
-            side: Side::Sink,
-            operation,
-            errno: errno.into(),
-            moved: self.sent,
+        let moved = self.sent;
+        match self.calls.stopped() {
+            Some(by) => Error::Stopped { by, moved },
+            None => Error::Moving {
+                side: Side::Sink,
+                operation,
+                errno: errno.into(),
+                moved,
+            },
         }
     }
 }

@@ -11,7 +11,8 @@ use rustix::io::Errno;
 use rustix::pipe::SpliceFlags;
 
 use super::fresh::Fresh;
-use super::{BY_REFERENCE_FROM, own_writable};
+use super::options::{self, BY_REFERENCE_FROM};
+use super::output::own_writable;
 use crate::error::Result;
 use crate::linux::{self, Calls};
 use crate::memory::{self, Geometry, Memory};
@@ -41,8 +42,9 @@ pub(crate) struct Stage {
 #[derive(Debug)]
 pub(crate) struct Outlet {
     pub(crate) calls: Calls,
-    /// The write end of the sink's pipe as a descriptor of our own, which nobody else can put another
-    /// file behind; while the kernel has not refused to give it pages.
+    /// Whether the sink is given pages: it is the write end of a pipe, and the kernel has not refused.
+    takes_pages: bool,
+    /// That end as a descriptor of our own, which nobody else can put another file behind.
     pipe: Option<OwnedFd>,
     /// Bytes that went by reference.
     pub(crate) given: u64,
@@ -52,6 +54,7 @@ impl Outlet {
     pub(crate) fn new(calls: Calls) -> Self {
         Self {
             calls,
+            takes_pages: false,
             pipe: None,
             given: 0,
         }
@@ -60,19 +63,20 @@ impl Outlet {
     /// Gives pages to `sink` from now on if it is the write end of a pipe, and says whether it is.
     pub(crate) fn take_pages(&mut self, sink: BorrowedFd<'_>) -> bool {
         self.pipe = own_writable(sink).ok();
-        self.pipe.is_some()
+        self.takes_pages = self.pipe.is_some();
+        self.takes_pages
+    }
+
+    /// Closes what it has of the sink, so that a reader finds the end once the caller has closed it
+    /// too. If there is more to send after all, it opens that again.
+    pub(crate) fn let_go(&mut self) {
+        self.pipe = None;
     }
 
     /// The descriptor that is written to, and waited for: the sink's own pipe once it takes pages, as
     /// `sink` may refer to something else by then.
     pub(crate) fn fd<'fd>(&'fd self, sink: BorrowedFd<'fd>) -> BorrowedFd<'fd> {
         self.pipe.as_ref().map_or(sink, AsFd::as_fd)
-    }
-
-    /// Closes the descriptor of our own, because nothing more is to come: as long as it is open, the
-    /// reader of the pipe sees no end. What comes all the same is written.
-    pub(crate) fn let_go(&mut self) {
-        self.pipe = None;
     }
 }
 
@@ -110,7 +114,7 @@ impl Stage {
         let geometry = Geometry::here();
         // Base pages, faulted in one by one, cost more than the copy that they save.
         if given && geometry.huge_that_suits().is_some() {
-            let chunk = chunk.unwrap_or(super::CHUNK).min(MOST);
+            let chunk = chunk.unwrap_or(options::CHUNK).min(MOST);
             let fresh = Fresh::new(chunk, true, &geometry);
             if let Ok(pages) = Memory::map(fresh.memory(), true) {
                 self.memory = Memory::Pages(pages);
@@ -182,6 +186,9 @@ impl Stage {
         from: usize,
         at: Option<u64>,
     ) -> Result<usize, (&'static str, Errno)> {
+        if outlet.takes_pages && outlet.pipe.is_none() {
+            outlet.take_pages(sink);
+        }
         let bytes = &self.memory[self.held.start + from..self.held.end];
         let pays = bytes.len() >= BY_REFERENCE_FROM.min(self.chunk);
         if let Some(pipe) = &outlet.pipe
@@ -205,6 +212,7 @@ impl Stage {
                     return Ok(n);
                 }
                 Err(errno) if linux::is_refusal(errno) && outlet.given == 0 => {
+                    outlet.takes_pages = false;
                     outlet.pipe = None;
                 }
                 Err(errno) => return Err(("vmsplice", errno)),

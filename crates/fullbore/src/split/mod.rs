@@ -331,6 +331,15 @@ impl<Source: AsFd, Sink: AsFd> Tee<Source, Sink> {
             state,
         }
         .go_on();
+        let comes_back = matches!(
+            outcome,
+            Ok(Ended::WouldWait(_)) | Err(Broken::Ended(Ended::WouldWait(_)))
+        );
+        if !comes_back {
+            for branch in &mut state.branches {
+                branch.outlet.let_go();
+            }
+        }
         self.elapsed += began.elapsed();
         state.report(outcome, self.elapsed)
     }
@@ -413,11 +422,6 @@ impl Splitting<'_> {
         };
         let outcome = self.copy(&mut copying);
         self.state.copying = Some(copying);
-        if !matches!(outcome, Err(Broken::Ended(_))) {
-            for branch in &mut self.state.branches {
-                branch.outlet.let_go();
-            }
-        }
         outcome
     }
 

@@ -231,18 +231,9 @@ impl Splitting<'_> {
         let Some(own) = head.own.as_mut().filter(|own| own.held == 0) else {
             return Ok(Filled::Yes);
         };
-        let ends = Ends {
-            source: self.source,
-            sink: own.pipe.writer.as_fd(),
-            source_kind: self.state.source_kind,
-            sink_kind: Kind::Pipe,
-        };
-        match direct::splice(waiter, &ends, None, None, most) {
+        match own.fill(waiter, (self.source, self.state.source_kind), None, most) {
             Ok(0) => Ok(Filled::End),
-            Ok(n) => {
-                own.held = n;
-                Ok(Filled::Yes)
-            }
+            Ok(_) => Ok(Filled::Yes),
             Err(Stop::At(_, _, Errno::AGAIN)) => Ok(Filled::Yes),
             Err(Stop::At(_, _, errno)) if direct::is_refused(Route::Splice, errno) => {
                 Ok(Filled::Refused(errno))
@@ -335,15 +326,7 @@ impl Splitting<'_> {
         waiter: &mut Waiter,
     ) -> Result<usize, Stop> {
         let Some(own) = own else { return Ok(0) };
-        let ends = Ends {
-            source: own.pipe.reader.as_fd(),
-            sink: self.sinks[i],
-            source_kind: Kind::Pipe,
-            sink_kind: self.state.branches[i].kind,
-        };
-        let n = direct::splice(waiter, &ends, None, None, own.held)?;
-        own.held -= n;
-        Ok(n)
+        own.send_on(waiter, (self.sinks[i], self.state.branches[i].kind), None)
     }
 
     fn write_on(

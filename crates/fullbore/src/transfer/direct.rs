@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use rustix::pipe::SpliceFlags;
 
 use super::plan::{Kind, Route};
-use super::{Ends, Options, State, Step, Stepped, Stop, has_flag};
+use super::step::{Ends, Stop, has_flag};
 use crate::error::Side;
 use crate::linux::{self, is_ready};
 use crate::pages::Pages;
@@ -17,12 +17,12 @@ use crate::wait::{Ready, Waiter, uninterrupted};
 pub(super) const RANGE: usize = 64 << 20;
 
 /// Bytes of one sendfile(2).
-const SENDFILE: usize = 4 << 20;
+pub(super) const SENDFILE: usize = 4 << 20;
 
-/// Whether an errno of this way says that it cannot be done here, rather than that it failed.
-pub(crate) fn is_refused(way: Route, errno: Errno) -> bool {
+/// Whether an errno of this route says that it cannot be done here, rather than that it failed.
+pub(crate) fn is_refused(route: Route, errno: Errno) -> bool {
     linux::is_refusal(errno)
-        || match way {
+        || match route {
             // Another file system, a sink that appends, a file that is swapped to or run.
             Route::CopyFileRange => {
                 matches!(
@@ -35,51 +35,38 @@ pub(crate) fn is_refused(way: Route, errno: Errno) -> bool {
         }
 }
 
-impl State {
-    pub(super) fn copy_file_range(&mut self, ends: &Ends<'_>, options: &Options) -> Stepped {
-        let len = self.most(options, RANGE);
-        let (mut from, mut to) = (self.source_offset, self.sink_offset);
-        self.calls += 1;
-        let n = uninterrupted(|| {
-            rustix::fs::copy_file_range(ends.source, from.as_mut(), ends.sink, to.as_mut(), len)
-        })
-        .map_err(|errno| Stop::At(side_of_files(ends, from, errno), "copy_file_range", errno))?;
-        self.moved_directly(n)
-    }
+/// Makes a copy_file_range(2).
+pub(super) fn copy_file_range(
+    ends: &Ends<'_>,
+    from: Option<u64>,
+    to: Option<u64>,
+    most: usize,
+) -> Result<usize, Stop> {
+    let (mut next, mut to) = (from, to);
+    uninterrupted(|| {
+        rustix::fs::copy_file_range(ends.source, next.as_mut(), ends.sink, to.as_mut(), most)
+    })
+    .map_err(|errno| Stop::At(side_of_files(ends, from, errno), "copy_file_range", errno))
+}
 
-    pub(super) fn splice(&mut self, ends: &Ends<'_>, options: &Options) -> Stepped {
-        let most = self.most(options, ends.sink_kind.splice_at_once());
-        let (from, to) = (self.source_offset, self.sink_offset);
-        self.calls += 1;
-        let n = splice(&mut self.waiter, ends, from, to, most)?;
-        self.moved_directly(n)
-    }
-
-    pub(super) fn sendfile(&mut self, ends: &Ends<'_>, options: &Options) -> Stepped {
-        let most = self.most(options, SENDFILE);
-        let from = self.source_offset;
-        self.calls += 1;
-        let sent = self.waiter.until_ready(ends.sink, Ready::ToWrite, || {
-            let mut from = from;
-            rustix::fs::sendfile(ends.sink, ends.source, from.as_mut(), most)
-        });
-        let n = sent.map_err(|errno| {
-            let side = match errno {
-                Errno::AGAIN => Side::Sink,
-                _ => side_of_files(ends, from, errno),
-            };
-            Stop::of_call(self.waiter.stopped(), side, "sendfile", errno)
-        })?;
-        self.moved_directly(n)
-    }
-
-    fn moved_directly(&mut self, n: usize) -> Stepped {
-        self.took(n);
-        Ok(match n {
-            0 => Step::Perhaps,
-            n => Step::Moved(n),
-        })
-    }
+/// Makes a sendfile(2) that waits for the sink.
+pub(super) fn sendfile(
+    waiter: &mut Waiter,
+    ends: &Ends<'_>,
+    from: Option<u64>,
+    most: usize,
+) -> Result<usize, Stop> {
+    let sent = waiter.until_ready(ends.sink, Ready::ToWrite, || {
+        let mut from = from;
+        rustix::fs::sendfile(ends.sink, ends.source, from.as_mut(), most)
+    });
+    sent.map_err(|errno| {
+        let side = match errno {
+            Errno::AGAIN => Side::Sink,
+            _ => side_of_files(ends, from, errno),
+        };
+        Stop::of_call(waiter.stopped(), side, "sendfile", errno)
+    })
 }
 
 /// Makes a splice(2) that waits for whichever side is not ready.

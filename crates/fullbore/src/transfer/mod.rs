@@ -8,6 +8,7 @@
 //! | `through.rs` | splice through a pipe of our own |
 //! | `sparse.rs` | holes of files |
 //! | `options.rs` | what is wanted |
+//! | `step.rs` | what one step is between, and what came of it |
 //! | this one | which way is next, what has been moved, and reading and writing |
 //!
 //! The one idea: a transfer is a loop of *steps* of one system call each. A step moves bytes, finds
@@ -18,6 +19,7 @@ pub(crate) mod direct;
 mod options;
 mod plan;
 mod sparse;
+mod step;
 pub(crate) mod through;
 
 use std::fmt;
@@ -37,6 +39,8 @@ use crate::wait::{Cancel, Stopped, Wait, Waiter, uninterrupted};
 pub(crate) use options::Options;
 pub use plan::{Guarantee, Kind, Route};
 use sparse::{Sparse, Stretch};
+pub(crate) use step::{Ends, Stop, has_flag};
+use step::{Step, Stepped};
 use through::OwnPipe;
 
 /// Moves bytes from `Source` to `Sink` until the source ends.
@@ -86,7 +90,7 @@ pub struct Report {
     /// transfer was stopped, with some under way; a transfer that is run again sends those first.
     pub taken: u64,
     /// The ways that bytes took, with how many each moved, in the order of their first byte.
-    pub ways: Vec<(Route, u64)>,
+    pub routes: Vec<(Route, u64)>,
     /// The time that it ran, without the time between runs.
     pub elapsed: Duration,
     /// System calls that were made to move bytes.
@@ -170,67 +174,10 @@ pub struct Progress<'a> {
     /// Bytes that arrived with this step.
     pub step: u64,
     /// The way they took.
-    pub way: Route,
+    pub route: Route,
     /// The bytes themselves, where the transfer was asked to keep them
     /// [`in_sight`](Transfer::in_sight); empty otherwise.
     pub seen: &'a [u8],
-}
-
-/// What a step did.
-enum Step {
-    /// So many bytes arrived.
-    Moved(usize),
-    /// So many bytes of a hole were passed over on both sides.
-    Passed(usize),
-    /// Bytes were taken, and none has arrived yet.
-    Taken,
-    /// There is nothing more to take.
-    End,
-    /// The kernel moved nothing. That may be the end, or mean only that it cannot do it this way: read(2)
-    /// and write(2) have the last word.
-    Perhaps,
-}
-
-/// Why a step could not go on.
-pub(crate) enum Stop {
-    /// A call failed.
-    At(Side, &'static str, Errno),
-    /// Nobody wants it to go on: what a call failed with is not the kernel's word.
-    Ended(Stopped),
-    /// Something around it did.
-    Other(Error),
-}
-
-impl Stop {
-    /// What a call means that failed with `errno`, if `stopped` says why its wait ended.
-    pub(crate) fn of_call(
-        stopped: Option<Stopped>,
-        side: Side,
-        operation: &'static str,
-        errno: Errno,
-    ) -> Self {
-        match stopped {
-            Some(stopped) => Stop::Ended(stopped),
-            None => Stop::At(side, operation, errno),
-        }
-    }
-}
-
-impl From<Error> for Stop {
-    fn from(error: Error) -> Self {
-        Stop::Other(error)
-    }
-}
-
-type Stepped = Result<Step, Stop>;
-
-/// Two fds, and what the steps need to know of them.
-#[derive(Clone, Copy)]
-pub(crate) struct Ends<'fd> {
-    pub(crate) source: BorrowedFd<'fd>,
-    pub(crate) sink: BorrowedFd<'fd>,
-    pub(crate) source_kind: Kind,
-    pub(crate) sink_kind: Kind,
 }
 
 /// What has been found out and done so far.
@@ -238,7 +185,7 @@ struct State {
     source_kind: Kind,
     sink_kind: Kind,
     has_sockets: bool,
-    ways: Vec<Route>,
+    routes: Vec<Route>,
     /// Which of the ways is tried now.
     at: usize,
     /// Bytes of memory to begin with.
@@ -404,8 +351,8 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
     ) -> Result<Report, Failure> {
         let began = Instant::now();
         let outcome = self.drive(progress);
-        if let (Ok(Ended::AtEnd | Ended::AtLimit) | Err(_), Some(state)) =
-            (&outcome, &mut self.state)
+        if !matches!(outcome, Ok(Ended::WouldWait(_)))
+            && let Some(state) = &mut self.state
         {
             state.outlet.let_go();
         }
@@ -464,19 +411,19 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
             if options.is_at_limit(state.taken) && state.under_way() == 0 {
                 return Ok(Ended::AtLimit);
             }
-            let way = state.way();
-            match state.step(way, &ends, options) {
+            let route = state.route();
+            match state.step(route, &ends, options) {
                 Ok(Step::Moved(n)) => {
-                    let way = match way {
+                    let route = match route {
                         Route::Fresh if state.by_writing => Route::ReadWrite,
-                        way => way,
+                        route => route,
                     };
-                    state.works |= way == state.ways[state.at];
-                    state.arrived(way, n as u64);
+                    state.works |= route == state.routes[state.at];
+                    state.arrived(route, n as u64);
                     let told = Progress {
                         bytes: state.bytes,
                         step: n as u64,
-                        way,
+                        route,
                         seen: state.seen(options),
                     };
                     let go_on = progress(told);
@@ -486,11 +433,11 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
                     }
                 }
                 Ok(Step::Passed(n)) => {
-                    state.arrived(way, n as u64);
+                    state.arrived(route, n as u64);
                     let told = Progress {
                         bytes: state.bytes,
                         step: n as u64,
-                        way,
+                        route,
                         seen: &[],
                     };
                     if progress(told).is_break() {
@@ -500,14 +447,14 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
                 Ok(Step::Taken) => {}
                 Ok(Step::End) => return Ok(Ended::AtEnd),
                 Ok(Step::Perhaps) => {
-                    state.at = state.ways.len() - 1;
+                    state.at = state.routes.len() - 1;
                     state.long = false;
                 }
                 Err(Stop::At(side, _, Errno::AGAIN)) if options.never => {
                     return Ok(Ended::WouldWait(side));
                 }
                 Err(Stop::Ended(stopped)) => return Ok(stopped.into()),
-                Err(Stop::At(_, _, errno)) if state.may_try_another(way, errno) => {
+                Err(Stop::At(_, _, errno)) if state.may_try_another(route, errno) => {
                     state.at += 1;
                     state.works = false;
                 }
@@ -529,7 +476,7 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
         Report {
             bytes: state.map_or(0, |s| s.bytes),
             taken: state.map_or(0, |s| s.taken),
-            ways: state.map_or_else(Vec::new, |s| s.moved.clone()),
+            routes: state.map_or_else(Vec::new, |s| s.moved.clone()),
             elapsed: self.elapsed,
             calls: state.map_or(0, State::calls),
             ended,
@@ -570,10 +517,10 @@ fn look(source: BorrowedFd<'_>, sink: BorrowedFd<'_>, options: &Options) -> Resu
     let can_ask = |kind: Kind, fd| kind.splices_without_waiting() || has_flag(fd, OFlags::NONBLOCK);
     let may_splice =
         !waiter.is_nonblocking() || can_ask(source_kind, source) && can_ask(sink_kind, sink);
-    let ways = plan::ways(source_kind, sink_kind, options.guarantee)
+    let routes = plan::routes(source_kind, sink_kind, options.guarantee)
         .iter()
         .copied()
-        .filter(|way| match way {
+        .filter(|route| match route {
             Route::ReadWrite => true,
             Route::Fresh => options.sink_offset.is_none(),
             _ => may_splice && !options.in_sight,
@@ -586,7 +533,7 @@ fn look(source: BorrowedFd<'_>, sink: BorrowedFd<'_>, options: &Options) -> Resu
         source_kind,
         sink_kind,
         has_sockets,
-        ways,
+        routes,
         at: 0,
         first: first_memory(source_kind, size),
         long,
@@ -630,10 +577,6 @@ pub(crate) fn stat_of(fd: BorrowedFd<'_>, side: Side) -> Result<Stat> {
     })
 }
 
-pub(crate) fn has_flag(fd: BorrowedFd<'_>, flag: OFlags) -> bool {
-    rustix::fs::fcntl_getfl(fd).is_ok_and(|flags| flags.contains(flag))
-}
-
 /// Refuses what would read the bytes that it writes, and so would never end, or not end well.
 pub(crate) fn refuse_the_same(source: &Stat, sink: &Stat, ranges_apart: bool) -> Result<()> {
     if (source.st_dev, source.st_ino) != (sink.st_dev, sink.st_ino) {
@@ -661,47 +604,48 @@ impl State {
     }
 
     /// The way of the next step.
-    fn way(&self) -> Route {
-        let way = self.ways[self.at];
+    fn route(&self) -> Route {
+        let route = self.routes[self.at];
         // What was taken by reading is sent by writing, and what was taken by a way that was refused
         // later is taken back first.
         let under_way = self.stage.len() > 0
-            || way != Route::SpliceThrough && self.through.as_ref().is_some_and(|own| own.held > 0);
+            || route != Route::SpliceThrough
+                && self.through.as_ref().is_some_and(|own| own.held > 0);
         // Where only little may come, setting something up would cost more than it saves.
-        let too_short = !self.long && way != Route::Splice;
-        match way {
+        let too_short = !self.long && route != Route::Splice;
+        match route {
             Route::Fresh => Route::Fresh,
             _ if under_way || too_short => Route::ReadWrite,
-            way => way,
+            route => route,
         }
     }
 
-    fn step(&mut self, way: Route, ends: &Ends<'_>, options: &Options) -> Stepped {
+    fn step(&mut self, route: Route, ends: &Ends<'_>, options: &Options) -> Stepped {
         if self.long && !self.sink_grown && ends.sink_kind == Kind::Pipe {
             self.sink_grown = true;
             options.make_roomy(ends.sink);
         }
-        if let Some(hole) = self.pass_hole(way, ends, options)? {
+        if let Some(hole) = self.pass_hole(route, ends, options)? {
             return Ok(Step::Passed(hole));
         }
-        match way {
-            Route::CopyFileRange => self.copy_file_range(ends, options),
-            Route::Splice => self.splice(ends, options),
+        match route {
+            Route::CopyFileRange | Route::Splice | Route::Sendfile => {
+                self.move_directly(route, ends, options)
+            }
             Route::SpliceThrough => self.splice_through(ends, options),
-            Route::Sendfile => self.sendfile(ends, options),
-            Route::Fresh | Route::ReadWrite => self.read_or_write(way, ends, options),
+            Route::Fresh | Route::ReadWrite => self.read_or_write(route, ends, options),
         }
     }
 
     /// Passes over a hole that comes next, if it is to be kept, or finds out how far it is to the next.
     fn pass_hole(
         &mut self,
-        way: Route,
+        route: Route,
         ends: &Ends<'_>,
         options: &Options,
     ) -> Result<Option<usize>, Stop> {
         self.before_hole = usize::MAX;
-        let by_position = matches!(way, Route::CopyFileRange | Route::ReadWrite);
+        let by_position = matches!(route, Route::CopyFileRange | Route::ReadWrite);
         if !self.long || !by_position || self.stage.len() > 0 || options.in_sight {
             return Ok(None);
         }
@@ -718,8 +662,63 @@ impl State {
         }
     }
 
+    /// One call that takes bytes from the source and puts them into the sink.
+    fn move_directly(&mut self, route: Route, ends: &Ends<'_>, options: &Options) -> Stepped {
+        let (from, to) = (self.source_offset, self.sink_offset);
+        self.calls += 1;
+        let n = match route {
+            Route::CopyFileRange => {
+                direct::copy_file_range(ends, from, to, self.most(options, direct::RANGE))
+            }
+            Route::Sendfile => {
+                let most = self.most(options, direct::SENDFILE);
+                direct::sendfile(&mut self.waiter, ends, from, most)
+            }
+            _ => {
+                let most = self.most(options, ends.sink_kind.splice_at_once());
+                direct::splice(&mut self.waiter, ends, from, to, most)
+            }
+        }?;
+        self.took(n);
+        Ok(match n {
+            0 => Step::Perhaps,
+            n => Step::Moved(n),
+        })
+    }
+
+    /// One call between a pipe of our own and the source, or the sink.
+    fn splice_through(&mut self, ends: &Ends<'_>, options: &Options) -> Stepped {
+        let own = match &mut self.through {
+            Some(own) => own,
+            none => match OwnPipe::new(options.pipe_size()) {
+                Ok(own) => none.insert(own),
+                // No pipe to be had (EMFILE): another way may do without.
+                Err(_) => return Err(Stop::At(Side::Source, "pipe2", Errno::OPNOTSUPP)),
+            },
+        };
+        self.calls += 1;
+        if own.held > 0 {
+            let sink = (ends.sink, ends.sink_kind);
+            let n = own.send_on(&mut self.waiter, sink, self.sink_offset)?;
+            return Ok(match n {
+                // What the sink does not take so, write(2) gets it to take, or to say why not.
+                0 => Step::Perhaps,
+                n => Step::Moved(n),
+            });
+        }
+        let at_once = own.at_once(ends.source_kind).min(self.before_hole);
+        let most = options.most(self.taken, at_once);
+        let source = (ends.source, ends.source_kind);
+        let n = own.fill(&mut self.waiter, source, self.source_offset, most)?;
+        self.took(n);
+        Ok(match n {
+            0 => Step::Perhaps,
+            _ => Step::Taken,
+        })
+    }
+
     /// One read, or one write of what was read.
-    fn read_or_write(&mut self, way: Route, ends: &Ends<'_>, options: &Options) -> Stepped {
+    fn read_or_write(&mut self, route: Route, ends: &Ends<'_>, options: &Options) -> Stepped {
         if self.stage.len() > 0 {
             let given = self.outlet.given;
             let n = self
@@ -741,8 +740,9 @@ impl State {
         }
         if self.long && self.stage.is_small() {
             // Giving base pages away is slower than copying them.
-            let fresh =
-                way == Route::Fresh && linux::has_huge_pages() && self.outlet.take_pages(ends.sink);
+            let fresh = route == Route::Fresh
+                && linux::has_huge_pages()
+                && self.outlet.take_pages(ends.sink);
             self.stage.grow(options.chunk, fresh);
         }
         let most = self.most(options, usize::MAX);
@@ -810,14 +810,14 @@ impl State {
     }
 
     /// Notes that `n` bytes arrived.
-    fn arrived(&mut self, way: Route, n: u64) {
+    fn arrived(&mut self, route: Route, n: u64) {
         self.bytes += n;
         if let Some(at) = &mut self.sink_offset {
             *at += n;
         }
-        match self.moved.iter_mut().find(|(w, _)| *w == way) {
+        match self.moved.iter_mut().find(|(w, _)| *w == route) {
             Some((_, bytes)) => *bytes += n,
-            None => self.moved.push((way, n)),
+            None => self.moved.push((route, n)),
         }
     }
 
@@ -831,11 +831,11 @@ impl State {
     }
 
     /// Whether the way is refused, rather than having failed, and there is another.
-    fn may_try_another(&self, way: Route, errno: Errno) -> bool {
-        way == self.ways[self.at]
-            && self.at + 1 < self.ways.len()
+    fn may_try_another(&self, route: Route, errno: Errno) -> bool {
+        route == self.routes[self.at]
+            && self.at + 1 < self.routes.len()
             && !self.works
-            && direct::is_refused(way, errno)
+            && direct::is_refused(route, errno)
     }
 }
 

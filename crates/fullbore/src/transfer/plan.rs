@@ -1,4 +1,4 @@
-//! Which ways bytes can go from one kind of fd to another, best first: [`ways`] is the table.
+//! Which ways bytes can go from one kind of fd to another, best first: [`routes`] is the table.
 //!
 //! A way further down is taken where the kernel refuses the one before it on this pair of fds, which
 //! shows before its first byte. What keeps *snapshot* in each row, and what does not, is argued in
@@ -138,7 +138,7 @@ impl fmt::Display for Route {
 
 /// The ways from a source to a sink that keep the guarantee, best first.
 #[rustfmt::skip]
-pub(super) fn ways(source: Kind, sink: Kind, guarantee: Guarantee) -> &'static [Route] {
+pub(super) fn routes(source: Kind, sink: Kind, guarantee: Guarantee) -> &'static [Route] {
     use Guarantee::{Reference, Snapshot};
     use Kind::{Block, Char, Null, Other, Pipe, Regular, Tcp, UnixStream};
     use Route::{CopyFileRange, Fresh, ReadWrite, Sendfile, Splice, SpliceThrough};

@@ -8,7 +8,9 @@ use std::os::fd::BorrowedFd;
 use rustix::fs::{FileType, SeekFrom, Stat, ftruncate, seek};
 use rustix::io::Errno;
 
-use super::{Options, Stop, direct};
+use super::direct;
+use super::options::Options;
+use super::step::Stop;
 use crate::error::Side;
 use crate::linux;
 

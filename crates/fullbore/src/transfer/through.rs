@@ -3,16 +3,16 @@
 //! An error of the first splice is the source's, one of the second the sink's. What lies in the pipe
 //! when the sink refuses to be spliced to is read back, and written.
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::io::Errno;
 
 use super::direct;
 use super::plan::Kind;
-use super::{Ends, Options, State, Step, Stepped, Stop};
+use super::step::{Ends, Stop};
 use crate::error::{Result, Side};
 use crate::pipe::Pipe;
-use crate::wait::uninterrupted;
+use crate::wait::{Waiter, uninterrupted};
 
 /// Bytes at a time from pipe to pipe: the writer and the reader on both sides have work while these are on
 /// their way.
@@ -41,6 +41,54 @@ impl OwnPipe {
         })
     }
 
+    /// Bytes that one splice(2) from such a source is to take at most.
+    pub(super) fn at_once(&self, source: Kind) -> usize {
+        match source {
+            Kind::Pipe => self.capacity.min(FROM_A_PIPE),
+            _ => self.capacity,
+        }
+    }
+
+    /// Takes at most `most` bytes from the source; nothing may be held. Any error is the source's: a
+    /// pipe of our own has none, and nobody else fills or empties it.
+    pub(crate) fn fill(
+        &mut self,
+        waiter: &mut Waiter,
+        (source, source_kind): (BorrowedFd<'_>, Kind),
+        from: Option<u64>,
+        most: usize,
+    ) -> Result<usize, Stop> {
+        let ends = Ends {
+            source,
+            source_kind,
+            sink: self.pipe.writer.as_fd(),
+            sink_kind: Kind::Pipe,
+        };
+        self.held = direct::splice(waiter, &ends, from, None, most)
+            .map_err(|stop| stop.of(Side::Source))?;
+        Ok(self.held)
+    }
+
+    /// Sends on what is held. Any error is the sink's.
+    pub(crate) fn send_on(
+        &mut self,
+        waiter: &mut Waiter,
+        (sink, sink_kind): (BorrowedFd<'_>, Kind),
+        to: Option<u64>,
+    ) -> Result<usize, Stop> {
+        let ends = Ends {
+            source: self.pipe.reader.as_fd(),
+            source_kind: Kind::Pipe,
+            sink,
+            sink_kind,
+        };
+        let most = self.held.min(sink_kind.splice_at_once());
+        let n =
+            direct::splice(waiter, &ends, None, to, most).map_err(|stop| stop.of(Side::Sink))?;
+        self.held -= n;
+        Ok(n)
+    }
+
     /// Reads what is held back into memory.
     ///
     /// # Errors
@@ -63,66 +111,5 @@ impl OwnPipe {
             bytes.truncate(begun + n);
         }
         Ok(())
-    }
-}
-
-impl Stop {
-    /// The same of this side: a pipe of our own has no errors, and nobody else fills or empties it.
-    fn of(self, side: Side) -> Self {
-        match self {
-            Stop::At(_, operation, errno) => Stop::At(side, operation, errno),
-            other => other,
-        }
-    }
-}
-
-impl State {
-    pub(super) fn splice_through(&mut self, ends: &Ends<'_>, options: &Options) -> Stepped {
-        let through = match &mut self.through {
-            Some(through) => through,
-            none => match OwnPipe::new(options.pipe_size()) {
-                Ok(through) => none.insert(through),
-                // No pipe to be had (EMFILE): another way may do without.
-                Err(_) => return Err(Stop::At(Side::Source, "pipe2", Errno::OPNOTSUPP)),
-            },
-        };
-        self.calls += 1;
-        if through.held > 0 {
-            let out = Ends {
-                source: through.pipe.reader.as_fd(),
-                source_kind: Kind::Pipe,
-                ..*ends
-            };
-            let most = through.held.min(ends.sink_kind.splice_at_once());
-            let n = direct::splice(&mut self.waiter, &out, None, self.sink_offset, most)
-                .map_err(|stop| stop.of(Side::Sink))?;
-            through.held -= n;
-            return Ok(match n {
-                // What the sink does not take so, write(2) gets it to take, or to say why not.
-                0 => Step::Perhaps,
-                n => Step::Moved(n),
-            });
-        }
-        let capacity = match ends.source_kind {
-            Kind::Pipe => through.capacity.min(FROM_A_PIPE),
-            _ => through.capacity,
-        };
-        let most = self.most(options, capacity);
-        let Some(through) = &mut self.through else {
-            return Ok(Step::End);
-        };
-        let into = Ends {
-            sink: through.pipe.writer.as_fd(),
-            sink_kind: Kind::Pipe,
-            ..*ends
-        };
-        let n = direct::splice(&mut self.waiter, &into, self.source_offset, None, most)
-            .map_err(|stop| stop.of(Side::Source))?;
-        through.held = n;
-        self.took(n);
-        Ok(match n {
-            0 => Step::Perhaps,
-            _ => Step::Taken,
-        })
     }
 }

@@ -160,7 +160,7 @@ pub(super) fn fresh_pages(_: &Given) -> Result<String, Stop> {
     let mut producer = ProducerOptions::new().fresh(pipe.writer)?;
     producer.write_all(&sent).map_err(io_at("vmsplice"))?;
     let backing = producer.backed_by();
-    let way = producer.finish()?.way;
+    let way = producer.finish().map_err(fullbore::Error::from)?.way;
     let came = reading
         .join()
         .map_err(|_| Stop::Wrong("the reader panicked".into()))?;

@@ -228,7 +228,7 @@ pub fn produce(
     let calls = producer.calls();
     let backing = producer.backed_by().to_string();
     // The reader may have gone by now, with all that it wanted.
-    match producer.finish() {
+    match producer.finish().map_err(fullbore::Error::from) {
         Ok(_) => {}
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
         Err(error) => return Err(error).context("write to stdout"),

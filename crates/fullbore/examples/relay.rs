@@ -1,0 +1,95 @@
+//! Accepts connections and moves the bytes of each to a connection of its own to another address, and
+//! back: `relay LISTEN TO`, as in `relay 127.0.0.1:8080 127.0.0.1:80`.
+//!
+//! One thread serves all connections, by tokio: a [`Transfer`] that never waits moves what there is, and
+//! an [`AsyncFd`] says when there is more.
+
+use std::error::Error;
+use std::io::{self, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::ops::ControlFlow;
+
+use fullbore::{Ended, Side, Transfer};
+use tokio::io::unix::AsyncFd;
+
+/// Bytes after which a connection gives the others a turn, also if there is more to move.
+const TURN: u64 = 1 << 20;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [listen, to] = arguments.as_slice() else {
+        return Err("usage: relay LISTEN TO".into());
+    };
+    let listener = TcpListener::bind(listen)?;
+    let to: SocketAddr = to.parse()?;
+    println!("{}", listener.local_addr()?);
+    io::stdout().flush()?;
+    tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .build()?
+        .block_on(accept(listener, to))?;
+    Ok(())
+}
+
+async fn accept(listener: TcpListener, to: SocketAddr) -> io::Result<()> {
+    listener.set_nonblocking(true)?;
+    let listener = AsyncFd::new(listener)?;
+    loop {
+        let mut ready = listener.readable().await?;
+        match ready.try_io(|listener| listener.get_ref().accept()) {
+            Ok(accepted) => {
+                let (here, _) = accepted?;
+                tokio::spawn(async move {
+                    if let Err(error) = relay(here, to).await {
+                        eprintln!("relay: {error}");
+                    }
+                });
+            }
+            Err(_would_block) => {}
+        }
+    }
+}
+
+/// Moves bytes both ways, until both sides have said all.
+async fn relay(here: TcpStream, to: SocketAddr) -> io::Result<()> {
+    let there = tokio::net::TcpStream::connect(to).await?.into_std()?;
+    // Each direction waits for both sockets, so each has descriptors of its own.
+    let back = tokio::spawn(pass_on(there.try_clone()?, here.try_clone()?));
+    pass_on(here, there).await?;
+    back.await??;
+    Ok(())
+}
+
+/// Moves all that comes from one socket to another, and then says there that no more will come.
+async fn pass_on(from: TcpStream, to: TcpStream) -> io::Result<u64> {
+    from.set_nonblocking(true)?;
+    let (from, to) = (AsyncFd::new(from)?, AsyncFd::new(to)?);
+    let mut transfer = Transfer::new(from.get_ref(), to.get_ref()).nonblocking();
+    let mut waits_for = Side::Source;
+    loop {
+        // From before the try: what gets ready while it runs is not cleared by what it then finds.
+        let mut ready = match waits_for {
+            Side::Source => from.readable().await?,
+            Side::Sink => to.writable().await?,
+        };
+        let mut moved = 0;
+        let report = transfer.run_with(|progress| {
+            moved += progress.step;
+            match moved < TURN {
+                true => ControlFlow::Continue(()),
+                false => ControlFlow::Break(()),
+            }
+        })?;
+        match report.ended {
+            Ended::WouldWait(side) if side == waits_for => ready.clear_ready(),
+            Ended::WouldWait(side) => waits_for = side,
+            // Its turn is over.
+            Ended::Cancelled => tokio::task::yield_now().await,
+            _ => {
+                // The peer may have closed it already.
+                let _ = to.get_ref().shutdown(Shutdown::Write);
+                return Ok(report.bytes);
+            }
+        }
+    }
+}
