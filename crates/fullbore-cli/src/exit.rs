@@ -16,9 +16,9 @@ use anyhow::{Context, anyhow};
 use fullbore::Side;
 use rustix::io::Errno;
 
-use crate::host::refusal::{UNSUPPORTED, Unsupported, Usage};
-use crate::host::text::clean;
 use crate::moving::{Broken, said};
+use fullbore_host::refusal::{UNSUPPORTED, Unsupported, Usage};
+use fullbore_host::text::clean;
 
 /// An input that could not be opened or read: other inputs are not affected.
 #[derive(Debug)]

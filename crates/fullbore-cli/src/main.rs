@@ -7,7 +7,6 @@ mod doctor;
 mod ending;
 mod exit;
 mod explain;
-mod host;
 mod inherited;
 mod lab;
 mod meter;
@@ -140,7 +139,7 @@ fn bad_command_line(error: &clap::Error) -> ExitCode {
         .map(str::trim)
         .collect();
     let line = first.join(" ");
-    let line = crate::host::text::clean(line.strip_prefix("error: ").unwrap_or(&line));
+    let line = fullbore_host::text::clean(line.strip_prefix("error: ").unwrap_or(&line));
     let _ = writeln!(
         stderr(),
         "fullbore: {line} ('{} --help' lists what there is)",

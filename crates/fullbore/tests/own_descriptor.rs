@@ -274,3 +274,45 @@ fn another_file_behind_the_sink_of_a_transfer_or_tee_gets_no_pages() {
         assert_eq!(sent_by_a_child(job), BYTES, "{job}");
     }
 }
+
+/// The reader of a pipe waits for as long as anybody has its write end open; and neither is dropped
+/// before the end of this test.
+#[test]
+fn what_has_ended_keeps_no_write_end_open() {
+    let stored = || {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(BYTES).unwrap();
+        file
+    };
+    let reading = |reader: OwnedFd| {
+        thread::spawn(move || {
+            let mut all = Vec::new();
+            File::from(reader).read_to_end(&mut all).unwrap() as u64
+        })
+    };
+
+    let Pipe { reader, writer } = Pipe::new().unwrap();
+    let count = reading(reader);
+    let source = stored();
+    let mut transfer = Transfer::new(&source, &writer);
+    assert_eq!(transfer.run().unwrap().bytes, BYTES);
+    drop(writer);
+    assert_eq!(count.join().unwrap(), BYTES);
+
+    let pipes = [Pipe::new().unwrap(), Pipe::new().unwrap()];
+    let source = stored();
+    let (readers, writers): (Vec<_>, Vec<_>) = pipes
+        .into_iter()
+        .map(|pipe| (pipe.reader, pipe.writer))
+        .unzip();
+    let counts: Vec<_> = readers.into_iter().map(reading).collect();
+    let mut tee = Tee::new(&source);
+    for writer in &writers {
+        tee = tee.sink(writer, Policy::FAIL_ALL);
+    }
+    assert_eq!(tee.run().unwrap().taken, BYTES);
+    drop(writers);
+    for count in counts {
+        assert_eq!(count.join().unwrap(), BYTES);
+    }
+}

@@ -6,10 +6,6 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use crate::host::machine::{CpuPair, Topology};
-use crate::host::proc::{self, Need};
-use crate::host::refusal::Usage;
-use crate::host::size;
 use crate::inherited;
 use crate::lab::catalogue::Catalogue;
 use crate::lab::experiment::Experiment;
@@ -23,6 +19,10 @@ use crate::results::report::{
     self, Report, csv::Csv, html::Html, json::Json, svg::Svg, table::Table,
 };
 use crate::results::run::{Run, Settings};
+use fullbore_host::machine::{CpuPair, Topology};
+use fullbore_host::proc::{self, Need};
+use fullbore_host::refusal::Usage;
+use fullbore_host::size;
 
 /// Measure how fast pipes are on this machine, and which technique buys what
 ///

@@ -8,8 +8,8 @@ use clap::Args;
 use fullbore::Transfer;
 
 use crate::exit;
-use crate::host::size;
 use crate::moving::{self, Bar, Input, Output, Total, join};
+use fullbore_host::size;
 
 /// Copy files, or stdin, to stdout or into a file
 ///

@@ -6,10 +6,10 @@ use std::process::ExitCode;
 use clap::Args;
 
 use crate::doctor::{examine, text};
-use crate::host::proc::{self, Need};
 use crate::inherited;
 use crate::results::report::table::{Table, WIDTH_WITHOUT_A_TERMINAL};
 use crate::results::report::write_to;
+use fullbore_host::proc::{self, Need};
 
 /// Say what this machine allows, and what holds pipes back on it
 ///

@@ -8,15 +8,15 @@ use std::time::Duration;
 use clap::Args;
 
 use crate::explain::{self, Explained, launch::Ended};
-use crate::host::machine::{CpuPair, Topology};
-use crate::host::proc::{self, Need};
-use crate::host::refusal::Usage;
 use crate::inherited;
 use crate::lab::catalogue::Catalogue;
 use crate::lab::sweep::Axes;
 use crate::lab::unix_copy;
 use crate::results::report::{self, write_to, write_to_file};
 use crate::results::run::Settings;
+use fullbore_host::machine::{CpuPair, Topology};
+use fullbore_host::proc::{self, Need};
+use fullbore_host::refusal::Usage;
 
 /// Say what the time of an experiment, or of any command, goes to
 ///

@@ -10,10 +10,10 @@ use clap::Args;
 use fullbore::Transfer;
 
 use crate::exit;
-use crate::host::refusal::Usage;
-use crate::host::size;
 use crate::meter::{self, Options, Pace, Target, Unit, Watch};
 use crate::moving::{self, Input, Output, Total, join};
+use fullbore_host::refusal::Usage;
+use fullbore_host::size;
 
 /// Show how bytes pass from files, or stdin, to stdout, and which side is the slow one
 ///

@@ -6,9 +6,9 @@ use std::process::ExitCode;
 use clap::Args;
 
 use crate::doctor::trials;
-use crate::host::refusal::Usage;
 use crate::lab::endpoint::prepare;
 use crate::lab::parts::PARTS;
+use fullbore_host::refusal::Usage;
 
 /// Play a part in an experiment
 #[derive(Args)]

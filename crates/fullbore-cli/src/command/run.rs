@@ -7,9 +7,9 @@ use std::process::ExitCode;
 use clap::Args;
 
 use crate::exit;
-use crate::host::refusal::Usage;
-use crate::host::size;
 use crate::run::{FAILED, Failure, Options, Plan, keep, run};
+use fullbore_host::refusal::Usage;
+use fullbore_host::size;
 
 /// Run a pipeline as the shell would, in roomier pipes, and say which stage holds it up
 ///

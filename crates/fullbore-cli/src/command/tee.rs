@@ -12,8 +12,8 @@ use fullbore::PipeEnd;
 use fullbore::split::{OnError, Policy, TeeFailure, TeeReport};
 
 use crate::exit;
-use crate::host::refusal::Usage;
 use crate::moving::{self, Input, Output};
+use fullbore_host::refusal::Usage;
 
 /// Copy stdin to stdout, and to each of the files
 ///

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use clap::Args;
 
-use crate::host::refusal::Usage;
-use crate::host::text::clean;
 use crate::inherited;
 use crate::top::metrics::{self, Address};
 use crate::top::{Scope, Top, Whose, screen};
+use fullbore_host::refusal::Usage;
+use fullbore_host::text::clean;
 
 /// Looking once, this is how long it takes.
 const A_MOMENT: Duration = Duration::from_millis(600);

@@ -5,10 +5,10 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use crate::host::refusal::Usage;
-use crate::host::size;
 use crate::inherited;
 use crate::tune::{Options, Target, tune};
+use fullbore_host::refusal::Usage;
+use fullbore_host::size;
 
 /// Grow the pipes of a running pipeline
 ///

@@ -139,7 +139,7 @@ mod tests {
     use super::super::fixture;
     use super::super::settings::{self, GOVERNOR_FILE, HALT_POLL_FILE};
     use super::*;
-    use crate::host::machine::fixture::Fixture;
+    use fullbore_host::fixtures::Fixture;
 
     #[test]
     fn where_nothing_is_refused_nothing_is_held_back() {

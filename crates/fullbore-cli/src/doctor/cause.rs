@@ -376,7 +376,7 @@ fn denied(refusal: &Refusal, _: &Circumstances) -> Option<Cause> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::machine::Capabilities;
+    use fullbore_host::machine::Capabilities;
 
     fn refused(operation: &str, errno: Errno) -> Refusal {
         Refusal {

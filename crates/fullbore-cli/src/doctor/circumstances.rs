@@ -4,7 +4,7 @@
 use rustix::process::{Resource, getrlimit};
 use serde::{Serialize, Serializer};
 
-use crate::host::machine::{Capabilities, Root, bracketed_word, field};
+use fullbore_host::machine::{Capabilities, Root, bracketed_word, field};
 
 /// What a refusal can come from.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -136,7 +136,7 @@ fn is_gvisor(version: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::machine::fixture::Fixture;
+    use fullbore_host::fixtures::Fixture;
 
     #[test]
     fn a_filter_and_a_sandbox_are_seen() {

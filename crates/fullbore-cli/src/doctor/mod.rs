@@ -26,11 +26,11 @@ pub mod trials;
 
 use std::time::{Duration, SystemTime};
 
-use crate::host::date::rfc3339;
-use crate::host::machine::{CpuPair, Machine, Root, Topology};
 use crate::lab::program::Program;
 use allowance::Allowance;
 use circumstances::Circumstances;
+use fullbore_host::date::rfc3339;
+use fullbore_host::machine::{CpuPair, Machine, Root, Topology};
 pub use report::Report;
 use report::Tried;
 use topology::Cpus;
@@ -83,7 +83,7 @@ fn tried(trial: &Trial, outcome: Outcome, took: Duration, around: &Circumstances
 /// A report of a machine that refuses these trials, with `EPERM`, and nothing else.
 #[cfg(test)]
 fn fixture(refused: &[&str]) -> Report {
-    use crate::host::machine::fixture::Fixture;
+    use fullbore_host::fixtures::Fixture;
     let machine = Fixture::new(&[]).online("0-1");
     let around = Circumstances {
         pipe_max_size: Some(65536),

@@ -8,7 +8,7 @@ use super::circumstances::Circumstances;
 use super::settings::Setting;
 use super::topology::Cpus;
 use super::trials::Outcome;
-use crate::host::machine::Machine;
+use fullbore_host::machine::Machine;
 
 /// All that was found.
 #[derive(Debug, Serialize)]

@@ -6,7 +6,7 @@
 use serde::Serialize;
 
 use super::circumstances::Circumstances;
-use crate::host::machine::{Root, bracketed_word, format_bytes};
+use fullbore_host::machine::{Root, bracketed_word, format_bytes};
 
 /// A row of the table.
 struct Row {
@@ -349,8 +349,8 @@ fn locked_limit(bytes: Option<u64>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::machine::Capabilities;
-    use crate::host::machine::fixture::Fixture;
+    use fullbore_host::fixtures::Fixture;
+    use fullbore_host::machine::Capabilities;
 
     fn settings(files: &[(&str, &str)]) -> Vec<Setting> {
         let fixture = Fixture::new(files);

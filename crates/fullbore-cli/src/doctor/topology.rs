@@ -6,9 +6,9 @@
 
 use serde::Serialize;
 
-use crate::host::distance::line_round_trip_ns;
-use crate::host::machine::{CpuPair, Relation, Topology, format_cpu_list};
 use crate::results::statistics::Spread;
+use fullbore_host::distance::line_round_trip_ns;
+use fullbore_host::machine::{CpuPair, Relation, Topology, format_cpu_list};
 
 /// Columns that the drawing may take: those of a terminal, without the indent.
 const WIDTH: usize = 78;
@@ -376,7 +376,7 @@ fn branch(lines: &mut Vec<String>, is_last: bool, text: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::machine::fixture::Fixture;
+    use fullbore_host::fixtures::Fixture;
 
     /// Sockets of domains of cores of threads, as most servers number them: the first threads of all cores,
     /// and then the second ones.

@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use inferno::flamegraph::{self, Options, color::MultiPalette, color::Palette};
 
 use super::profile::Side;
-use crate::host::text::clean;
+use fullbore_host::text::clean;
 
 /// Draws it.
 pub fn draw(sides: &[Side], title: &str, out: &mut dyn Write) -> Result<()> {

@@ -21,14 +21,14 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 
-use crate::host::machine::{CpuPair, Topology};
-use crate::host::refusal::Unsupported;
 use crate::lab::experiment::Experiment;
 use crate::lab::program::Program;
 use crate::lab::taken::Stop;
 use crate::lab::work::Bench;
 use crate::meter::interrupt::Interrupt;
 use crate::results::run::Settings;
+use fullbore_host::machine::{CpuPair, Topology};
+use fullbore_host::refusal::Unsupported;
 
 use profile::Side;
 use record::{Recording, merge, record};

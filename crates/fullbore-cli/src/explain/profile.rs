@@ -8,7 +8,7 @@ use super::classes::{Class, classify};
 use super::processes::{Accounts, Processes};
 use super::sampling::{Event, Sample, What};
 use super::symbols::{Files, Kernel, Mapping, Mappings};
-use crate::host::text::clean;
+use fullbore_host::text::clean;
 
 /// A process, or all of one name.
 #[derive(Debug, Clone, Default)]

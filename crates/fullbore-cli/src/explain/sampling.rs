@@ -340,7 +340,7 @@ mod tests {
 
     /// Whether a sample of the process in user mode comes, where these samples are permitted.
     fn is_seen_in_user_mode(scope: Scope, kernel: bool) -> Option<bool> {
-        let cpus = crate::host::machine::Topology::read().online();
+        let cpus = fullbore_host::machine::Topology::read().online();
         let opened = Sampling::open(&cpus, Clock::Software, scope, kernel).ok()?;
         let mut sampling = Sampling {
             samplers: opened,

@@ -13,8 +13,8 @@ use serde::Deserialize;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::host::refusal::Usage;
 use crate::results::run::Settings;
+use fullbore_host::refusal::Usage;
 
 /// What a process is to do.
 pub trait Task: Serialize + DeserializeOwned {
@@ -24,7 +24,7 @@ pub trait Task: Serialize + DeserializeOwned {
     /// Does it in this process.
     ///
     /// # Errors
-    /// [`Unsupported`](crate::host::refusal::Unsupported) where this machine does not allow it.
+    /// [`Unsupported`](fullbore_host::refusal::Unsupported) where this machine does not allow it.
     fn play(self) -> Result<()>;
 }
 

@@ -16,10 +16,10 @@ use super::part::Timing;
 use super::process::{self, Process};
 use super::taken::{Measurement, Stop, Taken};
 use super::unix_copy;
-use crate::host::machine::CpuPair;
-use crate::host::refusal::Usage;
 use crate::results::run::{Peer, Settings, Unit};
 use crate::results::statistics::Spread;
+use fullbore_host::machine::CpuPair;
+use fullbore_host::refusal::Usage;
 
 /// The programs, as `make -C peers` calls them.
 const PROGRAMS: [&str; 5] = ["stream", "pingpong", "unix_copy", "lookup", "pipe"];

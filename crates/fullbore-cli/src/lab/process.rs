@@ -17,7 +17,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use serde::de::DeserializeOwned;
 
 use super::taken::Stop;
-use crate::host::refusal::UNSUPPORTED;
+use fullbore_host::refusal::UNSUPPORTED;
 
 /// What a process may take to end when the one before or behind it has gone.
 pub const GRACE: Duration = Duration::from_secs(5);

@@ -10,7 +10,7 @@
 //! | `copy`, `tee`, `run` | are measured as any other program is |
 //!
 //! A process that this machine does not allow to work ends with the exit code
-//! [`UNSUPPORTED`](crate::host::refusal::UNSUPPORTED), and with the reason as the last line on stderr.
+//! [`UNSUPPORTED`](fullbore_host::refusal::UNSUPPORTED), and with the reason as the last line on stderr.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

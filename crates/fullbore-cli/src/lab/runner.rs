@@ -15,13 +15,13 @@ use super::peers::{Beside, Peers};
 use super::program::Program;
 use super::taken::{Measurement, Stop};
 use super::work::Bench;
-use crate::host::date::rfc3339;
-use crate::host::distance::Distances;
-use crate::host::machine::{CpuPair, Machine};
 use crate::results::report::figure;
 use crate::results::run::{Also, Apart, EndpointReport, Outcome, Run, SCHEMA, Settings, Unit};
 use crate::results::soundness::Soundness;
 use crate::results::statistics::Spread;
+use fullbore_host::date::rfc3339;
+use fullbore_host::distance::Distances;
+use fullbore_host::machine::{CpuPair, Machine};
 
 /// What is known of an experiment so far.
 struct Trial {
@@ -353,7 +353,7 @@ mod tests {
     use super::super::sweep::Axes;
     use super::super::taken::Taken;
     use super::*;
-    use crate::host::machine::Topology;
+    use fullbore_host::machine::Topology;
 
     #[test]
     fn a_table_is_measured_at_one_time_and_in_another_order_each_round() {

@@ -71,7 +71,7 @@ fn check_behind(habit: Habit, writer: &str, bench: &Bench<'_>) -> Result<Verdict
     let said = process::last_words(&read);
     // A reader that ends well has checked what came; whether all came shows in its count.
     let complete = process::report::<EndpointReport>(&read.stdout)
-        .is_ok_and(|report| report.moved == crate::host::size::parse(BYTES).unwrap_or(0));
+        .is_ok_and(|report| report.moved == fullbore_host::size::parse(BYTES).unwrap_or(0));
     let right = read.status.success() && complete;
     Ok(Verdict {
         middleman: Some(habit),

@@ -12,8 +12,8 @@ use super::endpoint::{Checked, Pair, WaitName};
 use super::experiment::Experiment;
 use super::taken::{Measurement, Stop, Taken};
 use super::work::{Bench, Work};
-use crate::host::size;
 use crate::results::run::{Cell, Outcome, Settings, Unit};
+use fullbore_host::size;
 
 /// The group's name.
 pub const GROUP: &str = "sweep";

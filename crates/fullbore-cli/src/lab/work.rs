@@ -12,9 +12,9 @@ use anyhow::Result;
 
 use super::program::Program;
 use super::taken::Measurement;
-use crate::host::machine::CpuPair;
 use crate::results::run::{Outcome, Settings};
 use crate::results::soundness::Soundness;
+use fullbore_host::machine::CpuPair;
 
 /// What one experiment does.
 pub trait Work: Debug + Sync {

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use indicatif::HumanCount;
 
-use crate::host::text::clean;
 use crate::moving::duration;
+use fullbore_host::text::clean;
 
 /// The least room that a bar is worth.
 const LEAST_BAR: usize = 12;

@@ -265,7 +265,7 @@ impl<'a> Drawing<'a> {
         if let Some(screen) = &mut *locked(&self.shared.screen) {
             let (columns, _) = screen.size();
             let words = match &reading.name {
-                Some(name) => format!("{}: {verdict}", crate::host::text::clean(name)),
+                Some(name) => format!("{}: {verdict}", fullbore_host::text::clean(name)),
                 None => verdict.to_string(),
             };
             screen.leave(&[line(&reading, columns), words]);

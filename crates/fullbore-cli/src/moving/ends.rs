@@ -12,9 +12,9 @@ use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
 
 use crate::exit::{self, BadInput};
-use crate::host::refusal::Usage;
-use crate::host::text::clean;
 use crate::inherited;
+use fullbore_host::refusal::Usage;
+use fullbore_host::text::clean;
 
 /// An input as it was named.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -94,7 +94,7 @@ impl Total {
     /// Adds what a transfer has done, and says what it failed at, by name.
     ///
     /// # Errors
-    /// [`Broken`], or [`crate::host::refusal::Usage`] where input and output are the same file.
+    /// [`Broken`], or [`fullbore_host::refusal::Usage`] where input and output are the same file.
     pub fn add(
         &mut self,
         ran: Result<Report, Failure>,

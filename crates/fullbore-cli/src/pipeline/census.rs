@@ -22,7 +22,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 use serde::Serialize;
 
-use crate::host::text::clean;
+use fullbore_host::text::clean;
 
 /// Fds of one process that are looked at; those beyond are counted, and not looked at. Each costs about
 /// two microseconds.

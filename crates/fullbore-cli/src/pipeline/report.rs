@@ -8,8 +8,8 @@ use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
 use super::findings::{Findings, Known, Pipe, Stage};
 use super::verdict::Percent;
-use crate::host::text::clean;
 use crate::meter::bytes;
+use fullbore_host::text::clean;
 
 /// Columns that the text of a stage takes at most.
 const TEXT: usize = 27;

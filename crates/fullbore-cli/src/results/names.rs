@@ -2,7 +2,7 @@
 
 use glob::Pattern;
 
-use crate::host::refusal::Usage;
+use fullbore_host::refusal::Usage;
 
 /// What means every group.
 pub const ALL: &str = "all";

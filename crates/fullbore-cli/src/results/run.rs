@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::soundness::Soundness;
 use super::statistics::Spread;
-use crate::host::machine::Machine;
+use fullbore_host::machine::Machine;
 
 /// The version of the JSON's shape.
 pub const SCHEMA: u32 = 2;

@@ -4,8 +4,8 @@ use std::fmt;
 use std::io;
 
 use super::start::Command;
-use crate::host::text::clean;
 use crate::moving::said;
+use fullbore_host::text::clean;
 
 /// `run` itself failed, and not a stage of it.
 pub const FAILED: u8 = 125;

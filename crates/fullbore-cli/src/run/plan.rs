@@ -13,8 +13,8 @@ use super::failure::Failure;
 use super::line::{self, Dialect, Line, Stage};
 use super::start::Command;
 use super::words;
-use crate::host::refusal::Usage;
-use crate::host::text::clean;
+use fullbore_host::refusal::Usage;
+use fullbore_host::text::clean;
 
 /// The stages, and what else is to know of them.
 #[derive(Debug, PartialEq, Eq)]

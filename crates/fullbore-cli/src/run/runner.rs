@@ -26,9 +26,9 @@ use super::plan::Plan;
 use super::signals::{Came, Signals, die_of, is_stopped, stop};
 use super::start::{self, Starting};
 use crate::ending;
-use crate::host::size;
-use crate::host::text::clean;
 use crate::pipeline::{Link, Live, Stage, Watch};
+use fullbore_host::size;
+use fullbore_host::text::clean;
 
 /// What those who are told to end may take before they are killed.
 pub const GRACE: Duration = Duration::from_secs(2);
@@ -83,7 +83,7 @@ enum Ending {
 /// Runs a pipeline for the keeper at the other end of that socket.
 ///
 /// # Errors
-/// [`Usage`](crate::host::refusal::Usage) and [`Failure`]; where there are too many open files, pipes or processes.
+/// [`Usage`](fullbore_host::refusal::Usage) and [`Failure`]; where there are too many open files, pipes or processes.
 pub fn run(
     keeper: &UnixStream,
     signals: Signals,

@@ -16,8 +16,8 @@ use nix::sys::signal::{SigSet, Signal};
 use rustix::fs::{Mode, OFlags};
 use rustix::process::Pid;
 
-use crate::host::size;
 use crate::inherited;
+use fullbore_host::size;
 
 /// A program and its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use super::start::Command;
-use crate::host::refusal::Usage;
+use fullbore_host::refusal::Usage;
 
 /// What stands between two stages.
 const PIPE: &str = "|";

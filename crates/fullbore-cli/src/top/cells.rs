@@ -1,9 +1,9 @@
 //! A pipe in words: what stands in each column, for the table and for the screen.
 
 use super::picture::{Chain, Picture, Row, Side, Slow, Who};
-use crate::host::size;
 use crate::meter::bytes;
 use crate::pipeline::{Bound, Cause, Known, Percent, VerdictKind};
+use fullbore_host::size;
 
 /// Seconds from which on one and the same wait is worth more than a share of the time.
 const LONG: f64 = 1.0;

@@ -25,10 +25,10 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 pub use picture::Picture;
 pub use scope::{Scope, Whose};
 
-use crate::host::refusal::Unsupported;
 use crate::pipeline::census::{Known, ProcessId, has_proc};
 use crate::pipeline::chains::Flow;
 use crate::pipeline::cpus::{Reading, of_this_thread};
+use fullbore_host::refusal::Unsupported;
 use history::Histories;
 use lines::{Line, Loads};
 

@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use super::evidence::{Sends, Writer};
 use super::target::Found;
 use super::{Options, Outcome, Tuned};
-use crate::host::machine::format_bytes;
-use crate::host::refusal::UNSUPPORTED;
 use crate::moving::said;
 use crate::pipeline::census::{Census, Holder, Pipe};
+use fullbore_host::machine::format_bytes;
+use fullbore_host::refusal::UNSUPPORTED;
 
 /// Hazard of a pipe that grows under its writer, in two sentences.
 const WHY: &str = "\

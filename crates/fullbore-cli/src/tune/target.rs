@@ -6,11 +6,11 @@ use std::path::Path;
 use anyhow::{Result, bail};
 use fullbore::pipe::PipeIdentity;
 
-use crate::host::refusal::Unsupported;
-use crate::host::text::clean;
 use crate::pipeline::below;
 use crate::pipeline::census::{Census, Unseen};
 use crate::pipeline::chains::{Flow, Kind};
+use fullbore_host::refusal::Unsupported;
+use fullbore_host::text::clean;
 
 /// Whose pipes.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -72,6 +72,12 @@ impl Outlet {
     pub(crate) fn let_go(&mut self) {
         self.pipe = None;
     }
+
+    /// The descriptor that is written to, and waited for: the sink's own pipe once it takes pages, as
+    /// `sink` may refer to something else by then.
+    pub(crate) fn fd<'fd>(&'fd self, sink: BorrowedFd<'fd>) -> BorrowedFd<'fd> {
+        self.pipe.as_ref().map_or(sink, AsFd::as_fd)
+    }
 }
 
 impl Stage {

@@ -9,7 +9,7 @@ use crate::linux::{self, Calls};
 use crate::memory;
 use crate::produce::stage::Stage;
 use crate::transfer::{Ended, Kind};
-use crate::wait::{Ready, Waiter};
+use crate::wait::Waiter;
 
 /// What was read, until every sink has it.
 pub(super) struct Copying {
@@ -110,7 +110,7 @@ impl Splitting<'_> {
             if !progress {
                 let waiting: Vec<_> = (0..self.sinks.len())
                     .filter(|&i| self.state.branches[i].wants(stage))
-                    .map(|i| (Some(i), self.sinks[i], Ready::ToWrite))
+                    .map(Some)
                     .collect();
                 self.wait_for(&waiting)?;
             }

@@ -198,8 +198,8 @@ struct Splitting<'a> {
     state: &'a mut State,
 }
 
-/// An fd that is waited for, and the number of the sink that it belongs to; none for the source.
-type Waited<'fd> = (Option<usize>, BorrowedFd<'fd>, Ready);
+/// What is waited for: room in the sink of this number, or else bytes in the source.
+type Waited = Option<usize>;
 
 /// Why it cannot go on.
 enum Broken {
@@ -331,11 +331,12 @@ impl<Source: AsFd, Sink: AsFd> Tee<Source, Sink> {
             state,
         }
         .go_on();
-        let comes_back = matches!(
+        let is_over = matches!(
             outcome,
-            Ok(Ended::WouldWait(_)) | Err(Broken::Ended(Ended::WouldWait(_)))
+            Ok(Ended::AtEnd | Ended::AtLimit)
+                | Err(Broken::Source(..) | Broken::Sink(..) | Broken::Other(_))
         );
-        if !comes_back {
+        if is_over {
             for branch in &mut state.branches {
                 branch.outlet.let_go();
             }
@@ -453,20 +454,29 @@ impl Splitting<'_> {
     }
 
     /// Sleeps until one of these is worth a try.
-    fn wait_for(&mut self, waited: &[Waited<'_>]) -> Result<(), Broken> {
+    fn wait_for(&mut self, waited: &[Waited]) -> Result<(), Broken> {
         if self.options.never {
             let mut side = Side::Source;
-            for sink in waited.iter().filter_map(|(sink, ..)| *sink) {
+            for &sink in waited.iter().flatten() {
                 self.state.branches[sink].would_wait = true;
                 side = Side::Sink;
             }
             return Err(Broken::Ended(Ended::WouldWait(side)));
         }
-        let fds: Vec<_> = waited.iter().map(|&(_, fd, ready)| (fd, ready)).collect();
-        match self.state.waiter.until_any_ready(&fds) {
+        let State {
+            branches, waiter, ..
+        } = &mut *self.state;
+        let fds: Vec<_> = waited
+            .iter()
+            .map(|waited| match *waited {
+                Some(i) => (branches[i].outlet.fd(self.sinks[i]), Ready::ToWrite),
+                None => (self.source, Ready::ToRead),
+            })
+            .collect();
+        match waiter.until_any_ready(&fds) {
             Ok(None) => Ok(()),
             // The timeout of a socket has passed, as it would have in a call that sleeps.
-            Ok(Some(overdue)) => match waited[overdue].0 {
+            Ok(Some(overdue)) => match waited[overdue] {
                 Some(sink) => self.failed(sink, "write", Errno::AGAIN),
                 None => Err(Broken::Source("read", Errno::AGAIN)),
             },

@@ -464,9 +464,9 @@ impl Splitting<'_> {
             None => is_ready(self.source, Ready::ToRead)
                 .map_err(|errno| Broken::Source("poll", errno))?,
         };
-        let mut fds = Vec::with_capacity(lines.len() + 1);
+        let mut waited = Vec::with_capacity(lines.len() + 1);
         if !there_is_some && !at_end && !at_limit {
-            fds.push((None, self.source, Ready::ToRead));
+            waited.push(None);
         }
         let mover = mover.filter(|&i| self.state.branches[i].is_alive());
         let everybody_is_ahead = (0..lines.len())
@@ -479,14 +479,14 @@ impl Splitting<'_> {
                 !line.is_drained() || there_is_some && line.ahead == 0
             };
             if wants && self.is_in_line(i) {
-                fds.push((Some(i), self.sinks[i], Ready::ToWrite));
+                waited.push(Some(i));
             }
         }
-        if fds.is_empty() {
+        if waited.is_empty() {
             // Something came since, and nobody has to make room for it.
             return Ok(());
         }
-        self.wait_for(&fds)
+        self.wait_for(&waited)
     }
 }
 

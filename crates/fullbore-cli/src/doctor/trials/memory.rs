@@ -9,7 +9,7 @@ use fullbore::{Backing, Pages};
 use rustix::fs::{MemfdFlags, memfd_create};
 
 use super::attempt::{BYTES, Given, Stop, at, compare, io_at, pattern};
-use crate::host::machine::format_bytes;
+use fullbore_host::machine::format_bytes;
 
 /// Asks for two pages of `backing`, writes to all of them, reads them back, and looks at what they are.
 fn on(backing: Backing, operation: &str) -> Result<String, Stop> {
@@ -81,7 +81,7 @@ pub(super) fn memfd(_: &Given) -> Result<String, Stop> {
 pub(super) fn locked(_: &Given) -> Result<String, Stop> {
     let pages = Pages::options().locked(true).map(1 << 20)?;
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let locked = crate::host::machine::field(&status, "VmLck").unwrap_or("an unknown amount");
+    let locked = fullbore_host::machine::field(&status, "VmLck").unwrap_or("an unknown amount");
     let seen = format!(
         "{} asked for, {locked} locked",
         format_bytes(pages.len() as u64)

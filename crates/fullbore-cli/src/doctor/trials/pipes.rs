@@ -8,7 +8,7 @@ use rustix::io::{Errno, ReadWriteFlags};
 use rustix::pipe::SpliceFlags;
 
 use super::attempt::{BYTES, Given, Refusal, Stop, at, io_at, pattern, read_back};
-use crate::host::machine::format_bytes;
+use fullbore_host::machine::format_bytes;
 
 /// What every unprivileged user may have by default, and what this project grows its pipes to.
 const ROOMY: usize = 1 << 20;

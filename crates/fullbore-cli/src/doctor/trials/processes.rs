@@ -121,6 +121,6 @@ pub(super) fn pinning(_: &Given) -> Result<String, Stop> {
             ));
         }
     }
-    let cpus = crate::host::machine::format_cpu_list(&cpus);
+    let cpus = fullbore_host::machine::format_cpu_list(&cpus);
     Ok(format!("ran on the first and the last of CPUs {cpus}"))
 }

@@ -9,8 +9,8 @@ use fullbore::Wait;
 use fullbore::linux::page_size;
 use serde::{Deserialize, Serialize};
 
-use crate::host::refusal::Usage;
-use crate::host::size;
+use fullbore_host::refusal::Usage;
+use fullbore_host::size;
 
 #[derive(Debug, Clone, Args)]
 pub struct Options {

@@ -2,7 +2,7 @@
 //!
 //! That program has one chunk, one kind of page and one way to wait, for both sides.
 
-use crate::host::size;
+use fullbore_host::size;
 
 /// The options of one endpoint, as far as the program has them.
 struct Side<'a> {

@@ -8,7 +8,7 @@ use rustix::process::{Signal, set_parent_process_death_signal};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use super::options::Options;
-use crate::host::refusal::{Unsupported, Usage};
+use fullbore_host::refusal::{Unsupported, Usage};
 
 /// The byte that constant data is made of: printable, as in the article.
 pub const CONSTANT: u8 = b'X';

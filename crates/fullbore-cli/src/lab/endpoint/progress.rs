@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::options::Options;
-use crate::host::size;
 use crate::inherited;
 use crate::results::run::EndpointReport;
+use fullbore_host::size;
 
 /// Bytes in one GiB.
 const GIB: f64 = (1u64 << 30) as f64;

@@ -14,13 +14,13 @@ use fullbore::{Pipe, PipeEnd};
 
 use super::course::{self, Course};
 use super::table::{End, Job, Mover};
-use crate::host::size;
 use crate::lab::endpoint::words;
 use crate::lab::process::{self, Process};
 use crate::lab::program::Program;
 use crate::lab::work::Bench;
 use crate::results::run::EndpointReport;
 use crate::results::soundness::{Soundness, Verdict};
+use fullbore_host::size;
 
 /// Bytes through a pipe or a socket: many times what any of them holds.
 const BYTES: &str = "8M";

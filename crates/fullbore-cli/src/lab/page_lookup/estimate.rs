@@ -22,9 +22,9 @@ use rustix::io::Errno;
 use rustix::pipe::SpliceFlags;
 
 use super::memory::{Clock, Found, Memory, WINDOW, Which};
-use crate::host::refusal::Unsupported;
 use crate::lab::part::Timing;
 use crate::results::statistics::Spread;
+use fullbore_host::refusal::Unsupported;
 
 /// Bytes of memory that is walked through.
 const REGION: usize = 64 << 20;

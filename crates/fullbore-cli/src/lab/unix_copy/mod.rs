@@ -34,8 +34,8 @@ use super::taken::{Measurement, Stop, Taken};
 use super::transports::loopback;
 use super::transports::stream::Moved;
 use super::work::{Bench, Work};
-use crate::host::size;
 use crate::results::run::{Settings, Sizes, Unit};
+use fullbore_host::size;
 use mode::Mode;
 use receiver::Received;
 use sender::Sent;
@@ -97,7 +97,7 @@ impl Role {
     /// Plays it in this process, with sockets on stdin and stdout.
     ///
     /// # Errors
-    /// [`Unsupported`](crate::host::refusal::Unsupported) where this machine does not allow it.
+    /// [`Unsupported`](fullbore_host::refusal::Unsupported) where this machine does not allow it.
     fn play(self, sizes: &Sizes) -> Result<()> {
         match self {
             Role::Sender { mode, timing } => sender::measure(mode, sizes, timing),

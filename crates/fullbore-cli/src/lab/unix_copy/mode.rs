@@ -3,7 +3,7 @@
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use crate::host::refusal::Unsupported;
+use fullbore_host::refusal::Unsupported;
 
 /// How an object is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -15,10 +15,10 @@ use rustix::pipe::SpliceFlags;
 use serde::{Deserialize, Serialize};
 
 use super::mode::failed;
-use crate::host::size;
 use crate::lab::endpoint::words;
 use crate::lab::part;
 use crate::results::run::Sizes;
+use fullbore_host::size;
 
 /// Bytes of one read(2) while the first object is checked.
 const CHUNK: usize = 64 << 10;

@@ -21,9 +21,9 @@ use super::names;
 use super::rank_sum::{rank_sum, smallest_p, values_that_can_tell};
 use super::run::{EndpointReport, Outcome, Run, Unit};
 use super::statistics::Spread;
-use crate::host::distance::Distances;
-use crate::host::machine::format_bytes;
-use crate::host::refusal::Usage;
+use fullbore_host::distance::Distances;
+use fullbore_host::machine::format_bytes;
+use fullbore_host::refusal::Usage;
 pub use read::{Taken, read};
 
 /// The version of the JSON's shape.

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::host::date::rfc3339;
-use crate::host::refusal::Usage;
 use crate::results::report::one_line;
 use crate::results::run::{Run, SCHEMA};
 use crate::results::statistics::Spread;
+use fullbore_host::date::rfc3339;
+use fullbore_host::refusal::Usage;
 
 /// The most runs that are set side by side: one a letter.
 pub const MOST_RUNS: usize = 26;

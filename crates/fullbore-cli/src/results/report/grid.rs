@@ -4,8 +4,8 @@
 //! which is best, and what that is in words.
 
 use super::figure;
-use crate::host::size;
 use crate::results::run::Outcome;
+use fullbore_host::size;
 
 /// The experiments of a group, by chunk and pipe size.
 pub struct Grid<'a> {

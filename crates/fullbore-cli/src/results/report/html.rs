@@ -18,10 +18,10 @@ use super::{
     Report, against_c, base_of_ratios, distance, figure, groups, how_measured, is_noisy,
     marked_median, noisy_footnote, one_line, over_all_tables, peers,
 };
-use crate::host::size;
 use crate::results::compare::without_settings;
 use crate::results::run::{Outcome, Run, Settings, Unit};
 use crate::results::statistics::DISAGREEMENT_WORTH_A_WARNING;
+use fullbore_host::size;
 use page::{Cell, Column, Dress, Figure, Table};
 
 /// The run as one HTML document.

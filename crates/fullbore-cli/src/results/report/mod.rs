@@ -20,8 +20,8 @@ use anyhow::{Context, Result};
 
 use super::run::{Outcome, Overall, Run};
 use super::statistics::DISAGREEMENT_WORTH_A_WARNING;
-use crate::host::machine::format_bytes;
-use crate::host::text::{REPLACEMENT, reorders};
+use fullbore_host::machine::format_bytes;
+use fullbore_host::text::{REPLACEMENT, reorders};
 
 /// A form in which a run is shown.
 pub trait Report {
@@ -386,8 +386,8 @@ pub fn fixture() -> Run {
 
 /// A machine whose every fact is known, and whose CPU has a name that XML must escape.
 #[cfg(test)]
-fn fixture_machine() -> crate::host::machine::Machine {
-    use crate::host::machine::{Cache, CacheKind, CpuPair, Machine, PipeLimits, Relation};
+fn fixture_machine() -> fullbore_host::machine::Machine {
+    use fullbore_host::machine::{Cache, CacheKind, CpuPair, Machine, PipeLimits, Relation};
 
     let last_level = Cache {
         level: 3,

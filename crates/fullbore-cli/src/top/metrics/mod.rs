@@ -23,10 +23,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 
 use super::Top;
-use crate::host::refusal::Unsupported;
 use crate::meter::interrupt::Interrupt;
 pub use address::Address;
 use families::Told;
+use fullbore_host::refusal::Unsupported;
 use server::{Answer, Format, LIMITS, Service};
 
 /// How long a look is good for: there are four a second at most.

@@ -24,10 +24,10 @@ use rustix::io::Errno;
 use signal_hook::consts::{SIGCONT, SIGTSTP};
 
 use super::Top;
-use crate::host::text::clean;
 use crate::meter::interrupt::Interrupt;
 use crate::tune::{Options, Target, tune};
 use fullbore::pipe::PipeIdentity;
+use fullbore_host::text::clean;
 use state::{Action, Mode, State};
 use view::Look;
 

@@ -3,9 +3,9 @@
 use fullbore::pipe::PipeIdentity;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use crate::host::text::clean;
 use crate::top::order::{Sort, order};
 use crate::top::picture::{Picture, Row};
+use fullbore_host::text::clean;
 
 /// What the keys do.
 pub const KEYS: &[(&str, &str)] = &[

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-use super::machine::CpuPair;
+use crate::machine::CpuPair;
 
 /// How long one look takes.
 const TIME: Duration = Duration::from_millis(2);

@@ -3,7 +3,7 @@
 use std::fs;
 use std::process;
 
-use super::refusal::Unsupported;
+use crate::refusal::Unsupported;
 
 /// What a verb needs of /proc.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

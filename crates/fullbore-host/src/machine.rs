@@ -13,10 +13,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
 
-use crate::host::refusal::Usage;
+use crate::refusal::Usage;
 
 /// The directory that `/proc` and `/sys` are looked for in: `/`, except in tests.
 #[derive(Debug, Clone)]
@@ -26,6 +25,11 @@ impl Root {
     /// The machine that this runs on.
     pub fn system() -> Root {
         Root(PathBuf::from("/"))
+    }
+
+    /// The machine whose `/proc` and `/sys` are copied to this directory.
+    pub fn at(directory: impl Into<PathBuf>) -> Root {
+        Root(directory.into())
     }
 
     /// The text of the file at `path` (relative, such as `proc/meminfo`), without the spaces,
@@ -382,6 +386,30 @@ pub enum Relation {
     OneCpu,
 }
 
+/// Why a CPU that was asked for cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NoSuchCpu {
+    /// The CPU is not online.
+    #[error("CPU {cpu} is not there: online are {online}")]
+    Offline {
+        /// The number of the CPU.
+        cpu: usize,
+        /// The CPUs that are online, such as `0-3,8`.
+        online: String,
+    },
+    /// The affinity mask of this process does not include the CPU.
+    #[error(
+        "CPU {cpu} is not allowed to this process: allowed are {allowed} (by a cpuset of its \
+         cgroup, or by taskset)"
+    )]
+    NotAllowed {
+        /// The number of the CPU.
+        cpu: usize,
+        /// The CPUs that this process may use, such as `0-3,8`.
+        allowed: String,
+    },
+}
+
 /// The CPUs that the writer and the reader of an experiment are pinned to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuPair {
@@ -401,11 +429,11 @@ impl CpuPair {
     ///
     /// # Errors
     /// Where this process may not use those.
-    pub fn wanted(pair: Option<(usize, usize)>, topology: &Topology) -> Result<CpuPair> {
+    pub fn wanted(pair: Option<(usize, usize)>, topology: &Topology) -> Result<CpuPair, Usage> {
         match pair {
             None => Ok(Self::choose(topology)),
             Some((writer, reader)) => Self::of(writer, reader, topology)
-                .map_err(|error| Usage(format!("--cpus {writer},{reader}: {error:#}")).into()),
+                .map_err(|error| Usage(format!("--cpus {writer},{reader}: {error}"))),
         }
     }
 
@@ -429,20 +457,15 @@ impl CpuPair {
     /// # Errors
     ///
     /// Where one of them is not online, or this process may not run on it.
-    pub fn of(writer: usize, reader: usize, topology: &Topology) -> Result<CpuPair> {
+    pub fn of(writer: usize, reader: usize, topology: &Topology) -> Result<CpuPair, NoSuchCpu> {
         for cpu in [writer, reader] {
             if !topology.cpus.contains_key(&cpu) {
-                bail!(
-                    "CPU {cpu} is not there: online are {}",
-                    format_cpu_list(&topology.online())
-                );
+                let online = format_cpu_list(&topology.online());
+                return Err(NoSuchCpu::Offline { cpu, online });
             }
             if !topology.allowed.contains(&cpu) {
-                bail!(
-                    "CPU {cpu} is not allowed to this process: allowed are {} \
-                     (by a cpuset of its cgroup, or by taskset)",
-                    format_cpu_list(&topology.allowed)
-                );
+                let allowed = format_cpu_list(&topology.allowed);
+                return Err(NoSuchCpu::NotAllowed { cpu, allowed });
             }
         }
         Ok(CpuPair::related(writer, reader, topology))
@@ -671,7 +694,12 @@ impl Machine {
     }
 
     /// The machine under `root`, whose CPU calls its hypervisor `cpuid`.
-    fn at(root: &Root, topology: &Topology, cpus: CpuPair, cpuid: Option<&str>) -> Machine {
+    pub(crate) fn at(
+        root: &Root,
+        topology: &Topology,
+        cpus: CpuPair,
+        cpuid: Option<&str>,
+    ) -> Machine {
         let meminfo = root.text("proc/meminfo").unwrap_or_default();
         let transparent = Path::new("sys/kernel/mm/transparent_hugepage");
         Machine {
@@ -926,84 +954,10 @@ fn hypervisor_of_cpuid() -> Option<&'static str> {
     None
 }
 
-/// Machines for tests, of the doctor too.
-#[cfg(test)]
-pub mod fixture {
-    use super::*;
-    use tempfile::TempDir;
-
-    /// A machine that exists only as the files that describe it.
-    pub struct Fixture(TempDir);
-
-    impl Fixture {
-        pub fn new(files: &[(&str, &str)]) -> Fixture {
-            let fixture = Fixture(TempDir::new().unwrap());
-            for (path, text) in files {
-                fixture.file(path, text);
-            }
-            fixture
-        }
-
-        pub fn file(&self, path: &str, text: &str) {
-            let path = self.0.path().join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
-
-        /// Adds a CPU of package 0 with an L1d of its own and an L3 of the CPUs in `l3`.
-        pub fn cpu(&self, number: usize, siblings: &str, l3: &str) {
-            self.placed(number, siblings, 0);
-            let own = number.to_string();
-            let l1d = ("1", "Data", "32K", own.as_str());
-            self.caches(number, &[l1d, ("3", "Unified", "32768K", l3)]);
-        }
-
-        /// Says where a CPU is: its core's threads, and its package.
-        pub fn placed(&self, number: usize, siblings: &str, package: u64) {
-            let topology = format!("sys/devices/system/cpu/cpu{number}/topology");
-            self.file(&format!("{topology}/core_cpus_list"), siblings);
-            self.file(
-                &format!("{topology}/physical_package_id"),
-                &package.to_string(),
-            );
-        }
-
-        /// Gives a CPU caches: level, type, size, and the CPUs that share it.
-        pub fn caches(&self, number: usize, caches: &[(&str, &str, &str, &str)]) {
-            for (index, (level, kind, size, shared)) in caches.iter().enumerate() {
-                let cache = format!("sys/devices/system/cpu/cpu{number}/cache/index{index}");
-                self.file(&format!("{cache}/level"), level);
-                self.file(&format!("{cache}/type"), kind);
-                self.file(&format!("{cache}/size"), size);
-                self.file(&format!("{cache}/shared_cpu_list"), shared);
-            }
-        }
-
-        pub fn online(self, list: &str) -> Fixture {
-            self.file("sys/devices/system/cpu/online", list);
-            self
-        }
-
-        pub fn root(&self) -> Root {
-            Root(self.0.path().to_owned())
-        }
-
-        pub fn topology(&self, allowed: &str) -> Topology {
-            Topology::at(&self.root(), parse_cpu_list(allowed))
-        }
-
-        pub fn machine(&self) -> Machine {
-            let topology = Topology::at(&self.root(), None);
-            let cpus = CpuPair::choose(&topology);
-            Machine::at(&self.root(), &topology, cpus, None)
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::fixture::Fixture;
     use super::*;
+    use crate::fixtures::Fixture;
 
     /// Four cores of two threads each (0,4 1,5 2,6 3,7) behind one L3 cache.
     fn smt() -> Fixture {

@@ -1,0 +1,32 @@
+//! Facts about a Linux machine that measurements depend on, and the words for them.
+//!
+//! ```
+//! use fullbore_host::machine::{CpuPair, Machine, Topology};
+//!
+//! // The best two CPUs for a writer and a reader, of those that this process may use.
+//! let cpus = CpuPair::choose(&Topology::read());
+//! for (label, value) in Machine::read(cpus).lines() {
+//!     println!("{label:12} {value}");
+//! }
+//! ```
+//!
+//! | module | for |
+//! |---|---|
+//! | [`machine`] | kernel, CPUs, caches, memory, limits of pipes; which two CPUs to use |
+//! | [`distance`] | how long a cache line takes from one CPU to another |
+//! | [`proc`] | whether /proc is mounted, and shows this PID namespace |
+//! | [`size`], [`date`], [`text`] | sizes and dates as text; names of others as they may be shown |
+//! | [`refusal`] | the two errors that are not failures: a wrong command line, and a machine that does not allow it |
+//!
+//! The crate never prints and never exits. A fact that the machine does not tell is `None`, not an
+//! error.
+
+pub mod date;
+pub mod distance;
+#[cfg(any(test, feature = "fixtures"))]
+pub mod fixtures;
+pub mod machine;
+pub mod proc;
+pub mod refusal;
+pub mod size;
+pub mod text;
