@@ -4,10 +4,13 @@
 //! One thread serves all connections, by tokio: a [`Transfer`] that never waits moves what there is, and
 //! an [`AsyncFd`] says when there is more.
 
+#![allow(unsafe_code)]
+
 use std::error::Error;
 use std::io::{self, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::ops::ControlFlow;
+use std::os::fd::{AsFd, AsRawFd};
 
 use fullbore::{Ended, Side, Transfer};
 use tokio::io::unix::AsyncFd;
@@ -33,7 +36,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 async fn accept(listener: TcpListener, to: SocketAddr) -> io::Result<()> {
     listener.set_nonblocking(true)?;
-    let listener = AsyncFd::new(listener)?;
+    let listener = registered(listener)?;
     loop {
         let mut ready = listener.readable().await?;
         match ready.try_io(|listener| listener.get_ref().accept()) {
@@ -50,6 +53,13 @@ async fn accept(listener: TcpListener, to: SocketAddr) -> io::Result<()> {
     }
 }
 
+/// A socket of std, with what says when it is ready.
+fn registered<Socket: AsFd + AsRawFd>(socket: Socket) -> io::Result<AsyncFd<Socket>> {
+    // SAFETY: the sockets of this file own their descriptor: it is the same one until it is closed,
+    // which it is when the `AsyncFd` that owns the socket is dropped.
+    Ok(unsafe { AsyncFd::register(socket) }?)
+}
+
 /// Moves bytes both ways, until both sides have said all.
 async fn relay(here: TcpStream, to: SocketAddr) -> io::Result<()> {
     let there = tokio::net::TcpStream::connect(to).await?.into_std()?;
@@ -63,7 +73,7 @@ async fn relay(here: TcpStream, to: SocketAddr) -> io::Result<()> {
 /// Moves all that comes from one socket to another, and then says there that no more will come.
 async fn pass_on(from: TcpStream, to: TcpStream) -> io::Result<u64> {
     from.set_nonblocking(true)?;
-    let (from, to) = (AsyncFd::new(from)?, AsyncFd::new(to)?);
+    let (from, to) = (registered(from)?, registered(to)?);
     let mut transfer = Transfer::new(from.get_ref(), to.get_ref()).nonblocking();
     let mut waits_for = Side::Source;
     loop {

@@ -27,6 +27,14 @@
 //!
 //! docs/guarantees.md in the repository argues each from what the kernel does.
 //!
+//! # Roomy pipes
+//! An output pipe is grown to 1 MiB once more than 64 KiB go through it, as far as this user may: that
+//! is what makes most outputs fast. It is a choice of the caller, because others pay for it: 64 such
+//! pipes use up what all pipes of an unprivileged user may have together, and until some are closed, new
+//! pipes of all his programs get two pages or less. [`ProducerOptions::pipe_size`],
+//! [`Transfer::pipe_size`] and [`Tee::pipe_size`] say another size, or with 0 leave the pipe as it is.
+//! [`Consumer`] never resizes the pipe it reads from, and neither do the others.
+//!
 //! # The parts
 //! | module | for |
 //! |---|---|

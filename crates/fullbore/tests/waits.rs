@@ -9,7 +9,8 @@ use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::thread;
+use std::sync::mpsc;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use common::ends::tcp_pair;
@@ -17,9 +18,10 @@ use common::*;
 use fullbore::linux::{Calls, Errno};
 use fullbore::split::Policy;
 use fullbore::{
-    Cancel, ConsumerOptions, Ended, Error, Guarantee, Pipe, PipeEnd, ProducerOptions, Side,
-    Stopped, Tee, Transfer, Wait, Waiter,
+    Cancel, ConsumerOptions, Ended, Error, Failure, Guarantee, Pipe, PipeEnd, ProducerOptions,
+    Report, Side, Stopped, Tee, Transfer, Wait, Waiter,
 };
+use rustix::thread::Pid;
 
 const BOTH: [Guarantee; 2] = [Guarantee::Snapshot, Guarantee::Reference];
 
@@ -342,17 +344,58 @@ fn a_tee_that_never_waits_says_for_whom_it_would_and_goes_on() {
     }
 }
 
+/// How often a thread of this process has gone to sleep, if it sleeps now; an error where /proc does not
+/// say.
+fn sleeps(thread: Pid) -> std::io::Result<Option<u64>> {
+    let path = format!("/proc/self/task/{}/status", thread.as_raw_nonzero());
+    let status = std::fs::read_to_string(path)?;
+    let value = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        line.map_or("", str::trim).to_owned()
+    };
+    let times = value("voluntary_ctxt_switches:").parse();
+    let is_asleep = value("State:").starts_with(['S', 'D']);
+    Ok(times.ok().filter(|_| is_asleep))
+}
+
+/// Waits until a thread sleeps that has slept `times` before; says how often it has by then.
+fn until_it_sleeps(thread: Pid, times: u64) -> Option<u64> {
+    loop {
+        match sleeps(thread) {
+            Ok(Some(now)) if now > times => return Some(now),
+            Ok(_) => thread::yield_now(),
+            Err(error) => {
+                println!("skipped: /proc does not show threads: {error}");
+                return None;
+            }
+        }
+    }
+}
+
+/// Runs a transfer on a thread of its own, and says which that is.
+fn moving<Source, Sink>(mut transfer: Transfer<Source, Sink>) -> (JoinHandle<Ran>, Pid)
+where
+    Source: AsFd + Send + 'static,
+    Sink: AsFd + Send + 'static,
+{
+    let (tell, told) = mpsc::channel();
+    let moving = thread::spawn(move || {
+        tell.send(rustix::thread::gettid()).unwrap();
+        transfer.run()
+    });
+    (moving, told.recv().unwrap())
+}
+
+type Ran = Result<Report, Failure>;
+
 #[test]
 fn who_writes_into_the_source_does_not_wait_for_a_socket_that_takes_nothing() {
     let _watch = watch("who_writes_into_the_source_does_not_wait_for_a_socket_that_takes_nothing");
     let source = Pipe::new().unwrap();
     let (ours, theirs) = UnixStream::pair().unwrap();
     let reader = source.reader;
-    let moving = thread::spawn(move || {
-        Transfer::new(reader, ours)
-            .guarantee(Guarantee::Reference)
-            .run()
-    });
+    let transfer = Transfer::new(reader, ours).guarantee(Guarantee::Reference);
+    let (moving, mover) = moving(transfer);
     set_nonblocking(&source.writer);
     // Until nothing fits into the socket, the pipe of our own, and the source.
     let piece = first(64 * 1024);
@@ -366,6 +409,10 @@ fn who_writes_into_the_source_does_not_wait_for_a_socket_that_takes_nothing() {
             }
             Err(errno) => panic!("{errno}"),
         }
+    }
+    // It cannot go on, so it stays asleep.
+    if until_it_sleeps(mover, 0).is_none() {
+        return;
     }
     // All of these take the lock of the pipe.
     let end = PipeEnd::of(&source.writer).unwrap().unwrap();
@@ -393,15 +440,20 @@ fn a_line_that_was_typed_is_delivered_before_the_next_comes() {
     };
     let pipe = Pipe::new().unwrap();
     let writer = pipe.writer;
-    let moving = thread::spawn(move || {
-        Transfer::new(slave, writer)
-            .guarantee(Guarantee::Reference)
-            .limit(40 * 5)
-            .run()
-    });
+    let transfer = Transfer::new(slave, writer).guarantee(Guarantee::Reference);
+    let (moving, mover) = moving(transfer.limit(40 * 5));
+    let mut slept = 0;
     for i in 0..40 {
         let line = format!("{i:4}\n");
+        match until_it_sleeps(mover, slept) {
+            Some(times) => slept = times,
+            None => return,
+        }
         rustix::io::write(&master, line.as_bytes()).unwrap();
+        // It has the line, and waits for the next; there is none after the last.
+        if i < 39 && until_it_sleeps(mover, slept).is_none() {
+            return;
+        }
         let mut got = [0; 5];
         let n = rustix::io::read(&pipe.reader, &mut got).unwrap();
         assert_eq!(&got[..n], line.as_bytes());

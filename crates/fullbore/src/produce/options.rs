@@ -77,7 +77,7 @@ impl ProducerOptions {
 
     /// Bytes that an output pipe is grown to once more than 64 KiB are to be sent, as far as this
     /// user may; 1 MiB unless told otherwise, and less in a small memory cgroup. 0 leaves the pipe as it
-    /// is. A pipe is never shrunk.
+    /// is. A pipe is never shrunk. A [`Repeat`](super::Repeat) grows it when it is made.
     ///
     /// A roomy pipe is what makes most outputs fast, and it has a price that others pay too. All pipes
     /// of an unprivileged user may have 64 MiB together (`/proc/sys/fs/pipe-user-pages-soft`), so 64

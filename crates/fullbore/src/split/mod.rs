@@ -331,11 +331,12 @@ impl<Source: AsFd, Sink: AsFd> Tee<Source, Sink> {
             state,
         }
         .go_on();
-        let comes_back = matches!(
+        let is_over = matches!(
             outcome,
-            Ok(Ended::WouldWait(_)) | Err(Broken::Ended(Ended::WouldWait(_)))
+            Ok(Ended::AtEnd | Ended::AtLimit)
+                | Err(Broken::Source(..) | Broken::Sink(..) | Broken::Other(_))
         );
-        if !comes_back {
+        if is_over {
             for branch in &mut state.branches {
                 branch.outlet.let_go();
             }

@@ -351,8 +351,8 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
     ) -> Result<Report, Failure> {
         let began = Instant::now();
         let outcome = self.drive(progress);
-        if !matches!(outcome, Ok(Ended::WouldWait(_)))
-            && let Some(state) = &mut self.state
+        if let (Ok(Ended::AtEnd | Ended::AtLimit) | Err(_), Some(state)) =
+            (&outcome, &mut self.state)
         {
             state.outlet.let_go();
         }
