@@ -12,7 +12,6 @@ mod lab;
 mod meter;
 mod moving;
 mod pipeline;
-mod results;
 mod run;
 mod top;
 mod tune;
