@@ -1,7 +1,7 @@
 //! The comparison for a terminal: which runs, in what they differ, a table per group, and by what
 //! the verdicts were given.
 //!
-//! The tables are made to fit. Columns are dropped in a fixed order ([`LAYOUTS`]); where several
+//! The tables are made to fit. Columns are dropped in a fixed order (`LAYOUTS`); where several
 //! further runs still do not fit, each has a table of its own; and names are cut last of all.
 
 use std::io;

@@ -4,7 +4,7 @@
 //!
 //! plotters draws the shapes; where they go is computed here first, because text has no size
 //! until a browser picks a font: every label gets the room of a wide one. The picture is drawn in
-//! the light colours of [`PALETTE`], and a style sheet trades each for its dark counterpart where
+//! the light colours of `PALETTE`, and a style sheet trades each for its dark counterpart where
 //! the reader's system is dark. For those who hear the picture, its description has the figures.
 
 mod canvas;

@@ -1,6 +1,6 @@
 //! The run for a terminal: the machine, a table per group, and what there is to know about it.
 //!
-//! The table is made to fit. Columns are dropped in a fixed order ([`LAYOUTS`]) until a bar of a
+//! The table is made to fit. Columns are dropped in a fixed order (`LAYOUTS`) until a bar of a
 //! useful length has room, and the bars take what is left; only a name longer than the terminal
 //! is wide goes over it. Colour is put on whole lines and on bars after they are laid out, so
 //! that no escape sequence ever counts as width.
