@@ -13,7 +13,6 @@ mod lab;
 mod meter;
 mod moving;
 mod observe;
-mod results;
 mod run;
 mod terminal;
 mod top;

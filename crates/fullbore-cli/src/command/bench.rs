@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 
+use super::output;
 use crate::inherited;
 use crate::lab::catalogue::Catalogue;
 use crate::lab::experiment::Experiment;
@@ -13,16 +14,14 @@ use crate::lab::peers::Peers;
 use crate::lab::runner;
 use crate::lab::sweep::{self, Axes};
 use crate::lab::unix_copy;
-use crate::results::compare;
-use crate::results::names;
-use crate::results::report::{
-    self, Report, csv::Csv, html::Html, json::Json, svg::Svg, table::Table,
-};
-use crate::results::run::{Run, Settings};
 use fullbore_host::machine::{CpuPair, Topology};
 use fullbore_host::proc::{self, Need};
 use fullbore_host::refusal::Usage;
 use fullbore_host::size;
+use fullbore_results::compare;
+use fullbore_results::names;
+use fullbore_results::report::{Report, csv::Csv, html::Html, json::Json, svg::Svg, table::Table};
+use fullbore_results::run::{Run, Settings};
 
 /// Measure how fast pipes are on this machine, and how much each technique gains
 ///
@@ -189,7 +188,7 @@ impl Bench {
     /// # Errors
     /// Where there are two.
     fn report_on_stdout(&self) -> Result<Option<&'static str>, Usage> {
-        let is_stdout = |path: &Option<PathBuf>| path.as_deref().is_some_and(report::is_stdout);
+        let is_stdout = |path: &Option<PathBuf>| path.as_deref().is_some_and(output::is_stdout);
         let mut given = [
             (self.json, "--json"),
             (is_stdout(&self.csv), "--csv -"),
@@ -229,24 +228,10 @@ impl Bench {
     }
 
     fn report(&self, run: &Run) -> anyhow::Result<()> {
-        // Files first: they are wanted even when nobody reads the table to its end.
-        let csv = self.csv.as_deref().map(|path| (path, &Csv as &dyn Report));
-        let svg = self.svg.as_deref().map(|path| (path, &Svg as &dyn Report));
-        let html = self
-            .html
-            .as_deref()
-            .map(|path| (path, &Html as &dyn Report));
-        let written = [csv, svg, html]
-            .into_iter()
-            .flatten()
-            .map(|(path, report)| report::write_to_file(&|out| report.write(run, out), path))
-            // All of them, whatever became of the first.
-            .fold(Ok(()), Result::and);
-        // A file that cannot be written costs nobody the figures.
-        let printed = self.print(&|out| Json.write(run, out), &|table, out| {
-            table.write(run, out)
-        });
-        written.and(printed)
+        self.show(
+            run,
+            &[(&self.csv, &Csv), (&self.svg, &Svg), (&self.html, &Html)],
+        )
     }
 
     /// Sets runs side by side.
@@ -260,34 +245,50 @@ impl Bench {
         self.report_on_stdout()?;
         let runs = compare::read(&self.compare)?;
         let compared = compare::compare(&runs, &self.names)?;
-        let csv = self.csv.as_deref().map_or(Ok(()), |path| {
-            report::write_to_file(&|out| compare::csv::write(&compared, out), path)
-        });
-        let html = self.html.as_deref().map_or(Ok(()), |path| {
-            report::write_to_file(&|out| compare::html::write(&compared, out), path)
-        });
-        let written = csv.and(html);
-        let printed = self.print(&|out| compare::write_json(&compared, out), &|table, out| {
-            compare::table::write(&compared, table.width, table.color, out)
-        });
-        written.and(printed)
+        self.show(&compared, &[(&self.csv, &Csv), (&self.html, &Html)])
+    }
+
+    /// Writes the files that were asked for, and prints.
+    fn show<Of>(
+        &self,
+        result: &Of,
+        files: &[(&Option<PathBuf>, &dyn Report<Of>)],
+    ) -> anyhow::Result<()>
+    where
+        Json: Report<Of>,
+        Table: Report<Of>,
+    {
+        // Files first: they are wanted even when nobody reads the table to its end.
+        let written = files
+            .iter()
+            .filter_map(|(path, report)| Some((path.as_deref()?, report)))
+            .map(|(path, report)| {
+                output::write_to_file(&|out| Ok(report.write(result, out)?), path)
+            })
+            // All of them, whatever became of the first.
+            .fold(Ok(()), Result::and);
+        // A file that cannot be written costs nobody the figures.
+        written.and(self.print(result))
     }
 
     /// The table on stdout, or on stderr where another report goes to stdout; that is the JSON with --json.
-    fn print(
-        &self,
-        json: &dyn Fn(&mut dyn Write) -> anyhow::Result<()>,
-        text: &dyn Fn(Table, &mut dyn Write) -> anyhow::Result<()>,
-    ) -> anyhow::Result<()> {
+    fn print<Of>(&self, result: &Of) -> anyhow::Result<()>
+    where
+        Json: Report<Of>,
+        Table: Report<Of>,
+    {
+        let print = |report: &dyn Report<Of>, out: &mut dyn Write| {
+            output::write_to(&|out| Ok(report.write(result, out)?), out)
+        };
         if self.report_on_stdout()?.is_none() {
-            let table = Table::on(&stdout());
-            return report::write_to(&|out| text(table, out), &mut inherited::stdout()?.lock());
+            let table = output::table_on(&stdout());
+            return print(&table, &mut inherited::stdout()?.lock());
         }
         if self.json {
-            report::write_to(json, &mut inherited::stdout()?.lock())?;
+            print(&Json, &mut inherited::stdout()?.lock())?;
         }
-        let table = Table::on(&stderr());
-        report::write_to(&|out| text(table, out), &mut stderr().lock())
+        let table = output::table_on(&stderr());
+        print(&table, &mut stderr().lock())
     }
 }
 

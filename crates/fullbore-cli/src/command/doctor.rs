@@ -5,11 +5,11 @@ use std::process::ExitCode;
 
 use clap::Args;
 
+use super::output::{table_on, write_to};
 use crate::doctor::{examine, text};
 use crate::inherited;
-use crate::results::report::table::{Table, WIDTH_WITHOUT_A_TERMINAL};
-use crate::results::report::write_to;
 use fullbore_host::proc::{self, Need};
+use fullbore_results::report::table::{Table, WIDTH_WITHOUT_A_TERMINAL};
 
 /// Report what this machine allows, and which settings slow pipes down
 ///
@@ -45,7 +45,7 @@ impl Doctor {
                 serde_json::to_writer_pretty(&mut *out, &report)?;
                 Ok(out.write_all(b"\n")?)
             } else {
-                let Table { width, color } = Table::on(&stdout());
+                let Table { width, color } = table_on(&stdout());
                 let width = width.unwrap_or(WIDTH_WITHOUT_A_TERMINAL);
                 Ok(text::write(&report, width, color, out)?)
             }

@@ -7,16 +7,16 @@ use std::time::Duration;
 
 use clap::Args;
 
+use super::output::{is_stdout, write_to, write_to_file};
 use crate::explain::{self, Explained, launch::Ended};
 use crate::inherited;
 use crate::lab::catalogue::Catalogue;
 use crate::lab::sweep::Axes;
 use crate::lab::unix_copy;
-use crate::results::report::{self, write_to, write_to_file};
-use crate::results::run::Settings;
 use fullbore_host::machine::{CpuPair, Topology};
 use fullbore_host::proc::{self, Need};
 use fullbore_host::refusal::Usage;
+use fullbore_results::run::Settings;
 
 /// Report where an experiment, or any command, spends its time
 ///
@@ -104,8 +104,8 @@ impl Explain {
 
     /// Refuses two things on one stdout.
     fn check_stdout(&self) -> Result<(), Usage> {
-        let is_stdout = |path: &Option<PathBuf>| path.as_deref().is_some_and(report::is_stdout);
-        if !is_stdout(&self.flame) {
+        let to_stdout = |path: &Option<PathBuf>| path.as_deref().is_some_and(is_stdout);
+        if !to_stdout(&self.flame) {
             return Ok(());
         }
         if self.experiment.is_none() {
@@ -113,7 +113,7 @@ impl Explain {
                 "--flame -: stdout belongs to the command; name a file".into(),
             ));
         }
-        if is_stdout(&self.output) {
+        if to_stdout(&self.output) {
             return Err(Usage(
                 "--flame - and --output - would both go to stdout; name a file for one of them"
                     .into(),
@@ -162,9 +162,7 @@ impl Explain {
         };
         let printed = match &self.output {
             Some(path) => write_to_file(&print, path),
-            None if self.experiment.is_some()
-                && !self.flame.as_deref().is_some_and(report::is_stdout) =>
-            {
+            None if self.experiment.is_some() && !self.flame.as_deref().is_some_and(is_stdout) => {
                 write_to(&print, &mut inherited::stdout()?.lock())
             }
             None => write_to(&print, &mut stderr().lock()),

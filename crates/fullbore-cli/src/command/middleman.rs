@@ -8,7 +8,7 @@ use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
 use crate::lab::middleman;
-use crate::results::soundness::Habit;
+use fullbore_results::soundness::Habit;
 
 /// Copy stdin to stdout with one behaviour that programs in pipelines have
 #[derive(Args)]

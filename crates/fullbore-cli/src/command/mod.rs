@@ -6,6 +6,7 @@ pub mod doctor;
 pub mod explain;
 pub mod meter;
 pub mod middleman;
+mod output;
 pub mod part;
 pub mod read;
 pub mod run;

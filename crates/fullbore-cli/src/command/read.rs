@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use crate::lab::endpoint::{Options, Role, reader};
+use crate::lab::endpoint::{Options, Role, print, reader};
 
 /// Read from the pipe on stdin, and report the throughput
 ///
@@ -27,7 +27,8 @@ pub struct Read {
 
 impl Read {
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        reader::run(&self.options)?.print(&self.options, Role::Reader)?;
+        let report = reader::run(&self.options)?;
+        print(&report, &self.options, Role::Reader)?;
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use crate::lab::endpoint::{Options, Role, writer};
+use crate::lab::endpoint::{Options, Role, print, writer};
 
 /// Write to the pipe on stdout, as an experiment does
 ///
@@ -28,7 +28,8 @@ pub struct Write {
 
 impl Write {
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        writer::run(&self.options)?.print(&self.options, Role::Writer)?;
+        let report = writer::run(&self.options)?;
+        print(&report, &self.options, Role::Writer)?;
         Ok(ExitCode::SUCCESS)
     }
 }

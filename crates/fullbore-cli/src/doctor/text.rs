@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use super::report::{Report, Tried};
 use super::trials::Outcome;
-use crate::results::report::table::{Page, Style};
+use fullbore_results::report::table::{Page, Style};
 
 /// Of the machine's lines, those that are told nowhere else in the report.
 const MACHINE: [&str; 5] = ["kernel", "CPU", "caches", "memory", "hypervisor"];

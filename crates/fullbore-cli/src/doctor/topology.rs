@@ -6,9 +6,9 @@
 
 use serde::Serialize;
 
-use crate::results::statistics::Spread;
 use fullbore_host::distance::line_round_trip_ns;
 use fullbore_host::machine::{CpuPair, Relation, Topology, format_cpu_list};
+use fullbore_results::statistics::Spread;
 
 /// Columns that the drawing may take: those of a terminal, without the indent.
 const WIDTH: usize = 78;

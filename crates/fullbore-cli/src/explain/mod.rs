@@ -26,9 +26,9 @@ use crate::lab::experiment::Experiment;
 use crate::lab::program::Program;
 use crate::lab::taken::Stop;
 use crate::lab::work::Bench;
-use crate::results::run::Settings;
 use fullbore_host::machine::{CpuPair, Topology};
 use fullbore_host::refusal::Unsupported;
+use fullbore_results::run::Settings;
 
 use profile::Side;
 use record::{Recording, merge, record};

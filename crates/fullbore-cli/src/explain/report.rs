@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::classes::{Class, MEANINGS};
 use super::verdict::{Share, SideReport, Verdict};
-use crate::results::run::Unit;
-use crate::results::statistics::Spread;
 use fullbore_host::text::clean;
+use fullbore_results::run::Unit;
+use fullbore_results::statistics::Spread;
 
 /// The version of the JSON's shape.
 pub const SCHEMA: u32 = 1;

@@ -15,9 +15,9 @@ use super::pipelines;
 use super::sweep::{self, Axes};
 use super::transports;
 use super::unix_copy;
-use crate::results::names::{is_meant, pattern};
-use crate::results::run::Unit;
 use fullbore_host::refusal::Usage;
+use fullbore_results::names::{is_meant, pattern};
+use fullbore_results::run::Unit;
 
 /// The group that runs when none is named.
 pub const DEFAULT_GROUP: &str = "ladder";

@@ -1,7 +1,7 @@
 //! What the catalogue is made of: experiments, and groups of them.
 
 use super::work::Work;
-use crate::results::run::Unit;
+use fullbore_results::run::Unit;
 
 /// One experiment.
 #[derive(Debug, Clone, Copy)]

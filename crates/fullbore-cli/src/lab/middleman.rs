@@ -17,7 +17,7 @@ use rustix::pipe::SpliceFlags;
 use rustix::process::{Signal, set_parent_process_death_signal};
 
 use super::movers::std_copy;
-use crate::results::soundness::Habit;
+use fullbore_results::soundness::Habit;
 
 /// More than any pipe of the laboratory holds.
 const ALL_THERE_IS: usize = 64 << 20;

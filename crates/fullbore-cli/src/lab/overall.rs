@@ -6,7 +6,7 @@
 //! statistics, Communications of the ACM 29, 1986, 218-221).
 
 use super::experiment::Experiment;
-use crate::results::run::{At, Outcome, Overall};
+use fullbore_results::run::{At, Outcome, Overall};
 
 /// Who is compared with whom.
 #[derive(Clone, Copy, PartialEq)]
@@ -82,7 +82,6 @@ mod tests {
     use super::super::catalogue::Catalogue;
     use super::super::sweep::Axes;
     use super::*;
-    use crate::results::report;
 
     #[test]
     fn the_geometric_mean_is_the_same_whichever_is_the_base() {
@@ -104,9 +103,8 @@ mod tests {
             .iter()
             .zip(ratios)
             .map(|(experiment, ratio)| Outcome {
-                name: experiment.name.into(),
                 ratio,
-                ..report::fixture().experiments[0].clone()
+                ..Outcome::new(experiment.group, experiment.name, experiment.unit)
             })
             .collect();
         overall(&experiments, &outcomes)

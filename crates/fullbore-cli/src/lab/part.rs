@@ -13,8 +13,8 @@ use serde::Deserialize;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::results::run::Settings;
 use fullbore_host::refusal::Usage;
+use fullbore_results::run::Settings;
 
 /// What a process is to do.
 pub trait Task: Serialize + DeserializeOwned {

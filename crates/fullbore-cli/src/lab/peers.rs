@@ -16,10 +16,10 @@ use super::part::Timing;
 use super::process::{self, Process};
 use super::taken::{Measurement, Stop, Taken};
 use super::unix_copy;
-use crate::results::run::{Peer, Settings, Unit};
-use crate::results::statistics::Spread;
 use fullbore_host::machine::CpuPair;
 use fullbore_host::refusal::Usage;
+use fullbore_results::run::{Peer, Settings, Unit};
+use fullbore_results::statistics::Spread;
 
 /// The programs, as `make -C peers` calls them.
 const PROGRAMS: [&str; 5] = ["stream", "pingpong", "unix_copy", "lookup", "pipe"];

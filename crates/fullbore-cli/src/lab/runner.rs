@@ -15,13 +15,13 @@ use super::peers::{Beside, Peers};
 use super::program::Program;
 use super::taken::{Measurement, Stop};
 use super::work::Bench;
-use crate::results::report::figure;
-use crate::results::run::{Also, Apart, EndpointReport, Outcome, Run, SCHEMA, Settings, Unit};
-use crate::results::soundness::Soundness;
-use crate::results::statistics::Spread;
 use fullbore_host::date::rfc3339;
 use fullbore_host::distance::Distances;
 use fullbore_host::machine::{CpuPair, Machine};
+use fullbore_results::report::figure;
+use fullbore_results::run::{Also, Apart, EndpointReport, Outcome, Run, SCHEMA, Settings, Unit};
+use fullbore_results::soundness::Soundness;
+use fullbore_results::statistics::Spread;
 
 /// What is known of an experiment so far.
 struct Trial {

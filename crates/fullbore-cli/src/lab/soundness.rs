@@ -11,8 +11,8 @@ use fullbore::Pipe;
 
 use super::process;
 use super::work::Bench;
-use crate::results::run::EndpointReport;
-use crate::results::soundness::{Habit, Soundness, Verdict};
+use fullbore_results::run::EndpointReport;
+use fullbore_results::soundness::{Habit, Soundness, Verdict};
 
 /// Bytes of one check: several times what the longest pipeline of them holds.
 const BYTES: &str = "64M";

@@ -12,8 +12,8 @@ use super::endpoint::{Checked, Pair, WaitName};
 use super::experiment::Experiment;
 use super::taken::{Measurement, Stop, Taken};
 use super::work::{Bench, Work};
-use crate::results::run::{Cell, Outcome, Settings, Unit};
 use fullbore_host::size;
+use fullbore_results::run::{Cell, Outcome, Settings, Unit};
 
 /// The group's name.
 pub const GROUP: &str = "sweep";
@@ -245,7 +245,7 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::results::run::EndpointReport;
+    use fullbore_results::run::EndpointReport;
 
     #[derive(Parser)]
     struct Line {

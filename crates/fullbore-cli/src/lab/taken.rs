@@ -1,6 +1,6 @@
 //! What one measurement comes to: figures, or why there are none.
 
-use crate::results::run::{EndpointReport, Unit};
+use fullbore_results::run::{EndpointReport, Unit};
 
 /// One measurement, or why there is none.
 pub type Measurement = Result<Taken, Stop>;

@@ -12,9 +12,9 @@ use anyhow::Result;
 
 use super::program::Program;
 use super::taken::Measurement;
-use crate::results::run::{Outcome, Settings};
-use crate::results::soundness::Soundness;
 use fullbore_host::machine::CpuPair;
+use fullbore_results::run::{Outcome, Settings};
+use fullbore_results::soundness::Soundness;
 
 /// What one experiment does.
 pub trait Work: Debug + Sync {

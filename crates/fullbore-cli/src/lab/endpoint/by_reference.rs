@@ -20,8 +20,8 @@ use super::lines::write_lines;
 use super::options::{Data, Options};
 use super::progress::{Progress, Role};
 use super::{prepare, words};
-use crate::results::run::EndpointReport;
 use fullbore_host::refusal::Unsupported;
+use fullbore_results::run::EndpointReport;
 
 /// The article's way: two buffers in turn, over a pipe that holds no more than half of what the
 /// two hold, so that a buffer is free when the other one has gone in whole.

@@ -7,7 +7,7 @@ use anyhow::Context;
 use super::options::{Data, Options};
 use super::progress::{Progress, Role};
 use super::{prepare, words};
-use crate::results::run::EndpointReport;
+use fullbore_results::run::EndpointReport;
 
 /// Writes lines of `len` bytes, one call each, as a program that prints does.
 pub fn write_lines(

@@ -14,4 +14,4 @@ pub mod writer;
 pub use by_reference::send_queue;
 pub use options::{Options, WaitName};
 pub use pair::{Checked, ENDLESS, Pair};
-pub use progress::Role;
+pub use progress::{Role, print};

@@ -11,8 +11,8 @@ use crate::lab::process::{self, Ended, Process};
 use crate::lab::soundness;
 use crate::lab::taken::{Measurement, Stop, Taken};
 use crate::lab::work::{Bench, Work};
-use crate::results::run::{Cell, EndpointReport, Outcome, Settings};
-use crate::results::soundness::Soundness;
+use fullbore_results::run::{Cell, EndpointReport, Outcome, Settings};
+use fullbore_results::soundness::Soundness;
 
 /// More than any measurement moves: the reader's clock ends it.
 pub const ENDLESS: &str = "1048576G";

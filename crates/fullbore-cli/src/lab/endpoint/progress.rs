@@ -9,8 +9,8 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::options::Options;
 use crate::inherited;
-use crate::results::run::EndpointReport;
 use fullbore_host::size;
+use fullbore_results::run::EndpointReport;
 
 /// Bytes in one GiB.
 const GIB: f64 = (1u64 << 30) as f64;
@@ -81,7 +81,7 @@ impl Progress {
             let calls = state.calls;
             let report = state.report(options, calls);
             // The process ends here: there is nobody to hand an error to but its exit code.
-            let printed = report.print(options, role);
+            let printed = print(&report, options, role);
             std::process::exit(i32::from(printed.is_err()));
         }
     }
@@ -176,54 +176,52 @@ fn options_of_this_process() -> String {
     words.join(" ")
 }
 
-impl EndpointReport {
-    /// Prints it as the options say: a reader's on stdout; a writer's on stderr, because its stdout
-    /// is the pipe, and only where it was asked for.
-    pub fn print(&self, options: &Options, role: Role) -> io::Result<()> {
-        let text = if options.json {
-            serde_json::to_string(self)?
-        } else if options.csv && role == Role::Reader {
-            self.csv(options)
-        } else {
-            self.line(options)
-        };
-        match role {
-            Role::Reader => writeln!(inherited::stdout()?, "{text}"),
-            Role::Writer if options.json || options.verbose => writeln!(stderr(), "{text}"),
-            Role::Writer => Ok(()),
-        }
+/// Prints a report as the options say: a reader's on stdout; a writer's on stderr, because its stdout
+/// is the pipe, and only where it was asked for.
+pub fn print(report: &EndpointReport, options: &Options, role: Role) -> io::Result<()> {
+    let text = if options.json {
+        serde_json::to_string(report)?
+    } else if options.csv && role == Role::Reader {
+        csv(report, options)
+    } else {
+        line(report, options)
+    };
+    match role {
+        Role::Reader => writeln!(inherited::stdout()?, "{text}"),
+        Role::Writer if options.json || options.verbose => writeln!(stderr(), "{text}"),
+        Role::Writer => Ok(()),
     }
+}
 
-    /// The article's human line.
-    fn line(&self, options: &Options) -> String {
-        format!(
-            "{:.1}GiB/s, {} buffer, {} iterations ({} piped)",
-            self.gib_per_s,
-            size::format(options.buf_size as u64),
-            self.bytes / options.buf_size as u64,
-            size::format(self.bytes),
-        )
-    }
+/// The article's human line.
+fn line(report: &EndpointReport, options: &Options) -> String {
+    format!(
+        "{:.1}GiB/s, {} buffer, {} iterations ({} piped)",
+        report.gib_per_s,
+        size::format(options.buf_size as u64),
+        report.bytes / options.buf_size as u64,
+        size::format(report.bytes),
+    )
+}
 
-    /// The article's line of CSV.
-    fn csv(&self, options: &Options) -> String {
-        let flags = [
-            options.busy_loop,
-            options.poll,
-            options.huge_page,
-            options.check_huge_page,
-            options.write_with_vmsplice,
-            options.read_with_splice,
-            options.gift,
-            options.lock_memory,
-            options.dont_touch_pages,
-            options.same_buffer,
-        ]
-        .map(|flag| u8::from(flag).to_string())
-        .join(",");
-        format!(
-            "{:.6},{},{},{},{flags}",
-            self.gib_per_s, self.bytes, options.buf_size, options.pipe_size,
-        )
-    }
+/// The article's line of CSV.
+fn csv(report: &EndpointReport, options: &Options) -> String {
+    let flags = [
+        options.busy_loop,
+        options.poll,
+        options.huge_page,
+        options.check_huge_page,
+        options.write_with_vmsplice,
+        options.read_with_splice,
+        options.gift,
+        options.lock_memory,
+        options.dont_touch_pages,
+        options.same_buffer,
+    ]
+    .map(|flag| u8::from(flag).to_string())
+    .join(",");
+    format!(
+        "{:.6},{},{},{},{flags}",
+        report.gib_per_s, report.bytes, options.buf_size, options.pipe_size,
+    )
 }

@@ -17,8 +17,8 @@ use rustix::pipe::SpliceFlags;
 use super::options::Options;
 use super::progress::{Progress, Role};
 use super::{prepare, words};
-use crate::results::run::EndpointReport;
 use fullbore_host::refusal::{Unsupported, Usage};
+use fullbore_results::run::EndpointReport;
 
 /// Reads until the limit, or until the writer has gone.
 pub fn run(options: &Options) -> anyhow::Result<EndpointReport> {

@@ -13,9 +13,9 @@ use super::lines::write_lines;
 use super::options::{Data, Options, WayName};
 use super::progress::{Progress, Role};
 use super::{by_reference, prepare, words};
-use crate::results::run::EndpointReport;
 use fullbore_host::refusal::{Unsupported, Usage};
 use fullbore_host::size;
+use fullbore_results::run::EndpointReport;
 
 /// Writes until the limit, or until the reader has gone.
 pub fn run(options: &Options) -> anyhow::Result<EndpointReport> {

@@ -19,7 +19,7 @@ use super::process::Process;
 use super::taken::{Measurement, Stop};
 use super::transports::{Shape, Transport};
 use super::work::{Bench, Work};
-use crate::results::run::{Settings, Unit};
+use fullbore_results::run::{Settings, Unit};
 use percentiles::Percentiles;
 use round_trip::{Exchange, PingTask, PongTask};
 use wake_up::{Role, WakeUpTask};

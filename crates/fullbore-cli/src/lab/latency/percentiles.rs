@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::lab::process;
 use crate::lab::taken::{Stop, Taken};
-use crate::results::run::Unit;
+use fullbore_results::run::Unit;
 
 /// The longest time that is told from longer ones, in nanoseconds: a minute.
 const LONGEST: u64 = 60_000_000_000;

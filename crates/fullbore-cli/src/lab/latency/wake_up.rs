@@ -16,7 +16,7 @@ use crate::lab::part::{self, Task, Timing};
 use crate::lab::process;
 use crate::lab::taken::{Stop, Taken};
 use crate::lab::transports::shared;
-use crate::results::run::Unit;
+use fullbore_results::run::Unit;
 
 /// How long the sleeper is left alone after it said that it is about to sleep, so that it does, and its CPU
 /// finds nothing else to do.

@@ -18,9 +18,9 @@ use crate::lab::endpoint::words;
 use crate::lab::process::{self, Process};
 use crate::lab::program::Program;
 use crate::lab::work::Bench;
-use crate::results::run::EndpointReport;
-use crate::results::soundness::{Soundness, Verdict};
 use fullbore_host::size;
+use fullbore_results::run::EndpointReport;
+use fullbore_results::soundness::{Soundness, Verdict};
 
 /// Bytes through a pipe or a socket: many times what any of them holds.
 const BYTES: &str = "8M";

@@ -17,7 +17,7 @@ use crate::lab::endpoint::ENDLESS;
 use crate::lab::process::{self, Ended, Process, ended, is_readable_within};
 use crate::lab::taken::{Measurement, Stop, Taken};
 use crate::lab::work::Bench;
-use crate::results::run::EndpointReport;
+use fullbore_results::run::EndpointReport;
 
 /// What a process may take to end when the one behind it has gone.
 const GRACE: Duration = Duration::from_millis(100);

@@ -14,9 +14,9 @@ use anyhow::Result;
 use super::experiment::Experiment;
 use super::taken::Measurement;
 use super::work::{Bench, Work};
-use crate::results::run::{Outcome, Settings, Unit};
-use crate::results::soundness::Soundness;
 pub use course::memory_file;
+use fullbore_results::run::{Outcome, Settings, Unit};
+use fullbore_results::soundness::Soundness;
 pub use table::version;
 use table::{JOBS, Job, Mover};
 

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use crate::lab::process::on_path;
 use crate::lab::program::Program;
-use crate::results::run::MoverReport;
+use fullbore_results::run::MoverReport;
 
 /// What bytes come from or go to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

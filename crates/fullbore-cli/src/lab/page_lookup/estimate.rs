@@ -23,8 +23,8 @@ use rustix::pipe::SpliceFlags;
 
 use super::memory::{Clock, Found, Memory, WINDOW, Which};
 use crate::lab::part::Timing;
-use crate::results::statistics::Spread;
 use fullbore_host::refusal::Unsupported;
+use fullbore_results::statistics::Spread;
 
 /// Bytes of memory that is walked through.
 const REGION: usize = 64 << 20;

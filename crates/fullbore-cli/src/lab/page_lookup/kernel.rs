@@ -19,7 +19,7 @@ use rustix::ioctl::{Direction, Ioctl, IoctlOutput, Opcode, ioctl, opcode};
 
 use super::memory::{Clock, Found, Memory, WINDOW, Which};
 use crate::lab::part::Timing;
-use crate::results::statistics::Spread;
+use fullbore_results::statistics::Spread;
 
 /// Bytes of one ioctl. Its time is told in whole microseconds, rounded down: of 256 MiB, which take 100 µs
 /// and more even at 1.5 ns a page, that is less than 1%.

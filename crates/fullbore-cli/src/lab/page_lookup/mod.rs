@@ -17,8 +17,8 @@ use super::part::{self, Part, Task, Timing};
 use super::process::{self, Ended, Process};
 use super::taken::{Measurement, Stop, Taken};
 use super::work::{Bench, Work};
-use crate::results::run::{Settings, Unit};
 use fullbore_host::refusal::Unsupported;
+use fullbore_results::run::{Settings, Unit};
 use memory::{Found, Which};
 
 /// The group's name.

@@ -27,7 +27,7 @@ use crate::lab::part::Task;
 use crate::lab::process::{Process, on_path};
 use crate::lab::program::Program;
 use crate::lab::taken::Stop;
-use crate::results::run::Settings;
+use fullbore_results::run::Settings;
 
 /// What the files are put together from, again and again: longer than what compressors look back at.
 const BLOCK: usize = 16 << 20;

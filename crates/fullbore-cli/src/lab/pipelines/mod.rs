@@ -16,7 +16,7 @@ use super::movers::version;
 use super::part::Part;
 use super::taken::Measurement;
 use super::work::{Bench, Work};
-use crate::results::run::{MoverReport, Outcome, Settings, Unit};
+use fullbore_results::run::{MoverReport, Outcome, Settings, Unit};
 use inputs::Kept;
 use once::Once;
 use table::{PIPELINES, Pipeline, WAYS, Way};

@@ -23,7 +23,7 @@ use crate::lab::part::{self, Task};
 use crate::lab::process::{self, Ended, Process, ended};
 use crate::lab::program::Program;
 use crate::lab::taken::Stop;
-use crate::results::run::Settings;
+use fullbore_results::run::Settings;
 
 /// What a line is run on, and what it is to print.
 #[derive(Debug)]

@@ -26,8 +26,8 @@ use super::part::{Part, Timing};
 use super::process::{self, Process};
 use super::taken::{Measurement, Stop, Taken};
 use super::work::{Bench, Work};
-use crate::results::run::{Settings, Unit};
 use alone::{AloneTask, RereadFile};
+use fullbore_results::run::{Settings, Unit};
 use stream::{CHUNK, Moved, ReceiveTask, SendTask};
 
 /// The group's name.

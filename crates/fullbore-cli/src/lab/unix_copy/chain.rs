@@ -12,7 +12,7 @@ use rustix::net::{RecvFlags, recv};
 use super::receiver::{Through, check_first};
 use crate::lab::part::{self, Timing};
 use crate::lab::transports::stream::Clock;
-use crate::results::run::Sizes;
+use fullbore_results::run::Sizes;
 
 /// Bytes that the client drops at a time, at most.
 const DROPPED: usize = 1 << 20;

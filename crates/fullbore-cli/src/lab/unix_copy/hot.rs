@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use crate::results::statistics::Spread;
+use fullbore_results::statistics::Spread;
 
 /// Bytes of a cache line.
 pub const LINE: usize = 64;

@@ -4,9 +4,9 @@
 use clap::Args;
 
 use super::hot::LINE;
-use crate::results::run::Sizes;
 use fullbore_host::refusal::Usage;
 use fullbore_host::size;
+use fullbore_results::run::Sizes;
 
 /// The group's name.
 pub const GROUP: &str = "unix_copy";

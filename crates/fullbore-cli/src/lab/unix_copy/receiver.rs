@@ -17,8 +17,8 @@ use serde::{Deserialize, Serialize};
 use super::mode::failed;
 use crate::lab::endpoint::words;
 use crate::lab::part;
-use crate::results::run::Sizes;
 use fullbore_host::size;
+use fullbore_results::run::Sizes;
 
 /// Bytes of one read(2) while the first object is checked.
 const CHUNK: usize = 64 << 10;

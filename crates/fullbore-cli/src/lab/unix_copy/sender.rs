@@ -26,7 +26,7 @@ use super::mode::{Mode, failed};
 use crate::lab::endpoint::{prepare, send_queue, words};
 use crate::lab::part::{self, Timing};
 use crate::lab::transports::stream::Moved;
-use crate::results::run::Sizes;
+use fullbore_results::run::Sizes;
 
 /// Bytes of the pipe through which the object's pages go into the socket: what an ordinary user may
 /// have (fs/pipe.c, pipe_max_size). It is emptied before it is filled again, so a larger one means

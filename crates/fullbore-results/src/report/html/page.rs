@@ -6,15 +6,15 @@
 //! which are ours, and the shapes of pictures, whose texts plotters escapes.
 
 use std::fmt::{self, Write};
+use std::io;
 
-use anyhow::Result;
 use askama::filters::{Escaper, Html};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest as _, Sha256};
 
-use crate::results::report::harmless;
-use crate::results::report::svg::{self, Paper, Picture};
+use crate::report::harmless;
+use crate::report::svg::{self, Paper, Picture};
 
 /// Escapes text for HTML, without characters that could make it show as another text.
 #[derive(Debug, Clone, Copy, Default)]
@@ -44,10 +44,10 @@ impl Dress {
     pub fn new() -> Dress {
         let style = format!(
             "\n{}{}",
-            include_str!("../../../../templates/page.css"),
+            include_str!("../../../templates/page.css"),
             svg::dark_rules()
         );
-        let script = concat!("\n", include_str!("../../../../templates/page.js"));
+        let script = concat!("\n", include_str!("../../../templates/page.js"));
         let policy = format!(
             "default-src 'none'; style-src 'sha256-{}'; script-src 'sha256-{}'; base-uri 'none'; \
              form-action 'none'",
@@ -100,8 +100,8 @@ impl Figure {
         id: &str,
         label: String,
         words: String,
-        draw: impl Fn(Paper) -> Result<Vec<Picture>>,
-    ) -> Result<Figure> {
+        draw: impl Fn(Paper) -> io::Result<Vec<Picture>>,
+    ) -> io::Result<Figure> {
         let mut drawings = self::drawings(id, "wide", draw(Paper::WIDE)?);
         drawings.extend(self::drawings(id, "narrow", draw(Paper::NARROW)?));
         Ok(Figure {

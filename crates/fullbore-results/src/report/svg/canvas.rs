@@ -1,12 +1,14 @@
 //! What every picture is drawn with: the area, its colours and its measures, texts and lines.
 
-use anyhow::Result;
+use std::io;
+
 use plotters::coord::Shift;
+use plotters::drawing::DrawingAreaErrorKind;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use crate::results::report::one_line;
-use crate::results::run::Outcome;
+use crate::report::one_line;
+use crate::run::Outcome;
 
 /// The area that the chart is drawn on.
 pub type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
@@ -43,6 +45,9 @@ pub const fn colors(light: u32, dark: u32) -> Colors {
         dark: color(dark),
     }
 }
+
+/// What comes of drawing.
+pub type Drawn = Result<(), DrawingAreaErrorKind<io::Error>>;
 
 /// A colour as SVG and plotters write it.
 pub fn hexadecimal(RGBColor(red, green, blue): RGBColor) -> String {
@@ -157,12 +162,13 @@ pub fn wrapped(text: &str, size: i32, room: i32) -> Vec<String> {
 }
 
 /// What `draw` draws, as SVG.
-pub fn drawn(paper: Paper, height: i32, draw: impl FnOnce(&Area) -> Result<()>) -> Result<String> {
+pub fn drawn(paper: Paper, height: i32, draw: impl FnOnce(&Area) -> Drawn) -> io::Result<String> {
     let mut svg = String::new();
     let area = SVGBackend::with_string(&mut svg, (paper.width as u32, height.max(1) as u32))
         .into_drawing_area();
-    draw(&area)?;
-    area.present()?;
+    draw(&area)
+        .and_then(|()| area.present())
+        .map_err(io::Error::other)?;
     drop(area);
     Ok(svg)
 }
@@ -179,11 +185,7 @@ pub struct Picture {
 }
 
 impl Picture {
-    pub fn of(
-        paper: Paper,
-        height: i32,
-        draw: impl FnOnce(&Area) -> Result<()>,
-    ) -> Result<Picture> {
+    pub fn of(paper: Paper, height: i32, draw: impl FnOnce(&Area) -> Drawn) -> io::Result<Picture> {
         let drawn = drawn(paper, height, draw)?;
         // The page has a root element of its own.
         let (_, shapes) = drawn.split_once(">\n").unwrap_or_default();
@@ -199,7 +201,7 @@ impl Picture {
 pub const MOST_ROWS: usize = 40;
 
 /// A name beside what is drawn from `left` on around the height `y`, or above it.
-pub fn draw_name(area: &Area, name: &str, left: i32, paper: Paper, y: i32) -> Result<()> {
+pub fn draw_name(area: &Area, name: &str, left: i32, paper: Paper, y: i32) -> Drawn {
     if paper.names_above {
         let name = shortened(name, TEXT_SIZE, paper.inside());
         let y = y - ROW_HEIGHT / 2 - LINE_HEIGHT / 2 + 2;
@@ -284,7 +286,7 @@ impl Label {
         Label { anchor, ..self }
     }
 
-    pub fn draw(self, area: &Area, text: &str) -> Result<()> {
+    pub fn draw(self, area: &Area, text: &str) -> Drawn {
         let style = if self.bold {
             FontStyle::Bold
         } else {
@@ -296,6 +298,6 @@ impl Label {
         let font = font
             .color(&self.color)
             .pos(Pos::new(self.anchor, VPos::Center));
-        Ok(area.draw_text(text, &font, (self.x, self.y))?)
+        area.draw_text(text, &font, (self.x, self.y))
     }
 }

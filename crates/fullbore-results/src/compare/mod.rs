@@ -5,16 +5,16 @@
 //! reports beside this file only show it. Experiments are known by group and name, so that a file may
 //! have some that the catalogue of this version has not.
 
-pub mod csv;
-pub mod html;
+mod csv;
+mod html;
+mod json;
 mod read;
-pub mod table;
+mod table;
 
 use std::collections::{HashMap, HashSet};
-use std::io::Write;
 
 use glob::Pattern;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::names;
@@ -24,7 +24,7 @@ use super::statistics::Spread;
 use fullbore_host::distance::Distances;
 use fullbore_host::machine::format_bytes;
 use fullbore_host::refusal::Usage;
-pub use read::{Taken, read};
+pub use read::{MOST_RUNS, Taken, read};
 
 /// The version of the JSON's shape.
 pub const COMPARISON_SCHEMA: u32 = 1;
@@ -36,7 +36,7 @@ pub const P_BELOW: f64 = 0.01;
 pub const TIMES_ABOVE: f64 = 1.02;
 
 /// Several runs side by side: what `fullbore bench --compare --json` prints.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Comparison {
     /// The version of this shape, [`COMPARISON_SCHEMA`].
     pub comparison_schema: u32,
@@ -57,10 +57,10 @@ pub struct Comparison {
 }
 
 /// By what a verdict is given.
-#[derive(Debug, Clone, Copy, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Rule {
     /// The test.
-    pub test: &'static str,
+    pub test: String,
     /// Its `p` must be below this,
     pub p_below: f64,
     /// and one median more than so many times the other.
@@ -70,7 +70,7 @@ pub struct Rule {
 }
 
 /// One of the runs.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Named {
     /// `A` for the first.
     pub label: String,
@@ -87,7 +87,7 @@ pub struct Named {
 }
 
 /// A fact that is not the same in all runs.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Difference {
     /// What it is about, such as `kernel`.
     pub fact: String,
@@ -96,12 +96,12 @@ pub struct Difference {
 }
 
 /// A figure in all runs.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Row {
     /// The experiment's group.
     pub group: String,
     /// The table of the group that it stands in.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub table: Option<String>,
     /// The experiment's name.
     pub name: String,
@@ -112,12 +112,12 @@ pub struct Row {
     /// Each further run beside the first.
     pub to_first: Vec<Pair>,
     /// What a person should know besides.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
 
 /// What one run has for a row.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Measured {
     /// Which run.
     pub run: String,
@@ -132,10 +132,10 @@ pub struct Measured {
     /// How many rounds there are.
     pub rounds: usize,
     /// Why it was not run.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skipped: Option<String>,
     /// What went wrong.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
 }
 
@@ -153,7 +153,7 @@ impl Measured {
 }
 
 /// A further run beside the first.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Pair {
     /// The further run.
     pub run: String,
@@ -168,7 +168,7 @@ pub struct Pair {
 }
 
 /// What came of the further run beside the first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// The further run is faster, beyond the noise of both.
@@ -224,7 +224,7 @@ pub fn compare(runs: &[Taken], patterns: &[String]) -> Result<Comparison, Usage>
     Ok(Comparison {
         comparison_schema: COMPARISON_SCHEMA,
         rule: Rule {
-            test: "two-sided Wilcoxon-Mann-Whitney rank-sum test over the rounds",
+            test: "two-sided Wilcoxon-Mann-Whitney rank-sum test over the rounds".into(),
             p_below: P_BELOW,
             times_above: TIMES_ABOVE,
             rounds_at_least: values_that_can_tell(P_BELOW),
@@ -238,13 +238,7 @@ pub fn compare(runs: &[Taken], patterns: &[String]) -> Result<Comparison, Usage>
     })
 }
 
-/// Writes the comparison as indented JSON with a final newline.
-pub fn write_json(comparison: &Comparison, out: &mut dyn Write) -> anyhow::Result<()> {
-    serde_json::to_writer_pretty(&mut *out, comparison)?;
-    Ok(out.write_all(b"\n")?)
-}
-
-/// The label of the run at `index`: A, B, C. There are no more than [`read::MOST_RUNS`].
+/// The label of the run at `index`: A, B, C. There are no more than [`MOST_RUNS`].
 fn label(index: usize) -> String {
     char::from(b'A' + (index % 26) as u8).to_string()
 }

@@ -5,15 +5,15 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::soundness::Soundness;
-use super::statistics::Spread;
+use crate::soundness::Soundness;
+use crate::statistics::Spread;
 use fullbore_host::machine::Machine;
 
 /// The version of the JSON's shape.
 pub const SCHEMA: u32 = 2;
 
 /// One run of `fullbore bench`: the machine, how it was measured, and what came out.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Run {
     /// The version of this shape, [`SCHEMA`].
     pub schema: u32,
@@ -48,7 +48,7 @@ pub struct Apart {
 }
 
 /// How a run measures.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
     /// How often each experiment is measured.
     pub rounds: u32,
@@ -66,7 +66,7 @@ pub struct Settings {
 }
 
 /// What one experiment came to.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// The group it belongs to, such as `ladder`.
     pub group: String,
@@ -117,6 +117,30 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// An experiment of which nothing is known yet.
+    pub fn new(group: impl Into<String>, name: impl Into<String>, unit: Unit) -> Self {
+        Self {
+            group: group.into(),
+            name: name.into(),
+            shows: String::new(),
+            table: None,
+            unit,
+            published: None,
+            figure: None,
+            ratio: None,
+            also: Vec::new(),
+            peer: None,
+            cell: None,
+            soundness: None,
+            mover: None,
+            writer: None,
+            reader: None,
+            notes: Vec::new(),
+            skipped: None,
+            failed: None,
+        }
+    }
+
     /// Whether a further figure is this outcome's own in another unit: both say how much a second.
     pub fn is_only_converted(&self, also: &Also) -> bool {
         self.unit.more_is_better() && also.unit.more_is_better()

@@ -5,22 +5,20 @@
 
 use std::io;
 
-use anyhow::Result;
 use askama::Template;
 
 use super::table::{closing, date, name, number, row_name, tables, unit};
 use super::{Comparison, Pair, Row, Verdict};
-use crate::results::report::html::page::{Cell, Column, Dress, Figure, Table};
-use crate::results::report::one_line;
-use crate::results::report::svg::dots::{Dot, Dots, Dotted};
+use crate::report::Report;
+use crate::report::html::Html;
+use crate::report::html::page::{Cell, Column, Dress, Figure, Table};
+use crate::report::one_line;
+use crate::report::svg::dots::{Dot, Dots, Dotted};
 
-/// Writes the comparison.
-///
-/// # Errors
-///
-/// Those of `out`.
-pub fn write(comparison: &Comparison, out: &mut dyn io::Write) -> Result<()> {
-    Ok(Page::of(comparison)?.write_into(out)?)
+impl Report<Comparison> for Html {
+    fn write(&self, comparison: &Comparison, out: &mut dyn io::Write) -> io::Result<()> {
+        Page::of(comparison)?.write_into(out)
+    }
 }
 
 /// What the template shows.
@@ -51,11 +49,11 @@ struct Group {
 }
 
 impl<'a> Page<'a> {
-    fn of(comparison: &'a Comparison) -> Result<Page<'a>> {
+    fn of(comparison: &'a Comparison) -> io::Result<Page<'a>> {
         let groups: Vec<Group> = tables(comparison)
             .enumerate()
             .map(|(index, rows)| Group::of(index, comparison, rows))
-            .collect::<Result<_>>()?;
+            .collect::<io::Result<_>>()?;
         let (differences, not_alike) = (differences(comparison), not_alike(comparison));
         let mut contents = vec![("runs".to_owned(), "The runs".to_owned())];
         if !differences.rows.is_empty() {
@@ -195,7 +193,7 @@ fn not_alike(comparison: &Comparison) -> Table {
 }
 
 impl Group {
-    fn of(index: usize, comparison: &Comparison, rows: &[Row]) -> Result<Group> {
+    fn of(index: usize, comparison: &Comparison, rows: &[Row]) -> io::Result<Group> {
         let id = format!("group-{}", index + 1);
         let name = one_line(&name(&rows[0]));
         Ok(Group {
@@ -255,7 +253,12 @@ fn in_words(comparison: &Comparison, pair: &Pair) -> String {
 }
 
 /// The ratios of a group; `None` where there are none.
-fn figure(id: &str, name: &str, comparison: &Comparison, rows: &[Row]) -> Result<Option<Figure>> {
+fn figure(
+    id: &str,
+    name: &str,
+    comparison: &Comparison,
+    rows: &[Row],
+) -> io::Result<Option<Figure>> {
     let pairs = || rows.iter().flat_map(|row| &row.to_first);
     if pairs().all(|pair| pair.ratio.is_none()) {
         return Ok(None);

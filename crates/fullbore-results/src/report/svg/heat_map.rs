@@ -5,17 +5,16 @@
 //! cell has its figure written in it, in a colour that stands out from the cell's by 4.5 to 1 or more in
 //! both (WCAG 2.2, 1.4.3); what has none is hatched and says why.
 
-use anyhow::Result;
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
 use super::canvas::{
-    AXIS, Area, BACKGROUND, Colors, FAINT_TEXT, GRID, LINE_HEIGHT, Label, Paper, TEXT_SIZE, colors,
-    line, reason, room_for, shortened, wrapped,
+    AXIS, Area, BACKGROUND, Colors, Drawn, FAINT_TEXT, GRID, LINE_HEIGHT, Label, Paper, TEXT_SIZE,
+    colors, line, reason, room_for, shortened, wrapped,
 };
-use crate::results::report::grid::{self, Grid};
-use crate::results::report::{figure, marked_median, one_line};
-use crate::results::run::Outcome;
+use crate::report::grid::{self, Grid};
+use crate::report::{figure, marked_median, one_line};
+use crate::run::Outcome;
 
 /// Figures on the cells that are palest by day, and darkest by night.
 const INK_LOW: Colors = colors(0x1b_23_2c, 0xe6_ed_f4);
@@ -110,7 +109,7 @@ impl<'a> HeatMap<'a> {
         ((self.paper.right() - self.left()) / columns).clamp(1, WIDEST_CELL)
     }
 
-    pub(super) fn draw(&self, area: &Area, top: i32) -> Result<()> {
+    pub(super) fn draw(&self, area: &Area, top: i32) -> Drawn {
         self.draw_axes(area, top)?;
         let cells_top = top + TOP;
         let width = self.cell_width();
@@ -139,7 +138,7 @@ impl<'a> HeatMap<'a> {
     }
 
     /// What the rows and the columns are.
-    fn draw_axes(&self, area: &Area, top: i32) -> Result<()> {
+    fn draw_axes(&self, area: &Area, top: i32) -> Drawn {
         let width = self.cell_width();
         let y = top + LINE_HEIGHT / 2;
         Label::at(self.left(), y)
@@ -164,7 +163,7 @@ impl<'a> HeatMap<'a> {
         Ok(())
     }
 
-    fn draw_cell(&self, area: &Area, corners: [(i32, i32); 2], outcome: &Outcome) -> Result<()> {
+    fn draw_cell(&self, area: &Area, corners: [(i32, i32); 2], outcome: &Outcome) -> Drawn {
         let [(left, top), (right, bottom)] = corners;
         let label = Label::at(i32::midpoint(left, right), i32::midpoint(top, bottom))
             .anchored(HPos::Center);
@@ -203,7 +202,7 @@ impl<'a> HeatMap<'a> {
     }
 
     /// The steps of the scale with the figures that they begin and end with.
-    fn draw_scale(&self, area: &Area, top: i32) -> Result<()> {
+    fn draw_scale(&self, area: &Area, top: i32) -> Drawn {
         const STEP_WIDTH: i32 = 22;
         if self.grid.best().is_none() {
             return Ok(());
@@ -253,7 +252,7 @@ fn step(figure: f64, largest: f64) -> usize {
 }
 
 /// A frame filled with slanting lines: nothing was measured here.
-fn hatch(area: &Area, [(left, top), (right, bottom)]: [(i32, i32); 2]) -> Result<()> {
+fn hatch(area: &Area, [(left, top), (right, bottom)]: [(i32, i32); 2]) -> Drawn {
     let height = bottom - top;
     // Each line goes down to the left, and is cut off at both sides.
     for at in (left + HATCH..right + height).step_by(HATCH as usize) {
@@ -276,15 +275,15 @@ fn hatch(area: &Area, [(left, top), (right, bottom)]: [(i32, i32); 2]) -> Result
         (left, bottom),
         (left, top),
     ];
-    Ok(area.draw(&PathElement::new(frame, AXIS.light.stroke_width(1)))?)
+    area.draw(&PathElement::new(frame, AXIS.light.stroke_width(1)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::Svg;
     use super::*;
-    use crate::results::report::Report;
-    use crate::results::report::grid::fixture;
+    use crate::report::Report;
+    use crate::report::grid::fixture;
 
     /// Relative luminance (WCAG 2.2).
     fn luminance(RGBColor(red, green, blue): RGBColor) -> f64 {

@@ -4,7 +4,7 @@
 //! which is best, and what that is in words.
 
 use super::figure;
-use crate::results::run::Outcome;
+use crate::run::Outcome;
 use fullbore_host::size;
 
 /// The experiments of a group, by chunk and pipe size.
@@ -125,9 +125,9 @@ fn place(outcome: &Outcome) -> String {
 /// A run of one sweep: chunks of 4 and 64 KiB by pipes of 4 KiB, 64 KiB and 64 MiB, the last of which
 /// is refused.
 #[cfg(test)]
-pub fn fixture() -> crate::results::run::Run {
-    use crate::results::run::Cell;
-    use crate::results::statistics::Spread;
+pub fn fixture() -> crate::run::Run {
+    use crate::run::Cell;
+    use crate::statistics::Spread;
 
     let mut run = super::fixture();
     let like = run.experiments[0].clone();

@@ -4,15 +4,16 @@
 //! Dots differ in shape as well as in colour. What each line comes to stands at its end in words, so
 //! nothing has to be read off the axis.
 
-use anyhow::Result;
+use std::io;
+
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
 use super::canvas::{
-    AXIS, AXIS_HEIGHT, Area, BAR, Colors, GRID, LEGEND_GAP, LINE_HEIGHT, Label, MOST_ROWS,
+    AXIS, AXIS_HEIGHT, Area, BAR, Colors, Drawn, GRID, LEGEND_GAP, LINE_HEIGHT, Label, MOST_ROWS,
     NAME_GAP, Paper, Picture, TEXT_SIZE, colors, draw_name, line, room_for, shortened,
 };
-use crate::results::report::one_line;
+use crate::report::one_line;
 
 const LATER: Colors = colors(0xb3_5c_00, 0xf0_a0_50);
 const LAST: Colors = colors(0xb0_2a_5b, 0xff_8f_b8);
@@ -54,9 +55,9 @@ impl Dot {
         }
     }
 
-    fn draw(self, area: &Area, x: i32, y: i32) -> Result<()> {
+    fn draw(self, area: &Area, x: i32, y: i32) -> Drawn {
         let fill = self.color().light.filled();
-        let polygon = |corners: Vec<(i32, i32)>| Ok(area.draw(&Polygon::new(corners, fill))?);
+        let polygon = |corners: Vec<(i32, i32)>| area.draw(&Polygon::new(corners, fill));
         match self {
             Dot::Middle => Ok(area.draw(&Circle::new((x, y), 5, fill))?),
             Dot::Sideways => {
@@ -105,7 +106,7 @@ const MOST_FOR_WORDS: i32 = 300;
 
 impl Dots {
     /// Draws them; in several pictures of one scale where there are many, the legend in the first.
-    pub fn pictures(&self, paper: Paper) -> Result<Vec<Picture>> {
+    pub fn pictures(&self, paper: Paper) -> io::Result<Vec<Picture>> {
         let axis = self.axis(paper);
         let mut head = match self.legend_lines(paper) {
             0 => 0,
@@ -205,7 +206,7 @@ impl Dots {
         entries.collect()
     }
 
-    fn draw_legend(&self, area: &Area, paper: Paper) -> Result<()> {
+    fn draw_legend(&self, area: &Area, paper: Paper) -> Drawn {
         for ((dot, words), (x, row)) in self.legend.iter().zip(self.legend_places(paper)) {
             let y = row * LINE_HEIGHT + LINE_HEIGHT / 2;
             dot.draw(area, x + 7, y)?;
@@ -214,7 +215,7 @@ impl Dots {
         Ok(())
     }
 
-    fn draw_axis(&self, area: &Area, axis: &Axis, top: i32, bottom: i32) -> Result<()> {
+    fn draw_axis(&self, area: &Area, axis: &Axis, top: i32, bottom: i32) -> Drawn {
         let y = bottom + AXIS_HEIGHT / 2;
         let mut end = axis.right;
         for tick in axis.ticks() {
@@ -244,7 +245,7 @@ impl Dots {
         name: &str,
         lines: &[Dotted],
         top: i32,
-    ) -> Result<()> {
+    ) -> Drawn {
         let first = top + name_height(paper) + DOTTED_HEIGHT / 2;
         let left = if paper.names_above {
             paper.margin

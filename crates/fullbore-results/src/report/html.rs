@@ -4,11 +4,10 @@
 //! What stands where is in `templates/run.html`; what every page has, in `html/page.rs`; pictures
 //! are those of the SVG report, drawn for a page. Here a run becomes what the template shows.
 
-pub(in crate::results) mod page;
+pub(crate) mod page;
 
 use std::io;
 
-use anyhow::Result;
 use askama::Template;
 
 use super::grid::Grid;
@@ -18,9 +17,9 @@ use super::{
     Report, against_c, base_of_ratios, distance, figure, groups, how_measured, is_noisy,
     marked_median, noisy_footnote, one_line, over_all_tables, peers,
 };
-use crate::results::compare::without_settings;
-use crate::results::run::{Outcome, Run, Settings, Unit};
-use crate::results::statistics::DISAGREEMENT_WORTH_A_WARNING;
+use crate::compare::without_settings;
+use crate::run::{Outcome, Run, Settings, Unit};
+use crate::statistics::DISAGREEMENT_WORTH_A_WARNING;
 use fullbore_host::size;
 use page::{Cell, Column, Dress, Figure, Table};
 
@@ -28,9 +27,9 @@ use page::{Cell, Column, Dress, Figure, Table};
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Html;
 
-impl Report for Html {
-    fn write(&self, run: &Run, out: &mut dyn io::Write) -> Result<()> {
-        Ok(Page::of(run)?.write_into(out)?)
+impl Report<Run> for Html {
+    fn write(&self, run: &Run, out: &mut dyn io::Write) -> io::Result<()> {
+        Page::of(run)?.write_into(out)
     }
 }
 
@@ -74,7 +73,7 @@ struct Group {
 }
 
 impl<'a> Page<'a> {
-    fn of(run: &'a Run) -> Result<Page<'a>> {
+    fn of(run: &'a Run) -> io::Result<Page<'a>> {
         let mut facts = run.machine.lines();
         facts.extend(distance(run).map(|text| ("cache line", text)));
         facts.extend(peers(run).map(|text| ("peers", text)));
@@ -82,7 +81,7 @@ impl<'a> Page<'a> {
             .iter()
             .enumerate()
             .map(|(index, (name, outcomes))| Group::of(index, name, outcomes))
-            .collect::<Result<_>>()?;
+            .collect::<io::Result<_>>()?;
         let not_measured = not_measured(run);
         let mut contents = vec![("machine".to_owned(), "The machine".to_owned())];
         contents.extend(groups.iter().map(|g| (g.id.clone(), g.name.clone())));
@@ -181,7 +180,7 @@ fn not_measured(run: &Run) -> Table {
 }
 
 impl Group {
-    fn of(index: usize, name: &str, outcomes: &[&Outcome]) -> Result<Group> {
+    fn of(index: usize, name: &str, outcomes: &[&Outcome]) -> io::Result<Group> {
         let id = format!("group-{}", index + 1);
         let grid = Grid::of(outcomes);
         Ok(Group {
@@ -196,7 +195,7 @@ impl Group {
 }
 
 /// A heat map, dots or bars.
-fn picture(id: &str, name: &str, outcomes: &[&Outcome], is_grid: bool) -> Result<Figure> {
+fn picture(id: &str, name: &str, outcomes: &[&Outcome], is_grid: bool) -> io::Result<Figure> {
     let unit = outcomes.first().map_or("", |outcome| outcome.unit.name());
     let name = one_line(name);
     let label = |kind: &str| format!("{name}: {kind}, {unit}");
@@ -461,8 +460,8 @@ fn commands(outcomes: &[&Outcome]) -> Vec<(String, String)> {
 mod tests {
     use super::super::{fixture, grid};
     use super::*;
-    use crate::results::run::Also;
-    use crate::results::statistics::Spread;
+    use crate::run::Also;
+    use crate::statistics::Spread;
 
     fn written(run: &Run) -> String {
         let mut text = Vec::new();

@@ -4,17 +4,16 @@
 //!
 //! plotters draws the shapes; where they go is computed here first, because text has no size
 //! until a browser picks a font: every label gets the room of a wide one. The picture is drawn in
-//! the light colours of [`PALETTE`], and a style sheet trades each for its dark counterpart where
+//! the light colours of `PALETTE`, and a style sheet trades each for its dark counterpart where
 //! the reader's system is dark. For those who hear the picture, its description has the figures.
 
 mod canvas;
-pub(in crate::results) mod dots;
+pub(crate) mod dots;
 mod heat_map;
 
 use std::fmt::Write as _;
 use std::io;
 
-use anyhow::Result;
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
@@ -22,25 +21,25 @@ use super::grid::Grid;
 use super::{
     Report, figure, groups, how_measured, is_noisy, marked_median, noisy_footnote, one_line,
 };
-use crate::results::run::{Outcome, Run, Unit};
+use crate::run::{Outcome, Run, Unit};
 use canvas::{
-    AXIS, AXIS_HEIGHT, Area, BACKGROUND, BAR, BAR_HEIGHT, Colors, GRID, HEADING_HEIGHT,
+    AXIS, AXIS_HEIGHT, Area, BACKGROUND, BAR, BAR_HEIGHT, Colors, Drawn, GRID, HEADING_HEIGHT,
     HEADING_SIZE, LEGEND_GAP, LINE_HEIGHT, Label, MOST_ROWS, NAME_GAP, PALETTE, PUBLISHED,
     ROW_HEIGHT, SECTION_GAP, TEXT_SIZE, TITLE_SIZE, VALUE_GAP, VALUE_ROOM, WHISKER, draw_name,
     drawn, hexadecimal, line, room_for, shortened, wrapped,
 };
-pub(in crate::results) use canvas::{Paper, Picture, reason};
+pub(crate) use canvas::{Paper, Picture, reason};
 use heat_map::HeatMap;
 
 /// The run as one SVG document.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Svg;
 
-impl Report for Svg {
-    fn write(&self, run: &Run, out: &mut dyn io::Write) -> Result<()> {
+impl Report<Run> for Svg {
+    fn write(&self, run: &Run, out: &mut dyn io::Write) -> io::Result<()> {
         let chart = Chart::of(run);
         let drawn = chart.drawn()?;
-        Ok(out.write_all(dressed(&drawn, &chart).as_bytes())?)
+        out.write_all(dressed(&drawn, &chart).as_bytes())
     }
 }
 
@@ -141,7 +140,7 @@ impl<'a> Chart<'a> {
     }
 
     /// All of it as SVG.
-    fn drawn(&self) -> Result<String> {
+    fn drawn(&self) -> io::Result<String> {
         let margin = self.paper.margin;
         drawn(self.paper, self.height(), |area| {
             area.fill(&BACKGROUND.light)?;
@@ -165,7 +164,7 @@ impl<'a> Chart<'a> {
     }
 
     /// The title, what the machine is, and the legend.
-    fn draw_head(&self, area: &Area) -> Result<()> {
+    fn draw_head(&self, area: &Area) -> Drawn {
         let margin = self.paper.margin;
         let title = shortened(&self.title, TITLE_SIZE, self.paper.inside());
         let mut y = margin + TITLE_SIZE / 2;
@@ -197,7 +196,7 @@ fn axis_left(sections: &[Section], paper: Paper) -> i32 {
 }
 
 /// The entries of a legend, from the height `y` on, as many on a line as fit.
-fn draw_legend(area: &Area, marks: &[Mark], paper: Paper, mut y: i32) -> Result<()> {
+fn draw_legend(area: &Area, marks: &[Mark], paper: Paper, mut y: i32) -> Drawn {
     let mut x = paper.margin;
     for mark in marks {
         let width = mark.width();
@@ -224,7 +223,7 @@ fn legend_lines(marks: &[Mark], paper: Paper) -> i32 {
 }
 
 /// One group, its legend in the first picture; several of one scale where it has many experiments.
-pub(in crate::results) fn pictures(outcomes: &[&Outcome], paper: Paper) -> Result<Vec<Picture>> {
+pub(crate) fn pictures(outcomes: &[&Outcome], paper: Paper) -> io::Result<Vec<Picture>> {
     let whole = [Section::of("", outcomes.to_vec(), paper)];
     let (mut marks, axis_left) = (legend(&whole), axis_left(&whole, paper));
     let [whole] = whole;
@@ -244,7 +243,7 @@ pub(in crate::results) fn pictures(outcomes: &[&Outcome], paper: Paper) -> Resul
 }
 
 /// That picture in words: every experiment with its figure.
-pub(in crate::results) fn picture_in_words(name: &str, outcomes: &[&Outcome]) -> String {
+pub(crate) fn picture_in_words(name: &str, outcomes: &[&Outcome]) -> String {
     Section::of(name, outcomes.to_vec(), Paper::WIDE).in_words()
 }
 
@@ -370,7 +369,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    fn draw(&self, area: &Area, axis_left: i32, bars_top: i32) -> Result<()> {
+    fn draw(&self, area: &Area, axis_left: i32, bars_top: i32) -> Drawn {
         let ticks = match &self.shown {
             Shown::Bars(ticks) => ticks,
             Shown::Cells(map) => return map.draw(area, bars_top),
@@ -390,7 +389,7 @@ impl<'a> Section<'a> {
     }
 
     /// The grid, the axis's figures and its unit.
-    fn draw_axis(&self, area: &Area, ticks: &Ticks, scale: &Scale, top: i32) -> Result<()> {
+    fn draw_axis(&self, area: &Area, ticks: &Ticks, scale: &Scale, top: i32) -> Drawn {
         let bottom = top + self.bars_height();
         // On a narrow axis every other tick has its figure.
         let step = scale.length / ticks.steps.max(1) as i32;
@@ -507,7 +506,7 @@ impl Scale {
 }
 
 /// One experiment around the height `y`: its name, and its bar or why it has none.
-fn draw_row(area: &Area, scale: &Scale, outcome: &Outcome, y: i32) -> Result<()> {
+fn draw_row(area: &Area, scale: &Scale, outcome: &Outcome, y: i32) -> Drawn {
     draw_name(area, &outcome.name, scale.left, scale.paper, y)?;
     let published = outcome.published.map(|published| scale.x(published));
     let end = match &outcome.figure {
@@ -534,7 +533,7 @@ fn draw_figure(
     bar_end: i32,
     published: Option<i32>,
     y: i32,
-) -> Result<()> {
+) -> Drawn {
     let measured = outcome.figure.is_some();
     let text = if measured {
         marked_median(outcome)
@@ -564,15 +563,15 @@ fn clear_of_marker(x: i32, wanted: i32, marker: Option<i32>, paper: Paper) -> (i
     }
 }
 
-fn draw_bar(area: &Area, left: i32, right: i32, y: i32) -> Result<()> {
+fn draw_bar(area: &Area, left: i32, right: i32, y: i32) -> Drawn {
     let top = y - BAR_HEIGHT / 2;
     // A bar that is there at all shows.
     let corners = [(left, top), (right.max(left + 1), top + BAR_HEIGHT)];
-    Ok(area.draw(&Rectangle::new(corners, BAR.light.filled()))?)
+    area.draw(&Rectangle::new(corners, BAR.light.filled()))
 }
 
 /// A line from the slowest round to the fastest; nothing where they are the same pixel.
-fn draw_whisker(area: &Area, min: i32, max: i32, y: i32) -> Result<()> {
+fn draw_whisker(area: &Area, min: i32, max: i32, y: i32) -> Drawn {
     if max - min < 2 {
         return Ok(());
     }
@@ -584,13 +583,13 @@ fn draw_whisker(area: &Area, min: i32, max: i32, y: i32) -> Result<()> {
     Ok(())
 }
 
-fn draw_published(area: &Area, x: i32, y: i32) -> Result<()> {
+fn draw_published(area: &Area, x: i32, y: i32) -> Drawn {
     let half = BAR_HEIGHT / 2 + 3;
-    Ok(area.draw(&line((x, y - half), (x, y + half), PUBLISHED, 2))?)
+    area.draw(&line((x, y - half), (x, y + half), PUBLISHED, 2))
 }
 
 /// The sign of a legend's entry, 24 pixels wide.
-fn draw_mark(area: &Area, mark: Mark, x: i32, y: i32) -> Result<()> {
+fn draw_mark(area: &Area, mark: Mark, x: i32, y: i32) -> Drawn {
     match mark {
         Mark::Median => {
             let corners = [(x, y - 5), (x + 24, y + 5)];
@@ -602,7 +601,7 @@ fn draw_mark(area: &Area, mark: Mark, x: i32, y: i32) -> Result<()> {
 }
 
 /// The class by which the style sheet finds this picture and no other, inside a page too.
-pub(in crate::results) const CLASS: &str = "fullbore-chart";
+pub(crate) const CLASS: &str = "fullbore-chart";
 
 /// The drawn picture with what plotters has no way to say: its role, its words and its colours.
 fn dressed(drawn: &str, chart: &Chart) -> String {
@@ -648,7 +647,7 @@ fn in_words(outcome: &Outcome) -> String {
 }
 
 /// The rules that trade every light colour for its dark counterpart.
-pub(in crate::results) fn dark_rules() -> String {
+pub(crate) fn dark_rules() -> String {
     let mut rules = String::from("@media screen and (prefers-color-scheme: dark) {\n");
     for Colors { light, dark } in palette() {
         let (light, dark) = (hexadecimal(light), hexadecimal(dark));

@@ -1,14 +1,12 @@
 //! The run for a terminal: the machine, a table per group, and what there is to know about it.
 //!
-//! The table is made to fit. Columns are dropped in a fixed order ([`LAYOUTS`]) until a bar of a
+//! The table is made to fit. Columns are dropped in a fixed order (`LAYOUTS`) until a bar of a
 //! useful length has room, and the bars take what is left; only a name longer than the terminal
 //! is wide goes over it. Colour is put on whole lines and on bars after they are laid out, so
 //! that no escape sequence ever counts as width.
 
-use std::io::{self, IsTerminal};
-use std::os::fd::AsFd;
+use std::io;
 
-use anyhow::Result;
 use comfy_table::{CellAlignment, ContentArrangement, Row, presets};
 
 use super::grid::{Grid, size};
@@ -16,7 +14,7 @@ use super::{
     Report, against_c, distance, figure, groups, how_measured_with_ratios, is_noisy, marked_median,
     noisy_footnote, one_line, over_all_tables, peers,
 };
-use crate::results::run::{Outcome, Run};
+use crate::run::{Outcome, Run};
 
 /// The run as text.
 #[derive(Debug, Clone, Copy, Default)]
@@ -27,24 +25,8 @@ pub struct Table {
     pub color: bool,
 }
 
-impl Table {
-    /// As wide and as colourful as the terminal, if `out` is one.
-    pub fn on(out: &(impl AsFd + IsTerminal)) -> Self {
-        let to_terminal = out.is_terminal();
-        let width = to_terminal
-            .then(|| rustix::termios::tcgetwinsize(out).ok())
-            .flatten()
-            .map(|size| size.ws_col)
-            .filter(|&columns| columns > 0);
-        Self {
-            width,
-            color: to_terminal && std::env::var_os("NO_COLOR").is_none(),
-        }
-    }
-}
-
 /// The width in columns where there is no terminal to ask.
-pub(crate) const WIDTH_WITHOUT_A_TERMINAL: u16 = 100;
+pub const WIDTH_WITHOUT_A_TERMINAL: u16 = 100;
 
 /// What stands before the best figure of a grid.
 const BEST_MARK: &str = "▸";
@@ -53,10 +35,10 @@ const BEST_MARK: &str = "▸";
 const LONGEST_BAR: usize = 40;
 
 /// Spaces between two columns.
-pub(in crate::results) const GAP: usize = 2;
+pub(crate) const GAP: usize = 2;
 
-impl Report for Table {
-    fn write(&self, run: &Run, out: &mut dyn io::Write) -> Result<()> {
+impl Report<Run> for Table {
+    fn write(&self, run: &Run, out: &mut dyn io::Write) -> io::Result<()> {
         let mut page = Page {
             width: usize::from(self.width.unwrap_or(WIDTH_WITHOUT_A_TERMINAL)),
             lines: Vec::new(),
@@ -85,15 +67,20 @@ impl Report for Table {
 
 /// How a line looks where there is colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Style {
+pub enum Style {
+    /// As it is; a bar at its end is cyan.
     Plain,
+    /// Bold.
     Title,
+    /// Faint.
     Dim,
 }
 
 /// One line of the report.
-pub(crate) struct Line {
+pub struct Line {
+    /// How it looks.
     pub style: Style,
+    /// What it says, without escape sequences.
     pub text: String,
 }
 
@@ -122,23 +109,26 @@ fn paint_bar(text: &str) -> String {
 }
 
 /// The report's lines so far.
-pub(crate) struct Page {
+pub struct Page {
     /// Columns that a line may have.
     pub width: usize,
+    /// The lines, top down.
     pub lines: Vec<Line>,
 }
 
 impl Page {
+    /// Adds a line, however long it is.
     pub fn line(&mut self, style: Style, text: impl Into<String>) {
         let text = text.into();
         self.lines.push(Line { style, text });
     }
 
+    /// Adds an empty line.
     pub fn blank(&mut self) {
         self.line(Style::Plain, "");
     }
 
-    /// `label` and then `text`, in lines that fit, each but the first indented to the text.
+    /// Adds `label` and then `text`, in lines that fit, each but the first indented to the text.
     pub fn wrapped(&mut self, style: Style, label: &str, text: &str) {
         let indent = label.chars().count();
         let mut start = label.to_owned();

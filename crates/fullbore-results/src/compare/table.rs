@@ -1,61 +1,53 @@
 //! The comparison for a terminal: which runs, in what they differ, a table per group, and by what
 //! the verdicts were given.
 //!
-//! The tables are made to fit. Columns are dropped in a fixed order ([`LAYOUTS`]); where several
+//! The tables are made to fit. Columns are dropped in a fixed order (`LAYOUTS`); where several
 //! further runs still do not fit, each has a table of its own; and names are cut last of all.
 
 use std::io;
 
-use anyhow::Result;
 use comfy_table::{CellAlignment, ContentArrangement, presets};
 
 use super::{Comparison, Difference, Named, Row, Verdict};
-use crate::results::report::table::{GAP, Page, Style, WIDTH_WITHOUT_A_TERMINAL};
-use crate::results::report::{figure, one_line};
+use crate::report::table::{GAP, Page, Style, Table, WIDTH_WITHOUT_A_TERMINAL};
+use crate::report::{Report, figure, one_line};
 
-/// Writes the comparison, in lines of at most `width` characters; for a terminal with `color`.
-///
-/// # Errors
-///
-/// Those of `out`.
-pub fn write(
-    comparison: &Comparison,
-    width: Option<u16>,
-    color: bool,
-    out: &mut dyn io::Write,
-) -> Result<()> {
-    let mut page = Page {
-        width: usize::from(width.unwrap_or(WIDTH_WITHOUT_A_TERMINAL)),
-        lines: Vec::new(),
-    };
-    for run in &comparison.runs {
-        page.wrapped(Style::Plain, &format!("{}  ", run.label), &described(run));
-    }
-    differences(&mut page, comparison);
-    for warning in &comparison.warnings {
+impl Report<Comparison> for Table {
+    /// Writes the comparison in lines of at most `width` characters.
+    fn write(&self, comparison: &Comparison, out: &mut dyn io::Write) -> io::Result<()> {
+        let mut page = Page {
+            width: usize::from(self.width.unwrap_or(WIDTH_WITHOUT_A_TERMINAL)),
+            lines: Vec::new(),
+        };
+        for run in &comparison.runs {
+            page.wrapped(Style::Plain, &format!("{}  ", run.label), &described(run));
+        }
+        differences(&mut page, comparison);
+        for warning in &comparison.warnings {
+            page.blank();
+            page.wrapped(Style::Plain, "warning: ", warning);
+        }
+        for rows in tables(comparison) {
+            group(&mut page, comparison, rows);
+        }
         page.blank();
-        page.wrapped(Style::Plain, "warning: ", warning);
+        for line in closing(comparison) {
+            page.wrapped(Style::Dim, "", &line);
+        }
+        for line in &page.lines {
+            let text = line.painted(self.color);
+            writeln!(
+                out,
+                "{}",
+                if self.color {
+                    with_verdicts_painted(&text)
+                } else {
+                    text
+                }
+            )?;
+        }
+        Ok(())
     }
-    for rows in tables(comparison) {
-        group(&mut page, comparison, rows);
-    }
-    page.blank();
-    for line in closing(comparison) {
-        page.wrapped(Style::Dim, "", &line);
-    }
-    for line in &page.lines {
-        let text = line.painted(color);
-        writeln!(
-            out,
-            "{}",
-            if color {
-                with_verdicts_painted(&text)
-            } else {
-                text
-            }
-        )?;
-    }
-    Ok(())
 }
 
 /// Where a run is from.
@@ -469,8 +461,8 @@ fn with_verdicts_painted(line: &str) -> String {
 mod tests {
     use super::super::{Taken, compare};
     use super::*;
-    use crate::results::report::fixture;
-    use crate::results::statistics::Spread;
+    use crate::report::fixture;
+    use crate::statistics::Spread;
 
     /// Three runs: the second twice as fast, on another kernel, the third half as fast.
     fn comparison() -> Comparison {
@@ -494,7 +486,12 @@ mod tests {
 
     fn written(width: u16, color: bool) -> String {
         let mut text = Vec::new();
-        write(&comparison(), Some(width), color, &mut text).unwrap();
+        Table {
+            width: Some(width),
+            color,
+        }
+        .write(&comparison(), &mut text)
+        .unwrap();
         String::from_utf8(text).unwrap()
     }
 

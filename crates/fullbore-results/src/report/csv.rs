@@ -5,11 +5,10 @@
 
 use std::io;
 
-use anyhow::Result;
 use serde::Serialize;
 
 use super::Report;
-use crate::results::run::{EndpointReport, Outcome, Run};
+use crate::run::{EndpointReport, Outcome, Run};
 
 /// The run as one row per experiment.
 #[derive(Debug, Clone, Copy, Default)]
@@ -142,16 +141,24 @@ const HEADER: [&str; 25] = [
     "pipe_size",
 ];
 
-impl Report for Csv {
-    fn write(&self, run: &Run, out: &mut dyn io::Write) -> Result<()> {
+impl Report<Run> for Csv {
+    fn write(&self, run: &Run, out: &mut dyn io::Write) -> io::Result<()> {
         let mut rows = ::csv::Writer::from_writer(out);
         if run.experiments.is_empty() {
-            rows.write_record(HEADER)?;
+            rows.write_record(HEADER).map_err(io_error)?;
         }
         for outcome in &run.experiments {
-            rows.serialize(Row::of(outcome))?;
+            rows.serialize(Row::of(outcome)).map_err(io_error)?;
         }
-        Ok(rows.flush()?)
+        rows.flush()
+    }
+}
+
+/// The error as one of the output where it is that, so that its kind can be told.
+pub(crate) fn io_error(error: ::csv::Error) -> io::Error {
+    match error.into_kind() {
+        ::csv::ErrorKind::Io(error) => error,
+        other => io::Error::other(format!("the rows of CSV: {other:?}")),
     }
 }
 

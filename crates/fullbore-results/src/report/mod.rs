@@ -11,118 +11,26 @@ pub mod json;
 pub mod svg;
 pub mod table;
 
-use std::fs::{self, File, OpenOptions, Permissions};
-use std::io::{self, BufWriter, IntoInnerError, Write};
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-
-use anyhow::{Context, Result};
+use std::io;
 
 use super::run::{Outcome, Overall, Run};
 use super::statistics::DISAGREEMENT_WORTH_A_WARNING;
 use fullbore_host::machine::format_bytes;
 use fullbore_host::text::{REPLACEMENT, reorders};
 
-/// A form in which a run is shown.
-pub trait Report {
-    /// Writes all of `run` to `out`.
+/// A form in which a result is shown: a [`Run`], or a [`Comparison`](crate::compare::Comparison) of
+/// several.
+pub trait Report<Of> {
+    /// Writes all of the result to `out`.
     ///
     /// # Errors
     ///
     /// Those of `out`.
-    fn write(&self, run: &Run, out: &mut dyn io::Write) -> Result<()>;
-}
-
-/// Writes to `out`, all of it.
-///
-/// # Errors
-/// As `write`, or where `out` does not take it.
-pub fn write_to(
-    write: &dyn Fn(&mut dyn io::Write) -> Result<()>,
-    out: &mut dyn io::Write,
-) -> Result<()> {
-    let mut out = BufWriter::new(out);
-    write(&mut out)?;
-    // Dropping the writer would flush too, and lose the error.
-    Ok(out.flush()?)
-}
-
-/// Writes what `write` writes to the file at `path`: all of it, or nothing. `-` is stdout.
-///
-/// A regular file is written beside `path` under another name and put in its place when it is
-/// complete, with the permissions that any new file gets. Where that cannot be, because `path` is
-/// a FIFO, a terminal or one of the names that a shell has for an open file (`/dev/stdout`), the
-/// report goes straight to it.
-///
-/// # Errors
-///
-/// Where `path` cannot be written; the error names it.
-pub fn write_to_file(write: &dyn Fn(&mut dyn io::Write) -> Result<()>, path: &Path) -> Result<()> {
-    if is_stdout(path) {
-        return write_to(write, &mut io::stdout().lock())
-            .context("cannot write the report to stdout");
-    }
-    let put = if takes_bytes_as_they_come(path) {
-        append
-    } else {
-        replace
-    };
-    put(write, path).with_context(|| format!("cannot write the report to '{}'", path.display()))
-}
-
-/// Whether stdout is meant by the name of a file, as many programs have it.
-pub fn is_stdout(path: &Path) -> bool {
-    path.as_os_str() == "-"
-}
-
-/// Whether what is at `path` cannot or must not be replaced by another file.
-fn takes_bytes_as_they_come(path: &Path) -> bool {
-    // In /dev and /proc a name may lead to a regular file that someone has open: replacing that
-    // would leave them with the old one.
-    path.starts_with("/dev")
-        || path.starts_with("/proc")
-        || fs::metadata(path).is_ok_and(|metadata| !metadata.is_file())
-}
-
-/// Writes at the end of what is at `path`.
-fn append(write: &dyn Fn(&mut dyn io::Write) -> Result<()>, path: &Path) -> Result<()> {
-    let file = OpenOptions::new().append(true).open(path)?;
-    write_and_close(write, file)
-}
-
-/// Writes to `file`, and closes it: what the file system could not store it may say only then.
-fn write_and_close(write: &dyn Fn(&mut dyn io::Write) -> Result<()>, file: File) -> Result<()> {
-    let mut out = BufWriter::new(file);
-    write(&mut out)?;
-    let file = out.into_inner().map_err(IntoInnerError::into_error)?;
-    Ok(fullbore::close(file)?)
-}
-
-/// Puts a new file in the place of what is at `path`.
-fn replace(write: &dyn Fn(&mut dyn io::Write) -> Result<()>, path: &Path) -> Result<()> {
-    // What a symbolic link points to is replaced, not the link.
-    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let (file, written) = tempfile::Builder::new()
-        .prefix(".fullbore-")
-        // What open(2) takes from the umask; tempfile's own default is 0600.
-        .permissions(Permissions::from_mode(0o666))
-        .tempfile_in(directory_of(&path))?
-        .into_parts();
-    write_and_close(write, file)?;
-    written.persist(&path)?;
-    Ok(())
-}
-
-/// The directory that `path` is in.
-fn directory_of(path: &Path) -> PathBuf {
-    match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
-        _ => PathBuf::from("."),
-    }
+    fn write(&self, result: &Of, out: &mut dyn io::Write) -> io::Result<()>;
 }
 
 /// A number with three significant digits, as people read throughputs: 0.93, 12.4, 104.
-pub(crate) fn figure(number: f64) -> String {
+pub fn figure(number: f64) -> String {
     // Compared after rounding, so that 9.996 is 10.0 and not 10.00.
     let decimals = match number.abs() {
         n if n < 9.995 => 2,
@@ -311,7 +219,7 @@ fn harmless(c: char) -> char {
 }
 
 /// `text` on one line, without what a terminal or an XML parser would choke on.
-pub(super) fn one_line(text: &str) -> String {
+pub(crate) fn one_line(text: &str) -> String {
     let printable: String = text.chars().map(harmless).collect();
     printable.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -319,7 +227,7 @@ pub(super) fn one_line(text: &str) -> String {
 /// A run with one outcome of each kind: the base, a noisy one, one with a note, one skipped, one
 /// failed.
 #[cfg(test)]
-pub fn fixture() -> Run {
+pub(crate) fn fixture() -> Run {
     use super::run::{Apart, EndpointReport, SCHEMA, Settings, Unit};
     use super::statistics::Spread;
 
@@ -428,22 +336,7 @@ fn fixture_machine() -> fullbore_host::machine::Machine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::run::MoverReport;
-    use tempfile::TempDir;
-
-    /// A report of a few known bytes, or of none because it fails.
-    fn fixed(text: Option<&'static str>) -> impl Fn(&mut dyn io::Write) -> Result<()> {
-        move |out| Ok(out.write_all(text.context("the report broke")?.as_bytes())?)
-    }
-
-    fn names_in(directory: &Path) -> Vec<String> {
-        let mut names: Vec<String> = fs::read_dir(directory)
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .collect();
-        names.sort();
-        names
-    }
+    use crate::run::MoverReport;
 
     #[test]
     fn figures_have_three_significant_digits() {
@@ -515,74 +408,6 @@ mod tests {
             how_measured_with_ratios(&run),
             "one round of 0.5 s; with --pipe-size 1 MiB"
         );
-    }
-
-    #[test]
-    fn a_new_file_is_complete_and_has_the_permissions_of_any_new_file() {
-        let directory = TempDir::new().unwrap();
-        let (report, other) = (
-            directory.path().join("report"),
-            directory.path().join("other"),
-        );
-        write_to_file(&fixed(Some("all of it")), &report).unwrap();
-        fs::write(&other, "").unwrap();
-        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode();
-        assert_eq!(fs::read_to_string(&report).unwrap(), "all of it");
-        assert_eq!(mode(&report), mode(&other));
-        assert_eq!(names_in(directory.path()), ["other", "report"]);
-    }
-
-    #[test]
-    fn a_report_that_breaks_leaves_the_old_file_and_nothing_else() {
-        let directory = TempDir::new().unwrap();
-        let path = directory.path().join("report");
-        fs::write(&path, "old").unwrap();
-        let error = write_to_file(&fixed(None), &path).unwrap_err();
-        assert!(
-            error.to_string().contains(path.to_str().unwrap()),
-            "{error}"
-        );
-        assert_eq!(fs::read_to_string(&path).unwrap(), "old");
-        assert_eq!(names_in(directory.path()), ["report"]);
-    }
-
-    #[test]
-    fn a_symbolic_link_stays_and_its_file_is_replaced() {
-        let directory = TempDir::new().unwrap();
-        let (file, link) = (directory.path().join("file"), directory.path().join("link"));
-        fs::write(&file, "old").unwrap();
-        std::os::unix::fs::symlink(&file, &link).unwrap();
-        write_to_file(&fixed(Some("new")), &link).unwrap();
-        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
-        assert_eq!(fs::read_to_string(&file).unwrap(), "new");
-    }
-
-    #[test]
-    fn a_name_in_dev_is_written_straight_to() {
-        write_to_file(&fixed(Some("gone")), Path::new("/dev/null")).unwrap();
-        assert!(!fs::metadata("/dev/null").unwrap().is_file());
-    }
-
-    #[test]
-    fn a_fifo_is_written_straight_to() {
-        use rustix::fs::{CWD, FileType, Mode, mknodat};
-        let directory = TempDir::new().unwrap();
-        let fifo = directory.path().join("fifo");
-        mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
-        let reader = std::thread::spawn({
-            let fifo = fifo.clone();
-            move || fs::read_to_string(fifo).unwrap()
-        });
-        write_to_file(&fixed(Some("through")), &fifo).unwrap();
-        assert_eq!(reader.join().unwrap(), "through");
-        assert_eq!(names_in(directory.path()), ["fifo"]);
-    }
-
-    #[test]
-    fn a_directory_that_is_not_there_is_named() {
-        let path = Path::new("/no/such/directory/report");
-        let error = write_to_file(&fixed(Some("")), path).unwrap_err();
-        assert!(format!("{error:#}").contains("/no/such/directory/report"));
     }
 
     #[test]

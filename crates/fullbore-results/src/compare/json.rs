@@ -1,0 +1,13 @@
+//! The comparison as JSON: everything that was found, for programs.
+
+use std::io;
+
+use super::Comparison;
+use crate::report::Report;
+use crate::report::json::{Json, write_indented};
+
+impl Report<Comparison> for Json {
+    fn write(&self, comparison: &Comparison, out: &mut dyn io::Write) -> io::Result<()> {
+        write_indented(comparison, out)
+    }
+}

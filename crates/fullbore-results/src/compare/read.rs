@@ -1,0 +1,165 @@
+//! Reading runs from files that anybody may have written: what is no run is refused in one line.
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::read::NotARun;
+use crate::report::one_line;
+use crate::run::Run;
+use fullbore_host::date::rfc3339;
+use fullbore_host::refusal::Usage;
+
+/// The most runs that are set side by side: one a letter.
+pub const MOST_RUNS: usize = 26;
+
+/// What stands for stdin.
+const STDIN: &str = "-";
+
+/// A run, and where it came from.
+#[derive(Debug, Clone)]
+pub struct Taken {
+    /// The name of the file, as it was given.
+    pub file: String,
+    /// When the file was last written, where it is one.
+    pub written_at: Option<String>,
+    /// What was in it.
+    pub run: Run,
+}
+
+/// Reads the runs in `files`, `-` for stdin.
+///
+/// # Errors
+///
+/// Where there are fewer than two or too many, or one of them is no run of this schema; the error
+/// names it, and is one line without control characters.
+pub fn read(files: &[PathBuf]) -> Result<Vec<Taken>, Usage> {
+    match files.len() {
+        0 | 1 => {
+            return Err(Usage(
+                "--compare needs at least two files, each with the output of 'fullbore bench --json'"
+                    .into(),
+            ));
+        }
+        2..=MOST_RUNS => {}
+        more => {
+            return Err(Usage(format!(
+                "--compare accepts at most {MOST_RUNS} runs, and {more} were given"
+            )));
+        }
+    }
+    if files
+        .iter()
+        .filter(|file| file.as_os_str() == STDIN)
+        .count()
+        > 1
+    {
+        return Err(Usage("stdin ('-') can be read only once".into()));
+    }
+    files
+        .iter()
+        .map(|file| {
+            read_one(file).map_err(|reason| {
+                Usage(one_line(&format!(
+                    "--compare '{}': {reason}",
+                    file.display()
+                )))
+            })
+        })
+        .collect()
+}
+
+fn read_one(path: &Path) -> Result<Taken, NotARun> {
+    let (run, written_at) = if path.as_os_str() == STDIN {
+        (Run::read(io::stdin().lock())?, None)
+    } else {
+        let file = File::open(path)?;
+        let written_at = file.metadata()?.modified().ok().map(rfc3339);
+        (Run::read(file)?, written_at)
+    };
+    Ok(Taken {
+        file: path.display().to_string(),
+        written_at,
+        run,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use serde_json::Value;
+
+    use super::super::compare;
+    use super::*;
+    use crate::report::csv::Csv;
+    use crate::report::json::Json;
+    use crate::report::table::Table;
+    use crate::report::{Report, fixture};
+
+    /// Every place in a document.
+    fn places(value: &Value) -> usize {
+        1 + match value {
+            Value::Array(values) => values.iter().map(places).sum(),
+            Value::Object(fields) => fields.values().map(places).sum(),
+            _ => 0,
+        }
+    }
+
+    /// Puts `new` at one of them.
+    fn put(value: &mut Value, at: &mut usize, new: &Value) {
+        if *at == 0 {
+            *value = new.clone();
+        }
+        *at = at.wrapping_sub(1);
+        match value {
+            Value::Array(values) => values.iter_mut().for_each(|value| put(value, at, new)),
+            Value::Object(fields) => fields.values_mut().for_each(|value| put(value, at, new)),
+            _ => {}
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_in_a_file_breaks_a_comparison_or_reaches_the_terminal(
+            changes in proptest::collection::vec((any::<proptest::sample::Index>(), 0..14_usize), 1..6),
+        ) {
+            let odd: [Value; 14] = [
+                Value::Null,
+                true.into(),
+                0.into(),
+                (-1).into(),
+                u64::MAX.into(),
+                1e308.into(),
+                5e-324.into(),
+                "".into(),
+                "\u{1b}[2J\u{7}\r\n\u{9b}31m".into(),
+                "long ".repeat(50).into(),
+                "w".repeat(300).into(),
+                Value::Array(vec![]),
+                Value::Array(vec![1e308.into(), 0.into(), (-1e308).into()]),
+                Value::Object(serde_json::Map::new()),
+            ];
+            let mut value = serde_json::to_value(fixture()).unwrap();
+            for (index, with) in changes {
+                let mut at = index.index(places(&value));
+                put(&mut value, &mut at, &odd[with]);
+            }
+            if let Ok(run) = Run::from_json(value.to_string().as_bytes()) {
+                let of = |run: Run| Taken { file: "\u{1b}[1m.json".into(), written_at: None, run };
+                let runs = [of(fixture()), of(run.clone()), of(run)];
+                let comparison = compare(&runs, &[]).unwrap();
+                Json.write(&comparison, &mut Vec::new()).unwrap();
+                Csv.write(&comparison, &mut Vec::new()).unwrap();
+                for width in [60_u16, 100] {
+                    let mut text = Vec::new();
+                    Table { width: Some(width), color: false }.write(&comparison, &mut text).unwrap();
+                    for line in String::from_utf8(text).unwrap().lines() {
+                        prop_assert!(!line.chars().any(char::is_control), "{line:?}");
+                        prop_assert!(line.chars().count() <= usize::from(width), "{line:?}");
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! What a run of fullbore's laboratory found: its types, its JSON, the statistics over its rounds, the
+//! comparison of runs, and the reports.
+//!
+//! Which was the fastest experiment of a run that `fullbore bench --json` printed?
+//!
+//! ```no_run
+//! use std::fs::File;
+//!
+//! use fullbore_results::run::Run;
+//!
+//! let run = Run::read(File::open("ladder.json")?)?;
+//! let speeds = run.experiments.iter().filter(|outcome| outcome.unit.more_is_better());
+//! let fastest = speeds
+//!     .filter_map(|outcome| Some((outcome, outcome.figure.as_ref()?.median)))
+//!     .max_by(|(_, one), (_, other)| one.total_cmp(other));
+//! if let Some((outcome, median)) = fastest {
+//!     println!("{}/{}: {median:.2} {}", outcome.group, outcome.name, outcome.unit.name());
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! | module | for |
+//! |---|---|
+//! | [`run`] | [`Run`](run::Run), the shape of the JSON; [`soundness`], that of what was checked |
+//! | [`read`] | why something is not a run that can be read |
+//! | [`statistics`], [`rank_sum`] | medians and spreads; whether two samples differ by more than chance |
+//! | [`compare`] | [`Comparison`](compare::Comparison): several runs side by side |
+//! | [`report`] | [`Report`](report::Report): a run or a comparison as a table, JSON, CSV or HTML, and a run as SVG |
+//! | [`names`] | which experiments a pattern means |
+//!
+//! The crate never exits, and prints only to what it is given. It knows neither how an experiment is
+//! run nor any verb of the command.
+
+pub mod compare;
+pub mod names;
+pub mod rank_sum;
+pub mod read;
+pub mod report;
+pub mod run;
+pub mod soundness;
+pub mod statistics;

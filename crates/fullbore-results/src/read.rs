@@ -1,0 +1,204 @@
+//! Reading a run from JSON that anybody may have written: what is which no run is refused in one line.
+
+use std::io::{self, Read};
+
+use serde::Deserialize;
+use serde_json::{Number, Value};
+
+use crate::run::{Run, SCHEMA};
+use crate::statistics::Spread;
+
+/// The most bytes that are read. The largest run that the laboratory makes, 10 000 rounds of all
+/// experiments, stays below this.
+const MOST_BYTES: u64 = 256 << 20;
+
+/// Why something is not a run that can be read.
+#[derive(Debug, thiserror::Error)]
+pub enum NotARun {
+    /// It could not be read at all.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// It is longer than any run.
+    #[error("longer than {} MiB, and no run is", MOST_BYTES >> 20)]
+    TooLong,
+    /// There is nothing, or only white space.
+    #[error("it is empty, not the output of 'fullbore bench --json'")]
+    Empty,
+    /// It is not JSON.
+    #[error("invalid JSON: {0}")]
+    NoJson(serde_json::Error),
+    /// It is JSON, and nothing says that it is a run.
+    #[error("not the output of 'fullbore bench --json'")]
+    NoSchema,
+    /// It says that it is a run, and a field is missing or wrong.
+    #[error("not the output of 'fullbore bench --json': {0}")]
+    Field(serde_json::Error),
+    /// It is a comparison of runs.
+    #[error("it holds a comparison, and a run is needed")]
+    Comparison,
+    /// It is a run of another schema than [`SCHEMA`].
+    #[error(
+        "it has schema {found}, and this version reads only schema {SCHEMA}: compare with the \
+         version that wrote it, or measure again"
+    )]
+    Schema {
+        /// The schema that it says.
+        found: Number,
+    },
+    /// Two experiments have the same group and name.
+    #[error("experiment '{group}/{name}' occurs twice")]
+    Twice {
+        /// The group of the experiment.
+        group: String,
+        /// The name of the experiment.
+        name: String,
+    },
+}
+
+impl Run {
+    /// Reads a run: the JSON that `fullbore bench --json` prints. Fields that this version does not
+    /// know are skipped.
+    ///
+    /// # Errors
+    /// Where `source` cannot be read, or what it has is not a run of the schema [`SCHEMA`].
+    pub fn read(source: impl Read) -> Result<Run, NotARun> {
+        let mut bytes = Vec::new();
+        source.take(MOST_BYTES + 1).read_to_end(&mut bytes)?;
+        Run::from_json(&bytes)
+    }
+
+    /// Reads a run from its JSON.
+    ///
+    /// # Errors
+    /// Where it is not a run of the schema [`SCHEMA`].
+    pub fn from_json(bytes: &[u8]) -> Result<Run, NotARun> {
+        /// What says whether the rest can be read.
+        #[derive(Deserialize)]
+        struct Known {
+            schema: Option<Value>,
+            comparison_schema: Option<Value>,
+        }
+        if bytes.len() as u64 > MOST_BYTES {
+            return Err(NotARun::TooLong);
+        }
+        if bytes.iter().all(u8::is_ascii_whitespace) {
+            return Err(NotARun::Empty);
+        }
+        let known: Known = serde_json::from_slice(bytes).map_err(|error| {
+            if error.is_data() {
+                NotARun::NoSchema
+            } else {
+                NotARun::NoJson(error)
+            }
+        })?;
+        // A struct may be written as an array for serde, and is not here.
+        if !bytes.trim_ascii_start().starts_with(b"{") {
+            return Err(NotARun::NoSchema);
+        }
+        match (known.comparison_schema, known.schema) {
+            (Some(_), _) => return Err(NotARun::Comparison),
+            (None, Some(Value::Number(found))) if found.as_u64() != Some(u64::from(SCHEMA)) => {
+                return Err(NotARun::Schema { found });
+            }
+            (None, Some(Value::Number(_))) => {}
+            (None, _) => return Err(NotARun::NoSchema),
+        }
+        let mut run: Run = serde_json::from_slice(bytes).map_err(NotARun::Field)?;
+        for outcome in &mut run.experiments {
+            let also = outcome.also.iter_mut().map(|also| &mut also.figure);
+            let peer = outcome.peer.as_mut().and_then(|peer| peer.figure.as_mut());
+            for spread in outcome.figure.iter_mut().chain(also).chain(peer) {
+                // Medians are those of the rounds, whatever else the file says.
+                if let Some(of_rounds) = Spread::of(&spread.rounds) {
+                    *spread = of_rounds;
+                }
+            }
+        }
+        let mut names: Vec<(&str, &str)> = run
+            .experiments
+            .iter()
+            .map(|outcome| (outcome.group.as_str(), outcome.name.as_str()))
+            .collect();
+        names.sort_unstable();
+        let twice = names.windows(2).find(|pair| pair[0] == pair[1]);
+        match twice.map(|pair| pair[0]) {
+            Some((group, name)) => Err(NotARun::Twice {
+                group: group.to_owned(),
+                name: name.to_owned(),
+            }),
+            None => Ok(run),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::{fixture, one_line};
+
+    fn text(run: &Run) -> Vec<u8> {
+        serde_json::to_vec(run).unwrap()
+    }
+
+    #[test]
+    fn what_is_no_run_is_refused_in_a_line() {
+        let run = String::from_utf8(text(&fixture())).unwrap();
+        let cut = &run[..run.len() / 2];
+        let twice = {
+            let mut run = fixture();
+            run.experiments[1].name = run.experiments[0].name.clone();
+            String::from_utf8(text(&run)).unwrap()
+        };
+        let nested = "[".repeat(100_000);
+        let cases = [
+            ("", "empty"),
+            (" \n", "empty"),
+            ("GiB/s", "invalid JSON"),
+            ("{} {}", "invalid JSON"),
+            (cut, "invalid JSON"),
+            (&nested, "invalid JSON"),
+            ("[]", "not the output"),
+            ("[2, 1]", "not the output"),
+            ("7", "not the output"),
+            ("null", "not the output"),
+            ("{}", "not the output"),
+            (r#"{"schema": "2"}"#, "not the output"),
+            (r#"{"schema": 2}"#, "missing field"),
+            (
+                r#"{"schema": 1}"#,
+                "schema 1, and this version reads only schema 2",
+            ),
+            (r#"{"schema": 1e9}"#, "schema 1000000000"),
+            (r#"{"comparison_schema": 1}"#, "it holds a comparison"),
+            (&twice, "'ladder/write_read' occurs twice"),
+            (&run.replace("GiB/s", "\\u001b[2J"), "unknown variant"),
+            (&run.replace("0.93", "1e999"), "out of range"),
+            (&run.replace("0.93", "NaN"), "invalid JSON"),
+        ];
+        for (text, reason) in cases {
+            let said = Run::from_json(text.as_bytes()).unwrap_err().to_string();
+            assert!(said.contains(reason), "{said}");
+            assert!(!one_line(&said).chars().any(char::is_control));
+        }
+        assert!(Run::from_json(&[0xff, 0xfe]).is_err());
+        assert!(Run::from_json(&[0; 1000]).is_err());
+    }
+
+    #[test]
+    fn a_run_that_does_not_know_its_date_or_newer_fields_is_read() {
+        let mut run = serde_json::to_value(fixture()).unwrap();
+        let fields = run.as_object_mut().unwrap();
+        fields.remove("taken_at");
+        fields.insert("newer".into(), Value::Bool(true));
+        let read = Run::from_json(run.to_string().as_bytes()).unwrap();
+        assert_eq!(read.taken_at, None);
+    }
+
+    #[test]
+    fn medians_are_those_of_the_rounds() {
+        let mut run = fixture();
+        run.experiments[0].figure.as_mut().unwrap().median = 1e9;
+        let read = Run::from_json(&text(&run)).unwrap();
+        assert_eq!(read.experiments[0].figure.as_ref().unwrap().median, 0.93);
+    }
+}
