@@ -182,7 +182,7 @@ fn pipes_that_stay_small_are_the_biggest_win_left() {
     assert!(found["advice"]["worth"].as_f64().unwrap() > 1.0);
     let output = run_under(&filter, "doctor");
     assert_quiet_success(&output);
-    assert!(stdout(&output).contains("the biggest win left: pipes cannot grow"));
+    assert!(stdout(&output).contains("largest possible gain: pipes cannot grow"));
 }
 
 #[test]
@@ -346,7 +346,7 @@ fn a_trial_that_hangs_is_ended_and_the_others_go_on() {
     };
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     let text = stdout(&output);
-    assert!(text.contains("tee: no answer within 3 s"), "{text}");
+    assert!(text.contains("tee: no result within 3 s"), "{text}");
     assert!(text.contains("  sendfile           works"), "{text}");
 }
 

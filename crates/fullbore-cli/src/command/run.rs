@@ -11,7 +11,7 @@ use crate::run::{FAILED, Failure, Options, Plan, keep, run};
 use fullbore_host::refusal::Usage;
 use fullbore_host::size;
 
-/// Run a pipeline as the shell would, with larger pipes, and report which stage is the bottleneck
+/// Run a pipeline as the shell would, with larger pipes, and name the slow stage
 ///
 /// LINE is split at its pipes, and sh runs each stage, so quotes, variables, redirections, lists
 /// and subshells work as in sh. Each pipe has a capacity of 1 MiB instead of 64 KiB, if the user's

@@ -193,9 +193,9 @@ const ROWS: &[Row] = &[
     Row {
         name: "kernel.kptr_restrict",
         read: in_proc!("kernel/kptr_restrict"),
-        purpose: "who may see the addresses of the kernel's functions, to name them in samples",
+        purpose: "which users may see the addresses of kernel functions, to name them in samples",
         judge: |value, around| match number(value) {
-            0 => fine("shown to who may sample the kernel"),
+            0 => fine("shown to users who may sample the kernel"),
             1 if around.capabilities.syslog => fine("shown to this process (CAP_SYSLOG)"),
             _ => low("samples of the kernel have no names"),
         },
@@ -272,7 +272,7 @@ const ROWS: &[Row] = &[
         purpose: "maximum number of messages in a POSIX message queue; bench uses 10",
         judge: |value, _| match number(value) {
             messages if messages < 10 => low("lower than bench uses: figures cannot be compared"),
-            _ => fine("as many as bench asks for"),
+            _ => fine("as many as bench uses"),
         },
         command: "sudo sysctl -w fs.mqueue.msg_max=10",
         cost: "nothing: it is the kernel's default",
@@ -297,7 +297,7 @@ const ROWS: &[Row] = &[
                 "accounted when it is mapped: large buffers can be refused although memory \
              is free",
             ),
-            _ => fine("counted when used"),
+            _ => fine("accounted when it is used"),
         },
         command: "sudo sysctl -w vm.overcommit_memory=0",
         cost: "if memory runs out, the kernel kills a process later instead of refusing a mapping",

@@ -48,7 +48,7 @@ impl Address {
             IpAddr::V6(ip) if ip.is_unicast_link_local() => Some("every host on that link"),
             IpAddr::V4(ip) if ip.is_link_local() => Some("every host on that link"),
             ip if ip.is_unspecified() => Some("every host that can reach this machine"),
-            _ => Some("everybody who can reach that address"),
+            _ => Some("every host that can reach that address"),
         }
     }
 }

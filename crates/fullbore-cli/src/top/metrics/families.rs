@@ -94,7 +94,7 @@ const LOOK: &[Metric<Told>] = &[
     },
     Metric {
         name: "fullbore_pipes_not_watched",
-        help: "Pipes of which it is not known who waits: there are too many for the files that may be open",
+        help: "Pipes for which waiting is not known, because of the limit of open files",
         kind: GAUGE,
         value: |told| whole(told.overview.left_out.not_watched as u64),
     },
@@ -146,7 +146,7 @@ const PARTS: &[Parts] = &[
 const PIPE: &[Metric<PipeState>] = &[
     Metric {
         name: "fullbore_pipe_capacity_bytes",
-        help: "Bytes that the pipe holds",
+        help: "Capacity of the pipe",
         kind: GAUGE,
         value: |row| count(row.capacity),
     },
@@ -181,13 +181,14 @@ const PIPE: &[Metric<PipeState>] = &[
     },
     Metric {
         name: "fullbore_pipe_full_ratio",
-        help: "The share of the last seconds in which the pipe was full, or its writer waited for room in it",
+        help: "The share of the last seconds in which the pipe was full, or its writer waited for \
+         space in it",
         kind: GAUGE,
         value: |row| row.full.and_then(real),
     },
     Metric {
         name: "fullbore_pipe_writer_waiting_ratio",
-        help: "The share of the last seconds in which the writer waited for room in the pipe",
+        help: "The share of the last seconds in which the writer waited for space in the pipe",
         kind: GAUGE,
         value: |row| row.writer_waits.and_then(real),
     },
@@ -219,7 +220,8 @@ const PIPE: &[Metric<PipeState>] = &[
     },
     Metric {
         name: "fullbore_pipe_slow_reader",
-        help: "Whether the slow side is the reader's, or who is after it; of two that are alike, both are",
+        help: "1 if the side of the reader is slow, including the stages after it; both sides are \
+         1 if they are equally slow",
         kind: GAUGE,
         value: |row| slow(row, Slow::Reader),
     },
