@@ -316,7 +316,7 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
     /// unless told otherwise. 0 leaves the output as it is. A pipe is never shrunk.
     ///
     /// All pipes of an unprivileged user together may hold 64 MiB (`pipe-user-pages-soft`,
-    /// [`linux::pipe_user_pages_soft`](crate::linux::pipe_user_pages_soft)), which is 64 pipes of
+    /// [`linux::pipe_user_pages_soft`]), which is 64 pipes of
     /// 1 MiB. Past that, new pipes of all his programs get two pages instead of 16, and none can grow. Who
     /// moves bytes over many pipes at once, or has other programs that need theirs, asks for less.
     pub fn pipe_size(mut self, bytes: usize) -> Self {
