@@ -19,7 +19,7 @@ pub enum NotARun {
     #[error(transparent)]
     Io(#[from] io::Error),
     /// It is longer than any run.
-    #[error("longer than {} MiB, and no run is", MOST_BYTES >> 20)]
+    #[error("larger than {} MiB, which no run is", MOST_BYTES >> 20)]
     TooLong,
     /// There is nothing, or only white space.
     #[error("it is empty, not the output of 'fullbore bench --json'")]
