@@ -24,6 +24,8 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::{Args, Command, CommandFactory, Parser, Subcommand};
 
+use host::text::clean;
+
 /// Move bytes through Linux pipes at the speed of memory, and measure it
 ///
 /// Exit codes: 0 done; 1 something failed; 2 the command line is wrong; 3 this machine or this
@@ -91,7 +93,9 @@ fn ended(who: &str, outcome: anyhow::Result<ExitCode>) -> ExitCode {
         Ok(code) => code,
         Err(error) => match exit::code(&error) {
             Some(code) => {
-                let _ = writeln!(stderr(), "{who}: {error:#}");
+                // It may name what others have named: files, arguments, programs.
+                let words = clean(&format!("{error:#}"));
+                let _ = writeln!(stderr(), "{who}: {words}");
                 code
             }
             None => ExitCode::SUCCESS,
@@ -140,7 +144,7 @@ fn bad_command_line(error: &clap::Error) -> ExitCode {
         .map(str::trim)
         .collect();
     let line = first.join(" ");
-    let line = crate::host::text::clean(line.strip_prefix("error: ").unwrap_or(&line));
+    let line = clean(line.strip_prefix("error: ").unwrap_or(&line));
     let _ = writeln!(
         stderr(),
         "fullbore: {line} ('{} --help' lists what there is)",
