@@ -23,6 +23,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::{Args, Command, CommandFactory, Parser, Subcommand};
+use fullbore_host::text::clean;
 
 /// Move bytes through Linux pipes as fast as memory allows, and measure it
 ///
@@ -91,7 +92,9 @@ fn ended(who: &str, outcome: anyhow::Result<ExitCode>) -> ExitCode {
         Ok(code) => code,
         Err(error) => match exit::code(&error) {
             Some(code) => {
-                let _ = writeln!(stderr(), "{who}: {error:#}");
+                // It may name what others have named: files, arguments, programs.
+                let words = clean(&format!("{error:#}"));
+                let _ = writeln!(stderr(), "{who}: {words}");
                 code
             }
             None => ExitCode::SUCCESS,
@@ -140,7 +143,7 @@ fn bad_command_line(error: &clap::Error) -> ExitCode {
         .map(str::trim)
         .collect();
     let line = first.join(" ");
-    let line = fullbore_host::text::clean(line.strip_prefix("error: ").unwrap_or(&line));
+    let line = clean(line.strip_prefix("error: ").unwrap_or(&line));
     let _ = writeln!(stderr(), "fullbore: {line} (see '{} --help')", asked_for());
     ExitCode::from(2)
 }

@@ -392,7 +392,7 @@ fn an_endpoint_that_stands_still_fails_its_experiment_and_no_other() {
 #[test]
 fn nobody_is_left_behind_when_bench_is_ended() {
     for signal in [Signal::INT, Signal::TERM, Signal::KILL] {
-        let bench = start(&mut fullbore("bench write_read --seconds 60 --rounds 1"));
+        let bench = start(&mut fullbore("bench write_read --seconds 600 --rounds 1"));
         let started: Vec<Pid> = wait_for("both endpoints", || {
             let pids: Vec<Pid> = children(bench.id())
                 .into_iter()

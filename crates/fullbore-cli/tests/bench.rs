@@ -360,7 +360,13 @@ fn what_a_caller_calls_things_does_not_move_the_cursor() {
         ("bench --compare", NAME.to_owned()),
         (&format!("{write_read} --csv"), format!("/no/{NAME}/file")),
     ] {
-        let output = finish(start(fullbore(words).arg(&argument)));
+        let mut command = fullbore(words);
+        command.arg(&argument);
+        if words.ends_with("--compare") {
+            // It takes two files or more.
+            command.arg(&argument);
+        }
+        let output = finish(start(&mut command));
         assert!(!output.status.success(), "{}", said(&output));
         let line = one_line(stderr(&output));
         assert!(!line.trim_end().contains(char::is_control), "{line:?}");

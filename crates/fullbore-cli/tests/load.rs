@@ -1,4 +1,6 @@
-//! Enough load to matter: hundreds of gigabytes, and a hundred at once.
+//! Enough load to matter: hundreds of gigabytes, and a hundred at once. Each has a small form, which runs
+//! always, and a large one, under `FULLBORE_TEST_LOAD=1`; none of them is a matter of chance, so that each
+//! has to go right every time.
 
 mod common;
 
@@ -26,9 +28,7 @@ fn finish_chain([writing, moving, reading]: [Child; 3]) -> u64 {
         .expect("a number of bytes")
 }
 
-#[test]
-fn two_hundred_gigabytes_go_by_reference_and_none_is_lost() {
-    let bytes = 200 << 30;
+fn bytes_go_by_reference_and_none_is_lost(bytes: u64) {
     for mover in ["copy --by-reference", "tee --by-reference /dev/null"] {
         let moved = finish_chain(start_chain(
             &format!("--way repeat --pipe-size 1M --bytes-to-pipe {}", bytes / 2),
@@ -39,10 +39,22 @@ fn two_hundred_gigabytes_go_by_reference_and_none_is_lost() {
     }
 }
 
-/// A gigabyte from a producer that uses its pages again, through these movers, to a reader that is slow
-/// at times and checks every byte.
-fn a_gigabyte_through(producer: &str, movers: &[&str]) {
-    let bytes = "--bytes-to-pipe 1G --verify";
+#[test]
+fn gigabytes_go_by_reference_and_none_is_lost() {
+    bytes_go_by_reference_and_none_is_lost(4 << 30);
+}
+
+#[test]
+fn under_load_two_hundred_gigabytes_go_by_reference_and_none_is_lost() {
+    if load_is_wanted() {
+        bytes_go_by_reference_and_none_is_lost(200 << 30);
+    }
+}
+
+/// So many bytes from a producer that uses its pages again, through these movers, to a reader that is
+/// slow at times and checks every byte.
+fn bytes_through(producer: &str, movers: &[&str], moved: u64) {
+    let bytes = &format!("--bytes-to-pipe {moved} --verify");
     let (mut source, first) = pipe();
     let writing = start(fullbore(&format!("write {producer} {bytes}")).stdout(first));
     let mut moving = Vec::new();
@@ -62,16 +74,11 @@ fn a_gigabyte_through(producer: &str, movers: &[&str]) {
     }
     assert_code(&read, 0);
     let report = json(stdout(&read));
-    assert_eq!(
-        report["moved"],
-        1_u64 << 30,
-        "{producer} through {movers:?}"
-    );
+    assert_eq!(report["moved"], moved, "{producer} through {movers:?}");
     assert_eq!(report["verified"], true);
 }
 
-#[test]
-fn a_gigabyte_behind_producers_that_use_their_pages_again_is_right() {
+fn what_comes_from_producers_that_use_their_pages_again_is_right(bytes: u64) {
     let producers = [
         "--write-with-vmsplice --huge-page",
         "--way recycle --pipe-size 1M --huge-page",
@@ -84,26 +91,49 @@ fn a_gigabyte_behind_producers_that_use_their_pages_again_is_right() {
     ];
     for producer in producers {
         for chain in chains {
-            a_gigabyte_through(producer, chain);
+            bytes_through(producer, chain, bytes);
         }
     }
 }
 
+/// Many times around the producers' buffers and the pipes.
 #[test]
-fn gigabytes_are_copied_and_every_byte_is_right() {
+fn megabytes_behind_producers_that_use_their_pages_again_are_right() {
+    what_comes_from_producers_that_use_their_pages_again_is_right(32 << 20);
+}
+
+#[test]
+fn under_load_a_gigabyte_behind_producers_that_use_their_pages_again_is_right() {
+    if load_is_wanted() {
+        what_comes_from_producers_that_use_their_pages_again_is_right(1 << 30);
+    }
+}
+
+fn bytes_are_copied_and_every_one_is_right(bytes: u64) {
     for mover in ["copy", "tee /dev/null"] {
         let moved = finish_chain(start_chain(
-            "--ring 2M --chunk 512K --pipe-size 1M --verify --bytes-to-pipe 1G",
+            &format!("--ring 2M --chunk 512K --pipe-size 1M --verify --bytes-to-pipe {bytes}"),
             mover,
-            "--verify --bytes-to-pipe 1G",
+            &format!("--verify --bytes-to-pipe {bytes}"),
         ));
-        assert_eq!(moved, 1 << 30, "{mover}");
+        assert_eq!(moved, bytes, "{mover}");
     }
 }
 
 #[test]
-fn a_hundred_at_once_all_get_their_bytes() {
-    let chains: Vec<[Child; 3]> = (0..100)
+fn megabytes_are_copied_and_every_byte_is_right() {
+    bytes_are_copied_and_every_one_is_right(64 << 20);
+}
+
+#[test]
+fn under_load_gigabytes_are_copied_and_every_byte_is_right() {
+    if load_is_wanted() {
+        bytes_are_copied_and_every_one_is_right(1 << 30);
+    }
+}
+
+fn so_many_at_once_all_get_their_bytes(many: usize) {
+    let chains: Vec<[Child; 3]> = (0..many)
         .map(|i| {
             let mover = ["copy", "tee /dev/null", "copy --by-reference"][i % 3];
             start_chain(
@@ -115,6 +145,18 @@ fn a_hundred_at_once_all_get_their_bytes() {
         .collect();
     for chain in chains {
         assert_eq!(finish_chain(chain), 8 << 20);
+    }
+}
+
+#[test]
+fn twelve_at_once_all_get_their_bytes() {
+    so_many_at_once_all_get_their_bytes(12);
+}
+
+#[test]
+fn under_load_a_hundred_at_once_all_get_their_bytes() {
+    if load_is_wanted() {
+        so_many_at_once_all_get_their_bytes(100);
     }
 }
 

@@ -8,6 +8,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
+use std::thread;
 
 use common::refusing::*;
 use common::*;
@@ -151,22 +152,29 @@ fn command_lines() -> Vec<String> {
 #[test]
 fn every_program_prints_one_line_of_figures() {
     let Some(directory) = built() else { return };
-    for line in command_lines() {
-        let output = run_program(directory, &line);
-        if output.status.code() == Some(3) {
-            skipped(&format!("{line}: {}", one_line(stderr(&output))));
-            continue;
+    let lines = command_lines();
+    thread::scope(|scope| {
+        for some in lines.chunks(lines.len().div_ceil(4)) {
+            scope.spawn(move || some.iter().for_each(|line| prints_figures(directory, line)));
         }
-        assert_quiet_success(&output);
-        let figures: Vec<f64> = one_line(stdout(&output))
-            .split(' ')
-            .map(|figure| figure.parse().unwrap())
-            .collect();
-        let right = figures.iter().all(|f| f.is_finite() && *f > 0.0) && figures.is_sorted();
-        assert!(right, "{line}: {figures:?}");
-        let expected = if line.starts_with("pingpong") { 3 } else { 1 };
-        assert_eq!(figures.len(), expected, "{line}");
+    });
+}
+
+fn prints_figures(directory: &Path, line: &str) {
+    let output = run_program(directory, line);
+    if output.status.code() == Some(3) {
+        skipped(&format!("{line}: {}", one_line(stderr(&output))));
+        return;
     }
+    assert_quiet_success(&output);
+    let figures: Vec<f64> = one_line(stdout(&output))
+        .split(' ')
+        .map(|figure| figure.parse().unwrap())
+        .collect();
+    let right = figures.iter().all(|f| f.is_finite() && *f > 0.0) && figures.is_sorted();
+    assert!(right, "{line}: {figures:?}");
+    let expected = if line.starts_with("pingpong") { 3 } else { 1 };
+    assert_eq!(figures.len(), expected, "{line}");
 }
 
 #[test]

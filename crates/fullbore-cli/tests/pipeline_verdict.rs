@@ -251,47 +251,53 @@ const HELD_BY_SEVERAL: &[(&str, usize, &[&str])] = &[
 
 #[test]
 fn nobody_is_named_with_conviction_by_what_another_one_does() {
-    for (script, writers, right) in HELD_BY_SEVERAL {
-        let mut shell = std::process::Command::new("sh");
-        shell.args(["-c", &format!("{script}; exit 3")]);
-        shell
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
-        let mut shell = start(shell.process_group(0));
-        let look = || {
-            let output = run(&format!("top --once --json --pid {}", shell.id()));
-            assert_quiet_success(&output);
-            json(stdout(&output))
-        };
-        let is_read_by_tee = |pipe: &Value| {
-            let readers = pipe["readers"].as_array().unwrap();
-            readers.iter().any(|who| who["name"] == "tee")
-        };
-        // All of them are there before it looks for a verdict.
-        wait_for(script, || {
-            let look = look();
-            let mut pipes = look["pipes"].as_array()?.iter();
-            let pipe = pipes.find(|pipe| is_read_by_tee(pipe))?;
-            (pipe["writers"].as_array()?.len() >= *writers).then_some(())
-        });
-        let look = look();
-        for chain in look["chains"].as_array().unwrap() {
-            let pipes = chain["pipes"].as_array().unwrap();
-            let last = &look["pipes"][pipes.last().unwrap().as_u64().unwrap() as usize];
-            let verdict = &chain["verdict"];
-            if !is_read_by_tee(last) || verdict["sure"] != "sure" {
-                continue;
-            }
-            for stage in verdict["stages"].as_array().unwrap() {
-                let stage = &chain["stages"][stage.as_u64().unwrap() as usize - 1];
-                let name = stage["processes"][0]["name"].as_str().unwrap();
-                assert!(right.contains(&name), "{script}: {verdict:#}");
-            }
+    thread::scope(|scope| {
+        for &(script, writers, right) in HELD_BY_SEVERAL {
+            scope.spawn(move || names_nobody_else_with_conviction(script, writers, right));
         }
-        let _ = kill_process_group(Pid::from_child(&shell), Signal::KILL);
-        let _ = shell.wait();
+    });
+}
+
+fn names_nobody_else_with_conviction(script: &str, writers: usize, right: &[&str]) {
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", &format!("{script}; exit 3")]);
+    shell
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let mut shell = start(shell.process_group(0));
+    let look = || {
+        let output = run(&format!("top --once --json --pid {}", shell.id()));
+        assert_quiet_success(&output);
+        json(stdout(&output))
+    };
+    let is_read_by_tee = |pipe: &Value| {
+        let readers = pipe["readers"].as_array().unwrap();
+        readers.iter().any(|who| who["name"] == "tee")
+    };
+    // All of them are there before it looks for a verdict.
+    wait_for(script, || {
+        let look = look();
+        let mut pipes = look["pipes"].as_array()?.iter();
+        let pipe = pipes.find(|pipe| is_read_by_tee(pipe))?;
+        (pipe["writers"].as_array()?.len() >= writers).then_some(())
+    });
+    let look = look();
+    for chain in look["chains"].as_array().unwrap() {
+        let pipes = chain["pipes"].as_array().unwrap();
+        let last = &look["pipes"][pipes.last().unwrap().as_u64().unwrap() as usize];
+        let verdict = &chain["verdict"];
+        if !is_read_by_tee(last) || verdict["sure"] != "sure" {
+            continue;
+        }
+        for stage in verdict["stages"].as_array().unwrap() {
+            let stage = &chain["stages"][stage.as_u64().unwrap() as usize - 1];
+            let name = stage["processes"][0]["name"].as_str().unwrap();
+            assert!(right.contains(&name), "{script}: {verdict:#}");
+        }
     }
+    let _ = kill_process_group(Pid::from_child(&shell), Signal::KILL);
+    let _ = shell.wait();
 }
 
 #[test]

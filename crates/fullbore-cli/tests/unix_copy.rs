@@ -235,7 +235,7 @@ fn without_unix_sockets_every_row_is_skipped_by_name() {
 #[test]
 fn nobody_is_left_behind_when_bench_is_killed() {
     for (name, processes) in [("copy_zero_copy", 2), ("chain_normal", 3)] {
-        let words = format!("bench {name} --seconds 60 --rounds 1");
+        let words = format!("bench {name} --seconds 600 --rounds 1");
         let bench = start(&mut fullbore(&words));
         let started = wait_for("all processes", || {
             let started = children(bench.id());

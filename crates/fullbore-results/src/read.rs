@@ -1,4 +1,4 @@
-//! Reading a run from JSON that anybody may have written: what is which no run is refused in one line.
+//! Reading a run from JSON that anybody may have written: what is not a run is refused in one line.
 
 use std::io::{self, Read};
 

@@ -406,7 +406,8 @@ fn cost_of_reading(wait: Wait, write: impl FnOnce(File)) -> Duration {
 fn waiting_for_nothing_uses_no_cpu() {
     for wait in [Wait::Block, Wait::Poll, Wait::Adaptive] {
         let used = cost_of_reading(wait, |_writer| thread::sleep(Duration::from_millis(500)));
-        assert!(used < Duration::from_millis(5), "{wait:?}: {used:?}");
+        // Asking again and again would have used most of the half second, beside two others a third of it.
+        assert!(used < Duration::from_millis(100), "{wait:?}: {used:?}");
     }
 }
 
@@ -418,7 +419,7 @@ fn waiting_for_a_slow_writer_uses_next_to_no_cpu() {
             writer.write_all(b".").unwrap();
         }
     });
-    assert!(used < Duration::from_millis(10), "{used:?} of a second");
+    assert!(used < Duration::from_millis(200), "{used:?} of a second");
 }
 
 #[test]
@@ -436,7 +437,7 @@ fn waiting_for_room_uses_next_to_no_cpu() {
     Reader::Quick.drain(pipe.reader, Checker::of_the_stream());
     let used = writing.join().unwrap();
     assert!(
-        used < Duration::from_millis(10),
+        used < Duration::from_millis(100),
         "{used:?} of half a second"
     );
 }

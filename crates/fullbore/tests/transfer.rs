@@ -635,7 +635,11 @@ fn ends_promptly(source: &OwnedFd, sink: &OwnedFd, guarantee: Guarantee, wait: W
     let report = transfer.run().unwrap();
     let after = cancelling.join().unwrap().elapsed();
     assert_eq!(report.ended, Ended::Cancelled, "{report:?}");
-    assert!(after < Duration::from_secs(1), "{after:?} late: {report:?}");
+    // Without a look at the marker, this would take hours.
+    assert!(
+        after < Duration::from_secs(60),
+        "{after:?} late: {report:?}"
+    );
     assert_eq!(transfer.run().unwrap().ended, Ended::Cancelled);
 }
 

@@ -21,7 +21,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 /// Longer than any process of these tests takes, also on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(180);
 
 /// The command that was built for these tests.
 pub const FULLBORE: &str = env!("CARGO_BIN_EXE_fullbore");
@@ -311,7 +311,7 @@ fn command_line(process: &Path) -> Option<Vec<String>> {
 
 /// Asserts that they end long before they would by themselves, and ends those who do not.
 pub fn assert_nobody_is_left(started: &[Pid]) {
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + PATIENCE;
     let left = || -> Vec<Pid> {
         let running = started.iter().copied().filter(|pid| is_running(*pid));
         running.collect()
