@@ -298,7 +298,7 @@ fn a_dash_is_stdout_and_the_table_goes_to_stderr() {
     let output = in_directory("--csv - --compare a.json a.json");
     assert_code(&output, 0);
     assert!(stdout(&output).contains("write_read,"), "{}", said(&output));
-    assert!(stderr(&output).contains("ratios"), "{}", said(&output));
+    assert!(stderr(&output).contains("ratio:"), "{}", said(&output));
     for words in [
         "write_read --json --csv -",
         "write_read --svg - --html -",

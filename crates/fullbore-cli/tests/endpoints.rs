@@ -725,8 +725,8 @@ fn writers_options_that_contradict_each_other_are_refused() {
         ("--ring 256K", ["--ring", "two chunks"]),
         ("--ring 0", ["--ring", "two chunks"]),
         ("--ring 2M --gift", ["--ring", "--gift"]),
-        ("--buf-size 0", ["buffer", "0"]),
-        ("--ring 2M --chunk 0", ["buffer", "0"]),
+        ("--buf-size 0", ["--buf-size", "0"]),
+        ("--ring 2M --chunk 0", ["--chunk", "0"]),
         ("--verify --data constant", ["--verify", "constant"]),
         (
             "--verify --dont-touch-pages",
@@ -751,7 +751,7 @@ fn readers_options_that_contradict_each_other_are_refused() {
             ["--check-huge-page", "--dont-touch-pages"],
         ),
         ("--wait poll --busy-loop", ["--wait", "--busy-loop"]),
-        ("--chunk 0", ["buffer", "0"]),
+        ("--chunk 0", ["--chunk", "0"]),
         (
             "--bytes-to-pipe 1M --seconds 1",
             ["--seconds", "--bytes-to-pipe"],

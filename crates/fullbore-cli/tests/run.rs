@@ -526,7 +526,7 @@ fn what_is_no_single_pipeline_runs_as_it_is_and_that_is_said_where_it_has_a_pipe
     assert_eq!(stdout(&output), "a\nb\n");
     let said = one_line(stderr(&output));
     assert!(
-        said.contains("usual size") && said.contains("fullbore run"),
+        said.contains("default capacity") && said.contains("fullbore run"),
         "{said}"
     );
     assert_quiet_success(&line("echo a; echo b | cat", "--quiet"));

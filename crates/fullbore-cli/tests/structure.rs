@@ -14,20 +14,40 @@ use proc_macro2::{TokenStream, TokenTree};
 use syn::visit::{self, Visit};
 use syn::{Attribute, File, Item, ItemMod, ItemUse, Macro, UseTree};
 
+/// Circles that are known and have to go: each is a list of files, all of which import each other.
+/// This list may only become shorter.
+const KNOWN: &[&[&str]] = &[&[
+    "fullbore/src/split/copying.rs",
+    "fullbore/src/split/mod.rs",
+    "fullbore/src/split/referring.rs",
+]];
+
 #[test]
 fn no_two_files_of_a_crate_import_each_other_in_a_circle() {
-    let mut found = String::new();
+    let mut found = Vec::new();
     for root in crate_roots() {
         let imports = Crate::read(&root).imports();
-        for circle in circles(&imports) {
+        found.extend(circles(&imports).into_iter().map(|circle| {
             let arrows = arrows(&circle, &imports);
-            found += &format!("these {} files:\n{arrows}", circle.len());
-        }
+            (circle, arrows)
+        }));
     }
-    assert!(
-        found.is_empty(),
-        "files import each other in a circle, {found}"
-    );
+    let known: Vec<BTreeSet<PathBuf>> = KNOWN
+        .iter()
+        .map(|files| files.iter().map(PathBuf::from).collect())
+        .collect();
+    let new: String = found
+        .iter()
+        .filter(|(circle, _)| !known.contains(circle))
+        .map(|(circle, arrows)| format!("these {} files:\n{arrows}", circle.len()))
+        .collect();
+    assert!(new.is_empty(), "files import each other in a circle, {new}");
+    for circle in &known {
+        assert!(
+            found.iter().any(|(found, _)| found == circle),
+            "this circle is gone; take it out of the list KNOWN: {circle:?}"
+        );
+    }
 }
 
 /// `observe` is to be a crate of its own, which other programs can use.

@@ -114,8 +114,8 @@ fn a_pipe_that_cannot_be_had_is_skipped_by_name() {
         let at = |pipe: &str| experiment(&run, &format!("chunk_{chunk}_pipe_{pipe}")).clone();
         assert!(has_figure(&at("64K")));
         for (pipe, word) in [
-            ("5000", "a pipe of 8K, not of 5000"),
-            ("4G", "a pipe of 4GiB"),
+            ("5000", "rounded the capacity 5000 to 8K"),
+            ("4G", "a capacity of 4GiB"),
         ] {
             let reason = at(pipe)["skipped"].as_str().unwrap_or_default().to_owned();
             assert!(reason.contains(word), "{pipe}: {reason}");

@@ -628,11 +628,7 @@ fn where_it_cannot_listen_it_says_so_in_a_line() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port();
     for (words, code, says) in [
-        (
-            format!("--prometheus {port}"),
-            1,
-            "another program listens there",
-        ),
+        (format!("--prometheus {port}"), 1, "already in use"),
         (
             "--prometheus here".to_owned(),
             2,
@@ -709,7 +705,7 @@ fn who_can_read_it_is_told_and_loopback_is_the_default() {
         (
             "0.0.0.0:0",
             "0.0.0.0:",
-            "everybody who can reach this machine",
+            "every host that can reach this machine",
         ),
     ] {
         let served = Served::start(&format!("{words} --pid {}", std::process::id()));

@@ -494,7 +494,7 @@ impl CpuPair {
             Relation::Unknown => format!("{both}, what they share is unknown"),
             Relation::Siblings => format!("{both}, two threads of one core"),
             Relation::OneCpu => {
-                format!("only CPU {writer} is available: writer and reader share it")
+                format!("writer and reader share one CPU, {writer}")
             }
         }
     }
@@ -1131,11 +1131,7 @@ mod tests {
                 (0, 4),
                 "CPU 0 and CPU 4, with different last-level caches",
             ),
-            (
-                smt(),
-                (3, 3),
-                "only CPU 3 is available: writer and reader share it",
-            ),
+            (smt(), (3, 3), "writer and reader share one CPU, 3"),
         ];
         for (fixture, (writer, reader), words) in cases {
             let pair = CpuPair::of(writer, reader, &fixture.topology("0-7")).unwrap();

@@ -219,7 +219,7 @@ mod tests {
         let lines = some.lines();
         assert_eq!(
             lines[0],
-            "user 1000 has 3 pipes of 192 KiB together: 48 pages of 16384 (0%)"
+            "user 1000 has 3 pipes with a total capacity of 192 KiB: 48 pages of 16384 (0%)"
         );
         assert!(lines[1].starts_with("not seen: pipes of other PID namespaces"));
     }

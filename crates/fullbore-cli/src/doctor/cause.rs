@@ -451,7 +451,9 @@ mod tests {
         };
         let cause = of("roomy_pipe", &refusal, &full);
         assert!(
-            cause.why.contains("fs.pipe-user-pages-soft is 16384"),
+            cause
+                .why
+                .contains("fs.pipe-user-pages-soft allows 16384 pages"),
             "{cause:?}"
         );
         assert!(

@@ -45,7 +45,7 @@ impl Share {
             Share::LastLevel => "share the last-level cache",
             Share::Socket => "one socket, no shared cache",
             Share::OtherSocket => "two sockets",
-            Share::Unknown => "it is unknown what they share",
+            Share::Unknown => "sharing unknown",
         }
     }
 }
@@ -110,11 +110,11 @@ impl Cpus {
             .zip(names)
             .map(|(pair, name)| {
                 let distance = pair.line_round_trip_ns.map_or_else(
-                    || "distance not measured".into(),
+                    || "distance unknown".into(),
                     |ns| format!("{ns:.0} ns round trip"),
                 );
                 let chosen = match pair.chosen {
-                    true => ", the default of bench",
+                    true => ", bench default",
                     false => "",
                 };
                 let words = pair.share.words();

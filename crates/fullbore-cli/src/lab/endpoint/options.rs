@@ -264,7 +264,7 @@ impl Options {
             ));
         }
         if self.buf_size == 0 || self.chunk == Some(0) {
-            return Err("--buf-size must be above 0".into());
+            return Err("--buf-size and --chunk must be above 0".into());
         }
         if self.dont_touch_pages && self.check_huge_page {
             return Err(

@@ -177,7 +177,10 @@ mod tests {
     fn a_killed_endpoint_is_a_failure_that_names_it() {
         match PAIR.judge(&ended(0, "", "{}"), &ended(9, "", "")) {
             Err(Stop::Failed(reason)) => {
-                assert_eq!(reason, "the reader was killed by signal 9: no word why");
+                assert_eq!(
+                    reason,
+                    "the reader was killed by signal 9: without a message"
+                );
             }
             other => panic!("{other:?}"),
         }
