@@ -727,7 +727,7 @@ fn writers_options_that_contradict_each_other_are_refused() {
         ("--ring 2M --gift", ["--ring", "--gift"]),
         ("--buf-size 0", ["--buf-size", "0"]),
         ("--ring 2M --chunk 0", ["--chunk", "0"]),
-        ("--verify --data constant", ["--verify", "constant"]),
+        ("--verify --data constant", ["--verify", "--data words"]),
         (
             "--verify --dont-touch-pages",
             ["--dont-touch-pages", "words"],

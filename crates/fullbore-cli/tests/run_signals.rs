@@ -190,7 +190,7 @@ fn what_ends_its_second_process_ends_all() {
         for _ in 0..ROUNDS {
             let output = told("the runner dies", signal, Running::runner);
             assert_code(&output, 128 + signal.as_raw());
-            assert!(one_line(stderr(&output)).contains("was ended by signal"));
+            assert!(one_line(stderr(&output)).contains("ended a helper process"));
         }
     }
 }

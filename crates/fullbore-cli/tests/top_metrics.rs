@@ -664,7 +664,7 @@ fn where_it_cannot_listen_it_says_so_in_a_line() {
     let output = finish(start(&mut everybody.command(54_321, "top --prometheus 81")));
     assert_code(&output, 3);
     let line = one_line(stderr(&output));
-    assert!(line.contains("may not listen there"), "{line}");
+    assert!(line.contains("this user may not use this port"), "{line}");
 }
 
 #[test]

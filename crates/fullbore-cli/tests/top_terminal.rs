@@ -133,7 +133,7 @@ fn keys_sort_filter_pause_help_and_grow() {
     terminal.types(TOP);
     terminal.shows("┌ yes ");
     terminal.presses("?");
-    let help = terminal.shows("give the chosen pipe twice the room");
+    let help = terminal.shows("double the capacity of the selected pipe");
     assert!(
         help.contains("sort by the next column") && help.contains("pause"),
         "{help}"
@@ -183,7 +183,7 @@ fn a_writer_that_counts_on_its_pipe_s_capacity_is_grown_only_after_a_question() 
     terminal.types(TOP);
     terminal.shows("128KiB");
     terminal.presses("+");
-    let screen = terminal.shows("grow it all the same?");
+    let screen = terminal.shows("enlarge it anyway?");
     assert!(
         screen.contains("refused") && screen.contains("In a larger pipe"),
         "{screen}"
@@ -192,7 +192,7 @@ fn a_writer_that_counts_on_its_pipe_s_capacity_is_grown_only_after_a_question() 
     let screen = terminal.shows("not changed");
     assert!(line(&screen, "→ full").contains("128KiB"), "{screen}");
     terminal.presses("+");
-    terminal.shows("grow it all the same?");
+    terminal.shows("enlarge it anyway?");
     terminal.presses("y");
     terminal.shows("128 KiB → 256 KiB");
     terminal.presses("q");
@@ -246,7 +246,7 @@ fn the_terminal_is_left_as_it_was_whatever_ends_it() {
     terminal.shows("┌ yes ");
     // It obeys keys again.
     terminal.presses("?");
-    terminal.shows("give the chosen pipe");
+    terminal.shows("double the capacity");
     terminal.presses("q");
     terminal.shows("┌ yes ");
     terminal.presses("q");

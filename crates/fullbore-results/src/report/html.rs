@@ -490,7 +490,7 @@ mod tests {
             "the reader ended with status 1:  read from",
             "base pages</li>",
             "7 of 11 experiments measured",
-            "best: 64KiB a call",
+            "best: 64KiB per call",
         ] {
             assert!(page.contains(words), "{words}");
         }

@@ -622,7 +622,7 @@ mod tests {
                 "{line:?} in\n{text}"
             );
         }
-        assert!(text.contains("  ▸ best: 64KiB a call"), "{text}");
+        assert!(text.contains("  ▸ best: 64KiB per call"), "{text}");
         assert!(text.contains("chunk_4K_pipe_65536K: a pipe of 64MiB is refused"));
     }
 
