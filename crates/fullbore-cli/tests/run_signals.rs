@@ -278,6 +278,12 @@ fn a_stage_that_is_killed_ends_the_others_by_its_pipes_alone() {
                 is.then(|| pid.parse::<i32>().unwrap())
             })
         });
+        if victim != "^cat" {
+            // Killed before, it could still be starting the one that is to be killed with it.
+            wait_for("the shell's cat", || {
+                (!children(found as u32).is_empty()).then_some(())
+            });
+        }
         thread::sleep(Duration::from_millis(fastrand::u64(..20)));
         // With what it has started: a shell that is killed leaves its cat.
         let pid = Pid::from_raw(found).unwrap();

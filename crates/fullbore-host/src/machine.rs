@@ -1194,7 +1194,7 @@ mod tests {
         );
         assert_eq!(
             lines["pipe limits"],
-            "a pipe 1 MiB; a user 16384 pages (soft), no hard limit; \
+            "1 MiB per pipe; 16384 pages (soft), no hard limit per user; \
              not enforced for this process (CAP_SYS_RESOURCE)"
         );
     }
