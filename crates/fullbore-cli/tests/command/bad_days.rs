@@ -1,0 +1,437 @@
+//! Bad days: what a machine refuses, who is killed, and who goes away. Every case runs and says
+//! what was missing, or is skipped by name with the reason, and the rest go on.
+//!
+//! Refusals are made by seccomp filters that a child installs for itself before it becomes
+//! fullbore, so they hold for that child and what it starts.
+
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::Output;
+use std::thread;
+use std::time::Duration;
+
+use crate::common::refusing::*;
+use crate::common::users::*;
+use crate::common::*;
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::thread::{CpuSet, sched_setaffinity};
+use seccompiler::{BpfProgram, SeccompCmpOp};
+use serde_json::Value;
+
+/// As short as a run can be.
+const SHORT: &str = "--rounds 1 --seconds 0.01";
+
+/// Runs bench again where an experiment came to no CPU for as long as it was measured, as may be on a
+/// busy machine: that is only 10 ms.
+fn until_measured(mut run: impl FnMut() -> Output) -> Output {
+    for _ in 0..50 {
+        let output = run();
+        if !String::from_utf8_lossy(&output.stdout).contains("no bytes arrived during") {
+            return output;
+        }
+    }
+    run()
+}
+
+/// Runs `fullbore write … | fullbore read …`, both under the filter.
+fn pipeline_under(filter: &BpfProgram, write: &str, read: &str) -> (Output, Output) {
+    let (source, sink) = pipe();
+    let mut reader = fullbore(&format!("read {read}"));
+    let reading = start(under(filter.clone(), reader.stdin(source)));
+    let mut writer = fullbore(&format!("write {write}"));
+    let writing = start(under(filter.clone(), writer.stdout(sink)));
+    (finish(writing), finish(reading))
+}
+
+/// Exit code 3, and one line that holds `word`.
+#[track_caller]
+fn assert_unsupported(output: &Output, word: &str) {
+    assert_code(output, 3);
+    assert!(one_line(stderr(output)).contains(word), "{}", said(output));
+}
+
+// What the kernel, or a sandbox, refuses.
+
+#[test]
+fn without_vmsplice_the_rest_of_the_ladder_goes_on() {
+    let mut needs_it = vec![
+        "vmsplice_read",
+        "vmsplice_splice",
+        "vmsplice_splice_same_buffer",
+    ];
+    if has_huge_pages() {
+        needs_it.extend(["busy_loop_huge", "double_buffer", "deep_ring"]);
+    } else {
+        skipped("experiments on huge pages: there are none here");
+    }
+    let words = format!(
+        "bench --json {SHORT} write_read roomy_pipe {}",
+        needs_it.join(" ")
+    );
+    for errno in [Errno::NOSYS, Errno::PERM] {
+        let filter = refusing(&[(call::VMSPLICE, &[])], errno);
+        let output = until_measured(|| run_under(&filter, &words));
+        assert_skipped(&output, &needs_it, "vmsplice");
+    }
+}
+
+#[test]
+fn without_vmsplice_a_writer_by_reference_says_so() {
+    for errno in [Errno::NOSYS, Errno::PERM] {
+        let filter = refusing(&[(call::VMSPLICE, &[])], errno);
+        for options in [
+            "--write-with-vmsplice",
+            "--write-with-vmsplice --busy-loop --same-buffer",
+            "--ring 1M --chunk 64K",
+            "--ring 1M --chunk 64K --wait adaptive",
+        ] {
+            let (writer, reader) = pipeline_under(&filter, options, "--json");
+            assert_unsupported(&writer, "vmsplice");
+            // The reader sees no more than an early end.
+            assert_quiet_success(&reader);
+        }
+    }
+}
+
+#[test]
+fn without_splice_the_reader_says_so_and_the_rest_go_on() {
+    for errno in [Errno::NOSYS, Errno::PERM] {
+        let filter = refusing(&[(call::SPLICE, &[])], errno);
+        let words = format!("bench --json {SHORT} write_read vmsplice_read vmsplice_splice");
+        let output = until_measured(|| run_under(&filter, &words));
+        assert_skipped(&output, &["vmsplice_splice"], "splice");
+        let (_, reader) = pipeline_under(&filter, "", "--read-with-splice");
+        assert_unsupported(&reader, "splice");
+    }
+}
+
+#[test]
+fn without_huge_pages_the_rest_of_the_ladder_goes_on() {
+    let filter = refusing(
+        &[(call::MADVISE, &[(2, SeccompCmpOp::Eq, MADV_HUGEPAGE)])],
+        Errno::INVAL,
+    );
+    let output = until_measured(|| run_under(&filter, &format!("bench --json {SHORT}")));
+    let needs_them = [
+        "write_read_huge",
+        "vmsplice_read_huge",
+        "vmsplice_splice_huge",
+        "busy_loop_huge",
+        "large_slots",
+        "adaptive",
+        "double_buffer",
+        "deep_ring",
+    ];
+    assert_skipped(&output, &needs_them, "huge pages");
+    for options in [
+        "--huge-page",
+        "--huge-page --write-with-vmsplice",
+        "--ring 1M --chunk 64K --huge-page --check-huge-page",
+    ] {
+        let (writer, _) = pipeline_under(&filter, options, "");
+        assert_unsupported(&writer, "huge pages");
+    }
+}
+
+#[test]
+fn pages_that_cannot_be_locked_are_refused_with_the_limit_to_raise() {
+    let filter = refusing(&[(call::MLOCK, &[])], Errno::NOMEM);
+    let (writer, reader) = pipeline_under(&filter, "--lock-memory", "--lock-memory");
+    assert_unsupported(&writer, "ulimit -l");
+    assert_unsupported(&reader, "ulimit -l");
+}
+
+#[test]
+fn where_pipes_may_have_64_kib_the_rest_of_the_ladder_goes_on() {
+    let filter = refusing(
+        &[(
+            call::FCNTL,
+            &[
+                (1, SeccompCmpOp::Eq, F_SETPIPE_SZ),
+                (2, SeccompCmpOp::Gt, 65536),
+            ],
+        )],
+        Errno::PERM,
+    );
+    let needs_more = ["vmsplice_read", "vmsplice_splice", "roomy_pipe"];
+    let words = format!("bench --json {SHORT} write_read {}", needs_more.join(" "));
+    let output = until_measured(|| run_under(&filter, &words));
+    assert_skipped(&output, &needs_more, "pipe");
+    // What fits is still done.
+    let verify = "--verify --bytes-to-pipe 1M";
+    let write = format!("{verify} --write-with-vmsplice --buf-size 128K");
+    let (writer, reader) = pipeline_under(&filter, &write, &format!("{verify} --json"));
+    assert_quiet_success(&writer);
+    assert_eq!(json(stdout(&reader))["verified"], true);
+    let (writer, _) = pipeline_under(&filter, "--pipe-size 1M", "");
+    assert_unsupported(&writer, "1MiB");
+}
+
+#[test]
+fn where_a_call_cannot_be_told_not_to_wait_every_byte_still_comes() {
+    for errno in [Errno::OPNOTSUPP, Errno::NOSYS] {
+        let filter = refusing(&[(call::PREADV2, &[]), (call::PWRITEV2, &[])], errno);
+        for wait in ["poll", "spin", "adaptive"] {
+            for bytes in [1u64, 3_000_001] {
+                let both = format!("--wait {wait} --verify --bytes-to-pipe {bytes}");
+                let (writer, reader) = pipeline_under(&filter, &both, &format!("{both} --json"));
+                assert_quiet_success(&writer);
+                assert_quiet_success(&reader);
+                let report = json(stdout(&reader));
+                assert_eq!(report["bytes"], bytes, "{wait}");
+                assert_eq!(report["verified"], true, "{wait}");
+            }
+            // Either side's end is still seen.
+            let (writer, reader) = pipeline_under(
+                &filter,
+                &format!("--wait {wait}"),
+                &format!("--wait {wait} --bytes-to-pipe 1M"),
+            );
+            assert_quiet_success(&writer);
+            assert_quiet_success(&reader);
+        }
+    }
+}
+
+// What this process may not do.
+
+#[test]
+fn where_one_cpu_is_allowed_that_is_said_and_everything_runs_on_it() {
+    let mut only = CpuSet::new();
+    let cpu = rustix::thread::sched_getcpu();
+    only.set(cpu);
+    let output = until_measured(|| {
+        let mut command = fullbore(&format!(
+            "bench --json {SHORT} write_read vmsplice_splice_same_buffer roomy_pipe busy_loop_huge"
+        ));
+        // SAFETY: between fork and exec it makes one system call and allocates nothing.
+        unsafe { command.pre_exec(move || Ok(sched_setaffinity(None, &only)?)) };
+        finish(start(&mut command))
+    });
+    assert_code(&output, 0);
+    let table = stderr(&output);
+    assert!(table.to_lowercase().contains("one cpu"), "{table}");
+    let run = bench_json(&output);
+    assert_eq!(run["machine"]["cpus_allowed"], 1);
+    for experiment in experiments(&run) {
+        let ran = has_figure(experiment);
+        assert!(ran || experiment["skipped"].is_string(), "{experiment:#}");
+    }
+    assert!(has_figure(experiment(&run, "write_read")));
+}
+
+#[test]
+fn who_is_not_root_gets_the_whole_ladder() {
+    const NOBODY: u32 = 65534;
+    let copy;
+    let words = format!("bench --json {SHORT}");
+    let output = if is_root() {
+        copy = ForEverybody::new();
+        until_measured(|| finish(start(&mut copy.command(NOBODY, &words))))
+    } else {
+        until_measured(|| run(&words))
+    };
+    assert_code(&output, 0);
+    let run = bench_json(&output);
+    for experiment in experiments(&run) {
+        if let Some(reason) = experiment["skipped"].as_str() {
+            assert!(!has_huge_pages(), "{}: {reason}", experiment["name"]);
+            continue;
+        }
+        assert!(has_figure(experiment), "{experiment:#}");
+        // /proc/kpageflags is closed, and what backs the memory is known all the same.
+        let backing = experiment["writer"]["backing"].as_str().unwrap();
+        assert!(backing.contains("/proc/self/smaps"), "{backing}");
+    }
+}
+
+#[test]
+fn a_user_who_has_too_many_pipes_gets_what_small_pipes_allow() {
+    // A user of its own, so that other tests do not feel it.
+    const SOMEBODY: u32 = 65533;
+    if !is_root() {
+        return skipped("a user beyond pipe-user-pages-soft: making one needs root");
+    }
+    if fullbore::linux::pipe_user_pages_soft().is_none_or(|pages| pages == 0 || pages > 1 << 16) {
+        return skipped("a user beyond pipe-user-pages-soft: there is no such limit here");
+    }
+    let copy = ForEverybody::new();
+    let words = format!("bench --json {SHORT} write_read vmsplice_read roomy_pipe");
+    let output = until_measured(|| {
+        let mut command = copy.command(SOMEBODY, &words);
+        // SAFETY: between fork and exec it makes system calls and allocates nothing.
+        unsafe { command.pre_exec(hold_pipes) };
+        finish(start(&mut command))
+    });
+    assert_skipped(
+        &output,
+        &["vmsplice_read", "roomy_pipe"],
+        "pipe-user-pages-soft",
+    );
+    let run = bench_json(&output);
+    let capacity = &experiment(&run, "write_read")["writer"]["pipe_capacity"];
+    assert!(capacity.as_u64().unwrap() < 65536, "{capacity}");
+}
+
+// Who is killed.
+
+/// Starts bench, waits for a child whose command line has all of `words`, and sends it a signal.
+fn bench_with_a_victim(options: &str, words: &[&str], signal: Signal) -> Output {
+    let bench = start(&mut fullbore(&format!("bench --json {options}")));
+    let victim = wait_for("the child to kill", || {
+        children(bench.id())
+            .into_iter()
+            .find(|(_, line)| words.iter().all(|word| line.iter().any(|w| w == word)))
+            .map(|(pid, _)| pid)
+    });
+    // In the middle of its work rather than before it.
+    thread::sleep(Duration::from_millis(30));
+    kill_process(victim, signal).unwrap();
+    finish(bench)
+}
+
+#[track_caller]
+fn assert_failed(output: &Output, name: &str, words: &[&str]) {
+    assert_code(output, 1);
+    let run = bench_json(output);
+    for experiment in experiments(&run) {
+        if experiment["name"] == name {
+            let reason = experiment["failed"].as_str().unwrap_or_default();
+            for word in words {
+                assert!(reason.contains(word), "'{word}' in {experiment:#}");
+            }
+            assert!(experiment["figure"].is_null());
+        } else {
+            assert!(has_figure(experiment), "{experiment:#}");
+        }
+    }
+    let table = stderr(output);
+    assert!(table.contains(name) && table.contains("failed"), "{table}");
+}
+
+#[test]
+fn a_writer_that_is_killed_fails_its_experiment_and_no_other() {
+    let output = bench_with_a_victim(
+        "--rounds 2 --seconds 1 write_read vmsplice_read vmsplice_splice",
+        // Whichever experiment is on its way.
+        &["write", "--bytes-to-pipe=1048576G", "--json"],
+        Signal::KILL,
+    );
+    assert_code(&output, 1);
+    let run = bench_json(&output);
+    let failed: Vec<&Value> = experiments(&run)
+        .iter()
+        .filter(|experiment| experiment["failed"].is_string())
+        .collect();
+    assert_eq!(failed.len(), 1, "{run:#}");
+    let name = failed[0]["name"].as_str().unwrap();
+    assert_failed(&output, name, &["writer", "killed by signal 9"]);
+}
+
+#[test]
+fn a_reader_that_is_killed_fails_its_experiment_and_no_other() {
+    let output = bench_with_a_victim(
+        "--rounds 2 --seconds 1 write_read vmsplice_splice",
+        &["read", "--read-with-splice"],
+        Signal::KILL,
+    );
+    assert_failed(
+        &output,
+        "vmsplice_splice",
+        &["reader", "killed by signal 9"],
+    );
+    let run = bench_json(&output);
+    let rounds = &experiment(&run, "write_read")["figure"]["rounds"];
+    assert_eq!(rounds.as_array().unwrap().len(), 2, "the rounds went on");
+}
+
+#[test]
+fn a_mover_that_is_killed_fails_its_experiment_and_no_other() {
+    let output = bench_with_a_victim(
+        "--rounds 1 --seconds 3 pipe_pipe_std pipe_pipe_snapshot",
+        &["copy"],
+        Signal::KILL,
+    );
+    assert_failed(
+        &output,
+        "pipe_pipe_snapshot",
+        &["fullbore copy", "killed by signal 9"],
+    );
+}
+
+#[test]
+fn no_mover_is_left_behind_when_bench_is_killed() {
+    for (name, processes) in [("pipe_pipe_snapshot", 3), ("one_three_snapshot", 5)] {
+        let words = format!("bench {name} --seconds 60 --rounds 1");
+        let bench = start(&mut fullbore(&words));
+        let started = wait_for("all processes", || {
+            let started = children(bench.id());
+            (started.len() == processes).then_some(started)
+        });
+        thread::sleep(Duration::from_millis(100));
+        kill_process(Pid::from_child(&bench), Signal::KILL).unwrap();
+        finish(bench);
+        for (pid, line) in started {
+            wait_for(&line.join(" "), || (!is_running(pid)).then_some(()));
+        }
+    }
+}
+
+#[test]
+fn an_endpoint_that_stands_still_fails_its_experiment_and_no_other() {
+    let output = bench_with_a_victim(
+        "--rounds 1 --seconds 0.3 write_read vmsplice_splice",
+        &["read", "--read-with-splice"],
+        Signal::STOP,
+    );
+    assert_failed(&output, "vmsplice_splice", &["did not finish in time"]);
+}
+
+#[test]
+fn nobody_is_left_behind_when_bench_is_ended() {
+    for signal in [Signal::INT, Signal::TERM, Signal::KILL] {
+        let bench = start(&mut fullbore("bench write_read --seconds 600 --rounds 1"));
+        let started: Vec<Pid> = wait_for("both endpoints", || {
+            let pids: Vec<Pid> = children(bench.id())
+                .into_iter()
+                .filter(|(_, line)| line.iter().any(|word| word == "--die-with-parent"))
+                .map(|(pid, _)| pid)
+                .collect();
+            (pids.len() == 2).then_some(pids)
+        });
+        thread::sleep(Duration::from_millis(100));
+        kill_process(Pid::from_child(&bench), signal).unwrap();
+        let output = finish(bench);
+        let ended_by = output.status.signal();
+        assert_eq!(ended_by, Some(signal.as_raw()), "{}", said(&output));
+
+        assert_nobody_is_left(&started);
+    }
+}
+
+#[test]
+fn a_pipeline_whose_reader_is_killed_ends_quietly() {
+    for options in ["", "--write-with-vmsplice", "--ring 1M --chunk 128K"] {
+        let (source, sink) = pipe();
+        let (mut reading, writing) = start_pipeline(options, sink, "", source);
+        thread::sleep(Duration::from_millis(50));
+        reading.kill().unwrap();
+        assert_eq!(finish(reading).status.signal(), Some(9));
+        assert_quiet_success(&finish(writing));
+    }
+}
+
+#[test]
+fn a_pipeline_whose_writer_is_killed_reports_what_came() {
+    for options in ["", "--read-with-splice", "--wait adaptive"] {
+        let (source, sink) = pipe();
+        let read = format!("--json {options}");
+        let (reading, mut writing) = start_pipeline("--bytes-to-pipe 1T", sink, &read, source);
+        thread::sleep(Duration::from_millis(50));
+        writing.kill().unwrap();
+        let output = finish(reading);
+        assert_quiet_success(&output);
+        assert!(json(stdout(&output))["bytes"].as_u64().is_some());
+        assert_eq!(finish(writing).status.signal(), Some(9));
+    }
+}

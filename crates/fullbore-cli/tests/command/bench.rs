@@ -1,0 +1,648 @@
+//! `fullbore bench`: what it selects, what it reports and where to.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+
+use crate::common::*;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+/// As short as a run can be.
+const SHORT: &str = "--rounds 1 --seconds 0.01";
+
+/// The names that `--list` gives for these patterns.
+fn listed(patterns: &str) -> Vec<String> {
+    let output = run(&format!("bench --list {patterns}"));
+    assert_quiet_success(&output);
+    stdout(&output)
+        .lines()
+        .filter_map(|line| line.strip_prefix("  "))
+        .map(|line| line.split_whitespace().next().unwrap().to_owned())
+        .collect()
+}
+
+/// A short run of these experiments, as JSON.
+fn short_json(words: &str) -> Value {
+    let output = run(&format!("bench --json {SHORT} {words}"));
+    assert_code(&output, 0);
+    bench_json(&output)
+}
+
+fn names(run: &Value) -> Vec<&str> {
+    experiments(run)
+        .iter()
+        .map(|experiment| experiment["name"].as_str().unwrap())
+        .collect()
+}
+
+#[test]
+fn the_list_names_every_rung_with_a_line_of_what_it_shows() {
+    let names = listed("");
+    for name in [
+        "write_read",
+        "write_read_huge",
+        "vmsplice_read",
+        "vmsplice_read_huge",
+        "vmsplice_splice",
+        "vmsplice_splice_huge",
+        "busy_loop_huge",
+        "roomy_pipe",
+        "deep_ring",
+        "adaptive",
+        "large_slots",
+    ] {
+        assert!(names.iter().any(|listed| listed == name), "{name}");
+    }
+    for line in stdout(&run("bench --list")).lines() {
+        match line.strip_prefix("  ") {
+            Some(row) => assert!(row.split_whitespace().count() > 2, "{line}"),
+            None => assert!(line.split_whitespace().count() > 2, "a group: {line}"),
+        }
+    }
+    // The two side remarks of the article.
+    assert_eq!(listed("ladder/*untouched* ladder/*same_buffer*").len(), 2);
+}
+
+#[test]
+fn names_groups_and_globs_select_in_the_order_of_the_catalogue() {
+    assert_eq!(
+        listed("roomy_pipe ladder/write_*"),
+        ["write_read", "write_read_huge", "roomy_pipe"]
+    );
+    assert_eq!(listed("ladder/vmsplice_rea?"), ["vmsplice_read"]);
+    assert_eq!(listed("*"), listed(""));
+    assert_eq!(listed("ladder/*"), listed("ladder"));
+    let run = short_json("roomy_pipe write_read write_read");
+    assert_eq!(names(&run), ["write_read", "roomy_pipe"]);
+}
+
+#[test]
+fn without_names_the_whole_ladder_runs() {
+    let run = short_json("");
+    assert_eq!(names(&run), listed("ladder"));
+    for experiment in experiments(&run) {
+        assert_eq!(experiment["group"], "ladder");
+        match experiment["skipped"].as_str() {
+            Some(reason) => skipped(&format!("{}: {reason}", experiment["name"])),
+            None => assert!(has_figure(experiment), "{experiment:#}"),
+        }
+    }
+}
+
+#[test]
+fn what_is_not_in_the_catalogue_is_refused() {
+    for (words, word) in [
+        ("bench writ_read", "writ_read"),
+        ("bench write_read nothing_*", "nothing_*"),
+        ("bench [", "["),
+        ("bench --list nothing", "nothing"),
+    ] {
+        let output = run(words);
+        assert_code(&output, 2);
+        assert!(output.stdout.is_empty());
+        assert!(
+            one_line(stderr(&output)).contains(word),
+            "{}",
+            said(&output)
+        );
+    }
+}
+
+#[test]
+fn settings_that_make_no_sense_are_refused() {
+    for words in [
+        "--rounds 0",
+        "--rounds many",
+        "--seconds 0",
+        "--seconds -1",
+        "--seconds 1e9",
+        "--quick --rounds 2",
+        "--quick --seconds 1",
+        "--cpus 0",
+        "--cpus 0,",
+        "--cpus 0;1",
+        "--cpus 0,1,2",
+        "--cpus 0,1023",
+        "--cpus 99999999,0",
+        "--pipe-size big",
+        "--seed x",
+        "--turbo",
+    ] {
+        let output = run(&format!("bench write_read {words}"));
+        assert_code(&output, 2);
+        assert!(output.stdout.is_empty(), "{}", said(&output));
+        one_line(stderr(&output));
+    }
+}
+
+#[test]
+fn the_json_is_of_the_documented_shape() {
+    let output = run("bench --json --rounds 3 --seconds 0.01 --seed 7 write_read vmsplice_read");
+    assert_code(&output, 0);
+    let run = bench_json(&output);
+    assert_eq!(run["schema"], 2);
+    for fact in [
+        "kernel",
+        "cpu_model",
+        "caches",
+        "hypervisor",
+        "pipe_limits",
+        "cpus",
+    ] {
+        assert!(run["machine"].get(fact).is_some(), "machine.{fact}");
+    }
+    assert_eq!(run["settings"]["rounds"], 3);
+    assert_eq!(run["settings"]["seed"], 7);
+    for experiment in experiments(&run) {
+        assert_eq!(experiment["group"], "ladder");
+        let figure = &experiment["figure"];
+        let number = |field: &str| figure[field].as_f64().unwrap();
+        let rounds = figure["rounds"].as_array().unwrap();
+        assert_eq!(rounds.len(), 3);
+        let mut sorted: Vec<f64> = rounds.iter().map(|r| r.as_f64().unwrap()).collect();
+        sorted.sort_by(f64::total_cmp);
+        assert_eq!(
+            [number("min"), number("median"), number("max")],
+            sorted[..],
+            "{experiment:#}"
+        );
+        assert!(number("min") > 0.0);
+        for role in ["writer", "reader"] {
+            let endpoint = &experiment[role];
+            assert!(endpoint["options"].is_string(), "{role}");
+            assert!(endpoint["bytes"].as_u64().unwrap() > 0, "{role}");
+            assert!(endpoint["cpu"].is_u64(), "{role}");
+        }
+        assert!(experiment.get("skipped").is_none() && experiment.get("failed").is_none());
+    }
+}
+
+#[test]
+fn with_json_stdout_is_json_and_the_table_goes_to_stderr() {
+    let output = run(&format!("bench --json {SHORT} write_read"));
+    assert_code(&output, 0);
+    json(stdout(&output));
+    assert!(stderr(&output).contains("write_read"));
+}
+
+#[test]
+fn ratios_are_to_the_first_experiment_of_this_run() {
+    for (words, first) in [
+        ("write_read roomy_pipe", "write_read"),
+        ("roomy_pipe vmsplice_splice", "vmsplice_splice"),
+    ] {
+        let run = short_json(words);
+        let median = |name: &str| experiment(&run, name)["figure"]["median"].as_f64();
+        assert_eq!(experiment(&run, first)["ratio"], 1.0);
+        let ratio = experiment(&run, "roomy_pipe")["ratio"].as_f64().unwrap();
+        let expected = median("roomy_pipe").unwrap() / median(first).unwrap();
+        assert!((ratio - expected).abs() < 1e-9, "{ratio} {expected}");
+    }
+}
+
+#[test]
+fn the_table_stands_below_what_its_figures_depend_on() {
+    let output = run(&format!("bench {SHORT} write_read roomy_pipe"));
+    assert_quiet_success(&output);
+    let text = stdout(&output);
+    let table = text.find("write_read").expect("a row");
+    for fact in [
+        "kernel",
+        "CPU",
+        "cache",
+        "huge pages",
+        "pipe limits",
+        "CPUs used",
+    ] {
+        let at = text
+            .find(fact)
+            .unwrap_or_else(|| panic!("no {fact}: {text}"));
+        assert!(at < table, "{fact} stands below the table");
+    }
+    for row in ["write_read", "roomy_pipe"] {
+        let row = text
+            .lines()
+            .find(|line| line.trim_start().starts_with(row))
+            .expect(row);
+        assert!(
+            row.contains('×') && row.contains('▌') | row.contains('█'),
+            "{row}"
+        );
+    }
+    assert!(text.contains("1.00×"), "{text}");
+}
+
+#[test]
+fn where_there_is_no_terminal_there_is_no_progress_bar_and_no_colour() {
+    let output = run(&format!("bench {SHORT} write_read vmsplice_read"));
+    // Nothing on stderr at all.
+    assert_quiet_success(&output);
+    assert!(!output.stdout.contains(&b'\r') && !output.stdout.contains(&0x1b));
+    let output = run(&format!("bench --json {SHORT} write_read"));
+    assert!(!output.stderr.contains(&b'\r') && !output.stderr.contains(&0x1b));
+}
+
+#[test]
+fn csv_and_svg_are_written_beside_the_table() {
+    let directory = tempfile::tempdir().unwrap();
+    let (csv, svg) = (
+        directory.path().join("a.csv"),
+        directory.path().join("a.svg"),
+    );
+    let output = run(&format!(
+        "bench {SHORT} write_read roomy_pipe --csv {} --svg {}",
+        csv.display(),
+        svg.display()
+    ));
+    assert_quiet_success(&output);
+    assert!(stdout(&output).contains("roomy_pipe"));
+
+    let csv = fs::read_to_string(csv).unwrap();
+    let lines: Vec<&str> = csv.lines().collect();
+    assert_eq!(lines.len(), 3, "{csv}");
+    assert!(lines[0].starts_with("group,name,unit,median,"), "{csv}");
+    assert!(lines[1].starts_with("ladder,write_read,"));
+    assert!(lines[2].starts_with("ladder,roomy_pipe,"));
+
+    let svg = fs::read_to_string(svg).unwrap();
+    assert!(svg.trim_start().starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
+    for part in ["write_read", "roomy_pipe", "prefers-color-scheme: dark"] {
+        assert!(svg.contains(part), "{part}");
+    }
+}
+
+#[test]
+fn a_dash_is_stdout_and_the_table_goes_to_stderr() {
+    let directory = tempfile::tempdir().unwrap();
+    let in_directory = |words: &str| {
+        finish(start(
+            fullbore(&format!("bench {words}")).current_dir(directory.path()),
+        ))
+    };
+    for (option, begins) in [
+        ("--csv -", "group,name,unit,median,"),
+        ("--svg -", "<svg"),
+        ("--html -", "<!doctype html>"),
+    ] {
+        let output = in_directory(&format!("{SHORT} write_read {option}"));
+        assert_code(&output, 0);
+        let report = stdout(&output).trim_start().to_lowercase();
+        assert!(report.starts_with(begins), "{}", said(&output));
+        assert!(stderr(&output).contains("CPUs used"), "{}", said(&output));
+    }
+    let json = in_directory(&format!("{SHORT} write_read --json"));
+    fs::write(directory.path().join("a.json"), &json.stdout).unwrap();
+    let output = in_directory("--csv - --compare a.json a.json");
+    assert_code(&output, 0);
+    assert!(stdout(&output).contains("write_read,"), "{}", said(&output));
+    assert!(stderr(&output).contains("ratio:"), "{}", said(&output));
+    for words in [
+        "write_read --json --csv -",
+        "write_read --svg - --html -",
+        "--json --html - --compare a.json a.json",
+    ] {
+        let output = in_directory(words);
+        assert_code(&output, 2);
+        assert!(output.stdout.is_empty(), "{}", said(&output));
+        assert!(one_line(stderr(&output)).contains("both write to stdout"));
+    }
+    let left = fs::read_dir(directory.path()).unwrap();
+    let left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["a.json"]);
+}
+
+#[test]
+fn a_long_run_shows_the_figures_of_its_first_round_as_they_come() {
+    // Sixteen seconds are planned; nobody waits for their end.
+    let words = "bench --rounds 40 --seconds 0.1 write_read roomy_pipe";
+    let mut bench = start(&mut fullbore(words));
+    let mut lines = BufReader::new(bench.stderr.take().unwrap()).lines();
+    let mut names: Vec<String> = Vec::new();
+    for _ in 0..2 {
+        let line = lines.next().expect("a line").unwrap();
+        let figure = line.strip_prefix("first round: ").unwrap_or_default();
+        let words: Vec<&str> = figure.split(' ').collect();
+        let [name, figure, "GiB/s"] = words[..] else {
+            panic!("no figure in '{line}'");
+        };
+        assert!(figure.parse::<f64>().unwrap() > 0.0, "{line}");
+        names.push(name.to_owned());
+    }
+    names.sort();
+    assert_eq!(names, ["roomy_pipe", "write_read"]);
+    kill_process(Pid::from_child(&bench), Signal::TERM).unwrap();
+    finish(bench);
+}
+
+#[test]
+fn without_proc_that_is_said() {
+    let Some(output) = run_without_proc(&format!("bench {SHORT} write_read")) else {
+        return;
+    };
+    assert_code(&output, 3);
+    assert!(output.stdout.is_empty(), "{}", said(&output));
+    assert!(one_line(stderr(&output)).contains("/proc is not mounted"));
+    // What needs none works.
+    assert_quiet_success(&run_without_proc("bench --list").unwrap());
+}
+
+#[test]
+fn what_a_caller_calls_things_does_not_move_the_cursor() {
+    const NAME: &str = "a\u{1b}[2Jb\u{9b}c";
+    let write_read = format!("bench {SHORT} write_read");
+    for (words, argument) in [
+        ("bench", NAME.to_owned()),
+        ("bench --cpus", NAME.to_owned()),
+        ("bench write_read --peers", NAME.to_owned()),
+        ("bench --compare", NAME.to_owned()),
+        (&format!("{write_read} --csv"), format!("/no/{NAME}/file")),
+    ] {
+        let mut command = fullbore(words);
+        command.arg(&argument);
+        if words.ends_with("--compare") {
+            // It takes two files or more.
+            command.arg(&argument);
+        }
+        let output = finish(start(&mut command));
+        assert!(!output.status.success(), "{}", said(&output));
+        let line = one_line(stderr(&output));
+        assert!(!line.trim_end().contains(char::is_control), "{line:?}");
+        assert!(
+            line.contains("[2Jb") || words.contains("--cpus"),
+            "{line:?}"
+        );
+    }
+}
+
+#[test]
+fn files_are_written_also_when_nobody_reads_the_table() {
+    let directory = tempfile::tempdir().unwrap();
+    let csv = directory.path().join("a.csv");
+    let words = format!("bench {SHORT} write_read --csv {}", csv.display());
+    let output = finish(start(fullbore(&words).stdout(nobody_reads())));
+    assert_quiet_success(&output);
+    assert!(Path::new(&csv).exists());
+}
+
+#[test]
+fn a_file_that_cannot_be_written_costs_nobody_the_figures() {
+    for option in ["--csv", "--svg", "--html"] {
+        let output = run(&format!(
+            "bench {SHORT} write_read {option} /no/such/directory/file"
+        ));
+        assert!(!output.status.success());
+        let line = one_line(stderr(&output));
+        assert!(line.contains("/no/such/directory/file"), "{line}");
+        // Either it was found out before anything was measured, or the table is there.
+        let before = output.status.code() == Some(2);
+        assert!(
+            before || stdout(&output).contains("write_read"),
+            "measured, and not shown: {}",
+            said(&output)
+        );
+    }
+}
+
+#[test]
+fn a_closed_stdout_ends_it_quietly() {
+    for words in [
+        "bench --list".to_owned(),
+        format!("bench {SHORT} write_read"),
+    ] {
+        let output = finish(start(fullbore(&words).stdout(nobody_reads())));
+        assert_quiet_success(&output);
+    }
+    let words = format!("bench --json {SHORT} write_read");
+    let output = finish(start(fullbore(&words).stdout(nobody_reads())));
+    assert_code(&output, 0);
+    assert!(!stderr(&output).contains("panicked") && !stderr(&output).contains("roken pipe"));
+    let output = finish(start(fullbore(&words).stderr(nobody_reads())));
+    assert_code(&output, 0);
+    assert_eq!(bench_json(&output)["schema"], 2);
+}
+
+#[test]
+fn a_full_stdout_is_an_error() {
+    for words in [
+        "bench --list".to_owned(),
+        format!("bench {SHORT} write_read"),
+    ] {
+        let output = finish(start(fullbore(&words).stdout(full())));
+        assert_code(&output, 1);
+        assert!(one_line(stderr(&output)).contains("No space left on device"));
+    }
+}
+
+#[test]
+fn one_cpu_is_said_to_be_one_cpu() {
+    let cpu = rustix::thread::sched_getcpu();
+    let words = format!("bench --json {SHORT} --cpus {cpu},{cpu} write_read vmsplice_splice");
+    let output = run(&words);
+    assert_code(&output, 0);
+    assert!(
+        stderr(&output).to_lowercase().contains("one cpu"),
+        "{}",
+        stderr(&output)
+    );
+    let run = bench_json(&output);
+    assert_eq!(run["machine"]["cpus"]["writer"], cpu);
+    assert_eq!(run["machine"]["cpus"]["reader"], cpu);
+    assert_eq!(run["line_round_trip_ns"], Value::Null);
+    for experiment in experiments(&run) {
+        assert!(has_figure(experiment));
+        assert_eq!(experiment["writer"]["cpu"], cpu);
+        assert_eq!(experiment["reader"]["cpu"], cpu);
+    }
+}
+
+#[test]
+fn two_endpoints_run_on_the_two_cpus_that_were_given() {
+    let set = rustix::thread::sched_getaffinity(None).unwrap();
+    let allowed: Vec<usize> = (0..rustix::thread::CpuSet::MAX_CPU)
+        .filter(|&cpu| set.is_set(cpu))
+        .collect();
+    let [first, second, ..] = allowed[..] else {
+        return skipped("two CPUs: there is one here");
+    };
+    let run = short_json(&format!("--cpus {second},{first} write_read"));
+    let experiment = experiment(&run, "write_read");
+    assert_eq!(experiment["writer"]["cpu"], second);
+    assert_eq!(experiment["reader"]["cpu"], first);
+}
+
+#[test]
+fn a_pipe_size_is_given_to_every_pipe_that_is_free_to_have_one() {
+    let run = short_json("--pipe-size 128K write_read vmsplice_read");
+    assert_eq!(run["settings"]["pipe_size"], 128 << 10);
+    let capacity = |name: &str| experiment(&run, name)["writer"]["pipe_capacity"].clone();
+    assert_eq!(capacity("write_read"), 128 << 10);
+    assert!(experiment(&run, "write_read").get("notes").is_none());
+}
+
+#[test]
+fn a_pipe_size_that_is_the_technique_is_left_alone_and_that_is_said() {
+    let run = short_json("--pipe-size 64K vmsplice_read roomy_pipe");
+    for (name, technique) in [("vmsplice_read", 128 << 10), ("roomy_pipe", 1 << 20)] {
+        let experiment = experiment(&run, name);
+        if experiment["skipped"].is_string() {
+            skipped(&format!("{name}: {}", experiment["skipped"]));
+            continue;
+        }
+        assert_eq!(experiment["writer"]["pipe_capacity"], technique, "{name}");
+        let notes = experiment["notes"].to_string();
+        assert!(notes.contains("--pipe-size"), "{name}: {notes}");
+    }
+}
+
+#[test]
+fn a_quick_look_is_few_and_short_rounds() {
+    let output = run("bench --quick --json write_read");
+    assert_code(&output, 0);
+    let run = bench_json(&output);
+    assert_eq!(run["settings"]["rounds"], 3);
+    assert!(run["settings"]["seconds"].as_f64().unwrap() < 0.5);
+    assert!(has_figure(experiment(&run, "write_read")));
+}
+
+#[test]
+fn an_experiment_can_be_repeated_in_a_shell() {
+    let run = short_json("vmsplice_read");
+    let options = |role: &str| {
+        let options = experiment(&run, "vmsplice_read")[role]["options"].as_str();
+        // Except for what ties it to bench.
+        options.unwrap().replace("--die-with-parent", "")
+    };
+    let (writer, reader) = pipeline(&options("writer"), &options("reader"));
+    assert_code(&writer, 0);
+    assert_code(&reader, 0);
+    assert!(json(stdout(&reader))["gib_per_s"].as_f64().unwrap() > 0.0);
+}
+
+// Jobs by movers.
+
+/// Short, and long enough for three processes on a busy machine.
+const SHORT_MOVE: &str = "--rounds 1 --seconds 0.1";
+
+#[test]
+fn every_mover_does_every_job_that_it_can() {
+    let names = listed("move");
+    for job in [
+        "file_pipe",
+        "pipe_pipe",
+        "pipe_file",
+        "file_file",
+        "pipe_socket",
+        "socket_pipe",
+        "one_three",
+    ] {
+        // Whom the others are compared with comes first.
+        let of_job: Vec<&String> = names.iter().filter(|name| name.starts_with(job)).collect();
+        assert_eq!(*of_job[0], format!("{job}_std"));
+        for mover in ["snapshot", "reference", "uutils", "mbuffer"] {
+            assert!(names.contains(&format!("{job}_{mover}")), "{job} {mover}");
+        }
+        assert_eq!(listed(&format!("{job}_*")).len(), of_job.len());
+    }
+    assert!(names.contains(&"pipe_pipe_cat".into()) && names.contains(&"one_three_tee".into()));
+}
+
+#[test]
+fn a_mover_is_measured_and_its_bytes_are_checked() {
+    let output = run("bench --quick --json pipe_pipe_snapshot pipe_pipe_reference");
+    assert_code(&output, 0);
+    let run = bench_json(&output);
+    for (name, command, right) in [
+        ("pipe_pipe_snapshot", "fullbore copy", true),
+        ("pipe_pipe_reference", "fullbore copy --by-reference", false),
+    ] {
+        let experiment = experiment(&run, name);
+        assert!(has_figure(experiment), "{experiment:#}");
+        assert_eq!(experiment["group"], "move");
+        assert_eq!(experiment["mover"]["job"], "pipe → pipe");
+        assert_eq!(experiment["mover"]["command"], command);
+        let soundness = &experiment["soundness"];
+        assert_eq!(soundness["right"], right, "{experiment:#}");
+        assert_eq!(soundness["verdicts"].as_array().unwrap().len(), 1);
+        assert!(soundness["verdicts"][0]["check"].is_string());
+        assert!(experiment["writer"]["pipe_capacity"].as_u64().unwrap() > 0);
+        assert!(experiment["reader"]["bytes"].as_u64().unwrap() > 0);
+    }
+    let table = stderr(&output);
+    assert!(table.contains("move: pipe → pipe"), "{table}");
+    assert!(
+        table.contains("WRONG") && table.contains("right"),
+        "{table}"
+    );
+}
+
+#[test]
+fn snapshot_is_right_at_every_job() {
+    let output = run(&format!("bench --json {SHORT_MOVE} *_snapshot"));
+    assert_code(&output, 0);
+    let run = bench_json(&output);
+    assert_eq!(experiments(&run).len(), 7);
+    for experiment in experiments(&run) {
+        assert!(has_figure(experiment), "{experiment:#}");
+        assert_eq!(experiment["soundness"]["right"], true, "{experiment:#}");
+        // The first of its job in this run.
+        assert_eq!(experiment["ratio"], 1.0);
+    }
+}
+
+#[test]
+fn files_have_no_endpoint_and_the_mover_is_timed_in_its_place() {
+    let words = "file_pipe_std pipe_file_std file_file_std";
+    let output = run(&format!("bench --json {SHORT_MOVE} {words}"));
+    assert_code(&output, 0);
+    let run = bench_json(&output);
+    let has = |name: &str, field: &str| !experiment(&run, name)[field].is_null();
+    for (name, writer, reader) in [
+        ("file_pipe_std", false, true),
+        ("pipe_file_std", true, false),
+        ("file_file_std", false, false),
+    ] {
+        assert!(has_figure(experiment(&run, name)), "{name}");
+        assert_eq!(has(name, "writer"), writer, "{name}");
+        assert_eq!(has(name, "reader"), reader, "{name}");
+        let mover = &experiment(&run, name)["mover"];
+        let timed = mover["bytes"].as_u64() > Some(0) && mover["seconds"].as_f64() > Some(0.0);
+        assert_eq!(timed, !reader, "{mover:#}");
+    }
+}
+
+#[test]
+fn a_program_that_is_not_on_path_is_skipped() {
+    for path in ["", "/no/such/directory"] {
+        let words = format!("bench --json {SHORT_MOVE} pipe_pipe_pv pipe_pipe_std file_file_cat");
+        let output = finish(start(fullbore(&words).env("PATH", path)));
+        assert_code(&output, 0);
+        let run = bench_json(&output);
+        assert!(has_figure(experiment(&run, "pipe_pipe_std")));
+        for (name, program) in [("pipe_pipe_pv", "pv"), ("file_file_cat", "cat")] {
+            let experiment = experiment(&run, name);
+            let reason = format!("{program} is not on PATH");
+            assert_eq!(experiment["skipped"], reason, "{experiment:#}");
+            assert!(experiment["figure"].is_null() && experiment.get("soundness").is_none());
+        }
+    }
+}
+
+#[test]
+fn a_program_that_breaks_is_named_with_what_it_said() {
+    let directory = tempfile::tempdir().unwrap();
+    let program = directory.path().join("pv");
+    fs::write(&program, "#!/bin/sh\necho no such luck >&2\nexit 7\n").unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(&program, mode).unwrap();
+    let words = format!("bench --json {SHORT_MOVE} pipe_pipe_pv file_file_pv");
+    let output = finish(start(fullbore(&words).env("PATH", directory.path())));
+    assert_code(&output, 1);
+    for experiment in experiments(&bench_json(&output)) {
+        let reason = experiment["failed"].as_str().unwrap();
+        assert!(
+            reason.contains("pv -q ended with code 7") && reason.ends_with("no such luck"),
+            "{reason}"
+        );
+    }
+}

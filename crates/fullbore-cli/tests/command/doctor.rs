@@ -1,0 +1,367 @@
+//! What `fullbore doctor` says where a machine refuses something, and that it is what is so.
+
+use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt;
+use std::process::{Output, Stdio};
+
+use crate::common::refusing::*;
+use crate::common::users::*;
+use crate::common::*;
+use rustix::io::Errno;
+use rustix::thread::{CpuSet, sched_setaffinity};
+use seccompiler::{SeccompAction, SeccompCmpOp, SeccompFilter};
+use serde_json::Value;
+
+/// What the doctor found, as JSON.
+#[track_caller]
+fn report(output: &Output) -> Value {
+    assert_quiet_success(output);
+    json(stdout(output))
+}
+
+/// The trial of that name.
+#[track_caller]
+fn trial<'a>(report: &'a Value, name: &str) -> &'a Value {
+    let trials = report["trials"].as_array().expect("trials");
+    trials
+        .iter()
+        .find(|trial| trial["name"] == name)
+        .unwrap_or_else(|| panic!("no trial {name}"))
+}
+
+fn is_refused(report: &Value, name: &str) -> bool {
+    trial(report, name)["refused"].is_object()
+}
+
+#[track_caller]
+fn assert_works(report: &Value, name: &str) {
+    let trial = trial(report, name);
+    assert!(trial["works"].is_string(), "{trial:#}");
+    assert!(trial["cause"].is_null(), "{trial:#}");
+}
+
+/// It was refused with that error, for a reason that holds `word`, and something can be done.
+#[track_caller]
+fn assert_refused(report: &Value, name: &str, errno: &str, word: &str) {
+    let trial = trial(report, name);
+    assert!(trial["refused"].is_object(), "{trial:#}");
+    assert_eq!(trial["errno_name"], errno, "{trial:#}");
+    let why = trial["cause"]["why"].as_str().unwrap();
+    assert!(why.contains(word), "'{word}' in {trial:#}");
+    assert!(trial["cause"]["remedy"].is_string(), "{trial:#}");
+}
+
+#[test]
+fn what_works_here_is_said_in_json_and_in_text_alike() {
+    let found = report(&run("doctor --json"));
+    let text = run("doctor");
+    assert_quiet_success(&text);
+    let text = stdout(&text);
+    assert_eq!(found["schema"], 1);
+    for trial in found["trials"].as_array().unwrap() {
+        let verdicts = [
+            ("works", "works"),
+            ("refused", "refused"),
+            ("wrong", "WRONG"),
+            ("not-tried", "not tried"),
+        ];
+        let mut verdict = verdicts.iter().filter(|(key, _)| !trial[key].is_null());
+        let (Some((_, word)), None) = (verdict.next(), verdict.next()) else {
+            panic!("not one verdict: {trial:#}");
+        };
+        let name = trial["name"].as_str().unwrap();
+        let line = text
+            .lines()
+            .find(|line| line.trim_start().starts_with(&format!("{name} ")));
+        let line = line.unwrap_or_else(|| panic!("{name} in {text}"));
+        assert!(line.contains(word), "'{word}' in {line}");
+    }
+    for setting in found["settings"].as_array().unwrap() {
+        let name = setting["name"].as_str().unwrap();
+        let value = setting["value"].as_str().unwrap();
+        let shown = text.lines().any(|line| {
+            line.trim_start().starts_with(name) && line.split_whitespace().any(|word| word == value)
+        });
+        assert!(shown, "{name} {value} in {text}");
+    }
+    // splice and tee are what a kernel for pipes has.
+    assert_works(&found, "splice");
+    assert_works(&found, "tee");
+    let last = found["advice"]["text"].as_str().unwrap();
+    let words = |text: &str| {
+        text.split_whitespace()
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    assert!(words(text).ends_with(&words(last)), "{last}");
+}
+
+#[test]
+fn every_call_that_is_refused_is_named_with_the_filter_and_the_rest_goes_on() {
+    let calls = [
+        ("vmsplice", call::VMSPLICE),
+        ("splice", call::SPLICE),
+        ("tee", call::TEE),
+        ("memfd", call::MEMFD_CREATE),
+    ];
+    for errno in [Errno::NOSYS, Errno::PERM] {
+        let name = if errno == Errno::PERM {
+            "EPERM"
+        } else {
+            "ENOSYS"
+        };
+        for (refused, number) in calls {
+            let found = report(&run_under(
+                &refusing(&[(number, &[])], errno),
+                "doctor --json",
+            ));
+            assert_refused(&found, refused, name, "seccomp");
+            for (other, _) in calls.iter().filter(|(other, _)| *other != refused) {
+                assert_works(&found, other);
+            }
+            assert_eq!(found["circumstances"]["seccomp"], 2);
+            if refused == "vmsplice" {
+                assert_eq!(found["advice"]["trial"], "vmsplice");
+                assert!(is_refused(&found, "fresh_pages"));
+            }
+        }
+        let filter = refusing(&[(call::PERF_EVENT_OPEN, &[])], errno);
+        let found = report(&run_under(&filter, "doctor --json"));
+        for trial in ["sampling", "hardware_counters"] {
+            // The setting comes before the filter, for a user whom it binds.
+            assert_refused(&found, trial, name, "");
+        }
+        if is_root() {
+            assert_refused(&found, "sampling", name, "seccomp");
+        }
+    }
+}
+
+#[test]
+fn without_splice_out_of_a_socket_there_are_no_jumbo_slots() {
+    let filter = refusing(&[(call::SOCKETPAIR, &[])], Errno::PERM);
+    let found = report(&run_under(&filter, "doctor --json"));
+    assert_refused(&found, "jumbo_slots", "EPERM", "seccomp");
+    assert_works(&found, "tee");
+}
+
+#[test]
+fn a_filter_that_kills_takes_one_trial_and_not_the_report() {
+    let filter = SeccompFilter::new(
+        [(call::TEE, vec![])].into(),
+        SeccompAction::Allow,
+        SeccompAction::KillProcess,
+        std::env::consts::ARCH.try_into().unwrap(),
+    );
+    let filter = filter.unwrap().try_into().unwrap();
+    let found = report(&run_under(&filter, "doctor --json"));
+    let tee = trial(&found, "tee");
+    assert_eq!(tee["refused"]["signal"], 31, "{tee:#}");
+    assert!(
+        tee["cause"]["why"].as_str().unwrap().contains("kills"),
+        "{tee:#}"
+    );
+    assert_works(&found, "splice");
+}
+
+#[test]
+fn pipes_that_stay_small_are_the_biggest_win_left() {
+    let conditions: &[_] = &[
+        (1, SeccompCmpOp::Eq, F_SETPIPE_SZ),
+        (2, SeccompCmpOp::Gt, 65536),
+    ];
+    let filter = refusing(&[(call::FCNTL, conditions)], Errno::PERM);
+    let output = run_under(&filter, "doctor --json");
+    let found = report(&output);
+    // As root it can only be the filter; a user's pipes may hold all that they may as well.
+    let word = if is_root() { "seccomp" } else { "" };
+    assert_refused(&found, "roomy_pipe", "EPERM", word);
+    assert_eq!(found["advice"]["trial"], "roomy_pipe");
+    assert!(found["advice"]["worth"].as_f64().unwrap() > 1.0);
+    let output = run_under(&filter, "doctor");
+    assert_quiet_success(&output);
+    assert!(stdout(&output).contains("largest possible gain: pipes cannot grow"));
+}
+
+#[test]
+fn a_user_who_has_too_many_pipes_is_told_so_and_how_many() {
+    const SOMEBODY: u32 = 65532;
+    if !is_root() {
+        return skipped("a user beyond pipe-user-pages-soft: making one needs root");
+    }
+    let soft = fullbore::linux::pipe_user_pages_soft();
+    let Some(soft) = soft.filter(|pages| (1..=1 << 16).contains(pages)) else {
+        return skipped("a user beyond pipe-user-pages-soft: there is no such limit here");
+    };
+    let copy = ForEverybody::new();
+    let mut command = copy.command(SOMEBODY, "doctor --json");
+    // SAFETY: between fork and exec it makes system calls and allocates nothing.
+    unsafe { command.pre_exec(hold_pipes) };
+    let found = report(&finish(start(&mut command)));
+    assert_refused(&found, "roomy_pipe", "EPERM", "fs.pipe-user-pages-soft");
+    assert_eq!(found["allowance"]["uid"], SOMEBODY);
+    // All of them are this process's own, and so they are seen; it stopped within a roomy pipe of it.
+    let pages = found["allowance"]["pages"].as_u64().unwrap();
+    assert!(pages + 256 > soft as u64, "{:#}", found["allowance"]);
+    let settings = found["settings"].as_array().unwrap();
+    let setting = settings
+        .iter()
+        .find(|setting| setting["name"] == "fs.pipe-user-pages-soft")
+        .unwrap();
+    assert_eq!(setting["fine"], false, "{setting:#}");
+    // Small pipes hold bytes all the same.
+    assert_works(&found, "process_fds");
+}
+
+#[test]
+fn who_is_not_root_is_told_what_is_roots() {
+    const NOBODY: u32 = 65534;
+    let copy;
+    let output = if is_root() {
+        copy = ForEverybody::new();
+        finish(start(&mut copy.command(NOBODY, "doctor --json")))
+    } else {
+        run("doctor --json")
+    };
+    let found = report(&output);
+    for name in [
+        "splice",
+        "vmsplice",
+        "tee",
+        "roomy_pipe",
+        "process_fds",
+        "pinning",
+    ] {
+        assert_works(&found, name);
+    }
+    // /proc/kpageflags is closed.
+    assert_refused(&found, "page_flags", "EACCES", "only root");
+    if has_huge_pages() {
+        // And what backs memory is known all the same.
+        assert_works(&found, "huge_pages");
+    }
+    if is_root() {
+        assert_refused(&found, "others_fds", "EACCES", "CAP_SYS_PTRACE");
+        assert_eq!(
+            found["circumstances"]["capabilities"],
+            Value::Array(Vec::new())
+        );
+    }
+}
+
+#[test]
+fn with_one_cpu_there_is_no_pair() {
+    let mut only = CpuSet::new();
+    let cpu = rustix::thread::sched_getcpu();
+    only.set(cpu);
+    for words in ["doctor", "doctor --json"] {
+        let mut command = fullbore(words);
+        // SAFETY: between fork and exec it makes one system call and allocates nothing.
+        unsafe { command.pre_exec(move || Ok(sched_setaffinity(None, &only)?)) };
+        let output = finish(start(&mut command));
+        assert_quiet_success(&output);
+        if words == "doctor" {
+            assert!(stdout(&output).contains("only one CPU: writer and reader share it"));
+        } else {
+            let found = report(&output);
+            assert_eq!(found["cpus"]["allowed"], cpu.to_string());
+            assert_eq!(found["cpus"]["pairs"], Value::Array(Vec::new()));
+            assert_works(&found, "pinning");
+        }
+    }
+}
+
+#[test]
+fn a_closed_stdout_is_no_news() {
+    for words in ["doctor", "doctor --json"] {
+        let output = finish(start(fullbore(words).stdout(nobody_reads())));
+        assert_quiet_success(&output);
+    }
+    let output = finish(start(fullbore("doctor").stdout(full())));
+    assert_code(&output, 1);
+    one_line(stderr(&output));
+}
+
+#[test]
+fn nothing_hangs_and_nothing_is_left_behind() {
+    let (reader, writer) = pipe();
+    rustix::io::write(&writer, b"before").unwrap();
+    let doctor = start(fullbore("doctor").stdout(Stdio::null()));
+    let pid = doctor.id();
+    finish(doctor);
+    assert_eq!(children(pid), Vec::new());
+    // Its look at this pipe took nothing out, and holds nothing open.
+    drop(writer);
+    let mut came = [0; 16];
+    assert_eq!(rustix::io::read(reader.as_fd(), &mut came), Ok(6));
+    assert_eq!(rustix::io::read(reader.as_fd(), &mut came), Ok(0));
+}
+
+#[test]
+fn without_proc_that_is_said() {
+    let Some(output) = run_without_proc("doctor") else {
+        return;
+    };
+    assert_code(&output, 3);
+    assert!(output.stdout.is_empty(), "{}", said(&output));
+    assert!(one_line(stderr(&output)).contains("/proc is not mounted"));
+}
+
+/// `strace` of a doctor whose system calls it meddles with; `None` where there is none that can.
+fn meddled_with(call: &str, how: &str) -> Option<Output> {
+    let mut strace = std::process::Command::new("strace");
+    strace
+        .args([
+            "-f",
+            "-qq",
+            "-o",
+            "/dev/null",
+            "-e",
+            &format!("trace={call}"),
+        ])
+        .args(["-e", &format!("inject={call}:{how}"), FULLBORE, "doctor"]);
+    let output = strace.stdin(Stdio::null()).output().ok()?;
+    // What cannot trace, or does not know that way to meddle, never comes to start anything.
+    (!output.stdout.is_empty()).then_some(output)
+}
+
+#[test]
+fn wrong_bytes_are_said_last_and_are_a_failure() {
+    let Some(output) = meddled_with("pread64", "poke_exit=@arg2=ffff:when=2+") else {
+        return skipped("no strace that can change what was read");
+    };
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    let text = stdout(&output);
+    assert!(text.contains("WRONG "), "{text}");
+    let last = text.trim_end().lines().last().unwrap_or_default();
+    assert!(last.contains("corrupts data on this machine"), "{last}");
+}
+
+#[test]
+fn a_trial_that_hangs_is_ended_and_the_others_go_on() {
+    let Some(output) = meddled_with("tee", "delay_enter=6000000") else {
+        return skipped("no strace that can delay a call");
+    };
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let text = stdout(&output);
+    assert!(text.contains("tee: no result within 3 s"), "{text}");
+    assert!(text.contains("  sendfile           works"), "{text}");
+}
+
+#[test]
+fn without_the_flags_of_pages_another_file_serves() {
+    let mut unshared = std::process::Command::new("unshare");
+    unshared
+        .args(["--mount", "sh", "-c"])
+        .arg("mount --bind /dev/null /proc/kpageflags && exec \"$0\" doctor --json")
+        .arg(FULLBORE);
+    let output = unshared.stdin(Stdio::null()).output();
+    let Some(output) = output.ok().filter(|output| !output.stdout.is_empty()) else {
+        return skipped("/proc/kpageflags cannot be taken away here");
+    };
+    let found = report(&output);
+    assert!(is_refused(&found, "page_flags"));
+    if trial(&found, "fresh_pages")["works"].is_string() {
+        assert_works(&found, "huge_pages");
+    }
+}

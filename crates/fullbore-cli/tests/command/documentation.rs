@@ -1,0 +1,466 @@
+//! The README and the pages of docs/ are true as far as a program can tell: their commands run, their
+//! links lead somewhere, and the table of verbs is complete.
+//!
+//! docs/README.md tells authors the convention. In short: the lines of a block tagged `sh`, and the
+//! lines of a `console` block that begin with `$ `, are run; a comment says where a command ends with
+//! another exit code than 0 (`exits with 1`) or is not run (`takes minutes`, `needs …`, `until Ctrl-C`).
+
+use std::fmt::Write as _;
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use crate::common::*;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+
+/// The tags that a block of code may have.
+const TAGS: [&str; 7] = [
+    "sh",
+    "console",
+    "text",
+    "rust",
+    "rust,no_run",
+    "toml",
+    "yaml",
+];
+
+/// What the comment behind a command says if the command is not to be run.
+const NOT_RUN: [&str; 3] = ["takes minutes", "needs ", "until Ctrl-C"];
+
+/// Programs that pages name and a machine may lack.
+const PROGRAMS: [&str; 12] = [
+    "bc",
+    "cargo",
+    "cc",
+    "coreutils",
+    "gzip",
+    "make",
+    "md5sum",
+    "perf",
+    "pv",
+    "tar",
+    "zcat",
+    "zstd",
+];
+
+/// How long the commands of one block may take: far longer than they do on a busy machine.
+const TIME_LIMIT: Duration = Duration::from_secs(300);
+
+/// One block of code of a page.
+struct Block {
+    page: PathBuf,
+    line: usize,
+    tag: String,
+    text: String,
+}
+
+impl Block {
+    fn place(&self) -> String {
+        format!("{}:{}", self.page.display(), self.line)
+    }
+}
+
+/// One command of a block, which can have several lines.
+struct Shell {
+    text: String,
+    comment: String,
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// README.md and the pages of docs/, by their paths from the root.
+fn pages() -> Vec<PathBuf> {
+    let mut pages: Vec<PathBuf> = fs::read_dir(root().join("docs"))
+        .expect("docs/")
+        .map(|entry| Path::new("docs").join(entry.expect("a page").file_name()))
+        .filter(|path| path.extension().is_some_and(|extension| extension == "md"))
+        .collect();
+    pages.push("README.md".into());
+    pages.sort();
+    pages
+}
+
+fn read(page: &Path) -> String {
+    fs::read_to_string(root().join(page)).unwrap_or_else(|error| panic!("{page:?}: {error}"))
+}
+
+/// The blocks of code of a page, and the page without them.
+fn blocks(page: &Path) -> (Vec<Block>, String) {
+    let (mut blocks, mut prose) = (Vec::new(), String::new());
+    let mut open: Option<Block> = None;
+    for (number, line) in read(page).lines().enumerate() {
+        let fence = line.trim_start().strip_prefix("```");
+        match (&mut open, fence) {
+            (Some(_), Some(_)) => blocks.extend(open.take()),
+            (Some(block), None) => writeln!(block.text, "{line}").expect("a line"),
+            (None, Some(tag)) => {
+                open = Some(Block {
+                    page: page.to_owned(),
+                    line: number + 1,
+                    tag: tag.trim().to_owned(),
+                    text: String::new(),
+                });
+            }
+            (None, None) => writeln!(prose, "{line}").expect("a line"),
+        }
+    }
+    assert!(open.is_none(), "{}: a block does not end", page.display());
+    (blocks, prose)
+}
+
+/// Where the comment of a line begins: at a `#` outside of quotes, at the start or behind a space.
+fn comment_at(line: &str) -> usize {
+    let (mut quote, mut before) = (None, ' ');
+    for (place, character) in line.char_indices() {
+        match (quote, character) {
+            (None, '#') if before == ' ' => return place,
+            (None, '\'' | '"') => quote = Some(character),
+            (Some(open), _) if open == character => quote = None,
+            _ => {}
+        }
+        before = character;
+    }
+    line.len()
+}
+
+/// The commands of a block. A line that ends in `|` or `\` goes on in the next one; a comment on a
+/// line of its own belongs to the command that follows.
+fn commands(block: &Block) -> Vec<Shell> {
+    let mut commands = Vec::new();
+    let mut current = Shell {
+        text: String::new(),
+        comment: String::new(),
+    };
+    for line in block.text.lines() {
+        let line = match (block.tag.as_str(), line.strip_prefix("$ ")) {
+            ("console", Some(command)) => command,
+            // What the command before printed.
+            ("console", None) if current.text.is_empty() => continue,
+            _ => line,
+        };
+        let (code, comment) = line.split_at(comment_at(line));
+        current.comment.push_str(comment);
+        let code = code.trim_end();
+        if code.is_empty() {
+            continue;
+        }
+        current.text.push_str(code);
+        current.text.push('\n');
+        if !code.ends_with(['|', '\\']) {
+            commands.push(std::mem::replace(
+                &mut current,
+                Shell {
+                    text: String::new(),
+                    comment: String::new(),
+                },
+            ));
+        }
+    }
+    assert!(
+        current.text.is_empty(),
+        "{}: the last command does not end",
+        block.place()
+    );
+    commands
+}
+
+fn is_installed(program: &str) -> bool {
+    std::env::var_os("PATH").is_some_and(|path| {
+        std::env::split_paths(&path).any(|directory| directory.join(program).is_file())
+    })
+}
+
+/// Why a command is not run here, if it is not.
+fn reason_to_skip(shell: &Shell) -> Option<String> {
+    let comment = shell.comment.to_lowercase();
+    if NOT_RUN
+        .iter()
+        .any(|words| comment.contains(&words.to_lowercase()))
+    {
+        return Some(shell.comment.trim_start_matches(['#', ' ']).to_owned());
+    }
+    PROGRAMS
+        .iter()
+        .filter(|program| {
+            shell
+                .text
+                .split(|c: char| !c.is_alphanumeric())
+                .any(|word| word == **program)
+        })
+        .find(|program| !is_installed(program))
+        .map(|program| format!("{program} is not installed"))
+}
+
+/// The exit codes that a command may end with.
+fn expected(shell: &Shell) -> &str {
+    match shell.comment.split_once("exits with ") {
+        Some((_, codes)) => codes.split([':', ';', ',', '.']).next().unwrap_or_default(),
+        None => "0",
+    }
+}
+
+/// The files that the pages' commands name.
+fn lay_out(directory: &Path) {
+    let line =
+        "203.0.113.7 - - [22/Nov/2026:03:14:07 +0000] \"GET /index.html HTTP/1.1\" 404 512\n";
+    let write = |name: &str, bytes: &[u8]| {
+        fs::write(directory.join(name), bytes).unwrap_or_else(|error| panic!("{name}: {error}"));
+    };
+    write("access.log", line.repeat(2000).as_bytes());
+    write(
+        "big",
+        "some words of a large file\n".repeat(40_000).as_bytes(),
+    );
+    write("disk.img", &vec![7; 4 << 20]);
+    write("header.csv", b"name,count\n");
+    write("rows.csv", b"pipe,1\n");
+    write("footer.csv", b"total,1\n");
+    fs::create_dir(directory.join("src")).expect("src");
+    write(
+        "src/main.c",
+        "int main(void) { return 0; }\n".repeat(1000).as_bytes(),
+    );
+    if is_installed("gzip") {
+        let packed = Command::new("gzip")
+            .args(["-k", "access.log"])
+            .current_dir(directory)
+            .status();
+        assert!(packed.expect("gzip").success());
+    }
+}
+
+/// The commands as one script for bash. Each is followed by a look at what all its stages ended with:
+/// 0 and dying of SIGPIPE are fine, anything else only where the comment says so.
+fn script(commands: &[&Shell]) -> String {
+    let mut script = String::from(
+        r#"check() {
+    local expected=$1 text=$2 code last=0; shift 2
+    for code; do [ "$code" = 141 ] || [ "$code" = 0 ] || last=$code; done
+    case " $expected " in *" $last "*) ;; *)
+        printf 'this ended with %s (all stages: %s), and not with %s:\n%s' "$last" "$*" "$expected" "$text" >&2
+        exit 99 ;;
+    esac
+}
+"#,
+    );
+    for shell in commands {
+        let quoted = shell.text.replace('\'', r"'\''");
+        writeln!(
+            script,
+            "{}check '{}' '{quoted}' \"${{PIPESTATUS[@]}}\"",
+            shell.text,
+            expected(shell),
+        )
+        .expect("a line");
+    }
+    script
+}
+
+/// Runs the commands of a block in a directory of their own.
+fn run_block(block: &Block, commands: &[&Shell]) -> Result<(), String> {
+    let directory = tempfile::tempdir().expect("a directory");
+    lay_out(directory.path());
+    let programs = tempfile::tempdir().expect("a directory");
+    std::os::unix::fs::symlink(FULLBORE, programs.path().join("fullbore")).expect("a link");
+    let mut path = programs.path().as_os_str().to_owned();
+    path.push(":");
+    path.push(std::env::var_os("PATH").unwrap_or_default());
+
+    let mut bash = Command::new("bash");
+    bash.arg("-c").arg(script(commands)).current_dir(&directory);
+    // A group of its own, so that whatever it leaves in the background can be ended.
+    bash.env("PATH", path).process_group(0);
+    // Output goes into a file, since what stays in the background would keep a pipe open.
+    let output = tempfile::tempfile().expect("a file");
+    let said = directory.path().join(".stderr");
+    bash.stdin(Stdio::null()).stdout(output);
+    bash.stderr(fs::File::create(&said).expect("a file"));
+    let mut child = start(&mut bash);
+    let group = Pid::from_child(&child);
+    let began = Instant::now();
+    // Looked at and not reaped yet, so that the group's number stays its own.
+    let looked = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+    let has_ended = || {
+        waitid(WaitId::Pid(group), looked)
+            .expect("bash is waited for")
+            .is_some()
+    };
+    while !has_ended() && began.elapsed() < TIME_LIMIT {
+        sleep(Duration::from_millis(5));
+    }
+    let in_time = has_ended();
+    // What it left in the background, or all of it.
+    let _ = kill_process_group(group, Signal::KILL);
+    let status = child.wait().expect("bash is waited for");
+    if in_time && status.success() {
+        return Ok(());
+    }
+    let said = fs::read(&said).unwrap_or_default();
+    let ended = match in_time {
+        true => status.to_string(),
+        false => format!("no end within {} s", TIME_LIMIT.as_secs()),
+    };
+    Err(format!(
+        "{}: {ended}: {}",
+        block.place(),
+        String::from_utf8_lossy(&said),
+    ))
+}
+
+/// The options of `fullbore VERB …` at the start of a command that its help does not know.
+fn unknown_options(shell: &Shell) -> Vec<String> {
+    let text = shell
+        .text
+        .split(['\'', '"', '|', '$'])
+        .next()
+        .unwrap_or_default();
+    let mut words = text.split_whitespace();
+    let (Some("fullbore"), Some(verb)) = (words.next(), words.next()) else {
+        return Vec::new();
+    };
+    let help = run(&format!("{verb} --help"));
+    if !help.status.success() {
+        return vec![verb.to_owned()];
+    }
+    let known: Vec<&str> = stdout(&help)
+        .split(|c: char| !c.is_alphanumeric() && c != '-')
+        .collect();
+    words
+        .take_while(|word| *word != "--")
+        .filter(|word| word.starts_with("--"))
+        .map(|word| word.split('=').next().unwrap_or(word).to_owned())
+        .filter(|option| !known.contains(&option.as_str()))
+        .collect()
+}
+
+#[test]
+fn every_command_of_the_pages_runs() {
+    if !is_installed("bash") {
+        skipped("the commands of the pages: there is no bash here");
+        return;
+    }
+    let mut failures = Vec::new();
+    for page in pages() {
+        for block in blocks(&page).0 {
+            assert!(
+                TAGS.contains(&block.tag.as_str()),
+                "{}: a block tagged '{}'; these are known: {TAGS:?}",
+                block.place(),
+                block.tag
+            );
+            if block.tag != "sh" && block.tag != "console" {
+                continue;
+            }
+            let commands = commands(&block);
+            let mut wanted = Vec::new();
+            for shell in &commands {
+                let Some(reason) = reason_to_skip(shell) else {
+                    wanted.push(shell);
+                    continue;
+                };
+                skipped(&format!(
+                    "{}: {}: {reason}",
+                    block.place(),
+                    shell.text.trim()
+                ));
+                let unknown = unknown_options(shell);
+                if !unknown.is_empty() {
+                    failures.push(format!("{}: no such option: {unknown:?}", block.place()));
+                }
+            }
+            if !wanted.is_empty() {
+                failures.extend(run_block(&block, &wanted).err());
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+/// What GitHub makes the name of a heading out of.
+fn anchor(heading: &str) -> String {
+    heading
+        .trim()
+        .to_lowercase()
+        .chars()
+        .filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'))
+        .map(|c| if c == ' ' { '-' } else { c })
+        .collect()
+}
+
+#[test]
+fn every_relative_link_leads_to_a_file_and_to_a_heading() {
+    let mut broken = Vec::new();
+    let mut extra = vec!["CONTRIBUTING.md".into(), "ARCHITECTURE.md".into()];
+    extra.extend(pages());
+    for page in extra {
+        let prose = blocks(&page).1;
+        for link in prose
+            .split("](")
+            .skip(1)
+            .filter_map(|rest| rest.split_once(')'))
+        {
+            let link = link.0;
+            if link.contains("://") {
+                continue;
+            }
+            let (file, heading) = link.split_once('#').unwrap_or((link, ""));
+            let target = match file {
+                "" => page.clone(),
+                _ => page.parent().expect("a folder").join(file),
+            };
+            let exists = root().join(&target).exists();
+            let found = heading.is_empty()
+                || exists
+                    && blocks(&target)
+                        .1
+                        .lines()
+                        .filter_map(|line| line.strip_prefix('#'))
+                        .any(|line| anchor(line.trim_start_matches('#')) == heading);
+            if !exists || !found {
+                broken.push(format!("{}: {link}", page.display()));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{broken:#?}");
+}
+
+#[test]
+fn the_readme_names_every_verb_and_has_at_most_150_lines() {
+    let readme = read(Path::new("README.md"));
+    assert!(readme.lines().count() <= 150, "{}", readme.lines().count());
+    let help = run("--help");
+    let verbs: Vec<&str> = stdout(&help)
+        .lines()
+        .skip_while(|line| !line.starts_with("Commands:"))
+        .skip(1)
+        .take_while(|line| line.starts_with("  "))
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|verb| *verb != "help")
+        .collect();
+    assert!(verbs.len() > 5, "{verbs:?}");
+    for verb in verbs {
+        assert!(
+            readme
+                .lines()
+                .any(|line| line.starts_with("| ") && line.contains(&format!("`{verb}`"))),
+            "README.md has no row for {verb}"
+        );
+    }
+}
+
+#[test]
+fn every_page_is_in_the_index() {
+    let index = read(Path::new("docs/README.md"));
+    for page in pages() {
+        let name = page.file_name().expect("a name").to_str().expect("UTF-8");
+        assert!(
+            index.contains(&format!("]({name})")) || name == "README.md",
+            "{name}"
+        );
+    }
+}

@@ -1,0 +1,620 @@
+//! `fullbore explain`: it says what perf says, it says what is missing, and it leaves nothing behind.
+
+use std::collections::BTreeMap;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use crate::common::*;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+/// Settings under which an experiment takes a second.
+const SHORT: &str = "--rounds 1 --seconds 0.5";
+
+#[track_caller]
+fn explained(output: &Output) -> Value {
+    assert_code(output, 0);
+    json(stdout(output))
+}
+
+fn side<'a>(explanation: &'a Value, name: &str) -> &'a Value {
+    explanation["sides"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|side| side["name"] == name)
+        .unwrap_or_else(|| panic!("no side {name} in {explanation:#}"))
+}
+
+/// The share of a class in a side's time on CPU.
+fn share(side: &Value, class: &str) -> f64 {
+    side["shares"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|share| share["class"] == class)
+        .map_or(0.0, |share| share["share"].as_f64().unwrap())
+}
+
+/// The same share of all sides together.
+fn share_of_all(explanation: &Value, class: &str) -> f64 {
+    let sides = explanation["sides"].as_array().unwrap();
+    let samples = |side: &Value| side["samples"].as_f64().unwrap();
+    let all: f64 = sides.iter().map(samples).sum();
+    let of_class: f64 = sides.iter().map(|s| share(s, class) * samples(s)).sum();
+    of_class / all
+}
+
+/// Whether the kernel's functions are sampled here, by their names.
+fn is_whole(explanation: &Value) -> bool {
+    explanation["sampling"]["kernel_names"] == true
+}
+
+#[test]
+fn an_experiment_is_explained_side_by_side() {
+    let dir = tempfile::tempdir().unwrap();
+    let flame = dir.path().join("flame.svg");
+    let mut command = fullbore(&format!("explain write_read {SHORT} --json --flame"));
+    let explanation = explained(&finish(start(command.arg(&flame))));
+    assert_eq!(explanation["experiment"], "write_read");
+    for name in ["writer", "reader"] {
+        let side = side(&explanation, name);
+        let sum: f64 = side["shares"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|share| share["share"].as_f64().unwrap())
+            .sum();
+        let is_seen = side["samples"].as_u64() > Some(0);
+        assert!((sum - 1.0).abs() < 1e-6 || !is_seen, "{side:#}");
+        let of_time = |what: &str| side[what].as_f64().unwrap();
+        for part in ["ran", "slept", "waited"] {
+            assert!(of_time(part) >= 0.0, "{side:#}");
+        }
+        assert!(
+            of_time("ran") + of_time("slept") + of_time("waited") > 0.9,
+            "{side:#}"
+        );
+    }
+    assert_eq!(explanation["disturbance"]["unit"], "GiB/s");
+    assert_eq!(
+        explanation["disturbance"]["with"].as_array().unwrap().len(),
+        1
+    );
+    if !is_whole(&explanation) {
+        return skipped("the kernel is not sampled here, or has no names");
+    }
+    let svg = std::fs::read_to_string(flame).unwrap();
+    assert!(svg.contains("<svg"));
+    assert!(
+        svg.contains(">writer") || svg.contains("writer ("),
+        "the sides are towers"
+    );
+}
+
+#[test]
+fn text_names_the_sides_the_classes_and_a_rung() {
+    let output = run(&format!("explain write_read {SHORT}"));
+    assert_code(&output, 0);
+    let text = stdout(&output);
+    for word in [
+        "write_read: ",
+        "\nwriter: on CPU ",
+        "\nreader: on CPU ",
+        "slept ",
+    ] {
+        assert!(text.contains(word), "{word:?} in {text}");
+    }
+    if text.contains("samples, ") {
+        assert!(text.contains("Sampling changed the figure by "), "{text}");
+        assert!(text.contains(" lost. "), "{text}");
+    }
+}
+
+#[test]
+fn other_work_than_a_writer_and_a_reader_has_its_parts_for_sides() {
+    let explanation = explained(&run(&format!("explain unix_stream {SHORT} --json")));
+    for name in ["send", "receive"] {
+        assert!(side(&explanation, name)["ran"].as_f64().unwrap() > 0.0);
+    }
+}
+
+/// The experiments of which it is known what they are about, where they run, and that: on one CPU,
+/// waking is cheap everywhere.
+const KNOWN: [(&str, Option<&str>, &str); 4] = [
+    ("busy_loop_huge", None, "lock"),
+    ("vmsplice_read", None, "copying"),
+    ("vmsplice_read", Some("0,0"), "copying"),
+    ("write_read", None, "sleeping"),
+];
+
+/// What can be told from perf's own words without the table of classes.
+const KINDS: [&str; 3] = ["lock", "copying", "sleeping"];
+
+/// Shares that differ by less are the same.
+const SAME: f64 = 0.15;
+
+/// A program that only computes is all user code, whoever samples it; and nobody has to be lucky for that:
+/// what is not certain is how many samples there are.
+#[test]
+fn what_a_program_computes_is_its_own_time() {
+    let mut command = fullbore("explain --json --seconds 2 --");
+    let output = finish(start(command.arg("while :; do :; done")));
+    assert_code(&output, 0);
+    let explanation = json(stderr(&output));
+    if explanation["sampling"].is_null() {
+        return skipped("nothing is sampled here");
+    }
+    let side = side(&explanation, "sh");
+    assert!(side["samples"].as_u64().unwrap() > 0, "{explanation:#}");
+    assert!(share(side, "user") > 0.5, "{side:#}");
+    assert_eq!(explanation["sampling"]["lost"], 0);
+}
+
+#[test]
+fn under_load_what_is_computed_and_what_is_moved_are_told_apart() {
+    if !load_is_wanted() {
+        return;
+    }
+    at_least(18, 20, "a side's largest share", |at| {
+        let (line, name, class) = [
+            ("sha256sum /dev/zero", "sha256sum", "user"),
+            ("gzip -9 </dev/zero >/dev/null", "gzip", "user"),
+            ("while :; do :; done", "sh", "user"),
+            ("cat /dev/zero >/dev/null", "cat", "faults"),
+        ][at % 4];
+        let mut command = fullbore("explain --json --seconds 1 --");
+        let explanation = json(stderr(&finish(start(command.arg(line)))));
+        if !is_whole(&explanation) {
+            return Ok(());
+        }
+        let largest = side(&explanation, name)["shares"][0]["class"].clone();
+        match largest == class {
+            true => Ok(()),
+            false => Err(format!("{line}: {largest}")),
+        }
+    });
+}
+
+#[test]
+fn under_load_what_is_known_of_an_experiment_is_seen_in_it() {
+    if !load_is_wanted() {
+        return;
+    }
+    at_least(9, 10, "shares of write_read", |_| {
+        let explanation = explained(&run("explain write_read --rounds 1 --seconds 2 --json"));
+        let of_time = |side: &Value, what: &str| side[what].as_f64().unwrap();
+        for name in ["writer", "reader"] {
+            let side = side(&explanation, name);
+            let all = of_time(side, "ran") + of_time(side, "slept") + of_time(side, "waited");
+            if !(0.9..1.5).contains(&all) {
+                return Err(format!("{name}: {all} of its time is accounted for"));
+            }
+        }
+        if !is_whole(&explanation) {
+            return Ok(());
+        }
+        let copying = share(side(&explanation, "writer"), "copying");
+        let unknown = share_of_all(&explanation, "not-classified");
+        match copying > 0.01 && unknown < 0.1 {
+            true => Ok(()),
+            false => Err(format!("copying {copying:.3}, not classified {unknown:.3}")),
+        }
+    });
+}
+
+#[test]
+fn under_load_it_agrees_with_perf_about_the_same_run() {
+    if !load_is_wanted() {
+        return;
+    }
+    if Command::new("perf").arg("--version").output().is_err() {
+        return skipped("there is no perf here");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    if let Err(reason) = seen_by_both(dir.path(), KNOWN[0].0, KNOWN[0].1) {
+        return skipped(reason);
+    }
+    at_least(18, 20, "agrees with perf", |at| {
+        agrees_with_perf(dir.path(), KNOWN[at % KNOWN.len()])
+    });
+}
+
+/// Whether what explain says of an experiment is what perf says; or else in what they differ.
+fn agrees_with_perf(
+    dir: &Path,
+    (name, cpus, class): (&str, Option<&str>, &str),
+) -> Result<(), String> {
+    let (explanation, perf) = seen_by_both(dir, name, cpus)?;
+    let ours = |class| share_of_all(&explanation, class);
+    let theirs = |class| perf.get(class).copied().unwrap_or(0.0);
+    let all: Vec<_> = KINDS.map(|kind| (kind, ours(kind), theirs(kind))).into();
+    let what = format!("{name} on {cpus:?}: {all:.2?}");
+    if ours(class) <= 0.02 || theirs(class) <= 0.02 {
+        return Err(format!("no {class}: {what}"));
+    }
+    if let Some((kind, ..)) = all
+        .iter()
+        .find(|(_, ours, theirs)| (ours - theirs).abs() >= SAME)
+    {
+        return Err(format!("{kind} of {what}"));
+    }
+    // Which of them is the largest, unless two are about as large.
+    let largest_by = |share: fn(&(&'static str, f64, f64)) -> f64| {
+        let mut sorted = all.clone();
+        sorted.sort_by(|a, b| share(b).total_cmp(&share(a)));
+        (sorted[0].0, share(&sorted[0]) - share(&sorted[1]))
+    };
+    let (by_us, lead) = largest_by(|kind| kind.1);
+    let (by_perf, lead_by_perf) = largest_by(|kind| kind.2);
+    if by_us != by_perf && lead.min(lead_by_perf) >= SAME {
+        return Err(what);
+    }
+    // What is named as the largest is the largest.
+    let verdict = &explanation["verdict"];
+    let named = verdict["class"].as_str().unwrap_or_default();
+    let next = verdict["next"].as_str();
+    match named == by_us || next == Some(by_us) || ours(named) > ours(by_us) {
+        true => Ok(()),
+        false => Err(format!("{what}: {}", verdict["words"])),
+    }
+}
+
+/// What explain says of an experiment, and what perf saw of those very processes meanwhile; or why that
+/// cannot be known here.
+fn seen_by_both(
+    dir: &Path,
+    experiment: &str,
+    cpus: Option<&str>,
+) -> Result<(Value, BTreeMap<&'static str, f64>), &'static str> {
+    let data = dir.join("perf.data");
+    let mut both = Command::new("perf");
+    both.args(["record", "-q", "-e", "cpu-clock", "-F", "997", "-g", "-o"])
+        .arg(&data)
+        .args([FULLBORE, "explain", experiment, "--rounds", "3", "--json"])
+        .args(cpus.map(|cpus| format!("--cpus={cpus}")))
+        .stdin(Stdio::null());
+    let output = both.output().unwrap();
+    if !output.status.success() {
+        return Err("perf cannot sample here");
+    }
+    let explanation = explained(&output);
+    if !is_whole(&explanation) {
+        return Err("the kernel is not sampled here, or has no names");
+    }
+    let perf = perf_shares(&data).ok_or("perf cannot sample the kernel here")?;
+    Ok((explanation, perf))
+}
+
+/// Shares by perf's own samples and its own words for them, with three patterns that know nothing of
+/// the table: `None` where perf may not sample the kernel.
+fn perf_shares(data: &Path) -> Option<BTreeMap<&'static str, f64>> {
+    let script = Command::new("perf")
+        .args(["script", "-F", "comm,ip,sym", "-i"])
+        .arg(data)
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&script.stdout);
+    let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+    for chain in text
+        .split("\n\n")
+        .filter(|chain| chain.trim_start().starts_with("exe"))
+    {
+        *counts.entry(kind(chain)).or_default() += 1;
+    }
+    let all: u64 = counts.values().sum();
+    if all < 100 || !text.contains("pipe") {
+        return None;
+    }
+    let share = |(kind, count)| (kind, count as f64 / all as f64);
+    Some(counts.into_iter().map(share).collect())
+}
+
+fn kind(chain: &str) -> &'static str {
+    let has = |words: &[&str]| words.iter().any(|word| chain.contains(word));
+    let leaf = chain.lines().nth(1).unwrap_or_default();
+    if has(&["mutex_", "pipe_lock"]) {
+        "lock"
+    } else if has(&["page_fault"]) {
+        "other"
+    } else if has(&[
+        "copy_to_iter",
+        "copy_from_iter",
+        "copy_page_to",
+        "copy_page_from",
+    ]) {
+        "copying"
+    } else if has(&["schedule", "__wake_up", "try_to_wake"])
+        || (leaf.contains("_raw_spin_unlock_irqrestore") && !has(&["alloc", "free"]))
+    {
+        "sleeping"
+    } else {
+        "other"
+    }
+}
+
+#[test]
+fn a_command_is_explained_by_the_names_of_its_processes() {
+    let line = "head -c 600M /dev/zero | cat | wc -c";
+    let mut command = fullbore("explain --json --");
+    let output = finish(start(command.arg(line)));
+    assert_code(&output, 0);
+    assert_eq!(
+        stdout(&output).trim(),
+        "629145600",
+        "stdout is the command's own"
+    );
+    let explanation = json(stderr(&output));
+    assert_eq!(explanation["command"][0], line);
+    for name in ["head", "cat", "wc"] {
+        side(&explanation, name);
+    }
+    assert!(explanation["disturbance"].is_null());
+}
+
+#[test]
+fn a_command_that_never_ends_is_ended_when_its_time_is_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let report = dir.path().join("report.txt");
+    let mut command = fullbore("explain --seconds 0.6 --twice --output");
+    command.arg(&report).args(["--", "yes | cat > /dev/null"]);
+    let output = finish(start(&mut command));
+    assert_quiet_success(&output);
+    let text = std::fs::read_to_string(report).unwrap();
+    assert!(
+        text.contains("\nyes: ") && text.contains("\ncat: "),
+        "{text}"
+    );
+    if text.contains("samples, ") {
+        assert!(text.contains("Sampling changed"), "{text}");
+    }
+}
+
+#[test]
+fn what_is_wrong_with_the_command_line_is_said_with_code_2() {
+    for (words, said) in [
+        ("explain nothing_of_the_kind", "unknown experiment"),
+        ("explain", "required"),
+        ("explain write_read -- true", "not"),
+        ("explain write_read --seconds 0", "expected seconds"),
+        ("explain write_read --rounds 0", "0"),
+        ("explain write_read --twice", "--twice"),
+        ("explain write_read --cpus 0,9999", "there is no CPU 9999"),
+    ] {
+        let output = run(words);
+        assert_code(&output, 2);
+        assert!(
+            one_line(stderr(&output)).contains(said),
+            "{words}: {}",
+            said_by(&output)
+        );
+    }
+}
+
+#[test]
+fn a_dash_is_stdout() {
+    let output = run(&format!("explain write_read {SHORT} --output -"));
+    assert_quiet_success(&output);
+    assert!(stdout(&output).starts_with("write_read: "));
+    let output = run(&format!("explain write_read {SHORT} --flame -"));
+    if output.status.code() != Some(3) {
+        assert_code(&output, 0);
+        assert!(stdout(&output).contains("<svg"), "{}", said_by(&output));
+        assert!(
+            stderr(&output).starts_with("write_read: "),
+            "{}",
+            said_by(&output)
+        );
+    }
+    for words in ["write_read --flame - --output -", "--flame - -- true"] {
+        let output = run(&format!("explain {words}"));
+        assert_code(&output, 2);
+        assert!(one_line(stderr(&output)).contains("stdout"));
+    }
+}
+
+#[test]
+fn what_a_caller_calls_things_does_not_move_the_cursor() {
+    const NAME: &str = "a\u{1b}[2Jb\u{9b}c";
+    let dir = tempfile::tempdir().unwrap();
+    let program = dir.path().join(NAME);
+    std::os::unix::fs::symlink("/bin/sh", &program).unwrap();
+    let program = program.to_str().unwrap();
+    let looping = "while :; do :; done";
+    for (words, arguments) in [
+        ("explain", vec![NAME]),
+        ("explain --", vec!["/nowhere/at/all", NAME]),
+        ("explain --seconds 0.5 --", vec![program, "-c", looping]),
+    ] {
+        let output = finish(start(fullbore(words).args(&arguments)));
+        let said = stderr(&output).replace('\n', " ");
+        assert!(!said.contains(char::is_control), "{said:?}");
+        assert!(said.contains("?[2Jb") || arguments.len() == 2, "{said:?}");
+    }
+}
+
+#[test]
+fn without_a_proc_of_its_own_that_is_said() {
+    for words in ["explain -- true", "explain write_read"] {
+        if let Some(output) = run_without_proc(words) {
+            assert_code(&output, 3);
+            assert!(one_line(stderr(&output)).contains("/proc is not mounted"));
+        }
+    }
+    let mut elsewhere = Command::new("unshare");
+    let user: &[&str] = if is_root() { &[] } else { &["-r"] };
+    elsewhere.args(user).args(["--pid", "--fork"]);
+    let mut true_program = Command::new("unshare");
+    true_program.args(user).args(["--pid", "--fork", "true"]);
+    if !true_program.output().is_ok_and(|o| o.status.success()) {
+        return skipped("no PID namespace can be made here");
+    }
+    let output = elsewhere.args([FULLBORE, "explain", "--", "true"]).output();
+    let output = output.unwrap();
+    assert_code(&output, 3);
+    assert!(one_line(stderr(&output)).contains("another PID namespace"));
+}
+
+fn said_by(output: &Output) -> String {
+    crate::common::said(output)
+}
+
+#[test]
+fn a_command_that_fails_or_is_not_there_is_a_failure() {
+    let output = run("explain -- /nowhere/at-all");
+    assert_code(&output, 1);
+    assert!(one_line(stderr(&output)).contains("start '/nowhere/at-all'"));
+    let output = finish(start(fullbore("explain --").arg("exit 7")));
+    assert_code(&output, 1);
+    assert!(stderr(&output).contains("the command ended with exit status: 7"));
+    let output = finish(start(fullbore("explain --").arg("kill -9 $$")));
+    assert_code(&output, 1);
+    assert!(stderr(&output).contains("signal: 9"));
+}
+
+#[test]
+fn ctrl_c_leaves_nothing_behind() {
+    for words in [
+        vec!["write_read"],
+        vec!["--", "sleep 61 | (trap '' TERM; sleep 61; sleep 62)"],
+    ] {
+        for signal in [Signal::INT, Signal::TERM] {
+            let mut command = fullbore("explain");
+            let child = start(command.args(&words));
+            let at_least = if words.len() == 1 { 2 } else { 1 };
+            let below = wait_for("processes", || {
+                let all = all_below(child.id());
+                (all.len() >= at_least).then_some(all)
+            });
+            kill_process(Pid::from_child(&child), signal).unwrap();
+            let output = finish(child);
+            assert_eq!(output.status.code(), None, "{}", said_by(&output));
+            for pid in below {
+                wait_for("its end", || (!is_running(pid)).then_some(()));
+            }
+        }
+    }
+}
+
+fn all_below(pid: u32) -> Vec<Pid> {
+    children(pid)
+        .into_iter()
+        .flat_map(|(child, _)| {
+            let mut all = all_below(child.as_raw_nonzero().get() as u32);
+            all.push(child);
+            all
+        })
+        .collect()
+}
+
+#[test]
+fn a_report_that_nobody_reads_ends_quietly() {
+    let mut command = fullbore(&format!("explain write_read {SHORT}"));
+    let output = finish(start(command.stdout(nobody_reads())));
+    assert_quiet_success(&output);
+}
+
+#[test]
+fn a_report_that_cannot_be_written_is_a_failure() {
+    let mut command = fullbore(&format!("explain write_read {SHORT}"));
+    let output = finish(start(command.stdout(full())));
+    assert_code(&output, 1);
+    assert!(one_line(stderr(&output)).contains("No space left"));
+    let output = run(&format!(
+        "explain write_read {SHORT} --flame /nowhere/flame.svg"
+    ));
+    assert_code(&output, 1);
+    assert!(
+        stdout(&output).contains("write_read: "),
+        "the text is there all the same"
+    );
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn without_perf_event_open_the_kernels_accounts_have_to_do() {
+    use crate::common::refusing::{refusing, run_under};
+    use rustix::io::Errno;
+
+    const PERF_EVENT_OPEN: i64 = 298;
+    for (errno, word) in [
+        (Errno::ACCESS, "perf_event_paranoid"),
+        (Errno::PERM, "seccomp"),
+        (Errno::NOSYS, "CONFIG_PERF_EVENTS"),
+    ] {
+        let filter = refusing(&[(PERF_EVENT_OPEN, &[])], errno);
+        let explanation = explained(&run_under(
+            &filter,
+            &format!("explain write_read {SHORT} --json"),
+        ));
+        assert!(explanation["sampling"].is_null());
+        let note = explanation["notes"][0].as_str().unwrap();
+        assert!(
+            note.contains(word) && note.contains("context switches"),
+            "{note}"
+        );
+        let writer = side(&explanation, "writer");
+        assert_eq!(writer["samples"], 0);
+        assert!(writer["ran"].as_f64().unwrap() > 0.0);
+        assert!(writer["accounts"]["voluntary_switches"].as_u64().is_some());
+        assert!(explanation["verdict"].is_object(), "{explanation:#}");
+    }
+    let filter = refusing(&[(PERF_EVENT_OPEN, &[])], Errno::ACCESS);
+    let output = run_under(
+        &filter,
+        &format!("explain write_read {SHORT} --flame /tmp/never.svg"),
+    );
+    assert_code(&output, 3);
+    assert!(stderr(&output).contains("no samples to draw"));
+}
+
+/// `kernel.perf_event_paranoid` of 2 is the kernel's own default, and lets ordinary users sample only
+/// their own code.
+#[test]
+fn an_ordinary_user_is_told_which_setting_is_in_the_way() {
+    if !is_root() {
+        return skipped("only root can become somebody else");
+    }
+    let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid")
+        .ok()
+        .and_then(|text| text.trim().parse::<i32>().ok());
+    let Some(paranoid @ 2..) = paranoid else {
+        return skipped("everybody may sample the kernel here, or nobody knows");
+    };
+    const NOBODY: u32 = 65534;
+    let dir = tempfile::tempdir().unwrap();
+    let program = dir.path().join("fullbore");
+    std::fs::copy(FULLBORE, &program).unwrap();
+    for path in [dir.path(), &program] {
+        use std::os::unix::fs::PermissionsExt;
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let mut command = Command::new(&program);
+    command
+        .args(format!("explain write_read {SHORT} --json").split(' '))
+        .uid(NOBODY)
+        .gid(NOBODY)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let explanation = explained(&finish(start(&mut command)));
+    let note = explanation["notes"][0].as_str().unwrap();
+    assert!(
+        note.contains(&format!("kernel.perf_event_paranoid is {paranoid}")),
+        "{note}"
+    );
+    assert!(
+        note.contains("sysctl kernel.perf_event_paranoid=1"),
+        "{note}"
+    );
+    let writer = side(&explanation, "writer");
+    let parts = share(writer, "user") + share(writer, "not-classified");
+    assert!((parts - 1.0).abs() < 1e-6, "{writer:#}");
+    if paranoid == 2 {
+        assert_eq!(
+            explanation["sampling"]["of_kernel"], false,
+            "{explanation:#}"
+        );
+    }
+}

@@ -1,0 +1,566 @@
+//! `fullbore bench --html`: one page that is well-formed, needs nothing else, and holds what the run
+//! or the comparison holds, whatever that is called.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+
+use crate::common::*;
+use roxmltree::{Document, Node, ParsingOptions};
+use serde_json::{Value, json};
+
+const SHORT: &str = "--rounds 1 --seconds 0.01 --seed 1";
+
+/// What nobody should call anything.
+const HOSTILE: &str =
+    "<script>alert(1)</script>&amp;\"'><img src=http://x onerror=y>\u{202e}\u{1b}[31m\u{0}\u{ffff}";
+
+/// The page at `path`.
+fn page(path: &Path) -> String {
+    fs::read_to_string(path).unwrap()
+}
+
+/// The page as a tree: it is written to be well-formed as XML, too.
+#[track_caller]
+fn parsed(page: &str) -> Document<'_> {
+    let options = ParsingOptions {
+        allow_dtd: true,
+        ..ParsingOptions::default()
+    };
+    Document::parse_with_options(page, options).unwrap_or_else(|error| panic!("{error}\n{page}"))
+}
+
+/// Elements of that name.
+fn all<'a>(document: &'a Document, name: &str) -> Vec<Node<'a, 'a>> {
+    let elements = document.descendants().filter(|node| node.is_element());
+    elements
+        .filter(|node| node.tag_name().name() == name)
+        .collect()
+}
+
+/// All text within.
+fn text(node: &Node) -> String {
+    node.descendants()
+        .filter(|node| node.is_text())
+        .filter_map(|node| node.text())
+        .collect()
+}
+
+/// The page refers to nothing outside, has a policy that would not let it, and can be heard.
+#[track_caller]
+fn assert_whole(page: &str) {
+    assert!(page.starts_with("<!DOCTYPE html>"), "{page}");
+    let document = parsed(page);
+    for node in document.descendants().filter(|node| node.is_element()) {
+        for attribute in node.attributes() {
+            let (name, value) = (attribute.name(), attribute.value());
+            assert!(!name.starts_with("on") && name != "style", "{name}={value}");
+            if ["href", "src", "action", "data", "srcset", "poster"].contains(&name) {
+                assert!(name == "href" && value.starts_with('#'), "{name}={value}");
+            }
+        }
+    }
+    for element in [
+        "link", "img", "iframe", "object", "embed", "use", "image", "base", "form",
+    ] {
+        assert!(all(&document, element).is_empty(), "{element}");
+    }
+    let [style, script] = [&all(&document, "style")[..], &all(&document, "script")[..]]
+        .map(|found| text(found.first().expect("one, and no other")));
+    for words in ["url(", "@import", "://"] {
+        assert!(!style.contains(words) && !script.contains(words), "{words}");
+    }
+    assert_eq!(all(&document, "style").len(), 1);
+    assert_eq!(all(&document, "script").len(), 1);
+    let metas = all(&document, "meta");
+    let policy = metas
+        .iter()
+        .find(|meta| meta.attribute("http-equiv") == Some("Content-Security-Policy"))
+        .and_then(|meta| meta.attribute("content"))
+        .expect("a policy");
+    assert!(policy.starts_with("default-src 'none'; style-src 'sha256-"));
+    assert!(!policy.contains("unsafe"), "{policy}");
+
+    assert_eq!(all(&document, "h1").len(), 1);
+    assert_eq!(all(&document, "main").len(), 1);
+    for table in all(&document, "table") {
+        let caption = table
+            .descendants()
+            .find(|node| node.has_tag_name("caption"));
+        assert!(!text(&caption.expect("a caption")).trim().is_empty());
+        let headings = table.descendants().filter(|node| node.has_tag_name("th"));
+        assert!(
+            headings
+                .into_iter()
+                .all(|th| th.attribute("scope").is_some())
+        );
+    }
+    let mut pictures = 0;
+    for svg in all(&document, "svg") {
+        if svg.attribute("aria-hidden") == Some("true") {
+            continue;
+        }
+        pictures += 1;
+        assert_eq!(svg.attribute("role"), Some("img"));
+        assert!(
+            svg.attribute("aria-label")
+                .is_some_and(|label| !label.is_empty())
+        );
+        let words = svg.attribute("aria-describedby").expect("words");
+        let found = document
+            .descendants()
+            .find(|node| node.attribute("id") == Some(words))
+            .expect("words that are there");
+        assert!(!text(&found).is_empty());
+    }
+    assert!(pictures > 0 || !page.contains("<figure>"));
+}
+
+/// A short run of every kind of group, as JSON and as the page written beside it.
+fn base() -> &'static (Value, String) {
+    static BASE: OnceLock<(Value, String)> = OnceLock::new();
+    BASE.get_or_init(|| {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.html");
+        let output = run(&format!(
+            "bench --json {SHORT} write_read vmsplice_read pipe_byte_block fifo_byte_block \
+             lookup_base_touched sweep --chunks 4K,64K --pipe-sizes 4K,3K --html {}",
+            path.display()
+        ));
+        (bench_json(&output), page(&path))
+    })
+}
+
+/// A directory with runs in it.
+struct Files(tempfile::TempDir);
+
+impl Files {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn write(&self, name: &str, run: &Value) -> &Self {
+        fs::write(self.0.path().join(name), run.to_string()).unwrap();
+        self
+    }
+
+    /// `fullbore bench` in the directory.
+    fn bench(&self, words: &str) -> Output {
+        let mut command = fullbore(&format!("bench {words}"));
+        finish(start(command.current_dir(&self.0)))
+    }
+
+    /// The page that `words` write to `a.html`.
+    fn compared(&self, words: &str) -> String {
+        let output = self.bench(&format!("--html a.html --compare {words}"));
+        assert_quiet_success(&output);
+        page(&self.0.path().join("a.html"))
+    }
+}
+
+/// The run with these rounds for all figures.
+fn with_rounds(run: &Value, rounds: &[f64]) -> Value {
+    let mut run = run.clone();
+    run["apart"]["taken"] = 0.into();
+    for experiment in run["experiments"].as_array_mut().unwrap() {
+        experiment["figure"] = json!({ "median": 0, "min": 0, "max": 0, "rounds": rounds });
+        let fields = experiment.as_object_mut().unwrap();
+        for field in ["skipped", "failed", "notes", "also"] {
+            fields.remove(field);
+        }
+    }
+    run
+}
+
+#[test]
+fn a_page_is_whole_and_has_every_experiment() {
+    let (run, page) = base();
+    assert_whole(page);
+    let document = parsed(page);
+    let names: Vec<String> = all(&document, "bdi").iter().map(text).collect();
+    let words = text(&document.root_element());
+    for experiment in experiments(run) {
+        let name = experiment["name"].as_str().unwrap();
+        assert!(names.iter().any(|shown| shown == name), "{name}");
+        for reason in ["skipped", "failed"] {
+            if let Some(reason) = experiment[reason].as_str() {
+                assert!(words.contains(reason), "{name}: {reason}");
+            }
+        }
+        for note in experiment["notes"].as_array().into_iter().flatten() {
+            assert!(words.contains(note.as_str().unwrap()), "{name}: {note}");
+        }
+    }
+    // A pipe of 3 KiB is none that the kernel has.
+    assert!(words.contains("Skipped and failed"));
+    let kernel = run["machine"]["kernel"].as_str().unwrap();
+    assert!(words.contains(kernel));
+    assert!(words.contains("median of") || words.contains("one round of"));
+    // The picture of percentiles, and the heat map.
+    for kind in ["percentiles on a logarithmic axis", "heat map", "bar chart"] {
+        assert!(page.contains(kind), "{kind}");
+    }
+}
+
+#[test]
+fn figures_sort_by_their_values() {
+    let (run, page) = base();
+    let document = parsed(page);
+    let median = &experiment(run, "write_read")["figure"]["median"];
+    let row = all(&document, "tr")
+        .into_iter()
+        .find(|row| text(row).trim().starts_with("write_read"))
+        .unwrap();
+    let keys: Vec<f64> = row
+        .descendants()
+        .filter_map(|cell| cell.attribute("data-key")?.parse().ok())
+        .collect();
+    assert!(keys.contains(&median.as_f64().unwrap()), "{keys:?}");
+}
+
+#[test]
+fn names_and_notes_of_any_kind_stay_text() {
+    let mut hostile = with_rounds(&base().0, &[1.0, 1.1, 0.9, 1.0, 1.05]);
+    hostile["machine"]["cpu_model"] = HOSTILE.into();
+    hostile["machine"]["kernel"] = HOSTILE.into();
+    for (index, experiment) in (0..).zip(hostile["experiments"].as_array_mut().unwrap()) {
+        experiment["name"] = format!("{HOSTILE}{index}").into();
+        experiment["group"] = HOSTILE.into();
+        experiment["table"] = HOSTILE.into();
+        experiment["notes"] = json!([HOSTILE]);
+        if index == 1 {
+            experiment["figure"] = Value::Null;
+            experiment["failed"] = HOSTILE.into();
+        }
+    }
+    let files = Files::new();
+    files.write("a.json", &hostile).write("b.json", &hostile);
+    let page = files.compared("a.json b.json");
+    assert_whole(&page);
+    let document = parsed(&page);
+    assert!(all(&document, "img").is_empty());
+    assert!(text(&document.root_element()).contains("<script>alert(1)</script>&amp;\"'>"));
+    assert!(!page.contains(['\u{202e}', '\u{1b}', '\u{0}', '\u{ffff}']));
+}
+
+#[test]
+fn a_comparison_is_a_page_with_ratios_and_verdicts() {
+    let run = &base().0;
+    let slow = with_rounds(run, &[1.0, 1.01, 0.99, 1.02, 0.98, 1.0]);
+    let mut fast = with_rounds(run, &[2.0, 2.02, 1.98, 2.04, 1.96, 2.0]);
+    fast["machine"]["kernel"] = "9.9.9".into();
+    let gone = fast["experiments"].as_array_mut().unwrap();
+    gone[1]["figure"] = Value::Null;
+    gone[1]["skipped"] = "no such pages".into();
+    let files = Files::new();
+    files.write("slow.json", &slow).write("fast.json", &fast);
+    let page = files.compared("slow.json fast.json");
+    assert_whole(&page);
+    let document = parsed(&page);
+    let words = text(&document.root_element());
+    for shown in [
+        "fast.json beside slow.json",
+        "2.00×",
+        "▲ faster",
+        "▼ slower",
+        "– only in A",
+        "skipped in B: no such pages",
+        "9.9.9",
+        "rank-sum",
+        "write_read 2.00× faster",
+    ] {
+        assert!(words.contains(shown), "{shown}");
+    }
+    for experiment in experiments(run) {
+        assert!(words.contains(experiment["name"].as_str().unwrap()));
+    }
+    // Three runs, and one of nothing.
+    let mut none = slow.clone();
+    none["experiments"] = json!([]);
+    files.write("none.json", &none);
+    assert_whole(&files.compared("slow.json fast.json none.json"));
+    assert_whole(&files.compared("none.json none.json"));
+}
+
+#[test]
+fn it_goes_with_the_other_files() {
+    let files = Files::new();
+    let words = format!("{SHORT} write_read --json --csv a.csv --svg a.svg --html a.html");
+    let output = files.bench(&words);
+    assert_code(&output, 0);
+    assert_eq!(experiments(&bench_json(&output)).len(), 1);
+    for name in ["a.csv", "a.svg", "a.html"] {
+        assert!(
+            page(&files.0.path().join(name)).contains("write_read"),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn a_page_that_cannot_be_written_costs_nobody_the_table() {
+    let slow = with_rounds(&base().0, &[1.0, 1.01, 0.99, 1.02, 0.98]);
+    let files = Files::new();
+    files.write("a.json", &slow);
+    fs::write(files.0.path().join("kept"), "kept").unwrap();
+    for words in [
+        format!("{SHORT} write_read --html"),
+        "--compare a.json a.json --html".to_owned(),
+    ] {
+        for path in ["/no/such/directory/file", "/dev/full"] {
+            let output = files.bench(&format!("{words} {path}"));
+            assert_code(&output, 1);
+            assert!(
+                one_line(stderr(&output)).contains(path),
+                "{}",
+                said(&output)
+            );
+            assert!(stdout(&output).contains("write_read"), "{}", said(&output));
+        }
+    }
+    // Nothing is left beside what was there.
+    assert_eq!(fs::read_dir(&files.0).unwrap().count(), 2);
+}
+
+/// A browser, where there is one.
+fn browser() -> Option<&'static str> {
+    ["chromium", "chromium-browser", "google-chrome"]
+        .into_iter()
+        .find(|name| {
+            let version = Command::new(name).arg("--version").output();
+            version.is_ok_and(|output| output.status.success())
+        })
+}
+
+#[test]
+fn a_browser_shows_it_without_a_word_and_sorts_its_tables() {
+    let Some(browser) = browser() else {
+        return skipped("no Chromium on the PATH");
+    };
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("a.html");
+    let mut run = with_rounds(&base().0, &[1.0]);
+    for (index, experiment) in (1..).zip(run["experiments"].as_array_mut().unwrap()) {
+        // 7, 14, 21 …, modulo 10: neither ascending nor descending; and 10 is not before 9.
+        let figure = f64::from(index * 7 % 10) + 1.0;
+        experiment["figure"]["rounds"] = json!([figure]);
+    }
+    let files = Files::new();
+    files.write("a.json", &run);
+    fs::write(&path, files.compared("a.json a.json")).unwrap();
+    let mut browser = devtools::Browser::start(browser, directory.path());
+    browser.open(&path);
+    let column = |browser: &mut devtools::Browser| -> Vec<f64> {
+        let found = browser.evaluate(
+            "Array.from(document.querySelectorAll('section:has(#group-1) tbody tr'))\
+             .map(row => Number(row.cells[2].dataset.key))",
+        );
+        let numbers = found.as_array().expect("numbers").iter();
+        numbers.map(|number| number.as_f64().unwrap()).collect()
+    };
+    let sort = |browser: &mut devtools::Browser| {
+        browser.evaluate("document.querySelectorAll('section:has(#group-1) thead th')[2].ariaSort")
+    };
+    let before = column(&mut browser);
+    assert!(before.len() > 1, "{before:?}");
+    let mut sorted = before.clone();
+    sorted.sort_by(f64::total_cmp);
+    assert_eq!(sort(&mut browser), "none");
+
+    browser.click("section:has(#group-1) thead th:nth-child(3) button");
+    let descending: Vec<f64> = sorted.iter().rev().copied().collect();
+    assert_eq!(column(&mut browser), descending);
+    assert_eq!(sort(&mut browser), "descending");
+    // The heading that was clicked has the focus.
+    browser.press_enter();
+    assert_eq!(column(&mut browser), sorted);
+    assert_eq!(sort(&mut browser), "ascending");
+    assert_ne!(descending, sorted);
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+/// As much of the Chrome DevTools protocol as is needed, over the two pipes that
+/// `--remote-debugging-pipe` reads and writes: messages are JSON, and end with a zero byte.
+mod devtools {
+    use std::io::{BufRead, BufReader, PipeReader, PipeWriter, Write};
+    use std::path::Path;
+    use std::process::{Child, Command, Stdio};
+    use std::sync::mpsc;
+    use std::thread;
+    use std::time::Duration;
+
+    use rustix::process::{Pid, Signal, kill_process};
+    use serde_json::{Value, json};
+
+    /// A browser with one page.
+    pub struct Browser {
+        child: Child,
+        to: PipeWriter,
+        from: BufReader<PipeReader>,
+        session: Option<String>,
+        last: u64,
+        complaints: Vec<String>,
+        /// Tells the guard that the browser is not needed any more.
+        done: mpsc::Sender<()>,
+    }
+
+    /// Longer than a browser takes, also on a busy machine.
+    const PATIENCE: Duration = Duration::from_secs(120);
+
+    impl Browser {
+        /// Starts one that keeps what it keeps in `home`.
+        pub fn start(program: &str, home: &Path) -> Self {
+            let (its_input, to) = std::io::pipe().unwrap();
+            let (from, its_output) = std::io::pipe().unwrap();
+            // The browser expects them as 3 and 4, and a shell puts them there.
+            let child = Command::new("sh")
+                .args([
+                    "-c",
+                    "exec 3<&0 4>&1 </dev/null >/dev/null; exec \"$@\"",
+                    "sh",
+                ])
+                .arg(program)
+                .args([
+                    "--headless",
+                    "--no-sandbox",
+                    "--disable-gpu",
+                    "--remote-debugging-pipe",
+                    "--no-first-run",
+                ])
+                .arg(format!(
+                    "--user-data-dir={}",
+                    home.join("profile").display()
+                ))
+                .env("HOME", home)
+                .stdin(its_input)
+                .stdout(its_output)
+                .stderr(Stdio::null())
+                .spawn()
+                .unwrap();
+            let (done, ended) = mpsc::channel();
+            let pid = Pid::from_child(&child);
+            thread::spawn(move || {
+                if ended.recv_timeout(PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout) {
+                    // Not reaped yet, so the number is still its own; whoever reads from it wakes up.
+                    let _ = kill_process(pid, Signal::KILL);
+                }
+            });
+            let mut browser = Self {
+                done,
+                child,
+                to,
+                from: BufReader::new(from),
+                session: None,
+                last: 0,
+                complaints: Vec::new(),
+            };
+            let target = browser.call("Target.createTarget", json!({ "url": "about:blank" }));
+            let attach = json!({ "targetId": target["targetId"], "flatten": true });
+            let session = browser.call("Target.attachToTarget", attach);
+            browser.session = session["sessionId"].as_str().map(str::to_owned);
+            for domain in ["Page", "Runtime", "Log", "Network"] {
+                browser.call(&format!("{domain}.enable"), json!({}));
+            }
+            browser
+        }
+
+        /// What the page complained of, and what it asked the network for.
+        pub fn complaints(&self) -> Vec<String> {
+            self.complaints.clone()
+        }
+
+        /// Opens a file, and waits until it is there.
+        pub fn open(&mut self, path: &Path) {
+            let url = format!("file://{}", path.display());
+            self.call("Page.navigate", json!({ "url": url }));
+            while self.message()["method"] != "Page.loadEventFired" {}
+        }
+
+        /// The value of an expression in the page.
+        pub fn evaluate(&mut self, expression: &str) -> Value {
+            let options = json!({ "expression": expression, "returnByValue": true });
+            let answer = self.call("Runtime.evaluate", options);
+            assert!(answer["exceptionDetails"].is_null(), "{answer}");
+            answer["result"]["value"].clone()
+        }
+
+        /// Clicks in the middle of an element, with the mouse.
+        pub fn click(&mut self, selector: &str) {
+            let place = self.evaluate(&format!(
+                "(() => {{ const found = document.querySelector({selector:?}); \
+                 found.scrollIntoView({{ block: 'center' }}); \
+                 const r = found.getBoundingClientRect(); \
+                 return [r.x + r.width / 2, r.y + r.height / 2]; }})()"
+            ));
+            for kind in ["mousePressed", "mouseReleased"] {
+                let event = json!({
+                    "type": kind, "x": place[0], "y": place[1], "button": "left", "clickCount": 1,
+                });
+                self.call("Input.dispatchMouseEvent", event);
+            }
+        }
+
+        /// Presses Enter, wherever the focus is.
+        pub fn press_enter(&mut self) {
+            for kind in ["keyDown", "keyUp"] {
+                let event = json!({
+                    "type": kind, "key": "Enter", "code": "Enter", "text": "\r",
+                    "windowsVirtualKeyCode": 13,
+                });
+                self.call("Input.dispatchKeyEvent", event);
+            }
+        }
+
+        fn call(&mut self, method: &str, params: Value) -> Value {
+            self.last += 1;
+            let mut message = json!({ "id": self.last, "method": method, "params": params });
+            if let Some(session) = &self.session {
+                message["sessionId"] = session.as_str().into();
+            }
+            self.to
+                .write_all(format!("{message}\0").as_bytes())
+                .unwrap();
+            loop {
+                let message = self.message();
+                if message["id"] == self.last {
+                    assert!(message["error"].is_null(), "{method}: {message}");
+                    return message["result"].clone();
+                }
+            }
+        }
+
+        fn message(&mut self) -> Value {
+            let mut bytes = Vec::new();
+            self.from.read_until(0, &mut bytes).unwrap();
+            assert_eq!(bytes.pop(), Some(0), "the browser went away");
+            let message: Value = serde_json::from_slice(&bytes).unwrap();
+            let params = &message["params"];
+            match message["method"].as_str() {
+                Some("Runtime.exceptionThrown" | "Runtime.consoleAPICalled" | "Log.entryAdded") => {
+                    self.complaints.push(params.to_string());
+                }
+                Some("Network.requestWillBeSent") => {
+                    let url = params["request"]["url"].as_str().unwrap_or_default();
+                    if !url.starts_with("file:") {
+                        self.complaints.push(format!("asked for {url}"));
+                    }
+                }
+                _ => {}
+            }
+            message
+        }
+    }
+
+    impl Drop for Browser {
+        fn drop(&mut self) {
+            // It goes by itself, with all its processes, and is killed only if it does not.
+            let _ = self
+                .to
+                .write_all(b"{\"id\":0,\"method\":\"Browser.close\"}\0");
+            while matches!(self.from.read_until(0, &mut Vec::new()), Ok(1..)) {}
+            let _ = self.child.wait();
+            let _ = self.done.send(());
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! The tests of the command that are certain: a file for each verb, for what several verbs share, and for
+//! the rules that source and documentation keep. They are one program, so that it is linked once.
+
+// The signals and the users of the programs that are started are set between fork and exec.
+#![allow(unsafe_code)]
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod article;
+mod bad_days;
+mod bench;
+mod compare;
+mod copy;
+mod doctor;
+mod documentation;
+mod endpoints;
+mod explain;
+mod faults;
+mod html;
+mod json_keys;
+mod meter;
+mod page_lookup;
+mod peers;
+mod pipeline_verdict;
+mod pipelines;
+mod run;
+mod run_signals;
+mod structure;
+mod sweep;
+mod tee;
+mod top;
+mod top_metrics;
+mod transports;
+mod tune;
+mod unix_copy;
+mod verify;

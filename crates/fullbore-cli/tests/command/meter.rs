@@ -1,0 +1,754 @@
+//! `fullbore meter`: bytes stay what they are, what is shown is right, and who is slow is named.
+
+use std::fs::File;
+use std::hash::{DefaultHasher, Hasher};
+use std::io::{PipeWriter, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::common::*;
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+/// A folder with some files whose bytes differ.
+struct Files(TempDir);
+
+impl Files {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    /// A new file, and what is in it.
+    fn file(&self, name: &str, size: usize) -> (PathBuf, Vec<u8>) {
+        let mut random = fastrand::Rng::with_seed(size as u64);
+        let bytes: Vec<u8> = std::iter::repeat_with(|| random.u8(..))
+            .take(size)
+            .collect();
+        let path = self.0.path().join(name);
+        std::fs::write(&path, &bytes).unwrap();
+        (path, bytes)
+    }
+}
+
+/// A checksum, which a failed test can print.
+fn sum(bytes: &[u8]) -> (usize, u64) {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(bytes);
+    (bytes.len(), hasher.finish())
+}
+
+fn meter(words: &str, files: &[&Path]) -> Command {
+    let mut command = fullbore(&format!("meter {words}"));
+    command.args(files);
+    command
+}
+
+/// What `fullbore meter` does with `bytes` on its stdin.
+fn fed(command: &mut Command, bytes: &[u8]) -> Output {
+    let (source, mut sink) = pipe();
+    let child = start(command.stdin(source));
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            // It may have had enough.
+            let _ = sink.write_all(bytes);
+        });
+        finish(child)
+    })
+}
+
+/// A shell that runs `script`, where `$F` is the command.
+fn sh(script: &str) -> Command {
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", script])
+        .env("F", FULLBORE)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+/// The last line on stderr.
+#[track_caller]
+fn verdict(output: &Output) -> &str {
+    stderr(output).lines().last().expect("something was said")
+}
+
+/// The last line that was drawn: of those drawn over each other, the last.
+#[track_caller]
+fn last_drawn(output: &Output) -> &str {
+    let line = stderr(output).lines().rev().nth(1).expect("a line");
+    line.rsplit('\r').next().unwrap().trim_end()
+}
+
+/// The numbers on stderr.
+#[track_caller]
+fn numbers(output: &Output) -> Vec<u64> {
+    assert_code(output, 0);
+    let lines = stderr(output).lines();
+    lines.map(|line| line.parse().expect(line)).collect()
+}
+
+// Bytes.
+
+#[test]
+fn bytes_pass_unchanged_from_a_pipe_a_file_and_a_redirected_file() {
+    let files = Files::new();
+    for size in [0, 1, 4096, 65537, 5_000_001] {
+        let (path, bytes) = files.file("a", size);
+        for options in ["-q", "-f", "-n", "-q --by-reference", "-q --line-mode"] {
+            let from_pipe = fed(&mut meter(options, &[]), &bytes);
+            let from_file = finish(start(&mut meter(options, &[&path])));
+            let redirected = File::open(&path).unwrap();
+            let redirected = finish(start(meter(options, &[]).stdin(redirected)));
+            for output in [from_pipe, from_file, redirected] {
+                assert_code(&output, 0);
+                assert_eq!(sum(&output.stdout), sum(&bytes), "{size} {options}");
+            }
+        }
+    }
+}
+
+#[test]
+fn several_files_are_joined_and_a_dash_among_them_is_stdin() {
+    let files = Files::new();
+    let (first, mut all) = files.file("first", 300_000);
+    let (last, tail) = files.file("last", 100_001);
+    let middle = vec![b'm'; 200_000];
+    let output = fed(&mut meter("-q", &[&first, Path::new("-"), &last]), &middle);
+    assert_quiet_success(&output);
+    all.extend(middle);
+    all.extend(tail);
+    assert_eq!(sum(&output.stdout), sum(&all));
+}
+
+#[test]
+fn bytes_come_into_a_file_too() {
+    let files = Files::new();
+    let (from, bytes) = files.file("from", 1_000_000);
+    let to = files.0.path().join("to");
+    let command = &mut meter("-q", &[&from]);
+    let output = finish(start(command.stdout(File::create(&to).unwrap())));
+    assert_quiet_success(&output);
+    assert_eq!(sum(&std::fs::read(to).unwrap()), sum(&bytes));
+}
+
+#[test]
+fn a_producer_that_uses_its_pages_again_spoils_nothing() {
+    for options in ["-q", "-f", "-q -l", "-q -L 400M"] {
+        let (source, to_meter) = pipe();
+        let (from_meter, sink) = pipe();
+        let reading =
+            start(fullbore("read --pause 300 --verify --bytes-to-pipe 256M").stdin(from_meter));
+        let metering = start(meter(options, &[]).stdin(source).stdout(sink));
+        let words = "write --write-with-vmsplice --verify --bytes-to-pipe 256M";
+        let writing = start(fullbore(words).stdout(to_meter));
+        assert_code(&finish(writing), 0);
+        assert_code(&finish(metering), 0);
+        assert_quiet_success(&finish(reading));
+    }
+}
+
+#[test]
+fn a_file_that_is_missing_does_not_keep_the_others_back() {
+    let files = Files::new();
+    let (there, bytes) = files.file("there", 1000);
+    let output = finish(start(&mut meter("", &[Path::new("/missing"), &there])));
+    assert_code(&output, 1);
+    assert_eq!(
+        one_line(stderr(&output)),
+        "fullbore meter: open '/missing': No such file or directory"
+    );
+    assert_eq!(sum(&output.stdout), sum(&bytes));
+}
+
+#[test]
+fn a_closed_reader_ends_it_quietly() {
+    for options in ["", "-q", "-n -i 100", "-L 1M"] {
+        let output = finish(start(
+            meter(options, &[Path::new("/dev/zero")]).stdout(nobody_reads()),
+        ));
+        assert_code(&output, 0);
+        assert!(!stderr(&output).contains("meter"), "{}", said(&output));
+    }
+    let shown = finish(start(
+        meter("-f", &[Path::new("/dev/zero")]).stdout(nobody_reads()),
+    ));
+    assert_code(&shown, 0);
+    assert_eq!(stderr(&shown).lines().count(), 2, "{}", said(&shown));
+}
+
+#[test]
+fn a_full_output_is_an_error_below_the_line() {
+    let output = finish(start(meter("-f", &[Path::new("/dev/zero")]).stdout(full())));
+    assert_code(&output, 1);
+    assert_eq!(
+        verdict(&output),
+        "fullbore meter: write to stdout: No space left on device"
+    );
+}
+
+// What is shown.
+
+#[test]
+fn nothing_is_shown_where_stderr_is_no_terminal_or_it_is_to_be_quiet() {
+    for options in ["", "-i 0.02", "-q", "--name in"] {
+        assert_quiet_success(&fed(&mut meter(options, &[]), &[0; 100_000]));
+    }
+}
+
+#[test]
+fn what_is_to_be_quiet_shows_nothing_whatever_else_is_asked_for() {
+    for options in ["-q -f", "-f -q", "-q -n", "-q -f -i 0.02 -N in"] {
+        let output = fed(&mut meter(options, &[]), &[1; 100_000]);
+        assert_quiet_success(&output);
+        assert_eq!(sum(&output.stdout), sum(&[1; 100_000]), "{options}");
+    }
+}
+
+#[test]
+fn the_line_has_name_amount_rate_and_how_far_it_is() {
+    let files = Files::new();
+    let (path, _) = files.file("a", 1 << 20);
+    let output = finish(start(&mut meter("-f -N in", &[&path])));
+    let line = last_drawn(&output);
+    assert!(line.starts_with("in: 1.00 MiB 0."), "{line}");
+    assert!(line.contains("iB/s] [="), "{line}");
+    assert!(line.ends_with("=] 100%"), "{line}");
+    assert!(verdict(&output).starts_with("in: "), "{}", said(&output));
+}
+
+#[test]
+fn the_sizes_of_all_files_are_what_a_hundred_percent_is() {
+    let files = Files::new();
+    let ((a, _), (b, _)) = (files.file("a", 30_000), files.file("b", 10_000));
+    // A pipe that comes between makes the size unknown, unless it is given.
+    let both = finish(start(&mut meter("-f", &[&a, &b])));
+    assert!(last_drawn(&both).ends_with("100%"), "{}", said(&both));
+    let unknown = fed(&mut meter("-f", &[&a, Path::new("-"), &b]), b"x");
+    assert!(!last_drawn(&unknown).contains('%'), "{}", said(&unknown));
+    let given = fed(
+        &mut meter("-f --size 80000", &[&a, Path::new("-"), &b]),
+        b"x",
+    );
+    assert!(last_drawn(&given).ends_with(" 50%"), "{}", said(&given));
+}
+
+/// Feeds it half of 200,000 bytes, waits until it has said `expected`, and feeds it the other half.
+fn fed_by_halves(words: &str, expected: &str) -> Output {
+    let files = Files::new();
+    let path = files.0.path().join("said");
+    let mut command = meter(words, &[]);
+    command.stdin(Stdio::piped()).stdout(Stdio::null());
+    let mut child = start(command.stderr(File::create(&path).unwrap()));
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(&[0; 100_000]).unwrap();
+    wait_for_words(&path, expected);
+    input.write_all(&[0; 100_000]).unwrap();
+    drop(input);
+    let mut output = finish(child);
+    output.stderr = std::fs::read(&path).unwrap();
+    output
+}
+
+/// Waits until the file has these words.
+fn wait_for_words(path: &Path, words: &str) {
+    wait_for(words, || {
+        let said = std::fs::read_to_string(path).ok()?;
+        said.contains(words).then_some(())
+    });
+}
+
+#[test]
+fn while_it_runs_the_line_has_an_estimate_of_the_time_left() {
+    let output = fed_by_halves("-f -i 0.1 -s 200000", "50% ETA 0:0");
+    assert_code(&output, 0);
+}
+
+#[test]
+fn under_load_the_line_names_the_limit_while_it_runs() {
+    if !load_is_wanted() {
+        return;
+    }
+    let files = Files::new();
+    let (path, _) = files.file("a", 100_000);
+    at_least(18, 20, "an estimate, and nobody but the limit", |_| {
+        let output = finish(start(&mut meter("-f -i 0.2 -L 100000", &[&path])));
+        let drawn: Vec<&str> = stderr(&output).split('\r').collect();
+        let slow = |words| drawn.iter().filter(|line| line.contains(words)).count();
+        match drawn.len() >= 3
+            && drawn[0].contains("% ETA 0:00:0")
+            && slow("slow: limit") == slow("slow:")
+        {
+            true => Ok(()),
+            false => Err(said(&output)),
+        }
+    });
+}
+
+#[test]
+fn numbers_are_percent_where_the_size_is_known_and_end_with_the_last() {
+    let seen = numbers(&fed_by_halves("-n -i 0.1 -s 200000", "50\n"));
+    assert!(seen.is_sorted() && seen.contains(&50), "{seen:?}");
+    assert_eq!(seen.last(), Some(&100));
+    assert_eq!(
+        numbers(&fed(&mut meter("-n -i 60", &[]), &[0; 1234])),
+        [1234]
+    );
+    assert_eq!(
+        numbers(&fed(&mut meter("-n -s 4936", &[]), &[0; 1234])),
+        [25]
+    );
+    assert_eq!(
+        numbers(&fed(&mut meter("-n -s 10", &[]), &[0; 1234])),
+        [100]
+    );
+}
+
+#[test]
+fn lines_are_newlines_whether_or_not_the_last_has_one() {
+    for (text, lines) in [("", 0), ("a", 0), ("a\n", 1), ("a\nb", 1), ("\n\n\n", 3)] {
+        let output = fed(&mut meter("-n -l", &[]), text.as_bytes());
+        assert_eq!(numbers(&output), [lines], "{text:?}");
+        assert_eq!(stdout(&output), text);
+    }
+    let many = "line\n".repeat(1_000_000);
+    let output = fed(&mut meter("-n -l --by-reference", &[]), many.as_bytes());
+    assert_eq!(numbers(&output), [1_000_000]);
+    assert_eq!(sum(&output.stdout), sum(many.as_bytes()));
+    let output = fed(&mut meter("-n -l --size 4M", &[]), many.as_bytes());
+    assert_eq!(numbers(&output), [23], "the size is one of lines");
+    let output = fed(&mut meter("-f -l", &[]), many.as_bytes());
+    assert!(
+        last_drawn(&output).starts_with("1,000,000 lines "),
+        "{}",
+        said(&output)
+    );
+}
+
+#[test]
+fn the_size_of_a_file_in_bytes_is_none_in_lines() {
+    let files = Files::new();
+    let path = files.0.path().join("lines");
+    std::fs::write(&path, "a\nb\nc\n").unwrap();
+    assert_eq!(numbers(&finish(start(&mut meter("-n -l", &[&path])))), [3]);
+}
+
+// The rate limit.
+
+#[test]
+fn the_limit_holds_over_time_from_pipes_and_from_files() {
+    let files = Files::new();
+    for (limit, size) in [("100K", 60 << 10), ("3M", 2 << 20), ("200M", 120 << 20)] {
+        let (path, bytes) = files.file("a", size);
+        let per_second = parse(limit);
+        let at_least = Duration::from_secs_f64(size as f64 / per_second * 0.95);
+        let timed = |run: &dyn Fn() -> Output| {
+            let began = Instant::now();
+            let output = run();
+            (output, began.elapsed())
+        };
+        for (output, took) in [
+            timed(&|| finish(start(&mut meter(&format!("-q -L {limit}"), &[&path])))),
+            timed(&|| fed(&mut meter(&format!("-q -L {limit}"), &[]), &bytes)),
+        ] {
+            assert_eq!(sum(&output.stdout), sum(&bytes), "{limit}");
+            assert!(took >= at_least, "{limit}: {took:?}");
+        }
+    }
+}
+
+fn parse(limit: &str) -> f64 {
+    let (number, unit) = limit.split_at(limit.len() - 1);
+    let unit = if unit == "K" { 1024.0 } else { 1048576.0 };
+    number.parse::<f64>().unwrap() * unit
+}
+
+#[test]
+fn under_load_what_is_limited_comes_in_small_pieces() {
+    if !load_is_wanted() {
+        return;
+    }
+    at_least(18, 20, "a tenth of a second's bytes within 0.9 s", |_| {
+        let mut child = start(&mut meter("-q -L 100K", &[Path::new("/dev/zero")]));
+        let out = child.stdout.as_mut().unwrap();
+        let began = Instant::now();
+        let mut first = vec![0; 10 << 10];
+        out.read_exact(&mut first).unwrap();
+        let took = began.elapsed();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        match took < Duration::from_millis(900) {
+            true => Ok(()),
+            false => Err(format!("{took:?}")),
+        }
+    });
+}
+
+// Who is slow.
+
+/// Who is slow is found out by looking 50 times a second: a matter of sampling.
+fn found_out(script: &str, words: &str) {
+    at_least(18, 20, words, |_| {
+        let output = finish(start(&mut sh(script)));
+        match output.status.success() && stderr(&output).contains(words) {
+            true => Ok(()),
+            false => Err(said(&output)),
+        }
+    });
+}
+
+#[test]
+fn under_load_a_slow_writer_is_found_out() {
+    if load_is_wanted() {
+        found_out(
+            "for i in 1 2 3 4 5 6 7 8 9 10; do echo $i; sleep 0.15; done | $F meter -f | cat",
+            "the producer is slow: the pipe before was empty ",
+        );
+    }
+}
+
+#[test]
+fn under_load_a_slow_reader_is_found_out_behind_a_pipe_and_behind_a_file() {
+    if load_is_wanted() {
+        for script in [
+            "$F write --bytes-to-pipe 40M | $F meter -f | $F read --bytes-to-pipe 40M --chunk 64K --pause 3000",
+            "$F meter -f /dev/zero | (sleep 1.5; head -c 100 >/dev/null)",
+        ] {
+            found_out(script, "the consumer is slow: the pipe after was full ");
+        }
+    }
+}
+
+#[test]
+fn under_load_a_limit_is_named() {
+    if load_is_wanted() {
+        found_out(
+            "head -c 100K /dev/zero | $F meter -f -L 100K | cat >/dev/null",
+            "the rate limit is the bottleneck",
+        );
+    }
+}
+
+#[test]
+fn under_load_a_short_run_is_no_proof() {
+    if load_is_wanted() {
+        at_least(18, 20, "too short to tell", |_| {
+            let output = fed(&mut meter("-f", &[]), b"short");
+            match verdict(&output).ends_with("too short to tell which side is slow") {
+                true => Ok(()),
+                false => Err(said(&output)),
+            }
+        });
+    }
+}
+
+#[test]
+fn without_a_pipe_nobody_is_blamed() {
+    let files = Files::new();
+    let (path, _) = files.file("a", 100);
+    let to = File::create(files.0.path().join("to")).unwrap();
+    let output = finish(start(meter("-f", &[&path]).stdout(to)));
+    assert!(!verdict(&output).contains("slow one:"), "{}", said(&output));
+}
+
+// A process that runs already.
+
+/// A shell that reads a file line by line on fd 3, each line but the first when it is told to, and all that
+/// is left when nobody can tell it any more.
+fn led_reader(path: &Path) -> (Child, PipeWriter) {
+    let script = "exec 3< \"$1\"; while read -r line <&3; do read -r told; done";
+    let (told, tell) = pipe();
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", script, "sh"])
+        .arg(path)
+        .stdin(told)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let child = start(&mut command);
+    let fd = format!("/proc/{}/fd/3", child.id());
+    wait_for("the reader's file", || {
+        std::fs::metadata(&fd).ok().filter(|m| m.is_file())
+    });
+    (child, tell)
+}
+
+#[test]
+fn a_process_is_watched_to_its_end() {
+    let files = Files::new();
+    let path = files.0.path().join("lines");
+    std::fs::write(&path, "0123456789012345678\n".repeat(30)).unwrap();
+
+    let seen = numbers(&watched_to_its_end(
+        &path,
+        "-n -i 0.1 -d PID:3",
+        ["3\n", "36\n"],
+    ));
+    assert!(seen.is_sorted() && seen.contains(&36), "{seen:?}");
+    assert!(seen.last() > seen.first(), "{seen:?}");
+
+    let words = "-f -i 0.1 -d PID:3";
+    let output = watched_to_its_end(&path, words, ["3: /", "36% ETA 0:0"]);
+    assert_code(&output, 0);
+    let last = stderr(&output).rsplit('\r').next().unwrap();
+    assert!(last.starts_with("3: /"), "{}", said(&output));
+    assert!(
+        last.contains("%") && last.contains("B/s]"),
+        "{}",
+        said(&output)
+    );
+
+    // All its files, of which there is one.
+    let words = "-f -i 0.1 --watch PID";
+    let output = watched_to_its_end(&path, words, ["3: /", "36%"]);
+    assert_code(&output, 0);
+}
+
+/// What it says of a reader of these 30 lines, which reads 10 more than the first of them once the first
+/// words are said, and the rest once the second are.
+fn watched_to_its_end(path: &Path, words: &str, expected: [&str; 2]) -> Output {
+    let place = tempfile::tempdir().unwrap();
+    let report = place.path().join("said");
+    let (mut child, mut tell) = led_reader(path);
+    let words = format!("meter {}", words.replace("PID", &child.id().to_string()));
+    let watching = start(fullbore(&words).stderr(File::create(&report).unwrap()));
+    wait_for_words(&report, expected[0]);
+    tell.write_all(&[b'\n'; 10]).unwrap();
+    wait_for_words(&report, expected[1]);
+    drop(tell);
+    let mut output = finish(watching);
+    child.wait().unwrap();
+    output.stderr = std::fs::read(&report).unwrap();
+    output
+}
+
+#[test]
+fn it_is_over_when_the_fd_is_closed_though_the_process_goes_on() {
+    let files = Files::new();
+    let (path, _) = files.file("a", 100);
+    // It closes the file when it is told to.
+    let script = "exec 3< \"$1\"; read -r line; exec 3<&-; read -r line";
+    let (told, mut tell) = pipe();
+    let mut command = Command::new("sh");
+    command.args(["-c", script, "sh"]).arg(&path).stdin(told);
+    let mut child = start(command.stdout(Stdio::null()).stderr(Stdio::null()));
+    let fd = format!("/proc/{}/fd/3", child.id());
+    wait_for("the file", || {
+        std::fs::metadata(&fd).ok().filter(|m| m.is_file())
+    });
+    let mut watching = start(&mut fullbore(&format!("meter -f -d {}:3", child.id())));
+    // Its first line is drawn.
+    let mut first = [0];
+    watching
+        .stderr
+        .as_mut()
+        .unwrap()
+        .read_exact(&mut first)
+        .unwrap();
+    tell.write_all(b"close it\n").unwrap();
+    assert_code(&finish(watching), 0);
+    assert!(is_running(Pid::from_child(&child)));
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn a_watched_pipe_shows_how_full_it_is() {
+    let (source, mut sink) = pipe();
+    sink.write_all(&[0; 32 << 10]).unwrap();
+    let mut child = start(
+        Command::new("sleep")
+            .arg("600")
+            .stdin(source)
+            .stdout(Stdio::null()),
+    );
+    let mut watching = start(&mut fullbore(&format!(
+        "meter -f -i 0.2 -d {}:0",
+        child.id()
+    )));
+    let mut drawn = [0];
+    watching
+        .stderr
+        .as_mut()
+        .unwrap()
+        .read_exact(&mut drawn)
+        .unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let mut output = finish(watching);
+    output.stderr.insert(0, drawn[0]);
+    assert_code(&output, 0);
+    let text = stderr(&output);
+    assert!(text.starts_with("0: pipe:["), "{text}");
+    assert!(
+        text.contains("32.0 KiB [") && text.contains("50%"),
+        "{text}"
+    );
+}
+
+#[test]
+fn what_cannot_be_watched_is_said_in_one_line() {
+    let me = std::process::id();
+    let mut gone = start(Command::new("true").stdin(Stdio::null()));
+    let zombie = gone.id();
+    wait_for("the end", || {
+        (!is_running(Pid::from_child(&gone))).then_some(())
+    });
+    for (target, said) in [
+        (
+            "999999999".to_owned(),
+            "process 999999999: No such process".to_owned(),
+        ),
+        (
+            "999999999:0".to_owned(),
+            "process 999999999, fd 0: No such process".to_owned(),
+        ),
+        (
+            zombie.to_string(),
+            format!("process {zombie}: No such process"),
+        ),
+        (
+            format!("{me}:99999"),
+            format!("process {me}, fd 99999: no such file descriptor"),
+        ),
+    ] {
+        let output = run(&format!("meter -d {target}"));
+        assert_code(&output, 1);
+        assert_eq!(one_line(stderr(&output)), format!("fullbore meter: {said}"));
+    }
+    gone.wait().unwrap();
+    let mut child = start(Command::new("sleep").arg("60").stdin(Stdio::null()));
+    let output = run(&format!("meter -d {}:0", child.id()));
+    assert_code(&output, 1);
+    assert!(
+        one_line(stderr(&output)).ends_with("fd 0: neither a regular file nor a pipe"),
+        "{}",
+        said(&output)
+    );
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+// Ends.
+
+#[test]
+fn an_interrupt_ends_the_line_before_the_process() {
+    use std::os::unix::process::ExitStatusExt;
+    let (source, _sink) = pipe();
+    let child = start(meter("-f -i 0.05", &[]).stdin(source));
+    let caught = format!("/proc/{}/status", child.id());
+    wait_for("its handler", || {
+        let status = std::fs::read_to_string(&caught).ok()?;
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix("SigCgt:"))?;
+        let mask = u64::from_str_radix(line.trim(), 16).ok()?;
+        (mask & 0b10 != 0).then_some(())
+    });
+    thread::sleep(Duration::from_millis(300));
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let output = finish(child);
+    assert_eq!(output.status.signal(), Some(2), "{}", said(&output));
+    assert!(stderr(&output).ends_with('\n'), "{}", said(&output));
+    assert_eq!(stderr(&output).lines().count(), 2, "{}", said(&output));
+}
+
+#[test]
+fn an_ignored_interrupt_stays_ignored() {
+    let script =
+        "trap '' INT; (sleep 0.3; echo x) | $F meter -f & sleep 0.15; kill -INT $!; wait $!";
+    let output = finish(start(&mut sh(script)));
+    assert_code(&output, 0);
+    assert_eq!(stdout(&output), "x\n");
+}
+
+// What it refuses.
+
+#[test]
+fn a_wrong_command_line_is_one_line_and_code_2() {
+    for words in [
+        "-L 0",
+        "-L x",
+        "-s 1X",
+        "-i 0",
+        "-i -1",
+        "-i NaN",
+        "-i x",
+        "-n -N name",
+        "-d 0",
+        "-d x",
+        "-d 1:",
+        "-d 1:2:3",
+        "-d 1 file",
+        "-d 1 -L 1K",
+        "-d 1 -n",
+        "-d 1 -s 10",
+        "--none",
+    ] {
+        let output = run(&format!("meter {words}"));
+        assert_code(&output, 2);
+        one_line(stderr(&output));
+        assert!(output.stdout.is_empty(), "{words}");
+    }
+}
+
+#[test]
+fn an_input_that_is_the_output_is_refused() {
+    let files = Files::new();
+    let (path, bytes) = files.file("a", 1000);
+    let out = File::options().append(true).open(&path).unwrap();
+    let output = finish(start(meter("", &[&path]).stdout(out)));
+    assert_code(&output, 2);
+    assert!(one_line(stderr(&output)).ends_with("is both input and output"));
+    assert_eq!(sum(&std::fs::read(path).unwrap()), sum(&bytes));
+}
+
+#[test]
+fn the_help_has_examples() {
+    let help = run("meter --help");
+    assert_quiet_success(&help);
+    assert!(stdout(&help).contains("Examples:\n  tar c src | fullbore meter"));
+}
+
+#[test]
+fn a_rate_limit_holds_from_file_to_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    std::fs::write(path("in"), vec![1; 4 << 20]).unwrap();
+    let stdout = std::fs::File::create(path("out")).unwrap();
+    let words = format!("meter -q -L 2M {}", path("in").display());
+    let began = std::time::Instant::now();
+    let child = start(fullbore(&words).stdout(stdout));
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    let early = path("out").metadata().unwrap().len() as f64;
+    // 2 MiB a second, and what may be made up for; not all of it at once.
+    let most = (began.elapsed().as_secs_f64() + 0.5) * 2.0 * f64::from(1 << 20);
+    assert!(early < most, "{early} bytes of at most {most}");
+    assert_quiet_success(&finish(child));
+    assert_eq!(path("out").metadata().unwrap().len(), 4 << 20);
+}
+
+#[test]
+fn an_input_that_is_the_output_is_refused_before_the_others_are_passed_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    std::fs::write(path("a"), "aaaa").unwrap();
+    std::fs::write(path("b"), "bbbb").unwrap();
+    let to_append = std::fs::File::options()
+        .append(true)
+        .open(path("b"))
+        .unwrap();
+    let words = format!("meter -q {} {}", path("a").display(), path("b").display());
+    assert_code(&finish(start(fullbore(&words).stdout(to_append))), 2);
+    assert_eq!(std::fs::read(path("b")).unwrap(), b"bbbb");
+}
+
+#[test]
+fn an_interval_longer_than_a_day_is_refused() {
+    let output = run("meter -n -i 1e19");
+    assert_code(&output, 2);
+    one_line(stderr(&output));
+}

@@ -1,0 +1,437 @@
+//! The programs in C: every one runs, says what is wrong with its options and what the machine
+//! refuses, and leaves nothing behind; and `bench --peers` copes with whatever stands in their place.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
+use std::thread;
+
+use crate::common::refusing::*;
+use crate::common::*;
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, kill_process};
+use seccompiler::SeccompCmpOp;
+use serde_json::Value;
+
+const PROGRAMS: [&str; 5] = ["stream", "pingpong", "unix_copy", "lookup", "pipe"];
+
+/// As short as a run can be.
+const SHORT: &str = "--rounds 2 --seconds 0.01";
+
+/// include/linux/socket.h.
+const AF_INET: u64 = 2;
+
+/// Where the programs are, built when they are first wanted; `None` without a compiler.
+fn built() -> Option<&'static Path> {
+    static BUILT: OnceLock<Option<PathBuf>> = OnceLock::new();
+    BUILT.get_or_init(build).as_deref()
+}
+
+fn build() -> Option<PathBuf> {
+    for tool in ["cc", "make"] {
+        let version = Command::new(tool).arg("--version").output();
+        if !version.is_ok_and(|version| version.status.success()) {
+            skipped(&format!("the programs in C: no {tool} here"));
+            return None;
+        }
+    }
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("peers");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../peers");
+    let mut make = Command::new("make");
+    make.arg("-C")
+        .arg(source)
+        .arg(format!("BIN={}", directory.display()));
+    let output = make.output().expect("make runs");
+    assert_code(&output, 0);
+    assert!(output.stderr.is_empty(), "warnings: {}", said(&output));
+    Some(directory)
+}
+
+/// One of the programs, with the options in `words`; short.
+fn program(directory: &Path, words: &str) -> Command {
+    let mut words = words.split_whitespace();
+    let mut command = Command::new(directory.join(words.next().unwrap()));
+    command
+        .args("--seconds 0.02 --warm-up 0.01".split(' '))
+        .args(words)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+/// Runs a program; again where it was over before anything came through, as a short run on a busy machine
+/// may be.
+fn run_program(directory: &Path, words: &str) -> Output {
+    for _ in 0..20 {
+        let output = finish(start(&mut program(directory, words)));
+        let said = stderr(&output);
+        if !(said.contains("no bytes arrived") || said.contains("nothing came back")) {
+            return output;
+        }
+    }
+    panic!("{words}: no bytes arrived in 20 runs");
+}
+
+/// Every command line that the experiments have programs for, and more.
+fn command_lines() -> Vec<String> {
+    let transports = [
+        "pipe",
+        "fifo",
+        "unix_stream",
+        "socketpair",
+        "unix_seqpacket",
+        "tcp",
+        "shared_memory",
+        "message_queue",
+    ];
+    let alone = [
+        "file_reread",
+        "mmap_reread",
+        "memory_copy",
+        "memory_copy_by_hand",
+        "memory_read",
+        "memory_write",
+    ];
+    let mut lines: Vec<String> = vec![
+        "pingpong wake_up".into(),
+        "stream pipe --chunk 1M --pipe-size 1M".into(),
+        "stream fifo --pipe-size 4096".into(),
+        "stream tcp --chunk 1".into(),
+        "pipe --writer write --reader read --chunk 256K --pipe-size 1M".into(),
+        "pipe --writer vmsplice --reader splice --chunk 2M --huge-page --busy-loop".into(),
+        "pipe --writer vmsplice --reader splice --chunk 256K --same-buffer".into(),
+        "pipe --writer vmsplice --reader splice --chunk 256K --dont-touch-pages".into(),
+        "pipe --writer vmsplice --reader sum --chunk 256K --words --huge-page".into(),
+        "unix_copy normal --object 1M --sndbuf 512K --pipe-size 512K --count 10".into(),
+        "unix_copy zero_copy --object 1000001 --sndbuf 512K --pipe-size 64K".into(),
+    ];
+    for name in transports.into_iter().chain(alone) {
+        lines.push(format!("stream {name}"));
+    }
+    for transport in transports {
+        for wait in ["block", "spin", "adaptive"] {
+            for message in ["1", "4096"] {
+                lines.push(format!(
+                    "pingpong {transport} --message {message} --wait {wait}"
+                ));
+            }
+        }
+    }
+    for mode in ["normal", "zero_copy", "sendfile"] {
+        for chain in ["", "--chain"] {
+            lines.push(format!(
+                "unix_copy {mode} {chain} --object 1M --sndbuf 512K --pipe-size 512K"
+            ));
+        }
+    }
+    for what in [
+        "base_touched",
+        "base_untouched",
+        "huge_touched",
+        "huge_untouched",
+    ] {
+        lines.push(format!("lookup {what}"));
+    }
+    for writer in ["write", "vmsplice"] {
+        for reader in ["read", "splice", "sum"] {
+            for how in ["", "--huge-page", "--busy-loop", "--words"] {
+                lines.push(format!(
+                    "pipe --writer {writer} --reader {reader} --chunk 256K {how}"
+                ));
+            }
+        }
+    }
+    lines
+}
+
+#[test]
+fn every_program_prints_one_line_of_figures() {
+    let Some(directory) = built() else { return };
+    let lines = command_lines();
+    thread::scope(|scope| {
+        for some in lines.chunks(lines.len().div_ceil(4)) {
+            scope.spawn(move || some.iter().for_each(|line| prints_figures(directory, line)));
+        }
+    });
+}
+
+fn prints_figures(directory: &Path, line: &str) {
+    let output = run_program(directory, line);
+    if output.status.code() == Some(3) {
+        skipped(&format!("{line}: {}", one_line(stderr(&output))));
+        return;
+    }
+    assert_quiet_success(&output);
+    let figures: Vec<f64> = one_line(stdout(&output))
+        .split(' ')
+        .map(|figure| figure.parse().unwrap())
+        .collect();
+    let right = figures.iter().all(|f| f.is_finite() && *f > 0.0) && figures.is_sorted();
+    assert!(right, "{line}: {figures:?}");
+    let expected = if line.starts_with("pingpong") { 3 } else { 1 };
+    assert_eq!(figures.len(), expected, "{line}");
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_with_a_line() {
+    let Some(directory) = built() else { return };
+    for line in [
+        "stream",
+        "stream teleport",
+        "stream pipe pipe",
+        "stream pipe --chunk",
+        "stream pipe --chunk 0",
+        "stream pipe --chunk many",
+        "stream pipe --chunk -1",
+        "stream pipe --chunk 99999999999999999999",
+        "stream pipe --turbo",
+        "stream pipe --seconds 0",
+        "stream pipe --seconds nan",
+        "stream pipe --warm-up -1",
+        "stream pipe --cpus 0",
+        "stream pipe --cpus 0,1,2",
+        "stream pipe --cpus 0,100000",
+        "pingpong pipe --message 1",
+        "pingpong pipe --wait spin",
+        "pingpong pipe --message 1 --wait long",
+        "unix_copy normal",
+        "unix_copy by_hand --object 1M --sndbuf 1M --pipe-size 1M",
+        "lookup",
+        "lookup nothing",
+        "pipe --writer write --reader read",
+        "pipe --writer ink --reader read --chunk 4K",
+        "pipe --writer vmsplice --reader read --chunk 256K --pipe-size 1M",
+        "pipe --writer vmsplice --reader read --chunk 4K",
+        "pipe --writer write --reader read --chunk 8K --same-buffer",
+    ] {
+        let output = run_program(directory, line);
+        assert_code(&output, 2);
+        assert!(output.stdout.is_empty(), "{}", said(&output));
+        one_line(stderr(&output));
+    }
+}
+
+#[test]
+fn what_the_machine_refuses_is_said_and_is_exit_code_3() {
+    let Some(directory) = built() else { return };
+    let inet: Conditions = &[(0, SeccompCmpOp::Eq, AF_INET)];
+    let unix_copy = "--object 1M --sndbuf 512K --pipe-size 64K";
+    for (call, conditions, line) in [
+        (call::MQ_OPEN, &[] as Conditions, "stream message_queue"),
+        (call::MEMFD_CREATE, &[], "stream shared_memory"),
+        (call::SOCKET, inet, "stream tcp"),
+        (
+            call::SOCKETPAIR,
+            &[],
+            "pingpong socketpair --message 1 --wait spin",
+        ),
+        (call::SPLICE, &[], &format!("unix_copy normal {unix_copy}")),
+        (
+            call::VMSPLICE,
+            &[],
+            &format!("unix_copy zero_copy {unix_copy}"),
+        ),
+        (call::VMSPLICE, &[], "lookup base_touched"),
+        (
+            call::VMSPLICE,
+            &[],
+            "pipe --writer vmsplice --reader read --chunk 8K",
+        ),
+        (
+            call::MADVISE,
+            &[],
+            "pipe --writer write --reader read --chunk 8K --huge-page",
+        ),
+    ] {
+        let filter = refusing(&[(call, conditions)], Errno::NOSYS);
+        let output = finish(start(under(filter, &mut program(directory, line))));
+        assert_code(&output, 3);
+        assert!(output.stdout.is_empty(), "{}", said(&output));
+        one_line(stderr(&output));
+    }
+}
+
+#[test]
+fn nothing_is_left_behind() {
+    let Some(directory) = built() else { return };
+    let temporary = tempfile::tempdir().unwrap();
+    for line in ["stream fifo", "stream file_reread"] {
+        let output = finish(start(
+            program(directory, line).env("TMPDIR", temporary.path()),
+        ));
+        assert_quiet_success(&output);
+    }
+    assert_eq!(fs::read_dir(temporary.path()).unwrap().count(), 0);
+    // A program that is killed takes its processes along, and one of those that dies ends it.
+    for kill_program in [true, false] {
+        let program = start(&mut program(directory, "stream shared_memory --seconds 60"));
+        let processes = wait_for("two processes", || {
+            let processes = children(program.id());
+            (processes.len() == 2).then_some(processes)
+        });
+        let killed = match kill_program {
+            true => Pid::from_child(&program),
+            false => processes[0].0,
+        };
+        kill_process(killed, Signal::KILL).unwrap();
+        let output = finish(program);
+        if !kill_program {
+            assert_code(&output, 1);
+            assert!(one_line(stderr(&output)).contains("signal 9"));
+        }
+        for (pid, _) in processes {
+            wait_for("its end", || (!is_running(pid)).then_some(()));
+        }
+    }
+}
+
+/// What `bench --json` says of experiments next to what is in a directory.
+fn beside(directory: &Path, words: &str) -> (Output, Value) {
+    let words = format!("bench --json {SHORT} {words} --peers");
+    let output = finish(start(fullbore(&words).arg(directory)));
+    assert_code(&output, 0);
+    let run = bench_json(&output);
+    (output, run)
+}
+
+#[test]
+fn every_experiment_that_has_a_program_is_compared_with_it() {
+    let Some(directory) = built() else { return };
+    let csv = tempfile::NamedTempFile::new().unwrap();
+    let words = format!("ladder pipe --csv {}", csv.path().display());
+    let (output, run) = beside(directory, &words);
+    // In runs of their own, none of which takes long.
+    let (_, transports) = beside(directory, "transports");
+    let others = "lookup_base_touched chain_normal copy_zero_copy wake_up tcp_4k_spin";
+    let (_, others) = beside(directory, others);
+    let mut compared = 0;
+    let all = [&run, &transports, &others].map(experiments);
+    for experiment in all.into_iter().flatten() {
+        let peer = &experiment["peer"];
+        if experiment["skipped"].is_string() || peer.is_null() {
+            continue;
+        }
+        if let Some(failed) = peer["failed"].as_str() {
+            skipped(&format!("{}: {failed}", peer["command"]));
+            continue;
+        }
+        compared += 1;
+        assert_eq!(peer["figure"]["rounds"].as_array().unwrap().len(), 2);
+        assert!(peer["ratio"].as_f64().unwrap() > 0.0, "{experiment:#}");
+    }
+    assert!(compared > 20, "{compared}");
+    let command = |name: &str| {
+        experiment(&run, name)["peer"]["command"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    };
+    let ladder = "pipe --writer write --reader read --chunk 262144";
+    assert_eq!(command("write_read"), ladder);
+    assert_eq!(command("pipe"), "stream pipe");
+    assert!(experiment(&run, "adaptive").get("peer").is_none());
+    let table = stderr(&output);
+    assert!(
+        table.contains("to C") && table.contains("within 5%"),
+        "{table}"
+    );
+    let csv = fs::read_to_string(csv.path()).unwrap();
+    let header: Vec<&str> = csv.lines().next().unwrap().split(',').collect();
+    for column in ["peer", "peer_median", "peer_ratio"] {
+        assert!(header.contains(&column), "{column}");
+    }
+    assert!(csv.contains(ladder), "{csv}");
+}
+
+#[test]
+fn a_directory_without_programs_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    for path in [directory.path(), Path::new("/no/such/directory")] {
+        let output = finish(start(fullbore("bench write_read --peers").arg(path)));
+        assert_code(&output, 2);
+        assert!(output.stdout.is_empty(), "{}", said(&output));
+        assert!(one_line(stderr(&output)).contains("make -C peers"));
+    }
+}
+
+/// A directory in which every program is this script.
+fn scripts(script: &str) -> tempfile::TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("script");
+    fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+    fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+    for name in PROGRAMS {
+        symlink(&path, directory.path().join(name)).unwrap();
+    }
+    directory
+}
+
+#[test]
+fn a_program_that_is_no_good_is_named_and_the_experiment_is_measured() {
+    for (script, word) in [
+        ("echo rubbish", "'rubbish'"),
+        ("true", "instead of a line of figures"),
+        ("echo 0", "'0'"),
+        ("echo nan", "'nan'"),
+        ("echo 1.5; echo 2.5", "instead of a line of figures"),
+        ("echo 'pipe: not here' >&2; exit 3", "pipe: not here"),
+        ("echo 1.5; exit 1", "ended with code 1"),
+        ("kill -9 $$", "killed by signal 9"),
+    ] {
+        let directory = scripts(script);
+        let (output, run) = beside(directory.path(), "write_read");
+        let experiment = experiment(&run, "write_read");
+        assert!(has_figure(experiment), "{experiment:#}");
+        let peer = &experiment["peer"];
+        assert!(
+            peer["figure"].is_null() && peer["ratio"].is_null(),
+            "{peer:#}"
+        );
+        let failed = peer["failed"].as_str().unwrap();
+        assert!(failed.contains(word), "'{word}' in '{failed}'");
+        let note = experiment["notes"].as_array().unwrap().last().unwrap();
+        assert!(note.as_str().unwrap().contains(failed), "{note}");
+        let table = stderr(&output);
+        assert!(table.contains("its program in C"), "{table}");
+    }
+}
+
+#[test]
+fn a_missing_program_is_named_and_the_others_are_compared() {
+    let directory = scripts("echo 1.5");
+    fs::remove_file(directory.path().join("pipe")).unwrap();
+    let (_, run) = beside(directory.path(), "write_read pipe");
+    let missing = experiment(&run, "write_read")["peer"]["failed"]
+        .as_str()
+        .unwrap();
+    assert!(missing.contains("pipe"), "{missing}");
+    assert_eq!(experiment(&run, "pipe")["peer"]["figure"]["median"], 1.5);
+    assert!(experiment(&run, "pipe")["peer"]["ratio"].is_f64());
+}
+
+#[test]
+fn a_program_that_hangs_is_killed_with_all_that_it_started() {
+    // Nobody else sleeps for so long.
+    let seconds = format!("{}.{:09}", 77_777, std::process::id());
+    // The shell waits for a process of its own, which has its stdout too.
+    let directory = scripts(&format!("sleep {seconds}; echo 1.5"));
+    let (_, run) = beside(directory.path(), "write_read");
+    let failed = &experiment(&run, "write_read")["peer"]["failed"];
+    assert!(failed.as_str().unwrap().contains("in time"), "{failed}");
+    // One that ends and leaves somebody behind is not waited for, either.
+    let directory = scripts(&format!("sleep {seconds} & echo 1.5"));
+    let (_, run) = beside(directory.path(), "write_read");
+    assert!(experiment(&run, "write_read")["peer"]["ratio"].is_f64());
+    wait_for("the end of what it started", || {
+        let sleeping = fs::read_dir("/proc").ok()?.any(|process| {
+            let command = process
+                .ok()
+                .and_then(|p| fs::read(p.path().join("cmdline")).ok());
+            command.is_some_and(|command| command == format!("sleep\0{seconds}\0").as_bytes())
+        });
+        (!sleeping).then_some(())
+    });
+}

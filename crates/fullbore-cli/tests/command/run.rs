@@ -1,0 +1,926 @@
+//! `fullbore run`: the same lines under bash and under `run`, side by side.
+//!
+//! bash runs with pipefail, which `run` has by default, except where a line goes whole to the shell. Each
+//! line is run three times, each time in a directory of its own: by bash, by `run` with sh, and by `run`
+//! with bash for the stages. stdout, the exit code and the files must be the same each time. stderr too,
+//! with bash for the stages; what sh itself says (`sh: 1: nosuch: not found`) is not what bash says,
+//! and of that only the other programs' lines are compared.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io::Write;
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, Output, Stdio};
+
+use crate::common::*;
+use tempfile::TempDir;
+
+/// A line, and how it is run.
+struct Case {
+    line: String,
+    given: Given,
+    /// Not one pipeline: the shell gets it as it is.
+    whole: bool,
+    /// Something that bash says of its children, and `run` does not: that one was killed.
+    bash_says_more: bool,
+    /// What bash does, and sh does differently: then only bash's stages are compared.
+    only_bash: bool,
+}
+
+/// What the shell is given.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Given {
+    /// Nothing to read.
+    Nothing,
+    /// Three lines on stdin.
+    Lines,
+    /// The file `words` on stdin.
+    File,
+    /// What a line of sh makes of it, with the command as its arguments.
+    Wrapped(&'static str),
+}
+
+fn case(line: impl Into<String>) -> Case {
+    Case {
+        line: line.into(),
+        given: Given::Nothing,
+        whole: false,
+        bash_says_more: false,
+        only_bash: false,
+    }
+}
+
+impl Case {
+    fn given(mut self, given: Given) -> Self {
+        self.given = given;
+        self
+    }
+
+    fn whole(mut self) -> Self {
+        self.whole = true;
+        self
+    }
+
+    fn bash_says_more(mut self) -> Self {
+        self.bash_says_more = true;
+        self
+    }
+
+    fn only_bash(mut self) -> Self {
+        self.only_bash = true;
+        self
+    }
+
+    /// Runs it, and says what became of it and of the directory.
+    fn run(&self, words: &[&str]) -> (Output, BTreeMap<String, Vec<u8>>) {
+        let directory = directory();
+        let mut command = match self.given {
+            Given::Wrapped(line) => {
+                let mut command = Command::new("sh");
+                command.args(["-c", line, "sh"]).args(words);
+                command
+            }
+            _ => {
+                let mut command = Command::new(words[0]);
+                command.args(&words[1..]);
+                command
+            }
+        };
+        let stdin = match self.given {
+            Given::Lines => Stdio::piped(),
+            Given::File => std::fs::File::open(directory.path().join("words"))
+                .unwrap()
+                .into(),
+            _ => Stdio::null(),
+        };
+        command
+            .arg(&self.line)
+            .current_dir(directory.path())
+            .env("A", "a word  and 'more' | $HOME")
+            .env("LC_ALL", "C")
+            .stdin(stdin)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        if let Some(mut stdin) = child.stdin.take() {
+            // Not everybody reads it.
+            let _ = stdin.write_all(b"one\ntwo\nthree\n");
+        }
+        let output = finish(child);
+        let files = std::fs::read_dir(directory.path())
+            .unwrap()
+            .map(|entry| {
+                let path = entry.unwrap().path();
+                let name = path.file_name().unwrap().to_string_lossy().into_owned();
+                (name, std::fs::read(path).unwrap_or_default())
+            })
+            .collect();
+        (output, files)
+    }
+}
+
+fn directory() -> TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    let words = "pear\napple\nfig\nplum\napple\n";
+    std::fs::write(directory.path().join("words"), words).unwrap();
+    std::fs::write(directory.path().join("a b"), "in a b\n").unwrap();
+    let script = directory.path().join("script");
+    std::fs::write(&script, "echo script $#; cat\n").unwrap();
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let binary: Vec<u8> = (0..300_000_u32)
+        .flat_map(|n| n.wrapping_mul(n).to_le_bytes())
+        .collect();
+    std::fs::write(directory.path().join("binary"), binary).unwrap();
+    directory
+}
+
+/// As a shell sees it that has called the other one.
+fn code(output: &Output) -> i32 {
+    let status = output.status;
+    status
+        .code()
+        .unwrap_or_else(|| 128 + status.signal().unwrap_or_default())
+}
+
+/// Lines of stderr that the shell itself does not say.
+fn of_programs(stderr: &[u8]) -> Vec<String> {
+    String::from_utf8_lossy(stderr)
+        .lines()
+        .filter(|line| {
+            !["sh: ", "/bin/sh: ", "bash: "]
+                .iter()
+                .any(|shell| line.starts_with(shell))
+        })
+        .map(str::to_owned)
+        .collect()
+}
+
+/// Runs each case, and says of all that differ how they do.
+#[track_caller]
+fn assert_as_bash(cases: Vec<Case>) {
+    let mut differences = String::new();
+    for case in &cases {
+        let pipefail: &[&str] = match case.whole {
+            true => &["bash", "-c"],
+            false => &["bash", "-o", "pipefail", "-c"],
+        };
+        let (theirs, files) = case.run(pipefail);
+        for ours in [
+            &[FULLBORE, "run", "--quiet", "--sigpipe-fails"][..],
+            &[
+                FULLBORE,
+                "run",
+                "--quiet",
+                "--sigpipe-fails",
+                "--shell",
+                "bash",
+            ],
+        ] {
+            let by_bash = ours.len() > 4;
+            if case.only_bash && !by_bash {
+                continue;
+            }
+            let (output, written) = case.run(ours);
+            let says_the_same = match by_bash && !case.bash_says_more {
+                true => output.stderr == theirs.stderr,
+                false => of_programs(&output.stderr) == of_programs(&theirs.stderr),
+            };
+            if output.stdout != theirs.stdout
+                || code(&output) != code(&theirs)
+                || written != files
+                || !(says_the_same || case.bash_says_more)
+            {
+                let names = |files: &BTreeMap<String, Vec<u8>>| {
+                    let known = ["words", "a b", "binary", "script"];
+                    let mut text = String::new();
+                    for (name, content) in files.iter().filter(|f| !known.contains(&f.0.as_str())) {
+                        let content = String::from_utf8_lossy(&content[..content.len().min(200)]);
+                        text += &format!("{name}: {content:?} ");
+                    }
+                    text
+                };
+                differences += &format!(
+                    "\n{}\n--- bash: {}files: {}\n--- {ours:?}: {}files: {}\n",
+                    case.line,
+                    said(&theirs),
+                    names(&files),
+                    said(&output),
+                    names(&written)
+                );
+            }
+        }
+    }
+    assert!(differences.is_empty(), "{differences}");
+}
+
+#[test]
+fn quotes_and_expansions_are_what_they_are_to_a_shell() {
+    assert_as_bash(vec![
+        case("echo one two | cat"),
+        case("echo 'a | b' | cat"),
+        case("echo \"a | b\" | tr ' ' _"),
+        case("echo a \\| b | cat"),
+        case("echo 'it'\\''s' | cat"),
+        case("echo \"'\" '\"' | cat"),
+        case("printf '[%s]' '' \"\" x '' | cat"),
+        case("printf '[%s]' \"$A\" $A | cat"),
+        case("echo 'first\nsecond | third' | wc -l"),
+        case("echo one \\\n two \\\n | cat"),
+        case("echo x\\ | cat"),
+        case("echo * | cat"),
+        case("cat 'a b' a\\ b \"a b\" | sort"),
+        case("echo ~ | grep -c /"),
+        case("echo '~' \"~\" \\~ | cut -c 3-"),
+        case("echo $((1 | 2)) $((7 >> 1)) | cat"),
+        case("echo $(echo a | tr a b) `echo c | tr c d` | cat"),
+        case("echo \"$(echo \"$(echo 'deep | er')\")\" | cat"),
+        case("echo ${A#a word} ${B:-none | x} ${A:+set} | cat"),
+        case("A=changed; echo $A | cat").whole(),
+        case("A=changed sh -c 'echo $A' | cat"),
+        case("echo $# $? \"$@\" | cat"),
+        case("echo a#b '#' \\# # | comment"),
+        case("echo ä ö € | cat"),
+        case("IFS=o; x=foobar; echo $x | cat").whole(),
+        case("{ IFS=o; x=foobar; echo $x; } | cat"),
+        case(" -x | cat").bash_says_more(),
+        case("echo 'a\tb' | cut -f 2"),
+        case("env | grep -v '^_=\\|SHLVL\\|PWD' | sort"),
+    ]);
+}
+
+#[test]
+fn redirections_go_where_they_go_under_a_shell() {
+    assert_as_bash(vec![
+        case("echo x > out | cat"),
+        case("echo x | cat > out"),
+        case("> out | cat"),
+        case("cat < words | sort > out"),
+        case("< words sort | > out uniq -c"),
+        case("true | sort < words"),
+        case("echo more | cat >> words"),
+        case("ls nosuch words 2>&1 | sort"),
+        case("ls nosuch 2> err | cat"),
+        case("ls nosuch | cat"),
+        case("{ echo out; echo err >&2; } 2>&1 | sort"),
+        case("{ echo out; echo err >&2; } 2>&1 >out | sort"),
+        case("{ echo out; echo err >&2; } 3>&1 >&2 2>&3 3>&- | sed s/^/in-pipe:/"),
+        case("{ echo three >&3; } 3>&1 | cat"),
+        case("{ echo x; } >&- | cat"),
+        case("cat <&- | cat"),
+        case("echo x 1<>out | cat"),
+        case("{ set -C; echo x > words; } | cat").only_bash(),
+        case("cat /dev/stdin < words | wc -l"),
+        case("echo x | tee /dev/stderr | cat"),
+        case("echo x | cat > /dev/full"),
+        case("echo x | cat < nosuch").only_bash(),
+        case("echo x | cat > no/where").only_bash(),
+        case("exec 4> out; echo x >&4 | cat").whole(),
+        case("{ exec 4> out; echo x >&4; } | cat"),
+        case("ls nosuch words |& sort"),
+        case("ls nosuch 2> err |& cat"),
+        case("{ echo a; echo b >&2; } |& cat |& sort"),
+    ]);
+}
+
+#[test]
+fn here_documents_reach_the_stage_that_they_belong_to() {
+    assert_as_bash(vec![
+        case("cat << E | tr a-z A-Z\nhome | $A\nE"),
+        case("cat << 'E' | tr a-z A-Z\nhome | $A\nE\n"),
+        case("cat <<- E | cat\n\t\ttabs\n\tE\n"),
+        case("cat << E |\nbody\nE\ntr a-z A-Z"),
+        case("cat << E - | cat - 3<< F\nbody\nE\nunread\nF\n"),
+        case("cat << ONE << TWO | sort\n1\nONE\n2\nTWO\n"),
+        case("cat | cat << E\nsecond\nE\n"),
+        case("cat << E | cat - /dev/fd/3 3<< F\nfirst | x\nE\nsecond | y\nF\n"),
+        case("{ cat << E; echo after; } | sort\nz\nE\n"),
+        case("{ cat << E\nz\nE\necho after; } | sort\n"),
+        case("while read x; do cat << E; done < words | sort\n<$x>\nE\n"),
+        case("cat << E | cat\n$(echo a | tr a b)\nE"),
+        case("cat << E |& tr a-z A-Z\nbody\nE\n"),
+        case("cat << '' | cat\nuntil an empty line\n\n"),
+        case("cat << E | cat\n\nE"),
+        case("cat << E | cat\njoin\\\nE\nE\n"),
+    ]);
+}
+
+#[test]
+fn whatever_a_shell_takes_for_a_command_can_be_a_stage() {
+    assert_as_bash(vec![
+        case("{ echo a; echo b; } | cat -n"),
+        case("( echo a; echo b ) | cat -n"),
+        case("{ echo b; echo a; } | { sort; echo end; }"),
+        case("echo x y | { read a b; echo \"$b $a\"; }"),
+        case("seq 5 | while read n; do echo $((n * n)); done | tail -n 1"),
+        case("for x in a b c; do echo $x | tr a-z A-Z; done | cat -n"),
+        case("case x in (x|y) echo yes | cat;; *) echo no;; esac | cat -n"),
+        case("if true | false; then echo yes; else echo no | cat; fi | cat -n"),
+        case("until [ -e made ]; do touch made; echo x; done | cat"),
+        case("f() { echo f \"$1\" | cat; }; f x | cat").whole(),
+        case("{ f() { echo f \"$1\" | cat; }; f x; } | cat -n"),
+        case("cd / | pwd | sed 's|.*/|/|' | grep -c ."),
+        case("(cd / && pwd) | cat"),
+        case("x=1 | echo \"<$x>\""),
+        case("echo x | read y | echo \"<$y>\""),
+        case("true && echo a | cat").whole(),
+        case("{ true && echo a || echo b; } | cat"),
+        case("test -e words && echo there; echo x | cat").whole(),
+        case("eval 'echo a | tr a b' | cat -n"),
+        case("exec echo x | exec cat"),
+        case("cat words | ./script a b | cat"),
+        case("./script 'a  b' | cat"),
+        case(". ./nosuch | cat").only_bash(),
+        case("set -e; false | true; echo on | cat").whole(),
+        case("{ set -e; false; echo never; } | cat"),
+        case("command echo x | command cat"),
+        case("umask 027; umask | cat").whole(),
+        case("{ umask 027; echo x > out; umask; } | cat"),
+        case("printf '%s\\n' a b | xargs -n 1 echo | cat"),
+        case("trap 'echo bye' EXIT; echo x | cat").whole(),
+        case("{ trap 'echo bye' EXIT; echo x; } | cat"),
+        case("echo a |\n\n  # a comment | with a pipe\n  cat | # and another\n cat -n"),
+        case("# only a comment | really"),
+        case(""),
+        case("\n\n echo x | cat ;\n"),
+        case("echo $(cat << E\nin | side\nE\n) | cat").whole(),
+    ]);
+}
+
+#[test]
+fn exit_codes_are_those_of_a_shell_with_pipefail() {
+    assert_as_bash(vec![
+        case("true | true"),
+        case("false | true"),
+        case("true | false"),
+        case("exit 3 | exit 4 | exit 0"),
+        case("exit 3 | exit 0 | exit 5"),
+        case("exit 256 | true"),
+        case("! false | true"),
+        case("! true | true"),
+        case("! exit 7"),
+        case("nosuch-program | cat").bash_says_more(),
+        case("echo x | nosuch-program").bash_says_more(),
+        case("./words | cat").bash_says_more(),
+        case("/ | cat").bash_says_more(),
+        case("grep zzz words | cat"),
+        case("cat nosuch | wc -l"),
+        case("false; true | true").whole(),
+        case("false | true || echo failed").whole(),
+        case("true | false && echo well").whole(),
+        case("(exit 9) | { exit 8; } | cat"),
+    ]);
+}
+
+#[test]
+fn stages_that_die_take_with_them_what_they_do_under_a_shell() {
+    assert_as_bash(vec![
+        case("kill -9 $$ | cat").whole().bash_says_more(),
+        case("sh -c 'kill -9 $$' | cat").bash_says_more(),
+        case("echo x | sh -c 'kill -TERM $$'").bash_says_more(),
+        case("echo x | sh -c 'kill -SEGV $$; cat' | cat").bash_says_more(),
+        case("sh -c 'kill -USR1 $$' | sh -c 'kill -HUP $$' | true").bash_says_more(),
+        case("yes | head -n 2"),
+        case("seq 1000000 | head -n 1"),
+        case("seq 1000000 | true"),
+        case("yes | head -c 5 | wc -c"),
+        case("seq 300000 | (read x; echo $x; exit 3)"),
+        case("(trap '' PIPE; seq 1000000 2> err; echo $? > code) | head -n 1"),
+        case("(trap 'echo caught > caught' PIPE; seq 1000000; echo $? > code) 2> err | head -n 1"),
+        case("(trap 'echo caught' TERM; sh -c 'kill -TERM $PPID'; echo on) | cat"),
+        case("sleep 0.05 | exit 2"),
+        case("exit 2 | sleep 0.05"),
+    ]);
+}
+
+#[test]
+fn order_and_data_are_kept() {
+    assert_as_bash(vec![
+        case("(echo 1; sleep 0.1; echo 3) | (read a; echo $a; echo 2; cat)"),
+        case("cat binary | cat | cat | cksum"),
+        case("cat binary | tee copy | cmp - binary"),
+        case("cat binary | gzip -c | gzip -dc | cmp - binary"),
+        case(format!("cat words {} | sort", "| cat ".repeat(40))),
+        case("seq 100000 | sort -n | tail -n 1"),
+        case("dd if=binary bs=1000 2> /dev/null | dd bs=7777 2> /dev/null | cksum"),
+        case("{ sleep 0.1; echo late > late; echo late; } & echo now; wait").whole(),
+        case("{ { sleep 0.1; echo late; } & echo now; } | cat"),
+        case("{ (sleep 0.1; echo late > late; echo x) & echo now; } | { read x; echo $x; cat; }"),
+        case("echo a | { cat & wait; }").only_bash(),
+        case("echo a | (cat & wait) > out | cat").only_bash(),
+        case("echo a | { cat > out & wait; } <&0").only_bash(),
+        case("cat words | while read x; do cat & wait; done; # rest").only_bash(),
+        case("echo a | { cat <&3 & wait; } 3<&0"),
+        case("cat & echo x | cat; wait").whole(),
+        case(format!("echo {} | wc -c", "x".repeat(100_000))),
+        case(format!("echo '{}' | wc -l", "y\n".repeat(30_000))),
+        case("echo $(seq 20000) | wc -w"),
+        case("seq 20000 | xargs echo | wc -w"),
+        case("printf '\\000\\377|\\n' | od -c"),
+        case("seq 3 | paste - - -"),
+    ]);
+}
+
+#[test]
+fn stdin_is_the_first_stages_as_under_a_shell() {
+    assert_as_bash(vec![
+        case("cat | tr a-z A-Z").given(Given::Lines),
+        case("{ read x; echo \"got $x\"; } | cat").given(Given::Lines),
+        case("head -n 1 | cat").given(Given::Lines),
+        case("echo x | cat - /dev/null").given(Given::Lines),
+        case("true | true").given(Given::Lines),
+        case("cat | cat; cat").whole().given(Given::Lines),
+        case("sort | uniq -c").given(Given::File),
+        case("{ read x; read y; echo $y; } | cat").given(Given::File),
+        case("{ head -c 5 > /dev/null; cat; } | cat").given(Given::File),
+        case("cat | cat").given(Given::Wrapped("\"$@\" <&-")),
+        case("echo x | cat").given(Given::Wrapped("\"$@\" >&-")),
+        case("echo x | cat; echo y >&2")
+            .whole()
+            .only_bash()
+            .given(Given::Wrapped("\"$@\" 2>&-")),
+        case("echo x | cat >&2")
+            .only_bash()
+            .given(Given::Wrapped("\"$@\" 2>&-")),
+        case("echo x | cat").given(Given::Wrapped("\"$@\" <&- >&- 2>&-")),
+        case("ls /proc/self/fd | wc -l").given(Given::Wrapped("\"$@\" <&-")),
+        case("ls -l /proc/self/fd | wc -l"),
+        case("cat <&3 | cat").given(Given::Wrapped("\"$@\" 3< words")),
+        case("echo x | cat >&5").given(Given::Wrapped("\"$@\" 5> out")),
+        case("ls /proc/self/fd | tr '\\n' ' '").given(Given::Wrapped("\"$@\" 7< words 9> out")),
+    ]);
+}
+
+#[test]
+fn a_stage_finds_signals_limits_and_groups_as_a_shell_leaves_them() {
+    let signals = "grep -E 'Sig(Blk|Ign)|ShdPnd' /proc/self/status | cat";
+    let mut cases = vec![
+        case("cut -d ' ' -f 5,6,7 /proc/self/stat | cat"),
+        case("ulimit -n | cat"),
+        case("nice | cat").given(Given::Wrapped("nice -n 3 \"$@\"")),
+        case("ulimit -v | cat").given(Given::Wrapped("ulimit -v 8000000; \"$@\"")),
+        case("umask | cat").given(Given::Wrapped("umask 027; \"$@\"")),
+        case("pwd -P | sed 's|.*/||' | grep -c .").given(Given::Wrapped("cd /; \"$@\"")),
+        case("tty | cat").given(Given::Wrapped("setsid -w \"$@\"")),
+        case("ps -o sid= -p $$ | wc -l").given(Given::Wrapped("setsid -w \"$@\"")),
+        case("seq 1000000 | head -n 1").given(Given::Wrapped("trap '' PIPE; \"$@\"")),
+        case("sh -c 'kill -INT $$; echo survived' | cat")
+            .given(Given::Wrapped("trap '' INT; \"$@\"")),
+    ];
+    for given in [
+        "\"$@\"",
+        "trap '' PIPE; \"$@\"",
+        "trap '' INT QUIT; \"$@\"",
+        "trap '' HUP TERM; \"$@\"",
+        "trap '' USR1 TSTP; \"$@\"",
+    ] {
+        cases.push(case(signals).given(Given::Wrapped(given)));
+    }
+    assert_as_bash(cases);
+}
+
+#[test]
+fn lines_that_no_shell_understands_start_nothing() {
+    for line in [
+        "touch made |",
+        "| touch made",
+        "touch made | | cat",
+        "touch made || | cat",
+        "touch made | 'unmatched",
+        "touch made | \"unmatched",
+        "touch made | $(unmatched",
+        "touch made | echo $(cat |; cat)",
+        "touch made | { cat |& cat; }",
+        "touch made | ( cat",
+        "touch made | cat )",
+        "touch made | { cat",
+        "touch made | while true; do cat",
+        "touch made | cat >",
+        "touch made ; | cat",
+        "touch made | ;",
+        "touch made | &",
+        "touch made | if",
+    ] {
+        let directory = directory();
+        let mut command = fullbore("run");
+        let output = finish(start(command.arg(line).current_dir(directory.path())));
+        assert_code(&output, 2);
+        assert!(output.stdout.is_empty(), "{}", said(&output));
+        assert!(
+            one_line(stderr(&output)).contains("yntax error"),
+            "{}",
+            said(&output)
+        );
+        assert!(!directory.path().join("made").exists(), "{line}");
+    }
+}
+
+#[test]
+fn what_is_no_single_pipeline_runs_as_it_is_and_that_is_said_where_it_has_a_pipe() {
+    let line =
+        |line: &str, option: &str| finish(start(fullbore(&format!("run {option}")).arg(line)));
+    let output = line("echo a; echo b | cat", "");
+    assert_eq!(stdout(&output), "a\nb\n");
+    let said = one_line(stderr(&output));
+    assert!(
+        said.contains("default capacity") && said.contains("fullbore run"),
+        "{said}"
+    );
+    assert_quiet_success(&line("echo a; echo b | cat", "--quiet"));
+    assert_quiet_success(&line("echo a; echo b", ""));
+    assert_quiet_success(&line("echo 'a; b' | cat", ""));
+}
+
+#[test]
+fn words_are_run_without_a_shell() {
+    let words = |words: &[&str]| finish(start(fullbore("run --").args(words)));
+    let output = words(&[
+        "printf", "[%s]", "a b", "$HOME", "*", "'", "", "||", "|", "tr", "b", "c",
+    ]);
+    assert_quiet_success(&output);
+    assert_eq!(stdout(&output), "[a c][$HOME][*]['][][||]");
+    let output = words(&["sh", "-c", "exit 3", "|", "cat", "|", "true"]);
+    assert_code(&output, 3);
+    for empty in [&["|", "cat"][..], &["cat", "|"], &["cat", "|", "|", "cat"]] {
+        let output = words(empty);
+        assert_code(&output, 2);
+        assert!(
+            one_line(stderr(&output)).contains("is empty"),
+            "{}",
+            said(&output)
+        );
+    }
+    assert_code(&finish(start(&mut fullbore("run"))), 2);
+    assert_code(&finish(start(&mut fullbore("run cat cat"))), 2);
+    assert_code(&finish(start(&mut fullbore("run cat -- cat"))), 2);
+}
+
+#[test]
+fn a_program_that_cannot_be_started_is_named_and_the_others_are_ended() {
+    let directory = directory();
+    let run = |words: &[&str]| {
+        let mut command = fullbore("run --");
+        finish(start(command.args(words).current_dir(directory.path())))
+    };
+    for (words, code, stage) in [
+        (&["no-such-program"][..], 127, "stage 1"),
+        (
+            &["sleep", "1000", "|", "no-such-program", "|", "cat"],
+            127,
+            "stage 2",
+        ),
+        (&["yes", "|", "cat", "|", "./words"], 126, "stage 3"),
+        (&["sleep", "1000", "|", "/"], 126, "stage 2"),
+    ] {
+        let output = run(words);
+        assert_code(&output, code);
+        let line = one_line(stderr(&output));
+        let program = words
+            .iter()
+            .rfind(|word| word.starts_with(['n', '.', '/']))
+            .unwrap();
+        assert!(line.contains(stage) && line.contains(program), "{line}");
+    }
+    let output = finish(start(
+        fullbore("run --shell no-such-shell").arg("cat | cat"),
+    ));
+    assert_code(&output, 127);
+    assert!(one_line(stderr(&output)).contains("no-such-shell"));
+}
+
+#[test]
+fn names_that_are_no_utf_8_reach_the_programs_byte_for_byte() {
+    let line = OsString::from_vec(b"printf '%s|' \xff\xfe 'a | \xe4' | cat".to_vec());
+    let output = finish(start(fullbore("run").arg(&line)));
+    assert_quiet_success(&output);
+    assert_eq!(output.stdout, b"\xff\xfe|a | \xe4|");
+    let word = OsString::from_vec(b"\xff".to_vec());
+    let words = ["printf", "%s"].map(OsString::from);
+    let output = finish(start(
+        fullbore("run --").args(words).arg(&word).args(["|", "cat"]),
+    ));
+    assert_eq!(output.stdout, b"\xff");
+}
+
+#[test]
+fn without_pipefail_the_last_stage_counts() {
+    for (line, code) in [
+        ("false | true", 0),
+        ("true | exit 7", 7),
+        ("! false | true", 1),
+    ] {
+        let output = finish(start(fullbore("run --no-pipefail").arg(line)));
+        assert_code(&output, code);
+    }
+}
+
+/// What the pipe on stdin of the last stage holds.
+fn capacity(options: &str) -> (usize, Output) {
+    let line = "true | python3 -c 'import fcntl; print(fcntl.fcntl(0, 1032))'";
+    let output = finish(start(fullbore(&format!("run {options}")).arg(line)));
+    (stdout(&output).trim().parse().unwrap_or(0), output)
+}
+
+#[test]
+fn pipes_are_as_roomy_as_asked_for_or_a_line_says_why_not() {
+    if Command::new("python3").arg("-c").arg("").output().is_err() {
+        return skipped("the capacity of a stage's pipe: there is no python3 here");
+    }
+    let limit: usize = std::fs::read_to_string("/proc/sys/fs/pipe-max-size")
+        .ok()
+        .and_then(|text| text.trim().parse().ok())
+        .unwrap();
+    for (options, wanted) in [("", 1 << 20), ("--pipe-size 256K", 256 << 10)] {
+        let (found, output) = capacity(options);
+        assert!(
+            found == wanted || !output.stderr.is_empty(),
+            "{}",
+            said(&output)
+        );
+    }
+    // Nobody may have a pipe of 2 GiB.
+    let (found, output) = capacity("--pipe-size 4G");
+    let line = one_line(stderr(&output));
+    assert!(
+        line.contains("pipe-max-size") || line.contains("pipe-user-pages"),
+        "{line}"
+    );
+    assert!(found >= (64 << 10).min(limit), "{}", said(&output));
+    let (_, output) = capacity("--quiet --pipe-size 4G");
+    assert_quiet_success(&output);
+}
+
+#[test]
+fn run_says_nothing_of_its_own_unless_asked() {
+    let run =
+        |option: &str, line: &str| finish(start(fullbore(&format!("run {option}")).arg(line)));
+    assert_quiet_success(&run("", "seq 5 | cat"));
+    let output = run("--verbose", "seq 5 | cat");
+    assert_eq!(stdout(&output), "1\n2\n3\n4\n5\n");
+    let lines: Vec<&str> = stderr(&output).lines().collect();
+    assert!(lines.len() == 2 && lines[1].contains("stage 2") && lines[1].ends_with("cat"));
+}
+
+#[test]
+fn json_goes_to_a_file_and_never_into_the_pipelines_output() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("how.json");
+    let mut command = fullbore("run --json");
+    let output = finish(start(command.arg(&path).arg("seq 100000 | tail -n 1")));
+    assert_quiet_success(&output);
+    assert_eq!(stdout(&output), "100000\n");
+    let found = json(&std::fs::read_to_string(&path).unwrap());
+    assert_eq!(
+        found["stages"].as_array().map(Vec::len),
+        Some(2),
+        "{found:#}"
+    );
+    let output = finish(start(fullbore("run --json -").arg("echo x")));
+    assert_code(&output, 2);
+    assert!(one_line(stderr(&output)).contains("--json cannot write to stdout"));
+    let output = finish(start(fullbore("run --json no/where").arg("echo x")));
+    assert_code(&output, 125);
+    assert!(output.stdout.is_empty() && one_line(stderr(&output)).contains("no/where"));
+}
+
+#[test]
+fn a_closed_pipe_behind_it_ends_it_as_it_ends_a_shell() {
+    let mut command = fullbore("run");
+    let output = finish(start(command.arg("yes | cat").stdout(nobody_reads())));
+    assert_code(&output, 128 + 13);
+}
+
+fn run_line(options: &str, line: &str) -> Output {
+    finish(start(fullbore(&format!("run {options}")).arg(line)))
+}
+
+#[test]
+fn a_stage_that_sigpipe_ended_has_failed_only_where_that_is_asked_for() {
+    for line in [
+        "yes | head -n 1",
+        "{ yes; } | head -n 1",
+        "yes | cat | head -n 1",
+    ] {
+        let output = run_line("", line);
+        assert_quiet_success(&output);
+        assert_eq!(stdout(&output), "y\n");
+        assert_code(&run_line("--sigpipe-fails", line), 128 + 13);
+        assert_code(&run_line("--no-pipefail", line), 0);
+    }
+    assert_code(&run_line("", "yes | exit 3"), 3);
+    assert_code(&run_line("", "exit 3 | yes | head -n 1"), 3);
+    assert_code(&run_line("", "! yes | head -n 1"), 1);
+    assert_code(&run_line("--sigpipe-fails --no-pipefail", "true"), 2);
+}
+
+#[test]
+fn what_a_stage_left_in_the_background_is_waited_for() {
+    let job = "(sleep 0.3; echo late > late) > /dev/null 2>&1 < /dev/null";
+    for line in [
+        format!("{{ {job} & echo now; }} | cat"),
+        format!("{{ ({job} &) ; echo now; }} | cat"),
+        format!("{job} & sleep 0.01 | cat; echo now"),
+        format!("echo now; {job} &"),
+        format!("{{ {job}; echo now; }} | cat &"),
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        let mut command = fullbore("run -q");
+        let output = finish(start(command.arg(&line).current_dir(directory.path())));
+        assert_quiet_success(&output);
+        assert_eq!(stdout(&output), "now\n", "{line}");
+        let late = std::fs::read_to_string(directory.path().join("late"));
+        assert_eq!(late.unwrap(), "late\n", "{line}");
+    }
+}
+
+#[test]
+fn what_bash_writes_to_by_process_substitution_is_waited_for() {
+    let directory = tempfile::tempdir().unwrap();
+    let line = "seq 1000 | tee >(sleep 0.3; wc -l > lines) > /dev/null";
+    let mut command = fullbore("run --shell bash");
+    let output = finish(start(command.arg(line).current_dir(directory.path())));
+    assert_quiet_success(&output);
+    let lines = std::fs::read_to_string(directory.path().join("lines")).unwrap();
+    assert_eq!(lines.trim(), "1000");
+}
+
+#[test]
+fn a_daemon_is_ended_with_the_pipeline_and_named() {
+    for line in [
+        "setsid -f sleep 1000 > /dev/null | cat",
+        "{ (setsid setsid sleep 1000 &); sleep 0.2 & } > /dev/null 2>&1 | cat",
+        "setsid sh -c 'trap \"\" TERM; sleep 1000 & sleep 1000' > /dev/null 2>&1 & true | cat",
+    ] {
+        let output = run_line("", line);
+        assert_code(&output, 0);
+        let said = stderr(&output);
+        let ended = said
+            .lines()
+            .find(|line| line.contains("session of its own"));
+        let ended = ended.unwrap_or_else(|| panic!("{line}: {said}"));
+        for number in ended.split(['(', ')']).filter_map(|word| word.parse().ok()) {
+            let pid = rustix::process::Pid::from_raw(number).unwrap();
+            assert!(!is_running(pid), "{line}: {said}");
+        }
+        assert_quiet_success(&run_line("--quiet", line));
+    }
+}
+
+#[test]
+fn a_line_that_asks_for_something_else_is_told_what_to_write() {
+    let output = run_line("", "seq 3 | cat &");
+    assert_code(&output, 0);
+    assert_eq!(stdout(&output), "1\n2\n3\n");
+    assert!(
+        stderr(&output).contains("fullbore run 'a | b' &"),
+        "{}",
+        said(&output)
+    );
+    if !Command::new("sh")
+        .args(["-n", "-c", "cat <(true)"])
+        .output()
+        .unwrap()
+        .status
+        .success()
+    {
+        for line in ["cat <(seq 3) | wc -l", "seq 3 | tee >(wc -l)"] {
+            let output = run_line("", line);
+            assert_code(&output, 2);
+            assert!(
+                one_line(stderr(&output)).contains("add --shell bash"),
+                "{}",
+                said(&output)
+            );
+        }
+    }
+}
+
+#[test]
+fn words_are_shown_as_they_would_stand_in_a_line() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("how.json");
+    let mut command = fullbore("run --verbose --json");
+    let words = ["seq", "2", "|", "tr", "\\n", " "];
+    let output = finish(start(command.arg(&path).arg("--").args(words)));
+    assert_code(&output, 0);
+    assert_eq!(stdout(&output), "1 2 ");
+    assert!(
+        stderr(&output).ends_with(": tr '\\n' ' '\n"),
+        "{}",
+        said(&output)
+    );
+    let found = json(&std::fs::read_to_string(&path).unwrap());
+    assert_eq!(found["stages"][1]["text"], "tr '\\n' ' '", "{found:#}");
+}
+
+#[test]
+fn no_stage_with_one_thread_keeps_more_than_one_cpu_busy() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("how.json");
+    // The last stage is started long after the first, which has used its CPU by then.
+    let line = format!(
+        "sh -c 'i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done'{}",
+        " | true".repeat(150)
+    );
+    let mut command = fullbore("run -q --pipe-size 64K --json");
+    let output = finish(start(command.arg(&path).arg(line)));
+    assert_code(&output, 0);
+    let found = json(&std::fs::read_to_string(&path).unwrap());
+    for stage in found["stages"].as_array().unwrap() {
+        // CPU time of children that were waited for is counted in clock ticks of 10 ms at most.
+        let (cpu, seconds) = (stage["cpu_seconds"].as_f64(), stage["seconds"].as_f64());
+        assert!(cpu.unwrap() <= seconds.unwrap() + 0.02, "{stage:#}");
+    }
+}
+
+/// A memory cgroup of its own, with a limit.
+struct Cgroup(std::path::PathBuf);
+
+impl Cgroup {
+    /// None where there may be none.
+    fn new(bytes: u64) -> Option<Self> {
+        let name = format!("fullbore-test-{}", std::process::id());
+        ["/sys/fs/cgroup/memory", "/sys/fs/cgroup"]
+            .into_iter()
+            .find_map(|hierarchy| {
+                let path = std::path::Path::new(hierarchy).join(&name);
+                std::fs::create_dir(&path).ok()?;
+                let cgroup = Self(path);
+                let limits = ["memory.limit_in_bytes", "memory.max"];
+                let is_limited = limits.iter().any(|file| {
+                    let file = cgroup.0.join(file);
+                    file.exists() && std::fs::write(file, bytes.to_string()).is_ok()
+                });
+                is_limited.then_some(cgroup)
+            })
+    }
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir(&self.0);
+    }
+}
+
+#[test]
+fn a_small_cgroup_has_small_pipes_and_kills_nobody() {
+    let Some(cgroup) = Cgroup::new(8 << 20) else {
+        return skipped("a small cgroup: this user may make none with a memory limit");
+    };
+    // Until the last stage reads, all pipes fill up.
+    let line = format!(
+        "head -c 30000000 /dev/zero{} | {{ sleep 2; wc -c; }}",
+        " | cat".repeat(8)
+    );
+    let enter = format!(
+        "echo $$ > {}/cgroup.procs && exec \"$@\"",
+        cgroup.0.display()
+    );
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", &enter, "sh", FULLBORE, "run"])
+        .arg(line)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let output = finish(start(&mut command));
+    assert_code(&output, 0);
+    assert_eq!(stdout(&output), "30000000\n");
+    assert!(stderr(&output).contains("cgroup"), "{}", said(&output));
+}
+
+#[test]
+fn where_a_call_is_refused_it_runs_or_says_so_in_a_line() {
+    use crate::common::refusing::{F_SETPIPE_SZ, call, refusing, under};
+    use rustix::io::Errno;
+    use seccompiler::SeccompCmpOp::Eq;
+
+    let grow: &[_] = &[(1, Eq, F_SETPIPE_SZ)];
+    for (name, number, conditions, errno) in [
+        ("pidfd_open", call::PIDFD_OPEN, &[][..], Errno::NOSYS),
+        ("pidfd_open", call::PIDFD_OPEN, &[], Errno::PERM),
+        ("clone3", call::CLONE3, &[], Errno::NOSYS),
+        ("F_SETPIPE_SZ", call::FCNTL, grow, Errno::PERM),
+        ("prctl", call::PRCTL, &[], Errno::PERM),
+        ("signalfd", call::SIGNALFD4, &[], Errno::NOSYS),
+        ("socketpair", call::SOCKETPAIR, &[], Errno::PERM),
+    ] {
+        let filter = refusing(&[(number, conditions)], errno);
+        let mut command = fullbore("run");
+        command.arg("seq 3 | (setsid -f sleep 1000 > /dev/null 2>&1; cat)");
+        let output = finish(start(under(filter, &mut command)));
+        match output.status.code() {
+            Some(0) => assert_eq!(stdout(&output), "1\n2\n3\n", "{name}"),
+            Some(125) => {
+                assert!(output.stdout.is_empty(), "{name}: {}", said(&output));
+                let line = one_line(stderr(&output));
+                assert!(
+                    line.to_lowercase().contains(name) || name == "prctl",
+                    "{name}: {line}"
+                );
+            }
+            _ => panic!("{name}: {}", said(&output)),
+        }
+    }
+}

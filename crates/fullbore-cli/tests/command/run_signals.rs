@@ -1,0 +1,561 @@
+//! `fullbore run`: nothing is left running, whoever of its processes is told what, and whenever.
+
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use crate::common::*;
+use rustix::process::{Pid, Signal, kill_process};
+
+/// A pipeline that runs, in a process group together with somebody else.
+struct Running {
+    keeper: Child,
+    neighbour: Child,
+    marker: String,
+}
+
+/// What stands for the marker in a line: a time to sleep that nobody else sleeps.
+const MARK: &str = "MARK";
+
+impl Running {
+    fn start(line: &str) -> Self {
+        Self::start_by(&[], line)
+    }
+
+    /// By a program that becomes the command which its arguments name.
+    fn start_by(by: &[&str], line: &str) -> Self {
+        let marker = format!(
+            "{}.{:09}",
+            100_000 + std::process::id(),
+            fastrand::u32(..1 << 29)
+        );
+        let neighbour = Command::new("sleep")
+            .arg("1000")
+            .process_group(0)
+            .spawn()
+            .unwrap();
+        let mut command = match by {
+            // What a closed pipe ended is to be seen in the exit code.
+            [] => fullbore("run --sigpipe-fails"),
+            [program, words @ ..] => {
+                let mut command = Command::new(program);
+                command
+                    .args(words)
+                    .args([FULLBORE, "run"])
+                    .stdin(Stdio::null())
+                    .stdout(Stdio::piped())
+                    .stderr(Stdio::piped());
+                users::with_usual_signals(&mut command);
+                command
+            }
+        };
+        command
+            .arg(line.replace(MARK, &marker))
+            .process_group(neighbour.id() as i32);
+        Self {
+            keeper: start(&mut command),
+            neighbour,
+            marker,
+        }
+    }
+
+    /// Waits until so many processes that have the marker in their arguments run, without the two of
+    /// `run`.
+    #[track_caller]
+    fn wait_for_stages(&self, stages: usize) {
+        wait_for("the stages", || {
+            (self.left().len() >= stages + 2).then_some(())
+        });
+    }
+
+    /// The command lines of the processes of this pipeline that are there.
+    fn left(&self) -> Vec<String> {
+        let mut left = Vec::new();
+        for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+            let name = entry.file_name();
+            let Some(pid) = name.to_str().and_then(|name| name.parse().ok()) else {
+                continue;
+            };
+            let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+            let line = String::from_utf8_lossy(&line).replace('\0', " ");
+            if line.contains(&self.marker) && Pid::from_raw(pid).is_some_and(is_running) {
+                left.push(format!("{pid}: {line}"));
+            }
+        }
+        left
+    }
+
+    fn keeper(&self) -> Pid {
+        Pid::from_child(&self.keeper)
+    }
+
+    /// The second process of `run`, once it is there.
+    #[track_caller]
+    fn runner(&self) -> Pid {
+        wait_for("the runner", || {
+            children(self.keeper.id())
+                .into_iter()
+                .find(|(_, words)| words[0] == FULLBORE)
+                .map(|(pid, _)| pid)
+        })
+    }
+
+    /// Waits for its end, and that nobody is left but the neighbour.
+    #[track_caller]
+    fn end(mut self, what: &str) -> Output {
+        let keeper = std::mem::replace(&mut self.keeper, Command::new("true").spawn().unwrap());
+        let output = finish(keeper);
+        wait_for(&format!("{what}: the end of {:?}", self.left()), || {
+            self.left().is_empty().then_some(())
+        });
+        let unharmed = is_running(Pid::from_child(&self.neighbour));
+        assert!(
+            unharmed,
+            "{what}: the neighbour in the process group is gone"
+        );
+        output
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        for child in [&mut self.keeper, &mut self.neighbour] {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+fn tell(pid: Pid, signal: Signal) {
+    let _ = kill_process(pid, signal);
+}
+
+/// How a pipeline of three sleepers ends when it is told something at some moment.
+#[track_caller]
+fn told(what: &str, signal: Signal, whom: impl Fn(&Running) -> Pid) -> Output {
+    let line = match signal {
+        // A shell that is told just when it starts a program waits for it, as on a terminal: it keeps
+        // signals back then, and the program is not there yet to be told.
+        Signal::INT | Signal::QUIT => "sleep MARK | sleep MARK | sleep MARK",
+        _ => "sleep MARK | { sleep MARK; } | (sleep MARK; sleep MARK)",
+    };
+    let running = Running::start(line);
+    let moment = Duration::from_micros(fastrand::u64(..40_000));
+    let pid = whom(&running);
+    thread::sleep(moment);
+    tell(pid, signal);
+    running.end(&format!("{what} after {moment:?}"))
+}
+
+const ROUNDS: usize = 6;
+
+#[test]
+fn what_ends_the_process_that_was_called_ends_all() {
+    for signal in [
+        Signal::TERM,
+        Signal::HUP,
+        Signal::INT,
+        Signal::QUIT,
+        Signal::KILL,
+    ] {
+        for _ in 0..ROUNDS {
+            let output = told("the keeper is told", signal, Running::keeper);
+            assert_eq!(
+                output.status.signal(),
+                Some(signal.as_raw()),
+                "{}",
+                said(&output)
+            );
+        }
+    }
+}
+
+#[test]
+fn what_ends_its_second_process_ends_all() {
+    for signal in [Signal::TERM, Signal::HUP, Signal::INT, Signal::QUIT] {
+        for _ in 0..ROUNDS {
+            let output = told("the runner is told", signal, Running::runner);
+            assert_eq!(
+                output.status.signal(),
+                Some(signal.as_raw()),
+                "{}",
+                said(&output)
+            );
+        }
+    }
+    for signal in [Signal::KILL, Signal::ABORT, Signal::USR1, Signal::ALARM] {
+        for _ in 0..ROUNDS {
+            let output = told("the runner dies", signal, Running::runner);
+            assert_code(&output, 128 + signal.as_raw());
+            assert!(one_line(stderr(&output)).contains("ended a helper process"));
+        }
+    }
+}
+
+#[test]
+fn whoever_kills_by_name_does_not_kill_both() {
+    let running = Running::start("sleep MARK | sleep MARK");
+    running.wait_for_stages(2);
+    let of_that_name = [running.keeper(), running.runner()].map(|pid| {
+        let name = std::fs::read_to_string(format!("/proc/{}/comm", pid.as_raw_nonzero()));
+        name.unwrap().contains("fullbore").then_some(pid)
+    });
+    assert!(of_that_name.contains(&None), "{of_that_name:?}");
+    for pid in of_that_name.into_iter().flatten() {
+        tell(pid, Signal::KILL);
+    }
+    let output = running.end("killed by name");
+    assert_eq!(output.status.signal(), Some(Signal::KILL.as_raw()));
+}
+
+/// Those who do not want to go: in the background, in a session of their own, deaf to all that can be
+/// ignored, stopped, and starting others all the time.
+const OBSTINATE: &str = "(trap '' TERM HUP INT; sleep MARK; sleep MARK) | \
+    { setsid sleep MARK & (setsid setsid nohup sleep MARK > /dev/null &) & sleep MARK; } | \
+    sh -c 'kill -STOP $$; sleep MARK' | \
+    sh -c 'while :; do (sleep MARK &) ; sleep 0.01; done'";
+
+#[test]
+fn those_who_do_not_want_to_go_are_ended_too() {
+    type Whom = fn(&Running) -> Pid;
+    let cases: [(Signal, Whom); 5] = [
+        (Signal::TERM, Running::keeper),
+        (Signal::HUP, Running::keeper),
+        (Signal::KILL, Running::keeper),
+        (Signal::TERM, Running::runner),
+        (Signal::KILL, Running::runner),
+    ];
+    for (signal, whom) in cases {
+        let running = Running::start(OBSTINATE);
+        running.wait_for_stages(12);
+        tell(whom(&running), signal);
+        running.end(&format!("signal {}", signal.as_raw()));
+    }
+}
+
+#[test]
+fn a_runner_that_is_stopped_acts_when_the_keeper_is_gone() {
+    let running = Running::start("sleep MARK | sleep MARK");
+    running.wait_for_stages(2);
+    tell(running.runner(), Signal::STOP);
+    tell(running.keeper(), Signal::KILL);
+    running.end("the keeper is killed while the runner is stopped");
+}
+
+#[test]
+fn a_keeper_waits_no_longer_than_it_has_to_for_a_runner_that_is_stopped() {
+    let running = Running::start("sleep MARK | sleep MARK");
+    running.wait_for_stages(2);
+    tell(running.runner(), Signal::STOP);
+    tell(running.keeper(), Signal::TERM);
+    let output = running.end("a stopped runner");
+    assert_eq!(
+        output.status.signal(),
+        Some(Signal::TERM.as_raw()),
+        "{}",
+        said(&output)
+    );
+}
+
+#[test]
+fn a_stage_that_is_killed_ends_the_others_by_its_pipes_alone() {
+    for victim in ["^cat", "^sh .*2", "^sh .*3"] {
+        let running = Running::start(
+            "cat /dev/zero MARK 2> /dev/null | sh -c 'cat; : MARK 2' | sh -c 'cat > /dev/null; : MARK 3'",
+        );
+        running.wait_for_stages(3);
+        let found = wait_for("the victim", || {
+            running.left().into_iter().find_map(|line| {
+                let (pid, command) = line.split_once(": ")?;
+                let is = match victim {
+                    "^cat" => command.starts_with("cat"),
+                    "^sh .*2" => command.starts_with("sh -c cat;"),
+                    _ => command.starts_with("sh -c cat >"),
+                };
+                is.then(|| pid.parse::<i32>().unwrap())
+            })
+        });
+        if victim != "^cat" {
+            // Killed before, it could still be starting the one that is to be killed with it.
+            wait_for("the shell's cat", || {
+                (!children(found as u32).is_empty()).then_some(())
+            });
+        }
+        thread::sleep(Duration::from_millis(fastrand::u64(..20)));
+        // With what it has started: a shell that is killed leaves its cat.
+        let pid = Pid::from_raw(found).unwrap();
+        for (child, _) in children(found as u32) {
+            tell(child, Signal::KILL);
+        }
+        tell(pid, Signal::KILL);
+        let output = running.end(victim);
+        // Whoever is to the right of it has read an end of the file, and whoever is to the left has
+        // died of a closed pipe.
+        let code = output.status.code();
+        assert!(
+            matches!(code, Some(1 | 128..)),
+            "{victim}: {}",
+            said(&output)
+        );
+    }
+}
+
+#[test]
+fn stages_are_told_and_can_clean_up() {
+    for (signal, name) in [(Signal::TERM, "TERM"), (Signal::HUP, "HUP")] {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        let stage = |number: usize| {
+            format!(
+                "sh -c 'trap \"echo {name} > {0}; exit\" {name}; echo > {0}.ready; \
+                 while :; do sleep 0.02; : MARK; done'",
+                path(&number.to_string()).display()
+            )
+        };
+        let running = Running::start(&format!("{} | {}", stage(1), stage(2)));
+        for ready in ["1.ready", "2.ready"] {
+            wait_for("a stage with a trap", || path(ready).exists().then_some(()));
+        }
+        tell(running.keeper(), signal);
+        let output = running.end(name);
+        assert_eq!(
+            output.status.signal(),
+            Some(signal.as_raw()),
+            "{}",
+            said(&output)
+        );
+        for stage in ["1", "2"] {
+            let said = std::fs::read_to_string(path(stage)).unwrap();
+            assert_eq!(said.trim(), name, "stage {stage}");
+        }
+    }
+}
+
+#[test]
+fn stages_that_handle_an_interrupt_decide_what_comes_of_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let stage = |number: usize, code: i32| {
+        let path = directory.path().join(number.to_string());
+        format!(
+            "sh -c 'trap \"exit {code}\" INT; echo > {}; while :; do sleep 0.02; : MARK; done'",
+            path.display()
+        )
+    };
+    for (first, second, expected) in [(0, 0, 0), (0, 4, 4), (3, 0, 3)] {
+        for number in ["1", "2"] {
+            let _ = std::fs::remove_file(directory.path().join(number));
+        }
+        let running = Running::start(&format!("{} | {}", stage(1, first), stage(2, second)));
+        for number in ["1", "2"] {
+            let path = directory.path().join(number);
+            wait_for("a stage with a trap", || path.exists().then_some(()));
+        }
+        tell(running.keeper(), Signal::INT);
+        assert_code(&running.end("INT"), expected);
+    }
+}
+
+#[test]
+fn what_was_ignored_before_stays_ignored() {
+    let directory = tempfile::tempdir().unwrap();
+    let ready = directory.path().join("ready");
+    let line = format!(
+        "{{ echo > {}; sleep 0.4; echo done; }} | cat",
+        ready.display()
+    );
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", "trap '' HUP INT; exec \"$@\"", "sh", FULLBORE, "run"])
+        .arg(line)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let running = start(&mut command);
+    wait_for("the first stage", || ready.exists().then_some(()));
+    for signal in [Signal::HUP, Signal::INT] {
+        tell(Pid::from_child(&running), signal);
+    }
+    let output = finish(running);
+    assert_quiet_success(&output);
+    assert_eq!(stdout(&output), "done\n");
+}
+
+/// What becomes a daemon, or does not want to go, in each of the usual ways.
+const DAEMONS: &str = "{ (setsid sleep MARK > /dev/null 2>&1 &); (trap '' TERM; sleep MARK & sleep MARK); } | \
+    { setsid -f sh -c '(sleep MARK &); sleep MARK' > /dev/null 2>&1; sleep MARK & sleep MARK; }";
+
+#[test]
+fn what_becomes_a_daemon_is_ended_at_any_moment() {
+    for signal in [Signal::TERM, Signal::KILL] {
+        for _ in 0..ROUNDS / 2 {
+            for whom in [Running::keeper, Running::runner] {
+                let running = Running::start(DAEMONS);
+                let moment = Duration::from_micros(fastrand::u64(..60_000));
+                let pid = whom(&running);
+                thread::sleep(moment);
+                tell(pid, signal);
+                running.end(&format!("signal {} after {moment:?}", signal.as_raw()));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_background_job_goes_with_what_ends_the_command() {
+    for signal in [Signal::INT, Signal::QUIT, Signal::TERM, Signal::HUP] {
+        // A shell has what it starts in the background ignore SIGINT.
+        let running = Running::start("sleep MARK > /dev/null & sleep 0.01 | true");
+        wait_for("the end of the stages", || {
+            let left = running.left();
+            let of_sleep = left.iter().filter(|line| line.contains(": sleep"));
+            (left.len() == 3 && of_sleep.count() == 1).then_some(())
+        });
+        // Where the end of the stages has not been noted yet, the first one is for them.
+        wait_for("the end of the job", || {
+            tell(running.keeper(), signal);
+            running.left().is_empty().then_some(())
+        });
+        let output = running.end("a background job");
+        let ended_by = output.status.signal();
+        assert_eq!(ended_by, Some(signal.as_raw()), "{}", said(&output));
+    }
+}
+
+/// Whether this user may have namespaces of his own.
+fn may_unshare() -> bool {
+    let tried = Command::new("unshare")
+        .args(["--mount", "--pid", "--fork", "true"])
+        .stderr(Stdio::null())
+        .status();
+    let may = tried.is_ok_and(|status| status.success());
+    if !may {
+        skipped("a /proc that is missing or another's: this user may not unshare namespaces");
+    }
+    may
+}
+
+const WITHOUT_PROC: [&str; 5] = [
+    "unshare",
+    "--mount",
+    "sh",
+    "-c",
+    "umount -l /proc && exec \"$0\" \"$@\"",
+];
+
+#[test]
+fn without_proc_all_is_ended_too() {
+    if !may_unshare() {
+        return;
+    }
+    for (signal, whom) in [
+        (Signal::TERM, Running::keeper as fn(&Running) -> Pid),
+        (Signal::HUP, Running::keeper),
+        (Signal::KILL, Running::keeper),
+        (Signal::TERM, Running::runner),
+        (Signal::KILL, Running::runner),
+    ] {
+        for line in ["yes MARK > /dev/null | cat", DAEMONS] {
+            let running = Running::start_by(&WITHOUT_PROC, line);
+            running.wait_for_stages(1);
+            tell(whom(&running), signal);
+            let output = running.end(&format!("signal {}, no /proc", signal.as_raw()));
+            assert!(
+                stderr(&output).contains("/proc is missing"),
+                "{}",
+                said(&output)
+            );
+        }
+    }
+}
+
+#[test]
+fn in_a_pid_namespace_with_the_proc_of_another_all_is_ended_too() {
+    if !may_unshare() {
+        return;
+    }
+    for signal in [Signal::TERM, Signal::KILL] {
+        // The shell is the first process of the namespace, which would take all others with it.
+        let by = [
+            "unshare",
+            "--pid",
+            "--fork",
+            "sh",
+            "-c",
+            "\"$0\" \"$@\"; sleep 1000; :",
+        ];
+        let running = Running::start_by(&by, DAEMONS);
+        let keeper = wait_for("the keeper", || {
+            let shell = children(running.keeper.id()).first()?.0;
+            let found = children(shell.as_raw_nonzero().get() as u32);
+            found
+                .into_iter()
+                .find(|(_, words)| words[0] == FULLBORE)
+                .map(|(pid, _)| pid)
+        });
+        // unshare, the shell, the two of `run`, two stages.
+        wait_for("the stages", || (running.left().len() >= 6).then_some(()));
+        tell(keeper, signal);
+        // Only unshare and the shell have the marker among their arguments then.
+        wait_for(&format!("the end of {:?}", running.left()), || {
+            (running.left().len() == 2).then_some(())
+        });
+        let shell = children(running.keeper.id())[0].0;
+        tell(shell, Signal::KILL);
+        running.end("another PID namespace");
+    }
+}
+
+#[test]
+fn without_proc_there_is_no_report_and_a_line_that_says_so() {
+    if !may_unshare() {
+        return;
+    }
+    for option in ["--report", "--json=/dev/null"] {
+        let output = Command::new(WITHOUT_PROC[0])
+            .args(&WITHOUT_PROC[1..])
+            .args([FULLBORE, "run", option, "echo started | cat"])
+            .output()
+            .unwrap();
+        assert_code(&output, 125);
+        assert!(
+            output.stdout.is_empty() && one_line(stderr(&output)).contains("no report"),
+            "{}",
+            said(&output)
+        );
+    }
+}
+
+#[test]
+fn programs_ignore_what_was_ignored_before_and_nothing_else() {
+    let ignored = |trap: &str| {
+        let line = format!("{trap} exec {FULLBORE} run 'grep SigIgn /proc/self/status | cat'");
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", &line])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped());
+        let output = finish(start(users::with_usual_signals(&mut command)));
+        let mask = stdout(&output)
+            .split_whitespace()
+            .last()
+            .map(|mask| u64::from_str_radix(mask, 16));
+        mask.unwrap().unwrap()
+    };
+    let (int, quit) = (
+        1 << (Signal::INT.as_raw() - 1),
+        1 << (Signal::QUIT.as_raw() - 1),
+    );
+    assert_eq!(ignored("") & (int | quit), 0);
+    assert_eq!(ignored("trap '' INT QUIT;") & (int | quit), int | quit);
+}
+
+#[test]
+fn many_who_lost_their_parents_are_no_burden() {
+    // Each becomes a child of the runner, and must not stay a zombie.
+    let line = "i=0; while [ $i -lt 300 ]; do (true &); i=$((i + 1)); done; \
+                ps -o stat= --ppid $PPID | grep -c Z";
+    let output = finish(start(fullbore("run").arg(format!("{{ {line}; }} | cat"))));
+    let zombies: usize = stdout(&output).trim().parse().unwrap();
+    assert!(zombies < 100, "{zombies} zombies");
+}

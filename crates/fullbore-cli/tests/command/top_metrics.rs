@@ -1,0 +1,810 @@
+//! `fullbore top --prometheus`: what it serves is read by those who read Prometheus' text, it agrees with
+//! `top --json`, and however it is asked, neither it nor a pipeline that it looks at comes to harm.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Barrier, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::common::users::ForEverybody;
+use crate::common::*;
+use prometheus_parse::{Sample, Scrape, Value};
+use rustix::process::{Pid, Signal, kill_process};
+
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// One test at a time: what another is just starting has all pipes of this one open, until it becomes
+/// another program.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// `fullbore top --prometheus`, on a port that the kernel has chosen.
+struct Served {
+    child: Child,
+    /// What it said when it began.
+    said: String,
+    address: String,
+    stderr: BufReader<ChildStderr>,
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Served {
+    fn start(words: &str) -> Self {
+        Self::of(&mut fullbore(&format!("top --prometheus {words}")))
+    }
+
+    /// Of the pipelines of one process.
+    fn of_process(pid: u32) -> Self {
+        Self::start(&format!("0 --pid {pid}"))
+    }
+
+    fn of(command: &mut Command) -> Self {
+        let mut child = start(command);
+        let mut stderr = BufReader::new(child.stderr.take().unwrap());
+        let mut said = String::new();
+        stderr.read_line(&mut said).unwrap();
+        let address = said
+            .split_once("http://")
+            .and_then(|(_, rest)| rest.split_once("/metrics"))
+            .map(|(address, _)| address.to_owned())
+            .unwrap_or_else(|| panic!("no address: {said:?}"));
+        Self {
+            child,
+            said,
+            address,
+            stderr,
+        }
+    }
+
+    fn connect(&self) -> TcpStream {
+        let client = TcpStream::connect(&self.address).unwrap();
+        // A test that fails does not hang.
+        let patience = Some(Duration::from_secs(60));
+        client.set_read_timeout(patience).unwrap();
+        client
+    }
+
+    /// The head and the body of what a request is answered with.
+    fn ask(&self, request: &str) -> (String, String) {
+        let mut client = self.connect();
+        write!(client, "{request}\r\nHost: {}\r\n\r\n", self.address).unwrap();
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
+        (head.to_owned(), body.to_owned())
+    }
+
+    fn page(&self) -> String {
+        let (head, body) = self.ask("GET /metrics HTTP/1.1");
+        assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}\n{body}");
+        body
+    }
+
+    /// A page of a look that is newer than all before.
+    fn fresh_page(&self) -> Page {
+        let before = self.looks();
+        wait_for("another look", || {
+            let page = Page::of(&self.page());
+            (page.number("fullbore_looks_total") > before).then_some(page)
+        })
+    }
+
+    fn looks(&self) -> f64 {
+        Page::of(&self.page()).number("fullbore_looks_total")
+    }
+
+    /// How many entries a directory of its own in /proc has.
+    fn count(&self, what: &str) -> usize {
+        let directory = format!("/proc/{}/{what}", self.child.id());
+        fs::read_dir(directory).unwrap().count()
+    }
+}
+
+/// A page, as a parser that is not ours reads it.
+struct Page(Scrape);
+
+impl Page {
+    #[track_caller]
+    fn of(text: &str) -> Self {
+        let lines = text.lines().map(|line| Ok(line.to_owned()));
+        let page = Scrape::parse(lines).unwrap();
+        // It passes over what it does not understand.
+        let samples = text.lines().filter(|line| !line.starts_with('#'));
+        assert_eq!(page.samples.len(), samples.count(), "{text}");
+        Self(page)
+    }
+
+    fn samples<'a>(&'a self, metric: &str) -> impl Iterator<Item = &'a Sample> {
+        let samples = self.0.samples.iter();
+        samples.filter(move |sample| sample.metric == metric)
+    }
+
+    fn find(&self, metric: &str, label: &str, value: &str) -> Option<f64> {
+        self.samples(metric)
+            .find(|sample| sample.labels.get(label) == Some(value))
+            .map(number)
+    }
+
+    #[track_caller]
+    fn number(&self, metric: &str) -> f64 {
+        let found = self.samples(metric).next();
+        number(found.unwrap_or_else(|| panic!("no {metric}")))
+    }
+
+    fn names(&self) -> BTreeSet<String> {
+        let samples = self.0.samples.iter();
+        samples.map(|sample| sample.metric.clone()).collect()
+    }
+}
+
+fn number(sample: &Sample) -> f64 {
+    match sample.value {
+        Value::Counter(number) | Value::Gauge(number) => number,
+        ref other => panic!("{}: {other:?}", sample.metric),
+    }
+}
+
+/// Programs that run side by side and are ended with the test.
+struct Pipeline(Vec<Child>);
+
+impl Drop for Pipeline {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+impl Pipeline {
+    /// Each program with the words after it, one after the other; nothing is read, and nothing is shown.
+    fn start(programs: &[&[&OsStr]]) -> Self {
+        let mut children = Vec::new();
+        let mut stdin = Stdio::null();
+        for (at, words) in programs.iter().enumerate() {
+            let (reader, writer) = pipe();
+            let is_last = at + 1 == programs.len();
+            let stdout = match is_last {
+                true => Stdio::null(),
+                false => writer.into(),
+            };
+            let mut command = Command::new(words[0]);
+            command.args(&words[1..]).stdin(stdin).stdout(stdout);
+            // That of the tests may be a pipe.
+            command.stderr(Stdio::null());
+            children.push(start(&mut command));
+            stdin = reader.into();
+        }
+        Self(children)
+    }
+
+    fn of_words(programs: &[&str]) -> Self {
+        let words: Vec<Vec<&OsStr>> = programs
+            .iter()
+            .map(|words| words.split(' ').map(OsStr::new).collect())
+            .collect();
+        let words: Vec<&[&OsStr]> = words.iter().map(Vec::as_slice).collect();
+        Self::start(&words)
+    }
+
+    fn pid(&self) -> u32 {
+        self.0[0].id()
+    }
+
+    /// The name that metrics have for the pipe that its first program writes to.
+    fn pipe(&self) -> String {
+        let target = fs::read_link(format!("/proc/{}/fd/1", self.pid())).unwrap();
+        let target = target.to_string_lossy();
+        let inode = target.strip_prefix("pipe:[").unwrap();
+        inode.strip_suffix(']').unwrap().to_owned()
+    }
+}
+
+/// Has a program read a page. Its output; `None` where it is not there.
+fn read_by(program: &mut Command, page: &str) -> Option<std::process::Output> {
+    program.stdin(Stdio::piped());
+    program.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = program.spawn().ok()?;
+    let mut stdin = child.stdin.take().unwrap();
+    let page = page.to_owned();
+    let feeder = thread::spawn(move || {
+        let _ = stdin.write_all(page.as_bytes());
+    });
+    let output = finish(child);
+    feeder.join().unwrap();
+    Some(output)
+}
+
+/// Reads a page with the parser of Prometheus' own client for Python, which takes nothing that is not
+/// right, and prints the labels of each sample as JSON. `None` where it is not installed.
+fn python(parser: &str, page: &str) -> Option<Vec<serde_json::Value>> {
+    let program = format!(
+        "import sys, json\n\
+         try: from prometheus_client.{parser} import text_string_to_metric_families as parse\n\
+         except ImportError: sys.exit(77)\n\
+         for family in parse(sys.stdin.buffer.read().decode()):\n  \
+           for sample in family.samples: print(json.dumps([sample.name, family.type, sample.labels]))"
+    );
+    for python in ["/usr/bin/python3", "python3"] {
+        match read_by(Command::new(python).args(["-c", &program]), page) {
+            Some(output) if output.status.code() != Some(77) => {
+                assert!(output.status.success(), "{}", said(&output));
+                return Some(stdout(&output).lines().map(json).collect());
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+#[test]
+fn the_page_is_read_by_those_who_read_prometheus_text() {
+    let _alone = alone();
+    let pipeline = Pipeline::of_words(&["yes", "cat", "sleep 600"]);
+    let served = Served::of_process(pipeline.pid());
+    let pipe = pipeline.pipe();
+
+    let (head, text) = served.ask("GET /metrics HTTP/1.1");
+    assert!(head.contains(&format!("Content-Type: {TEXT}")), "{head}");
+    let page = Page::of(&text);
+    let writer = page.samples("fullbore_pipe_info");
+    let info = writer.map(|sample| &sample.labels);
+    let info = info.filter(|labels| labels.get("pipe") == Some(&pipe));
+    let info: Vec<_> = info.collect();
+    assert_eq!(info.len(), 1, "{text}");
+    let pid = pipeline.pid().to_string();
+    for (label, value) in [
+        ("writer", "yes"),
+        ("reader", "cat"),
+        ("writer_pid", pid.as_str()),
+        ("kind", "link"),
+        ("chain", &pipe),
+        ("place", "1"),
+    ] {
+        assert_eq!(info[0].get(label), Some(value), "{label} in {text}");
+    }
+    assert_eq!(page.find("fullbore_pipes", "kind", "link"), Some(2.0));
+    assert!(
+        text.contains("# TYPE fullbore_looks_total counter\n"),
+        "{text}"
+    );
+    assert!(!text.contains("# EOF"), "{text}");
+
+    let (head, open) = served.ask(&format!(
+        "GET /metrics HTTP/1.1\r\nAccept: {OPEN_METRICS};q=0.8,text/plain;q=0.2"
+    ));
+    assert!(
+        head.contains(&format!("Content-Type: {OPEN_METRICS}")),
+        "{head}"
+    );
+    assert!(open.ends_with("# EOF\n"), "{open}");
+
+    match (python("parser", &text), python("openmetrics.parser", &open)) {
+        (Some(in_text), Some(in_open)) => {
+            let is_counter = |sample: &&serde_json::Value| sample[1] == "counter";
+            let counters = in_text.iter().filter(is_counter).count();
+            assert_eq!(counters, in_open.iter().filter(is_counter).count());
+            assert!(counters >= 2, "{in_text:?}");
+            assert!(
+                in_text.iter().all(|sample| sample[1] != "unknown"),
+                "{in_text:?}"
+            );
+        }
+        _ => skipped("prometheus_client is not installed for python3"),
+    }
+    let promtool = Command::new("promtool").args(["check", "metrics"]).output();
+    match promtool
+        .ok()
+        .and_then(|_| read_by(Command::new("promtool").args(["check", "metrics"]), &text))
+    {
+        Some(output) => assert_quiet_success(&output),
+        None => skipped("promtool is not installed"),
+    }
+}
+
+/// Files that may be open because other programs were started meanwhile, a few for each: less than the
+/// connections of one round.
+const OF_OTHERS: usize = 60;
+
+#[test]
+fn a_hundred_scrapes_at_once_do_no_harm() {
+    let _alone = alone();
+    let pipeline = Pipeline::of_words(&["yes", "cat", "cat"]);
+    let served = Served::of_process(pipeline.pid());
+    served.page();
+    let pipe = pipeline.pipe();
+    let resting = wait_for("connections to close", || {
+        let files = served.count("fd");
+        thread::sleep(Duration::from_millis(20));
+        (files == served.count("fd")).then_some(files)
+    });
+    assert_eq!(served.count("task"), 1);
+
+    let before = served.looks();
+    let began = Instant::now();
+    let done = AtomicBool::new(false);
+    let together = Barrier::new(100);
+    let (pages, most) = thread::scope(|scope| {
+        let watching = scope.spawn(|| {
+            let mut most = (0, 0);
+            while !done.load(Ordering::Relaxed) {
+                most.0 = served.count("task").max(most.0);
+                most.1 = served.count("fd").max(most.1);
+                thread::sleep(Duration::from_millis(1));
+            }
+            most
+        });
+        let scrapers: Vec<_> = (0..100)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut pages = Vec::new();
+                    for _ in 0..5 {
+                        together.wait();
+                        pages.push(served.page());
+                    }
+                    pages
+                })
+            })
+            .collect();
+        let pages: Vec<String> = (scrapers.into_iter())
+            .flat_map(|scraper| scraper.join().unwrap())
+            .collect();
+        done.store(true, Ordering::Relaxed);
+        (pages, watching.join().unwrap())
+    });
+    let after = served.looks();
+    let seconds = began.elapsed().as_secs_f64();
+
+    // All who were answered from one look got the same.
+    let mut by_look: BTreeMap<u64, &str> = BTreeMap::new();
+    for text in &pages {
+        let page = Page::of(text);
+        let look = page.number("fullbore_looks_total") as u64;
+        let same = by_look.entry(look).or_insert(text);
+        assert_eq!(same, text, "look {look}");
+        assert!(
+            page.find("fullbore_pipe_capacity_bytes", "pipe", &pipe)
+                .is_some(),
+            "{text}"
+        );
+    }
+    assert_eq!(pages.len(), 500);
+    assert!(
+        after - before <= seconds * 4.0 + 2.0,
+        "{before}, {after} in {seconds} s"
+    );
+    assert_eq!(most.0, 1, "threads");
+    assert!(
+        most.1 <= resting + 160 + OF_OTHERS,
+        "{most:?} and {resting} at rest"
+    );
+    wait_for("files to be closed", || {
+        (served.count("fd") <= resting + OF_OTHERS).then_some(())
+    });
+}
+
+#[test]
+fn names_of_others_are_labels_and_nothing_else() {
+    let _alone = alone();
+    let directory = tempfile::tempdir().unwrap();
+    // Fifteen bytes at most: the kernel cuts a name off there.
+    let name = OsStr::from_bytes(b"e\"v\\i\nl\x1b} 1,=\xff");
+    let program = directory.path().join(name);
+    fs::copy("/bin/sleep", &program).unwrap();
+    let words = [program.as_os_str(), OsStr::new("600")];
+    let pipeline = Pipeline::start(&[&[OsStr::new("yes")], &words]);
+    let pipe = pipeline.pipe();
+    let served = Served::of_process(pipeline.pid());
+    let text = served.page();
+    let escaped = r#"reader="e\"v\\i?l?} 1,="#.to_owned() + "\u{fffd}\"";
+    assert!(text.contains(&escaped), "{text}");
+    for line in text.lines() {
+        assert!(
+            line.starts_with("# ") || line.starts_with("fullbore_"),
+            "{line:?}"
+        );
+        assert!(!line.contains(|c: char| c.is_control()), "{line:?}");
+    }
+    let (_, open) = served.ask(&format!("GET /metrics HTTP/1.1\r\nAccept: {OPEN_METRICS}"));
+    for (parser, page) in [("parser", text), ("openmetrics.parser", open)] {
+        let Some(samples) = python(parser, &page) else {
+            skipped("prometheus_client is not installed for python3");
+            return;
+        };
+        let labels = samples.iter().map(|sample| &sample[2]);
+        let of_pipe = labels.filter(|labels| labels["pipe"] == pipe.as_str());
+        let readers: BTreeSet<&str> = of_pipe
+            .filter_map(|labels| labels["reader"].as_str())
+            .collect();
+        assert_eq!(
+            readers,
+            BTreeSet::from(["e\"v\\i?l?} 1,=\u{fffd}"]),
+            "{samples:?}"
+        );
+    }
+}
+
+#[test]
+fn whoever_asks_for_something_else_gets_it_refused_and_changes_nothing() {
+    let _alone = alone();
+    let pipeline = Pipeline::of_words(&["yes", "sleep 600"]);
+    let served = Served::of_process(pipeline.pid());
+    let pipe = pipeline.pipe();
+    for (request, status) in [
+        (
+            "POST /metrics HTTP/1.1\r\nContent-Length: 0",
+            "405 Method Not Allowed",
+        ),
+        ("PUT /metrics HTTP/1.1", "405 Method Not Allowed"),
+        ("GET / HTTP/1.1", "404 Not Found"),
+        ("GET /-/reload HTTP/1.1", "404 Not Found"),
+        ("GET metrics HTTP/1.1\r\n\u{1}", "400 Bad Request"),
+        ("SSH-2.0-OpenSSH_9.2", "400 Bad Request"),
+    ] {
+        let (head, _) = served.ask(request);
+        let first = head.lines().next().unwrap_or_default();
+        assert_eq!(first, format!("HTTP/1.1 {status}"), "{request}");
+        let allows = head.contains("\r\nAllow: GET, HEAD\r\n");
+        assert_eq!(allows, status.starts_with("405"), "{head}");
+    }
+    let (head, body) = served.ask("HEAD /metrics HTTP/1.1");
+    assert!(
+        head.starts_with("HTTP/1.1 200 OK") && body.is_empty(),
+        "{head}"
+    );
+    let page = served.fresh_page();
+    let capacity = page.find("fullbore_pipe_capacity_bytes", "pipe", &pipe);
+    assert_eq!(capacity, Some(65536.0));
+}
+
+#[test]
+fn who_asks_half_or_nothing_holds_nobody_up_and_is_let_go() {
+    let _alone = alone();
+    let served = Served::of_process(std::process::id());
+    // More than are let in at a time.
+    let mut silent: Vec<TcpStream> = (0..200).map(|_| served.connect()).collect();
+    for client in silent.iter_mut().step_by(2) {
+        // Some have been let go by now.
+        let _ = client.write_all(b"GET /metrics HTTP/1.1\r\nHost:");
+    }
+    let mut gone = served.connect();
+    gone.write_all(b"GET /met").unwrap();
+    gone.shutdown(Shutdown::Both).unwrap();
+    for _ in 0..5 {
+        served.page();
+    }
+    for client in &mut silent {
+        // The end, or a reset; a read that times out is neither.
+        match client.read(&mut [0; 1]) {
+            Ok(read) => assert_eq!(read, 0),
+            Err(error) => assert_ne!(error.kind(), std::io::ErrorKind::WouldBlock),
+        }
+    }
+    served.page();
+}
+
+#[test]
+fn pipelines_see_end_of_file_and_sigpipe_while_they_are_scraped() {
+    let _alone = alone();
+    let served = Served::of_process(std::process::id());
+    let done = AtomicBool::new(false);
+    let pages = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        let scraper = scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                served.page();
+                pages.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        let lines: Vec<_> = (0..2)
+            .map(|_| {
+                scope.spawn(|| {
+                    let until = Instant::now() + Duration::from_secs(120);
+                    let mut rounds = 0;
+                    while rounds < 20 || pages.load(Ordering::Relaxed) < 20 {
+                        assert!(Instant::now() < until, "{rounds} rounds, {pages:?} pages");
+                        rounds += 1;
+                        let ended = shell("head -c 200000 /dev/zero | cat | wc -c");
+                        assert_eq!(stdout(&ended).trim(), "200000", "{}", said(&ended));
+                        let piped = shell("{ yes; echo $? >&2; } | head -n 1");
+                        assert_eq!(stdout(&piped), "y\n", "{}", said(&piped));
+                        // 128 and the number of SIGPIPE.
+                        assert_eq!(stderr(&piped).trim(), "141", "{}", said(&piped));
+                    }
+                })
+            })
+            .collect();
+        let results: Vec<_> = lines.into_iter().map(|line| line.join()).collect();
+        done.store(true, Ordering::Relaxed);
+        assert!(results.iter().all(Result::is_ok));
+        scraper.join().unwrap();
+    });
+}
+
+fn shell(line: &str) -> std::process::Output {
+    use std::os::unix::process::CommandExt;
+    let mut command = Command::new("sh");
+    command.args(["-c", line]).stdin(Stdio::null());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    // In a group of its own, so that nothing that ends this test's group is taken for SIGPIPE.
+    finish(start(command.process_group(0)))
+}
+
+#[test]
+fn figures_agree_with_the_json_of_the_same_moment() {
+    let _alone = alone();
+    let pipeline = Pipeline::of_words(&["yes", "sleep 600"]);
+    let pipe = pipeline.pipe();
+    let pid = pipeline.pid();
+    let served = Served::of_process(pid);
+    // Until it is full, and who is slow can be told.
+    let page = wait_for("a full pipe and its slow side", || {
+        let page = Page::of(&served.page());
+        let is_full = page.find("fullbore_pipe_queued_bytes", "pipe", &pipe) == Some(65536.0);
+        let is_told = page.find("fullbore_pipe_slow_reader", "pipe", &pipe) == Some(1.0);
+        (is_full && is_told).then_some(page)
+    });
+    let output = run(&format!("top --json --pid {pid}"));
+    assert_quiet_success(&output);
+    let picture = json(stdout(&output));
+    let mut rows = picture["pipes"].as_array().unwrap().iter();
+    let row = rows
+        .find(|row| row["inode"].as_u64() == pipe.parse().ok())
+        .unwrap();
+    for (metric, field) in [
+        ("fullbore_pipe_capacity_bytes", "capacity"),
+        ("fullbore_pipe_queued_bytes", "queued"),
+    ] {
+        let served = page.find(metric, "pipe", &pipe);
+        assert_eq!(served, row[field].as_f64(), "{field} in {row}");
+    }
+    assert_eq!(row["slow"], "reader", "{row}");
+    assert_eq!(
+        page.find("fullbore_pipe_slow_writer", "pipe", &pipe),
+        Some(0.0)
+    );
+    assert_eq!(row["blocked"][0]["side"], "writer", "{row}");
+    let blocked = page.find("fullbore_pipe_writer_blocked_seconds", "pipe", &pipe);
+    assert!(blocked > Some(0.0), "{blocked:?}");
+    let reader = page.find("fullbore_pipe_reader_blocked_seconds", "pipe", &pipe);
+    assert_eq!(reader, Some(0.0));
+    let waits = page.find("fullbore_pipe_writer_waiting_ratio", "pipe", &pipe);
+    let waits_too = row["writer_waits"].as_f64().unwrap();
+    assert!(
+        (waits.unwrap() - waits_too).abs() < 0.25,
+        "{waits:?}, {row}"
+    );
+    for (kind, field) in [("of_others", "of_others"), ("of_this_user", "of_this_user")] {
+        let served = page.find("fullbore_processes_unseen", "reason", kind);
+        assert!(
+            served.is_some() && picture["unseen"][field].is_u64(),
+            "{picture}"
+        );
+    }
+}
+
+#[test]
+fn bytes_are_a_counter_that_only_grows() {
+    let _alone = alone();
+    let pipeline = Pipeline::of_words(&["yes", "cat"]);
+    let pipe = pipeline.pipe();
+    let served = Served::of_process(pipeline.pid());
+    let bytes = |page: &Page| page.find("fullbore_pipe_bytes_total", "pipe", &pipe);
+    let mut last = wait_for("bytes", || {
+        bytes(&served.fresh_page()).filter(|&bytes| bytes > 0.0)
+    });
+    for _ in 0..5 {
+        let now = wait_for("more bytes", || bytes(&served.fresh_page()));
+        assert!(now > last, "{last}, then {now}");
+        last = now;
+    }
+}
+
+#[test]
+fn where_it_cannot_listen_it_says_so_in_a_line() {
+    let _alone = alone();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    for (words, code, says) in [
+        (format!("--prometheus {port}"), 1, "already in use"),
+        (
+            "--prometheus here".to_owned(),
+            2,
+            "expected PORT or ADDRESS:PORT",
+        ),
+        (
+            "--prometheus 65536".to_owned(),
+            2,
+            "expected PORT or ADDRESS:PORT",
+        ),
+        ("--prometheus 0 --once".to_owned(), 2, "cannot be used with"),
+        ("--prometheus 0 --json".to_owned(), 2, "cannot be used with"),
+        // Of a network that is nobody's (RFC 5737).
+        (
+            "--prometheus 192.0.2.1:9464".to_owned(),
+            3,
+            "no such address",
+        ),
+    ] {
+        let output = run(&format!("top {words}"));
+        assert_code(&output, code);
+        assert!(stdout(&output).is_empty(), "{}", said(&output));
+        let line = one_line(stderr(&output));
+        assert!(line.contains(says), "{words}: {line}");
+    }
+    let first = fs::read_to_string("/proc/sys/net/ipv4/ip_unprivileged_port_start");
+    let closed = first.is_ok_and(|first| first.trim().parse::<u16>().is_ok_and(|port| port > 81));
+    if !is_root() || !closed {
+        skipped("ports that not everybody may listen at, and root to become somebody else");
+        return;
+    }
+    let everybody = ForEverybody::new();
+    let output = finish(start(&mut everybody.command(54_321, "top --prometheus 81")));
+    assert_code(&output, 3);
+    let line = one_line(stderr(&output));
+    assert!(line.contains("this user may not use this port"), "{line}");
+}
+
+#[test]
+fn a_table_or_json_that_cannot_be_written_is_an_error() {
+    let _alone = alone();
+    for (redirection, says) in [
+        (">&-", "standard output is closed"),
+        ("> /dev/full", "write to stdout: No space left on device"),
+    ] {
+        for way in ["--once", "--json"] {
+            let output = shell(&format!("'{FULLBORE}' top {way} --pid $$ {redirection}"));
+            assert_code(&output, 1);
+            let line = one_line(stderr(&output));
+            assert!(line.contains(says), "{way} {redirection}: {line}");
+        }
+    }
+}
+
+#[test]
+fn a_name_that_nobody_has_is_named_and_no_looks_at_all_are_refused() {
+    let _alone = alone();
+    let output = run("top --once nobody-is-called-so");
+    assert_code(&output, 1);
+    let line = one_line(stderr(&output));
+    assert!(line.contains("'nobody-is-called-so'"), "{line}");
+    let output = run("top --json --count 0");
+    assert_code(&output, 2);
+    let line = one_line(stderr(&output));
+    assert!(line.contains("'fullbore top --help'"), "{line}");
+}
+
+#[test]
+fn who_can_read_it_is_told_and_loopback_is_the_default() {
+    let _alone = alone();
+    for (words, begins, who) in [
+        ("0", "127.0.0.1:", "every process on this machine"),
+        (":0", "127.0.0.1:", "every process on this machine"),
+        (
+            "0.0.0.0:0",
+            "0.0.0.0:",
+            "every host that can reach this machine",
+        ),
+    ] {
+        let served = Served::start(&format!("{words} --pid {}", std::process::id()));
+        assert!(served.address.starts_with(begins), "{}", served.said);
+        assert!(served.said.contains(who), "{}", served.said);
+    }
+    if Path::new("/proc/net/if_inet6").exists() && TcpListener::bind("[::1]:0").is_ok() {
+        let served = Served::start(&format!("[::1]:0 --pid {}", std::process::id()));
+        assert!(served.address.starts_with("[::1]:"), "{}", served.said);
+        served.page();
+    } else {
+        skipped("IPv6");
+    }
+}
+
+/// SIGINT ends this process, whatever it has inherited.
+fn obeys_interrupts() -> std::io::Result<()> {
+    use nix::sys::signal::{SigHandler, Signal, signal};
+    // SAFETY: no handler is installed.
+    unsafe { signal(Signal::SIGINT, SigHandler::SigDfl) }?;
+    Ok(())
+}
+
+#[test]
+fn it_ends_quietly_by_a_signal() {
+    let _alone = alone();
+    for signal in [Signal::INT, Signal::TERM] {
+        for has_asked in [false, true] {
+            // Whoever starts these tests in the background may have had SIGINT ignored.
+            let mut command = fullbore(&format!("top --prometheus 0 --pid {}", std::process::id()));
+            // SAFETY: between fork and exec it makes one system call.
+            unsafe { command.pre_exec(obeys_interrupts) };
+            let mut served = Served::of(&mut command);
+            let client = served.connect();
+            if has_asked {
+                served.page();
+            }
+            kill_process(Pid::from_child(&served.child), signal).unwrap();
+            let status = served.child.wait().unwrap();
+            assert_eq!(status.signal(), Some(signal.as_raw()));
+            let mut rest = String::new();
+            served.stderr.read_to_string(&mut rest).unwrap();
+            assert_eq!(rest, "");
+            drop(client);
+        }
+    }
+}
+
+#[test]
+fn who_may_not_see_all_is_told_how_much_is_missing() {
+    let _alone = alone();
+    if !is_root() {
+        skipped("root, to become somebody else");
+        return;
+    }
+    let pipeline = Pipeline::of_words(&["yes", "sleep 600"]);
+    let pipe = pipeline.pipe();
+    let everybody = ForEverybody::new();
+    let served = Served::of(&mut everybody.command(54_321, "top --prometheus 0"));
+    let page = Page::of(&served.page());
+    let unseen = page.find("fullbore_processes_unseen", "reason", "of_others");
+    let hidden = page.number("fullbore_processes_of_others_hidden");
+    assert!(unseen > Some(0.0) || hidden == 1.0, "{unseen:?}");
+    assert_eq!(
+        page.find("fullbore_pipe_capacity_bytes", "pipe", &pipe),
+        None
+    );
+}
+
+/// Names of metrics in a text.
+fn metrics_in(text: &str) -> BTreeSet<String> {
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    let names = words.filter(|word| word.starts_with("fullbore_"));
+    names.map(str::to_owned).collect()
+}
+
+#[test]
+fn the_documentation_and_the_dashboard_name_what_is_served_and_all_of_it() {
+    let _alone = alone();
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let manual = fs::read_to_string(docs.join("top.md")).unwrap();
+    let dashboard = fs::read_to_string(docs.join("top-dashboard.json")).unwrap();
+    let panels = json(&dashboard)["panels"].as_array().unwrap().clone();
+    assert!(panels.len() > 3);
+    for panel in &panels {
+        for target in panel["targets"].as_array().unwrap() {
+            let query = target["expr"].as_str().unwrap();
+            assert!(!metrics_in(query).is_empty(), "{query}");
+        }
+    }
+    let pipeline = Pipeline::of_words(&["yes", "cat", "sleep 600"]);
+    let served = Served::of_process(pipeline.pid());
+    let named: BTreeSet<String> = metrics_in(&manual)
+        .union(&metrics_in(&dashboard))
+        .cloned()
+        .collect();
+    let mut missing = named.clone();
+    // Some are only told after some looks.
+    wait_for("all that is named", || {
+        let names = Page::of(&served.page()).names();
+        missing.retain(|name| !names.contains(name));
+        let unnamed: Vec<_> = names.difference(&named).collect();
+        assert!(unnamed.is_empty(), "not in docs/top.md: {unnamed:?}");
+        missing.is_empty().then_some(())
+    });
+}

@@ -1,0 +1,600 @@
+//! `fullbore tune`: pipes of running programs grow, as far as is allowed and safe, and shrink back.
+
+use std::fs::{self, File};
+use std::io::{PipeReader, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::common::users::{ForEverybody, hold_pipes, inherit_nothing};
+use crate::common::*;
+use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A user that no program here runs as otherwise.
+const SOMEBODY: u32 = 54_322;
+
+/// Processes that are ended with the test, and a place for what tune keeps.
+struct Stage {
+    children: Vec<Child>,
+    place: TempDir,
+    /// One test at a time: what another is just starting has all pipes of this one open, until it
+    /// becomes another program.
+    _alone: MutexGuard<'static, ()>,
+}
+
+static ALONE: Mutex<()> = Mutex::new(());
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        for child in &mut self.children {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+impl Stage {
+    fn new() -> Self {
+        Self {
+            children: Vec::new(),
+            place: tempfile::tempdir().unwrap(),
+            _alone: ALONE.lock().unwrap_or_else(PoisonError::into_inner),
+        }
+    }
+
+    /// Starts a process, which has nothing but this open.
+    fn start(
+        &mut self,
+        command: &mut Command,
+        stdin: impl Into<Stdio>,
+        stdout: impl Into<Stdio>,
+    ) -> u32 {
+        command.stdin(stdin).stdout(stdout).stderr(Stdio::null());
+        // SAFETY: between fork and exec it makes one system call.
+        unsafe { command.pre_exec(inherit_nothing) };
+        self.children.push(start(command));
+        self.children.last().unwrap().id()
+    }
+
+    /// A pipe that nothing comes out of, and whose writer is known to be safe.
+    fn silence(&mut self) -> PipeReader {
+        let (reader, writer) = pipe();
+        self.start(Command::new("sleep").arg("600"), Stdio::null(), writer);
+        reader
+    }
+
+    /// Starts `cat | sleep`.
+    fn cat_and_sleep(&mut self) -> (u32, u32) {
+        let source = self.silence();
+        let (reader, writer) = pipe();
+        let cat = self.start(&mut Command::new("cat"), source, writer);
+        let sleep = self.start(Command::new("sleep").arg("600"), reader, Stdio::null());
+        (cat, sleep)
+    }
+
+    /// A copy of the command under a name that says nothing.
+    fn stranger(&self) -> PathBuf {
+        let path = self.place.path().join("stranger");
+        fs::copy(FULLBORE, &path).unwrap();
+        path
+    }
+
+    /// Starts `write` by this program into a pipe that is hardly read.
+    fn slow_pipeline(&mut self, program: &Path, options: &str) -> u32 {
+        let (reader, writer) = pipe();
+        let mut write = Command::new(program);
+        write.arg("write").args(options.split_whitespace());
+        write.args(["--bytes-to-pipe", "1000G"]);
+        let writing = self.start(&mut write, Stdio::null(), writer);
+        let mut read = Command::new(FULLBORE);
+        read.args(["read", "--chunk", "4K", "--pause", "5000"]);
+        self.start(&mut read, reader, Stdio::null());
+        writing
+    }
+
+    fn tune(&self, words: &str) -> Output {
+        self.run(fullbore(&format!("tune {words}")))
+    }
+
+    fn run(&self, mut command: Command) -> Output {
+        command.env("XDG_RUNTIME_DIR", self.place.path());
+        finish(start(&mut command))
+    }
+
+    /// What became of the pipe that `writer` writes to.
+    fn json_of(&self, words: &str, writer: u32) -> (Value, Output) {
+        let output = self.tune(&format!("{words} --json"));
+        let report = json(stdout(&output));
+        let pipes = report["pipes"].as_array().unwrap();
+        let is_its = |pipe: &&Value| {
+            let writers = pipe["writers"].as_array().unwrap();
+            writers.iter().any(|one| one["pid"] == writer)
+        };
+        let found = pipes.iter().find(is_its);
+        (
+            found.unwrap_or_else(|| panic!("{report:#}")).clone(),
+            output,
+        )
+    }
+}
+
+#[test]
+fn a_running_pipeline_gets_room_and_its_old_size_back() {
+    let mut stage = Stage::new();
+    let (cat, sleep) = stage.cat_and_sleep();
+    let (dry, output) = stage.json_of(&format!("{cat} --size 512K --dry-run"), cat);
+    assert_quiet_success(&output);
+    let from = dry["from"].as_u64().unwrap();
+    assert_eq!(
+        (dry["outcome"].as_str(), dry["to"].as_u64()),
+        (Some("grown"), Some(512 << 10))
+    );
+    let (grown, output) = stage.json_of(&format!("{cat} --size 512K"), cat);
+    assert_quiet_success(&output);
+    assert_eq!(grown["from"], from, "a dry run changes nothing");
+    assert_eq!(grown["to"], 512 << 10);
+    assert_eq!(grown["readers"][0]["pid"], sleep);
+    // From the other end it is the same pipe, and it never shrinks: who asked for less did not get it.
+    let (again, output) = stage.json_of(&format!("{sleep} --size 64K"), cat);
+    assert_code(&output, 1);
+    assert_eq!(
+        (again["outcome"].as_str(), again["to"].as_u64()),
+        (Some("roomy"), Some(512 << 10))
+    );
+    let (more, _) = stage.json_of(&format!("{sleep} --size 1M"), cat);
+    assert_eq!(more["to"], 1 << 20);
+    let (reverted, output) = stage.json_of(&format!("{cat} --revert"), cat);
+    assert_quiet_success(&output);
+    assert_eq!(reverted["outcome"], "reverted");
+    assert_eq!(
+        (&reverted["from"], &reverted["to"]),
+        (&(1 << 20).into(), &from.into())
+    );
+    let (never, _) = stage.json_of(&format!("{cat} --revert"), cat);
+    assert_eq!(
+        (&never["outcome"], &never["from"]),
+        (&"never_tuned".into(), &from.into())
+    );
+}
+
+#[test]
+fn a_pipe_that_holds_more_than_its_old_size_is_not_reverted_and_loses_nothing() {
+    let mut stage = Stage::new();
+    let (reader, writer) = pipe();
+    let yes = stage.start(&mut Command::new("yes"), Stdio::null(), writer);
+    let kept = reader.try_clone().unwrap();
+    stage.start(Command::new("sleep").arg("600"), reader, Stdio::null());
+    let (grown, _) = stage.json_of(&format!("{yes} --size 256K"), yes);
+    assert_eq!(grown["outcome"], "grown");
+    let full = || {
+        let queued = rustix::io::ioctl_fionread(&kept).unwrap();
+        (queued > 128 << 10).then_some(queued)
+    };
+    let queued = wait_for("a full pipe", full);
+    let (reverted, output) = stage.json_of(&format!("{yes} --revert"), yes);
+    assert_code(&output, 1);
+    assert_eq!(reverted["outcome"], "too_full");
+    assert!(rustix::io::ioctl_fionread(&kept).unwrap() >= queued);
+}
+
+#[test]
+fn a_pipe_that_is_full_for_a_moment_is_reverted_all_the_same() {
+    let mut stage = Stage::new();
+    let (reader, writer) = pipe();
+    let yes = stage.start(&mut Command::new("yes"), Stdio::null(), writer);
+    let kept = reader.try_clone().unwrap();
+    stage.start(Command::new("sleep").arg("600"), reader, Stdio::null());
+    let is_full = || {
+        let queued = rustix::io::ioctl_fionread(&kept).unwrap();
+        (queued > 128 << 10).then_some(())
+    };
+    // On a busy machine it may be given up before it is read from.
+    for _ in 0..10 {
+        let (_, output) = stage.json_of(&format!("{yes} --size 256K"), yes);
+        assert_quiet_success(&output);
+        wait_for("a full pipe", is_full);
+        let mut command = fullbore(&format!("tune {yes} --revert --json"));
+        command.env("XDG_RUNTIME_DIR", stage.place.path());
+        let mut reverting = start(&mut command);
+        // Not before it has tried.
+        std::thread::sleep(Duration::from_millis(300));
+        let mut buffer = vec![0; 1 << 20];
+        while reverting.try_wait().unwrap().is_none() {
+            // At most once in a while is there little in it.
+            let _ = (&kept).read(&mut buffer).unwrap();
+        }
+        let output = finish(reverting);
+        if output.status.success() {
+            let report = json(stdout(&output));
+            assert_eq!(report["pipes"][0]["outcome"], "reverted", "{report:#}");
+            return;
+        }
+        assert_code(&output, 1);
+    }
+    panic!("it was never reverted");
+}
+
+#[test]
+fn the_whole_pipeline_is_found_from_any_of_its_processes_and_from_the_shell() {
+    let mut stage = Stage::new();
+    let source = stage.silence();
+    let (reader, writer) = pipe();
+    let (last, cat_writer) = pipe();
+    let first = stage.start(&mut Command::new("cat"), source, writer);
+    let middle = stage.start(Command::new("tr").args(["a", "b"]), reader, cat_writer);
+    let sleep = stage.start(Command::new("sleep").arg("600"), last, Stdio::null());
+    for pid in [first, middle, sleep] {
+        let output = stage.tune(&format!("--pipeline {pid} --dry-run --json"));
+        assert_quiet_success(&output);
+        let report = json(stdout(&output));
+        let pipes = report["pipes"].as_array().unwrap();
+        let has = |writer: u32, reader: u32| {
+            pipes.iter().any(|pipe| {
+                pipe["writers"][0]["pid"] == writer && pipe["readers"][0]["pid"] == reader
+            })
+        };
+        assert!(has(first, middle) && has(middle, sleep), "{report:#}");
+    }
+    let source = stage.silence();
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "cat | tr a b | cat >/dev/null; exit 3"]);
+    let shell = stage.start(&mut shell, source, Stdio::null());
+    let pipes = wait_for("three stages", || {
+        let output = stage.tune(&format!("--pipeline {shell} --dry-run --json"));
+        let report: Value = serde_json::from_slice(&output.stdout).ok()?;
+        let pipes = report["pipes"].as_array()?.clone();
+        let is_named =
+            |pipe: &Value| pipe["writers"][0]["name"] == "tr" || pipe["readers"][0]["name"] == "tr";
+        (pipes.iter().filter(|pipe| is_named(pipe)).count() == 2).then_some(pipes)
+    });
+    assert!(
+        pipes.iter().all(|pipe| pipe["outcome"] == "grown"),
+        "{pipes:#?}"
+    );
+}
+
+#[test]
+fn a_writer_that_counts_on_its_pipe_s_capacity_is_refused_unless_forced() {
+    let mut stage = Stage::new();
+    let writer = stage.slow_pipeline(Path::new(FULLBORE), "--write-with-vmsplice");
+    // It sets the size of its pipe itself, once it runs.
+    let before = wait_for("the size that it counts on", || {
+        let (pipe, _) = stage.json_of(&format!("{writer} --dry-run"), writer);
+        (pipe["from"] == 128 << 10).then_some(pipe)
+    });
+    assert_eq!(before["judged"][0]["sends"], "pages", "{before:#}");
+    let (refused, output) = stage.json_of(&writer.to_string(), writer);
+    assert_code(&output, 1);
+    assert_eq!(refused["outcome"], "refused");
+    let said = stderr(&output);
+    assert!(
+        said.contains("wrong bytes") && said.contains("--force"),
+        "{said}"
+    );
+    let line = stage.tune(&writer.to_string());
+    assert!(
+        stdout(&line).contains("128 KiB, refused"),
+        "{}",
+        stdout(&line)
+    );
+    let (forced, output) = stage.json_of(&format!("{writer} --force"), writer);
+    assert_code(&output, 0);
+    assert_eq!(
+        (&forced["outcome"], &forced["to"]),
+        (&"grown".into(), &(1 << 20).into())
+    );
+    assert!(
+        stderr(&output).contains("because of --force"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+#[test]
+fn a_program_that_nobody_knows_is_judged_by_the_calls_it_is_seen_in() {
+    let mut stage = Stage::new();
+    let stranger = stage.stranger();
+    let vmsplices = stage.slow_pipeline(&stranger, "--write-with-vmsplice");
+    let (seen, _) = stage.json_of(&format!("{vmsplices} --dry-run"), vmsplices);
+    assert_eq!(seen["outcome"], "refused", "{seen:#}");
+    let judged = &seen["judged"][0];
+    if judged["because"]
+        .as_str()
+        .unwrap()
+        .contains("may not observe")
+    {
+        return skipped("judging a stranger: this user may not see the calls of others");
+    }
+    assert_eq!(judged["sends"], "pages", "{seen:#}");
+    let writes = stage.slow_pipeline(&stranger, "--buf-size 8K");
+    // It is seen while it waits; on a busy machine not at once.
+    let grown = wait_for("a judgement", || {
+        let (seen, output) = stage.json_of(&writes.to_string(), writes);
+        let is_grown = seen["outcome"] == "grown" && output.stderr.is_empty();
+        is_grown.then_some(seen)
+    });
+    assert_eq!(grown["judged"][0]["sends"], "safely", "{grown:#}");
+    // One that is idle shows nothing.
+    let source = stage.silence();
+    let (reader, writer) = pipe();
+    let mut idle = Command::new(&stranger);
+    let idle = stage.start(idle.args(["read", "--verify"]), source, writer);
+    stage.start(Command::new("sleep").arg("600"), reader, Stdio::null());
+    let (seen, output) = stage.json_of(&idle.to_string(), idle);
+    assert_code(&output, 1);
+    assert_eq!(seen["judged"][0]["sends"], "unknown", "{seen:#}");
+}
+
+/// Set for the program below.
+const TWO_THREADS: &str = "TUNE_TEST_TWO_THREADS";
+
+/// A program that nobody knows, when [`TWO_THREADS`] is set: one thread of it is in one large write to
+/// stdout, and another writes to elsewhere. Otherwise it is no test.
+#[test]
+fn two_threads_write() {
+    if std::env::var_os(TWO_THREADS).is_none() {
+        return;
+    }
+    std::thread::spawn(|| {
+        let mut nowhere = File::options().write(true).open("/dev/null").unwrap();
+        while nowhere.write_all(b"x").is_ok() {}
+    });
+    let _ = rustix::io::write(rustix::stdio::stdout(), &vec![0; 1 << 20]);
+}
+
+#[test]
+fn one_call_that_waits_is_no_evidence_however_much_other_threads_write() {
+    let mut stage = Stage::new();
+    let (reader, writer) = pipe();
+    let mut program = Command::new(std::env::current_exe().unwrap());
+    program.args(["--exact", "two_threads_write", "--nocapture"]);
+    let stranger = stage.start(program.env(TWO_THREADS, "1"), Stdio::null(), writer);
+    stage.start(Command::new("sleep").arg("600"), reader, Stdio::null());
+    let seen = wait_for("its one call", || {
+        let (seen, _) = stage.json_of(&stranger.to_string(), stranger);
+        assert_eq!(seen["outcome"], "refused", "{seen:#}");
+        let because = seen["judged"][0]["because"].as_str().unwrap();
+        let is_told = because.contains("one call") || because.contains("may not observe");
+        is_told.then_some(seen)
+    });
+    if seen.to_string().contains("may not observe") {
+        skipped("judging a stranger: this user may not see the calls of others");
+    }
+}
+
+#[test]
+fn a_limit_that_stops_it_is_named() {
+    let max = fullbore::linux::pipe_max_size().unwrap();
+    if !is_root() {
+        return skipped("limits of other users: this is not root");
+    }
+    let mut stage = Stage::new();
+    let copy = ForEverybody::new();
+    let source = stage.silence();
+    let (reader, writer) = pipe();
+    let mut cat = Command::new("cat");
+    let cat = stage.start(cat.uid(SOMEBODY).gid(SOMEBODY), source, writer);
+    let mut sleep = Command::new("sleep");
+    stage.start(
+        sleep.arg("600").uid(SOMEBODY).gid(SOMEBODY),
+        reader,
+        Stdio::null(),
+    );
+    // A pipe belongs to who made it: here root, so another user may see it, and not open it.
+    let output = finish(start(
+        &mut copy.command(SOMEBODY, &format!("tune {cat} --json")),
+    ));
+    assert_code(&output, 3);
+    assert!(
+        stdout(&output).contains("Permission denied"),
+        "{}",
+        said(&output)
+    );
+    // One of its own.
+    let mut shell = Command::new("sh");
+    shell
+        .args(["-c", "sleep 600 | sleep 600; exit 3"])
+        .uid(SOMEBODY)
+        .gid(SOMEBODY);
+    let shell = stage.start(&mut shell, Stdio::null(), Stdio::null());
+    let two = format!("--pipeline {shell} --size {}", max * 2);
+    wait_for("the pipeline", || {
+        let stages = children(shell);
+        let are_there = stages
+            .iter()
+            .filter(|(_, words)| words[0] == "sleep")
+            .count()
+            == 2;
+        are_there.then_some(())
+    });
+    let output = finish(start(&mut copy.command(SOMEBODY, &format!("tune {two}"))));
+    assert_code(&output, 3);
+    let text = stdout(&output);
+    assert!(text.contains("/proc/sys/fs/pipe-max-size is"), "{text}");
+    // Without a size that was asked for, as far as it goes is all that was wanted.
+    let output = finish(start(
+        &mut copy.command(SOMEBODY, &format!("tune --pipeline {shell}")),
+    ));
+    assert_code(&output, 0);
+    let soft = fullbore::linux::pipe_user_pages_soft();
+    if soft.is_none_or(|pages| !(1..=1 << 16).contains(&pages)) {
+        return skipped("a user beyond pipe-user-pages-soft: there is no such limit here");
+    }
+    let _ = finish(start(
+        &mut copy.command(SOMEBODY, &format!("tune --pipeline {shell} --revert")),
+    ));
+    // What would be done is what is done.
+    for dry_run in ["--dry-run", ""] {
+        let words = format!("tune --pipeline {shell} --size 1M {dry_run}");
+        let mut command = copy.command(SOMEBODY, &words);
+        // SAFETY: between fork and exec it makes system calls and allocates nothing.
+        unsafe { command.pre_exec(hold_pipes) };
+        let output = finish(start(&mut command));
+        assert_code(&output, 3);
+        let text = stdout(&output);
+        assert!(
+            text.contains("pipe-user-pages-soft allows"),
+            "{words}: {text}"
+        );
+    }
+    kill_below(shell);
+}
+
+/// Ends what a shell has started.
+fn kill_below(shell: u32) {
+    for (pid, _) in children(shell) {
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+    }
+}
+
+#[test]
+fn a_fifo_that_is_open_on_one_side_is_not_opened() {
+    let mut stage = Stage::new();
+    let path = stage.place.path().join("fifo");
+    mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    let nonblock = OFlags::NONBLOCK.bits() as i32;
+    let reader = File::options()
+        .read(true)
+        .custom_flags(nonblock)
+        .open(&path)
+        .unwrap();
+    let sleep = stage.start(Command::new("sleep").arg("600"), reader, Stdio::null());
+    let output = stage.tune(&format!("{sleep} --force"));
+    assert_code(&output, 1);
+    let text = stdout(&output);
+    assert!(
+        text.contains("not changed") && text.contains("/fifo"),
+        "{text}"
+    );
+    // With both sides open it is as good as any pipe.
+    let writer = File::options().write(true).open(&path).unwrap();
+    let source = stage.silence();
+    let cat = stage.start(&mut Command::new("cat"), source, writer);
+    let (grown, output) = stage.json_of(&sleep.to_string(), cat);
+    assert_quiet_success(&output);
+    assert_eq!(grown["outcome"], "grown");
+    assert_eq!(grown["path"].as_str(), path.to_str());
+}
+
+#[test]
+fn a_fifo_whose_writer_goes_while_it_is_judged_is_not_opened() {
+    let mut stage = Stage::new();
+    let stranger = stage.stranger();
+    // On a busy machine it may be done before the writer goes, or see it gone.
+    for round in 0..10 {
+        let path = stage.place.path().join(format!("fifo{round}"));
+        mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let nonblock = OFlags::NONBLOCK.bits() as i32;
+        let mut options = File::options();
+        let reader = options.read(true).custom_flags(nonblock).open(&path);
+        let writer = File::options().write(true).open(&path).unwrap();
+        let mut sleep = Command::new("sleep");
+        let sleep = stage.start(sleep.arg("600"), reader.unwrap(), Stdio::null());
+        let mut write = Command::new(&stranger);
+        write.args(["write", "--bytes-to-pipe", "1000G"]);
+        let writing = stage.start(&mut write, Stdio::null(), writer);
+        let mut command = fullbore(&format!("tune {sleep} --force --json"));
+        command.env("XDG_RUNTIME_DIR", stage.place.path());
+        let tuning = start(&mut command);
+        std::thread::sleep(Duration::from_millis(200));
+        let mut writer = stage.children.pop().unwrap();
+        writer.kill().unwrap();
+        writer.wait().unwrap();
+        let output = finish(tuning);
+        let report = json(stdout(&output));
+        let pipe = &report["pipes"][0];
+        if pipe["writers"][0]["pid"] == writing && pipe["outcome"] == "half_open" {
+            return assert_code(&output, 1);
+        }
+    }
+    panic!("it was always opened");
+}
+
+#[test]
+fn who_is_meant_by_a_name_is_said_and_nobody_is_an_error() {
+    let mut stage = Stage::new();
+    let program = stage.place.path().join("two-of-them");
+    fs::write(&program, "#!/bin/sh\nread line\n").unwrap();
+    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+    fs::set_permissions(&program, executable).unwrap();
+    let (first, _sink) = pipe();
+    let (second, _sink) = pipe();
+    let mut pids = Vec::new();
+    for source in [first, second] {
+        pids.push(stage.start(&mut Command::new(&program), source, Stdio::null()));
+    }
+    let output = stage.tune("two-of-them --dry-run");
+    let said = stderr(&output);
+    for pid in pids {
+        assert!(
+            said.contains("2 processes") && said.contains(&pid.to_string()),
+            "{said}"
+        );
+    }
+    let output = stage.tune("nobody-is-called-so");
+    assert_code(&output, 1);
+    assert!(
+        one_line(stderr(&output)).contains("no process named 'nobody-is-called-so' has a pipe")
+    );
+    let output = stage.tune("999999999");
+    assert_code(&output, 1);
+    assert!(one_line(stderr(&output)).contains("no such process"));
+    for wrong in [
+        "",
+        "1 --pipeline 1",
+        "1 --size 0",
+        "1 --size 3G",
+        "1 --revert --size 1M",
+    ] {
+        let output = stage.tune(wrong);
+        assert_code(&output, 2);
+        let line = one_line(stderr(&output));
+        assert!(line.contains("'fullbore tune --help'"), "{line}");
+    }
+    if is_root() {
+        let copy = ForEverybody::new();
+        let output = finish(start(&mut copy.command(SOMEBODY, "tune 1")));
+        assert_code(&output, 3);
+        assert!(
+            stderr(&output).contains("this user may not inspect"),
+            "{}",
+            crate::common::said(&output)
+        );
+    } else {
+        skipped("a closed process: this is not root");
+    }
+}
+
+#[test]
+fn a_size_below_what_a_pipe_holds_changes_nothing_and_is_said_to() {
+    let mut stage = Stage::new();
+    let (cat, _) = stage.cat_and_sleep();
+    let (before, output) = stage.json_of(&format!("{cat} --size 4K"), cat);
+    assert_code(&output, 1);
+    assert_eq!(before["outcome"], "roomy", "{before:#}");
+    let output = stage.tune(&format!("{cat} --size 4K"));
+    assert_code(&output, 1);
+    let text = stdout(&output);
+    assert!(
+        text.contains("which is more than 4 KiB: tune makes no pipe smaller"),
+        "{text}"
+    );
+    // Exactly as much is what was asked for.
+    let output = stage.tune(&format!("{cat} --size {}", before["from"]));
+    assert!(stdout(&output).contains(" already"), "{}", said(&output));
+}
+
+#[test]
+fn an_output_that_nobody_reads_ends_it_quietly() {
+    let mut stage = Stage::new();
+    let (cat, _) = stage.cat_and_sleep();
+    let mut command = fullbore(&format!("tune {cat}"));
+    command.stdout(nobody_reads());
+    let output = stage.run(command);
+    assert_quiet_success(&output);
+}

@@ -1,0 +1,271 @@
+//! The group `unix_copy`: every row runs or says why not, options mean what they say or are refused,
+//! and a machine that has not got one way measures the others.
+
+use std::thread;
+use std::time::Duration;
+
+use crate::common::refusing::*;
+use crate::common::*;
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, kill_process};
+use seccompiler::SeccompCmpOp;
+use serde_json::Value;
+
+/// As short as a run can be.
+const SHORT: &str = "--rounds 1 --seconds 0.01";
+
+/// include/linux/socket.h, fs/pipe.c and include/uapi/asm-generic/socket.h.
+const AF_INET: u64 = 2;
+const SO_SNDBUFFORCE: u64 = 32;
+
+const ROWS: [&str; 8] = [
+    "copy_normal",
+    "copy_ntcopy",
+    "copy_zero_copy",
+    "copy_sendfile",
+    "chain_normal",
+    "chain_ntcopy",
+    "chain_zero_copy",
+    "chain_sendfile",
+];
+
+/// All but those with the flag, which hardly any kernel has.
+const ANYWHERE: &str = "copy_normal copy_zero_copy copy_sendfile chain_normal chain_zero_copy \
+                        chain_sendfile";
+
+/// Every row has a figure, but for those with the flag where the kernel has not got it.
+#[track_caller]
+fn assert_measured(run: &Value) {
+    for experiment in experiments(run) {
+        let name = experiment["name"].as_str().unwrap();
+        match experiment["skipped"].as_str() {
+            Some(reason) => {
+                assert!(name.ends_with("_ntcopy"), "{experiment:#}");
+                assert!(reason.contains("MSG_NTCOPY"), "{reason}");
+                skipped(&format!("{name}: {reason}"));
+            }
+            None => assert!(has_figure(experiment), "{experiment:#}"),
+        }
+    }
+}
+
+fn also<'a>(experiment: &'a Value, name: &str) -> Option<&'a Value> {
+    let figures = experiment["also"].as_array()?;
+    figures.iter().find(|figure| figure["name"] == name)
+}
+
+fn notes(experiment: &Value) -> String {
+    experiment["notes"].to_string()
+}
+
+#[test]
+fn every_row_is_measured_or_skipped_by_name() {
+    let output = run(&format!("bench --json {SHORT} unix_copy"));
+    assert_code(&output, 0);
+    let run = bench_json(&output);
+    let names: Vec<&str> = experiments(&run)
+        .iter()
+        .map(|experiment| experiment["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ROWS);
+    assert_measured(&run);
+    for experiment in experiments(&run).iter().filter(|e| has_figure(e)) {
+        // The same figure in the RFC's unit.
+        let median = |figure: &Value| figure["figure"]["median"].as_f64().unwrap();
+        let network = also(experiment, "network").unwrap();
+        assert_eq!(network["unit"], "Mb/s");
+        let times = median(network) / median(experiment);
+        assert!((times / 8589.934592 - 1.0).abs() < 1e-6, "{experiment:#}");
+        // Caches are looked at where the sender measures.
+        let is_copy = experiment["name"].as_str().unwrap().starts_with("copy_");
+        let hot = also(experiment, "hot").map(|hot| (median(hot) > 0.0, &hot["unit"]));
+        assert_eq!(hot, is_copy.then_some((true, &"×".into())));
+    }
+    // One table for the socket, one for the chain.
+    for base in ["copy_normal", "chain_normal"] {
+        assert_eq!(experiment(&run, base)["ratio"], 1.0);
+    }
+    for published in ["copy_normal", "copy_ntcopy"] {
+        assert!(experiment(&run, published)["published"].is_f64());
+    }
+}
+
+#[test]
+fn the_rfcs_command_line_works_as_typed() {
+    let cpus = match thread::available_parallelism() {
+        Ok(n) if n.get() > 1 => "--cpus 0,1",
+        _ => "",
+    };
+    let output = run(&format!(
+        "bench --json --rounds 1 unix_copy --object 1M --count 100 --sndbuf 512K --pipe-size 512K {cpus}"
+    ));
+    assert_code(&output, 0);
+    let run = bench_json(&output);
+    assert_measured(&run);
+    let settings = &run["settings"]["unix_copy"];
+    for (name, value) in [
+        ("object", 1 << 20),
+        ("count", 100),
+        ("sndbuf", 512 << 10),
+        ("pipe_size", 512 << 10),
+        ("hot", 256 << 10),
+    ] {
+        assert_eq!(settings[name], value, "{settings:#}");
+    }
+}
+
+#[test]
+fn sizes_that_fit_nothing_are_measured_all_the_same() {
+    for sizes in [
+        "--object 1 --count 3",
+        "--object 12345 --sndbuf 1 --pipe-size 4K --hot 64",
+        "--object 3000001 --sndbuf 5000 --pipe-size 12K --hot 100",
+    ] {
+        let output = run(&format!("bench --json {SHORT} {sizes} {ANYWHERE}"));
+        assert_code(&output, 0);
+        assert_measured(&bench_json(&output));
+    }
+}
+
+#[test]
+fn what_was_not_chosen_is_not_in_the_settings() {
+    let output = run(&format!("bench --json {SHORT} write_read"));
+    assert_code(&output, 0);
+    assert!(bench_json(&output)["settings"]["unix_copy"].is_null());
+}
+
+#[test]
+fn options_that_make_no_sense_or_do_nothing_are_refused_in_one_line() {
+    for (words, named) in [
+        ("unix_copy --object 0", "--object"),
+        ("unix_copy --object 8G", "--object"),
+        ("unix_copy --count 0", "--count"),
+        ("unix_copy --sndbuf 0", "--sndbuf"),
+        ("unix_copy --pipe-size 0", "--pipe-size"),
+        ("unix_copy --hot 0", "--hot"),
+        ("unix_copy --hot 63", "--hot"),
+        ("ladder --object 1M", "--object"),
+        ("transports latency --count 5", "--count"),
+        ("--sndbuf 1M", "--sndbuf"),
+        ("write_read --hot 4K", "--hot"),
+    ] {
+        let output = run(&format!("bench {SHORT} {words}"));
+        assert_code(&output, 2);
+        assert!(output.stdout.is_empty(), "{}", said(&output));
+        assert!(one_line(stderr(&output)).contains(named), "{words}");
+    }
+    // Beside others, they are for those of the group.
+    let output = run(&format!("bench {SHORT} write_read copy_normal --object 4K"));
+    assert_code(&output, 0);
+}
+
+#[test]
+fn what_is_less_than_was_asked_for_is_noted() {
+    let force: Conditions = &[(2, SeccompCmpOp::Eq, SO_SNDBUFFORCE)];
+    let resize: Conditions = &[(1, SeccompCmpOp::Eq, F_SETPIPE_SZ)];
+    let calls = [(call::SETSOCKOPT, force), (call::FCNTL, resize)];
+    let filter = refusing(&calls, Errno::PERM);
+    let words = format!("bench --json {SHORT} --sndbuf 1G copy_normal copy_zero_copy chain_normal");
+    let output = run_under(&filter, &words);
+    assert_code(&output, 0);
+    let run = bench_json(&output);
+    assert_measured(&run);
+    for experiment in experiments(&run) {
+        let notes = notes(experiment);
+        for word in [
+            "net.core.wmem_max",
+            "the receiving pipe has a capacity of 64KiB",
+        ] {
+            assert!(notes.contains(word), "{experiment:#}");
+        }
+    }
+}
+
+#[test]
+fn without_files_in_memory_the_others_are_measured() {
+    let filter = refusing(&[(call::MEMFD_CREATE, &[])], Errno::NOSYS);
+    let output = run_under(&filter, &format!("bench --json {SHORT} {ANYWHERE}"));
+    assert_skipped(
+        &output,
+        &["copy_sendfile", "chain_sendfile"],
+        "memfd_create",
+    );
+}
+
+#[test]
+fn without_tcp_the_single_sockets_are_measured() {
+    let inet: Conditions = &[(0, SeccompCmpOp::Eq, AF_INET)];
+    let filter = refusing(&[(call::SOCKET, inet)], Errno::AFNOSUPPORT);
+    let output = run_under(&filter, &format!("bench --json {SHORT} {ANYWHERE}"));
+    let chain = ["chain_normal", "chain_zero_copy", "chain_sendfile"];
+    assert_skipped(&output, &chain, "TCP over the loopback");
+}
+
+#[test]
+fn without_vmsplice_the_others_are_measured() {
+    let filter = refusing(&[(call::VMSPLICE, &[])], Errno::NOSYS);
+    let output = run_under(&filter, &format!("bench --json {SHORT} {ANYWHERE}"));
+    assert_skipped(
+        &output,
+        &["copy_zero_copy", "chain_zero_copy"],
+        "vmsplice(2)",
+    );
+}
+
+#[test]
+fn without_splice_every_row_is_skipped_by_name() {
+    let filter = refusing(&[(call::SPLICE, &[])], Errno::PERM);
+    let output = run_under(&filter, &format!("bench --json {SHORT} {ANYWHERE}"));
+    let rows: Vec<&str> = ANYWHERE.split_whitespace().collect();
+    assert_skipped(&output, &rows, "splice(2)");
+}
+
+#[test]
+fn without_unix_sockets_every_row_is_skipped_by_name() {
+    let filter = refusing(&[(call::SOCKETPAIR, &[])], Errno::ACCESS);
+    let output = run_under(
+        &filter,
+        &format!("bench --json {SHORT} copy_normal chain_zero_copy"),
+    );
+    assert_skipped(&output, &["copy_normal", "chain_zero_copy"], "socketpair");
+}
+
+#[test]
+fn nobody_is_left_behind_when_bench_is_killed() {
+    for (name, processes) in [("copy_zero_copy", 2), ("chain_normal", 3)] {
+        let words = format!("bench {name} --seconds 600 --rounds 1");
+        let bench = start(&mut fullbore(&words));
+        let started = wait_for("all processes", || {
+            let started = children(bench.id());
+            (started.len() == processes).then_some(started)
+        });
+        thread::sleep(Duration::from_millis(100));
+        kill_process(Pid::from_child(&bench), Signal::KILL).unwrap();
+        finish(bench);
+        let started: Vec<Pid> = started.into_iter().map(|(pid, _)| pid).collect();
+        assert_nobody_is_left(&started);
+    }
+}
+
+#[test]
+fn who_is_killed_fails_its_row_and_no_other() {
+    let bench = start(&mut fullbore(
+        "bench --json --rounds 1 --seconds 2 copy_normal chain_normal",
+    ));
+    let victim = wait_for("the front", || {
+        let mut started = children(bench.id()).into_iter();
+        started
+            .find(|(_, line)| line.iter().any(|word| word.contains("Front")))
+            .map(|(pid, _)| pid)
+    });
+    kill_process(victim, Signal::KILL).unwrap();
+    let output = finish(bench);
+    assert_code(&output, 1);
+    let run = bench_json(&output);
+    assert!(has_figure(experiment(&run, "copy_normal")));
+    let failed = experiment(&run, "chain_normal")["failed"].as_str().unwrap();
+    assert!(
+        failed.contains("the front was killed by signal 9"),
+        "{failed}"
+    );
+}
