@@ -21,7 +21,7 @@ use rustix::process::{
 };
 use rustix::thread::gettid;
 
-use crate::observe::below::below;
+use fullbore_observe::below::below;
 
 /// Between two looks at who is left.
 const INTERVAL: Duration = Duration::from_millis(5);

@@ -6,13 +6,13 @@ use fullbore::pipe::Limit;
 use rustix::io::Errno;
 use serde_json::{Value, json};
 
-use crate::observe::census::{Holder, Pipe};
-use crate::observe::tune::evidence::Writer;
-use crate::observe::tune::outcome::{Outcome, Tuned, Tuning, is_safe};
-use crate::observe::tune::producers::Sends;
 use fullbore_host::display::error_text;
 use fullbore_host::machine::format_bytes;
 use fullbore_host::refusal::UNSUPPORTED;
+use fullbore_observe::census::{Holder, Pipe};
+use fullbore_observe::tune::evidence::Writer;
+use fullbore_observe::tune::outcome::{Outcome, Tuned, Tuning, is_safe};
+use fullbore_observe::tune::producers::Sends;
 
 /// Hazard of a pipe that grows under its writer, in two sentences.
 const WHY: &str = "\

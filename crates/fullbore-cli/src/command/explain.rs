@@ -10,12 +10,12 @@ use clap::Args;
 use super::output::{is_stdout, write_to, write_to_file};
 use crate::explain::{self, Explained, launch::Ended};
 use crate::inherited;
-use crate::lab::catalogue::Catalogue;
-use crate::lab::sweep::Axes;
-use crate::lab::unix_copy;
 use fullbore_host::machine::{CpuPair, Topology};
 use fullbore_host::proc::{self, Need};
 use fullbore_host::refusal::Usage;
+use fullbore_lab::catalogue::Catalogue;
+use fullbore_lab::catalogue::sweep::Axes;
+use fullbore_lab::catalogue::unix_copy;
 use fullbore_results::run::Settings;
 
 /// Report where an experiment, or any command, spends its time

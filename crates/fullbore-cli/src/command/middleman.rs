@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
-use crate::lab::middleman;
+use fullbore_lab::middleman;
 use fullbore_results::soundness::Habit;
 
 /// Copy stdin to stdout with one behaviour that programs in pipelines have

@@ -15,7 +15,7 @@ pub mod top;
 pub mod tune;
 pub mod write;
 
-use crate::lab::program::Program;
+use fullbore_lab::program::Program;
 
 /// This very program, also when its file has been replaced since.
 fn program() -> Program {

@@ -5,10 +5,11 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use crate::doctor::trials;
-use crate::lab::endpoint::prepare;
-use crate::lab::parts::PARTS;
 use fullbore_host::refusal::Usage;
+use fullbore_lab::catalogue::Catalogue;
+use fullbore_lab::catalogue::sweep::Axes;
+use fullbore_lab::endpoint::prepare;
+use fullbore_lab::trials;
 
 /// Run one process of an experiment
 #[derive(Args)]
@@ -30,9 +31,9 @@ pub struct Part {
 
 impl Part {
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        let mut parts = PARTS.iter().copied().chain([trials::PARTS]).flatten();
-        let part = parts
-            .find(|part| part.name == self.name)
+        let part = Catalogue::new(&Axes::default())
+            .part(&self.name)
+            .or_else(|| trials::part(&self.name))
             .ok_or_else(|| Usage(format!("unknown part '{}'", self.name)))?;
         prepare::process(self.cpu, self.die_with_parent)?;
         part.play(&self.task)?;

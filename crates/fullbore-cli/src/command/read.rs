@@ -4,7 +4,8 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use crate::lab::endpoint::{Options, Role, print, reader};
+use crate::inherited;
+use fullbore_lab::endpoint::{Options, Role, print, reader};
 
 /// Read from the pipe on stdin, and report the throughput
 ///
@@ -27,6 +28,8 @@ pub struct Read {
 
 impl Read {
     pub fn run(self) -> anyhow::Result<ExitCode> {
+        // A report that could not be printed is refused before the run, not after it.
+        inherited::stdout()?;
         let report = reader::run(&self.options)?;
         print(&report, &self.options, Role::Reader)?;
         Ok(ExitCode::SUCCESS)

@@ -10,12 +10,12 @@ use fullbore_host::refusal::Usage;
 use fullbore_host::text::clean;
 
 use crate::inherited;
-use crate::observe::monitor::Monitor;
-use crate::observe::overview::Overview;
-use crate::observe::scope::{Scope, Whose};
 use crate::top::metrics::{self, Address};
 use crate::top::screen;
 use crate::top::table::Shown;
+use fullbore_observe::monitor::Monitor;
+use fullbore_observe::overview::Overview;
+use fullbore_observe::scope::{Scope, Whose};
 
 /// Looking once, this is how long it takes.
 const A_MOMENT: Duration = Duration::from_millis(600);

@@ -8,10 +8,10 @@ use fullbore_host::refusal::Usage;
 use fullbore_host::size;
 
 use crate::inherited;
-use crate::observe::tune::outcome::Options;
-use crate::observe::tune::target::Target;
-use crate::observe::tune::tune;
 use crate::tune::Report;
+use fullbore_observe::tune::outcome::Options;
+use fullbore_observe::tune::target::Target;
+use fullbore_observe::tune::tune;
 
 /// Enlarge the pipes of a running pipeline
 ///

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use crate::lab::endpoint::{Options, Role, print, writer};
+use fullbore_lab::endpoint::{Options, Role, print, writer};
 
 /// Write to the pipe on stdout, as an experiment does
 ///

@@ -7,7 +7,7 @@
 
 use super::report::{Advice, Report};
 use super::settings::{HALT_POLL, Setting};
-use super::trials::Outcome;
+use fullbore_lab::trials::Outcome;
 
 /// A condition, and what to say where it holds.
 struct Row {

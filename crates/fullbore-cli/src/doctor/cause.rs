@@ -6,7 +6,7 @@ use rustix::io::Errno;
 use serde::Serialize;
 
 use super::circumstances::Circumstances;
-use super::trials::Refusal;
+use fullbore_lab::trials::Refusal;
 
 /// Why, and what to do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -493,7 +493,7 @@ mod tests {
     #[test]
     fn every_special_rule_is_of_a_trial() {
         for (name, _) in SPECIAL {
-            let known = super::super::trials::TRIALS
+            let known = fullbore_lab::trials::TRIALS
                 .iter()
                 .any(|trial| trial.name == *name);
             assert!(known, "{name}");

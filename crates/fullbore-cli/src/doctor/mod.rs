@@ -22,19 +22,18 @@ mod report;
 mod settings;
 pub mod text;
 mod topology;
-pub mod trials;
 
 use std::time::{Duration, SystemTime};
 
-use crate::lab::program::Program;
 use allowance::Allowance;
 use circumstances::Circumstances;
 use fullbore_host::date::rfc3339;
 use fullbore_host::machine::{CpuPair, Machine, Root, Topology};
+use fullbore_lab::program::Program;
+use fullbore_lab::trials::{Outcome, TRIALS, Trial};
 pub use report::Report;
 use report::Tried;
 use topology::Cpus;
-use trials::{Outcome, TRIALS, Trial};
 
 /// The version of the JSON's shape; another one when a field changes its meaning or goes away.
 const SCHEMA: u32 = 1;
@@ -91,7 +90,7 @@ fn fixture(refused: &[&str]) -> Report {
     };
     let outcome = |trial: &Trial| match refused.contains(&trial.name) {
         false => Outcome::Works("seen".into()),
-        true => Outcome::Refused(trials::Refusal {
+        true => Outcome::Refused(fullbore_lab::trials::Refusal {
             operation: trial.name.into(),
             errno: Some(rustix::io::Errno::PERM.raw_os_error()),
             signal: None,

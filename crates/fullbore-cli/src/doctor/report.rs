@@ -7,8 +7,8 @@ use super::cause::Cause;
 use super::circumstances::Circumstances;
 use super::settings::Setting;
 use super::topology::Cpus;
-use super::trials::Outcome;
 use fullbore_host::machine::Machine;
+use fullbore_lab::trials::Outcome;
 
 /// All that was found.
 #[derive(Debug, Serialize)]

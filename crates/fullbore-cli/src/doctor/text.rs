@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::report::{Report, Tried};
-use super::trials::Outcome;
+use fullbore_lab::trials::Outcome;
 use fullbore_results::report::table::{Page, Style};
 
 /// Of the machine's lines, those that are told nowhere else in the report.
@@ -74,7 +74,7 @@ fn trials(report: &Report, page: &mut Page) {
     let widest = report.trials.iter().map(|trial| trial.name.len()).max();
     let widest = widest.unwrap_or(0);
     for trial in &report.trials {
-        let verdict = trial.outcome.word();
+        let verdict = word(&trial.outcome);
         let label = format!("  {:<widest$}  {verdict:<9}  ", trial.name);
         page.wrapped(Style::Plain, &label, &trial.in_words());
         let indent = " ".repeat(label.chars().count());
@@ -87,14 +87,12 @@ fn trials(report: &Report, page: &mut Page) {
     }
 }
 
-impl Outcome {
-    fn word(&self) -> &'static str {
-        match self {
-            Outcome::Works(_) => "works",
-            Outcome::Refused(_) => "refused",
-            Outcome::Wrong(_) => "WRONG",
-            Outcome::NotTried(_) => "not tried",
-        }
+fn word(outcome: &Outcome) -> &'static str {
+    match outcome {
+        Outcome::Works(_) => "works",
+        Outcome::Refused(_) => "refused",
+        Outcome::Wrong(_) => "WRONG",
+        Outcome::NotTried(_) => "not tried",
     }
 }
 
@@ -203,7 +201,7 @@ mod tests {
 
     #[test]
     fn every_line_fits_and_the_drawing_is_whole() {
-        let everything: Vec<&str> = super::super::trials::TRIALS
+        let everything: Vec<&str> = fullbore_lab::trials::TRIALS
             .iter()
             .map(|trial| trial.name)
             .collect();

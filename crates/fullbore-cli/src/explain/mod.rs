@@ -22,12 +22,12 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 
 use crate::interrupt::Interrupt;
-use crate::lab::experiment::Experiment;
-use crate::lab::program::Program;
-use crate::lab::taken::Stop;
-use crate::lab::work::Bench;
 use fullbore_host::machine::{CpuPair, Topology};
 use fullbore_host::refusal::Unsupported;
+use fullbore_lab::experiment::Experiment;
+use fullbore_lab::program::Program;
+use fullbore_lab::taken::Stop;
+use fullbore_lab::work::Bench;
 use fullbore_results::run::Settings;
 
 use profile::Side;

@@ -10,7 +10,7 @@ use procfs::process::Process;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::observe::below::below;
+use fullbore_observe::below::below;
 
 /// What was seen of one process.
 #[derive(Debug, Clone)]

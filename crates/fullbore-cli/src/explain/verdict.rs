@@ -429,8 +429,8 @@ impl Stack {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lab::catalogue::Catalogue;
-    use crate::lab::sweep::Axes;
+    use fullbore_lab::catalogue::Catalogue;
+    use fullbore_lab::catalogue::sweep::Axes;
 
     fn sides(lines: &[&str]) -> Vec<SideReport> {
         let mut sides: Vec<Side> = Vec::new();

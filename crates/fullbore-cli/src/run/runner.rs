@@ -26,13 +26,13 @@ use super::plan::Plan;
 use super::signals::{Came, Signals, die_of, is_stopped, stop};
 use super::start::{self, Starting};
 use crate::ending;
-use crate::observe::link::Link;
-use crate::observe::numbers::StartedStage;
-use crate::observe::watch::Watch;
 use crate::terminal::live::Live;
 use crate::terminal::report;
 use fullbore_host::size;
 use fullbore_host::text::clean;
+use fullbore_observe::link::Link;
+use fullbore_observe::numbers::StartedStage;
+use fullbore_observe::watch::Watch;
 
 /// What those who are told to end may take before they are killed.
 pub const GRACE: Duration = Duration::from_secs(2);

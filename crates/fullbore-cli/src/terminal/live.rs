@@ -3,8 +3,8 @@
 
 use super::footer::Footer;
 use super::report;
-use crate::observe::findings::Findings;
-use crate::observe::watch::Watch;
+use fullbore_observe::findings::Findings;
+use fullbore_observe::watch::Watch;
 
 /// The place where it is drawn.
 #[derive(Debug)]

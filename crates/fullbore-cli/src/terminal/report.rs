@@ -4,10 +4,10 @@
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
-use crate::observe::findings::Findings;
-use crate::observe::numbers::{Certainty, PipeNumbers, StageNumbers};
-use crate::observe::verdict::Percent;
 use fullbore_host::display::{bytes, one_line, wrapped};
+use fullbore_observe::findings::Findings;
+use fullbore_observe::numbers::{Certainty, PipeNumbers, StageNumbers};
+use fullbore_observe::verdict::Percent;
 
 /// Columns that the text of a stage takes at most.
 const TEXT: usize = 27;

@@ -1,11 +1,11 @@
 //! A pipe in words: what stands in each column, for the table and for the screen.
 
-use crate::observe::moment::Cause;
-use crate::observe::numbers::Certainty;
-use crate::observe::overview::{ChainState, Overview, PipeState, ProcessInfo, Side, Slow};
-use crate::observe::verdict::{Bound, Percent, VerdictKind};
 use fullbore_host::display::bytes;
 use fullbore_host::size;
+use fullbore_observe::moment::Cause;
+use fullbore_observe::numbers::Certainty;
+use fullbore_observe::overview::{ChainState, Overview, PipeState, ProcessInfo, Side, Slow};
+use fullbore_observe::verdict::{Bound, Percent, VerdictKind};
 
 /// Seconds from which on one and the same wait is worth more than a share of the time.
 const LONG: f64 = 1.0;
@@ -83,7 +83,7 @@ pub fn waits(row: &PipeState) -> String {
         .filter(|blocked| blocked.seconds >= LONG)
         .max_by(|a, b| a.seconds.total_cmp(&b.seconds));
     if let Some(blocked) = longest {
-        return format!("{} {}", blocked.side.in_words(), time(blocked.seconds));
+        return format!("{} {}", side_name(blocked.side), time(blocked.seconds));
     }
     let shares = [
         (Side::Writer, row.writer_waits),
@@ -96,7 +96,7 @@ pub fn waits(row: &PipeState) -> String {
         .max_by(|(_, a), (_, b)| a.total_cmp(b));
     most.map_or_else(
         || "-".to_owned(),
-        |(side, share)| format!("{} {}", side.in_words(), Percent(share)),
+        |(side, share)| format!("{} {}", side_name(side), Percent(share)),
     )
 }
 
@@ -182,13 +182,11 @@ pub fn notes(overview: &Overview) -> Vec<String> {
     all
 }
 
-impl Side {
-    /// What it is called.
-    pub fn in_words(self) -> &'static str {
-        match self {
-            Self::Writer => "writer",
-            Self::Reader => "reader",
-        }
+/// What a side is called.
+pub fn side_name(side: Side) -> &'static str {
+    match side {
+        Side::Writer => "writer",
+        Side::Reader => "reader",
     }
 }
 

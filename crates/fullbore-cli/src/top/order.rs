@@ -1,7 +1,7 @@
 //! In what order pipes are shown, and which: pipelines stay together.
 
 use super::cells;
-use crate::observe::overview::{Overview, PipeState};
+use fullbore_observe::overview::{Overview, PipeState};
 
 /// By what they are sorted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

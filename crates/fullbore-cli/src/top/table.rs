@@ -4,8 +4,8 @@ use std::fmt;
 
 use super::cells::{branch, capacity, ends, filled, notes, rate, slow, waits};
 use super::order::{Sort, order};
-use crate::observe::overview::Overview;
 use crate::terminal::report;
+use fullbore_observe::overview::Overview;
 
 /// Pipelines up to which each one's verdict is told in whole.
 const FEW: usize = 3;

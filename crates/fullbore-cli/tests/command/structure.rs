@@ -50,33 +50,35 @@ fn no_two_files_of_a_crate_import_each_other_in_a_circle() {
     }
 }
 
-/// `observe` is to be a crate of its own, which other programs can use.
+/// A library that observes, or that shows results, can be used without a command line and a terminal.
 #[test]
-fn what_observes_pipelines_imports_no_verb_and_nothing_that_draws() {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let all = Crate::read(&source.join("main.rs"));
-    let within =
-        |folder: &str, file: &Path| file.starts_with(Path::new("fullbore-cli/src").join(folder));
-    let imports = all.imports();
-    let mut from_here = 0;
-    for (from, files) in imports.iter().filter(|(file, _)| within("observe", file)) {
-        from_here += files.len();
-        for to in files {
-            let is_below = within("observe", to) || within("host", to);
-            assert!(is_below, "{} imports {}", from.display(), to.display());
-        }
-    }
-    assert!(from_here > 20, "only {from_here} imports were found");
-    let is_of_a_verb = |word: &String| {
-        matches!(
-            word.as_str(),
-            "anyhow" | "clap" | "comfy_table" | "indicatif" | "ratatui"
-        )
-    };
-    for (module, path) in &all.paths {
-        if module.first().is_some_and(|first| first == "observe") {
-            let first = path.first().filter(|word| is_of_a_verb(word));
-            assert_eq!(first, None, "in {}", module.join("::"));
+fn libraries_for_other_programs_depend_on_no_command_line_and_no_terminal() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    for name in [
+        "fullbore",
+        "fullbore-host",
+        "fullbore-observe",
+        "fullbore-results",
+    ] {
+        let manifest = fs::read_to_string(crates.join(name).join("Cargo.toml")).unwrap();
+        let (_, dependencies) = manifest.split_once("[dependencies]").unwrap();
+        let named: Vec<&str> = dependencies
+            .lines()
+            .filter_map(|line| line.split(['.', ' ', '=']).next())
+            .collect();
+        assert!(
+            named.contains(&"rustix") || named.contains(&"serde"),
+            "{named:?}"
+        );
+        for banned in [
+            "anyhow",
+            "clap",
+            "indicatif",
+            "ratatui",
+            "fullbore-lab",
+            "fullbore-cli",
+        ] {
+            assert!(!named.contains(&banned), "{name} depends on {banned}");
         }
     }
 }

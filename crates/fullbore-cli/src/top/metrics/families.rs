@@ -16,9 +16,9 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use rustix::fs::{major, minor};
 
-use crate::observe::chains::PipeKind;
-use crate::observe::numbers::Certainty;
-use crate::observe::overview::{Overview, PipeState, ProcessInfo, Side, Slow, StageState};
+use fullbore_observe::chains::PipeKind;
+use fullbore_observe::numbers::Certainty;
+use fullbore_observe::overview::{Overview, PipeState, ProcessInfo, Side, Slow, StageState};
 
 /// Labels and what they are.
 type Labels<'a> = Vec<(&'static str, &'a str)>;

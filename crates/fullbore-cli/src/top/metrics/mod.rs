@@ -23,10 +23,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 
 use crate::interrupt::Interrupt;
-use crate::observe::monitor::Monitor;
 pub use address::Address;
 use families::Told;
 use fullbore_host::refusal::Unsupported;
+use fullbore_observe::monitor::Monitor;
 use server::{Answer, Format, LIMITS, Service};
 
 /// How long a look is good for: there are four a second at most.

@@ -24,13 +24,13 @@ use rustix::io::Errno;
 use signal_hook::consts::{SIGCONT, SIGTSTP};
 
 use crate::interrupt::Interrupt;
-use crate::observe::monitor::Monitor;
-use crate::observe::tune::outcome::Options;
-use crate::observe::tune::target::Target;
-use crate::observe::tune::tune;
 use crate::tune::Report;
 use fullbore::pipe::PipeIdentity;
 use fullbore_host::text::clean;
+use fullbore_observe::monitor::Monitor;
+use fullbore_observe::tune::outcome::Options;
+use fullbore_observe::tune::target::Target;
+use fullbore_observe::tune::tune;
 use state::{Action, Mode, State};
 use view::Look;
 

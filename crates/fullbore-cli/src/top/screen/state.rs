@@ -3,9 +3,9 @@
 use fullbore::pipe::PipeIdentity;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use crate::observe::overview::{Overview, PipeState};
 use crate::top::order::{Sort, order};
 use fullbore_host::text::clean;
+use fullbore_observe::overview::{Overview, PipeState};
 
 /// What the keys do.
 pub const KEYS: &[(&str, &str)] = &[

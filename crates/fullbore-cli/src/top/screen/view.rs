@@ -7,9 +7,9 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Cell, Clear, Paragraph, Row as TableRow, Table, TableState};
 
 use super::state::{KEYS, Mode, State};
-use crate::observe::overview::{Overview, PipeState, ProcessInfo, Slow};
 use crate::top::cells;
 use fullbore_host::display::{bytes, one_line, wrapped};
+use fullbore_observe::overview::{Overview, PipeState, ProcessInfo, Slow};
 
 /// A column.
 struct Column {

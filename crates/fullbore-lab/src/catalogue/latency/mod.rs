@@ -1,0 +1,198 @@
+//! The group `latency`: a message there and back over every transport, and one wake-up by itself.
+//!
+//! A bandwidth hides what a single message waits for. Here one process sends a message, the other
+//! receives all of it and sends as many bytes back; each round trip is timed by itself, and the
+//! figure is the median of them, beside the 99th and the 99.9th percentile.
+
+mod percentiles;
+mod round_trip;
+mod wake_up;
+
+use std::sync::LazyLock;
+
+use anyhow::Result;
+
+use crate::catalogue::transports::{Shape, Transport};
+use crate::endpoint::WaitName;
+use crate::experiment::{Experiment, Group};
+use crate::part::{Part, Timing};
+use crate::process::Process;
+use crate::taken::{Measurement, Stop};
+use crate::work::{Bench, Work};
+use fullbore_results::run::{Settings, Unit};
+use percentiles::Percentiles;
+use round_trip::{Exchange, PingTask, PongTask};
+use wake_up::{Role, WakeUpTask};
+
+/// The group's name.
+const GROUP: &str = "latency";
+
+/// The group.
+pub fn group() -> Group {
+    Group {
+        name: GROUP,
+        shows: "round-trip time over every transport, and the cost of one wake-up",
+        experiments: &EXPERIMENTS,
+        parts: PARTS,
+    }
+}
+
+/// How both sides wait, in words.
+const WAITS: [(WaitName, &str, &str); 3] = [
+    (WaitName::Block, "block", "both sides block in the call"),
+    (WaitName::Spin, "spin", "both sides spin"),
+    (
+        WaitName::Adaptive,
+        "adaptive",
+        "both sides spin for a limited time, then block",
+    ),
+];
+
+/// Bytes of a message, how names call them, and the table that they stand in.
+const MESSAGES: [(usize, &str, &str); 2] = [
+    (1, "byte", "round trip of 1 byte"),
+    (4096, "4k", "4 KiB there and back"),
+];
+
+/// The rows.
+static EXPERIMENTS: LazyLock<Vec<Experiment>> = LazyLock::new(|| {
+    let row = |name: String, shows: String, work: &'static dyn Work| Experiment {
+        group: GROUP,
+        name: name.leak(),
+        shows: shows.leak(),
+        unit: Unit::Microseconds,
+        published: None,
+        work,
+    };
+    let wake_up = row(
+        "wake_up".into(),
+        "from waking a process to its first instruction on another CPU".into(),
+        &WakeUp,
+    );
+    let mut rows = vec![wake_up];
+    for (message, size, table) in MESSAGES {
+        for transport in Transport::ALL {
+            for (wait, how, waits) in WAITS {
+                let work = RoundTrip {
+                    transport,
+                    message,
+                    wait,
+                    how,
+                    table,
+                };
+                rows.push(row(
+                    format!("{}_{size}_{how}", transport.name()),
+                    format!("{table}, over {}; {waits}", transport.title()),
+                    Box::leak(Box::new(work)),
+                ));
+            }
+        }
+    }
+    rows
+});
+
+/// A message there and back.
+#[derive(Debug)]
+struct RoundTrip {
+    transport: Transport,
+    message: usize,
+    wait: WaitName,
+    how: &'static str,
+    table: &'static str,
+}
+
+impl Work for RoundTrip {
+    fn measure(&self, bench: &mut Bench<'_>) -> Result<Measurement> {
+        let shape = Shape {
+            message: self.message,
+            wait: self.wait,
+            pipe_size: bench.settings.pipe_size,
+            both_ways: true,
+        };
+        let ends = match self.transport.lay(&shape) {
+            Ok(ends) => ends,
+            Err(error) => return Ok(Err(Stop::Skipped(format!("{error:#}")))),
+        };
+        let timing = Timing::of(bench.settings);
+        let [near, far] = ends.apart();
+        if near.message < self.message {
+            let reason = format!("this system limits a message to {} bytes", near.message);
+            return Ok(Err(Stop::Skipped(reason)));
+        }
+        let exchange = |link| Exchange {
+            link,
+            message: self.message,
+            wait: self.wait,
+        };
+        let ping = PingTask {
+            exchange: exchange(near.link),
+            timing,
+        };
+        let pong = PongTask {
+            exchange: exchange(far.link),
+        };
+        let mut ping = bench.program.part(&ping, Some(bench.cpus.writer))?;
+        let mut pong = bench.program.part(&pong, Some(bench.cpus.reader))?;
+        near.give(&mut ping);
+        far.give(&mut pong);
+        let (pong, ping) = (Process::start(pong)?, Process::start(ping)?);
+        let pinged = ping.end_within(timing.patience())?;
+        pong.behind("server process", &pinged, "client process")
+            .map(|well| {
+                well.and_then(|()| Percentiles::read(&pinged.output.stderr))
+                    .map(|percentiles| percentiles.taken(vec![]))
+            })
+    }
+
+    fn table(&self) -> Option<&'static str> {
+        Some(self.table)
+    }
+
+    fn peer(&self, _: &Settings) -> Option<String> {
+        let (name, message, how) = (self.transport.name(), self.message, self.how);
+        Some(format!("pingpong {name} --message {message} --wait {how}"))
+    }
+}
+
+/// What processes of this group do.
+const PARTS: &[Part] = &[
+    Part::of::<PingTask>(),
+    Part::of::<PongTask>(),
+    Part::of::<WakeUpTask>(),
+];
+
+/// One wake-up.
+#[derive(Debug)]
+struct WakeUp;
+
+impl Work for WakeUp {
+    fn measure(&self, bench: &mut Bench<'_>) -> Result<Measurement> {
+        let memory = match wake_up::make() {
+            Ok(memory) => memory,
+            Err(error) => return Ok(Err(Stop::Skipped(format!("{error:#}")))),
+        };
+        let timing = Timing::of(bench.settings);
+        let part = |role, cpu| -> Result<_> {
+            let task = WakeUpTask { role, timing };
+            let mut command = bench.program.part(&task, Some(cpu))?;
+            command.stdin(memory.try_clone()?);
+            Process::start(command)
+        };
+        let sleeper = part(Role::Sleeper, bench.cpus.reader)?;
+        let woke = part(Role::Waker, bench.cpus.writer)?.end_within(timing.patience())?;
+        sleeper
+            .behind("sleeping process", &woke, "waking process")
+            .map(|well| {
+                well.and_then(|()| wake_up::Report::read(&woke.output.stderr))
+                    .map(wake_up::Report::taken)
+            })
+    }
+
+    fn table(&self) -> Option<&'static str> {
+        Some("one wake-up")
+    }
+
+    fn peer(&self, _: &Settings) -> Option<String> {
+        Some("pingpong wake_up".into())
+    }
+}

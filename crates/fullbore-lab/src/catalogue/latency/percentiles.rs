@@ -1,0 +1,138 @@
+//! Many times of the same thing, as the figures that tell what they are like.
+
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+
+use crate::process;
+use crate::taken::{Stop, Taken};
+use fullbore_results::run::Unit;
+
+/// The longest time that is told from longer ones, in nanoseconds: a minute.
+const LONGEST: u64 = 60_000_000_000;
+
+/// So few times that one in a thousand of them says little.
+const FEW: u64 = 2_000;
+
+/// Times in microseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Percentiles {
+    /// Half of the times are shorter.
+    pub median: f64,
+    /// One in a hundred is longer.
+    pub p99: f64,
+    /// One in a thousand is longer.
+    pub p999: f64,
+    /// How many there were.
+    pub count: u64,
+}
+
+/// Times that are being taken: an HdrHistogram of three significant digits, which costs the same
+/// few nanoseconds for each, and no memory.
+pub struct Times(Histogram<u64>);
+
+impl Times {
+    /// None yet.
+    pub fn new() -> Self {
+        Self(Histogram::new_with_bounds(1, LONGEST, 3).expect("the bounds are fixed ones"))
+    }
+
+    /// Notes one, in nanoseconds.
+    #[inline]
+    pub fn add(&mut self, nanoseconds: u64) {
+        self.0.saturating_record(nanoseconds);
+    }
+
+    /// What they are like.
+    pub fn percentiles(&self) -> Percentiles {
+        let at = |quantile| self.0.value_at_quantile(quantile) as f64 / 1e3;
+        Percentiles {
+            median: at(0.5),
+            p99: at(0.99),
+            p999: at(0.999),
+            count: self.0.len(),
+        }
+    }
+}
+
+impl Percentiles {
+    /// What a part said of them.
+    ///
+    /// # Errors
+    /// Where it said nothing of the kind, or took no times.
+    pub fn read(printed: &[u8]) -> Result<Self, Stop> {
+        let percentiles: Self = process::report(printed)
+            .map_err(|error| Stop::Failed(format!("a part reported nothing readable: {error}")))?;
+        percentiles.checked()
+    }
+
+    /// Itself, if it is of anything.
+    pub fn checked(self) -> Result<Self, Stop> {
+        match self.count {
+            0 => Err(Stop::NothingCame),
+            _ => Ok(self),
+        }
+    }
+
+    /// As a measurement, with further figures.
+    pub fn taken(self, also: Vec<(&'static str, Unit, f64)>) -> Taken {
+        let us = Unit::Microseconds;
+        let tail = vec![("p99", us, self.p99), ("p99.9", us, self.p999)];
+        let notes = match self.count {
+            0..FEW => vec![format!(
+                "fewer than {FEW} samples per round: p99.9 is unreliable"
+            )],
+            _ => vec![],
+        };
+        Taken {
+            figure: self.median,
+            also: tail.into_iter().chain(also).collect(),
+            notes,
+            ..Taken::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_those_of_the_times() {
+        let mut times = Times::new();
+        for time in 1..=1000 {
+            times.add(time * 1000);
+        }
+        let is_near = |figure: f64, expected: f64| (figure / expected - 1.0).abs() < 0.002;
+        let percentiles = times.percentiles();
+        assert_eq!(percentiles.count, 1000);
+        assert!(is_near(percentiles.median, 500.0), "{percentiles:?}");
+        assert!(is_near(percentiles.p99, 990.0), "{percentiles:?}");
+        assert!(is_near(percentiles.p999, 999.0), "{percentiles:?}");
+    }
+
+    #[test]
+    fn a_time_of_nothing_or_of_an_hour_is_taken_too() {
+        let mut times = Times::new();
+        times.add(0);
+        times.add(3_600_000_000_000);
+        assert_eq!(times.percentiles().count, 2);
+    }
+
+    #[test]
+    fn no_times_are_no_figure() {
+        let none = serde_json::to_vec(&Times::new().percentiles()).unwrap();
+        assert!(matches!(Percentiles::read(&none), Err(Stop::NothingCame)));
+        assert!(matches!(Percentiles::read(b"what"), Err(Stop::Failed(_))));
+    }
+
+    #[test]
+    fn few_times_are_said_to_be_few() {
+        let mut times = Times::new();
+        times.add(1000);
+        assert_eq!(times.percentiles().taken(vec![]).notes.len(), 1);
+        for _ in 0..FEW {
+            times.add(1000);
+        }
+        assert!(times.percentiles().taken(vec![]).notes.is_empty());
+    }
+}

@@ -1,0 +1,113 @@
+//! The two processes of a round trip.
+
+use std::io::{stdin, stdout};
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+
+use super::percentiles::Times;
+use crate::catalogue::transports::link::Link;
+use crate::endpoint::{WaitName, words};
+use crate::part::{self, Task, Timing};
+
+/// Round trips at the start whose bytes are checked, and whose times are not taken.
+const CHECKED: u64 = 64;
+
+/// What is sent there and back, over what, and how both wait for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Exchange {
+    pub link: Link,
+    pub message: usize,
+    pub wait: WaitName,
+}
+
+/// Send messages, wait for each to come back, and take the times.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct PingTask {
+    pub exchange: Exchange,
+    pub timing: Timing,
+}
+
+impl Task for PingTask {
+    const NAME: &'static str = "ping";
+
+    fn play(self) -> Result<()> {
+        ping(self.exchange, self.timing)
+    }
+}
+
+/// Send messages back.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct PongTask {
+    pub exchange: Exchange,
+}
+
+impl Task for PongTask {
+    const NAME: &'static str = "pong";
+
+    fn play(self) -> Result<()> {
+        pong(self.exchange)
+    }
+}
+
+/// Sends messages, waits for each to come back, and takes the times.
+///
+/// # Errors
+/// Where what comes back is not what was sent, or the transport breaks.
+fn ping(exchange: Exchange, timing: Timing) -> Result<()> {
+    let (input, output) = (stdin(), stdout());
+    let mut link = exchange
+        .link
+        .open(exchange.wait, input.as_fd(), output.as_fd())?;
+    let mut there = vec![0; exchange.message];
+    let mut back = vec![0; exchange.message];
+    let mut once = |there: &[u8], back: &mut [u8]| -> Result<(), Errno> {
+        link.send_all(there)?;
+        link.receive_all(back)
+    };
+    let mut checked = 0;
+    let began = Instant::now();
+    while checked < CHECKED || began.elapsed() < Duration::from_secs_f64(timing.warm_up_seconds) {
+        words::fill(&mut there, checked * exchange.message as u64 + 1);
+        once(&there, &mut back).context("a round trip")?;
+        if back != there {
+            bail!("wrong bytes came back from round trip {checked}");
+        }
+        checked += 1;
+    }
+    let mut times = Times::new();
+    let mut last = Instant::now();
+    let end = last + Duration::from_secs_f64(timing.seconds);
+    while last < end {
+        once(&there, &mut back).context("a round trip")?;
+        let now = Instant::now();
+        times.add((now - last).as_nanos() as u64);
+        last = now;
+    }
+    part::say(&times.percentiles())
+}
+
+/// Sends back what comes, until nothing does.
+///
+/// # Errors
+/// Where the transport breaks.
+fn pong(exchange: Exchange) -> Result<()> {
+    let (input, output) = (stdin(), stdout());
+    let mut link = exchange
+        .link
+        .open(exchange.wait, input.as_fd(), output.as_fd())?;
+    let mut message = vec![0; exchange.message];
+    loop {
+        match link
+            .receive_all(&mut message)
+            .and_then(|()| link.send_all(&message))
+        {
+            Ok(()) => {}
+            Err(Errno::PIPE | Errno::CONNRESET) => return Ok(()),
+            Err(errno) => return Err(errno).context("a round trip"),
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! One wake-up by itself: from the call that wakes a sleeping process to that process running, on
+//! another CPU, with nothing moved between the two.
+
+use std::io::stdin;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use fullbore::linux::page_size;
+use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
+
+use super::percentiles::{Percentiles, Times};
+use crate::catalogue::transports::shared;
+use crate::part::{self, Task, Timing};
+use crate::process;
+use crate::taken::{Stop, Taken};
+use fullbore_results::run::Unit;
+
+/// How long the sleeper is left alone after it said that it is about to sleep, so that it does, and its CPU
+/// finds nothing else to do.
+const PAUSE: Duration = Duration::from_micros(50);
+
+/// The number that the sleeper sleeps on: how often it has been woken.
+const WOKEN: usize = 0;
+/// How often it has said that it is about to sleep.
+const ABOUT_TO_SLEEP: usize = 1;
+/// When it last ran again, in nanoseconds of the monotonic clock.
+const RAN_AT: usize = 2;
+/// How often it has run again.
+const RAN: usize = 3;
+
+/// Who does what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Role {
+    Sleeper,
+    Waker,
+}
+
+/// Wake, or be woken.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct WakeUpTask {
+    pub role: Role,
+    pub timing: Timing,
+}
+
+impl Task for WakeUpTask {
+    const NAME: &'static str = "wakeup";
+
+    fn play(self) -> Result<()> {
+        play(self.role, self.timing)
+    }
+}
+
+/// What the waker saw.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Report {
+    /// From before the waking call to the sleeper running.
+    to_running: Percentiles,
+    /// The waking call itself.
+    waker: Percentiles,
+}
+
+impl Report {
+    /// What the waker said.
+    ///
+    /// # Errors
+    /// Where it said nothing of the kind, or woke nobody.
+    pub fn read(printed: &[u8]) -> Result<Self, Stop> {
+        let report: Self = process::report(printed)
+            .map_err(|error| Stop::Failed(format!("a part reported nothing readable: {error}")))?;
+        report.to_running.checked()?;
+        Ok(report)
+    }
+
+    /// As a measurement.
+    pub fn taken(self) -> Taken {
+        let waker = ("waker", Unit::Microseconds, self.waker.median);
+        self.to_running.taken(vec![waker])
+    }
+}
+
+/// Memory for the two.
+///
+/// # Errors
+/// Where there is no memfd_create(2).
+pub fn make() -> Result<OwnedFd> {
+    shared::make(page_size())
+}
+
+/// Plays one of the two, in the memory on stdin.
+///
+/// # Errors
+/// Where the memory cannot be mapped.
+fn play(role: Role, timing: Timing) -> Result<()> {
+    let memory = shared::Shared::map(stdin().as_fd(), page_size())?;
+    match role {
+        Role::Sleeper => sleep(&memory),
+        Role::Waker => wake(&memory, timing),
+    }
+}
+
+/// Nanoseconds of a clock that is the same on all CPUs and in all processes.
+fn now() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// Sleeps, says when it ran again, and sleeps, until it is killed.
+fn sleep(memory: &shared::Shared) -> Result<()> {
+    let woken = memory.counter(WOKEN);
+    for turn in 0u32.. {
+        memory
+            .counter(ABOUT_TO_SLEEP)
+            .store(turn.wrapping_add(1), Ordering::Release);
+        while woken.load(Ordering::Acquire) == turn {
+            shared::sleep_while(woken, turn)?;
+        }
+        memory.long(RAN_AT).store(now(), Ordering::Relaxed);
+        memory
+            .counter(RAN)
+            .store(turn.wrapping_add(1), Ordering::Release);
+    }
+    Ok(())
+}
+
+fn wake(memory: &shared::Shared, timing: Timing) -> Result<()> {
+    let (mut to_running, mut waker) = (Times::new(), Times::new());
+    let warm_up = Duration::from_secs_f64(timing.warm_up_seconds);
+    let end = warm_up + Duration::from_secs_f64(timing.seconds);
+    let wait_for = |number: usize, value: u32| {
+        while memory.counter(number).load(Ordering::Acquire) != value {
+            std::hint::spin_loop();
+        }
+    };
+    let began = Instant::now();
+    for turn in 1u32.. {
+        wait_for(ABOUT_TO_SLEEP, turn);
+        let pause = Instant::now();
+        while pause.elapsed() < PAUSE {
+            std::hint::spin_loop();
+        }
+        let called = now();
+        memory.counter(WOKEN).store(turn, Ordering::Release);
+        shared::wake(memory.counter(WOKEN));
+        let returned = now();
+        wait_for(RAN, turn);
+        let passed = began.elapsed();
+        if passed >= warm_up {
+            let ran = memory.long(RAN_AT).load(Ordering::Relaxed);
+            to_running.add(ran.saturating_sub(called));
+            waker.add(returned - called);
+        }
+        if passed >= end {
+            break;
+        }
+    }
+    part::say(&Report {
+        to_running: to_running.percentiles(),
+        waker: waker.percentiles(),
+    })
+}

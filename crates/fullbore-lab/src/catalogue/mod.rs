@@ -1,0 +1,186 @@
+//! The experiments, as data. A group is a folder or a file here, and a row in [`Catalogue::new`]; an
+//! experiment is a row in its group.
+
+mod latency;
+pub(crate) mod movers;
+mod page_lookup;
+mod pairs;
+mod pipelines;
+pub mod sweep;
+pub(crate) mod transports;
+pub mod unix_copy;
+
+use fullbore_host::refusal::Usage;
+use fullbore_results::names::{is_meant, pattern};
+
+use crate::experiment::{Experiment, Group};
+use crate::part::Part;
+use sweep::Axes;
+
+/// The group that runs when none is named.
+pub const DEFAULT_GROUP: &str = "ladder";
+
+/// All experiments of one command line: some are made from its options.
+#[derive(Debug)]
+pub struct Catalogue {
+    groups: Vec<Group>,
+}
+
+impl Catalogue {
+    /// With a sweep over these axes. The groups are in the order they are shown; a new one is a new row.
+    pub fn new(axes: &Axes) -> Self {
+        let groups = vec![
+            pairs::ladder(),
+            pairs::produce(),
+            movers::group(),
+            pipelines::group(),
+            transports::group(),
+            latency::group(),
+            page_lookup::group(),
+            sweep::group(axes),
+            unix_copy::group(),
+        ];
+        Self { groups }
+    }
+
+    /// All groups, in the order they are shown.
+    pub fn groups(&self) -> &[Group] {
+        &self.groups
+    }
+
+    /// All experiments, in the order they are shown.
+    pub fn iter(&self) -> impl Iterator<Item = &'static Experiment> {
+        self.groups.iter().flat_map(|group| group.experiments)
+    }
+
+    /// The part of this name, of any group.
+    pub fn part(&self, name: &str) -> Option<Part> {
+        let mut parts = self.groups.iter().flat_map(|group| group.parts);
+        parts.find(|part| part.name == name).copied()
+    }
+
+    /// The experiments that the patterns mean, in the catalogue's order; the default group for none.
+    pub fn select(&self, patterns: &[String]) -> Result<Vec<Experiment>, Usage> {
+        if patterns.is_empty() {
+            return self.select(&[DEFAULT_GROUP.to_owned()]);
+        }
+        let mut meant = vec![false; self.iter().count()];
+        for text in patterns {
+            let pattern = pattern(text)?;
+            let mut found = false;
+            for (experiment, meant) in self.iter().zip(&mut meant) {
+                if is_meant(experiment.group, experiment.name, &pattern) {
+                    *meant = true;
+                    found = true;
+                }
+            }
+            if !found {
+                return Err(Usage(format!(
+                    "unknown experiment '{text}': 'fullbore bench --list' lists all"
+                )));
+            }
+        }
+        Ok(self
+            .iter()
+            .zip(meant)
+            .filter_map(|(experiment, meant)| meant.then_some(*experiment))
+            .collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::endpoint::Options;
+
+    #[derive(Parser)]
+    struct Endpoint {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    fn catalogue() -> Catalogue {
+        Catalogue::new(&Axes::default())
+    }
+
+    fn options(text: &str) -> Options {
+        let words = std::iter::once("endpoint").chain(text.split_whitespace());
+        Endpoint::try_parse_from(words).unwrap().options
+    }
+
+    #[test]
+    fn every_experiment_is_one_that_its_endpoints_accept() {
+        for experiment in catalogue().iter() {
+            if let Some((writer, reader)) = experiment.work.endpoints() {
+                options(writer).check_writer().unwrap();
+                options(reader).check_reader().unwrap();
+            }
+            assert!(!experiment.shows.is_empty() && !experiment.shows.contains('\n'));
+        }
+    }
+
+    #[test]
+    fn names_are_unique() {
+        let mut names: Vec<_> = catalogue().iter().map(|e| e.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), catalogue().iter().count());
+    }
+
+    #[test]
+    fn names_of_parts_are_unique() {
+        let catalogue = catalogue();
+        let parts = catalogue.groups().iter().flat_map(|group| group.parts);
+        let mut names: Vec<_> = parts.map(|part| part.name).collect();
+        let count = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), count);
+    }
+
+    #[test]
+    fn the_articles_seven_cases_are_there_under_their_names() {
+        for name in [
+            "write_read",
+            "write_read_huge",
+            "vmsplice_read",
+            "vmsplice_read_huge",
+            "vmsplice_splice",
+            "vmsplice_splice_huge",
+            "busy_loop_huge",
+        ] {
+            assert_eq!(
+                catalogue().select(&[name.into()]).unwrap().len(),
+                1,
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
+    fn names_globs_and_groups_select() {
+        let names = |patterns: &[&str]| -> Vec<&str> {
+            let patterns: Vec<String> = patterns.iter().map(|&p| p.into()).collect();
+            catalogue()
+                .select(&patterns)
+                .unwrap()
+                .iter()
+                .map(|e| e.name)
+                .collect()
+        };
+        assert_eq!(names(&[]), names(&["ladder"]));
+        assert_eq!(names(&["all"]).len(), catalogue().iter().count());
+        assert_eq!(
+            names(&["ladder/write_*", "deep_*"]),
+            ["write_read", "write_read_huge", "deep_ring"]
+        );
+        assert_eq!(
+            names(&["one_three_s*", "move/pipe_pipe_re*"]),
+            ["pipe_pipe_reference", "one_three_std", "one_three_snapshot"]
+        );
+        assert!(catalogue().select(&["nothing".into()]).is_err());
+        assert!(catalogue().select(&["[".into()]).is_err());
+    }
+}

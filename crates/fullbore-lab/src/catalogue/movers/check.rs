@@ -1,0 +1,203 @@
+//! Whether a mover's bytes are right also where its source changes afterwards.
+//!
+//! What was moved by reference is still the source's memory: a writer that uses its pages again,
+//! because the pipe has let go of them, or somebody who writes to the file, changes what the
+//! reader has not read yet. What was copied stays as it is. Each job has a check of its own.
+
+use std::fs::File;
+use std::io::{Read, Seek};
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use fullbore::{Pipe, PipeEnd};
+
+use super::course::{self, Course};
+use super::table::{End, Job, Mover};
+use crate::endpoint::words;
+use crate::process::{self, Process};
+use crate::program::Program;
+use crate::work::Bench;
+use fullbore_host::size;
+use fullbore_results::run::EndpointReport;
+use fullbore_results::soundness::{Soundness, Verdict};
+
+/// Bytes through a pipe or a socket: many times what any of them holds.
+const BYTES: &str = "8M";
+
+/// The writer's buffers, two of them, each of which it uses again when the other has gone into its
+/// pipe: so little that a pipe of the default capacity behind it holds several of them.
+const BUFFER: &str = "--buf-size 16K";
+
+/// A reader that is slow now and then: what it has not read yet is what can still change.
+const SLOW_READER: &str = "--verify --pause 300";
+
+/// Lengths of files that are in a pipe as a whole when they are changed: one that a mover may think
+/// too short for anything but read and write, and a longer one.
+const FILES_IN_PIPES: [u64; 2] = [32 << 10, 512 << 10];
+
+/// Length of a file that is moved into a file.
+const FILE: u64 = (8 << 20) + 123;
+
+/// Where in the pattern the bytes are taken from that a file is written over with.
+const ELSEWHERE: u64 = 1 << 40;
+
+/// How long one check may take.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Checks a mover at a job.
+///
+/// # Errors
+/// Where processes, pipes or files cannot be made.
+pub fn check(job: &Job, mover: &Mover, bench: &Bench<'_>) -> Result<Soundness> {
+    let (check, wrong) = match (job.source, job.sink) {
+        (End::File, End::File) => (
+            "if the source file is overwritten after the copy",
+            file_to_file(bench.program, mover)?,
+        ),
+        (End::File, _) => (
+            "if the file is overwritten while its bytes are in the pipe",
+            file_to_pipe(bench.program, mover)?,
+        ),
+        (End::Pipe, _) => (
+            "behind a writer that reuses its pages",
+            behind_a_writer(job, mover, bench)?,
+        ),
+        (End::Socket, _) => (
+            "behind a socket whose writer reuses its pages",
+            behind_a_writer(job, mover, bench)?,
+        ),
+    };
+    let verdict = Verdict {
+        middleman: None,
+        check: Some(check.into()),
+        right: wrong.is_none(),
+        said: wrong,
+    };
+    Ok(Soundness {
+        right: verdict.right,
+        verdicts: vec![verdict],
+    })
+}
+
+/// What was wrong, in words; nothing where every byte was right.
+type Wrong = Option<String>;
+
+fn file_to_pipe(program: &Program, mover: &Mover) -> Result<Wrong> {
+    for len in FILES_IN_PIPES {
+        let mut file = course::pattern_file(len)?;
+        let pipe = Pipe::new()?;
+        let writer = PipeEnd::of(&pipe.writer)?.context("a pipe is a pipe")?;
+        if writer.capacity()? < 2 * len as usize && writer.resize(2 * len as usize).is_err() {
+            // Where a pipe may not be so large, the short file has to do.
+            continue;
+        }
+        let source = course::reopened(&file)?;
+        if let Some(wrong) = run(program, mover, source, pipe.writer)? {
+            return Ok(Some(wrong));
+        }
+        write_over(&mut file, len)?;
+        if let Some(wrong) = first_wrong(File::from(pipe.reader), len)? {
+            return Ok(Some(wrong));
+        }
+    }
+    Ok(None)
+}
+
+fn file_to_file(program: &Program, mover: &Mover) -> Result<Wrong> {
+    let mut file = course::pattern_file(FILE)?;
+    let sink = course::memory_file()?;
+    let source = course::reopened(&file)?;
+    if let Some(wrong) = run(program, mover, source, sink.try_clone()?)? {
+        return Ok(Some(wrong));
+    }
+    write_over(&mut file, FILE)?;
+    first_wrong(course::reopened(&sink)?, FILE)
+}
+
+fn write_over(file: &mut File, len: u64) -> Result<()> {
+    file.rewind()?;
+    course::write_pattern(file, ELSEWHERE, len).context("overwrite a file in memory")
+}
+
+/// Runs a mover from a file that ends to its own end.
+fn run(
+    program: &Program,
+    mover: &Mover,
+    source: File,
+    sink: impl Into<std::os::fd::OwnedFd>,
+) -> Result<Wrong> {
+    let process = course::start_mover(program, mover, source.into(), sink.into(), &[])?;
+    let ended = process
+        .context("a mover that was there")?
+        .end_within(PATIENCE)?;
+    let well = !ended.killed && ended.output.status.success();
+    Ok((!well).then(|| process::last_words(&ended.output)))
+}
+
+/// What is wrong with a stream of `len` bytes of the pattern.
+fn first_wrong(mut stream: File, len: u64) -> Result<Wrong> {
+    let mut buffer = vec![0; 1 << 20];
+    let mut position = 0;
+    loop {
+        let n = stream.read(&mut buffer)?;
+        if let Some(at) = words::first_wrong(&buffer[..n], position) {
+            return Ok(Some(format!("wrong byte at position {at} of the stream")));
+        }
+        position += n as u64;
+        if n == 0 {
+            let whole = position == len;
+            return Ok((!whole).then(|| format!("{position} of {len} bytes arrived")));
+        }
+    }
+}
+
+fn behind_a_writer(job: &Job, mover: &Mover, bench: &Bench<'_>) -> Result<Wrong> {
+    let course = Course::lay(job, || anyhow::bail!("no file here"))?;
+    let bytes = format!("--bytes-to-pipe={BYTES}");
+    let mut writer = bench
+        .program
+        .endpoint("write", job.writer(), bench.cpus.writer);
+    writer
+        .args(BUFFER.split(' '))
+        .args(["--verify", &bytes])
+        .stdin(Stdio::null())
+        .stdout(course.writer.context("a writer's pipe or socket")?);
+    let (branch_readers, branches): (Vec<_>, Vec<_>) = course
+        .branches
+        .into_iter()
+        .map(|pipe| (pipe.reader, pipe.writer))
+        .unzip();
+    let mut readers = Vec::new();
+    for stdin in course.reader.into_iter().chain(branch_readers) {
+        let mut reader = bench
+            .program
+            .endpoint("read", SLOW_READER, bench.cpus.reader);
+        reader.arg(&bytes).stdin(stdin).stdout(Stdio::piped());
+        readers.push(Process::start(reader)?);
+    }
+    let writing = Process::start(writer)?;
+    let moving = course::start_mover(bench.program, mover, course.source, course.sink, &branches)?;
+    let moving = moving.context("a mover that was there")?;
+    drop(branches);
+    let len = size::parse(BYTES).map_err(anyhow::Error::msg)?;
+    if let Some(file) = course.file {
+        moving.end_within(PATIENCE)?;
+        writing.end_within(PATIENCE)?;
+        return first_wrong(course::reopened(&file)?, len);
+    }
+    let mut wrong = None;
+    for reader in readers {
+        let read = reader.end_within(PATIENCE)?.output;
+        // A reader that ends well has checked what came; whether all came shows in its count.
+        let came = process::report::<EndpointReport>(&read.stdout).map_or(0, |report| report.moved);
+        if !read.status.success() {
+            wrong = wrong.or(Some(process::last_words(&read)));
+        } else if came != len {
+            wrong = wrong.or(Some(format!("{came} of {len} bytes arrived")));
+        }
+    }
+    // Whoever has nobody left to write to is killed.
+    drop((moving, writing));
+    Ok(wrong)
+}

@@ -1,0 +1,92 @@
+//! The group `move`: programs that pass bytes on, and the jobs they are given.
+//!
+//! Both are tables (`table.rs`), and the experiments are their cross product: a new job or a new
+//! program is a new row.
+
+mod check;
+mod course;
+mod measure;
+pub mod std_copy;
+mod table;
+
+use anyhow::Result;
+
+use crate::experiment::{Experiment, Group};
+use crate::taken::Measurement;
+use crate::work::{Bench, Work};
+pub use course::memory_file;
+use fullbore_results::run::{Outcome, Settings, Unit};
+use fullbore_results::soundness::Soundness;
+pub use table::version;
+use table::{JOBS, Job, Mover};
+
+/// The group's name.
+const GROUP: &str = "move";
+
+/// The group.
+pub fn group() -> Group {
+    Group {
+        name: GROUP,
+        shows: "programs that copy from one file descriptor to another: copy and \
+                tee compared with cat, tee, pv and others",
+        experiments: experiments().leak(),
+        parts: &[],
+    }
+}
+
+/// Every job by everyone who can do it.
+fn experiments() -> Vec<Experiment> {
+    JOBS.iter()
+        .flat_map(|job| job.movers.iter().map(move |mover| experiment(job, mover)))
+        .collect()
+}
+
+fn experiment(job: &'static Job, mover: &'static Mover) -> Experiment {
+    Experiment {
+        group: GROUP,
+        name: kept(format!("{}_{}", job.name, mover.name)),
+        shows: kept(format!("{}, by {}", job.title, mover.shows)),
+        unit: Unit::GibPerS,
+        published: None,
+        work: Box::leak(Box::new(Move { job, mover })),
+    }
+}
+
+/// One job, by one of those who can do it.
+#[derive(Debug)]
+struct Move {
+    job: &'static Job,
+    mover: &'static Mover,
+}
+
+impl Work for Move {
+    fn measure(&self, bench: &mut Bench<'_>) -> Result<Measurement> {
+        measure::measure(self.job, self.mover, bench)
+    }
+
+    fn table(&self) -> Option<&'static str> {
+        Some(self.job.title)
+    }
+
+    fn describe(&self, outcome: &mut Outcome, settings: &Settings) {
+        outcome.mover = Some(self.mover.report(self.job));
+        if settings.pipe_size.is_some() {
+            outcome
+                .notes
+                .push("--pipe-size does not apply: the capacities are part of the job".into());
+        }
+    }
+
+    fn check(&self, bench: &Bench<'_>) -> Result<Option<Soundness>> {
+        check::check(self.job, self.mover, bench).map(Some)
+    }
+
+    fn endpoints(&self) -> Option<(&'static str, &'static str)> {
+        Some((self.job.writer(), self.job.reader()))
+    }
+}
+
+/// Text that lives as long as the catalogue does, which is made once and never goes.
+fn kept(text: String) -> &'static str {
+    text.leak()
+}

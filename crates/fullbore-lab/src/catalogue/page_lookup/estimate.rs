@@ -1,0 +1,181 @@
+//! What a page's look-up takes, estimated from vmsplice(2): the time of each *further* page of a call.
+//!
+//! A window of pages is put into a pipe of our own by one vmsplice, and one page by another. What both
+//! cost however many pages there are (the system call, the pipe's lock) falls out of the difference. What
+//! is left is the look-up (get_user_pages_fast(), 16 pages at a time; `iter_to_pipe`, fs/splice.c) and the
+//! filling of a slot: so it is more than the look-up alone, and the same more in every row.
+//!
+//! The one page is always there before, so that a fault counts where it happens: among the window's
+//! pages. Medians of many calls are taken, of one page too, since now and then a call is interrupted.
+
+#![allow(unsafe_code)]
+
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use fullbore::linux::{Calls, page_size};
+use fullbore::wait::Ready;
+use fullbore::{Pages, Pipe, Wait};
+use rustix::io::Errno;
+use rustix::pipe::SpliceFlags;
+
+use super::memory::{Clock, Found, Memory, WINDOW, Which};
+use crate::part::Timing;
+use fullbore_host::refusal::Unsupported;
+use fullbore_results::statistics::Spread;
+
+/// Bytes of memory that is walked through.
+const REGION: usize = 64 << 20;
+
+/// A call of fewer pages is too much like a call of one to tell them apart: the slots of a default pipe.
+const FEWEST: usize = 16;
+
+/// Walks through memory window by window. `why` is why this is no more than an estimate.
+pub(super) fn measure(which: Which, timing: Timing, why: &str) -> Result<Found> {
+    let mut memory = Memory::map(which, REGION)?;
+    let mut one_page = Pages::options().touched(true).map(page_size())?;
+    one_page.fill(1);
+    let (pipe, growth) = Pipe::with_capacity(WINDOW * page_size())?;
+    if growth.after < FEWEST * page_size() {
+        bail!(Unsupported(format!(
+            "an estimate needs a pipe with {FEWEST} slots, and the kernel allows {}{}",
+            growth.after / page_size(),
+            growth
+                .limit
+                .map(|limit| format!(": {limit}"))
+                .unwrap_or_default()
+        )));
+    }
+    let mut pipe = Drained {
+        pipe,
+        calls: Calls::new(Wait::Block),
+        null: File::options()
+            .write(true)
+            .open("/dev/null")
+            .context("/dev/null")?,
+    };
+    // Both are powers of two, so windows fill a span.
+    let window = growth.after.min(WINDOW * page_size());
+    let span = Memory::span(which);
+    let clock = Clock::start(timing);
+    let (mut alone, mut together) = (Vec::new(), Vec::new());
+    while together.is_empty() || !clock.is_over() {
+        for start in (0..memory.pages.len()).step_by(span) {
+            memory.prepare(start..start + span)?;
+            let one = pipe.time(&one_page)?;
+            let windows = memory.pages[start..start + span].chunks(window);
+            let all = windows.map(|window| pipe.time(window)).sum::<Result<_>>()?;
+            if clock.is_warm() {
+                alone.push(nanoseconds(one));
+                together.push(nanoseconds(all));
+            }
+            if clock.is_over() && !together.is_empty() {
+                break;
+            }
+        }
+    }
+    let median = |times: &[f64]| Spread::of(times).map_or(f64::NAN, |spread| spread.median);
+    let pages = window / page_size();
+    Ok(Found {
+        ns_per_page: per_page(
+            median(&together),
+            median(&alone),
+            span / window,
+            span / page_size(),
+        ),
+        notes: vec![format!(
+            "an estimate of looking up a page and filling a slot: the time of vmsplice(2) of \
+             {pages} pages minus that of one page. The kernel's own benchmark is not available \
+            ({why})"
+        )],
+    })
+}
+
+fn nanoseconds(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e9
+}
+
+/// Of so many `pages`, put into a pipe by so many `calls` that took `together`, how long each one took
+/// beyond the first of its call, which took as long as one does `alone`.
+fn per_page(together: f64, alone: f64, calls: usize, pages: usize) -> f64 {
+    (together - calls as f64 * alone) / (pages - calls) as f64
+}
+
+/// A pipe of our own that is empty between calls.
+struct Drained {
+    pipe: Pipe,
+    calls: Calls,
+    null: File,
+}
+
+impl Drained {
+    /// How long vmsplice takes to put all of `pages` into the pipe.
+    fn time(&mut self, pages: &[u8]) -> Result<Duration> {
+        let sink = self.pipe.writer.as_fd();
+        let began = Instant::now();
+        // SAFETY: the pipe is ours, nobody else has its ends, and it lets go of the pages before this
+        // returns or is dropped. They are not written to meanwhile.
+        let answer = unsafe { self.calls.vmsplice(sink, pages, SpliceFlags::empty()) };
+        let time = began.elapsed();
+        let taken = answer.map_err(|errno| refused("vmsplice", errno))?;
+        self.drain(taken)?;
+        if taken != pages.len() {
+            bail!("vmsplice(2) accepted {taken} of {} bytes", pages.len());
+        }
+        Ok(time)
+    }
+
+    fn drain(&mut self, mut left: usize) -> Result<()> {
+        let (source, sink): (BorrowedFd<'_>, BorrowedFd<'_>) =
+            (self.pipe.reader.as_fd(), self.null.as_fd());
+        while left > 0 {
+            let answer = self
+                .calls
+                .splice(source, sink, left, SpliceFlags::empty(), Ready::ToRead);
+            left -= answer.map_err(|errno| refused("splice", errno))?;
+        }
+        Ok(())
+    }
+}
+
+fn refused(call: &str, errno: Errno) -> anyhow::Error {
+    match errno {
+        Errno::NOSYS | Errno::PERM | Errno::INVAL | Errno::OPNOTSUPP | Errno::ACCESS => {
+            Unsupported(format!("this machine refuses {call}(2): {errno}")).into()
+        }
+        _ => anyhow::Error::new(errno).context(format!("{call} of pages that are looked up")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_every_call_costs_falls_out() {
+        // Two calls of 256 pages: 500 ns each, and 20 ns for each page.
+        let (call, page) = (500.0, 20.0);
+        let together = 2.0 * call + 512.0 * page;
+        assert_eq!(per_page(together, call + page, 2, 512), page);
+    }
+
+    #[test]
+    fn a_window_goes_into_the_pipe_whole_and_out_again() {
+        let (pipe, growth) = Pipe::with_capacity(16 * page_size()).unwrap();
+        let mut pipe = Drained {
+            pipe,
+            calls: Calls::new(Wait::Block),
+            null: File::options().write(true).open("/dev/null").unwrap(),
+        };
+        let pages = Pages::options().touched(true).map(growth.after).unwrap();
+        for _ in 0..3 {
+            match pipe.time(&pages) {
+                Ok(time) => assert!(time > Duration::ZERO),
+                // A sandbox without it.
+                Err(error) => assert!(error.is::<Unsupported>(), "{error:#}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! The group `page_lookup`: what finding one page of a program's memory costs the kernel, which
+//! vmsplice(2) pays for every page it is given.
+//!
+//! Where the kernel has its own benchmark of that, its word is taken (`kernel.rs`). Elsewhere it is
+//! estimated from vmsplice itself (`estimate.rs`), and the row's note says so. One process, on the
+//! writer's CPU.
+
+mod estimate;
+mod kernel;
+mod memory;
+
+use anyhow::{Result, bail};
+use serde::{Deserialize, Serialize};
+
+use crate::experiment::{Experiment, Group};
+use crate::part::{self, Part, Task, Timing};
+use crate::process::{self, Ended, Process};
+use crate::taken::{Measurement, Stop, Taken};
+use crate::work::{Bench, Work};
+use fullbore_host::refusal::Unsupported;
+use fullbore_results::run::{Settings, Unit};
+use memory::{Found, Which};
+
+/// The group's name.
+const GROUP: &str = "page_lookup";
+
+/// The group.
+pub fn group() -> Group {
+    Group {
+        name: GROUP,
+        shows: "the cost of looking up one page of memory, which vmsplice(2) pays \
+                for each page",
+        experiments: EXPERIMENTS,
+        parts: PARTS,
+    }
+}
+
+const fn row(name: &'static str, shows: &'static str, work: &'static Lookup) -> Experiment {
+    Experiment {
+        group: GROUP,
+        name,
+        shows,
+        unit: Unit::NanosecondsPerPage,
+        published: None,
+        work,
+    }
+}
+
+/// The rows. Ratios are to the first.
+#[rustfmt::skip]
+const EXPERIMENTS: &[Experiment] = &[
+    row("lookup_base_touched", "base pages that are mapped",
+        &Lookup { pages: Which { huge: false, touched: true }, peer: "lookup base_touched" }),
+    row("lookup_base_untouched", "base pages that are not mapped yet",
+        &Lookup { pages: Which { huge: false, touched: false }, peer: "lookup base_untouched" }),
+    row("lookup_huge_touched", "mapped huge pages, of which one look-up finds many base pages",
+        &Lookup { pages: Which { huge: true, touched: true }, peer: "lookup huge_touched" }),
+    row("lookup_huge_untouched", "huge pages that are not mapped yet",
+        &Lookup { pages: Which { huge: true, touched: false }, peer: "lookup huge_untouched" }),
+];
+
+/// Times looking up such pages.
+#[derive(Debug)]
+struct Lookup {
+    pages: Which,
+    peer: &'static str,
+}
+
+impl Work for Lookup {
+    fn measure(&self, bench: &mut Bench<'_>) -> Result<Measurement> {
+        let timing = Timing::of(bench.settings);
+        let task = LookupTask {
+            pages: self.pages,
+            timing,
+        };
+        let process = Process::start(bench.program.part(&task, Some(bench.cpus.writer))?)?;
+        Ok(judge(&process.end_within(timing.patience())?))
+    }
+
+    fn peer(&self, _settings: &Settings) -> Option<String> {
+        Some(self.peer.into())
+    }
+}
+
+fn judge(ended: &Ended) -> Measurement {
+    ended.went_well("look-up")?;
+    let found: Found = process::report(&ended.output.stderr)
+        .map_err(|error| Stop::Failed(format!("the look-up reported nothing readable: {error}")))?;
+    Ok(Taken {
+        figure: found.ns_per_page,
+        notes: found.notes,
+        ..Taken::default()
+    })
+}
+
+/// What processes of this group do.
+const PARTS: &[Part] = &[Part::of::<LookupTask>()];
+
+/// Look pages up, and measure what that takes.
+#[derive(Debug, Serialize, Deserialize)]
+struct LookupTask {
+    pages: Which,
+    timing: Timing,
+}
+
+impl Task for LookupTask {
+    const NAME: &'static str = "pagelookup";
+
+    fn play(self) -> Result<()> {
+        play(self.pages, self.timing)
+    }
+}
+
+/// Looks pages up for a while, and says what that takes: the part of the one process.
+///
+/// # Errors
+/// [`Unsupported`] where there are no such pages here, or neither way to find out.
+fn play(pages: Which, timing: Timing) -> Result<()> {
+    let mut found = match kernel::Benchmark::find() {
+        Ok(benchmark) => kernel::measure(&benchmark, pages, timing)?,
+        Err(why_not) => estimate::measure(pages, timing, &why_not)?,
+    };
+    if !found.ns_per_page.is_finite() || found.ns_per_page <= 0.0 {
+        bail!(Unsupported(format!(
+            "look-ups are too fast for this clock: it gives {} ns per page",
+            found.ns_per_page
+        )));
+    }
+    if !pages.touched {
+        found.notes.push(
+            "the figure includes the page fault: a read fault, which maps the shared zero page \
+             and allocates nothing"
+                .into(),
+        );
+    }
+    part::say(&found)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::{ExitStatus, Output};
+
+    use super::*;
+
+    fn ended(code: i32, stderr: &str) -> Ended {
+        Ended {
+            output: Output {
+                status: ExitStatus::from_raw(code << 8),
+                stdout: Vec::new(),
+                stderr: stderr.into(),
+            },
+            killed: false,
+        }
+    }
+
+    #[test]
+    fn what_a_part_says_is_the_figure_and_its_notes() {
+        let said = "{\"ns_per_page\":12.5,\"notes\":[\"an estimate\"]}\n";
+        let taken = judge(&ended(0, said)).unwrap();
+        assert_eq!(taken.figure, 12.5);
+        assert_eq!(taken.notes, ["an estimate"]);
+    }
+
+    #[test]
+    fn what_a_part_cannot_do_is_skipped_and_what_it_breaks_at_failed() {
+        let skipped = judge(&ended(3, "fullbore part: no huge pages\n"));
+        assert!(matches!(skipped, Err(Stop::Skipped(reason)) if reason == "no huge pages"));
+        assert!(matches!(judge(&ended(1, "")), Err(Stop::Failed(_))));
+        assert!(matches!(judge(&ended(0, "nonsense")), Err(Stop::Failed(_))));
+    }
+}

@@ -1,0 +1,379 @@
+//! What pipelines read: files and trees of files, made when the first row that wants them is measured, and
+//! kept for the others.
+//!
+//! Lines name files, so these have names, and somebody has to remove them. That is a process of its
+//! own, which waits until nobody is left who could want them: so they go also with a laboratory that is
+//! interrupted or killed. They lie in memory where there is room, because what lies in the page cache
+//! may be taken out of it by the kernel while it is measured.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{ChildStdin, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use procfs::Current;
+use rustix::fs::{statvfs, syncfs};
+use serde::{Deserialize, Serialize};
+
+use super::once::{self, Made};
+use super::table::{Input, PIPELINES, Pipeline, SHELL};
+use crate::catalogue::movers::memory_file;
+use crate::part::Task;
+use crate::process::{Process, on_path};
+use crate::program::Program;
+use crate::taken::Stop;
+use fullbore_results::run::Settings;
+
+/// What the files are put together from, again and again: longer than what compressors look back at.
+const BLOCK: usize = 16 << 20;
+
+/// Seeds of all contents.
+const SEED: u64 = 1973;
+
+/// Files of a directory of the tree.
+const FILES_OF_A_DIRECTORY: usize = 64;
+
+/// All inputs may take this part of the room that there is, in memory and where they lie.
+const PART_OF_THE_ROOM: u64 = 3;
+
+/// How long removing them may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The inputs that were made so far.
+#[derive(Debug, Default)]
+pub struct Inputs {
+    directory: Option<Directory>,
+    made: BTreeMap<&'static str, Made>,
+    lines: Vec<u8>,
+    words: Vec<u8>,
+}
+
+impl Inputs {
+    /// What a pipeline reads, and what it comes to.
+    ///
+    /// # Errors
+    /// Where a process cannot be started or waited for.
+    pub fn of(
+        &mut self,
+        program: &Program,
+        pipeline: &'static Pipeline,
+        settings: &Settings,
+    ) -> Result<Result<&Made, Stop>> {
+        if !self.made.contains_key(pipeline.name) {
+            let missing = |program: &&&str| on_path(program).is_none();
+            let programs = [SHELL].iter().chain(pipeline.programs);
+            if let Some(missing) = { programs }.find(missing) {
+                let reason = format!("{missing} is not on PATH");
+                return Ok(Err(Stop::Skipped(reason)));
+            }
+            let made = match self.make(program, pipeline, settings) {
+                Ok(made) => made,
+                Err(error) => {
+                    let reason = format!("create its input: {error:#}");
+                    return Ok(Err(Stop::Skipped(reason)));
+                }
+            };
+            if let Err(stop) = once::expect(program, pipeline, &made, settings)? {
+                return Ok(Err(stop));
+            }
+            self.made.insert(pipeline.name, made);
+        }
+        Ok(Ok(&self.made[pipeline.name]))
+    }
+
+    fn make(
+        &mut self,
+        program: &Program,
+        pipeline: &'static Pipeline,
+        settings: &Settings,
+    ) -> Result<Made> {
+        let parent = match &self.directory {
+            Some(directory) => directory,
+            None => self.directory.insert(Directory::make(program, settings)?),
+        };
+        let directory = parent.path.join(pipeline.name);
+        match fs::create_dir(&directory) {
+            // From an attempt that was given up.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            done => done?,
+        }
+        let bytes = pipeline.bytes(settings.seconds * parent.share);
+        let in_short = parent.share < 1.0 && pipeline.input != Input::Nothing;
+        let note = in_short.then(|| {
+            let place = parent.path.display();
+            format!(
+                "its input is smaller than --seconds asks for, because '{place}' has no space \
+             for more"
+            )
+        });
+        let path = |name| directory.join(name);
+        let bytes = match pipeline.input {
+            Input::Nothing => bytes,
+            Input::Lines(name) => repeated(self.lines(), bytes, &path(name))?,
+            Input::Words(name) => repeated(self.words(), bytes, &path(name))?,
+            Input::Compressed(name) => compressed(self.lines(), bytes, &path(name))?,
+            Input::Tree => tree(self.words(), bytes, &path("tree"))?,
+        };
+        // Writing it back is not to happen while something is measured.
+        syncfs(File::open(&directory)?)?;
+        Ok(Made {
+            directory,
+            bytes,
+            expected: memory_file()?,
+            note,
+        })
+    }
+
+    fn lines(&mut self) -> &[u8] {
+        if self.lines.is_empty() {
+            self.lines = lines();
+        }
+        &self.lines
+    }
+
+    fn words(&mut self) -> &[u8] {
+        if self.words.is_empty() {
+            self.words = words();
+        }
+        &self.words
+    }
+}
+
+/// The directory with all inputs.
+#[derive(Debug)]
+struct Directory {
+    path: PathBuf,
+    /// What part of the bytes that are wanted there is room for.
+    share: f64,
+    /// Its end is what the keeper waits for.
+    stdin: Option<ChildStdin>,
+    keeper: Option<Process>,
+}
+
+impl Directory {
+    fn make(program: &Program, settings: &Settings) -> Result<Self> {
+        let made = PIPELINES.iter().filter(|p| p.input != Input::Nothing);
+        let wanted: u64 = made.map(|pipeline| pipeline.bytes(settings.seconds)).sum();
+        let places = [PathBuf::from("/dev/shm"), std::env::temp_dir()];
+        let share = |place: &Path| {
+            let room = room(place) / PART_OF_THE_ROOM;
+            (room as f64 / wanted as f64).min(1.0)
+        };
+        let [memory, temporary] = places;
+        let place = if share(&memory) >= share(&temporary) {
+            memory
+        } else {
+            temporary
+        };
+        let directory = tempfile::Builder::new()
+            .prefix("fullbore-bench-")
+            .tempdir_in(&place)
+            .with_context(|| format!("a directory in '{}'", place.display()))?;
+        let kept = Kept {
+            directory: directory.path().to_owned(),
+        };
+        let mut command = program.part_that_cleans_up(&kept)?;
+        // Ctrl-C is not for the keeper.
+        command.stdout(Stdio::null()).process_group(0);
+        let mut keeper = Process::start(command)?;
+        Ok(Self {
+            share: share(&place),
+            path: directory.keep(),
+            stdin: keeper.take_stdin(),
+            keeper: Some(keeper),
+        })
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        drop(self.stdin.take());
+        if let Some(keeper) = self.keeper.take() {
+            // It goes on by itself where that takes longer.
+            let _ = keeper.end_within(PATIENCE);
+        }
+    }
+}
+
+/// Bytes that can be written at a place, where they take up memory in any case.
+fn room(place: &Path) -> u64 {
+    let free = statvfs(place).map_or(0, |disk| disk.f_bavail * disk.f_frsize);
+    let memory = procfs::Meminfo::current()
+        .ok()
+        .and_then(|memory| memory.mem_available);
+    memory.map_or(free, |memory| memory.min(free))
+}
+
+/// A directory that goes when whoever made it does.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Kept {
+    directory: PathBuf,
+}
+
+impl Task for Kept {
+    const NAME: &'static str = "keep";
+
+    /// Keeps it until stdin ends, and then removes it.
+    ///
+    /// # Errors
+    /// Where it cannot be removed.
+    fn play(self) -> Result<()> {
+        once::wait_for_the_end_of_stdin();
+        let mut attempts = 0;
+        loop {
+            match fs::remove_dir_all(&self.directory) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+                // Somebody is still being killed who writes into it.
+                Err(error)
+                    if error.kind() == io::ErrorKind::DirectoryNotEmpty && attempts < 100 =>
+                {
+                    attempts += 1;
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+                done => {
+                    return done.with_context(|| format!("remove '{}'", self.directory.display()));
+                }
+            }
+        }
+    }
+}
+
+/// Writes whole lines of `block`, again and again, up to `bytes`; says how many they were.
+fn repeated(block: &[u8], bytes: u64, path: &Path) -> Result<u64> {
+    let mut file = File::create(path)?;
+    let mut written = 0;
+    while written < bytes {
+        let lines = whole_lines(block, bytes - written);
+        file.write_all(lines)?;
+        written += lines.len() as u64;
+        if lines.len() < block.len() {
+            break;
+        }
+    }
+    Ok(written)
+}
+
+/// The lines of `block` that end within so many bytes; the first where none does.
+fn whole_lines(block: &[u8], bytes: u64) -> &[u8] {
+    let within = &block[..block
+        .len()
+        .min(usize::try_from(bytes).unwrap_or(usize::MAX))];
+    let end = memchr::memrchr(b'\n', within).or_else(|| memchr::memchr(b'\n', block));
+    &block[..end.map_or(block.len(), |end| end + 1)]
+}
+
+/// Writes `block`, compressed, again and again: what gzip writes may be put one behind the other
+/// (RFC 1952, 2.2). Says how many bytes come out of it.
+fn compressed(block: &[u8], bytes: u64, path: &Path) -> Result<u64> {
+    let member = whole_lines(block, bytes);
+    let mut plain = memory_file()?;
+    plain.write_all(member)?;
+    io::Seek::rewind(&mut plain)?;
+    let output = Command::new("gzip")
+        .arg("-c")
+        .stdin(plain)
+        .output()
+        .context("start gzip")?;
+    anyhow::ensure!(output.status.success(), "gzip: {}", output.status);
+    let members = (bytes / member.len() as u64).max(1);
+    let mut file = File::create(path)?;
+    for _ in 0..members {
+        file.write_all(&output.stdout)?;
+    }
+    Ok(members * member.len() as u64)
+}
+
+/// Writes files of 512 bytes to 128 KiB, as many short ones as long ones, with stretches of `block`
+/// in them, until they are `bytes` together.
+fn tree(block: &[u8], bytes: u64, path: &Path) -> Result<u64> {
+    let mut random = fastrand::Rng::with_seed(SEED);
+    let mut left = bytes;
+    let mut directory = path.to_owned();
+    for number in 0.. {
+        if left == 0 {
+            break;
+        }
+        if number % FILES_OF_A_DIRECTORY == 0 {
+            directory = path.join(format!("part{:04}", number / FILES_OF_A_DIRECTORY));
+            fs::create_dir_all(&directory)?;
+        }
+        let len = (2f64.powf(9.0 + 8.0 * random.f64()) as u64).min(left);
+        let start = random.usize(..block.len() - len as usize);
+        let name = format!("file{:02}.txt", number % FILES_OF_A_DIRECTORY);
+        fs::write(directory.join(name), &block[start..start + len as usize])?;
+        left -= len;
+    }
+    Ok(bytes)
+}
+
+/// Lines as web servers write them (Combined Log Format).
+fn lines() -> Vec<u8> {
+    const PAGES: [&str; 5] = ["shop/item", "api/v2/order", "img", "blog", "static/css"];
+    const AGENTS: [&str; 4] = [
+        "Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0",
+        "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Safari/537.36",
+        "curl/8.5.0",
+        "Mozilla/5.0 (compatible; bot/2.1)",
+    ];
+    // One in so many is another than 200.
+    const CODES: [u16; 4] = [304, 301, 404, 500];
+    let mut random = fastrand::Rng::with_seed(SEED);
+    let mut text = String::with_capacity(BLOCK + 300);
+    let mut second = 0;
+    while text.len() < BLOCK {
+        second += random.u32(..2);
+        let code = match random.usize(..16) {
+            n if n < CODES.len() => CODES[n],
+            _ => 200,
+        };
+        let _ = writeln!(
+            text,
+            "203.0.{}.{} - - [10/Oct/2025:{:02}:{:02}:{:02} +0000] \"GET /{}/{} HTTP/1.1\" {code} {} \"-\" \"{}\"",
+            random.u8(..16),
+            random.u8(..),
+            second / 3600 % 24,
+            second / 60 % 60,
+            second % 60,
+            PAGES[random.usize(..PAGES.len())],
+            random.u32(..100_000),
+            random.u32(..200_000),
+            AGENTS[random.usize(..AGENTS.len())],
+        );
+    }
+    text.into_bytes()
+}
+
+/// Words of a made-up language, the first ones far more often than the last, in lines.
+fn words() -> Vec<u8> {
+    const VOCABULARY: u32 = 20_000;
+    const SYLLABLES: [&str; 16] = [
+        "ba", "ce", "di", "fo", "gu", "la", "me", "ni", "or", "pu", "ra", "se", "ti", "vo", "an",
+        "er",
+    ];
+    let mut random = fastrand::Rng::with_seed(SEED);
+    let mut text = String::with_capacity(BLOCK + 100);
+    let mut column = 0;
+    while text.len() < BLOCK {
+        // Zipf's law: the logarithm of the rank is spread evenly.
+        let rank = f64::from(VOCABULARY).powf(random.f64()) as usize;
+        let before = text.len();
+        let mut left = rank;
+        while left > 0 || text.len() == before {
+            text.push_str(SYLLABLES[left % SYLLABLES.len()]);
+            left /= SYLLABLES.len();
+        }
+        if random.u8(..12) == 0 {
+            text[before..].make_ascii_uppercase();
+        }
+        column += text.len() - before + 1;
+        text.push(if column > 72 { '\n' } else { ' ' });
+        column %= 73;
+    }
+    text.push('\n');
+    text.into_bytes()
+}

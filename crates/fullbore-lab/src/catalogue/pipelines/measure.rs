@@ -1,0 +1,91 @@
+//! Measures a line, and checks that it prints what bash's line prints.
+
+use std::fs::File;
+use std::io::{self, Read, Seek};
+
+use anyhow::Result;
+
+use super::inputs::Inputs;
+use super::once::run;
+use super::table::{Pipeline, WAYS, Way};
+use crate::catalogue::movers::memory_file;
+use crate::taken::{Measurement, Stop, Taken};
+use crate::work::Bench;
+
+/// Measures once.
+///
+/// # Errors
+/// Where a process cannot be started or waited for.
+pub fn measure(
+    pipeline: &'static Pipeline,
+    way: &'static Way,
+    bench: &mut Bench<'_>,
+) -> Result<Measurement> {
+    let inputs: &mut Inputs = bench.store.of();
+    let made = match inputs.of(bench.program, pipeline, bench.settings)? {
+        Ok(made) => made,
+        Err(stop) => return Ok(Err(stop)),
+    };
+    let mut printed = memory_file()?;
+    let ran = match run(
+        bench.program,
+        pipeline,
+        way,
+        made,
+        printed.try_clone()?,
+        bench.settings,
+    )? {
+        Ok(ran) => ran,
+        Err(stop) => return Ok(Err(stop)),
+    };
+    let mut expected = made.expected.try_clone()?;
+    if let Some(wrong) = first_difference(&mut printed, &mut expected)? {
+        return Ok(Err(Stop::Failed(format!(
+            "the output of {} differs from that of {}: {wrong}",
+            way.title, WAYS[0].title
+        ))));
+    }
+    Ok(Ok(Taken {
+        figure: made.bytes as f64 / 1e6 / ran.seconds,
+        into_file: Some((made.bytes, ran.seconds)),
+        notes: made.note.iter().cloned().collect(),
+        ..Taken::default()
+    }))
+}
+
+/// Where two files differ, in words; `None` where they do not. Both are read from their beginning.
+fn first_difference(printed: &mut File, expected: &mut File) -> Result<Option<String>> {
+    let mut position = 0;
+    let mut buffers = [vec![0; 1 << 20], vec![0; 1 << 20]];
+    printed.rewind()?;
+    expected.rewind()?;
+    loop {
+        let [ours, theirs] = &mut buffers;
+        let (n, m) = (fill(printed, ours)?, fill(expected, theirs)?);
+        let (ours, theirs) = (&ours[..n], &theirs[..m]);
+        if ours != theirs {
+            let at = ours.iter().zip(theirs).take_while(|(a, b)| a == b).count();
+            let at = position + at as u64;
+            let (len, expected) = (printed.metadata()?.len(), expected.metadata()?.len());
+            return Ok(Some(format!(
+                "they differ at byte {at}; their lengths are {len} and {expected} bytes"
+            )));
+        }
+        if n == 0 {
+            return Ok(None);
+        }
+        position += n as u64;
+    }
+}
+
+/// Reads until the buffer is full or the file ends.
+fn fill(file: &mut File, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut n = 0;
+    while n < buffer.len() {
+        match file.read(&mut buffer[n..])? {
+            0 => break,
+            more => n += more,
+        }
+    }
+    Ok(n)
+}

@@ -1,0 +1,97 @@
+//! The group `pipelines`: command lines that people type, run by bash and by `fullbore run`.
+//!
+//! Both are tables (`table.rs`), and the experiments are their cross product: a new pipeline or another way to run
+//! one is a new row. A line is run as it stands here, in a directory that has the files it names
+//! (`inputs.rs`), and timed from its start to its end (`measure.rs`).
+
+mod inputs;
+mod measure;
+mod once;
+mod table;
+
+use anyhow::Result;
+
+use crate::catalogue::movers::version;
+use crate::experiment::{Experiment, Group};
+use crate::part::Part;
+use crate::taken::Measurement;
+use crate::work::{Bench, Work};
+use fullbore_results::run::{MoverReport, Outcome, Settings, Unit};
+use inputs::Kept;
+use once::Once;
+use table::{PIPELINES, Pipeline, WAYS, Way};
+
+/// The group's name.
+const GROUP: &str = "pipelines";
+
+/// What processes of this group do.
+const PARTS: &[Part] = &[Part::of::<Once>(), Part::of::<Kept>()];
+
+/// The group.
+pub fn group() -> Group {
+    Group {
+        name: GROUP,
+        shows: "pipelines of ordinary programs, run by fullbore run and by bash",
+        experiments: experiments().leak(),
+        parts: PARTS,
+    }
+}
+
+/// Every pipeline in every way.
+fn experiments() -> Vec<Experiment> {
+    let in_every_way = |pipeline| WAYS.iter().map(move |way| experiment(pipeline, way));
+    PIPELINES.iter().flat_map(in_every_way).collect()
+}
+
+fn experiment(pipeline: &'static Pipeline, way: &'static Way) -> Experiment {
+    Experiment {
+        group: GROUP,
+        name: format!("{}_{}", pipeline.name, way.name).leak(),
+        shows: format!("by {}: {}", way.title, pipeline.shows).leak(),
+        unit: Unit::MbPerS,
+        published: None,
+        work: Box::leak(Box::new(Line { pipeline, way })),
+    }
+}
+
+/// One pipeline, run in one way.
+#[derive(Debug)]
+struct Line {
+    pipeline: &'static Pipeline,
+    way: &'static Way,
+}
+
+impl Work for Line {
+    fn measure(&self, bench: &mut Bench<'_>) -> Result<Measurement> {
+        measure::measure(self.pipeline, self.way, bench)
+    }
+
+    fn table(&self) -> Option<&'static str> {
+        Some(self.pipeline.line)
+    }
+
+    fn contestant(&self) -> Option<&'static str> {
+        Some(self.way.title)
+    }
+
+    fn describe(&self, outcome: &mut Outcome, settings: &Settings) {
+        let line = self
+            .pipeline
+            .line_for(self.pipeline.bytes(settings.seconds));
+        if line != self.pipeline.line {
+            let note = format!("run as '{line}': the amount of data depends on --seconds");
+            outcome.notes.push(note);
+        }
+        if settings.pipe_size.is_some() {
+            let note = "--pipe-size does not apply: the capacities are part of what is compared";
+            outcome.notes.push(note.into());
+        }
+        outcome.mover = Some(MoverReport {
+            job: self.pipeline.line.into(),
+            command: self.way.typed(&line),
+            version: self.way.program.and_then(version),
+            bytes: None,
+            seconds: None,
+        });
+    }
+}

@@ -1,0 +1,192 @@
+//! Runs one line once, and times it from the start of its shell, or of `fullbore run`, to its end.
+//!
+//! A process of its own does it: it has a session of its own, without a terminal, and everything that it
+//! starts is in its process group. When the laboratory goes, however it does, it ends them all and
+//! itself. It reads all files before the clock starts. The line's stdout is a file in memory, as with
+//! `> file`.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Seek};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use rustix::process::{Signal, getpgrp, kill_process_group, setsid};
+use serde::{Deserialize, Serialize};
+
+use super::table::{Pipeline, WAYS, Way};
+use crate::catalogue::movers::memory_file;
+use crate::part::{self, Task};
+use crate::process::{self, Ended, Process, ended};
+use crate::program::Program;
+use crate::taken::Stop;
+use fullbore_results::run::Settings;
+
+/// What a line is run on, and what it is to print.
+#[derive(Debug)]
+pub struct Made {
+    /// Where its line is run.
+    pub directory: PathBuf,
+    /// What it reads in all.
+    pub bytes: u64,
+    /// What it prints, by bash.
+    pub expected: File,
+    /// What a person should know of it.
+    pub note: Option<String>,
+}
+
+/// Finds out what a line prints.
+///
+/// # Errors
+/// Where a process cannot be started or waited for.
+pub fn expect(
+    program: &Program,
+    pipeline: &'static Pipeline,
+    made: &Made,
+    settings: &Settings,
+) -> Result<Result<(), Stop>> {
+    let printed = made.expected.try_clone()?;
+    let ran = run(program, pipeline, &WAYS[0], made, printed, settings)?;
+    Ok(ran.map(drop))
+}
+
+/// Runs a line once, on this stdout.
+///
+/// # Errors
+/// Where a process cannot be started or waited for.
+pub fn run(
+    program: &Program,
+    pipeline: &'static Pipeline,
+    way: &'static Way,
+    made: &Made,
+    stdout: File,
+    settings: &Settings,
+) -> Result<Result<Ran, Stop>> {
+    let line = pipeline.line_for(made.bytes);
+    let options = way.options.iter().map(|&word| word.to_owned());
+    let once = Once {
+        program: way.program.map_or_else(|| program.path(), Path::new).into(),
+        words: options.chain([line]).collect(),
+        directory: made.directory.clone(),
+    };
+    let mut command = program.part_that_cleans_up(&once)?;
+    command.stdout(stdout);
+    let mut process = Process::start(command)?;
+    // Bytes are counted out for another machine, and this one may be busy.
+    let patience = Duration::from_secs_f64(60.0 + 60.0 * settings.seconds);
+    let in_time = process.ends_within(patience)?;
+    // Whoever it has left behind.
+    process.kill_group();
+    let ended = process.end_within(process::GRACE)?;
+    if !in_time {
+        return Ok(Err(Stop::Failed("did not end in time; killed".into())));
+    }
+    Ok(judge(way, &ended))
+}
+
+fn judge(way: &Way, ended: &Ended) -> Result<Ran, Stop> {
+    ended.went_well("pipeline")?;
+    let ran: Ran = process::report(&ended.output.stderr)
+        .map_err(|error| Stop::Failed(format!("the line reported nothing readable: {error}")))?;
+    let status = ExitStatus::from_raw(ran.status);
+    if status.success() {
+        return Ok(ran);
+    }
+    let said = if ran.said.is_empty() {
+        "no word why"
+    } else {
+        &ran.said
+    };
+    Err(Stop::Failed(format!(
+        "{} {}: {said}",
+        way.title,
+        self::ended(status)
+    )))
+}
+
+/// A command that is run once.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Once {
+    /// The program.
+    program: PathBuf,
+    /// Its options, and the line.
+    words: Vec<String>,
+    /// Where the files are that it names.
+    directory: PathBuf,
+}
+
+/// What came of it.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Ran {
+    pub seconds: f64,
+    /// As wait(2) gives it.
+    status: i32,
+    /// The last line that it said on stderr.
+    said: String,
+}
+
+impl Task for Once {
+    const NAME: &'static str = "once";
+
+    /// Runs it, on this process's stdout, and says how long that took.
+    ///
+    /// # Errors
+    /// Where the files cannot be read, or the program cannot be started.
+    fn play(self) -> Result<()> {
+        // No terminal: nothing that is on one is to make a difference, nor to be changed by a line.
+        setsid().context("setsid")?;
+        thread::spawn(|| {
+            wait_for_the_end_of_stdin();
+            let _ = kill_process_group(getpgrp(), Signal::KILL);
+        });
+        read_all(&self.directory).context("read the files")?;
+        let mut stderr = memory_file()?;
+        let mut command = Command::new(&self.program);
+        command
+            .args(&self.words)
+            .current_dir(&self.directory)
+            .stdin(Stdio::null())
+            .stderr(stderr.try_clone()?);
+        let began = Instant::now();
+        let mut child = command
+            .spawn()
+            .with_context(|| format!("start {}", self.program.display()))?;
+        let status = child.wait().context("wait for the line")?;
+        let seconds = began.elapsed().as_secs_f64();
+        let mut said = Vec::new();
+        stderr.rewind()?;
+        stderr.read_to_end(&mut said)?;
+        let said = String::from_utf8_lossy(&said);
+        part::say(&Ran {
+            seconds,
+            status: status.into_raw(),
+            said: said.lines().next_back().unwrap_or_default().to_owned(),
+        })
+    }
+}
+
+/// Reads every file below a directory: the kernel may have given its pages to somebody else since it was
+/// last read.
+fn read_all(directory: &Path) -> io::Result<()> {
+    let mut buffer = vec![0; 256 << 10];
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            read_all(&entry.path())?;
+        } else {
+            let mut file = File::open(entry.path())?;
+            while file.read(&mut buffer)? > 0 {}
+        }
+    }
+    Ok(())
+}
+
+/// Waits until nobody is left who could write to stdin: until whoever started this process has gone.
+pub fn wait_for_the_end_of_stdin() {
+    let mut byte = [0];
+    // Whatever else may go wrong with it is an end too.
+    while io::stdin().read(&mut byte).is_ok_and(|n| n > 0) {}
+}

@@ -1,0 +1,381 @@
+//! The group `sweep`: throughput over the size of a call and the size of the pipe, for one way to
+//! write, one way to read and one way to wait.
+//!
+//! Both axes are data: lists of sizes from the command line. Each pair of sizes is an experiment like
+//! any other, with options of `fullbore write` and `fullbore read` that can be repeated in a shell.
+//! Reports show the group as a grid.
+
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+
+use crate::endpoint::{Checked, Pair, WaitName};
+use crate::experiment::{Experiment, Group};
+use crate::taken::{Measurement, Stop, Taken};
+use crate::work::{Bench, Work};
+use fullbore_host::size;
+use fullbore_results::run::{Cell, Outcome, Settings, Unit};
+
+/// The group's name.
+pub const GROUP: &str = "sweep";
+
+/// The group.
+pub fn group(axes: &Axes) -> Group {
+    Group {
+        name: GROUP,
+        shows: "throughput by bytes per call and pipe capacity",
+        experiments: axes.experiments(),
+        parts: &[],
+    }
+}
+
+/// What is swept, as the command line gives it.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Options of the group 'sweep'")]
+pub struct Axes {
+    /// Write method [default: copy]
+    #[arg(long, value_enum, value_name = "WAY")]
+    sweep_writer: Option<Writer>,
+
+    /// Read method [default: read]
+    #[arg(long, value_enum, value_name = "HOW")]
+    sweep_reader: Option<Reader>,
+
+    /// How both ends wait while the pipe is full or empty [default: block]
+    #[arg(long, value_enum, value_name = "HOW")]
+    sweep_wait: Option<WaitName>,
+
+    /// Bytes per call, for writing and reading [default: 4K,16K,64K,256K,1M]
+    #[arg(long, value_name = "SIZE,…", value_delimiter = ',', value_parser = chunk)]
+    chunks: Option<Vec<usize>>,
+
+    /// Capacities of the pipe [default: 4K,64K,256K,1M]
+    #[arg(long, value_name = "SIZE,…", value_delimiter = ',', value_parser = pipe_size)]
+    pipe_sizes: Option<Vec<usize>>,
+}
+
+/// A way to write: one of the library's that takes new data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Writer {
+    /// write(2)
+    Copy,
+    /// vmsplice(2) of pages that are never written to again
+    Fresh,
+    /// vmsplice(2) of a ring of pages that are reused after they were read
+    Recycle,
+}
+
+/// A way to read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Reader {
+    /// read(2), without examining the data
+    Read,
+    /// read(2), and sum all words
+    Sum,
+    /// splice(2) to /dev/null
+    Splice,
+}
+
+/// As it is typed.
+fn word(name: impl ValueEnum) -> String {
+    name.to_possible_value()
+        .map(|value| value.get_name().to_owned())
+        .unwrap_or_default()
+}
+
+/// The most that one call is given: write(2) itself moves no more than 2 GiB less a page.
+const CHUNK_AT_MOST: usize = 1 << 30;
+
+fn chunk(text: &str) -> Result<usize, String> {
+    match size::parse_in_memory(text)? {
+        0 => Err("invalid size 0: a call must move at least one byte".into()),
+        bytes if bytes > CHUNK_AT_MOST => {
+            Err(format!("invalid size '{text}': a call can move at most 1G"))
+        }
+        bytes => Ok(bytes),
+    }
+}
+
+fn pipe_size(text: &str) -> Result<usize, String> {
+    match size::parse_in_memory(text)? {
+        0 => Err("invalid capacity 0: a pipe needs at least one page".into()),
+        bytes => Ok(bytes),
+    }
+}
+
+/// A size as it is typed: `64K`.
+fn short(bytes: usize) -> String {
+    size::format(bytes as u64)
+        .trim_end_matches('B')
+        .trim_end_matches('i')
+        .to_owned()
+}
+
+/// Sizes in ascending order, each once; the default ones where none are given.
+fn axis(given: Option<&Vec<usize>>, otherwise: &[usize]) -> Vec<usize> {
+    let mut sizes = given.map_or(otherwise, Vec::as_slice).to_vec();
+    sizes.sort_unstable();
+    sizes.dedup();
+    sizes
+}
+
+impl Axes {
+    /// The first of these options that was given.
+    pub fn given(&self) -> Option<&'static str> {
+        [
+            (self.sweep_writer.is_some(), "--sweep-writer"),
+            (self.sweep_reader.is_some(), "--sweep-reader"),
+            (self.sweep_wait.is_some(), "--sweep-wait"),
+            (self.chunks.is_some(), "--chunks"),
+            (self.pipe_sizes.is_some(), "--pipe-sizes"),
+        ]
+        .into_iter()
+        .find_map(|(given, option)| given.then_some(option))
+    }
+
+    /// An experiment for each chunk and each pipe, by chunks. They and their names live as long as the
+    /// catalogue does, which is made once and never goes.
+    fn experiments(&self) -> &'static [Experiment] {
+        let (writer, reader, wait) = (
+            self.sweep_writer.unwrap_or(Writer::Copy),
+            self.sweep_reader.unwrap_or(Reader::Read),
+            self.sweep_wait.unwrap_or(WaitName::Block),
+        );
+        let table = format!("{} → {}, {}", word(writer), word(reader), word(wait)).leak();
+        let chunks = axis(
+            self.chunks.as_ref(),
+            &[4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20],
+        );
+        let pipe_sizes = axis(
+            self.pipe_sizes.as_ref(),
+            &[4 << 10, 64 << 10, 256 << 10, 1 << 20],
+        );
+        let mut experiments = Vec::new();
+        for &chunk in &chunks {
+            for &pipe_size in &pipe_sizes {
+                let cell = Cell { chunk, pipe_size };
+                let work = Sweep {
+                    pair: pair(writer, reader, wait, cell),
+                    table,
+                };
+                let (chunk, pipe_size) = (short(chunk), short(pipe_size));
+                experiments.push(Experiment {
+                    group: GROUP,
+                    name: format!("chunk_{chunk}_pipe_{pipe_size}").leak(),
+                    shows: format!("{chunk} a call, through a pipe of {pipe_size}").leak(),
+                    unit: Unit::GibPerS,
+                    published: None,
+                    work: Box::leak(Box::new(work)),
+                });
+            }
+        }
+        experiments.leak()
+    }
+}
+
+/// The endpoints of a cell. Copies are written from one buffer, as on the first rung of the ladder;
+/// references are to huge pages with new words in them, as in the group `produce`. Who adds up what
+/// is read gets words that a sum can be checked of.
+fn pair(writer: Writer, reader: Reader, wait: WaitName, cell: Cell) -> Pair {
+    let (chunk, pipe_size) = (short(cell.chunk), short(cell.pipe_size));
+    let wait = word(wait);
+    let write = match (writer, reader) {
+        (Writer::Copy, Reader::Sum) => format!("--buf-size {chunk} --data words"),
+        (Writer::Copy, _) => format!("--buf-size {chunk}"),
+        (Writer::Fresh | Writer::Recycle, _) => format!(
+            "--way {} --chunk {chunk} --data words --huge-page --check-huge-page",
+            word(writer)
+        ),
+    };
+    let read = match reader {
+        Reader::Read => "",
+        Reader::Sum => " --sum",
+        Reader::Splice => " --read-with-splice",
+    };
+    Pair {
+        writer: format!("{write} --pipe-size {pipe_size} --wait {wait}").leak(),
+        reader: format!("--buf-size {chunk} --wait {wait}{read}").leak(),
+        checked: Checked::No,
+        cell: Some(cell),
+    }
+}
+
+/// One cell.
+#[derive(Debug)]
+struct Sweep {
+    pair: Pair,
+    /// What is swept, for people.
+    table: &'static str,
+}
+
+impl Work for Sweep {
+    fn measure(&self, bench: &mut Bench<'_>) -> Result<Measurement> {
+        let measurement = self.pair.measure(bench)?;
+        Ok(measurement.and_then(|taken| self.through_the_pipe_it_names(taken)))
+    }
+
+    fn table(&self) -> Option<&'static str> {
+        Some(self.table)
+    }
+
+    fn describe(&self, outcome: &mut Outcome, settings: &Settings) {
+        self.pair.describe(outcome, settings);
+    }
+
+    fn peer(&self, settings: &Settings) -> Option<String> {
+        self.pair.peer(settings)
+    }
+
+    fn endpoints(&self) -> Option<(&'static str, &'static str)> {
+        self.pair.endpoints()
+    }
+}
+
+impl Sweep {
+    /// A figure stands in the column of the capacity that the pipe really had: the kernel rounds a
+    /// capacity up to a power of two of pages (`round_pipe_size`, fs/pipe.c).
+    fn through_the_pipe_it_names(&self, taken: Taken) -> Measurement {
+        let got = taken
+            .writer
+            .as_ref()
+            .and_then(|writer| writer.pipe_capacity);
+        let wanted = self.pair.cell.map(|cell| cell.pipe_size);
+        match (got, wanted) {
+            (Some(got), Some(wanted)) if got != wanted => Err(Stop::Skipped(format!(
+                "the kernel rounded the capacity {1} to {0}: use --pipe-sizes {0}",
+                short(got),
+                short(wanted)
+            ))),
+            _ => Ok(taken),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use fullbore_results::run::EndpointReport;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        axes: Axes,
+    }
+
+    fn axes(words: &str) -> Axes {
+        let words = std::iter::once("line").chain(words.split_whitespace());
+        Line::try_parse_from(words).unwrap().axes
+    }
+
+    fn names(words: &str) -> Vec<&'static str> {
+        axes(words).experiments().iter().map(|e| e.name).collect()
+    }
+
+    #[test]
+    fn there_is_an_experiment_for_each_chunk_and_each_pipe() {
+        assert_eq!(names("").len(), 5 * 4);
+        assert_eq!(
+            names("--chunks 1M,4K,4096 --pipe-sizes 64K,1000"),
+            [
+                "chunk_4K_pipe_1000",
+                "chunk_4K_pipe_64K",
+                "chunk_1M_pipe_1000",
+                "chunk_1M_pipe_64K"
+            ]
+        );
+    }
+
+    #[test]
+    fn endpoints_are_those_that_were_asked_for() {
+        let endpoints = |words: &str| axes(words).experiments()[0].work.endpoints().unwrap();
+        assert_eq!(
+            endpoints(""),
+            (
+                "--buf-size 4K --pipe-size 4K --wait block",
+                "--buf-size 4K --wait block"
+            )
+        );
+        let words = "--sweep-writer recycle --sweep-reader sum --sweep-wait adaptive --chunks 64K";
+        assert_eq!(
+            endpoints(words),
+            (
+                "--way recycle --chunk 64K --data words --huge-page --check-huge-page \
+                 --pipe-size 4K --wait adaptive",
+                "--buf-size 64K --wait adaptive --sum"
+            )
+        );
+    }
+
+    #[test]
+    fn the_program_in_c_is_compared_where_it_does_the_same() {
+        let settings = Settings {
+            rounds: 1,
+            seconds: 0.1,
+            warm_up_seconds: 0.0,
+            pipe_size: None,
+            unix_copy: None,
+            seed: 1,
+        };
+        let peer = |words: &str| axes(words).experiments()[0].work.peer(&settings);
+        assert_eq!(
+            peer("--sweep-reader splice --chunks 64K").unwrap(),
+            "pipe --writer write --reader splice --chunk 65536 --pipe-size 4096"
+        );
+        assert_eq!(peer("--sweep-wait adaptive"), None);
+        assert_eq!(peer("--sweep-writer fresh"), None);
+    }
+
+    #[test]
+    fn sizes_of_nothing_and_unheard_of_ones_are_refused() {
+        for words in [
+            "--chunks 0",
+            "--chunks 4K,0",
+            "--chunks 2G",
+            "--chunks=",
+            "--pipe-sizes 0",
+            "--pipe-sizes x",
+            "--sweep-writer repeat",
+            "--sweep-reader tee",
+            "--sweep-wait never",
+        ] {
+            let words = std::iter::once("line").chain(words.split_whitespace());
+            assert!(Line::try_parse_from(words).is_err());
+        }
+    }
+
+    #[test]
+    fn which_option_was_given_first_is_known() {
+        assert_eq!(axes("").given(), None);
+        assert_eq!(
+            axes("--pipe-sizes 4K --chunks 4K").given(),
+            Some("--chunks")
+        );
+    }
+
+    #[test]
+    fn a_pipe_of_another_capacity_is_no_figure() {
+        let cell = Cell {
+            chunk: 4096,
+            pipe_size: 5000,
+        };
+        let sweep = Sweep {
+            pair: pair(Writer::Copy, Reader::Read, WaitName::Block, cell),
+            table: "",
+        };
+        let taken = |capacity| Taken {
+            writer: Some(EndpointReport {
+                pipe_capacity: Some(capacity),
+                ..EndpointReport::default()
+            }),
+            ..Taken::default()
+        };
+        match sweep.through_the_pipe_it_names(taken(8192)) {
+            Err(Stop::Skipped(reason)) => {
+                assert!(reason.contains("8K") && reason.contains("5000"), "{reason}");
+            }
+            other => panic!("{other:?}"),
+        }
+        assert!(sweep.through_the_pipe_it_names(taken(5000)).is_ok());
+    }
+}

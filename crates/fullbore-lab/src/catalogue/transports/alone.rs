@@ -1,0 +1,276 @@
+//! What one process does alone: reading a file that is in the page cache, and memory itself. These are
+//! the yardstick beside the transports.
+//!
+//! `unsafe` to map a file, and to look at memory as words.
+
+#![allow(unsafe_code)]
+
+use std::fs::File;
+use std::hint::black_box;
+use std::io::{Seek, Write, stdin};
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use anyhow::{Context, Result};
+use fullbore::{Backing, Pages};
+use rustix::io::{Errno, pread};
+use rustix::mm::{MapFlags, ProtFlags, mmap};
+use serde::{Deserialize, Serialize};
+
+use super::stream::{CHUNK, Clock, Moved};
+use crate::endpoint::prepare;
+use crate::part::{self, Task, Timing};
+
+/// Bytes of the file: many times what most caches hold.
+const FILE: usize = 256 << 20;
+
+/// Bytes of each stretch of memory: more than caches hold.
+const MEMORY: usize = 128 << 20;
+
+/// Bytes after which the clock is looked at.
+const STRETCH: usize = 1 << 20;
+
+/// What is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Alone {
+    FileReread,
+    MmapReread,
+    Copy,
+    CopyByHand,
+    Read,
+    Write,
+}
+
+impl Alone {
+    /// As it is called in experiments.
+    pub fn name(self) -> &'static str {
+        match self {
+            Alone::FileReread => "file_reread",
+            Alone::MmapReread => "mmap_reread",
+            Alone::Copy => "memory_copy",
+            Alone::CopyByHand => "memory_copy_by_hand",
+            Alone::Read => "memory_read",
+            Alone::Write => "memory_write",
+        }
+    }
+
+    /// Whether it reads the file on stdin.
+    pub fn wants_a_file(self) -> bool {
+        matches!(self, Alone::FileReread | Alone::MmapReread)
+    }
+
+    /// Does it, in this process, and says how much.
+    ///
+    /// # Errors
+    /// Where there is no memory for it, or the file cannot be read.
+    fn play(self, timing: Timing) -> Result<()> {
+        let moved = match self {
+            Alone::FileReread => reread(timing)?,
+            Alone::MmapReread => reread_mapped(timing)?,
+            Alone::Copy => {
+                let (from, mut to) = (memory()?, memory()?);
+                again_and_again(timing, |at| {
+                    to[at..at + STRETCH].copy_from_slice(&from[at..at + STRETCH]);
+                    black_box(&mut to);
+                })
+            }
+            Alone::CopyByHand => {
+                let (mut from, mut to) = (memory()?, memory()?);
+                let (from, to) = (words(&mut from), words(&mut to));
+                again_and_again(timing, |at| {
+                    let (at, end) = (at / 8, (at + STRETCH) / 8);
+                    copy_by_hand(&from[at..end], &to[at..end]);
+                })
+            }
+            Alone::Read => {
+                let mut from = memory()?;
+                let from = &*numbers(&mut from);
+                again_and_again(timing, |at| {
+                    black_box(sum(&from[at / 8..(at + STRETCH) / 8]));
+                })
+            }
+            Alone::Write => {
+                let mut to = memory()?;
+                let to = numbers(&mut to);
+                let mut number = 0;
+                again_and_again(timing, |at| {
+                    number += 1;
+                    to[at / 8..(at + STRETCH) / 8].fill(number);
+                    black_box(&mut *to);
+                })
+            }
+        };
+        part::say(&moved)
+    }
+}
+
+/// Do one of these, and measure.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct AloneTask {
+    pub what: Alone,
+    pub timing: Timing,
+}
+
+impl Task for AloneTask {
+    const NAME: &'static str = "alone";
+
+    fn play(self) -> Result<()> {
+        self.what.play(self.timing)
+    }
+}
+
+fn again_and_again(timing: Timing, mut work: impl FnMut(usize)) -> Moved {
+    let mut clock = Clock::begin(timing);
+    loop {
+        for at in (0..MEMORY).step_by(STRETCH) {
+            work(at);
+            if let Some(moved) = clock.add(STRETCH) {
+                return moved;
+            }
+        }
+    }
+}
+
+/// Memory that has been touched, on huge pages where the kernel gives any.
+fn memory() -> Result<Pages> {
+    let mut pages =
+        prepare::unsupported_as_such(Pages::options().backing(Backing::Huge).map(MEMORY))?;
+    pages.fill(1);
+    Ok(pages)
+}
+
+fn numbers(pages: &mut Pages) -> &mut [u64] {
+    // SAFETY: any bytes are numbers, and the rest of the alignment is what is left over: pages are aligned.
+    let (before, numbers, after) = unsafe { pages.align_to_mut() };
+    debug_assert!(before.is_empty() && after.is_empty());
+    numbers
+}
+
+/// Words that the compiler does not put together into anything larger.
+fn words(pages: &mut Pages) -> &[AtomicU64] {
+    let numbers = numbers(pages);
+    // SAFETY: an AtomicU64 has the layout of a u64, and nobody else has this memory.
+    unsafe { std::slice::from_raw_parts(numbers.as_mut_ptr().cast(), numbers.len()) }
+}
+
+/// One load and one store a word, eight words a turn: lmbench's copy by hand.
+fn copy_by_hand(from: &[AtomicU64], to: &[AtomicU64]) {
+    let (from, _) = from.as_chunks::<8>();
+    let (to, _) = to.as_chunks::<8>();
+    for (from, to) in from.iter().zip(to) {
+        for i in 0..8 {
+            to[i].store(from[i].load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+    }
+}
+
+fn sum(numbers: &[u64]) -> u64 {
+    numbers.iter().fold(0, |sum, n| sum.wrapping_add(*n))
+}
+
+/// The first time through is not measured: the kernel may have given the file's pages to somebody else
+/// since it was last read.
+fn reread(timing: Timing) -> Result<Moved> {
+    let file = stdin();
+    let mut buffer = vec![1; CHUNK];
+    let mut clock = None;
+    loop {
+        let mut at = 0;
+        loop {
+            match pread(file.as_fd(), &mut buffer, at) {
+                Ok(0) => break,
+                Ok(n) => {
+                    at += n as u64;
+                    if let Some(moved) = clock.as_mut().and_then(|clock: &mut Clock| clock.add(n)) {
+                        return Ok(moved);
+                    }
+                }
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno).context("read a file again"),
+            }
+        }
+        anyhow::ensure!(at > 0, "the file to reread is empty");
+        clock.get_or_insert_with(|| Clock::begin(timing));
+    }
+}
+
+/// As [`reread`]; the first time through also maps each page.
+fn reread_mapped(timing: Timing) -> Result<Moved> {
+    let file = stdin();
+    let len = rustix::fs::fstat(file.as_fd())?.st_size as usize / 8 * 8;
+    anyhow::ensure!(len > 0, "the file to reread is empty");
+    // SAFETY: a new mapping at an address that the kernel picks. Nobody changes the file: it has no name,
+    // and the laboratory that made it only hands it out for reading.
+    let numbers = unsafe {
+        let start = mmap(
+            std::ptr::null_mut(),
+            len,
+            ProtFlags::READ,
+            MapFlags::SHARED,
+            file.as_fd(),
+            0,
+        )
+        .context("map a file")?;
+        // It stays until the process ends.
+        std::slice::from_raw_parts(start.cast::<u64>(), len / 8)
+    };
+    black_box(sum(numbers));
+    let mut clock = Clock::begin(timing);
+    loop {
+        for stretch in numbers.chunks(STRETCH / 8) {
+            black_box(sum(stretch));
+            if let Some(moved) = clock.add(stretch.len() * 8) {
+                return Ok(moved);
+            }
+        }
+    }
+}
+
+/// The file that is read again and again: made when it is first wanted, and kept, so that it is in
+/// the page cache.
+#[derive(Debug, Default)]
+pub struct RereadFile(Option<File>);
+
+impl RereadFile {
+    /// The file, open.
+    ///
+    /// # Errors
+    /// Where there is no room for it among the temporary files.
+    pub fn open(&mut self) -> Result<File> {
+        let file = match &mut self.0 {
+            Some(file) => file,
+            none => none.insert(Self::make().context("a temporary file of 256 MiB")?),
+        };
+        Ok(file.try_clone()?)
+    }
+
+    /// It has no name: it goes with this process, however that ends.
+    fn make() -> Result<File> {
+        let mut file = tempfile::tempfile()?;
+        let stretch = vec![1; STRETCH];
+        for _ in 0..FILE / STRETCH {
+            file.write_all(&stretch)?;
+        }
+        file.rewind()?;
+        // Writing it back is not to happen while something is measured.
+        file.sync_data()?;
+        Ok(file)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_copied_by_hand_is_the_same() {
+        let from: Vec<AtomicU64> = (0..64).map(AtomicU64::new).collect();
+        let to: Vec<AtomicU64> = (0..64).map(|_| AtomicU64::new(0)).collect();
+        copy_by_hand(&from, &to);
+        let values = |words: &[AtomicU64]| -> Vec<u64> {
+            words.iter().map(|w| w.load(Ordering::Relaxed)).collect()
+        };
+        assert_eq!(values(&to), values(&from));
+        assert_eq!(sum(&values(&to)), 63 * 64 / 2);
+    }
+}

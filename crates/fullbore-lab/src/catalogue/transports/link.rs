@@ -1,0 +1,70 @@
+//! What a process sees of a transport: something to send a message into, and to receive one from.
+
+use std::os::fd::{AsFd, BorrowedFd};
+
+use anyhow::Result;
+use fullbore::Waiter;
+use fullbore::wait::Ready;
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+
+use super::carry::Carry;
+use super::queue::Queues;
+use super::ring::Rings;
+use crate::endpoint::WaitName;
+
+/// Which transport a process finds on its stdin and stdout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Link {
+    /// Fds for read(2) and write(2), `O_NONBLOCK` where the process is to wait in another way.
+    Fds,
+    /// Two rings in the shared memory on stdin, of which it sends into this one.
+    Ring { sends: usize },
+    /// POSIX message queues.
+    Queue,
+}
+
+impl Link {
+    /// Takes up this end of the transport, whose fds are `input` and `output`.
+    ///
+    /// # Errors
+    /// Where the fds are not what they should be.
+    pub fn open<'fd>(
+        self,
+        wait: WaitName,
+        input: BorrowedFd<'fd>,
+        output: BorrowedFd<'fd>,
+    ) -> Result<Box<dyn Carry + 'fd>> {
+        let waiter = Waiter::new(wait.into());
+        Ok(match self {
+            Link::Fds => Box::new(Fds {
+                input,
+                output,
+                waiter,
+            }),
+            Link::Ring { sends } => Box::new(Rings::open(input, sends, waiter)?),
+            Link::Queue => Box::new(Queues::open(input, output, waiter)?),
+        })
+    }
+}
+
+/// Pipes, FIFOs and sockets.
+struct Fds<'fd> {
+    input: BorrowedFd<'fd>,
+    output: BorrowedFd<'fd>,
+    waiter: Waiter,
+}
+
+impl Carry for Fds<'_> {
+    fn send(&mut self, bytes: &[u8]) -> Result<usize, Errno> {
+        let fd = self.output.as_fd();
+        self.waiter
+            .until_ready(fd, Ready::ToWrite, || rustix::io::write(fd, bytes))
+    }
+
+    fn receive(&mut self, buffer: &mut [u8]) -> Result<usize, Errno> {
+        let fd = self.input.as_fd();
+        self.waiter
+            .until_ready(fd, Ready::ToRead, || rustix::io::read(fd, &mut *buffer))
+    }
+}

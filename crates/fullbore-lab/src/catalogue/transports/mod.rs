@@ -1,0 +1,199 @@
+//! The group `transports`: the same stream over everything that Linux has to carry bytes from one
+//! process to another, and what memory itself does. In the column order of lmbench's table of local
+//! bandwidths (McVoy and Staelin, 'lmbench: Portable tools for performance analysis', 1996), each
+//! with its kin beside it.
+//!
+//! [`ends`] lays a transport between two processes, [`link`] is what each of them sees of it, and
+//! [`stream`] sends and receives. What needs no second process is in [`alone`].
+
+mod alone;
+mod carry;
+mod ends;
+pub mod link;
+mod queue;
+mod ring;
+pub mod shared;
+pub mod stream;
+
+use anyhow::Result;
+
+pub use alone::Alone;
+pub use ends::{Shape, Transport, loopback};
+
+use crate::endpoint::WaitName;
+use crate::experiment::{Experiment, Group};
+use crate::part::{Part, Timing};
+use crate::process::{self, Process};
+use crate::taken::{Measurement, Stop, Taken};
+use crate::work::{Bench, Work};
+use alone::{AloneTask, RereadFile};
+use fullbore_results::run::{Settings, Unit};
+use stream::{CHUNK, Moved, ReceiveTask, SendTask};
+
+/// The group's name.
+const GROUP: &str = "transports";
+
+/// The group.
+pub fn group() -> Group {
+    Group {
+        name: GROUP,
+        shows: "the same stream over every transport, and memory itself, in \
+                lmbench's order",
+        experiments: EXPERIMENTS,
+        parts: PARTS,
+    }
+}
+
+/// What the 2005 thread gives for lmbench's pipe once it was a ring of pages: 1,669 MB/s at best.
+const LMBENCH_PIPE_2005: f64 = 1669e6 / (1u64 << 30) as f64;
+
+/// Sequential reading of memory by one thread on the article's machine, in GiB/s.
+const MEMORY_READ_2022: f64 = 16.0;
+
+const fn between(
+    name: &'static str,
+    published: Option<f64>,
+    shows: &'static str,
+    transport: Transport,
+) -> Experiment {
+    row(name, published, shows, transport.as_stream())
+}
+
+const fn row(
+    name: &'static str,
+    published: Option<f64>,
+    shows: &'static str,
+    work: &'static dyn Work,
+) -> Experiment {
+    Experiment::bandwidth(GROUP, name, published, shows, work)
+}
+
+/// The rows, in lmbench's order: pipe, AF_UNIX, TCP, file reread, mmap reread, memory copied by libc and
+/// by hand, memory read, memory written.
+#[rustfmt::skip]
+const EXPERIMENTS: &[Experiment] = &[
+    between("pipe", Some(LMBENCH_PIPE_2005), "a pipe of the default capacity, write(2) and read(2)", Transport::Pipe),
+    between("fifo", None, "a named pipe", Transport::Fifo),
+    between("unix_stream", None, "a Unix stream socket with listen(2) and connect(2)", Transport::UnixStream),
+    between("socketpair", None, "a Unix stream socket from socketpair(2)", Transport::SocketPair),
+    between("unix_seqpacket", None, "a Unix socket that preserves message boundaries", Transport::SeqPacket),
+    between("tcp", None, "TCP over the loopback", Transport::Tcp),
+    between("shared_memory", None, "a ring in shared memory, with copies in and out, and futex(2) to wait", Transport::SharedMemory),
+    between("message_queue", None, "a POSIX message queue, 10 messages of 8 KiB", Transport::MessageQueue),
+    row("file_reread", None, "a file in the page cache, read(2) again and again", &Alone::FileReread),
+    row("mmap_reread", None, "the same file, mapped, with all words summed", &Alone::MmapReread),
+    row("memory_copy", None, "memcpy(3) from one stretch of memory to another", &Alone::Copy),
+    row("memory_copy_by_hand", None, "the same, one word at a time", &Alone::CopyByHand),
+    row("memory_read", Some(MEMORY_READ_2022), "every word of memory added up", &Alone::Read),
+    row("memory_write", None, "every word of memory written", &Alone::Write),
+];
+
+/// What processes of this group do.
+const PARTS: &[Part] = &[
+    Part::of::<SendTask>(),
+    Part::of::<ReceiveTask>(),
+    Part::of::<AloneTask>(),
+];
+
+/// A stream from one process to another over a transport.
+#[derive(Debug)]
+struct Stream(Transport);
+
+impl Transport {
+    const fn as_stream(self) -> &'static dyn Work {
+        match self {
+            Transport::Pipe => &Stream(Transport::Pipe),
+            Transport::Fifo => &Stream(Transport::Fifo),
+            Transport::UnixStream => &Stream(Transport::UnixStream),
+            Transport::SocketPair => &Stream(Transport::SocketPair),
+            Transport::SeqPacket => &Stream(Transport::SeqPacket),
+            Transport::Tcp => &Stream(Transport::Tcp),
+            Transport::SharedMemory => &Stream(Transport::SharedMemory),
+            Transport::MessageQueue => &Stream(Transport::MessageQueue),
+        }
+    }
+}
+
+impl Work for Stream {
+    fn measure(&self, bench: &mut Bench<'_>) -> Result<Measurement> {
+        let shape = Shape {
+            message: CHUNK,
+            wait: WaitName::Block,
+            pipe_size: bench.settings.pipe_size,
+            both_ways: false,
+        };
+        let ends = match self.0.lay(&shape) {
+            Ok(ends) => ends,
+            Err(error) => return Ok(Err(Stop::Skipped(format!("{error:#}")))),
+        };
+        let timing = Timing::of(bench.settings);
+        let [sender, receiver] = ends.apart();
+        let (link, message) = (sender.link, sender.message);
+        let send = SendTask { link, message };
+        let mut sending = bench.program.part(&send, Some(bench.cpus.writer))?;
+        sender.give(&mut sending);
+        let link = receiver.link;
+        let receive = ReceiveTask {
+            link,
+            message,
+            timing,
+        };
+        let mut receiving = bench.program.part(&receive, Some(bench.cpus.reader))?;
+        receiver.give(&mut receiving);
+        let (receiving, sending) = (Process::start(receiving)?, Process::start(sending)?);
+        let received = receiving.end_within(timing.patience())?;
+        sending.behind("sender", &received, "receiver").map(|well| {
+            well.and_then(|()| Moved::read(&received.output.stderr))
+                .map(Moved::taken)
+        })
+    }
+
+    fn peer(&self, settings: &Settings) -> Option<String> {
+        let size = match settings.pipe_size {
+            Some(size) if self.0.is_a_pipe() => format!(" --pipe-size {size}"),
+            _ => String::new(),
+        };
+        Some(format!("stream {}{size}", self.0.name()))
+    }
+}
+
+impl Work for Alone {
+    fn measure(&self, bench: &mut Bench<'_>) -> Result<Measurement> {
+        let timing = Timing::of(bench.settings);
+        let task = AloneTask {
+            what: *self,
+            timing,
+        };
+        let mut command = bench.program.part(&task, Some(bench.cpus.reader))?;
+        if self.wants_a_file() {
+            match bench.store.of::<RereadFile>().open() {
+                Ok(file) => command.stdin(file),
+                Err(error) => return Ok(Err(Stop::Skipped(format!("{error:#}")))),
+            };
+        }
+        let ended = Process::start(command)?.end_within(timing.patience() + process::GRACE)?;
+        Ok(ended
+            .went_well("process")
+            .and_then(|()| Moved::read(&ended.output.stderr))
+            .map(Moved::taken))
+    }
+
+    fn peer(&self, _: &Settings) -> Option<String> {
+        Some(format!("stream {}", self.name()))
+    }
+}
+
+impl Moved {
+    /// As a measurement; in lmbench's unit too, for those who compare with its tables.
+    fn taken(self) -> Taken {
+        Taken {
+            figure: self.gib_per_s(),
+            also: vec![(
+                "lmbench",
+                Unit::MbPerS,
+                self.bytes as f64 / self.seconds / 1e6,
+            )],
+            ..Taken::default()
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! A stream over a transport: one process sends, the other receives and measures.
+//!
+//! The stream begins with bytes that depend on their position, and the receiver looks at every
+//! one of them before its clock starts. What follows is the same buffer again and again, at
+//! which nobody looks: so that the transport is what is measured.
+
+use std::io::{stdin, stdout};
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+
+use super::link::Link;
+use crate::endpoint::{WaitName, words};
+use crate::part::{self, Task, Timing};
+use crate::process;
+use crate::taken::Stop;
+
+/// Bytes of one call: lmbench's own transfer size (bw_pipe.c, bw_unix.c: XFERSIZE).
+pub const CHUNK: usize = 64 << 10;
+
+/// Bytes at the beginning that are checked: several times what any transport holds.
+const CHECKED: u64 = 8 << 20;
+
+/// Send messages of so many bytes until nobody receives them any more.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct SendTask {
+    pub link: Link,
+    pub message: usize,
+}
+
+impl Task for SendTask {
+    const NAME: &'static str = "send";
+
+    fn play(self) -> Result<()> {
+        send(self.link, self.message)
+    }
+}
+
+/// Receive them, and measure.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ReceiveTask {
+    pub link: Link,
+    pub message: usize,
+    pub timing: Timing,
+}
+
+impl Task for ReceiveTask {
+    const NAME: &'static str = "receive";
+
+    fn play(self) -> Result<()> {
+        receive(self.link, self.message, self.timing)
+    }
+}
+
+/// Sends until nobody receives any more.
+///
+/// # Errors
+/// Where the transport breaks.
+fn send(link: Link, message: usize) -> Result<()> {
+    let (input, output) = (stdin(), stdout());
+    let mut link = link.open(WaitName::Block, input.as_fd(), output.as_fd())?;
+    let mut buffer = vec![0; message];
+    let mut sent = 0;
+    loop {
+        if sent < CHECKED {
+            words::fill(&mut buffer, sent);
+        }
+        match link.send_all(&buffer) {
+            Ok(()) => sent += message as u64,
+            Err(Errno::PIPE | Errno::CONNRESET) => return Ok(()),
+            Err(errno) => return Err(errno).context(format!("send (after {sent} bytes)")),
+        }
+    }
+}
+
+/// Receives, checks what comes first, and then measures.
+///
+/// # Errors
+/// Where bytes are wrong, the transport breaks, or it ends.
+fn receive(link: Link, message: usize, timing: Timing) -> Result<()> {
+    let (input, output) = (stdin(), stdout());
+    let mut link = link.open(WaitName::Block, input.as_fd(), output.as_fd())?;
+    let mut buffer = vec![0; message];
+    let mut received = 0;
+    let mut clock = None;
+    loop {
+        let n = match link.receive(&mut buffer) {
+            Ok(0) => bail!("the stream ended after {received} bytes"),
+            Ok(n) => n,
+            Err(errno) => return Err(errno).context(format!("receive (after {received} bytes)")),
+        };
+        if received < CHECKED {
+            let looked_at = n.min((CHECKED - received) as usize);
+            if let Some(at) = words::first_wrong(&buffer[..looked_at], received) {
+                bail!("wrong byte at position {at} of the stream");
+            }
+        } else if let Some(moved) = clock.get_or_insert_with(|| Clock::begin(timing)).add(n) {
+            return part::say(&moved);
+        }
+        received += n as u64;
+    }
+}
+
+/// Bytes and the time that they took.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Moved {
+    pub bytes: u64,
+    pub seconds: f64,
+}
+
+impl Moved {
+    /// In GiB/s.
+    pub fn gib_per_s(&self) -> f64 {
+        self.bytes as f64 / (1u64 << 30) as f64 / self.seconds
+    }
+
+    /// What a part said of it.
+    ///
+    /// # Errors
+    /// Where it said nothing of the kind, or that nothing moved.
+    pub fn read(printed: &[u8]) -> Result<Self, Stop> {
+        let moved: Self = process::report(printed)
+            .map_err(|error| Stop::Failed(format!("a part reported nothing readable: {error}")))?;
+        match moved.bytes > 0 && moved.seconds > 0.0 {
+            true => Ok(moved),
+            false => Err(Stop::NothingCame),
+        }
+    }
+}
+
+/// Counts bytes from the end of a warm-up until the time is up.
+#[derive(Debug)]
+pub struct Clock {
+    warm_up: Duration,
+    time: Duration,
+    goal: Option<u64>,
+    began: Instant,
+    measured_from: Option<Instant>,
+    bytes: u64,
+}
+
+impl Clock {
+    /// Starts the warm-up with the first bytes.
+    pub fn begin(timing: Timing) -> Self {
+        Self {
+            warm_up: Duration::from_secs_f64(timing.warm_up_seconds),
+            time: Duration::from_secs_f64(timing.seconds),
+            goal: None,
+            began: Instant::now(),
+            measured_from: None,
+            bytes: 0,
+        }
+    }
+
+    /// Measures so many bytes, however long they take, if it is said how many.
+    pub fn for_bytes(mut self, goal: Option<u64>) -> Self {
+        self.goal = goal;
+        self
+    }
+
+    /// Notes that `n` more bytes have moved, and says how many it were when the time is up, or enough
+    /// have moved.
+    #[inline]
+    pub fn add(&mut self, n: usize) -> Option<Moved> {
+        let now = Instant::now();
+        let Some(from) = self.measured_from else {
+            if now - self.began >= self.warm_up {
+                self.measured_from = Some(now);
+            }
+            return None;
+        };
+        self.bytes += n as u64;
+        let passed = now - from;
+        let is_over = match self.goal {
+            Some(goal) => self.bytes >= goal,
+            None => passed >= self.time,
+        };
+        is_over.then_some(Moved {
+            bytes: self.bytes,
+            seconds: passed.as_secs_f64(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_comes_after_the_warm_up_is_counted() {
+        let timing = Timing {
+            seconds: 0.0,
+            warm_up_seconds: 0.0,
+        };
+        let mut clock = Clock::begin(timing);
+        // What ends the warm-up was under way during it.
+        assert_eq!(clock.add(1000), None);
+        assert_eq!(clock.add(5).unwrap().bytes, 5);
+        let mut clock = Clock::begin(Timing {
+            warm_up_seconds: 1e6,
+            ..timing
+        });
+        assert_eq!(clock.add(1), None);
+        assert_eq!(clock.add(1), None);
+        let mut clock = Clock::begin(timing).for_bytes(Some(10));
+        assert_eq!((clock.add(9), clock.add(9)), (None, None));
+        assert_eq!(clock.add(2).unwrap().bytes, 11);
+    }
+
+    #[test]
+    fn what_took_no_time_or_moved_nothing_is_no_figure() {
+        assert!(Moved::read(br#"{"bytes":10,"seconds":2.0}"#).is_ok());
+        for text in [
+            r#"{"bytes":0,"seconds":1.0}"#,
+            r#"{"bytes":1,"seconds":0.0}"#,
+            "nonsense",
+            "",
+        ] {
+            assert!(
+                matches!(
+                    Moved::read(text.as_bytes()),
+                    Err(Stop::Failed(_) | Stop::NothingCame)
+                ),
+                "{text}"
+            );
+        }
+    }
+}

@@ -1,0 +1,404 @@
+//! The group `unix_copy`: an object sent through a Unix socket, by copying it and by reference, after
+//! the RFC 'Nontemporal copies in unix socket write path' (Joe Damato, netdev, May 2022) and its
+//! benchmark.
+//!
+//! A row is a [`Mode`], how the object is sent, and a place: one socket with a [`receiver`] that drops
+//! everything, or the [`chain`] of processes that the RFC is about. [`sender`] has the modes, [`flag`]
+//! finds out whether the RFC's flag exists here, and [`hot`] shows what a send does to the caches.
+
+mod chain;
+mod flag;
+mod hot;
+mod mode;
+mod options;
+mod receiver;
+mod sender;
+
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use rustix::net::sockopt::{
+    set_socket_send_buffer_size, set_socket_send_buffer_size_force, socket_send_buffer_size,
+};
+use serde::{Deserialize, Serialize};
+
+pub use options::{CopyOptions, GROUP};
+
+use crate::catalogue::transports::loopback;
+use crate::catalogue::transports::stream::Moved;
+use crate::experiment::{Experiment, Group};
+use crate::part::{Part, Task, Timing};
+use crate::process::{self, GRACE, Process};
+use crate::program::Program;
+use crate::taken::{Measurement, Stop, Taken};
+use crate::work::{Bench, Work};
+use fullbore_host::size;
+use fullbore_results::run::{Settings, Sizes, Unit};
+use mode::Mode;
+use receiver::Received;
+use sender::Sent;
+
+/// The group.
+pub fn group() -> Group {
+    Group {
+        name: GROUP,
+        shows: "an object sent through a Unix socket: copied, copied past the \
+                caches, or by reference",
+        experiments: EXPERIMENTS,
+        parts: PARTS,
+    }
+}
+
+/// The RFC's figures for its first test, in Mb/s: objects of 1 MiB, buffers of 512 KiB, EPYC 7662, two
+/// CPUs that share no L2.
+const NORMAL_2022: f64 = gib_per_s(78_928.0);
+const NTCOPY_2022: f64 = gib_per_s(112_935.0);
+
+const fn gib_per_s(mbit_per_s: f64) -> f64 {
+    mbit_per_s * 1e6 / 8.0 / (1u64 << 30) as f64
+}
+
+const fn row(
+    name: &'static str,
+    published: Option<f64>,
+    shows: &'static str,
+    work: &'static UnixCopy,
+) -> Experiment {
+    Experiment::bandwidth(GROUP, name, published, shows, work)
+}
+
+/// The rows.
+#[rustfmt::skip]
+const EXPERIMENTS: &[Experiment] = &[
+    row("copy_normal", Some(NORMAL_2022), "send(2): the kernel copies the object", &UnixCopy(Mode::Normal, Place::OneSocket)),
+    row("copy_ntcopy", Some(NTCOPY_2022), "the same with MSG_NTCOPY: the copy bypasses the caches", &UnixCopy(Mode::NtCopy, Place::OneSocket)),
+    row("copy_zero_copy", None, "vmsplice(2) into a pipe, splice(2) from there: no copy", &UnixCopy(Mode::ZeroCopy, Place::OneSocket)),
+    row("copy_sendfile", None, "sendfile(2) from a file in memory", &UnixCopy(Mode::SendFile, Place::OneSocket)),
+    row("chain_normal", None, "storage → Unix socket → front → TCP → client, sent by send(2)", &UnixCopy(Mode::Normal, Place::Chain)),
+    row("chain_ntcopy", None, "the same chain, sent with MSG_NTCOPY", &UnixCopy(Mode::NtCopy, Place::Chain)),
+    row("chain_zero_copy", None, "the same chain, sent by vmsplice(2) and splice(2)", &UnixCopy(Mode::ZeroCopy, Place::Chain)),
+    row("chain_sendfile", None, "the same chain, sent by sendfile(2)", &UnixCopy(Mode::SendFile, Place::Chain)),
+];
+
+/// What the object passes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    OneSocket,
+    Chain,
+}
+
+/// What a process of this group does.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+enum Role {
+    /// Send, and measure.
+    Sender { mode: Mode, timing: Timing },
+    /// Take and drop.
+    Receiver,
+    /// Send until nobody receives any more.
+    Storage { mode: Mode },
+    /// Pass on.
+    Front,
+    /// Take, drop, and measure.
+    Client { timing: Timing },
+}
+
+impl Role {
+    /// Plays it in this process, with sockets on stdin and stdout.
+    ///
+    /// # Errors
+    /// [`Unsupported`](fullbore_host::refusal::Unsupported) where this machine does not allow it.
+    fn play(self, sizes: &Sizes) -> Result<()> {
+        match self {
+            Role::Sender { mode, timing } => sender::measure(mode, sizes, timing),
+            Role::Receiver => receiver::drop_all(sizes),
+            Role::Storage { mode } => sender::serve(mode, sizes),
+            Role::Front => chain::front(sizes),
+            Role::Client { timing } => chain::client(sizes, timing),
+        }
+    }
+
+    /// A process that does it on one CPU, or on any.
+    fn start(
+        self,
+        program: &Program,
+        sizes: Sizes,
+        cpu: Option<usize>,
+        input: Option<OwnedFd>,
+        output: Option<OwnedFd>,
+    ) -> Result<Process> {
+        let mut command = program.part(&UnixCopyTask { role: self, sizes }, cpu)?;
+        if let Some(input) = input {
+            command.stdin(input);
+        }
+        if let Some(output) = output {
+            command.stdout(output);
+        }
+        Process::start(command)
+    }
+}
+
+/// What processes of this group do.
+const PARTS: &[Part] = &[Part::of::<UnixCopyTask>()];
+
+/// Send an object again and again, or receive it.
+#[derive(Debug, Serialize, Deserialize)]
+struct UnixCopyTask {
+    role: Role,
+    sizes: Sizes,
+}
+
+impl Task for UnixCopyTask {
+    const NAME: &'static str = "unixcopy";
+
+    fn play(self) -> Result<()> {
+        self.role.play(&self.sizes)
+    }
+}
+
+/// An object through a Unix socket.
+#[derive(Debug)]
+struct UnixCopy(Mode, Place);
+
+impl Work for UnixCopy {
+    fn measure(&self, bench: &mut Bench<'_>) -> Result<Measurement> {
+        if self.0 == Mode::NtCopy
+            && let Err(reason) = flag::find()
+        {
+            return Ok(Err(Stop::Skipped(reason)));
+        }
+        let sizes = bench.settings.unix_copy.unwrap_or_default();
+        let socket = match Socket::lay(sizes.sndbuf) {
+            Ok(socket) => socket,
+            Err(error) => return Ok(Err(Stop::Skipped(format!("{error:#}")))),
+        };
+        match self.1 {
+            Place::OneSocket => self.through_one_socket(bench, sizes, socket),
+            Place::Chain => self.through_the_chain(bench, sizes, socket),
+        }
+    }
+
+    fn table(&self) -> Option<&'static str> {
+        Some(match self.1 {
+            Place::OneSocket => "one socket",
+            Place::Chain => "storage, front, client",
+        })
+    }
+
+    fn peer(&self, settings: &Settings) -> Option<String> {
+        let Sizes {
+            object,
+            count,
+            sndbuf,
+            pipe_size,
+            ..
+        } = settings.unix_copy.unwrap_or_default();
+        let mode = self.0.of_peer()?;
+        let chain = match self.1 {
+            Place::OneSocket => "",
+            Place::Chain => " --chain",
+        };
+        let count = count.map_or_else(String::new, |count| format!(" --count {count}"));
+        Some(format!(
+            "unix_copy {mode}{chain} --object {object} --sndbuf {sndbuf} --pipe-size {pipe_size}{count}"
+        ))
+    }
+}
+
+impl UnixCopy {
+    fn through_one_socket(
+        &self,
+        bench: &Bench<'_>,
+        sizes: Sizes,
+        socket: Socket,
+    ) -> Result<Measurement> {
+        let timing = Timing::of(bench.settings);
+        let mode = self.0;
+        let receiver = Role::Receiver;
+        let receiver = receiver.start(
+            bench.program,
+            sizes,
+            Some(bench.cpus.reader),
+            Some(socket.far),
+            None,
+        )?;
+        let sender = Role::Sender { mode, timing };
+        let sender = sender.start(
+            bench.program,
+            sizes,
+            Some(bench.cpus.writer),
+            None,
+            Some(socket.near),
+        )?;
+        let sent = sender.end_within(patience(timing, &sizes))?;
+        if sent.went_well("sender").is_err() {
+            let well = receiver.behind("receiver", &sent, "sender")?;
+            return Ok(well.map(|()| Taken::default()));
+        }
+        let received = receiver.end_within(GRACE)?;
+        Ok(received.went_well("receiver").and_then(|()| {
+            let sent: Sent = report(&sent.output.stderr)?;
+            let received: Received = report(&received.output.stderr)?;
+            let mut taken = taken(&sent.moved)?;
+            taken.also.push(("hot", Unit::Times, sent.hot));
+            taken.notes = [socket.note, sent.note, received.note]
+                .into_iter()
+                .flatten()
+                .collect();
+            Ok(taken)
+        }))
+    }
+
+    fn through_the_chain(
+        &self,
+        bench: &Bench<'_>,
+        sizes: Sizes,
+        socket: Socket,
+    ) -> Result<Measurement> {
+        let (to_client, from_front) = match loopback() {
+            Ok(ends) => ends,
+            Err(error) => {
+                let reason = format!("TCP over the loopback: {error:#}");
+                return Ok(Err(Stop::Skipped(reason)));
+            }
+        };
+        let timing = Timing::of(bench.settings);
+        let mode = self.0;
+        let client = Role::Client { timing };
+        let client = client.start(bench.program, sizes, None, Some(from_front.into()), None)?;
+        let front = Role::Front.start(
+            bench.program,
+            sizes,
+            Some(bench.cpus.reader),
+            Some(socket.far),
+            Some(to_client.into()),
+        )?;
+        let storage = Role::Storage { mode };
+        let storage = storage.start(
+            bench.program,
+            sizes,
+            Some(bench.cpus.writer),
+            None,
+            Some(socket.near),
+        )?;
+        let measured = client.end_within(patience(timing, &sizes))?;
+        // Who comes first in the chain is at fault: those behind only see an end.
+        if let Err(stop) = measured.went_well("client") {
+            for (role, process) in [("storage process", storage), ("front", front)] {
+                if let Some(own) = process.own_fault(role)? {
+                    return Ok(Err(own));
+                }
+            }
+            return Ok(Err(stop));
+        }
+        let passed = front.end_within(GRACE)?;
+        Ok(passed.went_well("front").and_then(|()| {
+            let received: Received = report(&passed.output.stderr)?;
+            let mut taken = taken(&report(&measured.output.stderr)?)?;
+            taken.notes = [socket.note, received.note].into_iter().flatten().collect();
+            Ok(taken)
+        }))
+    }
+}
+
+/// A Unix stream socket, and its other side.
+struct Socket {
+    near: OwnedFd,
+    far: OwnedFd,
+    note: Option<String>,
+}
+
+impl Socket {
+    /// With a send buffer of so many bytes on the near side.
+    fn lay(sndbuf: usize) -> Result<Self> {
+        let (near, far) = UnixStream::pair().context("socketpair")?;
+        // Beyond net.core.wmem_max is for root (socket(7), SO_SNDBUFFORCE).
+        if set_socket_send_buffer_size_force(&near, sndbuf).is_err() {
+            set_socket_send_buffer_size(&near, sndbuf).context("SO_SNDBUF")?;
+        }
+        // The kernel doubles what it is asked for, for its own needs, and says the double.
+        let given = socket_send_buffer_size(&near).context("SO_SNDBUF")? / 2;
+        let note = (given < sndbuf).then(|| {
+            format!(
+                "the send buffer is {} instead of {}: see net.core.wmem_max",
+                size::format(given as u64),
+                size::format(sndbuf as u64)
+            )
+        });
+        Ok(Self {
+            near: near.into(),
+            far: far.into(),
+            note,
+        })
+    }
+}
+
+/// As a measurement; in the RFC's unit too.
+fn taken(moved: &Moved) -> Result<Taken, Stop> {
+    if moved.bytes == 0 || moved.seconds <= 0.0 {
+        return Err(Stop::NothingCame);
+    }
+    Ok(Taken {
+        figure: moved.gib_per_s(),
+        also: vec![(
+            "network",
+            Unit::MbitPerS,
+            moved.bytes as f64 * 8.0 / moved.seconds / 1e6,
+        )],
+        ..Taken::default()
+    })
+}
+
+fn report<T: serde::de::DeserializeOwned>(printed: &[u8]) -> Result<T, Stop> {
+    process::report(printed)
+        .map_err(|error| Stop::Failed(format!("a part reported nothing readable: {error}")))
+}
+
+/// When a measurement has not ended by then, it will not. A number of objects may take as long as it
+/// takes at 64 MiB/s.
+pub fn patience(timing: Timing, sizes: &Sizes) -> Duration {
+    let objects = sizes.bytes().unwrap_or(0) >> 26;
+    timing.patience() + Duration::from_secs(objects)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rfcs_figures_are_in_our_unit() {
+        // 100,000 objects of 1 MiB in 10.630 s.
+        let seconds = 100_000.0 / 1024.0 / NORMAL_2022;
+        assert!((seconds - 10.63).abs() < 0.01, "{seconds}");
+        assert!((NTCOPY_2022 / NORMAL_2022 - 1.4309).abs() < 0.001);
+    }
+
+    #[test]
+    fn a_send_buffer_that_was_not_given_is_noted() {
+        assert_eq!(Socket::lay(64 << 10).unwrap().note, None);
+        // More than the kernel can count, whoever asks.
+        let note = Socket::lay((1 << 31) - 1).unwrap().note.unwrap();
+        assert!(note.contains("the send buffer is "), "{note}");
+    }
+
+    #[test]
+    fn many_objects_are_given_more_time() {
+        let timing = Timing {
+            seconds: 0.5,
+            warm_up_seconds: 0.1,
+        };
+        let sizes = Sizes::default();
+        assert_eq!(patience(timing, &sizes), timing.patience());
+        let many = Sizes {
+            count: Some(100_000),
+            ..sizes
+        };
+        assert!(patience(timing, &many) > Duration::from_secs(1500));
+        let endless = Sizes {
+            count: Some(u64::MAX),
+            ..sizes
+        };
+        assert!(patience(timing, &endless) > Duration::from_secs(1500));
+    }
+}

@@ -1,0 +1,212 @@
+//! The side that receives as the RFC's benchmark does: by splice(2) from the socket into a pipe, and
+//! from there on, without looking at a byte. Only the first object is read, and every byte of it
+//! checked.
+
+use std::fs::File;
+use std::io::stdin;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use anyhow::{Context, Result, bail};
+use fullbore::linux::Calls;
+use fullbore::wait::Ready;
+use fullbore::{Pipe, PipeEnd, Wait};
+use rustix::io::Errno;
+use rustix::pipe::SpliceFlags;
+use serde::{Deserialize, Serialize};
+
+use super::mode::failed;
+use crate::endpoint::words;
+use crate::part;
+use fullbore_host::size;
+use fullbore_results::run::Sizes;
+
+/// Bytes of one read(2) while the first object is checked.
+const CHUNK: usize = 64 << 10;
+
+/// What it has to say.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Received {
+    /// What a person should know of its pipe.
+    pub note: Option<String>,
+}
+
+/// Checks the first object, and drops what comes behind it.
+///
+/// # Errors
+/// Where bytes are wrong, or this machine does not splice.
+pub fn drop_all(sizes: &Sizes) -> Result<()> {
+    let socket = stdin();
+    let socket = socket.as_fd();
+    let mut through = Through::new(sizes.pipe_size)?;
+    let null = File::options()
+        .write(true)
+        .open("/dev/null")
+        .context("open /dev/null")?;
+    // That the sender went too soon is for the sender to say.
+    if check_first(socket, sizes.object)? {
+        while through.pass(socket, null.as_fd())? > 0 {}
+    }
+    part::say(&through.received())
+}
+
+/// Reads the first object, and says whether it was there whole.
+///
+/// # Errors
+/// Where a byte of it is wrong.
+pub fn check_first(socket: BorrowedFd<'_>, object: usize) -> Result<bool> {
+    let mut buffer = vec![0; CHUNK.min(object)];
+    let mut at = 0;
+    while at < object {
+        let most = buffer.len().min(object - at);
+        match rustix::io::read(socket, &mut buffer[..most]) {
+            Ok(0) | Err(Errno::CONNRESET) => return Ok(false),
+            Ok(n) => {
+                if let Some(wrong) = words::first_wrong(&buffer[..n], at as u64) {
+                    bail!("wrong byte at position {wrong} of the object");
+                }
+                at += n;
+            }
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno).context("read the first object"),
+        }
+    }
+    Ok(true)
+}
+
+/// From one fd into another through a pipe of one's own.
+pub struct Through {
+    pipe: Pipe,
+    wanted: usize,
+    capacity: usize,
+    calls: Calls,
+}
+
+impl Through {
+    /// Through a pipe of so many bytes, or as many as this user may have.
+    ///
+    /// # Errors
+    /// Where there is no pipe to be had.
+    pub fn new(size: usize) -> Result<Self> {
+        let pipe = Pipe::new()?;
+        let end = PipeEnd::new(pipe.writer.as_fd())?;
+        if end.resize(size).is_err() {
+            // What it cannot be grown to is noted.
+            let _ = end.grow(size);
+        }
+        let capacity = end.capacity()?;
+        Ok(Self {
+            pipe,
+            wanted: size,
+            capacity,
+            calls: Calls::new(Wait::Block),
+        })
+    }
+
+    /// Passes on what there is, up to the pipe's capacity, and says how many bytes: 0 where nobody
+    /// sends or nobody takes any more.
+    ///
+    /// # Errors
+    /// As splice(2).
+    pub fn pass(&mut self, source: BorrowedFd<'_>, sink: BorrowedFd<'_>) -> Result<usize> {
+        let none = SpliceFlags::empty();
+        let own = self.pipe.writer.as_fd();
+        let taken = self
+            .calls
+            .splice(source, own, self.capacity, none, Ready::ToRead);
+        let n = match taken {
+            Ok(n) => n,
+            Err(Errno::CONNRESET) => return Ok(0),
+            Err(errno) => return Err(failed("splice(2) from a socket", errno)),
+        };
+        let mut left = n;
+        while left > 0 {
+            let own = self.pipe.reader.as_fd();
+            match self.calls.splice(own, sink, left, none, Ready::ToWrite) {
+                Ok(n) => left -= n,
+                Err(Errno::PIPE | Errno::CONNRESET) => return Ok(0),
+                Err(errno) => return Err(failed("splice(2) from a pipe", errno)),
+            }
+        }
+        Ok(n)
+    }
+
+    /// What there is to say when all has passed.
+    pub fn received(&self) -> Received {
+        let is_less = self.capacity < self.wanted;
+        Received {
+            note: is_less.then(|| {
+                format!(
+                    "the receiving pipe has a capacity of {} instead of {}",
+                    size::format(self.capacity as u64),
+                    size::format(self.wanted as u64)
+                )
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn a_wrong_byte_of_the_first_object_is_found_wherever_it_is() {
+        for wrong in [None, Some(0), Some(65536), Some(99_999)] {
+            let (mut near, far) = UnixStream::pair().unwrap();
+            let mut object = vec![0; 100_000];
+            words::fill(&mut object, 0);
+            if let Some(at) = wrong {
+                object[at] ^= 0x80;
+            }
+            // What comes behind it is not looked at.
+            object.push(7);
+            let sending = thread::spawn(move || near.write_all(&object));
+            let checked = check_first(far.as_fd(), 100_000);
+            match wrong {
+                None => assert!(checked.unwrap()),
+                Some(at) => {
+                    let error = checked.unwrap_err().to_string();
+                    assert!(error.contains(&format!("position {at} ")), "{error}");
+                }
+            }
+            drop(far);
+            let _ = sending.join().unwrap();
+        }
+    }
+
+    #[test]
+    fn an_object_that_ends_too_soon_is_no_wrong_one() {
+        let (mut near, far) = UnixStream::pair().unwrap();
+        near.write_all(&[0; 5]).unwrap();
+        drop(near);
+        assert!(!check_first(far.as_fd(), 4096).unwrap());
+    }
+
+    #[test]
+    fn what_passes_through_stays_as_it_was() {
+        let (mut near, far) = UnixStream::pair().unwrap();
+        let (sink, last) = UnixStream::pair().unwrap();
+        let len = 300_000;
+        let sending = thread::spawn(move || {
+            let mut bytes = vec![0; len];
+            words::fill(&mut bytes, 0);
+            near.write_all(&bytes)
+        });
+        let checking = thread::spawn(move || check_first(last.as_fd(), len).unwrap());
+        let mut through = Through::new(4096).unwrap();
+        let mut passed = 0;
+        while passed < len {
+            let n = through.pass(far.as_fd(), sink.as_fd()).unwrap();
+            assert!((1..=4096).contains(&n));
+            passed += n;
+        }
+        sending.join().unwrap().unwrap();
+        assert!(checking.join().unwrap());
+        assert_eq!(through.pass(far.as_fd(), sink.as_fd()).unwrap(), 0);
+        assert!(through.received().note.is_none());
+    }
+}

@@ -1,0 +1,291 @@
+//! The side that sends: the same object again and again, in one of four ways.
+//!
+//! The object never changes, so it does not matter how long the kernel goes on to refer to it: sending
+//! it by reference is right whatever becomes of it on the other side. `unsafe` for vmsplice(2).
+
+#![allow(unsafe_code)]
+
+use std::io::stdout;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use fullbore::linux::Calls;
+use fullbore::wait::Ready;
+use fullbore::{Backing, Pages, Pipe, Wait};
+use rustix::fs::{MemfdFlags, memfd_create, sendfile};
+use rustix::io::Errno;
+use rustix::net::{SendFlags, send};
+use rustix::pipe::SpliceFlags;
+use serde::{Deserialize, Serialize};
+
+use super::flag::MSG_NTCOPY;
+use super::hot::HotSet;
+use super::mode::{Mode, failed};
+use crate::catalogue::transports::stream::Moved;
+use crate::endpoint::{prepare, send_queue, words};
+use crate::part::{self, Timing};
+use fullbore_results::run::Sizes;
+
+/// Bytes of the pipe through which the object's pages go into the socket: what an ordinary user may
+/// have (fs/pipe.c, pipe_max_size). It is emptied before it is filled again, so a larger one means
+/// fewer calls.
+const OWN_PIPE: usize = 1 << 20;
+
+/// What the sender measured.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Sent {
+    /// What went through.
+    pub moved: Moved,
+    /// How many times as long a walk over the hot working set takes after a send.
+    pub hot: f64,
+    /// What the kernel backs the object with, where that is not huge pages.
+    pub note: Option<String>,
+}
+
+/// Sends for so long, or so many, and measures; then sends and walks in turn.
+///
+/// # Errors
+/// Where this machine does not know the way, or the receiver has closed the socket.
+pub fn measure(mode: Mode, sizes: &Sizes, timing: Timing) -> Result<()> {
+    let socket = stdout();
+    let socket = socket.as_fd();
+    let mut object = Object::new(mode, sizes.object)?;
+    let mut send = || match object.send(socket)? {
+        true => Ok(()),
+        false => bail!("the receiver has closed the socket"),
+    };
+    // The receiver looks at every byte of the first one.
+    send()?;
+    let (warm_up, time) = (
+        Duration::from_secs_f64(timing.warm_up_seconds),
+        Duration::from_secs_f64(timing.seconds),
+    );
+    let began = Instant::now();
+    while began.elapsed() < warm_up {
+        send()?;
+    }
+    wait_until_received(socket);
+    let began = Instant::now();
+    let mut sent = 0;
+    while match sizes.count {
+        Some(count) => sent < count,
+        None => sent == 0 || began.elapsed() < time,
+    } {
+        send()?;
+        sent += 1;
+    }
+    wait_until_received(socket);
+    let moved = Moved {
+        bytes: sent * sizes.object as u64,
+        seconds: began.elapsed().as_secs_f64(),
+    };
+    let hot = HotSet::new(sizes.hot);
+    let undisturbed = hot.walk_undisturbed(time)?;
+    let disturbed = hot.walk_after(time, &mut send)?;
+    part::say(&Sent {
+        moved,
+        hot: disturbed / undisturbed,
+        note: object.note(),
+    })
+}
+
+/// Sends until the receiver has closed the socket.
+///
+/// # Errors
+/// Where this machine does not know the way.
+pub fn serve(mode: Mode, sizes: &Sizes) -> Result<()> {
+    let socket = stdout();
+    let mut object = Object::new(mode, sizes.object)?;
+    while object.send(socket.as_fd())? {}
+    Ok(())
+}
+
+/// Waits until the other side has taken everything out of the socket: what is measured begins and
+/// ends with an empty one.
+fn wait_until_received(socket: BorrowedFd<'_>) {
+    // Where a socket cannot be asked, what it holds is taken for received.
+    while send_queue(socket).is_ok_and(|queued| queued > 0) {
+        thread::yield_now();
+    }
+}
+
+/// The object, and what its way of being sent needs.
+struct Object {
+    len: usize,
+    way: Way,
+}
+
+enum Way {
+    /// send(2).
+    Copy { bytes: Pages, flags: SendFlags },
+    /// vmsplice(2) and splice(2).
+    Reference {
+        bytes: Pages,
+        own: Pipe,
+        capacity: usize,
+        calls: Calls,
+    },
+    /// sendfile(2).
+    File(OwnedFd),
+}
+
+impl Object {
+    fn new(mode: Mode, len: usize) -> Result<Self> {
+        let way = match mode {
+            Mode::Normal => Way::Copy {
+                bytes: pages(len)?,
+                flags: SendFlags::empty(),
+            },
+            Mode::NtCopy => Way::Copy {
+                bytes: pages(len)?,
+                flags: MSG_NTCOPY,
+            },
+            Mode::ZeroCopy => {
+                let (own, growth) = Pipe::with_capacity(OWN_PIPE)?;
+                Way::Reference {
+                    bytes: pages(len)?,
+                    own,
+                    capacity: growth.after,
+                    calls: Calls::new(Wait::Block),
+                }
+            }
+            Mode::SendFile => Way::File(file(len)?),
+        };
+        Ok(Self { len, way })
+    }
+
+    /// Sends it whole, unless the receiver has closed the socket.
+    fn send(&mut self, socket: BorrowedFd<'_>) -> Result<bool> {
+        let mut sent = 0;
+        while sent < self.len {
+            match self.way.send(sent, self.len, socket) {
+                Ok(n) => sent += n,
+                Err((_, Errno::INTR)) => {}
+                Err((_, Errno::PIPE | Errno::CONNRESET)) => return Ok(false),
+                Err((call, errno)) => return Err(failed(call, errno)),
+            }
+        }
+        Ok(true)
+    }
+
+    /// What a person should know of its memory.
+    fn note(&self) -> Option<String> {
+        let (Way::Copy { bytes, .. } | Way::Reference { bytes, .. }) = &self.way else {
+            return None;
+        };
+        let backing = bytes.backed_by();
+        (!backing.is_huge()).then(|| format!("the object's memory: {backing}"))
+    }
+}
+
+impl Way {
+    /// Sends at least one byte of those at `from..to`, and says how many, or which call did not.
+    fn send(
+        &mut self,
+        from: usize,
+        to: usize,
+        socket: BorrowedFd<'_>,
+    ) -> Result<usize, (&'static str, Errno)> {
+        match self {
+            Way::Copy { bytes, flags } => {
+                send(socket, &bytes[from..to], *flags).map_err(|errno| ("send(2)", errno))
+            }
+            Way::Reference {
+                bytes,
+                own,
+                capacity,
+                calls,
+            } => {
+                let to = to.min(from + *capacity);
+                // SAFETY: the pages are a mapping of our own that nobody writes to, here or elsewhere,
+                // from now on; unmapped, they live on for who refers to them. The pipe is our own.
+                let n = unsafe {
+                    calls.vmsplice(own.writer.as_fd(), &bytes[from..to], SpliceFlags::empty())
+                }
+                .map_err(|errno| ("vmsplice(2)", errno))?;
+                let mut left = n;
+                while left > 0 {
+                    let source = own.reader.as_fd();
+                    left -= calls
+                        .splice(source, socket, left, SpliceFlags::empty(), Ready::ToWrite)
+                        .map_err(|errno| ("splice(2)", errno))?;
+                }
+                Ok(n)
+            }
+            Way::File(file) => {
+                let mut at = from as u64;
+                sendfile(socket, file, Some(&mut at), to - from)
+                    .map_err(|errno| ("sendfile(2)", errno))
+            }
+        }
+    }
+}
+
+/// Memory that holds the object: on huge pages where the kernel gives any.
+fn pages(len: usize) -> Result<Pages> {
+    let huge = Pages::options().backing(Backing::Huge).map(len);
+    let mut pages = match huge {
+        Ok(pages) => pages,
+        Err(_) => prepare::unsupported_as_such(Pages::new(len))?,
+    };
+    words::fill(&mut pages, 0);
+    Ok(pages)
+}
+
+/// A file in memory that holds it.
+fn file(len: usize) -> Result<OwnedFd> {
+    let file = memfd_create("fullbore-object", MemfdFlags::CLOEXEC)
+        .map_err(|errno| failed("memfd_create(2)", errno))?;
+    let bytes = pages(len)?;
+    let mut written = 0;
+    while written < len {
+        match rustix::io::write(&file, &bytes[written..]) {
+            Ok(n) => written += n,
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno).context("write a file in memory"),
+        }
+    }
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    #[test]
+    fn every_mode_sends_every_byte_of_objects_of_any_length() {
+        for mode in Mode::ALL {
+            for len in [1, 4095, 65537, (1 << 20) + 1, 3 << 20] {
+                let (near, mut far) = UnixStream::pair().unwrap();
+                let sending = thread::spawn(move || {
+                    let mut object = Object::new(mode, len).unwrap();
+                    (0..3).all(|_| object.send(near.as_fd()).unwrap())
+                });
+                let mut received = Vec::new();
+                far.read_to_end(&mut received).unwrap();
+                assert!(sending.join().unwrap());
+                assert_eq!(received.len(), 3 * len, "{mode:?}");
+                assert_eq!(
+                    words::first_wrong_of_period(&received, 0, Some(len)),
+                    None,
+                    "{mode:?} {len}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn who_has_nobody_to_send_to_is_told() {
+        for mode in Mode::ALL {
+            let (near, far) = UnixStream::pair().unwrap();
+            drop(far);
+            let mut object = Object::new(mode, 1 << 20).unwrap();
+            assert!(!object.send(near.as_fd()).unwrap(), "{mode:?}");
+        }
+    }
+}

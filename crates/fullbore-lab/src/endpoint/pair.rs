@@ -1,0 +1,190 @@
+//! Two endpoints with a pipe between them: what most experiments are.
+
+use std::process::Stdio;
+
+use anyhow::Result;
+use fullbore::Pipe;
+
+use super::{peer, words};
+use crate::part::Timing;
+use crate::process::{self, Ended, Process};
+use crate::soundness;
+use crate::taken::{Measurement, Stop, Taken};
+use crate::work::{Bench, Work};
+use fullbore_results::run::{Cell, EndpointReport, Outcome, Settings};
+use fullbore_results::soundness::Soundness;
+
+/// More than any measurement moves: the reader's clock ends it.
+pub const ENDLESS: &str = "1048576G";
+
+/// `fullbore write` and `fullbore read` with these options, and a pipe of the default capacity
+/// between them, until the writer gives it another.
+#[derive(Debug, Clone, Copy)]
+pub struct Pair {
+    /// Options of `fullbore write`.
+    pub writer: &'static str,
+    /// Options of `fullbore read`.
+    pub reader: &'static str,
+    /// Whether the writer is also checked behind middlemen that splice, tee, resize and hold.
+    pub checked: Checked,
+    /// Where it stands in a sweep.
+    pub cell: Option<Cell>,
+}
+
+/// Whether the bytes of a writer are checked behind middlemen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Checked {
+    /// They are.
+    Yes,
+    /// They are not.
+    No,
+}
+
+impl Work for Pair {
+    fn measure(&self, bench: &mut Bench<'_>) -> Result<Measurement> {
+        let (settings, cpus) = (bench.settings, bench.cpus);
+        let pipe = Pipe::new()?;
+        let mut reader = bench.program.endpoint("read", self.reader, cpus.reader);
+        reader
+            .arg(format!("--seconds={}", settings.seconds))
+            .arg(format!("--warm-up={}", settings.warm_up_seconds))
+            .stdin(pipe.reader)
+            .stdout(Stdio::piped());
+        let mut writer = bench.program.endpoint("write", self.writer, cpus.writer);
+        writer
+            .arg(format!("--bytes-to-pipe={ENDLESS}"))
+            .stdin(Stdio::null())
+            .stdout(pipe.writer);
+        if let Some(size) = settings.pipe_size
+            && !self.pipe_size_is_fixed()
+        {
+            writer.arg(format!("--pipe-size={size}"));
+        }
+        // The ends that this process holds go with the commands: with one of them open, neither
+        // endpoint would notice that the other one has gone.
+        let (reader, writer) = (Process::start(reader)?, Process::start(writer)?);
+        let read = reader.end_within(Timing::of(settings).patience())?;
+        let written = writer.end_within(process::GRACE)?;
+        Ok(self.judge(&written, &read))
+    }
+
+    fn describe(&self, outcome: &mut Outcome, settings: &Settings) {
+        outcome.cell = self.cell;
+        if settings.pipe_size.is_some() && self.pipe_size_is_fixed() {
+            outcome
+                .notes
+                .push("--pipe-size does not apply: the capacity is part of the technique".into());
+        }
+    }
+
+    fn check(&self, bench: &Bench<'_>) -> Result<Option<Soundness>> {
+        match self.checked {
+            Checked::No => Ok(None),
+            Checked::Yes => soundness::check(self.writer, bench).map(Some),
+        }
+    }
+
+    fn peer(&self, settings: &Settings) -> Option<String> {
+        let pipe_size = settings.pipe_size.filter(|_| !self.pipe_size_is_fixed());
+        peer::command_line(self.writer, self.reader, pipe_size)
+    }
+
+    fn endpoints(&self) -> Option<(&'static str, &'static str)> {
+        Some((self.writer, self.reader))
+    }
+}
+
+impl Pair {
+    /// Double buffering is right only in a pipe of half a buffer; where a row gives a size of its own,
+    /// that size is what it shows.
+    fn pipe_size_is_fixed(&self) -> bool {
+        ["--write-with-vmsplice", "--pipe-size"]
+            .iter()
+            .any(|option| self.writer.contains(option))
+    }
+
+    /// What the two endpoints' exits and reports come to.
+    fn judge(&self, written: &Ended, read: &Ended) -> Measurement {
+        // The writer first: when it is at fault, the reader only sees an early end.
+        for (role, ended) in [("writer", written), ("reader", read)] {
+            ended.went_well(role)?;
+        }
+        let report = |role: &str, printed: &[u8]| {
+            process::report::<EndpointReport>(printed)
+                .map_err(|e| Stop::Failed(format!("cannot parse the report of the {role}: {e}")))
+        };
+        let reader = report("reader", &read.output.stdout)?;
+        let writer = report("writer", &written.output.stderr)?;
+        if reader.bytes == 0 || reader.seconds == 0.0 {
+            return Err(Stop::NothingCame);
+        }
+        if let Some(sum) = reader.sum
+            && self.writer.contains("--data words")
+            && sum != words::sum_of_stream(reader.moved)
+        {
+            return Err(Stop::Failed(format!(
+                "wrong bytes: the sum of the words read differs from the sum of the first {} \
+                 written",
+                reader.moved
+            )));
+        }
+        Ok(Taken {
+            figure: reader.gib_per_s,
+            writer: Some(writer),
+            reader: Some(reader),
+            ..Taken::default()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::{ExitStatus, Output};
+
+    use super::*;
+
+    const PAIR: Pair = Pair {
+        writer: "",
+        reader: "",
+        checked: Checked::No,
+        cell: None,
+    };
+
+    fn ended(code: i32, stdout: &str, stderr: &str) -> Ended {
+        Ended {
+            output: Output {
+                status: ExitStatus::from_raw(code),
+                stdout: stdout.into(),
+                stderr: stderr.into(),
+            },
+            killed: false,
+        }
+    }
+
+    #[test]
+    fn what_a_machine_does_not_allow_is_skipped_with_the_endpoints_reason() {
+        let refused = ended(
+            3 << 8,
+            "",
+            "fullbore write: this machine refuses vmsplice(2)\n",
+        );
+        match PAIR.judge(&refused, &ended(0, "", "")) {
+            Err(Stop::Skipped(reason)) => assert_eq!(reason, "this machine refuses vmsplice(2)"),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_killed_endpoint_is_a_failure_that_names_it() {
+        match PAIR.judge(&ended(0, "", "{}"), &ended(9, "", "")) {
+            Err(Stop::Failed(reason)) => {
+                assert_eq!(
+                    reason,
+                    "the reader was killed by signal 9: without a message"
+                );
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}

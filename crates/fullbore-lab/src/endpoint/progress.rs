@@ -1,0 +1,231 @@
+//! How far an endpoint has come: when it has to stop, and what it measured.
+
+use std::io::{self, Write, stderr, stdout};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::time::{ClockId, clock_gettime};
+
+use super::options::Options;
+use fullbore_host::size;
+use fullbore_results::run::EndpointReport;
+
+/// Bytes in one GiB.
+const GIB: f64 = (1u64 << 30) as f64;
+
+/// How long after its time an endpoint that sleeps in a call is ended without it.
+const GRACE: Duration = Duration::from_millis(100);
+
+/// Which end an endpoint is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// The end that writes to the pipe.
+    Writer,
+    /// The end that reads from it.
+    Reader,
+}
+
+/// Counts bytes, knows when to stop, and times what came after the warm-up.
+///
+/// With --seconds, a thread watches over it: an endpoint whose other side is idle sleeps in a
+/// system call and does not see that its time is up. The thread then reports in its place.
+pub struct Progress(Arc<Mutex<State>>);
+
+struct State {
+    bytes_left: u64,
+    time: Option<Duration>,
+    warm_up: Duration,
+    began: Instant,
+    /// When the warm-up was over, and the calls made until then.
+    measured_from: Option<(Instant, u64)>,
+    measured: u64,
+    moved: u64,
+    /// Calls made when bytes were last moved.
+    calls: u64,
+    reported: bool,
+}
+
+impl Progress {
+    /// Starts the clock.
+    pub fn begin(options: &Options, role: Role) -> Self {
+        let began = Instant::now();
+        let warm_up = options.warm_up.map(Duration::from_secs_f64);
+        let state = State {
+            bytes_left: match options.seconds {
+                Some(_) => u64::MAX,
+                None => options.bytes_to_pipe,
+            },
+            time: options.seconds.map(Duration::from_secs_f64),
+            warm_up: warm_up.unwrap_or_default(),
+            began,
+            measured_from: warm_up.is_none().then_some((began, 0)),
+            measured: 0,
+            moved: 0,
+            calls: 0,
+            reported: false,
+        };
+        let end = state.time.map(|time| state.warm_up + time + GRACE);
+        let progress = Self(Arc::new(Mutex::new(state)));
+        if let Some(end) = end {
+            let (progress, options) = (Self(progress.0.clone()), options.clone());
+            thread::spawn(move || progress.end_after(end, &options, role));
+        }
+        progress
+    }
+
+    /// Reports and ends the process, unless it has reported by then.
+    fn end_after(&self, time: Duration, options: &Options, role: Role) {
+        thread::sleep(time);
+        let mut state = self.state();
+        if !state.reported {
+            let calls = state.calls;
+            let report = state.report(options, calls);
+            // The process ends here: there is nobody to hand an error to but its exit code.
+            let printed = print(&report, options, role);
+            std::process::exit(i32::from(printed.is_err()));
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Bytes moved so far: the position in the stream.
+    pub fn moved(&self) -> u64 {
+        self.state().moved
+    }
+
+    /// How many of `most` bytes are to be moved next; `None` at the end.
+    #[inline]
+    pub fn next(&self, most: usize) -> Option<usize> {
+        match self.state().bytes_left {
+            0 => None,
+            left => Some(most.min(usize::try_from(left).unwrap_or(usize::MAX))),
+        }
+    }
+
+    /// Notes that `n` more bytes were moved, with `calls` calls so far.
+    #[inline]
+    pub fn add(&mut self, n: usize, calls: u64) {
+        self.state().add(n as u64, calls);
+    }
+
+    /// What there is to report, after `calls` calls.
+    pub fn report(&self, options: &Options, calls: u64) -> EndpointReport {
+        self.state().report(options, calls)
+    }
+}
+
+impl State {
+    #[inline]
+    fn add(&mut self, n: u64, calls: u64) {
+        self.moved += n;
+        self.calls = calls;
+        self.bytes_left = self.bytes_left.saturating_sub(n);
+        match (self.measured_from, self.time) {
+            // No clock is read while nothing depends on it.
+            (Some(_), None) => self.measured += n,
+            (Some((from, _)), Some(time)) => {
+                self.measured += n;
+                if from.elapsed() >= time {
+                    self.bytes_left = 0;
+                }
+            }
+            (None, _) => {
+                let now = Instant::now();
+                if now - self.began >= self.warm_up {
+                    self.measured_from = Some((now, calls));
+                }
+            }
+        }
+    }
+
+    fn report(&mut self, options: &Options, calls: u64) -> EndpointReport {
+        self.reported = true;
+        let (seconds, calls_before) = match self.measured_from {
+            Some((from, calls)) => (from.elapsed().as_secs_f64(), calls),
+            None => (0.0, 0),
+        };
+        let cpu = clock_gettime(ClockId::ProcessCPUTime);
+        let process = procfs::process::Process::myself();
+        let status = process.as_ref().ok().and_then(|p| p.status().ok());
+        let stat = process.as_ref().ok().and_then(|p| p.stat().ok());
+        EndpointReport {
+            options: options_of_this_process(),
+            cpu: options.cpu,
+            bytes: self.measured,
+            moved: self.moved,
+            seconds,
+            gib_per_s: if seconds > 0.0 {
+                self.measured as f64 / GIB / seconds
+            } else {
+                0.0
+            },
+            calls: calls - calls_before,
+            cpu_seconds: cpu.tv_sec as f64 + cpu.tv_nsec as f64 / 1e9,
+            sleeps: status.and_then(|s| s.voluntary_ctxt_switches),
+            page_faults: stat.map(|s| s.minflt),
+            ..EndpointReport::default()
+        }
+    }
+}
+
+/// The options of this process, as they were typed.
+fn options_of_this_process() -> String {
+    let words: Vec<String> = std::env::args().skip(2).collect();
+    words.join(" ")
+}
+
+/// Prints a report as the options say: a reader's on stdout; a writer's on stderr, because its stdout
+/// is the pipe, and only where it was asked for.
+///
+/// # Errors
+/// Those of writing there.
+pub fn print(report: &EndpointReport, options: &Options, role: Role) -> io::Result<()> {
+    let text = if options.json {
+        serde_json::to_string(report)?
+    } else if options.csv && role == Role::Reader {
+        csv(report, options)
+    } else {
+        line(report, options)
+    };
+    match role {
+        Role::Reader => writeln!(stdout(), "{text}"),
+        Role::Writer if options.json || options.verbose => writeln!(stderr(), "{text}"),
+        Role::Writer => Ok(()),
+    }
+}
+
+/// The article's human line.
+fn line(report: &EndpointReport, options: &Options) -> String {
+    format!(
+        "{:.1}GiB/s, {} buffer, {} iterations ({} piped)",
+        report.gib_per_s,
+        size::format(options.buf_size as u64),
+        report.bytes / options.buf_size as u64,
+        size::format(report.bytes),
+    )
+}
+
+/// The article's line of CSV.
+fn csv(report: &EndpointReport, options: &Options) -> String {
+    let flags = [
+        options.busy_loop,
+        options.poll,
+        options.huge_page,
+        options.check_huge_page,
+        options.write_with_vmsplice,
+        options.read_with_splice,
+        options.gift,
+        options.lock_memory,
+        options.dont_touch_pages,
+        options.same_buffer,
+    ]
+    .map(|flag| u8::from(flag).to_string())
+    .join(",");
+    format!(
+        "{:.6},{},{},{},{flags}",
+        report.gib_per_s, report.bytes, options.buf_size, options.pipe_size,
+    )
+}

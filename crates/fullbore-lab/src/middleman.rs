@@ -1,0 +1,121 @@
+//! What programs in the middle of a pipeline do with the pages that pass through them.
+//!
+//! Each habit is one that programs in use have: newer versions of cat, tee and pv splice and tee;
+//! pipeline tools enlarge the pipes they find; and anything that is slow holds pages for a while.
+//! A way of writing is sound if the bytes are right behind all of them.
+
+use std::io::{stdin, stdout};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::Context;
+use fullbore::{Pipe, PipeEnd};
+use rustix::io::Errno;
+use rustix::pipe::SpliceFlags;
+use rustix::process::{Signal, set_parent_process_death_signal};
+
+use crate::catalogue::movers::std_copy;
+use fullbore_results::soundness::Habit;
+
+/// More than any pipe of the laboratory holds.
+const ALL_THERE_IS: usize = 64 << 20;
+
+/// Passes stdin on to stdout until it ends; with the last habit, to these files too.
+pub fn run(habit: Habit, files: &[PathBuf], die_with_parent: bool) -> anyhow::Result<()> {
+    if die_with_parent {
+        set_parent_process_death_signal(Some(Signal::KILL)).context("PR_SET_PDEATHSIG")?;
+    }
+    let (stdin, stdout) = (stdin(), stdout());
+    let (source, sink) = (stdin.as_fd(), stdout.as_fd());
+    match habit {
+        Habit::Splice => {
+            // Room behind it is what lets pages live on while their writer goes on.
+            PipeEnd::new(sink)?.grow(1 << 20)?;
+            while splice(source, sink, ALL_THERE_IS)? > 0 {}
+        }
+        Habit::Tee => {
+            PipeEnd::new(sink)?.grow(1 << 20)?;
+            let null = std::fs::File::options().write(true).open("/dev/null")?;
+            loop {
+                match retried(|| {
+                    rustix::pipe::tee(source, sink, ALL_THERE_IS, SpliceFlags::empty())
+                })? {
+                    0 => break,
+                    n => drop_bytes(source, null.as_fd(), n)?,
+                }
+            }
+        }
+        Habit::Resize => resize_and_copy(source, sink)?,
+        Habit::Hold => hold_and_pass(source, sink)?,
+        Habit::StdCopy => std_copy::run(files)?,
+    }
+    Ok(())
+}
+
+fn hold_and_pass(source: BorrowedFd<'_>, sink: BorrowedFd<'_>) -> anyhow::Result<()> {
+    let (own, growth) = Pipe::with_capacity(1 << 20)?;
+    loop {
+        let mut held = 0;
+        // Until half of its own pipe is full, or there is nothing more to come.
+        while held < growth.after / 2 {
+            match splice(source, own.writer.as_fd(), growth.after / 2 - held)? {
+                0 => break,
+                n => held += n,
+            }
+        }
+        if held == 0 {
+            return Ok(());
+        }
+        thread::sleep(Duration::from_micros(300));
+        while held > 0 {
+            held -= splice(own.reader.as_fd(), sink, held)?;
+        }
+    }
+}
+
+fn resize_and_copy(source: BorrowedFd<'_>, sink: BorrowedFd<'_>) -> anyhow::Result<()> {
+    let pipe = PipeEnd::new(source)?;
+    let mut buffer = vec![0; 48 * 1024];
+    for turn in 0u64.. {
+        if turn.is_multiple_of(16) {
+            // Shrinking is refused while too much is queued, and then it stays as it is.
+            let _ = pipe.resize(if turn.is_multiple_of(32) {
+                1 << 20
+            } else {
+                64 << 10
+            });
+        }
+        let n = retried(|| rustix::io::read(source, &mut buffer))?;
+        if n == 0 {
+            break;
+        }
+        let mut rest = &buffer[..n];
+        while !rest.is_empty() {
+            rest = &rest[retried(|| rustix::io::write(sink, rest))?..];
+        }
+    }
+    Ok(())
+}
+
+fn drop_bytes(source: BorrowedFd<'_>, null: BorrowedFd<'_>, n: usize) -> anyhow::Result<()> {
+    let mut left = n;
+    while left > 0 {
+        left -= splice(source, null, left)?;
+    }
+    Ok(())
+}
+
+fn splice(source: BorrowedFd<'_>, sink: BorrowedFd<'_>, len: usize) -> anyhow::Result<usize> {
+    retried(|| rustix::pipe::splice(source, None, sink, None, len, SpliceFlags::empty()))
+}
+
+fn retried(mut call: impl FnMut() -> Result<usize, Errno>) -> anyhow::Result<usize> {
+    loop {
+        match call() {
+            Err(Errno::INTR) => {}
+            answer => return Ok(answer?),
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! What comes of several who are set against each other in each table of a group: over all tables, how
+//! many times as fast each is as the first.
+//!
+//! Ratios are summed up by their geometric mean: it is the same whichever of two is the base, and no
+//! table weighs more because its figures are larger (Fleming and Wallace, How not to lie with
+//! statistics, Communications of the ACM 29, 1986, 218-221).
+
+use crate::experiment::Experiment;
+use fullbore_results::run::{At, Outcome, Overall};
+
+/// Who is compared with whom.
+#[derive(Clone, Copy, PartialEq)]
+struct Who<'a> {
+    group: &'a str,
+    contestant: &'a str,
+    base: &'a str,
+}
+
+/// All that were measured in two tables or more, in the order of their first experiments.
+pub fn overall(experiments: &[Experiment], outcomes: &[Outcome]) -> Vec<Overall> {
+    let mut first: Option<&Experiment> = None;
+    let mut all: Vec<(Who, Vec<At>)> = Vec::new();
+    for (experiment, outcome) in experiments.iter().zip(outcomes) {
+        // Experiments of one table stand together.
+        let Some(base) = first.filter(|first| experiment.is_like(first)) else {
+            first = Some(experiment);
+            continue;
+        };
+        let work = |of: &Experiment| of.work.contestant();
+        let (Some(contestant), Some(base)) = (work(experiment), work(base)) else {
+            continue;
+        };
+        let Some(ratio) = outcome.ratio.filter(|ratio| *ratio > 0.0) else {
+            continue;
+        };
+        let group = experiment.group;
+        let who = Who {
+            group,
+            contestant,
+            base,
+        };
+        let at = At {
+            name: outcome.name.clone(),
+            ratio,
+        };
+        match all.iter_mut().find(|(known, _)| *known == who) {
+            Some((_, tables)) => tables.push(at),
+            None => all.push((who, vec![at])),
+        }
+    }
+    all.into_iter()
+        .filter_map(|(who, tables)| {
+            let (least, most) = extremes(&tables).filter(|_| tables.len() > 1)?;
+            Some(Overall {
+                group: who.group.into(),
+                contestant: who.contestant.into(),
+                base: who.base.into(),
+                tables: tables.len(),
+                geometric_mean: geometric_mean(tables.iter().map(|at| at.ratio)),
+                least: least.clone(),
+                most: most.clone(),
+            })
+        })
+        .collect()
+}
+
+fn extremes(tables: &[At]) -> Option<(&At, &At)> {
+    let by_ratio = |a: &&At, b: &&At| a.ratio.total_cmp(&b.ratio);
+    Some((
+        tables.iter().min_by(by_ratio)?,
+        tables.iter().max_by(by_ratio)?,
+    ))
+}
+
+fn geometric_mean(ratios: impl ExactSizeIterator<Item = f64>) -> f64 {
+    let count = ratios.len() as f64;
+    (ratios.map(f64::ln).sum::<f64>() / count).exp()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::catalogue::Catalogue;
+    use super::*;
+    use crate::catalogue::sweep::Axes;
+
+    #[test]
+    fn the_geometric_mean_is_the_same_whichever_is_the_base() {
+        assert!((geometric_mean([2.0, 0.5].into_iter()) - 1.0).abs() < 1e-12);
+        assert!((geometric_mean([4.0, 1.0].into_iter()) - 2.0).abs() < 1e-12);
+        let ratios = [1.5, 0.9, 2.5];
+        let there = geometric_mean(ratios.into_iter());
+        let back = geometric_mean(ratios.map(f64::recip).into_iter());
+        assert!((there * back - 1.0).abs() < 1e-12);
+    }
+
+    /// The experiments of two pipelines, with these ratios.
+    fn with_ratios(ratios: [Option<f64>; 6]) -> Vec<Overall> {
+        let catalogue = Catalogue::new(&Axes::default());
+        let patterns = ["pipelines/cat_wc_*", "pipelines/cat_grep_*"].map(String::from);
+        let experiments = catalogue.select(&patterns).unwrap();
+        assert_eq!(experiments.len(), ratios.len());
+        let outcomes: Vec<Outcome> = experiments
+            .iter()
+            .zip(ratios)
+            .map(|(experiment, ratio)| Outcome {
+                ratio,
+                ..Outcome::new(experiment.group, experiment.name, experiment.unit)
+            })
+            .collect();
+        overall(&experiments, &outcomes)
+    }
+
+    #[test]
+    fn each_but_the_first_is_summed_up_over_the_tables() {
+        let [run, report] = &with_ratios([1.0, 4.0, 3.0, 1.0, 1.0, 0.75].map(Some))[..] else {
+            panic!("not two");
+        };
+        assert_eq!(
+            (run.contestant.as_str(), run.base.as_str()),
+            ("fullbore run", "bash -c")
+        );
+        assert_eq!((run.tables, run.geometric_mean), (2, 2.0));
+        assert_eq!(
+            (run.least.name.as_str(), run.least.ratio),
+            ("cat_grep_run", 1.0)
+        );
+        assert_eq!(
+            (run.most.name.as_str(), run.most.ratio),
+            ("cat_wc_run", 4.0)
+        );
+        assert_eq!(report.least.ratio, 0.75);
+        assert!((report.geometric_mean - 1.5).abs() < 1e-12);
+    }
+
+    #[test]
+    fn what_was_not_measured_in_two_tables_has_no_mean() {
+        let some = with_ratios([Some(1.0), Some(2.0), Some(2.0), Some(1.0), None, Some(0.5)]);
+        assert_eq!(some.len(), 1);
+        assert_eq!(some[0].contestant, "fullbore run --report");
+        assert!(with_ratios([None; 6]).is_empty());
+    }
+}

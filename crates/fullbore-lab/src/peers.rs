@@ -1,0 +1,216 @@
+//! The programs in C that do what experiments do (`peers/`), measured next to them.
+//!
+//! They show whether the harness is the bottleneck: so a program runs right before or right after
+//! its experiment, on the same CPUs, in every round, and what counts is the median of the rounds'
+//! ratios. What slows both of a round down, such as neighbours on the host, is in neither.
+//!
+//! A program that is missing or breaks costs nobody a figure but its own.
+
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::Result;
+
+use crate::catalogue::unix_copy;
+use crate::part::Timing;
+use crate::process::{self, Process};
+use crate::taken::{Measurement, Stop, Taken};
+use fullbore_host::machine::CpuPair;
+use fullbore_host::refusal::Usage;
+use fullbore_results::run::{Peer, Settings, Unit};
+use fullbore_results::statistics::Spread;
+
+/// The programs, as `make -C peers` calls them.
+const PROGRAMS: [&str; 5] = ["stream", "pingpong", "unix_copy", "lookup", "pipe"];
+
+/// A directory that has programs.
+#[derive(Debug)]
+pub struct Peers(PathBuf);
+
+impl Peers {
+    /// The programs in a directory.
+    ///
+    /// # Errors
+    /// Where it has none.
+    pub fn of(directory: &Path) -> Result<Self, Usage> {
+        // A relative name without a slash would be looked for on PATH.
+        let directory = std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned());
+        if PROGRAMS.iter().any(|name| directory.join(name).is_file()) {
+            Ok(Self(directory))
+        } else {
+            Err(Usage(format!(
+                "--peers: '{}' contains none of the C programs: 'make -C peers' builds them in \
+                 peers/bin",
+                directory.display()
+            )))
+        }
+    }
+
+    /// Runs a program once.
+    ///
+    /// # Errors
+    /// Where a process cannot be waited for. What the program itself does wrong is in the
+    /// [`Measurement`].
+    pub fn measure(
+        &self,
+        command_line: &str,
+        settings: &Settings,
+        cpus: &CpuPair,
+    ) -> Result<Measurement> {
+        let mut words = command_line.split_whitespace();
+        let name = words.next().unwrap_or_default();
+        let mut command = Command::new(self.0.join(name));
+        command
+            .args(words)
+            .arg(format!("--seconds={}", settings.seconds))
+            .arg(format!("--warm-up={}", settings.warm_up_seconds))
+            .arg(format!("--cpus={},{}", cpus.writer, cpus.reader))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            // So that what it starts can be ended with it.
+            .process_group(0);
+        let mut process = match Process::start(command) {
+            Ok(process) => process,
+            Err(error) => return Ok(Err(Stop::Failed(format!("{error:#}")))),
+        };
+        // It has to make its files first, and says by itself when its time is up.
+        let timing = Timing::of(settings);
+        let patience = match &settings.unix_copy {
+            Some(sizes) if name == "unix_copy" => unix_copy::patience(timing, sizes),
+            _ => timing.patience(),
+        };
+        let in_time = process.ends_within(patience + process::GRACE)?;
+        // Whoever is left of it would hold on to its stdout.
+        process.kill_group();
+        let ended = process.end_within(process::GRACE)?;
+        if !in_time {
+            return Ok(Err(Stop::Failed(
+                "did not finish in time and was killed".into(),
+            )));
+        }
+        Ok(ended.went_well(name).and_then(|()| {
+            let printed = String::from_utf8_lossy(&ended.output.stdout);
+            let figure = figure_of(&printed).ok_or_else(|| {
+                let printed: String = printed.trim().chars().take(60).collect();
+                Stop::Failed(format!("printed '{printed}' instead of a line of figures"))
+            })?;
+            Ok(Taken {
+                figure,
+                ..Taken::default()
+            })
+        }))
+    }
+}
+
+/// The first figure of the one line that a program prints; `None` where it is anything else.
+fn figure_of(printed: &str) -> Option<f64> {
+    let line = printed.strip_suffix('\n')?;
+    let figures: Option<Vec<f64>> = line
+        .split(' ')
+        .map(|word| {
+            let figure = word.parse().ok();
+            figure.filter(|figure: &f64| figure.is_finite() && *figure > 0.0)
+        })
+        .collect();
+    figures?.first().copied()
+}
+
+/// A program next to an experiment, over a run.
+#[derive(Debug)]
+pub struct Beside {
+    /// Its command line.
+    pub command: String,
+    /// What it measured, round by round.
+    rounds: Vec<f64>,
+    failed: Option<String>,
+}
+
+impl Beside {
+    /// A program that has not run yet.
+    pub fn new(command: String) -> Self {
+        Self {
+            command,
+            rounds: Vec::new(),
+            failed: None,
+        }
+    }
+
+    /// Whether it is to run once more.
+    pub fn is_whole(&self) -> bool {
+        self.failed.is_none()
+    }
+
+    /// Takes a measurement.
+    pub fn take(&mut self, measurement: Measurement) {
+        match measurement {
+            Ok(taken) => self.rounds.push(taken.figure),
+            Err(stop) => self.failed = Some(stop.reason().to_owned()),
+        }
+    }
+
+    /// What it came to beside the experiment's own rounds.
+    pub fn outcome(&self, own: &[f64], unit: Unit) -> Peer {
+        // What broke half-way has no figure: its rounds may be as broken as it is.
+        let rounds: &[f64] = match self.failed {
+            None => &self.rounds,
+            Some(_) => &[],
+        };
+        let ratios: Vec<f64> = own
+            .iter()
+            .zip(rounds)
+            .map(|(own, peer)| unit.times_as_fast(*own, *peer))
+            .collect();
+        Peer {
+            command: self.command.clone(),
+            figure: Spread::of(rounds),
+            ratio: Spread::of(&ratios).map(|ratios| ratios.median),
+            failed: self.failed.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_line_of_figures_is_a_figure() {
+        assert_eq!(figure_of("12.5\n"), Some(12.5));
+        assert_eq!(figure_of("1.5 20.0 300.1\n"), Some(1.5));
+        for nonsense in [
+            "", "\n", "12.5", "0\n", "-1\n", "nan\n", "inf\n", "1 x\n", "1\n2\n", "what\n", "1 0\n",
+        ] {
+            assert_eq!(figure_of(nonsense), None, "{nonsense:?}");
+        }
+    }
+
+    #[test]
+    fn the_ratio_is_the_median_of_the_rounds_ratios() {
+        let mut beside = Beside::new("stream pipe".into());
+        // A slow round of both is no difference between them.
+        for figure in [1.0, 10.0, 4.0] {
+            beside.take(Ok(Taken {
+                figure,
+                ..Taken::default()
+            }));
+        }
+        let peer = beside.outcome(&[2.0, 10.0, 2.0], Unit::GibPerS);
+        assert_eq!(peer.figure.unwrap().median, 4.0);
+        assert_eq!(peer.ratio, Some(1.0));
+        let peer = beside.outcome(&[2.0, 5.0, 2.0], Unit::Microseconds);
+        assert_eq!(peer.ratio, Some(2.0));
+    }
+
+    #[test]
+    fn a_program_that_broke_has_no_figure() {
+        let mut beside = Beside::new("stream pipe".into());
+        beside.take(Ok(Taken::default()));
+        beside.take(Err(Stop::Failed("what".into())));
+        let peer = beside.outcome(&[1.0, 1.0], Unit::GibPerS);
+        assert_eq!((peer.figure, peer.ratio), (None, None));
+        assert_eq!(peer.failed.as_deref(), Some("what"));
+        assert!(!beside.is_whole());
+    }
+}

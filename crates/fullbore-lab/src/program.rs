@@ -1,0 +1,93 @@
+//! How the laboratory starts processes of the `fullbore` command. Whoever runs experiments says where
+//! the command's executable is; this is all that the laboratory needs of it:
+//!
+//! | command line | what it does |
+//! |---|---|
+//! | `write OPTIONS --json --cpu=N --die-with-parent` | is a writer (`endpoint::writer`), and reports on stderr |
+//! | `read OPTIONS --json --cpu=N --die-with-parent` | is a reader (`endpoint::reader`), and reports on stdout |
+//! | `middleman HABIT [FILE…] --die-with-parent` | passes stdin on to stdout (`middleman`) |
+//! | `part NAME JSON [--cpu=N] [--die-with-parent]` | plays the part of this name (`parts`, or one of the caller's own) with the task in the JSON |
+//! | `copy`, `tee`, `run` | are measured as any other program is |
+//!
+//! A process that this machine does not allow to work ends with the exit code
+//! [`UNSUPPORTED`](fullbore_host::refusal::UNSUPPORTED), and with the reason as the last line on stderr.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::Result;
+
+use crate::part::Task;
+
+/// The executable of the `fullbore` command.
+#[derive(Debug, Clone)]
+pub struct Program(PathBuf);
+
+impl Program {
+    /// The one at this path.
+    pub fn at(path: impl Into<PathBuf>) -> Self {
+        Self(path.into())
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// It, without any arguments yet.
+    pub fn command(&self) -> Command {
+        Command::new(&self.0)
+    }
+
+    /// A verb that ends with this process.
+    pub fn verb(&self, verb: &str) -> Command {
+        let mut command = self.command();
+        command.arg(verb).arg("--die-with-parent");
+        command
+    }
+
+    /// An endpoint with the options of an experiment, on one CPU, which reports as JSON.
+    pub fn endpoint(&self, verb: &str, options: &str, cpu: usize) -> Command {
+        let mut command = self.verb(verb);
+        command
+            .args(options.split_whitespace())
+            .arg("--json")
+            .arg(format!("--cpu={cpu}"))
+            .stderr(Stdio::piped());
+        command
+    }
+
+    /// A process that does this task, on one CPU or on any.
+    ///
+    /// # Errors
+    /// Where the task cannot be written as JSON.
+    pub fn part<T: Task>(&self, task: &T, cpu: Option<usize>) -> Result<Command> {
+        let mut command = self.verb("part");
+        if let Some(cpu) = cpu {
+            command.arg(format!("--cpu={cpu}"));
+        }
+        command
+            .arg(T::NAME)
+            .arg(serde_json::to_string(task)?)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        Ok(command)
+    }
+
+    /// A process that does this task, on any CPU, and that is not killed with this one: it has
+    /// something to clean up, and ends when its stdin does.
+    ///
+    /// # Errors
+    /// As [`part`](Self::part).
+    pub fn part_that_cleans_up<T: Task>(&self, task: &T) -> Result<Command> {
+        let mut command = self.command();
+        command
+            .arg("part")
+            .arg(T::NAME)
+            .arg(serde_json::to_string(task)?)
+            .stdin(Stdio::piped())
+            .stderr(Stdio::piped());
+        Ok(command)
+    }
+}

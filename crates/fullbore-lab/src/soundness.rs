@@ -1,0 +1,82 @@
+//! Whether bytes stay right behind every middleman: computed by checking every one of them.
+//!
+//! The writer of an experiment writes the pattern of `words`, each [`Habit`] in turn stands
+//! between it and a reader, and the reader checks every byte. Where the experiment is about what
+//! stands between, `movers::check` turns that round: it is checked behind one careless writer.
+
+use std::process::Stdio;
+
+use anyhow::{Context, Result};
+use fullbore::Pipe;
+
+use crate::process;
+use crate::work::Bench;
+use fullbore_results::run::EndpointReport;
+use fullbore_results::soundness::{Habit, Soundness, Verdict};
+
+/// Bytes of one check: several times what the longest pipeline of them holds.
+const BYTES: &str = "64M";
+
+/// What --way repeat repeats in a check: not a multiple of a page, so that a lost or doubled page
+/// shows.
+const PERIOD: &str = "100003";
+
+/// Checks `fullbore write` with these options behind every middleman.
+///
+/// # Errors
+/// Where processes or pipes cannot be made.
+pub fn check(writer: &str, bench: &Bench<'_>) -> Result<Soundness> {
+    let verdicts = Habit::ALL
+        .iter()
+        .map(|&habit| check_behind(habit, writer, bench))
+        .collect::<Result<Vec<_>>>()?;
+    Ok(Soundness {
+        right: verdicts.iter().all(|verdict| verdict.right),
+        verdicts,
+    })
+}
+
+fn check_behind(habit: Habit, writer: &str, bench: &Bench<'_>) -> Result<Verdict> {
+    let (first, second) = (Pipe::new()?, Pipe::new()?);
+    let mut arguments = vec!["--verify".to_owned(), format!("--bytes-to-pipe={BYTES}")];
+    if writer.contains("--way repeat") {
+        arguments.push(format!("--period={PERIOD}"));
+    }
+    let mut writer = bench.program.endpoint("write", writer, bench.cpus.writer);
+    writer
+        .args(&arguments)
+        .stdin(Stdio::null())
+        .stdout(first.writer);
+    let mut middleman = bench.program.verb("middleman");
+    middleman
+        .arg(habit.name())
+        .stdin(first.reader)
+        .stdout(second.writer)
+        .stderr(Stdio::null());
+    // A reader that is slow now and then: what it has not read yet is what can still change.
+    let mut reader = bench
+        .program
+        .endpoint("read", "--pause 300", bench.cpus.reader);
+    reader
+        .args(&arguments)
+        .stdin(second.reader)
+        .stdout(Stdio::piped());
+    let writing = writer.spawn().context("start a writer")?;
+    let mut passing = middleman.spawn().context("start the program in between")?;
+    let reading = reader.spawn().context("start a reader")?;
+    drop((writer, middleman, reader));
+    let read = reading.wait_with_output().context("wait for the reader")?;
+    passing.wait().context("wait for the program in between")?;
+    writing.wait_with_output().context("wait for the writer")?;
+    let said = process::last_words(&read);
+    // A reader that ends well has checked what came; whether all came shows in its count.
+    let complete = process::report::<EndpointReport>(&read.stdout)
+        .is_ok_and(|report| report.moved == fullbore_host::size::parse(BYTES).unwrap_or(0));
+    let right = read.status.success() && complete;
+    Ok(Verdict {
+        middleman: Some(habit),
+        check: None,
+        right,
+        said: (!right).then_some(said),
+    })
+}

@@ -1,0 +1,182 @@
+//! The trials: each technique that this project uses and a machine may refuse, tried for real. A new
+//! trial is a new row in [`TRIALS`] and a function beside its siblings.
+//!
+//! A trial runs in a process of its own ([`process`]): one that hangs is killed when its time is up, one
+//! that a sandbox kills takes nobody with it, and whatever it opened goes with it. It moves bytes and
+//! compares them; what it has to say is an [`Outcome`], in one line of JSON.
+
+mod attempt;
+mod calls;
+mod memory;
+mod pipes;
+mod processes;
+mod sampling;
+mod transports;
+
+use std::os::unix::process::ExitStatusExt;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use serde::{Deserialize, Serialize};
+
+use attempt::{Given, Stop, Target};
+pub use attempt::{Outcome, Refusal};
+
+use crate::part::{self, Part, Task};
+use crate::process::{self, Process};
+use crate::program::Program;
+
+/// What a trial may take; none needs a tenth of it on an idle machine.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// One technique.
+pub struct Trial {
+    /// Its name, unique in the table.
+    pub name: &'static str,
+    /// What it is for.
+    pub purpose: &'static str,
+    /// Tries it, and says what was seen.
+    try_it: fn(&Given) -> Result<String, Stop>,
+}
+
+const fn row(
+    name: &'static str,
+    purpose: &'static str,
+    try_it: fn(&Given) -> Result<String, Stop>,
+) -> Trial {
+    Trial {
+        name,
+        purpose,
+        try_it,
+    }
+}
+
+/// The trials, in the order they are shown.
+#[rustfmt::skip]
+pub const TRIALS: &[Trial] = &[
+    row("splice", "moves pages from pipe to pipe; used by readers by reference, copy and tee", calls::splice),
+    row("splice_file", "puts a file's pages into a pipe: copy --by-reference", calls::splice_file),
+    row("splice_socket", "moves bytes from a pipe into a Unix socket and back: copy, unix_copy", calls::splice_socket),
+    row("vmsplice", "puts a program's own pages into a pipe: the fast writers", calls::vmsplice),
+    row("tee", "duplicates what is in a pipe without taking it: tee --by-reference, repeat", calls::tee),
+    row("sendfile", "from a file into a socket within the kernel: copy", calls::sendfile),
+    row("copy_file_range", "from file to file within the kernel: copy", calls::copy_file_range),
+    row("fresh_pages", "passes pages to a pipe and never reuses them; used by copy, tee and \
+     Producer; correct for every reader", calls::fresh_pages),
+    row("nowait", "RWF_NOWAIT: chooses for each call whether to wait", pipes::nowait),
+    row("roomy_pipe", "gives a pipe 1 MiB, so that both sides sleep less often", pipes::roomy_pipe),
+    row("jumbo_slots", "32 KiB of contiguous memory in one slot; used by Repeat", pipes::jumbo_slots),
+    row("huge_pages", "transparent huge pages: faster to look up, and 512 base pages per fault", memory::huge_pages),
+    row("hugetlb", "huge pages of a reserved pool: only where a program asks for Backing::HugeTlb", memory::hugetlb),
+    row("page_flags", "shows for each page what backs it; smaps is used otherwise", memory::page_flags),
+    row("memfd", "memory with an fd: shared memory between processes", memory::memfd),
+    row("locked_memory", "keeps pages from being reclaimed: --lock-memory", memory::locked),
+    row("fifo", "bench transports and latency", transports::fifo),
+    row("unix_stream", "bench transports and latency", transports::unix_stream),
+    row("unix_seqpacket", "bench transports and latency", transports::seqpacket),
+    row("tcp", "TCP over the loopback: bench transports and latency", transports::tcp),
+    row("shared_memory", "a ring in memory, with futex(2): bench transports and latency", transports::shared_memory),
+    row("message_queue", "POSIX message queues: bench transports and latency", transports::message_queue),
+    row("pinning", "runs a process on one CPU; used for every figure of bench", processes::pinning),
+    row("process_fds", "opens the pipes of this user's other processes: meter --watch", processes::own_fds),
+    row("pidfd_getfd", "takes a copy of another process's fd", processes::pidfd),
+    row("others_fds", "opens the pipes of other users' processes: meter --watch", processes::others_fds),
+    row("sampling", "sees where the kernel spends the time, with its call chains", sampling::sampling),
+    row("kernel_names", "gives samples the names of the kernel's functions", sampling::kernel_names),
+    row("hardware_counters", "counts cycles and cache misses; sampling by the clock works without it", sampling::hardware_counters),
+];
+
+/// The part that processes of the trials play, if this is its name.
+pub fn part(name: &str) -> Option<Part> {
+    (name == TrialTask::NAME).then(Part::of::<TrialTask>)
+}
+
+/// Try a technique.
+#[derive(Debug, Serialize, Deserialize)]
+struct TrialTask {
+    name: String,
+    target: Option<Target>,
+}
+
+impl Task for TrialTask {
+    const NAME: &'static str = "trial";
+
+    fn play(self) -> Result<()> {
+        play(&self.name, self.target)
+    }
+}
+
+/// Plays the trial of that name, in this process, and says what came of it.
+///
+/// # Errors
+/// Where there is no such trial, or nobody to tell.
+fn play(name: &str, target: Option<Target>) -> Result<()> {
+    let trial = TRIALS.iter().find(|trial| trial.name == name);
+    let trial = trial.ok_or_else(|| anyhow::anyhow!("unknown trial '{name}'"))?;
+    let outcome = match (trial.try_it)(&Given { target }) {
+        Ok(seen) => Outcome::Works(seen),
+        Err(Stop::Refused(refusal)) => Outcome::Refused(refusal),
+        Err(Stop::Wrong(found)) => Outcome::Wrong(found),
+        Err(Stop::NotTried(why)) => Outcome::NotTried(why),
+    };
+    part::say(&outcome)
+}
+
+impl Trial {
+    /// Tries it in a process of its own, and says what came of it and how long it took.
+    pub fn run(&self, program: &Program) -> (Outcome, Duration) {
+        let began = Instant::now();
+        let outcome = self
+            .in_a_process(program)
+            .unwrap_or_else(|error| match Stop::from(error) {
+                Stop::Refused(refusal) => Outcome::Refused(refusal),
+                Stop::Wrong(said) | Stop::NotTried(said) => Outcome::NotTried(said),
+            });
+        (outcome, began.elapsed())
+    }
+
+    fn in_a_process(&self, program: &Program) -> Result<Outcome> {
+        // Held until the trial is over: some look at a pipe of another process, which is this one.
+        let held = processes::Held::new()?;
+        let task = TrialTask {
+            name: self.name.into(),
+            target: Some(held.target()),
+        };
+        let ended = Process::start(program.part(&task, None)?)?.end_within(PATIENCE)?;
+        let refused = |signal, said| {
+            Outcome::Refused(Refusal {
+                operation: self.name.into(),
+                errno: None,
+                signal,
+                said,
+            })
+        };
+        if ended.killed {
+            let seconds = PATIENCE.as_secs();
+            return Ok(refused(None, format!("no result within {seconds} s")));
+        }
+        if let Ok(outcome) = process::report(&ended.output.stderr) {
+            return Ok(outcome);
+        }
+        let status = ended.output.status;
+        let words = process::last_words(&ended.output);
+        Ok(refused(
+            status.signal(),
+            format!("the trial's process {}: {words}", process::ended(status)),
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_say_what_they_are_for() {
+        let mut names: Vec<_> = TRIALS.iter().map(|trial| trial.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), TRIALS.len());
+        assert!(TRIALS.iter().all(|trial| !trial.purpose.is_empty()));
+    }
+}

@@ -1,0 +1,145 @@
+//! Which pipes are to be shown.
+
+use std::collections::BTreeSet;
+
+use procfs::FromRead;
+use procfs::process::Stat;
+
+use super::below::below;
+use super::census::{Census, Pipe, ProcessId};
+use super::chains::{Chain, Flow, PipeKind};
+use super::error::Error;
+use super::overview::LeftOut;
+
+/// Whose pipes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Whose {
+    /// Everybody's that can be seen.
+    Everybody,
+    /// Those of a process and of all below it.
+    Tree(u32),
+    /// Those of processes, and FIFOs, that are called so.
+    Called(String),
+}
+
+/// Which pipes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Scope {
+    /// Whose pipes.
+    pub whose: Whose,
+    /// Those of which every process has both ends, too.
+    pub all: bool,
+}
+
+/// What a scope came to.
+#[derive(Debug)]
+pub struct ScopedPipes {
+    /// Pipes between two processes that can be seen: those of a pipeline all together, also where only one
+    /// of them was asked for.
+    pub chains: Vec<Chain>,
+    /// Other pipes, as indices into [`Census::pipes`].
+    pub others: Vec<usize>,
+    /// What was left out, and why.
+    pub left_out: LeftOut,
+}
+
+/// The process that has this number now, and has not ended.
+fn process(pid: u32) -> Option<ProcessId> {
+    let stat = Stat::from_file(format!("/proc/{pid}/stat")).ok()?;
+    // So is a process whose first thread has ended before others.
+    let is_zombie = stat.state == 'Z' && stat.num_threads <= 1;
+    (!is_zombie).then_some(ProcessId {
+        pid,
+        start: stat.starttime,
+    })
+}
+
+/// Whether this process is still there, and its number not another's.
+pub fn is_there(id: ProcessId) -> bool {
+    process(id.pid) == Some(id)
+}
+
+impl Scope {
+    /// The process that it is about, if it is about one.
+    ///
+    /// # Errors
+    /// Where there is no such process.
+    pub fn root(&self) -> Result<Option<ProcessId>, Error> {
+        match self.whose {
+            Whose::Tree(pid) => match process(pid) {
+                Some(root) => Ok(Some(root)),
+                None => Err(Error::NotFound(format!("process {pid}: no such process"))),
+            },
+            Whose::Everybody | Whose::Called(_) => Ok(None),
+        }
+    }
+
+    /// Finds its pipes.
+    pub fn find(&self, census: &Census, flow: &Flow) -> ScopedPipes {
+        let meant = self.meant(census);
+        let is_meant = |pipe: &Pipe| {
+            let mut holders = pipe.holders.iter();
+            match &meant {
+                None => true,
+                Some(processes) => {
+                    holders.any(|holder| processes.contains(&holder.process))
+                        || self.is_called(pipe)
+                }
+            }
+        };
+        let mut found = ScopedPipes {
+            chains: flow.chains(),
+            others: Vec::new(),
+            left_out: LeftOut::default(),
+        };
+        found.chains.retain(|chain| {
+            let is_shown = chain
+                .pipes
+                .iter()
+                .any(|&pipe| is_meant(&census.pipes[pipe]));
+            if !is_shown {
+                found.left_out.of_others += chain.pipes.len();
+            }
+            is_shown
+        });
+        for (index, pipe) in census.pipes.iter().enumerate() {
+            match pipe.kind() {
+                PipeKind::Link => {}
+                _ if !is_meant(pipe) => found.left_out.of_others += 1,
+                PipeKind::Own if !self.all => found.left_out.own += 1,
+                PipeKind::Private => found.chains.push(Chain {
+                    pipes: vec![index],
+                    is_circle: false,
+                }),
+                PipeKind::Own | PipeKind::OneSided => found.others.push(index),
+            }
+        }
+        found
+    }
+
+    /// The processes that are meant; `None` where all are.
+    fn meant(&self, census: &Census) -> Option<BTreeSet<usize>> {
+        let those = |is_one: &dyn Fn(usize) -> bool| {
+            let all = 0..census.processes.len();
+            all.filter(|&process| is_one(process)).collect()
+        };
+        match &self.whose {
+            Whose::Everybody => None,
+            Whose::Tree(pid) => {
+                let mut tree = below(*pid);
+                tree.insert(*pid);
+                Some(those(&|at| tree.contains(&census.processes[at].id.pid)))
+            }
+            Whose::Called(name) => Some(those(&|at| census.processes[at].is_called(name))),
+        }
+    }
+
+    fn is_called(&self, pipe: &Pipe) -> bool {
+        match (&self.whose, &pipe.name) {
+            (Whose::Called(name), Some(path)) => {
+                path == name || path.rsplit('/').next() == Some(name)
+            }
+            _ => false,
+        }
+    }
+}
