@@ -1,4 +1,4 @@
-//! The fullbore command: one verb, one file in `command/`; the laboratory in `lab/`.
+//! The fullbore command: one verb, one file in `command/`.
 
 #![deny(unsafe_code)]
 
@@ -20,68 +20,95 @@ use std::io::{Write, stderr};
 use std::process::ExitCode;
 
 use anyhow::Context;
-use clap::{Args, Command, CommandFactory, Parser, Subcommand};
+use clap::{ArgMatches, Args, Command, FromArgMatches};
 use fullbore_host::text::clean;
 
-/// Move bytes through Linux pipes as fast as memory allows, and measure it
-///
-/// Exit codes: 0 done; 1 something failed; 2 the command line is invalid; 3 this machine does not
-/// allow it, or this user lacks permission.
-#[derive(Parser)]
-#[command(
-    name = "fullbore",
-    version,
-    max_term_width = 100,
-    arg_required_else_help = true
-)]
-struct Cli {
-    #[command(subcommand)]
-    verb: Verb,
+const ABOUT: &str = "Move bytes through Linux pipes as fast as memory allows, and measure it";
+const EXIT_CODES: &str = "Exit codes: 0 done; 1 something failed; 2 the command line is invalid; 3 \
+    this machine does not allow it, or this user lacks permission.";
+
+/// A verb of the command line.
+struct Verb {
+    name: &'static str,
+    /// The line about it in `fullbore --help`.
+    about: &'static str,
+    /// Whether it is for processes of the laboratory, not for people.
+    hidden: bool,
+    /// Adds its options.
+    options: fn(Command) -> Command,
+    /// Does what the command line says.
+    run: fn(&mut ArgMatches) -> Result<anyhow::Result<ExitCode>, clap::Error>,
 }
 
-#[derive(Subcommand)]
-enum Verb {
-    Copy(command::copy::Copy),
-    Tee(command::tee::Tee),
-    Meter(command::meter::Meter),
-    Run(command::run::Run),
-    Bench(command::bench::Bench),
-    Doctor(command::doctor::Doctor),
-    Explain(command::explain::Explain),
-    Top(command::top::Options),
-    Tune(command::tune::Tune),
-    Write(command::write::Write),
-    Read(command::read::Read),
-    #[command(hide = true)]
-    Middleman(command::middleman::Middleman),
-    #[command(hide = true)]
-    Part(command::part::Part),
+macro_rules! verbs {
+    ($($name:literal $about:literal $options:ty, hidden: $hidden:literal;)*) => {
+        &[$(Verb {
+            name: $name,
+            about: $about,
+            hidden: $hidden,
+            options: <$options>::augment_args,
+            run: |matches| Ok(<$options>::from_arg_matches_mut(matches)?.run()),
+        }),*]
+    };
+}
+
+/// The verbs, in the order in which the help lists them.
+#[rustfmt::skip]
+const VERBS: &[Verb] = verbs! {
+    "copy" "Copy files, or stdin, to stdout or into a file" command::copy::Copy, hidden: false;
+    "tee" "Copy stdin to stdout, and to each of the files" command::tee::Tee, hidden: false;
+    "meter" "Copy files, or stdin, to stdout, and show progress, rate and which side is slow" command::meter::Meter, hidden: false;
+    "run" "Run a pipeline as the shell would, with larger pipes, and name the slow stage" command::run::Run, hidden: false;
+    "bench" "Measure how fast pipes are on this machine, and how much each technique gains" command::bench::Bench, hidden: false;
+    "doctor" "Report what this machine allows, and which settings slow pipes down" command::doctor::Doctor, hidden: false;
+    "explain" "Report where an experiment, or any command, spends its time" command::explain::Explain, hidden: false;
+    "top" "Show all pipes and FIFOs that this user may inspect, live" command::top::Options, hidden: false;
+    "tune" "Enlarge the pipes of a running pipeline" command::tune::Tune, hidden: false;
+    "write" "Write to the pipe on stdout, as an experiment does" command::write::Write, hidden: false;
+    "read" "Read from the pipe on stdin, and report the throughput" command::read::Read, hidden: false;
+    "middleman" "Copy stdin to stdout with one behaviour that programs in pipelines have" command::middleman::Middleman, hidden: true;
+    "part" "Run one process of an experiment" command::part::Part, hidden: true;
+};
+
+/// The parser of the command line. The options of a verb are only built when it is named: some verbs have
+/// no more than a moment's work to do.
+fn parser() -> Command {
+    let verbs = VERBS.iter().map(|verb| {
+        Command::new(verb.name)
+            .about(verb.about)
+            .hide(verb.hidden)
+            .defer(verb.options)
+    });
+    Command::new("fullbore")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about(ABOUT)
+        .long_about(format!("{ABOUT}\n\n{EXIT_CODES}"))
+        .max_term_width(100)
+        .arg_required_else_help(true)
+        .subcommand_required(true)
+        .subcommands(verbs)
 }
 
 fn main() -> ExitCode {
-    let verb = match parse() {
-        Ok(verb) => verb,
-        Err(error) => return bad_command_line(&error),
-    };
-    let (name, outcome) = match verb {
-        Verb::Copy(verb) => ("copy", verb.run()),
-        Verb::Tee(verb) => ("tee", verb.run()),
-        Verb::Meter(verb) => ("meter", verb.run()),
-        Verb::Run(verb) => ("run", verb.run()),
-        Verb::Bench(verb) => ("bench", verb.run()),
-        Verb::Doctor(verb) => ("doctor", verb.run()),
-        Verb::Explain(verb) => ("explain", verb.run()),
-        Verb::Top(verb) => ("top", verb.run()),
-        Verb::Tune(verb) => ("tune", verb.run()),
-        Verb::Write(verb) => ("write", verb.run()),
-        Verb::Read(verb) => ("read", verb.run()),
-        Verb::Middleman(verb) => ("middleman", verb.run()),
-        Verb::Part(verb) => ("part", verb.run()),
-    };
-    ended(
-        &format!("fullbore {name}"),
-        outcome.and_then(|code| exit::close_stdout().map(|()| code)),
-    )
+    let mut parser = parser();
+    let outcome = parser
+        .try_get_matches_from_mut(std::env::args_os())
+        .and_then(|mut matches| {
+            let (name, mut options) = matches.remove_subcommand().expect("clap requires one");
+            let verb = VERBS.iter().find(|verb| verb.name == name);
+            let verb = verb.expect("clap knows no others");
+            match (verb.run)(&mut options) {
+                Ok(outcome) => Ok((verb.name, outcome)),
+                Err(error) => Err(error.format(&mut parser)),
+            }
+        });
+    match outcome {
+        Ok((name, outcome)) => ended(
+            &format!("fullbore {name}"),
+            outcome.and_then(|code| exit::close_stdout().map(|()| code)),
+        ),
+        Err(error) => bad_command_line(&error),
+    }
 }
 
 /// The exit code of what was done, after a line on stderr where it failed.
@@ -98,31 +125,6 @@ fn ended(who: &str, outcome: anyhow::Result<ExitCode>) -> ExitCode {
             None => ExitCode::SUCCESS,
         },
     }
-}
-
-/// Reads the command line. For the verbs that often have only a moment's work to do, no other verb's
-/// options are built.
-fn parse() -> Result<Verb, clap::Error> {
-    match std::env::args_os()
-        .nth(1)
-        .as_ref()
-        .and_then(|verb| verb.to_str())
-    {
-        Some("copy") => only("copy").map(Verb::Copy),
-        Some("tee") => only("tee").map(Verb::Tee),
-        Some("meter") => only("meter").map(Verb::Meter),
-        Some("run") => only("run").map(Verb::Run),
-        _ => Cli::try_parse().map(|cli| cli.verb),
-    }
-}
-
-fn only<Options: Args>(verb: &'static str) -> Result<Options, clap::Error> {
-    let mut command = Command::new("fullbore")
-        .max_term_width(100)
-        .subcommand(Options::augment_args(Command::new(verb)));
-    let mut matches = command.try_get_matches_from_mut(std::env::args_os())?;
-    let (_, mut options) = matches.remove_subcommand().expect("it was named");
-    Options::from_arg_matches_mut(&mut options).map_err(|error| error.format(&mut command))
 }
 
 /// Help and version go to stdout; everything else is one line on stderr and code 2.
@@ -154,12 +156,29 @@ fn print(text: &clap::Error) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The command with the verb that was given, if there is such a one: that whose help helps.
+/// The command, with the verb if one was given: the command line to which `--help` can be added.
 fn asked_for() -> String {
-    let verb = std::env::args_os().nth(1);
-    let known = Cli::command();
-    match verb.and_then(|verb| Some(known.find_subcommand(verb)?.get_name())) {
-        Some(verb) => format!("fullbore {verb}"),
+    let given = std::env::args_os().nth(1);
+    let given = VERBS
+        .iter()
+        .find(|verb| given.as_ref().is_some_and(|given| given == verb.name));
+    match given {
+        Some(verb) => format!("fullbore {}", verb.name),
         None => "fullbore".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parser_is_consistent_and_the_table_says_what_each_verb_says_of_itself() {
+        parser().debug_assert();
+        for verb in VERBS {
+            let options = (verb.options)(Command::new(verb.name));
+            let about = options.get_about().unwrap().to_string();
+            assert_eq!(about, verb.about, "{}", verb.name);
+        }
     }
 }
