@@ -1,13 +1,13 @@
-//! Ends all that is below this process: first by asking, then by force.
+//! Ends all descendants of this process: first with a signal that they can handle, then with SIGKILL.
 //!
-//! Who is below is told by parents. As a subreaper (prctl(2), PR_SET_CHILD_SUBREAPER) this process
-//! becomes the parent of whoever loses his own, so nobody gets out of sight, neither by a double fork nor
-//! by a session of his own. Nobody else is ever told anything: not the process group, which may be
-//! shared with others.
+//! Descendants are found by their parents. As a subreaper (prctl(2), PR_SET_CHILD_SUBREAPER) this process
+//! becomes the parent of every descendant that loses its own, so that none escapes by a double fork or a
+//! session of its own. No other process gets a signal; the process group does not either, because it may
+//! be shared with others.
 //!
-//! Parents stand in /proc. Where /proc is missing, or shows the numbers of another PID namespace, the kernel
-//! still tells of each number whether it is that of a child of this process. Those below a child are found
-//! when it has ended, because they are children of this process then.
+//! /proc names the parents. If /proc is missing or shows another PID namespace, the kernel still says of each
+//! PID whether it is a child of this process. The children of a child are found after it has ended, because
+//! they are children of this process then.
 
 use std::collections::BTreeSet;
 use std::thread;
@@ -23,38 +23,37 @@ use rustix::thread::gettid;
 
 use fullbore_observe::below::below;
 
-/// Between two looks at who is left.
+/// The time between two checks of which processes are left.
 const INTERVAL: Duration = Duration::from_millis(5);
 
-/// How long those who are killed may take to be gone. A process in uninterruptible sleep can take
-/// forever.
+/// How long processes may take to end after SIGKILL. A process in uninterruptible sleep can take forever.
 const AT_MOST: Duration = Duration::from_secs(2);
 
-/// Looks at who is there to be told something. Those who start others all the time, whatever they are told,
-/// are not followed forever.
+/// How often to look for new processes to signal. Processes that start others all the time, whatever signal
+/// they get, are not followed forever.
 const AT_MOST_LOOKS: usize = 20;
 
-/// Ends all of them: `signal` first, then SIGKILL for those who are left after the time of `grace`.
+/// Ends all descendants: with `signal` first, then with SIGKILL for those that are left after `grace`.
 /// `reap` waits for children of this process that have ended.
 ///
-/// Gives the numbers of those who could not be ended: those of other users, and those in
+/// Returns the PIDs of those that could not be ended: processes of other users, and processes in
 /// uninterruptible sleep.
 pub fn end_all(signal: Signal, grace: Duration, mut reap: impl FnMut()) -> BTreeSet<u32> {
     tell_all(signal);
-    // Those who are stopped would otherwise not hear of it.
+    // A stopped process handles the signal only after SIGCONT.
     tell_all(Signal::CONT);
     if is_left_after(grace, || {}, &mut reap) {
-        // Those who are being killed cannot start others; those who were started meanwhile are found the
-        // next time.
+        // A process that is being killed cannot start others. Those started meanwhile are found the next
+        // time.
         is_left_after(AT_MOST, || tell_all(Signal::KILL), &mut reap);
     }
     living()
 }
 
-/// Sends a signal to all below this process, once to each. Whoever was about to start another one when
-/// the others were looked up is followed by a second look, and so on: one that has been told starts
-/// nobody before it has heard (`copy_process` in kernel/fork.c gives way to a signal), unless it keeps
-/// the signal back just then, as shells do.
+/// Sends a signal to all descendants of this process, once to each. A process that was about to start another
+/// one is covered by a second pass, and so on: a process with a pending signal starts no other before it has
+/// handled the signal (`copy_process` in kernel/fork.c returns to it first), unless it blocks the signal just
+/// then, as shells do.
 pub fn tell_all(signal: Signal) {
     let mut told = BTreeSet::new();
     for _ in 0..AT_MOST_LOOKS {
@@ -69,7 +68,7 @@ pub fn tell_all(signal: Signal) {
         if found.is_empty() {
             return;
         }
-        // A number can have become another process's since it was found; then it is not found again.
+        // A PID can have been reused since it was found; then it is not among the descendants any more.
         let still = living();
         for (number, pid, opened) in found {
             if still.contains(&number) {
@@ -84,7 +83,7 @@ pub fn tell_all(signal: Signal) {
     }
 }
 
-/// Waits until nobody is left, or so long; says whether somebody is.
+/// Waits until no descendant is left, at most for `time`. Returns whether one is left.
 fn is_left_after(time: Duration, mut tell: impl FnMut(), reap: &mut impl FnMut()) -> bool {
     let began = Instant::now();
     loop {
@@ -101,13 +100,13 @@ fn is_left_after(time: Duration, mut tell: impl FnMut(), reap: &mut impl FnMut()
     }
 }
 
-/// Those below this process that are no zombies. Without /proc, those of its children that are none.
+/// Returns the descendants that are not zombies. Without /proc, only children are found.
 pub fn living() -> BTreeSet<u32> {
     let mut all = match proc_is_ours() {
         true => below(std::process::id()),
         false => BTreeSet::new(),
     };
-    // With children there is somebody below. Where /proc is ours, it could not be read: EMFILE.
+    // If there are children, /proc could not be read (EMFILE).
     if all.is_empty() {
         return children_by_number();
     }
@@ -119,13 +118,13 @@ pub fn living() -> BTreeSet<u32> {
     all
 }
 
-/// Whether /proc is there and shows the PID namespace of this process. In that of another one, a number may
-/// be somebody else's here.
+/// Whether /proc is mounted and shows the PID namespace of this process. In another namespace, the same PID
+/// can belong to another process.
 pub fn proc_is_ours() -> bool {
     let Ok(status) = Process::myself().and_then(|process| process.status()) else {
         return false;
     };
-    // The numbers from the namespace of this /proc down to that of the process (`task_state` in
+    // The PIDs from the namespace of this /proc down to that of the process (`task_state` in
     // fs/proc/array.c).
     let numbers = status.nspid.unwrap_or_else(|| vec![status.pid]);
     numbers == [getpid().as_raw_nonzero().get()]
@@ -136,7 +135,7 @@ pub fn has_children() -> bool {
     waitid(WaitId::All, ASK).is_ok()
 }
 
-/// Of a child: without waiting, whether it has ended, and it stays to be waited for.
+/// Asks whether a child has ended, without waiting and without reaping it.
 const ASK: WaitIdOptions = WaitIdOptions::EXITED
     .union(WaitIdOptions::NOHANG)
     .union(WaitIdOptions::NOWAIT);
@@ -144,7 +143,7 @@ const ASK: WaitIdOptions = WaitIdOptions::EXITED
 /// The largest number that a process can have (`PID_MAX_LIMIT` in include/linux/threads.h).
 const LARGEST: u32 = 1 << 22;
 
-/// The children that are no zombies, found by asking for each number.
+/// Returns the children that are not zombies, by asking for each PID.
 fn children_by_number() -> BTreeSet<u32> {
     if !has_children() {
         return BTreeSet::new();
@@ -153,8 +152,8 @@ fn children_by_number() -> BTreeSet<u32> {
         let pid = Pid::from_raw(*number as i32);
         pid.is_some_and(|pid| matches!(waitid(WaitId::Pid(pid), ASK), Ok(None)))
     };
-    // Numbers are given away in turn (`alloc_pid` in kernel/pid.c), so these are all that are younger than
-    // this process, until they begin again from below.
+    // PIDs are assigned in ascending order (`alloc_pid` in kernel/pid.c), so these are all that are younger
+    // than this process, unless the numbers have wrapped around.
     let own = std::process::id();
     let newest = thread::Builder::new()
         .spawn(gettid)
@@ -162,7 +161,7 @@ fn children_by_number() -> BTreeSet<u32> {
         .and_then(|thread| thread.join().ok())
         .map_or(LARGEST, |tid| tid.as_raw_nonzero().get() as u32);
     let found: BTreeSet<u32> = (own + 1..newest).filter(is_child).collect();
-    // There is a child, and none is a zombie: it has a number from further away, which takes a second to find.
+    // There is a child that is not a zombie: the numbers have wrapped around. Asking for all takes a second.
     if found.is_empty() && matches!(waitid(WaitId::All, ASK), Ok(None)) {
         return (1..=LARGEST).filter(is_child).collect();
     }

@@ -2,10 +2,10 @@
 //!
 //! | code | meaning |
 //! |---|---|
-//! | 0 | done; also when the reader of the output went away early |
-//! | 1 | something failed on the way: an I/O error, wrong bytes, an experiment that broke |
-//! | 2 | the command line is wrong, or asks for what contradicts itself |
-//! | 3 | this machine or this user may not do what was asked for |
+//! | 0 | done; also if the reader of the output closed it early |
+//! | 1 | something failed: an I/O error, wrong bytes, an experiment that failed |
+//! | 2 | the command line is invalid or contradicts itself |
+//! | 3 | this machine does not allow it, or this user lacks permission |
 
 use std::io::{self, Write, stderr};
 use std::os::fd::AsFd;
@@ -18,22 +18,21 @@ use fullbore_host::refusal::{UNSUPPORTED, Unsupported, Usage};
 use fullbore_host::text::clean;
 use fullbore_observe::error::Error;
 
-/// Says on stderr what went wrong with a verb. Unlike eprintln!, without a panic where stderr is
-/// closed.
+/// Prints the error of a verb on stderr. Unlike eprintln!, it does not panic if stderr is closed.
 pub fn say(verb: &str, error: &anyhow::Error) {
-    // It may name what others have named: files, arguments, programs.
+    // The text can contain names that others chose: files, arguments, programs.
     let words = clean(&format!("{error:#}"));
     let _ = writeln!(stderr(), "fullbore {verb}: {words}");
 }
 
-/// Writes what is still in the buffer of stdout, and asks the file system whether it has everything:
-/// the last thing that a verb does.
+/// Flushes stdout, and closes it so that the file system reports its errors: the last thing that a verb
+/// does.
 ///
-/// A duplicate is closed: close(2) asks the file system each time, and stdout stays open for whoever
-/// prints from a thread that still runs.
+/// A duplicate is closed: close(2) reports the errors each time, and stdout stays open for threads that
+/// still print.
 ///
 /// # Errors
-/// Where stdout does not take it, or could not store it.
+/// Those of write(2) and close(2).
 pub fn close_stdout() -> anyhow::Result<()> {
     let stdout = io::stdout();
     stdout.lock().flush().context("write to stdout")?;
@@ -41,8 +40,8 @@ pub fn close_stdout() -> anyhow::Result<()> {
     fullbore::close(duplicate).map_err(|error| close_failed("stdout", error))
 }
 
-/// The exit code for an error, and whether a person should read of it: a reader that went away is
-/// no news.
+/// Returns the exit code for an error that is to be printed; `None` if the output was only closed early,
+/// which is not an error.
 pub fn code(error: &anyhow::Error) -> Option<ExitCode> {
     if is_closed_output(error) {
         None

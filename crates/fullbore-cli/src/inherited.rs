@@ -1,11 +1,11 @@
-//! What this process was given by the one that started it, and what can no longer be seen once main()
-//! runs: which of stdin, stdout and stderr were closed, and which signals were ignored.
+//! What this process inherited and can no longer be found out when main() runs: which of stdin, stdout and
+//! stderr were closed, and which signals were ignored.
 //!
 //! Before main(), Rust's runtime opens /dev/null in the place of each closed one of the three, and
-//! ignores SIGPIPE (`init` in std/src/sys/pal/unix/mod.rs). So a function looks before that: the dynamic
-//! linker calls what stands in the section `.init_array` (ELF gABI, 'Initialization and Termination
-//! Functions'), and std itself gets its arguments this way. That takes the attribute below, which is
-//! all that the crate ctor would bring too. The function makes nine system calls and allocates nothing.
+//! ignores SIGPIPE (`init` in std/src/sys/pal/unix/mod.rs). So a function checks before that: the dynamic
+//! linker calls the functions of the section `.init_array` (ELF gABI, 'Initialization and Termination
+//! Functions'); std gets its arguments in the same way. It takes the attribute below, which is all that the
+//! crate ctor would add. The function makes nine system calls and allocates nothing.
 
 #![allow(unsafe_code)]
 
@@ -21,11 +21,11 @@ use rustix::stdio;
 /// A bit for each of the first three fds that was closed.
 static CLOSED: AtomicU8 = AtomicU8::new(0);
 
-/// A bit for each signal that was ignored, of those that are looked at.
+/// A bit for each signal of [`CHECKED`] that was ignored.
 static IGNORED: AtomicU32 = AtomicU32::new(0);
 
-/// The signals that are looked at.
-const LOOKED_AT: [libc::c_int; 6] = [
+/// The signals that are checked.
+const CHECKED: [libc::c_int; 6] = [
     libc::SIGHUP,
     libc::SIGINT,
     libc::SIGQUIT,
@@ -34,8 +34,8 @@ const LOOKED_AT: [libc::c_int; 6] = [
     libc::SIGTSTP,
 ];
 
-// SAFETY: the section holds pointers to functions of this signature, which ld.so calls one after the
-// other before main(); glibc gives them three arguments, which the C calling convention lets them ignore.
+// SAFETY: the section holds pointers to functions of this signature, which ld.so calls one after another
+// before main(). glibc passes three arguments, which the C calling convention allows a function to ignore.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static BEFORE_MAIN: extern "C" fn() = look;
@@ -48,10 +48,10 @@ extern "C" fn look() {
         }
     }
     let mut ignored = 0;
-    for signal in LOOKED_AT {
+    for signal in CHECKED {
         let mut action = MaybeUninit::<libc::sigaction>::zeroed();
-        // SAFETY: without a new action it only fills in the old one (sigaction(2)), and all zeroes are
-        // one too.
+        // SAFETY: without a new action, sigaction(2) only fills in the old one; all zeroes are a valid value
+        // of the type.
         let action = unsafe {
             libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr());
             action.assume_init()
@@ -77,11 +77,10 @@ pub fn stdin_was_closed() -> bool {
     was_closed(0)
 }
 
-/// Returns stdout, for what a verb prints there.
+/// Returns stdout, for the output of a verb.
 ///
 /// # Errors
-/// Where stdout was closed: Rust's runtime has opened /dev/null in its place, which would take every
-/// byte.
+/// If stdout was closed: Rust's runtime has opened /dev/null in its place, which would accept every byte.
 pub fn stdout() -> io::Result<Stdout> {
     match was_closed(1) {
         true => Err(io::Error::other("standard output is closed")),
@@ -89,17 +88,18 @@ pub fn stdout() -> io::Result<Stdout> {
     }
 }
 
-/// Whether SIGHUP, SIGINT, SIGQUIT, SIGPIPE, SIGTERM or SIGTSTP was ignored: so it stays then, in a shell and in
-/// what a shell starts (signal(7); nohup, `&` in a script, a service of systemd).
+/// Whether SIGHUP, SIGINT, SIGQUIT, SIGPIPE, SIGTERM or SIGTSTP was ignored. An ignored signal stays ignored in
+/// a shell and in what it starts (signal(7); nohup, `&` in a script, a service of systemd).
 pub fn was_ignored(signal: i32) -> bool {
     IGNORED.load(Ordering::Relaxed) & (1 << signal) != 0
 }
 
-/// Has what was closed be closed again in the programs that this process starts.
+/// Makes the programs that this process starts inherit a closed stdin, stdout or stderr where this process
+/// did.
 pub fn close_for_children() {
     for (number, fd) in standard().into_iter().enumerate() {
         if was_closed(number) {
-            // It is open, on /dev/null, and then the flag can be set.
+            // The runtime opened /dev/null here, so the flag can be set.
             let _ = fcntl_setfd(fd, FdFlags::CLOEXEC);
         }
     }

@@ -1,4 +1,4 @@
-//! Ctrl-C while a line is on the screen: it is ended before the process is.
+//! Ctrl-C while a line is on the screen: the line is finished before the process ends.
 
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -9,17 +9,17 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::inherited;
 
-/// The signal that is to end this process, once there is one.
+/// The signal that is to end this process, after it has arrived.
 #[derive(Debug, Clone, Default)]
 pub struct Interrupt(Arc<AtomicUsize>);
 
 impl Interrupt {
-    /// From now on SIGINT and SIGTERM are noted. What is ignored (nohup, `&` in a script) stays so.
+    /// Notes SIGINT and SIGTERM from now on. Signals that are ignored (nohup, `&` in a script) stay ignored.
     pub fn noted() -> Self {
         let noted = Self::default();
         for signal in [SIGINT, SIGTERM] {
             if !inherited::was_ignored(signal) {
-                // It fails only for signals that nobody can handle.
+                // It fails only for signals that cannot be handled.
                 let _ = signal_hook::flag::register_usize(
                     signal,
                     Arc::clone(&noted.0),
@@ -30,27 +30,28 @@ impl Interrupt {
         noted
     }
 
-    /// What can be read from once there is one, for those who wait for other things too.
+    /// Returns a socket that becomes readable when a signal arrives, for those who wait for other things
+    /// too.
     ///
     /// # Errors
-    /// Where there are no fds left.
+    /// If there are no file descriptors left.
     pub fn wakes(&self) -> io::Result<UnixStream> {
         let (woken, wakes) = UnixStream::pair()?;
         for signal in [SIGINT, SIGTERM] {
             if !inherited::was_ignored(signal) {
-                // Registered after the flag, it is called after it: who is woken finds it set.
+                // Registered after the flag, it is called after it: whoever wakes up finds the flag set.
                 signal_hook::low_level::pipe::register(signal, wakes.try_clone()?)?;
             }
         }
         Ok(woken)
     }
 
-    /// Whether there was one.
+    /// Whether a signal has arrived.
     pub fn came(&self) -> bool {
         self.0.load(Ordering::Relaxed) != 0
     }
 
-    /// Ends this process the way the signal would have, if there was one.
+    /// Ends this process as the signal would have, if one has arrived.
     pub fn obey(&self) {
         match self.0.load(Ordering::Relaxed) {
             0 => {}

@@ -164,7 +164,7 @@ impl Meter {
     }
 
     fn meter(&self, inputs: &[Input]) -> meter::Meter {
-        // Files are not read twice only to count their lines.
+        // Lines are not counted in advance: files would be read twice.
         let bytes = || match self.line_mode {
             true => None,
             false => Input::size_of_all(inputs),
@@ -201,7 +201,7 @@ fn positive_size(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Seconds as people write them: `1`, `0.1`.
+/// Parses a number of seconds such as `1` or `0.1`.
 fn seconds(text: &str) -> Result<Duration, String> {
     let seconds = text.parse::<f64>().ok().filter(|&seconds| seconds > 0.0);
     seconds

@@ -17,7 +17,7 @@ pub mod write;
 
 use fullbore_lab::program::Program;
 
-/// This very program, also when its file has been replaced since.
+/// Returns this program, even if its file has been replaced since.
 fn program() -> Program {
     Program::at("/proc/self/exe")
 }

@@ -1,4 +1,4 @@
-//! Where reports go: stdout, or a file that has all of it or nothing.
+//! Where reports go: to stdout, or to a file that gets all of it or nothing.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, BufWriter, IntoInnerError, IsTerminal, Write};
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use fullbore_results::report::table::Table;
 
-/// The table as wide and as colourful as the terminal, if `out` is one.
+/// Returns a table with the width and the colours of the terminal, if `out` is one.
 pub fn table_on(out: &(impl AsFd + IsTerminal)) -> Table {
     let to_terminal = out.is_terminal();
     let width = to_terminal
@@ -23,10 +23,10 @@ pub fn table_on(out: &(impl AsFd + IsTerminal)) -> Table {
     }
 }
 
-/// Writes to `out`, all of it.
+/// Writes all of it to `out`.
 ///
 /// # Errors
-/// As `write`, or where `out` does not take it.
+/// Those of `write`, and of writing to `out`.
 pub fn write_to(
     write: &dyn Fn(&mut dyn io::Write) -> Result<()>,
     out: &mut dyn io::Write,
@@ -39,10 +39,9 @@ pub fn write_to(
 
 /// Writes what `write` writes to the file at `path`: all of it, or nothing. `-` is stdout.
 ///
-/// A regular file is written beside `path` under another name and put in its place when it is
-/// complete, with the permissions that any new file gets. Where that cannot be, because `path` is
-/// a FIFO, a terminal or one of the names that a shell has for an open file (`/dev/stdout`), the
-/// report goes straight to it.
+/// A regular file is written beside `path` under another name, and renamed when it is complete, with the
+/// permissions of any new file. If `path` is a FIFO, a terminal or a name for an open file such as
+/// `/dev/stdout`, the report is written to it directly.
 ///
 /// # Errors
 ///
@@ -60,27 +59,27 @@ pub fn write_to_file(write: &dyn Fn(&mut dyn io::Write) -> Result<()>, path: &Pa
     put(write, path).with_context(|| format!("cannot write the report to '{}'", path.display()))
 }
 
-/// Whether stdout is meant by the name of a file, as many programs have it.
+/// Whether this name of a file means stdout.
 pub fn is_stdout(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-/// Whether what is at `path` cannot or must not be replaced by another file.
+/// Whether the file at `path` cannot or must not be replaced by another file.
 fn takes_bytes_as_they_come(path: &Path) -> bool {
-    // In /dev and /proc a name may lead to a regular file that someone has open: replacing that
-    // would leave them with the old one.
+    // In /dev and /proc, a name can lead to a regular file that a process has open. If it was replaced,
+    // that process would keep the old one.
     path.starts_with("/dev")
         || path.starts_with("/proc")
         || fs::metadata(path).is_ok_and(|metadata| !metadata.is_file())
 }
 
-/// Writes at the end of what is at `path`.
+/// Appends to the file at `path`.
 fn append(write: &dyn Fn(&mut dyn io::Write) -> Result<()>, path: &Path) -> Result<()> {
     let file = OpenOptions::new().append(true).open(path)?;
     write_and_close(write, file)
 }
 
-/// Writes to `file`, and closes it: what the file system could not store it may say only then.
+/// Writes to `file`, and closes it: a file system may report only then what it could not store.
 fn write_and_close(write: &dyn Fn(&mut dyn io::Write) -> Result<()>, file: File) -> Result<()> {
     let mut out = BufWriter::new(file);
     write(&mut out)?;
@@ -88,13 +87,13 @@ fn write_and_close(write: &dyn Fn(&mut dyn io::Write) -> Result<()>, file: File)
     Ok(fullbore::close(file)?)
 }
 
-/// Puts a new file in the place of what is at `path`.
+/// Replaces the file at `path` by a new one.
 fn replace(write: &dyn Fn(&mut dyn io::Write) -> Result<()>, path: &Path) -> Result<()> {
-    // What a symbolic link points to is replaced, not the link.
+    // The target of a symbolic link is replaced, not the link.
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let (file, written) = tempfile::Builder::new()
         .prefix(".fullbore-")
-        // What open(2) takes from the umask; tempfile's own default is 0600.
+        // open(2) applies the umask to this; tempfile's own default is 0600.
         .permissions(Permissions::from_mode(0o666))
         .tempfile_in(directory_of(&path))?
         .into_parts();

@@ -81,13 +81,13 @@ impl Mode {
     }
 }
 
-/// Without a mode: the end of all when a pipe has no reader, and only a warning for a file that fails.
+/// Without a mode: stop when a pipe has no reader, and only warn when a file fails.
 const BY_DEFAULT: Policy = Policy::of(OnError::FailAll, OnError::Drop);
 
 impl Tee {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         if self.ignore_interrupts {
-            // A handler that does nothing else: the calls that it interrupts are made again.
+            // The handler only sets a flag that nobody reads; interrupted calls are repeated.
             signal_hook::flag::register(
                 signal_hook::consts::SIGINT,
                 Arc::new(AtomicBool::new(false)),
@@ -134,7 +134,7 @@ impl Tee {
                 .collect(),
         };
         let outcome = self.outcome(ran, &outputs);
-        // Whatever happened before: what the others got is theirs.
+        // Closed whatever happened before, so that the other outputs are complete.
         all_well &= close(outputs, failed);
         match outcome {
             Ok(well) => Ok(ExitCode::from(u8::from(!(well && all_well)))),
@@ -143,7 +143,7 @@ impl Tee {
         }
     }
 
-    /// Says which outputs failed, and whether all is well.
+    /// Reports which outputs failed. Returns whether none did.
     fn outcome(
         &self,
         ran: Result<TeeReport, TeeFailure>,
@@ -154,7 +154,7 @@ impl Tee {
             Err(failure) => {
                 let sink = failure.sink.map_or(&outputs[0], |i| &outputs[i]);
                 let error = moving::named(failure.error, &Input::Stdin, sink);
-                // That nobody reads any more is no news where it is stdout's reader, unless asked for.
+                // That stdout has no reader is not reported, unless the mode asks for it.
                 let is_of_stdout = failure.sink.is_none() || matches!(sink, Output::Stdout(_));
                 let is_news = self.mode() == Some(Mode::Exit) || !is_of_stdout;
                 if is_news && exit::code(&error).is_none() {
@@ -178,12 +178,12 @@ impl Tee {
         self.output_error.or(self.pipes.then_some(Mode::WarnNopipe))
     }
 
-    /// Whether an output that cannot be opened leaves the others to go on.
+    /// Whether to continue with the other outputs after this error of opening one.
     fn goes_on_after(&self, error: &anyhow::Error) -> bool {
         !error.is::<Usage>() && !matches!(self.mode(), Some(Mode::Exit | Mode::ExitNopipe))
     }
 
-    /// As with the other tees, only on a pipe is a missing reader different from other errors.
+    /// As in other implementations of tee, a missing reader differs from other errors only on a pipe.
     fn policy_of(&self, policy: Policy, fd: BorrowedFd<'_>) -> Policy {
         if PipeEnd::new(fd).is_ok() {
             policy
@@ -193,7 +193,8 @@ impl Tee {
     }
 }
 
-/// Closes the outputs, and says what went wrong with those that had not `failed` before.
+/// Closes the outputs, and reports errors of those that had not `failed` before. Returns whether there
+/// were none.
 fn close(outputs: Vec<Output>, failed: Vec<bool>) -> bool {
     let mut all_well = true;
     for (output, failed) in outputs.into_iter().zip(failed) {

@@ -1,7 +1,7 @@
-//! The line that shows how far it has come: [`line()`] fits a [`Reading`] into as many columns as there
-//! are. Nothing here looks at a clock or a terminal.
+//! The line that shows the progress: [`line()`] fits a [`Reading`] into the columns of the terminal. Nothing
+//! here reads a clock or a terminal.
 //!
-//! Where there is too little room, what matters least is left out whole, rather than all of it cut.
+//! If there is too little room, the least important parts are left out whole.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::moving::duration;
 use fullbore_host::display::bytes;
 use fullbore_host::text::clean;
 
-/// The least room that a bar is worth.
+/// The least width of a bar.
 const LEAST_BAR: usize = 12;
 
 /// What is counted.
@@ -24,34 +24,34 @@ pub enum Unit {
     Lines,
 }
 
-/// What there is to show.
+/// What a line shows.
 #[derive(Debug, Clone, Default)]
 pub struct Reading {
-    /// What stands in front.
+    /// The text before the line.
     pub name: Option<String>,
     /// What is counted.
     pub unit: Unit,
     /// How many have passed.
     pub passed: u64,
-    /// How many there are, where that is known.
+    /// The expected count, if it is known.
     pub total: Option<u64>,
     /// Time since the start.
     pub elapsed: Duration,
-    /// How many a second lately.
+    /// The current rate per second.
     pub now: f64,
-    /// How many a second in all.
+    /// The average rate per second.
     pub average: f64,
-    /// The time until the end, where it can be estimated.
+    /// The estimated time until the end, if there is an estimate.
     pub left: Option<Duration>,
-    /// A word on who is slow.
+    /// A short hint which side is slow.
     pub hint: Option<&'static str>,
-    /// How often it was drawn before: what moves where no end is known.
+    /// How often the line was drawn before, for the bar that moves if the total is not known.
     pub tick: u64,
-    /// Whether it is the last one.
+    /// Whether this is the final line.
     pub ended: bool,
 }
 
-/// What matters more is kept longer.
+/// The parts of a line, the least important first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Matters {
     Average,
@@ -65,12 +65,12 @@ enum Matters {
     Amount,
 }
 
-/// The reading in at most `width` columns.
+/// Returns the line in at most `width` columns.
 pub fn line(reading: &Reading, width: usize) -> String {
     fitted(reading, parts(reading, width), width)
 }
 
-/// What fits of the parts, the bar taking the room that is left.
+/// Joins the parts that fit. The bar gets the room that is left.
 fn fitted(reading: &Reading, mut parts: Vec<(Matters, String)>, width: usize) -> String {
     let room_for = |parts: &[(Matters, String)]| {
         let texts: usize = parts.iter().map(|(_, text)| text.chars().count()).sum();
@@ -94,7 +94,7 @@ fn fitted(reading: &Reading, mut parts: Vec<(Matters, String)>, width: usize) ->
         .to_owned()
 }
 
-/// How full something is: name, amount, bar and percent.
+/// Returns a line that shows how full something is: name, amount, bar and percentage.
 pub fn gauge(reading: &Reading, width: usize) -> String {
     let mut parts = parts(reading, width);
     parts.retain(|(matters, _)| {
@@ -104,7 +104,7 @@ pub fn gauge(reading: &Reading, width: usize) -> String {
     fitted(reading, parts, width)
 }
 
-/// All that could be shown, from left to right.
+/// Returns all parts, from left to right.
 fn parts(reading: &Reading, width: usize) -> Vec<(Matters, String)> {
     let Reading { unit, ended, .. } = *reading;
     let percent = reading.percent();
@@ -144,7 +144,7 @@ fn parts(reading: &Reading, width: usize) -> Vec<(Matters, String)> {
     parts
 }
 
-/// `[=====>    ]`, or where no end is known, `[   <=>    ]`.
+/// Draws `[=====>    ]`, or if the total is not known, `[   <=>    ]`.
 fn drawn_bar(reading: &Reading, width: usize) -> String {
     let inside = width - 2;
     match reading.percent() {
@@ -163,7 +163,7 @@ fn drawn_bar(reading: &Reading, width: usize) -> String {
 }
 
 impl Reading {
-    /// Whole percent of all there is; more than 100 where there was more than was said.
+    /// Returns the percentage, rounded down; above 100 if there was more than expected.
     pub fn percent(&self) -> Option<u64> {
         self.total.map(|total| match total {
             0 => 100,
@@ -171,7 +171,8 @@ impl Reading {
         })
     }
 
-    /// One number for it: percent, at most 100, where there is a total, and how many otherwise.
+    /// Returns one number for scripts: the percentage, at most 100, if the total is known, otherwise the
+    /// count.
     pub fn number(&self) -> u64 {
         self.percent()
             .map_or(self.passed, |percent| percent.min(100))
@@ -179,7 +180,7 @@ impl Reading {
 }
 
 impl Unit {
-    /// So many, in a width that changes little.
+    /// Formats a count, in a width that changes little.
     fn amount(self, count: f64) -> String {
         match self {
             Unit::Bytes => format!("{:>8}", bytes(count)),
@@ -195,7 +196,7 @@ fn clock(time: Duration) -> String {
     format!("{hours}:{minutes:02}:{:02}", seconds % 60)
 }
 
-/// Both ends of a name that is too long.
+/// Shortens a name in the middle if it is too long.
 fn short(name: &str, most: usize) -> String {
     let clean: Vec<char> = clean(name).chars().collect();
     let most = most.max(8);

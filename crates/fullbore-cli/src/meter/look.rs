@@ -1,8 +1,9 @@
-//! One look at the pipes before and after: is there something to take, is there room?
+//! One sample of the pipes before and after: is there something to read, and is there room?
 //!
-//! poll(2) says what a pipe's capacity in bytes cannot: small writes can fill all slots of a pipe with
-//! few bytes in them (`pipe_poll`, `fs/pipe.c`, asks for slots). FIONREAD adds what poll(2) does
-//! not tell: whether a pipe with room is nearly full, or empty seen from its write end.
+//! poll(2) knows what the capacity in bytes does not tell: small writes can fill all slots of a pipe with
+//! few bytes in them (`pipe_poll`, `fs/pipe.c`, asks for slots). FIONREAD adds what
+//! poll(2) does not know: whether a pipe with room is nearly full, and whether it is empty, seen from its
+//! write end.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -11,20 +12,20 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::verdict::Seen;
 
-/// Looks at the pipes that `input` and `output` are ends of; what is no pipe is not looked at.
+/// Samples the pipes that `input` and `output` are ends of. What is not a pipe is not sampled.
 pub fn look(input: Option<BorrowedFd<'_>>, output: BorrowedFd<'_>, held: bool) -> Seen {
     let mut seen = Seen::default();
     seen.held.note(held);
     if let Some(input) = input.filter(|fd| pipe(fd).is_some()) {
         let ready = readiness(input, PollFlags::IN);
-        // Empty for good is no wait, but the end.
+        // An empty pipe without a writer has ended; nobody waits for it.
         if !ready.contains(PollFlags::HUP) || ready.contains(PollFlags::IN) {
             seen.before_empty.note(!ready.contains(PollFlags::IN));
         }
     }
     if let Some(end) = pipe(&output) {
         let ready = readiness(output, PollFlags::OUT);
-        // Nobody left to read.
+        // A pipe without a reader is neither full nor empty.
         if !ready.contains(PollFlags::ERR) {
             let (queued, capacity) = (end.queued().unwrap_or(0), end.capacity().unwrap_or(0));
             let nearly_full = queued > capacity / 8 * 7;

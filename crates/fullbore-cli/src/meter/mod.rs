@@ -3,15 +3,15 @@
 //! | file | holds |
 //! |---|---|
 //! | `line.rs` | the line, fitted to the terminal |
-//! | `rate.rs` | how fast, and how long still |
-//! | `look.rs` | one look at the pipes on both sides |
-//! | `verdict.rs` | what many looks mean |
+//! | `rate.rs` | rates, and the remaining time |
+//! | `look.rs` | one sample of the pipes on both sides |
+//! | `verdict.rs` | what many samples mean |
 //! | `pace.rs` | the rate limit |
 //! | `options.rs` | what is shown, and how |
-//! | `watch.rs` | the files of a process that runs already |
+//! | `watch.rs` | the files of a process that is already running |
 //!
-//! The one idea: whoever moves the bytes only adds to a counter. A thread of its own, which sleeps
-//! nearly always, looks at the counter and at the pipes, and draws.
+//! The one idea: the thread that moves the bytes only adds to a counter. Another thread, which sleeps most
+//! of the time, samples the counter and the pipes, and draws.
 
 mod line;
 mod look;
@@ -38,7 +38,7 @@ use rate::Rate;
 use verdict::Seen;
 pub use watch::{Target, Watch};
 
-/// 50 looks a second tell within a second who is slow, and take no time that could be measured.
+/// 50 samples per second show within a second which side is slow, and take no measurable time.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Counts what passes, and shows it.
@@ -51,17 +51,17 @@ pub struct Meter {
 #[derive(Default)]
 struct Shared {
     passed: AtomicU64,
-    /// The rate limit keeps bytes back just now.
+    /// Whether the rate limit delays bytes at this moment.
     held: AtomicBool,
     ended: AtomicBool,
-    /// Where bytes come from just now.
+    /// The input that is being read.
     source: Mutex<Option<Arc<Source>>>,
-    /// None where no line is shown.
+    /// `None` if no line is shown.
     screen: Mutex<Option<Screen>>,
 }
 
 impl Meter {
-    /// One that only counts.
+    /// Returns a meter that only counts.
     pub fn quiet() -> Self {
         Self {
             shared: Arc::default(),
@@ -69,17 +69,18 @@ impl Meter {
         }
     }
 
-    /// One that says so far and so far, a number a line.
+    /// Returns a meter that prints one number per line.
     pub fn numbers(options: Options) -> Self {
         Self::start(None, move |shared| numbers(shared, &options))
     }
 
-    /// One that draws a line where stderr is a terminal, or `anyway`; otherwise one that only counts.
+    /// Returns a meter that draws a line if stderr is a terminal, or if `anyway` is set. Otherwise it only
+    /// counts.
     pub fn line(options: Options, anyway: bool) -> Self {
         match Screen::new(anyway) {
             None => Self::quiet(),
             Some(screen) => {
-                // Before the thread: a signal that comes in between is noted too.
+                // Before the thread starts, so that a signal in between is noted too.
                 let interrupt = Interrupt::noted();
                 Self::start(Some(screen), move |shared| {
                     Drawing::new(shared, options, interrupt).run();
@@ -94,18 +95,18 @@ impl Meter {
             ..Shared::default()
         });
         let theirs = Arc::clone(&shared);
-        // Without a thread nothing is shown, and everything passes all the same.
+        // If no thread can be started, nothing is shown; the bytes are moved all the same.
         let thread = thread::Builder::new().spawn(move || run(&theirs)).ok();
         Self { shared, thread }
     }
 
-    /// So many more have passed.
+    /// Counts bytes or lines that have passed.
     #[inline]
     pub fn add(&self, count: u64) {
         self.shared.passed.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// Waits for the rate limit.
+    /// Sleeps, because of the rate limit.
     pub fn hold(&self, time: Duration) {
         if time.is_zero() {
             return;
@@ -115,12 +116,12 @@ impl Meter {
         self.shared.held.store(false, Ordering::Relaxed);
     }
 
-    /// From now on bytes come from here, or from nowhere.
+    /// Sets the input that is read from now on, if there is one.
     pub fn takes_from(&self, source: Option<&Arc<Source>>) {
         *locked(&self.shared.source) = source.cloned();
     }
 
-    /// Says something on stderr without the line in the way.
+    /// Clears the line, then calls `say`, which prints something on stderr.
     pub fn aside(&self, say: impl FnOnce()) {
         let mut screen = locked(&self.shared.screen);
         if let Some(screen) = &mut *screen {
@@ -129,7 +130,7 @@ impl Meter {
         say();
     }
 
-    /// Shows the last of it, and who was slow.
+    /// Shows the final line, and which side was slow.
     pub fn finish(&mut self) {
         if let Some(thread) = self.thread.take() {
             self.shared.ended.store(true, Ordering::Release);
@@ -156,19 +157,19 @@ impl Shared {
 
     fn look(&self) -> Seen {
         let held = self.held.load(Ordering::Relaxed);
-        // Not held while looking: whoever moves bytes must not wait for this thread.
+        // The lock is not held while sampling: the thread that moves bytes must not wait for this one.
         let source = locked(&self.source).clone();
         let input = source.as_ref().map(AsFd::as_fd);
         look::look(input, std::io::stdout().as_fd(), held)
     }
 }
 
-/// A panic of the thread that draws is no reason to stop moving bytes.
+/// Locks the mutex also after a panic of the drawing thread, which is no reason to stop moving bytes.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A number each interval, and one at the end.
+/// Prints a number in each interval, and one at the end.
 fn numbers(shared: &Shared, options: &Options) {
     let mut due = Instant::now() + options.interval;
     loop {
@@ -190,14 +191,15 @@ fn numbers(shared: &Shared, options: &Options) {
     }
 }
 
-/// The thread that looks and draws.
+/// The thread that takes samples and draws.
 struct Drawing<'a> {
     shared: &'a Shared,
     options: Options,
     interrupt: Interrupt,
     rate: Rate,
-    /// All that was seen, and what was seen lately.
+    /// All samples.
     seen: Seen,
+    /// The latest samples.
     recent: Seen,
     tick: u64,
 }

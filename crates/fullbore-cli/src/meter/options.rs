@@ -1,18 +1,18 @@
-//! What is shown, and how.
+//! What a meter shows.
 
 use std::time::Duration;
 
 use super::line::Unit;
 
-/// What is shown, and how.
+/// What a meter shows.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// What stands in front of the line.
+    /// The text before the line.
     pub name: Option<String>,
     /// What is counted.
     pub unit: Unit,
-    /// How many there will be, where that is known.
+    /// The expected count, if it is known.
     pub total: Option<u64>,
-    /// The time between two drawings.
+    /// The time between two updates of the line.
     pub interval: Duration,
 }

@@ -1,33 +1,33 @@
 //! A limit to the rate: how much to move at a time, and how long to wait after it.
 //!
-//! The one idea: bytes have a time at which they are due, which the limit alone decides. A sleep that
-//! took too long makes the next ones shorter, so the rate is right over time. Time in which nothing
-//! came may be made up for only in part: a limit that a late source lifts is none.
+//! The one idea: the limit alone determines when bytes are due. A sleep that took too long makes the next
+//! ones shorter, so the rate is right over time. Time in which the source delivered nothing is made up for
+//! only in part, because otherwise a late source would lift the limit.
 
 use std::time::{Duration, Instant};
 
-/// As far as what is late may be made up for.
+/// The longest delay that may be made up for.
 const CREDIT: Duration = Duration::from_millis(200);
 
-/// Shorter waits are left to add up: a sleep takes longer than was asked for.
+/// Shorter waits are saved up, because a sleep takes longer than was asked for.
 const SHORTEST: Duration = Duration::from_micros(500);
 
-/// Pieces in a second, which is what makes it smooth.
+/// Chunks per second: enough for a smooth flow.
 const PIECES: u64 = 20;
 
-/// Larger pieces do not make it cheaper.
+/// Larger chunks do not save CPU time.
 const LARGE: u64 = 1024 * 1024;
 
-/// Bytes a second at most.
+/// A limit in bytes per second.
 #[derive(Debug)]
 pub struct Pace {
     per_second: u64,
-    /// When all that was moved so far is due.
+    /// When all bytes moved so far are due.
     due: Instant,
 }
 
 impl Pace {
-    /// At most `per_second` bytes a second from `now` on.
+    /// Limits the rate to `per_second` bytes per second from `now` on.
     pub fn new(per_second: u64, now: Instant) -> Self {
         Self {
             per_second,
@@ -35,12 +35,12 @@ impl Pace {
         }
     }
 
-    /// Bytes to move at a time.
+    /// Returns how many bytes to move at a time.
     pub fn chunk(&self) -> usize {
         (self.per_second / PIECES).clamp(1, LARGE) as usize
     }
 
-    /// How long to wait, `bytes` having been moved just `now`.
+    /// Returns how long to wait after `bytes` were moved at `now`.
     pub fn wait_after(&mut self, bytes: u64, now: Instant) -> Duration {
         let earliest = now.checked_sub(CREDIT).unwrap_or(now);
         let takes = Duration::from_secs_f64(bytes as f64 / self.per_second as f64);

@@ -1,15 +1,15 @@
-//! How fast something goes: lately, in all, and for how long still.
+//! Rates of a count: the current one, the average, and the remaining time.
 
 use std::time::{Duration, Instant};
 
-/// In this time an old rate comes to count half in the estimate of what is left.
+/// After this many seconds, an old rate has half its weight in the estimate of the remaining time.
 const HALF_LIFE: f64 = 10.0;
 
-/// What a count has been doing.
+/// How a count has changed over time.
 #[derive(Debug)]
 pub struct Rate {
     began: Instant,
-    /// The count that it began with.
+    /// The count at the beginning.
     first: u64,
     last: (Instant, u64),
     now: f64,
@@ -17,7 +17,7 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// From this count on.
+    /// Starts at this count.
     pub fn new(count: u64, began: Instant) -> Self {
         Self {
             began,
@@ -28,7 +28,7 @@ impl Rate {
         }
     }
 
-    /// It has come to `count`.
+    /// Notes that the count is `count` now.
     pub fn update(&mut self, count: u64, at: Instant) {
         let seconds = (at - self.last.0).as_secs_f64();
         if seconds <= 0.0 {
@@ -44,17 +44,17 @@ impl Rate {
         });
     }
 
-    /// The count of the last update.
+    /// Returns the count of the last update.
     pub fn count(&self) -> u64 {
         self.last.1
     }
 
-    /// A second, between the last two updates.
+    /// Returns the rate per second between the last two updates.
     pub fn now(&self) -> f64 {
         self.now
     }
 
-    /// A second, since the beginning.
+    /// Returns the rate per second since the beginning.
     pub fn average(&self) -> f64 {
         let seconds = self.elapsed().as_secs_f64();
         if seconds > 0.0 {
@@ -64,12 +64,12 @@ impl Rate {
         }
     }
 
-    /// From the beginning to the last update.
+    /// Returns the time from the beginning to the last update.
     pub fn elapsed(&self) -> Duration {
         self.last.0 - self.began
     }
 
-    /// The time it will take to get to `total`, where that can be said.
+    /// Returns the estimated time until the count reaches `total`, if there is an estimate.
     pub fn left(&self, total: u64) -> Option<Duration> {
         let left = total.checked_sub(self.last.1)?;
         let smooth = self.smooth.filter(|&smooth| smooth > 0.0)?;

@@ -1,49 +1,49 @@
-//! Which side of a pipeline is the slow one, from how often its pipes were found empty and full.
+//! Which side of a pipeline is slow, from how often its pipes were found empty and full.
 //!
-//! The one idea: whoever waits is not the slow one. While the pipe before is empty, everything after
+//! The one idea: a side that waits is not the slow one. While the pipe before is empty, everything after
 //! it waits for the side before; while the pipe after is full, everything before it waits for the
-//! side after. Nothing here looks at a pipe, or at a clock.
+//! side after. Nothing here reads a pipe or a clock.
 
 use std::fmt;
 use std::ops::AddAssign;
 
-/// Looks at a pipe that are too few to judge by: half a second's worth.
+/// The least number of samples for a verdict: those of half a second.
 const LEAST: u32 = 25;
 
-/// How often something was so, of the times that were looked at.
+/// In how many of the samples something was true.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Share {
-    /// Times it was so.
+    /// Samples in which it was true.
     pub so: u32,
-    /// Times it was looked at.
+    /// All samples.
     pub of: u32,
 }
 
-/// What was seen of both sides.
+/// The samples of both sides.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Seen {
-    /// The pipe that bytes came from was empty. Never looked at where the input is no pipe.
+    /// The input pipe was empty. There are no samples if the input is not a pipe.
     pub before_empty: Share,
-    /// The pipe that bytes went to was full. Never looked at where the output is no pipe.
+    /// The output pipe was full. There are no samples if the output is not a pipe.
     pub after_full: Share,
-    /// The pipe that bytes went to was empty.
+    /// The output pipe was empty.
     pub after_empty: Share,
-    /// The rate limit kept bytes back. Looked at each time.
+    /// The rate limit delayed bytes. Part of every sample.
     pub held: Share,
 }
 
-/// Who is the slow one. Shares are from 0 to 1.
+/// Which side is slow. Shares are from 0 to 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Verdict {
-    /// It took less time than it takes to tell.
+    /// There were too few samples for a verdict.
     TooShort,
     /// Neither input nor output is a pipe.
     NoPipe,
     /// The rate limit.
     Limit(f64),
-    /// The side before; its pipe was empty so often.
+    /// The side before: the share of samples in which its pipe was empty.
     Before(f64),
-    /// The side after; its pipe was full so often.
+    /// The side after: the share of samples in which its pipe was full.
     After(f64),
     /// Both, at different times.
     ByTurns {
@@ -52,34 +52,34 @@ pub enum Verdict {
         /// How often the pipe after was full.
         full: f64,
     },
-    /// This process: there was something to take, and room to put it.
+    /// This process: there was something to read, and room to write it.
     Itself {
-        /// How often there was something to take.
+        /// How often there was something to read.
         filled: f64,
         /// How often the pipe after was empty.
         empty: f64,
     },
-    /// Nobody by much.
+    /// No side by much.
     Neither {
         /// How often the pipe before was empty.
         empty: f64,
         /// How often the pipe after was full.
         full: f64,
     },
-    /// Not the side before, and the side after cannot be seen.
+    /// Not the side before; the side after cannot be observed.
     NotBefore(f64),
-    /// Not the side after, and the side before cannot be seen.
+    /// Not the side after; the side before cannot be observed.
     NotAfter(f64),
 }
 
 impl Share {
-    /// Notes one look.
+    /// Adds a sample.
     pub fn note(&mut self, so: bool) {
         self.so += u32::from(so);
         self.of += 1;
     }
 
-    /// From 0 to 1, if there were looks enough.
+    /// Returns the share from 0 to 1, if there are enough samples.
     fn of_all(self) -> Option<f64> {
         (self.of >= LEAST).then(|| f64::from(self.so) / f64::from(self.of))
     }
@@ -100,7 +100,7 @@ impl AddAssign for Share {
 }
 
 impl Seen {
-    /// The same with half the weight, so that what is seen next counts for more.
+    /// Returns the same samples with half the weight, so that later ones count for more.
     pub fn fading(self) -> Self {
         Self {
             before_empty: self.before_empty.halved(),
@@ -110,7 +110,7 @@ impl Seen {
         }
     }
 
-    /// Who is the slow one.
+    /// Returns which side is slow.
     pub fn verdict(&self) -> Verdict {
         let Some(held) = self.held.of_all() else {
             return Verdict::TooShort;

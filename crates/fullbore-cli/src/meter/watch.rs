@@ -1,7 +1,7 @@
-//! How far a process that runs already has come with the files it has open, and how full its pipes
+//! How far a running process has read or written the files that it has open, and how full its pipes
 //! are.
 //!
-//! The kernel tells the position of each fd in /proc/PID/fdinfo (proc_pid_fdinfo(5)). Reads that name
+//! The kernel reports the position of each fd in /proc/PID/fdinfo (proc_pid_fdinfo(5)). Reads that name
 //! their own position (pread(2)) and memory maps do not move it.
 
 use std::io::{self, Read};
@@ -25,7 +25,7 @@ use crate::interrupt::Interrupt;
 use crate::terminal::lines::{Screen, say};
 use fullbore_host::display::error_text;
 
-/// That an fd was closed, or a signal came, is noticed at least so soon.
+/// A closed fd or a signal is noticed within this time.
 const NOTICE: Duration = Duration::from_millis(100);
 
 /// A process, or one fd of it: `PID` or `PID:FD`.
@@ -57,11 +57,11 @@ impl FromStr for Target {
     }
 }
 
-/// Watches until the fd is closed, or the process has ended.
+/// Watches files until they are closed, or the process has ended.
 pub struct Watch {
     process: Process,
     target: Target,
-    /// What waits for the process, where the kernel has it (Linux 5.3).
+    /// Becomes readable when the process ends, on kernels that have pidfds (Linux 5.3).
     pidfd: Option<OwnedFd>,
     followed: Vec<Followed>,
     options: Options,
@@ -81,10 +81,10 @@ enum State {
 }
 
 impl Watch {
-    /// Of a process that is there, and an fd that is open.
+    /// Starts to watch a running process, or one fd that it has open.
     ///
     /// # Errors
-    /// Where it is not, or may not be looked at.
+    /// If there is no such process or fd, or this user lacks permission.
     pub fn new(target: Target, options: Options) -> anyhow::Result<Self> {
         let process = Process::new(target.pid).map_err(|error| target.cannot(error))?;
         // A zombie has closed everything.
@@ -107,7 +107,7 @@ impl Watch {
         Ok(watch)
     }
 
-    /// Draws a line for each fd where stderr is a terminal, or `anyway`, until it is over.
+    /// Draws a line for each fd if stderr is a terminal, or if `anyway` is set, until it is over.
     pub fn lines(mut self, anyway: bool) {
         let mut screen = Screen::new(anyway);
         let interrupt = Interrupt::noted();
@@ -124,7 +124,7 @@ impl Watch {
         interrupt.obey();
     }
 
-    /// Says how far, a number a line, until it is over.
+    /// Prints the position, one number per line, until it is over.
     pub fn numbers(mut self) {
         self.each_interval(&Interrupt::default(), |watch, _| {
             if let Some(followed) = watch.followed.first() {
@@ -134,7 +134,7 @@ impl Watch {
         });
     }
 
-    /// Calls `show` each interval, and when it is over.
+    /// Calls `show` in each interval, and once more when it is over.
     fn each_interval(&mut self, interrupt: &Interrupt, mut show: impl FnMut(&Self, bool)) {
         let mut due = Instant::now();
         loop {
@@ -144,7 +144,7 @@ impl Watch {
                 due = now + self.options.interval;
             }
             self.sleep(due.saturating_duration_since(now).min(NOTICE));
-            // An interrupted sleep is no end of what is watched.
+            // A sleep that was interrupted does not mean that the process has ended.
             let goes_on = !interrupt.came() && self.update(Instant::now() >= due);
             if !goes_on {
                 return show(self, true);
@@ -152,28 +152,25 @@ impl Watch {
         }
     }
 
-    /// Sleeps so long, until the process ends, or until a signal comes.
+    /// Sleeps for this time, or until the process ends or a signal arrives.
     fn sleep(&self, time: Duration) {
-        let time = Timespec {
-            tv_sec: time.as_secs().try_into().unwrap_or(i64::MAX),
-            tv_nsec: time.subsec_nanos().into(),
-        };
+        let time = Timespec::try_from(time).expect("it is at most NOTICE");
         let mut polled: Vec<PollFd<'_>> = self
             .pidfd
             .iter()
             .map(|fd| PollFd::new(fd, PollFlags::IN))
             .collect();
-        // A signal ends it early, and that is all there is to it.
+        // The only error is that a signal ended the sleep early.
         let _ = poll(&mut polled, Some(&time));
     }
 
-    /// Looks again, at new fds too if it is time for it; says whether there is more to come.
+    /// Takes a sample, of new fds too if `is_due`. Returns whether there is still something to watch.
     fn update(&mut self, is_due: bool) -> bool {
         if !self.process.is_alive() {
             return false;
         }
         if self.target.fd.is_some() {
-            // As long as nothing has changed, this keeps what was seen last.
+            // If nothing has changed, the last sample is kept.
             let (process, options) = (&self.process, &self.options);
             return self
                 .followed
@@ -198,11 +195,11 @@ impl Watch {
         Ok(())
     }
 
-    /// Looks at all regular files that are open now.
+    /// Takes a sample of all regular files that are open now.
     fn follow_all(&mut self) -> Result<(), ProcError> {
         let mut before = std::mem::take(&mut self.followed);
         for info in self.process.fd()? {
-            // Closed since.
+            // It was closed meanwhile.
             let Ok(info) = info else { continue };
             let known = before.iter().position(|followed| followed.fd == info.fd);
             let known = known.map(|at| before.swap_remove(at));
@@ -221,7 +218,7 @@ impl Watch {
         Ok(())
     }
 
-    /// As many lines as there are rows.
+    /// Returns a line for each file, at most as many as there are rows.
     fn rows(&self, columns: usize, rows: usize, ended: bool) -> Vec<String> {
         if self.followed.is_empty() {
             let text = format!("{}: no regular file is open", self.target);
@@ -242,7 +239,7 @@ impl Watch {
 }
 
 impl Target {
-    /// Whether it is one fd, and not all regular files.
+    /// Whether the target is one fd, not all regular files of a process.
     pub fn is_one_fd(self) -> bool {
         self.fd.is_some()
     }
@@ -268,7 +265,7 @@ impl std::fmt::Display for Target {
 }
 
 impl Followed {
-    /// None where it is neither a file nor a pipe.
+    /// Returns `None` if the fd is neither a regular file nor a pipe.
     fn new(
         process: &Process,
         fd: i32,
@@ -295,8 +292,8 @@ impl Followed {
         }))
     }
 
-    /// Looks again; none where it is no longer open, or another file by now. Rates are from one time
-    /// that is `due` to the next.
+    /// Takes a sample. Returns `None` if the fd is closed, or refers to another file now. Rates are measured
+    /// from one sample that is `due` to the next.
     fn update(&mut self, process: &Process, options: &Options, is_due: bool) -> Option<()> {
         let found = Found::at(process, self.fd).ok()?;
         if found.identity != self.identity {

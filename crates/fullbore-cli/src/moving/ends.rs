@@ -31,7 +31,7 @@ pub enum Source {
 }
 
 impl Input {
-    /// The inputs that these names mean: stdin if there are none, and for each `-`.
+    /// Returns the inputs with these names. `-` means stdin, and so does an empty list.
     pub fn all(names: &[PathBuf]) -> Vec<Self> {
         if names.is_empty() {
             return vec![Input::Stdin];
@@ -45,10 +45,10 @@ impl Input {
             .collect()
     }
 
-    /// Opens it.
+    /// Opens the input.
     ///
     /// # Errors
-    /// With its name.
+    /// Those of open(2), with the name of the input.
     pub fn open(&self) -> anyhow::Result<Source> {
         match self {
             // Rust has opened /dev/null in its place, which would be an input without bytes.
@@ -59,7 +59,7 @@ impl Input {
             Input::File(path) => {
                 let bad = |what, error| BadInput(format!("{what} {self}: {}", error_text(&error)));
                 let file = File::open(path).map_err(|error| bad("open", error))?;
-                // Before an output is emptied for it.
+                // Found out here, so that no output is truncated for a directory.
                 let stat = rustix::fs::fstat(&file).map_err(|errno| bad("fstat", errno.into()))?;
                 if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
                     return Err(bad("read from", Errno::ISDIR.into()).into());
@@ -69,7 +69,7 @@ impl Input {
         }
     }
 
-    /// Bytes that all of them have, as far as that can be known.
+    /// Returns the sum of the sizes in bytes, if every input has a known one.
     pub fn size_of_all(inputs: &[Self]) -> Option<u64> {
         inputs.iter().map(Self::size).sum()
     }
@@ -87,7 +87,7 @@ impl Input {
             .ok()
             .filter(|_| is_regular(&stat))?;
         match self {
-            // Somebody may have read from it before.
+            // Part of it may have been read before.
             Input::Stdin => Some(size.saturating_sub(rustix::fs::tell(stdin()).unwrap_or(0))),
             Input::File(_) => Some(size),
         }
@@ -112,8 +112,7 @@ impl AsFd for Source {
     }
 }
 
-/// Where the bytes go. A file is opened, and what it held dropped, only when the first input is
-/// open too.
+/// Where the bytes go. A file is opened and truncated only after the first input has been opened.
 pub enum Output {
     Stdout(Stdout),
     Named { path: PathBuf, append: bool },
@@ -121,7 +120,7 @@ pub enum Output {
 }
 
 impl Output {
-    /// Stdout, or the file of that name.
+    /// Returns the file of this name, or stdout.
     pub fn new(path: Option<PathBuf>, append: bool) -> Self {
         match path {
             None => Output::Stdout(stdout()),
@@ -140,16 +139,16 @@ impl Output {
         };
         match found {
             Ok(stat) => refuse_the_same(&stat, inputs),
-            // It is not there yet.
+            // The file does not exist yet.
             Err(_) => Ok(()),
         }
     }
 
-    /// Opens it, if that has not been done.
+    /// Opens the output unless it is open.
     ///
     /// # Errors
-    /// [`Usage`] where one of the inputs is the same file: then it is left as it was. Where stdout is
-    /// closed: Rust has opened /dev/null in its place, which would take every byte.
+    /// [`Usage`] if an input is the same file, which is then left unchanged. An error if stdout is closed:
+    /// Rust has opened /dev/null in its place, which would accept every byte.
     pub fn open(&mut self, inputs: &[Input]) -> anyhow::Result<()> {
         if matches!(self, Output::Stdout(_)) {
             inherited::stdout()?;
@@ -167,8 +166,8 @@ impl Output {
     /// Closes a file. Stdout is closed when the verb has ended (`exit::close_stdout`).
     ///
     /// # Errors
-    /// With its name: a file system may say only now that it could not store what was written (NFS,
-    /// FUSE, quotas).
+    /// Those of close(2), with the name of the file: some file systems report only now that they could
+    /// not store what was written (NFS, FUSE, quotas).
     pub fn close(self) -> anyhow::Result<()> {
         match self {
             Output::File { path, file } => fullbore::close(file)
@@ -209,7 +208,7 @@ fn open_output(path: &Path, append: bool, inputs: &[Input]) -> anyhow::Result<Fi
         .map_err(|error| anyhow::anyhow!("open '{}': {}", shown(path), error_text(&error)))?;
     let stat = rustix::fs::fstat(&file)
         .map_err(|errno| anyhow!("fstat '{}': {}", shown(path), error_text(&errno.into())))?;
-    // Once more: it may have been put in place of another in the meantime.
+    // Checked again: another file may have been put in its place meanwhile.
     refuse_the_same(&stat, inputs)?;
     if is_regular(&stat) && !append && stat.st_size > 0 {
         file.set_len(0)
@@ -242,7 +241,7 @@ fn shown(path: &Path) -> String {
     clean(&path.to_string_lossy())
 }
 
-/// The error of an input that is the output too.
+/// Returns the error for an input that is also the output.
 pub fn both_ends(input: &Input) -> Usage {
     Usage(format!("{input} is both input and output"))
 }

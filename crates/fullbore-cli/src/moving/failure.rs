@@ -1,4 +1,4 @@
-//! What kept bytes from being moved, in words, and which of it concerns one input only.
+//! Why bytes could not be moved, in words, and which failures concern one input only.
 
 use std::fmt;
 use std::io;
@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 use fullbore_host::display::error_text;
 
-/// A side that failed, by its name.
+/// The failure of one side, with the name of its file.
 #[derive(Debug)]
 pub struct Broken {
     /// The side.
@@ -21,7 +21,7 @@ pub struct Broken {
 }
 
 impl Broken {
-    /// In words: `write to 'out.bin': No space left on device (after 1.20 GiB)`.
+    /// Describes the failure: `write to 'out.bin': No space left on device (after 1.20 GiB)`.
     pub fn new(error: &Error, source: &dyn fmt::Display, sink: &dyn fmt::Display) -> Option<Self> {
         let Error::Moving {
             side,
@@ -53,7 +53,7 @@ impl Broken {
         })
     }
 
-    /// Whether it is only that nobody reads any more.
+    /// Whether the failure is that the output has no reader left.
     pub fn is_closed_output(&self) -> bool {
         self.side == Side::Sink && self.kind == io::ErrorKind::BrokenPipe
     }
@@ -67,7 +67,7 @@ impl fmt::Display for Broken {
 
 impl std::error::Error for Broken {}
 
-/// An input that could not be opened or read: other inputs are not affected.
+/// An input that could not be opened or read. Other inputs are not affected.
 #[derive(Debug)]
 pub struct BadInput(pub String);
 
@@ -79,7 +79,7 @@ impl fmt::Display for BadInput {
 
 impl std::error::Error for BadInput {}
 
-/// Whether the error is one input's, and of no consequence for others.
+/// Whether the error concerns one input only, so that the others can still be copied.
 pub fn is_about_an_input(error: &anyhow::Error) -> bool {
     error.is::<BadInput>()
         || error
@@ -87,7 +87,7 @@ pub fn is_about_an_input(error: &anyhow::Error) -> bool {
             .is_some_and(|broken| broken.side == Side::Source)
 }
 
-/// The error of close(2) on `what`.
+/// Returns the error of close(2) on `what`.
 pub fn close_failed(what: &str, error: fullbore::Error) -> anyhow::Error {
     match error {
         fullbore::Error::System { errno, .. } => anyhow!("close {what}: {}", error_text(&errno)),
@@ -95,13 +95,13 @@ pub fn close_failed(what: &str, error: fullbore::Error) -> anyhow::Error {
     }
 }
 
-/// Whether the error is that nobody reads the output any more.
+/// Whether the error is that the output has no reader left.
 pub fn is_closed_output(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         cause
             .downcast_ref::<io::Error>()
             .is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
-            // It keeps the error of the writer to itself.
+            // serde_json does not return the writer's error as its source.
             || cause
                 .downcast_ref::<serde_json::Error>()
                 .is_some_and(|e| e.io_error_kind() == Some(io::ErrorKind::BrokenPipe))

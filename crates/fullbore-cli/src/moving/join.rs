@@ -6,12 +6,12 @@ use std::process::ExitCode;
 use super::ends::{Input, Output};
 use super::failure::{is_about_an_input, is_closed_output};
 
-/// Passes each input on with `pass`, until it breaks off. As with cat, one that cannot be read does not
-/// keep back the others: `say` tells of it, and the exit code remembers it.
+/// Calls `pass` for each input, until it breaks off. As with cat, an input that cannot be read does not
+/// stop the others: `say` reports it, and the exit code is 1.
 ///
 /// # Errors
-/// Where an input is the output, before anything is opened; those of `pass` that are not about an
-/// input.
+/// If an input is also the output, before anything is opened; and those errors of `pass` that do not
+/// concern an input.
 pub fn join(
     inputs: &[Input],
     output: &mut Output,
@@ -19,7 +19,7 @@ pub fn join(
     mut pass: impl FnMut(&Input, &mut Output) -> anyhow::Result<ControlFlow<()>>,
 ) -> anyhow::Result<ExitCode> {
     if inputs.len() > 1 {
-        // One alone is refused before its first byte.
+        // A single input is refused before its first byte.
         output.refuse(inputs)?;
     }
     let mut all_well = true;
@@ -31,7 +31,7 @@ pub fn join(
                 say(&error);
                 all_well = false;
             }
-            // A reader that went away does not make up for an input that was missing.
+            // A closed output does not hide that an input could not be read.
             Err(error) if is_closed_output(&error) && !all_well => break,
             Err(error) => return Err(error),
         }

@@ -1,5 +1,5 @@
-//! What the verbs that move bytes share: where bytes come from and go to, by name; what was moved, in
-//! words; and the progress bar.
+//! What `copy`, `tee` and `meter` share: inputs and outputs with their names, the report of what was
+//! moved, and the progress bar.
 
 mod ends;
 pub mod failure;
@@ -14,7 +14,7 @@ pub use report::{Total, duration, named};
 
 use fullbore::Guarantee;
 
-/// The guarantee that the command line asks for.
+/// Returns the guarantee that the command line asks for.
 pub fn guarantee(by_reference: bool) -> Guarantee {
     if by_reference {
         Guarantee::Reference

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// A bar on stderr, or nothing where that is no terminal.
+/// A progress bar on stderr, or nothing if stderr is not a terminal.
 pub struct Bar(ProgressBar);
 
 impl Bar {
-    /// A bar towards `size` bytes, or one without an end.
+    /// Shows a bar for `size` bytes, or a spinner if the size is not known.
     pub fn new(size: Option<u64>) -> Self {
         if !stderr().is_terminal() {
             return Self(ProgressBar::hidden());
@@ -30,12 +30,12 @@ impl Bar {
         Self(bar)
     }
 
-    /// So many bytes more arrived.
+    /// Counts bytes that arrived.
     pub fn add(&self, bytes: u64) {
         self.0.inc(bytes);
     }
 
-    /// Takes it off the screen.
+    /// Removes the bar from the screen.
     pub fn finish(&self) {
         self.0.finish_and_clear();
     }

@@ -1,4 +1,4 @@
-//! What was moved, in words.
+//! The report of what was moved.
 
 use std::io::{Write, stderr};
 use std::time::Duration;
@@ -10,10 +10,10 @@ use indicatif::{BinaryBytes, HumanDuration};
 use super::ends::{Input, Output, both_ends};
 use super::failure::Broken;
 
-/// An error of the library, with the names of what it is about.
+/// Adds the names of input and output to an error of the library.
 pub fn named(error: Error, input: &Input, output: &Output) -> anyhow::Error {
     match error {
-        // The only thing that these verbs can ask for that makes no sense.
+        // The only invalid request that these verbs can make.
         Error::Invalid(_) => both_ends(input).into(),
         error => match Broken::new(&error, input, output) {
             Some(broken) => broken.into(),
@@ -22,7 +22,7 @@ pub fn named(error: Error, input: &Input, output: &Output) -> anyhow::Error {
     }
 }
 
-/// What several transfers have done together.
+/// The sum of several transfers.
 #[derive(Debug, Default)]
 pub struct Total {
     /// Bytes that arrived.
@@ -34,10 +34,10 @@ pub struct Total {
 }
 
 impl Total {
-    /// Adds what a transfer has done, and says what it failed at, by name.
+    /// Adds a transfer, and names the file that it failed at.
     ///
     /// # Errors
-    /// [`Broken`], or [`fullbore_host::refusal::Usage`] where input and output are the same file.
+    /// [`Broken`], or [`fullbore_host::refusal::Usage`] if input and output are the same file.
     pub fn add(
         &mut self,
         ran: Result<Report, Failure>,
@@ -62,7 +62,7 @@ impl Total {
         }
     }
 
-    /// Says it on stderr.
+    /// Prints the report on stderr.
     pub fn print(&self) {
         let routes = match self.routes.as_slice() {
             [] => String::new(),
@@ -85,7 +85,7 @@ impl Total {
     }
 }
 
-/// A time as short as it is: `0.012 s`, `8.40 s`, `3 minutes`.
+/// Formats a time: `0.012 s`, `8.40 s`, `3 minutes`.
 pub fn duration(time: Duration) -> String {
     if time < Duration::from_secs(1) {
         format!("{:.3} s", time.as_secs_f64())
@@ -96,7 +96,7 @@ pub fn duration(time: Duration) -> String {
     }
 }
 
-/// Bytes a second: `4.10 GiB/s`.
+/// Formats a rate: `4.10 GiB/s`.
 pub fn rate(bytes: u64, time: Duration) -> Option<String> {
     let seconds = time.as_secs_f64();
     (seconds > 0.0).then(|| format!("{}/s", BinaryBytes((bytes as f64 / seconds) as u64)))
