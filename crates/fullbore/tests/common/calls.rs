@@ -16,6 +16,8 @@ use seccompiler::{
     SeccompRule,
 };
 
+use super::look_up_once;
+
 /// Runs `job` where these calls are refused with `errno`; `None` where no filter can be installed.
 pub fn refusing<T: Send>(
     calls: &[libc::c_long],
@@ -52,6 +54,7 @@ fn refusing_by<T: Send>(
     errno: Errno,
     job: impl FnOnce() -> T + Send,
 ) -> Option<T> {
+    look_up_once();
     let filter: BpfProgram = SeccompFilter::new(
         rules,
         SeccompAction::Allow,
@@ -96,6 +99,7 @@ fn answering<T: Send>(
     mut verdict: impl FnMut(usize) -> Option<Result<i64, Errno>>,
     job: impl FnOnce() -> T + Send,
 ) -> Option<T> {
+    look_up_once();
     let filter = notify_of(calls);
     thread::scope(|scope| {
         let (send, receive) = mpsc::channel();

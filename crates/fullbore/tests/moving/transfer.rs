@@ -1,10 +1,6 @@
 //! `Transfer`: from whatever fd to whatever other, under whatever option, the same bytes come out, and
 //! both fds are left where they should be.
 
-#![allow(unsafe_code)]
-
-mod common;
-
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
 use std::net::{Shutdown, TcpStream};
@@ -15,12 +11,12 @@ use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::calls::judging;
-use common::ends::{
+use crate::common::calls::judging;
+use crate::common::ends::{
     From, SINKS, SOURCES, Sink, Source, To, content, fifo, memfd, same_bytes, sleep_until_ready,
     tcp_pair,
 };
-use common::*;
+use crate::common::*;
 use fullbore::{
     Cancel, Ended, Error, Failure, Guarantee, Pipe, PipeEnd, Report, Side, Transfer, Wait,
 };
