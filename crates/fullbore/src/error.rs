@@ -136,6 +136,15 @@ impl Error {
         }
     }
 
+    pub(crate) fn moving(side: Side, operation: &'static str, errno: Errno, moved: u64) -> Self {
+        Error::Moving {
+            side,
+            operation,
+            errno: errno.into(),
+            moved,
+        }
+    }
+
     /// The kernel's error, where there is one.
     pub fn errno(&self) -> Option<&io::Error> {
         match self {
