@@ -6,18 +6,20 @@
 //! carries it out around any call that says [`Errno::AGAIN`] when it would have to wait. It knows
 //! neither pipes nor memory.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+mod budget;
+mod cancel;
+
+use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::net::sockopt::{self, Timeout};
 
 pub use crate::error::Stopped;
-use crate::error::{Error, Result};
+use budget::Budget;
+pub use cancel::Cancel;
 
 /// What to do while a pipe is full (a writer) or empty (a reader).
 ///
@@ -63,64 +65,6 @@ impl Ready {
             Ready::ToRead => Timeout::Recv,
             Ready::ToWrite => Timeout::Send,
         }
-    }
-}
-
-/// Ends, from another thread, the wait of whoever was given a clone of it.
-///
-/// ```
-/// use std::time::Duration;
-/// let pipe = fullbore::Pipe::new()?;
-/// let cancel = fullbore::Cancel::new()?;
-/// let from_outside = cancel.clone();
-/// std::thread::spawn(move || {
-///     std::thread::sleep(Duration::from_millis(5));
-///     from_outside.cancel();
-/// });
-/// // Nobody ever writes into this pipe.
-/// let mut out = std::fs::File::options().write(true).open("/dev/null")?;
-/// let report = fullbore::Transfer::new(&pipe.reader, &out).cancel(&cancel).run()?;
-/// assert_eq!(report.ended, fullbore::Ended::Cancelled);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-///
-/// A child of fork(2) shares it: what either cancels ends the waits of both, once they sleep.
-#[derive(Debug, Clone)]
-pub struct Cancel(Arc<Cancelled>);
-
-#[derive(Debug)]
-struct Cancelled {
-    /// What a running thread looks at.
-    so: AtomicBool,
-    /// What wakes a sleeping one: an eventfd that is readable from then on.
-    event: OwnedFd,
-}
-
-impl Cancel {
-    /// One that nobody has cancelled yet (`eventfd2`).
-    ///
-    /// # Errors
-    /// `EMFILE`, `ENFILE`, `ENOMEM`.
-    pub fn new() -> Result<Self> {
-        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-        let event = eventfd(0, flags).map_err(Error::system("eventfd2"))?;
-        Ok(Self(Arc::new(Cancelled {
-            so: AtomicBool::new(false),
-            event,
-        })))
-    }
-
-    /// Ends what was given a clone of this, now and for good. May be called from a signal handler.
-    pub fn cancel(&self) {
-        self.0.so.store(true, Ordering::Release);
-        // It fails only where the counter is full, and then it is readable too.
-        let _ = rustix::io::write(&self.0.event, &1u64.to_ne_bytes());
-    }
-
-    /// Whether somebody has.
-    #[inline]
-    pub fn is_cancelled(&self) -> bool {
-        self.0.so.load(Ordering::Acquire)
     }
 }
 
@@ -442,64 +386,6 @@ impl Waiter {
 /// Tries between two looks at the clock, which costs about as much as a few of the cheapest of them.
 const TRIES_BETWEEN_LOOKS: u64 = 8;
 
-/// How long to spin, learned from how long waits have been.
-///
-/// A wait that ended while spinning sets the budget to four times the running mean of such waits;
-/// one that ended in sleep halves it. So that a peer that turns quick again is noticed, a spin
-/// of full length is tried now and then, as long as waits are of a length where it could pay.
-///
-/// Times are in nanoseconds: a wait that ends at once has no time for more than a few additions.
-#[derive(Debug, Clone)]
-struct Budget {
-    now: u64,
-    mean: u64,
-    short_sleeps: u32,
-}
-
-impl Budget {
-    /// Spinning longer than a sleep and a wake-up cost cannot win much (it is the classical
-    /// two-competitive bound), and wake-ups of 100 µs are the slow end of what is seen in
-    /// virtual machines.
-    const MOST: u64 = 100_000;
-    const LEAST: u64 = 1_000;
-    /// Every so many sleeps that were short, try a full spin.
-    const PROBE_EVERY: u32 = 8;
-
-    fn spin_for(&self) -> Duration {
-        Duration::from_nanos(self.now)
-    }
-
-    fn spun(&mut self, waited: Duration) {
-        self.short_sleeps = 0;
-        self.mean = (self.mean * 7 + nanoseconds(waited).min(Self::MOST)) / 8;
-        self.now = (self.mean * 4).clamp(Self::LEAST * 10, Self::MOST);
-    }
-
-    fn slept(&mut self, waited: Duration) {
-        self.now = (self.now / 2).max(Self::LEAST);
-        if nanoseconds(waited) < Self::MOST * 3 {
-            self.short_sleeps += 1;
-            if self.short_sleeps.is_multiple_of(Self::PROBE_EVERY) {
-                self.now = Self::MOST;
-            }
-        }
-    }
-}
-
-impl Default for Budget {
-    fn default() -> Self {
-        Self {
-            now: Self::MOST,
-            mean: Self::MOST / 4,
-            short_sleeps: 0,
-        }
-    }
-}
-
-fn nanoseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
-}
-
 /// Makes the call again for as long as a signal interrupts it.
 #[inline]
 pub(crate) fn uninterrupted<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
@@ -537,10 +423,8 @@ fn poll_any<'fd>(
             one.as_mut_slice()
         }
         _ => {
-            let event = |c| PollFd::from_borrowed_fd(c, PollFlags::IN);
-            many = fds
-                .chain(cancel.map(|c| event(c.0.event.as_fd())))
-                .collect();
+            let event = cancel.map(|c| PollFd::from_borrowed_fd(c.event(), PollFlags::IN));
+            many = fds.chain(event).collect();
             &mut many
         }
     };
@@ -548,14 +432,15 @@ fn poll_any<'fd>(
         // A signal that comes again and again does not make it longer.
         let left = at_most
             .zip(began)
-            .map(|(at_most, began)| timespec(at_most.saturating_sub(began.elapsed())));
+            .map(|(at_most, began)| at_most.saturating_sub(began.elapsed()));
+        // Longer than a `Timespec` can say is forever.
+        let left = left.and_then(|left| Timespec::try_from(left).ok());
         poll(polled, left.as_ref())
     })?;
     if let (Some(cancel), Some(event)) = (cancel, polled.last())
         && event.revents().contains(PollFlags::IN)
     {
-        // Where another process has cancelled, a parent or a child, only the eventfd tells.
-        cancel.0.so.store(true, Ordering::Release);
+        cancel.note_event();
     }
     if polled
         .iter()
@@ -564,13 +449,6 @@ fn poll_any<'fd>(
         return Err(Errno::BADF);
     }
     Ok(count > 0)
-}
-
-fn timespec(duration: Duration) -> Timespec {
-    Timespec {
-        tv_sec: duration.as_secs().try_into().unwrap_or(i64::MAX),
-        tv_nsec: duration.subsec_nanos().into(),
-    }
 }
 
 #[cfg(test)]
@@ -626,25 +504,5 @@ mod tests {
                 .until_ready(reader.as_fd(), Ready::ToRead, || answers.next().unwrap());
             assert_eq!(answer, Err(Errno::IO), "{wait:?}");
         }
-    }
-
-    #[test]
-    fn the_budget_shrinks_when_idle_and_comes_back_when_waits_are_short() {
-        let mut budget = Budget::default();
-        for _ in 0..20 {
-            budget.slept(Duration::from_millis(10));
-        }
-        assert_eq!(budget.spin_for(), Duration::from_nanos(Budget::LEAST));
-        let mut tries = 0;
-        while budget.spin_for() < Duration::from_nanos(Budget::MOST) {
-            budget.slept(Duration::from_micros(60));
-            tries += 1;
-        }
-        assert!(tries <= Budget::PROBE_EVERY);
-        for _ in 0..40 {
-            budget.spun(Duration::from_micros(5));
-        }
-        assert!(budget.spin_for() < Duration::from_micros(40));
-        assert!(budget.spin_for() >= Duration::from_micros(10));
     }
 }
