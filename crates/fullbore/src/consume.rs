@@ -301,18 +301,8 @@ impl<Fd: AsFd> Consumer<Fd> {
     }
 
     fn failed(&self, operation: &'static str, errno: Errno) -> Error {
-        if let Some(by) = self.calls.stopped() {
-            return Error::Stopped {
-                by,
-                moved: self.taken,
-            };
-        }
-        Error::Moving {
-            side: Side::Source,
-            operation,
-            errno: errno.into(),
-            moved: self.taken,
-        }
+        let stopped = self.calls.stopped();
+        Error::of_call(stopped, Side::Source, operation, errno, self.taken)
     }
 }
 

@@ -145,6 +145,20 @@ impl Error {
         }
     }
 
+    /// What a call means that failed with `errno`: nothing failed where its wait was ended.
+    pub(crate) fn of_call(
+        stopped: Option<Stopped>,
+        side: Side,
+        operation: &'static str,
+        errno: Errno,
+        moved: u64,
+    ) -> Self {
+        match stopped {
+            Some(by) => Error::Stopped { by, moved },
+            None => Error::moving(side, operation, errno, moved),
+        }
+    }
+
     /// The kernel's error, where there is one.
     pub fn errno(&self) -> Option<&io::Error> {
         match self {

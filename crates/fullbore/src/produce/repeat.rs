@@ -280,18 +280,9 @@ impl<Fd: AsFd> Repeat<Fd> {
         self.send_some(most)
     }
 
-    /// What a call means that failed with `errno`: nothing failed where its wait was ended.
     fn failed(&self, operation: &'static str, errno: Errno) -> Error {
-        let moved = self.sent;
-        match self.calls.stopped() {
-            Some(by) => Error::Stopped { by, moved },
-            None => Error::Moving {
-                side: Side::Sink,
-                operation,
-                errno: errno.into(),
-                moved,
-            },
-        }
+        let stopped = self.calls.stopped();
+        Error::of_call(stopped, Side::Sink, operation, errno, self.sent)
     }
 }
 
