@@ -209,7 +209,7 @@ fn short_transfers_leave_no_fd_and_no_memory_behind() {
                     .run()
                     .unwrap();
                 assert_eq!(report.bytes, 100_000);
-                sink.close_and_compare(&source.expected, "again and again");
+                sink.close_and_compare(source.expected, "again and again");
             }
         }
     };

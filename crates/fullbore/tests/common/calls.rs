@@ -8,6 +8,7 @@ use std::io;
 use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 use std::sync::mpsc;
 use std::thread;
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -189,10 +190,7 @@ fn install_with_listener(filter: &[libc::sock_filter]) -> io::Result<OwnedFd> {
 
 /// The id of the next call, or `None` after a while without one.
 fn next_call(listener: &OwnedFd) -> Option<u64> {
-    let a_while = Timespec {
-        tv_sec: 0,
-        tv_nsec: 5_000_000,
-    };
+    let a_while = Timespec::try_from(Duration::from_millis(5)).unwrap();
     let mut fds = [PollFd::from_borrowed_fd(listener.as_fd(), PollFlags::IN)];
     poll(&mut fds, Some(&a_while)).unwrap();
     if !fds[0].revents().contains(PollFlags::IN) {

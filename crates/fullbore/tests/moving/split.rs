@@ -731,7 +731,7 @@ fn the_same_pipe_twice_gets_every_byte_twice() {
             assert_eq!(got.len(), 2 * len);
             assert!(report.sinks.iter().all(|sink| sink.bytes == len as u64));
             if len == 100 {
-                assert!(got == [&bytes[..], &bytes].concat(), "{guarantee:?}");
+                assert!(got == [bytes, bytes].concat(), "{guarantee:?}");
             }
         }
     }

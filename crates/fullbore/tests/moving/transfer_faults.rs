@@ -224,7 +224,7 @@ type Job<'a> = dyn FnMut() -> Result<Report, Failure> + Send + 'a;
 fn collected(to: To) -> (OwnedFd, Collected) {
     let reading = |mut peer: File| {
         Collected::Read(thread::spawn(move || {
-            let mut bytes = Vec::new();
+            let mut bytes = Vec::with_capacity(LEN);
             peer.read_to_end(&mut bytes).unwrap();
             bytes
         }))
@@ -258,7 +258,7 @@ impl Collected {
         match self {
             Collected::Read(reading) => reading.join().unwrap(),
             Collected::Lies(mut file) => {
-                let mut bytes = Vec::new();
+                let mut bytes = Vec::with_capacity(LEN);
                 file.rewind().unwrap();
                 file.read_to_end(&mut bytes).unwrap();
                 bytes

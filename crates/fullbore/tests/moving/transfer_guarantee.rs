@@ -16,8 +16,8 @@ use fullbore::{
 };
 use rustix::pipe::{IoSliceRaw, SpliceFlags};
 
-/// What goes through one chain from pipe to pipe.
-const BYTES: u64 = 1 << 30;
+/// What goes through one chain from pipe to pipe: many laps of all memory that is used in turn.
+const BYTES: u64 = 256 << 20;
 
 /// The same where page by page is changed or looked at.
 const FEWER: u64 = 64 << 20;

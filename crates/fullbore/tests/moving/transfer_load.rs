@@ -43,7 +43,7 @@ fn one(from: From, to: To, len: usize, guarantee: Guarantee, wait: Wait, cancel:
         (len as u64, len as u64),
         "{what}"
     );
-    sink.close_and_compare(&source.expected, &what);
+    sink.close_and_compare(source.expected, &what);
     source.close();
 }
 
