@@ -8,7 +8,7 @@ use rustix::io::Errno;
 /// A `Result` whose error is [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Which end of a movement of bytes something happened at.
+/// The end of a transfer at which something happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Side {
     /// Where the bytes come from.
@@ -26,7 +26,7 @@ impl fmt::Display for Side {
     }
 }
 
-/// What ended a wait before the kernel had an answer.
+/// The reason why a wait ended before the kernel answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Stopped {
@@ -56,7 +56,7 @@ impl Stopped {
     }
 }
 
-/// What went wrong.
+/// An error of this library.
 ///
 /// As with other errors that have a [`source`](std::error::Error::source), what `{}` prints does not
 /// repeat it: a chain prints each thing once. `{:#}` prints all of it in one line.
@@ -159,7 +159,7 @@ impl Error {
         }
     }
 
-    /// The kernel's error, where there is one.
+    /// Returns the kernel's error, if there is one.
     pub fn errno(&self) -> Option<&io::Error> {
         match self {
             Error::System { errno, .. } | Error::Moving { errno, .. } => Some(errno),
@@ -167,17 +167,18 @@ impl Error {
         }
     }
 
-    /// The number of the kernel's error, where there is one.
+    /// Returns the number of the kernel's error, if there is one.
     pub fn raw_os_error(&self) -> Option<i32> {
         self.errno().and_then(io::Error::raw_os_error)
     }
 
-    /// The error of this library that `error` was made of, if it was.
+    /// Returns the error of this library that `error` was made from, if it was made from one.
     pub fn of(error: &io::Error) -> Option<&Self> {
         error.get_ref()?.downcast_ref()
     }
 
-    /// The kind of [`errno`](Self::errno), or what suits the error otherwise.
+    /// Returns the kind of the kernel's error, or the kind that fits this error if the kernel
+    /// reported none.
     pub fn kind(&self) -> io::ErrorKind {
         match self {
             Error::System { errno, .. } | Error::Moving { errno, .. } => errno.kind(),

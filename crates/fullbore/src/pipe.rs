@@ -23,7 +23,7 @@ pub(crate) fn roomy() -> usize {
     Geometry::here().pipe(1024 * 1024)
 }
 
-/// Both ends of a new pipe.
+/// Both ends of a pipe.
 ///
 /// ```
 /// let pipe = fullbore::Pipe::new()?;
@@ -41,8 +41,8 @@ pub struct Pipe {
 }
 
 impl Pipe {
-    /// `pipe2(O_CLOEXEC)`: makes a pipe of the default capacity (pipe(7): 16 slots, 64 KiB with
-    /// pages of 4 KiB; less for a user beyond pipe-user-pages-soft).
+    /// Creates a pipe of the default capacity with `pipe2(O_CLOEXEC)`: 16 slots, which is 64 KiB
+    /// with pages of 4 KiB, and less for a user past pipe-user-pages-soft (pipe(7)).
     ///
     /// # Errors
     /// `EMFILE` or `ENFILE` where there are too many open files, or the user is beyond
@@ -53,7 +53,7 @@ impl Pipe {
         Ok(Self { reader, writer })
     }
 
-    /// Makes a pipe, and grows it towards `bytes` as far as this user may; [`Growth`] says how far
+    /// Creates a pipe and grows it towards `bytes` as far as this user may; [`Growth`] says how far
     /// that was.
     ///
     /// # Errors
@@ -65,14 +65,15 @@ impl Pipe {
     }
 }
 
-/// A view of a file descriptor that is one end (or, opened so, both ends) of a pipe or FIFO.
+/// A view of a file descriptor that is one end of a pipe or FIFO, or both ends if it was opened for
+/// reading and writing.
 #[derive(Debug, Clone, Copy)]
 pub struct PipeEnd<'fd> {
     fd: BorrowedFd<'fd>,
 }
 
 impl<'fd> PipeEnd<'fd> {
-    /// The view, or `None` where `fd` is no pipe.
+    /// Returns the view, or `None` if `fd` is not a pipe.
     ///
     /// # Errors
     /// Where fstat(2) fails: `EBADF`.
@@ -84,7 +85,7 @@ impl<'fd> PipeEnd<'fd> {
         }
     }
 
-    /// The view of an fd that has to be a pipe.
+    /// Returns the view of an fd that has to be a pipe.
     ///
     /// # Errors
     /// [`Error::NotAPipe`] where it is none.
@@ -101,7 +102,7 @@ impl<'fd> PipeEnd<'fd> {
         }
     }
 
-    /// Capacity in bytes (`fcntl(F_GETPIPE_SZ)`).
+    /// Returns the capacity in bytes (`fcntl(F_GETPIPE_SZ)`).
     ///
     /// # Errors
     /// None that this library knows of, on an fd that is a pipe.
@@ -109,7 +110,7 @@ impl<'fd> PipeEnd<'fd> {
         fcntl_getpipe_size(self.fd).map_err(Error::system("F_GETPIPE_SZ"))
     }
 
-    /// Capacity in slots: in how many pieces its bytes can lie.
+    /// Returns the capacity in slots: the number of pieces that its bytes can lie in.
     ///
     /// # Errors
     /// As [`capacity`](Self::capacity).
@@ -117,7 +118,7 @@ impl<'fd> PipeEnd<'fd> {
         Ok(self.capacity()? / linux::page_size())
     }
 
-    /// Bytes in the pipe now (`ioctl(FIONREAD)`), from either end.
+    /// Returns the number of bytes that are in the pipe now (`ioctl(FIONREAD)`), from either end.
     ///
     /// Bytes that a reader has copied or spliced away are not among them; a page that is partly
     /// read counts with what is left of it (`pipe_ioctl`, `fs/pipe.c`).
@@ -130,7 +131,8 @@ impl<'fd> PipeEnd<'fd> {
         Ok(usize::try_from(bytes).unwrap_or(usize::MAX))
     }
 
-    /// Which pipe this is: equal for two fds of the same pipe, in whichever process.
+    /// Returns the identity of the pipe, which is equal for two fds of the same pipe, in whichever
+    /// process.
     ///
     /// # Errors
     /// None that this library knows of, on an fd that is a pipe.
@@ -142,7 +144,7 @@ impl<'fd> PipeEnd<'fd> {
         })
     }
 
-    /// Whether one can write into it through this fd.
+    /// Returns whether this fd can be written to.
     ///
     /// # Errors
     /// None that this library knows of, on an fd that is a pipe.
@@ -152,8 +154,8 @@ impl<'fd> PipeEnd<'fd> {
         Ok(mode == OFlags::WRONLY || mode == OFlags::RDWR)
     }
 
-    /// Gives the pipe exactly `bytes`, rounded up by the kernel to a power of two of pages
-    /// (`fcntl(F_SETPIPE_SZ)`), and says the capacity it then has.
+    /// Sets the capacity to `bytes`, which the kernel rounds up to a power of two of pages
+    /// (`fcntl(F_SETPIPE_SZ)`), and returns the new capacity in bytes.
     ///
     /// # Errors
     /// `EPERM` above the user's limits, `EBUSY` when what is queued takes more slots than that.
@@ -213,7 +215,7 @@ fn next_lower(target: usize) -> (Limit, usize) {
     }
 }
 
-/// How far a pipe could be grown.
+/// The result of growing a pipe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Growth {
@@ -225,7 +227,7 @@ pub struct Growth {
     pub limit: Option<Limit>,
 }
 
-/// What stops a pipe from getting another capacity.
+/// The limit that kept a pipe from growing further.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Limit {
@@ -254,7 +256,8 @@ impl fmt::Display for Limit {
     }
 }
 
-/// Device and inode: the same for two fds exactly if they are of the same pipe.
+/// The device and inode of a pipe, which are the same for two fds only if both are fds of the same
+/// pipe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PipeIdentity {
     /// Number of the file system (pipefs, or where the FIFO lies).

@@ -20,7 +20,8 @@ use crate::wait::{Ready, Stopped, Wait, Waiter, uninterrupted};
 /// Bytes that a pipe has room for if poll(2) says that it is ready (pipe(7), linux/limits.h).
 const PIPE_BUF: usize = 4096;
 
-/// Moves bytes over one fd with one way to wait, and remembers what the kernel can do on that fd.
+/// Moves bytes over one fd, waits as its [`Wait`] says, and remembers what the kernel can do on
+/// that fd.
 ///
 /// Every method tries again after `EINTR`, waits as its [`Wait`] says instead of returning
 /// `EAGAIN`, and may move fewer bytes than asked for, as the calls themselves do. `EAGAIN` is
@@ -68,13 +69,13 @@ enum NoWait {
 }
 
 impl Calls {
-    /// Calls that wait so. On a regular file or block device nothing ever waits for a peer, so there
-    /// it is always the plain call.
+    /// Creates calls that wait as `wait` says. A regular file or block device never waits for a
+    /// peer, so there it is always the plain call.
     pub fn new(wait: Wait) -> Self {
         Self::with(Waiter::new(wait))
     }
 
-    /// The same, with a waiter that may also refuse to wait, or be cancelled.
+    /// Creates calls that wait with `waiter`, which may also refuse to wait, or be cancelled.
     pub fn with(waiter: Waiter) -> Self {
         Self {
             waiter,
@@ -97,8 +98,8 @@ impl Calls {
         &mut self.waiter
     }
 
-    /// Whether the last call was ended by [`Cancel`](crate::Cancel) or by the deadline of its [`Waiter`], and by
-    /// which. Where it was not, an error is the kernel's.
+    /// Returns what ended the last call, if it was [`Cancel`](crate::Cancel) or the deadline of the
+    /// [`Waiter`]. If it returns `None`, the last error came from the kernel.
     pub fn stopped(&self) -> Option<Stopped> {
         self.waiter.stopped()
     }
@@ -117,17 +118,17 @@ impl Calls {
         };
     }
 
-    /// How they wait.
+    /// Returns the way in which these calls wait.
     pub fn wait(&self) -> Wait {
         self.waiter.wait()
     }
 
-    /// How many calls have moved bytes, or found the end.
+    /// Returns the number of calls that moved bytes or found the end.
     pub fn made(&self) -> u64 {
         self.made
     }
 
-    /// read(2); 0 is the end of the file.
+    /// Calls read(2), and returns the number of bytes read; 0 is the end of the file.
     ///
     /// # Errors
     /// As read(2), without `EINTR` and `EAGAIN`.
@@ -145,7 +146,8 @@ impl Calls {
         })
     }
 
-    /// One read(2) that does not wait, whatever the [`Wait`]: `EAGAIN` where there is nothing yet.
+    /// Calls read(2) once without waiting, whatever the [`Wait`], and returns the number of bytes
+    /// read. Fails with `EAGAIN` if there is nothing to read yet.
     ///
     /// # Errors
     /// As read(2), without `EINTR`.
@@ -156,7 +158,7 @@ impl Calls {
         uninterrupted(|| read_without_waiting(no_wait, fd, &mut *buf))
     }
 
-    /// write(2).
+    /// Calls write(2), and returns the number of bytes written.
     ///
     /// # Errors
     /// As write(2), without `EINTR` and `EAGAIN`.
@@ -197,9 +199,9 @@ impl Calls {
         })
     }
 
-    /// splice(2) between the fd of these calls, which is a pipe, and another that never makes one
-    /// wait, such as `/dev/null` or a pipe of one's own with room. `ready` says which of the two
-    /// is waited for.
+    /// Calls splice(2) between the fd of these calls, which is a pipe, and another fd that never
+    /// blocks, such as `/dev/null` or an own pipe that has room. Returns the number of bytes moved.
+    /// `ready` says which of the two is waited for.
     ///
     /// # Errors
     /// As splice(2), without `EINTR` and `EAGAIN`.
@@ -223,7 +225,8 @@ impl Calls {
         })
     }
 
-    /// tee(2): duplicates what is in `source` into `sink`, and waits as [`splice`](Self::splice).
+    /// Calls tee(2), which duplicates the bytes in the pipe `source` into the pipe `sink`, and
+    /// returns the number of bytes duplicated. It waits as [`splice`](Self::splice) does.
     ///
     /// # Errors
     /// As tee(2), without `EINTR` and `EAGAIN`.
@@ -246,7 +249,8 @@ impl Calls {
         })
     }
 
-    /// vmsplice(2): puts *references* to the pages of `bytes` into the pipe `sink`.
+    /// Calls vmsplice(2), which puts *references* to the pages of `bytes` into the pipe `sink`, and
+    /// returns the number of bytes.
     ///
     /// # Safety
     /// The pipe, and whatever the reader moves its content on to, goes on to refer to these pages

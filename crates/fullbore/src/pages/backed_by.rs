@@ -30,7 +30,7 @@ pub enum BackedBy {
 }
 
 impl BackedBy {
-    /// Whether all that is there is on huge pages, and something is there.
+    /// Returns whether the memory has pages and all of them are huge pages.
     pub fn is_huge(&self) -> bool {
         matches!(
             self,

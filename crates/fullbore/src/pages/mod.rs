@@ -23,7 +23,7 @@ use crate::error::{Error, Result};
 use crate::linux;
 pub use backed_by::BackedBy;
 
-/// Which pages the kernel is asked for.
+/// The kind of pages to ask the kernel for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Backing {
@@ -36,7 +36,7 @@ pub enum Backing {
     HugeTlb,
 }
 
-/// What is wanted of a mapping; [`map`](PagesOptions::map) makes it.
+/// The options of a mapping; [`map`](PagesOptions::map) creates it.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct PagesOptions {
     backing: Backing,
@@ -45,19 +45,19 @@ pub struct PagesOptions {
 }
 
 impl PagesOptions {
-    /// Which pages to ask for; base pages unless told otherwise.
+    /// Sets the kind of pages to ask for. The default is base pages.
     pub fn backing(mut self, backing: Backing) -> Self {
         self.backing = backing;
         self
     }
 
-    /// Whether to have every page there from the start, rather than at its first use.
+    /// Sets whether all pages are there from the start, rather than from their first use.
     pub fn touched(mut self, touched: bool) -> Self {
         self.touched = touched;
         self
     }
 
-    /// Whether to keep the pages from being reclaimed (mlock(2)).
+    /// Sets whether the pages are kept from being reclaimed (mlock(2)).
     pub fn locked(mut self, locked: bool) -> Self {
         self.locked = locked;
         self
@@ -84,7 +84,7 @@ impl PagesOptions {
     }
 }
 
-/// Page-aligned memory of one's own; reads as zero at first.
+/// Page-aligned memory in a mapping of its own, which reads as zero at first.
 ///
 /// ```
 /// let mut pages = fullbore::Pages::new(1 << 20)?;
@@ -113,7 +113,7 @@ unsafe impl Send for Pages {}
 unsafe impl Sync for Pages {}
 
 impl Pages {
-    /// `len` bytes on base pages, not touched, not locked.
+    /// Maps `len` bytes on base pages, neither touched nor locked.
     ///
     /// # Errors
     /// As [`PagesOptions::map`].
@@ -121,17 +121,19 @@ impl Pages {
         Self::options().map(len)
     }
 
-    /// Choices beyond those of [`new`](Self::new).
+    /// Returns the options of a mapping, with their defaults.
     pub fn options() -> PagesOptions {
         PagesOptions::default()
     }
 
-    /// The backing that was asked for; [`backed_by`](Self::backed_by) says what came of it.
+    /// Returns the kind of pages that was asked for; [`backed_by`](Self::backed_by) returns what
+    /// the kernel gave.
     pub fn backing(&self) -> Backing {
         self.backing
     }
 
-    /// Bytes that are really mapped: the length in whole pages of the backing.
+    /// Returns the number of bytes that are mapped: the length, rounded up to whole pages of the
+    /// backing.
     pub fn mapped_len(&self) -> usize {
         self.mapped
     }
@@ -225,7 +227,7 @@ impl Pages {
             .map_err(|_| no_transparent_huge_pages())
     }
 
-    /// Writes to every page, so that none has to be faulted in later. Contents stay.
+    /// Writes to every page, so that none has to be faulted in later. The contents stay the same.
     pub fn touch(&mut self) {
         for page in self.chunks_mut(linux::page_size()) {
             // Volatile, because the compiler may leave a store of what is there out.
@@ -234,7 +236,7 @@ impl Pages {
         }
     }
 
-    /// Keeps the pages from being reclaimed (mlock(2)); brings them in if they are not there.
+    /// Keeps the pages from being reclaimed (mlock(2)), and brings in those that are not there.
     ///
     /// # Errors
     /// `EPERM` or `ENOMEM` beyond `ulimit -l`.
@@ -246,7 +248,8 @@ impl Pages {
         Ok(())
     }
 
-    /// Hands out only the first `len` bytes from now on; nothing where there are no more.
+    /// Shortens the memory that is handed out to its first `len` bytes. Has no effect if it is not
+    /// longer than that.
     pub fn truncate(&mut self, len: usize) {
         self.len = self.len.min(len);
     }
@@ -326,7 +329,7 @@ impl Pages {
         if self.locked { self.lock() } else { Ok(()) }
     }
 
-    /// What the kernel backs this memory with now.
+    /// Returns what the kernel backs this memory with now.
     ///
     /// As root this is read page by page from `/proc/self/pagemap` and `/proc/kpageflags`
     /// (Documentation/admin-guide/mm/pagemap.rst); otherwise, or where those are closed, from

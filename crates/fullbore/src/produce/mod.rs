@@ -41,8 +41,8 @@ pub use repeat::Repeat;
 const RECYCLED_CHUNK: usize = 256 * 1024;
 
 impl ProducerOptions {
-    /// The way that suits the output: [`fresh`](Self::fresh) on a pipe where there are huge
-    /// pages, [`copy`](Self::copy) elsewhere.
+    /// Creates a producer that sends in the way that suits the output: [`fresh`](Self::fresh) into
+    /// a pipe if there are huge pages, [`copy`](Self::copy) otherwise.
     ///
     /// # Errors
     /// As the two.
@@ -55,7 +55,7 @@ impl ProducerOptions {
         }
     }
 
-    /// Sends by write(2), to anything that can be written to.
+    /// Creates a producer that sends by write(2), to anything that can be written to.
     ///
     /// # Errors
     /// [`Error::Invalid`] for a chunk of 0 bytes; `ENOMEM`.
@@ -63,8 +63,8 @@ impl ProducerOptions {
         Producer::make(self, Output::shared(sink), Policy::Copy)
     }
 
-    /// Sends pages into a pipe and never writes to them again: the reader gets what the bytes
-    /// were when they were sent, whatever it does with them.
+    /// Creates a producer that sends pages into a pipe and never writes to them again. The reader
+    /// gets what the bytes were when they were sent, whatever it does with them.
     ///
     /// Where the kernel refuses vmsplice(2), which shows before the first byte has gone, bytes are
     /// sent by [`copy`](Self::copy) instead; [`Producer::way`] then says so.
@@ -75,9 +75,9 @@ impl ProducerOptions {
         Producer::make(self, Output::own(sink)?, Policy::Fresh(None))
     }
 
-    /// Sends pages into a pipe and uses them again once the number of queued bytes proves that
-    /// the pipe has let go of them, however often somebody resizes it. Degrades as
-    /// [`fresh`](Self::fresh) does.
+    /// Creates a producer that sends pages into a pipe, and uses them again once the number of
+    /// queued bytes proves that the pipe no longer refers to them, even if somebody resizes it.
+    /// Falls back to copying as [`fresh`](Self::fresh) does.
     ///
     /// # Safety
     /// Every reader of the pipe must *copy* the bytes out of it, as read(2) does, or drop them. A
@@ -105,7 +105,7 @@ impl ProducerOptions {
         }
     }
 
-    /// Sends `pattern` again and again, from pages that never change.
+    /// Creates a [`Repeat`], which sends `pattern` again and again from pages that never change.
     ///
     /// # Errors
     /// [`Error::Invalid`] for an empty pattern; `ENOMEM`.

@@ -146,7 +146,7 @@ pub(super) struct HandedOver {
 }
 
 impl<Fd: AsFd> Producer<Fd> {
-    /// A producer that sends the way that suits `sink`; see [`ProducerOptions::open`].
+    /// Creates a producer that sends in the way that suits `sink`; see [`ProducerOptions::open`].
     ///
     /// # Errors
     /// As [`ProducerOptions::open`].
@@ -178,43 +178,44 @@ impl<Fd: AsFd> Producer<Fd> {
         })
     }
 
-    /// The way bytes go out now. It turns to [`Way::Copy`] with the first long send where the kernel
-    /// refuses vmsplice(2) or has no memory to map, or where the way was left open and there are no huge
-    /// pages, or none that the process's memory cgroup has room for.
+    /// Returns the way in which bytes are sent now. It becomes [`Way::Copy`] with the first long
+    /// send if the kernel refuses vmsplice(2) or cannot map memory. It also becomes that if the way
+    /// was left open and there are no huge pages, or the process's memory cgroup has no room for
+    /// them.
     pub fn way(&self) -> Way {
         self.policy.way()
     }
 
-    /// Bytes sent so far.
+    /// Returns the number of bytes sent so far.
     pub fn sent(&self) -> u64 {
         self.sent
     }
 
-    /// Bytes that were taken and have not been sent yet.
+    /// Returns the number of bytes that were taken and not sent yet.
     pub fn unsent(&self) -> u64 {
         let handed_over = self.handed_over.iter().map(|h| h.rest().len() as u64);
         self.gathered as u64 + handed_over.sum::<u64>()
     }
 
-    /// The bytes that were gathered through [`io::Write`] or committed, and have not been sent yet.
-    /// Pages that were handed over to [`send`](Self::send) come after them, and are not among them.
+    /// Returns the bytes that were gathered through [`io::Write`] or committed, and not sent yet.
+    /// Pages that were handed over to [`send`](Self::send) come after them and are not included.
     pub fn buffer(&self) -> &[u8] {
         &self.memory[self.window.start..][..self.gathered]
     }
 
-    /// What the producer was made with.
+    /// Returns the sink that the producer was created with.
     pub fn get_ref(&self) -> &Fd {
         self.sink.given()
     }
 
-    /// Stops waiting and sending at this time, or with `None` never; see
+    /// Sets the time at which to stop waiting and sending; `None` removes it. See
     /// [`ProducerOptions::deadline`].
     pub fn set_deadline(&mut self, at: Option<Instant>) {
         self.options.deadline = at;
         self.calls.wait_as(self.options.waiter());
     }
 
-    /// Sends what is left, and gives back what the producer was made with.
+    /// Sends what is left, and returns the sink that the producer was created with.
     ///
     /// # Errors
     /// As sending; the error gives the producer back, with what was not sent still in it.
@@ -225,8 +226,8 @@ impl<Fd: AsFd> Producer<Fd> {
         }
     }
 
-    /// Sends nothing, and gives back what the producer was made with, and the bytes that were not
-    /// sent.
+    /// Returns the sink that the producer was created with, and the bytes that were not sent. Sends
+    /// nothing.
     pub fn into_parts(mut self) -> (Fd, Vec<u8>) {
         let mut unsent = self.buffer().to_vec();
         self.gathered = 0;
@@ -236,12 +237,12 @@ impl<Fd: AsFd> Producer<Fd> {
         (self.sink.take_back(), unsent)
     }
 
-    /// System calls made so far to send.
+    /// Returns the number of system calls made so far to send.
     pub fn calls(&self) -> u64 {
         self.calls.made()
     }
 
-    /// What the kernel backs the producer's memory with now.
+    /// Returns what the kernel backs the producer's memory with now.
     pub fn backed_by(&self) -> BackedBy {
         match &self.memory {
             Memory::Pages(pages) => pages.backed_by(),
@@ -251,12 +252,12 @@ impl<Fd: AsFd> Producer<Fd> {
         }
     }
 
-    /// Bytes of one chunk: the most that one [`reserve`](Self::reserve) lends.
+    /// Returns the size of a chunk in bytes: the most that one [`reserve`](Self::reserve) lends.
     pub fn chunk(&self) -> usize {
         self.chunk
     }
 
-    /// Lends `n` bytes of memory to fill. What they hold at first is unspecified. Bytes that were
+    /// Lends `n` bytes of memory to fill, whose contents are unspecified at first. Bytes that were
     /// gathered through [`io::Write`] are sent before.
     ///
     /// # Errors
@@ -280,7 +281,7 @@ impl<Fd: AsFd> Producer<Fd> {
         Ok(&mut self.memory[start..start + n])
     }
 
-    /// Sends the first `n` bytes of what [`reserve`](Self::reserve) lent last.
+    /// Sends the first `n` bytes of the memory that [`reserve`](Self::reserve) lent last.
     ///
     /// # Errors
     /// [`Error::Invalid`] for more than was lent; [`Error::Moving`] as write(2) or vmsplice(2).
@@ -302,8 +303,8 @@ impl<Fd: AsFd> Producer<Fd> {
     }
 
     /// Sends all of `pages`, after what was gathered before. A pipe gets the pages themselves, and
-    /// nobody can write to them any more; anything else, and a pipe that takes no pages, gets their
-    /// bytes.
+    /// nobody can write to them any more. Any other output, and a pipe that takes no pages, gets a
+    /// copy of the bytes.
     ///
     /// ```
     /// let pipe = fullbore::Pipe::new()?;
@@ -331,8 +332,9 @@ impl<Fd: AsFd> Producer<Fd> {
         self.send_gathered()
     }
 
-    /// Sends what is left and says what went out. With [`Way::Recycle`] it returns when the last
-    /// byte was taken, unless it is [`nonblocking`](ProducerOptions::nonblocking).
+    /// Sends what is left, and returns what was sent in all. With [`Way::Recycle`] it returns only
+    /// when the last byte was read, unless the producer is
+    /// [`nonblocking`](ProducerOptions::nonblocking).
     ///
     /// # Errors
     /// As sending; the error gives the producer back, with what was not sent still in it, so that a
@@ -397,8 +399,8 @@ impl<Fd: AsFd> Drop for Producer<Fd> {
     }
 }
 
-/// A producer whose last bytes could not be sent, and why; from [`Producer::finish`] and
-/// [`Producer::into_inner`].
+/// An error of [`Producer::finish`] or [`Producer::into_inner`], with the producer whose last bytes
+/// could not be sent.
 ///
 /// Dropped, it sends nothing: what is unsent is lost then.
 pub struct Unfinished<Fd: AsFd> {
@@ -407,17 +409,17 @@ pub struct Unfinished<Fd: AsFd> {
 }
 
 impl<Fd: AsFd> Unfinished<Fd> {
-    /// Why they could not be sent.
+    /// Returns the error: why the bytes could not be sent.
     pub fn error(&self) -> &Error {
         &self.error
     }
 
-    /// The producer, with what was not sent still in it.
+    /// Returns the producer, which still has the bytes that were not sent.
     pub fn into_inner(self) -> Producer<Fd> {
         *self.producer
     }
 
-    /// Both.
+    /// Returns the error and the producer.
     pub fn into_parts(self) -> (Error, Producer<Fd>) {
         (self.error, *self.producer)
     }

@@ -42,7 +42,8 @@ const MASTER: usize = 8 * 1024 * 1024;
 /// Patterns at least so long are sent from memory: a master pipe would not hold one.
 const TOO_LONG_FOR_A_MASTER: usize = 4 * 1024 * 1024;
 
-/// Sends a pattern again and again; made by [`ProducerOptions::repeat`](super::ProducerOptions::repeat).
+/// Sends a pattern again and again. [`ProducerOptions::repeat`](super::ProducerOptions::repeat)
+/// creates it.
 ///
 /// ```
 /// let pipe = fullbore::Pipe::new()?;
@@ -120,25 +121,25 @@ impl<Fd: AsFd> Repeat<Fd> {
         })
     }
 
-    /// What it was made with.
+    /// Returns the sink that it was created with.
     pub fn get_ref(&self) -> &Fd {
         self.sink.given()
     }
 
-    /// Gives back what it was made with.
+    /// Returns the sink that it was created with.
     pub fn into_inner(mut self) -> Fd {
         self.sink.take_back()
     }
 
-    /// Stops waiting and sending at this time, or with `None` never; see
+    /// Sets the time at which to stop waiting and sending; `None` removes it. See
     /// [`ProducerOptions::deadline`].
     pub fn set_deadline(&mut self, at: Option<Instant>) {
         self.options.deadline = at;
         self.calls.wait_as(self.options.waiter());
     }
 
-    /// The way bytes go out: [`Way::Repeat`], or [`Way::Copy`] where the output takes no
-    /// references.
+    /// Returns the way in which bytes are sent: [`Way::Repeat`], or [`Way::Copy`] if the output
+    /// takes no references.
     pub fn way(&self) -> Way {
         match self.origin {
             Origin::Copy => Way::Copy,
@@ -146,17 +147,17 @@ impl<Fd: AsFd> Repeat<Fd> {
         }
     }
 
-    /// Bytes sent so far.
+    /// Returns the number of bytes sent so far.
     pub fn sent(&self) -> u64 {
         self.sent
     }
 
-    /// System calls made so far to send.
+    /// Returns the number of system calls made so far to send.
     pub fn calls(&self) -> u64 {
         self.calls.made()
     }
 
-    /// Sends `bytes` more bytes, from where the last call stopped in the pattern.
+    /// Sends `bytes` more bytes, starting where the last call stopped in the pattern.
     ///
     /// # Errors
     /// [`Error::Moving`] as write(2), tee(2) or splice(2); `EPIPE` where the reader has gone.
@@ -170,7 +171,7 @@ impl<Fd: AsFd> Repeat<Fd> {
         Ok(())
     }
 
-    /// Sends `bytes` bytes in all, or without end until the reader has gone.
+    /// Sends `bytes` bytes in all; with `None`, sends until the reader has gone.
     ///
     /// # Errors
     /// As [`send`](Self::send): so an endless run always ends with one.
@@ -188,7 +189,7 @@ impl<Fd: AsFd> Repeat<Fd> {
         })
     }
 
-    /// Sends what one call takes, and at most `most` bytes.
+    /// Sends as much as one system call takes, at most `most` bytes, and returns how many that was.
     ///
     /// # Errors
     /// As [`send`](Self::send).

@@ -73,7 +73,7 @@ struct Begun {
 }
 
 impl<Source: AsFd, Sink: AsFd> Tee<Source, Sink> {
-    /// A tee of `source`, that has no sinks yet and blocks.
+    /// Creates a tee of `source` that has no sinks yet and blocks.
     pub fn new(source: Source) -> Self {
         Self {
             source,
@@ -84,61 +84,62 @@ impl<Source: AsFd, Sink: AsFd> Tee<Source, Sink> {
         }
     }
 
-    /// Adds a sink, and what its errors mean. Has no effect once it has run.
+    /// Adds a sink, and sets what its errors mean. Has no effect after the first run.
     pub fn sink(mut self, sink: Sink, policy: Policy) -> Self {
         self.sinks.push((sink, policy));
         self
     }
 
-    /// What may become of the bytes afterwards; [`Guarantee::Snapshot`] unless told otherwise.
+    /// Sets what may happen to the bytes after they were moved. The default is
+    /// [`Guarantee::Snapshot`].
     pub fn guarantee(mut self, guarantee: Guarantee) -> Self {
         self.options.guarantee = guarantee;
         self
     }
 
-    /// Bytes to move at most. Not one more is taken from the source.
+    /// Sets the most bytes to move. Not one more is taken from the source.
     pub fn limit(mut self, bytes: u64) -> Self {
         self.options.limit = Some(bytes);
         self
     }
 
-    /// What to do while there is nothing to read, or no sink has room.
+    /// Sets what to do while there is nothing to read or no sink has room.
     pub fn wait(mut self, wait: Wait) -> Self {
         self.options.wait = wait;
         self
     }
 
-    /// Never waits: [`run`](Self::run) returns with [`Ended::WouldWait`] where it would have to, and
-    /// goes on from there when it is called again. Which sinks have to make room first is in their
-    /// [`would_wait`](SinkReport::would_wait).
+    /// Makes [`run`](Self::run) return [`Ended::WouldWait`] where it would have to wait. The next
+    /// call continues from there. [`would_wait`](SinkReport::would_wait) tells which sinks have to
+    /// make room first.
     pub fn nonblocking(mut self) -> Self {
         self.options.never = true;
         self
     }
 
-    /// Stops, also out of a wait, when `cancel` is cancelled. Sinks may then have got different
-    /// numbers of bytes; the report says how many. It goes on, with what was under way first, once
-    /// it has been given another one.
+    /// Stops when `cancel` is cancelled, also during a wait. The sinks may then have got different
+    /// numbers of bytes, which the report has. With another `Cancel` it can go on, and sends first
+    /// what was under way.
     pub fn cancel(mut self, cancel: &Cancel) -> Self {
         self.options.cancel = Some(cancel.clone());
         self
     }
 
-    /// Stops at this time, also out of a wait, and ends with [`Ended::TimedOut`]; `None` takes a
-    /// deadline away. It goes on as after [`cancel`](Self::cancel).
+    /// Stops at this time with [`Ended::TimedOut`], also during a wait; `None` removes the
+    /// deadline. It can go on as after [`cancel`](Self::cancel).
     pub fn deadline(mut self, at: impl Into<Option<Instant>>) -> Self {
         self.options.deadline = at.into();
         self
     }
 
-    /// Bytes that one system call moves at most; as many as suit the way unless told otherwise.
+    /// Sets the most bytes that one system call moves. The default depends on the route.
     pub fn chunk(mut self, bytes: usize) -> Self {
         self.options.chunk = Some(bytes);
         self
     }
 
-    /// Bytes that output pipes are grown to, as far as this user may; 1 MiB unless told otherwise.
-    /// 0 leaves them as they are. A pipe is never shrunk.
+    /// Sets the capacity in bytes that output pipes are grown to, as far as this user may. The
+    /// default is 1 MiB. 0 leaves them as they are. A pipe is never shrunk.
     ///
     /// All pipes of an unprivileged user together may hold 64 MiB (`pipe-user-pages-soft`,
     /// [`linux::pipe_user_pages_soft`](crate::linux::pipe_user_pages_soft)), which is 64 pipes of
@@ -152,8 +153,8 @@ impl<Source: AsFd, Sink: AsFd> Tee<Source, Sink> {
     /// Moves bytes until the source ends, the limit is reached, or no sink is left.
     ///
     /// # Errors
-    /// [`TeeFailure`]: with [`Error::Moving`] where the source failed, or a sink whose policy says
-    /// that this ends everything; with [`Error::Invalid`] where a sink is the source, or a chunk of 0
+    /// [`TeeFailure`]: with [`Error::Moving`](crate::Error::Moving) where the source failed, or a sink whose policy says
+    /// that this ends everything; with [`Error::Invalid`](crate::Error::Invalid) where a sink is the source, or a chunk of 0
     /// bytes was asked for.
     pub fn run(&mut self) -> Result<TeeReport, TeeFailure> {
         let began = Instant::now();

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::error::Error;
 use crate::transfer::{Ended, Guarantee};
 
-/// What an error of one sink means.
+/// What an error of one sink does to the whole [`Tee`](super::Tee).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum OnError {
     /// It ends everything.
@@ -18,7 +18,7 @@ pub enum OnError {
     Ignore,
 }
 
-/// What errors of one sink mean for the others.
+/// What the errors of one sink do to the whole [`Tee`](super::Tee).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Policy {
     /// Nobody reads it any more (`EPIPE`).
@@ -35,13 +35,13 @@ impl Policy {
     /// The same, where it is no error that nobody reads a pipe any more.
     pub const IGNORE_CLOSED: Self = Self::of(OnError::Ignore, OnError::Drop);
 
-    /// A policy of one's own.
+    /// Creates a policy from both parts.
     pub const fn of(closed: OnError, other: OnError) -> Self {
         Self { closed, other }
     }
 }
 
-/// What a [`Tee`] has done.
+/// What a [`Tee`](super::Tee) did.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct TeeReport {
@@ -58,7 +58,7 @@ pub struct TeeReport {
     pub guarantee: Guarantee,
 }
 
-/// What came of one sink.
+/// What one sink got, and how it ended.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct SinkReport {
@@ -72,7 +72,7 @@ pub struct SinkReport {
     pub would_wait: bool,
 }
 
-/// A [`Tee`] that failed: how, and what it had done before.
+/// The error of a [`Tee`](super::Tee), with a report of what it had done before.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct TeeFailure {

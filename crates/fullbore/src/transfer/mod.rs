@@ -81,8 +81,8 @@ pub struct Transfer<Source: AsFd, Sink: AsFd> {
     elapsed: Duration,
 }
 
-/// Copies all that `source` has to `sink`, and returns how many bytes that were; a [`Transfer`] with
-/// the choices that suit most.
+/// Copies all bytes of `source` to `sink`, and returns how many. It is a [`Transfer`] with the
+/// default options.
 ///
 /// ```
 /// use std::io::Write;
@@ -100,7 +100,7 @@ pub fn copy(source: &(impl AsFd + ?Sized), sink: &(impl AsFd + ?Sized)) -> io::R
 }
 
 impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
-    /// A transfer of all that `source` has, that blocks.
+    /// Creates a transfer of all bytes of `source` that blocks.
     pub fn new(source: Source, sink: Sink) -> Self {
         Self {
             source,
@@ -111,45 +111,46 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
         }
     }
 
-    /// What may become of the bytes afterwards; [`Guarantee::Snapshot`] unless told otherwise.
+    /// Sets what may happen to the bytes after they were moved. The default is
+    /// [`Guarantee::Snapshot`].
     pub fn guarantee(mut self, guarantee: Guarantee) -> Self {
         self.options.guarantee = guarantee;
         self
     }
 
-    /// Bytes to move at most. Not one more is taken from the source.
+    /// Sets the most bytes to move. Not one more is taken from the source.
     pub fn limit(mut self, bytes: u64) -> Self {
         self.options.limit = Some(bytes);
         self
     }
 
-    /// Reads from this byte of the source on, and leaves the position of its fd alone.
+    /// Reads from this byte of the source on, and does not change the position of its fd.
     pub fn source_offset(mut self, offset: u64) -> Self {
         self.options.source_offset = Some(offset);
         self
     }
 
-    /// Writes from this byte of the sink on, and leaves the position of its fd alone.
+    /// Writes from this byte of the sink on, and does not change the position of its fd.
     pub fn sink_offset(mut self, offset: u64) -> Self {
         self.options.sink_offset = Some(offset);
         self
     }
 
-    /// What to do while there is nothing to read, or no room to write.
+    /// Sets what to do while there is nothing to read or no room to write.
     pub fn wait(mut self, wait: Wait) -> Self {
         self.options.wait = wait;
         self
     }
 
-    /// Never waits: [`run`](Self::run) returns with [`Ended::WouldWait`] where it would have to, and
-    /// goes on from there when it is called again.
+    /// Makes [`run`](Self::run) return [`Ended::WouldWait`] where it would have to wait. The next
+    /// call continues from there.
     pub fn nonblocking(mut self) -> Self {
         self.options.never = true;
         self
     }
 
-    /// Stops, also out of a wait, when `cancel` is cancelled. A transfer that was stopped so goes on, with
-    /// what was under way first, once it has been given another one.
+    /// Stops when `cancel` is cancelled, also during a wait. With another `Cancel` the transfer can
+    /// go on, and sends first what was under way.
     pub fn cancel(mut self, cancel: &Cancel) -> Self {
         self.options.cancel = Some(cancel.clone());
         if let Some(state) = &mut self.state {
@@ -158,9 +159,8 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
         self
     }
 
-    /// Stops at this time, also out of a wait, and ends with [`Ended::TimedOut`]; `None` takes a
-    /// deadline away. A transfer that was stopped so goes on, with what was under way first, once
-    /// it has been given another one.
+    /// Stops at this time with [`Ended::TimedOut`], also during a wait; `None` removes the
+    /// deadline. With another deadline the transfer can go on, and sends first what was under way.
     pub fn deadline(mut self, at: impl Into<Option<Instant>>) -> Self {
         self.options.deadline = at.into();
         if let Some(state) = &mut self.state {
@@ -169,14 +169,15 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
         self
     }
 
-    /// Bytes that one system call moves at most; as many as suit the way unless told otherwise.
+    /// Sets the most bytes that one system call moves. The default depends on the route.
     pub fn chunk(mut self, bytes: usize) -> Self {
         self.options.chunk = Some(bytes);
         self
     }
 
-    /// Bytes that an output pipe, and a pipe of our own, is grown to, as far as this user may; 1 MiB
-    /// unless told otherwise. 0 leaves the output as it is. A pipe is never shrunk.
+    /// Sets the capacity in bytes that an output pipe, and a pipe of the transfer itself, is grown
+    /// to, as far as this user may. The default is 1 MiB. 0 leaves the output pipe as it is. A pipe
+    /// is never shrunk.
     ///
     /// All pipes of an unprivileged user together may hold 64 MiB (`pipe-user-pages-soft`,
     /// [`linux::pipe_user_pages_soft`](crate::linux::pipe_user_pages_soft)), which is 64 pipes of
@@ -187,14 +188,15 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
         self
     }
 
-    /// Moves bytes only in ways on which they pass through this process's memory, and shows them to
+    /// Uses only routes on which the bytes pass through this process's memory, and shows them to
     /// the progress callback.
     pub fn in_sight(mut self) -> Self {
         self.options.in_sight = true;
         self
     }
 
-    /// Moves bytes until the source ends, the limit is reached, or something keeps it from going on.
+    /// Moves bytes until the source ends, the limit is reached, or something keeps it from going
+    /// on.
     ///
     /// # Errors
     /// [`Failure`]: with [`Error::Moving`] where one side failed; with [`Error::Invalid`] where both are
@@ -203,8 +205,8 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
         self.run_with(|_| ControlFlow::Continue(()))
     }
 
-    /// As [`run`](Self::run), calling `progress` after each step that moved bytes, and stopping when
-    /// it says so.
+    /// Moves bytes as [`run`](Self::run) does, calls `progress` after each step that moved bytes,
+    /// and stops when that returns [`ControlFlow::Break`].
     ///
     /// # Errors
     /// As [`run`](Self::run).
@@ -229,8 +231,9 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
         }
     }
 
-    /// The two fds, and the bytes that were taken from the source and have not arrived at the sink,
-    /// in order: there are some where the sink failed, or the transfer was stopped in between.
+    /// Returns the two fds, and the bytes that were taken from the source and have not arrived at
+    /// the sink, in order. There are some only if the sink failed or the transfer was stopped on
+    /// the way.
     ///
     /// # Errors
     /// [`Error::Moving`] where they lie in a pipe of our own and read(2) from it fails; a sandbox may

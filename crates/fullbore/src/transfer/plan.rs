@@ -10,7 +10,7 @@ use std::os::fd::BorrowedFd;
 use rustix::fs::{FileType, Stat};
 use rustix::net::{AddressFamily, SocketType, sockopt};
 
-/// What may become of bytes after they have been moved.
+/// What may happen to bytes after they have been moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Guarantee {
     /// A reader gets what the bytes were when they were moved, whatever anybody does afterwards.
@@ -21,7 +21,7 @@ pub enum Guarantee {
     Reference,
 }
 
-/// What is behind a file descriptor, as far as it decides how bytes can be moved.
+/// The kind of file behind a file descriptor, as far as it decides how bytes can be moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Kind {
@@ -103,7 +103,8 @@ impl fmt::Display for Kind {
     }
 }
 
-/// A way to move bytes from one fd to another. ([`Way`](crate::Way) is how a producer sends.)
+/// The way in which bytes move from one fd to another. (A [`Way`](crate::Way) is how a producer
+/// sends.)
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Route {

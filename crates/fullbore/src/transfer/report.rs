@@ -8,7 +8,7 @@ use super::plan::{Kind, Route};
 use crate::error::{Error, Side};
 use crate::wait::Stopped;
 
-/// What a transfer has done.
+/// What a [`Transfer`](super::Transfer) did.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Report {
@@ -31,7 +31,7 @@ pub struct Report {
     pub sink: Kind,
 }
 
-/// Why a transfer returned.
+/// The reason why a transfer returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Ended {
@@ -49,7 +49,7 @@ pub enum Ended {
     Failed,
 }
 
-/// A transfer that failed: how, and what it had done before.
+/// The error of a [`Transfer`](super::Transfer), with a report of what it had done before.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Failure {
@@ -93,7 +93,7 @@ impl From<Failure> for io::Error {
     }
 }
 
-/// What a progress callback is told after each step that moved bytes.
+/// What the progress callback gets after each step that moved bytes.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct Progress<'a> {

@@ -8,7 +8,7 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use crate::error::{Error, Result};
 
-/// Ends, from another thread, the wait of whoever was given a clone of it.
+/// Ends, from another thread, the waits of everything that was given a clone of it.
 ///
 /// ```
 /// use std::time::Duration;
@@ -39,7 +39,7 @@ struct Cancelled {
 }
 
 impl Cancel {
-    /// One that nobody has cancelled yet (`eventfd2`).
+    /// Creates a `Cancel` that is not cancelled (eventfd(2)).
     ///
     /// # Errors
     /// `EMFILE`, `ENFILE`, `ENOMEM`.
@@ -52,14 +52,15 @@ impl Cancel {
         })))
     }
 
-    /// Ends what was given a clone of this, now and for good. May be called from a signal handler.
+    /// Cancels everything that was given a clone of this, for good. May be called from a signal
+    /// handler.
     pub fn cancel(&self) {
         self.0.so.store(true, Ordering::Release);
         // It fails only where the counter is full, and then it is readable too.
         let _ = rustix::io::write(&self.0.event, &1u64.to_ne_bytes());
     }
 
-    /// Whether somebody has called [`cancel`](Self::cancel).
+    /// Returns whether [`cancel`](Self::cancel) was called.
     #[inline]
     pub fn is_cancelled(&self) -> bool {
         self.0.so.load(Ordering::Acquire)

@@ -21,7 +21,7 @@ pub use crate::error::Stopped;
 use budget::Budget;
 pub use cancel::Cancel;
 
-/// What to do while a pipe is full (a writer) or empty (a reader).
+/// What to do while a pipe is full (for a writer) or empty (for a reader).
 ///
 /// A timeout that a blocking socket was given (`SO_RCVTIMEO`, `SO_SNDTIMEO`) counts: where it
 /// passes, the call fails with `EAGAIN`, which std calls [`WouldBlock`](std::io::ErrorKind). Only
@@ -43,7 +43,7 @@ pub enum Wait {
     Adaptive,
 }
 
-/// Which readiness is waited for.
+/// What an fd has to be ready for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ready {
     /// There is something to read, or nobody left to write.
@@ -68,7 +68,7 @@ impl Ready {
     }
 }
 
-/// Carries a [`Wait`] out, and keeps what [`Wait::Adaptive`] has learned.
+/// Waits as a [`Wait`] says, and keeps what [`Wait::Adaptive`] has learned.
 #[derive(Debug, Clone)]
 pub struct Waiter {
     wait: Wait,
@@ -83,7 +83,7 @@ pub struct Waiter {
 }
 
 impl Waiter {
-    /// A waiter that has learned nothing yet.
+    /// Creates a waiter that has learned nothing yet.
     pub fn new(wait: Wait) -> Self {
         Self {
             wait,
@@ -96,28 +96,28 @@ impl Waiter {
         }
     }
 
-    /// Hands `EAGAIN` back instead of waiting.
+    /// Makes it return `EAGAIN` instead of waiting.
     pub fn never_waiting(mut self) -> Self {
         self.never = true;
         self
     }
 
-    /// Says [`Errno::CANCELED`] as soon as `cancel` is cancelled, also out of a wait;
+    /// Makes it return [`Errno::CANCELED`] as soon as `cancel` is cancelled, also during a wait.
     /// [`stopped`](Self::stopped) tells it from an `ECANCELED` of the kernel.
     pub fn until_cancelled(mut self, cancel: &Cancel) -> Self {
         self.cancel = Some(cancel.clone());
         self
     }
 
-    /// Says [`Errno::TIMEDOUT`] from then on, also out of a wait; [`stopped`](Self::stopped) tells
-    /// it from an `ETIMEDOUT` of the kernel. `None` takes a deadline away.
+    /// Makes it return [`Errno::TIMEDOUT`] from this time on, also during a wait; `None` removes
+    /// the deadline. [`stopped`](Self::stopped) tells it from an `ETIMEDOUT` of the kernel.
     pub fn until_deadline(mut self, deadline: impl Into<Option<Instant>>) -> Self {
         self.deadline = deadline.into();
         self
     }
 
-    /// Whether the last wait was ended by [`Cancel`] or by the deadline, and by which. Where it was
-    /// not, an error is the kernel's.
+    /// Returns what ended the last wait, if it was [`Cancel`] or the deadline. If it returns
+    /// `None`, the last error came from the kernel.
     pub fn stopped(&self) -> Option<Stopped> {
         self.stopped
     }
@@ -127,12 +127,12 @@ impl Waiter {
         self.for_sockets = true;
     }
 
-    /// The choice it carries out.
+    /// Returns the [`Wait`] that it was created with.
     pub fn wait(&self) -> Wait {
         self.wait
     }
 
-    /// Whether the call should itself refuse to wait (`SPLICE_F_NONBLOCK`, `RWF_NOWAIT`).
+    /// Returns whether the call itself should refuse to wait (`SPLICE_F_NONBLOCK`, `RWF_NOWAIT`).
     pub fn is_nonblocking(&self) -> bool {
         self.wait != Wait::Block || !self.may_wait()
     }
@@ -229,7 +229,8 @@ impl Waiter {
         Ok(is_any_ready)
     }
 
-    /// Makes `call` until it no longer says `EAGAIN`, waiting in between for `fd` to be `ready`.
+    /// Repeats `call` until it no longer returns `EAGAIN`, waiting in between for `fd` to be
+    /// `ready`.
     ///
     /// `EINTR` is tried again. Every other answer is handed back. With [`Wait::Block`] the call
     /// itself is expected to wait. If it says `EAGAIN` all the same, either the timeout of a socket has
@@ -245,8 +246,8 @@ impl Waiter {
         self.until_one_ready(|| (fd, ready), call)
     }
 
-    /// As [`until_ready`](Self::until_ready), where only after an `EAGAIN` can be said which fd it
-    /// is that has to become ready.
+    /// Works as [`until_ready`](Self::until_ready), for calls where it is known only after an
+    /// `EAGAIN` which fd has to become ready.
     #[inline]
     pub fn until_one_ready<'fd, T>(
         &mut self,
@@ -259,8 +260,8 @@ impl Waiter {
         })
     }
 
-    /// As [`until_ready`](Self::until_ready), where it is not by an fd that one is woken: `sleep`
-    /// returns when it is worth another try, and may return sooner.
+    /// Works as [`until_ready`](Self::until_ready), for waits that do not end with an fd becoming
+    /// ready: `sleep` returns when another try is worthwhile, and may return sooner.
     ///
     /// ```
     /// use std::sync::atomic::{AtomicBool, Ordering};

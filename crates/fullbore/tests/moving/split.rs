@@ -360,8 +360,9 @@ fn what_comes_between_a_look_and_a_sleep_is_seen() {
             let len = 20_000;
             thread::spawn(move || {
                 // Each byte comes just when all before it have been taken.
+                let end = PipeEnd::of(&pipe.writer).unwrap().unwrap();
                 for byte in first(len) {
-                    while queued(&pipe.writer) > 0 {
+                    while end.queued().unwrap() > 0 {
                         std::hint::spin_loop();
                     }
                     rustix::io::write(&pipe.writer, &[byte]).unwrap();
