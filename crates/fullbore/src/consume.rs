@@ -1,8 +1,8 @@
 //! Fd to memory: [`Consumer`], a [`BufRead`] over anything that can be read.
 //!
-//! Its buffer is as large as pays and no larger: half of the second-level cache, so that what was
-//! read is still near when it is looked at. It never resizes the pipe it reads from: the writer on the
-//! other side may count on the capacity to know when a page is free.
+//! Its buffer is half of the second-level cache, so that what was read is still in the cache when
+//! it is used. It never resizes the pipe it reads from: the writer on the other side may count on
+//! the capacity to know when a page is free.
 
 use std::fs::File;
 use std::io::{self, BufRead, Read, Write};
@@ -86,10 +86,10 @@ impl ConsumerOptions {
 
 /// Reads from any fd.
 ///
-/// A writer that has gone is the end of the file. A signal never shows, and an fd on which another
-/// program has set `O_NONBLOCK` is waited for, unless
-/// [`nonblocking`](ConsumerOptions::nonblocking) was asked for. Where the timeout of a blocking socket
-/// passes (`SO_RCVTIMEO`), reading fails with [`io::ErrorKind::WouldBlock`].
+/// The end is reached when all writers have closed. A signal does not interrupt it. It waits also
+/// on an fd on which another program has set `O_NONBLOCK`, unless
+/// [`nonblocking`](ConsumerOptions::nonblocking) was asked for. Where the timeout of a blocking
+/// socket passes (`SO_RCVTIMEO`), reading fails with [`io::ErrorKind::WouldBlock`].
 ///
 /// ```
 /// use std::io::{BufRead, Write};
@@ -129,7 +129,7 @@ pub struct Consumer<Fd: AsFd> {
     buffer: Memory,
     /// Bytes of buffer that the caller asked for.
     wanted: Option<usize>,
-    /// The part of the buffer that was read from the source, and not yet from here.
+    /// The part of the buffer that was read from the source, and not yet by the caller.
     unread: Range<usize>,
     /// Bytes taken from the source.
     taken: u64,
@@ -278,7 +278,7 @@ impl<Fd: AsFd> Consumer<Fd> {
         Ok(n)
     }
 
-    /// Gets the buffer of full size, once as much has been read as the small one of the start holds.
+    /// Gets the buffer of full size, once more was read than the small first one holds.
     fn settle(&mut self) {
         let len = self.wanted.unwrap_or_else(memory::suits_copying);
         self.buffer.grow_for_copying(len, linux::has_huge_pages());

@@ -1,4 +1,4 @@
-//! The one error type of the library: which operation failed, on which side, and the kernel's word.
+//! The error type of the library: which operation failed, on which side, and what the kernel said.
 
 use std::fmt;
 use std::io;
@@ -46,8 +46,8 @@ impl fmt::Display for Stopped {
 }
 
 impl Stopped {
-    /// What stands for it where only an errno can be returned. The kernel may say the same, so
-    /// it is [`Waiter::stopped`](crate::Waiter::stopped) that tells.
+    /// The errno that stands for it where only an errno can be returned. The kernel may return the
+    /// same, so only [`Waiter::stopped`](crate::Waiter::stopped) tells the two apart.
     pub(crate) fn errno(self) -> Errno {
         match self {
             Stopped::Cancelled => Errno::CANCELED,
@@ -72,12 +72,11 @@ impl Stopped {
 /// ```
 ///
 /// # As an [`io::Error`]
-/// An `io::Error` either is a number of the kernel's or has an error of somebody else's inside;
-/// only one of the first kind has a [`raw_os_error`](io::Error::raw_os_error). `From` makes one of the
-/// second kind, because the number alone would tell neither the side nor how many bytes had gone.
-/// Nothing is lost: its [`kind`](io::Error::kind) is that of the number, its
-/// [`source`](std::error::Error::source) is the kernel's `io::Error` with the number, and
-/// [`Error::of`] finds this error in it again.
+/// An `io::Error` holds either an error number of the kernel or another error; only the first kind
+/// has a [`raw_os_error`](io::Error::raw_os_error). `From` makes one of the second kind, because
+/// the number alone would tell neither the side nor how many bytes had been moved. Nothing is lost:
+/// its [`kind`](io::Error::kind) is that of the number, its [`source`](std::error::Error::source)
+/// is the kernel's `io::Error` with the number, and [`Error::of`] finds this error in it again.
 ///
 /// ```
 /// use std::error::Error as _;
@@ -112,7 +111,7 @@ pub enum Error {
         /// Bytes that went through before.
         moved: u64,
     },
-    /// Nothing failed: a wait was ended from outside.
+    /// Nothing failed: the wait was ended by a cancel or a deadline.
     #[non_exhaustive]
     Stopped {
         /// What ended it.
@@ -120,11 +119,11 @@ pub enum Error {
         /// Bytes that went through before.
         moved: u64,
     },
-    /// A pipe was needed, and the file descriptor is none.
+    /// A pipe is needed, and the file descriptor is not one.
     NotAPipe,
-    /// The request makes no sense whatever the machine.
+    /// The request is invalid on any machine.
     Invalid(String),
-    /// This kernel, or this process's limits, do not offer what was asked for.
+    /// The kernel or the limits of this process do not offer what was asked for.
     Unsupported(String),
 }
 
@@ -145,7 +144,8 @@ impl Error {
         }
     }
 
-    /// What a call means that failed with `errno`: nothing failed where its wait was ended.
+    /// The meaning of a call that failed with `errno`: if its wait was ended from outside, nothing
+    /// failed.
     pub(crate) fn of_call(
         stopped: Option<Stopped>,
         side: Side,

@@ -17,8 +17,9 @@ use crate::error::{Error, Result};
 use crate::linux;
 use crate::memory::Geometry;
 
-/// What output pipes, and pipes of our own, are grown to unless told otherwise: as much as an
-/// unprivileged user may have, and less in a small cgroup, which pays for what lies in them.
+/// The default capacity that output pipes, and pipes of our own, are grown to: as much as an
+/// unprivileged user may have, and less in a small memory cgroup, which is charged for what they
+/// hold.
 pub(crate) fn roomy() -> usize {
     Geometry::here().pipe(1024 * 1024)
 }
@@ -88,7 +89,7 @@ impl<'fd> PipeEnd<'fd> {
     /// Returns the view of an fd that has to be a pipe.
     ///
     /// # Errors
-    /// [`Error::NotAPipe`] where it is none.
+    /// [`Error::NotAPipe`] if it is not one.
     pub fn new(fd: BorrowedFd<'fd>) -> Result<Self> {
         let stat = rustix::fs::fstat(fd).map_err(Error::system("fstat"))?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::Fifo {
@@ -223,7 +224,7 @@ pub struct Growth {
     pub before: usize,
     /// Capacity in bytes now.
     pub after: usize,
-    /// What kept it from all that was asked for, if anything did.
+    /// The limit that kept it below what was asked for, if there was one.
     pub limit: Option<Limit>,
 }
 

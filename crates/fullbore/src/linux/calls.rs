@@ -1,8 +1,8 @@
 //! The calls that move bytes, with a [`Wait`] around each: read, write, splice, tee, vmsplice.
 //!
-//! The one idea: whether a call waits is decided call by call (`RWF_NOWAIT`, `SPLICE_F_NONBLOCK`),
-//! never by setting `O_NONBLOCK`, because that flag belongs to the file description and so to
-//! every process that shares it.
+//! The main idea: whether a call waits is decided call by call (`RWF_NOWAIT`, `SPLICE_F_NONBLOCK`).
+//! `O_NONBLOCK` is never set, because that flag belongs to the file description and so to every
+//! process that shares it.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -28,7 +28,7 @@ const PIPE_BUF: usize = 4096;
 /// returned only where nothing is to be waited for ([`Waiter::never_waiting`]), or where the timeout
 /// of a blocking socket has passed (`SO_RCVTIMEO`, `SO_SNDTIMEO`).
 ///
-/// What it remembers belongs to one fd: given another one, it forgets that and looks anew.
+/// What it remembers belongs to one fd. With another fd it starts anew.
 ///
 /// Into a socket it sends with `MSG_NOSIGNAL`, so a peer that is gone is an `EPIPE` and no signal, as
 /// in std. splice(2) and sendfile(2) into a socket have no such flag, nor has any call into a pipe:
@@ -37,16 +37,16 @@ const PIPE_BUF: usize = 4096;
 #[derive(Debug, Clone)]
 pub struct Calls {
     waiter: Waiter,
-    /// The number of the fd that `no_wait` is about.
+    /// The number of the fd that `no_wait` belongs to.
     fd: RawFd,
     no_wait: NoWait,
     made: u64,
 }
 
-/// How this fd is asked not to wait in read(2) and write(2).
+/// How to keep read(2) and write(2) on this fd from waiting.
 #[derive(Debug, Clone)]
 enum NoWait {
-    /// Nobody has asked yet.
+    /// Not determined yet.
     Unknown,
     /// Not at all: a regular file or block device never waits for a peer. `RWF_NOWAIT` is about the
     /// page cache there, and says `EAGAIN` where poll(2) says ready.
@@ -55,16 +55,15 @@ enum NoWait {
     Flag { may_reopen: bool },
     /// `MSG_DONTWAIT` (recv(2), send(2)), on sockets.
     Message,
-    /// By a description of our own, with `O_NONBLOCK`: on terminals. Not on FIFOs, whose other side
-    /// counts who has them open.
+    /// With an open file description of our own that has `O_NONBLOCK`, on terminals. Not on FIFOs,
+    /// where it would count as another reader or writer.
     Own {
         fd: Arc<OwnedFd>,
         /// The device and inode that it is a description of: the same number may have come to mean
         /// another file.
         of: (u64, u64),
     },
-    /// By looking with poll(2) first: what is left where the flag is refused. A long write can
-    /// then still wait for room for its end.
+    /// By calling poll(2) first, if the flag is refused. A long write may then still wait for room.
     Look,
 }
 
@@ -85,7 +84,7 @@ impl Calls {
         }
     }
 
-    /// Waits so from now on.
+    /// Makes the calls wait with `waiter` from now on.
     pub(crate) fn wait_as(&mut self, waiter: Waiter) {
         self.waiter = waiter;
         if matches!(self.no_wait, NoWait::Message) {
@@ -104,7 +103,7 @@ impl Calls {
         self.waiter.stopped()
     }
 
-    /// Takes in what somebody knows of `fd` already, which saves an fstat(2).
+    /// Takes over the type of `fd` that the caller knows already, which saves an fstat(2).
     pub(crate) fn know(&mut self, fd: BorrowedFd<'_>, file_type: FileType) {
         self.fd = fd.as_raw_fd();
         self.no_wait = match file_type {
@@ -178,7 +177,7 @@ impl Calls {
                 rustix::io::write(fd, buf)
             });
         }
-        // A pipe that is ready has room for so much.
+        // A pipe that poll(2) calls ready has room for this much.
         let looked = match self.waiter.may_wait() {
             true => usize::MAX,
             false => PIPE_BUF,
@@ -253,11 +252,11 @@ impl Calls {
     /// returns the number of bytes.
     ///
     /// # Safety
-    /// The pipe, and whatever the reader moves its content on to, goes on to refer to these pages
-    /// after the call. Until nobody does any more, writing to them changes what a reader gets, and
-    /// freeing them to an allocator lets others do so. With [`SpliceFlags::GIFT`] the pages must
-    /// never be written to again, and be whole. `sink` must be the write end of a pipe: on a read
-    /// end, the call writes into the memory instead.
+    /// The pipe, and whatever the reader moves its contents to, refers to these pages after the
+    /// call. As long as it does, writing to the pages changes what a reader gets, and freeing them
+    /// to an allocator lets others write to them. With [`SpliceFlags::GIFT`] the pages must never
+    /// be written to again, and be whole. `sink` must be the write end of a pipe: on a read end,
+    /// the call writes into the memory instead.
     ///
     /// # Errors
     /// As vmsplice(2), without `EINTR` and `EAGAIN`.
@@ -331,15 +330,15 @@ fn read_without_waiting(
 enum How {
     Flagged,
     Message,
-    /// On a description with `O_NONBLOCK`.
+    /// The plain call on a description with `O_NONBLOCK`.
     Plain,
-    /// On one that may wait for room for the end of a long write.
+    /// The plain call after poll(2), which may wait during a long write.
     Looked,
 }
 
-/// Makes the call that does not wait; where the kernel refuses its flag on this fd, makes the plain call
-/// on a description of our own from then on, or, where there is none to be had, on this one after a look
-/// whether there is something to do.
+/// Makes a call that does not wait. If the kernel refuses its flag on this fd, it makes the plain
+/// call from then on: on an open file description of our own, or if there is none, on this one
+/// after poll(2).
 #[inline]
 fn without_waiting<B>(
     no_wait: &mut NoWait,
@@ -378,7 +377,8 @@ fn without_waiting<B>(
     }
 }
 
-/// Whether recv(2) or send(2) is refused as such, or this is no socket: read(2) and write(2) do it then.
+/// Whether recv(2) or send(2) is refused, or this is not a socket, so that read(2) and write(2)
+/// have to be used.
 fn is_no_message(errno: Errno) -> bool {
     is_refusal(errno) || errno == Errno::NOTSOCK
 }
@@ -401,7 +401,7 @@ fn is_terminal(fd: BorrowedFd<'_>) -> bool {
         })
 }
 
-/// The same file once more, with `O_NONBLOCK`, which then is nobody else's.
+/// Opens the same file again with `O_NONBLOCK`, which then affects nobody else.
 fn reopened(fd: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     let mode = rustix::fs::fcntl_getfl(fd)? & OFlags::RWMODE;
     // The same process may have lost the right to open it, as after su(1) on a terminal.
@@ -423,7 +423,7 @@ pub(crate) fn is_ready(fd: BorrowedFd<'_>, ready: Ready) -> Result<bool, Errno> 
     Ok(uninterrupted(|| poll(&mut fds, Some(&at_once)))? > 0)
 }
 
-/// Whether nobody is left at the other end of `pipe`, or something is wrong with it.
+/// Whether the other end of `pipe` is closed, or `pipe` has an error.
 pub(crate) fn is_closed(pipe: BorrowedFd<'_>) -> Result<bool, Errno> {
     let mut fds = [PollFd::from_borrowed_fd(pipe, PollFlags::empty())];
     let at_once = Timespec::default();

@@ -122,7 +122,7 @@ pub fn cache_size() -> Option<usize> {
 /// # Errors
 /// [`Error::System`] as close(2): `EIO`, `ENOSPC`, `EDQUOT`. Also `EINTR`, where a signal came
 /// before the file system had said whether all is written. The fd is closed in any case, and
-/// close(2) is never made again: the number may belong to somebody else by then.
+/// close(2) is never repeated, because the number may belong to another file by then.
 pub fn close(fd: impl Into<OwnedFd>) -> Result<()> {
     let fd = fd.into().into_raw_fd();
     // SAFETY: the fd was owned, and nobody uses its number after this, whatever the answer.

@@ -254,8 +254,8 @@ impl Pages {
         self.len = self.len.min(len);
     }
 
-    /// Lets nobody write to it any more. The caller does not use `DerefMut` from here on: that
-    /// would be a fault.
+    /// Makes the memory read-only. The caller must not use `DerefMut` afterwards: writing would be
+    /// a fault.
     pub(crate) fn make_read_only(&mut self) -> Result<()> {
         // SAFETY: changes no contents, and the range is our own.
         unsafe {
@@ -319,8 +319,8 @@ impl Pages {
             )
         }
         .map_err(Error::system("mmap"))?;
-        // What was asked of the old mapping is to hold for the new one. The pages are as good without
-        // the advice, only slower; and a kernel without huge pages refuses both.
+        // The new mapping gets the same advice as the old one. Without it the pages are only
+        // slower, and a kernel without huge pages refuses both.
         let _ = match self.backing {
             Backing::Base => self.advise(Advice::LinuxNoHugepage),
             Backing::Huge => self.advise(Advice::LinuxHugepage),
@@ -374,8 +374,8 @@ impl fmt::Debug for Pages {
 
 impl Drop for Pages {
     fn drop(&mut self) {
-        // SAFETY: the range is the one this mapping was made with, and `self` was the last owner.
-        // A failure would mean a leak, and nobody could mend it here.
+        // SAFETY: the range is the one this mapping was made with, and `self` was the last owner. A
+        // failure would be a leak, which cannot be repaired here.
         let _ = unsafe {
             rustix::mm::munmap(
                 ptr::with_exposed_provenance_mut(self.whole.start),

@@ -49,7 +49,8 @@ impl<Fd: AsFd> Producer<Fd> {
         if buf.is_empty() {
             return Ok(0);
         }
-        // What was lent is overwritten now, and what is written now nobody knows to be unsendable.
+        // This overwrites what was lent, and the caller has seen no error about the bytes that are
+        // written now.
         self.reserved = 0;
         self.told = false;
         if buf.len() < room && self.handed_over.is_empty() {

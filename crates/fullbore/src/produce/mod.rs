@@ -10,7 +10,7 @@
 //! `producer.rs` has what a caller sees, `gathering.rs` what is written through [`io::Write`](std::io::Write),
 //! and `sending.rs` how it goes out.
 //!
-//! The one idea: all ways fill a *window*, a stretch of memory that no pipe refers to. They differ
+//! The main idea: all ways fill a *window*, a range of memory that no pipe refers to. They differ
 //! in how a window is sent, and in where the next one comes from.
 
 mod fresh;
@@ -45,7 +45,7 @@ impl ProducerOptions {
     /// a pipe if there are huge pages, [`copy`](Self::copy) otherwise.
     ///
     /// # Errors
-    /// As the two.
+    /// As [`fresh`](Self::fresh) and [`copy`](Self::copy).
     pub fn open<Fd: AsFd>(mut self, sink: Fd) -> Result<Producer<Fd>> {
         if PipeEnd::of(&sink)?.is_some() {
             self.any_way = true;

@@ -1,5 +1,5 @@
-//! What is wanted of a [`Producer`](super::Producer) or a [`Repeat`](super::Repeat), and what either
-//! says that it has done.
+//! The options of a [`Producer`](super::Producer) or a [`Repeat`](super::Repeat), and what both
+//! report at their end.
 
 use std::fmt;
 use std::time::Instant;
@@ -80,11 +80,12 @@ impl ProducerOptions {
     /// leaves the pipe as it is. A pipe is never shrunk. A [`Repeat`](super::Repeat) grows the pipe
     /// when it is created.
     ///
-    /// A roomy pipe is what makes most outputs fast, and it has a price that others pay too. All pipes
-    /// of an unprivileged user may have 64 MiB together (`/proc/sys/fs/pipe-user-pages-soft`), so 64
-    /// pipes of 1 MiB use that up: until some are closed, every pipe that any program of this user makes
-    /// has one or two pages instead of 16, and none can be grown. A program that has many pipes open at a time
-    /// should ask for less here, or for 0.
+    /// A large pipe is what makes most outputs fast, and it has a price that others pay too. All
+    /// pipes of an unprivileged user may have 64 MiB together
+    /// (`/proc/sys/fs/pipe-user-pages-soft`), so 64 pipes of 1 MiB use that up: until some are
+    /// closed, every pipe that any program of this user makes has one or two pages instead of 16,
+    /// and none can be grown. A program that has many pipes open at a time should ask for less
+    /// here, or for 0.
     pub fn pipe_size(mut self, bytes: usize) -> Self {
         self.pipe_size = Some(bytes);
         self

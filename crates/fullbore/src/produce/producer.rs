@@ -29,7 +29,7 @@ pub(super) enum Policy {
 }
 
 impl Policy {
-    /// Whether it knows which of the producer's memory a pipe refers to.
+    /// Whether it keeps track of the memory that a pipe refers to.
     #[inline]
     pub(super) fn has_memory(&self) -> bool {
         matches!(self, Policy::Fresh(Some(_)) | Policy::Recycle(_))
@@ -102,13 +102,13 @@ impl Policy {
 /// ```
 ///
 /// # Dropping
-/// What is in a producer when it is dropped is sent as far as that goes, and errors are lost, as with
-/// [`io::BufWriter`]: call [`finish`](Self::finish) to see them. Nothing is sent if the caller has
-/// seen an error since the last bytes were taken, other than `WouldBlock` and [`Error::Stopped`].
+/// What is in a producer when it is dropped is sent as far as that goes, and errors are lost, as
+/// with [`io::BufWriter`]: call [`finish`](Self::finish) to see them. Nothing is sent if the caller
+/// has seen an error since it last passed bytes in, except `WouldBlock` and [`Error::Stopped`].
 ///
 /// # fork
-/// A child that fork(2) made must not use its copy of a producer: what was gathered in it would go out
-/// twice. Dropped in the child, a copy sends nothing.
+/// A child that fork(2) made must not use its copy of a producer: what was gathered in it would go
+/// out twice. A copy that is dropped in the child sends nothing.
 #[derive(Debug)]
 pub struct Producer<Fd: AsFd> {
     pub(super) sink: Output<Fd>,
@@ -116,9 +116,9 @@ pub struct Producer<Fd: AsFd> {
     pub(super) policy: Policy,
     pub(super) options: ProducerOptions,
     pub(super) memory: Memory,
-    /// Whether the output is known to be long: what suits that has been set up.
+    /// Whether memory for a long output has been set up.
     pub(super) settled: bool,
-    /// Whether the output was asked to hold more.
+    /// Whether growing the output pipe was tried.
     pub(super) roomy: bool,
     pub(super) chunk: usize,
     /// The stretch of memory that is being filled: no pipe refers to it.
@@ -131,9 +131,9 @@ pub struct Producer<Fd: AsFd> {
     pub(super) reserved: usize,
     pub(super) sent: u64,
     pub(super) sent_by_reference: u64,
-    /// The error of a send that nobody has been told of yet.
+    /// The error of a send that the caller has not seen yet.
     pub(super) untold: Option<(&'static str, Errno)>,
-    /// Whether the caller knows that what is gathered could not be sent.
+    /// Whether the caller has seen an error about what is gathered.
     pub(super) told: bool,
     owner: Owner,
 }
@@ -393,7 +393,7 @@ impl HandedOver {
 impl<Fd: AsFd> Drop for Producer<Fd> {
     fn drop(&mut self) {
         if self.unsent() > 0 && !self.told && self.owner.is_here() {
-            // There is nobody to tell.
+            // Nobody can be told of an error.
             let _ = self.send_gathered();
         }
     }
@@ -402,7 +402,7 @@ impl<Fd: AsFd> Drop for Producer<Fd> {
 /// An error of [`Producer::finish`] or [`Producer::into_inner`], with the producer whose last bytes
 /// could not be sent.
 ///
-/// Dropped, it sends nothing: what is unsent is lost then.
+/// When it is dropped it sends nothing: the unsent bytes are lost.
 pub struct Unfinished<Fd: AsFd> {
     error: Error,
     producer: Box<Producer<Fd>>,

@@ -70,7 +70,8 @@ pub struct Repeat<Fd: AsFd> {
 enum Origin {
     /// Slots that each hold whole patterns, duplicated straight into the output.
     Master(Master),
-    /// Slots that do not, duplicated into a pipe of our own first. Holds what is still in there.
+    /// Slots that do not, which are duplicated into a pipe of our own first. `staged` bytes are in
+    /// that pipe.
     Staged {
         master: Master,
         stage: Pipe,
@@ -268,7 +269,7 @@ impl<Fd: AsFd> Repeat<Fd> {
         Ok(())
     }
 
-    /// Goes on by a simpler way where the kernel refuses this one and nothing has been sent.
+    /// Falls back to a simpler way if the kernel refuses this one and nothing has been sent.
     fn degrade_or_fail(&mut self, operation: &'static str, errno: Errno, most: u64) -> Result<u64> {
         let refused = linux::is_refusal(errno);
         self.origin = match self.origin {
@@ -343,7 +344,8 @@ impl Master {
         let slots = growth.after / linux::page_size();
         let gauge = Gauge::new()?;
         let (mut socket, outlet) = UnixStream::pair().map_err(|_| unsupported())?;
-        // Nobody reads while it is written: what does not fit has to fail, not to wait.
+        // This pipe has no reader while it is filled: what does not fit has to fail instead of
+        // waiting.
         socket.set_nonblocking(true).map_err(|_| unsupported())?;
 
         // One unit of whole patterns after the other, in writes that each make one run.

@@ -1,4 +1,4 @@
-//! How a [`Producer`] sends what it has gathered, and where the next memory to fill comes from.
+//! How a [`Producer`] sends what it has gathered, and where it gets the next memory to fill.
 
 use std::os::fd::AsFd;
 
@@ -14,7 +14,7 @@ use crate::memory::{Geometry, Memory};
 use crate::pipe::{PipeEnd, roomy};
 
 impl<Fd: AsFd> Producer<Fd> {
-    /// Waits until nobody needs recycled pages any more.
+    /// Waits until the pipe no longer refers to recycled pages.
     pub(super) fn wait_for_readers(&mut self) -> Result<()> {
         match &self.policy {
             Policy::Recycle(ring) if !self.options.never => ring
@@ -66,9 +66,9 @@ impl<Fd: AsFd> Producer<Fd> {
         }
     }
 
-    /// Once there is more to send than fits into the memory of the start: makes room in the pipe, and
-    /// gets the memory that the way needs. Where there is none to be had, bytes are copied, from what
-    /// memory there is.
+    /// Once there is more to send than fits into the memory of the start: makes room in the pipe,
+    /// and gets the memory that the way needs. If no memory can be mapped, bytes are copied from
+    /// the memory that there is.
     fn settle(&mut self, at_least: usize) -> Result<()> {
         self.make_roomy();
         let geometry = Geometry::here();
@@ -126,7 +126,7 @@ impl<Fd: AsFd> Producer<Fd> {
         Ok(())
     }
 
-    /// Whether it pays to send so many bytes by reference.
+    /// Whether sending this many bytes by reference is worthwhile.
     #[inline]
     fn is_worth_a_reference(&self, bytes: usize) -> bool {
         bytes >= BY_REFERENCE_FROM.min(self.chunk)

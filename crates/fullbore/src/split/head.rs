@@ -1,4 +1,4 @@
-//! The head of what goes by reference: the bytes that were duplicated last, or are to be next.
+//! The head: the bytes that tee(2) duplicates next, in the source or in a pipe of the tee itself.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -16,9 +16,9 @@ use crate::wait::{Waiter, uninterrupted};
 /// More than any pipe usually holds.
 const ALL: usize = 16 << 20;
 
-/// Where the bytes lie that are handed on next.
+/// Where the bytes are that come next.
 pub(super) struct Head {
-    /// A pipe of our own, where the source is none.
+    /// A pipe of the tee itself, if the source is not a pipe.
     pub(super) own: Option<OwnPipe>,
 }
 
@@ -42,7 +42,7 @@ pub(super) enum Advanced {
 }
 
 impl Splitting<'_> {
-    /// Fills a head of our own, once it is empty.
+    /// Fills the tee's own pipe, if there is one and it is empty.
     pub(super) fn fill(&mut self, head: &mut Head, waiter: &mut Waiter) -> Result<Filled, Broken> {
         let most = self.most(ALL);
         let Some(own) = head.own.as_mut().filter(|own| own.held == 0) else {
@@ -84,7 +84,8 @@ impl Splitting<'_> {
             None => self.sinks[i],
         };
         match uninterrupted(|| rustix::pipe::tee(from, to, most, SpliceFlags::NONBLOCK)) {
-            // It says so too when somebody else has filled the sink in the meantime (link_pipe, fs/splice.c).
+            // tee(2) also returns 0 if another process has filled the sink in the meantime
+            // (link_pipe, fs/splice.c).
             Ok(0) if is_at_end(from)? => Ok(Duplicated::End),
             Ok(0) => Ok(Duplicated::Nothing),
             Ok(n) => {
@@ -96,7 +97,7 @@ impl Splitting<'_> {
                 Ok(Duplicated::Bytes)
             }
             Err(Errno::AGAIN) => Ok(Duplicated::Nothing),
-            // It looks for a reader before it looks for bytes.
+            // tee(2) checks for a reader of the sink before it checks for bytes.
             Err(Errno::PIPE) if is_at_end(from)? => Ok(Duplicated::End),
             Err(errno) if direct::is_refused(Route::Splice, errno) => {
                 Ok(Duplicated::Refused(errno))
@@ -108,7 +109,7 @@ impl Splitting<'_> {
         }
     }
 
-    /// Moves the head on, as far as every sink has got.
+    /// Moves the head forward, no further than every sink has got.
     pub(super) fn advance(
         &mut self,
         moving: &mut Option<usize>,
@@ -142,7 +143,7 @@ impl Splitting<'_> {
                 let Some(i) = mover.filter(|_| has_more) else {
                     return Ok(Advanced::End);
                 };
-                // It is the sink that takes none so: write(2) has the last word.
+                // The sink may not support splice(2): write(2) finds out.
                 self.write_from_now_on(&mut lines[i])?;
                 *moving = None;
                 return Ok(Advanced::By(0));
@@ -180,7 +181,7 @@ impl Splitting<'_> {
         Ok(Advanced::By(n))
     }
 
-    /// Whether nothing lies at the head, and nothing will.
+    /// Whether the head is empty and stays so.
     fn is_empty(&self, head: &Head) -> Result<bool, Broken> {
         match &head.own {
             Some(own) => Ok(own.held == 0),
@@ -188,18 +189,18 @@ impl Splitting<'_> {
         }
     }
 
-    /// Whether the head waits for sink `i`: one that is gone, and `/dev/null`, are never behind.
+    /// Whether the head waits for sink `i`. It does not wait for a dropped sink or for `/dev/null`.
     pub(super) fn is_in_line(&self, i: usize) -> bool {
         self.state.branches[i].is_alive() && self.state.branches[i].kind != Kind::Null
     }
 }
 
-/// Whether a pipe is empty, and nobody is left to write into it.
+/// Whether a pipe is empty and has no writer any more.
 pub(super) fn is_at_end(pipe: BorrowedFd<'_>) -> Result<bool, Broken> {
     let at_once = Timespec::default();
     let mut fds = [PollFd::from_borrowed_fd(pipe, PollFlags::empty())];
     let end = uninterrupted(|| poll(&mut fds, Some(&at_once)))
-        // Once nobody can write any more, what is queued only gets less.
+        // Without a writer, the number of queued bytes can only fall.
         .and_then(|_| Ok(fds[0].revents().contains(PollFlags::HUP) && ioctl_fionread(pipe)? == 0));
     end.map_err(|errno| Broken::Source("tee", errno))
 }

@@ -1,5 +1,5 @@
-//! How one sink gets its bytes by reference: directly, or through a pipe of its own, from which they are
-//! spliced on or, where that cannot be, written.
+//! How one sink gets its bytes by reference: directly, or through a pipe of its own. From that pipe
+//! they are spliced on, or written if the sink cannot be spliced to.
 
 use rustix::io::Errno;
 
@@ -13,16 +13,17 @@ use crate::wait::Waiter;
 
 /// How one sink gets its bytes.
 pub(super) struct Line {
-    /// Bytes from the head on that it, or its own pipe, has got.
+    /// Bytes beyond the head that the sink, or its own pipe, has got.
     pub(super) ahead: usize,
-    /// A sink that is no pipe gets them through one of its own.
+    /// The pipe through which a sink gets them that is not a pipe itself.
     pub(super) own: Option<OwnPipe>,
-    /// What is read from there, where it cannot be spliced on.
+    /// Memory for what is read from that pipe if the sink cannot be spliced to, and how much of it
+    /// was sent.
     stage: Option<(Stage, usize)>,
 }
 
 impl Line {
-    /// One that has got nothing yet; bytes are written out of its own pipe if they cannot be spliced.
+    /// A line that has got nothing yet. `by_writing` says that the sink cannot be spliced to.
     pub(super) fn new(own: Option<OwnPipe>, by_writing: bool) -> Self {
         let stage = own.as_ref().filter(|_| by_writing).map(|_| small_stage());
         Self {
@@ -41,13 +42,13 @@ impl Line {
                 .is_none_or(|(stage, _)| stage.len() == 0)
     }
 
-    /// Whether it has got all that has left the head, and no more.
+    /// Whether the sink has got exactly what has left the head.
     pub(super) fn is_done(&self) -> bool {
         self.ahead == 0 && self.is_drained()
     }
 }
 
-/// Memory for what cannot be spliced on, and how much of it was sent.
+/// Memory for what is written instead of spliced, of which nothing was sent yet.
 fn small_stage() -> (Stage, usize) {
     (Stage::small(memory::FIRST), 0)
 }
@@ -57,7 +58,7 @@ impl Splitting<'_> {
         OwnPipe::new(self.options.pipe_size())
     }
 
-    /// Has a sink that was spliced to directly written to from now on.
+    /// From now on writes to a sink that was spliced to directly.
     pub(super) fn write_from_now_on(&self, line: &mut Line) -> Result<(), Error> {
         line.own = Some(self.own_pipe()?);
         line.stage = Some(small_stage());
@@ -78,7 +79,7 @@ impl Splitting<'_> {
                 None => self.splice_on(i, line.own.as_mut(), waiter),
             };
             match sent {
-                // It may be that it takes none so: write(2) has the last word.
+                // The sink may not support splice(2): write(2) finds out.
                 Ok(0) if line.stage.is_none() => line.stage = Some(small_stage()),
                 Ok(n) => {
                     self.state.branches[i].bytes += n as u64;

@@ -10,9 +10,9 @@
 //! | `report.rs` | what came of it |
 //! | this one | what is wanted, and which of the two it is |
 //!
-//! The one idea: no sink is ever waited for alone. Each takes what it can without waiting, and only when
-//! none can take any more is slept, until one of them can. So a slow sink holds the others back by no
-//! less than what its pipe holds.
+//! The main idea: the tee never waits for a single sink. Each sink takes what it can without
+//! waiting. Only when no sink can take more does the tee sleep, until one of them can. So a slow
+//! sink holds the others back only once its own pipe is full.
 
 mod copying;
 mod head;
@@ -40,7 +40,7 @@ use splitting::{Branch, Broken, Splitting, State};
 
 /// Moves bytes from one source to many sinks.
 ///
-/// Keeps [`Guarantee::Snapshot`] unless told otherwise. Every sink that does not fail gets exactly the
+/// It keeps [`Guarantee::Snapshot`] by default. Every sink that does not fail gets exactly the
 /// bytes of the source. A sink that takes nothing holds the others back once its own pipe is full,
 /// and no sooner.
 ///
@@ -65,7 +65,7 @@ pub struct Tee<Source: AsFd, Sink: AsFd> {
     elapsed: Duration,
 }
 
-/// A tee that has run, and where it goes on.
+/// The state of a tee between two runs.
 struct Begun {
     state: State,
     referring: Option<Referring>,
@@ -142,9 +142,10 @@ impl<Source: AsFd, Sink: AsFd> Tee<Source, Sink> {
     /// default is 1 MiB. 0 leaves them as they are. A pipe is never shrunk.
     ///
     /// All pipes of an unprivileged user together may hold 64 MiB (`pipe-user-pages-soft`,
-    /// [`linux::pipe_user_pages_soft`](crate::linux::pipe_user_pages_soft)), which is 64 pipes of
-    /// 1 MiB. Past that, new pipes of all his programs get two pages instead of 16, and none can grow. Who
-    /// moves bytes over many pipes at once, or has other programs that need theirs, asks for less.
+    /// [`linux::pipe_user_pages_soft`](crate::linux::pipe_user_pages_soft)), which is 64 pipes of 1
+    /// MiB. Past that, new pipes of all programs of this user get two pages instead of 16, and none
+    /// can grow. A program that moves bytes over many pipes at once, or whose user has other
+    /// programs that need large pipes, should ask for less.
     pub fn pipe_size(mut self, bytes: usize) -> Self {
         self.options.pipe_size = Some(bytes);
         self
@@ -232,7 +233,7 @@ fn look<Source: AsFd, Sink: AsFd>(
 }
 
 impl Begun {
-    /// Lets everything wait so from now on.
+    /// Makes everything wait as `waiter` does from now on.
     fn wait_as(&mut self, waiter: &Waiter) {
         self.state.wait_as(waiter);
         if let Some(copying) = &mut self.copying {
@@ -263,11 +264,11 @@ impl Begun {
         if let Some(referring) = &mut self.referring {
             match splitting.refer(referring)? {
                 None => splitting.state.guarantee = Guarantee::Snapshot,
-                // A 0 of splice(2) or tee(2) is no end until read(2) says so too.
+                // A 0 of splice(2) or tee(2) is the end only if read(2) returns 0 as well.
                 Some(Ended::AtEnd) => {}
                 Some(ended) => return Ok(ended),
             }
-            // What no sink is left for.
+            // Bytes that were taken and that no sink is left for.
             splitting.state.taken += referring.held();
             self.referring = None;
         }

@@ -1,9 +1,9 @@
 //! *reference*: tee(2) duplicates what is at the head of a pipe into each sink, and splice(2) moves it
 //! on.
 //!
-//! tee(2) always begins at the head. So a sink that got more than another is *ahead*, and gets nothing
-//! until the head has caught up with it. One sink, the *mover*, gets its bytes by splice(2), which is
-//! what advances the head, by no more than all others have got.
+//! tee(2) always begins at the head. So a sink that got more than another is *ahead*, and gets
+//! nothing until the head has caught up with it. One sink, the *mover*, gets its bytes by
+//! splice(2). That moves the head forward, by no more than all others have got.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -22,7 +22,7 @@ use crate::pipe::Pipe;
 use crate::transfer::{Ended, Kind, direct, has_flag};
 use crate::wait::{Ready, Waiter, uninterrupted};
 
-/// Where bytes are on their way.
+/// What *reference* keeps between two rounds.
 pub(super) struct Referring {
     null: OwnedFd,
     head: Head,
@@ -32,28 +32,28 @@ pub(super) struct Referring {
 }
 
 impl Referring {
-    /// Bytes that have left the source, and that the head has not passed yet.
+    /// Bytes that were taken from the source and are still at the head.
     pub(super) fn held(&self) -> u64 {
         self.head.own.as_ref().map_or(0, |own| own.held as u64)
     }
 }
 
-/// What came of one try.
+/// The result of one round.
 #[derive(Default)]
 struct Round {
     /// Whether any byte moved.
     moved: bool,
-    /// Whether the source has no more.
+    /// Whether the source has ended.
     at_end: bool,
 }
 
 impl Splitting<'_> {
-    /// What it takes to hand references on; `None` where the kernel does not do that here.
+    /// Sets up passing on references; `None` if the kernel cannot do that with these fds.
     pub(super) fn referring(&self) -> Option<Referring> {
         let null = File::options().write(true).open("/dev/null").ok()?.into();
         let own = match self.state.source_kind {
             Kind::Pipe => None,
-            // Where no pipe is to be had (EMFILE), copying does without.
+            // Without a pipe (EMFILE), bytes can still be copied.
             Kind::Regular | Kind::Block | Kind::UnixStream | Kind::Tcp => {
                 Some(self.own_pipe().ok()?)
             }
@@ -72,7 +72,8 @@ impl Splitting<'_> {
         })
     }
 
-    /// Hands references on; `None` where the kernel does not do that here, and nothing was taken.
+    /// Passes on references until it has to stop; `None` if the kernel cannot do that with these
+    /// fds, and nothing was taken.
     pub(super) fn refer(&mut self, referring: &mut Referring) -> Result<Option<Ended>, Broken> {
         let mut waiter = self.state.waiter.clone().never_waiting();
         loop {
@@ -104,8 +105,8 @@ impl Splitting<'_> {
         }
     }
 
-    /// Tries once to fill the head, to give every sink what it can take, and to move the head on;
-    /// `None` where the kernel does not do that here, and nothing was taken.
+    /// Tries once to fill the head, to give every sink what it can take, and to move the head
+    /// forward; `None` if the kernel cannot do that with these fds, and nothing was taken.
     fn go_round(
         &mut self,
         referring: &mut Referring,
@@ -158,17 +159,18 @@ impl Splitting<'_> {
                 Advanced::End => round.at_end = true,
             }
         }
-        // Neither tee(2) nor splice(2) says that there is nothing more while a sink is full.
+        // While a sink is full, neither tee(2) nor splice(2) reports the end.
         if !round.moved && !at_limit && head.own.is_none() {
             round.at_end |= is_at_end(self.source)?;
         }
         Ok(Some(round))
     }
 
-    /// The sink that gets its bytes by splice(2): one that would need a pipe of its own otherwise.
+    /// The sink that gets its bytes by splice(2), preferably one that would need a pipe of its own
+    /// otherwise.
     fn mover(&self) -> Option<usize> {
-        // splice(2) from a pipe into a file holds the pipe's lock until the file has taken the bytes,
-        // and whoever writes into that pipe waits as well.
+        // splice(2) from a pipe into a file holds the pipe's lock until the file has taken the
+        // bytes, and everybody who writes into that pipe waits as long.
         let locks = |i: usize| {
             let is_file = matches!(self.state.branches[i].kind, Kind::Regular | Kind::Block);
             is_file && self.state.source_kind == Kind::Pipe
@@ -181,7 +183,7 @@ impl Splitting<'_> {
         others.filter(can).chain(pipes).next()
     }
 
-    /// Whether a splice(2) to sink `i` can be told not to wait, and is known to the kernel.
+    /// Whether splice(2) can send to sink `i` without waiting.
     fn can_be_spliced_to(&self, i: usize) -> bool {
         let branch = &self.state.branches[i];
         match branch.kind {
@@ -236,7 +238,7 @@ impl Splitting<'_> {
             }
         }
         if waited.is_empty() {
-            // Something came since, and nobody has to make room for it.
+            // Bytes have arrived since, and there is room for them.
             return Ok(());
         }
         self.wait_for(&waited)
@@ -244,8 +246,8 @@ impl Splitting<'_> {
 }
 
 impl Splitting<'_> {
-    /// Whether the kernel, or a sandbox, knows splice(2) at all. It has to be known before tee(2) has
-    /// given a sink anything.
+    /// Whether splice(2) is there at all: a kernel or a sandbox may refuse it. This has to be known
+    /// before tee(2) has given a sink anything.
     fn knows_splice(&self, null: &OwnedFd) -> bool {
         uninterrupted(|| {
             rustix::pipe::splice(self.source, None, null, None, 0, SpliceFlags::NONBLOCK)
@@ -254,7 +256,7 @@ impl Splitting<'_> {
     }
 }
 
-/// Whether the kernel, or a sandbox, knows tee(2) at all.
+/// Whether tee(2) is there at all: a kernel or a sandbox may refuse it.
 fn knows_tee() -> Result<bool, Error> {
     let (from, to) = (Pipe::new()?, Pipe::new()?);
     let answer = rustix::pipe::tee(&from.reader, &to.writer, 1, SpliceFlags::NONBLOCK);

@@ -1,4 +1,4 @@
-//! What errors of one sink mean for the others, and what came of a [`Tee`](super::Tee).
+//! What errors of one sink mean for the others, and what a [`Tee`](super::Tee) reports.
 
 use std::fmt;
 use std::io;
@@ -10,29 +10,29 @@ use crate::transfer::{Ended, Guarantee};
 /// What an error of one sink does to the whole [`Tee`](super::Tee).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum OnError {
-    /// It ends everything.
+    /// The whole tee fails.
     FailAll,
-    /// This sink gets no more, and its report has the error.
+    /// The sink is dropped, and its report has the error.
     Drop,
-    /// This sink gets no more, and that is no error.
+    /// The sink is dropped, and this does not count as an error.
     Ignore,
 }
 
 /// What the errors of one sink do to the whole [`Tee`](super::Tee).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Policy {
-    /// Nobody reads it any more (`EPIPE`).
+    /// For a sink whose reader has gone (`EPIPE`).
     pub closed: OnError,
-    /// Any other error.
+    /// For any other error.
     pub other: OnError,
 }
 
 impl Policy {
-    /// Any error ends everything.
+    /// The tee fails with the first error of the sink.
     pub const FAIL_ALL: Self = Self::of(OnError::FailAll, OnError::FailAll);
     /// A sink that fails is dropped, and the others go on.
     pub const DROP: Self = Self::of(OnError::Drop, OnError::Drop);
-    /// The same, where it is no error that nobody reads a pipe any more.
+    /// As [`DROP`](Self::DROP), but a reader that has gone does not count as an error.
     pub const IGNORE_CLOSED: Self = Self::of(OnError::Ignore, OnError::Drop);
 
     /// Creates a policy from both parts.
@@ -47,14 +47,14 @@ impl Policy {
 pub struct TeeReport {
     /// Bytes that were taken from the source.
     pub taken: u64,
-    /// What came of each sink, in the order they were added.
+    /// What each sink got, in the order in which they were added.
     pub sinks: Vec<SinkReport>,
     /// The time that it ran, without the time between runs.
     pub elapsed: Duration,
-    /// Why it returned. [`Ended::AtEnd`] also when no sink is left that takes anything.
+    /// Why it returned. It is [`Ended::AtEnd`] also if all sinks have been dropped.
     pub ended: Ended,
-    /// Which guarantee the way rests on that it took: [`Guarantee::Snapshot`] also where
-    /// [`Guarantee::Reference`] was asked for and the kernel does not do that.
+    /// The guarantee that it kept: [`Guarantee::Snapshot`] also if [`Guarantee::Reference`] was
+    /// asked for and the kernel cannot do that.
     pub guarantee: Guarantee,
 }
 
@@ -62,13 +62,13 @@ pub struct TeeReport {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct SinkReport {
-    /// Bytes that arrived there.
+    /// Bytes that arrived at the sink.
     pub bytes: u64,
-    /// Why it was dropped, if it was.
+    /// The error for which it was dropped, if it was.
     pub error: Option<Error>,
-    /// Whether its policy says that this is no error.
+    /// Whether its policy says that this error does not count.
     pub ignored: bool,
-    /// Whether it has to make room before anything can go on, with [`Ended::WouldWait`].
+    /// With [`Ended::WouldWait`]: whether this sink has to make room before the tee can go on.
     pub would_wait: bool,
 }
 
@@ -76,11 +76,11 @@ pub struct SinkReport {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct TeeFailure {
-    /// What had been moved.
+    /// What was done before it failed.
     pub report: TeeReport,
-    /// The number of the sink that failed, from 0; none where the source did.
+    /// The number of the sink that failed, from 0; `None` if the source failed.
     pub sink: Option<usize>,
-    /// The side, the operation and the kernel's word.
+    /// The error: which side failed, in which operation, and what the kernel said.
     pub error: Error,
 }
 

@@ -1,5 +1,5 @@
-//! What both ways of a [`Tee`](super::Tee) share: the sinks, what has been moved, and what an error of
-//! one sink means.
+//! What *snapshot* and *reference* share: the sinks, what has been moved, and what an error of one
+//! sink does.
 
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::produce::stage::Outlet;
 use crate::transfer::{Ended, Guarantee, Kind, Options, Stop};
 use crate::wait::{Ready, Waiter};
 
-/// One sink.
+/// A sink, and what it has got.
 pub(super) struct Branch {
     pub(super) kind: Kind,
     policy: Policy,
@@ -63,17 +63,17 @@ pub(super) struct State {
     pub(super) taken: u64,
     /// Waits for whichever side is not ready.
     pub(super) waiter: Waiter,
-    /// Whether enough came for setting something up.
+    /// Whether there were enough bytes to make setting something up worthwhile.
     pub(super) long: bool,
     /// Which guarantee the way rests on that bytes take.
     pub(super) guarantee: Guarantee,
 }
 
 impl State {
-    /// Lets everything wait so from now on.
+    /// Makes everything wait as `waiter` does from now on.
     pub(super) fn wait_as(&mut self, waiter: &Waiter) {
         self.waiter = waiter.clone();
-        // Nobody else looks whether one of many fds is a socket, and few are waited for.
+        // No other code checks whether one of these fds is a socket.
         self.waiter.count_timeouts_of_sockets();
         for branch in &mut self.branches {
             branch.outlet.calls.wait_as(waiter.clone().never_waiting());
@@ -81,7 +81,7 @@ impl State {
         }
     }
 
-    /// What came of it, `held` more bytes having been taken than were passed on.
+    /// Makes the report. `held` bytes were taken from the source and not passed on.
     pub(super) fn report(
         &self,
         held: u64,
@@ -127,18 +127,18 @@ pub(super) struct Splitting<'a> {
     pub(super) state: &'a mut State,
 }
 
-/// What is waited for: room in the sink of this number, or else bytes in the source.
+/// What to wait for: room in the sink with this number, or with `None` bytes in the source.
 type Waited = Option<usize>;
 
-/// Why it cannot go on.
+/// Why a tee cannot go on.
 pub(super) enum Broken {
-    /// The source failed.
+    /// A call on the source failed.
     Source(&'static str, Errno),
-    /// A sink did, whose policy says that this ends everything.
+    /// A call on this sink failed, and its policy says that the tee fails.
     Sink(usize, &'static str, Errno),
-    /// Nothing failed, but it is not to go on now.
+    /// Nothing failed: it was stopped, or would have to wait.
     Ended(Ended),
-    /// Something around it failed.
+    /// Something other than moving bytes failed.
     Other(Error),
 }
 
@@ -169,10 +169,10 @@ impl Splitting<'_> {
         self.options.is_at_limit(self.state.taken)
     }
 
-    /// Takes in what a call on sink `i` failed with.
+    /// Applies the policy of sink `i` after one of its calls failed with `errno`.
     ///
     /// # Errors
-    /// Where its policy says that this ends everything.
+    /// If the policy says that the tee fails.
     pub(super) fn failed(
         &mut self,
         i: usize,

@@ -13,9 +13,9 @@
 //! | `report.rs` | what came of it all |
 //! | this one | the loop of steps |
 //!
-//! The one idea: a transfer is a loop of *steps* of one system call each. A step moves bytes, finds
-//! the end, or says on which side it could not go on; so a transfer can be stopped and resumed between
-//! any two, and what arrived is known to the byte.
+//! The main idea: a transfer is a loop of *steps* of one system call each. A step moves bytes,
+//! finds the end, or says on which side it could not go on. So a transfer can be stopped and
+//! resumed between any two steps, and the number of bytes that arrived is always known exactly.
 
 pub(crate) mod direct;
 mod options;
@@ -46,19 +46,20 @@ pub(crate) use step::{Ends, Stop, has_flag};
 
 /// Moves bytes from `Source` to `Sink` until the source ends.
 ///
-/// It keeps [`Guarantee::Snapshot`] unless told otherwise, starts at the position that each fd has and
-/// leaves the positions behind what was moved, and never resizes a pipe that it reads from. Up to
+/// It keeps [`Guarantee::Snapshot`] by default. It starts at the position of each fd, leaves each
+/// position behind the last byte that was moved, and never resizes a pipe that it reads from. Up to
 /// 64 KiB it makes no more system calls than reading and writing takes; past that it maps memory,
 /// makes a pipe of its own, or enlarges the output pipe, as the way needs.
 ///
-/// From a pipe into a file it splices, and while the file takes the bytes, the kernel holds the pipe's
-/// lock: where the file stalls (a slow disk, NFS, FUSE), whoever writes into the pipe or asks for its
-/// size stalls as well. [`in_sight`](Self::in_sight) reads and writes instead, and
-/// [`Guarantee::Reference`] goes through a pipe of its own; neither holds anybody's lock while it waits.
+/// From a pipe into a file it splices, and while the file takes the bytes, the kernel holds the
+/// pipe's lock: if the file stalls (a slow disk, NFS, FUSE), everybody who writes into the pipe or
+/// asks for its size stalls as well. [`in_sight`](Self::in_sight) reads and writes instead, and
+/// [`Guarantee::Reference`] goes through a pipe of its own; neither holds the lock of the caller's
+/// pipe while it waits.
 ///
-/// What it is to do has to be said before it first runs. Between two runs, only
-/// [`limit`](Self::limit), [`chunk`](Self::chunk), [`cancel`](Self::cancel) and
-/// [`deadline`](Self::deadline) have an effect.
+/// Options have to be set before the first run. Between two runs, only [`limit`](Self::limit),
+/// [`chunk`](Self::chunk), [`cancel`](Self::cancel) and [`deadline`](Self::deadline) have an
+/// effect.
 ///
 /// The timeouts of a blocking socket count (`SO_RCVTIMEO`, `SO_SNDTIMEO`): where one passes, that
 /// side fails with `EAGAIN`, which is [`io::ErrorKind::WouldBlock`].
@@ -180,9 +181,10 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
     /// is never shrunk.
     ///
     /// All pipes of an unprivileged user together may hold 64 MiB (`pipe-user-pages-soft`,
-    /// [`linux::pipe_user_pages_soft`](crate::linux::pipe_user_pages_soft)), which is 64 pipes of
-    /// 1 MiB. Past that, new pipes of all his programs get two pages instead of 16, and none can grow. Who
-    /// moves bytes over many pipes at once, or has other programs that need theirs, asks for less.
+    /// [`linux::pipe_user_pages_soft`](crate::linux::pipe_user_pages_soft)), which is 64 pipes of 1
+    /// MiB. Past that, new pipes of all programs of this user get two pages instead of 16, and none
+    /// can grow. A program that moves bytes over many pipes at once, or whose user has other
+    /// programs that need large pipes, should ask for less.
     pub fn pipe_size(mut self, bytes: usize) -> Self {
         self.options.pipe_size = Some(bytes);
         self

@@ -16,8 +16,8 @@ pub enum Guarantee {
     /// A reader gets what the bytes were when they were moved, whatever anybody does afterwards.
     #[default]
     Snapshot,
-    /// A reader may get what the source's pages hold when it looks. Faster; right where nobody
-    /// changes the source's bytes before they have been read.
+    /// A reader may get what the source's pages hold when it reads. This is faster, and right if
+    /// nobody changes the source's bytes before they have been read.
     Reference,
 }
 
@@ -39,8 +39,8 @@ pub enum Kind {
     UnixStream,
     /// A TCP socket.
     Tcp,
-    /// Everything else: sockets that keep messages apart, eventfds, and what is yet to come. For
-    /// a directory too, which no call will move bytes of.
+    /// Everything else: sockets that preserve message boundaries, eventfds, directories, and kinds
+    /// that do not exist yet.
     Other,
 }
 
@@ -76,8 +76,8 @@ impl Kind {
         }
     }
 
-    /// Whether the kernel can be asked call by call not to wait when it splices here. On the
-    /// other kinds, only `O_NONBLOCK` of the fd itself keeps splice(2) from waiting.
+    /// Whether `SPLICE_F_NONBLOCK` keeps splice(2) from waiting on this kind. On the other kinds
+    /// only `O_NONBLOCK` of the fd itself does.
     pub(crate) fn splices_without_waiting(self) -> bool {
         matches!(self, Kind::Pipe | Kind::Regular | Kind::Block | Kind::Null)
     }

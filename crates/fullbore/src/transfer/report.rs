@@ -1,4 +1,4 @@
-//! What came of a [`Transfer`](super::Transfer), and what it tells while it runs.
+//! What a [`Transfer`](super::Transfer) reports at its end, and while it runs.
 
 use std::fmt;
 use std::io;
@@ -53,9 +53,9 @@ pub enum Ended {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Failure {
-    /// What had been moved.
+    /// What was done before it failed.
     pub report: Report,
-    /// The side, the operation and the kernel's word.
+    /// The error: which side failed, in which operation, and what the kernel said.
     pub error: Error,
 }
 

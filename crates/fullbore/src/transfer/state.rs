@@ -24,15 +24,15 @@ pub(super) struct State {
     pub(super) sink_kind: Kind,
     has_sockets: bool,
     pub(super) routes: Vec<Route>,
-    /// Which of the ways is tried now.
+    /// The index of the route that is tried now.
     pub(super) at: usize,
     /// Bytes of memory to begin with.
     first: usize,
-    /// Whether enough is to be moved for setting something up.
+    /// Whether there are enough bytes to make setting something up worthwhile.
     pub(super) long: bool,
     sink_grown: bool,
     pub(super) moved: Vec<(Route, u64)>,
-    /// Whether the way that is tried now has moved bytes, so that its errors are errors.
+    /// Whether the current route has moved bytes: from then on its errors are not refusals.
     pub(super) works: bool,
     pub(super) bytes: u64,
     pub(super) taken: u64,
@@ -56,7 +56,7 @@ pub(super) struct State {
     seen: (usize, usize),
 }
 
-/// Finds out what the two fds are, and plans.
+/// Finds out what the two fds are, and which routes there are between them.
 pub(super) fn look(
     source: BorrowedFd<'_>,
     sink: BorrowedFd<'_>,
@@ -87,7 +87,7 @@ pub(super) fn look(
         calls.know(fd, FileType::from_raw_mode(stat.st_mode));
         calls
     };
-    // A splice that cannot be told not to wait is no way for who must not wait.
+    // Where waiting is not allowed, splice(2) can only be used if it can be told not to wait.
     let can_ask = |kind: Kind, fd| kind.splices_without_waiting() || has_flag(fd, OFlags::NONBLOCK);
     let may_splice =
         !waiter.is_nonblocking() || can_ask(source_kind, source) && can_ask(sink_kind, sink);
@@ -132,7 +132,7 @@ pub(super) fn look(
     })
 }
 
-/// Bytes of memory to begin with: as many as a short file has, and one to see that it has no more.
+/// Bytes of memory to begin with: as many as a short file has, and one more to find its end.
 fn first_memory(source: Kind, size: u64) -> usize {
     match usize::try_from(size) {
         Ok(size) if source == Kind::Regular && size > 0 => {
@@ -146,7 +146,7 @@ pub(crate) fn stat_of(fd: BorrowedFd<'_>, side: Side) -> Result<Stat> {
     rustix::fs::fstat(fd).map_err(|errno| Error::moving(side, "fstat", errno, 0))
 }
 
-/// Refuses what would read the bytes that it writes, and so would never end, or not end well.
+/// Refuses a transfer that would read the bytes that it writes, which might never end.
 pub(crate) fn refuse_the_same(source: &Stat, sink: &Stat, ranges_apart: bool) -> Result<()> {
     if (source.st_dev, source.st_ino) != (sink.st_dev, sink.st_ino) {
         return Ok(());
@@ -161,7 +161,7 @@ pub(crate) fn refuse_the_same(source: &Stat, sink: &Stat, ranges_apart: bool) ->
 }
 
 impl State {
-    /// Lets everything wait so from now on.
+    /// Makes everything wait as `waiter` does from now on.
     pub(super) fn wait_as(&mut self, waiter: &Waiter) {
         for calls in [&mut self.reader, &mut self.outlet.calls] {
             calls.wait_as(waiter.clone());
@@ -175,12 +175,12 @@ impl State {
     /// The way of the next step.
     pub(super) fn route(&self) -> Route {
         let route = self.routes[self.at];
-        // What was taken by reading is sent by writing, and what was taken by a way that was refused
-        // later is taken back first.
+        // What was read has to be written, and what lies in our own pipe after its route was
+        // refused has to be read back first.
         let under_way = self.stage.len() > 0
             || route != Route::SpliceThrough
                 && self.through.as_ref().is_some_and(|own| own.held > 0);
-        // Where only little may come, setting something up would cost more than it saves.
+        // For a few bytes, setting something up would cost more than it saves.
         let too_short = !self.long && route != Route::Splice;
         match route {
             Route::Fresh => Route::Fresh,
@@ -206,7 +206,7 @@ impl State {
         }
     }
 
-    /// Passes over a hole that comes next, if it is to be kept, or finds out how far it is to the next.
+    /// Skips a hole that comes next, if holes are kept, or finds out where the next one begins.
     fn pass_hole(
         &mut self,
         route: Route,
@@ -261,7 +261,7 @@ impl State {
             Some(own) => own,
             none => match OwnPipe::new(options.pipe_size()) {
                 Ok(own) => none.insert(own),
-                // No pipe to be had (EMFILE): another way may do without.
+                // There is no pipe (EMFILE): another route may not need one.
                 Err(_) => return Err(Stop::At(Side::Source, "pipe2", Errno::OPNOTSUPP)),
             },
         };
@@ -270,7 +270,8 @@ impl State {
             let sink = (ends.sink, ends.sink_kind);
             let n = own.send_on(&mut self.waiter, sink, self.sink_offset)?;
             return Ok(match n {
-                // What the sink does not take so, write(2) gets it to take, or to say why not.
+                // write(2) either gets the sink to take the bytes, or returns the reason why it
+                // does not.
                 0 => Step::Perhaps,
                 n => Step::Moved(n),
             });
@@ -316,7 +317,7 @@ impl State {
         }
         let most = self.most(options, usize::MAX);
         let n = match &mut self.through {
-            // What a way that was refused had taken already.
+            // What was taken by a route that was refused later.
             Some(through) if through.held > 0 => {
                 let room = self.stage.room(through.held)?;
                 through
@@ -344,7 +345,7 @@ impl State {
         Ok(Step::Taken)
     }
 
-    /// Lets go of what the stage holds, once all of it was sent and seen.
+    /// Empties the stage, once all of it was sent and shown.
     pub(super) fn after_sending(&mut self) -> Result<()> {
         if self.stage.len() > 0 && self.sent == self.stage.len() {
             self.sent = 0;
@@ -406,7 +407,7 @@ impl State {
         self.calls + self.reader.made() + self.outlet.calls.made()
     }
 
-    /// Whether the way is refused, rather than having failed, and there is another.
+    /// Whether the route was refused, rather than having failed, and there is another one.
     pub(super) fn may_try_another(&self, route: Route, errno: Errno) -> bool {
         route == self.routes[self.at]
             && self.at + 1 < self.routes.len()

@@ -22,7 +22,7 @@ impl Budget {
     /// virtual machines.
     const MOST: u64 = 100_000;
     const LEAST: u64 = 1_000;
-    /// Every so many sleeps that were short, try a full spin.
+    /// A full spin is tried once per this many short sleeps.
     const PROBE_EVERY: u32 = 8;
 
     pub(super) fn spin_for(&self) -> Duration {

@@ -66,13 +66,13 @@ impl Cancel {
         self.0.so.load(Ordering::Acquire)
     }
 
-    /// What becomes readable when somebody cancels.
+    /// The fd that becomes readable with a cancel.
     pub(super) fn event(&self) -> BorrowedFd<'_> {
         self.0.event.as_fd()
     }
 
-    /// Notes that the event became readable: where another process has cancelled, a parent or a child,
-    /// only that tells.
+    /// Notes that the event became readable: if a parent or child process has cancelled, there is
+    /// no other sign.
     pub(super) fn note_event(&self) {
         self.0.so.store(true, Ordering::Release);
     }

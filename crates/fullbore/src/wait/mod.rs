@@ -33,7 +33,7 @@ pub enum Wait {
     /// Sleep in the call itself, as a blocking fd does.
     #[default]
     Block,
-    /// Try without waiting, and sleep in poll(2) until it is worth another try.
+    /// Try without waiting, and sleep in poll(2) until another try is worthwhile.
     Poll,
     /// Try without waiting, again and again. Uses a whole CPU; the fastest where there is one to
     /// spare, and the slowest where the other side has to run on the same CPU.
@@ -46,9 +46,9 @@ pub enum Wait {
 /// What an fd has to be ready for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ready {
-    /// There is something to read, or nobody left to write.
+    /// There are bytes to read, or no writer is left.
     ToRead,
-    /// There is room to write, or nobody left to read.
+    /// There is room to write, or no reader is left.
     ToWrite,
 }
 
@@ -73,7 +73,7 @@ impl Ready {
 pub struct Waiter {
     wait: Wait,
     budget: Budget,
-    /// Hand `EAGAIN` back instead of waiting.
+    /// Return `EAGAIN` instead of waiting.
     never: bool,
     cancel: Option<Cancel>,
     deadline: Option<Instant>,
@@ -137,13 +137,13 @@ impl Waiter {
         self.wait != Wait::Block || !self.may_wait()
     }
 
-    /// Whether a call that sleeps does no harm: nobody wants it back early.
+    /// Whether a call may sleep: nothing can ask it to return early.
     pub(crate) fn may_wait(&self) -> bool {
         !self.never && self.cancel.is_none() && self.deadline.is_none()
     }
 
     /// # Errors
-    /// Where somebody has cancelled, or the deadline has passed.
+    /// `ECANCELED` after a cancel, `ETIMEDOUT` after the deadline.
     #[inline]
     fn check_stopped(&mut self) -> Result<(), Errno> {
         self.stopped = if self.cancel.as_ref().is_some_and(Cancel::is_cancelled) {
@@ -193,7 +193,8 @@ impl Waiter {
     /// nobody at its other end.
     ///
     /// # Errors
-    /// Where somebody has cancelled, or the deadline has passed; as poll(2), without `EINTR`.
+    /// `ECANCELED` after a cancel, `ETIMEDOUT` after the deadline; otherwise as poll(2), without
+    /// `EINTR`.
     fn poll(
         &mut self,
         fds: &[(BorrowedFd<'_>, Ready)],
@@ -206,7 +207,8 @@ impl Waiter {
     /// Sleeps for `at_most`; less where nobody is left at the other end of `fd`.
     ///
     /// # Errors
-    /// Where somebody has cancelled, or the deadline has passed; as poll(2), without `EINTR`.
+    /// `ECANCELED` after a cancel, `ETIMEDOUT` after the deadline; otherwise as poll(2), without
+    /// `EINTR`.
     pub(crate) fn pause(&mut self, fd: BorrowedFd<'_>, at_most: Duration) -> Result<(), Errno> {
         let polled = [(fd, PollFlags::empty())];
         self.poll_for(polled.into_iter(), Some(at_most)).map(drop)
@@ -232,10 +234,10 @@ impl Waiter {
     /// Repeats `call` until it no longer returns `EAGAIN`, waiting in between for `fd` to be
     /// `ready`.
     ///
-    /// `EINTR` is tried again. Every other answer is handed back. With [`Wait::Block`] the call
-    /// itself is expected to wait. If it says `EAGAIN` all the same, either the timeout of a socket has
-    /// passed (`SO_RCVTIMEO`, `SO_SNDTIMEO`), and that is the answer; or another program has set
-    /// `O_NONBLOCK` on the description, and this sleeps in poll(2).
+    /// After `EINTR` it tries again. It returns every other answer. With [`Wait::Block`] the call
+    /// itself is expected to wait. If it returns `EAGAIN` nevertheless, either the timeout of a
+    /// socket has passed (`SO_RCVTIMEO`, `SO_SNDTIMEO`), and that is the answer; or another program
+    /// has set `O_NONBLOCK` on the description, and this sleeps in poll(2).
     #[inline]
     pub fn until_ready<T>(
         &mut self,
@@ -317,7 +319,8 @@ impl Waiter {
     /// has passed; returns at once with [`Wait::Spin`].
     ///
     /// # Errors
-    /// Where somebody has cancelled, or the deadline has passed; as poll(2), without `EINTR`.
+    /// `ECANCELED` after a cancel, `ETIMEDOUT` after the deadline; otherwise as poll(2), without
+    /// `EINTR`.
     pub(crate) fn until_any_ready(
         &mut self,
         fds: &[(BorrowedFd<'_>, Ready)],
@@ -415,7 +418,7 @@ fn poll_any<'fd>(
 ) -> Result<bool, Errno> {
     let began = at_most.map(|_| Instant::now());
     let mut fds = fds.map(|(fd, flags)| PollFd::from_borrowed_fd(fd, flags));
-    // One fd is what nearly every wait is for; it takes no memory of the allocator.
+    // Nearly every wait is for one fd, and then allocates no memory.
     let mut one;
     let mut many: Vec<PollFd<'_>>;
     let polled: &mut [PollFd<'_>] = match (fds.len(), cancel) {
@@ -430,11 +433,11 @@ fn poll_any<'fd>(
         }
     };
     let count = uninterrupted(|| {
-        // A signal that comes again and again does not make it longer.
+        // Repeated signals do not prolong the wait.
         let left = at_most
             .zip(began)
             .map(|(at_most, began)| at_most.saturating_sub(began.elapsed()));
-        // Longer than a `Timespec` can say is forever.
+        // A time that is too long for a `Timespec` is forever.
         let left = left.and_then(|left| Timespec::try_from(left).ok());
         poll(polled, left.as_ref())
     })?;
