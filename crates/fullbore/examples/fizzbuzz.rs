@@ -43,7 +43,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         Producer::new(io::stdout())?
     };
     match play(out, last) {
-        // The reader has had enough.
+        // The reader has closed the pipe.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         done => Ok(done?),
     }
@@ -104,7 +104,7 @@ struct Model {
     hundreds: Option<u64>,
 }
 
-/// A block of numbers with so many digits, all but the last three of which are missing yet.
+/// A block of numbers with this many digits, of which only the last three are filled in.
 fn model_of(digits: usize) -> Model {
     let mut text = Vec::new();
     for n in 1..=LINES {

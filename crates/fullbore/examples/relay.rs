@@ -15,7 +15,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use fullbore::{Ended, Side, Transfer};
 use tokio::io::unix::AsyncFd;
 
-/// Bytes after which a connection gives the others a turn, also if there is more to move.
+/// Bytes after which a connection lets the others run, even if there is more to move.
 const TURN: u64 = 1 << 20;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -53,14 +53,14 @@ async fn accept(listener: TcpListener, to: SocketAddr) -> io::Result<()> {
     }
 }
 
-/// A socket of std, with what says when it is ready.
+/// Registers a socket of std with tokio, which says when it is ready.
 fn registered<Socket: AsFd + AsRawFd>(socket: Socket) -> io::Result<AsyncFd<Socket>> {
     // SAFETY: the sockets of this file own their descriptor: it is the same one until it is closed,
     // which it is when the `AsyncFd` that owns the socket is dropped.
     Ok(unsafe { AsyncFd::register(socket) }?)
 }
 
-/// Moves bytes both ways, until both sides have said all.
+/// Moves bytes both ways, until both sides have ended.
 async fn relay(here: TcpStream, to: SocketAddr) -> io::Result<()> {
     let there = tokio::net::TcpStream::connect(to).await?.into_std()?;
     // Each direction waits for both sockets, so each has descriptors of its own.
@@ -70,14 +70,14 @@ async fn relay(here: TcpStream, to: SocketAddr) -> io::Result<()> {
     Ok(())
 }
 
-/// Moves all that comes from one socket to another, and then says there that no more will come.
+/// Moves all bytes from one socket to another, and then shuts down writing there.
 async fn pass_on(from: TcpStream, to: TcpStream) -> io::Result<u64> {
     from.set_nonblocking(true)?;
     let (from, to) = (registered(from)?, registered(to)?);
     let mut transfer = Transfer::new(from.get_ref(), to.get_ref()).nonblocking();
     let mut waits_for = Side::Source;
     loop {
-        // From before the try: what gets ready while it runs is not cleared by what it then finds.
+        // Taken before the try, so that readiness that comes during it is not cleared afterwards.
         let mut ready = match waits_for {
             Side::Source => from.readable().await?,
             Side::Sink => to.writable().await?,

@@ -24,7 +24,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .repeat(io::stdout(), &line)?
         .run(None)
     {
-        // The reader has had enough.
+        // The reader has closed the pipe.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         Err(error) => Err(error.into()),
         Ok(_) => unreachable!("an endless run ends with an error"),

@@ -1,8 +1,8 @@
 //! Fd to memory: [`Consumer`], a [`BufRead`] over anything that can be read.
 //!
-//! Its buffer is as large as pays and no larger: half of the second-level cache, so that what was
-//! read is still near when it is looked at. It never resizes the pipe it reads from: the writer on the
-//! other side may count on the capacity to know when a page is free.
+//! Its buffer is half of the second-level cache, so that what was read is still in the cache when
+//! it is used. It never resizes the pipe it reads from: the writer on the other side may count on
+//! the capacity to know when a page is free.
 
 use std::fs::File;
 use std::io::{self, BufRead, Read, Write};
@@ -22,7 +22,7 @@ use crate::wait::{Ready, Wait, Waiter};
 /// Bytes of one splice(2) to `/dev/null`: more than any pipe usually holds.
 const DISCARD_AT_ONCE: u64 = 16 * 1024 * 1024;
 
-/// What is wanted of a [`Consumer`].
+/// The options of a [`Consumer`].
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ConsumerOptions {
     buffer: Option<usize>,
@@ -32,37 +32,37 @@ pub struct ConsumerOptions {
 }
 
 impl ConsumerOptions {
-    /// The choices that suit most.
+    /// Returns the default options.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Bytes of the buffer; half of the second-level cache unless told otherwise.
+    /// Sets the size of the buffer in bytes. The default is half of the second-level cache.
     pub fn buffer(mut self, bytes: usize) -> Self {
         self.buffer = Some(bytes);
         self
     }
 
-    /// What to do while there is nothing to read.
+    /// Sets what to do while there is nothing to read.
     pub fn wait(mut self, wait: Wait) -> Self {
         self.wait = wait;
         self
     }
 
-    /// Stop waiting at this time: reading then fails with [`Error::Stopped`], which is
-    /// [`io::ErrorKind::TimedOut`]. [`Consumer::set_deadline`] gives another one.
+    /// Sets a time at which to stop waiting. Reading then fails with [`Error::Stopped`], whose kind
+    /// is [`io::ErrorKind::TimedOut`]. [`Consumer::set_deadline`] changes it later.
     pub fn deadline(mut self, at: Instant) -> Self {
         self.deadline = Some(at);
         self
     }
 
-    /// Never wait: reading fails with [`io::ErrorKind::WouldBlock`] where there is nothing yet.
+    /// Makes reading fail with [`io::ErrorKind::WouldBlock`] instead of waiting.
     pub fn nonblocking(mut self) -> Self {
         self.nonblocking = true;
         self
     }
 
-    /// A consumer of `source`.
+    /// Creates a consumer of `source`.
     ///
     /// # Errors
     /// [`Error::Invalid`] for a buffer of 0 bytes; `EBADF`; `ENOMEM`.
@@ -86,10 +86,10 @@ impl ConsumerOptions {
 
 /// Reads from any fd.
 ///
-/// A writer that has gone is the end of the file. A signal never shows, and an fd on which another
-/// program has set `O_NONBLOCK` is waited for, unless
-/// [`nonblocking`](ConsumerOptions::nonblocking) was asked for. Where the timeout of a blocking socket
-/// passes (`SO_RCVTIMEO`), reading fails with [`io::ErrorKind::WouldBlock`].
+/// The end is reached when all writers have closed. A signal does not interrupt it. It waits also
+/// on an fd on which another program has set `O_NONBLOCK`, unless
+/// [`nonblocking`](ConsumerOptions::nonblocking) was asked for. Where the timeout of a blocking
+/// socket passes (`SO_RCVTIMEO`), reading fails with [`io::ErrorKind::WouldBlock`].
 ///
 /// ```
 /// use std::io::{BufRead, Write};
@@ -129,7 +129,7 @@ pub struct Consumer<Fd: AsFd> {
     buffer: Memory,
     /// Bytes of buffer that the caller asked for.
     wanted: Option<usize>,
-    /// The part of the buffer that was read from the source, and not yet from here.
+    /// The part of the buffer that was read from the source, and not yet by the caller.
     unread: Range<usize>,
     /// Bytes taken from the source.
     taken: u64,
@@ -139,7 +139,7 @@ pub struct Consumer<Fd: AsFd> {
 }
 
 impl<Fd: AsFd> Consumer<Fd> {
-    /// A consumer of `source` that blocks.
+    /// Creates a consumer of `source` with the default options; it blocks.
     ///
     /// # Errors
     /// As [`ConsumerOptions::open`].
@@ -147,41 +147,43 @@ impl<Fd: AsFd> Consumer<Fd> {
         ConsumerOptions::new().open(source)
     }
 
-    /// Bytes taken from the source so far, those in the buffer included.
+    /// Returns the number of bytes taken from the source so far, including those in the buffer.
     pub fn taken(&self) -> u64 {
         self.taken
     }
 
-    /// Stops waiting at this time, or with `None` never; see [`ConsumerOptions::deadline`].
+    /// Sets the time at which to stop waiting; `None` removes it. See
+    /// [`ConsumerOptions::deadline`].
     pub fn set_deadline(&mut self, at: Option<Instant>) {
         let waiter = Waiter::new(self.calls.wait());
         self.calls.wait_as(waiter.until_deadline(at));
     }
 
-    /// What was read from the source, and not yet from here. Makes no system call.
+    /// Returns the bytes that were read from the source and not yet from this consumer. Makes no
+    /// system call.
     pub fn buffer(&self) -> &[u8] {
         &self.buffer[self.unread.clone()]
     }
 
-    /// The source. What is read from it directly does not pass through here, and comes after what
-    /// is in the [`buffer`](Self::buffer).
+    /// Returns the source. Bytes that are read from it directly do not pass through the consumer;
+    /// they come after what is in the [`buffer`](Self::buffer).
     pub fn get_ref(&self) -> &Fd {
         &self.source
     }
 
-    /// The source, and the bytes that were read from it and not yet from here.
+    /// Returns the source, and the bytes that were read from it and not yet from this consumer.
     pub fn into_inner(self) -> (Fd, Vec<u8>) {
         let unread = self.buffer().to_vec();
         (self.source, unread)
     }
 
-    /// System calls that it took.
+    /// Returns the number of system calls made so far to read or discard bytes.
     pub fn calls(&self) -> u64 {
         self.calls.made()
     }
 
-    /// Drops the next `n` bytes, or as many as there are, and says how many that was. What a pipe
-    /// holds is dropped without being copied first.
+    /// Discards the next `n` bytes, or all up to the end if there are fewer, and returns how many
+    /// it discarded. What a pipe holds is discarded without being copied first.
     ///
     /// # Errors
     /// [`Error::Moving`] as read(2) or splice(2); what was dropped until then is gone.
@@ -241,7 +243,7 @@ impl<Fd: AsFd> Consumer<Fd> {
         }
     }
 
-    /// Writes all that is left to `out`, and says how many bytes that was.
+    /// Writes all bytes up to the end to `out`, and returns how many.
     ///
     /// # Errors
     /// Those of the source and of `out`. What `out` did not take is still to be read here, as far
@@ -276,7 +278,7 @@ impl<Fd: AsFd> Consumer<Fd> {
         Ok(n)
     }
 
-    /// Gets the buffer of full size, once as much has been read as the small one of the start holds.
+    /// Gets the buffer of full size, once more was read than the small first one holds.
     fn settle(&mut self) {
         let len = self.wanted.unwrap_or_else(memory::suits_copying);
         self.buffer.grow_for_copying(len, linux::has_huge_pages());
@@ -301,18 +303,8 @@ impl<Fd: AsFd> Consumer<Fd> {
     }
 
     fn failed(&self, operation: &'static str, errno: Errno) -> Error {
-        if let Some(by) = self.calls.stopped() {
-            return Error::Stopped {
-                by,
-                moved: self.taken,
-            };
-        }
-        Error::Moving {
-            side: Side::Source,
-            operation,
-            errno: errno.into(),
-            moved: self.taken,
-        }
+        let stopped = self.calls.stopped();
+        Error::of_call(stopped, Side::Source, operation, errno, self.taken)
     }
 }
 

@@ -1,4 +1,4 @@
-//! The one error type of the library: which operation failed, on which side, and the kernel's word.
+//! The error type of the library: which operation failed, on which side, and what the kernel said.
 
 use std::fmt;
 use std::io;
@@ -8,7 +8,7 @@ use rustix::io::Errno;
 /// A `Result` whose error is [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Which end of a movement of bytes something happened at.
+/// The end of a transfer at which something happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Side {
     /// Where the bytes come from.
@@ -26,7 +26,7 @@ impl fmt::Display for Side {
     }
 }
 
-/// What ended a wait before the kernel had an answer.
+/// The reason why a wait ended before the kernel answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Stopped {
@@ -46,8 +46,8 @@ impl fmt::Display for Stopped {
 }
 
 impl Stopped {
-    /// What stands for it where only an errno can be returned. The kernel may say the same, so
-    /// it is [`Waiter::stopped`](crate::Waiter::stopped) that tells.
+    /// The errno that stands for it where only an errno can be returned. The kernel may return the
+    /// same, so only [`Waiter::stopped`](crate::Waiter::stopped) tells the two apart.
     pub(crate) fn errno(self) -> Errno {
         match self {
             Stopped::Cancelled => Errno::CANCELED,
@@ -56,7 +56,7 @@ impl Stopped {
     }
 }
 
-/// What went wrong.
+/// An error of this library.
 ///
 /// As with other errors that have a [`source`](std::error::Error::source), what `{}` prints does not
 /// repeat it: a chain prints each thing once. `{:#}` prints all of it in one line.
@@ -72,12 +72,11 @@ impl Stopped {
 /// ```
 ///
 /// # As an [`io::Error`]
-/// An `io::Error` either is a number of the kernel's or has an error of somebody else's inside;
-/// only one of the first kind has a [`raw_os_error`](io::Error::raw_os_error). `From` makes one of the
-/// second kind, because the number alone would tell neither the side nor how many bytes had gone.
-/// Nothing is lost: its [`kind`](io::Error::kind) is that of the number, its
-/// [`source`](std::error::Error::source) is the kernel's `io::Error` with the number, and
-/// [`Error::of`] finds this error in it again.
+/// An `io::Error` holds either an error number of the kernel or another error; only the first kind
+/// has a [`raw_os_error`](io::Error::raw_os_error). `From` makes one of the second kind, because
+/// the number alone would tell neither the side nor how many bytes had been moved. Nothing is lost:
+/// its [`kind`](io::Error::kind) is that of the number, its [`source`](std::error::Error::source)
+/// is the kernel's `io::Error` with the number, and [`Error::of`] finds this error in it again.
 ///
 /// ```
 /// use std::error::Error as _;
@@ -112,7 +111,7 @@ pub enum Error {
         /// Bytes that went through before.
         moved: u64,
     },
-    /// Nothing failed: a wait was ended from outside.
+    /// Nothing failed: the wait was ended by a cancel or a deadline.
     #[non_exhaustive]
     Stopped {
         /// What ended it.
@@ -120,11 +119,11 @@ pub enum Error {
         /// Bytes that went through before.
         moved: u64,
     },
-    /// A pipe was needed, and the file descriptor is none.
+    /// A pipe is needed, and the file descriptor is not one.
     NotAPipe,
-    /// The request makes no sense whatever the machine.
+    /// The request is invalid on any machine.
     Invalid(String),
-    /// This kernel, or this process's limits, do not offer what was asked for.
+    /// The kernel or the limits of this process do not offer what was asked for.
     Unsupported(String),
 }
 
@@ -136,7 +135,31 @@ impl Error {
         }
     }
 
-    /// The kernel's error, where there is one.
+    pub(crate) fn moving(side: Side, operation: &'static str, errno: Errno, moved: u64) -> Self {
+        Error::Moving {
+            side,
+            operation,
+            errno: errno.into(),
+            moved,
+        }
+    }
+
+    /// The meaning of a call that failed with `errno`: if its wait was ended from outside, nothing
+    /// failed.
+    pub(crate) fn of_call(
+        stopped: Option<Stopped>,
+        side: Side,
+        operation: &'static str,
+        errno: Errno,
+        moved: u64,
+    ) -> Self {
+        match stopped {
+            Some(by) => Error::Stopped { by, moved },
+            None => Error::moving(side, operation, errno, moved),
+        }
+    }
+
+    /// Returns the kernel's error, if there is one.
     pub fn errno(&self) -> Option<&io::Error> {
         match self {
             Error::System { errno, .. } | Error::Moving { errno, .. } => Some(errno),
@@ -144,17 +167,18 @@ impl Error {
         }
     }
 
-    /// The number of the kernel's error, where there is one.
+    /// Returns the number of the kernel's error, if there is one.
     pub fn raw_os_error(&self) -> Option<i32> {
         self.errno().and_then(io::Error::raw_os_error)
     }
 
-    /// The error of this library that `error` was made of, if it was.
+    /// Returns the error of this library that `error` was made from, if it was made from one.
     pub fn of(error: &io::Error) -> Option<&Self> {
         error.get_ref()?.downcast_ref()
     }
 
-    /// The kind of [`errno`](Self::errno), or what suits the error otherwise.
+    /// Returns the kind of the kernel's error, or the kind that fits this error if the kernel
+    /// reported none.
     pub fn kind(&self) -> io::ErrorKind {
         match self {
             Error::System { errno, .. } | Error::Moving { errno, .. } => errno.kind(),

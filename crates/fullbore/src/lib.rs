@@ -16,8 +16,8 @@
 //! it writes. Either way the reader gets what was written, whatever it does with it.
 //!
 //! # Two guarantees
-//! The fast calls of Linux, splice(2), vmsplice(2) and tee(2), move *references* to pages. Whoever can
-//! still write to such a page changes what a reader gets later.
+//! The fast calls of Linux, splice(2), vmsplice(2) and tee(2), move *references* to pages. A
+//! process that can still write to such a page can change what a reader gets later.
 //!
 //! - **Snapshot** is what [`Producer`], [`Repeat`] and [`Consumer`] keep, and [`Transfer`] and [`Tee`]
 //!   unless asked otherwise: a reader gets what the bytes were when the call returned. The calls in
@@ -28,12 +28,13 @@
 //! docs/guarantees.md in the repository argues each from what the kernel does.
 //!
 //! # Roomy pipes
-//! An output pipe is grown to 1 MiB once more than 64 KiB go through it, as far as this user may: that
-//! is what makes most outputs fast. It is a choice of the caller, because others pay for it: 64 such
-//! pipes use up what all pipes of an unprivileged user may have together, and until some are closed, new
-//! pipes of all his programs get two pages or less. [`ProducerOptions::pipe_size`],
-//! [`Transfer::pipe_size`] and [`Tee::pipe_size`] say another size, or with 0 leave the pipe as it is.
-//! [`Consumer`] never resizes the pipe it reads from, and neither do the others.
+//! An output pipe is grown to 1 MiB once more than 64 KiB go through it, as far as this user may:
+//! that is what makes most outputs fast. The caller can choose otherwise, because other programs
+//! pay for it: 64 such pipes use up what all pipes of an unprivileged user may have together, and
+//! until some are closed, new pipes of all programs of this user get two pages or less.
+//! [`ProducerOptions::pipe_size`], [`Transfer::pipe_size`] and [`Tee::pipe_size`] say another size,
+//! or with 0 leave the pipe as it is. [`Consumer`] never resizes the pipe it reads from, and
+//! neither do the others.
 //!
 //! # The parts
 //! | module | for |

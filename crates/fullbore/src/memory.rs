@@ -1,5 +1,5 @@
-//! The memory of a producer or consumer: little and at once at first, a mapping once it pays; and how
-//! much of it suits this machine.
+//! The memory of a producer or consumer: a little from the allocator at first, and a mapping once
+//! that is worthwhile; and how much of it suits this machine.
 //!
 //! A short stream is moved with memory of the allocator: a mapping takes system calls, and its first
 //! huge page takes longer to zero than a short stream takes to copy. A mapping that cannot be had
@@ -22,9 +22,9 @@ const MOST_AT_ONCE: usize = 4 << 20;
 /// The same where there is no huge page to give back as a whole.
 const AT_ONCE: usize = 2 << 20;
 
-/// What one buffer or pipe may take of the memory that the process's cgroup allows: one of so many
-/// parts. The stages of a pipeline share a cgroup, each has buffers and pipes, and a page that a pipe
-/// refers to is there besides the one that is filled next.
+/// One buffer or pipe may take one of this many parts of the memory that the process's cgroup
+/// allows. The stages of a pipeline share a cgroup, each has buffers and pipes, and a page that a
+/// pipe refers to is there besides the one that is filled next.
 const PARTS: u64 = 16;
 
 /// What the layout of memory follows from.
@@ -103,14 +103,14 @@ pub(crate) fn suits_copying() -> usize {
 /// Memory to fill.
 #[derive(Debug)]
 pub(crate) enum Memory {
-    /// The allocator's, which no pipe may ever refer to.
+    /// Memory of the allocator, which no pipe may ever refer to.
     First(Vec<u8>),
     /// A mapping of our own.
     Pages(Pages),
 }
 
 impl Memory {
-    /// Memory of the start: `len` bytes, and at most [`FIRST`].
+    /// The memory to start with: `len` bytes, at most [`FIRST`].
     pub(crate) fn first(len: usize) -> Self {
         Memory::First(vec![0; len.min(FIRST)])
     }

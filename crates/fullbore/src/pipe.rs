@@ -17,13 +17,14 @@ use crate::error::{Error, Result};
 use crate::linux;
 use crate::memory::Geometry;
 
-/// What output pipes, and pipes of our own, are grown to unless told otherwise: as much as an
-/// unprivileged user may have, and less in a small cgroup, which pays for what lies in them.
+/// The default capacity that output pipes, and pipes of our own, are grown to: as much as an
+/// unprivileged user may have, and less in a small memory cgroup, which is charged for what they
+/// hold.
 pub(crate) fn roomy() -> usize {
     Geometry::here().pipe(1024 * 1024)
 }
 
-/// Both ends of a new pipe.
+/// Both ends of a pipe.
 ///
 /// ```
 /// let pipe = fullbore::Pipe::new()?;
@@ -41,8 +42,8 @@ pub struct Pipe {
 }
 
 impl Pipe {
-    /// `pipe2(O_CLOEXEC)`: makes a pipe of the default capacity (pipe(7): 16 slots, 64 KiB with
-    /// pages of 4 KiB; less for a user beyond pipe-user-pages-soft).
+    /// Creates a pipe of the default capacity with `pipe2(O_CLOEXEC)`: 16 slots, which is 64 KiB
+    /// with pages of 4 KiB, and less for a user past pipe-user-pages-soft (pipe(7)).
     ///
     /// # Errors
     /// `EMFILE` or `ENFILE` where there are too many open files, or the user is beyond
@@ -53,7 +54,7 @@ impl Pipe {
         Ok(Self { reader, writer })
     }
 
-    /// Makes a pipe, and grows it towards `bytes` as far as this user may; [`Growth`] says how far
+    /// Creates a pipe and grows it towards `bytes` as far as this user may; [`Growth`] says how far
     /// that was.
     ///
     /// # Errors
@@ -65,14 +66,15 @@ impl Pipe {
     }
 }
 
-/// A view of a file descriptor that is one end (or, opened so, both ends) of a pipe or FIFO.
+/// A view of a file descriptor that is one end of a pipe or FIFO, or both ends if it was opened for
+/// reading and writing.
 #[derive(Debug, Clone, Copy)]
 pub struct PipeEnd<'fd> {
     fd: BorrowedFd<'fd>,
 }
 
 impl<'fd> PipeEnd<'fd> {
-    /// The view, or `None` where `fd` is no pipe.
+    /// Returns the view, or `None` if `fd` is not a pipe.
     ///
     /// # Errors
     /// Where fstat(2) fails: `EBADF`.
@@ -84,10 +86,10 @@ impl<'fd> PipeEnd<'fd> {
         }
     }
 
-    /// The view of an fd that has to be a pipe.
+    /// Returns the view of an fd that has to be a pipe.
     ///
     /// # Errors
-    /// [`Error::NotAPipe`] where it is none.
+    /// [`Error::NotAPipe`] if it is not one.
     pub fn new(fd: BorrowedFd<'fd>) -> Result<Self> {
         let stat = rustix::fs::fstat(fd).map_err(Error::system("fstat"))?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::Fifo {
@@ -101,7 +103,7 @@ impl<'fd> PipeEnd<'fd> {
         }
     }
 
-    /// Capacity in bytes (`fcntl(F_GETPIPE_SZ)`).
+    /// Returns the capacity in bytes (`fcntl(F_GETPIPE_SZ)`).
     ///
     /// # Errors
     /// None that this library knows of, on an fd that is a pipe.
@@ -109,7 +111,7 @@ impl<'fd> PipeEnd<'fd> {
         fcntl_getpipe_size(self.fd).map_err(Error::system("F_GETPIPE_SZ"))
     }
 
-    /// Capacity in slots: in how many pieces its bytes can lie.
+    /// Returns the capacity in slots: the number of pieces that its bytes can lie in.
     ///
     /// # Errors
     /// As [`capacity`](Self::capacity).
@@ -117,7 +119,7 @@ impl<'fd> PipeEnd<'fd> {
         Ok(self.capacity()? / linux::page_size())
     }
 
-    /// Bytes in the pipe now (`ioctl(FIONREAD)`), from either end.
+    /// Returns the number of bytes that are in the pipe now (`ioctl(FIONREAD)`), from either end.
     ///
     /// Bytes that a reader has copied or spliced away are not among them; a page that is partly
     /// read counts with what is left of it (`pipe_ioctl`, `fs/pipe.c`).
@@ -130,7 +132,8 @@ impl<'fd> PipeEnd<'fd> {
         Ok(usize::try_from(bytes).unwrap_or(usize::MAX))
     }
 
-    /// Which pipe this is: equal for two fds of the same pipe, in whichever process.
+    /// Returns the identity of the pipe, which is equal for two fds of the same pipe, in whichever
+    /// process.
     ///
     /// # Errors
     /// None that this library knows of, on an fd that is a pipe.
@@ -142,7 +145,7 @@ impl<'fd> PipeEnd<'fd> {
         })
     }
 
-    /// Whether one can write into it through this fd.
+    /// Returns whether this fd can be written to.
     ///
     /// # Errors
     /// None that this library knows of, on an fd that is a pipe.
@@ -152,8 +155,8 @@ impl<'fd> PipeEnd<'fd> {
         Ok(mode == OFlags::WRONLY || mode == OFlags::RDWR)
     }
 
-    /// Gives the pipe exactly `bytes`, rounded up by the kernel to a power of two of pages
-    /// (`fcntl(F_SETPIPE_SZ)`), and says the capacity it then has.
+    /// Sets the capacity to `bytes`, which the kernel rounds up to a power of two of pages
+    /// (`fcntl(F_SETPIPE_SZ)`), and returns the new capacity in bytes.
     ///
     /// # Errors
     /// `EPERM` above the user's limits, `EBUSY` when what is queued takes more slots than that.
@@ -213,7 +216,7 @@ fn next_lower(target: usize) -> (Limit, usize) {
     }
 }
 
-/// How far a pipe could be grown.
+/// The result of growing a pipe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Growth {
@@ -221,11 +224,11 @@ pub struct Growth {
     pub before: usize,
     /// Capacity in bytes now.
     pub after: usize,
-    /// What kept it from all that was asked for, if anything did.
+    /// The limit that kept it below what was asked for, if there was one.
     pub limit: Option<Limit>,
 }
 
-/// What stops a pipe from getting another capacity.
+/// The limit that kept a pipe from growing further.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Limit {
@@ -254,7 +257,8 @@ impl fmt::Display for Limit {
     }
 }
 
-/// Device and inode: the same for two fds exactly if they are of the same pipe.
+/// The device and inode of a pipe, which are the same for two fds only if both are fds of the same
+/// pipe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PipeIdentity {
     /// Number of the file system (pipefs, or where the FIFO lies).

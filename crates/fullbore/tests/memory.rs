@@ -14,8 +14,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use common::ends::{From, To};
 use common::*;
-use fullbore::{Pipe, ProducerOptions};
+use fullbore::{Guarantee, Pipe, ProducerOptions, Transfer};
 use rustix::pipe::SpliceFlags;
 
 static TURN: Mutex<()> = Mutex::new(());
@@ -191,4 +192,41 @@ fn making_and_dropping_many_leaves_no_memory_and_no_descriptors_behind() {
     assert_eq!(descriptors(), fds);
     let growth = resident().saturating_sub(before);
     assert!(growth < 2 * MIB, "grew by {} KiB", growth / 1024);
+}
+
+#[test]
+fn short_transfers_leave_no_fd_and_no_memory_behind() {
+    let _watch = watch("short_transfers_leave_no_fd_and_no_memory_behind");
+    let _turn = my_turn();
+    let source = From::File.open(100_000).unwrap();
+    let run = || {
+        for guarantee in [Guarantee::Snapshot, Guarantee::Reference] {
+            for to in [To::Null, To::Memfd, To::Pipe, To::Unix] {
+                let sink = to.open().unwrap();
+                let report = Transfer::new(&source.fd, &sink.fd)
+                    .guarantee(guarantee)
+                    .source_offset(0)
+                    .run()
+                    .unwrap();
+                assert_eq!(report.bytes, 100_000);
+                sink.close_and_compare(source.expected, "again and again");
+            }
+        }
+    };
+    let fds = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+    let mapped = || {
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        maps.lines().count()
+    };
+    for _ in 0..20 {
+        run();
+    }
+    let (fds_before, maps_before) = (fds(), mapped());
+    for _ in 0..200 {
+        run();
+    }
+    assert_eq!(fds(), fds_before);
+    // The allocator may map an arena or two.
+    let more = mapped().saturating_sub(maps_before);
+    assert!(more < 20, "{more} mappings more");
 }

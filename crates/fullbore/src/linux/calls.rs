@@ -1,8 +1,8 @@
 //! The calls that move bytes, with a [`Wait`] around each: read, write, splice, tee, vmsplice.
 //!
-//! The one idea: whether a call waits is decided call by call (`RWF_NOWAIT`, `SPLICE_F_NONBLOCK`),
-//! never by setting `O_NONBLOCK`, because that flag belongs to the file description and so to
-//! every process that shares it.
+//! The main idea: whether a call waits is decided call by call (`RWF_NOWAIT`, `SPLICE_F_NONBLOCK`).
+//! `O_NONBLOCK` is never set, because that flag belongs to the file description and so to every
+//! process that shares it.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -20,14 +20,15 @@ use crate::wait::{Ready, Stopped, Wait, Waiter, uninterrupted};
 /// Bytes that a pipe has room for if poll(2) says that it is ready (pipe(7), linux/limits.h).
 const PIPE_BUF: usize = 4096;
 
-/// Moves bytes over one fd with one way to wait, and remembers what the kernel can do on that fd.
+/// Moves bytes over one fd, waits as its [`Wait`] says, and remembers what the kernel can do on
+/// that fd.
 ///
 /// Every method tries again after `EINTR`, waits as its [`Wait`] says instead of returning
 /// `EAGAIN`, and may move fewer bytes than asked for, as the calls themselves do. `EAGAIN` is
 /// returned only where nothing is to be waited for ([`Waiter::never_waiting`]), or where the timeout
 /// of a blocking socket has passed (`SO_RCVTIMEO`, `SO_SNDTIMEO`).
 ///
-/// What it remembers belongs to one fd: given another one, it forgets that and looks anew.
+/// What it remembers belongs to one fd. With another fd it starts anew.
 ///
 /// Into a socket it sends with `MSG_NOSIGNAL`, so a peer that is gone is an `EPIPE` and no signal, as
 /// in std. splice(2) and sendfile(2) into a socket have no such flag, nor has any call into a pipe:
@@ -36,16 +37,16 @@ const PIPE_BUF: usize = 4096;
 #[derive(Debug, Clone)]
 pub struct Calls {
     waiter: Waiter,
-    /// The number of the fd that `no_wait` is about.
+    /// The number of the fd that `no_wait` belongs to.
     fd: RawFd,
     no_wait: NoWait,
     made: u64,
 }
 
-/// How this fd is asked not to wait in read(2) and write(2).
+/// How to keep read(2) and write(2) on this fd from waiting.
 #[derive(Debug, Clone)]
 enum NoWait {
-    /// Nobody has asked yet.
+    /// Not determined yet.
     Unknown,
     /// Not at all: a regular file or block device never waits for a peer. `RWF_NOWAIT` is about the
     /// page cache there, and says `EAGAIN` where poll(2) says ready.
@@ -54,27 +55,26 @@ enum NoWait {
     Flag { may_reopen: bool },
     /// `MSG_DONTWAIT` (recv(2), send(2)), on sockets.
     Message,
-    /// By a description of our own, with `O_NONBLOCK`: on terminals. Not on FIFOs, whose other side
-    /// counts who has them open.
+    /// With an open file description of our own that has `O_NONBLOCK`, on terminals. Not on FIFOs,
+    /// where it would count as another reader or writer.
     Own {
         fd: Arc<OwnedFd>,
         /// The device and inode that it is a description of: the same number may have come to mean
         /// another file.
         of: (u64, u64),
     },
-    /// By looking with poll(2) first: what is left where the flag is refused. A long write can
-    /// then still wait for room for its end.
+    /// By calling poll(2) first, if the flag is refused. A long write may then still wait for room.
     Look,
 }
 
 impl Calls {
-    /// Calls that wait so. On a regular file or block device nothing ever waits for a peer, so there
-    /// it is always the plain call.
+    /// Creates calls that wait as `wait` says. A regular file or block device never waits for a
+    /// peer, so there it is always the plain call.
     pub fn new(wait: Wait) -> Self {
         Self::with(Waiter::new(wait))
     }
 
-    /// The same, with a waiter that may also refuse to wait, or be cancelled.
+    /// Creates calls that wait with `waiter`, which may also refuse to wait, or be cancelled.
     pub fn with(waiter: Waiter) -> Self {
         Self {
             waiter,
@@ -84,7 +84,7 @@ impl Calls {
         }
     }
 
-    /// Waits so from now on.
+    /// Makes the calls wait with `waiter` from now on.
     pub(crate) fn wait_as(&mut self, waiter: Waiter) {
         self.waiter = waiter;
         if matches!(self.no_wait, NoWait::Message) {
@@ -97,13 +97,13 @@ impl Calls {
         &mut self.waiter
     }
 
-    /// Whether the last call was ended by [`Cancel`](crate::Cancel) or by the deadline of its [`Waiter`], and by
-    /// which. Where it was not, an error is the kernel's.
+    /// Returns what ended the last call, if it was [`Cancel`](crate::Cancel) or the deadline of the
+    /// [`Waiter`]. If it returns `None`, the last error came from the kernel.
     pub fn stopped(&self) -> Option<Stopped> {
         self.waiter.stopped()
     }
 
-    /// Takes in what somebody knows of `fd` already, which saves an fstat(2).
+    /// Takes over the type of `fd` that the caller knows already, which saves an fstat(2).
     pub(crate) fn know(&mut self, fd: BorrowedFd<'_>, file_type: FileType) {
         self.fd = fd.as_raw_fd();
         self.no_wait = match file_type {
@@ -117,17 +117,17 @@ impl Calls {
         };
     }
 
-    /// How they wait.
+    /// Returns the way in which these calls wait.
     pub fn wait(&self) -> Wait {
         self.waiter.wait()
     }
 
-    /// How many calls have moved bytes, or found the end.
+    /// Returns the number of calls that moved bytes or found the end.
     pub fn made(&self) -> u64 {
         self.made
     }
 
-    /// read(2); 0 is the end of the file.
+    /// Calls read(2), and returns the number of bytes read; 0 is the end of the file.
     ///
     /// # Errors
     /// As read(2), without `EINTR` and `EAGAIN`.
@@ -145,7 +145,8 @@ impl Calls {
         })
     }
 
-    /// One read(2) that does not wait, whatever the [`Wait`]: `EAGAIN` where there is nothing yet.
+    /// Calls read(2) once without waiting, whatever the [`Wait`], and returns the number of bytes
+    /// read. Fails with `EAGAIN` if there is nothing to read yet.
     ///
     /// # Errors
     /// As read(2), without `EINTR`.
@@ -156,7 +157,7 @@ impl Calls {
         uninterrupted(|| read_without_waiting(no_wait, fd, &mut *buf))
     }
 
-    /// write(2).
+    /// Calls write(2), and returns the number of bytes written.
     ///
     /// # Errors
     /// As write(2), without `EINTR` and `EAGAIN`.
@@ -176,7 +177,7 @@ impl Calls {
                 rustix::io::write(fd, buf)
             });
         }
-        // A pipe that is ready has room for so much.
+        // A pipe that poll(2) calls ready has room for this much.
         let looked = match self.waiter.may_wait() {
             true => usize::MAX,
             false => PIPE_BUF,
@@ -197,9 +198,9 @@ impl Calls {
         })
     }
 
-    /// splice(2) between the fd of these calls, which is a pipe, and another that never makes one
-    /// wait, such as `/dev/null` or a pipe of one's own with room. `ready` says which of the two
-    /// is waited for.
+    /// Calls splice(2) between the fd of these calls, which is a pipe, and another fd that never
+    /// blocks, such as `/dev/null` or an own pipe that has room. Returns the number of bytes moved.
+    /// `ready` says which of the two is waited for.
     ///
     /// # Errors
     /// As splice(2), without `EINTR` and `EAGAIN`.
@@ -223,7 +224,8 @@ impl Calls {
         })
     }
 
-    /// tee(2): duplicates what is in `source` into `sink`, and waits as [`splice`](Self::splice).
+    /// Calls tee(2), which duplicates the bytes in the pipe `source` into the pipe `sink`, and
+    /// returns the number of bytes duplicated. It waits as [`splice`](Self::splice) does.
     ///
     /// # Errors
     /// As tee(2), without `EINTR` and `EAGAIN`.
@@ -246,14 +248,15 @@ impl Calls {
         })
     }
 
-    /// vmsplice(2): puts *references* to the pages of `bytes` into the pipe `sink`.
+    /// Calls vmsplice(2), which puts *references* to the pages of `bytes` into the pipe `sink`, and
+    /// returns the number of bytes.
     ///
     /// # Safety
-    /// The pipe, and whatever the reader moves its content on to, goes on to refer to these pages
-    /// after the call. Until nobody does any more, writing to them changes what a reader gets, and
-    /// freeing them to an allocator lets others do so. With [`SpliceFlags::GIFT`] the pages must
-    /// never be written to again, and be whole. `sink` must be the write end of a pipe: on a read
-    /// end, the call writes into the memory instead.
+    /// The pipe, and whatever the reader moves its contents to, refers to these pages after the
+    /// call. As long as it does, writing to the pages changes what a reader gets, and freeing them
+    /// to an allocator lets others write to them. With [`SpliceFlags::GIFT`] the pages must never
+    /// be written to again, and be whole. `sink` must be the write end of a pipe: on a read end,
+    /// the call writes into the memory instead.
     ///
     /// # Errors
     /// As vmsplice(2), without `EINTR` and `EAGAIN`.
@@ -327,15 +330,15 @@ fn read_without_waiting(
 enum How {
     Flagged,
     Message,
-    /// On a description with `O_NONBLOCK`.
+    /// The plain call on a description with `O_NONBLOCK`.
     Plain,
-    /// On one that may wait for room for the end of a long write.
+    /// The plain call after poll(2), which may wait during a long write.
     Looked,
 }
 
-/// Makes the call that does not wait; where the kernel refuses its flag on this fd, makes the plain call
-/// on a description of our own from then on, or, where there is none to be had, on this one after a look
-/// whether there is something to do.
+/// Makes a call that does not wait. If the kernel refuses its flag on this fd, it makes the plain
+/// call from then on: on an open file description of our own, or if there is none, on this one
+/// after poll(2).
 #[inline]
 fn without_waiting<B>(
     no_wait: &mut NoWait,
@@ -374,7 +377,8 @@ fn without_waiting<B>(
     }
 }
 
-/// Whether recv(2) or send(2) is refused as such, or this is no socket: read(2) and write(2) do it then.
+/// Whether recv(2) or send(2) is refused, or this is not a socket, so that read(2) and write(2)
+/// have to be used.
 fn is_no_message(errno: Errno) -> bool {
     is_refusal(errno) || errno == Errno::NOTSOCK
 }
@@ -397,7 +401,7 @@ fn is_terminal(fd: BorrowedFd<'_>) -> bool {
         })
 }
 
-/// The same file once more, with `O_NONBLOCK`, which then is nobody else's.
+/// Opens the same file again with `O_NONBLOCK`, which then affects nobody else.
 fn reopened(fd: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     let mode = rustix::fs::fcntl_getfl(fd)? & OFlags::RWMODE;
     // The same process may have lost the right to open it, as after su(1) on a terminal.
@@ -419,7 +423,7 @@ pub(crate) fn is_ready(fd: BorrowedFd<'_>, ready: Ready) -> Result<bool, Errno> 
     Ok(uninterrupted(|| poll(&mut fds, Some(&at_once)))? > 0)
 }
 
-/// Whether nobody is left at the other end of `pipe`, or something is wrong with it.
+/// Whether the other end of `pipe` is closed, or `pipe` has an error.
 pub(crate) fn is_closed(pipe: BorrowedFd<'_>) -> Result<bool, Errno> {
     let mut fds = [PollFd::from_borrowed_fd(pipe, PollFlags::empty())];
     let at_once = Timespec::default();

@@ -8,9 +8,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// Bytes of memory that the processes of this process's cgroup may use together, or `None` where
-/// there is no limit, or none that can be read: the lowest of `memory.max` and `memory.high` (cgroup
-/// v2), or of `memory.limit_in_bytes` (v1), of its cgroup and of those above.
+/// Returns the number of bytes of memory that the processes of this process's cgroup may use
+/// together, or `None` if there is no limit or none can be read. It is the lowest `memory.max` or
+/// `memory.high` (cgroup v2), or `memory.limit_in_bytes` (v1), of its cgroup and of all cgroups
+/// above it.
 ///
 /// The kernel is asked once, when this is first called.
 pub fn memory_limit() -> Option<u64> {

@@ -21,20 +21,20 @@ pub use rustix::io::Errno;
 /// The flags of splice(2) and vmsplice(2), as rustix has them.
 pub use rustix::pipe::SpliceFlags;
 
-/// Bytes of a base page, as the kernel says (`AT_PAGESZ`, getauxval(3)).
+/// Returns the size of a base page in bytes (`AT_PAGESZ`, getauxval(3)).
 pub fn page_size() -> usize {
     rustix::param::page_size()
 }
 
-/// Bytes of a transparent huge page, or `None` where the kernel has none
+/// Returns the size of a transparent huge page in bytes, or `None` if the kernel has none
 /// (`/sys/kernel/mm/transparent_hugepage/hpage_pmd_size`).
 pub fn huge_page_size() -> Option<usize> {
     static SIZE: OnceLock<Option<usize>> = OnceLock::new();
     *SIZE.get_or_init(|| number_in("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size"))
 }
 
-/// Whether the kernel gives transparent huge pages to memory that asks for them:
-/// `/sys/kernel/mm/transparent_hugepage/enabled` is there and is not `never`.
+/// Returns whether the kernel gives transparent huge pages to memory that asks for them:
+/// `/sys/kernel/mm/transparent_hugepage/enabled` exists and is not `never`.
 pub fn has_huge_pages() -> bool {
     static HAS: OnceLock<bool> = OnceLock::new();
     *HAS.get_or_init(|| {
@@ -43,7 +43,7 @@ pub fn has_huge_pages() -> bool {
     })
 }
 
-/// Bytes of a page of the default hugetlb pool, or `None` where there is none
+/// Returns the size in bytes of a page of the default hugetlb pool, or `None` if there is no pool
 /// (`Hugepagesize` in `/proc/meminfo`).
 pub fn hugetlb_page_size() -> Option<usize> {
     static SIZE: OnceLock<Option<usize>> = OnceLock::new();
@@ -55,30 +55,34 @@ pub fn hugetlb_page_size() -> Option<usize> {
     })
 }
 
-/// Bytes that one page table maps: the stride at which two addresses have different
-/// page-table entries *and* different page-table locks (`pmd_lockptr`, `include/linux/mm.h`).
+/// Returns the number of bytes that one page table maps: two addresses that far apart have
+/// different page-table entries *and* different page-table locks (`pmd_lockptr`,
+/// `include/linux/mm.h`).
 pub fn page_table_span() -> usize {
     huge_page_size().unwrap_or_else(|| page_size() * (page_size() / size_of::<u64>()))
 }
 
-/// `/proc/sys/fs/pipe-max-size`: the capacity in bytes that an unprivileged user may give a pipe.
+/// Returns `/proc/sys/fs/pipe-max-size`: the largest capacity in bytes that an unprivileged user
+/// may give a pipe.
 pub fn pipe_max_size() -> Option<usize> {
     number_in("/proc/sys/fs/pipe-max-size")
 }
 
-/// `/proc/sys/fs/pipe-user-pages-soft`: the pages that all pipes of an unprivileged user may
-/// hold together before new ones shrink and none may grow; 0 is no limit.
+/// Returns `/proc/sys/fs/pipe-user-pages-soft`: the number of pages that all pipes of an
+/// unprivileged user may hold together. Past it, new pipes are smaller and none can grow; 0 means
+/// no limit.
 pub fn pipe_user_pages_soft() -> Option<usize> {
     number_in("/proc/sys/fs/pipe-user-pages-soft")
 }
 
-/// `/proc/sys/fs/pipe-user-pages-hard`: as the soft limit, past which no pipe can be made; 0 is
-/// no limit.
+/// Returns `/proc/sys/fs/pipe-user-pages-hard`: the number of pages past which an unprivileged user
+/// cannot create pipes; 0 means no limit.
 pub fn pipe_user_pages_hard() -> Option<usize> {
     number_in("/proc/sys/fs/pipe-user-pages-hard")
 }
 
-/// Bytes of the second-level cache of the first CPU, or `None` where the kernel does not say.
+/// Returns the size in bytes of the second-level cache of the first CPU, or `None` if the kernel
+/// does not say.
 pub fn cache_size() -> Option<usize> {
     static SIZE: OnceLock<Option<usize>> = OnceLock::new();
     *SIZE.get_or_init(|| {
@@ -118,7 +122,7 @@ pub fn cache_size() -> Option<usize> {
 /// # Errors
 /// [`Error::System`] as close(2): `EIO`, `ENOSPC`, `EDQUOT`. Also `EINTR`, where a signal came
 /// before the file system had said whether all is written. The fd is closed in any case, and
-/// close(2) is never made again: the number may belong to somebody else by then.
+/// close(2) is never repeated, because the number may belong to another file by then.
 pub fn close(fd: impl Into<OwnedFd>) -> Result<()> {
     let fd = fd.into().into_raw_fd();
     // SAFETY: the fd was owned, and nobody uses its number after this, whatever the answer.

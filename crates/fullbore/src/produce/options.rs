@@ -1,5 +1,5 @@
-//! What is wanted of a [`Producer`](super::Producer) or a [`Repeat`](super::Repeat), and what either
-//! says that it has done.
+//! The options of a [`Producer`](super::Producer) or a [`Repeat`](super::Repeat), and what both
+//! report at their end.
 
 use std::fmt;
 use std::time::Instant;
@@ -15,7 +15,7 @@ pub(super) const CHUNK: usize = 512 * 1024;
 /// than the copy.
 pub(super) const BY_REFERENCE_FROM: usize = 32 * 1024;
 
-/// How the bytes of a [`Producer`](super::Producer) go out.
+/// The way in which the bytes of a [`Producer`](super::Producer) are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Way {
@@ -40,7 +40,7 @@ impl fmt::Display for Way {
     }
 }
 
-/// What is wanted of a [`Producer`](super::Producer).
+/// The options of a [`Producer`](super::Producer) or a [`Repeat`](super::Repeat).
 #[derive(Debug, Clone, Default)]
 pub struct ProducerOptions {
     pub(super) chunk: Option<usize>,
@@ -56,69 +56,74 @@ pub struct ProducerOptions {
 }
 
 impl ProducerOptions {
-    /// The choices that suit most.
+    /// Returns the default options.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Bytes of one system call; 512 KiB unless told otherwise, 256 KiB for
+    /// Sets the most bytes that one system call sends. The default is 512 KiB, and 256 KiB for
     /// [`recycle`](Self::recycle).
     pub fn chunk(mut self, bytes: usize) -> Self {
         self.chunk = Some(bytes);
         self
     }
 
-    /// Bytes of memory that [`recycle`](Self::recycle) uses in turn; what the pipe holds and two
-    /// chunks unless told otherwise.
+    /// Sets the bytes of memory that [`recycle`](Self::recycle) uses in turn. The default is the
+    /// capacity of the pipe and two chunks.
     pub fn ring(mut self, bytes: usize) -> Self {
         self.ring = Some(bytes);
         self
     }
 
-    /// Bytes that an output pipe is grown to once more than 64 KiB are to be sent, as far as this
-    /// user may; 1 MiB unless told otherwise, and less in a small memory cgroup. 0 leaves the pipe as it
-    /// is. A pipe is never shrunk. A [`Repeat`](super::Repeat) grows it when it is made.
+    /// Sets the capacity in bytes that an output pipe is grown to, as far as this user may, once
+    /// more than 64 KiB are to be sent. The default is 1 MiB, and less in a small memory cgroup. 0
+    /// leaves the pipe as it is. A pipe is never shrunk. A [`Repeat`](super::Repeat) grows the pipe
+    /// when it is created.
     ///
-    /// A roomy pipe is what makes most outputs fast, and it has a price that others pay too. All pipes
-    /// of an unprivileged user may have 64 MiB together (`/proc/sys/fs/pipe-user-pages-soft`), so 64
-    /// pipes of 1 MiB use that up: until some are closed, every pipe that any program of this user makes
-    /// has one or two pages instead of 16, and none can be grown. A program that has many pipes open at a time
-    /// should ask for less here, or for 0.
+    /// A large pipe is what makes most outputs fast, and it has a price that others pay too. All
+    /// pipes of an unprivileged user may have 64 MiB together
+    /// (`/proc/sys/fs/pipe-user-pages-soft`), so 64 pipes of 1 MiB use that up: until some are
+    /// closed, every pipe that any program of this user makes has one or two pages instead of 16,
+    /// and none can be grown. A program that has many pipes open at a time should ask for less
+    /// here, or for 0.
     pub fn pipe_size(mut self, bytes: usize) -> Self {
         self.pipe_size = Some(bytes);
         self
     }
 
-    /// Whether to ask for transparent huge pages, where there are any; yes unless told otherwise.
+    /// Sets whether to ask for transparent huge pages. The default is to ask for them if the kernel
+    /// has any.
     pub fn huge_pages(mut self, huge: bool) -> Self {
         self.base_pages = !huge;
         self
     }
 
-    /// What to do while the output is full.
+    /// Sets what to do while the output is full.
     pub fn wait(mut self, wait: Wait) -> Self {
         self.wait = wait;
         self
     }
 
-    /// Never waits: a call that would have to returns an error of the kind
-    /// [`WouldBlock`](std::io::ErrorKind::WouldBlock) instead. What was gathered or committed by then stays
-    /// in the producer, and goes first with the next call; [`Producer`](super::Producer) says how to go on.
+    /// Makes calls that would have to wait fail with
+    /// [`WouldBlock`](std::io::ErrorKind::WouldBlock). What was gathered or committed until then
+    /// stays in the producer and is sent first by the next call. [`Producer`](super::Producer)
+    /// describes how to go on.
     pub fn nonblocking(mut self) -> Self {
         self.never = true;
         self
     }
 
-    /// Ends the producer's waits, and refuses to send, as soon as `cancel` is cancelled: what was called
-    /// then fails with [`Error::Stopped`]. What was not sent stays in the producer.
+    /// Ends all waits, and refuses to send, as soon as `cancel` is cancelled. Calls then fail with
+    /// [`Error::Stopped`]. What was not sent stays in the producer.
     pub fn cancel(mut self, cancel: &Cancel) -> Self {
         self.cancel = Some(cancel.clone());
         self
     }
 
-    /// Ends the producer's waits, and refuses to send, from this time on: what was called then fails
-    /// with [`Error::Stopped`], which is [`TimedOut`](std::io::ErrorKind::TimedOut). What was not sent
-    /// stays in the producer. [`Producer::set_deadline`](super::Producer::set_deadline) gives it another one.
+    /// Ends all waits, and refuses to send, from this time on. Calls then fail with
+    /// [`Error::Stopped`], whose kind is [`TimedOut`](std::io::ErrorKind::TimedOut). What was not
+    /// sent stays in the producer. [`Producer::set_deadline`](super::Producer::set_deadline)
+    /// changes the deadline later.
     pub fn deadline(mut self, at: Instant) -> Self {
         self.deadline = Some(at);
         self

@@ -1,9 +1,9 @@
-//! The fd that a producer sends to, which has to stay the one that was looked at.
+//! The fd that a producer sends to, which must stay the one that was checked.
 //!
 //! vmsplice(2) on the *read* end of a pipe writes into the memory that it is given. So it is not
 //! enough that an fd was a write end once: an [`AsFd`] may answer with another fd each time, and
 //! anybody can put another file behind standard output (dup2(2)). Pages are given only through a
-//! descriptor of our own, duplicated before it is looked at.
+//! descriptor of our own, which was duplicated before it was checked.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -17,12 +17,12 @@ use crate::pipe::PipeEnd;
 pub(super) struct Output<Fd> {
     /// What the caller gave, until it is taken back.
     given: Option<Fd>,
-    /// The same as a descriptor that nobody else has.
+    /// A duplicate of it that nobody else can change.
     own: Option<OwnedFd>,
 }
 
 impl<Fd: AsFd> Output<Fd> {
-    /// One that is only written to: whatever is behind `sink` when it is.
+    /// An output that is only written to, through `sink` itself.
     pub(super) fn shared(sink: Fd) -> Self {
         Self {
             given: Some(sink),
@@ -30,8 +30,8 @@ impl<Fd: AsFd> Output<Fd> {
         }
     }
 
-    /// The write end of a pipe, and that one for good; where this process may have no more
-    /// descriptors, one that is only written to.
+    /// An output that can be given pages: a duplicate of `sink`, which has to be the write end of a
+    /// pipe. If this process has no descriptor left, an output that is only written to.
     ///
     /// # Errors
     /// [`Error::NotAPipe`]; `EBADF` for the read end.
@@ -66,7 +66,7 @@ impl<Fd: AsFd> Output<Fd> {
     }
 }
 
-/// Taking it back consumes the producer.
+/// Taking the output back consumes the producer.
 const TAKEN_BACK: &str = "an output is used until it is taken back";
 
 impl<Fd: AsFd> AsFd for Output<Fd> {
@@ -84,7 +84,8 @@ impl<Fd: AsFd> AsFd for Output<Fd> {
 /// # Errors
 /// [`Error::NotAPipe`]; `EBADF` for the read end; `EMFILE`.
 pub(crate) fn own_writable(sink: BorrowedFd<'_>) -> Result<OwnedFd> {
-    // From 3 on: standard input, output and error are for those who use them.
+    // From 3 on, since 0 to 2 may be closed now and opened later as standard input, output and
+    // error.
     let own = rustix::io::fcntl_dupfd_cloexec(sink, 3).map_err(Error::system("F_DUPFD_CLOEXEC"))?;
     is_writable(own.as_fd())?;
     Ok(own)

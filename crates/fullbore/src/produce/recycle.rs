@@ -98,7 +98,7 @@ impl Recycle {
                 },
             }
         };
-        // What has been read already is waited for by nobody, cancelled or not.
+        // Bytes that have been read need no wait, whether it was cancelled or not.
         match released() {
             Err(Errno::AGAIN) => {}
             answer => return answer,

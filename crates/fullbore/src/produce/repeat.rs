@@ -42,7 +42,8 @@ const MASTER: usize = 8 * 1024 * 1024;
 /// Patterns at least so long are sent from memory: a master pipe would not hold one.
 const TOO_LONG_FOR_A_MASTER: usize = 4 * 1024 * 1024;
 
-/// Sends a pattern again and again; made by [`ProducerOptions::repeat`](super::ProducerOptions::repeat).
+/// Sends a pattern again and again. [`ProducerOptions::repeat`](super::ProducerOptions::repeat)
+/// creates it.
 ///
 /// ```
 /// let pipe = fullbore::Pipe::new()?;
@@ -69,7 +70,8 @@ pub struct Repeat<Fd: AsFd> {
 enum Origin {
     /// Slots that each hold whole patterns, duplicated straight into the output.
     Master(Master),
-    /// Slots that do not, duplicated into a pipe of our own first. Holds what is still in there.
+    /// Slots that do not, which are duplicated into a pipe of our own first. `staged` bytes are in
+    /// that pipe.
     Staged {
         master: Master,
         stage: Pipe,
@@ -120,25 +122,25 @@ impl<Fd: AsFd> Repeat<Fd> {
         })
     }
 
-    /// What it was made with.
+    /// Returns the sink that it was created with.
     pub fn get_ref(&self) -> &Fd {
         self.sink.given()
     }
 
-    /// Gives back what it was made with.
+    /// Returns the sink that it was created with.
     pub fn into_inner(mut self) -> Fd {
         self.sink.take_back()
     }
 
-    /// Stops waiting and sending at this time, or with `None` never; see
+    /// Sets the time at which to stop waiting and sending; `None` removes it. See
     /// [`ProducerOptions::deadline`].
     pub fn set_deadline(&mut self, at: Option<Instant>) {
         self.options.deadline = at;
         self.calls.wait_as(self.options.waiter());
     }
 
-    /// The way bytes go out: [`Way::Repeat`], or [`Way::Copy`] where the output takes no
-    /// references.
+    /// Returns the way in which bytes are sent: [`Way::Repeat`], or [`Way::Copy`] if the output
+    /// takes no references.
     pub fn way(&self) -> Way {
         match self.origin {
             Origin::Copy => Way::Copy,
@@ -146,17 +148,17 @@ impl<Fd: AsFd> Repeat<Fd> {
         }
     }
 
-    /// Bytes sent so far.
+    /// Returns the number of bytes sent so far.
     pub fn sent(&self) -> u64 {
         self.sent
     }
 
-    /// System calls made so far to send.
+    /// Returns the number of system calls made so far to send.
     pub fn calls(&self) -> u64 {
         self.calls.made()
     }
 
-    /// Sends `bytes` more bytes, from where the last call stopped in the pattern.
+    /// Sends `bytes` more bytes, starting where the last call stopped in the pattern.
     ///
     /// # Errors
     /// [`Error::Moving`] as write(2), tee(2) or splice(2); `EPIPE` where the reader has gone.
@@ -170,7 +172,7 @@ impl<Fd: AsFd> Repeat<Fd> {
         Ok(())
     }
 
-    /// Sends `bytes` bytes in all, or without end until the reader has gone.
+    /// Sends `bytes` bytes in all; with `None`, sends until the reader has gone.
     ///
     /// # Errors
     /// As [`send`](Self::send): so an endless run always ends with one.
@@ -188,7 +190,7 @@ impl<Fd: AsFd> Repeat<Fd> {
         })
     }
 
-    /// Sends what one call takes, and at most `most` bytes.
+    /// Sends as much as one system call takes, at most `most` bytes, and returns how many that was.
     ///
     /// # Errors
     /// As [`send`](Self::send).
@@ -267,7 +269,7 @@ impl<Fd: AsFd> Repeat<Fd> {
         Ok(())
     }
 
-    /// Goes on by a simpler way where the kernel refuses this one and nothing has been sent.
+    /// Falls back to a simpler way if the kernel refuses this one and nothing has been sent.
     fn degrade_or_fail(&mut self, operation: &'static str, errno: Errno, most: u64) -> Result<u64> {
         let refused = linux::is_refusal(errno);
         self.origin = match self.origin {
@@ -280,18 +282,9 @@ impl<Fd: AsFd> Repeat<Fd> {
         self.send_some(most)
     }
 
-    /// What a call means that failed with `errno`: nothing failed where its wait was ended.
     fn failed(&self, operation: &'static str, errno: Errno) -> Error {
-        let moved = self.sent;
-        match self.calls.stopped() {
-            Some(by) => Error::Stopped { by, moved },
-            None => Error::Moving {
-                side: Side::Sink,
-                operation,
-                errno: errno.into(),
-                moved,
-            },
-        }
+        let stopped = self.calls.stopped();
+        Error::of_call(stopped, Side::Sink, operation, errno, self.sent)
     }
 }
 
@@ -351,7 +344,8 @@ impl Master {
         let slots = growth.after / linux::page_size();
         let gauge = Gauge::new()?;
         let (mut socket, outlet) = UnixStream::pair().map_err(|_| unsupported())?;
-        // Nobody reads while it is written: what does not fit has to fail, not to wait.
+        // This pipe has no reader while it is filled: what does not fit has to fail instead of
+        // waiting.
         socket.set_nonblocking(true).map_err(|_| unsupported())?;
 
         // One unit of whole patterns after the other, in writes that each make one run.

@@ -44,7 +44,7 @@ pub(crate) struct Outlet {
     pub(crate) calls: Calls,
     /// Whether the sink is given pages: it is the write end of a pipe, and the kernel has not refused.
     takes_pages: bool,
-    /// That end as a descriptor of our own, which nobody else can put another file behind.
+    /// A duplicate of the write end, which nobody else can replace by another file.
     pipe: Option<OwnedFd>,
     /// Bytes that went by reference.
     pub(crate) given: u64,
@@ -227,7 +227,7 @@ impl Stage {
         answer.map_err(|errno| ("write", errno))
     }
 
-    /// Lets go of what is held: every sink has it, or will never get it.
+    /// Empties the stage: every sink has got what it held, or will never get it.
     ///
     /// # Errors
     /// Where memory cannot be given back to the kernel.

@@ -3,7 +3,7 @@
 
 use rustix::io::Errno;
 
-use super::{Branch, Broken, Splitting};
+use super::splitting::{Branch, Broken, Splitting};
 use crate::error::Side;
 use crate::linux::{self, Calls};
 use crate::memory;

@@ -13,13 +13,14 @@ use crate::linux::{self, is_ready};
 use crate::pages::Pages;
 use crate::wait::{Ready, Waiter, uninterrupted};
 
-/// Bytes of one copy_file_range(2): much, and yet progress shows and a transfer can be stopped.
+/// Bytes of one copy_file_range(2): many, but few enough to show progress and to be stopped in
+/// between.
 pub(super) const RANGE: usize = 64 << 20;
 
 /// Bytes of one sendfile(2).
 pub(super) const SENDFILE: usize = 4 << 20;
 
-/// Whether an errno of this route says that it cannot be done here, rather than that it failed.
+/// Whether an errno says that this route cannot be taken here, rather than that it failed.
 pub(crate) fn is_refused(route: Route, errno: Errno) -> bool {
     linux::is_refusal(errno)
         || match route {
@@ -30,7 +31,7 @@ pub(crate) fn is_refused(route: Route, errno: Errno) -> bool {
                     Errno::XDEV | Errno::BADF | Errno::TXTBSY | Errno::OVERFLOW
                 )
             }
-            // An offset on what has none: reading says it better.
+            // An offset on something that cannot seek: read(2) reports this better.
             _ => errno == Errno::SPIPE,
         }
 }
@@ -119,7 +120,8 @@ fn not_ready(ends: &Ends<'_>) -> Side {
     }
 }
 
-/// Which side an error of splice(2) means: a pipe has no errors of its own but that nobody reads it.
+/// The side that an error of splice(2) belongs to. The only error of a pipe is that it has no
+/// reader.
 fn side_of_splice(ends: &Ends<'_>, errno: Errno) -> Side {
     match errno {
         Errno::AGAIN => not_ready(ends),
@@ -138,8 +140,8 @@ fn is_open_for(fd: BorrowedFd<'_>, mode: OFlags) -> bool {
     })
 }
 
-/// Which side an error means where the kernel moved bytes out of a file by itself: if the source can
-/// be read, it is the sink.
+/// The side that an error of copy_file_range(2) or sendfile(2) belongs to: if the source can be
+/// read, it is the sink.
 fn side_of_files(ends: &Ends<'_>, from: Option<u64>, errno: Errno) -> Side {
     match errno {
         Errno::PIPE | Errno::NOSPC | Errno::FBIG | Errno::DQUOT | Errno::ROFS => Side::Sink,
@@ -153,12 +155,11 @@ fn side_of_files(ends: &Ends<'_>, from: Option<u64>, errno: Errno) -> Side {
     }
 }
 
-/// Whether read(2) gets something, or the end, at this byte of a file.
+/// Whether read(2) succeeds at this offset of a file.
 fn can_be_read(file: BorrowedFd<'_>, at: u64) -> bool {
     let probe = |bytes: &mut [u8], at| uninterrupted(|| rustix::io::pread(file, &mut *bytes, at));
     match probe(&mut [0; 1], at) {
-        // What is read past the page cache has to be read in whole blocks, at the start of one, into
-        // memory that is aligned as well (open(2), O_DIRECT).
+        // With O_DIRECT, offset, length and memory have to be aligned to whole blocks (open(2)).
         Err(Errno::INVAL) if has_flag(file, OFlags::DIRECT) => {
             let page = linux::page_size();
             let block = Pages::new(page);
@@ -168,7 +169,7 @@ fn can_be_read(file: BorrowedFd<'_>, at: u64) -> bool {
     }
 }
 
-/// Whether a sink appends.
+/// Whether a sink was opened with O_APPEND.
 pub(crate) fn appends(fd: BorrowedFd<'_>) -> bool {
     has_flag(fd, OFlags::APPEND)
 }

@@ -1,5 +1,5 @@
-//! What is wanted of a [`Transfer`](super::Transfer) or a [`Tee`](crate::Tee), and what follows from it
-//! for each of their calls.
+//! The options of a [`Transfer`](super::Transfer) or a [`Tee`](crate::Tee), and what they mean for
+//! each system call.
 
 use std::os::fd::BorrowedFd;
 use std::time::Instant;
@@ -34,7 +34,7 @@ impl Options {
         }
     }
 
-    /// Who waits as it was asked for.
+    /// The waiter that these options ask for.
     pub(crate) fn waiter(&self) -> Waiter {
         let mut waiter = Waiter::new(self.wait).until_deadline(self.deadline);
         if self.never {
@@ -46,7 +46,7 @@ impl Options {
         }
     }
 
-    /// Whether it is to stop now, and why.
+    /// Whether it has to stop now, and why.
     pub(crate) fn stopped(&self) -> Option<Stopped> {
         if self.cancel.as_ref().is_some_and(Cancel::is_cancelled) {
             Some(Stopped::Cancelled)
@@ -56,12 +56,12 @@ impl Options {
         }
     }
 
-    /// Whether no more may be taken than the bytes that were `taken`.
+    /// Whether the limit is reached after `taken` bytes.
     pub(crate) fn is_at_limit(&self, taken: u64) -> bool {
         self.limit.is_some_and(|limit| taken >= limit)
     }
 
-    /// Bytes that the next call may take after those that were `taken`, and at most `otherwise`.
+    /// The most bytes that the next call may take after `taken` bytes; never more than `otherwise`.
     pub(crate) fn most(&self, taken: u64, otherwise: usize) -> usize {
         let left = self
             .limit
@@ -70,12 +70,12 @@ impl Options {
         usize::try_from(left).unwrap_or(usize::MAX).min(chunk)
     }
 
-    /// Bytes that an output pipe, and a pipe of our own, is to hold.
+    /// The capacity in bytes that output pipes, and pipes of our own, are grown to.
     pub(crate) fn pipe_size(&self) -> usize {
         self.pipe_size.unwrap_or_else(roomy)
     }
 
-    /// Makes an output pipe roomy, as far as this user may; that it cannot be is no error.
+    /// Grows an output pipe, as far as this user may. That it cannot grow is not an error.
     pub(crate) fn make_roomy(&self, sink: BorrowedFd<'_>) {
         if let Ok(pipe) = PipeEnd::new(sink) {
             let _ = pipe.grow(self.pipe_size());

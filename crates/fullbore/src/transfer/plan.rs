@@ -10,18 +10,18 @@ use std::os::fd::BorrowedFd;
 use rustix::fs::{FileType, Stat};
 use rustix::net::{AddressFamily, SocketType, sockopt};
 
-/// What may become of bytes after they have been moved.
+/// What may happen to bytes after they have been moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Guarantee {
     /// A reader gets what the bytes were when they were moved, whatever anybody does afterwards.
     #[default]
     Snapshot,
-    /// A reader may get what the source's pages hold when it looks. Faster; right where nobody
-    /// changes the source's bytes before they have been read.
+    /// A reader may get what the source's pages hold when it reads. This is faster, and right if
+    /// nobody changes the source's bytes before they have been read.
     Reference,
 }
 
-/// What is behind a file descriptor, as far as it decides how bytes can be moved.
+/// The kind of file behind a file descriptor, as far as it decides how bytes can be moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Kind {
@@ -39,8 +39,8 @@ pub enum Kind {
     UnixStream,
     /// A TCP socket.
     Tcp,
-    /// Everything else: sockets that keep messages apart, eventfds, and what is yet to come. For
-    /// a directory too, which no call will move bytes of.
+    /// Everything else: sockets that preserve message boundaries, eventfds, directories, and kinds
+    /// that do not exist yet.
     Other,
 }
 
@@ -76,8 +76,8 @@ impl Kind {
         }
     }
 
-    /// Whether the kernel can be asked call by call not to wait when it splices here. On the
-    /// other kinds, only `O_NONBLOCK` of the fd itself keeps splice(2) from waiting.
+    /// Whether `SPLICE_F_NONBLOCK` keeps splice(2) from waiting on this kind. On the other kinds
+    /// only `O_NONBLOCK` of the fd itself does.
     pub(crate) fn splices_without_waiting(self) -> bool {
         matches!(self, Kind::Pipe | Kind::Regular | Kind::Block | Kind::Null)
     }
@@ -103,7 +103,8 @@ impl fmt::Display for Kind {
     }
 }
 
-/// A way to move bytes from one fd to another. ([`Way`](crate::Way) is how a producer sends.)
+/// The way in which bytes move from one fd to another. (A [`Way`](crate::Way) is how a producer
+/// sends.)
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Route {

@@ -16,18 +16,18 @@ use crate::linux;
 
 /// What comes next in the source.
 pub(super) enum Stretch {
-    /// So many bytes to copy, or fewer.
+    /// At most this many bytes to copy.
     Bytes(u64),
-    /// So many bytes were passed over in both.
+    /// A hole of this many bytes was skipped on both sides.
     Hole(u64),
 }
 
-/// Whether to look for holes, and where the bytes end that are known to come before the next.
+/// Whether to look for holes, and up to which offset there is none.
 #[derive(Debug)]
 pub(super) enum Sparse {
-    /// None, or the sink is not one for holes.
+    /// There are no holes, or the sink cannot keep them.
     No,
-    /// There are some.
+    /// There may be holes from this offset on.
     Until(u64),
 }
 
@@ -104,7 +104,7 @@ impl Sparse {
         let hole = seek(source, SeekFrom::Hole(at)).map_err(lost(Side::Source))?;
         seek(source, SeekFrom::Start(at)).map_err(lost(Side::Source))?;
         if hole <= at {
-            // Somebody has just made one here. As bytes, it is zeros all the same.
+            // The hole has just been made. Read as bytes, it is zeros.
             return Ok(Stretch::Bytes(u64::MAX));
         }
         *self = Sparse::Until(hole);

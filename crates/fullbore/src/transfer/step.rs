@@ -11,16 +11,16 @@ use crate::wait::Stopped;
 
 /// What a step did.
 pub(super) enum Step {
-    /// So many bytes arrived.
+    /// This many bytes arrived.
     Moved(usize),
-    /// So many bytes of a hole were passed over on both sides.
+    /// A hole of this many bytes was skipped on both sides.
     Passed(usize),
     /// Bytes were taken, and none has arrived yet.
     Taken,
     /// There is nothing more to take.
     End,
-    /// The kernel moved nothing. That may be the end, or mean only that it cannot do it this way: read(2)
-    /// and write(2) have the last word.
+    /// The kernel moved nothing. This may be the end, or mean only that it cannot be done in this
+    /// way: read(2) and write(2) find out.
     Perhaps,
 }
 
@@ -28,14 +28,15 @@ pub(super) enum Step {
 pub(crate) enum Stop {
     /// A call failed.
     At(Side, &'static str, Errno),
-    /// Nobody wants it to go on: what a call failed with is not the kernel's word.
+    /// It was cancelled, or the deadline passed: nothing failed.
     Ended(Stopped),
-    /// Something around it did.
+    /// Something other than a call that moves bytes failed.
     Other(Error),
 }
 
 impl Stop {
-    /// What a call means that failed with `errno`, if `stopped` says why its wait ended.
+    /// The meaning of a call that failed with `errno`: `stopped` says whether its wait was ended
+    /// from outside.
     pub(crate) fn of_call(
         stopped: Option<Stopped>,
         side: Side,
@@ -48,7 +49,7 @@ impl Stop {
         }
     }
 
-    /// The same, where it can only be this side's.
+    /// The same with another side, for errors that can only be of this side.
     pub(super) fn of(self, side: Side) -> Self {
         match self {
             Stop::At(_, operation, errno) => Stop::At(side, operation, errno),
@@ -65,7 +66,7 @@ impl From<Error> for Stop {
 
 pub(super) type Stepped = Result<Step, Stop>;
 
-/// Two fds, and what the steps need to know of them.
+/// The two fds of a step, and their kinds.
 #[derive(Clone, Copy)]
 pub(crate) struct Ends<'fd> {
     pub(crate) source: BorrowedFd<'fd>,

@@ -1,4 +1,5 @@
-//! Splicing through a pipe of our own: for two fds of which none is a pipe, and into pipes.
+//! Splicing through a pipe of the transfer itself: between two fds that are not pipes, and into
+//! pipes.
 //!
 //! An error of the first splice is the source's, one of the second the sink's. What lies in the pipe
 //! when the sink refuses to be spliced to is read back, and written.
@@ -18,7 +19,7 @@ use crate::wait::{Waiter, uninterrupted};
 /// their way.
 const FROM_A_PIPE: usize = 256 * 1024;
 
-/// A pipe of our own, and how much it holds.
+/// A pipe of the transfer itself, and how much it holds.
 #[derive(Debug)]
 pub(crate) struct OwnPipe {
     pub(crate) pipe: Pipe,
@@ -49,8 +50,8 @@ impl OwnPipe {
         }
     }
 
-    /// Takes at most `most` bytes from the source; nothing may be held. Any error is the source's: a
-    /// pipe of our own has none, and nobody else fills or empties it.
+    /// Takes at most `most` bytes from the source; nothing may be held. Any error is the source's:
+    /// a pipe of our own has none, and nothing else fills or empties it.
     pub(crate) fn fill(
         &mut self,
         waiter: &mut Waiter,

@@ -8,6 +8,7 @@ use std::io;
 use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 use std::sync::mpsc;
 use std::thread;
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -15,6 +16,8 @@ use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
     SeccompRule,
 };
+
+use super::look_up_once;
 
 /// Runs `job` where these calls are refused with `errno`; `None` where no filter can be installed.
 pub fn refusing<T: Send>(
@@ -52,6 +55,7 @@ fn refusing_by<T: Send>(
     errno: Errno,
     job: impl FnOnce() -> T + Send,
 ) -> Option<T> {
+    look_up_once();
     let filter: BpfProgram = SeccompFilter::new(
         rules,
         SeccompAction::Allow,
@@ -96,6 +100,7 @@ fn answering<T: Send>(
     mut verdict: impl FnMut(usize) -> Option<Result<i64, Errno>>,
     job: impl FnOnce() -> T + Send,
 ) -> Option<T> {
+    look_up_once();
     let filter = notify_of(calls);
     thread::scope(|scope| {
         let (send, receive) = mpsc::channel();
@@ -185,10 +190,7 @@ fn install_with_listener(filter: &[libc::sock_filter]) -> io::Result<OwnedFd> {
 
 /// The id of the next call, or `None` after a while without one.
 fn next_call(listener: &OwnedFd) -> Option<u64> {
-    let a_while = Timespec {
-        tv_sec: 0,
-        tv_nsec: 5_000_000,
-    };
+    let a_while = Timespec::try_from(Duration::from_millis(5)).unwrap();
     let mut fds = [PollFd::from_borrowed_fd(listener.as_fd(), PollFlags::IN)];
     poll(&mut fds, Some(&a_while)).unwrap();
     if !fds[0].revents().contains(PollFlags::IN) {

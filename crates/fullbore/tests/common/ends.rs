@@ -26,6 +26,9 @@ pub fn content() -> &'static [u8] {
     CONTENT.get_or_init(|| first(MOST))
 }
 
+/// What `/dev/zero` gives.
+static ZEROS: [u8; MOST] = [0; MOST];
+
 /// Where bytes come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum From {
@@ -90,7 +93,7 @@ pub const SINKS: [To; 11] = [
 pub struct Source {
     pub fd: OwnedFd,
     /// What it gives.
-    pub expected: Vec<u8>,
+    pub expected: &'static [u8],
     /// Whether it goes on for ever after that, so that a limit is needed.
     pub endless: bool,
     feeder: Option<JoinHandle<()>>,
@@ -100,10 +103,10 @@ pub struct Source {
 }
 
 impl Source {
-    fn of(fd: impl Into<OwnedFd>, expected: &[u8]) -> Self {
+    fn of(fd: impl Into<OwnedFd>, expected: &'static [u8]) -> Self {
         Self {
             fd: fd.into(),
-            expected: expected.to_vec(),
+            expected,
             endless: false,
             feeder: None,
             peer: None,
@@ -112,9 +115,9 @@ impl Source {
     }
 
     fn fed(mut self, mut peer: impl Write + Send + 'static) -> Self {
-        let bytes = self.expected.clone();
+        let bytes = self.expected;
         // Whoever stops reading early is no concern of the feeder's.
-        self.feeder = Some(thread::spawn(move || drop(peer.write_all(&bytes))));
+        self.feeder = Some(thread::spawn(move || drop(peer.write_all(bytes))));
         self
     }
 
@@ -190,7 +193,7 @@ impl From {
             }
             From::Zero => {
                 let file = File::open("/dev/zero").unwrap();
-                Source::of(file, &vec![0; len]).endless()
+                Source::of(file, &ZEROS[..len]).endless()
             }
             From::Block => {
                 let device = Device::take()?;
@@ -334,7 +337,8 @@ impl To {
 }
 
 fn read_all(mut peer: impl Read) -> Vec<u8> {
-    let mut bytes = Vec::new();
+    // All at once: to grow and copy megabytes again and again takes longer than to move them.
+    let mut bytes = Vec::with_capacity(MOST);
     peer.read_to_end(&mut bytes).unwrap();
     bytes
 }
@@ -383,9 +387,10 @@ pub fn memfd() -> File {
 }
 
 /// Says 0 in st_size, is larger than a megabyte on any usual kernel, and is the same at each read.
-const PROC_FILE: &str = "/proc/kallsyms";
+pub const PROC_FILE: &str = "/proc/kallsyms";
 
-fn proc_file() -> &'static [u8] {
+/// What is in [`PROC_FILE`].
+pub fn proc_file() -> &'static [u8] {
     static BYTES: OnceLock<Vec<u8>> = OnceLock::new();
     BYTES.get_or_init(|| std::fs::read(PROC_FILE).unwrap_or_default())
 }

@@ -8,7 +8,7 @@
 //!
 //! ```sh
 //! RUSTFLAGS=--cfg=rustix_use_libc cargo test -p fullbore --target-dir /tmp/vg --no-run
-//! valgrind --error-exitcode=9 /tmp/vg/debug/deps/produce-… fresh_stays
+//! valgrind --error-exitcode=9 /tmp/vg/debug/deps/endpoints-… fresh_stays
 //! ```
 
 #![allow(
@@ -29,12 +29,30 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use fullbore::{ConsumerOptions, Error, Pipe, PipeEnd, Producer, Wait};
+use fullbore::{
+    ConsumerOptions, Error, Pipe, PipeEnd, Producer, ProducerOptions, Wait, Way, linux,
+};
 use rustix::pipe::SpliceFlags;
 
 pub const ALL_WAITS: [Wait; 4] = [Wait::Block, Wait::Poll, Wait::Spin, Wait::Adaptive];
 
 pub const MIB: usize = 1 << 20;
+
+/// Looks up what the library looks up once in a process and keeps, and makes what the tests make
+/// once.
+///
+/// To be called before a system call is made to fail, since a wrong answer would be kept for all
+/// other tests of the program, and before a fork, since a child waits forever for a lookup that
+/// another thread of its parent had begun.
+pub fn look_up_once() {
+    linux::page_size();
+    linux::cache_size();
+    linux::huge_page_size();
+    linux::has_huge_pages();
+    linux::hugetlb_page_size();
+    linux::memory_limit();
+    stream();
+}
 
 /// After how many bytes the stream repeats: a prime, so that no displacement by whole pages,
 /// chunks or pipes goes unseen.
@@ -288,6 +306,17 @@ impl Reader {
     fn drain_into(self, source: &OwnedFd, checker: &mut Checker) {
         let mut buf = vec![0; 64 * 1024];
         read_with(source, checker, |_| (), |_| 64 * 1024, &mut buf);
+    }
+}
+
+/// A producer of this way. For [`Way::Recycle`] the reader of `sink` has to copy.
+pub fn open(options: ProducerOptions, way: Way, sink: OwnedFd) -> Producer<OwnedFd> {
+    match way {
+        Way::Copy => options.copy(sink).unwrap(),
+        Way::Fresh => options.fresh(sink).unwrap(),
+        // SAFETY: only tests with readers that copy ask for it.
+        Way::Recycle => unsafe { options.recycle(sink) }.unwrap(),
+        _ => unreachable!("a Producer has no such way"),
     }
 }
 

@@ -5,13 +5,13 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::sync::OnceLock;
 use std::thread::{self, JoinHandle};
 
 use fullbore::Pipe;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
-use super::{first, raw_pty};
+use super::ends::{MOST, PROC_FILE, content, proc_file};
+use super::raw_pty;
 
 /// A kind of file to write to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -113,7 +113,7 @@ impl Target {
         match self.behind {
             Behind::Reader(reader) => Some(reader.join().unwrap()),
             Behind::File(mut file, skip) => {
-                let mut bytes = Vec::new();
+                let mut bytes = Vec::with_capacity(MOST);
                 file.seek(SeekFrom::Start(0)).unwrap();
                 file.read_to_end(&mut bytes).unwrap();
                 Some(bytes.split_off(skip))
@@ -125,7 +125,7 @@ impl Target {
 
 fn reader(mut file: File) -> Behind {
     Behind::Reader(thread::spawn(move || {
-        let mut bytes = Vec::new();
+        let mut bytes = Vec::with_capacity(MOST);
         // The master of a pseudo-terminal says EIO when the other side is gone.
         let _ = file.read_to_end(&mut bytes);
         bytes
@@ -171,38 +171,33 @@ impl SourceKind {
     pub const ALL: [Self; 5] = [Self::Pipe, Self::File, Self::Unix, Self::Tcp, Self::Proc];
 
     /// One that has `len` bytes, or for a file of /proc at least so many, with what they are.
-    pub fn open(self, len: usize) -> (OwnedFd, Vec<u8>) {
-        let bytes = first(len);
-        let sent = bytes.clone();
+    pub fn open(self, len: usize) -> (OwnedFd, &'static [u8]) {
+        let bytes = &content()[..len];
         let fd = match self {
             SourceKind::Pipe => {
                 let pipe = Pipe::new().unwrap();
-                send(pipe.writer.into(), sent);
+                send(pipe.writer.into(), bytes);
                 pipe.reader
             }
             SourceKind::Unix => {
                 let (read, write) = UnixStream::pair().unwrap();
-                send(OwnedFd::from(write).into(), sent);
+                send(OwnedFd::from(write).into(), bytes);
                 read.into()
             }
             SourceKind::Tcp => {
                 let (read, write) = tcp();
-                send(OwnedFd::from(write).into(), sent);
+                send(OwnedFd::from(write).into(), bytes);
                 read.into()
             }
-            SourceKind::File => stored(&sent).into(),
+            SourceKind::File => stored(bytes).into(),
             SourceKind::Proc => {
-                let file = File::open("/proc/kallsyms").unwrap();
-                return (file.into(), symbols()[..len.min(symbols().len())].to_vec());
+                let file = File::open(PROC_FILE).unwrap();
+                let symbols = proc_file();
+                return (file.into(), &symbols[..len.min(symbols.len())]);
             }
         };
         (fd, bytes)
     }
-}
-
-fn symbols() -> &'static [u8] {
-    static SYMBOLS: OnceLock<Vec<u8>> = OnceLock::new();
-    SYMBOLS.get_or_init(|| std::fs::read("/proc/kallsyms").unwrap())
 }
 
 /// A file of these bytes, at its start.
@@ -213,7 +208,7 @@ pub fn stored(bytes: &[u8]) -> File {
     file
 }
 
-fn send(mut file: File, bytes: Vec<u8>) {
+fn send(mut file: File, bytes: &'static [u8]) {
     // Whoever reads may stop before the end.
-    thread::spawn(move || file.write_all(&bytes));
+    thread::spawn(move || file.write_all(bytes));
 }

@@ -1,16 +1,12 @@
 //! System calls that fail: from the first on, as on a kernel without them, or once, at the nth.
 
-#![allow(unsafe_code)]
-
-mod common;
-
 use std::io::{BufRead, ErrorKind, Read, Write};
 use std::os::fd::OwnedFd;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::calls::{failing_once, judging, moving_nothing_once, refusing, refusing_some};
-use common::*;
+use crate::common::calls::{failing_once, judging, moving_nothing_once, refusing, refusing_some};
+use crate::common::*;
 use fullbore::{
     Cancel, Consumer, ConsumerOptions, Error, Pipe, Produced, Producer, ProducerOptions, Repeat,
     Result, Side, Wait, Way,

@@ -1,9 +1,5 @@
 //! `Tee`: every sink that does not fail gets every byte, whatever becomes of the others.
 
-#![allow(unsafe_code)]
-
-mod common;
-
 use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -11,8 +7,8 @@ use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::Duration;
 
-use common::targets::{SinkKind, SourceKind, Target, stored};
-use common::*;
+use crate::common::targets::{SinkKind, SourceKind, Target, stored};
+use crate::common::*;
 use fullbore::split::Policy;
 use fullbore::{Cancel, Ended, Error, Guarantee, Pages, Pipe, PipeEnd, Side, Tee};
 use rustix::pipe::{IoSliceRaw, SpliceFlags};
@@ -364,8 +360,9 @@ fn what_comes_between_a_look_and_a_sleep_is_seen() {
             let len = 20_000;
             thread::spawn(move || {
                 // Each byte comes just when all before it have been taken.
+                let end = PipeEnd::of(&pipe.writer).unwrap().unwrap();
                 for byte in first(len) {
-                    while queued(&pipe.writer) > 0 {
+                    while end.queued().unwrap() > 0 {
                         std::hint::spin_loop();
                     }
                     rustix::io::write(&pipe.writer, &[byte]).unwrap();
@@ -735,7 +732,7 @@ fn the_same_pipe_twice_gets_every_byte_twice() {
             assert_eq!(got.len(), 2 * len);
             assert!(report.sinks.iter().all(|sink| sink.bytes == len as u64));
             if len == 100 {
-                assert!(got == [&bytes[..], &bytes].concat(), "{guarantee:?}");
+                assert!(got == [bytes, bytes].concat(), "{guarantee:?}");
             }
         }
     }
@@ -911,7 +908,7 @@ fn where_no_pipe_is_to_be_had_a_tee_by_reference_copies() {
     source.write_all(&content).unwrap();
     source.rewind().unwrap();
     let mut sinks = [tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap()];
-    let ran = common::calls::refusing(&[libc::SYS_pipe2], rustix::io::Errno::MFILE, || {
+    let ran = crate::common::calls::refusing(&[libc::SYS_pipe2], rustix::io::Errno::MFILE, || {
         let mut tee = Tee::new(source.as_fd()).guarantee(Guarantee::Reference);
         for sink in &sinks {
             tee = tee.sink(sink.as_fd(), Policy::FAIL_ALL);

@@ -1,9 +1,5 @@
 //! A `Producer` that must not wait, or may be told to stop: nothing is lost, and nothing goes twice.
 
-#![allow(unsafe_code)]
-
-mod common;
-
 use std::fs::File;
 use std::io::{ErrorKind, IoSlice, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -11,20 +7,10 @@ use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::*;
+use crate::common::*;
 use fullbore::{Cancel, Error, Pages, Pipe, Producer, ProducerOptions, Repeat, Stopped, Wait, Way};
 
 const WAYS: [Way; 3] = [Way::Copy, Way::Fresh, Way::Recycle];
-
-fn open(options: ProducerOptions, way: Way, sink: OwnedFd) -> Producer<OwnedFd> {
-    match way {
-        Way::Copy => options.copy(sink).unwrap(),
-        Way::Fresh => options.fresh(sink).unwrap(),
-        // SAFETY: the readers in this file copy.
-        Way::Recycle => unsafe { options.recycle(sink) }.unwrap(),
-        _ => unreachable!("it is not a Producer's"),
-    }
-}
 
 /// Reads what is there, and no more than a little.
 fn read_a_little(reader: &mut File, checker: &mut Checker, random: &mut Random) {

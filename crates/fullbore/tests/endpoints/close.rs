@@ -1,13 +1,9 @@
 //! [`fullbore::close`]: what close(2) says is told, and the fd is closed once, whatever it says.
 
-#![allow(unsafe_code)]
-
-mod common;
-
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-use common::calls::judging;
+use crate::common::calls::judging;
 use fullbore::{Error, Pipe, close};
 use rustix::io::Errno;
 

@@ -10,10 +10,10 @@
 //! contention when two processes look pages up), none is merged with a neighbour in
 //! `/proc/self/smaps`, and a huge page fits wherever one can.
 
+mod backed_by;
+
 use std::fmt;
-use std::fs::{self, File};
 use std::ops::{Deref, DerefMut, Range};
-use std::os::unix::fs::FileExt;
 use std::ptr::{self, NonNull};
 
 use rustix::io::Errno;
@@ -21,8 +21,9 @@ use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags};
 
 use crate::error::{Error, Result};
 use crate::linux;
+pub use backed_by::BackedBy;
 
-/// Which pages the kernel is asked for.
+/// The kind of pages to ask the kernel for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Backing {
@@ -35,7 +36,7 @@ pub enum Backing {
     HugeTlb,
 }
 
-/// What is wanted of a mapping; [`map`](PagesOptions::map) makes it.
+/// The options of a mapping; [`map`](PagesOptions::map) creates it.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct PagesOptions {
     backing: Backing,
@@ -44,19 +45,19 @@ pub struct PagesOptions {
 }
 
 impl PagesOptions {
-    /// Which pages to ask for; base pages unless told otherwise.
+    /// Sets the kind of pages to ask for. The default is base pages.
     pub fn backing(mut self, backing: Backing) -> Self {
         self.backing = backing;
         self
     }
 
-    /// Whether to have every page there from the start, rather than at its first use.
+    /// Sets whether all pages are there from the start, rather than from their first use.
     pub fn touched(mut self, touched: bool) -> Self {
         self.touched = touched;
         self
     }
 
-    /// Whether to keep the pages from being reclaimed (mlock(2)).
+    /// Sets whether the pages are kept from being reclaimed (mlock(2)).
     pub fn locked(mut self, locked: bool) -> Self {
         self.locked = locked;
         self
@@ -83,7 +84,7 @@ impl PagesOptions {
     }
 }
 
-/// Page-aligned memory of one's own; reads as zero at first.
+/// Page-aligned memory in a mapping of its own, which reads as zero at first.
 ///
 /// ```
 /// let mut pages = fullbore::Pages::new(1 << 20)?;
@@ -112,7 +113,7 @@ unsafe impl Send for Pages {}
 unsafe impl Sync for Pages {}
 
 impl Pages {
-    /// `len` bytes on base pages, not touched, not locked.
+    /// Maps `len` bytes on base pages, neither touched nor locked.
     ///
     /// # Errors
     /// As [`PagesOptions::map`].
@@ -120,17 +121,19 @@ impl Pages {
         Self::options().map(len)
     }
 
-    /// Choices beyond those of [`new`](Self::new).
+    /// Returns the options of a mapping, with their defaults.
     pub fn options() -> PagesOptions {
         PagesOptions::default()
     }
 
-    /// The backing that was asked for; [`backed_by`](Self::backed_by) says what came of it.
+    /// Returns the kind of pages that was asked for; [`backed_by`](Self::backed_by) returns what
+    /// the kernel gave.
     pub fn backing(&self) -> Backing {
         self.backing
     }
 
-    /// Bytes that are really mapped: the length in whole pages of the backing.
+    /// Returns the number of bytes that are mapped: the length, rounded up to whole pages of the
+    /// backing.
     pub fn mapped_len(&self) -> usize {
         self.mapped
     }
@@ -224,7 +227,7 @@ impl Pages {
             .map_err(|_| no_transparent_huge_pages())
     }
 
-    /// Writes to every page, so that none has to be faulted in later. Contents stay.
+    /// Writes to every page, so that none has to be faulted in later. The contents stay the same.
     pub fn touch(&mut self) {
         for page in self.chunks_mut(linux::page_size()) {
             // Volatile, because the compiler may leave a store of what is there out.
@@ -233,7 +236,7 @@ impl Pages {
         }
     }
 
-    /// Keeps the pages from being reclaimed (mlock(2)); brings them in if they are not there.
+    /// Keeps the pages from being reclaimed (mlock(2)), and brings in those that are not there.
     ///
     /// # Errors
     /// `EPERM` or `ENOMEM` beyond `ulimit -l`.
@@ -245,13 +248,14 @@ impl Pages {
         Ok(())
     }
 
-    /// Hands out only the first `len` bytes from now on; nothing where there are no more.
+    /// Shortens the memory that is handed out to its first `len` bytes. Has no effect if it is not
+    /// longer than that.
     pub fn truncate(&mut self, len: usize) {
         self.len = self.len.min(len);
     }
 
-    /// Lets nobody write to it any more. The caller does not use `DerefMut` from here on: that
-    /// would be a fault.
+    /// Makes the memory read-only. The caller must not use `DerefMut` afterwards: writing would be
+    /// a fault.
     pub(crate) fn make_read_only(&mut self) -> Result<()> {
         // SAFETY: changes no contents, and the range is our own.
         unsafe {
@@ -315,8 +319,8 @@ impl Pages {
             )
         }
         .map_err(Error::system("mmap"))?;
-        // What was asked of the old mapping is to hold for the new one. The pages are as good without
-        // the advice, only slower; and a kernel without huge pages refuses both.
+        // The new mapping gets the same advice as the old one. Without it the pages are only
+        // slower, and a kernel without huge pages refuses both.
         let _ = match self.backing {
             Backing::Base => self.advise(Advice::LinuxNoHugepage),
             Backing::Huge => self.advise(Advice::LinuxHugepage),
@@ -325,186 +329,19 @@ impl Pages {
         if self.locked { self.lock() } else { Ok(()) }
     }
 
-    /// What the kernel backs this memory with now.
+    /// Returns what the kernel backs this memory with now.
     ///
     /// As root this is read page by page from `/proc/self/pagemap` and `/proc/kpageflags`
     /// (Documentation/admin-guide/mm/pagemap.rst); otherwise, or where those are closed, from
     /// `/proc/self/smaps`.
     pub fn backed_by(&self) -> BackedBy {
-        match self.by_page_flags() {
-            Ok(found) => found,
-            Err(closed) => match self.by_smaps() {
-                Ok(found) => found,
-                Err(also_closed) => BackedBy::Unknown {
-                    reason: format!("{closed}; {also_closed}"),
-                },
-            },
-        }
+        backed_by::of(&self.mapped_range())
     }
 
-    fn by_page_flags(&self) -> Result<BackedBy, String> {
-        const PRESENT: u64 = 1 << 63;
-        const FRAME: u64 = (1 << 55) - 1;
-        // KPF_HUGE and KPF_THP, include/uapi/linux/kernel-page-flags.h.
-        const HUGE: u64 = 1 << 17 | 1 << 22;
-        let open = |path: &str| File::open(path).map_err(|e| format!("{path}: {e}"));
-        let map = open("/proc/self/pagemap")?;
-        let flags = open("/proc/kpageflags")?;
-        let read = |file: &File, index: u64, path: &str| {
-            let mut entry = [0; 8];
-            file.read_exact_at(&mut entry, index * 8)
-                .map_err(|e| format!("{path}: {e}"))?;
-            Ok::<u64, String>(u64::from_ne_bytes(entry))
-        };
-        let page = linux::page_size();
-        let mut found = Count::default();
-        for offset in (0..self.mapped).step_by(page) {
-            let address = self.start.as_ptr() as usize + offset;
-            let entry = read(&map, (address / page) as u64, "/proc/self/pagemap")?;
-            if entry & PRESENT == 0 {
-                found.absent += page;
-                continue;
-            }
-            if entry & FRAME == 0 {
-                return Err("/proc/self/pagemap hides page frames from all but root".into());
-            }
-            if read(&flags, entry & FRAME, "/proc/kpageflags")? & HUGE != 0 {
-                found.huge += page;
-            } else {
-                found.base += page;
-            }
-        }
-        Ok(found.by("/proc/kpageflags"))
-    }
-
-    fn by_smaps(&self) -> Result<BackedBy, String> {
-        let smaps =
-            fs::read_to_string("/proc/self/smaps").map_err(|e| format!("/proc/self/smaps: {e}"))?;
+    /// The addresses that are accessible.
+    fn mapped_range(&self) -> Range<usize> {
         let first = self.start.as_ptr() as usize;
-        count_in_smaps(&smaps, first..first + self.mapped)
-            .map(|count| count.by("/proc/self/smaps"))
-            .ok_or_else(|| "/proc/self/smaps does not list the mapping".into())
-    }
-}
-
-/// Sums the mappings of `smaps` that lie in `range`, in the format of proc_pid_smaps(5).
-fn count_in_smaps(smaps: &str, range: Range<usize>) -> Option<Count> {
-    let mut count = Count::default();
-    let mut inside = false;
-    let mut seen = false;
-    let mut present = 0;
-    for line in smaps.lines() {
-        let mut words = line.split_ascii_whitespace();
-        let first = words.next().unwrap_or_default();
-        if let Some((from, to)) = address_range(first) {
-            inside = range.start <= from && to <= range.end;
-            seen |= inside;
-        } else if inside {
-            let mut bytes = || {
-                words
-                    .next()
-                    .and_then(|n| n.parse::<usize>().ok())
-                    .map(|n| n * 1024)
-            };
-            match first {
-                "Rss:" => present += bytes()?,
-                "AnonHugePages:" => count.huge += bytes()?,
-                // Pages of hugetlb are not part of Rss.
-                "Private_Hugetlb:" => {
-                    let hugetlb = bytes()?;
-                    count.huge += hugetlb;
-                    present += hugetlb;
-                }
-                _ => {}
-            }
-        }
-    }
-    count.base = present.saturating_sub(count.huge);
-    count.absent = range.len().saturating_sub(present);
-    seen.then_some(count)
-}
-
-fn address_range(word: &str) -> Option<(usize, usize)> {
-    let (from, to) = word.split_once('-')?;
-    let number = |hex| usize::from_str_radix(hex, 16).ok();
-    Some((number(from)?, number(to)?))
-}
-
-#[derive(Debug, Default, PartialEq)]
-struct Count {
-    huge: usize,
-    base: usize,
-    absent: usize,
-}
-
-impl Count {
-    fn by(self, source: &'static str) -> BackedBy {
-        BackedBy::Known {
-            huge: self.huge,
-            base: self.base,
-            absent: self.absent,
-            source,
-        }
-    }
-}
-
-/// What the kernel backs a mapping with.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum BackedBy {
-    /// As the kernel says.
-    Known {
-        /// Bytes on huge pages, transparent or hugetlb.
-        huge: usize,
-        /// Bytes on base pages.
-        base: usize,
-        /// Bytes that have no page yet.
-        absent: usize,
-        /// The file under `/proc` that said so.
-        source: &'static str,
-    },
-    /// It cannot be known here.
-    Unknown {
-        /// Which files were closed, and how.
-        reason: String,
-    },
-}
-
-impl BackedBy {
-    /// Whether all that is there is on huge pages, and something is there.
-    pub fn is_huge(&self) -> bool {
-        matches!(
-            self,
-            BackedBy::Known {
-                huge: 1..,
-                base: 0,
-                ..
-            }
-        )
-    }
-}
-
-impl fmt::Display for BackedBy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (huge, base, absent, source) = match self {
-            BackedBy::Unknown { reason } => return write!(f, "unknown ({reason})"),
-            BackedBy::Known {
-                huge,
-                base,
-                absent,
-                source,
-            } => (*huge, *base, *absent, source),
-        };
-        let parts: Vec<String> = [
-            (huge, "on huge pages"),
-            (base, "on base pages"),
-            (absent, "not touched"),
-        ]
-        .iter()
-        .filter(|(bytes, _)| *bytes > 0)
-        .map(|(bytes, what)| format!("{} KiB {what}", bytes / 1024))
-        .collect();
-        write!(f, "{} ({source})", parts.join(", "))
+        first..first + self.mapped
     }
 }
 
@@ -537,8 +374,8 @@ impl fmt::Debug for Pages {
 
 impl Drop for Pages {
     fn drop(&mut self) {
-        // SAFETY: the range is the one this mapping was made with, and `self` was the last owner.
-        // A failure would mean a leak, and nobody could mend it here.
+        // SAFETY: the range is the one this mapping was made with, and `self` was the last owner. A
+        // failure would be a leak, which cannot be repaired here.
         let _ = unsafe {
             rustix::mm::munmap(
                 ptr::with_exposed_provenance_mut(self.whole.start),
@@ -625,8 +462,9 @@ mod tests {
                 println!("skipped {backing:?}: not here");
                 continue;
             };
-            let smaps = pages.by_smaps().unwrap();
-            match pages.by_page_flags() {
+            let addresses = pages.mapped_range();
+            let smaps = backed_by::by_smaps(&addresses).unwrap();
+            match backed_by::by_page_flags(&addresses) {
                 Ok(flags) => assert_eq!(smaps.is_huge(), flags.is_huge(), "{smaps} / {flags}"),
                 Err(reason) => println!("skipped the comparison: {reason}"),
             }
@@ -659,24 +497,6 @@ mod tests {
             Ok(pages) => assert!(pages.backed_by().is_huge(), "{}", pages.backed_by()),
             Err(error) => assert!(error.to_string().contains("nr_hugepages"), "{error}"),
         }
-    }
-
-    #[test]
-    fn smaps_of_a_known_text_are_counted() {
-        let smaps = "\
-7f0000000000-7f0000200000 ---p 00000000 00:00 0 \nRss:  0 kB\n\
-7f0000200000-7f0000600000 rw-p 00000000 00:00 0 \nRss:  2056 kB\nAnonHugePages:  2048 kB\nPrivate_Hugetlb: 0 kB\n\
-7f0000600000-7f0000800000 rw-p 00000000 00:00 0 \nRss:  2048 kB\nAnonHugePages:  0 kB\n";
-        let count = count_in_smaps(smaps, 0x7f00_0020_0000..0x7f00_0060_0000).unwrap();
-        assert_eq!(
-            count,
-            Count {
-                huge: 2 << 20,
-                base: 8 << 10,
-                absent: (4 << 20) - (2056 << 10),
-            }
-        );
-        assert_eq!(count_in_smaps(smaps, 0..4096), None);
     }
 
     #[test]

@@ -1,10 +1,8 @@
 //! `Pages` where the kernel does not take pages back as it usually does.
 
-mod common;
-
 use std::fs;
 
-use common::calls::refusing_some;
+use crate::common::calls::refusing_some;
 use fullbore::pages::Backing;
 use fullbore::{BackedBy, Pages};
 use rustix::io::Errno;

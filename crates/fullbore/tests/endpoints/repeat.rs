@@ -1,17 +1,13 @@
 //! `Repeat`: patterns of any length, exact to the byte, by slots of any kind.
 
-#![allow(unsafe_code)]
-
-mod common;
-
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::thread;
 
-use common::calls::refusing;
-use common::*;
+use crate::common::calls::refusing;
+use crate::common::*;
 use fullbore::{Error, Pipe, PipeEnd, ProducerOptions, Repeat, Side, Wait, Way};
 use proptest::prelude::*;
 use proptest::sample::select;

@@ -1,10 +1,6 @@
 //! What ends a wait: the timeout of a socket, a deadline, somebody who cancels; and who does not wait
 //! meanwhile.
 
-#![allow(unsafe_code)]
-
-mod common;
-
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -13,8 +9,8 @@ use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use common::ends::tcp_pair;
-use common::*;
+use crate::common::ends::tcp_pair;
+use crate::common::*;
 use fullbore::linux::{Calls, Errno};
 use fullbore::split::Policy;
 use fullbore::{
@@ -261,28 +257,6 @@ fn what_the_kernel_says_is_no_cancellation() {
 }
 
 #[test]
-fn a_child_that_shares_a_cancel_is_ended_by_its_parent() {
-    let _watch = watch("a_child_that_shares_a_cancel_is_ended_by_its_parent");
-    let cancel = Cancel::new().unwrap();
-    let empty = Pipe::new().unwrap();
-    // SAFETY: the child makes system calls, and leaves by _exit(2).
-    let child = unsafe { libc::fork() };
-    assert!(child >= 0);
-    if child == 0 {
-        let mut calls = Calls::with(Waiter::new(Wait::Poll).until_cancelled(&cancel));
-        let answer = calls.read(empty.reader.as_fd(), &mut [0; 1]);
-        let ended = answer == Err(Errno::CANCELED) && calls.stopped() == Some(Stopped::Cancelled);
-        // SAFETY: ends this process.
-        unsafe { libc::_exit(i32::from(!ended)) };
-    }
-    cancel.cancel();
-    let mut status = 0;
-    // SAFETY: the child was just started, and writes its status to where it is told.
-    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
-    assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0);
-}
-
-#[test]
 fn a_tee_that_never_waits_says_for_whom_it_would_and_goes_on() {
     let _watch = watch("a_tee_that_never_waits_says_for_whom_it_would_and_goes_on");
     let bytes = first(3 * MIB);
@@ -481,30 +455,4 @@ fn calls_on_another_fd_do_not_go_to_the_terminal_of_the_last() {
         assert_eq!(queued(&pipe.reader), 22);
         rustix::io::read(&pipe.reader, &mut [0; 99]).unwrap();
     }
-}
-
-#[test]
-fn a_socket_whose_peer_is_gone_is_an_error_and_no_signal() {
-    // SAFETY: the child makes system calls, and leaves by _exit(2).
-    let child = unsafe { libc::fork() };
-    assert!(child >= 0);
-    if child == 0 {
-        // SAFETY: the default action is what a program in C has.
-        unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
-        let mut all_well = true;
-        for wait in ALL_WAITS {
-            let (ours, theirs) = UnixStream::pair().unwrap();
-            drop(theirs);
-            all_well &= Calls::new(wait).write(ours.as_fd(), b"hello") == Err(Errno::PIPE);
-        }
-        // SAFETY: ends this process.
-        unsafe { libc::_exit(i32::from(!all_well)) };
-    }
-    let mut status = 0;
-    // SAFETY: the child was just started, and writes its status to where it is told.
-    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
-    assert!(
-        libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0,
-        "{status}"
-    );
 }

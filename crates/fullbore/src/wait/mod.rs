@@ -6,20 +6,22 @@
 //! carries it out around any call that says [`Errno::AGAIN`] when it would have to wait. It knows
 //! neither pipes nor memory.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+mod budget;
+mod cancel;
+
+use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::net::sockopt::{self, Timeout};
 
 pub use crate::error::Stopped;
-use crate::error::{Error, Result};
+use budget::Budget;
+pub use cancel::Cancel;
 
-/// What to do while a pipe is full (a writer) or empty (a reader).
+/// What to do while a pipe is full (for a writer) or empty (for a reader).
 ///
 /// A timeout that a blocking socket was given (`SO_RCVTIMEO`, `SO_SNDTIMEO`) counts: where it
 /// passes, the call fails with `EAGAIN`, which std calls [`WouldBlock`](std::io::ErrorKind). Only
@@ -31,7 +33,7 @@ pub enum Wait {
     /// Sleep in the call itself, as a blocking fd does.
     #[default]
     Block,
-    /// Try without waiting, and sleep in poll(2) until it is worth another try.
+    /// Try without waiting, and sleep in poll(2) until another try is worthwhile.
     Poll,
     /// Try without waiting, again and again. Uses a whole CPU; the fastest where there is one to
     /// spare, and the slowest where the other side has to run on the same CPU.
@@ -41,12 +43,12 @@ pub enum Wait {
     Adaptive,
 }
 
-/// Which readiness is waited for.
+/// What an fd has to be ready for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ready {
-    /// There is something to read, or nobody left to write.
+    /// There are bytes to read, or no writer is left.
     ToRead,
-    /// There is room to write, or nobody left to read.
+    /// There is room to write, or no reader is left.
     ToWrite,
 }
 
@@ -66,70 +68,12 @@ impl Ready {
     }
 }
 
-/// Ends, from another thread, the wait of whoever was given a clone of it.
-///
-/// ```
-/// use std::time::Duration;
-/// let pipe = fullbore::Pipe::new()?;
-/// let cancel = fullbore::Cancel::new()?;
-/// let from_outside = cancel.clone();
-/// std::thread::spawn(move || {
-///     std::thread::sleep(Duration::from_millis(5));
-///     from_outside.cancel();
-/// });
-/// // Nobody ever writes into this pipe.
-/// let mut out = std::fs::File::options().write(true).open("/dev/null")?;
-/// let report = fullbore::Transfer::new(&pipe.reader, &out).cancel(&cancel).run()?;
-/// assert_eq!(report.ended, fullbore::Ended::Cancelled);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-///
-/// A child of fork(2) shares it: what either cancels ends the waits of both, once they sleep.
-#[derive(Debug, Clone)]
-pub struct Cancel(Arc<Cancelled>);
-
-#[derive(Debug)]
-struct Cancelled {
-    /// What a running thread looks at.
-    so: AtomicBool,
-    /// What wakes a sleeping one: an eventfd that is readable from then on.
-    event: OwnedFd,
-}
-
-impl Cancel {
-    /// One that nobody has cancelled yet (`eventfd2`).
-    ///
-    /// # Errors
-    /// `EMFILE`, `ENFILE`, `ENOMEM`.
-    pub fn new() -> Result<Self> {
-        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-        let event = eventfd(0, flags).map_err(Error::system("eventfd2"))?;
-        Ok(Self(Arc::new(Cancelled {
-            so: AtomicBool::new(false),
-            event,
-        })))
-    }
-
-    /// Ends what was given a clone of this, now and for good. May be called from a signal handler.
-    pub fn cancel(&self) {
-        self.0.so.store(true, Ordering::Release);
-        // It fails only where the counter is full, and then it is readable too.
-        let _ = rustix::io::write(&self.0.event, &1u64.to_ne_bytes());
-    }
-
-    /// Whether somebody has.
-    #[inline]
-    pub fn is_cancelled(&self) -> bool {
-        self.0.so.load(Ordering::Acquire)
-    }
-}
-
-/// Carries a [`Wait`] out, and keeps what [`Wait::Adaptive`] has learned.
+/// Waits as a [`Wait`] says, and keeps what [`Wait::Adaptive`] has learned.
 #[derive(Debug, Clone)]
 pub struct Waiter {
     wait: Wait,
     budget: Budget,
-    /// Hand `EAGAIN` back instead of waiting.
+    /// Return `EAGAIN` instead of waiting.
     never: bool,
     cancel: Option<Cancel>,
     deadline: Option<Instant>,
@@ -139,7 +83,7 @@ pub struct Waiter {
 }
 
 impl Waiter {
-    /// A waiter that has learned nothing yet.
+    /// Creates a waiter that has learned nothing yet.
     pub fn new(wait: Wait) -> Self {
         Self {
             wait,
@@ -152,28 +96,28 @@ impl Waiter {
         }
     }
 
-    /// Hands `EAGAIN` back instead of waiting.
+    /// Makes it return `EAGAIN` instead of waiting.
     pub fn never_waiting(mut self) -> Self {
         self.never = true;
         self
     }
 
-    /// Says [`Errno::CANCELED`] as soon as `cancel` is cancelled, also out of a wait;
+    /// Makes it return [`Errno::CANCELED`] as soon as `cancel` is cancelled, also during a wait.
     /// [`stopped`](Self::stopped) tells it from an `ECANCELED` of the kernel.
     pub fn until_cancelled(mut self, cancel: &Cancel) -> Self {
         self.cancel = Some(cancel.clone());
         self
     }
 
-    /// Says [`Errno::TIMEDOUT`] from then on, also out of a wait; [`stopped`](Self::stopped) tells
-    /// it from an `ETIMEDOUT` of the kernel. `None` takes a deadline away.
+    /// Makes it return [`Errno::TIMEDOUT`] from this time on, also during a wait; `None` removes
+    /// the deadline. [`stopped`](Self::stopped) tells it from an `ETIMEDOUT` of the kernel.
     pub fn until_deadline(mut self, deadline: impl Into<Option<Instant>>) -> Self {
         self.deadline = deadline.into();
         self
     }
 
-    /// Whether the last wait was ended by [`Cancel`] or by the deadline, and by which. Where it was
-    /// not, an error is the kernel's.
+    /// Returns what ended the last wait, if it was [`Cancel`] or the deadline. If it returns
+    /// `None`, the last error came from the kernel.
     pub fn stopped(&self) -> Option<Stopped> {
         self.stopped
     }
@@ -183,23 +127,23 @@ impl Waiter {
         self.for_sockets = true;
     }
 
-    /// The choice it carries out.
+    /// Returns the [`Wait`] that it was created with.
     pub fn wait(&self) -> Wait {
         self.wait
     }
 
-    /// Whether the call should itself refuse to wait (`SPLICE_F_NONBLOCK`, `RWF_NOWAIT`).
+    /// Returns whether the call itself should refuse to wait (`SPLICE_F_NONBLOCK`, `RWF_NOWAIT`).
     pub fn is_nonblocking(&self) -> bool {
         self.wait != Wait::Block || !self.may_wait()
     }
 
-    /// Whether a call that sleeps does no harm: nobody wants it back early.
+    /// Whether a call may sleep: nothing can ask it to return early.
     pub(crate) fn may_wait(&self) -> bool {
         !self.never && self.cancel.is_none() && self.deadline.is_none()
     }
 
     /// # Errors
-    /// Where somebody has cancelled, or the deadline has passed.
+    /// `ECANCELED` after a cancel, `ETIMEDOUT` after the deadline.
     #[inline]
     fn check_stopped(&mut self) -> Result<(), Errno> {
         self.stopped = if self.cancel.as_ref().is_some_and(Cancel::is_cancelled) {
@@ -249,7 +193,8 @@ impl Waiter {
     /// nobody at its other end.
     ///
     /// # Errors
-    /// Where somebody has cancelled, or the deadline has passed; as poll(2), without `EINTR`.
+    /// `ECANCELED` after a cancel, `ETIMEDOUT` after the deadline; otherwise as poll(2), without
+    /// `EINTR`.
     fn poll(
         &mut self,
         fds: &[(BorrowedFd<'_>, Ready)],
@@ -262,7 +207,8 @@ impl Waiter {
     /// Sleeps for `at_most`; less where nobody is left at the other end of `fd`.
     ///
     /// # Errors
-    /// Where somebody has cancelled, or the deadline has passed; as poll(2), without `EINTR`.
+    /// `ECANCELED` after a cancel, `ETIMEDOUT` after the deadline; otherwise as poll(2), without
+    /// `EINTR`.
     pub(crate) fn pause(&mut self, fd: BorrowedFd<'_>, at_most: Duration) -> Result<(), Errno> {
         let polled = [(fd, PollFlags::empty())];
         self.poll_for(polled.into_iter(), Some(at_most)).map(drop)
@@ -285,12 +231,13 @@ impl Waiter {
         Ok(is_any_ready)
     }
 
-    /// Makes `call` until it no longer says `EAGAIN`, waiting in between for `fd` to be `ready`.
+    /// Repeats `call` until it no longer returns `EAGAIN`, waiting in between for `fd` to be
+    /// `ready`.
     ///
-    /// `EINTR` is tried again. Every other answer is handed back. With [`Wait::Block`] the call
-    /// itself is expected to wait. If it says `EAGAIN` all the same, either the timeout of a socket has
-    /// passed (`SO_RCVTIMEO`, `SO_SNDTIMEO`), and that is the answer; or another program has set
-    /// `O_NONBLOCK` on the description, and this sleeps in poll(2).
+    /// After `EINTR` it tries again. It returns every other answer. With [`Wait::Block`] the call
+    /// itself is expected to wait. If it returns `EAGAIN` nevertheless, either the timeout of a
+    /// socket has passed (`SO_RCVTIMEO`, `SO_SNDTIMEO`), and that is the answer; or another program
+    /// has set `O_NONBLOCK` on the description, and this sleeps in poll(2).
     #[inline]
     pub fn until_ready<T>(
         &mut self,
@@ -301,8 +248,8 @@ impl Waiter {
         self.until_one_ready(|| (fd, ready), call)
     }
 
-    /// As [`until_ready`](Self::until_ready), where only after an `EAGAIN` can be said which fd it
-    /// is that has to become ready.
+    /// Works as [`until_ready`](Self::until_ready), for calls where it is known only after an
+    /// `EAGAIN` which fd has to become ready.
     #[inline]
     pub fn until_one_ready<'fd, T>(
         &mut self,
@@ -315,8 +262,8 @@ impl Waiter {
         })
     }
 
-    /// As [`until_ready`](Self::until_ready), where it is not by an fd that one is woken: `sleep`
-    /// returns when it is worth another try, and may return sooner.
+    /// Works as [`until_ready`](Self::until_ready), for waits that do not end with an fd becoming
+    /// ready: `sleep` returns when another try is worthwhile, and may return sooner.
     ///
     /// ```
     /// use std::sync::atomic::{AtomicBool, Ordering};
@@ -372,7 +319,8 @@ impl Waiter {
     /// has passed; returns at once with [`Wait::Spin`].
     ///
     /// # Errors
-    /// Where somebody has cancelled, or the deadline has passed; as poll(2), without `EINTR`.
+    /// `ECANCELED` after a cancel, `ETIMEDOUT` after the deadline; otherwise as poll(2), without
+    /// `EINTR`.
     pub(crate) fn until_any_ready(
         &mut self,
         fds: &[(BorrowedFd<'_>, Ready)],
@@ -442,64 +390,6 @@ impl Waiter {
 /// Tries between two looks at the clock, which costs about as much as a few of the cheapest of them.
 const TRIES_BETWEEN_LOOKS: u64 = 8;
 
-/// How long to spin, learned from how long waits have been.
-///
-/// A wait that ended while spinning sets the budget to four times the running mean of such waits;
-/// one that ended in sleep halves it. So that a peer that turns quick again is noticed, a spin
-/// of full length is tried now and then, as long as waits are of a length where it could pay.
-///
-/// Times are in nanoseconds: a wait that ends at once has no time for more than a few additions.
-#[derive(Debug, Clone)]
-struct Budget {
-    now: u64,
-    mean: u64,
-    short_sleeps: u32,
-}
-
-impl Budget {
-    /// Spinning longer than a sleep and a wake-up cost cannot win much (it is the classical
-    /// two-competitive bound), and wake-ups of 100 µs are the slow end of what is seen in
-    /// virtual machines.
-    const MOST: u64 = 100_000;
-    const LEAST: u64 = 1_000;
-    /// Every so many sleeps that were short, try a full spin.
-    const PROBE_EVERY: u32 = 8;
-
-    fn spin_for(&self) -> Duration {
-        Duration::from_nanos(self.now)
-    }
-
-    fn spun(&mut self, waited: Duration) {
-        self.short_sleeps = 0;
-        self.mean = (self.mean * 7 + nanoseconds(waited).min(Self::MOST)) / 8;
-        self.now = (self.mean * 4).clamp(Self::LEAST * 10, Self::MOST);
-    }
-
-    fn slept(&mut self, waited: Duration) {
-        self.now = (self.now / 2).max(Self::LEAST);
-        if nanoseconds(waited) < Self::MOST * 3 {
-            self.short_sleeps += 1;
-            if self.short_sleeps.is_multiple_of(Self::PROBE_EVERY) {
-                self.now = Self::MOST;
-            }
-        }
-    }
-}
-
-impl Default for Budget {
-    fn default() -> Self {
-        Self {
-            now: Self::MOST,
-            mean: Self::MOST / 4,
-            short_sleeps: 0,
-        }
-    }
-}
-
-fn nanoseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
-}
-
 /// Makes the call again for as long as a signal interrupts it.
 #[inline]
 pub(crate) fn uninterrupted<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
@@ -528,7 +418,7 @@ fn poll_any<'fd>(
 ) -> Result<bool, Errno> {
     let began = at_most.map(|_| Instant::now());
     let mut fds = fds.map(|(fd, flags)| PollFd::from_borrowed_fd(fd, flags));
-    // One fd is what nearly every wait is for; it takes no memory of the allocator.
+    // Nearly every wait is for one fd, and then allocates no memory.
     let mut one;
     let mut many: Vec<PollFd<'_>>;
     let polled: &mut [PollFd<'_>] = match (fds.len(), cancel) {
@@ -537,25 +427,24 @@ fn poll_any<'fd>(
             one.as_mut_slice()
         }
         _ => {
-            let event = |c| PollFd::from_borrowed_fd(c, PollFlags::IN);
-            many = fds
-                .chain(cancel.map(|c| event(c.0.event.as_fd())))
-                .collect();
+            let event = cancel.map(|c| PollFd::from_borrowed_fd(c.event(), PollFlags::IN));
+            many = fds.chain(event).collect();
             &mut many
         }
     };
     let count = uninterrupted(|| {
-        // A signal that comes again and again does not make it longer.
+        // Repeated signals do not prolong the wait.
         let left = at_most
             .zip(began)
-            .map(|(at_most, began)| timespec(at_most.saturating_sub(began.elapsed())));
+            .map(|(at_most, began)| at_most.saturating_sub(began.elapsed()));
+        // A time that is too long for a `Timespec` is forever.
+        let left = left.and_then(|left| Timespec::try_from(left).ok());
         poll(polled, left.as_ref())
     })?;
     if let (Some(cancel), Some(event)) = (cancel, polled.last())
         && event.revents().contains(PollFlags::IN)
     {
-        // Where another process has cancelled, a parent or a child, only the eventfd tells.
-        cancel.0.so.store(true, Ordering::Release);
+        cancel.note_event();
     }
     if polled
         .iter()
@@ -564,13 +453,6 @@ fn poll_any<'fd>(
         return Err(Errno::BADF);
     }
     Ok(count > 0)
-}
-
-fn timespec(duration: Duration) -> Timespec {
-    Timespec {
-        tv_sec: duration.as_secs().try_into().unwrap_or(i64::MAX),
-        tv_nsec: duration.subsec_nanos().into(),
-    }
 }
 
 #[cfg(test)]
@@ -626,25 +508,5 @@ mod tests {
                 .until_ready(reader.as_fd(), Ready::ToRead, || answers.next().unwrap());
             assert_eq!(answer, Err(Errno::IO), "{wait:?}");
         }
-    }
-
-    #[test]
-    fn the_budget_shrinks_when_idle_and_comes_back_when_waits_are_short() {
-        let mut budget = Budget::default();
-        for _ in 0..20 {
-            budget.slept(Duration::from_millis(10));
-        }
-        assert_eq!(budget.spin_for(), Duration::from_nanos(Budget::LEAST));
-        let mut tries = 0;
-        while budget.spin_for() < Duration::from_nanos(Budget::MOST) {
-            budget.slept(Duration::from_micros(60));
-            tries += 1;
-        }
-        assert!(tries <= Budget::PROBE_EVERY);
-        for _ in 0..40 {
-            budget.spun(Duration::from_micros(5));
-        }
-        assert!(budget.spin_for() < Duration::from_micros(40));
-        assert!(budget.spin_for() >= Duration::from_micros(10));
     }
 }

@@ -1,10 +1,6 @@
 //! `Transfer` with system calls that fail: whichever way, whichever call, at the first, the second or
 //! a later one. What arrived and what was taken is known to the byte.
 
-#![allow(unsafe_code)]
-
-mod common;
-
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::fd::OwnedFd;
@@ -13,9 +9,9 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::thread::{self, JoinHandle};
 
-use common::calls::{failing_once, judging, moving_nothing_once};
-use common::ends::{From, To, content, memfd, same_bytes, tcp_pair};
-use common::*;
+use crate::common::calls::{failing_once, judging, moving_nothing_once};
+use crate::common::ends::{From, To, content, memfd, same_bytes, tcp_pair};
+use crate::common::*;
 use fullbore::linux;
 use fullbore::transfer::Route;
 use fullbore::{Ended, Error, Failure, Guarantee, Pipe, Report, Side, Transfer, Wait};
@@ -202,9 +198,6 @@ const CASES: [Case; 14] = [
 
 /// Those that there are on this machine.
 fn cases() -> impl Iterator<Item = Case> {
-    // Looked up once, before any call can fail.
-    linux::cache_size();
-    linux::huge_page_size();
     let has_huge_pages = linux::has_huge_pages();
     if !has_huge_pages {
         println!("skipped: fresh pages are not given without huge ones");
@@ -231,7 +224,7 @@ type Job<'a> = dyn FnMut() -> Result<Report, Failure> + Send + 'a;
 fn collected(to: To) -> (OwnedFd, Collected) {
     let reading = |mut peer: File| {
         Collected::Read(thread::spawn(move || {
-            let mut bytes = Vec::new();
+            let mut bytes = Vec::with_capacity(LEN);
             peer.read_to_end(&mut bytes).unwrap();
             bytes
         }))
@@ -265,7 +258,7 @@ impl Collected {
         match self {
             Collected::Read(reading) => reading.join().unwrap(),
             Collected::Lies(mut file) => {
-                let mut bytes = Vec::new();
+                let mut bytes = Vec::with_capacity(LEN);
                 file.rewind().unwrap();
                 file.read_to_end(&mut bytes).unwrap();
                 bytes

@@ -1,9 +1,5 @@
 //! `Consumer`: every kind of source, every wait, signals, discarding, and idleness.
 
-#![allow(unsafe_code)]
-
-mod common;
-
 use std::fs::{self, File};
 use std::io::{BufRead, ErrorKind, Read, Seek, Write};
 use std::net::{TcpListener, TcpStream};
@@ -12,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::Duration;
 
-use common::*;
+use crate::common::*;
 use fullbore::{Consumer, ConsumerOptions, Error, Pipe, PipeEnd, Wait};
 use proptest::prelude::*;
 use proptest::sample::select;

@@ -1,12 +1,8 @@
 //! A `Tee` whose system calls fail: the first, the second, a later one, or all.
 
-#![allow(unsafe_code)]
-
-mod common;
-
-use common::calls::{judging, moving_nothing_once, refusing};
-use common::targets::{SinkKind, SourceKind, Target};
-use common::*;
+use crate::common::calls::{judging, moving_nothing_once, refusing};
+use crate::common::targets::{SinkKind, SourceKind, Target};
+use crate::common::*;
 use fullbore::split::{Policy, TeeFailure, TeeReport};
 use fullbore::{Ended, Guarantee, Side, Tee};
 use rustix::io::Errno;

@@ -1,10 +1,6 @@
 //! `Producer`: whatever the way, the chunk, the wait, the usage, the sink and the reader, the same
 //! bytes come out.
 
-#![allow(unsafe_code)]
-
-mod common;
-
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -13,7 +9,7 @@ use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::*;
+use crate::common::*;
 use fullbore::{Error, Pipe, PipeEnd, Producer, ProducerOptions, Side, Wait, Way};
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -75,16 +71,6 @@ fn take<Fd: AsFd>(out: &mut Producer<Fd>, steps: &[Step]) -> u64 {
         }
     }
     at
-}
-
-fn open(options: ProducerOptions, way: Way, sink: OwnedFd) -> Producer<OwnedFd> {
-    match way {
-        Way::Copy => options.copy(sink).unwrap(),
-        Way::Fresh => options.fresh(sink).unwrap(),
-        // SAFETY: only tests with readers that copy ask for it.
-        Way::Recycle => unsafe { options.recycle(sink) }.unwrap(),
-        _ => unreachable!("it is not a Producer's"),
-    }
 }
 
 fn way_and_reader() -> impl Strategy<Value = (Way, Reader)> {

@@ -5,10 +5,6 @@
 //! give from. So each test puts a read end behind an fd that was a write end, and afterwards everything
 //! still lies in that pipe, and the reader got what was sent.
 
-#![allow(unsafe_code)]
-
-mod common;
-
 use std::cell::Cell;
 use std::env;
 use std::fs::File;
@@ -18,7 +14,7 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
 
-use common::*;
+use crate::common::*;
 use fullbore::split::Policy;
 use fullbore::{Error, Pipe, ProducerOptions, Result, Tee, Transfer};
 use rustix::stdio::dup2_stdin;
@@ -156,7 +152,7 @@ fn sent_by_a_child(job: &str) -> u64 {
     let mut child = Command::new(env::current_exe().unwrap())
         .args([
             "--exact",
-            "sends_over_its_stdin",
+            "own_descriptor::sends_over_its_stdin",
             "--ignored",
             "--nocapture",
         ])

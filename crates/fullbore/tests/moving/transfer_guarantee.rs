@@ -1,10 +1,6 @@
 //! What becomes of bytes after they were moved: the *snapshot* is kept behind and in front of whoever
 //! writes to its pages again, and *reference* is not, which shows that these tests could fail.
 
-#![allow(unsafe_code)]
-
-mod common;
-
 use std::fs::File;
 use std::io::{Read, Seek, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -13,15 +9,15 @@ use std::os::unix::net::UnixStream;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use common::ends::{content, memfd, same_bytes, tcp_pair};
-use common::*;
+use crate::common::ends::{content, memfd, same_bytes, tcp_pair};
+use crate::common::*;
 use fullbore::{
     Ended, Guarantee, Pages, Pipe, PipeEnd, Producer, ProducerOptions, Report, Transfer,
 };
 use rustix::pipe::{IoSliceRaw, SpliceFlags};
 
-/// What goes through one chain from pipe to pipe.
-const BYTES: u64 = 1 << 30;
+/// What goes through one chain from pipe to pipe: many laps of all memory that is used in turn.
+const BYTES: u64 = 256 << 20;
 
 /// The same where page by page is changed or looked at.
 const FEWER: u64 = 64 << 20;

@@ -1,0 +1,102 @@
+//! How a [`Producer`] gathers what is written to it.
+
+use std::io;
+use std::os::fd::AsFd;
+
+use super::options::Way;
+use super::producer::Producer;
+use crate::error::Result;
+
+impl<Fd: AsFd> io::Write for Producer<Fd> {
+    #[inline]
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        Ok(self.take(buf)?)
+    }
+
+    /// Takes all of `bufs` that can be gathered, with no more system calls than for one slice of their
+    /// length together.
+    fn write_vectored(&mut self, bufs: &[io::IoSlice<'_>]) -> io::Result<usize> {
+        let mut taken = 0;
+        for buf in bufs {
+            match self.take(buf) {
+                Ok(n) => {
+                    taken += n;
+                    if n < buf.len() {
+                        break;
+                    }
+                }
+                Err(error) if taken > 0 => {
+                    self.keep_for_later(&error);
+                    break;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(taken)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(self.send_gathered()?)
+    }
+}
+
+impl<Fd: AsFd> Producer<Fd> {
+    /// Gathers bytes of `buf`, and says how many.
+    #[inline]
+    fn take(&mut self, buf: &[u8]) -> Result<usize> {
+        let start = self.window.start + self.gathered;
+        let room = self.window.end.saturating_sub(start);
+        if buf.is_empty() {
+            return Ok(0);
+        }
+        // This overwrites what was lent, and the caller has seen no error about the bytes that are
+        // written now.
+        self.reserved = 0;
+        self.told = false;
+        if buf.len() < room && self.handed_over.is_empty() {
+            self.memory[start..start + buf.len()].copy_from_slice(buf);
+            self.gathered += buf.len();
+            return Ok(buf.len());
+        }
+        self.take_past_the_window(buf)
+    }
+
+    /// The rest of `take`: fills the window, sends it, and takes a new one.
+    #[cold]
+    fn take_past_the_window(&mut self, buf: &[u8]) -> Result<usize> {
+        if self.untold.is_some() || !self.handed_over.is_empty() {
+            self.send_gathered()?;
+        }
+        if self.gathered == 0 && buf.len() >= self.chunk && self.way() == Way::Copy {
+            // Nothing to gather: straight from the caller's memory, once the pipe is roomy.
+            if !self.settled {
+                self.next_window(1)?;
+            }
+            return match self.calls.write(self.sink.as_fd(), buf) {
+                Ok(n) => {
+                    self.sent += n as u64;
+                    Ok(n)
+                }
+                Err(errno) => Err(self.broke_off("write", errno)),
+            };
+        }
+        if self.gathered == self.window.len() {
+            self.send_gathered()?;
+        }
+        if self.window.is_empty() {
+            self.next_window(1)?;
+        }
+        let start = self.window.start + self.gathered;
+        let n = buf.len().min(self.window.end - start);
+        self.memory[start..start + n].copy_from_slice(&buf[..n]);
+        self.gathered += n;
+        if start + n == self.window.end {
+            // The bytes are taken, whatever comes of sending them: what could not be sent stays
+            // gathered, and the next call shows the error.
+            if let Err(error) = self.send_gathered() {
+                self.keep_for_later(&error);
+            }
+        }
+        Ok(n)
+    }
+}

@@ -1,0 +1,110 @@
+//! What errors of one sink mean for the others, and what a [`Tee`](super::Tee) reports.
+
+use std::fmt;
+use std::io;
+use std::time::Duration;
+
+use crate::error::Error;
+use crate::transfer::{Ended, Guarantee};
+
+/// What an error of one sink does to the whole [`Tee`](super::Tee).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum OnError {
+    /// The whole tee fails.
+    FailAll,
+    /// The sink is dropped, and its report has the error.
+    Drop,
+    /// The sink is dropped, and this does not count as an error.
+    Ignore,
+}
+
+/// What the errors of one sink do to the whole [`Tee`](super::Tee).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Policy {
+    /// For a sink whose reader has gone (`EPIPE`).
+    pub closed: OnError,
+    /// For any other error.
+    pub other: OnError,
+}
+
+impl Policy {
+    /// The tee fails with the first error of the sink.
+    pub const FAIL_ALL: Self = Self::of(OnError::FailAll, OnError::FailAll);
+    /// A sink that fails is dropped, and the others go on.
+    pub const DROP: Self = Self::of(OnError::Drop, OnError::Drop);
+    /// As [`DROP`](Self::DROP), but a reader that has gone does not count as an error.
+    pub const IGNORE_CLOSED: Self = Self::of(OnError::Ignore, OnError::Drop);
+
+    /// Creates a policy from both parts.
+    pub const fn of(closed: OnError, other: OnError) -> Self {
+        Self { closed, other }
+    }
+}
+
+/// What a [`Tee`](super::Tee) did.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct TeeReport {
+    /// Bytes that were taken from the source.
+    pub taken: u64,
+    /// What each sink got, in the order in which they were added.
+    pub sinks: Vec<SinkReport>,
+    /// The time that it ran, without the time between runs.
+    pub elapsed: Duration,
+    /// Why it returned. It is [`Ended::AtEnd`] also if all sinks have been dropped.
+    pub ended: Ended,
+    /// The guarantee that it kept: [`Guarantee::Snapshot`] also if [`Guarantee::Reference`] was
+    /// asked for and the kernel cannot do that.
+    pub guarantee: Guarantee,
+}
+
+/// What one sink got, and how it ended.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct SinkReport {
+    /// Bytes that arrived at the sink.
+    pub bytes: u64,
+    /// The error for which it was dropped, if it was.
+    pub error: Option<Error>,
+    /// Whether its policy says that this error does not count.
+    pub ignored: bool,
+    /// With [`Ended::WouldWait`]: whether this sink has to make room before the tee can go on.
+    pub would_wait: bool,
+}
+
+/// The error of a [`Tee`](super::Tee), with a report of what it had done before.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct TeeFailure {
+    /// What was done before it failed.
+    pub report: TeeReport,
+    /// The number of the sink that failed, from 0; `None` if the source failed.
+    pub sink: Option<usize>,
+    /// The error: which side failed, in which operation, and what the kernel said.
+    pub error: Error,
+}
+
+impl fmt::Display for TeeFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl std::error::Error for TeeFailure {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        // What this prints is what the error prints.
+        self.error.source()
+    }
+}
+
+impl From<TeeFailure> for Error {
+    fn from(failure: TeeFailure) -> Self {
+        failure.error
+    }
+}
+
+impl From<TeeFailure> for io::Error {
+    fn from(failure: TeeFailure) -> Self {
+        failure.error.into()
+    }
+}

@@ -1,0 +1,244 @@
+//! What *snapshot* and *reference* share: the sinks, what has been moved, and what an error of one
+//! sink does.
+
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+use rustix::io::Errno;
+
+use super::report::{OnError, Policy, SinkReport, TeeFailure, TeeReport};
+use crate::error::{Error, Result, Side};
+use crate::produce::stage::Outlet;
+use crate::transfer::{Ended, Guarantee, Kind, Options, Stop};
+use crate::wait::{Ready, Waiter};
+
+/// A sink, and what it has got.
+pub(super) struct Branch {
+    pub(super) kind: Kind,
+    policy: Policy,
+    pub(super) outlet: Outlet,
+    /// How much it has got of what is handed out.
+    pub(super) at: usize,
+    pub(super) bytes: u64,
+    /// The call that it was dropped for, if it was, and what that failed with.
+    error: Option<(&'static str, Errno)>,
+    ignored: bool,
+    would_wait: bool,
+}
+
+impl Branch {
+    pub(super) fn new(kind: Kind, policy: Policy, outlet: Outlet) -> Self {
+        Self {
+            kind,
+            policy,
+            outlet,
+            at: 0,
+            bytes: 0,
+            error: None,
+            ignored: false,
+            would_wait: false,
+        }
+    }
+
+    pub(super) fn is_alive(&self) -> bool {
+        self.error.is_none()
+    }
+
+    fn report(&self) -> SinkReport {
+        SinkReport {
+            bytes: self.bytes,
+            error: self
+                .error
+                .map(|(operation, errno)| Error::moving(Side::Sink, operation, errno, self.bytes)),
+            ignored: self.ignored,
+            would_wait: self.would_wait,
+        }
+    }
+}
+
+/// What has been found out and done so far.
+pub(super) struct State {
+    pub(super) source_kind: Kind,
+    pub(super) branches: Vec<Branch>,
+    pub(super) taken: u64,
+    /// Waits for whichever side is not ready.
+    pub(super) waiter: Waiter,
+    /// Whether there were enough bytes to make setting something up worthwhile.
+    pub(super) long: bool,
+    /// Which guarantee the way rests on that bytes take.
+    pub(super) guarantee: Guarantee,
+}
+
+impl State {
+    /// Makes everything wait as `waiter` does from now on.
+    pub(super) fn wait_as(&mut self, waiter: &Waiter) {
+        self.waiter = waiter.clone();
+        // No other code checks whether one of these fds is a socket.
+        self.waiter.count_timeouts_of_sockets();
+        for branch in &mut self.branches {
+            branch.outlet.calls.wait_as(waiter.clone().never_waiting());
+            branch.would_wait = false;
+        }
+    }
+
+    /// Makes the report. `held` bytes were taken from the source and not passed on.
+    pub(super) fn report(
+        &self,
+        held: u64,
+        outcome: Result<Ended, Broken>,
+        elapsed: Duration,
+    ) -> Result<TeeReport, TeeFailure> {
+        let failed = |sink, error| (Ended::Failed, Some((sink, error)));
+        let (ended, failure) = match outcome {
+            Ok(ended) | Err(Broken::Ended(ended)) => (ended, None),
+            Err(Broken::Source(operation, errno)) => {
+                let error = Error::moving(Side::Source, operation, errno, self.taken);
+                failed(None, error)
+            }
+            Err(Broken::Sink(i, operation, errno)) => {
+                let bytes = self.branches[i].bytes;
+                failed(Some(i), Error::moving(Side::Sink, operation, errno, bytes))
+            }
+            Err(Broken::Other(error)) => failed(None, error),
+        };
+        let report = TeeReport {
+            taken: self.taken + held,
+            sinks: self.branches.iter().map(Branch::report).collect(),
+            elapsed,
+            ended,
+            guarantee: self.guarantee,
+        };
+        match failure {
+            None => Ok(report),
+            Some((sink, error)) => Err(TeeFailure {
+                report,
+                sink,
+                error,
+            }),
+        }
+    }
+}
+
+/// A tee that runs.
+pub(super) struct Splitting<'a> {
+    pub(super) options: &'a Options,
+    pub(super) source: BorrowedFd<'a>,
+    pub(super) sinks: Vec<BorrowedFd<'a>>,
+    pub(super) state: &'a mut State,
+}
+
+/// What to wait for: room in the sink with this number, or with `None` bytes in the source.
+type Waited = Option<usize>;
+
+/// Why a tee cannot go on.
+pub(super) enum Broken {
+    /// A call on the source failed.
+    Source(&'static str, Errno),
+    /// A call on this sink failed, and its policy says that the tee fails.
+    Sink(usize, &'static str, Errno),
+    /// Nothing failed: it was stopped, or would have to wait.
+    Ended(Ended),
+    /// Something other than moving bytes failed.
+    Other(Error),
+}
+
+impl From<Error> for Broken {
+    fn from(error: Error) -> Self {
+        Broken::Other(error)
+    }
+}
+
+impl From<Stop> for Broken {
+    /// For calls that have nothing to do with a sink.
+    fn from(stop: Stop) -> Self {
+        match stop {
+            Stop::Ended(stopped) => Broken::Ended(stopped.into()),
+            Stop::At(_, operation, errno) => Broken::Source(operation, errno),
+            Stop::Other(error) => Broken::Other(error),
+        }
+    }
+}
+
+impl Splitting<'_> {
+    /// Bytes that may still be taken from the source, and at most `otherwise`.
+    pub(super) fn most(&self, otherwise: usize) -> usize {
+        self.options.most(self.state.taken, otherwise)
+    }
+
+    pub(super) fn is_at_limit(&self) -> bool {
+        self.options.is_at_limit(self.state.taken)
+    }
+
+    /// Applies the policy of sink `i` after one of its calls failed with `errno`.
+    ///
+    /// # Errors
+    /// If the policy says that the tee fails.
+    pub(super) fn failed(
+        &mut self,
+        i: usize,
+        operation: &'static str,
+        errno: Errno,
+    ) -> Result<(), Broken> {
+        let branch = &mut self.state.branches[i];
+        let on_error = match errno {
+            Errno::PIPE => branch.policy.closed,
+            _ => branch.policy.other,
+        };
+        if on_error == OnError::FailAll {
+            return Err(Broken::Sink(i, operation, errno));
+        }
+        branch.ignored = on_error == OnError::Ignore;
+        branch.error = Some((operation, errno));
+        Ok(())
+    }
+
+    /// Sleeps until one of these is worth a try.
+    pub(super) fn wait_for(&mut self, waited: &[Waited]) -> Result<(), Broken> {
+        if self.options.never {
+            let mut side = Side::Source;
+            for &sink in waited.iter().flatten() {
+                self.state.branches[sink].would_wait = true;
+                side = Side::Sink;
+            }
+            return Err(Broken::Ended(Ended::WouldWait(side)));
+        }
+        let State {
+            branches, waiter, ..
+        } = &mut *self.state;
+        let fds: Vec<_> = waited
+            .iter()
+            .map(|waited| match *waited {
+                Some(i) => (branches[i].outlet.fd(self.sinks[i]), Ready::ToWrite),
+                None => (self.source, Ready::ToRead),
+            })
+            .collect();
+        match waiter.until_any_ready(&fds) {
+            Ok(None) => Ok(()),
+            // The timeout of a socket has passed, as it would have in a call that sleeps.
+            Ok(Some(overdue)) => match waited[overdue] {
+                Some(sink) => self.failed(sink, "write", Errno::AGAIN),
+                None => Err(Broken::Source("read", Errno::AGAIN)),
+            },
+            Err(errno) => Err(match self.state.waiter.stopped() {
+                Some(stopped) => Broken::Ended(stopped.into()),
+                None => Error::system("poll")(errno).into(),
+            }),
+        }
+    }
+
+    pub(super) fn check_stopped(&self) -> Result<(), Broken> {
+        match self.options.stopped() {
+            Some(stopped) => Err(Broken::Ended(stopped.into())),
+            None => Ok(()),
+        }
+    }
+
+    /// Makes the sinks that are pipes roomy, as far as this user may.
+    pub(super) fn grow_sinks(&self) {
+        for (branch, &sink) in self.state.branches.iter().zip(&self.sinks) {
+            if branch.kind == Kind::Pipe {
+                self.options.make_roomy(sink);
+            }
+        }
+    }
+}

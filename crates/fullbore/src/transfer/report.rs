@@ -1,0 +1,109 @@
+//! What a [`Transfer`](super::Transfer) reports at its end, and while it runs.
+
+use std::fmt;
+use std::io;
+use std::time::Duration;
+
+use super::plan::{Kind, Route};
+use crate::error::{Error, Side};
+use crate::wait::Stopped;
+
+/// What a [`Transfer`](super::Transfer) did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Report {
+    /// Bytes that arrived at the sink.
+    pub bytes: u64,
+    /// Bytes that were taken from the source. More than `bytes` only where the sink failed, or the
+    /// transfer was stopped, with some under way; a transfer that is run again sends those first.
+    pub taken: u64,
+    /// The ways that bytes took, with how many each moved, in the order of their first byte.
+    pub routes: Vec<(Route, u64)>,
+    /// The time that it ran, without the time between runs.
+    pub elapsed: Duration,
+    /// System calls that were made to move bytes.
+    pub calls: u64,
+    /// Why it returned.
+    pub ended: Ended,
+    /// What the source is.
+    pub source: Kind,
+    /// What the sink is.
+    pub sink: Kind,
+}
+
+/// The reason why a transfer returned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Ended {
+    /// The source has no more bytes.
+    AtEnd,
+    /// The limit was reached.
+    AtLimit,
+    /// [`Cancel::cancel`](crate::Cancel::cancel) was called, or the progress callback said [`ControlFlow::Break`](std::ops::ControlFlow::Break).
+    Cancelled,
+    /// The [`deadline`](super::Transfer::deadline) passed.
+    TimedOut,
+    /// This side would make it wait, and it was told not to.
+    WouldWait(Side),
+    /// It failed; [`Failure`] says how.
+    Failed,
+}
+
+/// The error of a [`Transfer`](super::Transfer), with a report of what it had done before.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Failure {
+    /// What was done before it failed.
+    pub report: Report,
+    /// The error: which side failed, in which operation, and what the kernel said.
+    pub error: Error,
+}
+
+impl From<Stopped> for Ended {
+    fn from(stopped: Stopped) -> Self {
+        match stopped {
+            Stopped::Cancelled => Ended::Cancelled,
+            Stopped::TimedOut => Ended::TimedOut,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl std::error::Error for Failure {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        // What this prints is what the error prints.
+        self.error.source()
+    }
+}
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        failure.error
+    }
+}
+
+impl From<Failure> for io::Error {
+    fn from(failure: Failure) -> Self {
+        failure.error.into()
+    }
+}
+
+/// What the progress callback gets after each step that moved bytes.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct Progress<'a> {
+    /// Bytes that have arrived in all.
+    pub bytes: u64,
+    /// Bytes that arrived with this step.
+    pub step: u64,
+    /// The way they took.
+    pub route: Route,
+    /// The bytes themselves, where the transfer was asked to keep them
+    /// [`in_sight`](super::Transfer::in_sight); empty otherwise.
+    pub seen: &'a [u8],
+}

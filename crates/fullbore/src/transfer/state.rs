@@ -1,0 +1,417 @@
+//! What a transfer has found out and done so far, and its steps, one system call each.
+
+use std::os::fd::BorrowedFd;
+
+use rustix::fs::{FileType, OFlags, Stat};
+use rustix::io::Errno;
+
+use super::direct;
+use super::options::Options;
+use super::plan::{self, Kind, Route};
+use super::report::Progress;
+use super::sparse::{Sparse, Stretch};
+use super::step::{Ends, Step, Stepped, Stop, has_flag};
+use super::through::OwnPipe;
+use crate::error::{Error, Result, Side};
+use crate::linux::{self, Calls};
+use crate::memory;
+use crate::produce::stage::{Outlet, Stage};
+use crate::wait::{Waiter, uninterrupted};
+
+/// What has been found out and done so far.
+pub(super) struct State {
+    pub(super) source_kind: Kind,
+    pub(super) sink_kind: Kind,
+    has_sockets: bool,
+    pub(super) routes: Vec<Route>,
+    /// The index of the route that is tried now.
+    pub(super) at: usize,
+    /// Bytes of memory to begin with.
+    first: usize,
+    /// Whether there are enough bytes to make setting something up worthwhile.
+    pub(super) long: bool,
+    sink_grown: bool,
+    pub(super) moved: Vec<(Route, u64)>,
+    /// Whether the current route has moved bytes: from then on its errors are not refusals.
+    pub(super) works: bool,
+    pub(super) bytes: u64,
+    pub(super) taken: u64,
+    calls: u64,
+    source_offset: Option<u64>,
+    sink_offset: Option<u64>,
+    reader: Calls,
+    pub(super) outlet: Outlet,
+    /// Waits for either side of a splice.
+    waiter: Waiter,
+    pub(super) stage: Stage,
+    /// How much of what the stage holds was sent.
+    pub(super) sent: usize,
+    pub(super) through: Option<OwnPipe>,
+    sparse: Sparse,
+    /// Bytes that come before the next hole that is to be kept.
+    before_hole: usize,
+    /// Whether the last send copied.
+    pub(super) by_writing: bool,
+    /// Where the bytes of the last step lie in what the stage holds.
+    seen: (usize, usize),
+}
+
+/// Finds out what the two fds are, and which routes there are between them.
+pub(super) fn look(
+    source: BorrowedFd<'_>,
+    sink: BorrowedFd<'_>,
+    options: &Options,
+) -> Result<State> {
+    options.check()?;
+    let source_stat = stat_of(source, Side::Source)?;
+    let sink_stat = stat_of(sink, Side::Sink)?;
+    let ranges_apart = match (options.source_offset, options.sink_offset, options.limit) {
+        (Some(from), Some(to), Some(len)) => from.abs_diff(to) >= len,
+        _ => false,
+    };
+    refuse_the_same(&source_stat, &sink_stat, ranges_apart)?;
+    if options.sink_offset.is_some() && has_flag(sink, OFlags::APPEND) {
+        return Err(Error::Invalid(
+            "the sink appends (O_APPEND), so bytes cannot go to an offset of it".into(),
+        ));
+    }
+    let (source_kind, sink_kind) = (Kind::of(source, &source_stat), Kind::of(sink, &sink_stat));
+    let is_socket = |stat: &Stat| FileType::from_raw_mode(stat.st_mode) == FileType::Socket;
+    let has_sockets = is_socket(&source_stat) || is_socket(&sink_stat);
+    let mut waiter = options.waiter();
+    if has_sockets {
+        waiter.count_timeouts_of_sockets();
+    }
+    let calls = |fd, stat: &Stat| {
+        let mut calls = Calls::with(waiter.clone());
+        calls.know(fd, FileType::from_raw_mode(stat.st_mode));
+        calls
+    };
+    // Where waiting is not allowed, splice(2) can only be used if it can be told not to wait.
+    let can_ask = |kind: Kind, fd| kind.splices_without_waiting() || has_flag(fd, OFlags::NONBLOCK);
+    let may_splice =
+        !waiter.is_nonblocking() || can_ask(source_kind, source) && can_ask(sink_kind, sink);
+    let routes = plan::routes(source_kind, sink_kind, options.guarantee)
+        .iter()
+        .copied()
+        .filter(|route| match route {
+            Route::ReadWrite => true,
+            Route::Fresh => options.sink_offset.is_none(),
+            _ => may_splice && !options.in_sight,
+        })
+        .collect();
+    let size = u64::try_from(source_stat.st_size).unwrap_or(0);
+    let most = options.limit.unwrap_or(u64::MAX);
+    let long = source_kind == Kind::Regular && size.min(most) > memory::FIRST as u64;
+    Ok(State {
+        source_kind,
+        sink_kind,
+        has_sockets,
+        routes,
+        at: 0,
+        first: first_memory(source_kind, size),
+        long,
+        sink_grown: false,
+        moved: Vec::new(),
+        works: false,
+        bytes: 0,
+        taken: 0,
+        calls: 0,
+        source_offset: options.source_offset,
+        sink_offset: options.sink_offset,
+        reader: calls(source, &source_stat),
+        outlet: Outlet::new(calls(sink, &sink_stat)),
+        waiter,
+        stage: Stage::none(),
+        sent: 0,
+        through: None,
+        sparse: Sparse::of(&source_stat, &sink_stat, options),
+        before_hole: usize::MAX,
+        by_writing: false,
+        seen: (0, 0),
+    })
+}
+
+/// Bytes of memory to begin with: as many as a short file has, and one more to find its end.
+fn first_memory(source: Kind, size: u64) -> usize {
+    match usize::try_from(size) {
+        Ok(size) if source == Kind::Regular && size > 0 => {
+            (size + 1).next_multiple_of(512).min(memory::FIRST)
+        }
+        _ => memory::FIRST,
+    }
+}
+
+pub(crate) fn stat_of(fd: BorrowedFd<'_>, side: Side) -> Result<Stat> {
+    rustix::fs::fstat(fd).map_err(|errno| Error::moving(side, "fstat", errno, 0))
+}
+
+/// Refuses a transfer that would read the bytes that it writes, which might never end.
+pub(crate) fn refuse_the_same(source: &Stat, sink: &Stat, ranges_apart: bool) -> Result<()> {
+    if (source.st_dev, source.st_ino) != (sink.st_dev, sink.st_ino) {
+        return Ok(());
+    }
+    match FileType::from_raw_mode(source.st_mode) {
+        FileType::Fifo => Err(Error::Invalid("source and sink are the same pipe".into())),
+        FileType::RegularFile | FileType::BlockDevice if !ranges_apart => {
+            Err(Error::Invalid("source and sink are the same file".into()))
+        }
+        _ => Ok(()),
+    }
+}
+
+impl State {
+    /// Makes everything wait as `waiter` does from now on.
+    pub(super) fn wait_as(&mut self, waiter: &Waiter) {
+        for calls in [&mut self.reader, &mut self.outlet.calls] {
+            calls.wait_as(waiter.clone());
+        }
+        self.waiter = waiter.clone();
+        if self.has_sockets {
+            self.waiter.count_timeouts_of_sockets();
+        }
+    }
+
+    /// The way of the next step.
+    pub(super) fn route(&self) -> Route {
+        let route = self.routes[self.at];
+        // What was read has to be written, and what lies in our own pipe after its route was
+        // refused has to be read back first.
+        let under_way = self.stage.len() > 0
+            || route != Route::SpliceThrough
+                && self.through.as_ref().is_some_and(|own| own.held > 0);
+        // For a few bytes, setting something up would cost more than it saves.
+        let too_short = !self.long && route != Route::Splice;
+        match route {
+            Route::Fresh => Route::Fresh,
+            _ if under_way || too_short => Route::ReadWrite,
+            route => route,
+        }
+    }
+
+    pub(super) fn step(&mut self, route: Route, ends: &Ends<'_>, options: &Options) -> Stepped {
+        if self.long && !self.sink_grown && ends.sink_kind == Kind::Pipe {
+            self.sink_grown = true;
+            options.make_roomy(ends.sink);
+        }
+        if let Some(hole) = self.pass_hole(route, ends, options)? {
+            return Ok(Step::Passed(hole));
+        }
+        match route {
+            Route::CopyFileRange | Route::Splice | Route::Sendfile => {
+                self.move_directly(route, ends, options)
+            }
+            Route::SpliceThrough => self.splice_through(ends, options),
+            Route::Fresh | Route::ReadWrite => self.read_or_write(route, ends, options),
+        }
+    }
+
+    /// Skips a hole that comes next, if holes are kept, or finds out where the next one begins.
+    fn pass_hole(
+        &mut self,
+        route: Route,
+        ends: &Ends<'_>,
+        options: &Options,
+    ) -> Result<Option<usize>, Stop> {
+        self.before_hole = usize::MAX;
+        let by_position = matches!(route, Route::CopyFileRange | Route::ReadWrite);
+        if !self.long || !by_position || self.stage.len() > 0 || options.in_sight {
+            return Ok(None);
+        }
+        let most = self.most(options, direct::RANGE);
+        match self.sparse.next(ends.source, ends.sink, most as u64)? {
+            Stretch::Bytes(len) => {
+                self.before_hole = usize::try_from(len).unwrap_or(usize::MAX);
+                Ok(None)
+            }
+            Stretch::Hole(len) => {
+                self.took(len as usize);
+                Ok(Some(len as usize))
+            }
+        }
+    }
+
+    /// One call that takes bytes from the source and puts them into the sink.
+    fn move_directly(&mut self, route: Route, ends: &Ends<'_>, options: &Options) -> Stepped {
+        let (from, to) = (self.source_offset, self.sink_offset);
+        self.calls += 1;
+        let n = match route {
+            Route::CopyFileRange => {
+                direct::copy_file_range(ends, from, to, self.most(options, direct::RANGE))
+            }
+            Route::Sendfile => {
+                let most = self.most(options, direct::SENDFILE);
+                direct::sendfile(&mut self.waiter, ends, from, most)
+            }
+            _ => {
+                let most = self.most(options, ends.sink_kind.splice_at_once());
+                direct::splice(&mut self.waiter, ends, from, to, most)
+            }
+        }?;
+        self.took(n);
+        Ok(match n {
+            0 => Step::Perhaps,
+            n => Step::Moved(n),
+        })
+    }
+
+    /// One call between a pipe of our own and the source, or the sink.
+    fn splice_through(&mut self, ends: &Ends<'_>, options: &Options) -> Stepped {
+        let own = match &mut self.through {
+            Some(own) => own,
+            none => match OwnPipe::new(options.pipe_size()) {
+                Ok(own) => none.insert(own),
+                // There is no pipe (EMFILE): another route may not need one.
+                Err(_) => return Err(Stop::At(Side::Source, "pipe2", Errno::OPNOTSUPP)),
+            },
+        };
+        self.calls += 1;
+        if own.held > 0 {
+            let sink = (ends.sink, ends.sink_kind);
+            let n = own.send_on(&mut self.waiter, sink, self.sink_offset)?;
+            return Ok(match n {
+                // write(2) either gets the sink to take the bytes, or returns the reason why it
+                // does not.
+                0 => Step::Perhaps,
+                n => Step::Moved(n),
+            });
+        }
+        let at_once = own.at_once(ends.source_kind).min(self.before_hole);
+        let most = options.most(self.taken, at_once);
+        let source = (ends.source, ends.source_kind);
+        let n = own.fill(&mut self.waiter, source, self.source_offset, most)?;
+        self.took(n);
+        Ok(match n {
+            0 => Step::Perhaps,
+            _ => Step::Taken,
+        })
+    }
+
+    /// One read, or one write of what was read.
+    fn read_or_write(&mut self, route: Route, ends: &Ends<'_>, options: &Options) -> Stepped {
+        if self.stage.len() > 0 {
+            let given = self.outlet.given;
+            let n = self
+                .stage
+                .send(&mut self.outlet, ends.sink, self.sent, self.sink_offset)
+                .map_err(|(operation, errno)| {
+                    Stop::of_call(self.outlet.calls.stopped(), Side::Sink, operation, errno)
+                })?;
+            if n == 0 {
+                return Err(Stop::At(Side::Sink, "write", Errno::IO));
+            }
+            self.seen = (self.sent, self.sent + n);
+            self.sent += n;
+            self.by_writing = self.outlet.given == given;
+            return Ok(Step::Moved(n));
+        }
+        if self.stage.is_none() {
+            self.stage = Stage::small(self.most(options, self.first));
+        }
+        if self.long && self.stage.is_small() {
+            // Giving base pages away is slower than copying them.
+            let fresh = route == Route::Fresh
+                && linux::has_huge_pages()
+                && self.outlet.take_pages(ends.sink);
+            self.stage.grow(options.chunk, fresh);
+        }
+        let most = self.most(options, usize::MAX);
+        let n = match &mut self.through {
+            // What was taken by a route that was refused later.
+            Some(through) if through.held > 0 => {
+                let room = self.stage.room(through.held)?;
+                through
+                    .take_back(room)
+                    .map_err(|errno| Stop::At(Side::Source, "read", errno))?
+            }
+            _ => {
+                let room = self.stage.room(most)?;
+                let n = match self.source_offset {
+                    None => self.reader.read(ends.source, room),
+                    Some(at) => uninterrupted(|| rustix::io::pread(ends.source, &mut *room, at)),
+                }
+                .map_err(|errno| {
+                    Stop::of_call(self.reader.stopped(), Side::Source, "read", errno)
+                })?;
+                self.took(n);
+                n
+            }
+        };
+        if n == 0 {
+            return Ok(Step::End);
+        }
+        self.stage.filled(n);
+        self.sent = 0;
+        Ok(Step::Taken)
+    }
+
+    /// Empties the stage, once all of it was sent and shown.
+    pub(super) fn after_sending(&mut self) -> Result<()> {
+        if self.stage.len() > 0 && self.sent == self.stage.len() {
+            self.sent = 0;
+            self.stage.let_go()?;
+        }
+        if !self.long && self.bytes >= memory::FIRST as u64 {
+            self.long = true;
+        }
+        Ok(())
+    }
+
+    /// The bytes of the last step, if they are to be seen.
+    fn seen(&self, options: &Options) -> &[u8] {
+        if options.in_sight {
+            &self.stage.bytes()[self.seen.0..self.seen.1]
+        } else {
+            &[]
+        }
+    }
+
+    /// Bytes that the next call may take from the source, and at most `otherwise`.
+    fn most(&self, options: &Options, otherwise: usize) -> usize {
+        options.most(self.taken, otherwise.min(self.before_hole))
+    }
+
+    /// Notes that `n` bytes were taken from the source.
+    fn took(&mut self, n: usize) {
+        self.taken += n as u64;
+        if let Some(at) = &mut self.source_offset {
+            *at += n as u64;
+        }
+    }
+
+    /// Notes that `n` bytes arrived, and says so for the progress callback.
+    pub(super) fn arrived(&mut self, route: Route, n: usize, options: &Options) -> Progress<'_> {
+        let step = n as u64;
+        self.bytes += step;
+        if let Some(at) = &mut self.sink_offset {
+            *at += step;
+        }
+        match self.moved.iter_mut().find(|(moved, _)| *moved == route) {
+            Some((_, bytes)) => *bytes += step,
+            None => self.moved.push((route, step)),
+        }
+        Progress {
+            bytes: self.bytes,
+            step,
+            route,
+            seen: self.seen(options),
+        }
+    }
+
+    /// Bytes that were taken and have not arrived.
+    pub(super) fn under_way(&self) -> u64 {
+        self.taken - self.bytes
+    }
+
+    pub(super) fn calls(&self) -> u64 {
+        self.calls + self.reader.made() + self.outlet.calls.made()
+    }
+
+    /// Whether the route was refused, rather than having failed, and there is another one.
+    pub(super) fn may_try_another(&self, route: Route, errno: Errno) -> bool {
+        route == self.routes[self.at]
+            && self.at + 1 < self.routes.len()
+            && !self.works
+            && direct::is_refused(route, errno)
+    }
+}

@@ -1,0 +1,79 @@
+//! Ending a wait from outside.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::event::{EventfdFlags, eventfd};
+
+use crate::error::{Error, Result};
+
+/// Ends, from another thread, the waits of everything that was given a clone of it.
+///
+/// ```
+/// use std::time::Duration;
+/// let pipe = fullbore::Pipe::new()?;
+/// let cancel = fullbore::Cancel::new()?;
+/// let from_outside = cancel.clone();
+/// std::thread::spawn(move || {
+///     std::thread::sleep(Duration::from_millis(5));
+///     from_outside.cancel();
+/// });
+/// // Nobody ever writes into this pipe.
+/// let mut out = std::fs::File::options().write(true).open("/dev/null")?;
+/// let report = fullbore::Transfer::new(&pipe.reader, &out).cancel(&cancel).run()?;
+/// assert_eq!(report.ended, fullbore::Ended::Cancelled);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// A child of fork(2) shares it: what either cancels ends the waits of both, once they sleep.
+#[derive(Debug, Clone)]
+pub struct Cancel(Arc<Cancelled>);
+
+#[derive(Debug)]
+struct Cancelled {
+    /// What a running thread looks at.
+    so: AtomicBool,
+    /// What wakes a sleeping one: an eventfd that is readable from then on.
+    event: OwnedFd,
+}
+
+impl Cancel {
+    /// Creates a `Cancel` that is not cancelled (eventfd(2)).
+    ///
+    /// # Errors
+    /// `EMFILE`, `ENFILE`, `ENOMEM`.
+    pub fn new() -> Result<Self> {
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        let event = eventfd(0, flags).map_err(Error::system("eventfd2"))?;
+        Ok(Self(Arc::new(Cancelled {
+            so: AtomicBool::new(false),
+            event,
+        })))
+    }
+
+    /// Cancels everything that was given a clone of this, for good. May be called from a signal
+    /// handler.
+    pub fn cancel(&self) {
+        self.0.so.store(true, Ordering::Release);
+        // It fails only where the counter is full, and then it is readable too.
+        let _ = rustix::io::write(&self.0.event, &1u64.to_ne_bytes());
+    }
+
+    /// Returns whether [`cancel`](Self::cancel) was called.
+    #[inline]
+    pub fn is_cancelled(&self) -> bool {
+        self.0.so.load(Ordering::Acquire)
+    }
+
+    /// The fd that becomes readable with a cancel.
+    pub(super) fn event(&self) -> BorrowedFd<'_> {
+        self.0.event.as_fd()
+    }
+
+    /// Notes that the event became readable: if a parent or child process has cancelled, there is
+    /// no other sign.
+    pub(super) fn note_event(&self) {
+        self.0.so.store(true, Ordering::Release);
+    }
+}

@@ -1,0 +1,19 @@
+//! What has one end of a pipe, or none: producers, consumers, pages, waits, and close.
+//!
+//! No test here forks or starts a process: for a moment the child would have copies of all fds, and a
+//! reader that another test drops would not be gone yet.
+
+#![allow(unsafe_code)]
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod close;
+mod consume;
+mod dropping;
+mod faults;
+mod pages;
+mod produce;
+mod produce_nonblocking;
+mod repeat;
+mod waits;

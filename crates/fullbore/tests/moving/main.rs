@@ -1,0 +1,16 @@
+//! What has two ends or more: `Transfer` and `Tee`.
+//!
+//! No test here forks or starts a process: for a moment the child would have copies of all fds, and a
+//! reader that another test drops would not be gone yet.
+
+#![allow(unsafe_code)]
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod split;
+mod split_faults;
+mod transfer;
+mod transfer_faults;
+mod transfer_guarantee;
+mod transfer_load;

@@ -1,0 +1,197 @@
+//! What a forked child may do with its copies, and what its parent does not notice of it.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::ExitStatusExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitStatus;
+
+use crate::common::*;
+use fullbore::linux::{Calls, Errno};
+use fullbore::{Cancel, Pipe, ProducerOptions, Stopped, Wait, Waiter, Way};
+
+const WAYS: [Way; 3] = [Way::Copy, Way::Fresh, Way::Recycle];
+
+/// Runs `child` in a forked process, and returns its process id.
+fn forked(child: impl FnOnce() -> i32) -> libc::pid_t {
+    look_up_once();
+    // SAFETY: glibc's allocator survives a fork, and the child ends by _exit without coming back here.
+    let process = unsafe { libc::fork() };
+    assert!(process >= 0, "{}", io::Error::last_os_error());
+    if process == 0 {
+        let code = catch_unwind(AssertUnwindSafe(child)).unwrap_or(99);
+        // SAFETY: ends the process, and runs nothing of it.
+        unsafe { libc::_exit(code) };
+    }
+    process
+}
+
+/// Waits for a forked process, and returns its exit code; 98 for one that a signal ended.
+fn exit_code(process: libc::pid_t) -> i32 {
+    let mut status = 0;
+    // SAFETY: writes to where it is told.
+    let waited = unsafe { libc::waitpid(process, &mut status, 0) };
+    assert_eq!(waited, process);
+    ExitStatus::from_raw(status).code().unwrap_or(98)
+}
+
+/// Runs `child` in a forked process, and waits for it to end well.
+fn fork_and_wait(child: impl FnOnce()) {
+    let process = forked(|| {
+        child();
+        0
+    });
+    assert_eq!(exit_code(process), 0);
+}
+
+/// Runs `child` in a forked process whose id is 1, in a new PID namespace, and returns its exit code;
+/// `None` where no such namespace can be made.
+fn exit_code_as_process_1(child: impl FnOnce() -> i32) -> Option<i32> {
+    const NO_NAMESPACE: i32 = 77;
+    let process = forked(|| {
+        // SAFETY: what this process forks from here on is in new namespaces, and nothing else.
+        let has_namespace = unsafe {
+            libc::unshare(libc::CLONE_NEWPID) == 0
+                || libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWPID) == 0
+        };
+        if !has_namespace {
+            return NO_NAMESPACE;
+        }
+        exit_code(forked(|| {
+            assert_eq!(std::process::id(), 1);
+            child()
+        }))
+    });
+    let code = exit_code(process);
+    (code != NO_NAMESPACE).then_some(code)
+}
+
+#[test]
+fn a_forked_copy_with_the_same_process_id_sends_nothing_twice() {
+    let _watch = watch("a_forked_copy_with_the_same_process_id_sends_nothing_twice");
+    for way in WAYS {
+        let pipe = Pipe::new().unwrap();
+        let sink = pipe.writer.try_clone().unwrap();
+        let code = exit_code_as_process_1(|| {
+            let mut out = open(ProducerOptions::new(), way, sink);
+            out.write_all(b"once").unwrap();
+            let mut out = Some(out);
+            let code = exit_code_as_process_1(|| {
+                drop(out.take());
+                0
+            });
+            // What this process has is still to be sent.
+            drop(out);
+            code.unwrap_or(97)
+        });
+        drop(pipe.writer);
+        if code.is_none_or(|code| code == 97) {
+            println!("skipped: no PID namespaces here");
+            return;
+        }
+        assert_eq!(code, Some(0), "{way}");
+        let mut text = String::new();
+        File::from(pipe.reader).read_to_string(&mut text).unwrap();
+        assert_eq!(text, "once", "{way}");
+    }
+}
+
+#[test]
+fn a_producer_that_a_forked_child_makes_is_the_childs() {
+    let _watch = watch("a_producer_that_a_forked_child_makes_is_the_childs");
+    for way in WAYS {
+        let pipe = Pipe::new().unwrap();
+        let sink = pipe.writer.try_clone().unwrap();
+        let mut parents = open(ProducerOptions::new(), way, pipe.writer);
+        parents.write_all(b"parent ").unwrap();
+        fork_and_wait(|| {
+            let mut out = open(ProducerOptions::new(), way, sink.try_clone().unwrap());
+            out.write_all(b"child ").unwrap();
+            drop(out);
+        });
+        drop(parents);
+        drop(sink);
+        let mut text = String::new();
+        File::from(pipe.reader).read_to_string(&mut text).unwrap();
+        assert_eq!(text, "child parent ", "{way}");
+    }
+}
+
+#[test]
+fn a_forked_copy_sends_nothing_twice() {
+    let _watch = watch("a_forked_copy_sends_nothing_twice");
+    for way in WAYS {
+        let pipe = Pipe::new().unwrap();
+        let mut out = open(ProducerOptions::new(), way, pipe.writer);
+        // Pages in the pipe, and bytes gathered.
+        send(&mut out, 0, 300_000, 100_000).unwrap();
+        let mut bytes = [0; 1000];
+        fill(&mut bytes, 300_000);
+        out.write_all(&bytes).unwrap();
+        let mut out = Some(out);
+        fork_and_wait(|| drop(out.take()));
+        let mut out = out.unwrap();
+        let reading = Reader::Quick.spawn(pipe.reader, Checker::of_the_stream());
+        out.flush().unwrap();
+        send(&mut out, 301_000, 5_000_000, 100_000).unwrap();
+        assert_eq!(out.finish().unwrap().bytes, 5_000_000, "{way}");
+        assert_eq!(reading.join().unwrap(), 5_000_000, "{way}");
+    }
+}
+
+#[test]
+fn a_forked_child_that_lives_on_does_not_change_what_is_sent() {
+    let _watch = watch("a_forked_child_that_lives_on_does_not_change_what_is_sent");
+    for way in WAYS {
+        let pipe = Pipe::new().unwrap();
+        let mut out = open(ProducerOptions::new(), way, pipe.writer);
+        send(&mut out, 0, 500_000, 100_000).unwrap();
+        // The child scribbles on its copy of the memory, while the pages are in the pipe.
+        let mut out = Some(out);
+        fork_and_wait(|| {
+            if let Some(mut out) = out.take() {
+                if let Ok(bytes) = out.reserve(1000) {
+                    bytes.fill(0xEE);
+                }
+                drop(out);
+            }
+        });
+        let mut out = out.unwrap();
+        let reading = Reader::Quick.spawn(pipe.reader, Checker::of_the_stream());
+        send(&mut out, 500_000, 5_000_000, 100_000).unwrap();
+        out.finish().unwrap();
+        assert_eq!(reading.join().unwrap(), 5_000_000, "{way}");
+    }
+}
+
+#[test]
+fn a_child_that_shares_a_cancel_is_ended_by_its_parent() {
+    let _watch = watch("a_child_that_shares_a_cancel_is_ended_by_its_parent");
+    let cancel = Cancel::new().unwrap();
+    let empty = Pipe::new().unwrap();
+    let process = forked(|| {
+        let mut calls = Calls::with(Waiter::new(Wait::Poll).until_cancelled(&cancel));
+        let answer = calls.read(empty.reader.as_fd(), &mut [0; 1]);
+        assert_eq!(answer, Err(Errno::CANCELED));
+        assert_eq!(calls.stopped(), Some(Stopped::Cancelled));
+        0
+    });
+    cancel.cancel();
+    assert_eq!(exit_code(process), 0);
+}
+
+#[test]
+fn a_socket_whose_peer_is_gone_is_an_error_and_no_signal() {
+    fork_and_wait(|| {
+        // SAFETY: the default action is what a program in C has.
+        unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+        for wait in ALL_WAITS {
+            let (ours, theirs) = UnixStream::pair().unwrap();
+            drop(theirs);
+            let answer = Calls::new(wait).write(ours.as_fd(), b"hello");
+            assert_eq!(answer, Err(Errno::PIPE), "{wait:?}");
+        }
+    });
+}
