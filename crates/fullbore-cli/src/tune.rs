@@ -10,9 +10,9 @@ use crate::observe::census::{Holder, Pipe};
 use crate::observe::tune::evidence::Writer;
 use crate::observe::tune::outcome::{Outcome, Tuned, Tuning, is_safe};
 use crate::observe::tune::producers::Sends;
-use fullbore_host::display::error_text;
-use fullbore_host::machine::format_bytes;
 use fullbore_host::refusal::UNSUPPORTED;
+use fullbore_host::size::rounded;
+use fullbore_host::text::error_text;
 
 /// Hazard of a pipe that grows under its writer, in two sentences.
 const WHY: &str = "\
@@ -188,7 +188,7 @@ impl Report {
 
     /// What became of one.
     fn words(&self, one: &Tuned) -> String {
-        let bytes = |size: usize| format_bytes(size as u64);
+        let bytes = |size: usize| rounded(size as u64);
         let would = match self.0.options.dry_run {
             true => "would be ",
             false => "",

@@ -4,8 +4,8 @@ use crate::observe::moment::Cause;
 use crate::observe::numbers::Certainty;
 use crate::observe::overview::{ChainState, Overview, PipeState, ProcessInfo, Side, Slow};
 use crate::observe::verdict::{Bound, Percent, VerdictKind};
-use fullbore_host::display::bytes;
 use fullbore_host::size;
+use fullbore_host::size::amount;
 
 /// Seconds from which on one and the same wait is worth more than a share of the time.
 const LONG: f64 = 1.0;
@@ -71,7 +71,7 @@ pub fn rate(row: &PipeState) -> String {
     };
     row.bytes_per_second.map_or_else(
         || "unknown".to_owned(),
-        |rate| format!("{about}{}/s", bytes(rate)),
+        |rate| format!("{about}{}/s", amount(rate)),
     )
 }
 

@@ -22,8 +22,8 @@ use super::rank_sum::{rank_sum, smallest_p, values_that_can_tell};
 use super::run::{EndpointReport, Outcome, Run, Unit};
 use super::statistics::Spread;
 use fullbore_host::distance::Distances;
-use fullbore_host::machine::format_bytes;
 use fullbore_host::refusal::Usage;
+use fullbore_host::size::rounded;
 pub use read::{MOST_RUNS, Taken, read};
 
 /// The version of the JSON's shape.
@@ -568,7 +568,7 @@ fn facts(run: &Run) -> Vec<(String, String)> {
         for (name, value) in settings.into_iter().filter(|(name, _)| name != "seed") {
             let size = value.as_u64().filter(|_| name.ends_with("size"));
             let text = match (size, value) {
-                (Some(bytes), _) => format_bytes(bytes),
+                (Some(bytes), _) => rounded(bytes),
                 (None, Value::Null) => "default".to_owned(),
                 (None, Value::String(text)) => text,
                 (None, value) => value.to_string(),

@@ -15,7 +15,7 @@ use std::io;
 
 use super::run::{Outcome, Overall, Run};
 use super::statistics::DISAGREEMENT_WORTH_A_WARNING;
-use fullbore_host::machine::format_bytes;
+use fullbore_host::size::rounded;
 use fullbore_host::text::{REPLACEMENT, reorders};
 
 /// A form in which a result is shown: a [`Run`], or a [`Comparison`](crate::compare::Comparison) of
@@ -179,7 +179,7 @@ fn how_measured(run: &Run) -> String {
         rounds => format!("median of {rounds} rounds of {seconds} s each, shuffled"),
     };
     if let Some(size) = settings.pipe_size {
-        sentence += &format!("; with --pipe-size {}", format_bytes(size as u64));
+        sentence += &format!("; with --pipe-size {}", rounded(size as u64));
     }
     sentence
 }

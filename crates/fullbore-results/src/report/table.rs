@@ -15,6 +15,7 @@ use super::{
     noisy_footnote, one_line, over_all_tables, peers,
 };
 use crate::run::{Outcome, Run};
+use fullbore_host::text;
 
 /// The run as text.
 #[derive(Debug, Clone, Copy, Default)]
@@ -132,7 +133,7 @@ impl Page {
     pub fn wrapped(&mut self, style: Style, label: &str, text: &str) {
         let indent = label.chars().count();
         let mut start = label.to_owned();
-        for words in wrap(&one_line(text), self.width.saturating_sub(indent)) {
+        for words in text::wrapped(&one_line(text), self.width.saturating_sub(indent)) {
             self.line(style, format!("{start}{words}"));
             start = " ".repeat(indent);
         }
@@ -534,34 +535,6 @@ fn bar(share: f64, longest: usize) -> String {
     bar
 }
 
-/// `text` in lines of at most `width` characters, broken between words; a word that is longer is
-/// broken where the line ends.
-fn wrap(text: &str, width: usize) -> Vec<String> {
-    let width = width.max(1);
-    let mut lines = Vec::new();
-    let mut line = String::new();
-    for piece in text.split_whitespace().flat_map(|word| pieces(word, width)) {
-        let used = line.chars().count();
-        if used > 0 && used + 1 + piece.chars().count() > width {
-            lines.push(std::mem::take(&mut line));
-        } else if used > 0 {
-            line.push(' ');
-        }
-        line += &piece;
-    }
-    lines.push(line);
-    lines
-}
-
-/// A word in pieces of at most `width` characters: one, as a rule.
-fn pieces(word: &str, width: usize) -> Vec<String> {
-    let characters: Vec<char> = word.chars().collect();
-    characters
-        .chunks(width)
-        .map(|piece| piece.iter().collect())
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::fixture;
@@ -717,13 +690,5 @@ mod tests {
             assert_eq!(bar(share, 4), expected, "{share}");
         }
         assert_eq!(bar(1.0, 0), "");
-    }
-
-    #[test]
-    fn text_is_broken_between_words_and_long_words_within() {
-        assert_eq!(wrap("one two three", 7), ["one two", "three"]);
-        assert_eq!(wrap("a abcdefgh b", 3), ["a", "abc", "def", "gh", "b"]);
-        assert_eq!(wrap("abcdefgh b", 4), ["abcd", "efgh", "b"]);
-        assert_eq!(wrap("", 5), [""]);
     }
 }
