@@ -17,7 +17,7 @@ use crate::report::svg::dots::{Dot, Dots, Dotted};
 
 impl Report<Comparison> for Html {
     fn write(&self, comparison: &Comparison, out: &mut dyn io::Write) -> io::Result<()> {
-        Page::of(comparison)?.write_into(out)
+        Page::of(comparison).write_into(out)
     }
 }
 
@@ -49,11 +49,11 @@ struct Group {
 }
 
 impl<'a> Page<'a> {
-    fn of(comparison: &'a Comparison) -> io::Result<Page<'a>> {
+    fn of(comparison: &'a Comparison) -> Page<'a> {
         let groups: Vec<Group> = tables(comparison)
             .enumerate()
             .map(|(index, rows)| Group::of(index, comparison, rows))
-            .collect::<io::Result<_>>()?;
+            .collect();
         let (differences, not_alike) = (differences(comparison), not_alike(comparison));
         let mut contents = vec![("runs".to_owned(), "The runs".to_owned())];
         if !differences.rows.is_empty() {
@@ -65,7 +65,7 @@ impl<'a> Page<'a> {
             contents.push(("not-alike".into(), heading.into()));
         }
         contents.push(("method".into(), "What ratios and verdicts mean".into()));
-        Ok(Page {
+        Page {
             dress: Dress::new(),
             title: title(comparison),
             in_short: in_short(comparison),
@@ -76,7 +76,7 @@ impl<'a> Page<'a> {
             groups,
             not_alike,
             closing: closing(comparison),
-        })
+        }
     }
 }
 
@@ -193,15 +193,15 @@ fn not_alike(comparison: &Comparison) -> Table {
 }
 
 impl Group {
-    fn of(index: usize, comparison: &Comparison, rows: &[Row]) -> io::Result<Group> {
+    fn of(index: usize, comparison: &Comparison, rows: &[Row]) -> Group {
         let id = format!("group-{}", index + 1);
         let name = one_line(&name(&rows[0]));
-        Ok(Group {
-            figure: figure(&id, &name, comparison, rows)?,
+        Group {
+            figure: figure(&id, &name, comparison, rows),
             table: table(&id, &name, comparison, rows),
             id,
             name,
-        })
+        }
     }
 }
 
@@ -253,15 +253,10 @@ fn in_words(comparison: &Comparison, pair: &Pair) -> String {
 }
 
 /// The ratios of a group; `None` where there are none.
-fn figure(
-    id: &str,
-    name: &str,
-    comparison: &Comparison,
-    rows: &[Row],
-) -> io::Result<Option<Figure>> {
+fn figure(id: &str, name: &str, comparison: &Comparison, rows: &[Row]) -> Option<Figure> {
     let pairs = || rows.iter().flat_map(|row| &row.to_first);
     if pairs().all(|pair| pair.ratio.is_none()) {
-        return Ok(None);
+        return None;
     }
     let legend = [
         (Dot::Up, "faster"),
@@ -306,7 +301,7 @@ fn figure(
         each.join("; ")
     ));
     let label = format!("{name}: ratios to {first} as dots around 1, on a logarithmic axis");
-    Figure::of(id, label, words, |paper| dots.pictures(paper)).map(Some)
+    Some(Figure::of(id, label, words, |paper| dots.pictures(paper)))
 }
 
 fn table(id: &str, name: &str, comparison: &Comparison, rows: &[Row]) -> Table {

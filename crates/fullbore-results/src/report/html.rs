@@ -15,7 +15,7 @@ use super::svg::dots::{Dot, Dots, Dotted};
 use super::svg::{self, Paper};
 use super::{
     Report, against_c, base_of_ratios, distance, figure, groups, how_measured, is_noisy,
-    marked_median, noisy_footnote, one_line, over_all_tables, peers,
+    marked_median, noisy_footnote, one_line, over_all_tables, peers, reason,
 };
 use crate::compare::without_settings;
 use crate::run::{Outcome, Run, Settings, Unit};
@@ -29,7 +29,7 @@ pub struct Html;
 
 impl Report<Run> for Html {
     fn write(&self, run: &Run, out: &mut dyn io::Write) -> io::Result<()> {
-        Page::of(run)?.write_into(out)
+        Page::of(run).write_into(out)
     }
 }
 
@@ -73,7 +73,7 @@ struct Group {
 }
 
 impl<'a> Page<'a> {
-    fn of(run: &'a Run) -> io::Result<Page<'a>> {
+    fn of(run: &'a Run) -> Page<'a> {
         let mut facts = run.machine.lines();
         facts.extend(distance(run).map(|text| ("cache line", text)));
         facts.extend(peers(run).map(|text| ("peers", text)));
@@ -81,7 +81,7 @@ impl<'a> Page<'a> {
             .iter()
             .enumerate()
             .map(|(index, (name, outcomes))| Group::of(index, name, outcomes))
-            .collect::<io::Result<_>>()?;
+            .collect();
         let not_measured = not_measured(run);
         let mut contents = vec![("machine".to_owned(), "The machine".to_owned())];
         contents.extend(groups.iter().map(|g| (g.id.clone(), g.name.clone())));
@@ -89,7 +89,7 @@ impl<'a> Page<'a> {
             contents.push(("not-measured".into(), "Skipped and failed".into()));
         }
         contents.push(("method".into(), "How it was measured".into()));
-        Ok(Page {
+        Page {
             dress: Dress::new(),
             title: svg::title(run),
             lead: lead(run),
@@ -104,7 +104,7 @@ impl<'a> Page<'a> {
             base: base_of_ratios(run),
             against_c: against_c(run),
             over_all_tables: over_all_tables(run),
-        })
+        }
     }
 }
 
@@ -180,29 +180,29 @@ fn not_measured(run: &Run) -> Table {
 }
 
 impl Group {
-    fn of(index: usize, name: &str, outcomes: &[&Outcome]) -> io::Result<Group> {
+    fn of(index: usize, name: &str, outcomes: &[&Outcome]) -> Group {
         let id = format!("group-{}", index + 1);
         let grid = Grid::of(outcomes);
-        Ok(Group {
+        Group {
             name: one_line(name),
-            figure: picture(&id, name, outcomes, grid.is_some())?,
+            figure: picture(&id, name, outcomes, grid.is_some()),
             best: grid.as_ref().and_then(Grid::in_words),
             table: table(&id, name, outcomes),
             commands: commands(outcomes),
             id,
-        })
+        }
     }
 }
 
 /// A heat map, dots or bars.
-fn picture(id: &str, name: &str, outcomes: &[&Outcome], is_grid: bool) -> io::Result<Figure> {
+fn picture(id: &str, name: &str, outcomes: &[&Outcome], is_grid: bool) -> Figure {
     let unit = outcomes.first().map_or("", |outcome| outcome.unit.name());
     let name = one_line(name);
     let label = |kind: &str| format!("{name}: {kind}, {unit}");
     let words = one_line(&svg::picture_in_words(&name, outcomes));
     if is_grid {
-        let pictures = svg::pictures(outcomes, Paper::CELLS)?;
-        return Ok(Figure::scrolling(id, label("heat map"), words, pictures));
+        let pictures = svg::pictures(outcomes, Paper::CELLS);
+        return Figure::scrolling(id, label("heat map"), words, pictures);
     }
     if let Some(dots) = Percentiles::of(outcomes) {
         let words = dots.in_words(&name, unit, outcomes);
@@ -265,7 +265,7 @@ impl<'a> Percentiles<'a> {
         let rows = outcomes.iter().map(|outcome| {
             let figures = self.figures(outcome);
             let words = if figures.is_empty() {
-                svg::reason(outcome)
+                reason(outcome)
             } else {
                 let figures: Vec<String> = figures.iter().map(|(_, f)| figure(*f)).collect();
                 let mark = if is_noisy(outcome) { "~" } else { "" };
@@ -297,7 +297,7 @@ impl<'a> Percentiles<'a> {
                     .map(|(name, f)| format!("{name} {}", figure(*f)))
                     .collect();
                 if figures.is_empty() {
-                    format!("{} {}", outcome.name, svg::reason(outcome))
+                    format!("{} {}", outcome.name, reason(outcome))
                 } else {
                     format!("{} {}", outcome.name, figures.join(", "))
                 }

@@ -76,6 +76,15 @@ fn marked_median(outcome: &Outcome) -> String {
     }
 }
 
+/// Why an outcome has no figure.
+fn reason(outcome: &Outcome) -> String {
+    match (&outcome.skipped, &outcome.failed) {
+        (_, Some(failed)) => format!("failed: {failed}"),
+        (Some(skipped), None) => format!("skipped: {skipped}"),
+        (None, None) => "not measured".to_owned(),
+    }
+}
+
 /// Whether an outcome has rounds that disagree.
 fn is_noisy(outcome: &Outcome) -> bool {
     outcome
