@@ -10,6 +10,7 @@ pub mod html;
 pub mod json;
 pub mod svg;
 pub mod table;
+pub mod text;
 
 use std::io;
 
