@@ -6,9 +6,9 @@ use fullbore::pipe::Limit;
 use rustix::io::Errno;
 use serde_json::{Value, json};
 
-use fullbore_host::display::error_text;
-use fullbore_host::machine::format_bytes;
 use fullbore_host::refusal::UNSUPPORTED;
+use fullbore_host::size::rounded;
+use fullbore_host::text::error_text;
 use fullbore_observe::census::{Holder, Pipe};
 use fullbore_observe::tune::evidence::Writer;
 use fullbore_observe::tune::outcome::{Outcome, Tuned, Tuning, is_safe};
@@ -188,7 +188,7 @@ impl Report {
 
     /// What became of one.
     fn words(&self, one: &Tuned) -> String {
-        let bytes = |size: usize| format_bytes(size as u64);
+        let bytes = |size: usize| rounded(size as u64);
         let would = match self.0.options.dry_run {
             true => "would be ",
             false => "",

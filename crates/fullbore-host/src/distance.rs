@@ -64,7 +64,7 @@ fn near(seen: &[f64]) -> f64 {
 
 /// Alone on its cache lines: a neighbour would be fetched and lost with it.
 #[repr(align(256))]
-struct Line(AtomicU32);
+struct CacheLine(AtomicU32);
 
 /// Says that the answering side may end. On lines of its own, because an answer that was under way
 /// when the asking side gave up would write over it.
@@ -77,7 +77,7 @@ pub fn line_round_trip_ns(cpus: &CpuPair) -> Option<f64> {
     if cpus.writer == cpus.reader {
         return None;
     }
-    let (line, end) = (Line(AtomicU32::new(0)), End(AtomicBool::new(false)));
+    let (line, end) = (CacheLine(AtomicU32::new(0)), End(AtomicBool::new(false)));
     thread::scope(|scope| {
         let answering = scope.spawn(|| pinned_to(cpus.reader, || answer(&line, &end)));
         let asking = scope.spawn(|| {
@@ -103,7 +103,7 @@ fn pinned_to<T>(cpu: usize, work: impl FnOnce() -> T) -> Option<T> {
     Some(work())
 }
 
-fn answer(line: &Line, end: &End) {
+fn answer(line: &CacheLine, end: &End) {
     loop {
         match line.0.load(Ordering::Acquire) {
             1 => line.0.store(0, Ordering::Release),
@@ -113,7 +113,7 @@ fn answer(line: &Line, end: &End) {
     }
 }
 
-fn ask(line: &Line) -> f64 {
+fn ask(line: &CacheLine) -> f64 {
     const TURNS: u32 = 500;
     let began = Instant::now();
     let mut best = f64::INFINITY;

@@ -19,6 +19,26 @@ impl Fixture {
         fixture
     }
 
+    /// Returns four cores of two threads each (0,4 1,5 2,6 3,7) behind one L3 cache.
+    pub fn smt() -> Fixture {
+        let fixture = Fixture::new(&[]).online("0-7");
+        for cpu in 0..8 {
+            let core = cpu % 4;
+            fixture.cpu(cpu, &format!("{core},{}", core + 4), "0-7");
+        }
+        fixture
+    }
+
+    /// Returns eight cores without threads, four behind each of two L3 caches.
+    pub fn two_l3() -> Fixture {
+        let fixture = Fixture::new(&[]).online("0-7");
+        for cpu in 0..8 {
+            let l3 = if cpu < 4 { "0-3" } else { "4-7" };
+            fixture.cpu(cpu, &cpu.to_string(), l3);
+        }
+        fixture
+    }
+
     /// Adds a file, or replaces it.
     pub fn file(&self, path: &str, text: &str) {
         let path = self.0.path().join(path);

@@ -15,15 +15,13 @@
 //! | [`machine`] | kernel, CPUs, caches, memory, limits of pipes; which two CPUs to use |
 //! | [`distance`] | how long a cache line takes from one CPU to another |
 //! | [`proc`] | whether /proc is mounted, and shows this PID namespace |
-//! | [`display`] | amounts, errors and lines of text as people read them |
-//! | [`size`], [`date`], [`text`] | sizes and dates as text; names of others as they may be shown |
+//! | [`size`], [`date`], [`text`] | sizes and dates as text; names of others, long texts and errors as they are shown |
 //! | [`refusal`] | the two errors that are not failures: a wrong command line, and a machine that does not allow it |
 //!
 //! The crate never prints and never exits. A fact that the machine does not tell is `None`, not an
 //! error.
 
 pub mod date;
-pub mod display;
 pub mod distance;
 #[cfg(any(test, feature = "fixtures"))]
 pub mod fixtures;

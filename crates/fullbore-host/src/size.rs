@@ -1,8 +1,19 @@
-//! Sizes as people write them: `64K`, `1M`, `1MiB`, `10G`, always with powers of 1024.
+//! Numbers of bytes as text, always in powers of 1024.
+//!
+//! | function | example | for |
+//! |---|---|---|
+//! | [`parse`] | reads `64K`, `1M`, `1MiB`, `10G` | options |
+//! | [`format`] | `64KiB` | a size that was chosen: exact, and [`parse`] reads it |
+//! | [`rounded`] | `1.5 MiB` | a fact about the machine: as short as possible |
+//! | [`amount`] | `1.50 MiB` | a figure that changes: always about as wide |
 
 use parse_size::Config;
 
 /// Reads a size in bytes.
+///
+/// # Errors
+///
+/// A sentence for the user where `text` is not a size, or is one of 2^64 bytes or more.
 pub fn parse(text: &str) -> Result<u64, String> {
     Config::new().with_binary().parse_size(text).map_err(|_| {
         format!(
@@ -12,7 +23,11 @@ pub fn parse(text: &str) -> Result<u64, String> {
     })
 }
 
-/// Reads a size that has to fit into memory.
+/// Reads a size in bytes that has to fit into memory.
+///
+/// # Errors
+///
+/// Those of [`parse`], and a sentence for the user where a `usize` cannot hold the size.
 pub fn parse_in_memory(text: &str) -> Result<usize, String> {
     usize::try_from(parse(text)?)
         .map_err(|_| format!("invalid size '{text}': too large for this machine"))
@@ -27,6 +42,39 @@ pub fn format(bytes: u64) -> String {
             || format!("{bytes}B"),
             |(shift, unit)| format!("{}{unit}", bytes >> shift),
         )
+}
+
+/// Writes a size in the unit that suits it, rounded to a tenth: `4 KiB`, `1.5 MiB`, `251.7 GiB`.
+pub fn rounded(bytes: u64) -> String {
+    // Just below 1024, a tenth would be rounded to 1024 of this unit.
+    let (scaled, unit) = scaled(bytes as f64, 1023.95);
+    let tenths = (scaled * 10.0).round() / 10.0;
+    format!("{tenths} {unit}")
+}
+
+/// Writes an amount of bytes with three digits, or four before the next unit: `1.20 GiB`,
+/// `12.0 GiB`, `1012 MiB`.
+pub fn amount(bytes: f64) -> String {
+    let (scaled, unit) = scaled(bytes, 1023.5);
+    let places = match scaled {
+        _ if unit == "B" => 0,
+        s if s < 9.995 => 2,
+        s if s < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{scaled:.places$} {unit}")
+}
+
+/// Returns an amount in the first unit in which it is less than `limit`, and that unit.
+fn scaled(bytes: f64, limit: f64) -> (f64, &'static str) {
+    let mut scaled = bytes;
+    for unit in ["B", "KiB", "MiB", "GiB", "TiB"] {
+        if scaled < limit {
+            return (scaled, unit);
+        }
+        scaled /= 1024.0;
+    }
+    (scaled, "PiB")
 }
 
 #[cfg(test)]
@@ -69,6 +117,39 @@ mod tests {
             (10 << 30, "10GiB"),
         ] {
             assert_eq!(format(bytes), text);
+        }
+    }
+
+    #[test]
+    fn rounded_sizes_are_written_in_the_largest_unit_that_fits() {
+        let cases = [
+            (0, "0 B"),
+            (512, "512 B"),
+            (32 << 10, "32 KiB"),
+            ((1 << 20) - 1, "1 MiB"),
+            (1536 << 10, "1.5 MiB"),
+            (32 << 20, "32 MiB"),
+            (1 << 40, "1 TiB"),
+        ];
+        for (bytes, text) in cases {
+            assert_eq!(rounded(bytes), text);
+        }
+    }
+
+    #[test]
+    fn amounts_have_three_digits_and_four_before_the_next_unit() {
+        let cases = [
+            (0.0, "0 B"),
+            (1023.0, "1023 B"),
+            (1024.0, "1.00 KiB"),
+            (10230.0, "9.99 KiB"),
+            (12.0 * 1024.0, "12.0 KiB"),
+            (1012.0 * 1048576.0, "1012 MiB"),
+            (1023.9 * 1048576.0, "1.00 GiB"),
+            (5.0 * 1024_f64.powi(5), "5.00 PiB"),
+        ];
+        for (bytes, text) in cases {
+            assert_eq!(amount(bytes), text);
         }
     }
 }

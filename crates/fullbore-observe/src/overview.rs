@@ -14,7 +14,7 @@ use super::history::Histories;
 use super::link::{Fill, WriteEnd};
 use super::numbers::{Bytes, Certainty, Shares};
 use super::verdict::Verdict;
-use fullbore_host::display::{error_text, one_line};
+use fullbore_host::text::{error_text, one_line};
 
 /// Characters of a command line that are kept: some are pages long.
 const MOST_OF_COMMAND: usize = 200;

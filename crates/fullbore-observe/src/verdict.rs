@@ -12,7 +12,7 @@ use serde::{Serialize, Serializer};
 use super::attribution::Attribution;
 use super::moment::Cause;
 use super::numbers::{Numbers, PipeNumbers, StageNumbers};
-use fullbore_host::display::one_line;
+use fullbore_host::text::one_line;
 
 /// Fewer looks are too few.
 const LOOKS: u64 = 15;

@@ -72,9 +72,9 @@ impl Run {
     /// # Errors
     /// Where it is not a run of the schema [`SCHEMA`].
     pub fn from_json(bytes: &[u8]) -> Result<Run, NotARun> {
-        /// What says whether the rest can be read.
+        /// The fields that say whether the rest can be read.
         #[derive(Deserialize)]
-        struct Known {
+        struct Versions {
             schema: Option<Value>,
             comparison_schema: Option<Value>,
         }
@@ -84,7 +84,7 @@ impl Run {
         if bytes.iter().all(u8::is_ascii_whitespace) {
             return Err(NotARun::Empty);
         }
-        let known: Known = serde_json::from_slice(bytes).map_err(|error| {
+        let versions: Versions = serde_json::from_slice(bytes).map_err(|error| {
             if error.is_data() {
                 NotARun::NoSchema
             } else {
@@ -95,7 +95,7 @@ impl Run {
         if !bytes.trim_ascii_start().starts_with(b"{") {
             return Err(NotARun::NoSchema);
         }
-        match (known.comparison_schema, known.schema) {
+        match (versions.comparison_schema, versions.schema) {
             (Some(_), _) => return Err(NotARun::Comparison),
             (None, Some(Value::Number(found))) if found.as_u64() != Some(u64::from(SCHEMA)) => {
                 return Err(NotARun::Schema { found });

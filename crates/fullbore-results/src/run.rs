@@ -272,6 +272,27 @@ pub struct EndpointReport {
     pub notes: Vec<String>,
 }
 
+impl EndpointReport {
+    /// Returns the options without those that the laboratory adds for a run: settings of the run, and
+    /// options that do not affect figures.
+    pub fn own_options(&self) -> String {
+        const ADDED: [&str; 6] = [
+            "--die-with-parent",
+            "--json",
+            "--cpu=",
+            "--seconds=",
+            "--warm-up=",
+            "--bytes-to-pipe=",
+        ];
+        let words: Vec<&str> = self
+            .options
+            .split_whitespace()
+            .filter(|word| !ADDED.iter().any(|added| word.starts_with(added)))
+            .collect();
+        words.join(" ")
+    }
+}
+
 /// Who moved, or ran a pipeline, as a report names it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MoverReport {

@@ -9,7 +9,8 @@ use super::output::{table_on, write_to};
 use crate::doctor::{examine, text};
 use crate::inherited;
 use fullbore_host::proc::{self, Need};
-use fullbore_results::report::table::{Table, WIDTH_WITHOUT_A_TERMINAL};
+use fullbore_results::report::table::Table;
+use fullbore_results::report::text::WIDTH_WITHOUT_A_TERMINAL;
 
 /// Report what this machine allows, and which settings slow pipes down
 ///

@@ -103,7 +103,7 @@ impl Allowance {
             Some(limit) => format!(" of {limit} ({:.0}%)", *pages as f64 * 100.0 / limit as f64),
             None => String::new(),
         };
-        let size = fullbore_host::machine::format_bytes(self.bytes);
+        let size = fullbore_host::size::rounded(self.bytes);
         let exempt = match self.exempt {
             true => "; the limit does not apply to this process",
             false => "",

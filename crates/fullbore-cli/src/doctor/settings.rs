@@ -6,7 +6,8 @@
 use serde::Serialize;
 
 use super::circumstances::Circumstances;
-use fullbore_host::machine::{Root, bracketed_word, format_bytes};
+use fullbore_host::machine::{Root, bracketed_word};
+use fullbore_host::size::rounded;
 
 /// A row of the table.
 struct Row {
@@ -84,7 +85,7 @@ const ROWS: &[Row] = &[
             bytes if bytes >= 1 << 20 => fine("pipes can have a capacity of 1 MiB"),
             bytes => low(format!(
                 "pipes are limited to {}; fullbore uses 1 MiB",
-                format_bytes(bytes)
+                rounded(bytes)
             )),
         },
         command: "sudo sysctl -w fs.pipe-max-size=1048576",
@@ -211,7 +212,7 @@ const ROWS: &[Row] = &[
                 fine("does not apply to this process (CAP_NET_ADMIN)")
             }
             bytes if bytes >= 512 << 10 => fine("512 KiB is allowed"),
-            bytes => low(format!("send buffers stay at {}", format_bytes(bytes))),
+            bytes => low(format!("send buffers stay at {}", rounded(bytes))),
         },
         command: "sudo sysctl -w net.core.wmem_max=524288",
         cost: "a socket of any user that asks can queue 512 KiB",

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use super::report::{Report, Tried};
 use fullbore_lab::trials::Outcome;
-use fullbore_results::report::table::{Page, Style};
+use fullbore_results::report::text::{Style, TextPage};
 
 /// Of the machine's lines, those that are told nowhere else in the report.
 const MACHINE: [&str; 5] = ["kernel", "CPU", "caches", "memory", "hypervisor"];
@@ -14,7 +14,7 @@ const MACHINE: [&str; 5] = ["kernel", "CPU", "caches", "memory", "hypervisor"];
 /// # Errors
 /// What writing says.
 pub fn write(report: &Report, width: u16, color: bool, out: &mut dyn Write) -> io::Result<()> {
-    let mut page = Page {
+    let mut page = TextPage {
         width: usize::from(width),
         lines: Vec::new(),
     };
@@ -35,12 +35,12 @@ pub fn write(report: &Report, width: u16, color: bool, out: &mut dyn Write) -> i
     Ok(())
 }
 
-fn heading(page: &mut Page, text: &str) {
+fn heading(page: &mut TextPage, text: &str) {
     page.blank();
     page.line(Style::Title, text);
 }
 
-fn machine(report: &Report, page: &mut Page) {
+fn machine(report: &Report, page: &mut TextPage) {
     let around = &report.circumstances;
     let mut lines = report.machine.lines();
     lines.retain(|(label, _)| MACHINE.contains(label));
@@ -58,7 +58,7 @@ fn machine(report: &Report, page: &mut Page) {
 }
 
 /// Label and text, the texts one below the other.
-fn labelled(page: &mut Page, indent: &str, lines: &[(&str, String)]) {
+fn labelled(page: &mut TextPage, indent: &str, lines: &[(&str, String)]) {
     let widest = lines
         .iter()
         .map(|(label, _)| label.len())
@@ -69,7 +69,7 @@ fn labelled(page: &mut Page, indent: &str, lines: &[(&str, String)]) {
     }
 }
 
-fn trials(report: &Report, page: &mut Page) {
+fn trials(report: &Report, page: &mut TextPage) {
     heading(page, "techniques, as tried on this machine");
     let widest = report.trials.iter().map(|trial| trial.name.len()).max();
     let widest = widest.unwrap_or(0);
@@ -117,7 +117,7 @@ impl Tried {
     }
 }
 
-fn settings(report: &Report, page: &mut Page) {
+fn settings(report: &Report, page: &mut TextPage) {
     heading(page, "settings");
     let widest = |text: fn(&super::settings::Setting) -> &str| {
         let widths = report.settings.iter().map(|setting| text(setting).len());
@@ -145,7 +145,7 @@ fn settings(report: &Report, page: &mut Page) {
     }
 }
 
-fn cpus(report: &Report, page: &mut Page) {
+fn cpus(report: &Report, page: &mut TextPage) {
     heading(page, "CPUs");
     let cpus = &report.cpus;
     // Not wrapped: a drawing fits as it is.

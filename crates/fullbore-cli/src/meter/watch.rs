@@ -23,7 +23,7 @@ use super::options::Options;
 use super::rate::Rate;
 use crate::interrupt::Interrupt;
 use crate::terminal::lines::{Screen, say};
-use fullbore_host::display::error_text;
+use fullbore_host::text::error_text;
 
 /// A closed fd or a signal is noticed within this time.
 const NOTICE: Duration = Duration::from_millis(100);

@@ -13,9 +13,9 @@ use rustix::io::Errno;
 
 use super::failure::{BadInput, close_failed};
 use crate::inherited;
-use fullbore_host::display::error_text;
 use fullbore_host::refusal::Usage;
 use fullbore_host::text::clean;
+use fullbore_host::text::error_text;
 
 /// An input as it was named.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use fullbore::{Error, Side};
 use indicatif::BinaryBytes;
 use rustix::io::Errno;
 
-use fullbore_host::display::error_text;
+use fullbore_host::text::error_text;
 
 /// The failure of one side, with the name of its file.
 #[derive(Debug)]

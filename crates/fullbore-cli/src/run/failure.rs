@@ -4,8 +4,8 @@ use std::fmt;
 use std::io;
 
 use super::start::Command;
-use fullbore_host::display::error_text;
 use fullbore_host::text::clean;
+use fullbore_host::text::error_text;
 
 /// `run` itself failed, and not a stage of it.
 pub const FAILED: u8 = 125;

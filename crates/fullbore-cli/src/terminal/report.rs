@@ -4,7 +4,8 @@
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
-use fullbore_host::display::{bytes, one_line, wrapped};
+use fullbore_host::size::amount;
+use fullbore_host::text::{one_line, wrapped};
 use fullbore_observe::findings::Findings;
 use fullbore_observe::numbers::{Certainty, PipeNumbers, StageNumbers};
 use fullbore_observe::verdict::Percent;
@@ -47,22 +48,22 @@ fn stages(stages: &[StageNumbers]) -> Vec<String> {
 fn pipes(pipes: &[PipeNumbers]) -> Vec<String> {
     let mut table = table(&["pipe", "bytes", "rate", "holds", "filled", "empty", "full"]);
     for pipe in pipes {
-        let about = match pipe.bytes.bytes_are {
+        let mark = match pipe.bytes.bytes_are {
             Certainty::About => "~",
             Certainty::Counted | Certainty::Unknown => "",
         };
-        let amount = |count: Option<f64>, unit: &str| {
+        let about = |count: Option<f64>, unit: &str| {
             count.map_or_else(
                 || "unknown".to_owned(),
-                |count| format!("{about}{}{unit}", bytes(count)),
+                |count| format!("{mark}{}{unit}", amount(count)),
             )
         };
         let limited = if pipe.capacity < pipe.wanted { "*" } else { "" };
         table.add_row([
             format!("{} > {}", pipe.writer, pipe.reader),
-            amount(pipe.bytes.bytes.map(|bytes| bytes as f64), ""),
-            amount(pipe.bytes_per_second, "/s"),
-            format!("{}{limited}", bytes(pipe.capacity as f64)),
+            about(pipe.bytes.bytes.map(|bytes| bytes as f64), ""),
+            about(pipe.bytes_per_second, "/s"),
+            format!("{}{limited}", amount(pipe.capacity as f64)),
             format!(
                 "{}..{}..{}",
                 Percent(pipe.filled_10),

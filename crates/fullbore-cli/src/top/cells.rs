@@ -1,7 +1,7 @@
 //! A pipe in words: what stands in each column, for the table and for the screen.
 
-use fullbore_host::display::bytes;
 use fullbore_host::size;
+use fullbore_host::size::amount;
 use fullbore_observe::moment::Cause;
 use fullbore_observe::numbers::Certainty;
 use fullbore_observe::overview::{ChainState, Overview, PipeState, ProcessInfo, Side, Slow};
@@ -71,7 +71,7 @@ pub fn rate(row: &PipeState) -> String {
     };
     row.bytes_per_second.map_or_else(
         || "unknown".to_owned(),
-        |rate| format!("{about}{}/s", bytes(rate)),
+        |rate| format!("{about}{}/s", amount(rate)),
     )
 }
 

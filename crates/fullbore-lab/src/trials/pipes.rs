@@ -8,7 +8,7 @@ use rustix::io::{Errno, ReadWriteFlags};
 use rustix::pipe::SpliceFlags;
 
 use super::attempt::{BYTES, Given, Refusal, Stop, at, io_at, pattern, read_back};
-use fullbore_host::machine::format_bytes;
+use fullbore_host::size::rounded;
 
 /// What every unprivileged user may have by default, and what this project grows its pipes to.
 const ROOMY: usize = 1 << 20;
@@ -44,7 +44,7 @@ pub(super) fn nowait(_: &Given) -> Result<String, Stop> {
 pub(super) fn roomy_pipe(_: &Given) -> Result<String, Stop> {
     let (pipe, growth) = Pipe::with_capacity(ROOMY)?;
     let (before, after) = (growth.before as u64, growth.after as u64);
-    let (before, grown) = (format_bytes(before), format_bytes(after));
+    let (before, grown) = (rounded(before), rounded(after));
     if growth.after < ROOMY {
         let limit = growth.limit.map(|limit| limit.to_string());
         return Err(Stop::Refused(Refusal {
@@ -53,7 +53,7 @@ pub(super) fn roomy_pipe(_: &Given) -> Result<String, Stop> {
             signal: None,
             said: format!(
                 "a pipe has {before} and could be enlarged only to {grown} instead of {}: {}",
-                format_bytes(ROOMY as u64),
+                rounded(ROOMY as u64),
                 limit.unwrap_or_else(|| "unknown reason".into())
             ),
         }));
@@ -77,7 +77,7 @@ pub(super) fn jumbo_slots(_: &Given) -> Result<String, Stop> {
     let capacity = PipeEnd::new(pipe.writer.as_fd())?.capacity()?;
     let expected = block.repeat((sent as usize).div_ceil(block.len()));
     read_back(&pipe.reader, &expected[..sent as usize])?;
-    let (sent_text, room) = (format_bytes(sent), format_bytes(capacity as u64));
+    let (sent_text, room) = (rounded(sent), rounded(capacity as u64));
     if sent > capacity as u64 {
         return Ok(format!("{sent_text} in a pipe of {room}"));
     }

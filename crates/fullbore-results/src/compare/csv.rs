@@ -6,13 +6,13 @@ use std::io;
 
 use serde::Serialize;
 
-use super::{Comparison, Verdict};
+use super::comparison::{Comparison, Verdict};
 use crate::report::Report;
 use crate::report::csv::{Csv, io_error};
 
 /// One row; the names of the fields are the header.
 #[derive(Serialize)]
-struct Row<'a> {
+struct PairRecord<'a> {
     group: &'a str,
     name: &'a str,
     /// Which figure, such as `p99`; empty for the main one.
@@ -68,7 +68,7 @@ impl Report<Comparison> for Csv {
                 let further = &row.runs[index + 1];
                 let reasons = [first, further].into_iter().filter_map(|run| run.reason());
                 let notes: Vec<String> = reasons.chain(row.notes.iter().cloned()).collect();
-                rows.serialize(Row {
+                rows.serialize(PairRecord {
                     group: &row.group,
                     name: &row.name,
                     figure: row.figure.as_deref().unwrap_or_default(),

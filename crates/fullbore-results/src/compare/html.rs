@@ -7,8 +7,8 @@ use std::io;
 
 use askama::Template;
 
-use super::table::{closing, date, name, number, row_name, tables, unit};
-use super::{Comparison, Pair, Row, Verdict};
+use super::comparison::{ComparedFigure, ComparedRun, Comparison, Difference, Pair, Verdict};
+use super::words::{closing, date, name, number, row_name, tables, unit};
 use crate::report::Report;
 use crate::report::html::Html;
 use crate::report::html::page::{Cell, Column, Dress, Figure, Table};
@@ -17,14 +17,14 @@ use crate::report::svg::dots::{Dot, Dots, Dotted};
 
 impl Report<Comparison> for Html {
     fn write(&self, comparison: &Comparison, out: &mut dyn io::Write) -> io::Result<()> {
-        Page::of(comparison)?.write_into(out)
+        ComparisonPage::of(comparison).write_into(out)
     }
 }
 
 /// What the template shows.
 #[derive(Template)]
 #[template(path = "compare.html")]
-struct Page<'a> {
+struct ComparisonPage<'a> {
     dress: Dress,
     title: String,
     /// How many were faster and slower, of each further run.
@@ -34,13 +34,13 @@ struct Page<'a> {
     runs: Table,
     warnings: &'a [String],
     differences: Table,
-    groups: Vec<Group>,
+    groups: Vec<GroupOfFigures>,
     not_alike: Table,
     closing: Vec<String>,
 }
 
 /// A group, or one table of it.
-struct Group {
+struct GroupOfFigures {
     id: String,
     name: String,
     /// `None` where there is no ratio.
@@ -48,12 +48,12 @@ struct Group {
     table: Table,
 }
 
-impl<'a> Page<'a> {
-    fn of(comparison: &'a Comparison) -> io::Result<Page<'a>> {
-        let groups: Vec<Group> = tables(comparison)
+impl<'a> ComparisonPage<'a> {
+    fn of(comparison: &'a Comparison) -> ComparisonPage<'a> {
+        let groups: Vec<GroupOfFigures> = tables(comparison)
             .enumerate()
-            .map(|(index, rows)| Group::of(index, comparison, rows))
-            .collect::<io::Result<_>>()?;
+            .map(|(index, rows)| GroupOfFigures::of(index, comparison, rows))
+            .collect();
         let (differences, not_alike) = (differences(comparison), not_alike(comparison));
         let mut contents = vec![("runs".to_owned(), "The runs".to_owned())];
         if !differences.rows.is_empty() {
@@ -65,7 +65,7 @@ impl<'a> Page<'a> {
             contents.push(("not-alike".into(), heading.into()));
         }
         contents.push(("method".into(), "What ratios and verdicts mean".into()));
-        Ok(Page {
+        ComparisonPage {
             dress: Dress::new(),
             title: title(comparison),
             in_short: in_short(comparison),
@@ -76,7 +76,7 @@ impl<'a> Page<'a> {
             groups,
             not_alike,
             closing: closing(comparison),
-        })
+        }
     }
 }
 
@@ -98,7 +98,7 @@ fn in_short(comparison: &Comparison) -> Vec<String> {
     let Some((first, further)) = comparison.runs.split_first() else {
         return Vec::new();
     };
-    let sentence = |(index, run): (usize, &super::Named)| {
+    let sentence = |(index, run): (usize, &ComparedRun)| {
         let count = |verdict: Verdict| {
             let pairs = comparison.rows.iter().map(|row| &row.to_first[index]);
             pairs.filter(|pair| pair.verdict == verdict).count()
@@ -131,7 +131,7 @@ fn in_short(comparison: &Comparison) -> Vec<String> {
 }
 
 fn runs(comparison: &Comparison) -> Table {
-    let row = |run: &super::Named| {
+    let row = |run: &ComparedRun| {
         vec![
             Cell::text(&run.label),
             Cell::words(&run.file),
@@ -153,7 +153,7 @@ fn runs(comparison: &Comparison) -> Table {
 
 fn differences(comparison: &Comparison) -> Table {
     let labels = comparison.runs.iter().map(|run| Column::words(&run.label));
-    let row = |difference: &super::Difference| {
+    let row = |difference: &Difference| {
         let values = difference.values.iter();
         let values = values.map(|value| Cell::words(value.as_deref().unwrap_or("unknown")));
         [Cell::text(&difference.fact)]
@@ -192,16 +192,16 @@ fn not_alike(comparison: &Comparison) -> Table {
     }
 }
 
-impl Group {
-    fn of(index: usize, comparison: &Comparison, rows: &[Row]) -> io::Result<Group> {
+impl GroupOfFigures {
+    fn of(index: usize, comparison: &Comparison, rows: &[ComparedFigure]) -> GroupOfFigures {
         let id = format!("group-{}", index + 1);
         let name = one_line(&name(&rows[0]));
-        Ok(Group {
-            figure: figure(&id, &name, comparison, rows)?,
+        GroupOfFigures {
+            figure: figure(&id, &name, comparison, rows),
             table: table(&id, &name, comparison, rows),
             id,
             name,
-        })
+        }
     }
 }
 
@@ -257,11 +257,11 @@ fn figure(
     id: &str,
     name: &str,
     comparison: &Comparison,
-    rows: &[Row],
-) -> io::Result<Option<Figure>> {
+    rows: &[ComparedFigure],
+) -> Option<Figure> {
     let pairs = || rows.iter().flat_map(|row| &row.to_first);
     if pairs().all(|pair| pair.ratio.is_none()) {
-        return Ok(None);
+        return None;
     }
     let legend = [
         (Dot::Up, "faster"),
@@ -306,10 +306,10 @@ fn figure(
         each.join("; ")
     ));
     let label = format!("{name}: ratios to {first} as dots around 1, on a logarithmic axis");
-    Figure::of(id, label, words, |paper| dots.pictures(paper)).map(Some)
+    Some(Figure::of(id, label, words, |paper| dots.pictures(paper)))
 }
 
-fn table(id: &str, name: &str, comparison: &Comparison, rows: &[Row]) -> Table {
+fn table(id: &str, name: &str, comparison: &Comparison, rows: &[ComparedFigure]) -> Table {
     let labels: Vec<&str> = comparison
         .runs
         .iter()
@@ -329,7 +329,7 @@ fn table(id: &str, name: &str, comparison: &Comparison, rows: &[Row]) -> Table {
         columns.push(Column::words(format!("{label} is")));
         columns.push(Column::numbers(format!("{label} p")));
     }
-    let row = |row: &Row| {
+    let row = |row: &ComparedFigure| {
         let mut cells = vec![Cell::text(row_name(row)), Cell::text(unit(row))];
         for run in &row.runs {
             cells.extend([run.median, run.min, run.max].map(|n| Cell::number(n, number)));

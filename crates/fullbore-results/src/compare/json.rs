@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::Comparison;
+use super::comparison::Comparison;
 use crate::report::Report;
 use crate::report::json::{Json, write_indented};
 

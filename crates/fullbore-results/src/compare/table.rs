@@ -1,24 +1,24 @@
-//! The comparison for a terminal: which runs, in what they differ, a table per group, and by what
-//! the verdicts were given.
+//! The comparison for a terminal: which runs, in what they differ, a table per group, and how the
+//! verdicts were reached.
 //!
-//! The tables are made to fit. Columns are dropped in a fixed order (`LAYOUTS`); where several
-//! further runs still do not fit, each has a table of its own; and names are cut last of all.
+//! The tables are made to fit. Columns are dropped in a fixed order (`columns.rs`); where several
+//! further runs still do not fit, each has a table of its own; names are shortened last.
 
 use std::io;
 
-use comfy_table::{CellAlignment, ContentArrangement, presets};
+use comfy_table::CellAlignment;
 
-use super::{Comparison, Difference, Named, Row, Verdict};
-use crate::report::table::{GAP, Page, Style, Table, WIDTH_WITHOUT_A_TERMINAL};
-use crate::report::{Report, figure, one_line};
+use super::columns::ShownFigures;
+use super::comparison::{ComparedFigure, ComparedRun, Comparison, Difference};
+use super::words::{closing, date, name, tables, unit};
+use crate::report::table::Table;
+use crate::report::text::{Style, TextPage, table_lines};
+use crate::report::{Report, one_line};
 
 impl Report<Comparison> for Table {
     /// Writes the comparison in lines of at most `width` characters.
     fn write(&self, comparison: &Comparison, out: &mut dyn io::Write) -> io::Result<()> {
-        let mut page = Page {
-            width: usize::from(self.width.unwrap_or(WIDTH_WITHOUT_A_TERMINAL)),
-            lines: Vec::new(),
-        };
+        let mut page = TextPage::new(self.width);
         for run in &comparison.runs {
             page.wrapped(Style::Plain, &format!("{}  ", run.label), &described(run));
         }
@@ -51,7 +51,7 @@ impl Report<Comparison> for Table {
 }
 
 /// Where a run is from.
-fn described(run: &Named) -> String {
+fn described(run: &ComparedRun) -> String {
     format!(
         "{}: {}, Linux {}, {}",
         run.file,
@@ -61,18 +61,9 @@ fn described(run: &Named) -> String {
     )
 }
 
-/// When a run was taken.
-pub(super) fn date(run: &Named) -> String {
-    match (&run.taken_at, &run.file_written_at) {
-        (Some(date), _) => format!("taken {date}"),
-        (None, Some(date)) => format!("date unknown, file written {date}"),
-        (None, None) => "date unknown".to_owned(),
-    }
-}
-
 /// The facts that are differences between the runs: side by side where that fits, else one below
 /// the other.
-fn differences(page: &mut Page, comparison: &Comparison) {
+fn differences(page: &mut TextPage, comparison: &Comparison) {
     if comparison.differences.is_empty() {
         return;
     }
@@ -89,7 +80,7 @@ fn differences(page: &mut Page, comparison: &Comparison) {
     };
     let left = vec![CellAlignment::Left; headers.len()];
     let rows: Vec<Vec<String>> = comparison.differences.iter().map(cells).collect();
-    let lines = laid_out(&headers, &left, &rows);
+    let lines = table_lines(&headers, &left, &rows);
     if lines.iter().all(|line| line.chars().count() <= page.width) {
         lines
             .into_iter()
@@ -104,23 +95,8 @@ fn differences(page: &mut Page, comparison: &Comparison) {
     }
 }
 
-/// The rows of each group, or each table of it.
-pub(super) fn tables(comparison: &Comparison) -> impl Iterator<Item = &[Row]> {
-    comparison
-        .rows
-        .chunk_by(|one, other| one.group == other.group && one.table == other.table)
-}
-
-/// What a group, or one table of it, is called.
-pub(super) fn name(row: &Row) -> String {
-    match &row.table {
-        None => row.group.clone(),
-        Some(table) => format!("{}: {table}", row.group),
-    }
-}
-
 /// A group: its table or tables, then what there is to know about it.
-fn group(page: &mut Page, comparison: &Comparison, rows: &[Row]) {
+fn group(page: &mut TextPage, comparison: &Comparison, rows: &[ComparedFigure]) {
     page.blank();
     let units: Vec<&str> = rows
         .iter()
@@ -132,12 +108,12 @@ fn group(page: &mut Page, comparison: &Comparison, rows: &[Row]) {
     let unit = units.first().filter(|_| one_unit);
     let title = unit.map_or(of.clone(), |unit| format!("{of}, {unit}"));
     page.wrapped(Style::Title, "", &title);
-    let measured: Vec<&Row> = rows
+    let measured: Vec<&ComparedFigure> = rows
         .iter()
         .filter(|row| row.runs.iter().any(|run| run.median.is_some()))
         .collect();
     if !measured.is_empty() {
-        let shown = Shown {
+        let shown = ShownFigures {
             comparison,
             rows: &measured,
             with_unit: !one_unit,
@@ -145,14 +121,20 @@ fn group(page: &mut Page, comparison: &Comparison, rows: &[Row]) {
         };
         shown.tables(page);
     }
-    let reasons =
-        |row: &Row| -> Vec<String> { row.runs.iter().filter_map(|run| run.reason()).collect() };
+    let reasons = |row: &ComparedFigure| -> Vec<String> {
+        row.runs.iter().filter_map(|run| run.reason()).collect()
+    };
     listed(page, "missing in a run", rows, reasons);
     listed(page, "measured differently", rows, |row| row.notes.clone());
 }
 
 /// What there is to say of rows, by name, under `heading`.
-fn listed(page: &mut Page, heading: &str, rows: &[Row], of: impl Fn(&Row) -> Vec<String>) {
+fn listed(
+    page: &mut TextPage,
+    heading: &str,
+    rows: &[ComparedFigure],
+    of: impl Fn(&ComparedFigure) -> Vec<String>,
+) {
     let mut headed = false;
     for row in rows {
         for text in of(row) {
@@ -163,276 +145,6 @@ fn listed(page: &mut Page, heading: &str, rows: &[Row], of: impl Fn(&Row) -> Vec
             page.wrapped(Style::Plain, "    ", &format!("{}: {text}", row.name));
         }
     }
-}
-
-/// What a row's figures are in; `mixed` where runs do not agree.
-pub(super) fn unit(row: &Row) -> &'static str {
-    let mut units = row.runs.iter().filter_map(|run| run.unit);
-    match units.next() {
-        None => "",
-        Some(first) if units.all(|unit| unit == first) => first.name(),
-        Some(_) => "mixed",
-    }
-}
-
-/// The experiment, and which figure of it.
-pub(super) fn row_name(row: &Row) -> String {
-    match &row.figure {
-        None => one_line(&row.name),
-        Some(figure) => one_line(&format!("{} {figure}", row.name)),
-    }
-}
-
-/// What a column shows; of the run or the pair at an index.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Column {
-    Name,
-    Unit,
-    Median(usize),
-    Range(usize),
-    Ratio(usize),
-    Verdict(usize),
-}
-
-/// What is shown of each run, and of each further run beside the first: the most telling set first.
-const LAYOUTS: [(Of, Of, bool); 4] = [
-    (
-        &[Column::Median, Column::Range],
-        &[Column::Ratio, Column::Verdict],
-        true,
-    ),
-    (&[Column::Median], &[Column::Ratio, Column::Verdict], true),
-    (&[], &[Column::Ratio, Column::Verdict], false),
-    (&[], &[Column::Verdict], false),
-];
-
-/// Columns, for each run or pair.
-type Of = &'static [fn(usize) -> Column];
-
-/// The rows of a group, to be laid out.
-struct Shown<'a> {
-    comparison: &'a Comparison,
-    rows: &'a [&'a Row],
-    with_unit: bool,
-    width: usize,
-}
-
-/// The fewest characters that are left of a name.
-const SHORTEST_NAME: usize = 8;
-
-impl Shown<'_> {
-    fn tables(&self, page: &mut Page) {
-        let further: Vec<usize> = (1..self.comparison.runs.len()).collect();
-        // Medians of all runs, or a table for each.
-        match self.fitting(&further, &LAYOUTS[..2]) {
-            Some(columns) => self.table(page, &columns),
-            None => {
-                for index in further {
-                    if index > 1 {
-                        page.blank();
-                    }
-                    let columns = self
-                        .fitting(&[index], &LAYOUTS)
-                        .unwrap_or_else(|| self.columns(&[index], LAYOUTS[LAYOUTS.len() - 1]));
-                    self.table(page, &columns);
-                }
-            }
-        }
-    }
-
-    /// The columns of the first layout that fits.
-    fn fitting(&self, further: &[usize], layouts: &[(Of, Of, bool)]) -> Option<Vec<Column>> {
-        layouts
-            .iter()
-            .map(|layout| self.columns(further, *layout))
-            .find(|columns| {
-                let used: usize = columns
-                    .iter()
-                    .map(|column| GAP + self.widest(*column))
-                    .sum();
-                used <= self.width
-            })
-    }
-
-    fn columns(
-        &self,
-        further: &[usize],
-        (of_run, of_pair, with_unit): (Of, Of, bool),
-    ) -> Vec<Column> {
-        let unit = (self.with_unit && with_unit).then_some(Column::Unit);
-        let runs = std::iter::once(0).chain(further.iter().copied());
-        let of_runs = runs.flat_map(|run| of_run.iter().map(move |column| column(run)));
-        let pairs = further.iter().map(|run| run - 1);
-        let of_pairs = pairs.flat_map(|pair| of_pair.iter().map(move |column| column(pair)));
-        std::iter::once(Column::Name)
-            .chain(unit)
-            .chain(of_runs)
-            .chain(of_pairs)
-            .collect()
-    }
-
-    fn widest(&self, column: Column) -> usize {
-        self.rows
-            .iter()
-            .map(|row| self.text(column, row).chars().count())
-            .chain([self.header(column).chars().count()])
-            .max()
-            .unwrap_or(0)
-    }
-
-    fn label(&self, run: usize) -> &str {
-        &self.comparison.runs[run].label
-    }
-
-    fn header(&self, column: Column) -> String {
-        match column {
-            Column::Name => "experiment".into(),
-            Column::Unit => "unit".into(),
-            Column::Median(run) => self.label(run).into(),
-            Column::Range(_) => "min–max".into(),
-            Column::Ratio(pair) => format!("{} to {}", self.label(pair + 1), self.label(0)),
-            Column::Verdict(pair) => format!("{} is", self.label(pair + 1)),
-        }
-    }
-
-    fn text(&self, column: Column, row: &Row) -> String {
-        match column {
-            Column::Name => row_name(row),
-            Column::Unit => unit(row).into(),
-            Column::Median(run) => row.runs[run].median.map(number).unwrap_or_default(),
-            Column::Range(run) => match (row.runs[run].min, row.runs[run].max) {
-                (Some(min), Some(max)) => format!("{}–{}", number(min), number(max)),
-                _ => String::new(),
-            },
-            Column::Ratio(pair) => match row.to_first[pair].ratio {
-                Some(ratio) => format!("{}×", number(ratio)),
-                None => String::new(),
-            },
-            Column::Verdict(pair) => {
-                let verdict = row.to_first[pair].verdict;
-                verdict.words(self.label(0), self.label(pair + 1))
-            }
-        }
-    }
-
-    fn table(&self, page: &mut Page, columns: &[Column]) {
-        let others: usize = columns[1..]
-            .iter()
-            .map(|column| GAP + self.widest(*column))
-            .sum();
-        let room = self.width.saturating_sub(others + GAP).max(SHORTEST_NAME);
-        let headers: Vec<String> = columns.iter().map(|column| self.header(*column)).collect();
-        let alignments: Vec<CellAlignment> = columns
-            .iter()
-            .map(|column| match column {
-                Column::Name | Column::Unit | Column::Verdict(_) => CellAlignment::Left,
-                _ => CellAlignment::Right,
-            })
-            .collect();
-        let rows: Vec<Vec<String>> = self
-            .rows
-            .iter()
-            .map(|row| {
-                let mut cells: Vec<String> = columns
-                    .iter()
-                    .map(|column| self.text(*column, row))
-                    .collect();
-                cells[0] = cut(&cells[0], room);
-                cells
-            })
-            .collect();
-        let mut lines = laid_out(&headers, &alignments, &rows).into_iter();
-        page.line(Style::Dim, lines.next().unwrap_or_default());
-        lines.for_each(|line| page.line(Style::Plain, line));
-    }
-}
-
-/// `text` in at most `room` characters.
-fn cut(text: &str, room: usize) -> String {
-    if text.chars().count() <= room {
-        return text.to_owned();
-    }
-    let mut text: String = text.chars().take(room.saturating_sub(1)).collect();
-    text.push('…');
-    text
-}
-
-/// Lines of a table without borders.
-fn laid_out(headers: &[String], alignments: &[CellAlignment], rows: &[Vec<String>]) -> Vec<String> {
-    let mut table = comfy_table::Table::new();
-    table
-        .load_style(presets::NOTHING)
-        .set_content_arrangement(ContentArrangement::Disabled)
-        .set_header(headers);
-    for row in rows {
-        table.add_row(row);
-    }
-    for (column, alignment) in table.column_iter_mut().zip(alignments) {
-        column.set_padding((GAP as u16, 0));
-        column.set_cell_alignment(*alignment);
-    }
-    table
-        .lines()
-        .map(|line| line.trim_end().to_owned())
-        .collect()
-}
-
-/// A number as in every table, and one that no measurement comes to in few digits all the same.
-pub(super) fn number(number: f64) -> String {
-    match number.abs() {
-        n if n >= 1e7 || (n > 0.0 && n < 0.005) => format!("{number:.2e}"),
-        _ => figure(number),
-    }
-}
-
-/// What stands below the tables: what ratios and verdicts mean.
-pub(super) fn closing(comparison: &Comparison) -> Vec<String> {
-    let verdicts = || {
-        comparison
-            .rows
-            .iter()
-            .flat_map(|row| &row.to_first)
-            .map(|pair| pair.verdict)
-    };
-    let rule = &comparison.rule;
-    let percent = (rule.times_above - 1.0) * 100.0;
-    let mut lines = vec![
-        format!(
-            "ratio: how many times as fast as {} (of the medians). Above 1 is better in every unit",
-            comparison.runs[0].label
-        ),
-        format!(
-            "faster, slower: by chance rounds are so far apart in fewer than {} of 100 cases (p < \
-             {}, rank-sum test), and the medians differ by more than {percent:.0}%",
-            rule.p_below * 100.0,
-            rule.p_below
-        ),
-    ];
-    if verdicts().any(|verdict| verdict == Verdict::TooFewRounds) {
-        lines.push(format!(
-            "too few rounds: no difference can be significant. Each run needs at least {} rounds, \
-             and 10 are better (--rounds)",
-            rule.rounds_at_least
-        ));
-    }
-    if comparison.tested > 0 {
-        lines.push(format!(
-            "{} {} tested: up to {} of them may be significant by chance",
-            comparison.tested,
-            if comparison.tested == 1 {
-                "pair of figures was"
-            } else {
-                "pairs of figures were"
-            },
-            number(comparison.by_chance)
-        ));
-    }
-    lines.push(
-        "the rounds of one run do not show how much runs vary: first compare two runs of the same \
-         thing with each other"
-            .to_owned(),
-    );
-    lines
 }
 
 /// A line with its verdicts in green and red. Never in a name: words of a line are one space apart,
@@ -548,17 +260,5 @@ mod tests {
         assert!(text.contains("p < 0.01"));
         assert!(text.contains("6 pairs of figures were tested: up to 0.06"));
         assert!(!text.contains("too few rounds"));
-    }
-
-    #[test]
-    fn numbers_of_any_size_are_short() {
-        for (shown, expected) in [
-            (1.5, "1.50"),
-            (1e300, "1.00e300"),
-            (0.0001, "1.00e-4"),
-            (0.0, "0.00"),
-        ] {
-            assert_eq!(number(shown), expected);
-        }
     }
 }

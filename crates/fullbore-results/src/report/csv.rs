@@ -16,7 +16,7 @@ pub struct Csv;
 
 /// One row; the names of the fields are the header.
 #[derive(Serialize)]
-struct Row<'a> {
+struct OutcomeRecord<'a> {
     group: &'a str,
     name: &'a str,
     /// What the figures are in.
@@ -52,11 +52,11 @@ struct Row<'a> {
     pipe_size: Option<usize>,
 }
 
-impl<'a> Row<'a> {
-    fn of(outcome: &'a Outcome) -> Row<'a> {
+impl<'a> OutcomeRecord<'a> {
+    fn of(outcome: &'a Outcome) -> OutcomeRecord<'a> {
         let spread = outcome.figure.as_ref();
         let (writer, reader) = (outcome.writer.as_ref(), outcome.reader.as_ref());
-        Row {
+        OutcomeRecord {
             group: &outcome.group,
             name: &outcome.name,
             unit: outcome.unit.name(),
@@ -148,7 +148,8 @@ impl Report<Run> for Csv {
             rows.write_record(HEADER).map_err(io_error)?;
         }
         for outcome in &run.experiments {
-            rows.serialize(Row::of(outcome)).map_err(io_error)?;
+            rows.serialize(OutcomeRecord::of(outcome))
+                .map_err(io_error)?;
         }
         rows.flush()
     }

@@ -1,27 +1,26 @@
-//! The run as one HTML page that needs nothing else: pictures, tables that sort, and how it was
+//! The run as one HTML page that needs nothing else: drawings, tables that sort, and how it was
 //! measured; for a browser, a phone, a screen reader and paper.
 //!
-//! What stands where is in `templates/run.html`; what every page has, in `html/page.rs`; pictures
+//! What stands where is in `templates/run.html`; what every page has, in `html/page.rs`; the drawings
 //! are those of the SVG report, drawn for a page. Here a run becomes what the template shows.
 
+mod group;
 pub(crate) mod page;
+mod percentiles;
+mod results;
 
 use std::io;
 
 use askama::Template;
 
-use super::grid::Grid;
-use super::svg::dots::{Dot, Dots, Dotted};
-use super::svg::{self, Paper};
+use super::svg;
 use super::{
-    Report, against_c, base_of_ratios, distance, figure, groups, how_measured, is_noisy,
-    marked_median, noisy_footnote, one_line, over_all_tables, peers,
+    Report, against_c, base_of_ratios, distance, groups, how_measured, over_all_tables, peers,
 };
-use crate::compare::without_settings;
-use crate::run::{Outcome, Run, Settings, Unit};
+use crate::run::{Outcome, Run, Settings};
 use crate::statistics::DISAGREEMENT_WORTH_A_WARNING;
-use fullbore_host::size;
-use page::{Cell, Column, Dress, Figure, Table};
+use group::Group;
+use page::{Cell, Column, Dress, Table};
 
 /// The run as one HTML document.
 #[derive(Debug, Clone, Copy, Default)]
@@ -29,14 +28,14 @@ pub struct Html;
 
 impl Report<Run> for Html {
     fn write(&self, run: &Run, out: &mut dyn io::Write) -> io::Result<()> {
-        Page::of(run)?.write_into(out)
+        RunPage::of(run).write_into(out)
     }
 }
 
 /// What the template shows.
 #[derive(Template)]
 #[template(path = "run.html")]
-struct Page<'a> {
+struct RunPage<'a> {
     dress: Dress,
     title: String,
     lead: String,
@@ -59,21 +58,8 @@ struct Page<'a> {
     over_all_tables: Vec<String>,
 }
 
-/// A group, or one table of it.
-struct Group {
-    id: String,
-    name: String,
-    figure: Figure,
-    /// What is best of a heat map.
-    best: Option<String>,
-    /// `None` where nothing was measured.
-    table: Option<Table>,
-    /// Names, and command lines that do the same in a shell.
-    commands: Vec<(String, String)>,
-}
-
-impl<'a> Page<'a> {
-    fn of(run: &'a Run) -> io::Result<Page<'a>> {
+impl<'a> RunPage<'a> {
+    fn of(run: &'a Run) -> RunPage<'a> {
         let mut facts = run.machine.lines();
         facts.extend(distance(run).map(|text| ("cache line", text)));
         facts.extend(peers(run).map(|text| ("peers", text)));
@@ -81,7 +67,7 @@ impl<'a> Page<'a> {
             .iter()
             .enumerate()
             .map(|(index, (name, outcomes))| Group::of(index, name, outcomes))
-            .collect::<io::Result<_>>()?;
+            .collect();
         let not_measured = not_measured(run);
         let mut contents = vec![("machine".to_owned(), "The machine".to_owned())];
         contents.extend(groups.iter().map(|g| (g.id.clone(), g.name.clone())));
@@ -89,7 +75,7 @@ impl<'a> Page<'a> {
             contents.push(("not-measured".into(), "Skipped and failed".into()));
         }
         contents.push(("method".into(), "How it was measured".into()));
-        Ok(Page {
+        RunPage {
             dress: Dress::new(),
             title: svg::title(run),
             lead: lead(run),
@@ -104,7 +90,7 @@ impl<'a> Page<'a> {
             base: base_of_ratios(run),
             against_c: against_c(run),
             over_all_tables: over_all_tables(run),
-        })
+        }
     }
 }
 
@@ -179,288 +165,11 @@ fn not_measured(run: &Run) -> Table {
     }
 }
 
-impl Group {
-    fn of(index: usize, name: &str, outcomes: &[&Outcome]) -> io::Result<Group> {
-        let id = format!("group-{}", index + 1);
-        let grid = Grid::of(outcomes);
-        Ok(Group {
-            name: one_line(name),
-            figure: picture(&id, name, outcomes, grid.is_some())?,
-            best: grid.as_ref().and_then(Grid::in_words),
-            table: table(&id, name, outcomes),
-            commands: commands(outcomes),
-            id,
-        })
-    }
-}
-
-/// A heat map, dots or bars.
-fn picture(id: &str, name: &str, outcomes: &[&Outcome], is_grid: bool) -> io::Result<Figure> {
-    let unit = outcomes.first().map_or("", |outcome| outcome.unit.name());
-    let name = one_line(name);
-    let label = |kind: &str| format!("{name}: {kind}, {unit}");
-    let words = one_line(&svg::picture_in_words(&name, outcomes));
-    if is_grid {
-        let pictures = svg::pictures(outcomes, Paper::CELLS)?;
-        return Ok(Figure::scrolling(id, label("heat map"), words, pictures));
-    }
-    if let Some(dots) = Percentiles::of(outcomes) {
-        let words = dots.in_words(&name, unit, outcomes);
-        let dots = dots.dots(unit, outcomes);
-        let draw = |paper| dots.pictures(paper);
-        return Figure::of(id, label("percentiles on a logarithmic axis"), words, draw);
-    }
-    let draw = |paper| svg::pictures(outcomes, paper);
-    Figure::of(id, label("bar chart"), words, draw)
-}
-
-/// Percentiles beside the median: names of further figures, such as `p99`, that are in its unit.
-struct Percentiles<'a>(Vec<&'a str>);
-
-impl<'a> Percentiles<'a> {
-    /// The most of them that have dots of their own.
-    const MOST: usize = 2;
-
-    /// `None` where there are none.
-    fn of(outcomes: &[&'a Outcome]) -> Option<Percentiles<'a>> {
-        let mut names: Vec<&str> = Vec::new();
-        for outcome in outcomes {
-            for also in &outcome.also {
-                let number = also
-                    .name
-                    .strip_prefix('p')
-                    .and_then(|n| n.parse::<f64>().ok());
-                if number.is_some() && also.unit == outcome.unit && !names.contains(&&*also.name) {
-                    names.push(&also.name);
-                }
-            }
-        }
-        names.truncate(Self::MOST);
-        (!names.is_empty()).then_some(Percentiles(names))
-    }
-
-    /// What an outcome has of them: names and figures, the median first.
-    fn figures(&self, outcome: &Outcome) -> Vec<(&'a str, f64)> {
-        let median = outcome
-            .figure
-            .as_ref()
-            .map(|spread| ("median", spread.median));
-        let others = self.0.iter().filter_map(|name| {
-            let also = outcome.also.iter().find(|also| also.name == *name)?;
-            Some((*name, also.figure.median))
-        });
-        median.into_iter().chain(others).collect()
-    }
-
-    fn dot(&self, name: &str) -> Dot {
-        match self.0.iter().position(|known| *known == name) {
-            None => Dot::Middle,
-            Some(0) => Dot::Later,
-            Some(_) => Dot::Last,
-        }
-    }
-
-    fn dots(&self, unit: &'static str, outcomes: &[&Outcome]) -> Dots {
-        let names = ["median"].into_iter().chain(self.0.iter().copied());
-        let rows = outcomes.iter().map(|outcome| {
-            let figures = self.figures(outcome);
-            let words = if figures.is_empty() {
-                svg::reason(outcome)
-            } else {
-                let figures: Vec<String> = figures.iter().map(|(_, f)| figure(*f)).collect();
-                let mark = if is_noisy(outcome) { "~" } else { "" };
-                format!("{mark}{}", figures.join(" · "))
-            };
-            let dots = figures
-                .iter()
-                .map(|(name, f)| (self.dot(name), *f))
-                .collect();
-            (outcome.name.clone(), vec![Dotted { dots, words }])
-        });
-        Dots {
-            unit,
-            legend: names
-                .map(|name| (self.dot(name), name.to_owned()))
-                .collect(),
-            rows: rows.collect(),
-            ratios: false,
-        }
-    }
-
-    fn in_words(&self, name: &str, unit: &str, outcomes: &[&Outcome]) -> String {
-        let each: Vec<String> = outcomes
-            .iter()
-            .map(|outcome| {
-                let figures: Vec<String> = self
-                    .figures(outcome)
-                    .iter()
-                    .map(|(name, f)| format!("{name} {}", figure(*f)))
-                    .collect();
-                if figures.is_empty() {
-                    format!("{} {}", outcome.name, svg::reason(outcome))
-                } else {
-                    format!("{} {}", outcome.name, figures.join(", "))
-                }
-            })
-            .collect();
-        one_line(&format!("{name}, dots in {unit}: {}.", each.join("; ")))
-    }
-}
-
-/// What was measured, row by row; `None` where nothing was.
-fn table(id: &str, name: &str, outcomes: &[&Outcome]) -> Option<Table> {
-    let measured = || outcomes.iter().filter(|outcome| outcome.figure.is_some());
-    let unit = measured().next()?.unit;
-    let mut also: Vec<(&str, Unit)> = Vec::new();
-    let mut notes: Vec<String> = Vec::new();
-    for outcome in measured() {
-        for further in &outcome.also {
-            if also.iter().all(|(name, _)| *name != further.name) {
-                also.push((&further.name, further.unit));
-            }
-        }
-        for note in said(outcome) {
-            if !notes.contains(&note) {
-                notes.push(note);
-            }
-        }
-    }
-    let any = |has: fn(&Outcome) -> bool| measured().any(|outcome| has(outcome));
-    let cells = any(|outcome| outcome.cell.is_some());
-    let ratios = any(|outcome| outcome.ratio.is_some());
-    let published = any(|outcome| outcome.published.is_some());
-    let peers = any(|outcome| outcome.peer.is_some());
-    let checked = any(|outcome| outcome.soundness.is_some());
-
-    let optional = |shown: bool, column: Column| shown.then_some(column);
-    let mut columns = vec![Column::words("experiment")];
-    columns.extend(optional(cells, Column::numbers("bytes of a call")));
-    columns.extend(optional(cells, Column::numbers("pipe")));
-    columns.extend([
-        Column::numbers(format!("median {}", unit.name())),
-        Column::numbers("least"),
-        Column::numbers("most"),
-    ]);
-    let further = |(name, unit): &(&str, Unit)| Column::numbers(format!("{name} {}", unit.name()));
-    columns.extend(also.iter().map(further));
-    columns.extend(optional(ratios, Column::numbers("ratio")));
-    columns.extend(optional(published, Column::numbers("published")));
-    columns.extend(optional(peers, Column::numbers("to C")));
-    columns.extend(optional(checked, Column::words("bytes")));
-
-    let row = |outcome: &&Outcome| -> Vec<Cell> {
-        let spread = outcome.figure.as_ref();
-        let numbers = said(outcome)
-            .iter()
-            .filter_map(|note| Some(notes.iter().position(|known| known == note)? + 1))
-            .collect();
-        let mut row = vec![Cell {
-            below: outcome.shows.clone(),
-            notes: numbers,
-            ..Cell::text(&outcome.name)
-        }];
-        if cells {
-            let bytes = |bytes: Option<usize>| {
-                Cell::number(bytes.map(|b| b as f64), |b| size::format(b as u64))
-            };
-            row.push(bytes(outcome.cell.map(|cell| cell.chunk)));
-            row.push(bytes(outcome.cell.map(|cell| cell.pipe_size)));
-        }
-        row.push(Cell::number(spread.map(|s| s.median), |_| {
-            marked_median(outcome)
-        }));
-        row.push(Cell::number(spread.map(|s| s.min), figure));
-        row.push(Cell::number(spread.map(|s| s.max), figure));
-        row.extend(also.iter().map(|(name, _)| {
-            let found = outcome.also.iter().find(|also| also.name == *name);
-            Cell::number(found.map(|also| also.figure.median), figure)
-        }));
-        let times = |ratio: f64| format!("{}×", figure(ratio));
-        if ratios {
-            row.push(Cell::number(outcome.ratio, times));
-        }
-        if published {
-            row.push(Cell::number(outcome.published, figure));
-        }
-        if peers {
-            let ratio = outcome.peer.as_ref().and_then(|peer| peer.ratio);
-            let mut cell = Cell::number(ratio, |ratio| format!("{ratio:.2}×"));
-            if outcome.peer.is_some() && ratio.is_none() {
-                cell.text = "failed".into();
-            }
-            row.push(cell);
-        }
-        if checked {
-            row.push(match &outcome.soundness {
-                None => Cell::default(),
-                Some(soundness) if soundness.right => Cell {
-                    class: "good",
-                    ..Cell::text("right")
-                },
-                Some(_) => Cell {
-                    class: "bad",
-                    ..Cell::text("WRONG")
-                },
-            });
-        }
-        row
-    };
-    let rows = measured().map(row).collect();
-    let remark = any(is_noisy).then(noisy_footnote).unwrap_or_default();
-    Some(Table {
-        id: format!("{id}-table"),
-        caption: format!("{}, {}", one_line(name), of_figures(unit)),
-        columns,
-        rows,
-        notes,
-        remark,
-    })
-}
-
-/// What a person should know beside the figure: the notes, and what the program in C said.
-fn said(outcome: &Outcome) -> Vec<String> {
-    let peer = outcome.peer.as_ref().and_then(|peer| peer.failed.as_ref());
-    let notes = outcome.notes.iter().map(|note| one_line(note));
-    notes
-        .chain(peer.map(|failed| one_line(&format!("the program in C failed: {failed}"))))
-        .collect()
-}
-
-fn of_figures(unit: Unit) -> String {
-    let better = if unit.more_is_better() {
-        "more is better"
-    } else {
-        "less is better"
-    };
-    format!("{}: {better}", unit.name())
-}
-
-/// Experiments with the command lines that do what they do.
-fn commands(outcomes: &[&Outcome]) -> Vec<(String, String)> {
-    let endpoint = |verb: &str, options: Option<String>| {
-        options.map(|options| format!("fullbore {verb} {options}").trim_end().to_owned())
-    };
-    outcomes
-        .iter()
-        .filter_map(|outcome| {
-            let parts: Vec<String> = [
-                endpoint("write", without_settings(outcome.writer.as_ref())),
-                outcome.mover.as_ref().map(|mover| mover.command.clone()),
-                endpoint("read", without_settings(outcome.reader.as_ref())),
-            ]
-            .into_iter()
-            .flatten()
-            .collect();
-            (!parts.is_empty()).then(|| (outcome.name.clone(), parts.join(" | ")))
-        })
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::{fixture, grid};
     use super::*;
-    use crate::run::Also;
+    use crate::run::{Also, Unit};
     use crate::statistics::Spread;
 
     fn written(run: &Run) -> String {

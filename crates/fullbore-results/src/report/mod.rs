@@ -10,12 +10,13 @@ pub mod html;
 pub mod json;
 pub mod svg;
 pub mod table;
+pub mod text;
 
 use std::io;
 
 use super::run::{Outcome, Overall, Run};
 use super::statistics::DISAGREEMENT_WORTH_A_WARNING;
-use fullbore_host::machine::format_bytes;
+use fullbore_host::size::rounded;
 use fullbore_host::text::{REPLACEMENT, reorders};
 
 /// A form in which a result is shown: a [`Run`], or a [`Comparison`](crate::compare::Comparison) of
@@ -73,6 +74,15 @@ fn marked_median(outcome: &Outcome) -> String {
         Some(spread) if spread.is_noisy() => format!("{NOISY_MARK}{}", figure(spread.median)),
         Some(spread) => figure(spread.median),
         None => String::new(),
+    }
+}
+
+/// Why an outcome has no figure.
+fn reason(outcome: &Outcome) -> String {
+    match (&outcome.skipped, &outcome.failed) {
+        (_, Some(failed)) => format!("failed: {failed}"),
+        (Some(skipped), None) => format!("skipped: {skipped}"),
+        (None, None) => "not measured".to_owned(),
     }
 }
 
@@ -179,7 +189,7 @@ fn how_measured(run: &Run) -> String {
         rounds => format!("median of {rounds} rounds of {seconds} s each, shuffled"),
     };
     if let Some(size) = settings.pipe_size {
-        sentence += &format!("; with --pipe-size {}", format_bytes(size as u64));
+        sentence += &format!("; with --pipe-size {}", rounded(size as u64));
     }
     sentence
 }

@@ -1,20 +1,23 @@
 //! The run for a terminal: the machine, a table per group, and what there is to know about it.
 //!
-//! The table is made to fit. Columns are dropped in a fixed order (`LAYOUTS`) until a bar of a
+//! The table is made to fit. Columns are dropped in a fixed order (`table/columns.rs`) until a bar of a
 //! useful length has room, and the bars take what is left; only a name longer than the terminal
-//! is wide goes over it. Colour is put on whole lines and on bars after they are laid out, so
-//! that no escape sequence ever counts as width.
+//! is wide goes over it.
+
+mod columns;
+mod footnotes;
 
 use std::io;
 
-use comfy_table::{CellAlignment, ContentArrangement, Row, presets};
-
 use super::grid::{Grid, size};
+use super::text::{GAP, Style, TextPage};
 use super::{
-    Report, against_c, distance, figure, groups, how_measured_with_ratios, is_noisy, marked_median,
+    Report, against_c, distance, groups, how_measured_with_ratios, is_noisy, marked_median,
     noisy_footnote, one_line, over_all_tables, peers,
 };
 use crate::run::{Outcome, Run};
+use columns::table;
+use footnotes::{Footnotes, superscript};
 
 /// The run as text.
 #[derive(Debug, Clone, Copy, Default)]
@@ -25,24 +28,12 @@ pub struct Table {
     pub color: bool,
 }
 
-/// The width in columns where there is no terminal to ask.
-pub const WIDTH_WITHOUT_A_TERMINAL: u16 = 100;
-
 /// What stands before the best figure of a grid.
 const BEST_MARK: &str = "▸";
 
-/// The longest bar in columns: beyond this it only makes the eye travel.
-const LONGEST_BAR: usize = 40;
-
-/// Spaces between two columns.
-pub(crate) const GAP: usize = 2;
-
 impl Report<Run> for Table {
     fn write(&self, run: &Run, out: &mut dyn io::Write) -> io::Result<()> {
-        let mut page = Page {
-            width: usize::from(self.width.unwrap_or(WIDTH_WITHOUT_A_TERMINAL)),
-            lines: Vec::new(),
-        };
+        let mut page = TextPage::new(self.width);
         page.machine(run);
         for (name, outcomes) in groups(run) {
             page.group(&name, &outcomes);
@@ -65,79 +56,7 @@ impl Report<Run> for Table {
     }
 }
 
-/// How a line looks where there is colour.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Style {
-    /// As it is; a bar at its end is cyan.
-    Plain,
-    /// Bold.
-    Title,
-    /// Faint.
-    Dim,
-}
-
-/// One line of the report.
-pub struct Line {
-    /// How it looks.
-    pub style: Style,
-    /// What it says, without escape sequences.
-    pub text: String,
-}
-
-impl Line {
-    /// The line as it goes to the terminal.
-    pub fn painted(&self, color: bool) -> String {
-        let text = &self.text;
-        match self.style {
-            _ if !color || text.is_empty() => text.clone(),
-            Style::Plain => paint_bar(text),
-            Style::Title => format!("\u{1b}[1m{text}\u{1b}[0m"),
-            Style::Dim => format!("\u{1b}[2m{text}\u{1b}[0m"),
-        }
-    }
-}
-
-/// `text` with the bar at its end, if any, in cyan.
-fn paint_bar(text: &str) -> String {
-    match text.find(|c| EIGHTHS.contains(&c)) {
-        Some(start) => {
-            let (before, bar) = text.split_at(start);
-            format!("{before}\u{1b}[36m{bar}\u{1b}[0m")
-        }
-        None => text.to_owned(),
-    }
-}
-
-/// The report's lines so far.
-pub struct Page {
-    /// Columns that a line may have.
-    pub width: usize,
-    /// The lines, top down.
-    pub lines: Vec<Line>,
-}
-
-impl Page {
-    /// Adds a line, however long it is.
-    pub fn line(&mut self, style: Style, text: impl Into<String>) {
-        let text = text.into();
-        self.lines.push(Line { style, text });
-    }
-
-    /// Adds an empty line.
-    pub fn blank(&mut self) {
-        self.line(Style::Plain, "");
-    }
-
-    /// Adds `label` and then `text`, in lines that fit, each but the first indented to the text.
-    pub fn wrapped(&mut self, style: Style, label: &str, text: &str) {
-        let indent = label.chars().count();
-        let mut start = label.to_owned();
-        for words in wrap(&one_line(text), self.width.saturating_sub(indent)) {
-            self.line(style, format!("{start}{words}"));
-            start = " ".repeat(indent);
-        }
-    }
-
+impl TextPage {
     /// The block above the tables.
     fn machine(&mut self, run: &Run) {
         let mut lines = run.machine.lines();
@@ -170,7 +89,7 @@ impl Page {
             self.line(Style::Dim, lines.next().unwrap_or_default());
             lines.for_each(|line| self.line(Style::Plain, line));
         }
-        for (number, note) in footnotes.0.iter().enumerate() {
+        for (number, note) in footnotes.notes().enumerate() {
             self.wrapped(Style::Dim, &format!("  {} ", superscript(number + 1)), note);
         }
         self.reasons("skipped", outcomes, |outcome| outcome.skipped.as_deref());
@@ -264,302 +183,6 @@ impl Page {
             self.wrapped(Style::Plain, "    ", &format!("{name}: {reason}"));
         }
     }
-}
-
-/// The notes of a group, each once, in the order in which they come up.
-struct Footnotes(Vec<String>);
-
-impl Footnotes {
-    fn of(outcomes: &[&Outcome]) -> Footnotes {
-        let mut notes: Vec<String> = Vec::new();
-        for note in outcomes.iter().flat_map(|outcome| &outcome.notes) {
-            let note = one_line(note);
-            if !notes.contains(&note) {
-                notes.push(note);
-            }
-        }
-        Footnotes(notes)
-    }
-
-    /// The marks of an outcome's notes, such as `¹ ³`; empty where it has none.
-    fn marks(&self, outcome: &Outcome) -> String {
-        let mut numbers: Vec<usize> = outcome
-            .notes
-            .iter()
-            .filter_map(|note| self.0.iter().position(|known| *known == one_line(note)))
-            .map(|index| index + 1)
-            .collect();
-        numbers.sort_unstable();
-        numbers.dedup();
-        let marks: Vec<String> = numbers.into_iter().map(superscript).collect();
-        marks.join(" ")
-    }
-}
-
-/// A number in superscript digits.
-fn superscript(number: usize) -> String {
-    const DIGITS: [char; 10] = ['⁰', '¹', '²', '³', '⁴', '⁵', '⁶', '⁷', '⁸', '⁹'];
-    number
-        .to_string()
-        .bytes()
-        .map(|digit| DIGITS[usize::from(digit - b'0')])
-        .collect()
-}
-
-/// What a column of the table shows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Column {
-    Name,
-    Median,
-    Range,
-    /// The further figures: in a layout, all of them.
-    Also(usize),
-    Ratio,
-    Published,
-    /// How many times as fast this was as the program in C that does the same.
-    Peer,
-    Soundness,
-    Bar,
-}
-
-/// What the experiments of a table have in common.
-struct Shape {
-    unit: &'static str,
-    /// The headers of the further figures, by name.
-    also: Vec<(String, String)>,
-    published: bool,
-    peer: bool,
-    checked: bool,
-}
-
-impl Shape {
-    fn of(outcomes: &[&Outcome]) -> Self {
-        let mut also: Vec<(String, String)> = Vec::new();
-        for figure in outcomes.iter().flat_map(|outcome| &outcome.also) {
-            if also.iter().all(|(known, _)| *known != figure.name) {
-                let header = format!("{} {}", figure.name, figure.unit.name());
-                also.push((figure.name.clone(), header));
-            }
-        }
-        Self {
-            unit: outcomes.first().map_or("", |outcome| outcome.unit.name()),
-            also,
-            published: outcomes.iter().any(|outcome| outcome.published.is_some()),
-            peer: outcomes.iter().any(|outcome| outcome.peer.is_some()),
-            checked: outcomes.iter().any(|outcome| outcome.soundness.is_some()),
-        }
-    }
-
-    /// The columns of a layout that have something to show.
-    fn columns(&self, layout: &[Column]) -> Vec<Column> {
-        layout
-            .iter()
-            .flat_map(|column| match column {
-                Column::Also(_) => (0..self.also.len()).map(Column::Also).collect(),
-                Column::Published if !self.published => vec![],
-                Column::Peer if !self.peer => vec![],
-                Column::Soundness if !self.checked => vec![],
-                column => vec![*column],
-            })
-            .collect()
-    }
-}
-
-impl Column {
-    fn header(self, shape: &Shape) -> &str {
-        match self {
-            Column::Name => "experiment",
-            Column::Median => shape.unit,
-            Column::Range => "min–max",
-            Column::Also(index) => &shape.also[index].1,
-            Column::Ratio => "ratio",
-            Column::Published => "published",
-            Column::Peer => "to C",
-            Column::Soundness => "bytes",
-            Column::Bar => "",
-        }
-    }
-
-    fn alignment(self) -> CellAlignment {
-        match self {
-            Column::Name | Column::Soundness | Column::Bar => CellAlignment::Left,
-            _ => CellAlignment::Right,
-        }
-    }
-
-    /// What it shows of `outcome`; the bar, whose length depends on the others, is not here.
-    fn text(self, outcome: &Outcome, shape: &Shape, footnotes: &Footnotes) -> String {
-        match self {
-            Column::Also(index) => outcome
-                .also
-                .iter()
-                .find(|also| also.name == shape.also[index].0)
-                .map(|also| figure(also.figure.median))
-                .unwrap_or_default(),
-            Column::Peer => outcome
-                .peer
-                .as_ref()
-                .map(|peer| peer.ratio.map_or("failed".into(), |r| format!("{r:.2}×")))
-                .unwrap_or_default(),
-            Column::Name => format!("{} {}", outcome.name, footnotes.marks(outcome))
-                .trim_end()
-                .to_owned(),
-            Column::Median => marked_median(outcome),
-            Column::Range => outcome
-                .figure
-                .as_ref()
-                .map(|spread| format!("{}–{}", figure(spread.min), figure(spread.max)))
-                .unwrap_or_default(),
-            Column::Ratio => outcome
-                .ratio
-                .map(|ratio| format!("{}×", figure(ratio)))
-                .unwrap_or_default(),
-            Column::Published => outcome.published.map(figure).unwrap_or_default(),
-            Column::Soundness => match &outcome.soundness {
-                None => String::new(),
-                Some(soundness) if soundness.right => "right".into(),
-                Some(_) => "WRONG".into(),
-            },
-            Column::Bar => String::new(),
-        }
-    }
-}
-
-/// The columns to try, the most telling set first, and the room in columns that the bar must
-/// have in each. The first that fits is taken, or else the last.
-const LAYOUTS: [(&[Column], usize); 6] = {
-    use Column::{Also, Bar, Median, Name, Peer, Published, Range, Ratio, Soundness};
-    let also = Also(0);
-    [
-        (
-            &[
-                Name, Median, Range, also, Ratio, Published, Peer, Soundness, Bar,
-            ],
-            20,
-        ),
-        (
-            &[Name, Median, also, Ratio, Published, Peer, Soundness, Bar],
-            8,
-        ),
-        (&[Name, Median, also, Ratio, Published, Peer, Soundness], 0),
-        (&[Name, Median, also, Ratio, Soundness], 0),
-        (&[Name, Median, Ratio, Soundness], 0),
-        (&[Name, Median, Soundness], 0),
-    ]
-};
-
-/// The lines of the table of `outcomes`, none wider than `width` if it can be helped.
-fn table(outcomes: &[&Outcome], footnotes: &Footnotes, width: usize) -> Vec<String> {
-    let shape = Shape::of(outcomes);
-    let mut chosen = (Vec::new(), 0);
-    for (layout, bar_at_least) in LAYOUTS {
-        let columns = shape.columns(layout);
-        let used: usize = columns
-            .iter()
-            .map(|column| GAP + column_width(*column, outcomes, &shape, footnotes))
-            .sum();
-        let room = width.checked_sub(used);
-        chosen = (columns, room.unwrap_or(0).min(LONGEST_BAR));
-        if room.is_some_and(|room| room >= bar_at_least) {
-            break;
-        }
-    }
-    let (columns, longest_bar) = chosen;
-    laid_out(&columns, outcomes, &shape, footnotes, longest_bar)
-}
-
-/// How wide a column is: its widest text, the header included.
-fn column_width(
-    column: Column,
-    outcomes: &[&Outcome],
-    shape: &Shape,
-    footnotes: &Footnotes,
-) -> usize {
-    outcomes
-        .iter()
-        .map(|outcome| column.text(outcome, shape, footnotes).chars().count())
-        .chain([column.header(shape).chars().count()])
-        .max()
-        .unwrap_or(0)
-}
-
-/// The table with these columns, and bars of at most `longest_bar` columns.
-fn laid_out(
-    columns: &[Column],
-    outcomes: &[&Outcome],
-    shape: &Shape,
-    footnotes: &Footnotes,
-    longest_bar: usize,
-) -> Vec<String> {
-    let median = |outcome: &Outcome| outcome.figure.as_ref().map_or(0.0, |spread| spread.median);
-    let largest = outcomes
-        .iter()
-        .map(|outcome| median(outcome))
-        .fold(0.0, f64::max);
-    let mut table = comfy_table::Table::new();
-    table
-        .load_style(presets::NOTHING)
-        .set_content_arrangement(ContentArrangement::Disabled)
-        .set_header(Row::from(columns.iter().map(|column| column.header(shape))));
-    for outcome in outcomes {
-        table.add_row(Row::from(columns.iter().map(|column| match column {
-            Column::Bar => bar(median(outcome) / largest, longest_bar),
-            other => other.text(outcome, shape, footnotes),
-        })));
-    }
-    for (column, shown) in table.column_iter_mut().zip(columns) {
-        column.set_padding((GAP as u16, 0));
-        column.set_cell_alignment(shown.alignment());
-    }
-    table
-        .lines()
-        .map(|line| line.trim_end().to_owned())
-        .collect()
-}
-
-/// The blocks of one to eight eighths.
-const EIGHTHS: [char; 8] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
-
-/// A bar of `share` (0 to 1) of `longest` columns, to an eighth of one; what is more than nothing
-/// shows as at least an eighth.
-fn bar(share: f64, longest: usize) -> String {
-    if share.is_nan() || share <= 0.0 || longest == 0 {
-        return String::new();
-    }
-    let eighths = (share.min(1.0) * (longest * 8) as f64).round().max(1.0) as usize;
-    let mut bar = "█".repeat(eighths / 8);
-    if let Some(last) = (eighths % 8).checked_sub(1) {
-        bar.push(EIGHTHS[last]);
-    }
-    bar
-}
-
-/// `text` in lines of at most `width` characters, broken between words; a word that is longer is
-/// broken where the line ends.
-fn wrap(text: &str, width: usize) -> Vec<String> {
-    let width = width.max(1);
-    let mut lines = Vec::new();
-    let mut line = String::new();
-    for piece in text.split_whitespace().flat_map(|word| pieces(word, width)) {
-        let used = line.chars().count();
-        if used > 0 && used + 1 + piece.chars().count() > width {
-            lines.push(std::mem::take(&mut line));
-        } else if used > 0 {
-            line.push(' ');
-        }
-        line += &piece;
-    }
-    lines.push(line);
-    lines
-}
-
-/// A word in pieces of at most `width` characters: one, as a rule.
-fn pieces(word: &str, width: usize) -> Vec<String> {
-    let characters: Vec<char> = word.chars().collect();
-    characters
-        .chunks(width)
-        .map(|piece| piece.iter().collect())
-        .collect()
 }
 
 #[cfg(test)]
@@ -699,31 +322,5 @@ mod tests {
             text = text.replace(escape, "");
         }
         assert_eq!(text, plain(80));
-    }
-
-    #[test]
-    fn a_bar_is_drawn_to_an_eighth_of_a_column() {
-        let cases = [
-            (0.0, ""),
-            (f64::NAN, ""),
-            (0.0001, "▏"),
-            (0.25, "█"),
-            (0.28125, "█▏"),
-            (0.5, "██"),
-            (1.0, "████"),
-            (7.0, "████"),
-        ];
-        for (share, expected) in cases {
-            assert_eq!(bar(share, 4), expected, "{share}");
-        }
-        assert_eq!(bar(1.0, 0), "");
-    }
-
-    #[test]
-    fn text_is_broken_between_words_and_long_words_within() {
-        assert_eq!(wrap("one two three", 7), ["one two", "three"]);
-        assert_eq!(wrap("a abcdefgh b", 3), ["a", "abc", "def", "gh", "b"]);
-        assert_eq!(wrap("abcdefgh b", 4), ["abcd", "efgh", "b"]);
-        assert_eq!(wrap("", 5), [""]);
     }
 }

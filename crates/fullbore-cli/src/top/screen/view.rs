@@ -8,7 +8,8 @@ use ratatui::widgets::{Cell, Clear, Paragraph, Row as TableRow, Table, TableStat
 
 use super::state::{KEYS, Mode, State};
 use crate::top::cells;
-use fullbore_host::display::{bytes, one_line, wrapped};
+use fullbore_host::size::amount;
+use fullbore_host::text::{one_line, wrapped};
 use fullbore_observe::overview::{Overview, PipeState, ProcessInfo, Slow};
 
 /// A column.
@@ -311,7 +312,7 @@ fn commands(row: &PipeState) -> String {
 }
 
 fn passed(row: &PipeState) -> String {
-    let bytes = row.bytes.bytes.map(|count| bytes(count as f64));
+    let bytes = row.bytes.bytes.map(|count| amount(count as f64));
     bytes.unwrap_or_else(|| "unknown".to_owned())
 }
 

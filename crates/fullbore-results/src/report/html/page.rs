@@ -3,10 +3,9 @@
 //!
 //! The one idea: whatever comes from data goes through [`Harmless`], because askama puts it between
 //! every `{{ … }}` and the page. What is marked `safe` in the templates is the style and the script,
-//! which are ours, and the shapes of pictures, whose texts plotters escapes.
+//! which are ours, and the elements of drawings, whose texts the canvas escapes.
 
 use std::fmt::{self, Write};
-use std::io;
 
 use askama::filters::{Escaper, Html};
 use base64::Engine as _;
@@ -100,16 +99,16 @@ impl Figure {
         id: &str,
         label: String,
         words: String,
-        draw: impl Fn(Paper) -> io::Result<Vec<Picture>>,
-    ) -> io::Result<Figure> {
-        let mut drawings = self::drawings(id, "wide", draw(Paper::WIDE)?);
-        drawings.extend(self::drawings(id, "narrow", draw(Paper::NARROW)?));
-        Ok(Figure {
+        draw: impl Fn(Paper) -> Vec<Picture>,
+    ) -> Figure {
+        let mut drawings = self::drawings(id, "wide", draw(Paper::WIDE));
+        drawings.extend(self::drawings(id, "narrow", draw(Paper::NARROW)));
+        Figure {
             label,
             words,
             class: svg::CLASS,
             drawings,
-        })
+        }
     }
 
     /// In one form, which scrolls where it is too wide.

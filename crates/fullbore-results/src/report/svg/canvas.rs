@@ -1,23 +1,28 @@
-//! What every picture is drawn with: the area, its colours and its measures, texts and lines.
+//! SVG elements, written one by one: rectangles, lines, polygons, circles and texts.
+//!
+//! Positions and lengths are whole pixels at the drawing's own size, x to the right and y down. Every
+//! text is escaped in [`Canvas::text`], and nowhere else. A colour is written as its light form; a
+//! style sheet replaces it by the dark one, which it finds by the light one.
 
-use std::io;
-
-use plotters::coord::Shift;
-use plotters::drawing::DrawingAreaErrorKind;
-use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, Pos, VPos};
+use std::fmt::{self, Write as _};
 
 use crate::report::one_line;
-use crate::run::Outcome;
 
-/// The area that the chart is drawn on.
-pub type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+/// A colour as 0xrrggbb.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Rgb(pub u32);
+
+impl fmt::Display for Rgb {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "#{:06X}", self.0)
+    }
+}
 
 /// A colour for light surroundings and its counterpart for dark ones.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 pub struct Colors {
-    pub light: RGBColor,
-    pub dark: RGBColor,
+    pub light: Rgb,
+    pub dark: Rgb,
 }
 
 pub const BACKGROUND: Colors = colors(0xff_ff_ff, 0x0d_11_17);
@@ -25,250 +30,225 @@ pub const TEXT: Colors = colors(0x1f_23_28, 0xe6_ed_f3);
 pub const FAINT_TEXT: Colors = colors(0x59_63_6e, 0x91_98_a1);
 pub const GRID: Colors = colors(0xe4_e8_ec, 0x26_2c_36);
 pub const AXIS: Colors = colors(0xa9_b1_ba, 0x56_5f_6b);
-pub const BAR: Colors = colors(0x3b_82_c4, 0x4f_95_d8);
-pub const WHISKER: Colors = colors(0x12_33_54, 0xd3_e6_fa);
-pub const PUBLISHED: Colors = colors(0xd9_57_0a, 0xff_9d_4d);
 
-/// Every colour of the chart but those of heat maps. No two light ones are the same, theirs included:
-/// the style sheet knows them by it.
-pub const PALETTE: [Colors; 8] = [
-    BACKGROUND, TEXT, FAINT_TEXT, GRID, AXIS, BAR, WHISKER, PUBLISHED,
-];
+/// The colours that all kinds of charts have. No two colours of all charts have the same light form,
+/// because the style sheet tells them apart by it.
+pub const PALETTE: [Colors; 5] = [BACKGROUND, TEXT, FAINT_TEXT, GRID, AXIS];
 
-/// Two colours as 0xrrggbb.
+/// Returns a colour for light surroundings with that for dark ones, both as 0xrrggbb.
 pub const fn colors(light: u32, dark: u32) -> Colors {
-    const fn color(rgb: u32) -> RGBColor {
-        RGBColor((rgb >> 16) as u8, (rgb >> 8) as u8, rgb as u8)
-    }
     Colors {
-        light: color(light),
-        dark: color(dark),
+        light: Rgb(light),
+        dark: Rgb(dark),
     }
 }
 
-/// What comes of drawing.
-pub type Drawn = Result<(), DrawingAreaErrorKind<io::Error>>;
-
-/// A colour as SVG and plotters write it.
-pub fn hexadecimal(RGBColor(red, green, blue): RGBColor) -> String {
-    format!("#{red:02X}{green:02X}{blue:02X}")
-}
-
-// Lengths are in pixels at the picture's own size.
-
-/// The room that a picture has across, and what it does with it.
-#[derive(Debug, Clone, Copy)]
-pub struct Paper {
-    pub width: i32,
-    /// Left and right of everything.
-    pub margin: i32,
-    /// Whether names stand above the bars, not beside them.
-    pub names_above: bool,
-    /// Whether sentences are drawn; a page has them as text.
-    pub sentences: bool,
-}
-
-impl Paper {
-    /// A document by itself.
-    pub const ALONE: Paper = Paper {
-        width: 960,
-        margin: 24,
-        names_above: false,
-        sentences: true,
-    };
-    /// Within a page on a screen, or printed.
-    pub const WIDE: Paper = Paper {
-        width: 960,
-        margin: 2,
-        names_above: false,
-        sentences: false,
-    };
-    /// A heat map within a page.
-    pub const CELLS: Paper = Paper {
-        width: 760,
-        ..Paper::WIDE
-    };
-    /// Within a page on a phone.
-    pub const NARROW: Paper = Paper {
-        width: 336,
-        margin: 2,
-        names_above: true,
-        sentences: false,
-    };
-
-    /// Between the margins.
-    pub fn inside(self) -> i32 {
-        self.width - 2 * self.margin
-    }
-
-    /// Where the right margin begins.
-    pub fn right(self) -> i32 {
-        self.width - self.margin
-    }
-}
-
-pub const ROW_HEIGHT: i32 = 28;
-pub const BAR_HEIGHT: i32 = 16;
-/// Between the names and the axis.
-pub const NAME_GAP: i32 = 10;
-/// Between a bar, with its whisker, and the figure at its end.
-pub const VALUE_GAP: i32 = 8;
-/// The room right of the scale's end for the figure of the longest bar.
-pub const VALUE_ROOM: i32 = 64;
-/// The room below a section's bars for the figures of its axis.
-pub const AXIS_HEIGHT: i32 = 24;
-/// The room above a section's bars for its name.
-pub const HEADING_HEIGHT: i32 = 30;
-pub const SECTION_GAP: i32 = 18;
-pub const LINE_HEIGHT: i32 = 18;
-pub const TITLE_SIZE: i32 = 18;
-pub const HEADING_SIZE: i32 = 14;
+/// The size of a text that is no heading.
 pub const TEXT_SIZE: i32 = 12;
 
-pub const PROPORTIONAL: &str = "system-ui, 'Segoe UI', Helvetica, Arial, sans-serif";
-pub const MONOSPACED: &str = "ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace";
+const PROPORTIONAL: &str = "system-ui, 'Segoe UI', Helvetica, Arial, sans-serif";
+const MONOSPACED: &str = "ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace";
 
-/// Between two entries of a legend.
-pub const LEGEND_GAP: i32 = 16;
+/// A point: x and y.
+pub type Point = (i32, i32);
 
-/// What a line of `text` takes at most, in pixels: few fonts are wider than 0.62 em on average.
-pub fn room_for(text: &str, size: i32) -> i32 {
-    (text.chars().count() as f64 * f64::from(size) * 0.62).ceil() as i32
+/// A rectangle with sides along the axes.
+#[derive(Debug, Clone, Copy)]
+pub struct Rect {
+    pub left: i32,
+    pub top: i32,
+    pub width: i32,
+    pub height: i32,
 }
 
-/// `text` on one line that takes at most `room` pixels, with an ellipsis where it was too long.
-pub fn shortened(text: &str, size: i32, room: i32) -> String {
-    let mut text = one_line(text);
-    if room_for(&text, size) <= room {
-        return text;
+impl Rect {
+    pub fn right(self) -> i32 {
+        self.left + self.width
     }
-    while room_for(&text, size) + size > room && text.pop().is_some() {}
-    text.trim_end().to_owned() + "…"
-}
 
-/// `text` in lines of at most `room` pixels, broken between words.
-pub fn wrapped(text: &str, size: i32, room: i32) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in one_line(text).split(' ') {
-        match lines.last_mut() {
-            Some(line) if room_for(line, size) + room_for(word, size) + size <= room => {
-                *line += " ";
-                *line += word;
-            }
-            _ => lines.push(shortened(word, size, room)),
+    pub fn bottom(self) -> i32 {
+        self.top + self.height
+    }
+
+    /// Returns the point in the middle.
+    pub fn middle(self) -> Point {
+        (self.left + self.width / 2, self.top + self.height / 2)
+    }
+
+    /// Returns the rectangle without a border of `x` pixels at the sides, and `y` above and below.
+    pub fn without_border(self, x: i32, y: i32) -> Rect {
+        Rect {
+            left: self.left + x,
+            top: self.top + y,
+            width: self.width - 2 * x,
+            height: self.height - 2 * y,
         }
     }
-    lines
 }
 
-/// What `draw` draws, as SVG.
-pub fn drawn(paper: Paper, height: i32, draw: impl FnOnce(&Area) -> Drawn) -> io::Result<String> {
-    let mut svg = String::new();
-    let area = SVGBackend::with_string(&mut svg, (paper.width as u32, height.max(1) as u32))
-        .into_drawing_area();
-    draw(&area)
-        .and_then(|()| area.present())
-        .map_err(io::Error::other)?;
-    drop(area);
-    Ok(svg)
+/// Elements that have been drawn, the first at the back.
+#[derive(Debug, Default)]
+pub struct Canvas {
+    elements: String,
 }
 
-/// A picture for a page, which has its title and its colours elsewhere.
-#[derive(Debug)]
-pub struct Picture {
-    /// In pixels.
-    pub width: i32,
-    /// In pixels.
-    pub height: i32,
-    /// SVG elements; every text in them is escaped.
-    pub shapes: String,
-}
-
-impl Picture {
-    pub fn of(paper: Paper, height: i32, draw: impl FnOnce(&Area) -> Drawn) -> io::Result<Picture> {
-        let drawn = drawn(paper, height, draw)?;
-        // The page has a root element of its own.
-        let (_, shapes) = drawn.split_once(">\n").unwrap_or_default();
-        Ok(Picture {
-            width: paper.width,
+impl Canvas {
+    /// Draws a filled rectangle.
+    pub fn rect(&mut self, rect: Rect, fill: Colors) {
+        let Rect {
+            left,
+            top,
+            width,
             height,
-            shapes: shapes.trim_end().trim_end_matches("</svg>").to_owned(),
-        })
+        } = rect;
+        self.element(format_args!(
+            r#"<rect x="{left}" y="{top}" width="{width}" height="{height}" fill="{}"/>"#,
+            fill.light
+        ));
+    }
+
+    /// Draws the border of a rectangle, `thick` pixels wide, inside of it.
+    pub fn frame(&mut self, rect: Rect, color: Colors, thick: u32) {
+        // A stroke goes as far to the right of its path as to the left.
+        let half = f64::from(thick) / 2.0;
+        let (x, y) = (f64::from(rect.left) + half, f64::from(rect.top) + half);
+        let width = f64::from(rect.width) - 2.0 * half;
+        let height = f64::from(rect.height) - 2.0 * half;
+        self.element(format_args!(
+            r#"<rect x="{x}" y="{y}" width="{width}" height="{height}" fill="none" stroke="{}" stroke-width="{thick}"/>"#,
+            color.light
+        ));
+    }
+
+    /// Draws a straight line, `thick` pixels wide.
+    pub fn line(&mut self, from: Point, to: Point, color: Colors, thick: u32) {
+        // Whole numbers are between two pixels. There a thin line along an axis would be a blurred one
+        // over both.
+        let shift = f64::from(thick % 2) / 2.0;
+        let aside = |along: bool| if along { shift } else { 0.0 };
+        let (right, down) = (aside(from.0 == to.0), aside(from.1 == to.1));
+        let (x1, y1) = (f64::from(from.0) + right, f64::from(from.1) + down);
+        let (x2, y2) = (f64::from(to.0) + right, f64::from(to.1) + down);
+        self.element(format_args!(
+            r#"<line x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}" stroke="{}" stroke-width="{thick}"/>"#,
+            color.light
+        ));
+    }
+
+    /// Draws a filled polygon.
+    pub fn polygon(&mut self, corners: &[Point], fill: Colors) {
+        let points: Vec<String> = corners.iter().map(|(x, y)| format!("{x},{y}")).collect();
+        self.element(format_args!(
+            r#"<polygon points="{}" fill="{}"/>"#,
+            points.join(" "),
+            fill.light
+        ));
+    }
+
+    /// Draws a filled circle.
+    pub fn disc(&mut self, (x, y): Point, radius: i32, fill: Colors) {
+        self.element(format_args!(
+            r#"<circle cx="{x}" cy="{y}" r="{radius}" fill="{}"/>"#,
+            fill.light
+        ));
+    }
+
+    /// Draws the outline of a circle, `thick` pixels wide.
+    pub fn ring(&mut self, (x, y): Point, radius: i32, color: Colors, thick: u32) {
+        self.element(format_args!(
+            r#"<circle cx="{x}" cy="{y}" r="{radius}" fill="none" stroke="{}" stroke-width="{thick}"/>"#,
+            color.light
+        ));
+    }
+
+    /// Draws `text` on one line, escaped.
+    pub fn text(&mut self, label: Label, text: &str) {
+        let mut look = format!(r#"fill="{}""#, label.color.light);
+        if label.anchor != Anchor::Start {
+            let _ = write!(look, r#" text-anchor="{}""#, label.anchor.name());
+        }
+        if label.size != TEXT_SIZE {
+            let _ = write!(look, r#" font-size="{}""#, label.size);
+        }
+        if label.bold {
+            look += r#" font-weight="bold""#;
+        }
+        if label.monospaced {
+            let _ = write!(look, r#" font-family="{MONOSPACED}""#);
+        }
+        let (x, y) = label.at;
+        // Capitals are about 0.7 em high: half of that below y, they stand around it.
+        self.element(format_args!(
+            r#"<text x="{x}" y="{y}" dy="0.35em" {look}>{}</text>"#,
+            escaped(text)
+        ));
+    }
+
+    fn element(&mut self, element: fmt::Arguments<'_>) {
+        let _ = writeln!(self.elements, "{element}");
+    }
+
+    /// Returns the elements as one group, which has the font of all texts.
+    pub fn into_group(self) -> String {
+        format!(
+            "<g font-family=\"{PROPORTIONAL}\" font-size=\"{TEXT_SIZE}\">\n{}</g>\n",
+            self.elements
+        )
     }
 }
 
-/// The most rows of a picture for a page: it has to fit on a sheet of paper.
-pub const MOST_ROWS: usize = 40;
-
-/// A name beside what is drawn from `left` on around the height `y`, or above it.
-pub fn draw_name(area: &Area, name: &str, left: i32, paper: Paper, y: i32) -> Drawn {
-    if paper.names_above {
-        let name = shortened(name, TEXT_SIZE, paper.inside());
-        let y = y - ROW_HEIGHT / 2 - LINE_HEIGHT / 2 + 2;
-        return Label::at(left, y).monospaced().draw(area, &name);
-    }
-    let name = shortened(name, TEXT_SIZE, left - NAME_GAP - paper.margin);
-    Label::at(left - NAME_GAP, y)
-        .monospaced()
-        .anchored(HPos::Right)
-        .draw(area, &name)
+/// Which point of a text is at the label's place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Anchor {
+    Start,
+    Middle,
+    End,
 }
 
-/// Why an outcome has no bar.
-pub fn reason(outcome: &Outcome) -> String {
-    match (&outcome.skipped, &outcome.failed) {
-        (_, Some(failed)) => format!("failed: {failed}"),
-        (Some(skipped), None) => format!("skipped: {skipped}"),
-        (None, None) => "not measured".to_owned(),
+impl Anchor {
+    /// Returns the value of `text-anchor` (SVG 2, 11.10.2.1).
+    fn name(self) -> &'static str {
+        match self {
+            Anchor::Start => "start",
+            Anchor::Middle => "middle",
+            Anchor::End => "end",
+        }
     }
 }
 
-/// A straight line `width` pixels thick.
-pub fn line(
-    from: (i32, i32),
-    to: (i32, i32),
-    color: Colors,
-    width: u32,
-) -> PathElement<(i32, i32)> {
-    PathElement::new([from, to], color.light.stroke_width(width))
-}
-
-/// Where and how a text stands: left-aligned around a height, unless told otherwise.
+/// Where a text stands and how it looks: it begins at x, and y goes through its middle.
+#[derive(Debug, Clone, Copy)]
 pub struct Label {
-    x: i32,
-    y: i32,
+    at: Point,
     size: i32,
-    color: RGBColor,
-    family: &'static str,
+    color: Colors,
+    monospaced: bool,
     bold: bool,
-    anchor: HPos,
+    anchor: Anchor,
 }
 
 impl Label {
     pub fn at(x: i32, y: i32) -> Label {
         Label {
-            x,
-            y,
+            at: (x, y),
             size: TEXT_SIZE,
-            color: TEXT.light,
-            family: PROPORTIONAL,
+            color: TEXT,
+            monospaced: false,
             bold: false,
-            anchor: HPos::Left,
+            anchor: Anchor::Start,
         }
     }
 
     pub fn faint(self) -> Label {
-        let color = FAINT_TEXT.light;
-        Label { color, ..self }
+        self.colored(FAINT_TEXT)
     }
 
+    /// Returns a bold label of `size` pixels.
     pub fn heading(self, size: i32) -> Label {
-        let bold = true;
-        Label { size, bold, ..self }
+        Label { size, ..self }.bold()
     }
 
     pub fn colored(self, color: Colors) -> Label {
-        let color = color.light;
         Label { color, ..self }
     }
 
@@ -278,26 +258,126 @@ impl Label {
     }
 
     pub fn monospaced(self) -> Label {
-        let family = MONOSPACED;
-        Label { family, ..self }
+        let monospaced = true;
+        Label { monospaced, ..self }
     }
 
-    pub fn anchored(self, anchor: HPos) -> Label {
+    pub fn anchored(self, anchor: Anchor) -> Label {
         Label { anchor, ..self }
     }
+}
 
-    pub fn draw(self, area: &Area, text: &str) -> Drawn {
-        let style = if self.bold {
-            FontStyle::Bold
-        } else {
-            FontStyle::Normal
+/// Returns `text` on one line, as the content of an XML element.
+pub fn escaped(text: &str) -> String {
+    one_line(text)
+        .replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RED: Colors = colors(0xff_00_00, 0x80_00_00);
+
+    fn drawn(draw: impl FnOnce(&mut Canvas)) -> String {
+        let mut canvas = Canvas::default();
+        draw(&mut canvas);
+        canvas.into_group()
+    }
+
+    /// Returns the only element inside the group: its name, its attributes and its text.
+    fn only(group: &str) -> (String, Vec<(String, String)>, String) {
+        let document = roxmltree::Document::parse(group).unwrap();
+        let mut elements = document.root_element().children();
+        let element = elements.find(|node| node.is_element()).unwrap();
+        assert!(!elements.any(|node| node.is_element()), "{group}");
+        let attributes = element.attributes();
+        (
+            element.tag_name().name().to_owned(),
+            attributes
+                .map(|a| (a.name().to_owned(), a.value().to_owned()))
+                .collect(),
+            element.text().unwrap_or_default().to_owned(),
+        )
+    }
+
+    fn has(attributes: &[(String, String)], name: &str, value: &str) {
+        let found = attributes.iter().find(|(known, _)| known == name);
+        assert_eq!(
+            found.map(|(_, value)| value.as_str()),
+            Some(value),
+            "{name}"
+        );
+    }
+
+    #[test]
+    fn shapes_are_where_they_were_drawn() {
+        let rect = Rect {
+            left: 1,
+            top: 2,
+            width: 30,
+            height: 40,
         };
-        // plotters-svg writes a font of size s as s / 1.24 pixels.
-        let size = f64::from(self.size) * 1.24;
-        let font: TextStyle = (self.family, size, style).into();
-        let font = font
-            .color(&self.color)
-            .pos(Pos::new(self.anchor, VPos::Center));
-        area.draw_text(text, &font, (self.x, self.y))
+        let (name, attributes, _) = only(&drawn(|canvas| canvas.rect(rect, RED)));
+        assert_eq!(name, "rect");
+        for (name, value) in [("x", "1"), ("y", "2"), ("width", "30"), ("height", "40")] {
+            has(&attributes, name, value);
+        }
+        has(&attributes, "fill", "#FF0000");
+
+        let (name, attributes, _) = only(&drawn(|canvas| canvas.frame(rect, RED, 2)));
+        assert_eq!(name, "rect");
+        has(&attributes, "fill", "none");
+        for (name, value) in [("x", "2"), ("y", "3"), ("width", "28"), ("height", "38")] {
+            has(&attributes, name, value);
+        }
+        has(&attributes, "stroke", "#FF0000");
+        has(&attributes, "stroke-width", "2");
+
+        let (name, attributes, _) = only(&drawn(|canvas| canvas.line((1, 2), (3, 4), RED, 1)));
+        assert_eq!(name, "line");
+        for (name, value) in [("x1", "1"), ("y1", "2"), ("x2", "3"), ("y2", "4")] {
+            has(&attributes, name, value);
+        }
+
+        // Along an axis, the middle of an odd number of pixels.
+        let (_, attributes, _) = only(&drawn(|canvas| canvas.line((1, 2), (1, 4), RED, 1)));
+        for (name, value) in [("x1", "1.5"), ("y1", "2"), ("x2", "1.5"), ("y2", "4")] {
+            has(&attributes, name, value);
+        }
+
+        let corners = [(0, 0), (5, 0), (0, 5)];
+        let (name, attributes, _) = only(&drawn(|canvas| canvas.polygon(&corners, RED)));
+        assert_eq!(name, "polygon");
+        has(&attributes, "points", "0,0 5,0 0,5");
+
+        let (name, attributes, _) = only(&drawn(|canvas| canvas.disc((7, 8), 5, RED)));
+        assert_eq!(name, "circle");
+        for (name, value) in [("cx", "7"), ("cy", "8"), ("r", "5"), ("fill", "#FF0000")] {
+            has(&attributes, name, value);
+        }
+        let (_, attributes, _) = only(&drawn(|canvas| canvas.ring((7, 8), 5, RED, 2)));
+        has(&attributes, "fill", "none");
+        has(&attributes, "stroke", "#FF0000");
+    }
+
+    #[test]
+    fn a_text_is_escaped_and_stands_on_one_line() {
+        let label = Label::at(3, 4).anchored(Anchor::End).heading(18);
+        let text = "<a href=\"x\"> &amp;\n\u{1b}[31m\u{202e}b";
+        let (name, attributes, text) = only(&drawn(|canvas| canvas.text(label, text)));
+        assert_eq!(name, "text");
+        assert_eq!(text, "<a href=\"x\"> &amp; [31m\u{fffd}b");
+        for (name, value) in [
+            ("x", "3"),
+            ("y", "4"),
+            ("text-anchor", "end"),
+            ("font-size", "18"),
+            ("font-weight", "bold"),
+        ] {
+            has(&attributes, name, value);
+        }
     }
 }

@@ -1,17 +1,14 @@
-//! Dots on a logarithmic axis: for figures that lie powers of ten apart, such as percentiles, and for
+//! Dots on a logarithmic axis: for figures that differ by powers of ten, such as percentiles, and for
 //! ratios, where twice and half as fast are equally far from 1.
 //!
-//! Dots differ in shape as well as in colour. What each line comes to stands at its end in words, so
+//! Dots differ in shape as well as in colour. The figures of a line stand at its end as text, so
 //! nothing has to be read off the axis.
 
-use std::io;
-
-use plotters::prelude::*;
-use plotters::style::text_anchor::HPos;
-
-use super::canvas::{
-    AXIS, AXIS_HEIGHT, Area, BAR, Colors, Drawn, GRID, LEGEND_GAP, LINE_HEIGHT, Label, MOST_ROWS,
-    NAME_GAP, Paper, Picture, TEXT_SIZE, colors, draw_name, line, room_for, shortened,
+use super::bars::BAR;
+use super::canvas::{AXIS, Anchor, Canvas, Colors, GRID, Label, Point, Rect, TEXT_SIZE, colors};
+use super::layout::{
+    AXIS_HEIGHT, LINE_HEIGHT, Legend, MOST_ROWS, NAME_GAP, Paper, Picture, draw_name, room_for,
+    shortened,
 };
 use crate::report::one_line;
 
@@ -21,7 +18,7 @@ const UP: Colors = colors(0x1a_7f_37, 0x4a_c2_6b);
 const DOWN: Colors = colors(0xc4_2b_1c, 0xff_7b_72);
 const SIDEWAYS: Colors = colors(0x6e_77_81, 0x8b_94_9e);
 
-/// All colours that only dots have.
+/// Returns the colours that dots have beside those of all charts and of bars.
 pub(super) fn palette() -> impl Iterator<Item = Colors> {
     [LATER, LAST, UP, DOWN, SIDEWAYS].into_iter()
 }
@@ -55,25 +52,32 @@ impl Dot {
         }
     }
 
-    fn draw(self, area: &Area, x: i32, y: i32) -> Drawn {
-        let fill = self.color().light.filled();
-        let polygon = |corners: Vec<(i32, i32)>| area.draw(&Polygon::new(corners, fill));
+    fn draw(self, canvas: &mut Canvas, (x, y): Point) {
+        let color = self.color();
         match self {
-            Dot::Middle => Ok(area.draw(&Circle::new((x, y), 5, fill))?),
-            Dot::Sideways => {
-                let ring = self.color().light.stroke_width(2);
-                Ok(area.draw(&Circle::new((x, y), 4, ring))?)
+            Dot::Middle => canvas.disc((x, y), 5, color),
+            Dot::Sideways => canvas.ring((x, y), 4, color, 2),
+            Dot::Later => {
+                let diamond = [(x, y - 6), (x + 6, y), (x, y + 6), (x - 6, y)];
+                canvas.polygon(&diamond, color);
             }
-            Dot::Later => polygon(vec![(x, y - 6), (x + 6, y), (x, y + 6), (x - 6, y)]),
-            Dot::Last => Ok(area.draw(&Rectangle::new([(x - 4, y - 5), (x + 5, y + 4)], fill))?),
-            // To the right, where more is, and to the left.
-            Dot::Up => polygon(vec![(x - 5, y - 6), (x + 6, y), (x - 5, y + 6)]),
-            Dot::Down => polygon(vec![(x + 5, y - 6), (x - 6, y), (x + 5, y + 6)]),
+            Dot::Last => {
+                let square = Rect {
+                    left: x - 4,
+                    top: y - 4,
+                    width: 9,
+                    height: 9,
+                };
+                canvas.rect(square, color);
+            }
+            // To the right, where larger figures are, and to the left.
+            Dot::Up => canvas.polygon(&[(x - 5, y - 6), (x + 6, y), (x - 5, y + 6)], color),
+            Dot::Down => canvas.polygon(&[(x + 5, y - 6), (x - 6, y), (x + 5, y + 6)], color),
         }
     }
 }
 
-/// A picture of dots, before it has coordinates.
+/// A drawing of dots, before it has coordinates.
 #[derive(Debug, Default)]
 pub struct Dots {
     /// What the axis is in.
@@ -82,57 +86,60 @@ pub struct Dots {
     pub legend: Vec<(Dot, String)>,
     /// A name, and its lines.
     pub rows: Vec<(String, Vec<Dotted>)>,
-    /// Whether figures are ratios, so that 1 is marked, and dots hang from it.
+    /// Whether figures are ratios, so that 1 is marked, and each dot has a line to it.
     pub ratios: bool,
 }
 
 /// A line of dots.
 #[derive(Debug, Default)]
 pub struct Dotted {
-    /// Figures; what is not above zero has no place on the axis.
+    /// Figures; one that is not above zero has no place on the axis.
     pub dots: Vec<(Dot, f64)>,
-    /// What it comes to, in words.
+    /// The figures as text.
     pub words: String,
 }
 
-// Lengths are in pixels at the picture's own size.
+// Lengths are in pixels.
 const DOTTED_HEIGHT: i32 = 22;
-/// What a figure of the axis needs.
-const TICK_ROOM: i32 = 40;
-/// What the dots have at least on each side of the axis.
+/// Between the figures of two ticks.
+const TICK_GAP: i32 = 8;
+/// The least room for dots on each side of the axis.
 const SIDE: i32 = 10;
-/// The most that the words at the ends of lines take.
+/// The most room for the words at the ends of lines.
 const MOST_FOR_WORDS: i32 = 300;
+/// The room for a dot in the legend, and where in it the dot stands.
+const SIGN_ROOM: i32 = 20;
+const SIGN_MIDDLE: i32 = 7;
 
 impl Dots {
-    /// Draws them; in several pictures of one scale where there are many, the legend in the first.
-    pub fn pictures(&self, paper: Paper) -> io::Result<Vec<Picture>> {
+    /// Draws the dots; in several drawings of one scale where there are many, the legend in the first.
+    pub fn pictures(&self, paper: Paper) -> Vec<Picture> {
         let axis = self.axis(paper);
-        let mut head = match self.legend_lines(paper) {
-            0 => 0,
-            lines => lines * LINE_HEIGHT + 8,
+        let mut legend = Legend {
+            sign_room: SIGN_ROOM,
+            entries: self.legend.clone(),
         };
         let mut pictures = Vec::new();
         for rows in self.parts() {
+            let mut canvas = Canvas::default();
+            let head = legend.height(paper);
             let body: i32 = rows.iter().map(|(_, lines)| row_height(lines, paper)).sum();
-            pictures.push(Picture::of(paper, head + body + AXIS_HEIGHT, |area| {
-                if head > 0 {
-                    self.draw_legend(area, paper)?;
-                }
-                self.draw_axis(area, &axis, head, head + body)?;
-                let mut top = head;
-                for (name, lines) in rows {
-                    self.draw_row(area, &axis, paper, name, lines, top)?;
-                    top += row_height(lines, paper);
-                }
-                Ok(())
-            })?);
-            head = 0;
+            legend.draw(&mut canvas, paper, 0, |canvas, dot, (x, y)| {
+                dot.draw(canvas, (x + SIGN_MIDDLE, y));
+            });
+            self.draw_axis(&mut canvas, &axis, head, head + body);
+            let mut top = head;
+            for (name, lines) in rows {
+                self.draw_row(&mut canvas, &axis, paper, name, lines, top);
+                top += row_height(lines, paper);
+            }
+            pictures.push(Picture::of(paper, head + body + AXIS_HEIGHT, canvas));
+            legend.entries.clear();
         }
-        Ok(pictures)
+        pictures
     }
 
-    /// The rows in pieces that fit on a sheet.
+    /// Returns the rows in parts that fit on a sheet of paper.
     fn parts(&self) -> Vec<&[(String, Vec<Dotted>)]> {
         let lines = self.rows.iter().map(|(_, lines)| lines.len()).max();
         self.rows
@@ -165,6 +172,22 @@ impl Dots {
             .unwrap_or(0)
             .min(MOST_FOR_WORDS)
             .min(paper.inside() * 6 / 10);
+        let (low, high) = self.ends();
+        let suffix = if self.ratios { "×" } else { "" };
+        // The unit stands right of the figure at the axis's end.
+        let unit =
+            room_for(&(number(high) + suffix), TEXT_SIZE) / 2 + room_for(self.unit, TEXT_SIZE);
+        Axis {
+            left: left + SIDE,
+            right: (paper.right() - words.max(unit) - 2 * SIDE).max(left + 2 * SIDE),
+            low,
+            high,
+            suffix,
+        }
+    }
+
+    /// Returns the figures at both ends of the axis.
+    fn ends(&self) -> (f64, f64) {
         let (mut low, mut high) = self
             .figures()
             .fold((f64::INFINITY, 0.0_f64), |(low, high), figure| {
@@ -175,113 +198,77 @@ impl Dots {
         } else if low > high {
             (low, high) = (1.0, 10.0);
         }
-        let (low, mut high) = (step_below(low), step_above(high));
-        if high <= low {
-            high = low * 10.0;
-        }
-        Axis {
-            left: left + SIDE,
-            right: (paper.right() - words - 2 * SIDE).max(left + 2 * SIDE),
-            low,
-            high,
-        }
+        let (low, high) = (step_below(low), step_above(high));
+        (low, if high > low { high } else { low * 10.0 })
     }
 
-    fn legend_lines(&self, paper: Paper) -> i32 {
-        self.legend_places(paper).last().map_or(0, |(_, y)| y + 1)
-    }
-
-    /// Where each entry begins, and on which line.
-    fn legend_places(&self, paper: Paper) -> Vec<(i32, i32)> {
-        let (mut x, mut lines) = (paper.margin, 0);
-        let entries = self.legend.iter().map(|(_, words)| {
-            let width = 20 + room_for(words, TEXT_SIZE);
-            if x > paper.margin && x + width > paper.right() {
-                (x, lines) = (paper.margin, lines + 1);
-            }
-            let place = (x, lines);
-            x += width + LEGEND_GAP;
-            place
-        });
-        entries.collect()
-    }
-
-    fn draw_legend(&self, area: &Area, paper: Paper) -> Drawn {
-        for ((dot, words), (x, row)) in self.legend.iter().zip(self.legend_places(paper)) {
-            let y = row * LINE_HEIGHT + LINE_HEIGHT / 2;
-            dot.draw(area, x + 7, y)?;
-            Label::at(x + 20, y).draw(area, words)?;
-        }
-        Ok(())
-    }
-
-    fn draw_axis(&self, area: &Area, axis: &Axis, top: i32, bottom: i32) -> Drawn {
+    fn draw_axis(&self, canvas: &mut Canvas, axis: &Axis, top: i32, bottom: i32) {
         let y = bottom + AXIS_HEIGHT / 2;
         let mut end = axis.right;
         for tick in axis.ticks() {
             let x = axis.x(tick);
             let is_one = self.ratios && (tick - 1.0).abs() < 1e-9;
-            let (color, width) = if is_one { (AXIS, 2) } else { (GRID, 1) };
-            area.draw(&line((x, top), (x, bottom), color, width))?;
-            let text = if self.ratios {
-                format!("{}×", number(tick))
-            } else {
-                number(tick)
-            };
-            let middle = x.max(room_for(&text, TEXT_SIZE) / 2);
-            let label = Label::at(middle, y).anchored(HPos::Center);
+            let (color, thick) = if is_one { (AXIS, 2) } else { (GRID, 1) };
+            canvas.line((x, top), (x, bottom), color, thick);
+            let (middle, half) = axis.label_place(tick);
+            let label = Label::at(middle, y).anchored(Anchor::Middle);
             let label = if is_one { label.bold() } else { label.faint() };
-            label.draw(area, &text)?;
-            end = end.max(x + room_for(&text, TEXT_SIZE) / 2);
+            canvas.text(label, &axis.label(tick));
+            end = end.max(middle + half);
         }
-        Label::at(end + 6, y).faint().draw(area, self.unit)
+        canvas.text(Label::at(end + 6, y).faint(), self.unit);
     }
 
     fn draw_row(
         &self,
-        area: &Area,
+        canvas: &mut Canvas,
         axis: &Axis,
         paper: Paper,
         name: &str,
         lines: &[Dotted],
         top: i32,
-    ) -> Drawn {
+    ) {
         let first = top + name_height(paper) + DOTTED_HEIGHT / 2;
         let left = if paper.names_above {
             paper.margin
         } else {
             axis.left - SIDE
         };
-        draw_name(area, name, left, paper, first)?;
+        draw_name(canvas, name, left, paper, first);
         for (index, dotted) in lines.iter().enumerate() {
             let y = first + index as i32 * DOTTED_HEIGHT;
-            let places: Vec<(Dot, i32)> = dotted
-                .dots
-                .iter()
-                .filter(|(_, figure)| has_a_place(*figure))
-                .map(|(dot, figure)| (*dot, axis.x(*figure)))
-                .collect();
-            let from = self.ratios.then(|| axis.x(1.0));
-            let ends = || places.iter().map(|(_, x)| *x).chain(from);
-            if let (Some((dot, _)), Some(least), Some(most)) =
-                (places.first(), ends().min(), ends().max())
-            {
-                let color = if self.ratios { dot.color() } else { AXIS };
-                area.draw(&line((least, y), (most, y), color, 2))?;
-            }
-            for (dot, x) in &places {
-                dot.draw(area, *x, y)?;
-            }
+            let has_dots = self.draw_dots(canvas, axis, dotted, y);
             // A reason has the whole line, unless other lines have dots for the same name.
-            let (x, label) = if places.is_empty() && lines.len() == 1 {
+            let (x, label) = if !has_dots && lines.len() == 1 {
                 (axis.left, Label::at(axis.left, y).faint())
             } else {
                 let x = axis.right + 2 * SIDE;
                 (x, Label::at(x, y))
             };
-            label.draw(area, &shortened(&dotted.words, TEXT_SIZE, paper.width - x))?;
+            canvas.text(label, &shortened(&dotted.words, TEXT_SIZE, paper.width - x));
         }
-        Ok(())
+    }
+
+    /// Draws the dots of a line and what connects them; returns whether there are any.
+    fn draw_dots(&self, canvas: &mut Canvas, axis: &Axis, dotted: &Dotted, y: i32) -> bool {
+        let places: Vec<(Dot, i32)> = dotted
+            .dots
+            .iter()
+            .filter(|(_, figure)| has_a_place(*figure))
+            .map(|(dot, figure)| (*dot, axis.x(*figure)))
+            .collect();
+        let from = self.ratios.then(|| axis.x(1.0));
+        let ends = || places.iter().map(|(_, x)| *x).chain(from);
+        if let (Some((dot, _)), Some(least), Some(most)) =
+            (places.first(), ends().min(), ends().max())
+        {
+            let color = if self.ratios { dot.color() } else { AXIS };
+            canvas.line((least, y), (most, y), color, 2);
+        }
+        for (dot, x) in &places {
+            dot.draw(canvas, (*x, y));
+        }
+        !places.is_empty()
     }
 }
 
@@ -307,6 +294,8 @@ struct Axis {
     right: i32,
     low: f64,
     high: f64,
+    /// What follows each figure.
+    suffix: &'static str,
 }
 
 /// The round numbers of a decade.
@@ -318,7 +307,18 @@ impl Axis {
         self.left + (share * f64::from(self.right - self.left)).round() as i32
     }
 
-    /// Round numbers that have room: 1, 2 and 5 of each decade, or fewer.
+    /// Returns what stands below a tick.
+    fn label(&self, tick: f64) -> String {
+        number(tick) + self.suffix
+    }
+
+    /// Returns the middle of what stands below a tick, and half its width.
+    fn label_place(&self, tick: f64) -> (i32, i32) {
+        let half = (room_for(&self.label(tick), TEXT_SIZE) + 1) / 2;
+        (self.x(tick).max(half), half)
+    }
+
+    /// Returns round numbers whose labels have room: 1, 2 and 5 of each decade, or fewer.
     fn ticks(&self) -> Vec<f64> {
         let within = |tick: &f64| *tick >= self.low * 0.999 && *tick <= self.high * 1.001;
         let decades = self.low.log10().floor() as i32..=self.high.log10().ceil() as i32;
@@ -329,22 +329,30 @@ impl Axis {
             });
             ticks.filter(within).collect()
         };
-        let most = ((self.right - self.left) / TICK_ROOM).max(1) as usize;
-        let has_room = |ticks: &Vec<f64>| {
-            ticks
-                .windows(2)
-                .all(|pair| self.x(pair[1]) - self.x(pair[0]) >= TICK_ROOM)
-        };
         let fine = all(&ROUND);
-        if has_room(&fine) {
+        if self.have_room(&fine) {
             return fine;
         }
         let coarse = all(&ROUND[..1]);
-        let every = coarse.len().div_ceil(most).max(1);
         // Where 1 is among them, it stays.
         let one = coarse.iter().position(|tick| (tick - 1.0).abs() < 1e-9);
-        let first = one.unwrap_or(0) % every;
-        coarse.into_iter().skip(first).step_by(every).collect()
+        let every_nth = |n: usize| -> Vec<f64> {
+            let first = one.unwrap_or(0) % n;
+            coarse.iter().copied().skip(first).step_by(n).collect()
+        };
+        (1..=coarse.len())
+            .map(every_nth)
+            .find(|ticks| self.have_room(ticks))
+            .unwrap_or_default()
+    }
+
+    /// Returns whether the labels of these ticks stand apart.
+    fn have_room(&self, ticks: &[f64]) -> bool {
+        ticks.windows(2).all(|pair| {
+            let [(left, left_half), (right, right_half)] =
+                [self.label_place(pair[0]), self.label_place(pair[1])];
+            left + left_half + TICK_GAP <= right - right_half
+        })
     }
 }
 
@@ -376,6 +384,7 @@ fn number(number: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::layout::assert_texts_have_room;
     use super::*;
 
     fn axis(low: f64, high: f64, length: i32) -> Axis {
@@ -384,6 +393,7 @@ mod tests {
             right: length,
             low,
             high,
+            suffix: "",
         }
     }
 
@@ -406,7 +416,7 @@ mod tests {
             for length in [60, 150, 700] {
                 let axis = axis(low, high, length);
                 let ticks = axis.ticks();
-                assert!(ticks.len() < 2 || axis.x(ticks[1]) - axis.x(ticks[0]) >= TICK_ROOM / 2);
+                assert!(axis.have_room(&ticks));
                 let has_one = ticks.iter().any(|tick| (tick - 1.0).abs() < 1e-9);
                 assert!(has_one || low > 1.0, "{low} {high} {length}: {ticks:?}");
             }
@@ -434,12 +444,16 @@ mod tests {
                     ..Dots::default()
                 };
                 for paper in [Paper::WIDE, Paper::NARROW] {
-                    let pictures = dots.pictures(paper).unwrap();
+                    let pictures = dots.pictures(paper);
                     let shapes = &pictures[0].shapes;
                     assert!(shapes.contains("words &lt;&amp;&gt;"), "{figure}: {shapes}");
+                    assert_texts_have_room(&format!(
+                        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{}\" height=\"{}\">{shapes}</svg>",
+                        paper.width, pictures[0].height
+                    ));
                 }
             }
         }
-        assert!(Dots::default().pictures(Paper::NARROW).unwrap().is_empty());
+        assert!(Dots::default().pictures(Paper::NARROW).is_empty());
     }
 }

@@ -1,0 +1,121 @@
+//! The caches of a CPU, from `/sys/devices/system/cpu/cpuN/cache`.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::files::Root;
+use crate::size::rounded;
+
+/// What a cache holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CacheKind {
+    /// Data only.
+    Data,
+    /// Instructions only: no byte that goes through a pipe is ever in it.
+    Instruction,
+    /// Both.
+    Unified,
+}
+
+impl CacheKind {
+    /// The kind that sysfs calls `word`.
+    fn parse(word: &str) -> Option<CacheKind> {
+        match word {
+            "Data" => Some(CacheKind::Data),
+            "Instruction" => Some(CacheKind::Instruction),
+            "Unified" => Some(CacheKind::Unified),
+            _ => None,
+        }
+    }
+
+    /// What follows `L1` in a cache's short name.
+    fn suffix(self) -> &'static str {
+        match self {
+            CacheKind::Data => "d",
+            CacheKind::Instruction => "i",
+            CacheKind::Unified => "",
+        }
+    }
+}
+
+/// One cache of a CPU, as `/sys/devices/system/cpu/cpuN/cache/indexM` describes it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cache {
+    /// 1 for the one nearest to the CPU.
+    pub level: u8,
+    /// What it holds.
+    #[serde(rename = "type")]
+    pub kind: CacheKind,
+    /// Its size in bytes.
+    pub size: Option<u64>,
+    /// The CPUs that have this same cache, such as `0-3`.
+    pub shared_cpu_list: Option<String>,
+}
+
+impl Cache {
+    /// The cache in `directory`, where that describes one.
+    fn read(root: &Root, directory: &Path) -> Option<Cache> {
+        Some(Cache {
+            level: root.number(directory.join("level"))?.try_into().ok()?,
+            kind: CacheKind::parse(&root.text(directory.join("type"))?)?,
+            size: root
+                .text(directory.join("size"))
+                .and_then(|text| parse_cache_size(&text)),
+            shared_cpu_list: root.text(directory.join("shared_cpu_list")),
+        })
+    }
+
+    /// Its name and size, such as `L1d 32 KiB`.
+    pub fn describe(&self) -> String {
+        let name = format!("L{}{}", self.level, self.kind.suffix());
+        match self.size {
+            Some(size) => format!("{name} {}", rounded(size)),
+            None => name,
+        }
+    }
+}
+
+/// The bytes of a cache size as sysfs writes it, such as `32768K`.
+fn parse_cache_size(text: &str) -> Option<u64> {
+    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
+    let unit = match &text[digits.len()..] {
+        "" => 1,
+        "K" => 1 << 10,
+        "M" => 1 << 20,
+        "G" => 1 << 30,
+        _ => return None,
+    };
+    digits.parse::<u64>().ok()?.checked_mul(unit)
+}
+
+/// The caches in a CPU's `cache` directory, nearest first.
+pub fn read_caches(root: &Root, directory: &Path) -> Vec<Cache> {
+    (0..)
+        .map(|index| directory.join(format!("index{index}")))
+        .take_while(|index| root.has_directory(index))
+        .filter_map(|index| Cache::read(root, &index))
+        .collect()
+}
+
+/// The cache that is farthest from its CPU and holds data.
+pub fn last_level(caches: &[Cache]) -> Option<&Cache> {
+    caches
+        .iter()
+        .filter(|cache| cache.kind != CacheKind::Instruction)
+        .max_by_key(|cache| cache.level)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cache_sizes_are_read_with_their_unit() {
+        assert_eq!(parse_cache_size("32768K"), Some(32 << 20));
+        assert_eq!(parse_cache_size("1M"), Some(1 << 20));
+        assert_eq!(parse_cache_size("64"), Some(64));
+        assert_eq!(parse_cache_size("many"), None);
+    }
+}

@@ -1,0 +1,65 @@
+//! The capabilities of this process that lift limits which matter here.
+
+use super::files::{Root, field};
+
+/// The capabilities that lift what this program meets, where this process has them.
+///
+/// The kernel asks for them with `capable()` (for pipes, fs/pipe.c, `pipe_set_size` and
+/// `pipe_is_unprivileged_user`), which means the first user namespace. In a rootless container
+/// every capability reads as set, and none lifts a limit.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Capabilities {
+    /// Lifts the limits of a user's pipes.
+    pub sys_admin: bool,
+    /// Lifts all limits of pipes.
+    pub sys_resource: bool,
+    /// Lifts the limits of sockets' buffers.
+    pub net_admin: bool,
+    /// Opens other processes.
+    pub sys_ptrace: bool,
+    /// Lifts `ulimit -l`.
+    pub ipc_lock: bool,
+    /// Shows the kernel's addresses.
+    pub syslog: bool,
+    /// Lifts `perf_event_paranoid`.
+    pub perfmon: bool,
+}
+
+impl Capabilities {
+    /// What `/proc/self/status` says of them; none where it says nothing.
+    pub fn read(root: &Root) -> Capabilities {
+        // The numbers of include/uapi/linux/capability.h.
+        const CAP_NET_ADMIN: u32 = 12;
+        const CAP_IPC_LOCK: u32 = 14;
+        const CAP_SYS_PTRACE: u32 = 19;
+        const CAP_SYS_ADMIN: u32 = 21;
+        const CAP_SYS_RESOURCE: u32 = 24;
+        const CAP_SYSLOG: u32 = 34;
+        const CAP_PERFMON: u32 = 38;
+        let effective = root
+            .text("proc/self/status")
+            .filter(|_| in_first_user_namespace(root))
+            .and_then(|status| u64::from_str_radix(field(&status, "CapEff")?, 16).ok())
+            .unwrap_or(0);
+        let has = |capability: u32| effective & (1 << capability) != 0;
+        Capabilities {
+            sys_admin: has(CAP_SYS_ADMIN),
+            sys_resource: has(CAP_SYS_RESOURCE),
+            net_admin: has(CAP_NET_ADMIN),
+            sys_ptrace: has(CAP_SYS_PTRACE),
+            ipc_lock: has(CAP_IPC_LOCK),
+            syslog: has(CAP_SYSLOG),
+            // What CAP_PERFMON lifts, CAP_SYS_ADMIN lifts too (perfmon_capable()).
+            perfmon: has(CAP_PERFMON) || has(CAP_SYS_ADMIN),
+        }
+    }
+}
+
+/// Whether this process is in the first user namespace, which maps every id to itself
+/// (user_namespaces(7), "User and group ID mappings"). A kernel without namespaces has no map.
+fn in_first_user_namespace(root: &Root) -> bool {
+    root.text("proc/self/uid_map").is_none_or(|map| {
+        let words: Vec<&str> = map.split_whitespace().collect();
+        words == ["0", "0", "4294967295"]
+    })
+}

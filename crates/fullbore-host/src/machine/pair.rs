@@ -1,0 +1,288 @@
+//! The two CPUs that the writer and the reader of an experiment run on: chosen, or asked for.
+
+use serde::{Deserialize, Serialize};
+
+use super::cache::{Cache, last_level};
+use super::files::format_cpu_list;
+use super::topology::{Relation, Topology};
+use crate::refusal::Usage;
+use crate::size::rounded;
+
+/// The CPUs that the writer and the reader of an experiment are pinned to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CpuPair {
+    /// The writer's CPU.
+    pub writer: usize,
+    /// The reader's CPU.
+    pub reader: usize,
+    /// What the two have in common.
+    pub relation: Relation,
+    /// The last-level cache that they share, where `relation` is [`Relation::SharedCache`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shared_cache: Option<Cache>,
+}
+
+impl CpuPair {
+    /// The one that was asked for, or else the best.
+    ///
+    /// # Errors
+    /// Where this process may not use those.
+    pub fn wanted(pair: Option<(usize, usize)>, topology: &Topology) -> Result<CpuPair, Usage> {
+        match pair {
+            None => Ok(Self::choose(topology)),
+            Some((writer, reader)) => Self::of(writer, reader, topology)
+                .map_err(|error| Usage(format!("--cpus {writer},{reader}: {error}"))),
+        }
+    }
+
+    /// The best pair of the CPUs that this process may use: the first in the order of
+    /// [`Relation`], and of those the lowest numbers.
+    pub fn choose(topology: &Topology) -> CpuPair {
+        let allowed = topology.allowed();
+        let pairs = allowed.iter().enumerate().flat_map(|(index, &writer)| {
+            let readers = allowed[index + 1..].iter();
+            readers.map(move |&reader| (writer, reader))
+        });
+        // `min_by_key` keeps the first of equals, and the pairs come in ascending order.
+        let (writer, reader) = pairs
+            .min_by_key(|&(writer, reader)| topology.relation(writer, reader))
+            .unwrap_or((allowed[0], allowed[0]));
+        CpuPair::related(writer, reader, topology)
+    }
+
+    /// The pair that `--cpus writer,reader` asks for.
+    ///
+    /// # Errors
+    ///
+    /// Where one of them is not online, or this process may not run on it.
+    pub fn of(writer: usize, reader: usize, topology: &Topology) -> Result<CpuPair, NoSuchCpu> {
+        for cpu in [writer, reader] {
+            if !topology.is_online(cpu) {
+                let online = format_cpu_list(&topology.online());
+                return Err(NoSuchCpu::Offline { cpu, online });
+            }
+            if !topology.allowed().contains(&cpu) {
+                let allowed = format_cpu_list(topology.allowed());
+                return Err(NoSuchCpu::NotAllowed { cpu, allowed });
+            }
+        }
+        Ok(CpuPair::related(writer, reader, topology))
+    }
+
+    /// The pair with what the topology says of it.
+    fn related(writer: usize, reader: usize, topology: &Topology) -> CpuPair {
+        let relation = topology.relation(writer, reader);
+        let shared_cache = match relation {
+            Relation::SharedCache => last_level(topology.caches(writer)).cloned(),
+            _ => None,
+        };
+        CpuPair {
+            writer,
+            reader,
+            relation,
+            shared_cache,
+        }
+    }
+
+    /// The pair in words: `CPU 0 and CPU 1, sharing a 32 MiB L3 cache`.
+    pub fn describe(&self) -> String {
+        let CpuPair { writer, reader, .. } = self;
+        let both = format!("CPU {writer} and CPU {reader}");
+        match self.relation {
+            Relation::SharedCache => format!("{both}, sharing {}", self.describe_shared_cache()),
+            Relation::SharedPackage => format!("{both} of one package, caches unknown"),
+            Relation::DifferentCaches => format!("{both}, with different last-level caches"),
+            Relation::Unknown => format!("{both}, what they share is unknown"),
+            Relation::Siblings => format!("{both}, two threads of one core"),
+            Relation::OneCpu => {
+                format!("writer and reader share one CPU, {writer}")
+            }
+        }
+    }
+
+    /// The cache that both have, such as `a 32 MiB L3 cache`.
+    fn describe_shared_cache(&self) -> String {
+        match &self.shared_cache {
+            Some(Cache {
+                level,
+                size: Some(size),
+                ..
+            }) => {
+                let size = rounded(*size);
+                format!("{} {size} L{level} cache", indefinite_article(&size))
+            }
+            Some(Cache { level, .. }) => format!("an L{level} cache"),
+            None => "a cache".to_owned(),
+        }
+    }
+}
+
+/// Why a CPU that was asked for cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NoSuchCpu {
+    /// The CPU is not online.
+    #[error("there is no CPU {cpu}; CPUs {online} are online")]
+    Offline {
+        /// The number of the CPU.
+        cpu: usize,
+        /// The CPUs that are online, such as `0-3,8`.
+        online: String,
+    },
+    /// The affinity mask of this process does not include the CPU.
+    #[error("this process may not use CPU {cpu}: a cpuset or taskset allows only CPUs {allowed}")]
+    NotAllowed {
+        /// The number of the CPU.
+        cpu: usize,
+        /// The CPUs that this process may use, such as `0-3,8`.
+        allowed: String,
+    },
+}
+
+/// `an` before a number that is spoken with a vowel first (8, 11, 18, 80 and the like), else `a`.
+fn indefinite_article(number: &str) -> &'static str {
+    let whole = number.split([' ', '.']).next().unwrap_or(number);
+    if whole.starts_with('8') || whole == "11" || whole == "18" {
+        "an"
+    } else {
+        "a"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures::Fixture;
+
+    fn chosen(fixture: &Fixture, allowed: &str) -> (usize, usize, Relation) {
+        let pair = CpuPair::choose(&fixture.topology(allowed));
+        (pair.writer, pair.reader, pair.relation)
+    }
+
+    #[test]
+    fn two_cores_behind_one_cache_are_preferred_to_two_threads_of_one_core() {
+        assert_eq!(
+            chosen(&Fixture::smt(), "0-7"),
+            (0, 1, Relation::SharedCache)
+        );
+        assert_eq!(
+            chosen(&Fixture::smt(), "0,4-5"),
+            (0, 5, Relation::SharedCache)
+        );
+    }
+
+    #[test]
+    fn two_threads_of_one_core_are_taken_where_there_is_no_other_core() {
+        assert_eq!(chosen(&Fixture::smt(), "0,4"), (0, 4, Relation::Siblings));
+    }
+
+    #[test]
+    fn cores_behind_one_cache_are_preferred_to_lower_numbers() {
+        assert_eq!(
+            chosen(&Fixture::two_l3(), "0-7"),
+            (0, 1, Relation::SharedCache)
+        );
+        assert_eq!(
+            chosen(&Fixture::two_l3(), "3-5"),
+            (4, 5, Relation::SharedCache)
+        );
+    }
+
+    #[test]
+    fn cores_behind_different_caches_are_taken_where_no_cache_is_shared() {
+        assert_eq!(
+            chosen(&Fixture::two_l3(), "3,4"),
+            (3, 4, Relation::DifferentCaches)
+        );
+    }
+
+    #[test]
+    fn a_single_cpu_is_both_writer_and_reader() {
+        let single = Fixture::new(&[]).online("0");
+        single.cpu(0, "0", "0");
+        assert_eq!(chosen(&single, "0"), (0, 0, Relation::OneCpu));
+        assert_eq!(chosen(&Fixture::smt(), "3"), (3, 3, Relation::OneCpu));
+        assert_eq!(single.machine().cpus_online, 1);
+    }
+
+    #[test]
+    fn without_caches_the_package_decides() {
+        let fixture = Fixture::new(&[]).online("0-3");
+        for cpu in 0..4 {
+            let package = format!("sys/devices/system/cpu/cpu{cpu}/topology/physical_package_id");
+            fixture.file(&package, if cpu % 2 == 0 { "0" } else { "1" });
+        }
+        assert_eq!(chosen(&fixture, "0-3"), (0, 2, Relation::SharedPackage));
+        assert_eq!(chosen(&fixture, "0-1"), (0, 1, Relation::DifferentCaches));
+        assert_eq!(fixture.machine().caches, []);
+    }
+
+    #[test]
+    fn the_names_that_kernels_before_5_3_use_are_understood() {
+        let fixture = Fixture::new(&[
+            (
+                "sys/devices/system/cpu/cpu0/topology/thread_siblings_list",
+                "0-1",
+            ),
+            (
+                "sys/devices/system/cpu/cpu1/topology/thread_siblings_list",
+                "0-1",
+            ),
+        ])
+        .online("0-1");
+        assert_eq!(chosen(&fixture, "0-1"), (0, 1, Relation::Siblings));
+    }
+
+    #[test]
+    fn without_sys_the_cpus_come_from_cpuinfo() {
+        let fixture = Fixture::new(&[("proc/cpuinfo", "processor\t: 0\n\nprocessor\t: 1\n")]);
+        assert_eq!(chosen(&fixture, "0-1"), (0, 1, Relation::Unknown));
+        assert_eq!(fixture.topology("0-1").online(), [0, 1]);
+    }
+
+    #[test]
+    fn an_asked_for_pair_is_taken_in_the_order_asked_for() {
+        let pair = CpuPair::of(5, 0, &Fixture::smt().topology("0-7")).unwrap();
+        assert_eq!((pair.writer, pair.reader), (5, 0));
+        assert_eq!(pair.relation, Relation::SharedCache);
+        let one = CpuPair::of(2, 2, &Fixture::smt().topology("0-7")).unwrap();
+        assert_eq!(one.relation, Relation::OneCpu);
+    }
+
+    #[test]
+    fn an_asked_for_cpu_that_is_not_there_or_not_allowed_is_named() {
+        let topology = Fixture::smt().topology("0-3");
+        let absent = CpuPair::of(0, 64, &topology).unwrap_err().to_string();
+        assert_eq!(absent, "there is no CPU 64; CPUs 0-7 are online");
+        let refused = CpuPair::of(5, 0, &topology).unwrap_err().to_string();
+        assert!(refused.contains("may not use CPU 5"), "{refused}");
+        assert!(refused.contains("allows only CPUs 0-3"), "{refused}");
+    }
+
+    #[test]
+    fn pairs_are_described_for_people() {
+        let cases = [
+            (
+                Fixture::smt(),
+                (0, 1),
+                "CPU 0 and CPU 1, sharing a 32 MiB L3 cache",
+            ),
+            (
+                Fixture::smt(),
+                (0, 4),
+                "CPU 0 and CPU 4, two threads of one core",
+            ),
+            (
+                Fixture::two_l3(),
+                (0, 4),
+                "CPU 0 and CPU 4, with different last-level caches",
+            ),
+            (Fixture::smt(), (3, 3), "writer and reader share one CPU, 3"),
+        ];
+        for (fixture, (writer, reader), words) in cases {
+            let pair = CpuPair::of(writer, reader, &fixture.topology("0-7")).unwrap();
+            assert_eq!(pair.describe(), words);
+        }
+        assert_eq!(indefinite_article("8 MiB"), "an");
+        assert_eq!(indefinite_article("1.5 MiB"), "a");
+    }
+}

@@ -1,0 +1,95 @@
+//! How large the kernel lets pipes become, and whether these limits bind this process.
+
+use serde::{Deserialize, Serialize};
+
+use super::capabilities::Capabilities;
+use super::files::Root;
+use crate::size::rounded;
+
+/// How far the kernel lets pipes grow (pipe(7), "/proc files"), and whom it stops.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PipeLimits {
+    /// The largest capacity in bytes that an unprivileged process may set.
+    pub max_size: Option<u64>,
+    /// Pages in all pipes of a user, above which a new pipe gets one or two slots and none can be
+    /// made roomier; 0 for no limit.
+    pub user_pages_soft: Option<u64>,
+    /// Pages in all pipes of a user, above which there are no new pipes; 0 for no limit.
+    pub user_pages_hard: Option<u64>,
+    /// Whether this process has `CAP_SYS_RESOURCE` in the first user namespace, so that none of
+    /// these limits binds it.
+    pub privileged: bool,
+    /// Whether the two limits of a user do not bind this process: it has `CAP_SYS_RESOURCE` or
+    /// `CAP_SYS_ADMIN` in the first user namespace. `max_size` binds it still, unless it is
+    /// `privileged`.
+    pub exempt_from_user_pages: bool,
+}
+
+impl PipeLimits {
+    /// The limits of the machine under `root`.
+    pub(super) fn read(root: &Root) -> PipeLimits {
+        let capabilities = Capabilities::read(root);
+        PipeLimits {
+            max_size: root.number("proc/sys/fs/pipe-max-size"),
+            user_pages_soft: root.number("proc/sys/fs/pipe-user-pages-soft"),
+            user_pages_hard: root.number("proc/sys/fs/pipe-user-pages-hard"),
+            privileged: capabilities.sys_resource,
+            exempt_from_user_pages: capabilities.sys_resource || capabilities.sys_admin,
+        }
+    }
+
+    /// The limits in words; `None` where none is known.
+    pub(super) fn describe(&self) -> Option<String> {
+        let pages = |name: &str, limit: Option<u64>| match limit? {
+            0 => Some(format!("no {name} limit")),
+            pages => Some(format!("{pages} pages ({name})")),
+        };
+        let a_user: Vec<String> = [
+            pages("soft", self.user_pages_soft),
+            pages("hard", self.user_pages_hard),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        let a_pipe = self.max_size.map(rounded);
+        let limits: Vec<String> = [
+            a_pipe.map(|size| format!("{size} per pipe")),
+            (!a_user.is_empty()).then(|| format!("{} per user", a_user.join(", "))),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        let lifted = match (self.privileged, self.exempt_from_user_pages) {
+            (true, _) => "; not enforced for this process (CAP_SYS_RESOURCE)",
+            (false, true) => {
+                "; the limits per user are not enforced for this process (CAP_SYS_ADMIN)"
+            }
+            (false, false) => "",
+        };
+        (!limits.is_empty()).then(|| limits.join("; ") + lifted)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::fixtures::Fixture;
+
+    #[test]
+    fn root_in_a_container_is_not_privileged() {
+        let fixture = Fixture::new(&[
+            ("proc/self/status", "CapEff:\t000001ffffffffff\n"),
+            ("proc/self/uid_map", "0 1000 1\n1 100000 65536\n"),
+        ]);
+        let limits = fixture.machine().pipe_limits;
+        assert!(!limits.privileged);
+        assert!(!limits.exempt_from_user_pages);
+    }
+
+    #[test]
+    fn without_sys_resource_the_administrator_is_bound_by_the_largest_size_only() {
+        let fixture = Fixture::new(&[("proc/self/status", "CapEff:\t000001fffeffffff\n")]);
+        let limits = fixture.machine().pipe_limits;
+        assert!(!limits.privileged);
+        assert!(limits.exempt_from_user_pages);
+    }
+}

@@ -1,0 +1,238 @@
+//! Which CPUs there are, which of them this process may use, and what any two of them share.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::cache::{Cache, CacheKind, last_level, read_caches};
+use super::files::{Root, field, parse_cpu_list};
+
+/// Which CPUs there are, which of them this process may use, and what they share.
+#[derive(Debug, Clone)]
+pub struct Topology {
+    cpus: BTreeMap<usize, Cpu>,
+    allowed: Vec<usize>,
+    offline: Vec<usize>,
+}
+
+impl Topology {
+    /// The topology of this machine, as this process may use it.
+    pub fn read() -> Topology {
+        Topology::at(&Root::system(), affinity())
+    }
+
+    /// The topology of the machine under `root`, of which the process may use `affinity`.
+    pub fn at(root: &Root, affinity: Option<Vec<usize>>) -> Topology {
+        let online = online_cpus(root)
+            .or_else(|| affinity.clone())
+            .unwrap_or_else(|| vec![0]);
+        let cpus: BTreeMap<usize, Cpu> = online
+            .iter()
+            .map(|&number| (number, Cpu::read(root, number)))
+            .collect();
+        let mut allowed = affinity.unwrap_or_else(|| online.clone());
+        // An affinity mask keeps CPUs that have gone offline since.
+        allowed.retain(|cpu| cpus.contains_key(cpu));
+        if allowed.is_empty() {
+            allowed = online;
+        }
+        let mut offline = root
+            .cpu_list("sys/devices/system/cpu/present")
+            .unwrap_or_default();
+        offline.retain(|cpu| !cpus.contains_key(cpu));
+        Topology {
+            cpus,
+            allowed,
+            offline,
+        }
+    }
+
+    /// The CPUs that are online, ascending.
+    pub fn online(&self) -> Vec<usize> {
+        self.cpus.keys().copied().collect()
+    }
+
+    /// Returns whether this CPU is online.
+    pub fn is_online(&self, cpu: usize) -> bool {
+        self.cpus.contains_key(&cpu)
+    }
+
+    /// The CPUs that this process may use, ascending; never empty.
+    pub fn allowed(&self) -> &[usize] {
+        &self.allowed
+    }
+
+    /// The CPUs that are there, and not online, ascending.
+    pub fn offline(&self) -> &[usize] {
+        &self.offline
+    }
+
+    /// The hardware threads of a CPU's core that are online, itself among them.
+    pub fn core(&self, cpu: usize) -> Vec<usize> {
+        let siblings = self.cpus.get(&cpu).map(|place| place.siblings.as_slice());
+        self.online_of(siblings.unwrap_or(&[cpu]))
+    }
+
+    /// The package (socket) that a CPU is in, where the kernel tells.
+    pub fn package(&self, cpu: usize) -> Option<u64> {
+        self.cpus.get(&cpu)?.package
+    }
+
+    /// A CPU's cache of that level that holds data, and the CPUs online that have this same cache;
+    /// `None` where the kernel tells of none, or not who shares it.
+    pub fn cache(&self, cpu: usize, level: u8) -> Option<(&Cache, Vec<usize>)> {
+        let cache = self
+            .caches(cpu)
+            .iter()
+            .find(|cache| cache.level == level && cache.kind != CacheKind::Instruction)?;
+        let sharing = parse_cpu_list(cache.shared_cpu_list.as_deref()?)?;
+        Some((cache, self.online_of(&sharing)))
+    }
+
+    /// Returns the caches of a CPU, nearest first; none where the kernel does not tell.
+    pub fn caches(&self, cpu: usize) -> &[Cache] {
+        self.cpus.get(&cpu).map_or(&[], |cpu| &cpu.caches)
+    }
+
+    /// The level of the cache that is farthest from a CPU.
+    pub fn last_level(&self, cpu: usize) -> Option<u8> {
+        Some(last_level(self.caches(cpu))?.level)
+    }
+
+    fn online_of(&self, cpus: &[usize]) -> Vec<usize> {
+        let online = |cpu: &usize| self.is_online(*cpu);
+        cpus.iter().copied().filter(online).collect()
+    }
+
+    /// What CPUs `a` and `b` have in common, as far as the kernel tells.
+    pub fn relation(&self, a: usize, b: usize) -> Relation {
+        if a == b {
+            return Relation::OneCpu;
+        }
+        let (Some(a_place), Some(b_place)) = (self.cpus.get(&a), self.cpus.get(&b)) else {
+            return Relation::Unknown;
+        };
+        if a_place.siblings.contains(&b) {
+            return Relation::Siblings;
+        }
+        match (&a_place.behind_last_level, a_place.package, b_place.package) {
+            (Some(behind), ..) if behind.contains(&b) => Relation::SharedCache,
+            (Some(_), ..) => Relation::DifferentCaches,
+            (None, Some(a_package), Some(b_package)) if a_package == b_package => {
+                Relation::SharedPackage
+            }
+            (None, Some(_), Some(_)) => Relation::DifferentCaches,
+            (None, ..) => Relation::Unknown,
+        }
+    }
+}
+
+/// What the kernel tells of one CPU's place.
+#[derive(Debug, Clone)]
+struct Cpu {
+    /// Its caches, nearest first.
+    caches: Vec<Cache>,
+    /// The CPUs behind its last-level cache, itself among them; `None` where that is not told.
+    behind_last_level: Option<Vec<usize>>,
+    /// The hardware threads of its core, itself among them.
+    siblings: Vec<usize>,
+    /// The package (socket) that it is in.
+    package: Option<u64>,
+}
+
+impl Cpu {
+    /// What `/sys/devices/system/cpu/cpuN` tells of CPU `number`.
+    fn read(root: &Root, number: usize) -> Cpu {
+        let directory = PathBuf::from(format!("sys/devices/system/cpu/cpu{number}"));
+        let topology = directory.join("topology");
+        let caches = read_caches(root, &directory.join("cache"));
+        let behind_last_level = last_level(&caches)
+            .and_then(|cache| cache.shared_cpu_list.as_deref())
+            .and_then(parse_cpu_list);
+        Cpu {
+            behind_last_level,
+            caches,
+            // The name since Linux 5.3, then the one that it has deprecated
+            // (Documentation/admin-guide/cputopology.rst).
+            siblings: root
+                .cpu_list(topology.join("core_cpus_list"))
+                .or_else(|| root.cpu_list(topology.join("thread_siblings_list")))
+                .unwrap_or_else(|| vec![number]),
+            package: root.number(topology.join("physical_package_id")),
+        }
+    }
+}
+
+/// What two CPUs have in common, the best for a pipe first: the order is that of preference.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Relation {
+    /// Two cores behind the same last-level cache.
+    SharedCache,
+    /// Two cores of one package; the kernel does not tell of their caches.
+    SharedPackage,
+    /// Two cores with different last-level caches, in one package or in two.
+    DifferentCaches,
+    /// Two CPUs of which the kernel tells nothing.
+    Unknown,
+    /// Two hardware threads of one core, which share all of its caches and its units too.
+    Siblings,
+    /// The same CPU twice: writer and reader take turns.
+    OneCpu,
+}
+
+/// The CPUs that are online, ascending, from the first file that tells.
+fn online_cpus(root: &Root) -> Option<Vec<usize>> {
+    root.cpu_list("sys/devices/system/cpu/online")
+        .or_else(|| root.text("proc/cpuinfo").map(|text| cpuinfo_cpus(&text)))
+        .filter(|cpus| !cpus.is_empty())
+}
+
+/// The CPUs that `/proc/cpuinfo` describes, ascending.
+fn cpuinfo_cpus(cpuinfo: &str) -> Vec<usize> {
+    let mut cpus: Vec<usize> = cpuinfo
+        .lines()
+        .filter_map(|line| line.split_once(':'))
+        .filter(|(name, _)| name.trim() == "processor")
+        .filter_map(|(_, number)| number.trim().parse().ok())
+        .collect();
+    cpus.sort_unstable();
+    cpus.dedup();
+    cpus
+}
+
+/// The CPUs that this process may run on; `None` where the kernel does not tell.
+fn affinity() -> Option<Vec<usize>> {
+    use rustix::thread::{CpuSet, sched_getaffinity};
+    match sched_getaffinity(None) {
+        Ok(set) => Some(
+            (0..CpuSet::MAX_CPU)
+                .filter(|&cpu| set.is_set(cpu))
+                .collect(),
+        ),
+        // The kernel refuses a mask smaller than its own (sched_getaffinity(2), EINVAL): more
+        // than 1024 CPUs. The list in status has no such limit.
+        Err(_) => parse_cpu_list(field(
+            &Root::system().text("proc/self/status")?,
+            "Cpus_allowed_list",
+        )?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures::Fixture;
+
+    #[test]
+    fn allowed_cpus_that_are_offline_are_not_chosen() {
+        assert_eq!(Fixture::smt().topology("6-9").allowed(), [6, 7]);
+    }
+
+    #[test]
+    fn relations_are_serialised_in_kebab_case() {
+        let json = serde_json::to_string(&Relation::SharedCache).unwrap();
+        assert_eq!(json, "\"shared-cache\"");
+    }
+}

@@ -1,0 +1,209 @@
+//! The figures of one experiment in all runs, and each further run beside the first.
+
+use super::comparison::{ComparedFigure, Measured, P_BELOW, Pair, TIMES_ABOVE, Verdict, label};
+use super::select::Like;
+use crate::rank_sum::{rank_sum, smallest_p};
+use crate::run::{Outcome, Unit};
+use crate::statistics::Spread;
+
+/// What a row is about, beside the main figure.
+const IN_C: &str = "in C";
+
+/// The rows of an experiment: its figure, what was measured besides, and the program in C.
+pub fn rows(like: &Like<'_>) -> Vec<ComparedFigure> {
+    let Some(any) = like.iter().flatten().next() else {
+        return Vec::new();
+    };
+    let row = |figure: Option<&str>| {
+        let runs: Vec<Measured> = like
+            .iter()
+            .enumerate()
+            .map(|(index, outcome)| measured(index, *outcome, figure))
+            .collect();
+        let pairs = (1..like.len()).map(|index| {
+            let spread = |at: usize| like[at].and_then(|outcome| spread_of(outcome, figure));
+            pair(label(index), spread(0), spread(index))
+        });
+        ComparedFigure {
+            group: any.group.clone(),
+            table: any.table.clone(),
+            name: any.name.clone(),
+            figure: figure.map(str::to_owned),
+            to_first: pairs.collect(),
+            runs,
+            notes: Vec::new(),
+        }
+    };
+    let mut main = row(None);
+    main.notes = notes(like);
+    let mut rows = vec![main];
+    let mut besides: Vec<&str> = Vec::new();
+    for outcome in like.iter().flatten() {
+        let also = outcome
+            .also
+            .iter()
+            .filter(|also| !outcome.is_only_converted(also))
+            .map(|also| also.name.as_str());
+        let peer = outcome.peer.as_ref().and_then(|peer| peer.figure.as_ref());
+        for name in also.chain(peer.map(|_| IN_C)) {
+            let here = like.iter().flatten();
+            let having = here.filter(|outcome| spread_of(outcome, Some(name)).is_some());
+            // One that a single run has says nothing beside the others.
+            if having.count() > 1 && !besides.contains(&name) {
+                besides.push(name);
+            }
+        }
+    }
+    rows.extend(besides.into_iter().map(|name| row(Some(name))));
+    rows
+}
+
+/// The rounds of a figure of an outcome, and their unit.
+fn spread_of<'a>(outcome: &'a Outcome, figure: Option<&str>) -> Option<(&'a Spread, Unit)> {
+    match figure {
+        None => outcome.figure.as_ref().map(|spread| (spread, outcome.unit)),
+        Some(name) => outcome
+            .also
+            .iter()
+            .find(|also| also.name == name)
+            .map(|also| (&also.figure, also.unit))
+            .or_else(|| {
+                let peer = outcome.peer.as_ref().filter(|_| name == IN_C)?;
+                Some((peer.figure.as_ref()?, outcome.unit))
+            }),
+    }
+}
+
+fn measured(index: usize, outcome: Option<&Outcome>, figure: Option<&str>) -> Measured {
+    let spread = outcome.and_then(|outcome| spread_of(outcome, figure));
+    let main = outcome.filter(|_| figure.is_none());
+    Measured {
+        run: label(index),
+        unit: spread
+            .map(|(_, unit)| unit)
+            .or(main.map(|outcome| outcome.unit)),
+        median: spread.map(|(spread, _)| spread.median),
+        min: spread.map(|(spread, _)| spread.min),
+        max: spread.map(|(spread, _)| spread.max),
+        rounds: spread.map_or(0, |(spread, _)| spread.rounds.len()),
+        skipped: main.and_then(|outcome| outcome.skipped.clone()),
+        failed: main.and_then(|outcome| outcome.failed.clone()),
+    }
+}
+
+/// A figure of a further run beside that of the first.
+fn pair(run: String, first: Option<(&Spread, Unit)>, further: Option<(&Spread, Unit)>) -> Pair {
+    let without_ratio = |verdict| Pair {
+        run: run.clone(),
+        ratio: None,
+        p: None,
+        exact: None,
+        verdict,
+    };
+    let ((first, unit), (further, of_further)) = match (first, further) {
+        (Some(first), Some(further)) => (first, further),
+        (Some(_), None) => return without_ratio(Verdict::OnlyInFirst),
+        (None, Some(_)) => return without_ratio(Verdict::OnlyInFurther),
+        (None, None) => return without_ratio(Verdict::InNeither),
+    };
+    if unit != of_further {
+        return without_ratio(Verdict::DifferentUnits);
+    }
+    let ratio = unit.times_as_fast(further.median, first.median);
+    if !(first.median > 0.0 && further.median > 0.0 && ratio.is_normal()) {
+        return without_ratio(Verdict::NoRatio);
+    }
+    let (n, m) = (first.rounds.len(), further.rounds.len());
+    if smallest_p(n, m) >= P_BELOW {
+        return Pair {
+            ratio: Some(ratio),
+            ..without_ratio(Verdict::TooFewRounds)
+        };
+    }
+    let test = rank_sum(&further.rounds, &first.rounds);
+    // Where medians and ranks point to different sides, neither is shown.
+    let ranks_say_faster = (test.lean > 0.0) == unit.more_is_better();
+    let verdict = if test.p >= P_BELOW || ranks_say_faster != (ratio > 1.0) {
+        Verdict::WithinNoise
+    } else if ratio > TIMES_ABOVE {
+        Verdict::Faster
+    } else if 1.0 / ratio > TIMES_ABOVE {
+        Verdict::Slower
+    } else {
+        Verdict::WithinNoise
+    };
+    Pair {
+        run,
+        ratio: Some(ratio),
+        p: Some(test.p),
+        exact: Some(test.exact),
+        verdict,
+    }
+}
+
+/// What the runs did differently in one experiment.
+fn notes(like: &Like<'_>) -> Vec<String> {
+    type Aspect = (&'static str, fn(&Outcome) -> Option<String>);
+    let aspects: [Aspect; 5] = [
+        ("writer", |outcome| {
+            Some(outcome.writer.as_ref()?.own_options())
+        }),
+        ("reader", |outcome| {
+            Some(outcome.reader.as_ref()?.own_options())
+        }),
+        ("mover", |outcome| {
+            Some(outcome.mover.as_ref()?.command.clone())
+        }),
+        ("mover's version", |outcome| {
+            outcome.mover.as_ref()?.version.clone()
+        }),
+        ("program in C", |outcome| {
+            Some(outcome.peer.as_ref()?.command.clone())
+        }),
+    ];
+    let mut notes: Vec<String> = Vec::new();
+    for (aspect, of) in aspects {
+        let values: Vec<Option<String>> = like.iter().map(|outcome| outcome.and_then(of)).collect();
+        if values
+            .iter()
+            .flatten()
+            .any(|value| Some(value) != values.iter().flatten().next())
+        {
+            let values: Vec<String> = values
+                .iter()
+                .enumerate()
+                .filter_map(|(index, value)| {
+                    Some(format!("{} {}", label(index), quoted(value.as_ref()?)))
+                })
+                .collect();
+            notes.push(format!("different {aspect}: {}", values.join(", ")));
+        }
+    }
+    let units: Vec<String> = like
+        .iter()
+        .enumerate()
+        .filter_map(|(index, outcome)| {
+            Some(format!("{} in {}", label(index), (*outcome)?.unit.name()))
+        })
+        .collect();
+    let first = like.iter().flatten().next().map(|outcome| outcome.unit);
+    if like
+        .iter()
+        .flatten()
+        .any(|outcome| Some(outcome.unit) != first)
+    {
+        notes.push(format!(
+            "different units, so there is no ratio: {}",
+            units.join(", ")
+        ));
+    }
+    notes
+}
+
+fn quoted(text: &str) -> String {
+    if text.is_empty() {
+        "none".to_owned()
+    } else {
+        format!("'{text}'")
+    }
+}

@@ -1,0 +1,121 @@
+//! What the reports of a comparison say in the same words.
+
+use super::comparison::{ComparedFigure, ComparedRun, Comparison, Verdict};
+use crate::report::{figure, one_line};
+
+/// When a run was taken.
+pub fn date(run: &ComparedRun) -> String {
+    match (&run.taken_at, &run.file_written_at) {
+        (Some(date), _) => format!("taken {date}"),
+        (None, Some(date)) => format!("date unknown, file written {date}"),
+        (None, None) => "date unknown".to_owned(),
+    }
+}
+
+/// The rows of each group, or each table of it.
+pub fn tables(comparison: &Comparison) -> impl Iterator<Item = &[ComparedFigure]> {
+    comparison
+        .rows
+        .chunk_by(|one, other| one.group == other.group && one.table == other.table)
+}
+
+/// What a group, or one table of it, is called.
+pub fn name(row: &ComparedFigure) -> String {
+    match &row.table {
+        None => row.group.clone(),
+        Some(table) => format!("{}: {table}", row.group),
+    }
+}
+
+/// What a row's figures are in; `mixed` where runs do not agree.
+pub fn unit(row: &ComparedFigure) -> &'static str {
+    let mut units = row.runs.iter().filter_map(|run| run.unit);
+    match units.next() {
+        None => "",
+        Some(first) if units.all(|unit| unit == first) => first.name(),
+        Some(_) => "mixed",
+    }
+}
+
+/// The experiment, and which figure of it.
+pub fn row_name(row: &ComparedFigure) -> String {
+    match &row.figure {
+        None => one_line(&row.name),
+        Some(figure) => one_line(&format!("{} {figure}", row.name)),
+    }
+}
+
+/// A number as in every table, and one that no measurement comes to in few digits all the same.
+pub fn number(number: f64) -> String {
+    match number.abs() {
+        n if n >= 1e7 || (n > 0.0 && n < 0.005) => format!("{number:.2e}"),
+        _ => figure(number),
+    }
+}
+
+/// What stands below the tables: what ratios and verdicts mean.
+pub fn closing(comparison: &Comparison) -> Vec<String> {
+    let verdicts = || {
+        comparison
+            .rows
+            .iter()
+            .flat_map(|row| &row.to_first)
+            .map(|pair| pair.verdict)
+    };
+    let rule = &comparison.rule;
+    let percent = (rule.times_above - 1.0) * 100.0;
+    let mut lines = vec![
+        format!(
+            "ratio: how many times as fast as {} (of the medians). Above 1 is better in every unit",
+            comparison.runs[0].label
+        ),
+        format!(
+            "faster, slower: by chance rounds are so far apart in fewer than {} of 100 cases (p < \
+             {}, rank-sum test), and the medians differ by more than {percent:.0}%",
+            rule.p_below * 100.0,
+            rule.p_below
+        ),
+    ];
+    if verdicts().any(|verdict| verdict == Verdict::TooFewRounds) {
+        lines.push(format!(
+            "too few rounds: no difference can be significant. Each run needs at least {} rounds, \
+             and 10 are better (--rounds)",
+            rule.rounds_at_least
+        ));
+    }
+    if comparison.tested > 0 {
+        lines.push(format!(
+            "{} {} tested: up to {} of them may be significant by chance",
+            comparison.tested,
+            if comparison.tested == 1 {
+                "pair of figures was"
+            } else {
+                "pairs of figures were"
+            },
+            number(comparison.by_chance)
+        ));
+    }
+    lines.push(
+        "the rounds of one run do not show how much runs vary: first compare two runs of the same \
+         thing with each other"
+            .to_owned(),
+    );
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_any_size_are_short() {
+        for (shown, expected) in [
+            (1.5, "1.50"),
+            (1e300, "1.00e300"),
+            (0.0001, "1.00e-4"),
+            (0.0, "0.00"),
+        ] {
+            assert_eq!(number(shown), expected);
+        }
+    }
+}

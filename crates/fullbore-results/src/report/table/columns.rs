@@ -1,0 +1,217 @@
+//! The columns of a group's table: which of them fit, and what they show.
+
+use comfy_table::CellAlignment;
+
+use super::footnotes::Footnotes;
+use crate::report::text::{GAP, bar, table_lines};
+use crate::report::{figure, marked_median};
+use crate::run::Outcome;
+
+/// What a column of the table shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Column {
+    Name,
+    Median,
+    Range,
+    /// The further figures: in a layout, all of them.
+    Also(usize),
+    Ratio,
+    Published,
+    /// How many times as fast this was as the program in C that does the same.
+    Peer,
+    Soundness,
+    Bar,
+}
+
+impl Column {
+    fn header(self, shape: &Shape) -> &str {
+        match self {
+            Column::Name => "experiment",
+            Column::Median => shape.unit,
+            Column::Range => "min–max",
+            Column::Also(index) => &shape.also[index].1,
+            Column::Ratio => "ratio",
+            Column::Published => "published",
+            Column::Peer => "to C",
+            Column::Soundness => "bytes",
+            Column::Bar => "",
+        }
+    }
+
+    fn alignment(self) -> CellAlignment {
+        match self {
+            Column::Name | Column::Soundness | Column::Bar => CellAlignment::Left,
+            _ => CellAlignment::Right,
+        }
+    }
+
+    /// What it shows of `outcome`; the bar, whose length depends on the others, is not here.
+    fn text(self, outcome: &Outcome, shape: &Shape, footnotes: &Footnotes) -> String {
+        match self {
+            Column::Also(index) => outcome
+                .also
+                .iter()
+                .find(|also| also.name == shape.also[index].0)
+                .map(|also| figure(also.figure.median))
+                .unwrap_or_default(),
+            Column::Peer => outcome
+                .peer
+                .as_ref()
+                .map(|peer| peer.ratio.map_or("failed".into(), |r| format!("{r:.2}×")))
+                .unwrap_or_default(),
+            Column::Name => format!("{} {}", outcome.name, footnotes.marks(outcome))
+                .trim_end()
+                .to_owned(),
+            Column::Median => marked_median(outcome),
+            Column::Range => outcome
+                .figure
+                .as_ref()
+                .map(|spread| format!("{}–{}", figure(spread.min), figure(spread.max)))
+                .unwrap_or_default(),
+            Column::Ratio => outcome
+                .ratio
+                .map(|ratio| format!("{}×", figure(ratio)))
+                .unwrap_or_default(),
+            Column::Published => outcome.published.map(figure).unwrap_or_default(),
+            Column::Soundness => match &outcome.soundness {
+                None => String::new(),
+                Some(soundness) if soundness.right => "right".into(),
+                Some(_) => "WRONG".into(),
+            },
+            Column::Bar => String::new(),
+        }
+    }
+}
+
+/// What the experiments of a table have in common.
+struct Shape {
+    unit: &'static str,
+    /// The headers of the further figures, by name.
+    also: Vec<(String, String)>,
+    published: bool,
+    peer: bool,
+    checked: bool,
+}
+
+impl Shape {
+    fn of(outcomes: &[&Outcome]) -> Self {
+        let mut also: Vec<(String, String)> = Vec::new();
+        for figure in outcomes.iter().flat_map(|outcome| &outcome.also) {
+            if also.iter().all(|(known, _)| *known != figure.name) {
+                let header = format!("{} {}", figure.name, figure.unit.name());
+                also.push((figure.name.clone(), header));
+            }
+        }
+        Self {
+            unit: outcomes.first().map_or("", |outcome| outcome.unit.name()),
+            also,
+            published: outcomes.iter().any(|outcome| outcome.published.is_some()),
+            peer: outcomes.iter().any(|outcome| outcome.peer.is_some()),
+            checked: outcomes.iter().any(|outcome| outcome.soundness.is_some()),
+        }
+    }
+
+    /// The columns of a layout that have something to show.
+    fn columns(&self, layout: &[Column]) -> Vec<Column> {
+        layout
+            .iter()
+            .flat_map(|column| match column {
+                Column::Also(_) => (0..self.also.len()).map(Column::Also).collect(),
+                Column::Published if !self.published => vec![],
+                Column::Peer if !self.peer => vec![],
+                Column::Soundness if !self.checked => vec![],
+                column => vec![*column],
+            })
+            .collect()
+    }
+}
+
+/// The longest bar in columns: beyond this it only makes the eye travel.
+const LONGEST_BAR: usize = 40;
+
+/// The columns to try, the most telling set first, and the room in columns that the bar must
+/// have in each. The first that fits is taken, or else the last.
+const LAYOUTS: [(&[Column], usize); 6] = {
+    use Column::{Also, Bar, Median, Name, Peer, Published, Range, Ratio, Soundness};
+    let also = Also(0);
+    [
+        (
+            &[
+                Name, Median, Range, also, Ratio, Published, Peer, Soundness, Bar,
+            ],
+            20,
+        ),
+        (
+            &[Name, Median, also, Ratio, Published, Peer, Soundness, Bar],
+            8,
+        ),
+        (&[Name, Median, also, Ratio, Published, Peer, Soundness], 0),
+        (&[Name, Median, also, Ratio, Soundness], 0),
+        (&[Name, Median, Ratio, Soundness], 0),
+        (&[Name, Median, Soundness], 0),
+    ]
+};
+
+/// The lines of the table of `outcomes`, none wider than `width` if it can be helped.
+pub fn table(outcomes: &[&Outcome], footnotes: &Footnotes, width: usize) -> Vec<String> {
+    let shape = Shape::of(outcomes);
+    let mut chosen = (Vec::new(), 0);
+    for (layout, bar_at_least) in LAYOUTS {
+        let columns = shape.columns(layout);
+        let used: usize = columns
+            .iter()
+            .map(|column| GAP + column_width(*column, outcomes, &shape, footnotes))
+            .sum();
+        let room = width.checked_sub(used);
+        chosen = (columns, room.unwrap_or(0).min(LONGEST_BAR));
+        if room.is_some_and(|room| room >= bar_at_least) {
+            break;
+        }
+    }
+    let (columns, longest_bar) = chosen;
+    laid_out(&columns, outcomes, &shape, footnotes, longest_bar)
+}
+
+/// How wide a column is: its widest text, the header included.
+fn column_width(
+    column: Column,
+    outcomes: &[&Outcome],
+    shape: &Shape,
+    footnotes: &Footnotes,
+) -> usize {
+    outcomes
+        .iter()
+        .map(|outcome| column.text(outcome, shape, footnotes).chars().count())
+        .chain([column.header(shape).chars().count()])
+        .max()
+        .unwrap_or(0)
+}
+
+/// Returns the lines of the table with these columns, and bars of at most `longest_bar` columns.
+fn laid_out(
+    columns: &[Column],
+    outcomes: &[&Outcome],
+    shape: &Shape,
+    footnotes: &Footnotes,
+    longest_bar: usize,
+) -> Vec<String> {
+    let median = |outcome: &Outcome| outcome.figure.as_ref().map_or(0.0, |spread| spread.median);
+    let largest = outcomes
+        .iter()
+        .map(|outcome| median(outcome))
+        .fold(0.0, f64::max);
+    let headers: Vec<String> = columns
+        .iter()
+        .map(|column| column.header(shape).to_owned())
+        .collect();
+    let alignments: Vec<CellAlignment> = columns.iter().map(|column| column.alignment()).collect();
+    let row = |outcome: &&Outcome| -> Vec<String> {
+        let cells = columns.iter().map(|column| match column {
+            Column::Bar => bar(median(outcome) / largest, longest_bar),
+            other => other.text(outcome, shape, footnotes),
+        });
+        cells.collect()
+    };
+    let rows: Vec<Vec<String>> = outcomes.iter().map(row).collect();
+    table_lines(&headers, &alignments, &rows)
+}

@@ -1,0 +1,161 @@
+//! A page of text for a terminal: lines that fit, tables without borders, and bars.
+//!
+//! Colour is put on whole lines, and on the bars at their ends, after they are laid out, so that no
+//! escape sequence ever counts as width.
+
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+
+use super::one_line;
+use fullbore_host::text;
+
+/// The width in columns where there is no terminal to ask.
+pub const WIDTH_WITHOUT_A_TERMINAL: u16 = 100;
+
+/// Spaces between two columns.
+pub const GAP: usize = 2;
+
+/// How a line looks where there is colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Style {
+    /// As it is; a bar at its end is cyan.
+    Plain,
+    /// Bold.
+    Title,
+    /// Faint.
+    Dim,
+}
+
+/// One line of the report.
+pub struct TextLine {
+    /// How it looks.
+    pub style: Style,
+    /// What it says, without escape sequences.
+    pub text: String,
+}
+
+impl TextLine {
+    /// The line as it goes to the terminal.
+    pub fn painted(&self, color: bool) -> String {
+        let text = &self.text;
+        match self.style {
+            _ if !color || text.is_empty() => text.clone(),
+            Style::Plain => paint_bar(text),
+            Style::Title => format!("\u{1b}[1m{text}\u{1b}[0m"),
+            Style::Dim => format!("\u{1b}[2m{text}\u{1b}[0m"),
+        }
+    }
+}
+
+/// `text` with the bar at its end, if any, in cyan.
+fn paint_bar(text: &str) -> String {
+    match text.find(|c| EIGHTHS.contains(&c)) {
+        Some(start) => {
+            let (before, bar) = text.split_at(start);
+            format!("{before}\u{1b}[36m{bar}\u{1b}[0m")
+        }
+        None => text.to_owned(),
+    }
+}
+
+/// The report's lines so far.
+pub struct TextPage {
+    /// Columns that a line may have.
+    pub width: usize,
+    /// The lines, top down.
+    pub lines: Vec<TextLine>,
+}
+
+impl TextPage {
+    /// Returns a page without lines, `width` columns wide; as wide as is usual where that is `None`.
+    pub fn new(width: Option<u16>) -> TextPage {
+        TextPage {
+            width: usize::from(width.unwrap_or(WIDTH_WITHOUT_A_TERMINAL)),
+            lines: Vec::new(),
+        }
+    }
+
+    /// Adds a line, however long it is.
+    pub fn line(&mut self, style: Style, text: impl Into<String>) {
+        let text = text.into();
+        self.lines.push(TextLine { style, text });
+    }
+
+    /// Adds an empty line.
+    pub fn blank(&mut self) {
+        self.line(Style::Plain, "");
+    }
+
+    /// Adds `label` and then `text`, in lines that fit, each but the first indented to the text.
+    pub fn wrapped(&mut self, style: Style, label: &str, text: &str) {
+        let indent = label.chars().count();
+        let mut start = label.to_owned();
+        for words in text::wrapped(&one_line(text), self.width.saturating_sub(indent)) {
+            self.line(style, format!("{start}{words}"));
+            start = " ".repeat(indent);
+        }
+    }
+}
+
+/// Returns the lines of a table without borders, the header first.
+pub fn table_lines(
+    headers: &[String],
+    alignments: &[CellAlignment],
+    rows: &[Vec<String>],
+) -> Vec<String> {
+    let mut table = Table::new();
+    table
+        .load_style(presets::NOTHING)
+        .set_content_arrangement(ContentArrangement::Disabled)
+        .set_header(headers);
+    for row in rows {
+        table.add_row(row);
+    }
+    for (column, alignment) in table.column_iter_mut().zip(alignments) {
+        column.set_padding((GAP as u16, 0));
+        column.set_cell_alignment(*alignment);
+    }
+    table
+        .lines()
+        .map(|line| line.trim_end().to_owned())
+        .collect()
+}
+
+/// The blocks of one to eight eighths.
+const EIGHTHS: [char; 8] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
+
+/// A bar of `share` (0 to 1) of `longest` columns, to an eighth of one; what is more than nothing
+/// shows as at least an eighth.
+pub fn bar(share: f64, longest: usize) -> String {
+    if share.is_nan() || share <= 0.0 || longest == 0 {
+        return String::new();
+    }
+    let eighths = (share.min(1.0) * (longest * 8) as f64).round().max(1.0) as usize;
+    let mut bar = "█".repeat(eighths / 8);
+    if let Some(last) = (eighths % 8).checked_sub(1) {
+        bar.push(EIGHTHS[last]);
+    }
+    bar
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bar_is_drawn_to_an_eighth_of_a_column() {
+        let cases = [
+            (0.0, ""),
+            (f64::NAN, ""),
+            (0.0001, "▏"),
+            (0.25, "█"),
+            (0.28125, "█▏"),
+            (0.5, "██"),
+            (1.0, "████"),
+            (7.0, "████"),
+        ];
+        for (share, expected) in cases {
+            assert_eq!(bar(share, 4), expected, "{share}");
+        }
+        assert_eq!(bar(1.0, 0), "");
+    }
+}
