@@ -4,9 +4,13 @@
 // Each test program uses some of this.
 #![allow(dead_code)]
 
+pub mod explain;
+pub mod meter;
 pub mod refusing;
 pub mod terminal;
+pub mod top;
 pub mod users;
+pub mod verdicts;
 
 use std::fs::File;
 use std::io::{PipeReader, PipeWriter, Write};
