@@ -300,6 +300,7 @@ fn without_perf_event_open_the_kernels_accounts_have_to_do() {
     use rustix::io::Errno;
 
     const PERF_EVENT_OPEN: i64 = 298;
+    let mut ran = 0.0;
     for (errno, word) in [
         (Errno::ACCESS, "perf_event_paranoid"),
         (Errno::PERM, "seccomp"),
@@ -316,24 +317,24 @@ fn without_perf_event_open_the_kernels_accounts_have_to_do() {
             note.contains(word) && note.contains("context switches"),
             "{note}"
         );
-        let writer = side(&explanation, "writer");
-        assert_eq!(writer["samples"], 0);
-        assert!(writer["ran"].as_f64().unwrap() > 0.0);
-        assert!(writer["accounts"]["voluntary_switches"].as_u64().is_some());
-        // Two sides that hardly ran are nothing to judge by.
-        let ran = |name| {
-            let accounts = &side(&explanation, name)["accounts"];
-            let seconds = |of| accounts[of].as_f64().unwrap();
-            (seconds("user_seconds"), seconds("system_seconds"))
-        };
-        let (writer, reader) = (ran("writer"), ran("reader"));
-        let enough = (writer.0 + reader.0) + (writer.1 + reader.1) > 0.05;
-        assert_eq!(
-            explanation["verdict"].is_object(),
-            enough,
-            "{explanation:#}"
-        );
+        let (mut user, mut system) = (0.0, 0.0);
+        for side in ["writer", "reader"].map(|name| side(&explanation, name)) {
+            assert_eq!(side["samples"], 0);
+            let accounts = &side["accounts"];
+            assert!(accounts["voluntary_switches"].is_u64());
+            let seconds = |of: &str| accounts[of].as_f64().unwrap();
+            let both = seconds("user_seconds") + seconds("system_seconds");
+            let off = side["ran"].as_f64().unwrap() - both / seconds("seconds");
+            assert!(off.abs() < 1e-6, "{side:#}");
+            user += seconds("user_seconds");
+            system += seconds("system_seconds");
+        }
+        // Sides that hardly ran are nothing to judge by.
+        let is_judged = explanation["verdict"].is_object();
+        assert_eq!(is_judged, user + system > 0.05, "{explanation:#}");
+        ran += user + system;
     }
+    assert!(ran > 0.0, "none of them ran");
     let filter = refusing(&[(PERF_EVENT_OPEN, &[])], Errno::ACCESS);
     let output = run_under(
         &filter,

@@ -18,10 +18,8 @@ impl Files {
 
     /// A new file, and what is in it.
     pub fn file(&self, name: &str, size: usize) -> (PathBuf, Vec<u8>) {
-        let mut random = fastrand::Rng::with_seed(size as u64);
-        let bytes: Vec<u8> = std::iter::repeat_with(|| random.u8(..))
-            .take(size)
-            .collect();
+        let mut bytes = vec![0; size];
+        fastrand::Rng::with_seed(size as u64).fill(&mut bytes);
         let path = self.0.path().join(name);
         std::fs::write(&path, &bytes).unwrap();
         (path, bytes)

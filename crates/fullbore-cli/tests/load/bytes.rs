@@ -21,9 +21,7 @@ fn finish_chain([writing, moving, reading]: [Child; 3]) -> u64 {
     assert_quiet_success(&finish(writing));
     assert_quiet_success(&finish(moving));
     assert_code(&read, 0);
-    json(stdout(&read))["moved"]
-        .as_u64()
-        .expect("a number of bytes")
+    endpoint(stdout(&read)).moved
 }
 
 fn bytes_go_by_reference_and_none_is_lost(bytes: u64) {
@@ -71,9 +69,9 @@ fn bytes_through(producer: &str, movers: &[&str], moved: u64) {
         assert_quiet_success(&finish(child));
     }
     assert_code(&read, 0);
-    let report = json(stdout(&read));
-    assert_eq!(report["moved"], moved, "{producer} through {movers:?}");
-    assert_eq!(report["verified"], true);
+    let report = endpoint(stdout(&read));
+    assert_eq!(report.moved, moved, "{producer} through {movers:?}");
+    assert_eq!(report.verified, Some(true));
 }
 
 fn what_comes_from_producers_that_use_their_pages_again_is_right(bytes: u64) {
