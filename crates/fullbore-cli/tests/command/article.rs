@@ -149,7 +149,7 @@ fn our_reader_takes_its_bytes_from_the_articles_writer_and_leaves() {
             let given = writer(&sink, 256 << 10, waits, false);
             let output = finish(reading);
             assert_quiet_success(&output);
-            assert_eq!(json(stdout(&output))["bytes"], bytes, "{options}");
+            assert_eq!(endpoint(stdout(&output)).bytes, bytes, "{options}");
             assert!(given >= bytes);
         }
     }
@@ -166,9 +166,9 @@ fn our_reader_gets_every_byte_of_the_articles_double_buffering() {
             writer(&sink, 128 << 10, waits, true);
             let output = finish(reading);
             assert_quiet_success(&output);
-            let report = json(stdout(&output));
-            assert_eq!(report["verified"], true, "{options}");
-            assert_eq!(report["bytes"], bytes, "{options}");
+            let report = endpoint(stdout(&output));
+            assert_eq!(report.verified, Some(true), "{options}");
+            assert_eq!(report.bytes, bytes, "{options}");
         }
     }
 }
@@ -183,7 +183,7 @@ fn our_reader_ends_when_the_articles_writer_is_stopped() {
         drop(sink);
         let output = finish(reading);
         assert_quiet_success(&output);
-        assert_eq!(json(stdout(&output))["bytes"], 50_000, "{options}");
+        assert_eq!(endpoint(stdout(&output)).bytes, 50_000, "{options}");
     }
 }
 

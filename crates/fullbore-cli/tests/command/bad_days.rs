@@ -12,11 +12,11 @@ use std::time::Duration;
 use crate::common::refusing::*;
 use crate::common::users::*;
 use crate::common::*;
+use fullbore_results::run::Outcome;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use seccompiler::{BpfProgram, SeccompCmpOp};
-use serde_json::Value;
 
 /// As short as a run can be.
 const SHORT: &str = "--rounds 1 --seconds 0.01";
@@ -162,7 +162,7 @@ fn where_pipes_may_have_64_kib_the_rest_of_the_ladder_goes_on() {
     let write = format!("{verify} --write-with-vmsplice --buf-size 128K");
     let (writer, reader) = pipeline_under(&filter, &write, &format!("{verify} --json"));
     assert_quiet_success(&writer);
-    assert_eq!(json(stdout(&reader))["verified"], true);
+    assert_eq!(endpoint(stdout(&reader)).verified, Some(true));
     let (writer, _) = pipeline_under(&filter, "--pipe-size 1M", "");
     assert_unsupported(&writer, "1MiB");
 }
@@ -177,9 +177,9 @@ fn where_a_call_cannot_be_told_not_to_wait_every_byte_still_comes() {
                 let (writer, reader) = pipeline_under(&filter, &both, &format!("{both} --json"));
                 assert_quiet_success(&writer);
                 assert_quiet_success(&reader);
-                let report = json(stdout(&reader));
-                assert_eq!(report["bytes"], bytes, "{wait}");
-                assert_eq!(report["verified"], true, "{wait}");
+                let report = endpoint(stdout(&reader));
+                assert_eq!(report.bytes, bytes, "{wait}");
+                assert_eq!(report.verified, Some(true), "{wait}");
             }
             // Either side's end is still seen.
             let (writer, reader) = pipeline_under(
@@ -212,10 +212,10 @@ fn where_one_cpu_is_allowed_that_is_said_and_everything_runs_on_it() {
     let table = stderr(&output);
     assert!(table.to_lowercase().contains("one cpu"), "{table}");
     let run = bench_json(&output);
-    assert_eq!(run["machine"]["cpus_allowed"], 1);
-    for experiment in experiments(&run) {
+    assert_eq!(run.machine.cpus_allowed, 1);
+    for experiment in &run.experiments {
         let ran = has_figure(experiment);
-        assert!(ran || experiment["skipped"].is_string(), "{experiment:#}");
+        assert!(ran || experiment.skipped.is_some(), "{experiment:#?}");
     }
     assert!(has_figure(experiment(&run, "write_read")));
 }
@@ -233,14 +233,14 @@ fn who_is_not_root_gets_the_whole_ladder() {
     };
     assert_code(&output, 0);
     let run = bench_json(&output);
-    for experiment in experiments(&run) {
-        if let Some(reason) = experiment["skipped"].as_str() {
-            assert!(!has_huge_pages(), "{}: {reason}", experiment["name"]);
+    for experiment in &run.experiments {
+        if let Some(reason) = experiment.skipped.as_deref() {
+            assert!(!has_huge_pages(), "{}: {reason}", experiment.name);
             continue;
         }
-        assert!(has_figure(experiment), "{experiment:#}");
+        assert!(has_figure(experiment), "{experiment:#?}");
         // /proc/kpageflags is closed, and what backs the memory is known all the same.
-        let backing = experiment["writer"]["backing"].as_str().unwrap();
+        let backing = writer(experiment).backing.as_deref().unwrap();
         assert!(backing.contains("/proc/self/smaps"), "{backing}");
     }
 }
@@ -269,8 +269,8 @@ fn a_user_who_has_too_many_pipes_gets_what_small_pipes_allow() {
         "pipe-user-pages-soft",
     );
     let run = bench_json(&output);
-    let capacity = &experiment(&run, "write_read")["writer"]["pipe_capacity"];
-    assert!(capacity.as_u64().unwrap() < 65536, "{capacity}");
+    let capacity = writer(experiment(&run, "write_read")).pipe_capacity;
+    assert!(capacity.unwrap() < 65536, "{capacity:?}");
 }
 
 // Who is killed.
@@ -294,15 +294,15 @@ fn bench_with_a_victim(options: &str, words: &[&str], signal: Signal) -> Output 
 fn assert_failed(output: &Output, name: &str, words: &[&str]) {
     assert_code(output, 1);
     let run = bench_json(output);
-    for experiment in experiments(&run) {
-        if experiment["name"] == name {
-            let reason = experiment["failed"].as_str().unwrap_or_default();
+    for experiment in &run.experiments {
+        if experiment.name == name {
+            let reason = experiment.failed.as_deref().unwrap_or_default();
             for word in words {
-                assert!(reason.contains(word), "'{word}' in {experiment:#}");
+                assert!(reason.contains(word), "'{word}' in {experiment:#?}");
             }
-            assert!(experiment["figure"].is_null());
+            assert!(experiment.figure.is_none());
         } else {
-            assert!(has_figure(experiment), "{experiment:#}");
+            assert!(has_figure(experiment), "{experiment:#?}");
         }
     }
     let table = stderr(output);
@@ -319,12 +319,13 @@ fn a_writer_that_is_killed_fails_its_experiment_and_no_other() {
     );
     assert_code(&output, 1);
     let run = bench_json(&output);
-    let failed: Vec<&Value> = experiments(&run)
+    let failed: Vec<&Outcome> = run
+        .experiments
         .iter()
-        .filter(|experiment| experiment["failed"].is_string())
+        .filter(|experiment| experiment.failed.is_some())
         .collect();
-    assert_eq!(failed.len(), 1, "{run:#}");
-    let name = failed[0]["name"].as_str().unwrap();
+    assert_eq!(failed.len(), 1, "{run:#?}");
+    let name = &failed[0].name;
     assert_failed(&output, name, &["writer", "killed by signal 9"]);
 }
 
@@ -341,8 +342,8 @@ fn a_reader_that_is_killed_fails_its_experiment_and_no_other() {
         &["reader", "killed by signal 9"],
     );
     let run = bench_json(&output);
-    let rounds = &experiment(&run, "write_read")["figure"]["rounds"];
-    assert_eq!(rounds.as_array().unwrap().len(), 2, "the rounds went on");
+    let figure = experiment(&run, "write_read").figure.as_ref().unwrap();
+    assert_eq!(figure.rounds.len(), 2, "the rounds went on");
 }
 
 #[test]
@@ -431,7 +432,7 @@ fn a_pipeline_whose_writer_is_killed_reports_what_came() {
         writing.kill().unwrap();
         let output = finish(reading);
         assert_quiet_success(&output);
-        assert!(json(stdout(&output))["bytes"].as_u64().is_some());
+        endpoint(stdout(&output));
         assert_eq!(finish(writing).status.signal(), Some(9));
     }
 }

@@ -5,8 +5,8 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 
 use crate::common::*;
+use fullbore_results::run::{EndpointReport, Run};
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
 
 /// As short as a run can be.
 const SHORT: &str = "--rounds 1 --seconds 0.01";
@@ -23,16 +23,16 @@ fn listed(patterns: &str) -> Vec<String> {
 }
 
 /// A short run of these experiments, as JSON.
-fn short_json(words: &str) -> Value {
+fn short_json(words: &str) -> Run {
     let output = run(&format!("bench --json {SHORT} {words}"));
     assert_code(&output, 0);
     bench_json(&output)
 }
 
-fn names(run: &Value) -> Vec<&str> {
-    experiments(run)
+fn names(run: &Run) -> Vec<&str> {
+    run.experiments
         .iter()
-        .map(|experiment| experiment["name"].as_str().unwrap())
+        .map(|experiment| experiment.name.as_str())
         .collect()
 }
 
@@ -81,11 +81,11 @@ fn names_groups_and_globs_select_in_the_order_of_the_catalogue() {
 fn without_names_the_whole_ladder_runs() {
     let run = short_json("");
     assert_eq!(names(&run), listed("ladder"));
-    for experiment in experiments(&run) {
-        assert_eq!(experiment["group"], "ladder");
-        match experiment["skipped"].as_str() {
-            Some(reason) => skipped(&format!("{}: {reason}", experiment["name"])),
-            None => assert!(has_figure(experiment), "{experiment:#}"),
+    for experiment in &run.experiments {
+        assert_eq!(experiment.group, "ladder");
+        match experiment.skipped.as_deref() {
+            Some(reason) => skipped(&format!("{}: {reason}", experiment.name)),
+            None => assert!(has_figure(experiment), "{experiment:#?}"),
         }
     }
 }
@@ -140,7 +140,8 @@ fn settings_that_make_no_sense_are_refused() {
 fn the_json_is_of_the_documented_shape() {
     let output = run("bench --json --rounds 3 --seconds 0.01 --seed 7 write_read vmsplice_read");
     assert_code(&output, 0);
-    let run = bench_json(&output);
+    // As other people's programs read it.
+    let run = json(stdout(&output));
     assert_eq!(run["schema"], 2);
     for fact in [
         "kernel",
@@ -154,7 +155,7 @@ fn the_json_is_of_the_documented_shape() {
     }
     assert_eq!(run["settings"]["rounds"], 3);
     assert_eq!(run["settings"]["seed"], 7);
-    for experiment in experiments(&run) {
+    for experiment in run["experiments"].as_array().unwrap() {
         assert_eq!(experiment["group"], "ladder");
         let figure = &experiment["figure"];
         let number = |field: &str| figure[field].as_f64().unwrap();
@@ -193,10 +194,10 @@ fn ratios_are_to_the_first_experiment_of_this_run() {
         ("roomy_pipe vmsplice_splice", "vmsplice_splice"),
     ] {
         let run = short_json(words);
-        let median = |name: &str| experiment(&run, name)["figure"]["median"].as_f64();
-        assert_eq!(experiment(&run, first)["ratio"], 1.0);
-        let ratio = experiment(&run, "roomy_pipe")["ratio"].as_f64().unwrap();
-        let expected = median("roomy_pipe").unwrap() / median(first).unwrap();
+        let median = |name| median(experiment(&run, name));
+        assert_eq!(experiment(&run, first).ratio, Some(1.0));
+        let ratio = experiment(&run, "roomy_pipe").ratio.unwrap();
+        let expected = median("roomy_pipe") / median(first);
         assert!((ratio - expected).abs() < 1e-9, "{ratio} {expected}");
     }
 }
@@ -220,17 +221,22 @@ fn the_table_stands_below_what_its_figures_depend_on() {
             .unwrap_or_else(|| panic!("no {fact}: {text}"));
         assert!(at < table, "{fact} stands below the table");
     }
-    for row in ["write_read", "roomy_pipe"] {
+    // A bar for each, of eighths of a column; that of the larger figure is full.
+    let rows = ["write_read", "roomy_pipe"].map(|row| {
         let row = text
             .lines()
             .find(|line| line.trim_start().starts_with(row))
             .expect(row);
-        assert!(
-            row.contains('×') && row.contains('▌') | row.contains('█'),
-            "{row}"
-        );
-    }
+        assert!(row.contains('×') && row.ends_with(is_bar), "{row}");
+        row
+    });
+    assert!(rows.iter().any(|row| row.contains('█')), "{text}");
     assert!(text.contains("1.00×"), "{text}");
+}
+
+/// Whether it is a part of a bar: U+2588 is a whole column, and seven eighths to one follow.
+fn is_bar(c: char) -> bool {
+    ('\u{2588}'..='\u{258f}').contains(&c)
 }
 
 #[test]
@@ -419,7 +425,7 @@ fn a_closed_stdout_ends_it_quietly() {
     assert!(!stderr(&output).contains("panicked") && !stderr(&output).contains("roken pipe"));
     let output = finish(start(fullbore(&words).stderr(nobody_reads())));
     assert_code(&output, 0);
-    assert_eq!(bench_json(&output)["schema"], 2);
+    assert_eq!(names(&bench_json(&output)), ["write_read"]);
 }
 
 #[test]
@@ -446,13 +452,13 @@ fn one_cpu_is_said_to_be_one_cpu() {
         stderr(&output)
     );
     let run = bench_json(&output);
-    assert_eq!(run["machine"]["cpus"]["writer"], cpu);
-    assert_eq!(run["machine"]["cpus"]["reader"], cpu);
-    assert_eq!(run["line_round_trip_ns"], Value::Null);
-    for experiment in experiments(&run) {
+    let pair = run.machine.cpus;
+    assert_eq!((pair.writer, pair.reader), (cpu, cpu));
+    assert_eq!(run.line_round_trip_ns, None);
+    for experiment in &run.experiments {
         assert!(has_figure(experiment));
-        assert_eq!(experiment["writer"]["cpu"], cpu);
-        assert_eq!(experiment["reader"]["cpu"], cpu);
+        assert_eq!(writer(experiment).cpu, Some(cpu));
+        assert_eq!(reader(experiment).cpu, Some(cpu));
     }
 }
 
@@ -467,17 +473,17 @@ fn two_endpoints_run_on_the_two_cpus_that_were_given() {
     };
     let run = short_json(&format!("--cpus {second},{first} write_read"));
     let experiment = experiment(&run, "write_read");
-    assert_eq!(experiment["writer"]["cpu"], second);
-    assert_eq!(experiment["reader"]["cpu"], first);
+    assert_eq!(writer(experiment).cpu, Some(second));
+    assert_eq!(reader(experiment).cpu, Some(first));
 }
 
 #[test]
 fn a_pipe_size_is_given_to_every_pipe_that_is_free_to_have_one() {
     let run = short_json("--pipe-size 128K write_read vmsplice_read");
-    assert_eq!(run["settings"]["pipe_size"], 128 << 10);
-    let capacity = |name: &str| experiment(&run, name)["writer"]["pipe_capacity"].clone();
-    assert_eq!(capacity("write_read"), 128 << 10);
-    assert!(experiment(&run, "write_read").get("notes").is_none());
+    assert_eq!(run.settings.pipe_size, Some(128 << 10));
+    let capacity = |name: &str| writer(experiment(&run, name)).pipe_capacity;
+    assert_eq!(capacity("write_read"), Some(128 << 10));
+    assert!(experiment(&run, "write_read").notes.is_empty());
 }
 
 #[test]
@@ -485,12 +491,12 @@ fn a_pipe_size_that_is_the_technique_is_left_alone_and_that_is_said() {
     let run = short_json("--pipe-size 64K vmsplice_read roomy_pipe");
     for (name, technique) in [("vmsplice_read", 128 << 10), ("roomy_pipe", 1 << 20)] {
         let experiment = experiment(&run, name);
-        if experiment["skipped"].is_string() {
-            skipped(&format!("{name}: {}", experiment["skipped"]));
+        if let Some(reason) = &experiment.skipped {
+            skipped(&format!("{name}: {reason}"));
             continue;
         }
-        assert_eq!(experiment["writer"]["pipe_capacity"], technique, "{name}");
-        let notes = experiment["notes"].to_string();
+        assert_eq!(writer(experiment).pipe_capacity, Some(technique), "{name}");
+        let notes = experiment.notes.concat();
         assert!(notes.contains("--pipe-size"), "{name}: {notes}");
     }
 }
@@ -500,23 +506,21 @@ fn a_quick_look_is_few_and_short_rounds() {
     let output = run("bench --quick --json write_read");
     assert_code(&output, 0);
     let run = bench_json(&output);
-    assert_eq!(run["settings"]["rounds"], 3);
-    assert!(run["settings"]["seconds"].as_f64().unwrap() < 0.5);
+    assert_eq!(run.settings.rounds, 3);
+    assert!(run.settings.seconds < 0.5);
     assert!(has_figure(experiment(&run, "write_read")));
 }
 
 #[test]
 fn an_experiment_can_be_repeated_in_a_shell() {
     let run = short_json("vmsplice_read");
-    let options = |role: &str| {
-        let options = experiment(&run, "vmsplice_read")[role]["options"].as_str();
-        // Except for what ties it to bench.
-        options.unwrap().replace("--die-with-parent", "")
-    };
-    let (writer, reader) = pipeline(&options("writer"), &options("reader"));
+    let experiment = experiment(&run, "vmsplice_read");
+    // Except for what ties it to bench.
+    let options = |role: &EndpointReport| role.options.replace("--die-with-parent", "");
+    let (writer, reader) = pipeline(&options(writer(experiment)), &options(reader(experiment)));
     assert_code(&writer, 0);
     assert_code(&reader, 0);
-    assert!(json(stdout(&reader))["gib_per_s"].as_f64().unwrap() > 0.0);
+    assert!(endpoint(stdout(&reader)).gib_per_s > 0.0);
 }
 
 // Jobs by movers.
@@ -557,16 +561,19 @@ fn a_mover_is_measured_and_its_bytes_are_checked() {
         ("pipe_pipe_reference", "fullbore copy --by-reference", false),
     ] {
         let experiment = experiment(&run, name);
-        assert!(has_figure(experiment), "{experiment:#}");
-        assert_eq!(experiment["group"], "move");
-        assert_eq!(experiment["mover"]["job"], "pipe → pipe");
-        assert_eq!(experiment["mover"]["command"], command);
-        let soundness = &experiment["soundness"];
-        assert_eq!(soundness["right"], right, "{experiment:#}");
-        assert_eq!(soundness["verdicts"].as_array().unwrap().len(), 1);
-        assert!(soundness["verdicts"][0]["check"].is_string());
-        assert!(experiment["writer"]["pipe_capacity"].as_u64().unwrap() > 0);
-        assert!(experiment["reader"]["bytes"].as_u64().unwrap() > 0);
+        assert!(has_figure(experiment), "{experiment:#?}");
+        assert_eq!(experiment.group, "move");
+        let mover = experiment.mover.as_ref().unwrap();
+        assert_eq!(
+            (mover.job.as_str(), mover.command.as_str()),
+            ("pipe → pipe", command)
+        );
+        let soundness = experiment.soundness.as_ref().unwrap();
+        assert_eq!(soundness.right, right, "{experiment:#?}");
+        assert_eq!(soundness.verdicts.len(), 1);
+        assert!(soundness.verdicts[0].check.is_some());
+        assert!(writer(experiment).pipe_capacity > Some(0));
+        assert!(reader(experiment).bytes > 0);
     }
     let table = stderr(&output);
     assert!(table.contains("move: pipe → pipe"), "{table}");
@@ -581,12 +588,13 @@ fn snapshot_is_right_at_every_job() {
     let output = run(&format!("bench --json {SHORT_MOVE} *_snapshot"));
     assert_code(&output, 0);
     let run = bench_json(&output);
-    assert_eq!(experiments(&run).len(), 7);
-    for experiment in experiments(&run) {
-        assert!(has_figure(experiment), "{experiment:#}");
-        assert_eq!(experiment["soundness"]["right"], true, "{experiment:#}");
+    assert_eq!(run.experiments.len(), 7);
+    for experiment in &run.experiments {
+        assert!(has_figure(experiment), "{experiment:#?}");
+        let soundness = experiment.soundness.as_ref();
+        assert!(soundness.unwrap().right, "{experiment:#?}");
         // The first of its job in this run.
-        assert_eq!(experiment["ratio"], 1.0);
+        assert_eq!(experiment.ratio, Some(1.0));
     }
 }
 
@@ -596,18 +604,18 @@ fn files_have_no_endpoint_and_the_mover_is_timed_in_its_place() {
     let output = run(&format!("bench --json {SHORT_MOVE} {words}"));
     assert_code(&output, 0);
     let run = bench_json(&output);
-    let has = |name: &str, field: &str| !experiment(&run, name)[field].is_null();
     for (name, writer, reader) in [
         ("file_pipe_std", false, true),
         ("pipe_file_std", true, false),
         ("file_file_std", false, false),
     ] {
-        assert!(has_figure(experiment(&run, name)), "{name}");
-        assert_eq!(has(name, "writer"), writer, "{name}");
-        assert_eq!(has(name, "reader"), reader, "{name}");
-        let mover = &experiment(&run, name)["mover"];
-        let timed = mover["bytes"].as_u64() > Some(0) && mover["seconds"].as_f64() > Some(0.0);
-        assert_eq!(timed, !reader, "{mover:#}");
+        let experiment = experiment(&run, name);
+        assert!(has_figure(experiment), "{name}");
+        assert_eq!(experiment.writer.is_some(), writer, "{name}");
+        assert_eq!(experiment.reader.is_some(), reader, "{name}");
+        let mover = experiment.mover.as_ref().unwrap();
+        let timed = mover.bytes > Some(0) && mover.seconds > Some(0.0);
+        assert_eq!(timed, !reader, "{mover:#?}");
     }
 }
 
@@ -622,8 +630,8 @@ fn a_program_that_is_not_on_path_is_skipped() {
         for (name, program) in [("pipe_pipe_pv", "pv"), ("file_file_cat", "cat")] {
             let experiment = experiment(&run, name);
             let reason = format!("{program} is not on PATH");
-            assert_eq!(experiment["skipped"], reason, "{experiment:#}");
-            assert!(experiment["figure"].is_null() && experiment.get("soundness").is_none());
+            assert_eq!(experiment.skipped, Some(reason), "{experiment:#?}");
+            assert!(experiment.figure.is_none() && experiment.soundness.is_none());
         }
     }
 }
@@ -638,8 +646,8 @@ fn a_program_that_breaks_is_named_with_what_it_said() {
     let words = format!("bench --json {SHORT_MOVE} pipe_pipe_pv file_file_pv");
     let output = finish(start(fullbore(&words).env("PATH", directory.path())));
     assert_code(&output, 1);
-    for experiment in experiments(&bench_json(&output)) {
-        let reason = experiment["failed"].as_str().unwrap();
+    for experiment in &bench_json(&output).experiments {
+        let reason = experiment.failed.as_deref().unwrap();
         assert!(
             reason.contains("pv -q ended with code 7") && reason.ends_with("no such luck"),
             "{reason}"

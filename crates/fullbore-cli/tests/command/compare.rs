@@ -7,11 +7,13 @@ use std::process::Output;
 use std::sync::OnceLock;
 
 use crate::common::*;
+use fullbore_results::run::{Run, Unit};
+use fullbore_results::statistics::Spread;
 use serde_json::{Value, json};
 
 /// A short run, taken once.
-fn base() -> &'static Value {
-    static BASE: OnceLock<Value> = OnceLock::new();
+fn base() -> &'static Run {
+    static BASE: OnceLock<Run> = OnceLock::new();
     BASE.get_or_init(|| {
         let output = run(
             "bench --json --rounds 1 --seconds 0.01 --seed 1 write_read vmsplice_read roomy_pipe",
@@ -22,20 +24,29 @@ fn base() -> &'static Value {
 }
 
 /// That run as if it had measured these rounds, times as many as its place in the list.
-fn with_rounds(rounds: &[f64]) -> Value {
+fn with_rounds(rounds: &[f64]) -> Run {
     let mut run = base().clone();
-    run["apart"]["taken"] = 0.into();
-    for (index, experiment) in (1..).zip(run["experiments"].as_array_mut().unwrap()) {
+    run.apart.taken = 0;
+    for (index, experiment) in (1..).zip(&mut run.experiments) {
         let rounds: Vec<f64> = rounds
             .iter()
             .map(|round| round * f64::from(index))
             .collect();
-        experiment["figure"] = json!({ "median": 0, "min": 0, "max": 0, "rounds": rounds });
-        let fields = experiment.as_object_mut().unwrap();
-        fields.remove("skipped");
-        fields.remove("notes");
+        experiment.figure = Some(Spread {
+            median: 0.0,
+            min: 0.0,
+            max: 0.0,
+            rounds,
+        });
+        experiment.skipped = None;
+        experiment.notes.clear();
     }
     run
+}
+
+/// The JSON of a run.
+fn text(run: &Run) -> String {
+    serde_json::to_string(run).unwrap()
 }
 
 const ROUNDS: [f64; 6] = [1.0, 1.01, 0.99, 1.02, 0.98, 1.0];
@@ -78,8 +89,8 @@ impl Files {
 fn a_and_b() -> Files {
     let files = Files::new();
     files
-        .write("a.json", with_rounds(&ROUNDS).to_string())
-        .write("b.json", with_rounds(&doubled()).to_string());
+        .write("a.json", text(&with_rounds(&ROUNDS)))
+        .write("b.json", text(&with_rounds(&doubled())));
     files
 }
 
@@ -109,7 +120,7 @@ fn two_runs_of_this_machine_are_set_side_by_side() {
         let output = run("bench --json --rounds 1 --seconds 0.01 write_read roomy_pipe");
         assert_code(&output, 0);
         let taken = bench_json(&output);
-        assert_eq!(taken["taken_at"].as_str().unwrap().len(), 20);
+        assert_eq!(taken.taken_at.unwrap().len(), 20);
         files.write(file, &output.stdout);
     }
     let output = files.bench("--compare a.json b.json");
@@ -191,8 +202,7 @@ fn names_stand_before_the_option_or_behind_two_dashes() {
 fn experiments_that_this_version_does_not_have_are_compared_all_the_same() {
     let files = Files::new();
     let renamed = |rounds: &[f64]| {
-        with_rounds(rounds)
-            .to_string()
+        text(&with_rounds(rounds))
             .replace("roomy_pipe", "of_another_version")
             .replace("\"ladder\"", "\"of_another_version_too\"")
     };
@@ -212,13 +222,13 @@ fn experiments_that_this_version_does_not_have_are_compared_all_the_same() {
 fn what_differs_is_listed_side_by_side() {
     let files = a_and_b();
     let mut other = with_rounds(&doubled());
-    other["machine"]["kernel"] = "9.9.9".into();
-    other["settings"]["rounds"] = 6.into();
-    other["apart"]["taken"] = 2.into();
-    other["experiments"][0]["figure"] = Value::Null;
-    other["experiments"][0]["skipped"] = "no such call".into();
-    other["experiments"][1]["unit"] = "µs".into();
-    files.write("b.json", other.to_string());
+    other.machine.kernel = Some("9.9.9".into());
+    other.settings.rounds = 6;
+    other.apart.taken = 2;
+    other.experiments[0].figure = None;
+    other.experiments[0].skipped = Some("no such call".into());
+    other.experiments[1].unit = Unit::Microseconds;
+    files.write("b.json", text(&other));
     let output = files.bench("--compare a.json b.json");
     assert_quiet_success(&output);
     let text = stdout(&output);
@@ -305,7 +315,7 @@ fn assert_refused(files: &Files, file: &str, reason: &str) {
 #[test]
 fn files_that_are_no_runs_are_refused() {
     let files = a_and_b();
-    let run = with_rounds(&ROUNDS).to_string();
+    let run = text(&with_rounds(&ROUNDS));
     let compared = files.compared("a.json b.json").to_string();
     for (name, text, reason) in [
         ("empty", "", "empty"),
@@ -373,8 +383,7 @@ fn the_same_file_twice_is_within_noise() {
 #[test]
 fn what_a_file_says_does_not_reach_the_terminal_raw() {
     let files = a_and_b();
-    let odd = with_rounds(&doubled())
-        .to_string()
+    let odd = text(&with_rounds(&doubled()))
         .replace("roomy_pipe", r"\u001b[2Jroomy\u0007\u009b\r\npipe")
         .replace("\"ladder\"", r#""\u001b]0;title\u0007""#);
     let name = "\u{1b}[31mred\u{7}.json";
@@ -403,9 +412,9 @@ fn thousands_of_rounds_are_compared() {
             .collect()
     };
     files
-        .write("a.json", with_rounds(&many(1.0)).to_string())
-        .write("b.json", with_rounds(&many(1.03)).to_string())
-        .write("none.json", with_rounds(&[]).to_string());
+        .write("a.json", text(&with_rounds(&many(1.0))))
+        .write("b.json", text(&with_rounds(&many(1.03))))
+        .write("none.json", text(&with_rounds(&[])));
     let compared = files.compared("a.json b.json none.json");
     assert_eq!(verdicts(&compared, 0), ["faster"; 3]);
     assert_eq!(rows(&compared)[0]["to_first"][0]["exact"], false);

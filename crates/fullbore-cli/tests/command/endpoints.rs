@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::common::*;
-use serde_json::Value;
+use fullbore_results::run::EndpointReport;
 
 const WAITS: [&str; 4] = ["block", "poll", "spin", "adaptive"];
 
@@ -49,10 +49,10 @@ fn written(options: &str) -> Vec<u8> {
 }
 
 /// What `fullbore read --json` said of `bytes` on its stdin.
-fn read_json(options: &str, bytes: &[u8]) -> Value {
+fn read_json(options: &str, bytes: &[u8]) -> EndpointReport {
     let output = read(options, bytes);
     assert_quiet_success(&output);
-    json(one_line(stdout(&output)))
+    endpoint(stdout(&output))
 }
 
 fn read(options: &str, bytes: &[u8]) -> std::process::Output {
@@ -139,7 +139,7 @@ fn without_bytes_given_both_endpoints_move_ten_gibibytes() {
         "--read-with-splice --busy-loop",
     );
     assert_code(&writer, 0);
-    assert_eq!(json(one_line(stderr(&writer)))["bytes"], 10u64 << 30);
+    assert_eq!(endpoint(stderr(&writer)).bytes, 10u64 << 30);
     assert_quiet_success(&reader);
     let line = one_line(stdout(&reader));
     assert!(
@@ -275,20 +275,17 @@ fn both_endpoints_report_in_json() {
     assert_code(&writer, 0);
     assert!(writer.stdout.is_empty());
     assert_quiet_success(&reader);
-    for report in [
-        json(one_line(stderr(&writer))),
-        json(one_line(stdout(&reader))),
-    ] {
-        assert_eq!(report["bytes"], 1 << 20);
-        assert_eq!(report["moved"], 1 << 20);
-        for figure in ["seconds", "gib_per_s", "cpu_seconds"] {
-            assert!(report[figure].as_f64().unwrap() > 0.0, "{figure}: {report}");
+    for report in [stderr(&writer), stdout(&reader)].map(endpoint) {
+        assert_eq!(report.bytes, 1 << 20);
+        assert_eq!(report.moved, 1 << 20);
+        for figure in [report.seconds, report.gib_per_s, report.cpu_seconds] {
+            assert!(figure > 0.0, "{report:?}");
         }
-        assert!(report["calls"].as_u64().unwrap() > 0);
-        assert!(report["pipe_capacity"].as_u64().unwrap() > 0);
-        assert!(report["options"].as_str().unwrap().contains("--json"));
-        assert!(report["backing"].as_str().unwrap().contains("pages"));
-        assert!(report.get("verified").is_none(), "not asked for");
+        assert!(report.calls > 0);
+        assert!(report.pipe_capacity > Some(0));
+        assert!(report.options.contains("--json"));
+        assert!(report.backing.unwrap().contains("pages"));
+        assert_eq!(report.verified, None, "not asked for");
     }
 }
 
@@ -333,7 +330,7 @@ fn a_reader_takes_no_byte_more_than_it_was_told_to() {
         let words = format!("read --json --bytes-to-pipe 1234 {options}");
         let output = finish(start(fullbore(&words).stdin(source.try_clone().unwrap())));
         assert_quiet_success(&output);
-        assert_eq!(json(stdout(&output))["bytes"], 1234);
+        assert_eq!(endpoint(stdout(&output)).bytes, 1234);
         let mut rest = Vec::new();
         source.read_to_end(&mut rest).unwrap();
         assert_eq!(rest.len(), 5000 - 1234, "{options}");
@@ -353,10 +350,10 @@ fn a_writer_and_a_reader_work_on_files_too() {
         fullbore("read --verify --json --wait spin").stdin(File::open(&path).unwrap()),
     ));
     assert_quiet_success(&output);
-    let report = json(stdout(&output));
-    assert_eq!(report["bytes"], 300_001);
-    assert_eq!(report["verified"], true);
-    assert_eq!(report["pipe_capacity"], Value::Null);
+    let report = endpoint(stdout(&output));
+    assert_eq!(report.bytes, 300_001);
+    assert_eq!(report.verified, Some(true));
+    assert_eq!(report.pipe_capacity, None);
 }
 
 // Ends.
@@ -383,8 +380,8 @@ fn a_reader_ends_when_the_writer_stops_early() {
             );
             assert_quiet_success(&writer);
             assert_quiet_success(&reader);
-            let report = json(stdout(&reader));
-            assert_eq!(report["bytes"], bytes, "{options}");
+            let report = endpoint(stdout(&reader));
+            assert_eq!(report.bytes, bytes, "{options}");
         }
     }
 }
@@ -392,7 +389,7 @@ fn a_reader_ends_when_the_writer_stops_early() {
 #[test]
 fn a_reader_of_nothing_reports_nothing() {
     let report = read_json("", b"");
-    assert_eq!(report["bytes"], 0);
+    assert_eq!(report.bytes, 0);
     let (source, sink) = pipe();
     drop(sink);
     let output = finish(start(fullbore("read").stdin(source)));
@@ -438,8 +435,8 @@ fn a_writer_reports_what_went_out_when_the_reader_closes() {
             let output = finish(writing);
             assert_code(&output, 0);
             assert!(!output.stderr.is_empty(), "no report of '{options}'");
-            let report = json(one_line(stderr(&output)));
-            assert!(report["bytes"].as_u64().unwrap() >= 256 << 10, "{options}");
+            let report = endpoint(one_line(stderr(&output)));
+            assert!(report.bytes >= 256 << 10, "{options}");
         }
     }
 }
@@ -461,9 +458,9 @@ fn seconds_end_a_writer() {
         let (writer, reader) = pipeline(&format!("{way} --seconds 0.1 --json"), "--json");
         assert_code(&writer, 0);
         assert_quiet_success(&reader);
-        let (writer, reader) = (json(stderr(&writer)), json(stdout(&reader)));
-        assert!(writer["seconds"].as_f64().unwrap() >= 0.1, "{way}");
-        assert_eq!(writer["bytes"], reader["bytes"], "{way}");
+        let (writer, reader) = (endpoint(stderr(&writer)), endpoint(stdout(&reader)));
+        assert!(writer.seconds >= 0.1, "{way}");
+        assert_eq!(writer.bytes, reader.bytes, "{way}");
     }
 }
 
@@ -473,9 +470,9 @@ fn seconds_end_a_reader_and_then_its_writer() {
         let (writer, reader) = ready_pipeline(&format!("{options} --json"));
         assert_quiet_success(&writer);
         assert_quiet_success(&reader);
-        let report = json(stdout(&reader));
-        assert!(report["seconds"].as_f64().unwrap() >= 0.1);
-        assert!(report["bytes"].as_u64().unwrap() > 0);
+        let report = endpoint(stdout(&reader));
+        assert!(report.seconds >= 0.1);
+        assert!(report.bytes > 0);
     }
 }
 
@@ -483,9 +480,8 @@ fn seconds_end_a_reader_and_then_its_writer() {
 fn a_warm_up_is_moved_and_not_measured() {
     let (writer, reader) = ready_pipeline("--warm-up 0.2 --seconds 0.5 --json");
     assert_quiet_success(&writer);
-    let report = json(stdout(&reader));
-    let (bytes, moved) = (&report["bytes"], &report["moved"]);
-    assert!(bytes.as_u64().unwrap() > 0 && bytes.as_u64() < moved.as_u64());
+    let report = endpoint(stdout(&reader));
+    assert!(report.bytes > 0 && report.bytes < report.moved);
 }
 
 #[test]
@@ -497,10 +493,10 @@ fn an_adaptive_reader_sleeps_while_the_writer_is_idle() {
         thread::sleep(Duration::from_millis(300));
     }
     drop(sink);
-    let report = json(stdout(&finish(reading)));
-    assert_eq!(report["bytes"], 3000);
+    let report = endpoint(stdout(&finish(reading)));
+    assert_eq!(report.bytes, 3000);
     // Spinning would have used most of the second.
-    let cpu = report["cpu_seconds"].as_f64().unwrap();
+    let cpu = report.cpu_seconds;
     assert!(cpu < 0.2, "{cpu} s of CPU while nothing came");
 }
 
@@ -512,8 +508,8 @@ fn an_adaptive_writer_sleeps_while_the_reader_is_idle() {
         let writing = start(fullbore(&words).stdout(sink));
         thread::sleep(Duration::from_millis(800));
         std::io::copy(&mut source, &mut std::io::sink()).unwrap();
-        let report = json(stderr(&finish(writing)));
-        let cpu = report["cpu_seconds"].as_f64().unwrap();
+        let report = endpoint(stderr(&finish(writing)));
+        let cpu = report.cpu_seconds;
         assert!(cpu < 0.2, "{way}: {cpu} s of CPU while nobody read");
     }
 }
@@ -523,7 +519,7 @@ fn an_adaptive_writer_sleeps_while_the_reader_is_idle() {
 #[test]
 fn the_pause_of_a_slow_reader_is_in_its_help() {
     assert!(stdout(&run("read --help")).contains("--pause <MICROSECONDS>"));
-    assert_eq!(read_json("--pause 1", b"12345")["bytes"], 5);
+    assert_eq!(read_json("--pause 1", b"12345").bytes, 5);
 }
 
 #[test]
@@ -535,11 +531,8 @@ fn a_repeated_pattern_is_verified_with_its_period_only() {
     let both = "--verify --period 12K --bytes-to-pipe 1M";
     let (writer, reader) = pipeline(&format!("--way repeat {both}"), &format!("{both} --json"));
     assert_quiet_success(&writer);
-    let report = json(stdout(&reader));
-    assert_eq!(
-        (&report["verified"], &report["bytes"]),
-        (&true.into(), &(1 << 20).into())
-    );
+    let report = endpoint(stdout(&reader));
+    assert_eq!((report.verified, report.bytes), (Some(true), 1 << 20));
 }
 
 // Closed and full outputs.
@@ -648,9 +641,9 @@ fn pages_go_through_a_unix_socket_and_are_right_before_a_reader_that_copies() {
         let (writer, reader) = through_a_socket(&write, "--verify --json --pause 200");
         assert_quiet_success(&writer);
         assert_code(&reader, 0);
-        let report = json(stdout(&reader));
-        assert_eq!(report["verified"], true);
-        assert!(report["moved"].as_u64().unwrap() >= 1 << 20);
+        let report = endpoint(stdout(&reader));
+        assert_eq!(report.verified, Some(true));
+        assert!(report.moved >= 1 << 20);
     }
 }
 
@@ -662,7 +655,7 @@ fn a_unix_socket_is_spliced_from_through_a_pipe() {
     );
     assert_quiet_success(&writer);
     assert_quiet_success(&reader);
-    assert_eq!(json(stdout(&reader))["moved"], 32 << 20);
+    assert_eq!(endpoint(stdout(&reader)).moved, 32 << 20);
 }
 
 #[test]
@@ -819,8 +812,8 @@ fn a_cpu_that_is_there_is_run_on() {
         &format!("--bytes-to-pipe 1M --json --cpu {cpu}"),
         &format!("--json --cpu {cpu}"),
     );
-    assert_eq!(json(stderr(&writer))["cpu"], cpu);
-    assert_eq!(json(stdout(&reader))["cpu"], cpu);
+    assert_eq!(endpoint(stderr(&writer)).cpu, Some(cpu));
+    assert_eq!(endpoint(stdout(&reader)).cpu, Some(cpu));
 }
 
 #[test]
@@ -874,9 +867,9 @@ fn a_reader_copes_with_an_odd_writer() {
         drop(sink);
         let output = finish(reading);
         assert_quiet_success(&output);
-        let report = json(stdout(&output));
-        assert_eq!(report["bytes"], bytes.len());
-        assert_eq!(report["verified"], true);
+        let report = endpoint(stdout(&output));
+        assert_eq!(report.bytes, bytes.len() as u64);
+        assert_eq!(report.verified, Some(true));
     }
     bytes[50_000] ^= 1;
     assert_code(&read("--verify", &bytes), 1);
@@ -901,7 +894,7 @@ fn an_fd_that_does_not_wait_is_waited_for_all_the_same() {
         assert_quiet_success(&finish(writing));
         let output = finish(reading);
         assert_quiet_success(&output);
-        assert_eq!(json(stdout(&output))["bytes"], 3 << 20, "{options}");
+        assert_eq!(endpoint(stdout(&output)).bytes, 3 << 20, "{options}");
     }
 }
 
@@ -921,5 +914,5 @@ fn seconds_end_a_reader_whose_writer_is_idle() {
     let output = finish(reading);
     drop(sink);
     assert_quiet_success(&output);
-    assert_eq!(json(stdout(&output))["bytes"], 4);
+    assert_eq!(endpoint(stdout(&output)).bytes, 4);
 }

@@ -1,55 +1,14 @@
 //! `fullbore explain`: it says what perf says, it says what is missing, and it leaves nothing behind.
 
-use std::collections::BTreeMap;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use crate::common::explain::*;
 use crate::common::*;
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
 
 /// Settings under which an experiment takes a second.
 const SHORT: &str = "--rounds 1 --seconds 0.5";
-
-#[track_caller]
-fn explained(output: &Output) -> Value {
-    assert_code(output, 0);
-    json(stdout(output))
-}
-
-fn side<'a>(explanation: &'a Value, name: &str) -> &'a Value {
-    explanation["sides"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .find(|side| side["name"] == name)
-        .unwrap_or_else(|| panic!("no side {name} in {explanation:#}"))
-}
-
-/// The share of a class in a side's time on CPU.
-fn share(side: &Value, class: &str) -> f64 {
-    side["shares"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .find(|share| share["class"] == class)
-        .map_or(0.0, |share| share["share"].as_f64().unwrap())
-}
-
-/// The same share of all sides together.
-fn share_of_all(explanation: &Value, class: &str) -> f64 {
-    let sides = explanation["sides"].as_array().unwrap();
-    let samples = |side: &Value| side["samples"].as_f64().unwrap();
-    let all: f64 = sides.iter().map(samples).sum();
-    let of_class: f64 = sides.iter().map(|s| share(s, class) * samples(s)).sum();
-    of_class / all
-}
-
-/// Whether the kernel's functions are sampled here, by their names.
-fn is_whole(explanation: &Value) -> bool {
-    explanation["sampling"]["kernel_names"] == true
-}
 
 #[test]
 fn an_experiment_is_explained_side_by_side() {
@@ -120,21 +79,6 @@ fn other_work_than_a_writer_and_a_reader_has_its_parts_for_sides() {
     }
 }
 
-/// The experiments of which it is known what they are about, where they run, and that: on one CPU,
-/// waking is cheap everywhere.
-const KNOWN: [(&str, Option<&str>, &str); 4] = [
-    ("busy_loop_huge", None, "lock"),
-    ("vmsplice_read", None, "copying"),
-    ("vmsplice_read", Some("0,0"), "copying"),
-    ("write_read", None, "sleeping"),
-];
-
-/// What can be told from perf's own words without the table of classes.
-const KINDS: [&str; 3] = ["lock", "copying", "sleeping"];
-
-/// Shares that differ by less are the same.
-const SAME: f64 = 0.15;
-
 /// A program that only computes is all user code, whoever samples it; and nobody has to be lucky for that:
 /// what is not certain is how many samples there are.
 #[test]
@@ -150,188 +94,6 @@ fn what_a_program_computes_is_its_own_time() {
     assert!(side["samples"].as_u64().unwrap() > 0, "{explanation:#}");
     assert!(share(side, "user") > 0.5, "{side:#}");
     assert_eq!(explanation["sampling"]["lost"], 0);
-}
-
-#[test]
-fn under_load_what_is_computed_and_what_is_moved_are_told_apart() {
-    if !load_is_wanted() {
-        return;
-    }
-    at_least(18, 20, "a side's largest share", |at| {
-        let (line, name, class) = [
-            ("sha256sum /dev/zero", "sha256sum", "user"),
-            ("gzip -9 </dev/zero >/dev/null", "gzip", "user"),
-            ("while :; do :; done", "sh", "user"),
-            ("cat /dev/zero >/dev/null", "cat", "faults"),
-        ][at % 4];
-        let mut command = fullbore("explain --json --seconds 1 --");
-        let explanation = json(stderr(&finish(start(command.arg(line)))));
-        if !is_whole(&explanation) {
-            return Ok(());
-        }
-        let largest = side(&explanation, name)["shares"][0]["class"].clone();
-        match largest == class {
-            true => Ok(()),
-            false => Err(format!("{line}: {largest}")),
-        }
-    });
-}
-
-#[test]
-fn under_load_what_is_known_of_an_experiment_is_seen_in_it() {
-    if !load_is_wanted() {
-        return;
-    }
-    at_least(9, 10, "shares of write_read", |_| {
-        let explanation = explained(&run("explain write_read --rounds 1 --seconds 2 --json"));
-        let of_time = |side: &Value, what: &str| side[what].as_f64().unwrap();
-        for name in ["writer", "reader"] {
-            let side = side(&explanation, name);
-            let all = of_time(side, "ran") + of_time(side, "slept") + of_time(side, "waited");
-            if !(0.9..1.5).contains(&all) {
-                return Err(format!("{name}: {all} of its time is accounted for"));
-            }
-        }
-        if !is_whole(&explanation) {
-            return Ok(());
-        }
-        let copying = share(side(&explanation, "writer"), "copying");
-        let unknown = share_of_all(&explanation, "not-classified");
-        match copying > 0.01 && unknown < 0.1 {
-            true => Ok(()),
-            false => Err(format!("copying {copying:.3}, not classified {unknown:.3}")),
-        }
-    });
-}
-
-#[test]
-fn under_load_it_agrees_with_perf_about_the_same_run() {
-    if !load_is_wanted() {
-        return;
-    }
-    if Command::new("perf").arg("--version").output().is_err() {
-        return skipped("there is no perf here");
-    }
-    let dir = tempfile::tempdir().unwrap();
-    if let Err(reason) = seen_by_both(dir.path(), KNOWN[0].0, KNOWN[0].1) {
-        return skipped(reason);
-    }
-    at_least(18, 20, "agrees with perf", |at| {
-        agrees_with_perf(dir.path(), KNOWN[at % KNOWN.len()])
-    });
-}
-
-/// Whether what explain says of an experiment is what perf says; or else in what they differ.
-fn agrees_with_perf(
-    dir: &Path,
-    (name, cpus, class): (&str, Option<&str>, &str),
-) -> Result<(), String> {
-    let (explanation, perf) = seen_by_both(dir, name, cpus)?;
-    let ours = |class| share_of_all(&explanation, class);
-    let theirs = |class| perf.get(class).copied().unwrap_or(0.0);
-    let all: Vec<_> = KINDS.map(|kind| (kind, ours(kind), theirs(kind))).into();
-    let what = format!("{name} on {cpus:?}: {all:.2?}");
-    if ours(class) <= 0.02 || theirs(class) <= 0.02 {
-        return Err(format!("no {class}: {what}"));
-    }
-    if let Some((kind, ..)) = all
-        .iter()
-        .find(|(_, ours, theirs)| (ours - theirs).abs() >= SAME)
-    {
-        return Err(format!("{kind} of {what}"));
-    }
-    // Which of them is the largest, unless two are about as large.
-    let largest_by = |share: fn(&(&'static str, f64, f64)) -> f64| {
-        let mut sorted = all.clone();
-        sorted.sort_by(|a, b| share(b).total_cmp(&share(a)));
-        (sorted[0].0, share(&sorted[0]) - share(&sorted[1]))
-    };
-    let (by_us, lead) = largest_by(|kind| kind.1);
-    let (by_perf, lead_by_perf) = largest_by(|kind| kind.2);
-    if by_us != by_perf && lead.min(lead_by_perf) >= SAME {
-        return Err(what);
-    }
-    // What is named as the largest is the largest.
-    let verdict = &explanation["verdict"];
-    let named = verdict["class"].as_str().unwrap_or_default();
-    let next = verdict["next"].as_str();
-    match named == by_us || next == Some(by_us) || ours(named) > ours(by_us) {
-        true => Ok(()),
-        false => Err(format!("{what}: {}", verdict["words"])),
-    }
-}
-
-/// What explain says of an experiment, and what perf saw of those very processes meanwhile; or why that
-/// cannot be known here.
-fn seen_by_both(
-    dir: &Path,
-    experiment: &str,
-    cpus: Option<&str>,
-) -> Result<(Value, BTreeMap<&'static str, f64>), &'static str> {
-    let data = dir.join("perf.data");
-    let mut both = Command::new("perf");
-    both.args(["record", "-q", "-e", "cpu-clock", "-F", "997", "-g", "-o"])
-        .arg(&data)
-        .args([FULLBORE, "explain", experiment, "--rounds", "3", "--json"])
-        .args(cpus.map(|cpus| format!("--cpus={cpus}")))
-        .stdin(Stdio::null());
-    let output = both.output().unwrap();
-    if !output.status.success() {
-        return Err("perf cannot sample here");
-    }
-    let explanation = explained(&output);
-    if !is_whole(&explanation) {
-        return Err("the kernel is not sampled here, or has no names");
-    }
-    let perf = perf_shares(&data).ok_or("perf cannot sample the kernel here")?;
-    Ok((explanation, perf))
-}
-
-/// Shares by perf's own samples and its own words for them, with three patterns that know nothing of
-/// the table: `None` where perf may not sample the kernel.
-fn perf_shares(data: &Path) -> Option<BTreeMap<&'static str, f64>> {
-    let script = Command::new("perf")
-        .args(["script", "-F", "comm,ip,sym", "-i"])
-        .arg(data)
-        .output()
-        .unwrap();
-    let text = String::from_utf8_lossy(&script.stdout);
-    let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
-    for chain in text
-        .split("\n\n")
-        .filter(|chain| chain.trim_start().starts_with("exe"))
-    {
-        *counts.entry(kind(chain)).or_default() += 1;
-    }
-    let all: u64 = counts.values().sum();
-    if all < 100 || !text.contains("pipe") {
-        return None;
-    }
-    let share = |(kind, count)| (kind, count as f64 / all as f64);
-    Some(counts.into_iter().map(share).collect())
-}
-
-fn kind(chain: &str) -> &'static str {
-    let has = |words: &[&str]| words.iter().any(|word| chain.contains(word));
-    let leaf = chain.lines().nth(1).unwrap_or_default();
-    if has(&["mutex_", "pipe_lock"]) {
-        "lock"
-    } else if has(&["page_fault"]) {
-        "other"
-    } else if has(&[
-        "copy_to_iter",
-        "copy_from_iter",
-        "copy_page_to",
-        "copy_page_from",
-    ]) {
-        "copying"
-    } else if has(&["schedule", "__wake_up", "try_to_wake"])
-        || (leaf.contains("_raw_spin_unlock_irqrestore") && !has(&["alloc", "free"]))
-    {
-        "sleeping"
-    } else {
-        "other"
-    }
 }
 
 #[test]
@@ -538,6 +300,7 @@ fn without_perf_event_open_the_kernels_accounts_have_to_do() {
     use rustix::io::Errno;
 
     const PERF_EVENT_OPEN: i64 = 298;
+    let mut ran = 0.0;
     for (errno, word) in [
         (Errno::ACCESS, "perf_event_paranoid"),
         (Errno::PERM, "seccomp"),
@@ -554,12 +317,24 @@ fn without_perf_event_open_the_kernels_accounts_have_to_do() {
             note.contains(word) && note.contains("context switches"),
             "{note}"
         );
-        let writer = side(&explanation, "writer");
-        assert_eq!(writer["samples"], 0);
-        assert!(writer["ran"].as_f64().unwrap() > 0.0);
-        assert!(writer["accounts"]["voluntary_switches"].as_u64().is_some());
-        assert!(explanation["verdict"].is_object(), "{explanation:#}");
+        let (mut user, mut system) = (0.0, 0.0);
+        for side in ["writer", "reader"].map(|name| side(&explanation, name)) {
+            assert_eq!(side["samples"], 0);
+            let accounts = &side["accounts"];
+            assert!(accounts["voluntary_switches"].is_u64());
+            let seconds = |of: &str| accounts[of].as_f64().unwrap();
+            let both = seconds("user_seconds") + seconds("system_seconds");
+            let off = side["ran"].as_f64().unwrap() - both / seconds("seconds");
+            assert!(off.abs() < 1e-6, "{side:#}");
+            user += seconds("user_seconds");
+            system += seconds("system_seconds");
+        }
+        // Sides that hardly ran are nothing to judge by.
+        let is_judged = explanation["verdict"].is_object();
+        assert_eq!(is_judged, user + system > 0.05, "{explanation:#}");
+        ran += user + system;
     }
+    assert!(ran > 0.0, "none of them ran");
     let filter = refusing(&[(PERF_EVENT_OPEN, &[])], Errno::ACCESS);
     let output = run_under(
         &filter,

@@ -7,8 +7,9 @@ use std::process::{Command, Output};
 use std::sync::OnceLock;
 
 use crate::common::*;
+use fullbore_results::run::Run;
+use fullbore_results::statistics::Spread;
 use roxmltree::{Document, Node, ParsingOptions};
-use serde_json::{Value, json};
 
 const SHORT: &str = "--rounds 1 --seconds 0.01 --seed 1";
 
@@ -118,8 +119,8 @@ fn assert_whole(page: &str) {
 }
 
 /// A short run of every kind of group, as JSON and as the page written beside it.
-fn base() -> &'static (Value, String) {
-    static BASE: OnceLock<(Value, String)> = OnceLock::new();
+fn base() -> &'static (Run, String) {
+    static BASE: OnceLock<(Run, String)> = OnceLock::new();
     BASE.get_or_init(|| {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a.html");
@@ -140,8 +141,9 @@ impl Files {
         Self(tempfile::tempdir().unwrap())
     }
 
-    fn write(&self, name: &str, run: &Value) -> &Self {
-        fs::write(self.0.path().join(name), run.to_string()).unwrap();
+    fn write(&self, name: &str, run: &Run) -> &Self {
+        let run = serde_json::to_vec(run).unwrap();
+        fs::write(self.0.path().join(name), run).unwrap();
         self
     }
 
@@ -160,15 +162,14 @@ impl Files {
 }
 
 /// The run with these rounds for all figures.
-fn with_rounds(run: &Value, rounds: &[f64]) -> Value {
+fn with_rounds(run: &Run, rounds: &[f64]) -> Run {
     let mut run = run.clone();
-    run["apart"]["taken"] = 0.into();
-    for experiment in run["experiments"].as_array_mut().unwrap() {
-        experiment["figure"] = json!({ "median": 0, "min": 0, "max": 0, "rounds": rounds });
-        let fields = experiment.as_object_mut().unwrap();
-        for field in ["skipped", "failed", "notes", "also"] {
-            fields.remove(field);
-        }
+    run.apart.taken = 0;
+    for experiment in &mut run.experiments {
+        experiment.figure = Spread::of(rounds);
+        (experiment.skipped, experiment.failed) = (None, None);
+        experiment.notes.clear();
+        experiment.also.clear();
     }
     run
 }
@@ -180,21 +181,17 @@ fn a_page_is_whole_and_has_every_experiment() {
     let document = parsed(page);
     let names: Vec<String> = all(&document, "bdi").iter().map(text).collect();
     let words = text(&document.root_element());
-    for experiment in experiments(run) {
-        let name = experiment["name"].as_str().unwrap();
+    for experiment in &run.experiments {
+        let name = experiment.name.as_str();
         assert!(names.iter().any(|shown| shown == name), "{name}");
-        for reason in ["skipped", "failed"] {
-            if let Some(reason) = experiment[reason].as_str() {
-                assert!(words.contains(reason), "{name}: {reason}");
-            }
-        }
-        for note in experiment["notes"].as_array().into_iter().flatten() {
-            assert!(words.contains(note.as_str().unwrap()), "{name}: {note}");
+        let why = experiment.skipped.iter().chain(&experiment.failed);
+        for text in why.chain(&experiment.notes) {
+            assert!(words.contains(text), "{name}: {text}");
         }
     }
     // A pipe of 3 KiB is none that the kernel has.
     assert!(words.contains("Skipped and failed"));
-    let kernel = run["machine"]["kernel"].as_str().unwrap();
+    let kernel = run.machine.kernel.as_deref().unwrap();
     assert!(words.contains(kernel));
     assert!(words.contains("median of") || words.contains("one round of"));
     // The picture of percentiles, and the heat map.
@@ -207,7 +204,7 @@ fn a_page_is_whole_and_has_every_experiment() {
 fn figures_sort_by_their_values() {
     let (run, page) = base();
     let document = parsed(page);
-    let median = &experiment(run, "write_read")["figure"]["median"];
+    let median = median(experiment(run, "write_read"));
     let row = all(&document, "tr")
         .into_iter()
         .find(|row| text(row).trim().starts_with("write_read"))
@@ -216,22 +213,22 @@ fn figures_sort_by_their_values() {
         .descendants()
         .filter_map(|cell| cell.attribute("data-key")?.parse().ok())
         .collect();
-    assert!(keys.contains(&median.as_f64().unwrap()), "{keys:?}");
+    assert!(keys.contains(&median), "{keys:?}");
 }
 
 #[test]
 fn names_and_notes_of_any_kind_stay_text() {
     let mut hostile = with_rounds(&base().0, &[1.0, 1.1, 0.9, 1.0, 1.05]);
-    hostile["machine"]["cpu_model"] = HOSTILE.into();
-    hostile["machine"]["kernel"] = HOSTILE.into();
-    for (index, experiment) in (0..).zip(hostile["experiments"].as_array_mut().unwrap()) {
-        experiment["name"] = format!("{HOSTILE}{index}").into();
-        experiment["group"] = HOSTILE.into();
-        experiment["table"] = HOSTILE.into();
-        experiment["notes"] = json!([HOSTILE]);
+    hostile.machine.cpu_model = Some(HOSTILE.into());
+    hostile.machine.kernel = Some(HOSTILE.into());
+    for (index, experiment) in hostile.experiments.iter_mut().enumerate() {
+        experiment.name = format!("{HOSTILE}{index}");
+        experiment.group = HOSTILE.into();
+        experiment.table = Some(HOSTILE.into());
+        experiment.notes = vec![HOSTILE.into()];
         if index == 1 {
-            experiment["figure"] = Value::Null;
-            experiment["failed"] = HOSTILE.into();
+            experiment.figure = None;
+            experiment.failed = Some(HOSTILE.into());
         }
     }
     let files = Files::new();
@@ -249,10 +246,10 @@ fn a_comparison_is_a_page_with_ratios_and_verdicts() {
     let run = &base().0;
     let slow = with_rounds(run, &[1.0, 1.01, 0.99, 1.02, 0.98, 1.0]);
     let mut fast = with_rounds(run, &[2.0, 2.02, 1.98, 2.04, 1.96, 2.0]);
-    fast["machine"]["kernel"] = "9.9.9".into();
-    let gone = fast["experiments"].as_array_mut().unwrap();
-    gone[1]["figure"] = Value::Null;
-    gone[1]["skipped"] = "no such pages".into();
+    fast.machine.kernel = Some("9.9.9".into());
+    let gone = &mut fast.experiments[1];
+    gone.figure = None;
+    gone.skipped = Some("no such pages".into());
     let files = Files::new();
     files.write("slow.json", &slow).write("fast.json", &fast);
     let page = files.compared("slow.json fast.json");
@@ -272,12 +269,12 @@ fn a_comparison_is_a_page_with_ratios_and_verdicts() {
     ] {
         assert!(words.contains(shown), "{shown}");
     }
-    for experiment in experiments(run) {
-        assert!(words.contains(experiment["name"].as_str().unwrap()));
+    for experiment in &run.experiments {
+        assert!(words.contains(&experiment.name));
     }
     // Three runs, and one of nothing.
     let mut none = slow.clone();
-    none["experiments"] = json!([]);
+    none.experiments.clear();
     files.write("none.json", &none);
     assert_whole(&files.compared("slow.json fast.json none.json"));
     assert_whole(&files.compared("none.json none.json"));
@@ -289,7 +286,7 @@ fn it_goes_with_the_other_files() {
     let words = format!("{SHORT} write_read --json --csv a.csv --svg a.svg --html a.html");
     let output = files.bench(&words);
     assert_code(&output, 0);
-    assert_eq!(experiments(&bench_json(&output)).len(), 1);
+    assert_eq!(bench_json(&output).experiments.len(), 1);
     for name in ["a.csv", "a.svg", "a.html"] {
         assert!(
             page(&files.0.path().join(name)).contains("write_read"),
@@ -341,10 +338,10 @@ fn a_browser_shows_it_without_a_word_and_sorts_its_tables() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("a.html");
     let mut run = with_rounds(&base().0, &[1.0]);
-    for (index, experiment) in (1..).zip(run["experiments"].as_array_mut().unwrap()) {
+    for (index, experiment) in (1..).zip(&mut run.experiments) {
         // 7, 14, 21 …, modulo 10: neither ascending nor descending; and 10 is not before 9.
         let figure = f64::from(index * 7 % 10) + 1.0;
-        experiment["figure"]["rounds"] = json!([figure]);
+        experiment.figure = Spread::of(&[figure]);
     }
     let files = Files::new();
     files.write("a.json", &run);

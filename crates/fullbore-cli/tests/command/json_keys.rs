@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::process::Stdio;
 
-use crate::common::{assert_code, bench_json, finish, fullbore, json, start, stdout};
+use crate::common::{assert_code, finish, fullbore, json, start, stdout};
 use serde_json::Value;
 
 #[test]
@@ -18,7 +18,7 @@ fn bench_prints_the_keys_that_it_always_has() {
          write_read write_default_sum pipe_pipe_std pipe_file_std pipe_byte_block cat_wc_* \
          cat_grep_* copy_normal memory_read sweep",
     );
-    assert_keys(&bench_json(&output), include_str!("json_keys/bench.txt"));
+    assert_keys(&json(stdout(&output)), include_str!("json_keys/bench.txt"));
 }
 
 #[test]

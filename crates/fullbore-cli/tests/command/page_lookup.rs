@@ -5,9 +5,9 @@ use std::path::Path;
 
 use crate::common::refusing::*;
 use crate::common::*;
+use fullbore_results::run::Unit;
 use rustix::io::Errno;
 use seccompiler::SeccompCmpOp;
-use serde_json::Value;
 
 /// As short as a run can be.
 const SHORT: &str = "bench page_lookup --json --rounds 1 --seconds 0.01";
@@ -26,27 +26,22 @@ fn has_benchmark() -> bool {
         .any(|name| Path::new("/sys/kernel/debug").join(name).exists())
 }
 
-fn notes(experiment: &Value) -> Vec<&str> {
-    let notes = experiment["notes"].as_array().expect("notes");
-    notes.iter().map(|note| note.as_str().unwrap()).collect()
-}
-
 #[test]
 fn every_row_has_nanoseconds_a_page_and_says_where_they_are_from() {
     let output = run(SHORT);
     assert_code(&output, 0);
     let run = bench_json(&output);
-    let names: Vec<&Value> = experiments(&run).iter().map(|e| &e["name"]).collect();
+    let names: Vec<&str> = run.experiments.iter().map(|e| e.name.as_str()).collect();
     assert_eq!(names, ROWS);
-    for experiment in experiments(&run) {
-        assert_eq!(experiment["unit"], "ns/page");
-        if let Some(reason) = experiment["skipped"].as_str() {
-            assert!(!has_huge_pages(), "{experiment:#}");
-            skipped(&format!("{}: {reason}", experiment["name"]));
+    for experiment in &run.experiments {
+        assert_eq!(experiment.unit, Unit::NanosecondsPerPage);
+        if let Some(reason) = experiment.skipped.as_deref() {
+            assert!(!has_huge_pages(), "{experiment:#?}");
+            skipped(&format!("{}: {reason}", experiment.name));
             continue;
         }
-        assert!(has_figure(experiment), "{experiment:#}");
-        let notes = notes(experiment);
+        assert!(has_figure(experiment), "{experiment:#?}");
+        let notes = &experiment.notes;
         if has_benchmark() {
             let by = notes.iter().any(|note| note.contains("get_user_pages"));
             assert!(by || notes[0].contains("an estimate"), "{notes:?}");
@@ -57,7 +52,7 @@ fn every_row_has_nanoseconds_a_page_and_says_where_they_are_from() {
                 "{notes:?}"
             );
         }
-        let untouched = experiment["name"].as_str().unwrap().ends_with("untouched");
+        let untouched = experiment.name.as_str().ends_with("untouched");
         let fault = notes.iter().any(|note| note.contains("page fault"));
         assert_eq!(untouched, fault, "{notes:?}");
     }
@@ -69,8 +64,8 @@ fn ratios_say_how_many_times_as_fast() {
     let output = run(SHORT);
     assert_code(&output, 0);
     let run = bench_json(&output);
-    let median = |name: &str| experiment(&run, name)["figure"]["median"].as_f64().unwrap();
-    let ratio = experiment(&run, ROWS[1])["ratio"].as_f64().unwrap();
+    let median = |name| median(experiment(&run, name));
+    let ratio = experiment(&run, ROWS[1]).ratio.unwrap();
     let expected = median(ROWS[0]) / median(ROWS[1]);
     assert!((ratio - expected).abs() < 1e-9, "{ratio} {expected}");
 }
@@ -84,14 +79,14 @@ fn where_vmsplice_is_refused_rows_are_skipped_with_the_reason() {
         for errno in [Errno::NOSYS, Errno::PERM] {
             let output = run_under(&refusing(&[(call, &[])], errno), SHORT);
             assert_code(&output, 0);
-            for experiment in experiments(&bench_json(&output)) {
-                let reason = experiment["skipped"].as_str().unwrap_or_default();
-                let huge = experiment["name"].as_str().unwrap().contains("huge");
+            for experiment in &bench_json(&output).experiments {
+                let reason = experiment.skipped.as_deref().unwrap_or_default();
+                let huge = experiment.name.as_str().contains("huge");
                 assert!(
                     reason.contains(name) || huge && !has_huge_pages(),
-                    "{experiment:#}"
+                    "{experiment:#?}"
                 );
-                assert!(experiment["figure"].is_null());
+                assert!(experiment.figure.is_none());
             }
         }
     }

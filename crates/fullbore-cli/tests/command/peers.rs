@@ -10,15 +10,13 @@ use std::thread;
 
 use crate::common::refusing::*;
 use crate::common::*;
+use fullbore_results::run::{Peer, Run};
+use fullbore_results::statistics::Spread;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process};
 use seccompiler::SeccompCmpOp;
-use serde_json::Value;
 
 const PROGRAMS: [&str; 5] = ["stream", "pingpong", "unix_copy", "lookup", "pipe"];
-
-/// As short as a run can be.
-const SHORT: &str = "--rounds 2 --seconds 0.01";
 
 /// include/linux/socket.h.
 const AF_INET: u64 = 2;
@@ -288,9 +286,15 @@ fn nothing_is_left_behind() {
     }
 }
 
+/// What is said of the program that does the same.
+#[track_caller]
+fn peer<'a>(run: &'a Run, name: &str) -> &'a Peer {
+    experiment(run, name).peer.as_ref().expect("a program")
+}
+
 /// What `bench --json` says of experiments next to what is in a directory.
-fn beside(directory: &Path, words: &str) -> (Output, Value) {
-    let words = format!("bench --json {SHORT} {words} --peers");
+fn beside(directory: &Path, rounds: usize, words: &str) -> (Output, Run) {
+    let words = format!("bench --json --rounds {rounds} --seconds 0.01 {words} --peers");
     let output = finish(start(fullbore(&words).arg(directory)));
     assert_code(&output, 0);
     let run = bench_json(&output);
@@ -302,37 +306,35 @@ fn every_experiment_that_has_a_program_is_compared_with_it() {
     let Some(directory) = built() else { return };
     let csv = tempfile::NamedTempFile::new().unwrap();
     let words = format!("ladder pipe --csv {}", csv.path().display());
-    let (output, run) = beside(directory, &words);
+    let (output, run) = beside(directory, 1, &words);
     // In runs of their own, none of which takes long.
-    let (_, transports) = beside(directory, "transports");
+    let (_, transports) = beside(directory, 1, "transports");
     let others = "lookup_base_touched chain_normal copy_zero_copy wake_up tcp_4k_spin";
-    let (_, others) = beside(directory, others);
+    let (_, others) = beside(directory, 2, others);
     let mut compared = 0;
-    let all = [&run, &transports, &others].map(experiments);
+    let all = [&run, &transports, &others].map(|run| &run.experiments);
     for experiment in all.into_iter().flatten() {
-        let peer = &experiment["peer"];
-        if experiment["skipped"].is_string() || peer.is_null() {
+        let Some(peer) = &experiment.peer else {
+            continue;
+        };
+        if experiment.skipped.is_some() {
             continue;
         }
-        if let Some(failed) = peer["failed"].as_str() {
-            skipped(&format!("{}: {failed}", peer["command"]));
+        if let Some(failed) = &peer.failed {
+            skipped(&format!("{}: {failed}", peer.command));
             continue;
         }
         compared += 1;
-        assert_eq!(peer["figure"]["rounds"].as_array().unwrap().len(), 2);
-        assert!(peer["ratio"].as_f64().unwrap() > 0.0, "{experiment:#}");
+        let rounds = |figure: &Option<Spread>| figure.as_ref().unwrap().rounds.len();
+        assert_eq!(rounds(&peer.figure), rounds(&experiment.figure));
+        assert!(peer.ratio > Some(0.0), "{experiment:#?}");
     }
     assert!(compared > 20, "{compared}");
-    let command = |name: &str| {
-        experiment(&run, name)["peer"]["command"]
-            .as_str()
-            .unwrap()
-            .to_owned()
-    };
+    let command = |name| peer(&run, name).command.as_str();
     let ladder = "pipe --writer write --reader read --chunk 262144";
     assert_eq!(command("write_read"), ladder);
     assert_eq!(command("pipe"), "stream pipe");
-    assert!(experiment(&run, "adaptive").get("peer").is_none());
+    assert_eq!(experiment(&run, "adaptive").peer, None);
     let table = stderr(&output);
     assert!(
         table.contains("to C") && table.contains("within 5%"),
@@ -382,18 +384,15 @@ fn a_program_that_is_no_good_is_named_and_the_experiment_is_measured() {
         ("kill -9 $$", "killed by signal 9"),
     ] {
         let directory = scripts(script);
-        let (output, run) = beside(directory.path(), "write_read");
+        let (output, run) = beside(directory.path(), 1, "write_read");
         let experiment = experiment(&run, "write_read");
-        assert!(has_figure(experiment), "{experiment:#}");
-        let peer = &experiment["peer"];
-        assert!(
-            peer["figure"].is_null() && peer["ratio"].is_null(),
-            "{peer:#}"
-        );
-        let failed = peer["failed"].as_str().unwrap();
+        assert!(has_figure(experiment), "{experiment:#?}");
+        let peer = peer(&run, "write_read");
+        assert!(peer.figure.is_none() && peer.ratio.is_none(), "{peer:#?}");
+        let failed = peer.failed.as_deref().unwrap();
         assert!(failed.contains(word), "'{word}' in '{failed}'");
-        let note = experiment["notes"].as_array().unwrap().last().unwrap();
-        assert!(note.as_str().unwrap().contains(failed), "{note}");
+        let note = experiment.notes.last().unwrap();
+        assert!(note.contains(failed), "{note}");
         let table = stderr(&output);
         assert!(table.contains("its program in C"), "{table}");
     }
@@ -403,13 +402,12 @@ fn a_program_that_is_no_good_is_named_and_the_experiment_is_measured() {
 fn a_missing_program_is_named_and_the_others_are_compared() {
     let directory = scripts("echo 1.5");
     fs::remove_file(directory.path().join("pipe")).unwrap();
-    let (_, run) = beside(directory.path(), "write_read pipe");
-    let missing = experiment(&run, "write_read")["peer"]["failed"]
-        .as_str()
-        .unwrap();
+    let (_, run) = beside(directory.path(), 1, "write_read pipe");
+    let missing = peer(&run, "write_read").failed.as_deref().unwrap();
     assert!(missing.contains("pipe"), "{missing}");
-    assert_eq!(experiment(&run, "pipe")["peer"]["figure"]["median"], 1.5);
-    assert!(experiment(&run, "pipe")["peer"]["ratio"].is_f64());
+    let compared = peer(&run, "pipe");
+    assert_eq!(compared.figure.as_ref().unwrap().median, 1.5);
+    assert!(compared.ratio.is_some());
 }
 
 #[test]
@@ -418,13 +416,13 @@ fn a_program_that_hangs_is_killed_with_all_that_it_started() {
     let seconds = format!("{}.{:09}", 77_777, std::process::id());
     // The shell waits for a process of its own, which has its stdout too.
     let directory = scripts(&format!("sleep {seconds}; echo 1.5"));
-    let (_, run) = beside(directory.path(), "write_read");
-    let failed = &experiment(&run, "write_read")["peer"]["failed"];
-    assert!(failed.as_str().unwrap().contains("in time"), "{failed}");
+    let (_, run) = beside(directory.path(), 1, "write_read");
+    let failed = peer(&run, "write_read").failed.as_deref().unwrap();
+    assert!(failed.contains("in time"), "{failed}");
     // One that ends and leaves somebody behind is not waited for, either.
     let directory = scripts(&format!("sleep {seconds} & echo 1.5"));
-    let (_, run) = beside(directory.path(), "write_read");
-    assert!(experiment(&run, "write_read")["peer"]["ratio"].is_f64());
+    let (_, run) = beside(directory.path(), 1, "write_read");
+    assert!(peer(&run, "write_read").ratio.is_some());
     wait_for("the end of what it started", || {
         let sleeping = fs::read_dir("/proc").ok()?.any(|process| {
             let command = process

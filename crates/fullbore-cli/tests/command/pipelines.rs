@@ -5,6 +5,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use crate::common::*;
+use fullbore_results::run::{Run, Unit};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -47,7 +48,7 @@ fn script(path: &Path, name: &str, text: &str) {
 }
 
 /// A short run of these experiments with another PATH: its exit code, and its JSON.
-fn short_json_with(path: &Path, words: &str) -> (Option<i32>, Value) {
+fn short_json_with(path: &Path, words: &str) -> (Option<i32>, Run) {
     let words = format!("bench --json {SHORT} {words}");
     let output = finish(start(fullbore(&words).env("PATH", path)));
     (output.status.code(), bench_json(&output))
@@ -73,23 +74,23 @@ fn each_row_is_measured_where_its_programs_are() {
     let output = run(&format!("bench --json {SHORT} pipelines"));
     assert_code(&output, 0);
     let run = bench_json(&output);
-    assert_eq!(experiments(&run).len(), listed().len());
+    assert_eq!(run.experiments.len(), listed().len());
     let mut lines = Vec::new();
-    for experiment in experiments(&run) {
-        if let Some(reason) = experiment["skipped"].as_str() {
-            assert!(reason.ends_with("is not on PATH"), "{experiment:#}");
-            skipped(&format!("{}: {reason}", experiment["name"]));
+    for experiment in &run.experiments {
+        if let Some(reason) = experiment.skipped.as_deref() {
+            assert!(reason.ends_with("is not on PATH"), "{experiment:#?}");
+            skipped(&format!("{}: {reason}", experiment.name));
             continue;
         }
-        assert!(has_figure(experiment), "{experiment:#}");
-        assert_eq!(experiment["unit"], "MB/s");
-        let (mover, line) = (&experiment["mover"], experiment["table"].as_str().unwrap());
-        assert_eq!(mover["job"], line);
-        let (bytes, seconds) = (&mover["bytes"], mover["seconds"].as_f64().unwrap());
-        let rate = bytes.as_u64().unwrap() as f64 / 1e6 / seconds;
-        let figure = experiment["figure"]["median"].as_f64().unwrap();
-        assert!((rate / figure - 1.0).abs() < 1e-6, "{experiment:#}");
-        let command = mover["command"].as_str().unwrap();
+        assert!(has_figure(experiment), "{experiment:#?}");
+        assert_eq!(experiment.unit, Unit::MbPerS);
+        let mover = experiment.mover.as_ref().unwrap();
+        let line = experiment.table.as_deref().unwrap();
+        assert_eq!(mover.job, line);
+        let rate = mover.bytes.unwrap() as f64 / 1e6 / mover.seconds.unwrap();
+        let figure = median(experiment);
+        assert!((rate / figure - 1.0).abs() < 1e-6, "{experiment:#?}");
+        let command = &mover.command;
         assert!(
             command.starts_with("bash -c '") || command.starts_with("fullbore run "),
             "{command}"
@@ -99,23 +100,23 @@ fn each_row_is_measured_where_its_programs_are() {
         }
     }
     // What is said over all of them is what the rows say.
-    let overall = run["overall"].as_array().unwrap();
-    assert_eq!(overall.len(), 2, "{overall:#?}");
-    for (overall, way) in overall.iter().zip(["run", "report"]) {
-        let ratios: Vec<f64> = experiments(&run)
+    assert_eq!(run.overall.len(), 2, "{:#?}", run.overall);
+    for (overall, way) in run.overall.iter().zip(["run", "report"]) {
+        let ratios: Vec<f64> = run
+            .experiments
             .iter()
-            .filter(|e| e["name"].as_str().unwrap().ends_with(&format!("_{way}")))
-            .filter_map(|e| e["ratio"].as_f64())
+            .filter(|e| e.name.as_str().ends_with(&format!("_{way}")))
+            .filter_map(|e| e.ratio)
             .collect();
-        assert_eq!(overall["base"], "bash -c");
-        assert_eq!(overall["tables"], ratios.len());
+        assert_eq!(overall.base, "bash -c");
+        assert_eq!(overall.tables, ratios.len());
         let mean = ratios
             .iter()
             .product::<f64>()
             .powf(1.0 / ratios.len() as f64);
-        let said = overall["geometric_mean"].as_f64().unwrap();
+        let said = overall.geometric_mean;
         assert!((said / mean - 1.0).abs() < 1e-9, "{said} {mean}");
-        let least = overall["least"]["ratio"].as_f64().unwrap();
+        let least = overall.least.ratio;
         assert!(ratios.iter().all(|&ratio| ratio >= least));
         let mean = format!("over {} tables of pipelines (geometric mean)", ratios.len());
         let table = stderr(&output)
@@ -158,14 +159,14 @@ fn all_forms_of_report_have_the_group() {
 fn a_pipeline_whose_program_is_missing_is_skipped_by_its_name() {
     let path = path_with(&["bash", "sh", "cat", "wc"]);
     let (code, run) = short_json_with(path.path(), "cat_wc_bash cat_wc_run tar_zstd_* cat_awk_run");
-    assert_eq!(code, Some(0), "{run:#}");
+    assert_eq!(code, Some(0), "{run:#?}");
     for (name, program) in [
         ("tar_zstd_bash", "tar"),
         ("tar_zstd_report", "tar"),
         ("cat_awk_run", "awk"),
     ] {
         let reason = format!("{program} is not on PATH");
-        assert_eq!(experiment(&run, name)["skipped"], reason);
+        assert_eq!(experiment(&run, name).skipped, Some(reason));
         assert!(!has_figure(experiment(&run, name)));
     }
     assert!(has_figure(experiment(&run, "cat_wc_run")));
@@ -175,10 +176,10 @@ fn a_pipeline_whose_program_is_missing_is_skipped_by_its_name() {
 fn without_bash_there_is_nothing_to_compare_with() {
     let path = path_with(&["sh", "cat", "wc"]);
     let (code, run) = short_json_with(path.path(), "cat_wc_run");
-    assert_eq!(code, Some(0), "{run:#}");
+    assert_eq!(code, Some(0), "{run:#?}");
     assert_eq!(
-        experiment(&run, "cat_wc_run")["skipped"],
-        "bash is not on PATH"
+        experiment(&run, "cat_wc_run").skipped.as_deref(),
+        Some("bash is not on PATH")
     );
 }
 
@@ -191,10 +192,10 @@ fn a_program_that_breaks_is_named_with_what_it_said() {
         "cat > /dev/null; echo no such luck >&2; exit 7",
     );
     let (code, run) = short_json_with(path.path(), "cat_wc_bash");
-    assert_eq!(code, Some(1), "{run:#}");
+    assert_eq!(code, Some(1), "{run:#?}");
     assert_eq!(
-        experiment(&run, "cat_wc_bash")["failed"],
-        "bash -c ended with code 7: no such luck"
+        experiment(&run, "cat_wc_bash").failed.as_deref(),
+        Some("bash -c ended with code 7: no such luck")
     );
 }
 
@@ -212,8 +213,8 @@ fn whoever_prints_something_else_than_bash_has_no_figure() {
         ),
     );
     let (code, run) = short_json_with(path.path(), "cat_wc_run");
-    assert_eq!(code, Some(1), "{run:#}");
-    let failed = experiment(&run, "cat_wc_run")["failed"].as_str().unwrap();
+    assert_eq!(code, Some(1), "{run:#?}");
+    let failed = experiment(&run, "cat_wc_run").failed.as_deref().unwrap();
     assert!(
         failed.starts_with("the output of fullbore run differs from that of bash -c: "),
         "{failed}"

@@ -840,7 +840,7 @@ struct Cgroup(std::path::PathBuf);
 impl Cgroup {
     /// None where there may be none.
     fn new(bytes: u64) -> Option<Self> {
-        let name = format!("fullbore-test-{}", std::process::id());
+        let name = format!("fullbore-test-run-{}", std::process::id());
         ["/sys/fs/cgroup/memory", "/sys/fs/cgroup"]
             .into_iter()
             .find_map(|hierarchy| {

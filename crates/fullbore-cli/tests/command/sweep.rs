@@ -5,8 +5,8 @@ use std::process::Output;
 
 use crate::common::refusing::*;
 use crate::common::*;
+use fullbore_results::run::{EndpointReport, Run};
 use rustix::io::Errno;
-use serde_json::Value;
 
 /// As short as a run can be, and few cells.
 const SHORT: &str = "--rounds 1 --seconds 0.01 --chunks 4K,64K --pipe-sizes 4K,64K";
@@ -26,15 +26,15 @@ fn listed(words: &str) -> Vec<String> {
 
 /// Every cell has a figure, and a pipe of the capacity that it is named after.
 #[track_caller]
-fn assert_measured(run: &Value) {
-    for experiment in experiments(run) {
-        if let Some(reason) = experiment["skipped"].as_str() {
-            skipped(&format!("{}: {reason}", experiment["name"]));
+fn assert_measured(run: &Run) {
+    for experiment in &run.experiments {
+        if let Some(reason) = experiment.skipped.as_deref() {
+            skipped(&format!("{}: {reason}", experiment.name));
             continue;
         }
-        assert!(has_figure(experiment), "{experiment:#}");
-        let capacity = &experiment["writer"]["pipe_capacity"];
-        assert_eq!(capacity, &experiment["cell"]["pipe_size"]);
+        assert!(has_figure(experiment), "{experiment:#?}");
+        let capacity = writer(experiment).pipe_capacity;
+        assert_eq!(capacity, experiment.cell.map(|cell| cell.pipe_size));
     }
 }
 
@@ -44,7 +44,7 @@ fn every_chunk_meets_every_pipe() {
     let output = short("");
     assert_code(&output, 0);
     let run = bench_json(&output);
-    let names: Vec<&Value> = experiments(&run).iter().map(|e| &e["name"]).collect();
+    let names: Vec<&str> = run.experiments.iter().map(|e| e.name.as_str()).collect();
     assert_eq!(
         names,
         [
@@ -55,9 +55,8 @@ fn every_chunk_meets_every_pipe() {
         ]
     );
     assert_measured(&run);
-    let cell = &experiment(&run, "chunk_4K_pipe_64K")["cell"];
-    assert_eq!(cell["chunk"], 4 << 10);
-    assert_eq!(cell["pipe_size"], 64 << 10);
+    let cell = experiment(&run, "chunk_4K_pipe_64K").cell.unwrap();
+    assert_eq!((cell.chunk, cell.pipe_size), (4 << 10, 64 << 10));
     let table = stderr(&output);
     assert!(table.contains("sweep: copy → read, block"), "{table}");
     assert!(table.contains("▸ best: "), "{table}");
@@ -89,12 +88,12 @@ fn writers_readers_and_waits_can_be_chosen() {
         assert_code(&output, 0);
         let run = bench_json(&output);
         assert_measured(&run);
-        for experiment in experiments(&run) {
-            let says = |role: &str, word: &str| {
-                let options = experiment[role]["options"].as_str();
-                options.is_none_or(|options| options.contains(word))
+        for experiment in &run.experiments {
+            let says = |role: &Option<EndpointReport>, word: &str| {
+                role.as_ref()
+                    .is_none_or(|report| report.options.contains(word))
             };
-            assert!(says("writer", writer) && says("reader", reader));
+            assert!(says(&experiment.writer, writer) && says(&experiment.reader, reader));
         }
     }
 }
@@ -115,9 +114,9 @@ fn a_pipe_that_cannot_be_had_is_skipped_by_name() {
             ("5000", "rounded the capacity 5000 to 8K"),
             ("4G", "a capacity of 4GiB"),
         ] {
-            let reason = at(pipe)["skipped"].as_str().unwrap_or_default().to_owned();
+            let reason = at(pipe).skipped.as_deref().unwrap_or_default().to_owned();
             assert!(reason.contains(word), "{pipe}: {reason}");
-            assert!(at(pipe)["figure"].is_null());
+            assert!(at(pipe).figure.is_none());
         }
     }
     let table = stderr(&output);
@@ -131,11 +130,11 @@ fn writers_by_reference_are_skipped_without_vmsplice() {
         let words = format!("bench sweep --json {SHORT} --sweep-writer {writer}");
         let output = run_under(&filter, &words);
         assert_code(&output, 0);
-        for experiment in experiments(&bench_json(&output)) {
-            let reason = experiment["skipped"].as_str().unwrap_or_default();
+        for experiment in &bench_json(&output).experiments {
+            let reason = experiment.skipped.as_deref().unwrap_or_default();
             assert!(
                 reason.contains("vmsplice") || !has_huge_pages(),
-                "{experiment:#}"
+                "{experiment:#?}"
             );
         }
         assert!(!stderr(&output).contains("best"), "{}", said(&output));
@@ -217,6 +216,5 @@ fn a_capacity_asked_for_leaves_the_sweep_alone_and_says_so() {
     assert_code(&output, 0);
     let run = bench_json(&output);
     assert_measured(&run);
-    let notes = &experiments(&run)[0]["notes"];
-    assert!(notes[0].as_str().unwrap().contains("--pipe-size"));
+    assert!(run.experiments[0].notes[0].contains("--pipe-size"));
 }

@@ -1,113 +1,23 @@
 //! `fullbore top`: what it says of pipelines whose slow side is known, and that they run as they would
-//! without it. What it draws is in `top_terminal.rs`.
+//! without it. What it draws is in `terminal/top.rs`.
 
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::common::users::{ForEverybody, inherit_nothing};
+use crate::common::top::*;
+use crate::common::users::ForEverybody;
 use crate::common::*;
 use rustix::fs::{CWD, FileType, Mode, fstat, mknodat};
-use rustix::process::{
-    Pid, Resource, Rlimit, Signal, getrlimit, kill_process, kill_process_group, setrlimit,
-};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
 use serde_json::Value;
 
 /// A user that no program here runs as otherwise.
 const SOMEBODY: u32 = 54_323;
-
-/// A shell with a pipeline, all of which ends with the test.
-struct Line(Child);
-
-impl Line {
-    fn new(script: &str) -> Self {
-        Self::start(Command::new("sh").args(["-c", script]))
-    }
-
-    fn start(command: &mut Command) -> Self {
-        command.stdin(Stdio::null()).stdout(Stdio::null());
-        Self::with(command)
-    }
-
-    /// With the stdin and stdout that it was given, and nothing else.
-    fn with(command: &mut Command) -> Self {
-        command.stderr(Stdio::null()).process_group(0);
-        // SAFETY: between fork and exec it makes one system call.
-        unsafe { command.pre_exec(inherit_nothing) };
-        Self(start(command))
-    }
-
-    fn pid(&self) -> u32 {
-        self.0.id()
-    }
-}
-
-impl Drop for Line {
-    fn drop(&mut self) {
-        let _ = kill_process_group(Pid::from_child(&self.0), Signal::KILL);
-        let _ = self.0.wait();
-    }
-}
-
-/// Looks that are taken until this value is dropped.
-struct Looks {
-    child: Child,
-    lines: BufReader<ChildStdout>,
-}
-
-impl Looks {
-    fn new(words: &str) -> Self {
-        let mut child = start(&mut fullbore(&format!("top --json {words}")));
-        let lines = BufReader::new(child.stdout.take().unwrap());
-        Self { child, lines }
-    }
-
-    fn next(&mut self) -> Value {
-        let mut line = String::new();
-        assert!(self.lines.read_line(&mut line).unwrap() > 0, "it has ended");
-        json(&line)
-    }
-
-    /// Until one finds something.
-    #[track_caller]
-    fn until<T>(&mut self, what: &str, found: impl Fn(&Value) -> Option<T>) -> T {
-        let began = Instant::now();
-        loop {
-            let look = self.next();
-            if let Some(found) = found(&look) {
-                return found;
-            }
-            let is_late = began.elapsed() > Duration::from_secs(60);
-            assert!(!is_late, "{what}: not seen: {look:#}");
-        }
-    }
-}
-
-impl Drop for Looks {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn rows(look: &Value) -> &[Value] {
-    look["pipes"].as_array().expect("pipes")
-}
-
-/// The pipe from one program to another.
-fn row<'a>(look: &'a Value, writer: &str, reader: &str) -> Option<&'a Value> {
-    rows(look).iter().find(|row| {
-        let has = |side: &str, name: &str| {
-            let all = row[side].as_array().unwrap();
-            all.iter().any(|who| who["name"] == name)
-        };
-        has("writers", writer) && has("readers", reader)
-    })
-}
 
 #[test]
 fn the_slow_side_of_pipelines_is_named() {
@@ -123,34 +33,6 @@ fn the_slow_side_of_pipelines_is_named() {
         // Nobody reads.
         ("cat /dev/zero | sleep 600", &[("cat", "sleep", "reader")]),
     ]);
-}
-
-/// Whether a stage that computes is slow, or all stages want for CPUs, is a matter of what else runs.
-#[test]
-fn under_load_a_stage_that_computes_is_named_as_the_slow_side_of_both_its_pipes() {
-    if load_is_wanted() {
-        the_slow_side_is_named(&[(
-            "yes | gzip -9 | cat >/dev/null",
-            &[("yes", "gzip", "reader"), ("gzip", "cat", "writer")],
-        )]);
-    }
-}
-
-/// The writer of a pipe, its reader, and which of the two sides is slow.
-type SlowSide<'a> = (&'a str, &'a str, &'a str);
-
-/// Looks at each script until `top` names the slow side of each of its pipes.
-fn the_slow_side_is_named(cases: &[(&str, &[SlowSide<'_>])]) {
-    for (script, pipes) in cases {
-        let line = Line::new(&format!("{script}; exit 3"));
-        let mut looks = Looks::new(&format!("--interval 300ms --pid {}", line.pid()));
-        looks.until(script, |look| {
-            let is_seen = |&(writer, reader, slow): &(&str, &str, &str)| {
-                row(look, writer, reader).is_some_and(|row| row["slow"] == slow)
-            };
-            pipes.iter().all(is_seen).then_some(())
-        });
-    }
 }
 
 #[test]
@@ -573,12 +455,19 @@ fn a_process_with_tens_of_thousands_of_fds_is_looked_at_as_far_as_that_is_quick(
         current: limit.maximum,
         ..limit
     };
-    setrlimit(Resource::Nofile, all).unwrap();
-    let null = File::open("/dev/null").unwrap();
-    // Some are left for the tests beside this one.
-    let fds: Vec<File> = (0..many - 1000)
-        .map(|_| null.try_clone().unwrap())
-        .collect();
+    let mut sleep = Command::new("sleep");
+    sleep.arg("600").stdin(Stdio::null()).process_group(0);
+    let open_many = move || {
+        setrlimit(Resource::Nofile, all)?;
+        for _ in 0..many - 1000 {
+            // Stays open when it becomes another program.
+            std::mem::forget(rustix::io::dup(rustix::stdio::stdin())?);
+        }
+        Ok(())
+    };
+    // SAFETY: between fork and exec it makes system calls and allocates nothing.
+    unsafe { sleep.pre_exec(open_many) };
+    let holder = Line(start(&mut sleep));
     // It ends in time, or is ended.
     let output = run("top --json --interval 10ms --count 3");
     assert_quiet_success(&output);
@@ -588,8 +477,7 @@ fn a_process_with_tens_of_thousands_of_fds_is_looked_at_as_far_as_that_is_quick(
         "{}",
         last["unseen"]
     );
-    drop(fds);
-    setrlimit(Resource::Nofile, limit).unwrap();
+    drop(holder);
 }
 
 #[test]

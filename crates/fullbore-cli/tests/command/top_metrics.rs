@@ -10,8 +10,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio};
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Barrier, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -22,13 +22,6 @@ use rustix::process::{Pid, Signal, kill_process};
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
-
-/// One test at a time: what another is just starting has all pipes of this one open, until it becomes
-/// another program.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// `fullbore top --prometheus`, on a port that the kernel has chosen.
 struct Served {
@@ -177,6 +170,10 @@ impl Drop for Pipeline {
 impl Pipeline {
     /// Each program with the words after it, one after the other; nothing is read, and nothing is shown.
     fn start(programs: &[&[&OsStr]]) -> Self {
+        while_nobody_else_starts(|| Self::spawn(programs))
+    }
+
+    fn spawn(programs: &[&[&OsStr]]) -> Self {
         let mut children = Vec::new();
         let mut stdin = Stdio::null();
         for (at, words) in programs.iter().enumerate() {
@@ -190,7 +187,7 @@ impl Pipeline {
             command.args(&words[1..]).stdin(stdin).stdout(stdout);
             // That of the tests may be a pipe.
             command.stderr(Stdio::null());
-            children.push(start(&mut command));
+            children.push(spawn(&mut command));
             stdin = reader.into();
         }
         Self(children)
@@ -257,7 +254,6 @@ fn python(parser: &str, page: &str) -> Option<Vec<serde_json::Value>> {
 
 #[test]
 fn the_page_is_read_by_those_who_read_prometheus_text() {
-    let _alone = alone();
     let pipeline = Pipeline::of_words(&["yes", "cat", "sleep 600"]);
     let served = Served::of_process(pipeline.pid());
     let pipe = pipeline.pipe();
@@ -326,7 +322,6 @@ const OF_OTHERS: usize = 60;
 
 #[test]
 fn a_hundred_scrapes_at_once_do_no_harm() {
-    let _alone = alone();
     let pipeline = Pipeline::of_words(&["yes", "cat", "cat"]);
     let served = Served::of_process(pipeline.pid());
     served.page();
@@ -403,7 +398,6 @@ fn a_hundred_scrapes_at_once_do_no_harm() {
 
 #[test]
 fn names_of_others_are_labels_and_nothing_else() {
-    let _alone = alone();
     let directory = tempfile::tempdir().unwrap();
     // Fifteen bytes at most: the kernel cuts a name off there.
     let name = OsStr::from_bytes(b"e\"v\\i\nl\x1b} 1,=\xff");
@@ -444,7 +438,6 @@ fn names_of_others_are_labels_and_nothing_else() {
 
 #[test]
 fn whoever_asks_for_something_else_gets_it_refused_and_changes_nothing() {
-    let _alone = alone();
     let pipeline = Pipeline::of_words(&["yes", "sleep 600"]);
     let served = Served::of_process(pipeline.pid());
     let pipe = pipeline.pipe();
@@ -477,7 +470,6 @@ fn whoever_asks_for_something_else_gets_it_refused_and_changes_nothing() {
 
 #[test]
 fn who_asks_half_or_nothing_holds_nobody_up_and_is_let_go() {
-    let _alone = alone();
     let served = Served::of_process(std::process::id());
     // More than are let in at a time.
     let mut silent: Vec<TcpStream> = (0..200).map(|_| served.connect()).collect();
@@ -503,7 +495,6 @@ fn who_asks_half_or_nothing_holds_nobody_up_and_is_let_go() {
 
 #[test]
 fn pipelines_see_end_of_file_and_sigpipe_while_they_are_scraped() {
-    let _alone = alone();
     let served = Served::of_process(std::process::id());
     let done = AtomicBool::new(false);
     let pages = AtomicUsize::new(0);
@@ -550,7 +541,6 @@ fn shell(line: &str) -> std::process::Output {
 
 #[test]
 fn figures_agree_with_the_json_of_the_same_moment() {
-    let _alone = alone();
     let pipeline = Pipeline::of_words(&["yes", "sleep 600"]);
     let pipe = pipeline.pipe();
     let pid = pipeline.pid();
@@ -603,7 +593,6 @@ fn figures_agree_with_the_json_of_the_same_moment() {
 
 #[test]
 fn bytes_are_a_counter_that_only_grows() {
-    let _alone = alone();
     let pipeline = Pipeline::of_words(&["yes", "cat"]);
     let pipe = pipeline.pipe();
     let served = Served::of_process(pipeline.pid());
@@ -620,7 +609,6 @@ fn bytes_are_a_counter_that_only_grows() {
 
 #[test]
 fn where_it_cannot_listen_it_says_so_in_a_line() {
-    let _alone = alone();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port();
     for (words, code, says) in [
@@ -665,7 +653,6 @@ fn where_it_cannot_listen_it_says_so_in_a_line() {
 
 #[test]
 fn a_table_or_json_that_cannot_be_written_is_an_error() {
-    let _alone = alone();
     for (redirection, says) in [
         (">&-", "standard output is closed"),
         ("> /dev/full", "write to stdout: No space left on device"),
@@ -681,7 +668,6 @@ fn a_table_or_json_that_cannot_be_written_is_an_error() {
 
 #[test]
 fn a_name_that_nobody_has_is_named_and_no_looks_at_all_are_refused() {
-    let _alone = alone();
     let output = run("top --once nobody-is-called-so");
     assert_code(&output, 1);
     let line = one_line(stderr(&output));
@@ -694,7 +680,6 @@ fn a_name_that_nobody_has_is_named_and_no_looks_at_all_are_refused() {
 
 #[test]
 fn who_can_read_it_is_told_and_loopback_is_the_default() {
-    let _alone = alone();
     for (words, begins, who) in [
         ("0", "127.0.0.1:", "every process on this machine"),
         (":0", "127.0.0.1:", "every process on this machine"),
@@ -727,7 +712,6 @@ fn obeys_interrupts() -> std::io::Result<()> {
 
 #[test]
 fn it_ends_quietly_by_a_signal() {
-    let _alone = alone();
     for signal in [Signal::INT, Signal::TERM] {
         for has_asked in [false, true] {
             // Whoever starts these tests in the background may have had SIGINT ignored.
@@ -752,7 +736,6 @@ fn it_ends_quietly_by_a_signal() {
 
 #[test]
 fn who_may_not_see_all_is_told_how_much_is_missing() {
-    let _alone = alone();
     if !is_root() {
         skipped("root, to become somebody else");
         return;
@@ -780,7 +763,6 @@ fn metrics_in(text: &str) -> BTreeSet<String> {
 
 #[test]
 fn the_documentation_and_the_dashboard_name_what_is_served_and_all_of_it() {
-    let _alone = alone();
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
     let manual = fs::read_to_string(docs.join("top.md")).unwrap();
     let dashboard = fs::read_to_string(docs.join("top-dashboard.json")).unwrap();

@@ -5,9 +5,9 @@ use std::fs;
 
 use crate::common::refusing::*;
 use crate::common::*;
+use fullbore_results::run::{Run, Unit};
 use rustix::io::Errno;
 use seccompiler::SeccompCmpOp;
-use serde_json::Value;
 
 /// As short as a run can be.
 const SHORT: &str = "--rounds 1 --seconds 0.01";
@@ -24,20 +24,20 @@ fn listed(pattern: &str) -> Vec<String> {
         .collect()
 }
 
-fn names(run: &Value) -> Vec<&str> {
-    experiments(run)
+fn names(run: &Run) -> Vec<&str> {
+    run.experiments
         .iter()
-        .map(|experiment| experiment["name"].as_str().unwrap())
+        .map(|experiment| experiment.name.as_str())
         .collect()
 }
 
 /// Every experiment has a figure, or is skipped for a reason of this machine's.
 #[track_caller]
-fn assert_measured(run: &Value) {
-    for experiment in experiments(run) {
-        match experiment["skipped"].as_str() {
-            Some(reason) => skipped(&format!("{}: {reason}", experiment["name"])),
-            None => assert!(has_figure(experiment), "{experiment:#}"),
+fn assert_measured(run: &Run) {
+    for experiment in &run.experiments {
+        match experiment.skipped.as_deref() {
+            Some(reason) => skipped(&format!("{}: {reason}", experiment.name)),
+            None => assert!(has_figure(experiment), "{experiment:#?}"),
         }
     }
 }
@@ -67,26 +67,23 @@ fn every_transport_carries_the_stream_and_stands_in_lmbenchs_order() {
         ]
     );
     assert_measured(&run);
-    for experiment in experiments(&run) {
-        assert_eq!(experiment["unit"], "GiB/s");
+    for experiment in &run.experiments {
+        assert_eq!(experiment.unit, Unit::GibPerS);
         // The same figure in lmbench's unit.
-        let Some(figure) = experiment["figure"]["median"].as_f64() else {
+        let Some(figure) = &experiment.figure else {
             continue;
         };
-        let also = &experiment["also"][0];
-        assert_eq!(
-            (&also["name"], &also["unit"]),
-            (&"lmbench".into(), &"MB/s".into())
-        );
-        let megabytes = also["figure"]["median"].as_f64().unwrap();
+        let also = &experiment.also[0];
+        assert_eq!((also.name.as_str(), also.unit), ("lmbench", Unit::MbPerS));
+        let megabytes = also.figure.median;
         assert!(
-            (megabytes / (figure * 1073.741824) - 1.0).abs() < 1e-6,
-            "{experiment:#}"
+            (megabytes / (figure.median * 1073.741824) - 1.0).abs() < 1e-6,
+            "{experiment:#?}"
         );
     }
     // The texts' figures stand beside ours.
-    assert!(experiment(&run, "pipe")["published"].is_f64());
-    assert_eq!(experiment(&run, "memory_read")["published"], 16.0);
+    assert!(experiment(&run, "pipe").published.is_some());
+    assert_eq!(experiment(&run, "memory_read").published, Some(16.0));
     assert!(stderr(&output).contains("published"));
 }
 
@@ -99,26 +96,23 @@ fn every_transport_is_timed_there_and_back_in_every_way_to_wait() {
     let run = bench_json(&output);
     assert_eq!(names(&run), rows);
     assert_measured(&run);
-    for experiment in experiments(&run) {
-        assert_eq!(experiment["unit"], "µs");
-        if experiment["skipped"].is_string() {
+    for experiment in &run.experiments {
+        assert_eq!(experiment.unit, Unit::Microseconds);
+        if experiment.skipped.is_some() {
             continue;
         }
-        let median = |figure: &Value| figure["median"].as_f64().unwrap();
-        let p99 = median(&experiment["also"][0]["figure"]);
-        let p999 = median(&experiment["also"][1]["figure"]);
-        assert_eq!(experiment["also"][0]["name"], "p99");
-        assert_eq!(experiment["also"][1]["name"], "p99.9");
-        assert!(
-            median(&experiment["figure"]) <= p99 && p99 <= p999,
-            "{experiment:#}"
-        );
+        let [p99, p999, ..] = &experiment.also[..] else {
+            panic!("no percentiles: {experiment:#?}");
+        };
+        assert_eq!((p99.name.as_str(), p999.name.as_str()), ("p99", "p99.9"));
+        let (p99, p999) = (p99.figure.median, p999.figure.median);
+        assert!(median(experiment) <= p99 && p99 <= p999, "{experiment:#?}");
     }
     let wake_up = experiment(&run, "wake_up");
-    assert_eq!(wake_up["also"][2]["name"], "waker");
+    assert_eq!(wake_up.also[2].name, "waker");
     // A table each for one byte, for 4 KiB, and for the wake-up, with its own base of ratios.
     for base in ["wake_up", "pipe_byte_block", "pipe_4k_block"] {
-        assert_eq!(experiment(&run, base)["ratio"], 1.0);
+        assert_eq!(experiment(&run, base).ratio, Some(1.0));
     }
 }
 
@@ -129,10 +123,8 @@ fn less_time_is_a_ratio_above_one() {
     );
     assert_code(&output, 0);
     let run = bench_json(&output);
-    let median = |name: &str| experiment(&run, name)["figure"]["median"].as_f64().unwrap();
-    let ratio = experiment(&run, "shared_memory_byte_spin")["ratio"]
-        .as_f64()
-        .unwrap();
+    let median = |name| median(experiment(&run, name));
+    let ratio = experiment(&run, "shared_memory_byte_spin").ratio.unwrap();
     let expected = median("shared_memory_byte_block") / median("shared_memory_byte_spin");
     assert!((ratio / expected - 1.0).abs() < 1e-9);
 }

@@ -352,7 +352,7 @@ fn one_call_that_waits_is_no_evidence_however_much_other_threads_write() {
     let mut stage = Stage::new();
     let (reader, writer) = pipe();
     let mut program = Command::new(std::env::current_exe().unwrap());
-    program.args(["--exact", "two_threads_write", "--nocapture"]);
+    program.args(["--exact", "tune::two_threads_write", "--nocapture"]);
     let stranger = stage.start(program.env(TWO_THREADS, "1"), Stdio::null(), writer);
     stage.start(Command::new("sleep").arg("600"), reader, Stdio::null());
     let seen = wait_for("its one call", || {

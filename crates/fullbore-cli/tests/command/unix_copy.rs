@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use crate::common::refusing::*;
 use crate::common::*;
+use fullbore_results::run::{Also, Outcome, Run, Sizes, Unit};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process};
 use seccompiler::SeccompCmpOp;
-use serde_json::Value;
 
 /// As short as a run can be.
 const SHORT: &str = "--rounds 1 --seconds 0.01";
@@ -35,27 +35,22 @@ const ANYWHERE: &str = "copy_normal copy_zero_copy copy_sendfile chain_normal ch
 
 /// Every row has a figure, but for those with the flag where the kernel has not got it.
 #[track_caller]
-fn assert_measured(run: &Value) {
-    for experiment in experiments(run) {
-        let name = experiment["name"].as_str().unwrap();
-        match experiment["skipped"].as_str() {
+fn assert_measured(run: &Run) {
+    for experiment in &run.experiments {
+        let name = experiment.name.as_str();
+        match experiment.skipped.as_deref() {
             Some(reason) => {
-                assert!(name.ends_with("_ntcopy"), "{experiment:#}");
+                assert!(name.ends_with("_ntcopy"), "{experiment:#?}");
                 assert!(reason.contains("MSG_NTCOPY"), "{reason}");
                 skipped(&format!("{name}: {reason}"));
             }
-            None => assert!(has_figure(experiment), "{experiment:#}"),
+            None => assert!(has_figure(experiment), "{experiment:#?}"),
         }
     }
 }
 
-fn also<'a>(experiment: &'a Value, name: &str) -> Option<&'a Value> {
-    let figures = experiment["also"].as_array()?;
-    figures.iter().find(|figure| figure["name"] == name)
-}
-
-fn notes(experiment: &Value) -> String {
-    experiment["notes"].to_string()
+fn also<'a>(experiment: &'a Outcome, name: &str) -> Option<&'a Also> {
+    experiment.also.iter().find(|figure| figure.name == name)
 }
 
 #[test]
@@ -63,30 +58,30 @@ fn every_row_is_measured_or_skipped_by_name() {
     let output = run(&format!("bench --json {SHORT} unix_copy"));
     assert_code(&output, 0);
     let run = bench_json(&output);
-    let names: Vec<&str> = experiments(&run)
+    let names: Vec<&str> = run
+        .experiments
         .iter()
-        .map(|experiment| experiment["name"].as_str().unwrap())
+        .map(|experiment| experiment.name.as_str())
         .collect();
     assert_eq!(names, ROWS);
     assert_measured(&run);
-    for experiment in experiments(&run).iter().filter(|e| has_figure(e)) {
+    for experiment in run.experiments.iter().filter(|e| has_figure(e)) {
         // The same figure in the RFC's unit.
-        let median = |figure: &Value| figure["figure"]["median"].as_f64().unwrap();
         let network = also(experiment, "network").unwrap();
-        assert_eq!(network["unit"], "Mb/s");
-        let times = median(network) / median(experiment);
-        assert!((times / 8589.934592 - 1.0).abs() < 1e-6, "{experiment:#}");
+        assert_eq!(network.unit, Unit::MbitPerS);
+        let times = network.figure.median / median(experiment);
+        assert!((times / 8589.934592 - 1.0).abs() < 1e-6, "{experiment:#?}");
         // Caches are looked at where the sender measures.
-        let is_copy = experiment["name"].as_str().unwrap().starts_with("copy_");
-        let hot = also(experiment, "hot").map(|hot| (median(hot) > 0.0, &hot["unit"]));
-        assert_eq!(hot, is_copy.then_some((true, &"×".into())));
+        let is_copy = experiment.name.as_str().starts_with("copy_");
+        let hot = also(experiment, "hot").map(|hot| (hot.figure.median > 0.0, hot.unit));
+        assert_eq!(hot, is_copy.then_some((true, Unit::Times)));
     }
     // One table for the socket, one for the chain.
     for base in ["copy_normal", "chain_normal"] {
-        assert_eq!(experiment(&run, base)["ratio"], 1.0);
+        assert_eq!(experiment(&run, base).ratio, Some(1.0));
     }
     for published in ["copy_normal", "copy_ntcopy"] {
-        assert!(experiment(&run, published)["published"].is_f64());
+        assert!(experiment(&run, published).published.is_some());
     }
 }
 
@@ -102,16 +97,14 @@ fn the_rfcs_command_line_works_as_typed() {
     assert_code(&output, 0);
     let run = bench_json(&output);
     assert_measured(&run);
-    let settings = &run["settings"]["unix_copy"];
-    for (name, value) in [
-        ("object", 1 << 20),
-        ("count", 100),
-        ("sndbuf", 512 << 10),
-        ("pipe_size", 512 << 10),
-        ("hot", 256 << 10),
-    ] {
-        assert_eq!(settings[name], value, "{settings:#}");
-    }
+    let sizes = Sizes {
+        object: 1 << 20,
+        count: Some(100),
+        sndbuf: 512 << 10,
+        pipe_size: 512 << 10,
+        hot: 256 << 10,
+    };
+    assert_eq!(run.settings.unix_copy, Some(sizes));
 }
 
 #[test]
@@ -131,7 +124,7 @@ fn sizes_that_fit_nothing_are_measured_all_the_same() {
 fn what_was_not_chosen_is_not_in_the_settings() {
     let output = run(&format!("bench --json {SHORT} write_read"));
     assert_code(&output, 0);
-    assert!(bench_json(&output)["settings"]["unix_copy"].is_null());
+    assert!(bench_json(&output).settings.unix_copy.is_none());
 }
 
 #[test]
@@ -170,13 +163,13 @@ fn what_is_less_than_was_asked_for_is_noted() {
     assert_code(&output, 0);
     let run = bench_json(&output);
     assert_measured(&run);
-    for experiment in experiments(&run) {
-        let notes = notes(experiment);
+    for experiment in &run.experiments {
+        let notes = experiment.notes.concat();
         for word in [
             "net.core.wmem_max",
             "the receiving pipe has a capacity of 64KiB",
         ] {
-            assert!(notes.contains(word), "{experiment:#}");
+            assert!(notes.contains(word), "{experiment:#?}");
         }
     }
 }
@@ -263,7 +256,7 @@ fn who_is_killed_fails_its_row_and_no_other() {
     assert_code(&output, 1);
     let run = bench_json(&output);
     assert!(has_figure(experiment(&run, "copy_normal")));
-    let failed = experiment(&run, "chain_normal")["failed"].as_str().unwrap();
+    let failed = experiment(&run, "chain_normal").failed.as_deref().unwrap();
     assert!(
         failed.contains("the front was killed by signal 9"),
         "{failed}"

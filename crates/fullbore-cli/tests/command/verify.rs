@@ -16,9 +16,9 @@ fn assert_verified(what: &str, write: &str, read: &str, bytes: u64) {
     let (writer, reader) = pipeline(&format!("{both} {write}"), &format!("{both} --json {read}"));
     assert_eq!(writer.status.code(), Some(0), "{what}: {}", said(&writer));
     assert_eq!(reader.status.code(), Some(0), "{what}: {}", said(&reader));
-    let report = json(stdout(&reader));
-    assert_eq!(report["verified"], true, "{what}");
-    assert_eq!(report["bytes"], bytes, "{what}");
+    let report = endpoint(stdout(&reader));
+    assert_eq!(report.verified, Some(true), "{what}");
+    assert_eq!(report.bytes, bytes, "{what}");
 }
 
 /// The options of an endpoint of an experiment, without those that bench adds to measure, and
@@ -46,15 +46,16 @@ fn every_case_of_the_ladder_delivers_every_byte() {
     let run = run("bench --json --rounds 1 --seconds 0.01 ladder");
     assert_code(&run, 0);
     let run = bench_json(&run);
-    assert!(experiments(&run).len() >= 14);
-    for experiment in experiments(&run) {
-        let name = experiment["name"].as_str().unwrap();
-        if let Some(reason) = experiment["skipped"].as_str() {
+    assert!(run.experiments.len() >= 14);
+    for experiment in &run.experiments {
+        let name = experiment.name.as_str();
+        if let Some(reason) = experiment.skipped.as_deref() {
             skipped(&format!("{name}: {reason}"));
             continue;
         }
-        let options = |role: &str| technique(experiment[role]["options"].as_str().unwrap());
-        assert_verified(name, &options("writer"), &options("reader"), 16 << 20);
+        let write = technique(&writer(experiment).options);
+        let read = technique(&reader(experiment).options);
+        assert_verified(name, &write, &read, 16 << 20);
     }
 }
 
@@ -151,7 +152,7 @@ fn a_stream_that_nobody_touched_is_right() {
     for read in READERS {
         let output = filtered("--write-with-vmsplice", read, |stream| stream);
         assert_quiet_success(&output);
-        assert_eq!(json(stdout(&output))["verified"], true);
+        assert_eq!(endpoint(stdout(&output)).verified, Some(true));
     }
 }
 
@@ -205,9 +206,9 @@ fn a_stream_that_ends_early_is_right_as_far_as_it_goes_and_reported_so() {
             stream
         });
         assert_quiet_success(&output);
-        let report = json(stdout(&output));
-        assert_eq!(report["verified"], true);
-        assert_eq!(report["bytes"], 300_001);
+        let report = endpoint(stdout(&output));
+        assert_eq!(report.verified, Some(true));
+        assert_eq!(report.bytes, 300_001);
     }
 }
 
@@ -227,7 +228,7 @@ fn the_sum_of_all_words_is_the_same_however_the_stream_is_cut() {
                 "--data words --bytes-to-pipe 1000003",
                 &format!("--sum --json {read}"),
             );
-            json(stdout(&reader))["sum"].as_u64().unwrap()
+            endpoint(stdout(&reader)).sum.unwrap()
         })
         .collect();
     assert!(sums[0] != 0 && sums.iter().all(|sum| *sum == sums[0]));

@@ -4,19 +4,24 @@
 // Each test program uses some of this.
 #![allow(dead_code)]
 
+pub mod explain;
+pub mod meter;
 pub mod refusing;
 pub mod terminal;
+pub mod top;
 pub mod users;
+pub mod verdicts;
 
 use std::fs::File;
 use std::io::{PipeReader, PipeWriter, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::mpsc;
+use std::sync::{RwLock, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use fullbore_results::run::{EndpointReport, Outcome, Run};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -105,8 +110,25 @@ pub fn run(words: &str) -> Output {
     finish(start(&mut fullbore(words)))
 }
 
+/// Shared by all who start a process here.
+static STARTING: RwLock<()> = RwLock::new(());
+
 /// Starts a process, and lets go of the file descriptors it was given.
 pub fn start(command: &mut Command) -> Child {
+    let _shared = STARTING.read();
+    spawn(command)
+}
+
+/// Has the tests beside this one start no process while `starts` makes pipes, gives them to processes that it
+/// starts with [`spawn`], and lets go of them: between fork(2) and execve(2), a process has all pipes open that
+/// any of these tests has, and would be seen as one more that reads and writes them.
+pub fn while_nobody_else_starts<T>(starts: impl FnOnce() -> T) -> T {
+    let _alone = STARTING.write();
+    starts()
+}
+
+/// Starts a process as [`start`] does, for those whom nobody else disturbs.
+pub fn spawn(command: &mut Command) -> Child {
     let child = loop {
         match command.spawn() {
             // A program that was just written: what another test has just started has it open for
@@ -216,31 +238,52 @@ pub fn json(text: &str) -> Value {
 
 /// What `fullbore bench --json …` printed, whatever its exit code.
 #[track_caller]
-pub fn bench_json(output: &Output) -> Value {
-    assert!(!output.stdout.is_empty(), "{}", said(output));
-    json(stdout(output))
+pub fn bench_json(output: &Output) -> Run {
+    Run::from_json(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", said(output)))
 }
 
 /// The experiment of that name.
 #[track_caller]
-pub fn experiment<'a>(run: &'a Value, name: &str) -> &'a Value {
-    experiments(run)
+pub fn experiment<'a>(run: &'a Run, name: &str) -> &'a Outcome {
+    run.experiments
         .iter()
-        .find(|experiment| experiment["name"] == name)
+        .find(|experiment| experiment.name == name)
         .unwrap_or_else(|| panic!("no experiment {name}"))
 }
 
-/// All experiments.
-#[track_caller]
-pub fn experiments(run: &Value) -> &[Value] {
-    run["experiments"].as_array().expect("experiments")
+/// Whether an experiment has a figure.
+pub fn has_figure(experiment: &Outcome) -> bool {
+    let figure = experiment.figure.as_ref();
+    figure.is_some_and(|figure| figure.median > 0.0)
 }
 
-/// Whether an experiment has a figure.
-pub fn has_figure(experiment: &Value) -> bool {
-    experiment["figure"]["median"]
-        .as_f64()
-        .is_some_and(|median| median > 0.0)
+/// The figure of an experiment.
+#[track_caller]
+pub fn median(experiment: &Outcome) -> f64 {
+    let figure = experiment.figure.as_ref();
+    figure
+        .unwrap_or_else(|| panic!("no figure: {experiment:#?}"))
+        .median
+}
+
+/// What an experiment's writer reported.
+#[track_caller]
+pub fn writer(experiment: &Outcome) -> &EndpointReport {
+    let writer = experiment.writer.as_ref();
+    writer.unwrap_or_else(|| panic!("no writer: {experiment:#?}"))
+}
+
+/// What an experiment's reader reported.
+#[track_caller]
+pub fn reader(experiment: &Outcome) -> &EndpointReport {
+    let reader = experiment.reader.as_ref();
+    reader.unwrap_or_else(|| panic!("no reader: {experiment:#?}"))
+}
+
+/// What `fullbore write --json` or `fullbore read --json` printed.
+#[track_caller]
+pub fn endpoint(text: &str) -> EndpointReport {
+    serde_json::from_str(one_line(text)).unwrap_or_else(|error| panic!("{error} in {text:?}"))
 }
 
 /// Whether this machine gives transparent huge pages to those who ask.

@@ -138,16 +138,16 @@ pub fn run_under(filter: &BpfProgram, words: &str) -> Output {
 pub fn assert_skipped(output: &Output, names: &[&str], word: &str) {
     assert_code(output, 0);
     let run = bench_json(output);
-    for experiment in experiments(&run) {
-        let name = experiment["name"].as_str().unwrap();
+    for experiment in &run.experiments {
+        let name = experiment.name.as_str();
         if names.contains(&name) {
-            let reason = experiment["skipped"].as_str().unwrap_or_default();
-            assert!(reason.contains(word), "'{word}' in {experiment:#}");
-            assert!(experiment["figure"].is_null() && experiment["ratio"].is_null());
+            let reason = experiment.skipped.as_deref().unwrap_or_default();
+            assert!(reason.contains(word), "'{word}' in {experiment:#?}");
+            assert!(experiment.figure.is_none() && experiment.ratio.is_none());
             let table = stderr(output);
             assert!(table.contains(name) && table.contains("skipped"), "{table}");
         } else {
-            assert!(has_figure(experiment), "{experiment:#}");
+            assert!(has_figure(experiment), "{experiment:#?}");
         }
     }
     for name in names {

@@ -24,7 +24,7 @@ impl Small {
             own("0::").map(|_| (PathBuf::from("/sys/fs/cgroup"), "memory.max")),
         ];
         places.into_iter().flatten().find_map(|(parent, limit)| {
-            let group = parent.join(format!("fullbore-test-{}", std::process::id()));
+            let group = parent.join(format!("fullbore-test-4-mib-{}", std::process::id()));
             std::fs::create_dir(&group).ok()?;
             let small = Self(group);
             std::fs::write(small.0.join(limit), bytes.to_string()).ok()?;

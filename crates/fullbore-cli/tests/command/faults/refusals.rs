@@ -1,5 +1,5 @@
 //! Sandboxes that refuse one call: each call that moves bytes or looks at files, for each verb that
-//! moves bytes.
+//! moves bytes, or that measures how they are moved.
 
 use rustix::io::Errno;
 use seccompiler::SeccompCmpOp::{Eq, Ne};
@@ -42,10 +42,13 @@ const JOBS: &[Job] = &[
     ("meter -q IN", Nothing, ToFile),
 ];
 
+/// How sandboxes and old kernels refuse.
+const ERRNOS: &[Errno] = &[Errno::PERM, Errno::NOSYS];
+
 /// Calls `with` for each filter under which the command starts at all.
-fn each_refusal(mut with: impl FnMut(&str, seccompiler::BpfProgram)) {
+fn each_refusal(errnos: &[Errno], mut with: impl FnMut(&str, seccompiler::BpfProgram)) {
     for &(name, number, conditions) in CALLS {
-        for errno in [Errno::PERM, Errno::NOSYS] {
+        for &errno in errnos {
             let filter = refusing(&[(number, conditions)], errno);
             let mut starts = fullbore("--version");
             if !finish(start(under(filter.clone(), &mut starts)))
@@ -63,7 +66,7 @@ fn each_refusal(mut with: impl FnMut(&str, seccompiler::BpfProgram)) {
 #[test]
 fn where_a_call_is_refused_every_byte_is_right_or_one_error_says_why_not() {
     let files = Files::new(bytes(1_000_003));
-    each_refusal(|refusal, filter| {
+    each_refusal(ERRNOS, |refusal, filter| {
         for &job in JOBS {
             for by in GUARANTEES {
                 let (output, outputs) = files.run(job, by, |mut command| {
@@ -94,7 +97,7 @@ fn where_a_call_is_refused_every_byte_is_right_or_one_error_says_why_not() {
 #[test]
 fn where_a_call_is_refused_endpoints_move_what_they_say() {
     const BYTES: u64 = 3_000_001;
-    each_refusal(|refusal, filter| {
+    each_refusal(ERRNOS, |refusal, filter| {
         for options in [
             "",
             "--write-with-vmsplice --buf-size 128K",
@@ -118,12 +121,53 @@ fn where_a_call_is_refused_endpoints_move_what_they_say() {
                 }
             }
             if reader.status.success() {
-                let report = json(stdout(&reader));
-                assert_eq!(report["verified"], true, "{refusal}, {options}");
+                let report = endpoint(stdout(&reader));
+                assert_eq!(report.verified, Some(true), "{refusal}, {options}");
                 if writer.status.success() {
-                    assert_eq!(report["moved"], BYTES, "{refusal}, {options}");
+                    assert_eq!(report.moved, BYTES, "{refusal}, {options}");
                 }
             }
         }
     });
+}
+
+/// What `bench` and `explain` are to measure: as short as can be, and by ways that need other calls.
+const MEASURED: &[&str] = &[
+    "bench --json --rounds 1 --seconds 0.01 write_read vmsplice_splice",
+    "explain --json --rounds 1 --seconds 0.05 write_read",
+];
+
+#[test]
+fn where_a_call_is_refused_every_measurement_has_a_figure_or_a_reason() {
+    each_refusal(&ERRNOS[..1], |refusal, filter| {
+        for words in MEASURED {
+            let output = run_under(&filter, words);
+            let what = format!("{refusal}, {words}: {}", said(&output));
+            assert!(!stderr(&output).contains("panicked"), "{what}");
+            assert!(matches!(output.status.code(), Some(0 | 1 | 3)), "{what}");
+            if output.stdout.is_empty() {
+                assert!(!output.status.success(), "{what}");
+                assert_eq!(stderr(&output).lines().count(), 1, "{what}");
+            } else if words.starts_with("explain") {
+                assert!(output.status.success(), "{what}");
+                assert!(json(stdout(&output))["sides"].is_array(), "{what}");
+            } else {
+                assert_figures_or_reasons(&what, &output);
+            }
+        }
+    });
+}
+
+#[track_caller]
+fn assert_figures_or_reasons(what: &str, output: &Output) {
+    let run = bench_json(output);
+    assert_eq!(run.experiments.len(), 2, "{what}");
+    for experiment in &run.experiments {
+        let reasons = experiment.skipped.iter().chain(&experiment.failed);
+        let reasons = reasons.filter(|reason| !reason.is_empty()).count();
+        let figures = usize::from(has_figure(experiment));
+        assert_eq!(figures + reasons, 1, "{what}");
+    }
+    let has_failed = run.experiments.iter().any(|e| e.failed.is_some());
+    assert_eq!(output.status.code(), Some(i32::from(has_failed)), "{what}");
 }

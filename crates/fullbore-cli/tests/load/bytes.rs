@@ -1,0 +1,174 @@
+//! Enough load to matter: hundreds of gigabytes, and a hundred at once. Each has a small form, which runs
+//! always, and a large one, under `FULLBORE_TEST_LOAD=1`; none of them is a matter of chance, so that each
+//! has to go right every time.
+
+use std::process::{Child, Stdio};
+
+use crate::common::*;
+
+/// Starts `fullbore write … | fullbore MOVER | fullbore read …`.
+fn start_chain(write: &str, mover: &str, read: &str) -> [Child; 3] {
+    let ((first_reader, first_writer), (second_reader, second_writer)) = (pipe(), pipe());
+    let reading = start(fullbore(&format!("read --json {read}")).stdin(second_reader));
+    let moving = start(fullbore(mover).stdin(first_reader).stdout(second_writer));
+    let writing = start(fullbore(&format!("write {write}")).stdout(first_writer));
+    [writing, moving, reading]
+}
+
+/// Waits for the chain, and says how many bytes the reader got.
+fn finish_chain([writing, moving, reading]: [Child; 3]) -> u64 {
+    let read = finish(reading);
+    assert_quiet_success(&finish(writing));
+    assert_quiet_success(&finish(moving));
+    assert_code(&read, 0);
+    endpoint(stdout(&read)).moved
+}
+
+fn bytes_go_by_reference_and_none_is_lost(bytes: u64) {
+    for mover in ["copy --by-reference", "tee --by-reference /dev/null"] {
+        let moved = finish_chain(start_chain(
+            &format!("--way repeat --pipe-size 1M --bytes-to-pipe {}", bytes / 2),
+            mover,
+            &format!("--read-with-splice --chunk 16M --bytes-to-pipe {bytes}"),
+        ));
+        assert_eq!(moved, bytes / 2, "{mover}");
+    }
+}
+
+#[test]
+fn gigabytes_go_by_reference_and_none_is_lost() {
+    bytes_go_by_reference_and_none_is_lost(4 << 30);
+}
+
+#[test]
+fn under_load_two_hundred_gigabytes_go_by_reference_and_none_is_lost() {
+    if load_is_wanted() {
+        bytes_go_by_reference_and_none_is_lost(200 << 30);
+    }
+}
+
+/// So many bytes from a producer that uses its pages again, through these movers, to a reader that is
+/// slow at times and checks every byte.
+fn bytes_through(producer: &str, movers: &[&str], moved: u64) {
+    let bytes = &format!("--bytes-to-pipe {moved} --verify");
+    let (mut source, first) = pipe();
+    let writing = start(fullbore(&format!("write {producer} {bytes}")).stdout(first));
+    let mut moving = Vec::new();
+    for mover in movers {
+        let (next, sink) = pipe();
+        moving.push(start(fullbore(mover).stdin(source).stdout(sink)));
+        source = next;
+    }
+    let read = fullbore(&format!("read --json --pause 300 {bytes}"))
+        .stdin(source)
+        .spawn()
+        .expect("a reader");
+    let read = finish(read);
+    assert_quiet_success(&finish(writing));
+    for child in moving {
+        assert_quiet_success(&finish(child));
+    }
+    assert_code(&read, 0);
+    let report = endpoint(stdout(&read));
+    assert_eq!(report.moved, moved, "{producer} through {movers:?}");
+    assert_eq!(report.verified, Some(true));
+}
+
+fn what_comes_from_producers_that_use_their_pages_again_is_right(bytes: u64) {
+    let producers = [
+        "--write-with-vmsplice --huge-page",
+        "--way recycle --pipe-size 1M --huge-page",
+    ];
+    let chains: [&[&str]; 4] = [
+        &["copy"],
+        &["tee /dev/null"],
+        &["meter -q"],
+        &["copy", "tee /dev/null", "meter -q"],
+    ];
+    for producer in producers {
+        for chain in chains {
+            bytes_through(producer, chain, bytes);
+        }
+    }
+}
+
+/// Many times around the producers' buffers and the pipes.
+#[test]
+fn megabytes_behind_producers_that_use_their_pages_again_are_right() {
+    what_comes_from_producers_that_use_their_pages_again_is_right(32 << 20);
+}
+
+#[test]
+fn under_load_a_gigabyte_behind_producers_that_use_their_pages_again_is_right() {
+    if load_is_wanted() {
+        what_comes_from_producers_that_use_their_pages_again_is_right(1 << 30);
+    }
+}
+
+fn bytes_are_copied_and_every_one_is_right(bytes: u64) {
+    for mover in ["copy", "tee /dev/null"] {
+        let moved = finish_chain(start_chain(
+            &format!("--ring 2M --chunk 512K --pipe-size 1M --verify --bytes-to-pipe {bytes}"),
+            mover,
+            &format!("--verify --bytes-to-pipe {bytes}"),
+        ));
+        assert_eq!(moved, bytes, "{mover}");
+    }
+}
+
+#[test]
+fn megabytes_are_copied_and_every_byte_is_right() {
+    bytes_are_copied_and_every_one_is_right(64 << 20);
+}
+
+#[test]
+fn under_load_gigabytes_are_copied_and_every_byte_is_right() {
+    if load_is_wanted() {
+        bytes_are_copied_and_every_one_is_right(1 << 30);
+    }
+}
+
+fn so_many_at_once_all_get_their_bytes(many: usize) {
+    let chains: Vec<[Child; 3]> = (0..many)
+        .map(|i| {
+            let mover = ["copy", "tee /dev/null", "copy --by-reference"][i % 3];
+            start_chain(
+                "--way copy --verify --bytes-to-pipe 8M",
+                mover,
+                "--verify --bytes-to-pipe 8M",
+            )
+        })
+        .collect();
+    for chain in chains {
+        assert_eq!(finish_chain(chain), 8 << 20);
+    }
+}
+
+#[test]
+fn twelve_at_once_all_get_their_bytes() {
+    so_many_at_once_all_get_their_bytes(12);
+}
+
+#[test]
+fn under_load_a_hundred_at_once_all_get_their_bytes() {
+    if load_is_wanted() {
+        so_many_at_once_all_get_their_bytes(100);
+    }
+}
+
+#[test]
+fn many_short_inputs_are_copied_one_after_the_other() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut words = String::from("copy");
+    let mut expected = Vec::new();
+    for i in 0..500 {
+        let path = directory.path().join(i.to_string());
+        let content = format!("{i}\n").repeat(i % 7);
+        std::fs::write(&path, &content).expect("a file");
+        expected.extend_from_slice(content.as_bytes());
+        words.push_str(&format!(" {}", path.display()));
+    }
+    let output = finish(start(fullbore(&words).stdout(Stdio::piped())));
+    assert_quiet_success(&output);
+    assert!(output.stdout == expected);
+}

@@ -1,0 +1,207 @@
+//! `fullbore explain` says what perf says, and what is known of programs and experiments: as far as samples can.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::common::explain::*;
+use crate::common::*;
+
+/// The experiments of which it is known what they are about, where they run, and that: on one CPU,
+/// waking is cheap everywhere.
+const KNOWN: [(&str, Option<&str>, &str); 4] = [
+    ("busy_loop_huge", None, "lock"),
+    ("vmsplice_read", None, "copying"),
+    ("vmsplice_read", Some("0,0"), "copying"),
+    ("write_read", None, "sleeping"),
+];
+
+/// What can be told from perf's own words without the table of classes.
+const KINDS: [&str; 3] = ["lock", "copying", "sleeping"];
+
+/// Shares that differ by less are the same.
+const SAME: f64 = 0.15;
+
+#[test]
+fn under_load_what_is_computed_and_what_is_moved_are_told_apart() {
+    if !load_is_wanted() {
+        return;
+    }
+    at_least(18, 20, "a side's largest share", |at| {
+        let (line, name, class) = [
+            ("sha256sum /dev/zero", "sha256sum", "user"),
+            ("gzip -9 </dev/zero >/dev/null", "gzip", "user"),
+            ("while :; do :; done", "sh", "user"),
+            ("cat /dev/zero >/dev/null", "cat", "faults"),
+        ][at % 4];
+        let mut command = fullbore("explain --json --seconds 1 --");
+        let explanation = json(stderr(&finish(start(command.arg(line)))));
+        if !is_whole(&explanation) {
+            return Ok(());
+        }
+        let largest = side(&explanation, name)["shares"][0]["class"].clone();
+        match largest == class {
+            true => Ok(()),
+            false => Err(format!("{line}: {largest}")),
+        }
+    });
+}
+
+#[test]
+fn under_load_what_is_known_of_an_experiment_is_seen_in_it() {
+    if !load_is_wanted() {
+        return;
+    }
+    at_least(9, 10, "shares of write_read", |_| {
+        let explanation = explained(&run("explain write_read --rounds 1 --seconds 2 --json"));
+        let of_time = |side: &Value, what: &str| side[what].as_f64().unwrap();
+        for name in ["writer", "reader"] {
+            let side = side(&explanation, name);
+            let all = of_time(side, "ran") + of_time(side, "slept") + of_time(side, "waited");
+            if !(0.9..1.5).contains(&all) {
+                return Err(format!("{name}: {all} of its time is accounted for"));
+            }
+        }
+        if !is_whole(&explanation) {
+            return Ok(());
+        }
+        let copying = share(side(&explanation, "writer"), "copying");
+        let unknown = share_of_all(&explanation, "not-classified");
+        match copying > 0.01 && unknown < 0.1 {
+            true => Ok(()),
+            false => Err(format!("copying {copying:.3}, not classified {unknown:.3}")),
+        }
+    });
+}
+
+#[test]
+fn under_load_it_agrees_with_perf_about_the_same_run() {
+    if !load_is_wanted() {
+        return;
+    }
+    if Command::new("perf").arg("--version").output().is_err() {
+        return skipped("there is no perf here");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    if let Err(reason) = seen_by_both(dir.path(), KNOWN[0].0, KNOWN[0].1) {
+        return skipped(reason);
+    }
+    at_least(18, 20, "agrees with perf", |at| {
+        agrees_with_perf(dir.path(), KNOWN[at % KNOWN.len()])
+    });
+}
+
+/// Whether what explain says of an experiment is what perf says; or else in what they differ.
+fn agrees_with_perf(
+    dir: &Path,
+    (name, cpus, class): (&str, Option<&str>, &str),
+) -> Result<(), String> {
+    let (explanation, perf) = seen_by_both(dir, name, cpus)?;
+    let ours = |class| share_of_all(&explanation, class);
+    let theirs = |class| perf.get(class).copied().unwrap_or(0.0);
+    let all: Vec<_> = KINDS.map(|kind| (kind, ours(kind), theirs(kind))).into();
+    let what = format!("{name} on {cpus:?}: {all:.2?}");
+    if ours(class) <= 0.02 || theirs(class) <= 0.02 {
+        return Err(format!("no {class}: {what}"));
+    }
+    if let Some((kind, ..)) = all
+        .iter()
+        .find(|(_, ours, theirs)| (ours - theirs).abs() >= SAME)
+    {
+        return Err(format!("{kind} of {what}"));
+    }
+    // Which of them is the largest, unless two are about as large.
+    let largest_by = |share: fn(&(&'static str, f64, f64)) -> f64| {
+        let mut sorted = all.clone();
+        sorted.sort_by(|a, b| share(b).total_cmp(&share(a)));
+        (sorted[0].0, share(&sorted[0]) - share(&sorted[1]))
+    };
+    let (by_us, lead) = largest_by(|kind| kind.1);
+    let (by_perf, lead_by_perf) = largest_by(|kind| kind.2);
+    if by_us != by_perf && lead.min(lead_by_perf) >= SAME {
+        return Err(what);
+    }
+    // What is named as the largest is the largest.
+    let verdict = &explanation["verdict"];
+    let named = verdict["class"].as_str().unwrap_or_default();
+    let next = verdict["next"].as_str();
+    match named == by_us || next == Some(by_us) || ours(named) > ours(by_us) {
+        true => Ok(()),
+        false => Err(format!("{what}: {}", verdict["words"])),
+    }
+}
+
+/// What explain says of an experiment, and what perf saw of those very processes meanwhile; or why that
+/// cannot be known here.
+fn seen_by_both(
+    dir: &Path,
+    experiment: &str,
+    cpus: Option<&str>,
+) -> Result<(Value, BTreeMap<&'static str, f64>), &'static str> {
+    let data = dir.join("perf.data");
+    let mut both = Command::new("perf");
+    both.args(["record", "-q", "-e", "cpu-clock", "-F", "997", "-g", "-o"])
+        .arg(&data)
+        .args([FULLBORE, "explain", experiment, "--rounds", "3", "--json"])
+        .args(cpus.map(|cpus| format!("--cpus={cpus}")))
+        .stdin(Stdio::null());
+    let output = both.output().unwrap();
+    if !output.status.success() {
+        return Err("perf cannot sample here");
+    }
+    let explanation = explained(&output);
+    if !is_whole(&explanation) {
+        return Err("the kernel is not sampled here, or has no names");
+    }
+    let perf = perf_shares(&data).ok_or("perf cannot sample the kernel here")?;
+    Ok((explanation, perf))
+}
+
+/// Shares by perf's own samples and its own words for them, with three patterns that know nothing of
+/// the table: `None` where perf may not sample the kernel.
+fn perf_shares(data: &Path) -> Option<BTreeMap<&'static str, f64>> {
+    let script = Command::new("perf")
+        .args(["script", "-F", "comm,ip,sym", "-i"])
+        .arg(data)
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&script.stdout);
+    let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+    for chain in text
+        .split("\n\n")
+        .filter(|chain| chain.trim_start().starts_with("exe"))
+    {
+        *counts.entry(kind(chain)).or_default() += 1;
+    }
+    let all: u64 = counts.values().sum();
+    if all < 100 || !text.contains("pipe") {
+        return None;
+    }
+    let share = |(kind, count)| (kind, count as f64 / all as f64);
+    Some(counts.into_iter().map(share).collect())
+}
+
+fn kind(chain: &str) -> &'static str {
+    let has = |words: &[&str]| words.iter().any(|word| chain.contains(word));
+    let leaf = chain.lines().nth(1).unwrap_or_default();
+    if has(&["mutex_", "pipe_lock"]) {
+        "lock"
+    } else if has(&["page_fault"]) {
+        "other"
+    } else if has(&[
+        "copy_to_iter",
+        "copy_from_iter",
+        "copy_page_to",
+        "copy_page_from",
+    ]) {
+        "copying"
+    } else if has(&["schedule", "__wake_up", "try_to_wake"])
+        || (leaf.contains("_raw_spin_unlock_irqrestore") && !has(&["alloc", "free"]))
+    {
+        "sleeping"
+    } else {
+        "other"
+    }
+}

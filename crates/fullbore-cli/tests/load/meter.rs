@@ -1,0 +1,107 @@
+//! Who is slow on either side of `fullbore meter` is found out by looking 50 times a second, and when it draws
+//! or passes bytes on depends on when it gets a CPU: matters of chance.
+
+use std::io::Read;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use crate::common::meter::*;
+use crate::common::*;
+
+#[test]
+fn under_load_the_line_names_the_limit_while_it_runs() {
+    if !load_is_wanted() {
+        return;
+    }
+    let files = Files::new();
+    let (path, _) = files.file("a", 100_000);
+    at_least(18, 20, "an estimate, and nobody but the limit", |_| {
+        let output = finish(start(&mut meter("-f -i 0.2 -L 100000", &[&path])));
+        let drawn: Vec<&str> = stderr(&output).split('\r').collect();
+        let slow = |words| drawn.iter().filter(|line| line.contains(words)).count();
+        match drawn.len() >= 3
+            && drawn[0].contains("% ETA 0:00:0")
+            && slow("slow: limit") == slow("slow:")
+        {
+            true => Ok(()),
+            false => Err(said(&output)),
+        }
+    });
+}
+
+#[test]
+fn under_load_what_is_limited_comes_in_small_pieces() {
+    if !load_is_wanted() {
+        return;
+    }
+    at_least(18, 20, "a tenth of a second's bytes within 0.9 s", |_| {
+        let mut child = start(&mut meter("-q -L 100K", &[Path::new("/dev/zero")]));
+        let out = child.stdout.as_mut().unwrap();
+        let began = Instant::now();
+        let mut first = vec![0; 10 << 10];
+        out.read_exact(&mut first).unwrap();
+        let took = began.elapsed();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        match took < Duration::from_millis(900) {
+            true => Ok(()),
+            false => Err(format!("{took:?}")),
+        }
+    });
+}
+
+/// Who is slow is found out by looking 50 times a second: a matter of sampling.
+fn found_out(script: &str, words: &str) {
+    at_least(18, 20, words, |_| {
+        let output = finish(start(&mut sh(script)));
+        match output.status.success() && stderr(&output).contains(words) {
+            true => Ok(()),
+            false => Err(said(&output)),
+        }
+    });
+}
+
+#[test]
+fn under_load_a_slow_writer_is_found_out() {
+    if load_is_wanted() {
+        found_out(
+            "for i in 1 2 3 4 5 6 7 8 9 10; do echo $i; sleep 0.15; done | $F meter -f | cat",
+            "the producer is slow: the pipe before was empty ",
+        );
+    }
+}
+
+#[test]
+fn under_load_a_slow_reader_is_found_out_behind_a_pipe_and_behind_a_file() {
+    if load_is_wanted() {
+        for script in [
+            "$F write --bytes-to-pipe 40M | $F meter -f | $F read --bytes-to-pipe 40M --chunk 64K --pause 3000",
+            "$F meter -f /dev/zero | (sleep 1.5; head -c 100 >/dev/null)",
+        ] {
+            found_out(script, "the consumer is slow: the pipe after was full ");
+        }
+    }
+}
+
+#[test]
+fn under_load_a_limit_is_named() {
+    if load_is_wanted() {
+        found_out(
+            "head -c 100K /dev/zero | $F meter -f -L 100K | cat >/dev/null",
+            "the rate limit is the bottleneck",
+        );
+    }
+}
+
+#[test]
+fn under_load_a_short_run_is_no_proof() {
+    if load_is_wanted() {
+        at_least(18, 20, "too short to tell", |_| {
+            let output = fed(&mut meter("-f", &[]), b"short");
+            match verdict(&output).ends_with("too short to tell which side is slow") {
+                true => Ok(()),
+                false => Err(said(&output)),
+            }
+        });
+    }
+}
