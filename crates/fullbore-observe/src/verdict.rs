@@ -17,6 +17,12 @@ use fullbore_host::display::one_line;
 /// Fewer looks are too few.
 const LOOKS: u64 = 15;
 
+/// Stages whose work differs by less than this are slow together: the least that one does of the other's.
+const ALIKE: f64 = 0.85;
+
+/// How much work a stage does, as a multiple of any other's, where it is surely the slow one.
+const SURELY_MORE: f64 = 1.25;
+
 /// Who is the slow one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Verdict {
@@ -154,13 +160,13 @@ fn judge(numbers: &Numbers) -> (VerdictKind, Sureness) {
     let named = || VerdictKind::Stage(top.number, bound(top));
     let starved = numbers.starved();
     let stands_out = top.blame >= 0.6 && at_least >= 0.5 && top.blame - second.blame >= 0.3;
-    // Were the slow one quicker, another would be the slow one at once.
+    // Were the slow one quicker, the stage with the most work besides would be the slow one at once.
     let next = rival(top, numbers);
     let nearly = next.map_or(0.0, |rival| {
-        numbers.busy(rival) / numbers.busy(top).max(1e-9)
+        numbers.work(rival) / numbers.work(top).max(1e-9)
     });
     if stands_out {
-        if let Some(rival) = next.filter(|_| nearly >= 0.85) {
+        if let Some(rival) = next.filter(|_| nearly >= ALIKE) {
             if starved >= 0.5 {
                 return (VerdictKind::Cpus, short_of_cpus(starved));
             }
@@ -172,7 +178,7 @@ fn judge(numbers: &Numbers) -> (VerdictKind, Sureness) {
         let doubts = [
             top.blame < 0.8 || at_least < 0.65,
             is_denied(top, numbers),
-            nearly >= 0.75,
+            nearly > 1.0 / SURELY_MORE,
             top.blame < 0.8 && starved >= 0.5,
             // What another one does may not be what it seems.
             others(top, numbers)
@@ -225,12 +231,12 @@ fn short_of_cpus(starved: f64) -> Sureness {
     }
 }
 
-/// The stage that is the busiest besides the slow one, as far as it can be told from one that only asks
+/// The stage with the most work besides the slow one, as far as it can be told from one that only asks
 /// again and again.
 fn rival<'a>(top: &StageNumbers, numbers: &'a Numbers) -> Option<&'a StageNumbers> {
     (others(top, numbers))
         .filter(|stage| !numbers.may_spin(stage) && stage.attribution != Attribution::Unclear)
-        .max_by(|a, b| numbers.busy(a).total_cmp(&numbers.busy(b)))
+        .max_by(|a, b| numbers.work(a).total_cmp(&numbers.work(b)))
 }
 
 fn others<'a>(top: &StageNumbers, numbers: &'a Numbers) -> impl Iterator<Item = &'a StageNumbers> {
@@ -269,6 +275,14 @@ impl Numbers {
         let time = &stage.time;
         let busy = time.ran + time.waited_for_cpu + time.waited_elsewhere;
         busy * stage.seconds / self.seconds.max(1e-9)
+    }
+
+    /// The share of the pipeline's time that a stage's work took: it ran, or waited for what is not of this
+    /// pipeline. Time in which it waited for a CPU is no work of its own, but due to all that runs on this
+    /// machine.
+    fn work(&self, stage: &StageNumbers) -> f64 {
+        let time = &stage.time;
+        (time.ran + time.waited_elsewhere) * stage.seconds / self.seconds.max(1e-9)
     }
 
     /// Whether it may be one that asks again and again without sleeping: it runs all the time, although there
@@ -370,7 +384,7 @@ fn words(kind: &VerdictKind, sure: Sureness, numbers: &Numbers) -> String {
         VerdictKind::Shared(numbers_of) => format!(
             "bottleneck: {} together ({sure}), which are about equally slow: {}",
             stages(numbers_of),
-            busies(numbers_of, numbers)
+            works(numbers_of, numbers)
         ),
         VerdictKind::ByTurns(numbers_of) => format!(
             "bottleneck: {} at different times ({sure}): {}",
@@ -433,11 +447,20 @@ fn doing(stage: &StageNumbers) -> String {
     words
 }
 
-fn busies(stages: &[usize], numbers: &Numbers) -> String {
+fn works(stages: &[usize], numbers: &Numbers) -> String {
     let parts: Vec<String> = (stages.iter())
         .map(|&number| {
-            let busy = numbers.busy(&numbers.stages[number - 1]);
-            format!("stage {number} waited for no other stage {}", Percent(busy))
+            let stage = &numbers.stages[number - 1];
+            let work = Percent(numbers.work(stage));
+            match numbers.busy(stage) - numbers.work(stage) {
+                queued if queued >= 0.1 => {
+                    format!(
+                        "stage {number} worked {work} and waited for a CPU {}",
+                        Percent(queued)
+                    )
+                }
+                _ => format!("stage {number} worked {work}"),
+            }
         })
         .collect();
     parts.join(", ") + " of the time"
@@ -637,13 +660,13 @@ mod tests {
     fn nobody_is_named_where_nobody_stands_out() {
         for (stages, pipes, idle, expected) in [
             (&[(97., 1., 0., 2., None, 49.), (96., 2., 2., 0., None, 49.)][..], &[(20., 25.)][..], 0.,
-             "bottleneck: stage 1, first and stage 2, second together (likely), which are about equally slow: stage 1 waited for no other stage 98%, stage 2 waited for no other stage 98% of the time"),
+             "bottleneck: stage 1, first and stage 2, second together (likely), which are about equally slow: stage 1 worked 97%, stage 2 worked 96% of the time"),
             // The one before is always a little behind.
             (&[(97., 1., 0., 2., None, 90.), (92., 2., 6., 0., None, 8.)], &[(90., 0.)], 0.,
-             "bottleneck: stage 1, first and stage 2, second together (likely), which are about equally slow: stage 1 waited for no other stage 98%, stage 2 waited for no other stage 94% of the time"),
+             "bottleneck: stage 1, first and stage 2, second together (likely), which are about equally slow: stage 1 worked 97%, stage 2 worked 92% of the time"),
             // The two are in step.
             (&[(2., 0., 0., 0., Some((Cause::Timer, 97.)), 97.), (2., 0., 0., 0., Some((Cause::Timer, 96.)), 2.)], &[(98., 0.)], 90.,
-             "bottleneck: stage 1, first and stage 2, second together (likely), which are about equally slow: stage 1 waited for no other stage 99%, stage 2 waited for no other stage 98% of the time"),
+             "bottleneck: stage 1, first and stage 2, second together (likely), which are about equally slow: stage 1 worked 99%, stage 2 worked 98% of the time"),
             // The two of them wait for one CPU.
             (&[(35., 65., 0., 0., None, 88.), (35., 61., 4., 0., None, 10.)], &[(16., 0.)], 0.,
              "bottleneck: too few CPUs (sure): stage 1 waited for a CPU 65%, stage 2 waited for a CPU 61%, and CPUs were idle 0% of the time"),
@@ -660,6 +683,64 @@ mod tests {
         ] {
             assert_eq!(words(stages, pipes, idle), expected);
         }
+    }
+
+    #[test]
+    fn time_in_which_a_stage_waited_for_a_cpu_is_no_work_of_its_own() {
+        // Two that are equal, one of which is short of a CPU.
+        let stages = [(50., 45., 0., 5., None, 90.), (48., 2., 50., 0., None, 5.)];
+        let verdict = Verdict::of(&numbers(&stages, &[(90., 2.)], 20.));
+        assert_eq!(verdict.kind, VerdictKind::Shared(vec![1, 2]));
+        assert_eq!(
+            verdict.words,
+            "bottleneck: stage 1, first and stage 2, second together (likely), which are about equally \
+             slow: stage 1 worked 50% and waited for a CPU 45%, stage 2 worked 48% of the time"
+        );
+    }
+
+    /// Shares of ten seconds, in percent, that add up to 100 at most.
+    fn grid(step: usize) -> impl Iterator<Item = (f64, f64)> + Clone {
+        let percents = (0..=100).step_by(step);
+        percents.clone().flat_map(move |ran| {
+            (percents
+                .clone()
+                .take_while(move |queued| ran + queued <= 100))
+            .map(move |queued| (ran as f64, queued as f64))
+        })
+    }
+
+    #[test]
+    fn a_stage_is_surely_the_slow_one_only_with_a_quarter_more_work_than_any_other() {
+        let mut sure = 0;
+        for (ran, queued) in grid(10) {
+            for (other_ran, other_queued) in grid(10) {
+                for blame in [60., 75., 90., 100.] {
+                    for (idle, fill) in [(0., 95.), (10., 50.), (50., 95.), (50., 5.)] {
+                        let stages = [
+                            (ran, queued, 100. - ran - queued, 0., None, blame),
+                            (
+                                other_ran,
+                                other_queued,
+                                100. - other_ran - other_queued,
+                                0.,
+                                None,
+                                (100. - blame) / 2.,
+                            ),
+                        ];
+                        let numbers = numbers(&stages, &[(fill, 100. - fill)], idle);
+                        let verdict = Verdict::of(&numbers);
+                        if let VerdictKind::Stage(1, _) = verdict.kind
+                            && verdict.sure == Sureness::Sure
+                        {
+                            sure += 1;
+                            assert!(ran >= 1.25 * other_ran, "{stages:?}: {verdict}");
+                        }
+                    }
+                }
+            }
+        }
+        // It is not by never being sure that it is right.
+        assert!(sure > 1000, "{sure}");
     }
 
     #[test]
