@@ -46,16 +46,28 @@ impl Part {
     }
 }
 
+/// What is known of the children of one process of a stage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Children {
+    /// It has none, or some of them do not belong to the stage.
+    Elsewhere,
+    /// It has some, and all of them belong to the stage.
+    InStage,
+    /// It has started one since the last census. That one may have the pipe open, and nothing is known of it.
+    StartedSince,
+}
+
 impl Attribution {
-    /// At a moment: each process's part, and whether it has children, all of which belong to the stage.
-    pub fn at_a_moment(parts: impl IntoIterator<Item = (Part, bool)>) -> Self {
+    /// Returns what holds at a moment, from each process's part and its children.
+    pub fn at_a_moment(parts: impl IntoIterator<Item = (Part, Children)>) -> Self {
         let (mut able, mut looks_on) = (0, false);
-        for (part, has_children) in parts {
-            match part {
-                Part::Ended => {}
-                Part::AwaitsChild if has_children => {}
-                Part::Polls if has_children => looks_on = true,
-                Part::AwaitsChild | Part::Polls | Part::Acts => able += 1,
+        for (part, children) in parts {
+            match (part, children) {
+                (Part::Ended, _) => {}
+                (_, Children::StartedSince) => return Self::Unclear,
+                (Part::AwaitsChild, Children::InStage) => {}
+                (Part::Polls, Children::InStage) => looks_on = true,
+                (Part::AwaitsChild | Part::Polls | Part::Acts, _) => able += 1,
             }
         }
         match able {
@@ -109,9 +121,9 @@ mod tests {
     use super::super::waiting::Object;
     use super::*;
 
-    /// Processes, each a letter for what it does, with a `+` behind it where it has children that belong to
-    /// the stage: `.` ended, `c` waits for a child, `p` polls, `r` runs, `t` waits for a timer, `w` for room
-    /// in a pipe.
+    /// Processes, each a letter for what it does: `.` ended, `c` waits for a child, `p` polls, `r` runs, `t`
+    /// waits for a timer, `w` for room in a pipe. Behind it stands a `+` where it has children that belong to
+    /// the stage, and a `*` where it has started one since the last census.
     fn of(processes: &str) -> Attribution {
         let parts = processes.split(' ').map(|process| {
             let waits = |on| Doing::Waits(on);
@@ -123,7 +135,12 @@ mod tests {
                 b't' => waits(On::Timer),
                 _ => waits(On::Write(Object::Pipe(7))),
             };
-            (Part::of(doing), process.ends_with('+'))
+            let children = match process.as_bytes().get(1) {
+                Some(b'+') => Children::InStage,
+                Some(b'*') => Children::StartedSince,
+                _ => Children::Elsewhere,
+            };
+            (Part::of(doing), children)
         });
         Attribution::at_a_moment(parts)
     }
@@ -154,6 +171,15 @@ mod tests {
         ] {
             assert_eq!(of(processes), expected, "{processes}");
         }
+    }
+
+    #[test]
+    fn a_child_that_was_started_since_makes_it_unclear_whose_the_figures_are() {
+        for processes in ["c*", "c* t", "c* . r", "c+ c* w", "p*", "r*"] {
+            assert_eq!(of(processes), Attribution::Unclear, "{processes}");
+        }
+        // One that has ended starts nobody any more.
+        assert_eq!(of(".* r"), Attribution::Clear);
     }
 
     #[test]

@@ -96,6 +96,8 @@ pub struct Unseen {
 /// What there was at one look.
 #[derive(Debug, Clone, Default)]
 pub struct Census {
+    /// When it began, in clock ticks since boot, as in [`ProcessId::start`].
+    pub began: u64,
     /// Processes that hold an end of a pipe.
     pub processes: Vec<Process>,
     /// In the order of their identities.
@@ -306,6 +308,13 @@ impl KnownProcesses {
     }
 }
 
+/// The time since boot in the unit of proc_pid_stat(5), time in which the machine was suspended included.
+fn ticks_since_boot() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    let ticks = procfs::ticks_per_second();
+    now.tv_sec as u64 * ticks + now.tv_nsec as u64 * ticks / 1_000_000_000
+}
+
 /// What is gathered while processes are walked.
 struct Walk<'a> {
     known: &'a mut KnownProcesses,
@@ -322,7 +331,10 @@ type Names = [MaybeUninit<u8>; 8192];
 fn look_at(proc: BorrowedFd<'_>, but: u32, known: &mut KnownProcesses) -> Result<Census, Errno> {
     let mut walk = Walk {
         known,
-        census: Census::default(),
+        census: Census {
+            began: ticks_since_boot(),
+            ..Census::default()
+        },
         by_identity: HashMap::new(),
         uid: rustix::process::geteuid().as_raw(),
         pipefs: None,

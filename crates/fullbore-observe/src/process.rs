@@ -97,6 +97,12 @@ pub fn awaits_a_child(pid: u32) -> bool {
     part == Part::AwaitsChild
 }
 
+/// When a process started, in clock ticks since boot; `None` where it has gone.
+pub fn started(pid: u32) -> Option<u64> {
+    let file = File::open(format!("/proc/{pid}/stat")).ok()?;
+    Some(stat(&file)?.starttime)
+}
+
 /// A process that is looked at again and again.
 #[derive(Debug)]
 pub struct Watched {

@@ -9,15 +9,15 @@ use std::collections::{BTreeSet, VecDeque};
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-use super::attribution::{Attribution, Part};
-use super::below::{below, children, kernel_lists_children};
+use super::attribution::{Attribution, Children, Part};
+use super::below::{below, kernel_lists_children};
 use super::census::ProcessId;
 use super::cpus::{Cpus, Reading, of_this_thread};
 use super::findings::Findings;
 use super::link::{Fill, Link, WriteEnd};
 use super::moment::{AdjacentPipe, Cause, Heard, Moment, Ways};
 use super::numbers::{Bytes, Mixes, Numbers, StageFacts, StartedStage};
-use super::process::{Used, Watched};
+use super::process::{Used, Watched, started};
 use super::sums::{StageSums, Sums};
 use super::waiting::{Doing, Object, On};
 
@@ -98,6 +98,10 @@ struct Member {
     has_parent: bool,
     /// Whether it has children, all of which are among the others.
     is_parent: bool,
+    /// Whether it has started one since the last census.
+    has_new_child: bool,
+    /// Its children at the last census, where the stage's processes are told.
+    counted_children: BTreeSet<u32>,
     /// What its threads did when it was last looked at.
     doings: Vec<Doing>,
 }
@@ -216,18 +220,20 @@ impl Watch {
         self.remember(now);
     }
 
-    /// These processes are a stage from now on, each with whether its parent is one of them.
+    /// These processes are a stage from now on, each with whether its parent is one of them. They were found
+    /// by a census that began at this time, in clock ticks since boot.
     pub fn belong(
         &mut self,
         stage: usize,
         to: StartedStage,
         processes: &[(ProcessId, bool)],
         mixes: Mixes,
+        census_began: u64,
     ) {
         let stage = &mut self.stages[stage];
         stage.facts.started = to;
         stage.facts.mixes = mixes;
-        stage.belong(processes);
+        stage.belong(processes, census_began);
     }
 
     /// This write end has to be open still when a FIFO is looked at.
@@ -458,7 +464,7 @@ impl WatchedStage {
         }
         let parts = self.members.iter().map(|member| {
             let part = member.doings.iter().map(|&doing| Part::of(doing)).max();
-            (part.unwrap_or(Part::Ended), member.is_parent)
+            (part.unwrap_or(Part::Ended), member.children())
         });
         self.attribution = Attribution::at_a_moment(parts);
         heard.moment()
@@ -468,7 +474,9 @@ impl WatchedStage {
     /// each of the others is enough.
     fn listen(&mut self) {
         let mut runs = false;
+        let told = self.facts.told;
         for member in &mut self.members {
+            member.has_new_child = told && member.has_started_a_child();
             let doings = &mut member.doings;
             doings.clear();
             member.process.look(|doing| {
@@ -537,8 +545,9 @@ impl WatchedStage {
         all.less(self.before)
     }
 
-    /// These processes are it from now on, each with whether its parent is one of them.
-    fn belong(&mut self, processes: &[(ProcessId, bool)]) {
+    /// These processes are it from now on, each with whether its parent is one of them, by a census that
+    /// began at this time.
+    fn belong(&mut self, processes: &[(ProcessId, bool)], census_began: u64) {
         self.facts.told = true;
         let id = |member: &Member| ProcessId {
             pid: member.process.pid,
@@ -560,7 +569,7 @@ impl WatchedStage {
                 continue;
             }
             let room = self.members.len() < PROCESSES;
-            let found = room.then(|| Watched::alone(process.pid)).flatten();
+            let found = room.then(|| Watched::new(process.pid)).flatten();
             // Another may have its number by now.
             if let Some(mut found) = found.filter(|found| found.start == process.start) {
                 self.before.add(found.used().as_far_as_known());
@@ -569,28 +578,46 @@ impl WatchedStage {
                     process: found,
                     has_parent,
                     is_parent: false,
+                    has_new_child: false,
+                    counted_children: BTreeSet::new(),
                     doings: Vec::new(),
                 });
             }
         }
-        self.find_parents();
+        self.count_children(census_began);
     }
 
     /// Finds out who has started whom. Of those who are told, one may have started others besides.
+    fn count_children(&mut self, census_began: u64) {
+        let pids = self.pids();
+        for member in &mut self.members {
+            let mut children = BTreeSet::from_iter(member.process.children());
+            // One that the census did not find has no end of the pipe, unless it was started too late for it.
+            children.retain(|child| {
+                pids.contains(child)
+                    || member.counted_children.contains(child)
+                    || started(*child).is_some_and(|start| start < census_began)
+            });
+            member.counted_children = children;
+        }
+        self.find_parents();
+    }
+
     fn find_parents(&mut self) {
-        let pids: BTreeSet<u32> = (self.members.iter())
-            .map(|member| member.process.pid)
-            .collect();
+        let pids = self.pids();
         let parents: BTreeSet<u32> = (self.members.iter())
             .map(|member| member.process.parent)
             .collect();
-        let told = self.facts.told;
         for member in &mut self.members {
-            let pid = member.process.pid;
-            let all_are_here =
-                || children(pid).is_none_or(|all| all.iter().all(|child| pids.contains(child)));
-            member.is_parent = parents.contains(&pid) && (!told || all_are_here());
+            member.is_parent =
+                parents.contains(&member.process.pid) && member.counted_children.is_subset(&pids);
         }
+    }
+
+    fn pids(&self) -> BTreeSet<u32> {
+        (self.members.iter())
+            .map(|member| member.process.pid)
+            .collect()
     }
 
     /// Looks for processes that belong to it, and drops those that are no longer there.
@@ -637,9 +664,29 @@ impl WatchedStage {
                 process,
                 has_parent,
                 is_parent: false,
+                has_new_child: false,
+                counted_children: BTreeSet::new(),
                 doings: Vec::new(),
             });
         }
+    }
+}
+
+impl Member {
+    fn children(&self) -> Children {
+        match (self.has_new_child, self.is_parent) {
+            (true, _) => Children::StartedSince,
+            (false, true) => Children::InStage,
+            (false, false) => Children::Elsewhere,
+        }
+    }
+
+    /// Whether it has a child that it did not have at the last census.
+    fn has_started_a_child(&self) -> bool {
+        let children = self.process.children();
+        children
+            .iter()
+            .any(|child| !self.counted_children.contains(child))
     }
 }
 
@@ -650,9 +697,10 @@ mod tests {
     use std::thread;
 
     use fullbore::Pipe;
-    use rustix::fs::{Mode, OFlags};
+    use rustix::fs::{CWD, FileType, Mode, OFlags};
     use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
+    use super::super::census::Census;
     use super::super::verdict::VerdictKind;
     use super::*;
 
@@ -706,6 +754,20 @@ mod tests {
                 thread::sleep(self.watch.next_look());
                 self.watch.look();
             }
+        }
+
+        /// Tells which processes are a stage, as a census finds them.
+        fn belong(&mut self, stage: usize) {
+            // What is started afterwards differs from what it found by a tick at least.
+            thread::sleep(Duration::from_millis(20));
+            let census = Census::look().unwrap();
+            let pid = self.children[stage].id();
+            let of = |pid: u32| census.processes[census.process(pid).unwrap()].id;
+            let mut processes = vec![(of(pid), false)];
+            processes.extend(below(pid).into_iter().map(|child| (of(child), true)));
+            let started = self.watch.stages[stage].facts.started.clone();
+            let mixes = Mixes::default();
+            (self.watch).belong(stage, started, &processes, mixes, census.began);
         }
 
         fn is_zombie(&self, stage: usize) -> bool {
@@ -833,6 +895,31 @@ mod tests {
         assert_eq!(pair.watch.stages[0].moment, Moment::Elsewhere(Cause::Timer));
         kill_process(Pid::from_raw(left as i32).unwrap(), Signal::KILL).unwrap();
         pair.look_until("its end", |watch| watch.stages[0].moment == Moment::Ended);
+        pair.kill();
+    }
+
+    #[test]
+    fn a_child_that_no_census_has_found_yet_makes_it_unclear_whose_the_figures_are() {
+        let folder = tempfile::tempdir().unwrap();
+        let fifo = folder.path().join("fifo");
+        rustix::fs::mknodat(CWD, &fifo, FileType::Fifo, Mode::RWXU, 0).unwrap();
+        let mut pair = start(&format!("cat {}; sleep 60; :", fifo.display()), "exec cat");
+        let shell = pair.children[0].id();
+        pair.look_until("the first child", |_| below(shell).len() == 1);
+        pair.belong(0);
+        pair.watch.sample(OFTEN);
+        assert_eq!(pair.watch.stages[0].attribution, Attribution::Clear);
+        let first = below(shell);
+        std::fs::write(&fifo, "\n").unwrap();
+        pair.look_until("the second child", |_| {
+            let now = below(shell);
+            now.len() == 1 && now != first
+        });
+        pair.watch.sample(OFTEN);
+        assert_eq!(pair.watch.stages[0].attribution, Attribution::Unclear);
+        pair.belong(0);
+        pair.watch.sample(OFTEN);
+        assert_eq!(pair.watch.stages[0].attribution, Attribution::Clear);
         pair.kill();
     }
 

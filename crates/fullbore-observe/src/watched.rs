@@ -14,7 +14,7 @@ use super::verdict::{Verdict, VerdictKind};
 use super::watch::{PROCESSES, Watch};
 
 /// Files that are kept open for a process, as long as it has one thread.
-const FILES: usize = 4;
+const FILES: usize = 5;
 
 /// A pipeline that is watched.
 #[derive(Debug)]
@@ -112,7 +112,7 @@ impl WatchedChain {
                 others_write: others(chain.pipes.get(at), |one| one.writes),
                 ..loads.mixes(stage)
             };
-            self.watch.belong(at, to, &processes, mixes);
+            self.watch.belong(at, to, &processes, mixes, census.began);
         }
         for (at, &pipe) in chain.pipes.iter().enumerate() {
             self.watch

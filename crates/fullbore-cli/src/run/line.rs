@@ -8,13 +8,15 @@
 use std::ffi::{OsStr, OsString};
 use std::ops::Range;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::panic;
 
 use brush_parser::ast::{self, CompoundListItem, Pipeline, Program, SeparatorOperator};
 use brush_parser::{ParserOptions, Token, TokenizerOptions, parse_tokens, uncached_tokenize_str};
+use serde::{Deserialize, Serialize};
+
+use super::bounded::bounded;
 
 /// What a line is.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CommandLine {
     /// One pipeline.
     Pipeline {
@@ -35,7 +37,7 @@ pub enum CommandLine {
 }
 
 /// A stage of a pipeline.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StageSource {
     /// Its source, for the shell.
     pub text: OsString,
@@ -62,12 +64,13 @@ const MOST_INNER_PIPES: usize = 200;
 
 /// Cuts a line.
 pub fn cut(line: &OsStr, dialect: Dialect) -> CommandLine {
-    // There are lines on which brush-parser 0.4 panics, such as `a $(b`: the shell is asked then.
-    let said_by = panic::take_hook();
-    panic::set_hook(Box::new(|_| {}));
-    let cut = panic::catch_unwind(|| Source::read(line, dialect).map(|source| source.cut()));
-    panic::set_hook(said_by);
-    cut.ok().flatten().unwrap_or(CommandLine::Unclear)
+    // On some lines brush-parser 0.4 panics, such as `a $(b`, or never ends, such as `<<-$(( )$(`.
+    let said = bounded(|| {
+        let cut = Source::read(line, dialect).map(|source| source.cut());
+        serde_json::to_vec(&cut).unwrap_or_default()
+    });
+    said.and_then(|said| serde_json::from_slice(&said).ok().flatten())
+        .unwrap_or(CommandLine::Unclear)
 }
 
 /// A line and its tokens.
@@ -677,6 +680,93 @@ mod tests {
         );
         let deep = format!("{}a{} | b", "(".repeat(100_000), ")".repeat(100_000));
         assert_eq!(cut(deep.as_ref(), Dialect::Posix), CommandLine::Unclear);
+    }
+
+    #[test]
+    fn nonsense_on_which_the_tokenizer_never_ends_is_left_to_the_shell() {
+        for line in ["<<-$(( )$(", "a | <<-$(( )$("] {
+            assert_eq!(
+                cut(line.as_ref(), Dialect::Posix),
+                CommandLine::Unclear,
+                "{line}"
+            );
+        }
+    }
+
+    /// Pieces of lines, joined at random, for 10,000 lines or `FULLBORE_FUZZ_LINES`.
+    #[test]
+    #[ignore = "takes minutes"]
+    fn whatever_is_cut_is_cut_in_bounded_time() {
+        const PIECES: &[&str] = &[
+            "a",
+            " ",
+            "|",
+            "&",
+            ";",
+            "\n",
+            "<",
+            ">",
+            "<<",
+            "<<-",
+            "E",
+            "\nE\n",
+            "$",
+            "$(",
+            "$((",
+            "))",
+            ")",
+            "(",
+            "{",
+            "}",
+            "${",
+            "$[",
+            "]",
+            "`",
+            "'",
+            "\"",
+            "\\",
+            "#",
+            "!",
+            "&&",
+            "||",
+            "|&",
+            "case x in",
+            "esac",
+            "if",
+            "fi",
+            "do",
+            "done",
+            "while",
+            "=",
+            "[[",
+            "]]",
+            "<(",
+            "\t",
+            "$'",
+        ];
+        let count = std::env::var("FULLBORE_FUZZ_LINES");
+        let count: usize = count.map_or(10_000, |count| count.parse().unwrap());
+        let mut random = fastrand::Rng::with_seed(4711);
+        let (mut cuts, mut slow) = (0, Vec::new());
+        for _ in 0..count {
+            let length = random.usize(1..10);
+            let line: String = (0..length)
+                .map(|_| PIECES[random.usize(..PIECES.len())])
+                .collect();
+            let began = std::time::Instant::now();
+            let found = cut(
+                line.as_ref(),
+                random.choice([Dialect::Posix, Dialect::Bash]).unwrap(),
+            );
+            cuts += usize::from(matches!(found, CommandLine::Pipeline { .. }));
+            let took = began.elapsed();
+            assert!(took.as_secs() < 15, "{line:?} took {took:?}");
+            if took.as_millis() >= 800 {
+                slow.push(line);
+            }
+        }
+        println!("{cuts} of {count} are pipelines; these do not end: {slow:?}");
+        assert!(cuts > 0);
     }
 
     #[test]

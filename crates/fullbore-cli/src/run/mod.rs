@@ -7,6 +7,7 @@
 //! | `words.rs` | … of words, without any shell |
 //! | `keeper.rs` | the process that was called: it keeps watch over the one that runs the pipeline |
 //! | `fork.rs` | how there come to be two of them |
+//! | `bounded.rs` | a computation that may not end, in a process of its own |
 //! | `runner.rs` | that one |
 //! | `start.rs` | making pipes, starting programs |
 //! | `signals.rs` | Ctrl-C and the others |
@@ -17,6 +18,7 @@
 //! and all processes stay in the process group that the user's shell made, where the terminal and job
 //! control find them.
 
+mod bounded;
 mod failure;
 mod fork;
 mod keeper;

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `address.rs` | where it is served, and who can read it there |
 //! | `server.rs` | a server of one page |
+//! | `request.rs` | what a request is answered with |
 //! | `families.rs` | the metrics, as tables |
 //!
 //! A look is taken when somebody asks, and all who ask within a moment get what one look has seen. For as
@@ -12,6 +13,7 @@
 
 mod address;
 mod families;
+mod request;
 mod server;
 
 use std::io::{self, Write, stderr};
@@ -27,7 +29,8 @@ pub use address::Address;
 use families::Told;
 use fullbore_host::refusal::Unsupported;
 use fullbore_observe::monitor::Monitor;
-use server::{Answer, Format, LIMITS, Service};
+use request::{Answer, Format};
+use server::{LIMITS, Service};
 
 /// How long a look is good for: there are four a second at most.
 const FRESH_FOR: Duration = Duration::from_millis(250);

@@ -1,0 +1,418 @@
+//! Which stage is the slow one, from what was found out about the stages and the pipes between them. Nothing
+//! here looks at /proc, or at a clock.
+//!
+//! The slow stage is the one that the others wait for. The share of the time in which they did decides, and a
+//! stage is named as less sure, or not at all, where the pipes beside it or its own time say otherwise. A
+//! wrong name is worse than none.
+
+use super::attribution::Attribution;
+use super::moment::Cause;
+use super::numbers::{Numbers, StageNumbers};
+use super::verdict::{Bound, Sureness, Verdict, VerdictKind};
+use super::words::words;
+
+/// Fewer looks are too few.
+const LOOKS: u64 = 15;
+
+/// Stages whose work differs by less than this are slow together: the least that one does of the other's.
+const ALIKE: f64 = 0.85;
+
+/// How much work a stage does, as a multiple of any other's, where it is surely the slow one.
+const SURELY_MORE: f64 = 1.25;
+
+impl Verdict {
+    /// What these numbers say.
+    pub fn of(numbers: &Numbers) -> Self {
+        let (kind, sure) = judge(numbers);
+        let words = words(&kind, sure, numbers);
+        Self { kind, sure, words }
+    }
+}
+
+fn judge(numbers: &Numbers) -> (VerdictKind, Sureness) {
+    if numbers.stages.len() < 2 {
+        return (VerdictKind::Alone, Sureness::Sure);
+    }
+    if numbers.looks < LOOKS {
+        return (VerdictKind::TooShort, Sureness::NotSure);
+    }
+    let mut by_blame: Vec<&StageNumbers> = numbers.stages.iter().collect();
+    by_blame.sort_by(|a, b| b.blame.total_cmp(&a.blame));
+    let (top, second) = (by_blame[0], by_blame[1]);
+    // Of so many looks, what another time may find less.
+    let error = (top.blame * (1.0 - top.blame) / numbers.looks as f64).sqrt();
+    let at_least = top.blame - 2.0 * error;
+    let named = || VerdictKind::Stage(top.number, bound(top));
+    let starved = numbers.starved();
+    let stands_out = top.blame >= 0.6 && at_least >= 0.5 && top.blame - second.blame >= 0.3;
+    // Were the slow one quicker, the stage with the most work besides would be the slow one at once.
+    let next = rival(top, numbers);
+    let nearly = next.map_or(0.0, |rival| {
+        numbers.work(rival) / numbers.work(top).max(1e-9)
+    });
+    if stands_out {
+        if let Some(rival) = next.filter(|_| nearly >= ALIKE) {
+            if starved >= 0.5 {
+                return (VerdictKind::Cpus, short_of_cpus(starved));
+            }
+            let mut stages = vec![top.number, rival.number];
+            stages.sort_unstable();
+            let sure = numbers.at_best(&stages, Sureness::Likely);
+            return (VerdictKind::Shared(stages), sure);
+        }
+        let doubts = [
+            top.blame < 0.8 || at_least < 0.65,
+            is_denied(top, numbers),
+            nearly > 1.0 / SURELY_MORE,
+            top.blame < 0.8 && starved >= 0.5,
+            // What another one does may not be what it seems.
+            others(top, numbers)
+                .any(|stage| numbers.may_spin(stage) || stage.attribution == Attribution::Unclear),
+            top.attribution == Attribution::Likely,
+        ];
+        let sure = match doubts.iter().filter(|&&doubt| doubt).count() {
+            0 => Sureness::Sure,
+            1 => Sureness::Likely,
+            _ => Sureness::NotSure,
+        };
+        return (named(), numbers.at_best(&[top.number], sure));
+    }
+    if starved >= 0.5 {
+        return (VerdictKind::Cpus, short_of_cpus(starved));
+    }
+    if numbers.waking() >= 0.5 {
+        return (VerdictKind::Waking, Sureness::Likely);
+    }
+    let sharing: Vec<&&StageNumbers> = by_blame.iter().filter(|stage| stage.blame >= 0.2).collect();
+    let together: f64 = sharing.iter().map(|stage| stage.blame).sum();
+    if sharing.len() > 1 && together >= 0.75 {
+        // Were each slow in a part of the time only, it would wait in the others.
+        let busy: f64 = sharing.iter().map(|stage| numbers.busy(stage)).sum();
+        let mut stages: Vec<usize> = sharing.iter().map(|stage| stage.number).collect();
+        stages.sort_unstable();
+        let sure = numbers.at_best(&stages, Sureness::Likely);
+        let kind = match busy >= 0.75 * sharing.len() as f64 {
+            true => VerdictKind::Shared(stages),
+            false => VerdictKind::ByTurns(stages),
+        };
+        return (kind, sure);
+    }
+    (VerdictKind::Nobody, Sureness::NotSure)
+}
+
+/// Whether the pipes at its sides, or its own time, speak against it being the slow one.
+fn is_denied(stage: &StageNumbers, numbers: &Numbers) -> bool {
+    let (before, after) = numbers.pipes_of(stage.number);
+    before.is_some_and(|pipe| pipe.empty >= 0.5)
+        || after.is_some_and(|pipe| pipe.full >= 0.5)
+        || numbers.busy(stage) < 0.5
+}
+
+fn short_of_cpus(starved: f64) -> Sureness {
+    if starved >= 0.8 {
+        Sureness::Sure
+    } else {
+        Sureness::Likely
+    }
+}
+
+/// The stage with the most work besides the slow one, as far as it can be told from one that only asks
+/// again and again.
+fn rival<'a>(top: &StageNumbers, numbers: &'a Numbers) -> Option<&'a StageNumbers> {
+    (others(top, numbers))
+        .filter(|stage| !numbers.may_spin(stage) && stage.attribution != Attribution::Unclear)
+        .max_by(|a, b| numbers.work(a).total_cmp(&numbers.work(b)))
+}
+
+fn others<'a>(top: &StageNumbers, numbers: &'a Numbers) -> impl Iterator<Item = &'a StageNumbers> {
+    let top = top.number;
+    (numbers.stages.iter()).filter(move |stage| stage.number != top)
+}
+
+fn bound(stage: &StageNumbers) -> Bound {
+    if stage.attribution == Attribution::Unclear {
+        return Bound::Cause(Cause::Unknown);
+    }
+    let (cause, elsewhere) = stage.main_cause();
+    let time = &stage.time;
+    if elsewhere > time.ran && elsewhere > time.waited_for_cpu {
+        Bound::Cause(cause)
+    } else if time.waited_for_cpu > time.ran {
+        Bound::Queue
+    } else {
+        Bound::Cpu
+    }
+}
+
+impl Numbers {
+    /// How sure it can be that these are the slow ones.
+    fn at_best(&self, stages: &[usize], sure: Sureness) -> Sureness {
+        let is_unclear =
+            |&number: &usize| self.stages[number - 1].attribution == Attribution::Unclear;
+        match stages.iter().any(is_unclear) {
+            true => Sureness::NotSure,
+            false => sure,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::super::numbers::{Bytes, Certainty, PipeNumbers, Shares};
+    use super::*;
+
+    /// A stage by percents of the time: ran, waited for a CPU, for input, for output, for a cause; and
+    /// kept others waiting.
+    type Row = (f64, f64, f64, f64, Option<(Cause, f64)>, f64);
+
+    /// What 200 looks in ten seconds saw; of pipes, how many percent of the time they were empty and
+    /// full.
+    fn numbers(stages: &[Row], pipes: &[(f64, f64)], idle: f64) -> Numbers {
+        let stage =
+            |(at, &(ran, queued, input, output, cause, blame)): (usize, &Row)| StageNumbers {
+                number: at + 1,
+                text: ["first", "second", "third", "fourth"][at].to_owned(),
+                seconds: 10.0,
+                cpu_seconds: ran / 10.0,
+                cpus: ran / 100.0,
+                time: Shares {
+                    ran: f64::min(ran / 100.0, 1.0),
+                    waited_for_cpu: queued / 100.0,
+                    waited_for_input: input / 100.0,
+                    waited_for_output: output / 100.0,
+                    waited_elsewhere: cause.map_or(0.0, |(_, share)| share / 100.0),
+                },
+                elsewhere: BTreeMap::from_iter(cause.map(|(cause, share)| (cause, share / 100.0))),
+                blame: blame / 100.0,
+                attribution: Attribution::Clear,
+                queue_us: 10.0,
+                exit_code: Some(0),
+                signal: None,
+            };
+        let pipe = |(at, &(empty, full)): (usize, &(f64, f64))| PipeNumbers {
+            number: at + 1,
+            writer: at + 1,
+            reader: at + 2,
+            capacity: 1 << 20,
+            wanted: 1 << 20,
+            seconds: 10.0,
+            bytes: Bytes {
+                bytes: None,
+                bytes_are: Certainty::Unknown,
+            },
+            bytes_per_second: None,
+            filled_10: 0.0,
+            filled_50: 0.5,
+            filled_90: 1.0,
+            empty: empty / 100.0,
+            full: full / 100.0,
+        };
+        let stages: Vec<StageNumbers> = stages.iter().enumerate().map(stage).collect();
+        let blame: f64 = stages.iter().map(|stage| stage.blame).sum();
+        Numbers {
+            seconds: 10.0,
+            looks: 200,
+            looking_seconds: 0.05,
+            all_wait: 1.0 - blame,
+            cpus_idle: Some(idle / 100.0),
+            stages,
+            pipes: pipes.iter().enumerate().map(pipe).collect(),
+        }
+    }
+
+    fn words(stages: &[Row], pipes: &[(f64, f64)], idle: f64) -> String {
+        Verdict::of(&numbers(stages, pipes, idle)).words
+    }
+
+    #[test]
+    #[rustfmt::skip]
+    fn a_stage_that_the_others_wait_for_is_named_with_what_bounds_it() {
+        let timer = |share| Some((Cause::Timer, share));
+        for (stages, pipes, idle, expected) in [
+            // A middle that computes.
+            (&[(10., 1., 0., 89., None, 1.), (98., 1., 1., 0., None, 96.), (4., 0., 96., 0., None, 0.)][..],
+             &[(0., 96.), (91., 0.)][..], 45.,
+             "bottleneck: stage 2, second (sure), limited by the CPU: the others waited for it 96% of the time, the pipe before it was full 96%, the pipe after it empty 91%, and it ran 98% of the time"),
+            // Several threads.
+            (&[(10., 1., 0., 89., None, 1.), (340., 0., 1., 0., None, 96.), (4., 0., 96., 0., None, 0.)],
+             &[(0., 96.), (91., 0.)], 5.,
+             "bottleneck: stage 2, second (sure), limited by the CPU: the others waited for it 96% of the time, the pipe before it was full 96%, the pipe after it empty 91%, and it kept 3.4 CPUs busy"),
+            // A source that waits, and a sink that does.
+            (&[(2., 0., 0., 0., Some((Cause::Disk, 97.)), 97.), (4., 0., 95., 0., None, 2.)], &[(96., 0.)], 90.,
+             "bottleneck: stage 1, first (sure), limited by a disk or device: the others waited for it 97% of the time, the pipe after it empty 96%, and it ran 2% of the time, waited for a disk or device 97%"),
+            (&[(2., 0., 0., 97., None, 2.), (4., 0., 0., 0., Some((Cause::Network, 95.)), 97.)], &[(0., 99.)], 90.,
+             "bottleneck: stage 2, second (sure), limited by a socket: the others waited for it 97% of the time, the pipe before it was full 99%, and it ran 4% of the time, waited for a socket 95%"),
+            // Most of the time only.
+            (&[(30., 0., 0., 70., None, 20.), (75., 0., 25., 0., None, 70.)], &[(15., 65.)], 45.,
+             "bottleneck: stage 2, second (likely), limited by the CPU: the others waited for it 70% of the time, the pipe before it was full 65%, and it ran 75% of the time"),
+            // The pipe before it says otherwise.
+            (&[(60., 0., 0., 3., None, 10.), (95., 0., 3., 0., None, 85.)], &[(80., 2.)], 45.,
+             "bottleneck: stage 2, second (likely), limited by the CPU: the others waited for it 85% of the time, the pipe before it was full 2%, and it ran 95% of the time"),
+            // It waits for a CPU more than it runs.
+            (&[(30., 2., 0., 68., None, 3.), (40., 55., 5., 0., None, 90.)], &[(2., 90.)], 1.,
+             "bottleneck: stage 2, second (sure), waiting for a free CPU: the others waited for \
+              it 90% of the time, the pipe before it was full 90%, and it ran 40% of the time, \
+             waited for a CPU 55%"),
+            // One that asks again and again without sleeping is no rival, but may be none such.
+            (&[(2., 0., 0., 0., timer(97.), 97.), (100., 0., 0., 0., None, 3.)], &[(97., 0.)], 45.,
+             "bottleneck: stage 1, first (likely), limited by a timer: the others waited for it 97% of the time, the pipe after it empty 97%, and it ran 2% of the time, waited for a timer 97%"),
+        ] {
+            assert_eq!(words(stages, pipes, idle), expected);
+        }
+    }
+
+    #[test]
+    #[rustfmt::skip]
+    fn nobody_is_named_where_nobody_stands_out() {
+        for (stages, pipes, idle, expected) in [
+            (&[(97., 1., 0., 2., None, 49.), (96., 2., 2., 0., None, 49.)][..], &[(20., 25.)][..], 0.,
+             "bottleneck: stage 1, first and stage 2, second together (likely), which are about equally slow: stage 1 worked 97%, stage 2 worked 96% of the time"),
+            // The one before is always a little behind.
+            (&[(97., 1., 0., 2., None, 90.), (92., 2., 6., 0., None, 8.)], &[(90., 0.)], 0.,
+             "bottleneck: stage 1, first and stage 2, second together (likely), which are about equally slow: stage 1 worked 97%, stage 2 worked 92% of the time"),
+            // The two are in step.
+            (&[(2., 0., 0., 0., Some((Cause::Timer, 97.)), 97.), (2., 0., 0., 0., Some((Cause::Timer, 96.)), 2.)], &[(98., 0.)], 90.,
+             "bottleneck: stage 1, first and stage 2, second together (likely), which are about equally slow: stage 1 worked 99%, stage 2 worked 98% of the time"),
+            // The two of them wait for one CPU.
+            (&[(35., 65., 0., 0., None, 88.), (35., 61., 4., 0., None, 10.)], &[(16., 0.)], 0.,
+             "bottleneck: too few CPUs (sure): stage 1 waited for a CPU 65%, stage 2 waited for a CPU 61%, and CPUs were idle 0% of the time"),
+            (&[(50., 0., 0., 50., None, 50.), (50., 0., 50., 0., None, 49.)], &[(49., 50.)], 50.,
+             "bottleneck: stage 1, first and stage 2, second at different times (likely): other stages waited for stage 1 50%, other stages waited for stage 2 49% of the time"),
+            (&[(33., 60., 0., 7., None, 40.), (33., 50., 7., 10., None, 30.), (33., 40., 27., 0., None, 30.)], &[(20., 40.), (30., 30.)], 1.,
+             "bottleneck: too few CPUs (sure): stage 1 waited for a CPU 60%, stage 2 waited for a CPU 50%, stage 3 waited for a CPU 40%, and CPUs were idle 1% of the time"),
+            (&[(30., 25., 0., 45., None, 30.), (30., 25., 45., 0., None, 30.)], &[(40., 40.)], 40.,
+             "bottleneck: none (likely). The stages alternate, and 90% of the time went into waking each other"),
+            (&[(30., 5., 0., 65., None, 38.), (30., 5., 30., 35., None, 18.), (30., 5., 65., 0., None, 15.)], &[(40., 40.), (40., 40.)], 40.,
+             "bottleneck: none found (not sure): other stages waited for stage 1 38%, other stages waited for stage 2 18%, other stages waited for stage 3 15% of the time"),
+            (&[(80., 5., 0., 0., None, 100.)], &[], 40.,
+             "there is only one stage: it ran 80% of the time"),
+        ] {
+            assert_eq!(words(stages, pipes, idle), expected);
+        }
+    }
+
+    #[test]
+    fn time_in_which_a_stage_waited_for_a_cpu_is_no_work_of_its_own() {
+        // Two that are equal, one of which is short of a CPU.
+        let stages = [(50., 45., 0., 5., None, 90.), (48., 2., 50., 0., None, 5.)];
+        let verdict = Verdict::of(&numbers(&stages, &[(90., 2.)], 20.));
+        assert_eq!(verdict.kind, VerdictKind::Shared(vec![1, 2]));
+        assert_eq!(
+            verdict.words,
+            "bottleneck: stage 1, first and stage 2, second together (likely), which are about equally \
+             slow: stage 1 worked 50% and waited for a CPU 45%, stage 2 worked 48% of the time"
+        );
+    }
+
+    /// Shares of ten seconds, in percent, that add up to 100 at most.
+    fn grid(step: usize) -> impl Iterator<Item = (f64, f64)> + Clone {
+        let percents = (0..=100).step_by(step);
+        percents.clone().flat_map(move |ran| {
+            (percents
+                .clone()
+                .take_while(move |queued| ran + queued <= 100))
+            .map(move |queued| (ran as f64, queued as f64))
+        })
+    }
+
+    #[test]
+    fn a_stage_is_surely_the_slow_one_only_with_a_quarter_more_work_than_any_other() {
+        let mut sure = 0;
+        for (ran, queued) in grid(10) {
+            for (other_ran, other_queued) in grid(10) {
+                for blame in [60., 75., 90., 100.] {
+                    for (idle, fill) in [(0., 95.), (10., 50.), (50., 95.), (50., 5.)] {
+                        let stages = [
+                            (ran, queued, 100. - ran - queued, 0., None, blame),
+                            (
+                                other_ran,
+                                other_queued,
+                                100. - other_ran - other_queued,
+                                0.,
+                                None,
+                                (100. - blame) / 2.,
+                            ),
+                        ];
+                        let numbers = numbers(&stages, &[(fill, 100. - fill)], idle);
+                        let verdict = Verdict::of(&numbers);
+                        if let VerdictKind::Stage(1, _) = verdict.kind
+                            && verdict.sure == Sureness::Sure
+                        {
+                            sure += 1;
+                            assert!(ran >= 1.25 * other_ran, "{stages:?}: {verdict}");
+                        }
+                    }
+                }
+            }
+        }
+        // It is not by never being sure that it is right.
+        assert!(sure > 1000, "{sure}");
+    }
+
+    #[test]
+    fn nobody_is_surely_named_by_figures_that_may_be_of_somebody_else() {
+        // `(gzip <image >/dev/null & sleep 12 | wc & wait) 2>&1 >/dev/null | cat`
+        let gzip_beside = [(98., 1., 0., 0., None, 100.), (0., 0., 100., 0., None, 0.)];
+        let mut of = numbers(&gzip_beside, &[(100., 0.)], 45.);
+        assert_eq!(Verdict::of(&of).sure, Sureness::Sure);
+        of.stages[0].attribution = Attribution::Likely;
+        let verdict = Verdict::of(&of);
+        assert_eq!(verdict.kind, VerdictKind::Stage(1, Bound::Cpu));
+        assert_eq!(verdict.sure, Sureness::Likely);
+        of.stages[0].attribution = Attribution::Unclear;
+        let verdict = Verdict::of(&of);
+        assert_eq!(
+            verdict.kind,
+            VerdictKind::Stage(1, Bound::Cause(Cause::Unknown))
+        );
+        assert_eq!(verdict.sure, Sureness::NotSure);
+        assert_eq!(
+            verdict.words,
+            "bottleneck: stage 1, first (not sure): the others waited for it 100% of the time, the pipe \
+             after it empty 100%, but several processes have its pipe open, and it is unknown for \
+             which of them they waited"
+        );
+        // One that may have nothing to do with it makes nobody else less slow, and is not slow with him.
+        let asleep = [
+            (88., 1., 0., 10., None, 3.),
+            (2., 0., 0., 0., Some((Cause::Timer, 97.)), 97.),
+        ];
+        let mut of = numbers(&asleep, &[(0., 99.)], 45.);
+        assert_eq!(Verdict::of(&of).stages(), [1, 2]);
+        of.stages[0].attribution = Attribution::Unclear;
+        let verdict = Verdict::of(&of);
+        assert_eq!(
+            verdict.kind,
+            VerdictKind::Stage(2, Bound::Cause(Cause::Timer))
+        );
+        assert_eq!(verdict.sure, Sureness::Likely);
+        // Nor does the pipeline want CPUs because that one does.
+        let queues = [(35., 65., 0., 0., None, 88.), (35., 61., 4., 0., None, 10.)];
+        let mut of = numbers(&queues, &[(16., 0.)], 0.);
+        assert_eq!(Verdict::of(&of).kind, VerdictKind::Cpus);
+        of.stages[0].attribution = Attribution::Unclear;
+        of.stages[1].attribution = Attribution::Unclear;
+        assert_ne!(Verdict::of(&of).sure, Sureness::Sure);
+    }
+
+    #[test]
+    fn a_few_looks_are_too_few() {
+        let mut few = numbers(
+            &[(98., 0., 0., 2., None, 98.), (2., 0., 98., 0., None, 2.)],
+            &[(98., 0.)],
+            50.,
+        );
+        few.looks = LOOKS - 1;
+        few.seconds = 0.03;
+        let verdict = Verdict::of(&few);
+        assert_eq!(verdict.kind, VerdictKind::TooShort);
+        assert_eq!(
+            verdict.words,
+            "too short to tell which stage is slow: 14 samples in 0.030 s"
+        );
+        few.looks = LOOKS;
+        assert_eq!(Verdict::of(&few).stages(), [1]);
+    }
+}
