@@ -20,6 +20,7 @@ pub mod endpoint;
 pub mod experiment;
 pub mod middleman;
 mod overall;
+pub mod parent;
 pub mod part;
 pub mod peers;
 mod process;

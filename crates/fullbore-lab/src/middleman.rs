@@ -10,23 +10,20 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
-use anyhow::Context;
 use fullbore::{Pipe, PipeEnd};
 use rustix::io::Errno;
 use rustix::pipe::SpliceFlags;
-use rustix::process::{Signal, set_parent_process_death_signal};
 
 use crate::catalogue::movers::std_copy;
+use crate::parent::ParentOptions;
 use fullbore_results::soundness::Habit;
 
 /// More than any pipe of the laboratory holds.
 const ALL_THERE_IS: usize = 64 << 20;
 
 /// Passes stdin on to stdout until it ends; with the last habit, to these files too.
-pub fn run(habit: Habit, files: &[PathBuf], die_with_parent: bool) -> anyhow::Result<()> {
-    if die_with_parent {
-        set_parent_process_death_signal(Some(Signal::KILL)).context("PR_SET_PDEATHSIG")?;
-    }
+pub fn run(habit: Habit, files: &[PathBuf], parent: &ParentOptions) -> anyhow::Result<()> {
+    parent.obey()?;
     let (stdin, stdout) = (stdin(), stdout());
     let (source, sink) = (stdin.as_fd(), stdout.as_fd());
     match habit {

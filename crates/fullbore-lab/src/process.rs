@@ -3,16 +3,16 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
-use std::process::{Child, ChildStdin, Command, ExitStatus, Output};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use serde::de::DeserializeOwned;
 
@@ -94,7 +94,7 @@ impl Process {
             // It may have ended by itself in the meantime; it has not been waited for.
             let _ = child.kill();
         }
-        let output = child.wait_with_output().context("wait for a process")?;
+        let output = output_of(child)?;
         Ok(Ended { output, killed })
     }
 }
@@ -152,6 +152,59 @@ impl Ended {
         }
         Ok(())
     }
+}
+
+/// What a process writes to stdout and stderr until both have ended, and how it ends.
+///
+/// It does what `Child::wait_with_output` does, but for the ioctl(2) (FIONBIO) that std makes of each
+/// pipe, with a panic where that is refused.
+fn output_of(mut child: Child) -> Result<Output> {
+    drop(child.stdin.take());
+    let mut pipes = [
+        child.stdout.take().map(OwnedFd::from),
+        child.stderr.take().map(OwnedFd::from),
+    ];
+    let mut written = [Vec::new(), Vec::new()];
+    while pipes.iter().any(Option::is_some) {
+        let mut open: Vec<PollFd<'_>> = pipes
+            .iter()
+            .flatten()
+            .map(|pipe| PollFd::new(pipe, PollFlags::IN))
+            .collect();
+        retry_on_intr(|| poll(&mut open, None)).context("poll")?;
+        let mut ready = open.into_iter().map(|fd| !fd.revents().is_empty());
+        let ready = [0, 1].map(|at| pipes[at].is_some() && ready.next().unwrap_or(false));
+        for at in [0, 1] {
+            let Some(pipe) = pipes[at].as_ref().filter(|_| ready[at]) else {
+                continue;
+            };
+            let mut buffer = [0; 4096];
+            match retry_on_intr(|| rustix::io::read(pipe, &mut buffer)).context("read")? {
+                0 => pipes[at] = None,
+                n => written[at].extend_from_slice(&buffer[..n]),
+            }
+        }
+    }
+    let [stdout, stderr] = written;
+    Ok(Output {
+        status: child.wait().context("wait for a process")?,
+        stdout,
+        stderr,
+    })
+}
+
+/// Runs a command to its end, without stdin, and returns what it writes.
+///
+/// # Errors
+/// Where it cannot be started.
+pub fn output(mut command: Command) -> Result<Output> {
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut process = Process::start(command)?;
+    let child = process
+        .0
+        .take()
+        .context("a process that was just started")?;
+    output_of(child)
 }
 
 /// How a process ended, for people.
@@ -222,6 +275,22 @@ mod tests {
         assert!(ended.killed);
         assert_eq!(ended.output.status.signal(), Some(9));
         assert!(matches!(ended.went_well("sleeper"), Err(Stop::Failed(_))));
+    }
+
+    #[test]
+    fn all_of_stdout_and_stderr_is_read_whichever_comes_first() {
+        // More than a pipe holds, of both.
+        let line =
+            "head -c 300000 /dev/zero >&2; head -c 200000 /dev/zero; echo a; echo b >&2; exit 7";
+        let mut command = Command::new("sh");
+        command.args(["-c", line]);
+        let output = output(command).unwrap();
+        assert_eq!(output.status.code(), Some(7));
+        assert_eq!(
+            (output.stdout.len(), output.stderr.len()),
+            (200_002, 300_002)
+        );
+        assert!(output.stdout.ends_with(b"a\n") && output.stderr.ends_with(b"b\n"));
     }
 
     #[test]

@@ -3,11 +3,14 @@
 //!
 //! | command line | what it does |
 //! |---|---|
-//! | `write OPTIONS --json --cpu=N --die-with-parent` | is a writer (`endpoint::writer`), and reports on stderr |
-//! | `read OPTIONS --json --cpu=N --die-with-parent` | is a reader (`endpoint::reader`), and reports on stdout |
-//! | `middleman HABIT [FILE…] --die-with-parent` | passes stdin on to stdout (`middleman`) |
-//! | `part NAME JSON [--cpu=N] [--die-with-parent]` | plays the part of this name (`parts`, or one of the caller's own) with the task in the JSON |
+//! | `write OPTIONS --json --cpu=N TIED` | is a writer (`endpoint::writer`), and reports on stderr |
+//! | `read OPTIONS --json --cpu=N TIED` | is a reader (`endpoint::reader`), and reports on stdout |
+//! | `middleman HABIT [FILE…] [TIED]` | passes stdin on to stdout (`middleman`) |
+//! | `part NAME JSON [--cpu=N] [TIED]` | plays the part of this name (`parts`, or one of the caller's own) with the task in the JSON |
 //! | `copy`, `tee`, `run` | are measured as any other program is |
+//!
+//! TIED is `--die-with-parent --parent=PID`: the process ends when the process PID does, which started
+//! it, and also where that has ended before the options were read (`parent::ParentOptions`).
 //!
 //! A process that this machine does not allow to work ends with the exit code
 //! [`UNSUPPORTED`](fullbore_host::refusal::UNSUPPORTED), and with the reason as the last line on stderr.
@@ -42,7 +45,10 @@ impl Program {
     /// A verb that ends with this process.
     pub fn verb(&self, verb: &str) -> Command {
         let mut command = self.command();
-        command.arg(verb).arg("--die-with-parent");
+        command
+            .arg(verb)
+            .arg("--die-with-parent")
+            .arg(format!("--parent={}", std::process::id()));
         command
     }
 

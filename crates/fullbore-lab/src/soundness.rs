@@ -5,17 +5,21 @@
 //! stands between, `movers::check` turns that round: it is checked behind one careless writer.
 
 use std::process::Stdio;
+use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use fullbore::Pipe;
 
-use crate::process;
+use crate::process::{self, Process};
 use crate::work::Bench;
 use fullbore_results::run::EndpointReport;
 use fullbore_results::soundness::{Habit, Soundness, Verdict};
 
 /// Bytes of one check: several times what the longest pipeline of them holds.
 const BYTES: &str = "64M";
+
+/// How long one check may take.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What --way repeat repeats in a check: not a multiple of a page, so that a lost or doubled page
 /// shows.
@@ -61,14 +65,17 @@ fn check_behind(habit: Habit, writer: &str, bench: &Bench<'_>) -> Result<Verdict
         .args(&arguments)
         .stdin(second.reader)
         .stdout(Stdio::piped());
-    let writing = writer.spawn().context("start a writer")?;
-    let mut passing = middleman.spawn().context("start the program in between")?;
-    let reading = reader.spawn().context("start a reader")?;
-    drop((writer, middleman, reader));
-    let read = reading.wait_with_output().context("wait for the reader")?;
-    passing.wait().context("wait for the program in between")?;
-    writing.wait_with_output().context("wait for the writer")?;
-    let said = process::last_words(&read);
+    let writing = Process::start(writer)?;
+    let passing = Process::start(middleman)?;
+    let reading = Process::start(reader)?;
+    let ended = reading.end_within(PATIENCE)?;
+    // Whoever has nobody left to write to ends, or is killed.
+    drop((passing, writing));
+    let read = ended.output;
+    let said = match ended.killed {
+        true => format!("no end within {} seconds", PATIENCE.as_secs()),
+        false => process::last_words(&read),
+    };
     // A reader that ends well has checked what came; whether all came shows in its count.
     let complete = process::report::<EndpointReport>(&read.stdout)
         .is_ok_and(|report| report.moved == fullbore_host::size::parse(BYTES).unwrap_or(0));

@@ -3,7 +3,7 @@
 use super::attribution::Attribution;
 use super::numbers::{Numbers, StageNumbers};
 use super::verdict::{Bound, Percent, Sureness, VerdictKind};
-use fullbore_host::display::one_line;
+use fullbore_host::text::one_line;
 
 /// The line.
 pub fn words(kind: &VerdictKind, sure: Sureness, numbers: &Numbers) -> String {

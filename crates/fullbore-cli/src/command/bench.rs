@@ -11,10 +11,10 @@ use crate::inherited;
 use fullbore_host::machine::{CpuPair, Topology};
 use fullbore_host::proc::{self, Need};
 use fullbore_host::refusal::Usage;
-use fullbore_host::size;
 use fullbore_lab::catalogue::Catalogue;
 use fullbore_lab::catalogue::sweep::{self, Axes};
 use fullbore_lab::catalogue::unix_copy;
+use fullbore_lab::endpoint;
 use fullbore_lab::experiment::Experiment;
 use fullbore_lab::peers::Peers;
 use fullbore_lab::runner;
@@ -51,7 +51,8 @@ Examples:
   fullbore bench --html new.html --compare old.json new.json
 
 Exit codes: 0 done, even if an experiment was skipped because this machine does not allow it; 1 \
-an experiment failed; 2 the command line is invalid, or a file of --compare does not hold a run; \
+an experiment failed; 2 the command line is invalid, a report cannot be written to its file, \
+or a file of --compare does not hold a run; \
 3 /proc is not mounted. A comparison exits with 0 whatever its result.")]
 pub struct Bench {
     /// Experiments to measure, by name, group or glob pattern [default: ladder; with --compare,
@@ -90,7 +91,7 @@ pub struct Bench {
     cpus: Option<(usize, usize)>,
 
     /// Capacity of the pipe, for experiments that do not set their own
-    #[arg(long, value_name = "SIZE", value_parser = size::parse_in_memory)]
+    #[arg(long, value_name = "SIZE", value_parser = endpoint::pipe_size)]
     pipe_size: Option<usize>,
 
     /// Also measure the C programs in DIR that do the same as an experiment; 'make -C peers' builds
@@ -147,6 +148,9 @@ impl Bench {
             Need::Program,
             "the processes of an experiment are started through it",
         )?;
+        for path in [&self.csv, &self.svg, &self.html].into_iter().flatten() {
+            output::check_path(path)?;
+        }
         let settings = self.settings(&experiments)?;
         let topology = Topology::read();
         let cpus = CpuPair::wanted(self.cpus, &topology)?;
@@ -352,6 +356,24 @@ mod tests {
         assert!(all < 60.0, "{all} s");
         // Fewer rounds could not show a difference between two runs.
         assert!(settings.rounds >= 5);
+    }
+
+    #[test]
+    fn a_capacity_that_no_pipe_can_have_is_refused() {
+        let command = Bench::augment_args(Command::new("bench"));
+        let given = |size| {
+            command
+                .clone()
+                .try_get_matches_from(["bench", "--pipe-size", size])
+        };
+        assert!(given("2G").is_ok());
+        for size in ["3G", "1000T"] {
+            let error = given(size).unwrap_err().to_string();
+            assert!(
+                error.contains(size) && error.contains("at most 2G"),
+                "{error}"
+            );
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::output::{is_stdout, write_to, write_to_file};
+use super::output::{check_path, is_stdout, write_to, write_to_file};
 use crate::explain::{self, Explained, launch::Ended};
 use crate::inherited;
 use fullbore_host::machine::{CpuPair, Topology};
@@ -87,6 +87,9 @@ impl Explain {
             return Err(Usage("give an experiment or a command, not both".into()).into());
         }
         self.check_stdout()?;
+        for path in [&self.flame, &self.output].into_iter().flatten() {
+            check_path(path)?;
+        }
         proc::check(Need::Processes, "what the processes did is read from there")?;
         match &self.experiment {
             Some(name) => {

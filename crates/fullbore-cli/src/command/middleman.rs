@@ -8,6 +8,7 @@ use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
 use fullbore_lab::middleman;
+use fullbore_lab::parent::ParentOptions;
 use fullbore_results::soundness::Habit;
 
 /// Copy stdin to stdout with one behaviour that programs in pipelines have
@@ -21,14 +22,13 @@ pub struct Middleman {
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
 
-    /// Exit when the parent process ends
-    #[arg(long)]
-    die_with_parent: bool,
+    #[command(flatten)]
+    parent: ParentOptions,
 }
 
 impl Middleman {
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        middleman::run(self.habit, &self.files, self.die_with_parent)?;
+        middleman::run(self.habit, &self.files, &self.parent)?;
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -7,7 +7,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use fullbore_host::refusal::Usage;
 use fullbore_results::report::table::Table;
+use rustix::fs::{Access, access};
+use rustix::io::Errno;
 
 /// Returns a table with the width and the colours of the terminal, if `out` is one.
 pub fn table_on(out: &(impl AsFd + IsTerminal)) -> Table {
@@ -59,6 +62,30 @@ pub fn write_to_file(write: &dyn Fn(&mut dyn io::Write) -> Result<()>, path: &Pa
     put(write, path).with_context(|| format!("cannot write the report to '{}'", path.display()))
 }
 
+/// Checks that a report can be written to `path`, without changing what is there.
+///
+/// # Errors
+/// If it cannot, as far as that is known before the report is written. The error names `path`.
+pub fn check_path(path: &Path) -> Result<(), Usage> {
+    if is_stdout(path) {
+        return Ok(());
+    }
+    let answer = match takes_bytes_as_they_come(path) {
+        // Opening a FIFO would wait for its reader.
+        true => match fs::metadata(path).is_ok_and(|metadata| metadata.is_dir()) {
+            true => Err(Errno::ISDIR.into()),
+            false => access(path, Access::WRITE_OK).map_err(io::Error::from),
+        },
+        false => tempfile::tempfile_in(directory_of(&place_of(path))).map(drop),
+    };
+    answer.map_err(|error| {
+        Usage(format!(
+            "cannot write the report to '{}': {error}",
+            path.display()
+        ))
+    })
+}
+
 /// Whether this name of a file means stdout.
 pub fn is_stdout(path: &Path) -> bool {
     path.as_os_str() == "-"
@@ -89,8 +116,7 @@ fn write_and_close(write: &dyn Fn(&mut dyn io::Write) -> Result<()>, file: File)
 
 /// Replaces the file at `path` by a new one.
 fn replace(write: &dyn Fn(&mut dyn io::Write) -> Result<()>, path: &Path) -> Result<()> {
-    // The target of a symbolic link is replaced, not the link.
-    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let path = place_of(path);
     let (file, written) = tempfile::Builder::new()
         .prefix(".fullbore-")
         // open(2) applies the umask to this; tempfile's own default is 0600.
@@ -100,6 +126,11 @@ fn replace(write: &dyn Fn(&mut dyn io::Write) -> Result<()>, path: &Path) -> Res
     write_and_close(write, file)?;
     written.persist(&path)?;
     Ok(())
+}
+
+/// The file that `path` means: what a symbolic link points to is replaced, not the link.
+fn place_of(path: &Path) -> PathBuf {
+    fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
 }
 
 /// The directory that `path` is in.
@@ -189,6 +220,32 @@ mod tests {
         write_to_file(&fixed(Some("through")), &fifo).unwrap();
         assert_eq!(reader.join().unwrap(), "through");
         assert_eq!(names_in(directory.path()), ["fifo"]);
+    }
+
+    #[test]
+    fn a_path_is_checked_without_a_trace() {
+        let directory = TempDir::new().unwrap();
+        let (old, new) = (directory.path().join("old"), directory.path().join("new"));
+        fs::write(&old, "old").unwrap();
+        for path in [&old, &new] {
+            check_path(path).unwrap();
+        }
+        for path in ["-", "/dev/null", "/dev/full"] {
+            check_path(Path::new(path)).unwrap();
+        }
+        assert_eq!(fs::read_to_string(&old).unwrap(), "old");
+        assert_eq!(names_in(directory.path()), ["old"]);
+        let below_a_file = old.join("new");
+        for path in [
+            Path::new("/no/such/directory/new"),
+            directory.path(),
+            &below_a_file,
+            Path::new("/dev/nosuch"),
+        ] {
+            let Usage(error) = check_path(path).unwrap_err();
+            assert!(error.contains(path.to_str().unwrap()), "{error}");
+        }
+        assert_eq!(names_in(directory.path()), ["old"]);
     }
 
     #[test]

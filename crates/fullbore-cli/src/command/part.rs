@@ -9,6 +9,7 @@ use fullbore_host::refusal::Usage;
 use fullbore_lab::catalogue::Catalogue;
 use fullbore_lab::catalogue::sweep::Axes;
 use fullbore_lab::endpoint::prepare;
+use fullbore_lab::parent::ParentOptions;
 use fullbore_lab::trials;
 
 /// Run one process of an experiment
@@ -24,9 +25,8 @@ pub struct Part {
     #[arg(long, value_name = "N")]
     cpu: Option<usize>,
 
-    /// Exit when the parent process ends
-    #[arg(long)]
-    die_with_parent: bool,
+    #[command(flatten)]
+    parent: ParentOptions,
 }
 
 impl Part {
@@ -35,7 +35,7 @@ impl Part {
             .part(&self.name)
             .or_else(|| trials::part(&self.name))
             .ok_or_else(|| Usage(format!("unknown part '{}'", self.name)))?;
-        prepare::process(self.cpu, self.die_with_parent)?;
+        prepare::process(self.cpu, &self.parent)?;
         part.play(&self.task)?;
         Ok(ExitCode::SUCCESS)
     }

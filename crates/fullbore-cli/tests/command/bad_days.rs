@@ -436,3 +436,52 @@ fn a_pipeline_whose_writer_is_killed_reports_what_came() {
         assert_eq!(finish(writing).status.signal(), Some(9));
     }
 }
+
+#[test]
+fn a_refused_vmsplice_is_the_reason_also_where_the_reader_has_gone() {
+    for errno in [Errno::NOSYS, Errno::PERM] {
+        let filter = refusing(&[(call::VMSPLICE, &[])], errno);
+        for options in [
+            "--write-with-vmsplice",
+            "--way fresh",
+            "--way recycle",
+            "--ring 1M --chunk 64K",
+            "--way fresh --lines 64",
+        ] {
+            let mut writer = fullbore(&format!("write --bytes-to-pipe 8M {options}"));
+            let writing = start(under(filter.clone(), writer.stdout(nobody_reads())));
+            assert_unsupported(&finish(writing), "vmsplice");
+        }
+    }
+}
+
+#[test]
+fn bench_needs_no_ioctl() {
+    let filter = refusing(&[(call::IOCTL, &[])], Errno::PERM);
+    let words = format!("bench --json {SHORT} write_read");
+    let output = until_measured(|| run_under(&filter, &words));
+    assert_skipped(&output, &[], "");
+}
+
+#[test]
+fn nobody_is_left_behind_when_bench_is_killed_while_it_starts_processes() {
+    for delay in 0..40 {
+        let mut command = fullbore("bench write_read --seconds 600 --rounds 1");
+        // Whoever loses its parent keeps its group.
+        let bench = start(command.process_group(0));
+        let group = bench.id() as i32;
+        while children(bench.id()).is_empty() {
+            thread::yield_now();
+        }
+        thread::sleep(Duration::from_micros(100 * delay));
+        kill_process(Pid::from_child(&bench), Signal::KILL).unwrap();
+        finish(bench);
+        wait_for("the end of the processes that bench started", || {
+            let running = procfs::process::all_processes().unwrap().any(|process| {
+                let stat = process.and_then(|process| process.stat());
+                stat.is_ok_and(|stat| stat.pgrp == group && stat.state != 'Z')
+            });
+            (!running).then_some(())
+        });
+    }
+}

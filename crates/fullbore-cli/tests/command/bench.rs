@@ -654,3 +654,23 @@ fn a_program_that_breaks_is_named_with_what_it_said() {
         );
     }
 }
+
+#[test]
+fn a_program_that_takes_long_to_start_is_not_taken_for_a_broken_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let program = directory.path().join("pv");
+    // Ten times as long as its reader measures.
+    fs::write(
+        &program,
+        "#!/bin/sh\nPATH=/usr/bin:/bin\nsleep 0.5\nexec cat\n",
+    )
+    .unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(&program, mode).unwrap();
+    let words = "bench --json --rounds 1 --seconds 0.05 pipe_pipe_pv file_pipe_pv pipe_socket_pv";
+    let output = finish(start(fullbore(words).env("PATH", directory.path())));
+    assert_code(&output, 0);
+    for experiment in experiments(&bench_json(&output)) {
+        assert!(has_figure(experiment), "{experiment:#}");
+    }
+}

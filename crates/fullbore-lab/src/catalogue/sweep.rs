@@ -8,7 +8,7 @@
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 
-use crate::endpoint::{Checked, Pair, WaitName};
+use crate::endpoint::{Checked, Pair, WaitName, pipe_size};
 use crate::experiment::{Experiment, Group};
 use crate::taken::{Measurement, Stop, Taken};
 use crate::work::{Bench, Work};
@@ -49,7 +49,7 @@ pub struct Axes {
     chunks: Option<Vec<usize>>,
 
     /// Capacities of the pipe [default: 4K,64K,256K,1M]
-    #[arg(long, value_name = "SIZE,…", value_delimiter = ',', value_parser = pipe_size)]
+    #[arg(long, value_name = "SIZE,…", value_delimiter = ',', value_parser = capacity)]
     pipe_sizes: Option<Vec<usize>>,
 }
 
@@ -95,8 +95,8 @@ fn chunk(text: &str) -> Result<usize, String> {
     }
 }
 
-fn pipe_size(text: &str) -> Result<usize, String> {
-    match size::parse_in_memory(text)? {
+fn capacity(text: &str) -> Result<usize, String> {
+    match pipe_size(text)? {
         0 => Err("invalid capacity 0: a pipe needs at least one page".into()),
         bytes => Ok(bytes),
     }

@@ -9,10 +9,10 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use fullbore::linux::{Calls, page_size};
 use fullbore::wait::Ready;
-use fullbore::{Pages, Pipe, ProducerOptions, Way};
+use fullbore::{Pages, Pipe, Producer, ProducerOptions, Way};
 use rustix::io::Errno;
 use rustix::pipe::SpliceFlags;
 
@@ -202,7 +202,9 @@ pub fn produce(
     };
     let mut producer = prepare::unsupported_as_such(producer)?;
     if let Some(len) = options.lines {
-        return write_lines(options, len, &mut producer);
+        let report = write_lines(options, len, &mut producer)?;
+        check_way(&producer, way)?;
+        return Ok(report);
     }
     let mut progress = Progress::begin(options, Role::Writer);
     while let Some(most) = progress.next(chunk) {
@@ -216,13 +218,13 @@ pub fn produce(
             Data::Constant => buffer.fill(prepare::CONSTANT),
             Data::Words => words::fill(buffer, progress.moved()),
         }
-        match producer.commit(most) {
+        let committed = producer.commit(most);
+        // First: where the reader has gone, too, the copy that was tried instead says no more than that.
+        check_way(&producer, way)?;
+        match committed {
             Ok(()) => progress.add(most, producer.calls()),
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => break,
             Err(error) => return Err(error).context("write to stdout"),
-        }
-        if producer.way() != way {
-            bail!(Unsupported("this machine refuses vmsplice(2)".into()));
         }
     }
     let calls = producer.calls();
@@ -236,6 +238,14 @@ pub fn produce(
     let mut report = progress.report(options, calls);
     report.backing = Some(backing);
     Ok(report)
+}
+
+/// Fails where the producer has begun to copy because vmsplice(2) is refused.
+fn check_way<O: AsFd>(producer: &Producer<O>, way: Way) -> Result<(), Unsupported> {
+    if producer.way() != way {
+        return Err(Unsupported("this machine refuses vmsplice(2)".into()));
+    }
+    Ok(())
 }
 
 fn vmsplice_failed(errno: Errno, moved: u64) -> anyhow::Error {

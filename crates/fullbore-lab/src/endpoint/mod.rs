@@ -12,6 +12,6 @@ pub mod words;
 pub mod writer;
 
 pub use by_reference::send_queue;
-pub use options::{Options, WaitName};
+pub use options::{Options, WaitName, pipe_size};
 pub use pair::{Checked, ENDLESS, Pair};
 pub use progress::{Role, print};

@@ -9,6 +9,7 @@ use fullbore::Wait;
 use fullbore::linux::page_size;
 use serde::{Deserialize, Serialize};
 
+use crate::parent::ParentOptions;
 use fullbore_host::refusal::Usage;
 use fullbore_host::size;
 
@@ -150,9 +151,9 @@ pub struct Options {
     )]
     pub pause: u64,
 
-    /// Exit when the parent process ends
-    #[arg(long, hide = true)]
-    pub die_with_parent: bool,
+    /// Whether it ends with the process that started it
+    #[command(flatten)]
+    pub parent: ParentOptions,
 }
 
 /// The names of the library's [`Wait`]s.
@@ -207,6 +208,22 @@ fn seconds(text: &str) -> Result<f64, String> {
         .ok()
         .filter(|&s: &f64| s.is_finite() && s > 0.0 && s < 1e6)
         .ok_or_else(|| format!("invalid time '{text}': expected seconds above 0"))
+}
+
+/// The largest capacity that a pipe can have: fcntl(2) takes no more (`round_pipe_size`, fs/pipe.c).
+const PIPE_SIZE_AT_MOST: usize = 1 << 31;
+
+/// Reads the capacity of a pipe, in bytes; 0 leaves a pipe as it is.
+///
+/// # Errors
+/// Where no machine has such a pipe.
+pub fn pipe_size(text: &str) -> Result<usize, String> {
+    match size::parse_in_memory(text)? {
+        bytes if bytes > PIPE_SIZE_AT_MOST => Err(format!(
+            "invalid capacity '{text}': a pipe can have at most 2G"
+        )),
+        bytes => Ok(bytes),
+    }
 }
 
 impl Options {

@@ -1,23 +1,21 @@
 //! What both endpoints do before they begin: find their CPU, and get their memory.
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use fullbore::linux::page_size;
 use fullbore::pages::BackedBy;
 use fullbore::{Backing, Error, Pages};
-use rustix::process::{Signal, set_parent_process_death_signal};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use super::options::Options;
+use crate::parent::ParentOptions;
 use fullbore_host::refusal::{Unsupported, Usage};
 
 /// The byte that constant data is made of: printable, as in the article.
 pub const CONSTANT: u8 = b'X';
 
 /// Pins this process, and ties it to the one that started it.
-pub fn process(cpu: Option<usize>, die_with_parent: bool) -> anyhow::Result<()> {
-    if die_with_parent {
-        set_parent_process_death_signal(Some(Signal::KILL)).context("PR_SET_PDEATHSIG")?;
-    }
+pub fn process(cpu: Option<usize>, parent: &ParentOptions) -> anyhow::Result<()> {
+    parent.obey()?;
     if let Some(cpu) = cpu {
         if cpu >= CpuSet::MAX_CPU {
             bail!(Usage(format!("there is no CPU {cpu}")));

@@ -171,9 +171,12 @@ impl State {
     }
 }
 
-/// The options of this process, as they were typed.
+/// The options of this process, as they were typed, but for the number of its parent.
 fn options_of_this_process() -> String {
-    let words: Vec<String> = std::env::args().skip(2).collect();
+    let words = std::env::args().skip(2);
+    let words: Vec<String> = words
+        .filter(|word| !word.starts_with("--parent="))
+        .collect();
     words.join(" ")
 }
 

@@ -23,7 +23,7 @@ use fullbore_results::run::EndpointReport;
 /// Reads until the limit, or until the writer has gone.
 pub fn run(options: &Options) -> anyhow::Result<EndpointReport> {
     options.check_reader()?;
-    prepare::process(options.cpu, options.die_with_parent)?;
+    prepare::process(options.cpu, &options.parent)?;
     let stdin = stdin();
     let source = stdin.as_fd();
     let pipe = PipeEnd::of(&source)?;

@@ -20,7 +20,7 @@ use fullbore_results::run::EndpointReport;
 /// Writes until the limit, or until the reader has gone.
 pub fn run(options: &Options) -> anyhow::Result<EndpointReport> {
     options.check_writer()?;
-    prepare::process(options.cpu, options.die_with_parent)?;
+    prepare::process(options.cpu, &options.parent)?;
     let stdout = stdout();
     if stdout.is_terminal() {
         bail!(Usage(

@@ -12,7 +12,8 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use fullbore::{Pipe, PipeEnd};
 
-use super::course::{self, Course};
+use super::descriptors::{Descriptors, start_mover};
+use super::files;
 use super::table::{End, Job, Mover};
 use crate::endpoint::words;
 use crate::process::{self, Process};
@@ -85,14 +86,14 @@ type Wrong = Option<String>;
 
 fn file_to_pipe(program: &Program, mover: &Mover) -> Result<Wrong> {
     for len in FILES_IN_PIPES {
-        let mut file = course::pattern_file(len)?;
+        let mut file = files::pattern_file(len)?;
         let pipe = Pipe::new()?;
         let writer = PipeEnd::of(&pipe.writer)?.context("a pipe is a pipe")?;
         if writer.capacity()? < 2 * len as usize && writer.resize(2 * len as usize).is_err() {
             // Where a pipe may not be so large, the short file has to do.
             continue;
         }
-        let source = course::reopened(&file)?;
+        let source = files::reopened(&file)?;
         if let Some(wrong) = run(program, mover, source, pipe.writer)? {
             return Ok(Some(wrong));
         }
@@ -105,19 +106,19 @@ fn file_to_pipe(program: &Program, mover: &Mover) -> Result<Wrong> {
 }
 
 fn file_to_file(program: &Program, mover: &Mover) -> Result<Wrong> {
-    let mut file = course::pattern_file(FILE)?;
-    let sink = course::memory_file()?;
-    let source = course::reopened(&file)?;
+    let mut file = files::pattern_file(FILE)?;
+    let sink = files::memory_file()?;
+    let source = files::reopened(&file)?;
     if let Some(wrong) = run(program, mover, source, sink.try_clone()?)? {
         return Ok(Some(wrong));
     }
     write_over(&mut file, FILE)?;
-    first_wrong(course::reopened(&sink)?, FILE)
+    first_wrong(files::reopened(&sink)?, FILE)
 }
 
 fn write_over(file: &mut File, len: u64) -> Result<()> {
     file.rewind()?;
-    course::write_pattern(file, ELSEWHERE, len).context("overwrite a file in memory")
+    files::write_pattern(file, ELSEWHERE, len).context("overwrite a file in memory")
 }
 
 /// Runs a mover from a file that ends to its own end.
@@ -127,7 +128,7 @@ fn run(
     source: File,
     sink: impl Into<std::os::fd::OwnedFd>,
 ) -> Result<Wrong> {
-    let process = course::start_mover(program, mover, source.into(), sink.into(), &[])?;
+    let process = start_mover(program, mover, source.into(), sink.into(), &[])?;
     let ended = process
         .context("a mover that was there")?
         .end_within(PATIENCE)?;
@@ -153,7 +154,7 @@ fn first_wrong(mut stream: File, len: u64) -> Result<Wrong> {
 }
 
 fn behind_a_writer(job: &Job, mover: &Mover, bench: &Bench<'_>) -> Result<Wrong> {
-    let course = Course::lay(job, || anyhow::bail!("no file here"))?;
+    let descriptors = Descriptors::open(job, || anyhow::bail!("no file here"))?;
     let bytes = format!("--bytes-to-pipe={BYTES}");
     let mut writer = bench
         .program
@@ -162,14 +163,14 @@ fn behind_a_writer(job: &Job, mover: &Mover, bench: &Bench<'_>) -> Result<Wrong>
         .args(BUFFER.split(' '))
         .args(["--verify", &bytes])
         .stdin(Stdio::null())
-        .stdout(course.writer.context("a writer's pipe or socket")?);
-    let (branch_readers, branches): (Vec<_>, Vec<_>) = course
+        .stdout(descriptors.writer.context("a writer's pipe or socket")?);
+    let (branch_readers, branches): (Vec<_>, Vec<_>) = descriptors
         .branches
         .into_iter()
         .map(|pipe| (pipe.reader, pipe.writer))
         .unzip();
     let mut readers = Vec::new();
-    for stdin in course.reader.into_iter().chain(branch_readers) {
+    for stdin in descriptors.reader.into_iter().chain(branch_readers) {
         let mut reader = bench
             .program
             .endpoint("read", SLOW_READER, bench.cpus.reader);
@@ -177,14 +178,20 @@ fn behind_a_writer(job: &Job, mover: &Mover, bench: &Bench<'_>) -> Result<Wrong>
         readers.push(Process::start(reader)?);
     }
     let writing = Process::start(writer)?;
-    let moving = course::start_mover(bench.program, mover, course.source, course.sink, &branches)?;
+    let moving = start_mover(
+        bench.program,
+        mover,
+        descriptors.source,
+        descriptors.sink,
+        &branches,
+    )?;
     let moving = moving.context("a mover that was there")?;
     drop(branches);
     let len = size::parse(BYTES).map_err(anyhow::Error::msg)?;
-    if let Some(file) = course.file {
+    if let Some(file) = descriptors.file {
         moving.end_within(PATIENCE)?;
         writing.end_within(PATIENCE)?;
-        return first_wrong(course::reopened(&file)?, len);
+        return first_wrong(files::reopened(&file)?, len);
     }
     let mut wrong = None;
     for reader in readers {

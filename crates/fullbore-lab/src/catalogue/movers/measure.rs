@@ -6,12 +6,15 @@
 //! reads: the mover is timed from its start to its end, or until the time is up, and the bytes are
 //! those that are in the file then.
 
+use std::fs::File;
+use std::os::fd::OwnedFd;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-use super::course::{self, Course, SourceFile};
+use super::descriptors::{Descriptors, start_mover};
+use super::files::SourceFile;
 use super::table::{End, Job, Mover, PIPE_READER};
 use crate::endpoint::ENDLESS;
 use crate::process::{self, Ended, Process, ended, is_readable_within};
@@ -30,60 +33,38 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// # Errors
 /// Where not even a pipe or a process can be made.
 pub fn measure(job: &Job, mover: &Mover, bench: &mut Bench<'_>) -> Result<Measurement> {
-    let (settings, cpus) = (bench.settings, bench.cpus);
-    let course = match Course::lay(job, || bench.store.of::<SourceFile>().open()) {
-        Ok(course) => course,
-        Err(error) => return Ok(Err(Stop::Skipped(format!("{error:#}")))),
-    };
-    let Course {
+    let descriptors = Descriptors::open(job, || bench.store.of::<SourceFile>().open());
+    let Descriptors {
         writer,
         source,
         sink,
         reader,
         branches,
         file,
-    } = course;
-    let reader = match reader {
-        None => None,
-        Some(stdin) => {
-            let mut command = bench.program.endpoint("read", job.reader(), cpus.reader);
-            command.arg(format!("--seconds={}", settings.seconds));
-            if job.source != End::File {
-                command.arg(format!("--warm-up={}", settings.warm_up_seconds));
-            }
-            command.stdin(stdin).stdout(Stdio::piped());
-            Some(Process::start(command)?)
-        }
+    } = match descriptors {
+        Ok(descriptors) => descriptors,
+        Err(error) => return Ok(Err(Stop::Skipped(format!("{error:#}")))),
     };
     let (branch_readers, branches): (Vec<_>, Vec<_>) = branches
         .into_iter()
         .map(|pipe| (pipe.reader, pipe.writer))
         .unzip();
-    let mut beside = Vec::new();
-    for stdin in branch_readers {
-        let mut command = bench.program.endpoint("read", PIPE_READER, cpus.reader);
-        command.arg(format!("--bytes-to-pipe={ENDLESS}"));
-        command.stdin(stdin).stdout(Stdio::null());
-        beside.push(Process::start(command)?);
-    }
+    let branch_readers = branch_readers
+        .into_iter()
+        .map(|stdin| read_branch(stdin, bench))
+        .collect::<Result<Vec<_>>>()?;
     let writer = match writer {
         None => None,
         Some(stdout) => {
-            let mut command = bench.program.endpoint("write", job.writer(), cpus.writer);
-            command.arg(match file {
-                None => format!("--bytes-to-pipe={ENDLESS}"),
-                Some(_) => format!("--bytes-to-pipe={}", SourceFile::len()),
-            });
-            command.stdin(Stdio::null()).stdout(stdout);
-            let process = Process::start(command)?;
+            let bytes = file.as_ref().map(|_| SourceFile::len());
+            let process = write(job, bytes, stdout, bench)?;
             // Its preparations are not the mover's.
             is_readable_within(&source, PATIENCE)?;
             Some(process)
         }
     };
     let began = Instant::now();
-    let mut mover_process = match course::start_mover(bench.program, mover, source, sink, &branches)
-    {
+    let moving = match start_mover(bench.program, mover, source, sink, &branches) {
         Ok(Some(process)) => process,
         Ok(None) => {
             let reason = format!("{} is not on PATH", mover.program());
@@ -92,43 +73,84 @@ pub fn measure(job: &Job, mover: &Mover, bench: &mut Bench<'_>) -> Result<Measur
         Err(error) => return Ok(Err(Stop::Failed(format!("{error:#}")))),
     };
     drop(branches);
-    let time = Duration::from_secs_f64(settings.seconds);
-    let Some(reader) = reader else {
-        let file = file.context("the job has no sink file")?;
-        let mut ended = mover_process.ends_within(time)?;
-        // On a busy machine it may not even have begun by now.
-        while !ended && file.metadata()?.len() == 0 && began.elapsed() < PATIENCE {
-            ended = mover_process.ends_within(time)?;
-        }
-        let moved = mover_process.end_within(Duration::ZERO)?;
-        let seconds = began.elapsed().as_secs_f64();
-        let bytes = file.metadata()?.len();
-        let writer = match unwritten(writer)? {
-            Ok(report) => report,
-            Err(stop) => return Ok(Err(stop)),
-        };
-        return Ok(judge_file(mover, &moved, bytes, seconds, writer));
-    };
-    let patience = 4.0 * (settings.seconds + settings.warm_up_seconds);
-    let read = reader.end_within(PATIENCE + Duration::from_secs_f64(patience))?;
-    // A reader that nobody left without bytes takes all of its time, and more where it was kept from
-    // running: what it says of its own time would not show that.
-    let mut whole_time = time;
+    if let Some(file) = file {
+        let (moved, bytes, seconds) = fill(&file, moving, began, bench)?;
+        return Ok(writer_report(writer)?
+            .and_then(|writer| judge_file(mover, &moved, bytes, seconds, writer)));
+    }
+    let stdin = reader.context("the job has neither a reader nor a file")?;
+    let (read, ended_early) = read(job, stdin, bench)?;
+    let moved = moving.end_within(GRACE)?;
+    drop(branch_readers);
+    Ok(writer_report(writer)?
+        .and_then(|writer| judge_reader(job, mover, ended_early, &moved, &read, writer)))
+}
+
+/// Starts the reader of a further sink.
+fn read_branch(stdin: OwnedFd, bench: &Bench<'_>) -> Result<Process> {
+    let cpu = bench.cpus.reader;
+    let mut command = bench.program.endpoint("read", PIPE_READER, cpu);
+    command.arg(format!("--bytes-to-pipe={ENDLESS}"));
+    command.stdin(stdin).stdout(Stdio::null());
+    Process::start(command)
+}
+
+/// Starts the writer, of so many bytes or of more than any measurement moves.
+fn write(job: &Job, bytes: Option<u64>, stdout: OwnedFd, bench: &Bench<'_>) -> Result<Process> {
+    let cpu = bench.cpus.writer;
+    let mut command = bench.program.endpoint("write", job.writer(), cpu);
+    command.arg(match bytes {
+        None => format!("--bytes-to-pipe={ENDLESS}"),
+        Some(bytes) => format!("--bytes-to-pipe={bytes}"),
+    });
+    command.stdin(Stdio::null()).stdout(stdout);
+    Process::start(command)
+}
+
+/// Lets the mover write to a file until its time is up: how it ended, the bytes in the file, and the
+/// seconds since it began.
+fn fill(
+    file: &File,
+    mut moving: Process,
+    began: Instant,
+    bench: &Bench<'_>,
+) -> Result<(Ended, u64, f64)> {
+    let time = Duration::from_secs_f64(bench.settings.seconds);
+    let mut ended = moving.ends_within(time)?;
+    // On a busy machine it may not even have begun by now.
+    while !ended && file.metadata()?.len() == 0 && began.elapsed() < PATIENCE {
+        ended = moving.ends_within(time)?;
+    }
+    let moved = moving.end_within(Duration::ZERO)?;
+    let seconds = began.elapsed().as_secs_f64();
+    Ok((moved, file.metadata()?.len(), seconds))
+}
+
+/// Reads what the mover writes: how the reader ended, and whether it did before its time was up.
+///
+/// The reader is started when the mover has written something, or has ended. So the time that the mover
+/// takes to start, which is long on a busy machine, is none of the reader's.
+fn read(job: &Job, stdin: OwnedFd, bench: &Bench<'_>) -> Result<(Ended, bool)> {
+    let settings = bench.settings;
+    let mut command = bench
+        .program
+        .endpoint("read", job.reader(), bench.cpus.reader);
+    command.arg(format!("--seconds={}", settings.seconds));
+    let mut whole_time = Duration::from_secs_f64(settings.seconds);
     if job.source != End::File {
+        command.arg(format!("--warm-up={}", settings.warm_up_seconds));
         whole_time += Duration::from_secs_f64(settings.warm_up_seconds);
     }
-    let left_early = began.elapsed() < whole_time;
-    let moved = mover_process.end_within(GRACE)?;
-    drop(beside);
-    let writer = match unwritten(writer)? {
-        Ok(report) => report,
-        Err(stop) => return Ok(Err(stop)),
-    };
-    Ok(judge_reader(job, mover, left_early, &moved, &read, writer))
+    is_readable_within(&stdin, PATIENCE)?;
+    command.stdin(stdin).stdout(Stdio::piped());
+    let began = Instant::now();
+    let read = Process::start(command)?.end_within(PATIENCE + 4 * whole_time)?;
+    // By this clock: a reader that was kept from running does not report it.
+    Ok((read, began.elapsed() < whole_time))
 }
 
 /// Waits for the writer, whose pipe or socket nobody reads any more.
-fn unwritten(writer: Option<Process>) -> Result<Result<Option<EndpointReport>, Stop>> {
+fn writer_report(writer: Option<Process>) -> Result<Result<Option<EndpointReport>, Stop>> {
     let Some(writer) = writer else {
         return Ok(Ok(None));
     };
@@ -167,7 +189,7 @@ fn judge_file(
 fn judge_reader(
     job: &Job,
     mover: &Mover,
-    left_early: bool,
+    ended_early: bool,
     moved: &Ended,
     read: &Ended,
     writer: Option<EndpointReport>,
@@ -176,7 +198,7 @@ fn judge_reader(
     let report = process::report::<EndpointReport>(&read.output.stdout)
         .map_err(|e| Stop::Failed(format!("the reader reported nothing readable: {e}")))?;
     let whole_file = job.source == End::File && report.moved == SourceFile::len();
-    if left_early && !whole_file {
+    if ended_early && !whole_file {
         return Err(broke(mover, moved, report.moved));
     }
     if report.bytes == 0 || report.seconds == 0.0 {

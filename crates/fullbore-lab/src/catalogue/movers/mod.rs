@@ -4,7 +4,8 @@
 //! program is a new row.
 
 mod check;
-mod course;
+mod descriptors;
+mod files;
 mod measure;
 pub mod std_copy;
 mod table;
@@ -14,7 +15,7 @@ use anyhow::Result;
 use crate::experiment::{Experiment, Group};
 use crate::taken::Measurement;
 use crate::work::{Bench, Work};
-pub use course::memory_file;
+pub use files::memory_file;
 use fullbore_results::run::{Outcome, Settings, Unit};
 use fullbore_results::soundness::Soundness;
 pub use table::version;

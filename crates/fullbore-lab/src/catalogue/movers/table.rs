@@ -4,9 +4,9 @@
 //! named on its command line. Programs other than this one run with the options that a person would
 //! give them, and with their own defaults for the rest.
 
-use std::process::Command;
+use std::process::{Command, Stdio};
 
-use crate::process::on_path;
+use crate::process::{self, on_path};
 use crate::program::Program;
 use fullbore_results::run::MoverReport;
 
@@ -211,7 +211,9 @@ pub fn version(program: &str) -> Option<String> {
     } else {
         "--version"
     };
-    let output = Command::new(on_path(program)?).arg(option).output().ok()?;
+    let mut command = Command::new(on_path(program)?);
+    command.arg(option).stdin(Stdio::null());
+    let output = process::output(command).ok()?;
     let text = [output.stdout, output.stderr].concat();
     let text = String::from_utf8_lossy(&text);
     // Socat says its authors first.

@@ -24,7 +24,7 @@ use super::once::{self, Made};
 use super::table::{Input, PIPELINES, Pipeline, SHELL};
 use crate::catalogue::movers::memory_file;
 use crate::part::Task;
-use crate::process::{Process, on_path};
+use crate::process::{self, Process, on_path};
 use crate::program::Program;
 use crate::taken::Stop;
 use fullbore_results::run::Settings;
@@ -274,11 +274,9 @@ fn compressed(block: &[u8], bytes: u64, path: &Path) -> Result<u64> {
     let mut plain = memory_file()?;
     plain.write_all(member)?;
     io::Seek::rewind(&mut plain)?;
-    let output = Command::new("gzip")
-        .arg("-c")
-        .stdin(plain)
-        .output()
-        .context("start gzip")?;
+    let mut gzip = Command::new("gzip");
+    gzip.arg("-c").stdin(plain);
+    let output = process::output(gzip)?;
     anyhow::ensure!(output.status.success(), "gzip: {}", output.status);
     let members = (bytes / member.len() as u64).max(1);
     let mut file = File::create(path)?;

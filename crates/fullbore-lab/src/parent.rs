@@ -1,0 +1,59 @@
+//! Processes that end with the process that started them.
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use rustix::process::{Signal, getppid, set_parent_process_death_signal};
+
+/// The options of a process that ends with its parent.
+#[derive(Debug, Clone, Default, Args)]
+pub struct ParentOptions {
+    /// Exit when the parent process ends
+    #[arg(long, hide = true)]
+    pub die_with_parent: bool,
+
+    /// The process that started this one; exit at once if the parent is another one by now
+    #[arg(long, hide = true, value_name = "PID", requires = "die_with_parent")]
+    pub parent: Option<i32>,
+}
+
+impl ParentOptions {
+    /// Has the kernel kill this process when its parent ends, if that is asked for.
+    ///
+    /// # Errors
+    /// Where the parent has ended already: the signal is only for an end that is still to come
+    /// (PR_SET_PDEATHSIG, prctl(2)), and this process has been given to another parent.
+    pub fn obey(&self) -> Result<()> {
+        if !self.die_with_parent {
+            return Ok(());
+        }
+        set_parent_process_death_signal(Some(Signal::KILL)).context("PR_SET_PDEATHSIG")?;
+        // A parent in another PID namespace has no number here.
+        let parent = getppid().map(|pid| pid.as_raw_nonzero().get());
+        match (self.parent, parent) {
+            (Some(expected), Some(parent)) if parent != expected => {
+                bail!("process {expected}, which started this one, has ended")
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_whose_parent_is_another_one_by_now_does_not_go_on() {
+        let own = getppid().map(|pid| pid.as_raw_nonzero().get());
+        let with = |die_with_parent, parent| ParentOptions {
+            die_with_parent,
+            parent,
+        };
+        with(true, None).obey().unwrap();
+        with(true, own).obey().unwrap();
+        let error = with(true, Some(i32::MAX)).obey().unwrap_err();
+        assert!(error.to_string().contains("has ended"), "{error}");
+        with(false, Some(i32::MAX)).obey().unwrap();
+        set_parent_process_death_signal(None).unwrap();
+    }
+}
