@@ -1,8 +1,9 @@
-//! A point in time as RFC 3339 writes it, in UTC: enough to say when a run was taken.
+//! Points in time as text, in the format of RFC 3339.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// `time` such as `2026-03-01T12:00:00Z`.
+/// Returns `time` as RFC 3339 writes it, in UTC: `2026-03-01T12:00:00Z`. Fractions of a second are
+/// cut off.
 pub fn rfc3339(time: SystemTime) -> String {
     let seconds = match time.duration_since(UNIX_EPOCH) {
         Ok(after) => after.as_secs() as i64,
@@ -14,10 +15,10 @@ pub fn rfc3339(time: SystemTime) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
-/// Year, month and day of the Gregorian calendar, so many days after 1970-01-01.
+/// Returns the year, month and day of the Gregorian calendar that is `days` days after 1970-01-01.
 ///
-/// Howard Hinnant, chrono-Compatible Low-Level Date Algorithms, `civil_from_days`: years begin in
-/// March, so that the leap day is a year's last.
+/// Source: Howard Hinnant, chrono-Compatible Low-Level Date Algorithms, `civil_from_days`. Years
+/// begin in March, so that the leap day is the last day of a year.
 fn civil(days: i64) -> (i64, i64, i64) {
     const ERA: i64 = 146_097;
     // Days from 0000-03-01 to 1970-01-01.

@@ -1,9 +1,9 @@
 //! How far apart the two CPUs are: the time that one cache line takes from one to the other and back.
 //!
-//! A virtual machine's CPUs are threads of its host, which moves them as it likes. When it puts
+//! The CPUs of a virtual machine are threads of its host, which may move them at any time. When it puts
 //! two of them on cores that share no cache, everything that passes from one to the other becomes
-//! several times slower, and nothing inside the machine says so; but this figure shows it. It is
-//! taken around every measurement, and one that was made while the CPUs were apart is repeated.
+//! several times slower. Nothing else inside the machine shows this. The distance is measured around
+//! every measurement of the laboratory, which repeats those that were made while the CPUs were apart.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
@@ -13,21 +13,23 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::machine::CpuPair;
 
-/// How long one look takes.
+/// How long one measurement takes.
 const TIME: Duration = Duration::from_millis(2);
 
-/// What is seen of the distance over a run.
+/// The distances that were measured during a run.
 #[derive(Debug, Default)]
 pub struct Distances {
     seen: Vec<f64>,
 }
 
 impl Distances {
-    /// A line that takes so many times longer than what is near goes another way. Two threads of one core
-    /// have 30 ns where two cores that share a cache have 60, and two that share none 300.
+    /// The CPUs are apart where a cache line takes more than so many times as long as when they are near.
+    ///
+    /// Typical times are 30 ns between two threads of one core, 60 ns between two cores that share a
+    /// cache, and 300 ns between two that share none.
     pub const APART: f64 = 2.2;
 
-    /// Takes a few looks, to know what is usual.
+    /// Measures five times, to know the usual distance of these two CPUs.
     pub fn first_looks(cpus: &CpuPair) -> Self {
         let mut distances = Self::default();
         for _ in 0..5 {
@@ -36,7 +38,8 @@ impl Distances {
         distances
     }
 
-    /// Looks, and says whether the CPUs are as near as they have been seen to be.
+    /// Measures once, and returns whether the CPUs are about as near as they usually are. Where
+    /// the distance cannot be measured, they count as near.
     pub fn are_near(&mut self, cpus: &CpuPair) -> bool {
         let Some(now) = line_round_trip_ns(cpus) else {
             return true;
@@ -45,14 +48,15 @@ impl Distances {
         now <= near(&self.seen) * Self::APART
     }
 
-    /// All that was seen, in nanoseconds; nothing where nothing could be.
+    /// Returns all measurements in nanoseconds, in the order in which they were made; none where
+    /// the distance could not be measured.
     pub fn seen(&self) -> &[f64] {
         &self.seen
     }
 }
 
-/// The distance that counts as near: one that a tenth of all looks went below. The nearest of all would
-/// not do, because the host may for a moment put both CPUs on one core of its own.
+/// Returns the distance that counts as near: a tenth of all measurements were below it. The
+/// smallest would not do, because the host may put both CPUs on one core of its own for a moment.
 fn near(seen: &[f64]) -> f64 {
     let mut sorted = seen.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -62,17 +66,20 @@ fn near(seen: &[f64]) -> f64 {
         .unwrap_or(f64::INFINITY)
 }
 
-/// Alone on its cache lines: a neighbour would be fetched and lost with it.
+/// The word that is passed, alone on its cache lines: another word on them would slow it down.
 #[repr(align(256))]
 struct CacheLine(AtomicU32);
 
-/// Says that the answering side may end. On lines of its own, because an answer that was under way
-/// when the asking side gave up would write over it.
+/// Says that the answering side may end. It is not in the word that is passed, because an answer that
+/// was under way when the asking side gave up would overwrite it.
 #[repr(align(256))]
 struct End(AtomicBool);
 
-/// Nanoseconds for a cache line to go from the writer's CPU to the reader's and back, as the
-/// best of several stretches; `None` where the two are one, or threads cannot be pinned.
+/// Measures how many nanoseconds a cache line takes from the writer's CPU to the reader's and
+/// back.
+///
+/// The result is the best of several series of 500 round trips, made within 2 ms. It is `None`
+/// where the two CPUs are one, or where threads cannot be pinned to them.
 pub fn line_round_trip_ns(cpus: &CpuPair) -> Option<f64> {
     if cpus.writer == cpus.reader {
         return None;
@@ -91,7 +98,7 @@ pub fn line_round_trip_ns(cpus: &CpuPair) -> Option<f64> {
     })
 }
 
-/// Runs `work` on one CPU; the thread ends with it, and so its affinity need not be put back.
+/// Runs `work` on one CPU. The thread ends after it, so its affinity is not restored.
 fn pinned_to<T>(cpu: usize, work: impl FnOnce() -> T) -> Option<T> {
     let allowed = sched_getaffinity(None).ok()?;
     if cpu >= CpuSet::MAX_CPU || !allowed.is_set(cpu) {
@@ -103,6 +110,7 @@ fn pinned_to<T>(cpu: usize, work: impl FnOnce() -> T) -> Option<T> {
     Some(work())
 }
 
+/// Sets the word back to 0 whenever it is 1, until `end` says that nobody asks any more.
 fn answer(line: &CacheLine, end: &End) {
     loop {
         match line.0.load(Ordering::Acquire) {
@@ -113,6 +121,8 @@ fn answer(line: &CacheLine, end: &End) {
     }
 }
 
+/// Sets the word to 1 and waits until it is 0 again, for [`TIME`]; returns the nanoseconds of one round
+/// trip in the fastest series, or infinity where nobody answered.
 fn ask(line: &CacheLine) -> f64 {
     const TURNS: u32 = 500;
     let began = Instant::now();
@@ -121,12 +131,12 @@ fn ask(line: &CacheLine) -> f64 {
         let stretch = Instant::now();
         for _ in 0..TURNS {
             line.0.store(1, Ordering::Release);
-            let mut looks = 0u32;
+            let mut loads = 0u32;
             while line.0.load(Ordering::Acquire) != 0 {
-                looks = looks.wrapping_add(1);
-                // The answering thread may not have started, or may never: time runs out all the
-                // same. The clock is read rarely, or it would be what is measured.
-                if looks.is_multiple_of(1 << 16) && began.elapsed() > TIME * 50 {
+                loads = loads.wrapping_add(1);
+                // The answering thread may not have started, or may never start, so there is a time
+                // limit. The clock is read rarely, so that reading it is not what is measured.
+                if loads.is_multiple_of(1 << 16) && began.elapsed() > TIME * 50 {
                     return f64::INFINITY;
                 }
             }

@@ -1,4 +1,5 @@
-//! Machines for tests, described by files in a temporary directory. What cannot be written panics.
+//! Machines for tests, described by files in a temporary directory. All functions panic where a file
+//! cannot be written.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! Facts about a Linux machine that measurements depend on, and the words for them.
+//! Facts about a Linux machine that measurements depend on, and how they are shown as text.
 //!
 //! ```
 //! use fullbore_host::machine::{CpuPair, Machine, Topology};

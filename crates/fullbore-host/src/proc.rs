@@ -1,4 +1,5 @@
-//! Whether /proc is there, for the verbs that find their own program and the processes they started in it.
+//! Whether /proc is usable, for the verbs that find their own program, or processes that they started,
+//! in it.
 
 use std::fs;
 use std::process;
@@ -14,11 +15,12 @@ pub enum Need {
     Processes,
 }
 
-/// Refuses to go on without what a verb needs of /proc, where `purpose` is what it needs that for.
+/// Checks that /proc has what a verb needs; `purpose` is a clause that says what for.
 ///
 /// # Errors
-/// Where /proc is not mounted; and where processes are needed, if it belongs to another PID namespace,
-/// in which every process has another number.
+///
+/// Where /proc is not mounted. Where processes are needed, also if /proc belongs to another PID
+/// namespace, in which every process has another number.
 pub fn check(need: Need, purpose: &str) -> Result<(), Unsupported> {
     let Ok(own) = fs::read_link("/proc/self") else {
         return Err(Unsupported(format!(

@@ -1,4 +1,4 @@
-//! What a run of fullbore's laboratory found: its types, its JSON, the statistics over its rounds, the
+//! The results of `fullbore bench`: their types, their JSON, the statistics over the rounds, the
 //! comparison of runs, and the reports.
 //!
 //! Which was the fastest experiment of a run that `fullbore bench --json` printed?
@@ -21,15 +21,15 @@
 //!
 //! | module | for |
 //! |---|---|
-//! | [`run`] | [`Run`](run::Run), the shape of the JSON; [`soundness`], that of what was checked |
-//! | [`read`] | why something is not a run that can be read |
+//! | [`run`], [`soundness`] | [`Run`](run::Run), the shape of the JSON, and that of the checks of bytes in it |
+//! | [`read`] | why a file cannot be read as a run |
 //! | [`statistics`], [`rank_sum`] | medians and spreads; whether two samples differ by more than chance |
 //! | [`compare`] | [`Comparison`](compare::Comparison): several runs side by side |
 //! | [`report`] | [`Report`](report::Report): a run or a comparison as a table, JSON, CSV or HTML, and a run as SVG |
 //! | [`names`] | which experiments a pattern means |
 //!
-//! The crate never exits, and prints only to what it is given. It knows neither how an experiment is
-//! run nor any verb of the command.
+//! The crate never exits, and writes only to the writers that it is given. It does not depend on how
+//! experiments are run, or on the command.
 
 pub mod compare;
 pub mod names;

@@ -1,9 +1,9 @@
 //! Whether two samples differ by more than chance: the rank-sum test of Wilcoxon, Mann and Whitney.
 //!
-//! Rounds on a machine that other people use have no normal distribution: they have outliers, and often two
-//! heaps. This test looks at their order only, so that one outlier weighs as much as any other
-//! round. It assumes that the rounds of a sample are independent of each other, which rounds of one run
-//! are only nearly: docs/methodology.md, "Comparing runs".
+//! Rounds on a shared machine do not have a normal distribution: they have outliers, and often two
+//! clusters. This test uses only the order of the rounds, so that an outlier has no more weight than any
+//! other round. It assumes that the rounds of a sample are independent of each other. Those of one run
+//! are not entirely: see docs/methodology.md, "Comparing runs".
 //!
 //! - H. B. Mann, D. R. Whitney: On a Test of Whether one of Two Random Variables is Stochastically
 //!   Larger than the Other. Annals of Mathematical Statistics 18 (1947), 50–60: the test, and counting
@@ -15,18 +15,19 @@
 
 use std::f64::consts::{PI, SQRT_2};
 
-/// What the test says of two samples.
+/// The result of the test of two samples.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RankSum {
-    /// How often samples of one distribution would be at least as far apart, in either direction.
+    /// The probability that two samples of one distribution are at least as far apart, in either
+    /// direction.
     pub p: f64,
-    /// Whether `p` was counted; it is the normal approximation elsewhere.
+    /// Whether `p` is exact; otherwise it is the normal approximation.
     pub exact: bool,
-    /// Above zero where the first sample's ranks are the higher ones, below where the second's are.
+    /// Above zero where the first sample has the higher ranks, below where the second has.
     pub lean: f64,
 }
 
-/// The most values in both samples together of which `p` is counted.
+/// The most values in both samples together for which `p` is exact.
 pub const COUNTED_UP_TO: usize = 50;
 
 /// Tests whether `a` and `b`, of finite numbers, come from one distribution; two-sided.
@@ -44,8 +45,8 @@ pub fn rank_sum(a: &[f64], b: &[f64]) -> RankSum {
     }
 }
 
-/// The smallest `p` that samples of `n` and `m` values without ties can have: that of samples which do
-/// not overlap, 2 / C(n + m, n).
+/// Returns the smallest `p` that samples of `n` and `m` values without ties can have: 2 / C(n + m,
+/// n), that of samples which do not overlap.
 pub fn smallest_p(n: usize, m: usize) -> f64 {
     let (few, many) = (n.min(m), n.max(m));
     let mut ways = 1.0_f64;
@@ -58,7 +59,7 @@ pub fn smallest_p(n: usize, m: usize) -> f64 {
     (2.0 / ways).min(1.0)
 }
 
-/// The fewest values in each of two samples whose `p` can be below `limit`.
+/// Returns how many values each of two samples needs at least so that `p` can be below `limit`.
 pub fn values_that_can_tell(limit: f64) -> usize {
     (1..1000)
         .find(|&n| smallest_p(n, n) < limit)
@@ -106,13 +107,14 @@ impl Ranks {
         ranks
     }
 
-    /// How far the first sample's doubled sum is from what it is on average.
+    /// Returns how far the first sample's doubled sum is from its expected value.
     fn distance(&self) -> i64 {
         // n (N + 1) / 2, doubled.
         self.sum as i64 - (self.n * (self.doubled.len() + 1)) as i64
     }
 
-    /// The share of all ways to choose `n` of the ranks whose sum is as far from the average.
+    /// Returns the share of all ways to choose `n` of the ranks whose sum is at least as far from
+    /// the expected one.
     fn counted_p(&self) -> f64 {
         let total = self.doubled.len();
         // Either sample has the same distance: the smaller one is less to count.
@@ -144,8 +146,8 @@ impl Ranks {
         (as_far / all).min(1.0)
     }
 
-    /// The normal approximation, with the variance that ties leave and a correction for continuity
-    /// of one half.
+    /// Returns the normal approximation, with the variance for ties and a continuity correction of
+    /// one half.
     fn approximate_p(&self) -> f64 {
         let total = self.doubled.len() as f64;
         let (n, m) = (self.n as f64, total - self.n as f64);
@@ -163,10 +165,10 @@ impl Ranks {
     }
 }
 
-/// The complementary error function of `x` ≥ 0, to some 14 digits.
+/// Returns the complementary error function of `x` ≥ 0, to about 14 digits.
 ///
-/// Abramowitz and Stegun, Handbook of Mathematical Functions (1964): the series 7.1.6 near zero, the
-/// continued fraction 7.1.14 elsewhere.
+/// Source: Abramowitz and Stegun, Handbook of Mathematical Functions (1964): the series 7.1.6 near
+/// zero, the continued fraction 7.1.14 elsewhere.
 fn erfc(x: f64) -> f64 {
     if x < 2.5 {
         let mut term = x;

@@ -1,4 +1,5 @@
-//! Reading a run from JSON that anybody may have written: what is not a run is refused in one line.
+//! Reading a run from JSON that somebody else may have written. What is not a run is refused with an
+//! error of one line.
 
 use std::io::{self, Read};
 
@@ -12,25 +13,25 @@ use crate::statistics::Spread;
 /// experiments, stays below this.
 const MOST_BYTES: u64 = 256 << 20;
 
-/// Why something is not a run that can be read.
+/// The reason why a file cannot be read as a run.
 #[derive(Debug, thiserror::Error)]
 pub enum NotARun {
-    /// It could not be read at all.
+    /// It cannot be read.
     #[error(transparent)]
     Io(#[from] io::Error),
     /// It is longer than any run.
-    #[error("larger than {} MiB, which no run is", MOST_BYTES >> 20)]
+    #[error("larger than {} MiB: runs are always smaller", MOST_BYTES >> 20)]
     TooLong,
-    /// There is nothing, or only white space.
+    /// It is empty, or only white space.
     #[error("it is empty, not the output of 'fullbore bench --json'")]
     Empty,
     /// It is not JSON.
     #[error("invalid JSON: {0}")]
     NoJson(serde_json::Error),
-    /// It is JSON, and nothing says that it is a run.
+    /// It is JSON without the fields that a run has.
     #[error("not the output of 'fullbore bench --json'")]
     NoSchema,
-    /// It says that it is a run, and a field is missing or wrong.
+    /// It is a run, but a field is missing or wrong.
     #[error("not the output of 'fullbore bench --json': {0}")]
     Field(serde_json::Error),
     /// It is a comparison of runs.

@@ -1,4 +1,4 @@
-//! What a run of the laboratory found: the one shape that the runner fills and every report reads.
+//! The result of one run of `fullbore bench`, which the laboratory fills in and every report reads.
 //!
 //! Serialised, [`Run`] is the JSON that `fullbore bench --json` prints. docs/methodology.md
 //! documents it, and [`SCHEMA`] changes when a field changes its meaning or goes away.
@@ -12,28 +12,28 @@ use fullbore_host::machine::Machine;
 /// The version of the JSON's shape.
 pub const SCHEMA: u32 = 2;
 
-/// One run of `fullbore bench`: the machine, how it was measured, and what came out.
+/// One run of `fullbore bench`: the machine, the settings, and what each experiment measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Run {
     /// The version of this shape, [`SCHEMA`].
     pub schema: u32,
-    /// When it began, as RFC 3339 writes it, in UTC.
+    /// When the run began, in the format of RFC 3339, in UTC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub taken_at: Option<String>,
-    /// What the figures depend on.
+    /// The machine that the figures depend on.
     pub machine: Machine,
     /// Nanoseconds that a cache line took from the writer's CPU to the reader's and back, before
     /// each measurement; `None` where there is one CPU.
     #[serde(default)]
     pub line_round_trip_ns: Option<Spread>,
-    /// What came of measurements during which the two CPUs were farther apart than usual.
+    /// How many measurements were made while the two CPUs were farther apart than usual.
     #[serde(default)]
     pub apart: Apart,
-    /// How they were taken.
+    /// How the run measured.
     pub settings: Settings,
     /// The experiments in the order of the catalogue.
     pub experiments: Vec<Outcome>,
-    /// Of groups whose tables set the same few against each other: what came of it over all tables.
+    /// The overall result of each group in which the same contestants are compared in several tables.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub overall: Vec<Overall>,
 }
@@ -41,9 +41,9 @@ pub struct Run {
 /// Measurements during which the two CPUs were farther apart than at other times of the run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Apart {
-    /// Thrown away, and repeated.
+    /// How many were discarded and repeated.
     pub repeated: u32,
-    /// Taken all the same, because there had been too many of them.
+    /// How many were kept, because too many had been discarded already.
     pub taken: u32,
 }
 
@@ -54,7 +54,7 @@ pub struct Settings {
     pub rounds: u32,
     /// Seconds of one measurement, the warm-up not counted.
     pub seconds: f64,
-    /// Seconds at the start of each measurement that are thrown away.
+    /// Seconds at the start of each measurement that are not counted.
     pub warm_up_seconds: f64,
     /// The capacity asked for with `--pipe-size`, in bytes.
     pub pipe_size: Option<usize>,
@@ -65,40 +65,40 @@ pub struct Settings {
     pub seed: u64,
 }
 
-/// What one experiment came to.
+/// The result of one experiment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// The group it belongs to, such as `ladder`.
     pub group: String,
     /// Its name within the group.
     pub name: String,
-    /// One line: what it shows.
+    /// What it shows, in one line.
     pub shows: String,
     /// The table of its group that it stands in, where a group has several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub table: Option<String>,
     /// What `figure` and `published` are in.
     pub unit: Unit,
-    /// The figure that the text it comes from gives.
+    /// The figure that was published for this technique.
     pub published: Option<f64>,
     /// What was measured; `None` where nothing was.
     pub figure: Option<Spread>,
-    /// How many times as fast it is as the first experiment of its table in this run, by the
-    /// medians.
+    /// How many times as fast it is as the first experiment of its table in this run: the ratio of
+    /// the medians.
     pub ratio: Option<f64>,
-    /// What was measured besides, in the same rounds.
+    /// Further figures that were measured in the same rounds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub also: Vec<Also>,
     /// A program in C that does the same, measured in the same rounds, where that was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer: Option<Peer>,
-    /// Where it stands in a table of two axes.
+    /// Its place in a table of two axes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cell: Option<Cell>,
-    /// Whether the bytes were right behind every middleman, where that was checked.
+    /// Whether the bytes were right behind every program in between, where that was checked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub soundness: Option<Soundness>,
-    /// Who moved the bytes and what the job was, where the experiment is about that.
+    /// The program that moved the bytes and what it had to do, where the experiment measures that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mover: Option<MoverReport>,
     /// The last round's writer, as it reported itself; `None` where the source is a file.
@@ -111,13 +111,13 @@ pub struct Outcome {
     /// Why it was not run, where this machine does not allow it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skipped: Option<String>,
-    /// What went wrong, where it was run and broke.
+    /// The error, where it was run and failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
 }
 
 impl Outcome {
-    /// An experiment of which nothing is known yet.
+    /// Returns an experiment that has not been measured yet.
     pub fn new(group: impl Into<String>, name: impl Into<String>, unit: Unit) -> Self {
         Self {
             group: group.into(),
@@ -141,22 +141,23 @@ impl Outcome {
         }
     }
 
-    /// Whether a further figure is this outcome's own in another unit: both say how much a second.
+    /// Returns whether a further figure is the main one in another unit: both are amounts per
+    /// second.
     pub fn is_only_converted(&self, also: &Also) -> bool {
         self.unit.more_is_better() && also.unit.more_is_better()
     }
 }
 
-/// What a figure is in.
+/// The unit of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Unit {
-    /// 2^30 bytes a second.
+    /// 2^30 bytes per second.
     #[serde(rename = "GiB/s")]
     GibPerS,
-    /// 10^6 bits a second, as network people count.
+    /// 10^6 bits per second, as is usual for networks.
     #[serde(rename = "Mb/s")]
     MbitPerS,
-    /// 10^6 bytes a second, as lmbench counts.
+    /// 10^6 bytes per second, as lmbench counts.
     #[serde(rename = "MB/s")]
     MbPerS,
     /// Microseconds.
@@ -165,13 +166,13 @@ pub enum Unit {
     /// Nanoseconds for each page.
     #[serde(rename = "ns/page")]
     NanosecondsPerPage,
-    /// So many times as long as without.
+    /// How many times as long something takes as without what is measured.
     #[serde(rename = "×")]
     Times,
 }
 
 impl Unit {
-    /// As it is written behind a figure.
+    /// Returns the unit as it is written behind a figure.
     pub fn name(self) -> &'static str {
         match self {
             Unit::GibPerS => "GiB/s",
@@ -183,12 +184,12 @@ impl Unit {
         }
     }
 
-    /// Whether a larger figure is a better one.
+    /// Returns whether a larger figure is a better one.
     pub fn more_is_better(self) -> bool {
         matches!(self, Unit::GibPerS | Unit::MbitPerS | Unit::MbPerS)
     }
 
-    /// How many times as fast `figure` is as `base`.
+    /// Returns how many times as fast `figure` is as `base`.
     pub fn times_as_fast(self, figure: f64, base: f64) -> f64 {
         if self.more_is_better() {
             figure / base
@@ -204,9 +205,9 @@ impl Unit {
 pub struct Also {
     /// What it is, such as `p99`.
     pub name: String,
-    /// What it is in.
+    /// Its unit.
     pub unit: Unit,
-    /// One value a round.
+    /// One value per round.
     pub figure: Spread,
 }
 
@@ -215,17 +216,17 @@ pub struct Also {
 pub struct Peer {
     /// Its command line.
     pub command: String,
-    /// What it measured, in the experiment's unit; `None` where it could not.
+    /// Its figure, in the experiment's unit; `None` where it failed.
     pub figure: Option<Spread>,
     /// How many times as fast the experiment is as the program: the median of the rounds' ratios,
     /// since both were measured one after the other in each.
     pub ratio: Option<f64>,
-    /// What it said, where it broke.
+    /// Its error message, where it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
 }
 
-/// A place in a table of two axes.
+/// The place of an experiment in a table of two axes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cell {
     /// Bytes of one call.
@@ -234,7 +235,7 @@ pub struct Cell {
     pub pipe_size: usize,
 }
 
-/// What one endpoint (`fullbore write` or `fullbore read`) says of its own run.
+/// What one endpoint (`fullbore write` or `fullbore read`) reports about its own run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct EndpointReport {
     /// The endpoint's options, as they would be typed in a shell.
@@ -245,7 +246,7 @@ pub struct EndpointReport {
     pub bytes: u64,
     /// Bytes moved over its whole life, the warm-up included.
     pub moved: u64,
-    /// Seconds it was timed, by the monotonic clock.
+    /// How many seconds were timed, by the monotonic clock.
     pub seconds: f64,
     /// `bytes` over `seconds` in GiB/s.
     pub gib_per_s: f64,
@@ -253,11 +254,11 @@ pub struct EndpointReport {
     pub calls: u64,
     /// CPU seconds used in user mode and in the kernel, over the whole life of the process.
     pub cpu_seconds: f64,
-    /// Times it slept of its own accord (voluntary context switches), over its whole life.
+    /// How often it slept (voluntary context switches), over its whole life.
     pub sleeps: Option<u64>,
     /// Minor page faults over its whole life.
     pub page_faults: Option<u64>,
-    /// Capacity of its pipe in bytes, when it began.
+    /// Capacity of its pipe in bytes at the start.
     pub pipe_capacity: Option<usize>,
     /// What the kernel backs its buffers with: `base pages`, `huge pages`, or why that is unknown.
     pub backing: Option<String>,
@@ -293,14 +294,14 @@ impl EndpointReport {
     }
 }
 
-/// Who moved, or ran a pipeline, as a report names it.
+/// The program that moved bytes or ran a pipeline, as reports name it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MoverReport {
     /// What it had to do, such as `pipe → pipe`. Ratios are to the first of the same job.
     pub job: String,
     /// Its command line, as it would be typed in a shell.
     pub command: String,
-    /// The first line that it says of its version; `None` where it is this program, or says none.
+    /// The first line of its version; `None` for this program, and for one that prints none.
     pub version: Option<String>,
     /// Bytes that arrived, where they went into a file, or that a pipeline read; elsewhere the reader
     /// counts.
@@ -311,22 +312,22 @@ pub struct MoverReport {
     pub seconds: Option<f64>,
 }
 
-/// One of several who are set against each other in each table of a group, over all its tables.
+/// One of several contestants that are compared in each table of a group, over all its tables.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Overall {
     /// The group.
     pub group: String,
-    /// Who it is, such as `fullbore run`.
+    /// The name of the contestant, such as `fullbore run`.
     pub contestant: String,
-    /// Whom ratios are to.
+    /// The contestant to which ratios are.
     pub base: String,
     /// Tables in which both were measured.
     pub tables: usize,
     /// The geometric mean of the ratios in these.
     pub geometric_mean: f64,
-    /// Where it did worst.
+    /// The experiment with the smallest ratio.
     pub least: At,
-    /// Where it did best.
+    /// The experiment with the largest ratio.
     pub most: At,
 }
 
@@ -355,7 +356,7 @@ pub struct Sizes {
 }
 
 impl Default for Sizes {
-    /// As in the RFC's benchmark; that one has no hot working set.
+    /// Returns the sizes of the RFC's benchmark, which has no hot working set, and one of 256 KiB.
     fn default() -> Self {
         Self {
             object: 1 << 20,
@@ -368,7 +369,7 @@ impl Default for Sizes {
 }
 
 impl Sizes {
-    /// Bytes that one measurement sends, where that is fixed.
+    /// Returns how many bytes one measurement sends; `None` where that depends on the time.
     pub fn bytes(&self) -> Option<u64> {
         self.count
             .map(|count| count.saturating_mul(self.object as u64))

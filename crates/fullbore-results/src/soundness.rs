@@ -1,34 +1,34 @@
-//! Whether bytes stayed right: what a reader saw behind each program that stood between it and a writer.
+//! Whether the bytes were right: what a reader received through each program between a writer and it.
 
 use serde::{Deserialize, Serialize};
 
-/// What the reader saw behind each middleman.
+/// Whether the reader received the right bytes through each program in between.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Soundness {
-    /// Whether every byte was right behind all of them.
+    /// Whether every byte was right through all of them.
     pub right: bool,
-    /// One verdict for each.
+    /// One verdict for each program in between.
     pub verdicts: Vec<Verdict>,
 }
 
-/// What the reader saw behind one middleman.
+/// Whether the reader received the right bytes through one program in between.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
-    /// What stood between writer and reader, where the writer is what is checked.
+    /// The program between writer and reader, where a way of writing is checked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub middleman: Option<Habit>,
-    /// How it was checked, where that is what stands between.
+    /// How the program in between was checked, where it is the one that is checked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub check: Option<String>,
     /// Whether every byte was right.
     pub right: bool,
-    /// What the reader said, where not.
+    /// The message of the reader, where a byte was wrong.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub said: Option<String>,
 }
 
 impl Soundness {
-    /// Where bytes were wrong, for people; `None` where they never were.
+    /// Returns where bytes were wrong, in words; `None` where they were right everywhere.
     pub fn describe_wrong(&self) -> Option<String> {
         let wrong = || self.verdicts.iter().filter(|verdict| !verdict.right);
         let habits: Vec<&str> = wrong()
@@ -62,7 +62,7 @@ pub enum Habit {
 }
 
 impl Habit {
-    /// Those that a way of writing has to be sound behind.
+    /// The habits that a way of writing has to be safe with.
     pub const ALL: [Habit; 4] = [Habit::Splice, Habit::Tee, Habit::Resize, Habit::Hold];
 
     /// Every habit.
@@ -74,7 +74,7 @@ impl Habit {
         Habit::StdCopy,
     ];
 
-    /// The word on the command line.
+    /// Returns the word on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Habit::Splice => "splice",
@@ -85,7 +85,7 @@ impl Habit {
         }
     }
 
-    /// What it does with the bytes, for people.
+    /// Returns what a program with this habit does with the bytes, in words.
     pub fn shows(self) -> &'static str {
         match self {
             Habit::Splice => {

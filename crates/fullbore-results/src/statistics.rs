@@ -1,16 +1,15 @@
-//! What several rounds of one measurement come to: their median, and how far they disagree.
+//! The median of several rounds of one measurement, and how far the rounds disagree.
 //!
-//! Not for more than that. A handful of rounds on a machine that other people use has no normal
-//! distribution, so there is no mean, no standard deviation and no confidence interval here: the
-//! median says where the rounds lie, the smallest and the largest say what was seen, and every
-//! round is kept, so that a reader with a better statistic can apply it.
+//! A few rounds on a shared machine do not have a normal distribution, so there is no mean, no standard
+//! deviation and no confidence interval here. The median says where the rounds lie, the smallest and the
+//! largest show their range. Every round is kept, so that a reader can apply another statistic.
 
 use serde::{Deserialize, Serialize};
 
 /// The [disagreement](Spread::disagreement) above which a figure is shown with a warning.
 pub const DISAGREEMENT_WORTH_A_WARNING: f64 = 0.20;
 
-/// The rounds of one measurement and what they come to, all in the unit of the rounds.
+/// The rounds of one measurement with their median and their range, all in the unit of the rounds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
     /// The middle round; the mean of the two middle ones where their number is even.
@@ -19,12 +18,13 @@ pub struct Spread {
     pub min: f64,
     /// The largest round.
     pub max: f64,
-    /// Every round, in the order measured: a drift shows here and nowhere else.
+    /// Every round, in the order measured. Only this shows whether figures drift.
     pub rounds: Vec<f64>,
 }
 
 impl Spread {
-    /// The spread of `rounds`; `None` where there are none, or where one is no finite number.
+    /// Returns the spread of `rounds`; `None` where there are none, or where one is not a finite
+    /// number.
     pub fn of(rounds: &[f64]) -> Option<Spread> {
         if !rounds.iter().all(|round| round.is_finite()) {
             return None;
@@ -39,7 +39,7 @@ impl Spread {
         })
     }
 
-    /// How far the rounds disagree: (max − min) / median, so 0.2 for 20 %.
+    /// Returns how far the rounds disagree: (max − min) / median, so 0.2 for 20%.
     ///
     /// Rounds that are all the same do not disagree, whatever they are. Rounds that differ around
     /// a median of zero disagree infinitely.
@@ -52,13 +52,13 @@ impl Spread {
         }
     }
 
-    /// Whether the rounds disagree by more than [`DISAGREEMENT_WORTH_A_WARNING`].
+    /// Returns whether the rounds disagree by more than [`DISAGREEMENT_WORTH_A_WARNING`].
     pub fn is_noisy(&self) -> bool {
         self.disagreement() > DISAGREEMENT_WORTH_A_WARNING
     }
 }
 
-/// The median of numbers in ascending order; `None` where there are none.
+/// Returns the median of numbers in ascending order; `None` where there are none.
 fn median_of_sorted(sorted: &[f64]) -> Option<f64> {
     let middle = sorted.len() / 2;
     let upper = *sorted.get(middle)?;

@@ -7,20 +7,20 @@ use serde::{Deserialize, Serialize};
 use super::files::Root;
 use crate::size::rounded;
 
-/// What a cache holds.
+/// Whether a cache holds data, instructions or both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CacheKind {
     /// Data only.
     Data,
-    /// Instructions only: no byte that goes through a pipe is ever in it.
+    /// Instructions only, so that bytes of a pipe are never in it.
     Instruction,
-    /// Both.
+    /// Data and instructions.
     Unified,
 }
 
 impl CacheKind {
-    /// The kind that sysfs calls `word`.
+    /// Returns the kind that sysfs calls `word`.
     fn parse(word: &str) -> Option<CacheKind> {
         match word {
             "Data" => Some(CacheKind::Data),
@@ -30,7 +30,7 @@ impl CacheKind {
         }
     }
 
-    /// What follows `L1` in a cache's short name.
+    /// Returns what follows `L1` in the short name of a cache.
     fn suffix(self) -> &'static str {
         match self {
             CacheKind::Data => "d",
@@ -45,17 +45,17 @@ impl CacheKind {
 pub struct Cache {
     /// 1 for the one nearest to the CPU.
     pub level: u8,
-    /// What it holds.
+    /// Whether it holds data, instructions or both.
     #[serde(rename = "type")]
     pub kind: CacheKind,
     /// Its size in bytes.
     pub size: Option<u64>,
-    /// The CPUs that have this same cache, such as `0-3`.
+    /// The CPUs that share this cache, such as `0-3`.
     pub shared_cpu_list: Option<String>,
 }
 
 impl Cache {
-    /// The cache in `directory`, where that describes one.
+    /// Reads the cache that `directory` describes; `None` where it describes none.
     fn read(root: &Root, directory: &Path) -> Option<Cache> {
         Some(Cache {
             level: root.number(directory.join("level"))?.try_into().ok()?,
@@ -67,7 +67,7 @@ impl Cache {
         })
     }
 
-    /// Its name and size, such as `L1d 32 KiB`.
+    /// Returns the name and the size, such as `L1d 32 KiB`.
     pub fn describe(&self) -> String {
         let name = format!("L{}{}", self.level, self.kind.suffix());
         match self.size {
@@ -77,7 +77,7 @@ impl Cache {
     }
 }
 
-/// The bytes of a cache size as sysfs writes it, such as `32768K`.
+/// Returns the bytes of a cache size as sysfs writes it, such as `32768K`.
 fn parse_cache_size(text: &str) -> Option<u64> {
     let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
     let unit = match &text[digits.len()..] {
@@ -90,7 +90,7 @@ fn parse_cache_size(text: &str) -> Option<u64> {
     digits.parse::<u64>().ok()?.checked_mul(unit)
 }
 
-/// The caches in a CPU's `cache` directory, nearest first.
+/// Reads the caches in the `cache` directory of a CPU, nearest first.
 pub fn read_caches(root: &Root, directory: &Path) -> Vec<Cache> {
     (0..)
         .map(|index| directory.join(format!("index{index}")))
@@ -99,7 +99,7 @@ pub fn read_caches(root: &Root, directory: &Path) -> Vec<Cache> {
         .collect()
 }
 
-/// The cache that is farthest from its CPU and holds data.
+/// Returns the cache that is farthest from its CPU and holds data.
 pub fn last_level(caches: &[Cache]) -> Option<&Cache> {
     caches
         .iter()

@@ -2,11 +2,11 @@
 
 use super::files::{Root, field};
 
-/// The capabilities that lift what this program meets, where this process has them.
+/// The effective capabilities of this process, of those that lift limits which matter here.
 ///
 /// The kernel asks for them with `capable()` (for pipes, fs/pipe.c, `pipe_set_size` and
 /// `pipe_is_unprivileged_user`), which means the first user namespace. In a rootless container
-/// every capability reads as set, and none lifts a limit.
+/// all capabilities are shown as set but lift no limit, so they count as not set here.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Capabilities {
     /// Lifts the limits of a user's pipes.
@@ -26,7 +26,7 @@ pub struct Capabilities {
 }
 
 impl Capabilities {
-    /// What `/proc/self/status` says of them; none where it says nothing.
+    /// Reads the effective capabilities from `/proc/self/status`; none where they cannot be read.
     pub fn read(root: &Root) -> Capabilities {
         // The numbers of include/uapi/linux/capability.h.
         const CAP_NET_ADMIN: u32 = 12;
@@ -55,7 +55,7 @@ impl Capabilities {
     }
 }
 
-/// Whether this process is in the first user namespace, which maps every id to itself
+/// Returns whether this process is in the first user namespace, which maps every ID to itself
 /// (user_namespaces(7), "User and group ID mappings"). A kernel without namespaces has no map.
 fn in_first_user_namespace(root: &Root) -> bool {
     root.text("proc/self/uid_map").is_none_or(|map| {

@@ -10,18 +10,18 @@ use std::path::{Path, PathBuf};
 pub struct Root(PathBuf);
 
 impl Root {
-    /// The machine that this runs on.
+    /// Returns the root of the machine that this program runs on.
     pub fn system() -> Root {
         Root(PathBuf::from("/"))
     }
 
-    /// The machine whose `/proc` and `/sys` are copied to this directory.
+    /// Returns the root of a machine whose `/proc` and `/sys` have been copied to `directory`.
     pub fn at(directory: impl Into<PathBuf>) -> Root {
         Root(directory.into())
     }
 
-    /// The text of the file at `path` (relative, such as `proc/meminfo`), without the spaces,
-    /// newlines and NULs around it; `None` where it cannot be read or is empty.
+    /// Reads the file at `path` (relative, such as `proc/meminfo`) without the spaces, newlines
+    /// and NULs around its text; `None` where it cannot be read or is empty.
     pub fn text(&self, path: impl AsRef<Path>) -> Option<String> {
         let bytes = fs::read(self.0.join(path)).ok()?;
         let text = String::from_utf8_lossy(&bytes);
@@ -34,19 +34,19 @@ impl Root {
         self.0.join(path).is_dir()
     }
 
-    /// The number in the file at `path`.
+    /// Reads the number in the file at `path`.
     pub fn number(&self, path: impl AsRef<Path>) -> Option<u64> {
         self.text(path)?.parse().ok()
     }
 
-    /// The CPUs in the file at `path`, which holds a list such as `0-3,8`.
+    /// Reads the CPUs in the file at `path`, which holds a list such as `0-3,8`.
     pub fn cpu_list(&self, path: impl AsRef<Path>) -> Option<Vec<usize>> {
         parse_cpu_list(&self.text(path)?)
     }
 }
 
-/// The CPUs of the kernel's list format, such as `0-3,8` (cpuset(7), "List format"), ascending;
-/// `None` where the text is no such list.
+/// Returns the CPUs in a list in the kernel's format, such as `0-3,8` (cpuset(7), "List format"),
+/// in ascending order; `None` where `text` is not such a list.
 pub fn parse_cpu_list(text: &str) -> Option<Vec<usize>> {
     // No kernel is built for more CPUs than this (Linux's largest NR_CPUS is 8192), so a range
     // that goes further is a damaged file and not worth the memory.
@@ -65,7 +65,7 @@ pub fn parse_cpu_list(text: &str) -> Option<Vec<usize>> {
     Some(cpus)
 }
 
-/// CPUs in the kernel's list format: `[0, 1, 2, 3, 8]` is `0-3,8`.
+/// Returns CPUs in the kernel's list format: `[0, 1, 2, 3, 8]` is `0-3,8`.
 pub fn format_cpu_list(cpus: &[usize]) -> String {
     cpus.chunk_by(|a, b| a + 1 == *b)
         .map(|run| match run {
@@ -77,7 +77,7 @@ pub fn format_cpu_list(cpus: &[usize]) -> String {
         .join(",")
 }
 
-/// The value of `key` in lines of `key : value`; `None` where it is missing or empty.
+/// Returns the value of `key` in lines of `key : value`; `None` where it is missing or empty.
 pub fn field<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     text.lines()
         .filter_map(|line| line.split_once(':'))
@@ -86,7 +86,7 @@ pub fn field<'a>(text: &'a str, key: &str) -> Option<&'a str> {
         .filter(|value| !value.is_empty())
 }
 
-/// The word in brackets, by which sysfs marks the setting in force: `always [madvise] never`.
+/// Returns the word in brackets, which in sysfs is the current setting: `always [madvise] never`.
 pub fn bracketed_word(text: &str) -> Option<&str> {
     text.split_whitespace()
         .find_map(|word| word.strip_prefix('[')?.strip_suffix(']'))

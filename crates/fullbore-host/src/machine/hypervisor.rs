@@ -1,12 +1,12 @@
-//! Whether the machine is virtual, and what it runs on.
+//! The hypervisor that the machine runs on, if it is a virtual one.
 
 use super::files::{Root, field};
 
-/// The hypervisor below this kernel and the product that it makes up, such as
-/// `KVM (Amazon EC2 m7a.large)`; `None` where there is no sign of one.
+/// Returns the hypervisor below this kernel and the product that it is part of, such as `KVM
+/// (Amazon EC2 m7a.large)`; `None` where there is no sign of one.
 ///
-/// DMI names the product of a bare machine as well, so it counts only where something else says
-/// that there is a hypervisor.
+/// DMI names the product of a physical machine as well, so it counts only where something else
+/// says that there is a hypervisor.
 pub fn hypervisor(root: &Root, cpuid: Option<&str>) -> Option<String> {
     let name = cpuid
         .map(str::to_owned)
@@ -22,14 +22,14 @@ pub fn hypervisor(root: &Root, cpuid: Option<&str>) -> Option<String> {
     }
 }
 
-/// Whether `/proc/cpuinfo` shows the flag that a CPU has only under a hypervisor.
+/// Returns whether `/proc/cpuinfo` shows the flag that a CPU has only under a hypervisor.
 fn has_hypervisor_flag(root: &Root) -> bool {
     let cpuinfo = root.text("proc/cpuinfo").unwrap_or_default();
     field(&cpuinfo, "flags")
         .is_some_and(|flags| flags.split_whitespace().any(|flag| flag == "hypervisor"))
 }
 
-/// The vendor and the product that the firmware names.
+/// Returns the vendor and the product that the firmware names.
 fn dmi_product(root: &Root) -> Option<String> {
     let names: Vec<String> = ["sys_vendor", "product_name"]
         .iter()

@@ -33,7 +33,7 @@ pub use pair::{CpuPair, NoSuchCpu};
 pub use pipe_limits::PipeLimits;
 pub use topology::{Relation, Topology};
 
-/// What figures depend on: the machine, and the two CPUs they were taken on.
+/// The facts that figures depend on: the machine, and the two CPUs on which they were measured.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
     /// The kernel's release, such as `6.12.30`.
@@ -67,13 +67,13 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// This machine, with the writer and the reader on `cpus`.
+    /// Reads the facts about this machine, with the writer and the reader on `cpus`.
     pub fn read(cpus: CpuPair) -> Machine {
         let cpuid = hypervisor_of_cpuid();
         Machine::at(&Root::system(), &Topology::read(), cpus, cpuid)
     }
 
-    /// The machine under `root`, whose CPU calls its hypervisor `cpuid`.
+    /// Reads the facts about the machine under `root`, whose CPU calls its hypervisor `cpuid`.
     pub(crate) fn at(
         root: &Root,
         topology: &Topology,
@@ -102,7 +102,7 @@ impl Machine {
         }
     }
 
-    /// The machine for people, as labelled lines; what is not known has none.
+    /// Returns the facts for people, as labels and values. An unknown fact is left out.
     pub fn lines(&self) -> Vec<(&'static str, String)> {
         let lines = [
             ("kernel", Some(self.describe_kernel())),
@@ -169,7 +169,7 @@ impl Machine {
     }
 }
 
-/// The kernel's release: what uname(2) says, from the files that show it.
+/// Returns the release of the kernel as uname(2) gives it, from files.
 fn kernel_release(root: &Root) -> Option<String> {
     root.text("proc/sys/kernel/osrelease").or_else(|| {
         // "Linux version 6.12.30 (builder@host) …"
@@ -178,7 +178,7 @@ fn kernel_release(root: &Root) -> Option<String> {
     })
 }
 
-/// The number of `key` in `/proc/meminfo`, in the unit it has there: KiB, or none.
+/// Returns the number of `key` in `/proc/meminfo`, in the unit it has there: KiB, or none.
 fn meminfo_number(meminfo: &str, key: &str) -> Option<u64> {
     field(meminfo, key)?.split_whitespace().next()?.parse().ok()
 }

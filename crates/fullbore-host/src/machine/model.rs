@@ -26,7 +26,7 @@ const ARM_CORES: [(&str, &str, &str); 16] = [
     ("0xc0", "0xac4", "Ampere-1A"),
 ];
 
-/// The model of `cpu`, or failing that of the board.
+/// Returns the model of `cpu`, or else that of the board.
 pub fn cpu_model(root: &Root, cpu: usize) -> Option<String> {
     let cpuinfo = root.text("proc/cpuinfo").unwrap_or_default();
     let cpuinfo = cpuinfo_of(&cpuinfo, cpu);
@@ -42,8 +42,8 @@ pub fn cpu_model(root: &Root, cpu: usize) -> Option<String> {
         })
 }
 
-/// The lines that `/proc/cpuinfo` has for `cpu`, else all of them: the cores of one machine may
-/// differ (big.LITTLE), and some architectures describe all CPUs at once.
+/// Returns the lines that `/proc/cpuinfo` has for `cpu`, or else all of them: the cores of one
+/// machine may differ (big.LITTLE), and some architectures describe all CPUs at once.
 fn cpuinfo_of(cpuinfo: &str, cpu: usize) -> &str {
     let number = cpu.to_string();
     cpuinfo
@@ -52,7 +52,7 @@ fn cpuinfo_of(cpuinfo: &str, cpu: usize) -> &str {
         .unwrap_or(cpuinfo)
 }
 
-/// The name of the Arm core that these lines describe, where we know it.
+/// Returns the name of the Arm core that these lines describe, where it is in [`ARM_CORES`].
 fn arm_core(cpuinfo: &str) -> Option<&'static str> {
     let implementer = field(cpuinfo, "CPU implementer")?;
     let part = field(cpuinfo, "CPU part")?;

@@ -23,10 +23,11 @@ pub struct CpuPair {
 }
 
 impl CpuPair {
-    /// The one that was asked for, or else the best.
+    /// Returns the pair that was asked for (writer, reader), or else the best.
     ///
     /// # Errors
-    /// Where this process may not use those.
+    ///
+    /// Where one of the CPUs is not online, or this process may not run on it.
     pub fn wanted(pair: Option<(usize, usize)>, topology: &Topology) -> Result<CpuPair, Usage> {
         match pair {
             None => Ok(Self::choose(topology)),
@@ -35,8 +36,8 @@ impl CpuPair {
         }
     }
 
-    /// The best pair of the CPUs that this process may use: the first in the order of
-    /// [`Relation`], and of those the lowest numbers.
+    /// Returns the best pair of the CPUs that this process may use: the first in the order of
+    /// [`Relation`], and of those the one with the lowest numbers.
     pub fn choose(topology: &Topology) -> CpuPair {
         let allowed = topology.allowed();
         let pairs = allowed.iter().enumerate().flat_map(|(index, &writer)| {
@@ -50,7 +51,7 @@ impl CpuPair {
         CpuPair::related(writer, reader, topology)
     }
 
-    /// The pair that `--cpus writer,reader` asks for.
+    /// Returns the pair of these two CPUs.
     ///
     /// # Errors
     ///
@@ -69,7 +70,7 @@ impl CpuPair {
         Ok(CpuPair::related(writer, reader, topology))
     }
 
-    /// The pair with what the topology says of it.
+    /// Returns the pair with its relation and its shared cache.
     fn related(writer: usize, reader: usize, topology: &Topology) -> CpuPair {
         let relation = topology.relation(writer, reader);
         let shared_cache = match relation {
@@ -84,7 +85,7 @@ impl CpuPair {
         }
     }
 
-    /// The pair in words: `CPU 0 and CPU 1, sharing a 32 MiB L3 cache`.
+    /// Returns the pair in words: `CPU 0 and CPU 1, sharing a 32 MiB L3 cache`.
     pub fn describe(&self) -> String {
         let CpuPair { writer, reader, .. } = self;
         let both = format!("CPU {writer} and CPU {reader}");
@@ -100,7 +101,7 @@ impl CpuPair {
         }
     }
 
-    /// The cache that both have, such as `a 32 MiB L3 cache`.
+    /// Returns the cache that both have, such as `a 32 MiB L3 cache`.
     fn describe_shared_cache(&self) -> String {
         match &self.shared_cache {
             Some(Cache {
@@ -117,7 +118,7 @@ impl CpuPair {
     }
 }
 
-/// Why a CPU that was asked for cannot be used.
+/// The reason why a CPU that was asked for cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoSuchCpu {
     /// The CPU is not online.
@@ -138,7 +139,8 @@ pub enum NoSuchCpu {
     },
 }
 
-/// `an` before a number that is spoken with a vowel first (8, 11, 18, 80 and the like), else `a`.
+/// Returns `an` before a number that begins with a vowel when spoken (8, 11, 18, 80 and the like),
+/// else `a`.
 fn indefinite_article(number: &str) -> &'static str {
     let whole = number.split([' ', '.']).next().unwrap_or(number);
     if whole.starts_with('8') || whole == "11" || whole == "18" {

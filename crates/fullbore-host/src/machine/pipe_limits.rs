@@ -6,15 +6,15 @@ use super::capabilities::Capabilities;
 use super::files::Root;
 use crate::size::rounded;
 
-/// How far the kernel lets pipes grow (pipe(7), "/proc files"), and whom it stops.
+/// The limits for the sizes of pipes (pipe(7), "/proc files"), and whether they bind this process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PipeLimits {
     /// The largest capacity in bytes that an unprivileged process may set.
     pub max_size: Option<u64>,
-    /// Pages in all pipes of a user, above which a new pipe gets one or two slots and none can be
-    /// made roomier; 0 for no limit.
+    /// Pages in all pipes of a user, above which a new pipe gets only one or two slots and no pipe can
+    /// be enlarged; 0 for no limit.
     pub user_pages_soft: Option<u64>,
-    /// Pages in all pipes of a user, above which there are no new pipes; 0 for no limit.
+    /// Pages in all pipes of a user, above which no pipe can be created; 0 for no limit.
     pub user_pages_hard: Option<u64>,
     /// Whether this process has `CAP_SYS_RESOURCE` in the first user namespace, so that none of
     /// these limits binds it.
@@ -26,7 +26,7 @@ pub struct PipeLimits {
 }
 
 impl PipeLimits {
-    /// The limits of the machine under `root`.
+    /// Reads the limits of the machine under `root`.
     pub(super) fn read(root: &Root) -> PipeLimits {
         let capabilities = Capabilities::read(root);
         PipeLimits {
@@ -38,7 +38,7 @@ impl PipeLimits {
         }
     }
 
-    /// The limits in words; `None` where none is known.
+    /// Returns the limits in words; `None` where none is known.
     pub(super) fn describe(&self) -> Option<String> {
         let pages = |name: &str, limit: Option<u64>| match limit? {
             0 => Some(format!("no {name} limit")),

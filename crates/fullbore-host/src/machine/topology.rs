@@ -17,12 +17,13 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// The topology of this machine, as this process may use it.
+    /// Reads the topology of this machine, as this process may use it.
     pub fn read() -> Topology {
         Topology::at(&Root::system(), affinity())
     }
 
-    /// The topology of the machine under `root`, of which the process may use `affinity`.
+    /// Reads the topology of the machine under `root`, of which the process may use the CPUs in
+    /// `affinity`; all that are online where that is `None`.
     pub fn at(root: &Root, affinity: Option<Vec<usize>>) -> Topology {
         let online = online_cpus(root)
             .or_else(|| affinity.clone())
@@ -32,7 +33,7 @@ impl Topology {
             .map(|&number| (number, Cpu::read(root, number)))
             .collect();
         let mut allowed = affinity.unwrap_or_else(|| online.clone());
-        // An affinity mask keeps CPUs that have gone offline since.
+        // An affinity mask still has CPUs that have gone offline since it was set.
         allowed.retain(|cpu| cpus.contains_key(cpu));
         if allowed.is_empty() {
             allowed = online;
@@ -48,7 +49,7 @@ impl Topology {
         }
     }
 
-    /// The CPUs that are online, ascending.
+    /// Returns the CPUs that are online, in ascending order.
     pub fn online(&self) -> Vec<usize> {
         self.cpus.keys().copied().collect()
     }
@@ -58,29 +59,29 @@ impl Topology {
         self.cpus.contains_key(&cpu)
     }
 
-    /// The CPUs that this process may use, ascending; never empty.
+    /// Returns the CPUs that this process may use, in ascending order; never empty.
     pub fn allowed(&self) -> &[usize] {
         &self.allowed
     }
 
-    /// The CPUs that are there, and not online, ascending.
+    /// Returns the CPUs that are present but not online, in ascending order.
     pub fn offline(&self) -> &[usize] {
         &self.offline
     }
 
-    /// The hardware threads of a CPU's core that are online, itself among them.
+    /// Returns the hardware threads of a CPU's core that are online, the CPU itself included.
     pub fn core(&self, cpu: usize) -> Vec<usize> {
         let siblings = self.cpus.get(&cpu).map(|place| place.siblings.as_slice());
         self.online_of(siblings.unwrap_or(&[cpu]))
     }
 
-    /// The package (socket) that a CPU is in, where the kernel tells.
+    /// Returns the package (socket) that a CPU is in; `None` where the kernel does not tell.
     pub fn package(&self, cpu: usize) -> Option<u64> {
         self.cpus.get(&cpu)?.package
     }
 
-    /// A CPU's cache of that level that holds data, and the CPUs online that have this same cache;
-    /// `None` where the kernel tells of none, or not who shares it.
+    /// Returns the cache of a CPU at a level that holds data, and the online CPUs that share it;
+    /// `None` where the kernel does not tell both.
     pub fn cache(&self, cpu: usize, level: u8) -> Option<(&Cache, Vec<usize>)> {
         let cache = self
             .caches(cpu)
@@ -95,7 +96,7 @@ impl Topology {
         self.cpus.get(&cpu).map_or(&[], |cpu| &cpu.caches)
     }
 
-    /// The level of the cache that is farthest from a CPU.
+    /// Returns the level of the cache that is farthest from a CPU.
     pub fn last_level(&self, cpu: usize) -> Option<u8> {
         Some(last_level(self.caches(cpu))?.level)
     }
@@ -105,7 +106,7 @@ impl Topology {
         cpus.iter().copied().filter(online).collect()
     }
 
-    /// What CPUs `a` and `b` have in common, as far as the kernel tells.
+    /// Returns what the CPUs `a` and `b` have in common, as far as the kernel tells.
     pub fn relation(&self, a: usize, b: usize) -> Relation {
         if a == b {
             return Relation::OneCpu;
@@ -128,21 +129,21 @@ impl Topology {
     }
 }
 
-/// What the kernel tells of one CPU's place.
+/// Where a CPU is, as far as the kernel tells.
 #[derive(Debug, Clone)]
 struct Cpu {
     /// Its caches, nearest first.
     caches: Vec<Cache>,
-    /// The CPUs behind its last-level cache, itself among them; `None` where that is not told.
+    /// The CPUs that share its last-level cache, itself included; `None` where that is unknown.
     behind_last_level: Option<Vec<usize>>,
-    /// The hardware threads of its core, itself among them.
+    /// The hardware threads of its core, itself included.
     siblings: Vec<usize>,
     /// The package (socket) that it is in.
     package: Option<u64>,
 }
 
 impl Cpu {
-    /// What `/sys/devices/system/cpu/cpuN` tells of CPU `number`.
+    /// Reads what `/sys/devices/system/cpu/cpuN` tells of the CPU with this number.
     fn read(root: &Root, number: usize) -> Cpu {
         let directory = PathBuf::from(format!("sys/devices/system/cpu/cpu{number}"));
         let topology = directory.join("topology");
@@ -164,7 +165,7 @@ impl Cpu {
     }
 }
 
-/// What two CPUs have in common, the best for a pipe first: the order is that of preference.
+/// What two CPUs have in common. The order is that of preference: the best for a pipe comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Relation {
@@ -182,14 +183,14 @@ pub enum Relation {
     OneCpu,
 }
 
-/// The CPUs that are online, ascending, from the first file that tells.
+/// Returns the CPUs that are online, in ascending order, from the first file that lists them.
 fn online_cpus(root: &Root) -> Option<Vec<usize>> {
     root.cpu_list("sys/devices/system/cpu/online")
         .or_else(|| root.text("proc/cpuinfo").map(|text| cpuinfo_cpus(&text)))
         .filter(|cpus| !cpus.is_empty())
 }
 
-/// The CPUs that `/proc/cpuinfo` describes, ascending.
+/// Returns the CPUs that `/proc/cpuinfo` describes, in ascending order.
 fn cpuinfo_cpus(cpuinfo: &str) -> Vec<usize> {
     let mut cpus: Vec<usize> = cpuinfo
         .lines()
@@ -202,7 +203,7 @@ fn cpuinfo_cpus(cpuinfo: &str) -> Vec<usize> {
     cpus
 }
 
-/// The CPUs that this process may run on; `None` where the kernel does not tell.
+/// Returns the CPUs that this process may run on; `None` where the kernel does not tell.
 fn affinity() -> Option<Vec<usize>> {
     use rustix::thread::{CpuSet, sched_getaffinity};
     match sched_getaffinity(None) {

@@ -7,7 +7,7 @@ use super::words::{number, row_name, unit};
 use crate::report::text::{GAP, Style, TextPage, table_lines};
 use fullbore_host::text;
 
-/// What a column shows; of the run or the pair at an index.
+/// What a column shows of the run or the pair at an index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Column {
     Name,
@@ -18,7 +18,8 @@ enum Column {
     Verdict(usize),
 }
 
-/// What is shown of each run, and of each further run beside the first: the most telling set first.
+/// The columns for each run, those for each further run compared with the first, and whether there is a
+/// column for the unit: the largest set first.
 const LAYOUTS: [(Of, Of, bool); 4] = [
     (
         &[Column::Median, Column::Range],
@@ -64,7 +65,7 @@ impl ShownFigures<'_> {
         }
     }
 
-    /// The columns of the first layout that fits.
+    /// Returns the columns of the first layout that fits.
     fn fitting(&self, further: &[usize], layouts: &[(Of, Of, bool)]) -> Option<Vec<Column>> {
         layouts
             .iter()

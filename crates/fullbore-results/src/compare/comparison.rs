@@ -7,10 +7,10 @@ use crate::run::Unit;
 /// The version of the JSON's shape.
 pub const COMPARISON_SCHEMA: u32 = 1;
 
-/// A difference is beyond the noise where chance alone makes one as large more rarely than this.
+/// A difference is more than noise where its probability by chance alone is below this.
 pub const P_BELOW: f64 = 0.01;
 
-/// A difference matters where one median is more than so many times the other.
+/// A difference matters where one median is more than this many times the other.
 pub const TIMES_ABOVE: f64 = 1.02;
 
 /// Several runs side by side: what `fullbore bench --compare --json` prints.
@@ -18,39 +18,39 @@ pub const TIMES_ABOVE: f64 = 1.02;
 pub struct Comparison {
     /// The version of this shape, [`COMPARISON_SCHEMA`].
     pub comparison_schema: u32,
-    /// By what verdicts were given.
+    /// How the verdicts were reached.
     pub rule: Rule,
     /// The runs, in the order they were named; ratios are to the first.
     pub runs: Vec<ComparedRun>,
-    /// The facts in which the runs differ, of those that figures depend on.
+    /// The facts that figures depend on and that are not the same in all runs.
     pub differences: Vec<Difference>,
     /// Why the runs may not be comparable, in words.
     pub warnings: Vec<String>,
-    /// A row for each figure that any of the runs has.
+    /// Each figure that any of the runs has.
     pub rows: Vec<ComparedFigure>,
     /// How many pairs of figures were tested.
     pub tested: usize,
-    /// How many of these would be beyond the noise by chance alone, at most.
+    /// How many of these would appear to be more than noise by chance alone, at most.
     pub by_chance: f64,
 }
 
-/// By what a verdict is given.
+/// How a verdict is reached.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Rule {
-    /// The test.
+    /// The name of the statistical test.
     pub test: String,
-    /// Its `p` must be below this,
+    /// The `p` of the test must be below this,
     pub p_below: f64,
-    /// and one median more than so many times the other.
+    /// and one median must be more than this many times the other.
     pub times_above: f64,
-    /// Fewer rounds of each run can not have such a `p`.
+    /// The fewest rounds of each run that can have such a `p`.
     pub rounds_at_least: usize,
 }
 
-/// One of the runs.
+/// One of the runs that are compared.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ComparedRun {
-    /// `A` for the first.
+    /// The letter that stands for it: `A` for the first.
     pub label: String,
     /// The file it was read from.
     pub file: String,
@@ -67,13 +67,13 @@ pub struct ComparedRun {
 /// A fact that is not the same in all runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Difference {
-    /// What it is about, such as `kernel`.
+    /// The name of the fact, such as `kernel`.
     pub fact: String,
-    /// What each run says of it; `None` where it says nothing.
+    /// The value in each run; `None` where it is unknown.
     pub values: Vec<Option<String>>,
 }
 
-/// A figure in all runs.
+/// One figure of an experiment in all runs.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ComparedFigure {
     /// The experiment's group.
@@ -87,19 +87,19 @@ pub struct ComparedFigure {
     pub figure: Option<String>,
     /// What each run measured.
     pub runs: Vec<Measured>,
-    /// Each further run beside the first.
+    /// Each further run compared with the first.
     pub to_first: Vec<Pair>,
-    /// What a person should know besides.
+    /// What the runs did differently.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
 
-/// What one run has for a row.
+/// The figure in one run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Measured {
-    /// Which run.
+    /// The label of the run.
     pub run: String,
-    /// What the figures are in; `None` where the run does not have the experiment.
+    /// The unit of the figure; `None` where the run does not have the experiment.
     pub unit: Option<Unit>,
     /// The middle round.
     pub median: Option<f64>,
@@ -112,14 +112,14 @@ pub struct Measured {
     /// Why it was not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skipped: Option<String>,
-    /// What went wrong.
+    /// The error, where it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
 }
 
 impl Measured {
-    /// Why there is no figure, such as `skipped in B: no huge pages`; `None` where there is one, or
-    /// the run does not have the experiment.
+    /// Returns why there is no figure, such as `skipped in B: no huge pages`; `None` where there
+    /// is one, or where the run does not have the experiment.
     pub fn reason(&self) -> Option<String> {
         let (what, reason) = match (&self.failed, &self.skipped) {
             (Some(reason), _) => ("failed", reason),
@@ -130,30 +130,30 @@ impl Measured {
     }
 }
 
-/// A further run beside the first.
+/// A further run compared with the first.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Pair {
-    /// The further run.
+    /// The label of the further run.
     pub run: String,
     /// How many times as fast the further run is, by the medians.
     pub ratio: Option<f64>,
-    /// How often rounds would be this far apart by chance; `None` where that was not tested.
+    /// The probability that rounds are this far apart by chance; `None` where that was not tested.
     pub p: Option<f64>,
-    /// Whether `p` was counted; it is approximate elsewhere.
+    /// Whether `p` is exact; otherwise it is the normal approximation.
     pub exact: Option<bool>,
-    /// What that comes to.
+    /// The verdict.
     pub verdict: Verdict,
 }
 
-/// What came of the further run beside the first.
+/// Whether the further run is faster or slower than the first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// The further run is faster, beyond the noise of both.
+    /// The further run is faster, by more than noise.
     Faster,
-    /// The further run is slower, beyond the noise of both.
+    /// The further run is slower, by more than noise.
     Slower,
-    /// No difference was shown, which does not mean that there is none.
+    /// No difference was shown. That does not mean that there is none.
     WithinNoise,
     /// However far apart the rounds are, there are too few to tell.
     TooFewRounds,
@@ -163,14 +163,15 @@ pub enum Verdict {
     OnlyInFurther,
     /// Neither run has one.
     InNeither,
-    /// Both have one, and not in the same unit.
+    /// Both runs have one, in different units.
     DifferentUnits,
-    /// Both have one, and there is no ratio of the two: a median is no number above zero.
+    /// Both runs have one, but there is no ratio, because a median is not above zero.
     NoRatio,
 }
 
 impl Verdict {
-    /// In words, of the run labelled `further` beside the one labelled `first`.
+    /// Returns the verdict in words, about the run labelled `further` compared with the one
+    /// labelled `first`.
     pub fn words(self, first: &str, further: &str) -> String {
         match self {
             Verdict::Faster => "faster".into(),
@@ -186,7 +187,7 @@ impl Verdict {
     }
 }
 
-/// The label of the run at `index`: A, B, C. There are no more than [`MOST_RUNS`].
+/// Returns the label of the run at `index`: A, B, C. There are at most 26 runs.
 pub(super) fn label(index: usize) -> String {
     char::from(b'A' + (index % 26) as u8).to_string()
 }

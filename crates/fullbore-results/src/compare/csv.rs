@@ -1,6 +1,6 @@
 //! The comparison as CSV (RFC 4180): a header, and one row for each figure and further run.
 //!
-//! What is not there is an empty field. Figures have all their digits.
+//! A field is empty where there is no value. Figures have all their digits.
 
 use std::io;
 
@@ -10,7 +10,7 @@ use super::comparison::{Comparison, Verdict};
 use crate::report::Report;
 use crate::report::csv::{Csv, io_error};
 
-/// One row; the names of the fields are the header.
+/// One record; the names of the fields are the header.
 #[derive(Serialize)]
 struct PairRecord<'a> {
     group: &'a str,

@@ -8,7 +8,7 @@ use crate::run::Run;
 use fullbore_host::distance::Distances;
 use fullbore_host::size::rounded;
 
-/// The facts about machine and settings that are not the same in all runs.
+/// Returns the facts about machine and settings that are not the same in all runs.
 pub fn differences(runs: &[Taken]) -> Vec<Difference> {
     let facts: Vec<Vec<(String, String)>> = runs.iter().map(|taken| facts(&taken.run)).collect();
     let mut names: Vec<&String> = Vec::new();
@@ -38,7 +38,8 @@ pub fn differences(runs: &[Taken]) -> Vec<Difference> {
         .collect()
 }
 
-/// What a run's figures depend on, with its labels: the machine, and every setting but the seed.
+/// Returns the labelled facts that figures depend on: the machine, and every setting except the
+/// seed.
 fn facts(run: &Run) -> Vec<(String, String)> {
     let machine = run.machine.lines().into_iter();
     let mut facts: Vec<(String, String)> = machine
@@ -60,7 +61,7 @@ fn facts(run: &Run) -> Vec<(String, String)> {
     facts
 }
 
-/// What speaks against setting the runs side by side.
+/// Returns the reasons why the runs may not be comparable.
 pub fn warnings(runs: &[Taken]) -> Vec<String> {
     let mut warnings = Vec::new();
     let distances: Vec<(String, f64)> = runs

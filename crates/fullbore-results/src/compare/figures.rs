@@ -6,10 +6,11 @@ use crate::rank_sum::{rank_sum, smallest_p};
 use crate::run::{Outcome, Unit};
 use crate::statistics::Spread;
 
-/// What a row is about, beside the main figure.
+/// The name of the figure of the program in C.
 const IN_C: &str = "in C";
 
-/// The rows of an experiment: its figure, what was measured besides, and the program in C.
+/// Returns the figures of one experiment: the main one, the further ones, and that of the program
+/// in C.
 pub fn rows(like: &Like<'_>) -> Vec<ComparedFigure> {
     let Some(any) = like.iter().flatten().next() else {
         return Vec::new();
@@ -58,7 +59,7 @@ pub fn rows(like: &Like<'_>) -> Vec<ComparedFigure> {
     rows
 }
 
-/// The rounds of a figure of an outcome, and their unit.
+/// Returns the rounds of a figure of an outcome, and their unit.
 fn spread_of<'a>(outcome: &'a Outcome, figure: Option<&str>) -> Option<(&'a Spread, Unit)> {
     match figure {
         None => outcome.figure.as_ref().map(|spread| (spread, outcome.unit)),
@@ -91,7 +92,7 @@ fn measured(index: usize, outcome: Option<&Outcome>, figure: Option<&str>) -> Me
     }
 }
 
-/// A figure of a further run beside that of the first.
+/// Compares a figure of a further run with that of the first.
 fn pair(run: String, first: Option<(&Spread, Unit)>, further: Option<(&Spread, Unit)>) -> Pair {
     let without_ratio = |verdict| Pair {
         run: run.clone(),
@@ -141,7 +142,7 @@ fn pair(run: String, first: Option<(&Spread, Unit)>, further: Option<(&Spread, U
     }
 }
 
-/// What the runs did differently in one experiment.
+/// Returns what the runs did differently in one experiment, a sentence each.
 fn notes(like: &Like<'_>) -> Vec<String> {
     type Aspect = (&'static str, fn(&Outcome) -> Option<String>);
     let aspects: [Aspect; 5] = [

@@ -1,5 +1,5 @@
-//! The comparison as one HTML page that needs nothing else: which runs, in what they differ, and for
-//! each group the ratios as dots around 1, and a table that sorts.
+//! The comparison as one HTML page that needs nothing else: the runs, the facts in which they differ, and
+//! for each group the ratios as dots around 1 and a table that sorts.
 //!
 //! What stands where is in `templates/compare.html`; what every page has, in `report/html/page.rs`.
 
@@ -93,7 +93,7 @@ fn title(comparison: &Comparison) -> String {
     }
 }
 
-/// What came of each further run, in a sentence each.
+/// Returns how many figures of each further run are faster and slower, a sentence each.
 fn in_short(comparison: &Comparison) -> Vec<String> {
     let Some((first, further)) = comparison.runs.split_first() else {
         return Vec::new();
@@ -170,7 +170,7 @@ fn differences(comparison: &Comparison) -> Table {
     }
 }
 
-/// Why figures are missing, and what was done differently.
+/// Returns why figures are missing, and what was done differently.
 fn not_alike(comparison: &Comparison) -> Table {
     let mut rows = Vec::new();
     for row in &comparison.rows {
@@ -205,7 +205,7 @@ impl GroupOfFigures {
     }
 }
 
-/// A verdict's sign, which stands before its words.
+/// Returns the sign that stands before a verdict's words.
 fn sign(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Faster => "▲",
@@ -240,7 +240,7 @@ fn times(ratio: f64) -> String {
     format!("{}×", number(ratio))
 }
 
-/// What came of a further run, in words; with its label where there are several.
+/// Returns what was found about a further run, in words; with its label where there are several.
 fn in_words(comparison: &Comparison, pair: &Pair) -> String {
     let verdict = pair.verdict.words(&comparison.runs[0].label, &pair.run);
     let mut words = Vec::new();
@@ -252,7 +252,7 @@ fn in_words(comparison: &Comparison, pair: &Pair) -> String {
     words.join(" ")
 }
 
-/// The ratios of a group; `None` where there are none.
+/// Returns the ratios of a group as dots; `None` where there are none.
 fn figure(
     id: &str,
     name: &str,

@@ -1,4 +1,4 @@
-//! The comparison as JSON: everything that was found, for programs.
+//! The comparison as JSON, with everything that it holds, for programs.
 
 use std::io;
 

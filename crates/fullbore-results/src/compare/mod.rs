@@ -1,5 +1,5 @@
-//! Runs of several machines, kernels or days side by side: what each experiment came to in each, how
-//! many times as fast the further runs are as the first, and whether that is beyond the noise.
+//! Several runs compared: the figures of each experiment in all runs, how many times as fast the further
+//! runs are as the first, and whether that is more than noise.
 //!
 //! A [`Comparison`] is data, as a [`Run`](crate::run::Run) is. What it says is decided here; the reports
 //! (`table.rs`, `html.rs`, `csv.rs`, `json.rs`) only show it. Experiments are identified by group and
@@ -30,11 +30,11 @@ pub use comparison::{
 };
 pub use read::{MOST_RUNS, Taken, read};
 
-/// Compares `runs` in what `patterns` mean; in everything, where there are none.
+/// Compares the experiments of `runs` that `patterns` mean; all of them without patterns.
 ///
 /// # Errors
 ///
-/// Where a pattern is none, or means nothing that one of the runs has.
+/// Where a pattern is invalid, or means no experiment of any run.
 pub fn compare(runs: &[Taken], patterns: &[String]) -> Result<Comparison, Usage> {
     let meant = meant(runs, patterns)?;
     let rows: Vec<ComparedFigure> = meant.iter().flat_map(rows).collect();

@@ -1,4 +1,5 @@
-//! Reading runs from files that anybody may have written: what is no run is refused in one line.
+//! Reading the runs to be compared from files that somebody else may have written. What is not a run is
+//! refused with an error of one line.
 
 use std::fs::File;
 use std::io;
@@ -10,13 +11,13 @@ use crate::run::Run;
 use fullbore_host::date::rfc3339;
 use fullbore_host::refusal::Usage;
 
-/// The most runs that are set side by side: one a letter.
+/// The most runs that can be compared: one for each letter.
 pub const MOST_RUNS: usize = 26;
 
-/// What stands for stdin.
+/// The name that stands for stdin.
 const STDIN: &str = "-";
 
-/// A run, and where it came from.
+/// A run, and the file that it was read from.
 #[derive(Debug, Clone)]
 pub struct Taken {
     /// The name of the file, as it was given.
@@ -27,12 +28,12 @@ pub struct Taken {
     pub run: Run,
 }
 
-/// Reads the runs in `files`, `-` for stdin.
+/// Reads the runs in `files`; `-` is stdin.
 ///
 /// # Errors
 ///
-/// Where there are fewer than two or too many, or one of them is no run of this schema; the error
-/// names it, and is one line without control characters.
+/// Where there are fewer than two or more than [`MOST_RUNS`], or one of them is not a run of this
+/// schema. The error names it, and is one line without control characters.
 pub fn read(files: &[PathBuf]) -> Result<Vec<Taken>, Usage> {
     match files.len() {
         0 | 1 => {

@@ -12,13 +12,17 @@ use fullbore_host::refusal::Usage;
 /// One experiment, as each run has it.
 pub type Like<'a> = Vec<Option<&'a Outcome>>;
 
-/// What an experiment is known by.
+/// Returns what identifies an experiment: its group and its name.
 fn key(outcome: &Outcome) -> (&str, &str) {
     (&outcome.group, &outcome.name)
 }
 
-/// The experiments that the patterns mean: in the order of the first run, and further ones of a
-/// group behind those of it that came before.
+/// Returns the experiments that the patterns mean, or all without patterns. They are in the order
+/// of the first run; what only further runs have follows the other experiments of its group.
+///
+/// # Errors
+///
+/// Where a pattern is invalid, or means no experiment of any run.
 pub fn meant<'a>(runs: &'a [Taken], patterns: &[String]) -> Result<Vec<Like<'a>>, Usage> {
     let parsed: Vec<Pattern> = patterns
         .iter()

@@ -50,7 +50,7 @@ impl Report<Comparison> for Table {
     }
 }
 
-/// Where a run is from.
+/// Returns the file, the date, the kernel and the CPU of a run.
 fn described(run: &ComparedRun) -> String {
     format!(
         "{}: {}, Linux {}, {}",
@@ -61,8 +61,7 @@ fn described(run: &ComparedRun) -> String {
     )
 }
 
-/// The facts that are differences between the runs: side by side where that fits, else one below
-/// the other.
+/// Adds the facts in which the runs differ: as a table where that fits, else one below the other.
 fn differences(page: &mut TextPage, comparison: &Comparison) {
     if comparison.differences.is_empty() {
         return;
@@ -95,7 +94,7 @@ fn differences(page: &mut TextPage, comparison: &Comparison) {
     }
 }
 
-/// A group: its table or tables, then what there is to know about it.
+/// Adds a group: its table or tables, then why figures are missing and what was done differently.
 fn group(page: &mut TextPage, comparison: &Comparison, rows: &[ComparedFigure]) {
     page.blank();
     let units: Vec<&str> = rows
@@ -128,7 +127,7 @@ fn group(page: &mut TextPage, comparison: &Comparison, rows: &[ComparedFigure]) 
     listed(page, "measured differently", rows, |row| row.notes.clone());
 }
 
-/// What there is to say of rows, by name, under `heading`.
+/// Adds a line for each text that `of` returns, with the name of its experiment, under `heading`.
 fn listed(
     page: &mut TextPage,
     heading: &str,
@@ -147,8 +146,10 @@ fn listed(
     }
 }
 
-/// A line with its verdicts in green and red. Never in a name: words of a line are one space apart,
-/// columns two or more, and a name has no column before it.
+/// Returns a line with its verdicts in green and red.
+///
+/// A name is never painted: the words of a cell are one space apart, columns are two or more
+/// apart, and no column stands before the name.
 fn with_verdicts_painted(line: &str) -> String {
     const COLORS: [(&str, &str); 2] = [("faster", "32"), ("slower", "31")];
     let Some(start) = line.find(|c| c != ' ') else {

@@ -3,7 +3,7 @@
 use super::comparison::{ComparedFigure, ComparedRun, Comparison, Verdict};
 use crate::report::{figure, one_line};
 
-/// When a run was taken.
+/// Returns when a run was taken, or when its file was written.
 pub fn date(run: &ComparedRun) -> String {
     match (&run.taken_at, &run.file_written_at) {
         (Some(date), _) => format!("taken {date}"),
@@ -12,14 +12,14 @@ pub fn date(run: &ComparedRun) -> String {
     }
 }
 
-/// The rows of each group, or each table of it.
+/// Returns the figures of each group, or of each table of a group.
 pub fn tables(comparison: &Comparison) -> impl Iterator<Item = &[ComparedFigure]> {
     comparison
         .rows
         .chunk_by(|one, other| one.group == other.group && one.table == other.table)
 }
 
-/// What a group, or one table of it, is called.
+/// Returns the name of a group, or of one table of it.
 pub fn name(row: &ComparedFigure) -> String {
     match &row.table {
         None => row.group.clone(),
@@ -27,7 +27,7 @@ pub fn name(row: &ComparedFigure) -> String {
     }
 }
 
-/// What a row's figures are in; `mixed` where runs do not agree.
+/// Returns the unit of a figure; `mixed` where the runs do not agree.
 pub fn unit(row: &ComparedFigure) -> &'static str {
     let mut units = row.runs.iter().filter_map(|run| run.unit);
     match units.next() {
@@ -37,7 +37,7 @@ pub fn unit(row: &ComparedFigure) -> &'static str {
     }
 }
 
-/// The experiment, and which figure of it.
+/// Returns the name of the experiment, and which of its figures this is.
 pub fn row_name(row: &ComparedFigure) -> String {
     match &row.figure {
         None => one_line(&row.name),
@@ -45,7 +45,7 @@ pub fn row_name(row: &ComparedFigure) -> String {
     }
 }
 
-/// A number as in every table, and one that no measurement comes to in few digits all the same.
+/// Returns a number as in all tables; one that is very large or small in scientific notation.
 pub fn number(number: f64) -> String {
     match number.abs() {
         n if n >= 1e7 || (n > 0.0 && n < 0.005) => format!("{number:.2e}"),
@@ -53,7 +53,7 @@ pub fn number(number: f64) -> String {
     }
 }
 
-/// What stands below the tables: what ratios and verdicts mean.
+/// Returns what ratios and verdicts mean, a sentence each.
 pub fn closing(comparison: &Comparison) -> Vec<String> {
     let verdicts = || {
         comparison

@@ -1,7 +1,7 @@
 //! The run as CSV (RFC 4180): a header and one row per experiment, for spreadsheets and scripts.
 //!
-//! What was not measured is an empty field. Figures have all their digits; the machine and the
-//! settings are not here but in the JSON.
+//! A field is empty where nothing was measured. Figures have all their digits. The machine and the
+//! settings are only in the JSON.
 
 use std::io;
 
@@ -14,7 +14,7 @@ use crate::run::{EndpointReport, Outcome, Run};
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Csv;
 
-/// One row; the names of the fields are the header.
+/// One record; the names of the fields are the header.
 #[derive(Serialize)]
 struct OutcomeRecord<'a> {
     group: &'a str,
@@ -30,7 +30,7 @@ struct OutcomeRecord<'a> {
     published: Option<f64>,
     /// Further figures, each with its unit, between `; `.
     also: String,
-    /// Whether the bytes were right behind every middleman.
+    /// Whether the bytes were right behind every program in between.
     sound: Option<bool>,
     writer_cpu_seconds: Option<f64>,
     reader_cpu_seconds: Option<f64>,
@@ -40,7 +40,7 @@ struct OutcomeRecord<'a> {
     notes: String,
     skipped: Option<&'a str>,
     failed: Option<&'a str>,
-    /// What was to be done, and the command line of who did it.
+    /// What was to be done, and the command line of the program that did it.
     job: Option<&'a str>,
     mover: Option<&'a str>,
     /// The program in C that does the same, what it measured, and how many times as fast this was.
@@ -91,7 +91,7 @@ impl<'a> OutcomeRecord<'a> {
     }
 }
 
-/// The further figures of an outcome, such as `p99=12.5 µs`.
+/// Returns the further figures of an outcome, such as `p99=12.5 µs`.
 fn also(outcome: &Outcome) -> String {
     let texts: Vec<String> = outcome
         .also
@@ -101,13 +101,13 @@ fn also(outcome: &Outcome) -> String {
     texts.join("; ")
 }
 
-/// Numbers between spaces.
+/// Returns numbers with spaces between them.
 fn listed(numbers: &[f64]) -> String {
     let texts: Vec<String> = numbers.iter().map(f64::to_string).collect();
     texts.join(" ")
 }
 
-/// An endpoint's options; empty where it did not run.
+/// Returns the options of an endpoint; empty where it did not run.
 fn options(endpoint: Option<&EndpointReport>) -> &str {
     endpoint.map_or("", |endpoint| &endpoint.options)
 }
@@ -155,7 +155,7 @@ impl Report<Run> for Csv {
     }
 }
 
-/// The error as one of the output where it is that, so that its kind can be told.
+/// Returns the error of the output that `error` was caused by, so that its kind is known.
 pub(crate) fn io_error(error: ::csv::Error) -> io::Error {
     match error.into_kind() {
         ::csv::ErrorKind::Io(error) => error,

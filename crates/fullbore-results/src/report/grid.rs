@@ -1,7 +1,7 @@
 //! A group whose experiments stand in a table of two axes: chunks down, pipe sizes across.
 //!
-//! What the terminal's grid and the picture's heat map have in common: where each experiment stands,
-//! which is best, and what that is in words.
+//! The grid on a terminal and the heat map of a drawing have this in common: where each experiment
+//! stands, and which is best.
 
 use super::figure;
 use crate::run::Outcome;
@@ -17,7 +17,7 @@ pub struct Grid<'a> {
 }
 
 impl<'a> Grid<'a> {
-    /// `None` unless all of them have a place in one.
+    /// Returns the grid of these experiments; `None` unless all of them have a place in one.
     pub fn of(outcomes: &[&'a Outcome]) -> Option<Grid<'a>> {
         let cells: Option<Vec<_>> = outcomes.iter().map(|outcome| outcome.cell).collect();
         let cells = cells.filter(|cells| !cells.is_empty())?;
@@ -33,7 +33,7 @@ impl<'a> Grid<'a> {
         })
     }
 
-    /// What stands there; `None` where that was not chosen.
+    /// Returns the experiment at a place; `None` where that was not chosen.
     pub fn at(&self, chunk: usize, pipe_size: usize) -> Option<&'a Outcome> {
         self.outcomes.iter().copied().find(|outcome| {
             outcome
@@ -42,31 +42,31 @@ impl<'a> Grid<'a> {
         })
     }
 
-    /// What its figures are in.
+    /// Returns the unit of the figures.
     pub fn unit(&self) -> &'static str {
         self.outcomes
             .first()
             .map_or("", |outcome| outcome.unit.name())
     }
 
-    /// The one with the largest median.
+    /// Returns the experiment with the largest median.
     pub fn best(&self) -> Option<&'a Outcome> {
         self.measured()
             .max_by(|a, b| median(a).total_cmp(&median(b)))
     }
 
-    /// Whether it is the best one of several.
+    /// Returns whether an experiment is the best of several.
     pub fn is_best(&self, outcome: &Outcome) -> bool {
         self.measured().count() > 1 && self.best().is_some_and(|best| best.name == outcome.name)
     }
 
-    /// The best one's median; 0 where nothing was measured.
+    /// Returns the median of the best experiment; 0 where nothing was measured.
     pub fn largest(&self) -> f64 {
         self.best().map_or(0.0, median)
     }
 
-    /// Which is best, and by how much over the one with the smallest median; `None` where fewer than
-    /// two were measured.
+    /// Returns which experiment is best, and how many times the smallest median it reaches; `None`
+    /// where fewer than two were measured.
     pub fn in_words(&self) -> Option<String> {
         let best = self.best()?;
         let smallest = self
@@ -106,12 +106,12 @@ fn median(outcome: &Outcome) -> f64 {
     outcome.figure.as_ref().map_or(0.0, |spread| spread.median)
 }
 
-/// A size on an axis, to the byte.
+/// Returns a size on an axis, exact to the byte.
 pub fn size(bytes: usize) -> String {
     size::format(bytes as u64)
 }
 
-/// Where an experiment stands, in words.
+/// Returns the place of an experiment in words.
 fn place(outcome: &Outcome) -> String {
     outcome.cell.map_or_else(String::new, |cell| {
         format!(
@@ -122,8 +122,8 @@ fn place(outcome: &Outcome) -> String {
     })
 }
 
-/// A run of one sweep: chunks of 4 and 64 KiB by pipes of 4 KiB, 64 KiB and 64 MiB, the last of which
-/// is refused.
+/// Returns a run of one sweep: chunks of 4 and 64 KiB, and pipes of 4 KiB, 64 KiB and 64 MiB, the
+/// last of which is refused.
 #[cfg(test)]
 pub fn fixture() -> crate::run::Run {
     use crate::run::Cell;

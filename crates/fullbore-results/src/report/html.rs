@@ -52,9 +52,9 @@ struct RunPage<'a> {
     disagreement: f64,
     /// What ratios are to.
     base: Option<String>,
-    /// How experiments compare with their programs in C.
+    /// How experiments compare with the programs in C that do the same.
     against_c: Option<String>,
-    /// What came of those who are set against each other in several tables.
+    /// How fast contestants are over all tables of their group.
     over_all_tables: Vec<String>,
 }
 
@@ -94,7 +94,7 @@ impl<'a> RunPage<'a> {
     }
 }
 
-/// When the run was taken, and how much of it there is.
+/// Returns when the run was taken, and how many experiments were measured.
 fn lead(run: &Run) -> String {
     let measured = run
         .experiments
@@ -131,7 +131,7 @@ fn not_measured_in_short(run: &Run) -> String {
     parts.join(", ")
 }
 
-/// What has no figure, and why.
+/// Returns the experiments without a figure, and why they have none.
 fn not_measured(run: &Run) -> Table {
     let rows = run.experiments.iter().filter_map(|outcome| {
         let (what, reason) = match (&outcome.failed, &outcome.skipped) {

@@ -1,8 +1,8 @@
-//! What a run looks like to people and to programs: one [`Report`] per form, one file per report.
+//! The forms in which a run is shown to people and to programs: one [`Report`] and one file per form.
 //!
-//! A report renders a [`Run`] and decides nothing: the figures, the ratios and the notes are the
-//! runner's. What several reports say in the same words (numbers, groups, how it was measured)
-//! is here. A new report is a new file beside these.
+//! A report shows a [`Run`] and computes nothing: the figures, the ratios and the notes are in the run.
+//! What several reports say in the same words (numbers, groups, how it was measured) is here. A new
+//! report is a new file beside these.
 
 pub mod csv;
 mod grid;
@@ -30,7 +30,7 @@ pub trait Report<Of> {
     fn write(&self, result: &Of, out: &mut dyn io::Write) -> io::Result<()>;
 }
 
-/// A number with three significant digits, as people read throughputs: 0.93, 12.4, 104.
+/// Returns a number with three significant digits: 0.93, 12.4, 104.
 pub fn figure(number: f64) -> String {
     // Compared after rounding, so that 9.996 is 10.0 and not 10.00.
     let decimals = match number.abs() {
@@ -44,13 +44,13 @@ pub fn figure(number: f64) -> String {
 /// The mark on a figure whose rounds disagree; [`noisy_footnote`] explains it.
 const NOISY_MARK: &str = "~";
 
-/// What [`NOISY_MARK`] means.
+/// Returns what [`NOISY_MARK`] means.
 fn noisy_footnote() -> String {
     let percent = DISAGREEMENT_WORTH_A_WARNING * 100.0;
     format!("{NOISY_MARK} the rounds differ by more than {percent:.0}%")
 }
 
-/// How far apart the two CPUs were, where that was measured.
+/// Returns how far apart the two CPUs were; `None` where that was not measured.
 fn distance(run: &Run) -> Option<String> {
     let spread = run.line_round_trip_ns.as_ref()?;
     let usual = format!("{:.0} ns from one CPU to the other and back", spread.median);
@@ -68,7 +68,7 @@ fn distance(run: &Run) -> Option<String> {
     ))
 }
 
-/// An outcome's median in figures, marked where its rounds disagree; empty where there is none.
+/// Returns the median of an outcome, marked where its rounds disagree; empty where there is none.
 fn marked_median(outcome: &Outcome) -> String {
     match &outcome.figure {
         Some(spread) if spread.is_noisy() => format!("{NOISY_MARK}{}", figure(spread.median)),
@@ -77,7 +77,7 @@ fn marked_median(outcome: &Outcome) -> String {
     }
 }
 
-/// Why an outcome has no figure.
+/// Returns why an outcome has no figure.
 fn reason(outcome: &Outcome) -> String {
     match (&outcome.skipped, &outcome.failed) {
         (_, Some(failed)) => format!("failed: {failed}"),
@@ -86,7 +86,7 @@ fn reason(outcome: &Outcome) -> String {
     }
 }
 
-/// Whether an outcome has rounds that disagree.
+/// Returns whether the rounds of an outcome disagree.
 fn is_noisy(outcome: &Outcome) -> bool {
     outcome
         .figure
@@ -94,8 +94,8 @@ fn is_noisy(outcome: &Outcome) -> bool {
         .is_some_and(|spread| spread.is_noisy())
 }
 
-/// The experiments that are shown together, and what they are called: a group, or one table of it.
-/// In the order in which they appear, experiments within them.
+/// Returns the experiments that are shown together, with the name of the group, or of the table of
+/// it. Groups and experiments are in the order in which they appear in the run.
 fn groups(run: &Run) -> Vec<(String, Vec<&Outcome>)> {
     let mut groups: Vec<(String, Vec<&Outcome>)> = Vec::new();
     for outcome in &run.experiments {
@@ -111,7 +111,7 @@ fn groups(run: &Run) -> Vec<(String, Vec<&Outcome>)> {
     groups
 }
 
-/// The other programs that moved bytes, each once, and their versions; `None` without any.
+/// Returns the programs that moved bytes, each once, with their versions; `None` without any.
 fn peers(run: &Run) -> Option<String> {
     let mut peers: Vec<String> = Vec::new();
     for mover in run.experiments.iter().filter_map(|e| e.mover.as_ref()) {
@@ -130,9 +130,10 @@ fn peers(run: &Run) -> Option<String> {
     (!peers.is_empty()).then(|| peers.join(", "))
 }
 
-/// How experiments compare with their programs in C, in one sentence; `None` where none was measured.
+/// Returns how experiments compare with their programs in C, in one sentence; `None` where none
+/// was measured.
 fn against_c(run: &Run) -> Option<String> {
-    /// What is nearer to 1 is no difference.
+    /// Ratios that are nearer to 1 than this count as equal.
     const NEAR: f64 = 0.05;
     let compared: Vec<(&str, f64)> = run
         .experiments
@@ -148,9 +149,8 @@ fn against_c(run: &Run) -> Option<String> {
     let count = compared.len();
     (count > 0).then(|| {
         format!(
-            "to C: {} of {count} experiments are within {:.0}% of the C program that does the \
-             same; faster by more: \
-             {faster}; slower by more: {}",
+            "compared with C: {} of {count} experiments are within {:.0}% of the C program that does \
+             the same; {faster} are faster, and these are slower: {}",
             count - slower.len() - faster,
             NEAR * 100.0,
             match slower.is_empty() {
@@ -161,7 +161,7 @@ fn against_c(run: &Run) -> Option<String> {
     })
 }
 
-/// What came of those who are set against each other in several tables, a sentence each.
+/// Returns how fast contestants are over all tables of their group, a sentence each.
 fn over_all_tables(run: &Run) -> Vec<String> {
     let words = |overall: &Overall| {
         format!(
@@ -180,7 +180,7 @@ fn over_all_tables(run: &Run) -> Vec<String> {
     run.overall.iter().map(words).collect()
 }
 
-/// How the figures were taken, in one sentence.
+/// Returns how the figures were taken, in one sentence.
 fn how_measured(run: &Run) -> String {
     let settings = &run.settings;
     let seconds = settings.seconds;
@@ -194,7 +194,7 @@ fn how_measured(run: &Run) -> String {
     sentence
 }
 
-/// How the figures were taken, and what their ratios are to.
+/// Returns how the figures were taken, and what their ratios are to.
 fn how_measured_with_ratios(run: &Run) -> String {
     let measured = how_measured(run);
     match base_of_ratios(run) {
@@ -203,7 +203,8 @@ fn how_measured_with_ratios(run: &Run) -> String {
     }
 }
 
-/// What the ratios are to: the first experiment of the group, or of each; `None` without ratios.
+/// Returns what the ratios are to: the first experiment of the group, or of each; `None` without
+/// ratios.
 fn base_of_ratios(run: &Run) -> Option<String> {
     let firsts: Vec<&str> = groups(run)
         .iter()
@@ -218,8 +219,8 @@ fn base_of_ratios(run: &Run) -> Option<String> {
     }
 }
 
-/// A character as it may be shown: control characters are spaces, and what changes the order of
-/// text, or is no character in XML (1.0, 2.2), is replaced.
+/// Returns a character that may be shown: a space for a control character, and [`REPLACEMENT`] for
+/// one that changes the order of text or is not allowed in XML (1.0, 2.2).
 fn harmless(c: char) -> char {
     match c {
         c if c.is_control() => ' ',
@@ -228,14 +229,14 @@ fn harmless(c: char) -> char {
     }
 }
 
-/// `text` on one line, without what a terminal or an XML parser would choke on.
+/// Returns `text` on one line, without characters that a terminal obeys or an XML parser rejects.
 pub(crate) fn one_line(text: &str) -> String {
     let printable: String = text.chars().map(harmless).collect();
     printable.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// A run with one outcome of each kind: the base, a noisy one, one with a note, one skipped, one
-/// failed.
+/// Returns a run with one outcome of each kind: the base, a noisy one, one with a note, one
+/// skipped, one failed.
 #[cfg(test)]
 pub(crate) fn fixture() -> Run {
     use super::run::{Apart, EndpointReport, SCHEMA, Settings, Unit};
@@ -303,7 +304,7 @@ pub(crate) fn fixture() -> Run {
     run
 }
 
-/// A machine whose every fact is known, and whose CPU has a name that XML must escape.
+/// Returns a machine whose every fact is known, and whose CPU has a name that XML must escape.
 #[cfg(test)]
 fn fixture_machine() -> fullbore_host::machine::Machine {
     use fullbore_host::machine::{Cache, CacheKind, CpuPair, Machine, PipeLimits, Relation};

@@ -1,4 +1,4 @@
-//! The run for a terminal: the machine, a table per group, and what there is to know about it.
+//! The run for a terminal: the machine, and a table for each group with its notes.
 //!
 //! The table is made to fit. Columns are dropped in a fixed order (`table/columns.rs`) until a bar of a
 //! useful length has room, and the bars take what is left; only a name longer than the terminal
@@ -28,7 +28,7 @@ pub struct Table {
     pub color: bool,
 }
 
-/// What stands before the best figure of a grid.
+/// The mark before the best figure of a grid.
 const BEST_MARK: &str = "▸";
 
 impl Report<Run> for Table {
@@ -57,7 +57,7 @@ impl Report<Run> for Table {
 }
 
 impl TextPage {
-    /// The block above the tables.
+    /// Adds the facts about the machine.
     fn machine(&mut self, run: &Run) {
         let mut lines = run.machine.lines();
         lines.extend(distance(run).map(|text| ("cache line", text)));
@@ -72,7 +72,7 @@ impl TextPage {
         }
     }
 
-    /// A group: its table, then what there is to know about it.
+    /// Adds a group: its table, then its footnotes and what was not measured.
     fn group(&mut self, name: &str, outcomes: &[&Outcome]) {
         self.blank();
         self.line(Style::Title, one_line(name));
@@ -96,7 +96,7 @@ impl TextPage {
         self.reasons("failed", outcomes, |outcome| outcome.failed.as_deref());
     }
 
-    /// A grid of figures, and which is best; then how they compare with programs in C.
+    /// Adds a grid of figures and which is best; then how they compare with programs in C.
     fn grid(&mut self, grid: &Grid, footnotes: &Footnotes) {
         let unit = grid.unit();
         self.cells(
@@ -127,7 +127,8 @@ impl TextPage {
         }
     }
 
-    /// A row for each chunk, a column for each pipe size: as many columns side by side as fit.
+    /// Adds a row for each chunk with a column for each pipe size, as many columns side by side as
+    /// fit.
     fn cells(&mut self, grid: &Grid, heading: &str, text: impl Fn(&Outcome) -> String) {
         let column = |pipe_size: usize| -> Vec<String> {
             let figures = grid.chunks.iter().map(|&chunk| {
@@ -164,7 +165,7 @@ impl TextPage {
         }
     }
 
-    /// The experiments that have a `reason`, by name, under `heading`.
+    /// Adds the experiments that have a `reason`, by name, under `heading`.
     fn reasons(
         &mut self,
         heading: &str,

@@ -11,13 +11,13 @@ use fullbore_host::text;
 /// The width in columns where there is no terminal to ask.
 pub const WIDTH_WITHOUT_A_TERMINAL: u16 = 100;
 
-/// Spaces between two columns.
+/// The number of spaces between two columns.
 pub const GAP: usize = 2;
 
 /// How a line looks where there is colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Style {
-    /// As it is; a bar at its end is cyan.
+    /// Without a style, but a bar at its end is cyan.
     Plain,
     /// Bold.
     Title,
@@ -29,12 +29,12 @@ pub enum Style {
 pub struct TextLine {
     /// How it looks.
     pub style: Style,
-    /// What it says, without escape sequences.
+    /// The text, without escape sequences.
     pub text: String,
 }
 
 impl TextLine {
-    /// The line as it goes to the terminal.
+    /// Returns the line as it is written to a terminal.
     pub fn painted(&self, color: bool) -> String {
         let text = &self.text;
         match self.style {
@@ -46,7 +46,7 @@ impl TextLine {
     }
 }
 
-/// `text` with the bar at its end, if any, in cyan.
+/// Returns `text` with the bar at its end in cyan, if there is one.
 fn paint_bar(text: &str) -> String {
     match text.find(|c| EIGHTHS.contains(&c)) {
         Some(start) => {
@@ -57,9 +57,9 @@ fn paint_bar(text: &str) -> String {
     }
 }
 
-/// The report's lines so far.
+/// A page of text that lines are added to.
 pub struct TextPage {
-    /// Columns that a line may have.
+    /// How many columns a line may have.
     pub width: usize,
     /// The lines, top down.
     pub lines: Vec<TextLine>,
@@ -123,8 +123,8 @@ pub fn table_lines(
 /// The blocks of one to eight eighths.
 const EIGHTHS: [char; 8] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
 
-/// A bar of `share` (0 to 1) of `longest` columns, to an eighth of one; what is more than nothing
-/// shows as at least an eighth.
+/// Returns a bar that is `share` (0 to 1) of `longest` columns long, to an eighth of a column. A
+/// share above zero has at least an eighth.
 pub fn bar(share: f64, longest: usize) -> String {
     if share.is_nan() || share <= 0.0 || longest == 0 {
         return String::new();

@@ -36,7 +36,7 @@ impl Group {
     }
 }
 
-/// A heat map, dots or bars.
+/// Returns the drawing of a group: a heat map, dots or bars.
 fn picture(id: &str, name: &str, outcomes: &[&Outcome], is_grid: bool) -> Figure {
     let unit = outcomes.first().map_or("", |outcome| outcome.unit.name());
     let name = one_line(name);
@@ -56,7 +56,8 @@ fn picture(id: &str, name: &str, outcomes: &[&Outcome], is_grid: bool) -> Figure
     Figure::of(id, label("bar chart"), words, draw)
 }
 
-/// Experiments with the command lines that do what they do.
+/// Returns the experiments that ran commands, each with a command line that does the same in a
+/// shell.
 fn commands(outcomes: &[&Outcome]) -> Vec<(String, String)> {
     let endpoint = |verb: &str, options: Option<String>| {
         options.map(|options| format!("fullbore {verb} {options}").trim_end().to_owned())

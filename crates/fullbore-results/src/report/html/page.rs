@@ -1,9 +1,9 @@
-//! What every page has: its dress (style, script, and the policy that allows these two and nothing
-//! else), its pictures and its tables. The templates are in `templates/`, askama compiles them in.
+//! What every page has: style, script, and the policy that allows these two and nothing else; its
+//! drawings and its tables. The templates are in `templates/`; askama compiles them in.
 //!
-//! The one idea: whatever comes from data goes through [`Harmless`], because askama puts it between
-//! every `{{ … }}` and the page. What is marked `safe` in the templates is the style and the script,
-//! which are ours, and the elements of drawings, whose texts the canvas escapes.
+//! All data goes through [`Harmless`], which askama applies to every `{{ … }}`. Marked as `safe` in the
+//! templates are the style and the script, which are not data, and the elements of drawings, whose texts
+//! the canvas escapes.
 
 use std::fmt::{self, Write};
 
@@ -39,7 +39,7 @@ pub struct Dress {
 }
 
 impl Dress {
-    /// The one there is.
+    /// Returns the style, the script and the policy of every page.
     pub fn new() -> Dress {
         let style = format!(
             "\n{}{}",
@@ -62,30 +62,30 @@ impl Dress {
     }
 }
 
-/// A hash as the policy has it (Content Security Policy Level 3, 2.3.1).
+/// Returns a hash as a policy names it (Content Security Policy Level 3, 2.3.1).
 fn hash(text: &str) -> String {
     STANDARD.encode(Sha256::digest(text.as_bytes()))
 }
 
-/// A picture with its words.
+/// A drawing with a description.
 pub struct Figure {
-    /// What it is, in short.
+    /// A short title.
     pub label: String,
-    /// What it shows, with the figures.
+    /// A description, with the figures.
     pub words: String,
-    /// By which the style sheet finds it.
+    /// The class by which the style sheet finds it.
     pub class: &'static str,
-    /// Its forms, of which one is shown.
+    /// Its forms; the width of the screen decides which is shown.
     pub drawings: Vec<Drawing>,
 }
 
-/// One form of a picture.
+/// One form of a drawing, or a part of it.
 pub struct Drawing {
-    /// No other element's, of the words.
+    /// The ID of the description, which no other element has.
     pub id: String,
-    /// Whether it has the words; the others go on where it ends.
+    /// Whether it has the description: the first part of a form has it.
     pub is_first: bool,
-    /// When it is shown.
+    /// The class that says on which screens it is shown.
     pub class: &'static str,
     /// Whether it stands in a box that scrolls.
     pub scrolls: bool,
@@ -94,7 +94,7 @@ pub struct Drawing {
 }
 
 impl Figure {
-    /// In a wide form and a narrow one, as `draw` draws them.
+    /// Returns a figure in a wide form and a narrow one, as `draw` draws them.
     pub fn of(
         id: &str,
         label: String,
@@ -111,7 +111,7 @@ impl Figure {
         }
     }
 
-    /// In one form, which scrolls where it is too wide.
+    /// Returns a figure in one form, which scrolls where it is too wide.
     pub fn scrolling(id: &str, label: String, words: String, pictures: Vec<Picture>) -> Figure {
         Figure {
             label,
@@ -122,7 +122,7 @@ impl Figure {
     }
 }
 
-/// Pictures of one form.
+/// Returns the drawings of one form.
 fn drawings(id: &str, class: &'static str, pictures: Vec<Picture>) -> Vec<Drawing> {
     let drawing = |(index, picture)| Drawing {
         id: format!("{id}-{class}"),
@@ -137,34 +137,36 @@ fn drawings(id: &str, class: &'static str, pictures: Vec<Picture>) -> Vec<Drawin
 /// A table.
 #[derive(Default)]
 pub struct Table {
-    /// No other's.
+    /// Its ID, which no other element has.
     pub id: String,
-    /// What it shows.
+    /// Its title.
     pub caption: String,
     pub columns: Vec<Column>,
     /// As many cells each as there are columns.
     pub rows: Vec<Vec<Cell>>,
-    /// What cells refer to by number, from 1.
+    /// Notes, to which cells refer by number, from 1 on.
     pub notes: Vec<String>,
-    /// What stands below it.
+    /// A sentence below the table.
     pub remark: String,
 }
 
 impl Table {
-    /// Whether it has more columns than a sheet of paper; then rows are printed as paragraphs.
+    /// Returns whether the table has more columns than fit on a sheet of paper; then its rows are
+    /// printed as paragraphs.
     pub fn is_wide(&self) -> bool {
         self.columns.len() > 11
     }
 }
 
-/// What is above a column.
+/// A column of a table.
 pub struct Column {
     pub heading: String,
-    /// Whether it sorts by value.
+    /// Whether it is sorted by value.
     pub numeric: bool,
 }
 
 impl Column {
+    /// Returns a column that is sorted by its text.
     pub fn words(heading: impl Into<String>) -> Column {
         Column {
             heading: heading.into(),
@@ -172,6 +174,7 @@ impl Column {
         }
     }
 
+    /// Returns a column that is sorted by value.
     pub fn numbers(heading: impl Into<String>) -> Column {
         Column {
             heading: heading.into(),
@@ -180,22 +183,22 @@ impl Column {
     }
 }
 
-/// What stands in a table.
+/// A cell of a table.
 #[derive(Default)]
 pub struct Cell {
     pub text: String,
-    /// A further line; of the first cell of a row only.
+    /// A second line, which only the first cell of a row has.
     pub below: String,
-    /// Numbers of notes; of the first cell of a row only.
+    /// The numbers of notes, which only the first cell of a row has.
     pub notes: Vec<usize>,
-    /// By what it is sorted, where that is not its text.
+    /// The value by which it is sorted; its text where that is `None`.
     pub key: Option<f64>,
-    /// How it looks.
+    /// The class that says how it looks.
     pub class: &'static str,
 }
 
 impl Cell {
-    /// A few words.
+    /// Returns a cell with a few words.
     pub fn text(text: impl Into<String>) -> Cell {
         Cell {
             text: text.into(),
@@ -203,7 +206,7 @@ impl Cell {
         }
     }
 
-    /// A sentence.
+    /// Returns a cell with a sentence.
     pub fn words(text: impl Into<String>) -> Cell {
         Cell {
             text: text.into(),
@@ -212,7 +215,7 @@ impl Cell {
         }
     }
 
-    /// A number as `text`; empty without one.
+    /// Returns a cell with a number as `text` writes it; empty without a number.
     pub fn number(number: Option<f64>, text: impl Fn(f64) -> String) -> Cell {
         Cell {
             text: number.map(text).unwrap_or_default(),

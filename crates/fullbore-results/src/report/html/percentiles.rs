@@ -11,7 +11,7 @@ impl<'a> Percentiles<'a> {
     /// The most of them that have dots of their own.
     const MOST: usize = 2;
 
-    /// `None` where there are none.
+    /// Returns the percentiles that these experiments have; `None` where they have none.
     pub fn of(outcomes: &[&'a Outcome]) -> Option<Percentiles<'a>> {
         let mut names: Vec<&str> = Vec::new();
         for outcome in outcomes {
@@ -29,7 +29,7 @@ impl<'a> Percentiles<'a> {
         (!names.is_empty()).then_some(Percentiles(names))
     }
 
-    /// What an outcome has of them: names and figures, the median first.
+    /// Returns the percentiles of an outcome: names and figures, the median first.
     fn figures(&self, outcome: &Outcome) -> Vec<(&'a str, f64)> {
         let median = outcome
             .figure

@@ -147,7 +147,8 @@ fn soundness(outcome: &Outcome) -> Cell {
     }
 }
 
-/// What a person should know beside the figure: the notes, and what the program in C said.
+/// Returns what a person should know beside the figure: the notes, and the error of the program in
+/// C.
 fn said(outcome: &Outcome) -> Vec<String> {
     let peer = outcome.peer.as_ref().and_then(|peer| peer.failed.as_ref());
     let notes = outcome.notes.iter().map(|note| one_line(note));

@@ -280,7 +280,7 @@ fn row_height(lines: &[Dotted], paper: Paper) -> i32 {
     name_height(paper) + lines.len().max(1) as i32 * DOTTED_HEIGHT + 4
 }
 
-/// Whether a logarithmic axis has a place for it.
+/// Returns whether a figure has a place on a logarithmic axis.
 fn has_a_place(figure: f64) -> bool {
     figure.is_normal() && figure > 0.0
 }
@@ -356,21 +356,21 @@ impl Axis {
     }
 }
 
-/// The largest round number that is not above `figure`.
+/// Returns the largest round number that is not above `figure`.
 fn step_below(figure: f64) -> f64 {
     let magnitude = 10_f64.powf(figure.log10().floor());
     let fits = |number: &f64| number * magnitude <= figure * 1.000_001;
     ROUND.into_iter().rev().find(fits).unwrap_or(1.0) * magnitude
 }
 
-/// The smallest round number that is not below `figure`.
+/// Returns the smallest round number that is not below `figure`.
 fn step_above(figure: f64) -> f64 {
     let magnitude = 10_f64.powf(figure.log10().floor());
     let reaches = |number: &f64| number * magnitude >= figure * 0.999_999;
     ROUND.into_iter().find(reaches).unwrap_or(10.0) * magnitude
 }
 
-/// A round number, short.
+/// Returns a round number in few characters.
 fn number(number: f64) -> String {
     match number {
         n if !(1e-4..1e7).contains(&n) => format!("{n:.0e}"),

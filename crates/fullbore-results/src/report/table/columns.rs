@@ -45,7 +45,8 @@ impl Column {
         }
     }
 
-    /// What it shows of `outcome`; the bar, whose length depends on the others, is not here.
+    /// Returns what the column shows of `outcome`. A bar is empty here, because its length depends
+    /// on the other experiments.
     fn text(self, outcome: &Outcome, shape: &Shape, footnotes: &Footnotes) -> String {
         match self {
             Column::Also(index) => outcome
@@ -111,7 +112,7 @@ impl Shape {
         }
     }
 
-    /// The columns of a layout that have something to show.
+    /// Returns the columns of a layout that have something to show.
     fn columns(&self, layout: &[Column]) -> Vec<Column> {
         layout
             .iter()
@@ -126,11 +127,11 @@ impl Shape {
     }
 }
 
-/// The longest bar in columns: beyond this it only makes the eye travel.
+/// The longest bar in columns. A longer one is not easier to read.
 const LONGEST_BAR: usize = 40;
 
-/// The columns to try, the most telling set first, and the room in columns that the bar must
-/// have in each. The first that fits is taken, or else the last.
+/// The sets of columns to try, the largest first, each with the width that a bar must have at least. The
+/// first that fits is used, or else the last.
 const LAYOUTS: [(&[Column], usize); 6] = {
     use Column::{Also, Bar, Median, Name, Peer, Published, Range, Ratio, Soundness};
     let also = Also(0);
@@ -152,7 +153,8 @@ const LAYOUTS: [(&[Column], usize); 6] = {
     ]
 };
 
-/// The lines of the table of `outcomes`, none wider than `width` if it can be helped.
+/// Returns the lines of the table of `outcomes`; they are wider than `width` only where no layout
+/// fits.
 pub fn table(outcomes: &[&Outcome], footnotes: &Footnotes, width: usize) -> Vec<String> {
     let shape = Shape::of(outcomes);
     let mut chosen = (Vec::new(), 0);
@@ -172,7 +174,7 @@ pub fn table(outcomes: &[&Outcome], footnotes: &Footnotes, width: usize) -> Vec<
     laid_out(&columns, outcomes, &shape, footnotes, longest_bar)
 }
 
-/// How wide a column is: its widest text, the header included.
+/// Returns the width of a column: that of its widest text, the header included.
 fn column_width(
     column: Column,
     outcomes: &[&Outcome],

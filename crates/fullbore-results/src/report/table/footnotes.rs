@@ -23,7 +23,7 @@ impl Footnotes {
         self.0.iter()
     }
 
-    /// The marks of an outcome's notes, such as `¹ ³`; empty where it has none.
+    /// Returns the marks of an outcome's notes, such as `¹ ³`; empty where it has none.
     pub fn marks(&self, outcome: &Outcome) -> String {
         let mut numbers: Vec<usize> = outcome
             .notes
@@ -38,7 +38,7 @@ impl Footnotes {
     }
 }
 
-/// A number in superscript digits.
+/// Returns a number in superscript digits.
 pub fn superscript(number: usize) -> String {
     const DIGITS: [char; 10] = ['⁰', '¹', '²', '³', '⁴', '⁵', '⁶', '⁷', '⁸', '⁹'];
     number
