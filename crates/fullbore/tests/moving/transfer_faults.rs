@@ -199,7 +199,7 @@ const CASES: [Case; 14] = [
     },
 ];
 
-/// Those that there are on this machine.
+/// The cases that this machine supports.
 fn cases() -> impl Iterator<Item = Case> {
     let has_huge_pages = linux::has_huge_pages();
     if !has_huge_pages {
@@ -212,7 +212,7 @@ fn cases() -> impl Iterator<Item = Case> {
 
 const LEN: usize = 5 * MIB + 3;
 
-/// What came of a transfer, and what really left the source and reached the sink.
+/// The result of a transfer, what was left in the source, and what reached the sink.
 struct Outcome {
     ran: Result<Report, Failure>,
     /// What was left in the source.
@@ -223,7 +223,7 @@ struct Outcome {
 /// A transfer that runs.
 type Job<'a> = dyn FnMut() -> Result<Report, Failure> + Send + 'a;
 
-/// Somebody who reads all that arrives.
+/// A sink, and what collects all that arrives at it.
 fn collected(to: To) -> (OwnedFd, Collected) {
     let reading = |mut peer: File| {
         Collected::Read(thread::spawn(move || {
@@ -354,7 +354,7 @@ fn an_interrupted_call_does_not_show() {
 #[test]
 fn a_postponed_call_does_not_show() {
     let _watch = watch("a_postponed_call_does_not_show");
-    // Files never make one wait, so nothing is waited for there.
+    // A call on files never has to wait, so `EAGAIN` is an error there.
     let waits = |case: &Case| case.way != Route::CopyFileRange;
     for case in cases().filter(waits) {
         for wait in [Wait::Block, Wait::Poll, Wait::Spin, Wait::Adaptive] {
