@@ -5,7 +5,7 @@
 //! huge page takes longer to zero than a short stream takes to copy. A mapping that cannot be had
 //! (RLIMIT_AS, overcommit) ends nothing: the memory of the start will do.
 
-use std::ops::{Deref, DerefMut};
+use std::ops::{Deref, DerefMut, Range};
 use std::sync::OnceLock;
 
 use crate::error::Result;
@@ -104,15 +104,43 @@ pub(crate) fn suits_copying() -> usize {
 #[derive(Debug)]
 pub(crate) enum Memory {
     /// Memory of the allocator, which no pipe may ever refer to.
-    First(Vec<u8>),
+    First(Aligned),
     /// A mapping of our own.
     Pages(Pages),
 }
 
+/// Memory of the allocator that begins at a multiple of [`BLOCK`], as reading from a source with
+/// O_DIRECT demands (open(2)).
+#[derive(Debug, Default)]
+pub(crate) struct Aligned {
+    bytes: Vec<u8>,
+    range: Range<usize>,
+}
+
+/// The largest logical block of usual disks.
+const BLOCK: usize = 4096;
+
+impl Aligned {
+    /// `len` bytes of `bytes`, which is longer by [`BLOCK`].
+    fn within(bytes: Vec<u8>, len: usize) -> Self {
+        let start = bytes.as_ptr().align_offset(BLOCK).min(BLOCK);
+        Self {
+            range: start..start + len,
+            bytes,
+        }
+    }
+}
+
 impl Memory {
+    /// No memory at all, which takes no allocation.
+    pub(crate) fn none() -> Self {
+        Memory::First(Aligned::default())
+    }
+
     /// The memory to start with: `len` bytes, at most [`FIRST`].
     pub(crate) fn first(len: usize) -> Self {
-        Memory::First(vec![0; len.min(FIRST)])
+        let len = len.min(FIRST);
+        Memory::First(Aligned::within(vec![0; len + BLOCK], len))
     }
 
     /// A mapping of `len` bytes, on huge pages if they are wanted and there are any that suit.
@@ -137,10 +165,13 @@ impl Memory {
         }
         if let Ok(pages) = Self::map(len, huge) {
             *self = Memory::Pages(pages);
-        } else if let Memory::First(bytes) = self
-            && bytes.try_reserve_exact(len - bytes.len()).is_ok()
+        } else if let Memory::First(first) = self
+            && let more = len + BLOCK - first.bytes.len()
+            && first.bytes.try_reserve_exact(more).is_ok()
         {
-            bytes.resize(len, 0);
+            let mut bytes = std::mem::take(&mut first.bytes);
+            bytes.resize(len + BLOCK, 0);
+            *first = Aligned::within(bytes, len);
         }
     }
 
@@ -156,7 +187,7 @@ impl Deref for Memory {
     #[inline]
     fn deref(&self) -> &[u8] {
         match self {
-            Memory::First(bytes) => bytes,
+            Memory::First(first) => &first.bytes[first.range.clone()],
             Memory::Pages(pages) => pages,
         }
     }
@@ -166,7 +197,7 @@ impl DerefMut for Memory {
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
         match self {
-            Memory::First(bytes) => bytes,
+            Memory::First(first) => &mut first.bytes[first.range.clone()],
             Memory::Pages(pages) => pages,
         }
     }

@@ -84,7 +84,7 @@ impl Stage {
     /// One without any memory yet.
     pub(crate) fn none() -> Self {
         Self {
-            memory: Memory::First(Vec::new()),
+            memory: Memory::none(),
             fresh: None,
             chunk: 0,
             window: 0..0,

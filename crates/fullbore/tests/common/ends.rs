@@ -116,7 +116,7 @@ impl Source {
 
     fn fed(mut self, mut peer: impl Write + Send + 'static) -> Self {
         let bytes = self.expected;
-        // Whoever stops reading early is no concern of the feeder's.
+        // The reader may stop before the end.
         self.feeder = Some(thread::spawn(move || drop(peer.write_all(bytes))));
         self
     }

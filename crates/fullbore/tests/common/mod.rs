@@ -1,5 +1,5 @@
-//! What the tests of the library share: bytes that depend on their position, readers of every
-//! temperament, and threads whose system calls fail.
+//! What the tests of the library share: bytes that depend on their position, readers of many kinds,
+//! and threads whose system calls fail.
 //!
 //! Miri has no vmsplice, tee or splice, and the sanitizers need a nightly compiler; so what these
 //! tests do for memory safety is to look at every byte that comes out. valgrind can run those without
@@ -255,8 +255,8 @@ fn read_with(
     }
 }
 
-/// Pipes are looked at this many pipes later: together they hold more than the memory that *fresh*
-/// goes through in a lap.
+/// A pipe is read only after this many other pipes were filled: together they hold more than the
+/// memory that *fresh* uses in turn.
 const HELD: usize = 80;
 
 fn splice_and_hold(source: &OwnedFd, checker: &mut Checker) {
@@ -393,7 +393,7 @@ pub fn watch(name: &'static str) -> Watch {
     Watch { _alive: alive }
 }
 
-/// Interrupts this thread with signals, every so many microseconds, for as long as it lives.
+/// Interrupts a thread with signals every 50 µs, for as long as it lives.
 pub struct Storm {
     _alive: Sender<()>,
 }

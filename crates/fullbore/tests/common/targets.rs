@@ -209,6 +209,6 @@ pub fn stored(bytes: &[u8]) -> File {
 }
 
 fn send(mut file: File, bytes: &'static [u8]) {
-    // Whoever reads may stop before the end.
+    // The reader may stop before the end.
     thread::spawn(move || file.write_all(bytes));
 }

@@ -309,7 +309,7 @@ fn nonblocking_reads_a_file_that_is_not_in_memory() {
     file.rewind().unwrap();
     rustix::fs::fadvise(&file, 0, None, Advice::DontNeed).unwrap();
     let mut consumer = ConsumerOptions::new().nonblocking().open(file).unwrap();
-    // A file is always ready, as poll(2) says: whoever waited for it would go round and round.
+    // poll(2) calls a file always ready, so waiting for it in a loop would never end.
     let mut bytes = vec![0; MIB];
     consumer.read_exact(&mut bytes).unwrap();
     Checker::of_the_stream().check(&bytes);

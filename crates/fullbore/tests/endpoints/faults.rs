@@ -102,7 +102,7 @@ impl Sender {
         }
     }
 
-    /// Sends so many bytes, in chunks that are sent by reference where that is the way.
+    /// Sends this many bytes, in chunks that are large enough to be sent by reference.
     fn send_all(self, bytes: u64) -> Result<Produced> {
         match self {
             Sender::Producer(mut out) => {
@@ -360,7 +360,7 @@ fn an_error_through_io_write_tells_the_same() {
     }
 }
 
-/// A pipe that a thread sends so many bytes of the stream into.
+/// A pipe into which a thread sends this many bytes of the stream.
 fn source(bytes: u64) -> OwnedFd {
     let pipe = Pipe::new().unwrap();
     thread::spawn(move || {

@@ -458,7 +458,7 @@ fn pages_in_a_pipe_outlive_the_producer() {
         let mut out = open(ProducerOptions::new(), way, pipe.writer);
         send(&mut out, 0, 500_000, 100_000).unwrap();
         drop(out);
-        // Whoever gets the memory next writes to it.
+        // The next owner of the memory writes to it.
         let mut others: Vec<_> = (0..4)
             .map(|_| fullbore::Pages::new(2 * MIB).unwrap())
             .collect();

@@ -266,7 +266,7 @@ fn finishing_recycle_ends_when_it_is_cancelled() {
     assert_eq!(unfinished.into_inner().finish().unwrap().bytes, 40_000);
 }
 
-/// Nothing failed, but it was stopped so, when so many bytes had gone.
+/// Asserts that the call was stopped for this reason after this many bytes.
 #[track_caller]
 fn stopped(error: &Error, so: Stopped, after: u64) {
     match error {

@@ -1,4 +1,4 @@
-//! What ends a wait: the timeout of a socket, a deadline, somebody who cancels; and who does not wait
+//! What ends a wait: the timeout of a socket, a deadline, a cancel; and who does not have to wait
 //! meanwhile.
 
 use std::fs::File;

@@ -78,7 +78,7 @@ fn an_interrupted_or_postponed_call_does_not_show() {
             for sinks in SINKS {
                 for (name, calls) in CALLS {
                     for errno in [Errno::INTR, Errno::AGAIN] {
-                        // A file never makes one wait, so no call on one says EAGAIN.
+                        // A call on a file never has to wait, so none returns EAGAIN.
                         let on_files = name == "read" && source == SourceKind::File
                             || name == "write" && sinks[0] == SinkKind::Append
                             || name == "write" && sinks.contains(&SinkKind::File);

@@ -782,7 +782,7 @@ fn blocks(file: &File) -> u64 {
     file.metadata().unwrap().blocks()
 }
 
-/// A file of so many MiB, of which these hold bytes, and the others are holes.
+/// A file of this many MiB, of which these hold bytes and the others are holes.
 fn with_holes(mut file: File, bytes: &[usize], size: usize) -> File {
     file.set_len((size * MIB) as u64).unwrap();
     for at in bytes {

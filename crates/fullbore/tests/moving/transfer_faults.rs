@@ -3,18 +3,21 @@
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::thread::{self, JoinHandle};
 
 use crate::common::calls::{failing_once, judging, moving_nothing_once};
-use crate::common::ends::{From, To, content, memfd, same_bytes, tcp_pair};
+use crate::common::ends::{From, MOST, Source, To, content, memfd, same_bytes, tcp_pair};
 use crate::common::*;
 use fullbore::linux;
+use fullbore::split::Policy;
 use fullbore::transfer::Route;
-use fullbore::{Ended, Error, Failure, Guarantee, Pipe, Report, Side, Transfer, Wait};
+use fullbore::{
+    Consumer, Ended, Error, Failure, Guarantee, Pipe, Report, Side, Tee, Transfer, Wait,
+};
 use rustix::io::Errno;
 
 const COPY_FILE_RANGE: &[libc::c_long] = &[libc::SYS_copy_file_range];
@@ -196,7 +199,7 @@ const CASES: [Case; 14] = [
     },
 ];
 
-/// Those that there are on this machine.
+/// The cases that this machine supports.
 fn cases() -> impl Iterator<Item = Case> {
     let has_huge_pages = linux::has_huge_pages();
     if !has_huge_pages {
@@ -209,7 +212,7 @@ fn cases() -> impl Iterator<Item = Case> {
 
 const LEN: usize = 5 * MIB + 3;
 
-/// What came of a transfer, and what really left the source and reached the sink.
+/// The result of a transfer, what was left in the source, and what reached the sink.
 struct Outcome {
     ran: Result<Report, Failure>,
     /// What was left in the source.
@@ -220,7 +223,7 @@ struct Outcome {
 /// A transfer that runs.
 type Job<'a> = dyn FnMut() -> Result<Report, Failure> + Send + 'a;
 
-/// Somebody who reads all that arrives.
+/// A sink, and what collects all that arrives at it.
 fn collected(to: To) -> (OwnedFd, Collected) {
     let reading = |mut peer: File| {
         Collected::Read(thread::spawn(move || {
@@ -351,7 +354,7 @@ fn an_interrupted_call_does_not_show() {
 #[test]
 fn a_postponed_call_does_not_show() {
     let _watch = watch("a_postponed_call_does_not_show");
-    // Files never make one wait, so nothing is waited for there.
+    // A call on files never has to wait, so `EAGAIN` is an error there.
     let waits = |case: &Case| case.way != Route::CopyFileRange;
     for case in cases().filter(waits) {
         for wait in [Wait::Block, Wait::Poll, Wait::Spin, Wait::Adaptive] {
@@ -650,7 +653,7 @@ fn signals_all_the_time_do_not_show() {
 
 /// Files of 1 MiB that are read past the page cache, one on each file system that allows it, where
 /// read(2) then refuses to read a single byte.
-fn read_past_the_cache() -> Vec<(PathBuf, File)> {
+fn files_past_the_cache() -> Vec<(String, File)> {
     let directories = [
         std::env::temp_dir(),
         PathBuf::from("/var/tmp"),
@@ -664,44 +667,134 @@ fn read_past_the_cache() -> Vec<(PathBuf, File)> {
         let mut options = File::options();
         let file = options.read(true).custom_flags(direct).open(named.path());
         let file = file.ok()?;
-        let refuses = rustix::io::pread(&file, &mut [0; 1], 0) == Err(Errno::INVAL);
-        refuses.then_some((directory, file))
+        refuses_one_byte(&file).then(|| (directory.display().to_string(), file))
     };
     directories.into_iter().filter_map(open).collect()
 }
 
+fn refuses_one_byte(file: &File) -> bool {
+    rustix::io::pread(file, &mut [0; 1], 0) == Err(Errno::INVAL)
+}
+
+#[track_caller]
+fn assert_side(outcome: Result<Report, Failure>, side: Side, what: &str) {
+    let error = outcome.unwrap_err().error;
+    let is_so = matches!(error, Error::Moving { side: said, .. } if said == side);
+    assert!(is_so, "{what}: {error:#}");
+}
+
 #[test]
-fn a_source_that_is_read_in_whole_blocks_is_not_blamed_for_what_the_sink_says() {
-    let files = read_past_the_cache();
+fn a_file_that_is_read_in_whole_blocks_is_not_blamed_for_what_the_sink_says() {
+    let files = files_past_the_cache();
     if files.is_empty() {
         println!("skipped: no file system here refuses to read one byte past the page cache");
     }
     for (directory, file) in files {
-        let what = directory.display();
         // From the start, and from the middle of a block.
         for offset in [0, 4096, 4099] {
             let run = |calls: &[libc::c_long]| {
                 let sink = tempfile::tempfile().unwrap();
                 let mut transfer = Transfer::new(&file, &sink).source_offset(offset);
-                let outcome = judging(calls, |_| Some(Errno::IO), || transfer.run());
-                outcome.map(|outcome| outcome.unwrap_err().error)
+                judging(calls, |_| Some(Errno::IO), || transfer.run())
             };
             let copy = libc::SYS_copy_file_range;
             let (Some(sinks), Some(sources)) = (run(&[copy]), run(&[copy, libc::SYS_pread64]))
             else {
                 return;
             };
-            let side = |error: &Error| match error {
-                Error::Moving { side, .. } => Some(*side),
-                _ => None,
-            };
-            assert_eq!(
-                side(&sinks),
-                Some(Side::Sink),
-                "{what}, {offset}: {sinks:#}"
-            );
-            let by_both = side(&sources);
-            assert_eq!(by_both, Some(Side::Source), "{what}, {offset}: {sources:#}");
+            let what = format!("{directory}, {offset}");
+            assert_side(sinks, Side::Sink, &what);
+            assert_side(sources, Side::Source, &what);
         }
     }
+}
+
+/// A loop device of the first bytes of the stream that is read past the page cache, and refuses to
+/// read a single byte; with what has to stay open meanwhile.
+fn device_past_the_cache() -> Option<(File, Source)> {
+    let Some(source) = From::Block.open(MOST) else {
+        println!("skipped: no loop device can be attached here");
+        return None;
+    };
+    // The same device, with a description of its own.
+    let direct = File::options()
+        .read(true)
+        .custom_flags(libc::O_DIRECT)
+        .open(format!("/proc/self/fd/{}", source.fd.as_raw_fd()));
+    match direct {
+        Ok(direct) if refuses_one_byte(&direct) => Some((direct, source)),
+        _ => {
+            println!("skipped: the loop device cannot be read past the page cache in whole blocks");
+            None
+        }
+    }
+}
+
+/// sendfile(2) is the only route from a block device on which an error does not tell its side.
+#[test]
+fn a_block_device_that_is_read_in_whole_blocks_is_not_blamed_for_what_the_sink_says() {
+    let Some((direct, _source)) = device_past_the_cache() else {
+        return;
+    };
+    let run = |calls: &[libc::c_long]| {
+        let (socket, peer) = UnixStream::pair().unwrap();
+        let reading = thread::spawn(move || std::io::copy(&mut &peer, &mut std::io::sink()));
+        let mut transfer = Transfer::new(&direct, socket)
+            .guarantee(Guarantee::Reference)
+            .source_offset(0);
+        let outcome = judging(calls, |_| Some(Errno::IO), || transfer.run());
+        drop(transfer);
+        reading.join().unwrap().unwrap();
+        outcome
+    };
+    let send = libc::SYS_sendfile;
+    let Some(outcome) = run(&[send]) else { return };
+    let is_sendfile = |failure: &Failure| {
+        matches!(
+            failure.error,
+            Error::Moving {
+                operation: "sendfile",
+                side: Side::Sink,
+                ..
+            }
+        )
+    };
+    assert!(outcome.as_ref().is_err_and(is_sendfile), "{outcome:?}");
+}
+
+#[test]
+fn a_block_device_is_read_past_the_page_cache_by_all_that_read() {
+    let Some((direct, _source)) = device_past_the_cache() else {
+        return;
+    };
+    let rewound = || {
+        (&direct).rewind().unwrap();
+        &direct
+    };
+    for guarantee in [Guarantee::Snapshot, Guarantee::Reference] {
+        let sink = memfd();
+        let transfer = Transfer::new(rewound(), &sink).guarantee(guarantee).run();
+        assert_eq!(transfer.unwrap().bytes, MOST as u64);
+        assert_device(sink, &format!("transfer, {guarantee:?}"));
+
+        let sink = memfd();
+        let tee = Tee::new(rewound())
+            .sink(&sink, Policy::FAIL_ALL)
+            .guarantee(guarantee)
+            .run();
+        assert_eq!(tee.unwrap().taken, MOST as u64);
+        assert_device(sink, &format!("tee, {guarantee:?}"));
+    }
+    let mut bytes = Vec::new();
+    let copied = Consumer::new(rewound()).unwrap().copy_to(&mut bytes);
+    assert_eq!(copied.unwrap(), MOST as u64);
+    same_bytes(&bytes, content(), "consumer");
+}
+
+#[track_caller]
+fn assert_device(mut file: File, what: &str) {
+    let mut bytes = Vec::with_capacity(MOST);
+    file.rewind().unwrap();
+    file.read_to_end(&mut bytes).unwrap();
+    same_bytes(&bytes, content(), what);
 }

@@ -1,5 +1,6 @@
-//! What becomes of bytes after they were moved: the *snapshot* is kept behind and in front of whoever
-//! writes to its pages again, and *reference* is not, which shows that these tests could fail.
+//! What happens to bytes after they were moved. A *snapshot* stays right when its pages are written
+//! to again, at the source or behind the sink. A *reference* does not, which shows that these tests
+//! can fail.
 
 use std::fs::File;
 use std::io::{Read, Seek, Write};
@@ -19,11 +20,11 @@ use rustix::pipe::{IoSliceRaw, SpliceFlags};
 /// What goes through one chain from pipe to pipe: many laps of all memory that is used in turn.
 const BYTES: u64 = 256 << 20;
 
-/// The same where page by page is changed or looked at.
+/// The same for tests that change or check single pages.
 const FEWER: u64 = 64 << 20;
 
-/// Gives pages of two buffers to a pipe of the capacity of one, and takes a buffer for free once as
-/// much as fits into the pipe was given after it: right for a reader that copies, and no other.
+/// Gives the pages of two buffers to a pipe that holds one buffer. It uses a buffer again once the
+/// pipe was filled after it, which is right only for a reader that copies.
 fn double_buffer(sink: OwnedFd, bytes: u64) {
     let half = 64 * 1024;
     let pipe = PipeEnd::new(sink.as_fd()).unwrap();
@@ -36,8 +37,8 @@ fn double_buffer(sink: OwnedFd, bytes: u64) {
             let mut left: &[u8] = buffer;
             while !left.is_empty() {
                 let slice = IoSliceRaw::from_slice(left);
-                // SAFETY: the mapping outlives whoever looks at its pages through the pipe, because a
-                // pipe holds pages; that they change under a reader is what is tested.
+                // SAFETY: the pipe keeps the pages as long as a reader can see them; that they
+                // change under a reader is what is tested.
                 let n = unsafe { rustix::pipe::vmsplice(&sink, &[slice], SpliceFlags::empty()) };
                 left = &left[n.unwrap()..];
             }
@@ -49,7 +50,7 @@ fn double_buffer(sink: OwnedFd, bytes: u64) {
 
 /// Sends the stream from pages that are used again as soon as the pipe no longer holds them.
 fn recycle(sink: OwnedFd, bytes: u64) {
-    // SAFETY: whoever reads from the pipe is to copy, which is what is tested.
+    // SAFETY: the readers of the pipe have to copy, which is what is tested.
     let mut out: Producer<OwnedFd> =
         unsafe { ProducerOptions::new().chunk(64 * 1024).recycle(sink) }.unwrap();
     send(&mut out, 0, bytes, 64 * 1024).unwrap();

@@ -1,5 +1,5 @@
-//! Safe code cannot make the kernel write into memory: whoever gives pages away keeps to the descriptor
-//! that it looked at.
+//! Safe code cannot make the kernel write into memory: pages are given only to the descriptor that
+//! was checked.
 //!
 //! vmsplice(2) on the read end of a pipe *takes* bytes out of it, and puts them where it was told to
 //! give from. So each test puts a read end behind an fd that was a write end, and afterwards everything
@@ -19,7 +19,7 @@ use fullbore::split::Policy;
 use fullbore::{Error, Pipe, ProducerOptions, Result, Tee, Transfer};
 use rustix::stdio::dup2_stdin;
 
-/// An fd that is another one from some call of `as_fd` on.
+/// An fd that changes into another one after some calls of `as_fd`.
 struct Turncoat<'fd> {
     first: BorrowedFd<'fd>,
     then: BorrowedFd<'fd>,
@@ -41,7 +41,7 @@ impl AsFd for Turncoat<'_> {
 /// What lies in a bait: no more than a pipe of one page holds.
 const BAIT: usize = 4096;
 
-/// A pipe that holds bytes which are nobody's business.
+/// A pipe whose bytes must not be touched.
 fn bait() -> Pipe {
     let pipe = Pipe::new().unwrap();
     rustix::io::write(&pipe.writer, &[0xEE; BAIT]).unwrap();
@@ -166,7 +166,7 @@ fn sent_by_a_child(job: &str) -> u64 {
     read
 }
 
-/// A pipe that is written to in two halves, the second of them when it is said so.
+/// A pipe that is written to in two halves, the second one after a message.
 fn in_two_halves() -> (OwnedFd, mpsc::Sender<()>, thread::JoinHandle<()>) {
     let pipe = Pipe::new().unwrap();
     let (go_on, may_go_on) = mpsc::channel();
