@@ -21,18 +21,6 @@ use seccompiler::{BpfProgram, SeccompCmpOp};
 /// As short as a run can be.
 const SHORT: &str = "--rounds 1 --seconds 0.01";
 
-/// Runs bench again where an experiment came to no CPU for as long as it was measured, as may be on a
-/// busy machine: that is only 10 ms.
-fn until_measured(mut run: impl FnMut() -> Output) -> Output {
-    for _ in 0..50 {
-        let output = run();
-        if !String::from_utf8_lossy(&output.stdout).contains("no bytes arrived during") {
-            return output;
-        }
-    }
-    run()
-}
-
 /// Runs `fullbore write … | fullbore read …`, both under the filter.
 fn pipeline_under(filter: &BpfProgram, write: &str, read: &str) -> (Output, Output) {
     let (source, sink) = pipe();
@@ -70,7 +58,7 @@ fn without_vmsplice_the_rest_of_the_ladder_goes_on() {
     );
     for errno in [Errno::NOSYS, Errno::PERM] {
         let filter = refusing(&[(call::VMSPLICE, &[])], errno);
-        let output = until_measured(|| run_under(&filter, &words));
+        let output = run_under(&filter, &words);
         assert_skipped(&output, &needs_it, "vmsplice");
     }
 }
@@ -98,7 +86,7 @@ fn without_splice_the_reader_says_so_and_the_rest_go_on() {
     for errno in [Errno::NOSYS, Errno::PERM] {
         let filter = refusing(&[(call::SPLICE, &[])], errno);
         let words = format!("bench --json {SHORT} write_read vmsplice_read vmsplice_splice");
-        let output = until_measured(|| run_under(&filter, &words));
+        let output = run_under(&filter, &words);
         assert_skipped(&output, &["vmsplice_splice"], "splice");
         let (_, reader) = pipeline_under(&filter, "", "--read-with-splice");
         assert_unsupported(&reader, "splice");
@@ -111,7 +99,7 @@ fn without_huge_pages_the_rest_of_the_ladder_goes_on() {
         &[(call::MADVISE, &[(2, SeccompCmpOp::Eq, MADV_HUGEPAGE)])],
         Errno::INVAL,
     );
-    let output = until_measured(|| run_under(&filter, &format!("bench --json {SHORT}")));
+    let output = run_under(&filter, &format!("bench --json {SHORT}"));
     let needs_them = [
         "write_read_huge",
         "vmsplice_read_huge",
@@ -155,7 +143,7 @@ fn where_pipes_may_have_64_kib_the_rest_of_the_ladder_goes_on() {
     );
     let needs_more = ["vmsplice_read", "vmsplice_splice", "roomy_pipe"];
     let words = format!("bench --json {SHORT} write_read {}", needs_more.join(" "));
-    let output = until_measured(|| run_under(&filter, &words));
+    let output = run_under(&filter, &words);
     assert_skipped(&output, &needs_more, "pipe");
     // What fits is still done.
     let verify = "--verify --bytes-to-pipe 1M";

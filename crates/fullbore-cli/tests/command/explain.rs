@@ -1,9 +1,9 @@
 //! `fullbore explain`: it says what perf says, it says what is missing, and it leaves nothing behind.
 
-use std::os::unix::process::CommandExt;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 
 use crate::common::explain::*;
+use crate::common::users::ForEverybody;
 use crate::common::*;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -358,22 +358,14 @@ fn an_ordinary_user_is_told_which_setting_is_in_the_way() {
         return skipped("everybody may sample the kernel here, or nobody knows");
     };
     const NOBODY: u32 = 65534;
-    let dir = tempfile::tempdir().unwrap();
-    let program = dir.path().join("fullbore");
-    std::fs::copy(FULLBORE, &program).unwrap();
-    for path in [dir.path(), &program] {
-        use std::os::unix::fs::PermissionsExt;
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
-    }
-    let mut command = Command::new(&program);
-    command
-        .args(format!("explain write_read {SHORT} --json").split(' '))
-        .uid(NOBODY)
-        .gid(NOBODY)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    let explanation = explained(&finish(start(&mut command)));
+    let copy = ForEverybody::new();
+    let words = format!("explain write_read {SHORT} --json");
+    // On a busy machine it may not have run for as long as a tick of the clock.
+    let explanation = wait_for("a writer that ran", || {
+        let explanation = explained(&finish(start(&mut copy.command(NOBODY, &words))));
+        let ran = side(&explanation, "writer")["ran"].as_f64();
+        (ran > Some(0.0)).then_some(explanation)
+    });
     let note = explanation["notes"][0].as_str().unwrap();
     assert!(
         note.contains(&format!("kernel.perf_event_paranoid is {paranoid}")),

@@ -295,7 +295,7 @@ fn peer<'a>(run: &'a Run, name: &str) -> &'a Peer {
 /// What `bench --json` says of experiments next to what is in a directory.
 fn beside(directory: &Path, rounds: usize, words: &str) -> (Output, Run) {
     let words = format!("bench --json --rounds {rounds} --seconds 0.01 {words} --peers");
-    let output = finish(start(fullbore(&words).arg(directory)));
+    let output = until_measured(|| finish(start(fullbore(&words).arg(directory))));
     assert_code(&output, 0);
     let run = bench_json(&output);
     (output, run)

@@ -103,7 +103,7 @@ impl Case {
             .stdin(stdin)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
+        let mut child = start(&mut command);
         if let Some(mut stdin) = child.stdin.take() {
             // Not everybody reads it.
             let _ = stdin.write_all(b"one\ntwo\nthree\n");

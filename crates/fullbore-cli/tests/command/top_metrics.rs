@@ -8,6 +8,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::sync::Barrier;
@@ -170,10 +171,6 @@ impl Drop for Pipeline {
 impl Pipeline {
     /// Each program with the words after it, one after the other; nothing is read, and nothing is shown.
     fn start(programs: &[&[&OsStr]]) -> Self {
-        while_nobody_else_starts(|| Self::spawn(programs))
-    }
-
-    fn spawn(programs: &[&[&OsStr]]) -> Self {
         let mut children = Vec::new();
         let mut stdin = Stdio::null();
         for (at, words) in programs.iter().enumerate() {
@@ -187,9 +184,11 @@ impl Pipeline {
             command.args(&words[1..]).stdin(stdin).stdout(stdout);
             // That of the tests may be a pipe.
             command.stderr(Stdio::null());
-            children.push(spawn(&mut command));
+            children.push(start(&mut command));
             stdin = reader.into();
         }
+        drop(stdin);
+        wait_for_starts();
         Self(children)
     }
 
@@ -353,17 +352,19 @@ fn a_hundred_scrapes_at_once_do_no_harm() {
                     let mut pages = Vec::new();
                     for _ in 0..5 {
                         together.wait();
-                        pages.push(served.page());
+                        // One that fails does not leave the others waiting for it.
+                        pages.push(catch_unwind(AssertUnwindSafe(|| served.page())));
                     }
                     pages
                 })
             })
             .collect();
-        let pages: Vec<String> = (scrapers.into_iter())
+        let pages: Vec<_> = (scrapers.into_iter())
             .flat_map(|scraper| scraper.join().unwrap())
             .collect();
         done.store(true, Ordering::Relaxed);
-        (pages, watching.join().unwrap())
+        let pages = pages.into_iter().map(Result::unwrap);
+        (pages.collect::<Vec<String>>(), watching.join().unwrap())
     });
     let after = served.looks();
     let seconds = began.elapsed().as_secs_f64();

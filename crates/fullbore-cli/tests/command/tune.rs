@@ -6,7 +6,6 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::common::users::{ForEverybody, hold_pipes, inherit_nothing};
@@ -22,12 +21,7 @@ const SOMEBODY: u32 = 54_322;
 struct Stage {
     children: Vec<Child>,
     place: TempDir,
-    /// One test at a time: what another is just starting has all pipes of this one open, until it
-    /// becomes another program.
-    _alone: MutexGuard<'static, ()>,
 }
-
-static ALONE: Mutex<()> = Mutex::new(());
 
 impl Drop for Stage {
     fn drop(&mut self) {
@@ -43,7 +37,6 @@ impl Stage {
         Self {
             children: Vec::new(),
             place: tempfile::tempdir().unwrap(),
-            _alone: ALONE.lock().unwrap_or_else(PoisonError::into_inner),
         }
     }
 
@@ -103,6 +96,7 @@ impl Stage {
 
     fn run(&self, mut command: Command) -> Output {
         command.env("XDG_RUNTIME_DIR", self.place.path());
+        wait_for_starts();
         finish(start(&mut command))
     }
 

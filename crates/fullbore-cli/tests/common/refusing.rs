@@ -129,7 +129,7 @@ pub fn under(filter: BpfProgram, command: &mut Command) -> &mut Command {
 
 /// Runs `fullbore` under the filter.
 pub fn run_under(filter: &BpfProgram, words: &str) -> Output {
-    finish(start(under(filter.clone(), &mut fullbore(words))))
+    until_measured(|| finish(start(under(filter.clone(), &mut fullbore(words)))))
 }
 
 /// Each of these experiments was skipped for a reason that holds `word`, in JSON and in the table;

@@ -31,7 +31,9 @@ impl Line {
         command.stderr(Stdio::null()).process_group(0);
         // SAFETY: between fork and exec it makes one system call.
         unsafe { command.pre_exec(inherit_nothing) };
-        Self(start(command))
+        let line = Self(start(command));
+        wait_for_starts();
+        line
     }
 
     pub fn pid(&self) -> u32 {
