@@ -11,13 +11,15 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use fullbore::pipe::PipeIdentity;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use super::census::{KnownProcesses, ProcessId, needs_proc};
+use super::census::ProcessId;
 use super::chains::Flow;
 use super::cpus::{Reading, of_this_thread};
 use super::error::Error;
 use super::history::Histories;
 use super::overview::Overview;
+use super::proc_files::needs_proc;
 use super::scope::{self, Scope};
+use super::walk::KnownProcesses;
 use super::watched::{self, Loads, WatchedChain};
 
 /// Files that are left for everything else.
