@@ -35,6 +35,7 @@ pub mod overview;
 mod proc_files;
 mod process;
 pub mod scope;
+mod stage;
 mod sums;
 pub mod tune;
 pub mod verdict;

@@ -10,8 +10,9 @@ use super::moment::Moment;
 use super::numbers::{Certainty, Mixes, StartedStage};
 use super::overview::{Blocked, Overview, Side, Slow};
 use super::process::awaits_a_child;
+use super::stage::PROCESSES;
 use super::verdict::{Verdict, VerdictKind};
-use super::watch::{PROCESSES, Watch};
+use super::watch::Watch;
 
 /// Files that are kept open for a process, as long as it has one thread.
 const FILES: usize = 5;
