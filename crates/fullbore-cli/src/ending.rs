@@ -21,7 +21,7 @@ use rustix::process::{
 };
 use rustix::thread::gettid;
 
-use fullbore_observe::below::below;
+use fullbore_observe::descendants;
 
 /// Between two looks at who is left.
 const INTERVAL: Duration = Duration::from_millis(5);
@@ -104,7 +104,7 @@ fn is_left_after(time: Duration, mut tell: impl FnMut(), reap: &mut impl FnMut()
 /// Those below this process that are no zombies. Without /proc, those of its children that are none.
 pub fn living() -> BTreeSet<u32> {
     let mut all = match proc_is_ours() {
-        true => below(std::process::id()),
+        true => descendants(std::process::id()),
         false => BTreeSet::new(),
     };
     // With children there is somebody below. Where /proc is ours, it could not be read: EMFILE.

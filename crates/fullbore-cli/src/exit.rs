@@ -16,7 +16,7 @@ use anyhow::Context;
 use crate::moving::failure::{close_failed, is_closed_output};
 use fullbore_host::refusal::{UNSUPPORTED, Unsupported, Usage};
 use fullbore_host::text::clean;
-use fullbore_observe::error::Error;
+use fullbore_observe::Error;
 
 /// Says on stderr what went wrong with a verb. Unlike eprintln!, without a panic where stderr is
 /// closed.

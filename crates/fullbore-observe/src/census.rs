@@ -86,7 +86,7 @@ pub struct Census {
 
 impl Process {
     /// Whether it is called so, by the name that the kernel has for it or by its program.
-    pub fn is_called(&self, name: &str) -> bool {
+    pub fn has_name(&self, name: &str) -> bool {
         let program = self.command.split(' ').next().unwrap_or_default();
         self.name == name || program.rsplit('/').next() == Some(name)
     }

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use super::attribution::{Attribution, Children, Part};
-use super::below::{below, kernel_lists_children};
 use super::census::ProcessId;
+use super::descendants::{descendants, kernel_lists_children};
 use super::moment::{AdjacentPipe, Cause, Heard, Moment, Ways};
 use super::numbers::{Mixes, StageFacts, StartedStage};
 use super::process::{Used, Watched, started};
@@ -190,7 +190,7 @@ impl WatchedStage {
 
     /// These processes are it from now on, each with whether its parent is one of them, by a census that
     /// began at this time.
-    pub fn belong(&mut self, processes: &[(ProcessId, bool)], census_began: u64) {
+    pub fn set_members(&mut self, processes: &[(ProcessId, bool)], census_began: u64) {
         self.facts.told = true;
         let id = |member: &Member| ProcessId {
             pid: member.process.pid,
@@ -281,7 +281,7 @@ impl WatchedStage {
         let mut children: BTreeSet<u32> = (self.members.iter())
             .flat_map(|member| match kernel_lists_children() {
                 true => member.process.children(),
-                false => Vec::from_iter(below(member.process.pid)),
+                false => Vec::from_iter(descendants(member.process.pid)),
             })
             .collect();
         for member in &mut self.members {
@@ -290,7 +290,7 @@ impl WatchedStage {
         // Those that are new, and those below them.
         let family = children
             .iter()
-            .flat_map(|&pid| below(pid))
+            .flat_map(|&pid| descendants(pid))
             .collect::<Vec<_>>();
         children.extend(family);
         for pid in children {

@@ -76,7 +76,7 @@ impl Watch {
 
     /// The same, with `began` for when the first of its processes was started: their CPU time counts from
     /// there.
-    pub fn since(mut self, began: Instant) -> Self {
+    pub fn started_at(mut self, began: Instant) -> Self {
         self.began = began;
         for stage in &mut self.stages {
             stage.since = began;
@@ -84,9 +84,9 @@ impl Watch {
         self
     }
 
-    /// Of a pipeline that others have started. Who [belongs](Self::belong) to its stages has to be told, and
+    /// Of a pipeline that others have started. Who [belongs](Self::set_members) to its stages has to be told, and
     /// when to [look](Self::sample).
-    pub fn of_others(stages: Vec<StartedStage>, links: Vec<Link>) -> Self {
+    pub(crate) fn of_others(stages: Vec<StartedStage>, links: Vec<Link>) -> Self {
         let mut watch = Self::of(stages, links);
         watch.is_of_others = true;
         watch
@@ -140,13 +140,13 @@ impl Watch {
     }
 
     /// One look at what everybody does, when about as much time as `interval` has passed since the last.
-    pub fn sample(&mut self, interval: Duration) {
+    pub(crate) fn sample(&mut self, interval: Duration) {
         self.interval = interval;
         self.look_at_moment(Instant::now());
     }
 
     /// One look at what only grows, for which the idle times of CPUs have been read.
-    pub fn take_stock(&mut self, cpus: Option<&Reading>) {
+    pub(crate) fn read_counters(&mut self, cpus: Option<&Reading>) {
         let now = Instant::now();
         let before: u64 = self.sums.stages.iter().map(|stage| stage.turns).sum();
         self.account(now);
@@ -165,7 +165,7 @@ impl Watch {
 
     /// These processes are a stage from now on, each with whether its parent is one of them. They were found
     /// by a census that began at this time, in clock ticks since boot.
-    pub fn belong(
+    pub(crate) fn set_members(
         &mut self,
         stage: usize,
         to: StartedStage,
@@ -176,39 +176,39 @@ impl Watch {
         let stage = &mut self.stages[stage];
         stage.facts.started = to;
         stage.facts.mixes = mixes;
-        stage.belong(processes, census_began);
+        stage.set_members(processes, census_began);
     }
 
     /// This write end has to be open still when a FIFO is looked at.
-    pub fn relies_on(&mut self, link: usize, write_end: Option<WriteEnd>) {
+    pub(crate) fn set_write_end(&mut self, link: usize, write_end: Option<WriteEnd>) {
         self.links[link].write_end = write_end;
     }
 
     /// How full a pipe was at the last look.
-    pub fn fill(&self, link: usize) -> Option<Fill> {
+    pub(crate) fn fill(&self, link: usize) -> Option<Fill> {
         self.stages[self.links[link].writer].output?.fill
     }
 
     /// What a stage did at the last look.
-    pub fn moment(&self, stage: usize) -> Moment {
+    pub(crate) fn moment(&self, stage: usize) -> Moment {
         self.stages[stage].moment
     }
 
     /// How long a stage has been in the same wait, at least.
-    pub fn has_waited(&self, stage: usize) -> Duration {
+    pub(crate) fn waiting_time(&self, stage: usize) -> Duration {
         let since = self.stages[stage].waits_since.unwrap_or(self.last_look);
         self.last_look.saturating_duration_since(since)
     }
 
     /// Bytes that have gone through a pipe so far.
-    pub fn bytes(&self, link: usize) -> Bytes {
+    pub(crate) fn bytes(&self, link: usize) -> Bytes {
         let link = &self.links[link];
         let side = |stage: usize| (&self.stages[stage].facts, &self.sums.stages[stage]);
         Bytes::between(side(link.writer), side(link.reader))
     }
 
     /// Files that it keeps open.
-    pub fn files(&self) -> usize {
+    pub(crate) fn files(&self) -> usize {
         let members = self.stages.iter().flat_map(|stage| &stage.members);
         self.links.len() + members.map(|member| member.process.files()).sum::<usize>()
     }
@@ -351,7 +351,7 @@ impl Watch {
     }
 
     /// The pipes may hold more or less than they did.
-    pub fn ask_again(&mut self) {
+    pub(crate) fn requery_capacities(&mut self) {
         self.asked.fill(None);
     }
 
@@ -392,8 +392,8 @@ mod tests {
     use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
     use super::super::attribution::Attribution;
-    use super::super::below::below;
     use super::super::census::Census;
+    use super::super::descendants::descendants;
     use super::super::moment::Cause;
     use super::super::verdict::VerdictKind;
     use super::*;
@@ -451,17 +451,17 @@ mod tests {
         }
 
         /// Tells which processes are a stage, as a census finds them.
-        fn belong(&mut self, stage: usize) {
+        fn set_members(&mut self, stage: usize) {
             // What is started afterwards differs from what it found by a tick at least.
             thread::sleep(Duration::from_millis(20));
             let census = Census::look().unwrap();
             let pid = self.children[stage].id();
             let of = |pid: u32| census.processes[census.process(pid).unwrap()].id;
             let mut processes = vec![(of(pid), false)];
-            processes.extend(below(pid).into_iter().map(|child| (of(child), true)));
+            processes.extend(descendants(pid).into_iter().map(|child| (of(child), true)));
             let started = self.watch.stages[stage].facts.started.clone();
             let mixes = Mixes::default();
-            (self.watch).belong(stage, started, &processes, mixes, census.began);
+            (self.watch).set_members(stage, started, &processes, mixes, census.began);
         }
 
         fn is_zombie(&self, stage: usize) -> bool {
@@ -486,7 +486,7 @@ mod tests {
 
         fn kill(mut self) {
             for child in &mut self.children {
-                for pid in below(child.id()) {
+                for pid in descendants(child.id()) {
                     let _ = kill_process(Pid::from_raw(pid as i32).unwrap(), Signal::KILL);
                 }
                 let _ = child.kill();
@@ -560,7 +560,7 @@ mod tests {
             assert!(then == when || when.elapsed() >= CAPACITY_LASTS);
             assert_eq!(pair.watch.fill(0).map(|fill| fill.queued), Some(0));
         }
-        pair.watch.ask_again();
+        pair.watch.requery_capacities();
         pair.watch.sample(OFTEN);
         assert!(pair.watch.asked[0].unwrap().1 > when);
         pair.kill();
@@ -599,19 +599,19 @@ mod tests {
         rustix::fs::mknodat(CWD, &fifo, FileType::Fifo, Mode::RWXU, 0).unwrap();
         let mut pair = start(&format!("cat {}; sleep 60; :", fifo.display()), "exec cat");
         let shell = pair.children[0].id();
-        pair.look_until("the first child", |_| below(shell).len() == 1);
-        pair.belong(0);
+        pair.look_until("the first child", |_| descendants(shell).len() == 1);
+        pair.set_members(0);
         pair.watch.sample(OFTEN);
         assert_eq!(pair.watch.stages[0].attribution, Attribution::Clear);
-        let first = below(shell);
+        let first = descendants(shell);
         std::fs::write(&fifo, "\n").unwrap();
         pair.look_until("the second child", |_| {
-            let now = below(shell);
+            let now = descendants(shell);
             now.len() == 1 && now != first
         });
         pair.watch.sample(OFTEN);
         assert_eq!(pair.watch.stages[0].attribution, Attribution::Unclear);
-        pair.belong(0);
+        pair.set_members(0);
         pair.watch.sample(OFTEN);
         assert_eq!(pair.watch.stages[0].attribution, Attribution::Clear);
         pair.kill();

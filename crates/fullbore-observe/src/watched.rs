@@ -82,7 +82,7 @@ impl WatchedChain {
     }
 
     /// Which processes its stages are by now.
-    pub fn belong(
+    pub fn set_members(
         &mut self,
         census: &Census,
         chain: &chains::Chain,
@@ -113,11 +113,12 @@ impl WatchedChain {
                 others_write: others(chain.pipes.get(at), |one| one.writes),
                 ..loads.mixes(stage)
             };
-            self.watch.belong(at, to, &processes, mixes, census.began);
+            self.watch
+                .set_members(at, to, &processes, mixes, census.began);
         }
         for (at, &pipe) in chain.pipes.iter().enumerate() {
             self.watch
-                .relies_on(at, WriteEnd::of(census, &census.pipes[pipe]));
+                .set_write_end(at, WriteEnd::of(census, &census.pipes[pipe]));
         }
     }
 
@@ -161,7 +162,7 @@ impl WatchedChain {
     fn blocked(&self, side: Side, stage: usize) -> Blocked {
         Blocked {
             side,
-            seconds: self.watch.has_waited(stage).as_secs_f64(),
+            seconds: self.watch.waiting_time(stage).as_secs_f64(),
         }
     }
 }

@@ -5,7 +5,7 @@
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
 use fullbore_host::display::{bytes, one_line, wrapped};
-use fullbore_observe::findings::Findings;
+use fullbore_observe::Findings;
 use fullbore_observe::numbers::{Certainty, PipeNumbers, StageNumbers};
 use fullbore_observe::verdict::Percent;
 
