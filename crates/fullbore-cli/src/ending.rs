@@ -21,7 +21,7 @@ use rustix::process::{
 };
 use rustix::thread::gettid;
 
-use fullbore_observe::below::below;
+use fullbore_observe::descendants;
 
 /// The time between two checks of which processes are left.
 const INTERVAL: Duration = Duration::from_millis(5);
@@ -103,7 +103,7 @@ fn is_left_after(time: Duration, mut tell: impl FnMut(), reap: &mut impl FnMut()
 /// Returns the descendants that are not zombies. Without /proc, only children are found.
 pub fn living() -> BTreeSet<u32> {
     let mut all = match proc_is_ours() {
-        true => below(std::process::id()),
+        true => descendants(std::process::id()),
         false => BTreeSet::new(),
     };
     // If there are children, /proc could not be read (EMFILE).

@@ -16,7 +16,7 @@ use anyhow::Context;
 use crate::moving::failure::{close_failed, is_closed_output};
 use fullbore_host::refusal::{UNSUPPORTED, Unsupported, Usage};
 use fullbore_host::text::clean;
-use fullbore_observe::error::Error;
+use fullbore_observe::Error;
 
 /// Prints the error of a verb on stderr. Unlike eprintln!, it does not panic if stderr is closed.
 pub fn say(verb: &str, error: &anyhow::Error) {

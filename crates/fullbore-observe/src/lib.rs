@@ -1,43 +1,72 @@
-//! Pipelines that run, observed from outside: their processes, the pipes between them, which process waits
-//! for which, and so which stage is slow; and `tune`, which makes their pipes larger.
+//! Observes pipelines from outside: which processes have which pipes open, how full the pipes are, which
+//! process waits for which, and so which stage of a pipeline is the slow one.
 //!
-//! Nothing here starts or ends a process, and no byte passes through it. All is read from /proc, and by
-//! opening a pipe for the moment that it takes to ask how full it is ([`link`]). Nothing here knows a
-//! verb, a command line or a terminal: this folder imports only the library and `host`.
+//! Which stage of the pipeline of process 4711 is slow?
 //!
-//! | file | holds |
+//! ```no_run
+//! use std::time::Duration;
+//!
+//! use fullbore_observe::scope::{Scope, Whose};
+//! use fullbore_observe::{Error, Monitor};
+//!
+//! fn main() -> Result<(), Error> {
+//!     let whose = Whose::Tree(4711);
+//!     let mut monitor = Monitor::new(Scope { whose, all: false })?;
+//!     let overview = monitor.once(Duration::from_secs(2))?;
+//!     for verdict in overview.chains.iter().filter_map(|chain| chain.verdict.as_ref()) {
+//!         println!("stages {:?} are slow ({}): {verdict}", verdict.stages(), verdict.sure);
+//!     }
+//!     Ok(())
+//! }
+//! ```
+//!
+//! Nothing here starts or ends a process, and no byte passes through it. Everything is read from /proc, and by
+//! opening a pipe for the moment that it takes to ask how full it is ([`link`]). Nothing is printed, and only
+//! [`tune`] changes anything: it makes the pipes of a pipeline larger.
+//!
+//! | to | use |
 //! |---|---|
-//! | `census.rs` | all processes with pipes, and their pipes, at one moment |
-//! | `chains.rs` | which of these pipes form a pipeline |
-//! | `watch.rs` | samples of one pipeline, from its start to its end |
-//! | `numbers.rs` | what samples and counters add up to |
-//! | `verdict.rs` | which stage is slow, from these numbers |
-//! | `monitor.rs` | all pipelines of a machine, looked at again and again |
-//! | `overview.rs` | what a monitor has seen, for those who show it |
-//! | `tune/` | larger pipes for a pipeline that runs |
+//! | observe all pipelines of a machine, or those of some processes | [`Monitor`], which makes an [`overview`] |
+//! | observe one pipeline that you have started yourself | [`Watch`], which makes [`Findings`] |
+//! | find all pipes and the processes that hold them, once | [`census`] |
+//! | find out which of these pipes form a pipeline | [`chains`] |
+//! | enlarge the pipes of a running pipeline | [`tune`] |
 
 mod attribution;
-pub mod below;
 mod blame;
 pub mod census;
 pub mod chains;
 mod cpus;
 mod derived;
-pub mod error;
-pub mod findings;
+mod descendants;
+mod error;
+mod findings;
 mod history;
 mod judge;
 pub mod link;
-pub mod moment;
-pub mod monitor;
+mod moment;
+mod monitor;
 pub mod numbers;
 pub mod overview;
+mod proc_files;
 mod process;
 pub mod scope;
+mod stage;
 mod sums;
 pub mod tune;
 pub mod verdict;
 mod waiting;
-pub mod watch;
+mod walk;
+mod watch;
 mod watched;
 mod words;
+
+pub use descendants::descendants;
+pub use error::Error;
+pub use findings::Findings;
+pub use moment::Cause;
+pub use monitor::Monitor;
+pub use watch::Watch;
+
+#[doc(no_inline)]
+pub use rustix::io::Errno;

@@ -158,7 +158,7 @@ impl Drop for Unstopped {
 }
 
 /// The end to write to, of the pipe that `handle` is a name for.
-pub fn open_for_writing(handle: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
+pub(crate) fn open_for_writing(handle: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     // The handle itself can be neither written to nor asked (O_PATH in open(2)).
     let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let name = handle.as_raw_fd().to_string();

@@ -11,13 +11,15 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use fullbore::pipe::PipeIdentity;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use super::census::{KnownProcesses, ProcessId, needs_proc};
+use super::census::ProcessId;
 use super::chains::Flow;
 use super::cpus::{Reading, of_this_thread};
 use super::error::Error;
 use super::history::Histories;
 use super::overview::Overview;
+use super::proc_files::needs_proc;
 use super::scope::{self, Scope};
+use super::walk::KnownProcesses;
 use super::watched::{self, Loads, WatchedChain};
 
 /// Files that are left for everything else.
@@ -123,9 +125,9 @@ impl Monitor {
     }
 
     /// What pipes hold has changed.
-    pub fn ask_again(&mut self) {
+    pub fn requery_capacities(&mut self) {
         for watched in self.watched.values_mut() {
-            watched.watch.ask_again();
+            watched.watch.requery_capacities();
         }
     }
 
@@ -139,7 +141,7 @@ impl Monitor {
     }
 
     /// When the process that it is about has ended, it goes on with nothing to show.
-    pub fn stay(&mut self) {
+    pub fn outlive_process(&mut self) {
         self.stays = true;
     }
 
@@ -191,7 +193,7 @@ impl Monitor {
     pub fn look(&mut self) -> Result<Overview, Error> {
         let began = Instant::now();
         let now = seconds_since_1970();
-        let root = self.root.filter(|&root| scope::is_there(root));
+        let root = self.root.filter(|&root| scope::exists(root));
         if let (Some(ended), None, false) = (self.root, root, self.stays) {
             return Err(Error::NotFound(format!("process {} has ended", ended.pid)));
         }
@@ -241,7 +243,7 @@ impl Monitor {
                 }
             };
             let watched = watched.map(|mut watched| {
-                watched.belong(&census, &chain, &stages, &loads);
+                watched.set_members(&census, &chain, &stages, &loads);
                 watched
             });
             if is_new {
@@ -260,7 +262,7 @@ impl Monitor {
         self.sample();
         let cpus = Reading::now();
         for watched in self.watched.values_mut() {
-            watched.watch.take_stock(cpus.as_ref());
+            watched.watch.read_counters(cpus.as_ref());
         }
         for chain in 0..overview.chains.len() {
             let pipes = overview.chains[chain].pipes.iter();

@@ -25,7 +25,7 @@ pub struct StartedStage {
 /// Whether what a stage reads and writes may be that of other pipes, and what goes through its pipes that
 /// of other processes.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Mixes {
+pub(crate) struct Mixes {
     /// It reads from other pipes too.
     pub reads: bool,
     /// It writes to other pipes too.
@@ -38,7 +38,7 @@ pub struct Mixes {
 
 /// What is known of a stage besides what it has used up.
 #[derive(Debug)]
-pub struct StageFacts {
+pub(crate) struct StageFacts {
     /// How it was started.
     pub started: StartedStage,
     /// How it was seen to use its pipes.
@@ -182,7 +182,7 @@ fn share(part: Duration, of: Duration) -> f64 {
 
 impl Numbers {
     /// What these sums say.
-    pub fn of(facts: &[&StageFacts], links: &[Link], sums: &Sums, seconds: f64) -> Self {
+    pub(crate) fn of(facts: &[&StageFacts], links: &[Link], sums: &Sums, seconds: f64) -> Self {
         let stages = (facts.iter().zip(&sums.stages).enumerate())
             .map(|(at, (known, stage))| StageNumbers {
                 attribution: attribution(at, facts, stage, sums.time),
@@ -295,7 +295,7 @@ const COMPARABLE: f64 = 0.5;
 impl Bytes {
     /// That went from one stage to another. Of those that others have started, what each has counted is only
     /// of use where it is of this pipe; and nothing besides is expected, which they have read as they began.
-    pub fn between(
+    pub(crate) fn between(
         (from, writer): (&StageFacts, &StageSums),
         (to, reader): (&StageFacts, &StageSums),
     ) -> Self {

@@ -228,7 +228,7 @@ impl PipeState {
 
     /// Puts its history in, and that of this look there. Where nobody has asked yet how full it is, that is
     /// done.
-    pub fn remember(&mut self, census: &Census, histories: &mut Histories, now: f64) {
+    pub(crate) fn remember(&mut self, census: &Census, histories: &mut Histories, now: f64) {
         let pipes = &census.pipes;
         if self.capacity.is_none()
             && let Ok(at) = pipes.binary_search_by_key(&self.identity(), |pipe| pipe.identity)
@@ -256,7 +256,7 @@ impl PipeState {
     }
 
     /// How full it is, where that could be asked.
-    pub fn fill(&mut self, fill: Option<Fill>) {
+    pub(crate) fn fill(&mut self, fill: Option<Fill>) {
         self.capacity = fill.map(|fill| fill.capacity);
         self.queued = fill.map(|fill| fill.queued);
     }
@@ -287,7 +287,12 @@ fn ask(census: &Census, pipe: &Pipe) -> Result<Fill, String> {
 
 impl Overview {
     /// Adds a chain and its pipes, as the census knows them.
-    pub fn add_chain(&mut self, census: &Census, chain: &chains::Chain, stages: &[Vec<usize>]) {
+    pub(crate) fn add_chain(
+        &mut self,
+        census: &Census,
+        chain: &chains::Chain,
+        stages: &[Vec<usize>],
+    ) {
         let number = self.chains.len();
         let first = self.pipes.len();
         for &pipe in &chain.pipes {
@@ -310,7 +315,7 @@ impl Overview {
     }
 
     /// Adds a pipe, as the census knows it.
-    pub fn add_pipe(&mut self, census: &Census, pipe: usize, chain: Option<usize>) {
+    pub(crate) fn add_pipe(&mut self, census: &Census, pipe: usize, chain: Option<usize>) {
         self.pipes.push(PipeState::of(census, pipe, chain));
     }
 }

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use procfs::FromRead;
 use procfs::process::Stat;
 
-use super::below::below;
 use super::census::{Census, Pipe, ProcessId};
 use super::chains::{Chain, Flow, PipeKind};
+use super::descendants::descendants;
 use super::error::Error;
 use super::overview::LeftOut;
 
@@ -19,7 +19,7 @@ pub enum Whose {
     /// Those of a process and of all below it.
     Tree(u32),
     /// Those of processes, and FIFOs, that are called so.
-    Called(String),
+    Named(String),
 }
 
 /// Which pipes.
@@ -33,7 +33,7 @@ pub struct Scope {
 
 /// What a scope came to.
 #[derive(Debug)]
-pub struct ScopedPipes {
+pub(crate) struct ScopedPipes {
     /// Pipes between two processes that can be seen: those of a pipeline all together, also where only one
     /// of them was asked for.
     pub chains: Vec<Chain>,
@@ -55,7 +55,7 @@ fn process(pid: u32) -> Option<ProcessId> {
 }
 
 /// Whether this process is still there, and its number not another's.
-pub fn is_there(id: ProcessId) -> bool {
+pub(crate) fn exists(id: ProcessId) -> bool {
     process(id.pid) == Some(id)
 }
 
@@ -64,26 +64,25 @@ impl Scope {
     ///
     /// # Errors
     /// Where there is no such process.
-    pub fn root(&self) -> Result<Option<ProcessId>, Error> {
+    pub(crate) fn root(&self) -> Result<Option<ProcessId>, Error> {
         match self.whose {
             Whose::Tree(pid) => match process(pid) {
                 Some(root) => Ok(Some(root)),
                 None => Err(Error::NotFound(format!("process {pid}: no such process"))),
             },
-            Whose::Everybody | Whose::Called(_) => Ok(None),
+            Whose::Everybody | Whose::Named(_) => Ok(None),
         }
     }
 
     /// Finds its pipes.
-    pub fn find(&self, census: &Census, flow: &Flow) -> ScopedPipes {
+    pub(crate) fn find(&self, census: &Census, flow: &Flow) -> ScopedPipes {
         let meant = self.meant(census);
         let is_meant = |pipe: &Pipe| {
             let mut holders = pipe.holders.iter();
             match &meant {
                 None => true,
                 Some(processes) => {
-                    holders.any(|holder| processes.contains(&holder.process))
-                        || self.is_called(pipe)
+                    holders.any(|holder| processes.contains(&holder.process)) || self.names(pipe)
                 }
             }
         };
@@ -126,17 +125,17 @@ impl Scope {
         match &self.whose {
             Whose::Everybody => None,
             Whose::Tree(pid) => {
-                let mut tree = below(*pid);
+                let mut tree = descendants(*pid);
                 tree.insert(*pid);
                 Some(those(&|at| tree.contains(&census.processes[at].id.pid)))
             }
-            Whose::Called(name) => Some(those(&|at| census.processes[at].is_called(name))),
+            Whose::Named(name) => Some(those(&|at| census.processes[at].has_name(name))),
         }
     }
 
-    fn is_called(&self, pipe: &Pipe) -> bool {
+    fn names(&self, pipe: &Pipe) -> bool {
         match (&self.whose, &pipe.name) {
-            (Whose::Called(name), Some(path)) => {
+            (Whose::Named(name), Some(path)) => {
                 path == name || path.rsplit('/').next() == Some(name)
             }
             _ => false,

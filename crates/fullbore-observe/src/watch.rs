@@ -5,21 +5,18 @@
 //! time is little (what threads do, how full pipes are); what only ever grows (times, bytes, the
 //! processes of a stage) is looked at seldom, and when a stage has ended.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-use super::attribution::{Attribution, Children, Part};
-use super::below::{below, kernel_lists_children};
 use super::census::ProcessId;
 use super::cpus::{Cpus, Reading, of_this_thread};
 use super::findings::Findings;
 use super::link::{Fill, Link, WriteEnd};
-use super::moment::{AdjacentPipe, Cause, Heard, Moment, Ways};
+use super::moment::{AdjacentPipe, Moment};
 use super::numbers::{Bytes, Mixes, Numbers, StageFacts, StartedStage};
-use super::process::{Used, Watched, started};
-use super::sums::{StageSums, Sums};
-use super::waiting::{Doing, Object, On};
+use super::stage::WatchedStage;
+use super::sums::Sums;
 
 /// Between two looks at least, and at most: often at first, for pipelines that are short.
 const OFTEN: Duration = Duration::from_millis(2);
@@ -35,9 +32,6 @@ const FREE: Duration = Duration::from_millis(2);
 
 /// Looks between two times that what only grows is looked at.
 const LOOKS_PER_ACCOUNT: u64 = 8;
-
-/// Processes of a stage that are looked at.
-pub const PROCESSES: usize = 32;
 
 /// For so long, the capacity of a pipe is taken for what it was when it was last asked for.
 const CAPACITY_LASTS: Duration = Duration::from_secs(5);
@@ -69,43 +63,6 @@ pub struct Watch {
     is_of_others: bool,
 }
 
-/// A stage, and the processes that belong to it.
-#[derive(Debug)]
-struct WatchedStage {
-    facts: StageFacts,
-    members: Vec<Member>,
-    input: Option<AdjacentPipe>,
-    output: Option<AdjacentPipe>,
-    moment: Moment,
-    /// Whose figures it has at that moment.
-    attribution: Attribution,
-    /// Since when its times are not yet among the sums.
-    since: Instant,
-    /// Time since then in which looks found it active, and in all that looks stand for.
-    seen_active: Duration,
-    /// What those have used up who have ended without being waited for by one of the others.
-    gone: Used,
-    /// What its processes had used up before they were watched.
-    before: Used,
-    /// Since when it has been found waiting, without having run in between.
-    waits_since: Option<Instant>,
-}
-
-#[derive(Debug)]
-struct Member {
-    process: Watched,
-    /// Whether its parent is one of the others, and will have its times when it has ended.
-    has_parent: bool,
-    /// Whether it has children, all of which are among the others.
-    is_parent: bool,
-    /// Whether it has started one since the last census.
-    has_new_child: bool,
-    /// Its children at the last census, where the stage's processes are told.
-    counted_children: BTreeSet<u32>,
-    /// What its threads did when it was last looked at.
-    doings: Vec<Doing>,
-}
-
 impl Watch {
     /// Of a pipeline whose processes have just been started.
     pub fn new(stages: Vec<StartedStage>, links: Vec<Link>) -> Self {
@@ -119,7 +76,7 @@ impl Watch {
 
     /// The same, with `began` for when the first of its processes was started: their CPU time counts from
     /// there.
-    pub fn since(mut self, began: Instant) -> Self {
+    pub fn started_at(mut self, began: Instant) -> Self {
         self.began = began;
         for stage in &mut self.stages {
             stage.since = began;
@@ -127,9 +84,9 @@ impl Watch {
         self
     }
 
-    /// Of a pipeline that others have started. Who [belongs](Self::belong) to its stages has to be told, and
+    /// Of a pipeline that others have started. Who [belongs](Self::set_members) to its stages has to be told, and
     /// when to [look](Self::sample).
-    pub fn of_others(stages: Vec<StartedStage>, links: Vec<Link>) -> Self {
+    pub(crate) fn of_others(stages: Vec<StartedStage>, links: Vec<Link>) -> Self {
         let mut watch = Self::of(stages, links);
         watch.is_of_others = true;
         watch
@@ -144,24 +101,10 @@ impl Watch {
         let stages: Vec<WatchedStage> = stages
             .into_iter()
             .enumerate()
-            .map(|(number, started)| WatchedStage {
-                facts: StageFacts {
-                    started,
-                    ways: Ways::default(),
-                    status: None,
-                    mixes: Mixes::default(),
-                    told: false,
-                },
-                members: Vec::new(),
-                input: (links.iter().find(|link| link.reader == number)).and_then(side),
-                output: (links.iter().find(|link| link.writer == number)).and_then(side),
-                moment: Moment::Active,
-                attribution: Attribution::Clear,
-                since: now,
-                seen_active: Duration::ZERO,
-                gone: Used::NOTHING,
-                before: Used::NOTHING,
-                waits_since: None,
+            .map(|(number, started)| {
+                let input = (links.iter().find(|link| link.reader == number)).and_then(side);
+                let output = (links.iter().find(|link| link.writer == number)).and_then(side);
+                WatchedStage::new(started, input, output, now)
             })
             .collect();
         Self {
@@ -197,13 +140,13 @@ impl Watch {
     }
 
     /// One look at what everybody does, when about as much time as `interval` has passed since the last.
-    pub fn sample(&mut self, interval: Duration) {
+    pub(crate) fn sample(&mut self, interval: Duration) {
         self.interval = interval;
         self.look_at_moment(Instant::now());
     }
 
     /// One look at what only grows, for which the idle times of CPUs have been read.
-    pub fn take_stock(&mut self, cpus: Option<&Reading>) {
+    pub(crate) fn read_counters(&mut self, cpus: Option<&Reading>) {
         let now = Instant::now();
         let before: u64 = self.sums.stages.iter().map(|stage| stage.turns).sum();
         self.account(now);
@@ -222,7 +165,7 @@ impl Watch {
 
     /// These processes are a stage from now on, each with whether its parent is one of them. They were found
     /// by a census that began at this time, in clock ticks since boot.
-    pub fn belong(
+    pub(crate) fn set_members(
         &mut self,
         stage: usize,
         to: StartedStage,
@@ -233,39 +176,39 @@ impl Watch {
         let stage = &mut self.stages[stage];
         stage.facts.started = to;
         stage.facts.mixes = mixes;
-        stage.belong(processes, census_began);
+        stage.set_members(processes, census_began);
     }
 
     /// This write end has to be open still when a FIFO is looked at.
-    pub fn relies_on(&mut self, link: usize, write_end: Option<WriteEnd>) {
+    pub(crate) fn set_write_end(&mut self, link: usize, write_end: Option<WriteEnd>) {
         self.links[link].write_end = write_end;
     }
 
     /// How full a pipe was at the last look.
-    pub fn fill(&self, link: usize) -> Option<Fill> {
+    pub(crate) fn fill(&self, link: usize) -> Option<Fill> {
         self.stages[self.links[link].writer].output?.fill
     }
 
     /// What a stage did at the last look.
-    pub fn moment(&self, stage: usize) -> Moment {
+    pub(crate) fn moment(&self, stage: usize) -> Moment {
         self.stages[stage].moment
     }
 
     /// How long a stage has been in the same wait, at least.
-    pub fn has_waited(&self, stage: usize) -> Duration {
+    pub(crate) fn waiting_time(&self, stage: usize) -> Duration {
         let since = self.stages[stage].waits_since.unwrap_or(self.last_look);
         self.last_look.saturating_duration_since(since)
     }
 
     /// Bytes that have gone through a pipe so far.
-    pub fn bytes(&self, link: usize) -> Bytes {
+    pub(crate) fn bytes(&self, link: usize) -> Bytes {
         let link = &self.links[link];
         let side = |stage: usize| (&self.stages[stage].facts, &self.sums.stages[stage]);
         Bytes::between(side(link.writer), side(link.reader))
     }
 
     /// Files that it keeps open.
-    pub fn files(&self) -> usize {
+    pub(crate) fn files(&self) -> usize {
         let members = self.stages.iter().flat_map(|stage| &stage.members);
         self.links.len() + members.map(|member| member.process.files()).sum::<usize>()
     }
@@ -408,7 +351,7 @@ impl Watch {
     }
 
     /// The pipes may hold more or less than they did.
-    pub fn ask_again(&mut self) {
+    pub(crate) fn requery_capacities(&mut self) {
         self.asked.fill(None);
     }
 
@@ -438,258 +381,6 @@ impl Watch {
     }
 }
 
-impl WatchedStage {
-    /// Looks at what it does.
-    fn look(&mut self, now: Instant, time: Duration) {
-        self.moment = self.now();
-        if self.moment == Moment::Elsewhere(Cause::Child) && !self.facts.told {
-            // By a process that was not there when it was last looked for.
-            self.find_members();
-            self.listen();
-            self.moment = self.now();
-        }
-        if self.moment == Moment::Active {
-            self.seen_active += time;
-        }
-        self.waits_since = match self.moment {
-            Moment::Input | Moment::Output | Moment::Both => self.waits_since.or(Some(now)),
-            _ => None,
-        };
-    }
-
-    fn now(&mut self) -> Moment {
-        let mut heard = Heard::new(self.input, self.output, &mut self.facts.ways);
-        for &doing in self.members.iter().flat_map(|member| &member.doings) {
-            heard.note(doing);
-        }
-        let parts = self.members.iter().map(|member| {
-            let part = member.doings.iter().map(|&doing| Part::of(doing)).max();
-            (part.unwrap_or(Part::Ended), member.children())
-        });
-        self.attribution = Attribution::at_a_moment(parts);
-        heard.moment()
-    }
-
-    /// Finds out what the threads of its processes do. Once one runs, so does the stage: then one thread of
-    /// each of the others is enough.
-    fn listen(&mut self) {
-        let mut runs = false;
-        let told = self.facts.told;
-        for member in &mut self.members {
-            member.has_new_child = told && member.has_started_a_child();
-            let doings = &mut member.doings;
-            doings.clear();
-            member.process.look(|doing| {
-                doings.push(doing);
-                runs |= doing == Doing::Runs;
-                !runs
-            });
-        }
-    }
-
-    /// Whether something of it sleeps in read(2), or the like, from its input.
-    fn sleeps_in_read(&self) -> bool {
-        let Some(input) = self.input else {
-            return false;
-        };
-        let reads = Doing::Waits(On::Read(Object::Pipe(input.inode)));
-        (self.members.iter()).any(|member| member.doings.contains(&reads))
-    }
-
-    /// Adds what has been used up since the last time, and tells that time apart.
-    fn account(&mut self, now: Instant, sums: &mut StageSums) {
-        let was_there = self.moment != Moment::Ended;
-        self.find_members();
-        let time = now.saturating_duration_since(self.since);
-        self.since = now;
-        let seen_active = std::mem::take(&mut self.seen_active);
-        let used = self.used();
-        let (turns, before) = (sums.turns, sums.cpu);
-        let cpu = used.cpu.saturating_sub(sums.cpu);
-        sums.cpu += cpu;
-        sums.read = used.read.max(sums.read);
-        sums.written = used.written.max(sums.written);
-        let activities = (self.members.iter_mut()).filter_map(|member| member.process.activity());
-        let (mut known, mut queues, mut busiest) = (false, Duration::ZERO, Duration::ZERO);
-        for activity in activities {
-            known = true;
-            queues += activity.queued;
-            busiest = busiest.max(activity.busiest);
-            sums.turns += activity.turns;
-        }
-        sums.queues += queues;
-        if (sums.turns, sums.cpu) != (turns, before) {
-            // It has run since: that is another wait.
-            self.waits_since = self.waits_since.map(|_| now);
-        }
-        if !was_there {
-            return;
-        }
-        sums.time += time;
-        // All that its threads ran and queued, had never two of them done so at once; and the least, had
-        // they always done so together with the busiest.
-        let most = if known { cpu + queues } else { time };
-        let active = seen_active.max(busiest).min(most).min(time);
-        let running = cpu.as_secs_f64() / (cpu + queues).as_secs_f64().max(1e-9);
-        let ran = active.mul_f64(running.min(1.0));
-        sums.ran += ran;
-        sums.queued += active - ran;
-    }
-
-    /// What all of them have used up.
-    fn used(&self) -> Used {
-        let mut all = self.gone;
-        for member in &self.members {
-            all.add(member.process.used());
-        }
-        all.less(self.before)
-    }
-
-    /// These processes are it from now on, each with whether its parent is one of them, by a census that
-    /// began at this time.
-    fn belong(&mut self, processes: &[(ProcessId, bool)], census_began: u64) {
-        self.facts.told = true;
-        let id = |member: &Member| ProcessId {
-            pid: member.process.pid,
-            start: member.process.start,
-        };
-        let gone = &mut self.gone;
-        self.members.retain(|member| {
-            let stays = processes.iter().any(|(process, _)| *process == id(member));
-            // Those who are waited for hand on what they have used up.
-            let is_waited_for = member.has_parent && member.process.has_ended();
-            if !stays && !is_waited_for {
-                gone.add(member.process.used().as_far_as_known());
-            }
-            stays
-        });
-        for &(process, has_parent) in processes {
-            if let Some(member) = self.members.iter_mut().find(|member| id(member) == process) {
-                member.has_parent = has_parent;
-                continue;
-            }
-            let room = self.members.len() < PROCESSES;
-            let found = room.then(|| Watched::new(process.pid)).flatten();
-            // Another may have its number by now.
-            if let Some(mut found) = found.filter(|found| found.start == process.start) {
-                self.before.add(found.used().as_far_as_known());
-                found.activity();
-                self.members.push(Member {
-                    process: found,
-                    has_parent,
-                    is_parent: false,
-                    has_new_child: false,
-                    counted_children: BTreeSet::new(),
-                    doings: Vec::new(),
-                });
-            }
-        }
-        self.count_children(census_began);
-    }
-
-    /// Finds out who has started whom. Of those who are told, one may have started others besides.
-    fn count_children(&mut self, census_began: u64) {
-        let pids = self.pids();
-        for member in &mut self.members {
-            let mut children = BTreeSet::from_iter(member.process.children());
-            // One that the census did not find has no end of the pipe, unless it was started too late for it.
-            children.retain(|child| {
-                pids.contains(child)
-                    || member.counted_children.contains(child)
-                    || started(*child).is_some_and(|start| start < census_began)
-            });
-            member.counted_children = children;
-        }
-        self.find_parents();
-    }
-
-    fn find_parents(&mut self) {
-        let pids = self.pids();
-        let parents: BTreeSet<u32> = (self.members.iter())
-            .map(|member| member.process.parent)
-            .collect();
-        for member in &mut self.members {
-            member.is_parent =
-                parents.contains(&member.process.pid) && member.counted_children.is_subset(&pids);
-        }
-    }
-
-    fn pids(&self) -> BTreeSet<u32> {
-        (self.members.iter())
-            .map(|member| member.process.pid)
-            .collect()
-    }
-
-    /// Looks for processes that belong to it, and drops those that are no longer there.
-    fn find_members(&mut self) {
-        let gone = &mut self.gone;
-        let told = self.facts.told;
-        self.members.retain_mut(|member| {
-            // Of others there may be thousands, most of them asleep.
-            let there = (told && member.process.has_slept()) || member.process.refresh();
-            if !there && !member.has_parent {
-                gone.add(member.process.used().as_far_as_known());
-            }
-            there
-        });
-        if self.facts.told {
-            return;
-        }
-        let mut children: BTreeSet<u32> = (self.members.iter())
-            .flat_map(|member| match kernel_lists_children() {
-                true => member.process.children(),
-                false => Vec::from_iter(below(member.process.pid)),
-            })
-            .collect();
-        for member in &mut self.members {
-            member.has_parent = children.remove(&member.process.pid);
-        }
-        // Those that are new, and those below them.
-        let family = children
-            .iter()
-            .flat_map(|&pid| below(pid))
-            .collect::<Vec<_>>();
-        children.extend(family);
-        for pid in children {
-            self.join(pid, true);
-        }
-        self.find_parents();
-    }
-
-    fn join(&mut self, pid: u32, has_parent: bool) {
-        if self.members.len() < PROCESSES
-            && let Some(process) = Watched::new(pid)
-        {
-            self.members.push(Member {
-                process,
-                has_parent,
-                is_parent: false,
-                has_new_child: false,
-                counted_children: BTreeSet::new(),
-                doings: Vec::new(),
-            });
-        }
-    }
-}
-
-impl Member {
-    fn children(&self) -> Children {
-        match (self.has_new_child, self.is_parent) {
-            (true, _) => Children::StartedSince,
-            (false, true) => Children::InStage,
-            (false, false) => Children::Elsewhere,
-        }
-    }
-
-    /// Whether it has a child that it did not have at the last census.
-    fn has_started_a_child(&self) -> bool {
-        let children = self.process.children();
-        children
-            .iter()
-            .any(|child| !self.counted_children.contains(child))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::os::fd::{AsFd, AsRawFd};
@@ -700,7 +391,10 @@ mod tests {
     use rustix::fs::{CWD, FileType, Mode, OFlags};
     use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
+    use super::super::attribution::Attribution;
     use super::super::census::Census;
+    use super::super::descendants::descendants;
+    use super::super::moment::Cause;
     use super::super::verdict::VerdictKind;
     use super::*;
 
@@ -757,17 +451,17 @@ mod tests {
         }
 
         /// Tells which processes are a stage, as a census finds them.
-        fn belong(&mut self, stage: usize) {
+        fn set_members(&mut self, stage: usize) {
             // What is started afterwards differs from what it found by a tick at least.
             thread::sleep(Duration::from_millis(20));
             let census = Census::look().unwrap();
             let pid = self.children[stage].id();
             let of = |pid: u32| census.processes[census.process(pid).unwrap()].id;
             let mut processes = vec![(of(pid), false)];
-            processes.extend(below(pid).into_iter().map(|child| (of(child), true)));
+            processes.extend(descendants(pid).into_iter().map(|child| (of(child), true)));
             let started = self.watch.stages[stage].facts.started.clone();
             let mixes = Mixes::default();
-            (self.watch).belong(stage, started, &processes, mixes, census.began);
+            (self.watch).set_members(stage, started, &processes, mixes, census.began);
         }
 
         fn is_zombie(&self, stage: usize) -> bool {
@@ -792,7 +486,7 @@ mod tests {
 
         fn kill(mut self) {
             for child in &mut self.children {
-                for pid in below(child.id()) {
+                for pid in descendants(child.id()) {
                     let _ = kill_process(Pid::from_raw(pid as i32).unwrap(), Signal::KILL);
                 }
                 let _ = child.kill();
@@ -866,7 +560,7 @@ mod tests {
             assert!(then == when || when.elapsed() >= CAPACITY_LASTS);
             assert_eq!(pair.watch.fill(0).map(|fill| fill.queued), Some(0));
         }
-        pair.watch.ask_again();
+        pair.watch.requery_capacities();
         pair.watch.sample(OFTEN);
         assert!(pair.watch.asked[0].unwrap().1 > when);
         pair.kill();
@@ -905,19 +599,19 @@ mod tests {
         rustix::fs::mknodat(CWD, &fifo, FileType::Fifo, Mode::RWXU, 0).unwrap();
         let mut pair = start(&format!("cat {}; sleep 60; :", fifo.display()), "exec cat");
         let shell = pair.children[0].id();
-        pair.look_until("the first child", |_| below(shell).len() == 1);
-        pair.belong(0);
+        pair.look_until("the first child", |_| descendants(shell).len() == 1);
+        pair.set_members(0);
         pair.watch.sample(OFTEN);
         assert_eq!(pair.watch.stages[0].attribution, Attribution::Clear);
-        let first = below(shell);
+        let first = descendants(shell);
         std::fs::write(&fifo, "\n").unwrap();
         pair.look_until("the second child", |_| {
-            let now = below(shell);
+            let now = descendants(shell);
             now.len() == 1 && now != first
         });
         pair.watch.sample(OFTEN);
         assert_eq!(pair.watch.stages[0].attribution, Attribution::Unclear);
-        pair.belong(0);
+        pair.set_members(0);
         pair.watch.sample(OFTEN);
         assert_eq!(pair.watch.stages[0].attribution, Attribution::Clear);
         pair.kill();

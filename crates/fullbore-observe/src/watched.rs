@@ -10,8 +10,9 @@ use super::moment::Moment;
 use super::numbers::{Certainty, Mixes, StartedStage};
 use super::overview::{Blocked, Overview, Side, Slow};
 use super::process::awaits_a_child;
+use super::stage::PROCESSES;
 use super::verdict::{Verdict, VerdictKind};
-use super::watch::{PROCESSES, Watch};
+use super::watch::Watch;
 
 /// Files that are kept open for a process, as long as it has one thread.
 const FILES: usize = 5;
@@ -81,7 +82,7 @@ impl WatchedChain {
     }
 
     /// Which processes its stages are by now.
-    pub fn belong(
+    pub fn set_members(
         &mut self,
         census: &Census,
         chain: &chains::Chain,
@@ -112,11 +113,12 @@ impl WatchedChain {
                 others_write: others(chain.pipes.get(at), |one| one.writes),
                 ..loads.mixes(stage)
             };
-            self.watch.belong(at, to, &processes, mixes, census.began);
+            self.watch
+                .set_members(at, to, &processes, mixes, census.began);
         }
         for (at, &pipe) in chain.pipes.iter().enumerate() {
             self.watch
-                .relies_on(at, WriteEnd::of(census, &census.pipes[pipe]));
+                .set_write_end(at, WriteEnd::of(census, &census.pipes[pipe]));
         }
     }
 
@@ -160,7 +162,7 @@ impl WatchedChain {
     fn blocked(&self, side: Side, stage: usize) -> Blocked {
         Blocked {
             side,
-            seconds: self.watch.has_waited(stage).as_secs_f64(),
+            seconds: self.watch.waiting_time(stage).as_secs_f64(),
         }
     }
 }

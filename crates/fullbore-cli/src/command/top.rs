@@ -13,7 +13,7 @@ use crate::inherited;
 use crate::top::metrics::{self, Address};
 use crate::top::screen;
 use crate::top::table::Shown;
-use fullbore_observe::monitor::Monitor;
+use fullbore_observe::Monitor;
 use fullbore_observe::overview::Overview;
 use fullbore_observe::scope::{Scope, Whose};
 
@@ -102,7 +102,7 @@ impl Options {
         }
         let mut monitor = Monitor::new(Scope {
             whose: match (self.name, self.pid) {
-                (Some(name), _) => Whose::Called(name),
+                (Some(name), _) => Whose::Named(name),
                 (None, Some(pid)) => Whose::Tree(pid),
                 (None, None) => Whose::Everybody,
             },

@@ -10,7 +10,7 @@ use procfs::process::Process;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use fullbore_observe::below::below;
+use fullbore_observe::descendants;
 
 /// What was seen of one process.
 #[derive(Debug, Clone)]
@@ -56,7 +56,7 @@ pub struct Processes(BTreeMap<u32, Seen>);
 impl Processes {
     /// Looks at all of them.
     pub fn look(&mut self) {
-        for pid in below(std::process::id()) {
+        for pid in descendants(std::process::id()) {
             let Some((name, so_far)) = look_at(pid) else {
                 continue;
             };
@@ -261,7 +261,7 @@ mod tests {
             .unwrap()
             .1;
         assert!(asleep.accounts().slept() > 0.5, "{asleep:?}");
-        for pid in below(child.id()) {
+        for pid in descendants(child.id()) {
             let pid = rustix::process::Pid::from_raw(pid as i32).unwrap();
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
         }

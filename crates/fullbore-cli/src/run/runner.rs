@@ -30,9 +30,9 @@ use crate::terminal::live::Live;
 use crate::terminal::report;
 use fullbore_host::size;
 use fullbore_host::text::clean;
+use fullbore_observe::Watch;
 use fullbore_observe::link::Link;
 use fullbore_observe::numbers::StartedStage;
-use fullbore_observe::watch::Watch;
 
 /// What those who are told to end may take before they are killed.
 pub const GRACE: Duration = Duration::from_secs(2);
@@ -219,7 +219,7 @@ impl<'a> Runner<'a> {
                 text: command.text.to_string_lossy().trim().to_owned(),
                 pid: started.pid.as_raw_nonzero().get() as u32,
             });
-            self.watch = Some(Watch::new(stages.collect(), links).since(began));
+            self.watch = Some(Watch::new(stages.collect(), links).started_at(began));
         }
         if self.options.live {
             self.live = Live::new();

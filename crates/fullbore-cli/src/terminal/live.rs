@@ -3,8 +3,8 @@
 
 use super::footer::Footer;
 use super::report;
-use fullbore_observe::findings::Findings;
-use fullbore_observe::watch::Watch;
+use fullbore_observe::Findings;
+use fullbore_observe::Watch;
 
 /// The place where it is drawn.
 #[derive(Debug)]

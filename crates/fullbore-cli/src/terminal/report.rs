@@ -6,7 +6,7 @@ use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
 use fullbore_host::size::amount;
 use fullbore_host::text::{one_line, wrapped};
-use fullbore_observe::findings::Findings;
+use fullbore_observe::Findings;
 use fullbore_observe::numbers::{Certainty, PipeNumbers, StageNumbers};
 use fullbore_observe::verdict::Percent;
 

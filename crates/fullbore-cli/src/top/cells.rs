@@ -2,7 +2,7 @@
 
 use fullbore_host::size;
 use fullbore_host::size::amount;
-use fullbore_observe::moment::Cause;
+use fullbore_observe::Cause;
 use fullbore_observe::numbers::Certainty;
 use fullbore_observe::overview::{ChainState, Overview, PipeState, ProcessInfo, Side, Slow};
 use fullbore_observe::verdict::{Bound, Percent, VerdictKind};

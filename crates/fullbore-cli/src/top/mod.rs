@@ -1,4 +1,4 @@
-//! `fullbore top`: shows what a [`Monitor`](fullbore_observe::monitor::Monitor) sees, as a table, on the
+//! `fullbore top`: shows what a [`Monitor`](fullbore_observe::Monitor) sees, as a table, on the
 //! screen, and as metrics.
 
 mod cells;

@@ -16,8 +16,8 @@ use procfs::process::Process;
 use rustix::fs::{CWD, Mode, OFlags, openat, stat};
 use rustix::io::Errno;
 
-use super::super::below::below;
 use super::super::census::{Census, Holder, Pipe};
+use super::super::descendants::descendants;
 use super::super::process::{THREADS, call};
 use super::producers::{self, Sends};
 
@@ -93,7 +93,7 @@ fn known(pid: u32) -> Option<Sends> {
 /// Whether somebody below it is closed to this user, who may have inherited the pipe.
 fn has_strangers_below(pid: u32) -> bool {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    below(pid).into_iter().any(|pid| {
+    descendants(pid).into_iter().any(|pid| {
         let opened = openat(CWD, format!("/proc/{pid}/fd"), flags, Mode::empty());
         matches!(opened, Err(Errno::ACCESS | Errno::PERM))
     })

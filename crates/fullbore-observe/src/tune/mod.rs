@@ -18,10 +18,11 @@ use fullbore::PipeEnd;
 use fullbore::pipe::Limit;
 use rustix::io::Errno;
 
-use super::census::{Census, Holder, Pipe, needs_proc};
+use super::census::{Census, Holder, Pipe};
 use super::chains::PipeKind;
 use super::error::Error;
 use super::link::{Fill, WriteEnd, open_for_writing};
+use super::proc_files::needs_proc;
 use evidence::gather;
 use outcome::{Options, Outcome, Tuned, Tuning, is_safe};
 use sizes::Sizes;

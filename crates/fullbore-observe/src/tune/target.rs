@@ -5,9 +5,9 @@ use std::path::Path;
 
 use fullbore::pipe::PipeIdentity;
 
-use super::super::below::below;
 use super::super::census::{Census, Unseen};
 use super::super::chains::{Flow, PipeKind};
+use super::super::descendants::descendants;
 use super::super::error::Error;
 use fullbore_host::refusal::Unsupported;
 use fullbore_host::text::clean;
@@ -77,7 +77,7 @@ fn of_name(name: &str, census: &Census) -> Result<TargetPipes, Error> {
         .processes
         .iter()
         .enumerate()
-        .filter(|(_, process)| process.is_called(name))
+        .filter(|(_, process)| process.has_name(name))
         .map(|(index, _)| index)
         .collect();
     if all.is_empty() {
@@ -106,7 +106,7 @@ fn of_pipeline(pid: u32, census: &Census) -> Result<TargetPipes, Error> {
     let mut start = census.process(pid).map_or_else(Vec::new, links);
     if start.is_empty() {
         // A shell, or `fullbore run`: its pipeline is what it has started.
-        let started = below(pid);
+        let started = descendants(pid);
         let among = started.iter().filter_map(|&pid| census.process(pid));
         start = among.flat_map(links).collect();
     }

@@ -28,7 +28,7 @@ use crate::interrupt::Interrupt;
 pub use address::Address;
 use families::Told;
 use fullbore_host::refusal::Unsupported;
-use fullbore_observe::monitor::Monitor;
+use fullbore_observe::Monitor;
 use request::{Answer, Format};
 use server::{LIMITS, Service};
 
@@ -49,7 +49,7 @@ pub fn serve(address: Address, mut monitor: Monitor) -> Result<()> {
     let listener = listen(address)?;
     let local = Address(listener.local_addr()?);
     // The first look is what the figures of the second are counted from.
-    monitor.stay();
+    monitor.outlive_process();
     let mut page = Page::new(monitor);
     page.look()?;
     let interrupt = Interrupt::noted();

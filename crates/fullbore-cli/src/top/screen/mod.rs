@@ -27,7 +27,7 @@ use crate::interrupt::Interrupt;
 use crate::tune::Report;
 use fullbore::pipe::PipeIdentity;
 use fullbore_host::text::clean;
-use fullbore_observe::monitor::Monitor;
+use fullbore_observe::Monitor;
 use fullbore_observe::tune::outcome::Options;
 use fullbore_observe::tune::target::Target;
 use fullbore_observe::tune::tune;
@@ -73,7 +73,7 @@ pub fn run(monitor: &mut Monitor, interval: Duration) -> Result<()> {
                         state.message = vec!["observing how its writer sends…".to_owned()];
                         screen.draw(&state, look)?;
                         grow(&mut state, pipe, to, force);
-                        monitor.ask_again();
+                        monitor.requery_capacities();
                         next_look = Instant::now();
                     }
                 },

@@ -345,7 +345,31 @@ fn shown_in(text: &str, columns: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::keys;
+    use super::{columns, keys};
+
+    #[test]
+    fn eighty_columns_are_enough_for_the_first_seven() {
+        let at = |width| -> Vec<&str> {
+            let shown = columns(width);
+            let taken: usize = shown.iter().map(|(_, width)| width + 1).sum();
+            assert!(taken <= width + 1 || shown.len() == 1, "{width}");
+            shown.iter().map(|(column, _)| column.name).collect()
+        };
+        let seven = [
+            "writer → reader",
+            "holds",
+            "fill",
+            "full",
+            "rate",
+            "waits",
+            "slow",
+        ];
+        assert_eq!(at(80), seven);
+        assert_eq!(at(79).len(), 6);
+        for width in 1..300 {
+            assert_eq!(at(width)[0], "writer → reader", "{width}");
+        }
+    }
 
     #[test]
     fn no_word_of_the_footer_is_cut_however_few_columns_there_are() {

@@ -7,11 +7,11 @@ use procfs::process::Process;
 
 /// The processes below `pid`. Kernels without /proc/PID/task/TID/children (CONFIG_PROC_CHILDREN) are
 /// asked for everybody's parent instead.
-pub fn below(pid: u32) -> BTreeSet<u32> {
+pub fn descendants(pid: u32) -> BTreeSet<u32> {
     if kernel_lists_children() {
-        below_by_children(pid)
+        descendants_by_children(pid)
     } else {
-        below_by_parents(pid)
+        descendants_by_parents(pid)
     }
 }
 
@@ -21,7 +21,7 @@ pub fn kernel_lists_children() -> bool {
     *LISTED.get_or_init(|| children(std::process::id()).is_some())
 }
 
-fn below_by_children(pid: u32) -> BTreeSet<u32> {
+fn descendants_by_children(pid: u32) -> BTreeSet<u32> {
     let mut found = BTreeSet::new();
     let mut left = vec![pid];
     while let Some(parent) = left.pop() {
@@ -42,7 +42,7 @@ pub fn children(pid: u32) -> Option<Vec<u32>> {
     Some(all)
 }
 
-fn below_by_parents(pid: u32) -> BTreeSet<u32> {
+fn descendants_by_parents(pid: u32) -> BTreeSet<u32> {
     let parents: Vec<(u32, u32)> = procfs::process::all_processes()
         .into_iter()
         .flatten()
@@ -76,14 +76,14 @@ mod tests {
             .unwrap();
         let began = Instant::now();
         let two = loop {
-            let found = below_by_parents(child.id());
+            let found = descendants_by_parents(child.id());
             if found.len() == 2 || began.elapsed() > Duration::from_secs(30) {
                 break found;
             }
             std::thread::sleep(Duration::from_millis(10));
         };
-        assert_eq!(below(child.id()), two);
-        assert!(two.is_subset(&below(std::process::id())));
+        assert_eq!(descendants(child.id()), two);
+        assert!(two.is_subset(&descendants(std::process::id())));
         for pid in &two {
             let pid = rustix::process::Pid::from_raw(*pid as i32).unwrap();
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);

@@ -1,0 +1,581 @@
+//! Takes a [`Census`].
+//!
+//! One look walks /proc/PID/fd of all processes. What an fd leads to, statx(2) tells without opening it;
+//! whether it reads or writes, the mode of the link itself (`tid_fd_update_inode`, fs/proc/fd.c), which an
+//! fd of O_PATH has neither of. A process whose directory is open stays the same one: once it has gone,
+//! nothing below that directory is found any more.
+//!
+//! Threads that do not share their process's fds (unshare(2), `CLONE_FILES`) are not looked at apart.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::ffi::CStr;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use fullbore::pipe::PipeIdentity;
+use rustix::fs::{CWD, Mode, OFlags, RawDir, SeekFrom, openat, readlinkat};
+use rustix::io::Errno;
+
+use fullbore_host::text::clean;
+
+use super::census::{Census, Pipe, Process};
+use super::proc_files::{
+    Schedule, Stat, describe, effective_uid, has_one_thread, hides_others, mode_of, number, open,
+    own_number, pipe_at, read_file, schedule, ticks_since_boot,
+};
+
+/// Fds of one process that are looked at; those beyond are counted, and not looked at. Each costs about
+/// two microseconds.
+const MOST_FDS: usize = 8192;
+
+/// Processes whose directories are kept open from one look to the next, which makes the next one three times
+/// cheaper. While it is open, none of another process is found under it. Of a process with one thread that has
+/// not run since, not even the fds are looked at: another could have changed them only by sharing them
+/// (clone(2), `CLONE_FILES`), and they are looked at now and then all the same.
+#[derive(Debug, Default)]
+pub struct KnownProcesses {
+    processes: HashMap<u32, Kept>,
+    /// How many files may be kept open.
+    most: usize,
+    looks: u32,
+}
+
+/// What is kept of a process.
+#[derive(Debug)]
+struct Kept {
+    /// Its fds.
+    fds: OwnedFd,
+    /// Its /proc/PID/schedstat: who has not run has opened and closed nothing.
+    schedule: Option<OwnedFd>,
+    /// What that said before its fds were last walked, if they were its only thread's.
+    slept_at: Option<Schedule>,
+    /// What it is, once it was seen with a pipe.
+    process: Option<Process>,
+    /// The look at which everything is to be found out again.
+    due: u32,
+    /// Its fds of pipes, by number.
+    ends: Vec<End>,
+    /// The look at which it was last there.
+    seen: u32,
+}
+
+/// An fd of a pipe.
+#[derive(Debug, Clone)]
+struct End {
+    fd: u32,
+    identity: PipeIdentity,
+    owner: u32,
+    /// The path of a FIFO.
+    fifo: Option<String>,
+    reads: bool,
+    writes: bool,
+}
+
+/// Files that are kept open for a process.
+const FILES: usize = 2;
+
+/// Looks after which it is found out again what a process is: it can become another program.
+const LOOKS_PER_DESCRIPTION: u32 = 8;
+
+impl Census {
+    /// Looks at all processes but this one.
+    ///
+    /// # Errors
+    /// Where there is no /proc.
+    pub fn look() -> Result<Self, Errno> {
+        KnownProcesses::default().look()
+    }
+}
+
+impl KnownProcesses {
+    /// Keeps so many files open at most.
+    pub fn at_most(most: usize) -> Self {
+        Self {
+            most,
+            ..Self::default()
+        }
+    }
+
+    /// Looks at all processes but this one.
+    ///
+    /// # Errors
+    /// Where there is no /proc.
+    pub fn look(&mut self) -> Result<Census, Errno> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let proc = openat(CWD, c"/proc", flags, Mode::empty())?;
+        self.looks += 1;
+        let census = look_at(proc.as_fd(), own_number(), self)?;
+        let looks = self.looks;
+        self.processes.retain(|_, kept| kept.seen == looks);
+        Ok(census)
+    }
+
+    /// Files that are open.
+    pub fn files(&self) -> usize {
+        self.processes.len() * FILES
+    }
+}
+
+/// What is gathered while processes are walked.
+struct Walk<'a> {
+    known: &'a mut KnownProcesses,
+    census: Census,
+    by_identity: HashMap<PipeIdentity, usize>,
+    uid: u32,
+    /// The file system of pipes without a name, once one was met.
+    pipefs: Option<u64>,
+}
+
+/// Where names of directories are read to.
+type Names = [MaybeUninit<u8>; 8192];
+
+fn look_at(proc: BorrowedFd<'_>, but: u32, known: &mut KnownProcesses) -> Result<Census, Errno> {
+    let mut walk = Walk {
+        known,
+        census: Census {
+            began: ticks_since_boot(),
+            ..Census::default()
+        },
+        by_identity: HashMap::new(),
+        uid: rustix::process::geteuid().as_raw(),
+        pipefs: None,
+    };
+    let mut buffer: Names = [MaybeUninit::uninit(); 8192];
+    let mut of_fds: Names = [MaybeUninit::uninit(); 8192];
+    let mut processes = RawDir::new(proc, &mut buffer);
+    while let Some(entry) = processes.next() {
+        let entry = entry?;
+        if let Some(pid) = number(entry.file_name().to_bytes()).filter(|&pid| pid != but) {
+            walk.process(proc, pid, &mut of_fds)?;
+        }
+    }
+    let mut census = walk.census;
+    census.unseen.others_hidden = hides_others(proc);
+    census.pipes.sort_unstable_by_key(|pipe| pipe.identity);
+    Ok(census)
+}
+
+impl Walk<'_> {
+    /// Adds the pipes of one process, which may vanish at any moment.
+    ///
+    /// # Errors
+    /// Where this process may open no more files, and would see less than there is.
+    fn process(&mut self, proc: BorrowedFd<'_>, pid: u32, buffer: &mut Names) -> Result<(), Errno> {
+        if let Some(mut kept) = self.known.processes.remove(&pid)
+            && self.ends(pid, &mut kept, buffer).is_ok()
+        {
+            kept.seen = self.known.looks;
+            self.known.processes.insert(pid, kept);
+            return Ok(());
+        }
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let fds = match openat(proc, format!("{pid}/fd"), flags, Mode::empty()) {
+            Ok(fds) => fds,
+            Err(Errno::ACCESS | Errno::PERM) => return self.closed(proc, pid),
+            Err(errno) => return unless_short_of_files(errno),
+        };
+        let may_be_kept = self.known.files() + FILES <= self.known.most;
+        let mut kept = Kept {
+            schedule: may_be_kept
+                .then(|| open(fds.as_fd(), c"../schedstat").ok())
+                .flatten(),
+            fds,
+            slept_at: None,
+            process: None,
+            due: 0,
+            ends: Vec::new(),
+            seen: self.known.looks,
+        };
+        match self.ends(pid, &mut kept, buffer) {
+            Ok(()) if may_be_kept => {
+                self.known.processes.insert(pid, kept);
+                Ok(())
+            }
+            Ok(()) => Ok(()),
+            Err(errno) => unless_short_of_files(errno),
+        }
+    }
+
+    /// Finds out which of these fds are of pipes, and adds them.
+    fn ends(&mut self, pid: u32, kept: &mut Kept, buffer: &mut Names) -> Result<(), Errno> {
+        let schedule = kept.schedule.as_ref().and_then(schedule);
+        let is_due = self.known.looks >= kept.due;
+        if is_due || schedule.is_none() || schedule != kept.slept_at {
+            kept.slept_at = schedule.filter(|_| has_one_thread(kept.fds.as_fd()));
+            self.walk(kept, is_due, buffer)?;
+        }
+        if kept.ends.iter().all(End::is_none) {
+            if is_due {
+                kept.due = self.known.looks + LOOKS_PER_DESCRIPTION;
+            }
+            return Ok(());
+        }
+        if is_due || kept.process.is_none() {
+            // A new one is often about to become another program.
+            let until = match kept.process {
+                None => 1,
+                Some(_) => LOOKS_PER_DESCRIPTION,
+            };
+            kept.process = Some(describe(kept.fds.as_fd(), pid)?);
+            kept.due = self.known.looks + until;
+        }
+        let process = kept.process.clone().ok_or(Errno::NOENT)?;
+        self.census.processes.push(process);
+        let process = self.census.processes.len() - 1;
+        for end in kept.ends.iter().filter(|end| !end.is_none()) {
+            let pipe = match self.by_identity.entry(end.identity) {
+                Entry::Occupied(known) => *known.get(),
+                Entry::Vacant(new) => {
+                    self.census.pipes.push(Pipe {
+                        identity: end.identity,
+                        owner: end.owner,
+                        name: end.fifo.clone(),
+                        holders: Vec::with_capacity(2),
+                    });
+                    *new.insert(self.census.pipes.len() - 1)
+                }
+            };
+            self.census.pipes[pipe].hold(process, end.fd as i32, end.reads, end.writes);
+        }
+        Ok(())
+    }
+
+    /// Finds its fds of pipes.
+    fn walk(&mut self, kept: &mut Kept, is_due: bool, buffer: &mut Names) -> Result<(), Errno> {
+        let mut looked_at = 0;
+        let mut before = std::mem::take(&mut kept.ends).into_iter().peekable();
+        rustix::fs::seek(&kept.fds, SeekFrom::Start(0))?;
+        let fds = kept.fds.as_fd();
+        let mut entries = RawDir::new(fds, buffer);
+        while let Some(entry) = entries.next() {
+            let entry = entry?;
+            let name = entry.file_name();
+            let Some(fd) = number(name.to_bytes()) else {
+                continue;
+            };
+            looked_at += 1;
+            if looked_at > MOST_FDS {
+                self.census.unseen.too_many_fds += 1;
+                // It is counted at each look.
+                kept.slept_at = None;
+                break;
+            }
+            let Some((identity, owner)) = pipe_at(fds, name) else {
+                continue;
+            };
+            // Both come by number.
+            while before.next_if(|end| end.fd < fd).is_some() {}
+            let known = before.next_if(|end| (end.fd, end.identity) == (fd, identity));
+            // A FIFO can have been opened again for the other side.
+            if let Some(end) = known.filter(|end| !is_due && end.fifo.is_none()) {
+                kept.ends.push(end);
+                continue;
+            }
+            if let Some((reads, writes)) = mode_of(fds, name) {
+                kept.ends.push(End {
+                    fd,
+                    identity,
+                    owner,
+                    fifo: self.name_of(identity, fds, name),
+                    reads,
+                    writes,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// The path of a FIFO; `None` for a pipe, which shows as `pipe:[inode]` (`pipefs_dname`, fs/pipe.c) and
+    /// lies on a file system where there is nothing else.
+    fn name_of(
+        &mut self,
+        identity: PipeIdentity,
+        fds: BorrowedFd<'_>,
+        fd: &CStr,
+    ) -> Option<String> {
+        if self.pipefs == Some(identity.device) {
+            return None;
+        }
+        let target = readlinkat(fds, fd, Vec::new()).ok()?;
+        let target = target.to_string_lossy();
+        if target.starts_with("pipe:[") {
+            self.pipefs = Some(identity.device);
+        }
+        target.starts_with('/').then(|| clean(&target))
+    }
+
+    /// Counts a process that may not be looked into, unless it is the kernel's own.
+    fn closed(&mut self, proc: BorrowedFd<'_>, pid: u32) -> Result<(), Errno> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let process = match openat(proc, pid.to_string(), flags, Mode::empty()) {
+            Ok(process) => process,
+            Err(errno) => return unless_short_of_files(errno),
+        };
+        let process = process.as_fd();
+        let mut buffer = [0; 1024];
+        let unseen = &mut self.census.unseen;
+        match read_file(process, c"stat", &mut buffer).map(Stat::parse) {
+            Ok(Some(stat)) if stat.is_of_kernel => {}
+            // The owner of its directory is root for one of this user's that may not be dumped.
+            Ok(_) if effective_uid(process) == Some(self.uid) => unseen.of_this_user += 1,
+            Ok(_) | Err(Errno::ACCESS | Errno::PERM) => unseen.of_others += 1,
+            Err(errno) => return unless_short_of_files(errno),
+        }
+        Ok(())
+    }
+}
+
+impl End {
+    /// Of O_PATH: a name for a pipe, and no end of it.
+    fn is_none(&self) -> bool {
+        !self.reads && !self.writes
+    }
+}
+
+/// That something cannot be opened is no error where it is because a process has gone; it is where this one
+/// may have no more files.
+fn unless_short_of_files(errno: Errno) -> Result<(), Errno> {
+    match errno {
+        Errno::MFILE | Errno::NFILE | Errno::NOMEM => Err(errno),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::fd::{AsFd, AsRawFd};
+    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::{Child, Command, Stdio};
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::{Duration, Instant};
+
+    use super::super::census::Holder;
+    use super::super::chains::{Flow, PipeKind};
+    use super::super::link::Fill;
+    use rustix::fs::FileType;
+
+    use super::*;
+
+    /// A process that is ended with the test.
+    struct Running(Child);
+
+    impl Drop for Running {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+
+    impl Running {
+        fn sleep(stdin: impl Into<Stdio>, stdout: impl Into<Stdio>) -> Self {
+            Self::start(Command::new("sleep").arg("60").stdin(stdin).stdout(stdout))
+        }
+
+        fn start(command: &mut Command) -> Self {
+            let child = command.spawn().unwrap();
+            // What it was given is not to stay open here.
+            command.stdin(Stdio::null()).stdout(Stdio::null());
+            Self(child)
+        }
+    }
+
+    /// The pipe that a process has as this fd, once it has it, and nobody else but `others` has it: what
+    /// another test starts has it too until it becomes another program.
+    fn pipe_of(child: &Running, fd: i32, others: usize) -> (Census, Pipe) {
+        let began = Instant::now();
+        loop {
+            let census = Census::look().unwrap();
+            let process = census.process(child.0.id());
+            let found = census.pipes.iter().find(|pipe| {
+                pipe.holders.len() == 1 + others
+                    && pipe.holders.iter().any(|holder| {
+                        Some(holder.process) == process
+                            && (holder.reads == Some(fd) || holder.writes == Some(fd))
+                    })
+            });
+            if let Some(found) = found.cloned() {
+                return (census, found);
+            }
+            assert!(began.elapsed() < Duration::from_secs(60), "not seen");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    #[test]
+    fn a_pipeline_is_seen_with_who_writes_and_who_reads() {
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        writer.write_all(&[0; 5000]).unwrap();
+        let mine = writer.as_fd().as_raw_fd();
+        let handle = openat(
+            CWD,
+            format!("/proc/self/fd/{mine}"),
+            OFlags::PATH,
+            Mode::empty(),
+        )
+        .unwrap();
+        let draining = Running::sleep(reader, Stdio::null());
+        // With a name for the pipe, which is no end of it.
+        let feeding = Running::sleep(handle, writer);
+        let (census, pipe) = pipe_of(&feeding, 1, 1);
+        let pids = |holders: Vec<&Holder>| -> Vec<u32> {
+            let id = |holder: &&Holder| census.processes[holder.process].id.pid;
+            holders.iter().map(id).collect()
+        };
+        assert_eq!(pids(pipe.writers().collect()), [feeding.0.id()]);
+        assert_eq!(pids(pipe.readers().collect()), [draining.0.id()]);
+        assert_eq!(pipe.kind(), PipeKind::Link);
+        assert!(!pipe.is_named());
+        let process = &census.processes[census.process(feeding.0.id()).unwrap()];
+        assert_eq!(
+            (process.name.as_str(), process.command.as_str()),
+            ("sleep", "sleep 60")
+        );
+        assert_eq!(process.parent, std::process::id());
+        let handle = census.handle(&pipe).unwrap();
+        let fill = Fill::of(handle.as_fd()).unwrap();
+        assert_eq!(fill.queued, 5000);
+        assert!(fill.capacity >= 5000);
+        let index = census.pipes.iter().position(|one| *one == pipe).unwrap();
+        assert!(
+            Flow::new(&census)
+                .chains()
+                .iter()
+                .any(|chain| chain.pipes == [index])
+        );
+    }
+
+    #[test]
+    fn names_that_a_terminal_would_obey_are_shown_harmless() {
+        let directory = tempfile::tempdir().unwrap();
+        let fifo = directory.path().join("f\n\u{1b}]0;x\u{7}\u{2067}");
+        rustix::fs::mknodat(CWD, &fifo, FileType::Fifo, Mode::RWXU, 0).unwrap();
+        // A script's process is called as the script is.
+        let script = directory.path().join("a\n\u{1b}[2J\u{202e}b) R 1");
+        std::fs::write(&script, "#!/bin/sh\nread line\n").unwrap();
+        std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o700)).unwrap();
+        let mut command = Command::new(&script);
+        let both = std::fs::File::options().read(true).write(true).open(&fifo);
+        command.arg("\u{1b}[31m\n\u{202e}").stdin(both.unwrap());
+        let child = loop {
+            match command.spawn() {
+                // A child that another test has just started still has the script open.
+                Err(error) if error.kind() == std::io::ErrorKind::ExecutableFileBusy => {}
+                child => break Running(child.unwrap()),
+            }
+        };
+        let (census, pipe) = pipe_of(&child, 0, 0);
+        let process = &census.processes[census.process(child.0.id()).unwrap()];
+        assert_eq!(process.name, "a??[2J\u{fffd}b) R 1");
+        assert_eq!(process.id.pid, child.0.id());
+        assert!(
+            process.command.ends_with(" ?[31m?\u{fffd}"),
+            "{}",
+            process.command
+        );
+        let name = pipe.name.as_deref().unwrap();
+        assert!(name.ends_with("/f??]0;x?\u{fffd}"), "{name}");
+        assert_eq!(pipe.kind(), PipeKind::Own);
+    }
+
+    #[test]
+    fn who_has_slept_is_as_before_and_who_has_run_is_looked_at_again() {
+        let (reader, writer) = std::io::pipe().unwrap();
+        let (stdin, mut orders) = std::io::pipe().unwrap();
+        let script = "read a; exec 7>&1; read b; exec 7>&-; read c";
+        let shell = Running::start(
+            Command::new("sh")
+                .args(["-c", script])
+                .stdin(stdin)
+                .stdout(writer),
+        );
+        let mut known = KnownProcesses::at_most(1 << 12);
+        let fds = |known: &mut KnownProcesses| -> Vec<(i32, bool)> {
+            let census = known.look().unwrap();
+            let Some(process) = census.process(shell.0.id()) else {
+                return Vec::new();
+            };
+            let ends = known.processes[&shell.0.id()].ends.iter();
+            let ends: Vec<_> = ends.map(|end| (end.fd as i32, end.writes)).collect();
+            // What is kept is what the census has.
+            for holder in census.pipes.iter().flat_map(|pipe| &pipe.holders) {
+                assert!(
+                    holder.process != process || ends.iter().any(|end| end.0 == holder.any_fd())
+                );
+            }
+            ends
+        };
+        let until = |known: &mut KnownProcesses, expected: &[(i32, bool)]| {
+            let began = Instant::now();
+            // Longer than it takes until everything is found out again.
+            for _ in 0..3 * LOOKS_PER_DESCRIPTION {
+                while !expected.iter().all(|end| fds(known).contains(end)) {
+                    assert!(
+                        began.elapsed() < Duration::from_secs(60),
+                        "{expected:?}: not seen"
+                    );
+                    std::thread::sleep(Duration::from_millis(2));
+                }
+            }
+            fds(known)
+        };
+        until(&mut known, &[(0, false), (1, true)]);
+        orders.write_all(b"\n").unwrap();
+        until(&mut known, &[(0, false), (1, true), (7, true)]);
+        orders.write_all(b"\n").unwrap();
+        let began = Instant::now();
+        while until(&mut known, &[(0, false), (1, true)]).contains(&(7, true)) {
+            assert!(
+                began.elapsed() < Duration::from_secs(60),
+                "7 is still there"
+            );
+        }
+        drop(reader);
+    }
+
+    #[test]
+    fn pipelines_that_come_and_go_under_looks_end_as_they_would_without() {
+        let done = AtomicBool::new(false);
+        let shell = |script: &str| Command::new("sh").args(["-c", script]).output().unwrap();
+        std::thread::scope(|scope| {
+            let looking = scope.spawn(|| {
+                let mut filled = 0;
+                while !done.load(Ordering::Relaxed) {
+                    let census = Census::look().unwrap();
+                    for pipe in census
+                        .pipes
+                        .iter()
+                        .filter(|pipe| pipe.kind() == PipeKind::Link)
+                    {
+                        let handle = census.handle(pipe);
+                        let fill = handle.and_then(|handle| Fill::of(handle.as_fd()));
+                        filled += usize::from(fill.is_ok());
+                    }
+                }
+                filled
+            });
+            for _ in 0..100 {
+                // The end of the file comes, and all that was before it.
+                let counted = shell("head -c 300000 /dev/zero | cat | wc -c");
+                assert_eq!(counted.stdout.trim_ascii(), b"300000");
+                // A writer dies of SIGPIPE, and is not told too late to.
+                let mut yes = Command::new("yes");
+                let (reader, writer) = std::io::pipe().unwrap();
+                let mut writing = yes.stdout(writer).spawn().unwrap();
+                yes.stdout(Stdio::null());
+                let head = Command::new("head")
+                    .arg("-n1")
+                    .stdin(reader)
+                    .output()
+                    .unwrap();
+                assert_eq!(head.stdout, b"y\n");
+                let status = writing.wait().unwrap();
+                assert_eq!(status.signal(), Some(13), "{status}");
+            }
+            done.store(true, Ordering::Relaxed);
+            assert!(looking.join().unwrap() > 0);
+        });
+    }
+}
