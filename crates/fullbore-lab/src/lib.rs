@@ -1,17 +1,46 @@
-//! The laboratory: experiments as data, run in interleaved rounds on two CPUs, and what it tries of a
-//! machine.
+//! Measures Linux pipes: experiments as data, run in interleaved rounds on two CPUs, and trials of what a
+//! machine allows.
+//!
+//! It is for programs that measure as `fullbore bench` does and show the figures in their own way:
+//!
+//! ```no_run
+//! use fullbore_host::machine::{CpuPair, Topology};
+//! use fullbore_lab::catalogue::{Catalogue, sweep::Axes};
+//! use fullbore_lab::{program::Program, runner};
+//! use fullbore_results::run::Settings;
+//!
+//! # fn main() -> anyhow::Result<()> {
+//! let experiments = Catalogue::new(&Axes::default()).select(&["write_read".into()])?;
+//! let settings = Settings {
+//!     rounds: 7,
+//!     seconds: 0.25,
+//!     warm_up_seconds: 0.1,
+//!     pipe_size: None,
+//!     unix_copy: None,
+//!     seed: 1,
+//! };
+//! let cpus = CpuPair::wanted(None, &Topology::read())?;
+//! let fullbore = Program::at("/usr/local/bin/fullbore");
+//! let run = runner::run(&experiments, settings, cpus, &fullbore, None, &mut ())?;
+//! for outcome in run.experiments {
+//!     println!("{}: {:?}", outcome.name, outcome.figure);
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The processes of an experiment are started from an executable that understands the four verbs of
+//! [`program`]. `fullbore` is one; `examples/embedding.rs` is a program that is its own.
 //!
 //! | module | holds |
 //! |---|---|
 //! | [`catalogue`] | the experiments, a folder for each group |
-//! | [`experiment`], [`work`], [`taken`] | what an experiment is, what it does, and what comes of it |
-//! | [`runner`] | shuffled rounds of them |
-//! | [`program`] | how processes of an experiment are started: the one contract with who runs it |
+//! | [`experiment`], [`work`], [`taken`] | what an experiment is, what it does, and what one measurement comes to |
+//! | [`runner`] | shuffled rounds of experiments |
+//! | [`program`], [`parent`] | how processes of an experiment are started, and how they end |
 //! | [`endpoint`], [`part`], [`middleman`] | what these processes do |
+//! | [`peers`] | programs in C that do the same, measured next to an experiment |
 //! | [`trials`] | each technique that a machine may refuse, tried |
-//!
-//! The laboratory depends on no command: it starts its processes from an executable that it is given
-//! ([`program`] says what that must do).
 
 #![deny(unsafe_code)]
 
@@ -19,12 +48,14 @@ pub mod catalogue;
 pub mod endpoint;
 pub mod experiment;
 pub mod middleman;
+mod near;
 mod overall;
 pub mod parent;
 pub mod part;
 pub mod peers;
 mod process;
 pub mod program;
+mod rounds;
 pub mod runner;
 mod soundness;
 pub mod taken;

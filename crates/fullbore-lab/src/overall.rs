@@ -1,5 +1,5 @@
-//! What comes of several who are set against each other in each table of a group: over all tables, how
-//! many times as fast each is as the first.
+//! Ratios over several tables: where each table of a group compares the same programs with the first of
+//! them, how many times as fast each is over all tables.
 //!
 //! Ratios are summed up by their geometric mean: it is the same whichever of two is the base, and no
 //! table weighs more because its figures are larger (Fleming and Wallace, How not to lie with
@@ -8,53 +8,49 @@
 use crate::experiment::Experiment;
 use fullbore_results::run::{At, Outcome, Overall};
 
-/// Who is compared with whom.
+/// What is compared with what.
 #[derive(Clone, Copy, PartialEq)]
-struct Who<'a> {
+struct Compared<'a> {
     group: &'a str,
-    contestant: &'a str,
+    name: &'a str,
     base: &'a str,
 }
 
 /// All that were measured in two tables or more, in the order of their first experiments.
 pub fn overall(experiments: &[Experiment], outcomes: &[Outcome]) -> Vec<Overall> {
     let mut first: Option<&Experiment> = None;
-    let mut all: Vec<(Who, Vec<At>)> = Vec::new();
+    let mut all: Vec<(Compared, Vec<At>)> = Vec::new();
     for (experiment, outcome) in experiments.iter().zip(outcomes) {
         // Experiments of one table stand together.
         let Some(base) = first.filter(|first| experiment.is_like(first)) else {
             first = Some(experiment);
             continue;
         };
-        let work = |of: &Experiment| of.work.contestant();
-        let (Some(contestant), Some(base)) = (work(experiment), work(base)) else {
+        let name = |of: &Experiment| of.work.compared_as();
+        let (Some(name), Some(base)) = (name(experiment), name(base)) else {
             continue;
         };
         let Some(ratio) = outcome.ratio.filter(|ratio| *ratio > 0.0) else {
             continue;
         };
         let group = experiment.group;
-        let who = Who {
-            group,
-            contestant,
-            base,
-        };
+        let compared = Compared { group, name, base };
         let at = At {
             name: outcome.name.clone(),
             ratio,
         };
-        match all.iter_mut().find(|(known, _)| *known == who) {
+        match all.iter_mut().find(|(known, _)| *known == compared) {
             Some((_, tables)) => tables.push(at),
-            None => all.push((who, vec![at])),
+            None => all.push((compared, vec![at])),
         }
     }
     all.into_iter()
-        .filter_map(|(who, tables)| {
+        .filter_map(|(compared, tables)| {
             let (least, most) = extremes(&tables).filter(|_| tables.len() > 1)?;
             Some(Overall {
-                group: who.group.into(),
-                contestant: who.contestant.into(),
-                base: who.base.into(),
+                group: compared.group.into(),
+                contestant: compared.name.into(),
+                base: compared.base.into(),
                 tables: tables.len(),
                 geometric_mean: geometric_mean(tables.iter().map(|at| at.ratio)),
                 least: least.clone(),
@@ -79,8 +75,8 @@ fn geometric_mean(ratios: impl ExactSizeIterator<Item = f64>) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::catalogue::Catalogue;
     use super::*;
+    use crate::catalogue::Catalogue;
     use crate::catalogue::sweep::Axes;
 
     #[test]

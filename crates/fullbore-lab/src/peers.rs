@@ -9,11 +9,10 @@
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use anyhow::Result;
 
-use crate::catalogue::unix_copy;
-use crate::part::Timing;
 use crate::process::{self, Process};
 use crate::taken::{Measurement, Stop, Taken};
 use fullbore_host::machine::CpuPair;
@@ -47,7 +46,7 @@ impl Peers {
         }
     }
 
-    /// Runs a program once.
+    /// Runs a program once, which has to end within so long.
     ///
     /// # Errors
     /// Where a process cannot be waited for. What the program itself does wrong is in the
@@ -57,6 +56,7 @@ impl Peers {
         command_line: &str,
         settings: &Settings,
         cpus: &CpuPair,
+        patience: Duration,
     ) -> Result<Measurement> {
         let mut words = command_line.split_whitespace();
         let name = words.next().unwrap_or_default();
@@ -76,11 +76,6 @@ impl Peers {
             Err(error) => return Ok(Err(Stop::Failed(format!("{error:#}")))),
         };
         // It has to make its files first, and says by itself when its time is up.
-        let timing = Timing::of(settings);
-        let patience = match &settings.unix_copy {
-            Some(sizes) if name == "unix_copy" => unix_copy::patience(timing, sizes),
-            _ => timing.patience(),
-        };
         let in_time = process.ends_within(patience + process::GRACE)?;
         // Whoever is left of it would hold on to its stdout.
         process.kill_group();

@@ -7,9 +7,11 @@
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::fmt::Debug;
+use std::time::Duration;
 
 use anyhow::Result;
 
+use crate::part::Timing;
 use crate::program::Program;
 use crate::taken::Measurement;
 use fullbore_host::machine::CpuPair;
@@ -30,9 +32,9 @@ pub trait Work: Debug + Sync {
         None
     }
 
-    /// Who it is, where the tables of its group set the same few against the first of them: then their
-    /// ratios are summed up over the tables.
-    fn contestant(&self) -> Option<&'static str> {
+    /// What it is called where each table of its group compares the same programs with the first of them;
+    /// their ratios are then summed up over the tables.
+    fn compared_as(&self) -> Option<&'static str> {
         None
     }
 
@@ -51,6 +53,11 @@ pub trait Work: Debug + Sync {
     /// there is none. Where and for how long it measures is added by whoever runs it.
     fn peer(&self, _settings: &Settings) -> Option<String> {
         None
+    }
+
+    /// The longest that one measurement may take, of this experiment or of its program in `peers/`.
+    fn patience(&self, settings: &Settings) -> Duration {
+        Timing::of(settings).patience()
     }
 
     /// The options of `fullbore write` and `fullbore read` that it stands for, if it does. Tests ask.

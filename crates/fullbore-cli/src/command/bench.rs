@@ -1,5 +1,7 @@
 //! `fullbore bench`: the laboratory.
 
+mod progress;
+
 use std::io::{self, Write, stderr, stdout};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -22,6 +24,7 @@ use fullbore_results::compare;
 use fullbore_results::names;
 use fullbore_results::report::{Report, csv::Csv, html::Html, json::Json, svg::Svg, table::Table};
 use fullbore_results::run::{Run, Settings};
+use progress::Progress;
 
 /// Measure how fast pipes are on this machine, and how much each technique gains
 ///
@@ -155,13 +158,17 @@ impl Bench {
         let topology = Topology::read();
         let cpus = CpuPair::wanted(self.cpus, &topology)?;
         let peers = self.peers.as_deref().map(Peers::of).transpose()?;
+        let mut progress = Progress::new(experiments.len(), &settings);
         let run = runner::run(
             &experiments,
             settings,
             cpus,
             &super::program(),
             peers.as_ref(),
+            &mut progress,
         )?;
+        // The table comes after what it has drawn is gone.
+        drop(progress);
         self.report(&run)?;
         Ok(ExitCode::from(u8::from(
             run.experiments.iter().any(|e| e.failed.is_some()),

@@ -27,8 +27,9 @@ pub fn write(report: &Report, width: u16, color: bool, out: &mut dyn Write) -> i
         page.wrapped(Style::Plain, "  ", &line);
     }
     page.blank();
-    let advice = report.advice.as_ref().map(|advice| advice.text.as_str());
-    page.wrapped(Style::Title, "", advice.unwrap_or_default());
+    if let Some(advice) = &report.advice {
+        say_how(&mut page, Style::Title, "", &advice.text);
+    }
     for line in &page.lines {
         writeln!(out, "{}", line.painted(color))?;
     }
@@ -81,10 +82,38 @@ fn trials(report: &Report, page: &mut TextPage) {
         if let Some(cause) = &trial.cause {
             page.wrapped(Style::Dim, &format!("{indent}for:    "), trial.purpose);
             if let Some(remedy) = &cause.remedy {
-                page.wrapped(Style::Dim, &format!("{indent}change: "), remedy);
+                say_how(page, Style::Dim, &format!("{indent}change: "), remedy);
             }
         }
     }
+}
+
+/// Text that ends with a command, which has a line of its own where both do not fit on one: so it can be
+/// copied as it is.
+fn say_how(page: &mut Page, style: Style, label: &str, text: &str) {
+    let fits = label.chars().count() + text.chars().count() <= page.width;
+    match command_at_the_end(text) {
+        Some((words, command)) if !fits => {
+            page.wrapped(style, label, words);
+            if words.is_empty() {
+                page.line(style, label.trim_end());
+            }
+            page.line(style, format!("    {command}"));
+        }
+        _ => page.wrapped(style, label, text),
+    }
+}
+
+/// What is said before a command, and the command; `None` where the text is not such a one.
+fn command_at_the_end(text: &str) -> Option<(&str, &str)> {
+    let is_command = |text: &str| {
+        ["sudo ", "echo "].iter().any(|word| text.starts_with(word)) && !text.contains(", ")
+    };
+    if is_command(text) {
+        return Some(("", text));
+    }
+    let (words, command) = text.rsplit_once(": ")?;
+    is_command(command).then(|| (&text[..words.len() + 1], command))
 }
 
 fn word(outcome: &Outcome) -> &'static str {
@@ -139,7 +168,12 @@ fn settings(report: &Report, page: &mut TextPage) {
         if !setting.fine {
             let indent = " ".repeat(label.chars().count());
             page.wrapped(Style::Dim, &format!("{indent}for:    "), setting.purpose);
-            page.wrapped(Style::Dim, &format!("{indent}change: "), setting.command);
+            say_how(
+                page,
+                Style::Dim,
+                &format!("{indent}change: "),
+                setting.command,
+            );
             page.wrapped(Style::Dim, &format!("{indent}cost:   "), setting.cost);
         }
     }
@@ -194,9 +228,59 @@ mod tests {
             text.contains("change: sudo sysctl -w fs.pipe-max-size=1048576\n"),
             "{text}"
         );
-        assert!(text.ends_with(
-            "about 4.1 times the throughput: sudo sysctl -w fs.pipe-max-size=1048576\n"
-        ));
+        let end = "about 4.1 times the throughput: sudo sysctl -w fs.pipe-max-size=1048576\n";
+        assert!(text.ends_with(end), "{text}");
+    }
+
+    #[test]
+    fn a_command_is_never_cut_apart() {
+        let everything: Vec<&str> = fullbore_lab::trials::TRIALS
+            .iter()
+            .map(|trial| trial.name)
+            .collect();
+        let report = fixture(&everything);
+        let text = text(&report, 80);
+        let remedies = report
+            .trials
+            .iter()
+            .filter_map(|trial| trial.cause.as_ref()?.remedy.clone());
+        let settings = report.settings.iter().filter(|setting| !setting.fine);
+        let advice = report.advice.as_ref().map(|advice| advice.text.clone());
+        let all: Vec<String> = remedies
+            .chain(settings.map(|setting| setting.command.to_owned()))
+            .chain(advice)
+            .collect();
+        let commands: Vec<&str> = all
+            .iter()
+            .filter_map(|text| command_at_the_end(text))
+            .map(|(_, command)| command)
+            .collect();
+        assert!(commands.len() > 5, "{commands:?}");
+        for command in commands {
+            assert!(
+                text.lines().any(|line| line.ends_with(command)),
+                "{command}: {text}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_no_command_has_no_line_of_its_own() {
+        for (text, expected) in [
+            ("sudo sysctl -w a=1", Some(("", "sudo sysctl -w a=1"))),
+            (
+                "echo 1 | sudo tee /proc/a",
+                Some(("", "echo 1 | sudo tee /proc/a")),
+            ),
+            (
+                "close unused pipes, or: sudo a",
+                Some(("close unused pipes, or:", "sudo a")),
+            ),
+            ("sudo fullbore doctor, and sudo dmesg", None),
+            ("reboot, then kernel.yama.ptrace_scope=0", None),
+        ] {
+            assert_eq!(command_at_the_end(text), expected);
+        }
     }
 
     #[test]

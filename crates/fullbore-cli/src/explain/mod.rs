@@ -2,8 +2,10 @@
 //!
 //! `record` runs it and watches: `sampling` takes samples, `processes` reads the kernel's accounts.
 //! `profile` puts them together by side, with the names of `symbols`; `classes` says what a sample's
-//! time went to; `verdict` what that comes to and what removes it. `report` and `flame` show it.
+//! time went to; `side` and `verdict` what that comes to, and `advice` what reduces it. `report` and `flame`
+//! show it.
 
+mod advice;
 mod classes;
 mod flame;
 pub mod launch;
@@ -13,6 +15,7 @@ mod profile;
 mod record;
 mod report;
 mod sampling;
+mod side;
 mod symbols;
 mod verdict;
 
@@ -30,12 +33,14 @@ use fullbore_lab::taken::Stop;
 use fullbore_lab::work::Bench;
 use fullbore_results::run::Settings;
 
+use advice::Subject;
 use profile::Side;
 use record::{Recording, merge, record};
 pub use report::Explanation;
 use report::{Disturbance, SCHEMA, SamplingReport};
+use side::SideReport;
 use symbols::{Files, Kernel};
-use verdict::{SideReport, Subject, Verdict, without_samples};
+use verdict::{Verdict, without_samples};
 
 /// What was found, and what it was found from.
 pub struct Explained {

@@ -58,3 +58,52 @@ fn setting(name: &str) -> String {
     fs::read_to_string(format!("/proc/sys/kernel/{name}"))
         .map_or_else(|_| "unknown".to_owned(), |text| text.trim().to_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::sampling::{Clock, Scope};
+    use super::*;
+
+    fn sampled(kernel: bool) -> Result<Sampled, Refused> {
+        Ok(Sampled {
+            clock: Clock::Software,
+            scope: Scope::Tasks,
+            frequency: 1000,
+            kernel,
+            lost: 0,
+        })
+    }
+
+    #[test]
+    fn where_all_is_allowed_there_is_nothing_to_say() {
+        assert_eq!(notes(sampled(true), 100, false), [""; 0]);
+    }
+
+    #[test]
+    fn what_is_missing_is_said_with_the_setting_that_allows_it() {
+        for (sampled, samples, names_hidden, words) in [
+            (sampled(false), 100, true, "only user code is sampled"),
+            (sampled(true), 0, false, "no samples arrived"),
+            (sampled(true), 100, true, "kernel.kptr_restrict=0"),
+            (
+                Err(Refused(Errno::ACCESS)),
+                0,
+                true,
+                "perf_event_paranoid=1",
+            ),
+            (Err(Refused(Errno::PERM)), 0, true, "CAP_PERFMON"),
+            (Err(Refused(Errno::NOSYS)), 0, true, "CONFIG_PERF_EVENTS"),
+            (
+                Err(Refused(Errno::MFILE)),
+                0,
+                true,
+                "perf_event_open(2) failed",
+            ),
+        ] {
+            let [note] = &notes(sampled, samples, names_hidden)[..] else {
+                panic!("not one note about '{words}'");
+            };
+            assert!(note.contains(words), "{note}");
+        }
+    }
+}

@@ -57,6 +57,23 @@ impl Stack {
         }
     }
 
+    /// Reads a line of folded stacks: the side, the stack and the count.
+    #[cfg(test)]
+    pub fn unfold(line: &str) -> Option<(&str, Stack, u64)> {
+        let (frames, count) = line.rsplit_once(' ')?;
+        let (side, frames) = frames.split_once(';')?;
+        let mut names: Vec<String> = frames
+            .split(';')
+            .map(|frame| frame.trim_end_matches("_[k]").to_owned())
+            .collect();
+        names.reverse();
+        let stack = match frames.ends_with("_[k]") {
+            true => Stack::Kernel(names),
+            false => Stack::User(names.remove(0)),
+        };
+        Some((side, stack, count.parse().ok()?))
+    }
+
     /// As one line of folded stacks: outermost first, functions of the kernel with `_[k]` behind.
     fn fold(&self, side: &str, count: u64) -> String {
         // A line of its own for each stack, and XML, which has no control characters, is made of it.
@@ -244,5 +261,103 @@ impl Sides {
             .collect();
         sides.sort_by_key(|(later, first, _)| (*later, *first));
         sides.into_iter().map(|(.., side)| side).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::side::SideReport;
+    use super::*;
+
+    const KERNEL: &str = "\
+ffffffff81000000 T do_syscall_64
+ffffffff81001000 t pipe_read
+ffffffff81002000 T _copy_to_iter
+ffffffff81003000 T other
+";
+
+    /// One in which all programs are below this process: the pipeline `gzip | cat`, next to a foreign program.
+    fn events() -> Vec<Event> {
+        let mut events = Vec::new();
+        let mut tell = |pid, what| {
+            let time = events.len() as u64;
+            events.push(Event { time, pid, what });
+        };
+        let named = |name: &str| What::Named {
+            name: name.to_owned(),
+            exec: true,
+        };
+        let parent = std::process::id();
+        for (pid, name) in [(100, "gzip"), (101, "cat")] {
+            tell(pid, What::Forked { parent });
+            tell(pid, named(name));
+        }
+        for _ in 0..90 {
+            tell(100, What::Running(Sample::User(0x1000)));
+        }
+        let reading = [
+            0xffff_ffff_8100_2010,
+            0xffff_ffff_8100_1010,
+            0xffff_ffff_8100_0010,
+        ];
+        for pid in [100, 101] {
+            for _ in 0..10 {
+                tell(pid, What::Running(Sample::Kernel(reading.to_vec())));
+                tell(9999, What::Running(Sample::User(0x1000)));
+            }
+        }
+        events
+    }
+
+    #[test]
+    fn what_a_program_computes_and_what_the_kernel_copies_are_told_apart() {
+        let mut backwards = events();
+        backwards.reverse();
+        for events in [events(), backwards] {
+            let sides = sides(
+                events,
+                &Processes::default(),
+                &Kernel::parse(KERNEL),
+                &mut Files::default(),
+                Duration::ZERO,
+            );
+            let names: Vec<&str> = sides.iter().map(|side| side.name.as_str()).collect();
+            assert_eq!(names, ["gzip", "cat"]);
+            let reports = [0, 1].map(|at| SideReport::of(&sides[at], true));
+            assert_eq!(reports[0].share(Class::User), 0.9);
+            assert_eq!(reports[0].share(Class::Copying), 0.1);
+            assert_eq!(reports[1].share(Class::Copying), 1.0);
+        }
+    }
+
+    #[test]
+    fn what_was_seen_in_the_time_that_is_skipped_does_not_count() {
+        // The first program is named at 1 ns, and computes from 4 ns on.
+        let skipped = Duration::from_nanos(53);
+        let kernel = Kernel::parse(KERNEL);
+        let mut files = Files::default();
+        let sides = sides(
+            events(),
+            &Processes::default(),
+            &kernel,
+            &mut files,
+            skipped,
+        );
+        assert_eq!((sides[0].samples(), sides[1].samples()), (50, 10));
+    }
+
+    #[test]
+    fn without_names_of_the_kernels_functions_a_sample_is_still_the_kernels() {
+        let mut files = Files::default();
+        let sides = sides(
+            events(),
+            &Processes::default(),
+            &Kernel::default(),
+            &mut files,
+            Duration::ZERO,
+        );
+        let report = SideReport::of(&sides[1], true);
+        assert_eq!(report.share(Class::User), 0.0);
+        assert_eq!(sides[1].stacks.keys().next().map(Stack::leaf), Some(HIDDEN));
     }
 }

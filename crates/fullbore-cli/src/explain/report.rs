@@ -5,7 +5,8 @@ use std::io::{self, Write};
 use serde::{Deserialize, Serialize};
 
 use super::classes::{Class, MEANINGS};
-use super::verdict::{Share, SideReport, Verdict};
+use super::side::{Share, SideReport};
+use super::verdict::Verdict;
 use fullbore_host::text::clean;
 use fullbore_results::run::Unit;
 use fullbore_results::statistics::Spread;
@@ -106,7 +107,7 @@ impl Disturbance {
     }
 }
 
-/// Sides with fewer of all samples than this are not shown one by one.
+/// Sides with a smaller part of the time than this are not shown one by one.
 const SMALL: f64 = 0.01;
 
 /// Shares of a side that are not shown.
@@ -119,8 +120,8 @@ impl Explanation {
             (Some(name), Some(shows)) => writeln!(out, "{name}: {shows}")?,
             _ => writeln!(out, "{}", clean(&self.command.join(" ")))?,
         }
-        let all: u64 = self.sides.iter().map(|side| side.samples).sum();
-        let is_small = |side: &&SideReport| all > 0 && (side.samples as f64) < SMALL * all as f64;
+        let all: f64 = self.sides.iter().map(|side| self.weight(side)).sum();
+        let is_small = |side: &&SideReport| self.weight(side) < SMALL * all;
         for side in self.sides.iter().filter(|side| !is_small(side)) {
             writeln!(out)?;
             write_side(side, out)?;
@@ -134,7 +135,11 @@ impl Explanation {
         if !small.is_empty() {
             writeln!(
                 out,
-                "\nNot shown, with less than 1% of the samples: {}",
+                "\nNot shown, with less than 1% of {}: {}",
+                match self.has_samples_of_all() {
+                    true => "the samples",
+                    false => "the time on CPU",
+                },
                 clean(&small.join(", "))
             )?;
         }
@@ -153,6 +158,22 @@ impl Explanation {
         }
         writeln!(out)?;
         self.write_how(out)
+    }
+
+    /// Whether samples were taken of user code and of the kernel.
+    fn has_samples_of_all(&self) -> bool {
+        self.sampling
+            .as_ref()
+            .is_some_and(|sampling| sampling.of_kernel)
+    }
+
+    /// How much of the time on CPU was a side's: without samples of the kernel, one that ran only there
+    /// has none, and the kernel's accounts count.
+    fn weight(&self, side: &SideReport) -> f64 {
+        match self.has_samples_of_all() {
+            true => side.samples as f64,
+            false => side.accounts.user_seconds + side.accounts.system_seconds,
+        }
     }
 
     fn write_how(&self, out: &mut dyn Write) -> io::Result<()> {
@@ -195,8 +216,8 @@ impl Explanation {
 
 fn write_advice(verdict: &Verdict, out: &mut dyn Write) -> io::Result<()> {
     let advice = &verdict.advice;
-    match &advice.rung {
-        Some(rung) => writeln!(out, "Try {rung}: {}.", advice.words),
+    match &advice.instead {
+        Some(instead) => writeln!(out, "Try {instead}: {}.", advice.words),
         None => writeln!(out, "{}.", capital(&advice.words)),
     }
 }
@@ -295,4 +316,79 @@ fn thousands(number: u64) -> String {
         words.push(digit);
     }
     words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::processes::Accounts;
+    use super::*;
+
+    /// A side that ran for a second, in which `samples` were taken.
+    fn side(name: &str, samples: u64, user_seconds: f64, class: Class) -> SideReport {
+        SideReport {
+            name: name.to_owned(),
+            processes: 1,
+            samples,
+            ran: 1.0,
+            slept: 0.0,
+            waited: 0.0,
+            accounts: Accounts {
+                seconds: 1.0,
+                user_seconds,
+                system_seconds: 1.0 - user_seconds,
+                ..Accounts::default()
+            },
+            shares: vec![Share {
+                class,
+                share: 1.0,
+                symbols: Vec::new(),
+            }],
+        }
+    }
+
+    fn text(of_kernel: bool, sides: Vec<SideReport>) -> String {
+        let explanation = Explanation {
+            schema: SCHEMA,
+            experiment: None,
+            shows: None,
+            command: vec!["gzip".to_owned()],
+            kernel: "6.1".to_owned(),
+            sampling: Some(SamplingReport {
+                clock: "the software clock".to_owned(),
+                whole_cpus: false,
+                frequency: 1000,
+                of_kernel,
+                kernel_names: of_kernel,
+                samples: sides.iter().map(|side| side.samples).sum(),
+                lost: 0,
+            }),
+            disturbance: None,
+            sides,
+            verdict: None,
+            notes: Vec::new(),
+        };
+        let mut out = Vec::new();
+        explanation.write(&mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn without_samples_of_the_kernel_a_side_that_ran_only_there_is_shown() {
+        let sides = || {
+            vec![
+                side("gzip", 1000, 1.0, Class::User),
+                side("cat", 0, 0.0, Class::NotClassified),
+            ]
+        };
+        let text_of_user = text(false, sides());
+        assert!(
+            text_of_user.contains("cat: on CPU 100% of the time")
+                && text_of_user.contains("100%  in the kernel"),
+            "{text_of_user}"
+        );
+        assert!(!text_of_user.contains("Not shown"), "{text_of_user}");
+        let text_of_all = text(true, sides());
+        let hidden = "Not shown, with less than 1% of the samples: cat\n";
+        assert!(text_of_all.contains(hidden), "{text_of_all}");
+    }
 }

@@ -24,7 +24,7 @@ impl Kernel {
     }
 
     /// Reads lines such as `ffffffff81612ed5 t find_mergeable_anon_vma`, a module's name behind.
-    fn parse(text: &str) -> Self {
+    pub(super) fn parse(text: &str) -> Self {
         let mut functions: Vec<(u64, Box<str>)> = text.lines().filter_map(function).collect();
         functions.sort_unstable();
         functions.dedup_by_key(|function| function.0);

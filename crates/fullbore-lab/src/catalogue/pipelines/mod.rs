@@ -70,7 +70,7 @@ impl Work for Line {
         Some(self.pipeline.line)
     }
 
-    fn contestant(&self) -> Option<&'static str> {
+    fn compared_as(&self) -> Option<&'static str> {
         Some(self.way.title)
     }
 

@@ -186,6 +186,13 @@ impl Work for UnixCopy {
         })
     }
 
+    fn patience(&self, settings: &Settings) -> Duration {
+        patience(
+            Timing::of(settings),
+            &settings.unix_copy.unwrap_or_default(),
+        )
+    }
+
     fn peer(&self, settings: &Settings) -> Option<String> {
         let Sizes {
             object,
@@ -231,7 +238,7 @@ impl UnixCopy {
             None,
             Some(socket.near),
         )?;
-        let sent = sender.end_within(patience(timing, &sizes))?;
+        let sent = sender.end_within(self.patience(bench.settings))?;
         if sent.went_well("sender").is_err() {
             let well = receiver.behind("receiver", &sent, "sender")?;
             return Ok(well.map(|()| Taken::default()));
@@ -282,7 +289,7 @@ impl UnixCopy {
             None,
             Some(socket.near),
         )?;
-        let measured = client.end_within(patience(timing, &sizes))?;
+        let measured = client.end_within(self.patience(bench.settings))?;
         // Who comes first in the chain is at fault: those behind only see an end.
         if let Err(stop) = measured.went_well("client") {
             for (role, process) in [("storage process", storage), ("front", front)] {
@@ -357,7 +364,7 @@ fn report<T: serde::de::DeserializeOwned>(printed: &[u8]) -> Result<T, Stop> {
 
 /// When a measurement has not ended by then, it will not. A number of objects may take as long as it
 /// takes at 64 MiB/s.
-pub fn patience(timing: Timing, sizes: &Sizes) -> Duration {
+fn patience(timing: Timing, sizes: &Sizes) -> Duration {
     let objects = sizes.bytes().unwrap_or(0) >> 26;
     timing.patience() + Duration::from_secs(objects)
 }

@@ -1,0 +1,95 @@
+//! Measuring while two CPUs are near each other.
+
+use anyhow::Result;
+
+use crate::taken::{Measurement, Stop};
+use fullbore_host::distance::Distances;
+use fullbore_host::machine::CpuPair;
+use fullbore_results::run::Apart;
+
+/// Measures while the two CPUs are near each other, as far as that can be had.
+///
+/// Whether a measurement counts is decided by the distance before and after it, never by its figure.
+pub struct Near {
+    pub distances: Distances,
+    pub apart: Apart,
+    /// Measurements that may still be repeated, so that a run ends in good time.
+    left: u32,
+}
+
+impl Near {
+    /// Of all measurements of a run, so many in a hundred may be repeated.
+    const REPEATED_AT_MOST: u32 = 30;
+
+    /// How often a measurement in which nothing came through is tried.
+    const TRIES: u32 = 5;
+
+    /// For a run of so many measurements.
+    pub fn new(cpus: &CpuPair, measurements: u32) -> Self {
+        Self {
+            distances: Distances::first_looks(cpus),
+            apart: Apart::default(),
+            left: measurements
+                .saturating_mul(Self::REPEATED_AT_MOST)
+                .div_ceil(100),
+        }
+    }
+
+    /// Measures, and once more where the CPUs were not near each other or nothing came through.
+    ///
+    /// # Errors
+    /// Those of measuring.
+    pub fn measure(
+        &mut self,
+        cpus: &CpuPair,
+        mut measure: impl FnMut() -> Result<Measurement>,
+    ) -> Result<Measurement> {
+        let mut tries = 0;
+        loop {
+            let near_before = self.distances.are_near(cpus);
+            let measurement = measure()?;
+            tries += 1;
+            if matches!(measurement, Err(Stop::NothingCame)) && tries < Self::TRIES {
+                continue;
+            }
+            let near = self.distances.are_near(cpus) && near_before;
+            if near || measurement.is_err() {
+                return Ok(measurement);
+            }
+            if self.left == 0 {
+                self.apart.taken += 1;
+                return Ok(measurement);
+            }
+            self.left -= 1;
+            self.apart.repeated += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::taken::Taken;
+    use fullbore_host::machine::Topology;
+
+    #[test]
+    fn what_nothing_came_through_is_tried_again_and_not_for_ever() {
+        let cpus = CpuPair::wanted(None, &Topology::read()).unwrap();
+        let mut near = Near::new(&cpus, 1);
+        for (nothing, expected) in [(Near::TRIES - 1, Some(1.0)), (Near::TRIES, None)] {
+            let mut tries = 0;
+            let measured = near.measure(&cpus, || {
+                tries += 1;
+                Ok(match tries > nothing {
+                    true => Ok(Taken {
+                        figure: 1.0,
+                        ..Taken::default()
+                    }),
+                    false => Err(Stop::NothingCame),
+                })
+            });
+            let figure = measured.unwrap().ok().map(|taken| taken.figure);
+            assert_eq!(figure, expected, "{nothing} times nothing");
+        }
+    }
+}

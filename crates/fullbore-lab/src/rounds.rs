@@ -1,0 +1,182 @@
+//! What the rounds of an experiment come to.
+
+use crate::experiment::Experiment;
+use crate::peers::Beside;
+use crate::taken::{Measurement, Stop};
+use fullbore_results::run::{Also, EndpointReport, Outcome, Settings, Unit};
+use fullbore_results::soundness::Soundness;
+use fullbore_results::statistics::Spread;
+
+/// What is known of an experiment so far.
+pub struct Rounds {
+    pub experiment: Experiment,
+    figures: Vec<f64>,
+    also: Vec<(&'static str, Unit, Vec<f64>)>,
+    notes: Vec<String>,
+    writer: Option<EndpointReport>,
+    reader: Option<EndpointReport>,
+    into_file: Option<(u64, f64)>,
+    pub soundness: Option<Soundness>,
+    pub stopped: Option<Stop>,
+    /// The program in C that is measured next to it.
+    pub peer: Option<Beside>,
+}
+
+impl Rounds {
+    /// The figure that was measured last, unless the experiment was given up.
+    pub fn last_figure(&self) -> Option<f64> {
+        self.figures
+            .last()
+            .copied()
+            .filter(|_| self.stopped.is_none())
+    }
+
+    /// Of an experiment that has not run yet.
+    pub fn new(experiment: Experiment) -> Self {
+        Self {
+            experiment,
+            figures: Vec::new(),
+            also: Vec::new(),
+            notes: Vec::new(),
+            writer: None,
+            reader: None,
+            into_file: None,
+            soundness: None,
+            stopped: None,
+            peer: None,
+        }
+    }
+
+    /// Takes a measurement.
+    pub fn take(&mut self, measurement: Measurement) {
+        match measurement {
+            Ok(taken) => {
+                self.figures.push(taken.figure);
+                for (name, unit, value) in taken.also {
+                    match self.also.iter_mut().find(|(known, ..)| *known == name) {
+                        Some((.., rounds)) => rounds.push(value),
+                        None => self.also.push((name, unit, vec![value])),
+                    }
+                }
+                self.notes = taken.notes;
+                self.writer = taken.writer;
+                self.reader = taken.reader;
+                self.into_file = taken.into_file;
+            }
+            Err(stop) => self.stopped = Some(stop),
+        }
+    }
+}
+
+/// Turns the rounds of all experiments into outcomes, with the ratios of each table to its first experiment.
+pub fn outcomes(all: Vec<Rounds>, settings: &Settings) -> Vec<Outcome> {
+    let mut first_of_its_like: Option<(Experiment, Option<f64>)> = None;
+    all.into_iter()
+        .map(|rounds| {
+            let mut outcome = rounds.outcome(settings);
+            let median = outcome.figure.as_ref().map(|spread| spread.median);
+            let first = match &first_of_its_like {
+                Some((like, first)) if rounds.experiment.is_like(like) => *first,
+                _ => {
+                    first_of_its_like = Some((rounds.experiment, median));
+                    median
+                }
+            };
+            outcome.ratio = median
+                .zip(first)
+                .map(|(median, first)| outcome.unit.times_as_fast(median, first));
+            outcome
+        })
+        .collect()
+}
+
+impl Rounds {
+    /// What it came to, but for its ratio.
+    fn outcome(&self, settings: &Settings) -> Outcome {
+        let experiment = &self.experiment;
+        let (skipped, failed) = match &self.stopped {
+            None => (None, None),
+            Some(Stop::Skipped(reason)) => (Some(reason.clone()), None),
+            Some(stop) => (None, Some(stop.reason().to_owned())),
+        };
+        // What broke half-way has no figure: its rounds may be as broken as it is.
+        let is_whole = self.stopped.is_none();
+        let spread = |rounds: &[f64]| Spread::of(rounds).filter(|_| is_whole);
+        let also = self.also.iter().filter_map(|(name, unit, rounds)| {
+            Some(Also {
+                name: (*name).into(),
+                unit: *unit,
+                figure: spread(rounds)?,
+            })
+        });
+        let mut outcome = Outcome {
+            group: experiment.group.into(),
+            name: experiment.name.into(),
+            shows: experiment.shows.into(),
+            table: experiment.work.table().map(str::to_owned),
+            unit: experiment.unit,
+            published: experiment.published,
+            figure: spread(&self.figures),
+            ratio: None,
+            also: also.collect(),
+            peer: self
+                .peer
+                .as_ref()
+                .filter(|_| is_whole)
+                .map(|beside| beside.outcome(&self.figures, experiment.unit)),
+            cell: None,
+            soundness: self.soundness.clone(),
+            mover: None,
+            writer: self.writer.clone(),
+            reader: self.reader.clone(),
+            notes: Vec::new(),
+            skipped,
+            failed,
+        };
+        experiment.work.describe(&mut outcome, settings);
+        if let (Some(mover), Some((bytes, seconds))) = (&mut outcome.mover, self.into_file) {
+            (mover.bytes, mover.seconds) = (Some(bytes), Some(seconds));
+        }
+        outcome.notes.extend(self.notes.iter().cloned());
+        for report in [&self.writer, &self.reader].into_iter().flatten() {
+            outcome.notes.extend(report.notes.iter().cloned());
+        }
+        if let Some(failed) = outcome.peer.as_ref().and_then(|peer| peer.failed.as_ref()) {
+            outcome.notes.push(format!("its program in C: {failed}"));
+        }
+        let wrong = self.soundness.as_ref().and_then(Soundness::describe_wrong);
+        outcome.notes.extend(wrong);
+        outcome
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalogue::Catalogue;
+    use crate::catalogue::sweep::Axes;
+
+    #[test]
+    fn ratios_are_to_the_first_of_the_group_and_broken_experiments_have_none() {
+        let settings = Settings {
+            rounds: 3,
+            seconds: 0.1,
+            warm_up_seconds: 0.0,
+            pipe_size: None,
+            unix_copy: None,
+            seed: 1,
+        };
+        let catalogue = Catalogue::new(&Axes::default());
+        let mut all: Vec<Rounds> = catalogue.iter().take(3).map(|e| Rounds::new(*e)).collect();
+        all[0].figures = vec![2.0, 1.0, 3.0];
+        all[1].figures = vec![8.0];
+        all[2].figures = vec![9.0];
+        all[2].stopped = Some(Stop::Failed("killed".into()));
+        let outcomes = outcomes(all, &settings);
+        assert_eq!(outcomes[0].ratio, Some(1.0));
+        assert_eq!(outcomes[1].ratio, Some(4.0));
+        assert_eq!(outcomes[2].ratio, None);
+        assert_eq!(outcomes[2].figure, None);
+        assert_eq!(outcomes[2].failed.as_deref(), Some("killed"));
+    }
+}
