@@ -90,7 +90,7 @@ fn trials(report: &Report, page: &mut TextPage) {
 
 /// Text that ends with a command, which has a line of its own where both do not fit on one: so it can be
 /// copied as it is.
-fn say_how(page: &mut Page, style: Style, label: &str, text: &str) {
+fn say_how(page: &mut TextPage, style: Style, label: &str, text: &str) {
     let fits = label.chars().count() + text.chars().count() <= page.width;
     match command_at_the_end(text) {
         Some((words, command)) if !fits => {
