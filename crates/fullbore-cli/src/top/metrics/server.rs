@@ -200,10 +200,14 @@ fn let_in(
             continue;
         }
         if connections.len() == limits.connections {
+            // Those that have their answer first: they only have to notice.
             let longest = connections
                 .iter()
                 .enumerate()
-                .min_by_key(|(_, connection)| connection.deadline);
+                .min_by_key(|(_, connection)| {
+                    let is_answered = matches!(connection.state, State::Closing(_));
+                    (!is_answered, connection.deadline)
+                });
             if let Some((longest, _)) = longest {
                 connections.swap_remove(longest).cut();
             }
