@@ -32,8 +32,9 @@ const HELD_BY_SEVERAL: &[(&str, usize, &[&str])] = &[
     // One that has started it, and only waits, does not matter.
     ("(sleep 600; :) 2>&1 | tee /dev/null", 2, &["sleep"]),
     ("(sleep 600 | cat) 2>&1 | tee /dev/null", 2, &["sleep"]),
+    // In the shell's process group, which ends with the test.
     (
-        "timeout 600 sleep 600 | tee /dev/null",
+        "timeout --foreground 600 sleep 600 | tee /dev/null",
         2,
         &["sleep", "timeout"],
     ),

@@ -561,7 +561,9 @@ fn a_program_that_cannot_be_started_is_named_and_the_others_are_ended() {
     let directory = directory();
     let run = |words: &[&str]| {
         let mut command = fullbore("run --");
-        finish(start(command.args(words).current_dir(directory.path())))
+        // A directory on PATH that this user may not search makes it 126, as with env(1).
+        command.env("PATH", "/usr/bin:/bin").args(words);
+        finish(start(command.current_dir(directory.path())))
     };
     for (words, code, stage) in [
         (&["no-such-program"][..], 127, "stage 1"),

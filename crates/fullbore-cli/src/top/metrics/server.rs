@@ -223,12 +223,16 @@ impl Server<'_> {
         Ok(())
     }
 
-    /// Disconnects the client that has been idle longest, once it was read what each has sent.
+    /// Reads what each client has sent, and then disconnects one: one that has its answer if there is one, and
+    /// of these, or of all, the one that has been idle longest.
     fn make_room(&mut self, service: &mut impl Service) {
         let all = vec![true; self.connections.len()];
         self.advance(&all, service);
         let idle = (self.connections.iter().enumerate())
-            .min_by_key(|(_, connection)| connection.idle_since)
+            .min_by_key(|(_, connection)| {
+                let is_answered = matches!(connection.state, State::Closing(_));
+                (!is_answered, connection.idle_since)
+            })
             .filter(|_| self.connections.len() == self.limits.connections);
         if let Some((idle, _)) = idle {
             self.connections.swap_remove(idle).cut();
