@@ -9,11 +9,12 @@ use std::ffi::{OsStr, OsString};
 use std::ops::Range;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-use brush_parser::ast::{self, CompoundListItem, Pipeline, Program, SeparatorOperator};
+use brush_parser::ast;
 use brush_parser::{ParserOptions, Token, TokenizerOptions, parse_tokens, uncached_tokenize_str};
 use serde::{Deserialize, Serialize};
 
 use super::bounded::bounded;
+use super::tokens::{is_in_background, is_pipe, only_pipeline, opened, with_errors_as_pipes};
 
 /// What a line is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -392,67 +393,6 @@ fn is_plainly_quoted(word: &str) -> bool {
         .or(word.strip_prefix('\\'))
         .unwrap_or(word);
     !inside.is_empty() && !inside.contains(['\'', '"', '\\', '$', '`'])
-}
-
-/// How many brackets, loops and the like there are, or what looks like them.
-fn opened(tokens: &[Token]) -> usize {
-    let opens = |token: &Token| match token {
-        Token::Operator(operator, _) => operator == "(",
-        Token::Word(word, _) => {
-            matches!(
-                word.as_str(),
-                "{" | "if" | "while" | "until" | "for" | "case" | "[[" | "!"
-            )
-        }
-    };
-    tokens.iter().filter(|token| opens(token)).count()
-}
-
-/// In POSIX `|&` is two operators that can never stand side by side: they are made one pipe.
-fn with_errors_as_pipes(tokens: Vec<Token>) -> (Vec<Token>, Vec<usize>) {
-    let mut read: Vec<Token> = Vec::with_capacity(tokens.len());
-    let mut with_errors = Vec::new();
-    for token in tokens {
-        let place = token.location().clone();
-        match (read.last_mut(), &token) {
-            (Some(Token::Operator(pipe, before)), Token::Operator(and, _))
-                if pipe == "|" && and == "&" && before.end.index + 1 == place.end.index =>
-            {
-                before.end = place.end;
-                with_errors.push(read.len() - 1);
-            }
-            (_, Token::Operator(both, _)) if both == "|&" => {
-                with_errors.push(read.len());
-                read.push(Token::Operator("|".into(), place));
-            }
-            _ => read.push(token),
-        }
-    }
-    (read, with_errors)
-}
-
-fn is_pipe(token: &Token) -> bool {
-    matches!(token, Token::Operator(operator, _) if operator == "|")
-}
-
-/// Whether a program is a pipeline in the background, and nothing else.
-fn is_in_background(program: &Program) -> bool {
-    match program.complete_commands.as_slice() {
-        [list] => matches!(list.0.as_slice(), [CompoundListItem(list, SeparatorOperator::Async)]
-            if list.additional.is_empty() && list.first.seq.len() > 1),
-        _ => false,
-    }
-}
-
-/// The pipeline that a program is, if it is nothing else.
-fn only_pipeline(program: &Program) -> Option<&Pipeline> {
-    let [list] = program.complete_commands.as_slice() else {
-        return None;
-    };
-    let [CompoundListItem(and_or, SeparatorOperator::Sequence)] = list.0.as_slice() else {
-        return None;
-    };
-    and_or.additional.is_empty().then_some(&and_or.first)
 }
 
 #[cfg(test)]

@@ -5,7 +5,6 @@ use std::io::{self, Write, stderr};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
 use std::process::{ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 
@@ -13,8 +12,6 @@ use anyhow::{Context, Result, bail};
 use fullbore::linux::memory_limit;
 use nix::errno::Errno;
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
-use nix::unistd::getsid;
-use procfs::process::Process;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{
     Pid, Signal, WaitOptions, getpid, set_child_subreaper, set_parent_process_death_signal, waitpid,
@@ -22,9 +19,11 @@ use rustix::process::{
 use rustix::termios::tcgetwinsize;
 
 use super::failure::Failure;
+use super::options::Options;
 use super::plan::Plan;
 use super::signals::{Came, Signals, die_of, is_stopped, stop};
 use super::start::{self, Starting};
+use super::status::{code, whole};
 use crate::ending;
 use crate::terminal::live::Live;
 use crate::terminal::report;
@@ -44,42 +43,8 @@ pub const TO_STOP: Duration = Duration::from_secs(1);
 /// Between two drawings of how it does.
 const DRAW_EVERY: Duration = Duration::from_secs(1);
 
-/// Between two looks at who is left in the background.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
-
-/// How long what is left in the background is waited for before a person is told.
-const SAY_AFTER: Duration = Duration::from_secs(1);
-
-/// How to run it, and what to say of it.
-#[derive(Debug, Default)]
-pub struct Options {
-    /// Bytes that each pipe is to hold.
-    pub pipe_size: usize,
-    /// Whether any stage that fails counts, and not only the last one.
-    pub pipefail: bool,
-    /// Whether a stage fails that was ended by SIGPIPE because a later one had read enough.
-    pub sigpipe_fails: bool,
-    /// Whether to say how the pipeline did.
-    pub report: bool,
-    /// Whether to say it all the time, where stderr is a terminal.
-    pub live: bool,
-    /// Where to write how it did, as JSON.
-    pub json: Option<PathBuf>,
-    /// Whether to keep silent where something is not as it was asked for.
-    pub quiet: bool,
-    /// Whether to say what is started.
-    pub verbose: bool,
-}
-
-impl Options {
-    /// Whether somebody wants to know how the pipeline did.
-    fn watched(&self) -> bool {
-        self.report || self.live || self.json.is_some()
-    }
-}
-
 /// How `run` is to end.
-enum Ending {
+pub(super) enum Ending {
     Code(u8),
     Signal(i32),
 }
@@ -105,10 +70,10 @@ pub fn run(
 }
 
 /// A pipeline that runs.
-struct Runner<'a> {
-    keeper: &'a UnixStream,
+pub(super) struct Runner<'a> {
+    pub(super) keeper: &'a UnixStream,
     options: &'a Options,
-    signals: Signals,
+    pub(super) signals: Signals,
     stages: Vec<Started>,
     negated: bool,
     /// Only where somebody wants to know.
@@ -120,7 +85,7 @@ struct Runner<'a> {
     /// A signal that the stages may die of, or not.
     noted: Option<Signal>,
     /// The signal that ended the pipeline.
-    ended_by: Option<Signal>,
+    pub(super) ended_by: Option<Signal>,
 }
 
 /// A stage's first process.
@@ -290,67 +255,11 @@ impl<'a> Runner<'a> {
         reported.map(|()| self.ending())
     }
 
-    /// Waits for what the stages have left running: as for a stage for what is still in the session of this
-    /// process, and what is in one of its own, as daemons are, is ended then.
-    fn wait_for_the_background(&mut self) {
-        let began = Instant::now();
-        let mut told = false;
-        while ending::has_children() && self.ended_by.is_none() {
-            if let Ending::Signal(signal) = self.ending() {
-                // They have died of Ctrl-C, which a shell has what is in the background ignore.
-                ending::end_all(Signal::TERM, GRACE, || self.reap());
-                self.ended_by = Signal::from_named_raw(signal);
-                return;
-            }
-            // Without /proc nobody can be told from a daemon.
-            let known = ending::proc_is_ours();
-            if known {
-                let left = ending::living();
-                let (jobs, daemons): (Vec<u32>, Vec<u32>) =
-                    left.into_iter().partition(|&pid| is_in_this_session(pid));
-                if jobs.is_empty() && !daemons.is_empty() {
-                    let daemons = named(&daemons);
-                    self.say_unless_quiet(&format!(
-                        "ended what the pipeline has left in a session of its own: {daemons}; what is to stay \
-                         is started before the pipeline"
-                    ));
-                    ending::end_all(Signal::TERM, GRACE, || self.reap());
-                    return;
-                }
-                if !told && !jobs.is_empty() && began.elapsed() >= SAY_AFTER {
-                    told = true;
-                    let jobs = named(&jobs);
-                    self.say_unless_quiet(&format!(
-                        "all stages have ended; waiting for what they have left in the background: {jobs}"
-                    ));
-                }
-            }
-            let fds = [self.signals.as_fd(), self.keeper.as_fd()];
-            // That somebody makes a session of his own is told by nothing.
-            let came = wait_for(&fds, known.then_some(LOOK_EVERY));
-            self.reap();
-            while let Some(came) = self.signals.next() {
-                match came.signal {
-                    // A shell has what it starts in the background ignore them.
-                    Signal::INT | Signal::QUIT => {
-                        self.end_all(Signal::TERM);
-                        self.ended_by = Some(came.signal);
-                    }
-                    _ => self.obey(came),
-                }
-            }
-            if came[1] && self.ended_by.is_none() {
-                self.end_all(Signal::TERM);
-            }
-            self.stop_with_the_others();
-        }
-    }
-
     fn is_running(&self) -> bool {
         self.stages.iter().any(|stage| stage.status.is_none())
     }
 
-    fn obey(&mut self, came: Came) {
+    pub(super) fn obey(&mut self, came: Came) {
         match came.signal {
             Signal::CHILD => self.reap(),
             Signal::TSTP => {
@@ -379,7 +288,7 @@ impl<'a> Runner<'a> {
 
     /// Stops when all stages have, and not before: the shell that waits for this process takes the terminal
     /// back then, and notes how it was left.
-    fn stop_with_the_others(&mut self) {
+    pub(super) fn stop_with_the_others(&mut self) {
         let Some(latest) = self.stop_by else {
             return;
         };
@@ -390,7 +299,7 @@ impl<'a> Runner<'a> {
         }
     }
 
-    fn end_all(&mut self, signal: Signal) {
+    pub(super) fn end_all(&mut self, signal: Signal) {
         self.ended_by = Some(signal);
         let left = ending::end_all(signal, GRACE, || self.reap());
         if !left.is_empty() {
@@ -400,7 +309,7 @@ impl<'a> Runner<'a> {
     }
 
     /// Waits for all children that have ended: stages, and what others have left to this process.
-    fn reap(&mut self) {
+    pub(super) fn reap(&mut self) {
         let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
         loop {
             let ended = match waitid(Id::All, flags) {
@@ -465,7 +374,7 @@ impl<'a> Runner<'a> {
     }
 
     /// What the statuses of the stages come to.
-    fn ending(&self) -> Ending {
+    pub(super) fn ending(&self) -> Ending {
         if let Some(signal) = self.ended_by {
             return Ending::Signal(signal.as_raw());
         }
@@ -481,34 +390,10 @@ impl<'a> Runner<'a> {
         }
     }
 
-    fn say_unless_quiet(&self, text: &str) {
+    pub(super) fn say_unless_quiet(&self, text: &str) {
         if !self.options.quiet {
             say(text);
         }
-    }
-}
-
-/// The status of a pipeline: of the last stage, or with pipefail of the last one that failed.
-fn whole(statuses: &[ExitStatus], options: &Options) -> ExitStatus {
-    let Some((&last, before)) = statuses.split_last() else {
-        return ExitStatus::default();
-    };
-    if !options.pipefail || !last.success() {
-        return last;
-    }
-    let failed = |status: &&ExitStatus| {
-        // A shell exits with that number when a program that it has started has died so.
-        let had_enough = code(**status) == 128 + Signal::PIPE.as_raw() as u8;
-        !status.success() && (options.sigpipe_fails || !had_enough)
-    };
-    before.iter().rfind(failed).copied().unwrap_or(last)
-}
-
-/// As in a shell: its own, or 128 and the number of the signal.
-fn code(status: ExitStatus) -> u8 {
-    match (status.code(), status.signal()) {
-        (Some(code), _) => code as u8,
-        (None, signal) => 128u8.wrapping_add(signal.unwrap_or(0) as u8),
     }
 }
 
@@ -552,27 +437,6 @@ fn without_proc() -> Option<&'static str> {
     )
 }
 
-/// Whether a process is in the session of this one. One that has gone is in none.
-fn is_in_this_session(pid: u32) -> bool {
-    // Not rustix's: the number is 0 where who began the session is outside of this PID namespace, as in a
-    // container.
-    let session = getsid(Some(nix::unistd::Pid::from_raw(pid as i32)));
-    session.is_ok() && session == getsid(None)
-}
-
-/// The names and numbers of processes.
-fn named(pids: &[u32]) -> String {
-    let names: Vec<String> = pids
-        .iter()
-        .map(|&pid| {
-            let stat = Process::new(pid as i32).and_then(|process| process.stat());
-            let name = stat.map_or_else(|_| "process".to_owned(), |stat| clean(&stat.comm));
-            format!("{name} ({pid})")
-        })
-        .collect();
-    names.join(", ")
-}
-
 fn shown(text: &std::ffi::OsStr) -> String {
     clean(text.to_string_lossy().trim())
 }
@@ -580,42 +444,4 @@ fn shown(text: &std::ffi::OsStr) -> String {
 /// Unlike eprintln!, without a panic where stderr is closed.
 fn say(text: &str) {
     let _ = writeln!(stderr(), "fullbore run: {text}");
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A status as wait(2) gives it.
-    fn exited(code: i32) -> ExitStatus {
-        ExitStatus::from_raw(code << 8)
-    }
-
-    #[test]
-    fn with_pipefail_the_last_that_failed_counts_and_otherwise_the_last() {
-        let killed = ExitStatus::from_raw(9);
-        let by_sigpipe = ExitStatus::from_raw(13);
-        let (all, usual, last) = ((true, true), (true, false), (false, false));
-        for (statuses, (pipefail, sigpipe_fails), expected) in [
-            (vec![exited(0), exited(0)], usual, 0),
-            (vec![exited(1), exited(2), exited(0)], usual, 2),
-            (vec![exited(1), exited(2), exited(0)], last, 0),
-            (vec![exited(0), killed], usual, 137),
-            (vec![killed, exited(0)], usual, 137),
-            (vec![killed, exited(3)], last, 3),
-            (vec![by_sigpipe, exited(0)], usual, 0),
-            (vec![exited(141), exited(0)], usual, 0),
-            (vec![exited(1), by_sigpipe, exited(0)], usual, 1),
-            (vec![by_sigpipe, exited(0)], all, 141),
-            (vec![exited(0), by_sigpipe], usual, 141),
-            (vec![by_sigpipe, exited(3)], usual, 3),
-        ] {
-            let options = Options {
-                pipefail,
-                sigpipe_fails,
-                ..Options::default()
-            };
-            assert_eq!(code(whole(&statuses, &options)), expected, "{statuses:?}");
-        }
-    }
 }

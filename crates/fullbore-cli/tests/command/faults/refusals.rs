@@ -140,11 +140,6 @@ const MEASURED: &[&str] = &[
 #[test]
 fn where_a_call_is_refused_every_measurement_has_a_figure_or_a_reason() {
     each_refusal(&ERRNOS[..1], |refusal, filter| {
-        // std's `Child::wait_with_output`, by which the laboratory reads what its processes say, panics where
-        // ioctl(FIONBIO) is refused.
-        if refusal.starts_with("ioctl") {
-            return skipped("measurements without ioctl: known to panic");
-        }
         for words in MEASURED {
             let output = run_under(&filter, words);
             let what = format!("{refusal}, {words}: {}", said(&output));

@@ -1,0 +1,70 @@
+//! The status of a pipeline, from those of its stages.
+
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+
+use rustix::process::Signal;
+
+use super::options::Options;
+
+/// The status of a pipeline: of the last stage, or with pipefail of the last one that failed.
+pub fn whole(statuses: &[ExitStatus], options: &Options) -> ExitStatus {
+    let Some((&last, before)) = statuses.split_last() else {
+        return ExitStatus::default();
+    };
+    if !options.pipefail || !last.success() {
+        return last;
+    }
+    let failed = |status: &&ExitStatus| {
+        // A shell exits with that number when a program that it has started has died so.
+        let had_enough = code(**status) == 128 + Signal::PIPE.as_raw() as u8;
+        !status.success() && (options.sigpipe_fails || !had_enough)
+    };
+    before.iter().rfind(failed).copied().unwrap_or(last)
+}
+
+/// As in a shell: its own, or 128 and the number of the signal.
+pub fn code(status: ExitStatus) -> u8 {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => code as u8,
+        (None, signal) => 128u8.wrapping_add(signal.unwrap_or(0) as u8),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A status as wait(2) gives it.
+    fn exited(code: i32) -> ExitStatus {
+        ExitStatus::from_raw(code << 8)
+    }
+
+    #[test]
+    fn with_pipefail_the_last_that_failed_counts_and_otherwise_the_last() {
+        let killed = ExitStatus::from_raw(9);
+        let by_sigpipe = ExitStatus::from_raw(13);
+        let (all, usual, last) = ((true, true), (true, false), (false, false));
+        for (statuses, (pipefail, sigpipe_fails), expected) in [
+            (vec![exited(0), exited(0)], usual, 0),
+            (vec![exited(1), exited(2), exited(0)], usual, 2),
+            (vec![exited(1), exited(2), exited(0)], last, 0),
+            (vec![exited(0), killed], usual, 137),
+            (vec![killed, exited(0)], usual, 137),
+            (vec![killed, exited(3)], last, 3),
+            (vec![by_sigpipe, exited(0)], usual, 0),
+            (vec![exited(141), exited(0)], usual, 0),
+            (vec![exited(1), by_sigpipe, exited(0)], usual, 1),
+            (vec![by_sigpipe, exited(0)], all, 141),
+            (vec![exited(0), by_sigpipe], usual, 141),
+            (vec![by_sigpipe, exited(3)], usual, 3),
+        ] {
+            let options = Options {
+                pipefail,
+                sigpipe_fails,
+                ..Options::default()
+            };
+            assert_eq!(code(whole(&statuses, &options)), expected, "{statuses:?}");
+        }
+    }
+}
