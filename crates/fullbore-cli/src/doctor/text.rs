@@ -6,7 +6,7 @@ use super::report::{Report, Tried};
 use fullbore_lab::trials::Outcome;
 use fullbore_results::report::table::{Page, Style};
 
-/// Of the machine's lines, those that are told nowhere else in the report.
+/// Of the machine's lines, those that are nowhere else in the report.
 const MACHINE: [&str; 5] = ["kernel", "CPU", "caches", "memory", "hypervisor"];
 
 /// Writes it, in lines of at most `width` columns.
@@ -94,9 +94,9 @@ fn say_how(page: &mut Page, style: Style, label: &str, text: &str) {
     let fits = label.chars().count() + text.chars().count() <= page.width;
     match command_at_the_end(text) {
         Some((words, command)) if !fits => {
-            page.wrapped(style, label, words);
-            if words.is_empty() {
-                page.line(style, label.trim_end());
+            match words {
+                "" => page.line(style, label.trim_end()),
+                words => page.wrapped(style, label, words),
             }
             page.line(style, format!("    {command}"));
         }
@@ -104,7 +104,7 @@ fn say_how(page: &mut Page, style: Style, label: &str, text: &str) {
     }
 }
 
-/// What is said before a command, and the command; `None` where the text is not such a one.
+/// The words before a command, and the command; `None` where the text does not end with one.
 fn command_at_the_end(text: &str) -> Option<(&str, &str)> {
     let is_command = |text: &str| {
         ["sudo ", "echo "].iter().any(|word| text.starts_with(word)) && !text.contains(", ")
@@ -256,6 +256,10 @@ mod tests {
             .map(|(_, command)| command)
             .collect();
         assert!(commands.len() > 5, "{commands:?}");
+        assert!(
+            !text.lines().any(|line| line.ends_with("change: ")),
+            "{text}"
+        );
         for command in commands {
             assert!(
                 text.lines().any(|line| line.ends_with(command)),
