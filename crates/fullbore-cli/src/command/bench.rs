@@ -269,7 +269,7 @@ impl Bench {
         Json: Report<Of>,
         Table: Report<Of>,
     {
-        // Files first: they are wanted even when nobody reads the table to its end.
+        // Files first: they are written even where the reader of the table goes away.
         let written = files
             .iter()
             .filter_map(|(path, report)| Some((path.as_deref()?, report)))
@@ -278,7 +278,7 @@ impl Bench {
             })
             // All of them, whatever became of the first.
             .fold(Ok(()), Result::and);
-        // A file that cannot be written costs nobody the figures.
+        // Where a file cannot be written, the table is printed all the same.
         written.and(self.print(result))
     }
 
