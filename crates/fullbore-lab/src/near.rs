@@ -13,7 +13,7 @@ use fullbore_results::run::Apart;
 pub struct Near {
     pub distances: Distances,
     pub apart: Apart,
-    /// Measurements that may still be repeated, so that a run ends in good time.
+    /// Measurements that may still be repeated, so that a run does not take much longer than planned.
     left: u32,
 }
 

@@ -1,8 +1,8 @@
-//! The parts that processes of this program play in experiments that are more than a writer and a
-//! reader: each group's parts are its own, and so are doctor's.
+//! Parts: what the processes of an experiment do that are neither writers nor readers. Each group has its
+//! own parts, and so have the trials.
 //!
 //! A part has a name and a task, which comes as JSON on the command line (`program.rs`). It finds the
-//! fds that it needs on stdin and stdout, does its work, and says what came of it in one line of JSON
+//! fds that it needs on stdin and stdout, does its work, and reports the outcome in one line of JSON
 //! on stderr, because stdout may be what is measured.
 
 use std::io::{Write, stderr};
@@ -85,7 +85,7 @@ impl Timing {
     }
 }
 
-/// Says what came of it.
+/// Reports the outcome.
 pub fn say(report: &impl Serialize) -> Result<()> {
     writeln!(stderr(), "{}", serde_json::to_string(report)?).context("report on stderr")
 }

@@ -4,7 +4,7 @@
 //! its experiment, on the same CPUs, in every round, and what counts is the median of the rounds'
 //! ratios. What slows both of a round down, such as neighbours on the host, is in neither.
 //!
-//! A program that is missing or breaks costs nobody a figure but its own.
+//! Where a program is missing or breaks, only its own figure is missing.
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -77,7 +77,7 @@ impl Peers {
         };
         // It has to make its files first, and says by itself when its time is up.
         let in_time = process.ends_within(patience + process::GRACE)?;
-        // Whoever is left of it would hold on to its stdout.
+        // A process that is left of it would keep its stdout open.
         process.kill_group();
         let ended = process.end_within(process::GRACE)?;
         if !in_time {

@@ -28,7 +28,7 @@ pub fn report<T: DeserializeOwned>(printed: &[u8]) -> Result<T, serde_json::Erro
     serde_json::from_str(text.lines().last().unwrap_or_default())
 }
 
-/// The last line an endpoint said, without its name in front.
+/// The last line that a process wrote to stderr, without its name in front.
 pub fn last_words(output: &Output) -> String {
     let text = String::from_utf8_lossy(&output.stderr);
     let line = text
@@ -42,7 +42,7 @@ pub fn last_words(output: &Output) -> String {
         .to_owned()
 }
 
-/// A process that is killed if it is still there when this goes: nothing outlives its measurement,
+/// A process that is killed if it still runs when this is dropped, so that none outlives its measurement,
 /// also where that ends with an error.
 #[derive(Debug)]
 pub struct Process(Option<Child>);
@@ -56,7 +56,7 @@ pub struct Ended {
 }
 
 impl Process {
-    /// Starts it, and lets go of the fds that it was given.
+    /// Starts it, and closes the fds that it was given.
     pub fn start(mut command: Command) -> Result<Self> {
         let child = command
             .spawn()
@@ -81,7 +81,7 @@ impl Process {
     /// Kills what is left of a process that leads a group of its own, and of what it started.
     pub fn kill_group(&self) {
         if let Some(child) = &self.0 {
-            // Not waited for yet, so the number is still its own. It fails where nobody is left.
+            // Not waited for yet, so the number is still its own. It fails where no process of the group is left.
             let _ = kill_process_group(Pid::from_child(child), Signal::KILL);
         }
     }

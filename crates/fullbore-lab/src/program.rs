@@ -1,13 +1,13 @@
-//! How the laboratory starts processes of the `fullbore` command. Whoever runs experiments says where
-//! the command's executable is; this is all that the laboratory needs of it:
+//! The contract for the processes of experiments. The laboratory starts them from an executable, the
+//! `fullbore` command or any other, which must accept these command lines:
 //!
 //! | command line | what it does |
 //! |---|---|
-//! | `write OPTIONS --json --cpu=N TIED` | is a writer (`endpoint::writer`), and reports on stderr |
-//! | `read OPTIONS --json --cpu=N TIED` | is a reader (`endpoint::reader`), and reports on stdout |
+//! | `write OPTIONS --json --cpu=N TIED` | writes to stdout (`endpoint::writer`), and reports on stderr |
+//! | `read OPTIONS --json --cpu=N TIED` | reads from stdin (`endpoint::reader`), and reports on stdout |
 //! | `middleman HABIT [FILE…] [TIED]` | passes stdin on to stdout (`middleman`) |
-//! | `part NAME JSON [--cpu=N] [TIED]` | plays the part of this name (`parts`, or one of the caller's own) with the task in the JSON |
-//! | `copy`, `tee`, `run` | are measured as any other program is |
+//! | `part NAME JSON [--cpu=N] [TIED]` | does the task in the JSON, as the part of this name (`part::Part`) |
+//! | `copy`, `tee`, `run` | as the verbs of the command: only the groups `move` and `pipelines` use them |
 //!
 //! TIED is `--die-with-parent --parent=PID`: the process ends when the process PID does, which started
 //! it, and also where that has ended before the options were read (`parent::ParentOptions`).

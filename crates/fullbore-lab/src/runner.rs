@@ -19,8 +19,7 @@ use fullbore_host::machine::{CpuPair, Machine};
 use fullbore_results::run::{Run, SCHEMA, Settings};
 use fullbore_results::statistics::Spread;
 
-/// What is told how far a run has come; `()` is told and does nothing. Each method is called between
-/// measurements.
+/// Is called as a run goes on, always between measurements. `()` ignores every call.
 pub trait Progress {
     /// An experiment is measured in this round, which is the first or a later one.
     fn begins(&mut self, _round: u32, _experiment: &Experiment) {}

@@ -69,7 +69,7 @@ fn check_behind(habit: Habit, writer: &str, bench: &Bench<'_>) -> Result<Verdict
     let passing = Process::start(middleman)?;
     let reading = Process::start(reader)?;
     let ended = reading.end_within(PATIENCE)?;
-    // Whoever has nobody left to write to ends, or is killed.
+    // With the reader gone, these end or are killed.
     drop((passing, writing));
     let read = ended.output;
     let said = match ended.killed {

@@ -50,7 +50,7 @@ pub trait Work: Debug + Sync {
     }
 
     /// The command line of the program in `peers/` that does the same, its name first; `None` where
-    /// there is none. Where and for how long it measures is added by whoever runs it.
+    /// there is none. The caller adds where and for how long it measures.
     fn peer(&self, _settings: &Settings) -> Option<String> {
         None
     }
@@ -93,7 +93,7 @@ impl<'a> Bench<'a> {
 }
 
 /// What experiments make when it is first wanted and keep for the run, such as a file that several of
-/// them read: one value of each type, which only those know who use it.
+/// them read: one value of each type, which only the experiments that use it know.
 #[derive(Debug, Default)]
 pub struct Store(HashMap<TypeId, Box<dyn Any>>);
 

@@ -3,7 +3,7 @@
 mod progress;
 
 use std::io::{self, Write, stderr, stdout};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
@@ -151,8 +151,8 @@ impl Bench {
             Need::Program,
             "the processes of an experiment are started through it",
         )?;
-        for path in [&self.csv, &self.svg, &self.html].into_iter().flatten() {
-            output::check_path(path)?;
+        for (path, ..) in self.files() {
+            path.map_or(Ok(()), output::check_path)?;
         }
         let settings = self.settings(&experiments)?;
         let topology = Topology::read();
@@ -169,7 +169,7 @@ impl Bench {
         )?;
         // The table comes after what it has drawn is gone.
         drop(progress);
-        self.report(&run)?;
+        self.show(&run, &self.files().map(|(path, _, report)| (path, report)))?;
         Ok(ExitCode::from(u8::from(
             run.experiments.iter().any(|e| e.failed.is_some()),
         )))
@@ -199,15 +199,13 @@ impl Bench {
     /// # Errors
     /// Where there are two.
     fn report_on_stdout(&self) -> Result<Option<&'static str>, Usage> {
-        let is_stdout = |path: &Option<PathBuf>| path.as_deref().is_some_and(output::is_stdout);
-        let mut given = [
-            (self.json, "--json"),
-            (is_stdout(&self.csv), "--csv -"),
-            (is_stdout(&self.svg), "--svg -"),
-            (is_stdout(&self.html), "--html -"),
-        ]
-        .into_iter()
-        .filter_map(|(given, name)| given.then_some(name));
+        let files = self
+            .files()
+            .map(|(path, name, _)| (path.is_some_and(output::is_stdout), name));
+        let mut given = [(self.json, "--json")]
+            .into_iter()
+            .chain(files)
+            .filter_map(|(given, name)| given.then_some(name));
         match (given.next(), given.next()) {
             (Some(one), Some(other)) => Err(Usage(format!(
                 "{one} and {other} would both write to stdout: give a file for one of them"
@@ -238,11 +236,13 @@ impl Bench {
         })
     }
 
-    fn report(&self, run: &Run) -> anyhow::Result<()> {
-        self.show(
-            run,
-            &[(&self.csv, &Csv), (&self.svg, &Svg), (&self.html, &Html)],
-        )
+    /// The reports of a run that have files: where each goes, and the option that sends it to stdout.
+    fn files(&self) -> [(Option<&Path>, &'static str, &'static dyn Report<Run>); 3] {
+        [
+            (self.csv.as_deref(), "--csv -", &Csv),
+            (self.svg.as_deref(), "--svg -", &Svg),
+            (self.html.as_deref(), "--html -", &Html),
+        ]
     }
 
     /// Sets runs side by side.
@@ -256,29 +256,30 @@ impl Bench {
         self.report_on_stdout()?;
         let runs = compare::read(&self.compare)?;
         let compared = compare::compare(&runs, &self.names)?;
-        self.show(&compared, &[(&self.csv, &Csv), (&self.html, &Html)])
+        let (csv, html) = (self.csv.as_deref(), self.html.as_deref());
+        self.show(&compared, &[(csv, &Csv), (html, &Html)])
     }
 
     /// Writes the files that were asked for, and prints.
     fn show<Of>(
         &self,
         result: &Of,
-        files: &[(&Option<PathBuf>, &dyn Report<Of>)],
+        files: &[(Option<&Path>, &dyn Report<Of>)],
     ) -> anyhow::Result<()>
     where
         Json: Report<Of>,
         Table: Report<Of>,
     {
-        // Files first: they are wanted even when nobody reads the table to its end.
+        // Files first: they are written even where the reader of the table goes away.
         let written = files
             .iter()
-            .filter_map(|(path, report)| Some((path.as_deref()?, report)))
+            .filter_map(|(path, report)| Some(((*path)?, report)))
             .map(|(path, report)| {
                 output::write_to_file(&|out| Ok(report.write(result, out)?), path)
             })
             // All of them, whatever became of the first.
             .fold(Ok(()), Result::and);
-        // A file that cannot be written costs nobody the figures.
+        // Where a file cannot be written, the table is printed all the same.
         written.and(self.print(result))
     }
 

@@ -150,7 +150,7 @@ impl Explain {
     }
 
     fn report(&self, explained: &Explained) -> anyhow::Result<()> {
-        // Files first: they are wanted even when nobody reads the report to its end.
+        // Files first: they are written even where the reader of the report goes away.
         let drawn = self.flame.as_deref().map_or(Ok(()), |path| {
             write_to_file(&|out| explained.draw(out), path)
         });

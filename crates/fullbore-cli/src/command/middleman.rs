@@ -1,5 +1,5 @@
-//! `fullbore middleman`: the programs of our own that stand between a writer and a reader in the
-//! laboratory. Not a verb for people: it is hidden, and has no options.
+//! `fullbore middleman`: a process between the writer and the reader of an experiment. The verb is hidden:
+//! only the laboratory uses it.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

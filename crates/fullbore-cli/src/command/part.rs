@@ -1,5 +1,5 @@
-//! `fullbore part`: what a process of an experiment does that is no writer, reader or middleman. Not
-//! a verb for people: it is hidden, and the laboratory is who calls it.
+//! `fullbore part`: a process of an experiment that is no writer, reader or middleman. The verb is hidden:
+//! only the laboratory uses it.
 
 use std::process::ExitCode;
 

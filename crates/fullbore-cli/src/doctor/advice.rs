@@ -1,16 +1,16 @@
-//! The biggest win that is left on the table: the first row whose condition holds. Rows stand in the order
-//! of what they are worth, those that slow everything before one that slows a single kind of work. Wrong
-//! bytes are said before any of them.
+//! What would gain the most: the first loss of the table whose condition holds. They are in the order of
+//! what they cost, those that slow everything before one that slows a single kind of work. Wrong bytes
+//! come before any of them.
 //!
-//! What each is worth is a ratio of two rungs of this project's ladder, or of its group `produce`, as the
-//! README has them: of the machine that they were measured on, and about right elsewhere.
+//! What each is worth is a ratio of two experiments of the groups `ladder` and `produce`, as the README has
+//! them: of the machine that they were measured on, and about right elsewhere.
 
 use super::report::{Advice, Report};
 use super::settings::{HALT_POLL, Setting};
 use fullbore_lab::trials::Outcome;
 
-/// A condition, and what to say where it holds.
-struct Row {
+/// Something that makes pipes slower, and when it is there.
+struct Loss {
     holds: fn(&Report) -> bool,
     loses: &'static str,
     /// How many times as fast it would be.
@@ -26,29 +26,29 @@ enum HeldBy {
     Setting(&'static str),
 }
 
-const ROWS: &[Row] = &[
-    Row {
+const LOSSES: &[Loss] = &[
+    Loss {
         holds: |report| report.is_refused("vmsplice"),
         loses: "vmsplice is refused, so writers must copy every byte",
         worth: 4.8,
         measured_as: "the ratio of vmsplice_read to write_read",
         held_by: HeldBy::Trial("vmsplice"),
     },
-    Row {
+    Loss {
         holds: |report| report.is_refused("roomy_pipe"),
         loses: "pipes cannot grow to 1 MiB",
         worth: 4.1,
         measured_as: "the ratio of roomy_pipe to write_read",
         held_by: HeldBy::Trial("roomy_pipe"),
     },
-    Row {
+    Loss {
         holds: |report| report.is_refused("splice"),
         loses: "splice is refused, so copy, tee and readers must copy every byte",
         worth: 3.8,
         measured_as: "the ratio of pipe_pipe_reference to pipe_pipe_snapshot",
         held_by: HeldBy::Trial("splice"),
     },
-    Row {
+    Loss {
         holds: |report| report.holds_back(HALT_POLL),
         loses: "idle CPUs halt at once, so waking a task that sleeps on a pipe needs an exit to \
          the hypervisor",
@@ -56,14 +56,14 @@ const ROWS: &[Row] = &[
         measured_as: "the ratio of write_read with 200000 to write_read with 0",
         held_by: HeldBy::Setting(HALT_POLL),
     },
-    Row {
+    Loss {
         holds: |report| report.is_refused("huge_pages") && !report.is_refused("vmsplice"),
         loses: "there are no huge pages, so fresh pages are allocated 4 KiB at a time",
         worth: 2.7,
         measured_as: "the ratio of fresh_sum to fresh_sum on base pages",
         held_by: HeldBy::Trial("huge_pages"),
     },
-    Row {
+    Loss {
         holds: |report| report.is_refused("jumbo_slots") && !report.is_refused("roomy_pipe"),
         loses: "a slot holds at most one page, which slows down only Repeat",
         worth: 7.3,
@@ -75,15 +75,15 @@ const ROWS: &[Row] = &[
 /// The advice for what was found.
 pub fn of(report: &Report) -> Advice {
     let wrong = report.wrong().next();
-    if let Some(row) = ROWS
+    if let Some(loss) = LOSSES
         .iter()
-        .find(|row| wrong.is_none() && (row.holds)(report))
+        .find(|loss| wrong.is_none() && (loss.holds)(report))
     {
-        let (trial, setting) = match row.held_by {
+        let (trial, setting) = match loss.held_by {
             HeldBy::Trial(name) => (Some(name), None),
             HeldBy::Setting(name) => (None, Some(name)),
         };
-        let command = match row.held_by {
+        let command = match loss.held_by {
             HeldBy::Trial(name) => report
                 .trial(name)
                 .and_then(|trial| trial.cause.as_ref()?.remedy.clone()),
@@ -98,10 +98,10 @@ pub fn of(report: &Report) -> Advice {
         return Advice {
             text: format!(
                 "largest possible gain: {}; about {:.1} times the throughput{how}",
-                row.loses, row.worth
+                loss.loses, loss.worth
             ),
-            worth: Some(row.worth),
-            measured_as: Some(row.measured_as),
+            worth: Some(loss.worth),
+            measured_as: Some(loss.measured_as),
             trial,
             setting,
             command,
@@ -216,12 +216,12 @@ mod tests {
     #[test]
     fn rows_are_of_trials_and_in_order() {
         let report = fixture(&[]);
-        assert!(ROWS.iter().all(|row| match row.held_by {
+        assert!(LOSSES.iter().all(|loss| match loss.held_by {
             HeldBy::Trial(name) => report.trial(name).is_some(),
             HeldBy::Setting(name) => settings::has(name),
         }));
         // The last is for one kind of work only.
-        let general = &ROWS[..ROWS.len() - 1];
+        let general = &LOSSES[..LOSSES.len() - 1];
         assert!(general.is_sorted_by(|a, b| a.worth >= b.worth));
     }
 }

@@ -3,10 +3,10 @@
 //! | file | holds |
 //! |---|---|
 //! | `trials/` | each technique, tried for real: a table, and a function for each row |
-//! | `cause.rs` | why something was refused, and what would change it: a table of rules |
+//! | `causes.rs`, `rules.rs`, `cause.rs` | why something was refused, and what would change it: a table of rules |
 //! | `circumstances.rs` | what this process runs under, which causes are found from |
 //! | `settings.rs` | the limits and settings that matter: a table |
-//! | `topology.rs` | the CPUs as a drawing, and pairs of them |
+//! | `topology.rs`, `drawing.rs` | pairs of CPUs, and the CPUs as a drawing |
 //! | `allowance.rs` | how much of the user's allowance for pipes is in use |
 //! | `advice.rs` | the biggest win left: a table |
 //! | `report.rs` | what all of it comes to |
@@ -17,8 +17,11 @@
 mod advice;
 mod allowance;
 mod cause;
+mod causes;
 mod circumstances;
+mod drawing;
 mod report;
+mod rules;
 mod settings;
 pub mod text;
 mod topology;
@@ -73,7 +76,7 @@ fn tried(trial: &Trial, outcome: Outcome, took: Duration, around: &Circumstances
         name: trial.name,
         purpose: trial.purpose,
         errno_name: refusal.and_then(|refusal| refusal.errno_name()),
-        cause: refusal.map(|refusal| cause::of(trial.name, refusal, around)),
+        cause: refusal.map(|refusal| causes::of(trial.name, refusal, around)),
         milliseconds: (took.as_secs_f64() * 1e4).round() / 10.0,
         outcome,
     }

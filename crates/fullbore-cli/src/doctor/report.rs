@@ -25,7 +25,7 @@ pub struct Report {
     pub(super) advice: Option<Advice>,
 }
 
-/// What came of a trial.
+/// The outcome of a trial.
 #[derive(Debug, Serialize)]
 pub(super) struct Tried {
     pub(super) name: &'static str,
@@ -56,7 +56,7 @@ impl Report {
     }
 }
 
-/// What is said last.
+/// The last sentence of the report.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Advice {
     /// One sentence.

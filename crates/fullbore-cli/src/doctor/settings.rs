@@ -9,8 +9,8 @@ use super::circumstances::Circumstances;
 use fullbore_host::machine::{Root, bracketed_word};
 use fullbore_host::size::rounded;
 
-/// A row of the table.
-struct Row {
+/// How a setting is read and judged.
+struct Definition {
     /// As sysctl(8) or the shell names it, or the file.
     name: &'static str,
     read: fn(&Root, &Circumstances) -> Option<String>,
@@ -69,12 +69,12 @@ pub const HALT_POLL: &str = "guest_halt_poll_ns";
 
 pub const HALT_POLL_FILE: &str = "sys/module/haltpoll/parameters/guest_halt_poll_ns";
 
-/// Who decides how deep an idle CPU sleeps.
+/// The part of the kernel that decides how deep an idle CPU sleeps.
 pub const GOVERNOR_FILE: &str = "sys/devices/system/cpu/cpuidle/current_governor";
 
 /// The settings.
-const ROWS: &[Row] = &[
-    Row {
+const DEFINITIONS: &[Definition] = &[
+    Definition {
         name: "fs.pipe-max-size",
         read: in_proc!("fs/pipe-max-size"),
         purpose: "maximum capacity of a pipe, in bytes, for users without privileges",
@@ -91,7 +91,7 @@ const ROWS: &[Row] = &[
         command: "sudo sysctl -w fs.pipe-max-size=1048576",
         cost: "each pipe of every user can hold that much of the kernel's memory",
     },
-    Row {
+    Definition {
         name: "fs.pipe-user-pages-soft",
         read: in_proc!("fs/pipe-user-pages-soft"),
         purpose: "limit of pages in all pipes of a user; above it, new pipes get one or two pages \
@@ -114,7 +114,7 @@ const ROWS: &[Row] = &[
         command: "sudo sysctl -w fs.pipe-user-pages-soft=65536",
         cost: "the pipes of each user can hold 256 MiB of the kernel's memory",
     },
-    Row {
+    Definition {
         name: "fs.pipe-user-pages-hard",
         read: in_proc!("fs/pipe-user-pages-hard"),
         purpose: "limit of pages in all pipes of a user; above it, no pipe can be created",
@@ -129,7 +129,7 @@ const ROWS: &[Row] = &[
         command: "sudo sysctl -w fs.pipe-user-pages-hard=0",
         cost: "a user's pipes can take as much memory as there are open files",
     },
-    Row {
+    Definition {
         name: "transparent_hugepage/enabled",
         read: huge_page_setting::<0>,
         purpose: "huge pages for buffers, which are faster to look up and to allocate",
@@ -141,7 +141,7 @@ const ROWS: &[Row] = &[
         command: "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled",
         cost: "programs that ask for them use memory in units of 2 MiB",
     },
-    Row {
+    Definition {
         name: "transparent_hugepage/defrag",
         read: huge_page_setting::<1>,
         purpose: "whether a page fault may compact memory to get a huge page",
@@ -152,7 +152,7 @@ const ROWS: &[Row] = &[
         command: "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/defrag",
         cost: "a fault of a program that asks can take milliseconds on a full machine",
     },
-    Row {
+    Definition {
         name: "vm.nr_hugepages",
         read: in_proc!("vm/nr_hugepages"),
         purpose: "the reserved pool, for programs that use Backing::HugeTlb of the library",
@@ -163,7 +163,7 @@ const ROWS: &[Row] = &[
         command: "sudo sysctl -w vm.nr_hugepages=64",
         cost: "128 MiB, with pages of 2 MiB, that nothing else can use",
     },
-    Row {
+    Definition {
         name: HALT_POLL,
         read: halt_poll,
         purpose: "how long an idle CPU of a virtual machine polls for work before it halts; \
@@ -176,7 +176,7 @@ const ROWS: &[Row] = &[
         command: "echo 200000 | sudo tee /sys/module/haltpoll/parameters/guest_halt_poll_ns",
         cost: "an idle CPU polls for up to 0.2 ms, which uses CPU time of the host",
     },
-    Row {
+    Definition {
         name: "kernel.perf_event_paranoid",
         read: in_proc!("kernel/perf_event_paranoid"),
         purpose: "which users may sample the kernel while it runs on behalf of their processes",
@@ -191,7 +191,7 @@ const ROWS: &[Row] = &[
         cost: "every user can sample the kernel on behalf of their processes, which is a side \
          channel",
     },
-    Row {
+    Definition {
         name: "kernel.kptr_restrict",
         read: in_proc!("kernel/kptr_restrict"),
         purpose: "which users may see the addresses of kernel functions, to name them in samples",
@@ -203,7 +203,7 @@ const ROWS: &[Row] = &[
         command: "sudo sysctl -w kernel.kptr_restrict=0",
         cost: "users who may sample the kernel learn its addresses, which helps an attacker",
     },
-    Row {
+    Definition {
         name: "net.core.wmem_max",
         read: in_proc!("net/core/wmem_max"),
         purpose: "the longest send buffer of a socket: bench unix_copy asks for 512 KiB",
@@ -217,7 +217,7 @@ const ROWS: &[Row] = &[
         command: "sudo sysctl -w net.core.wmem_max=524288",
         cost: "a socket of any user that asks can queue 512 KiB",
     },
-    Row {
+    Definition {
         name: "fs.file-max",
         read: in_proc!("fs/file-max"),
         purpose: "limit of open files for the whole machine; a pipe needs two",
@@ -228,7 +228,7 @@ const ROWS: &[Row] = &[
         command: "sudo sysctl -w fs.file-max=1000000",
         cost: "about 1 KiB of the kernel's memory for each file that is opened",
     },
-    Row {
+    Definition {
         name: "ulimit -n",
         read: |_, around| Some(limit(around.open_files)),
         purpose: "open files of a process",
@@ -239,7 +239,7 @@ const ROWS: &[Row] = &[
         command: "ulimit -n 1024",
         cost: "none, up to the hard limit",
     },
-    Row {
+    Definition {
         name: "ulimit -l",
         read: |_, around| Some(locked_limit(around.locked_bytes)),
         purpose: "memory that a process may lock: --lock-memory, and the buffers of samples",
@@ -253,7 +253,7 @@ const ROWS: &[Row] = &[
         command: "sudo prlimit --pid $$ --memlock=8388608",
         cost: "up to 8 MiB per process that cannot be reclaimed",
     },
-    Row {
+    Definition {
         name: "kernel.yama.ptrace_scope",
         read: in_proc!("kernel/yama/ptrace_scope"),
         purpose: "which processes may duplicate file descriptors of another process",
@@ -267,7 +267,7 @@ const ROWS: &[Row] = &[
         command: "sudo sysctl -w kernel.yama.ptrace_scope=0",
         cost: "a compromised program can take over all other programs of its user",
     },
-    Row {
+    Definition {
         name: "fs.mqueue.msg_max",
         read: in_proc!("fs/mqueue/msg_max"),
         purpose: "maximum number of messages in a POSIX message queue; bench uses 10",
@@ -278,7 +278,7 @@ const ROWS: &[Row] = &[
         command: "sudo sysctl -w fs.mqueue.msg_max=10",
         cost: "nothing: it is the kernel's default",
     },
-    Row {
+    Definition {
         name: "fs.mqueue.msgsize_max",
         read: in_proc!("fs/mqueue/msgsize_max"),
         purpose: "bytes of a message in it: bench asks for 8 KiB",
@@ -289,7 +289,7 @@ const ROWS: &[Row] = &[
         command: "sudo sysctl -w fs.mqueue.msgsize_max=8192",
         cost: "nothing: it is the kernel's default",
     },
-    Row {
+    Definition {
         name: "vm.overcommit_memory",
         read: in_proc!("vm/overcommit_memory"),
         purpose: "whether memory is accounted when it is mapped or when it is used",
@@ -307,7 +307,8 @@ const ROWS: &[Row] = &[
 
 /// The settings of the machine under `root`, in the order of the table.
 pub fn read(root: &Root, around: &Circumstances) -> Vec<Setting> {
-    ROWS.iter()
+    DEFINITIONS
+        .iter()
         .filter_map(|row| {
             let value = (row.read)(root, around)?;
             let Judgement { is_fine, because } = (row.judge)(&value, around);
@@ -327,7 +328,7 @@ pub fn read(root: &Root, around: &Circumstances) -> Vec<Setting> {
 /// Whether the table has it.
 #[cfg(test)]
 pub fn has(name: &str) -> bool {
-    ROWS.iter().any(|row| row.name == name)
+    DEFINITIONS.iter().any(|row| row.name == name)
 }
 
 fn number(value: &str) -> u64 {

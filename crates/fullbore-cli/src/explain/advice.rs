@@ -15,7 +15,7 @@ pub struct Advice {
 }
 
 /// When to give which advice.
-struct Rule {
+struct Remedy {
     class: Class,
     /// Options of the experiment's endpoints, of which there has to be one.
     with: &'static [&'static str],
@@ -39,64 +39,64 @@ const BY_REFERENCE: &[&str] = &[
 
 const ANY: &[&str] = &[];
 
-/// The first rule that fits gives the advice.
+/// The first remedy that fits gives the advice.
 #[rustfmt::skip]
-const TABLE: &[Rule] = &[
-    Rule { class: Class::Copying, with: ANY, without: ANY, program: &["cat", "dd", "socat"], instead: "fullbore copy",
+const TABLE: &[Remedy] = &[
+    Remedy { class: Class::Copying, with: ANY, without: ANY, program: &["cat", "dd", "socat"], instead: "fullbore copy",
         words: "it copies bytes once instead of twice" },
-    Rule { class: Class::Copying, with: ANY, without: ANY, program: &["tee"], instead: "fullbore tee",
+    Remedy { class: Class::Copying, with: ANY, without: ANY, program: &["tee"], instead: "fullbore tee",
         words: "it passes references to pages where it can" },
-    Rule { class: Class::Copying, with: ANY, without: ANY, program: &["pv", "mbuffer"], instead: "fullbore meter",
+    Remedy { class: Class::Copying, with: ANY, without: ANY, program: &["pv", "mbuffer"], instead: "fullbore meter",
         words: "it measures progress and copies bytes once instead of twice" },
-    Rule { class: Class::Copying, with: ANY, without: BY_REFERENCE, program: ANY, instead: "vmsplice_read",
+    Remedy { class: Class::Copying, with: ANY, without: BY_REFERENCE, program: ANY, instead: "vmsplice_read",
         words: "vmsplice(2) passes the writer's pages to the pipe, which saves one of two copies" },
-    Rule { class: Class::Copying, with: ANY, without: &["--read-with-splice", "--sum"], program: ANY, instead: "vmsplice_splice",
+    Remedy { class: Class::Copying, with: ANY, without: &["--read-with-splice", "--sum"], program: ANY, instead: "vmsplice_splice",
         words: "splice(2) passes the pages on instead of copying them, if the reader does not \
          need the data" },
-    Rule { class: Class::Copying, with: &["--sum"], without: ANY, program: ANY, instead: "shared_memory",
+    Remedy { class: Class::Copying, with: &["--sum"], without: ANY, program: ANY, instead: "shared_memory",
         words: "shared memory needs no copy; in a pipe, the copy of read(2) remains" },
-    Rule { class: Class::LookingUp, with: ANY, without: &["--huge-page", "--way repeat"], program: ANY, instead: "vmsplice_splice_huge",
+    Remedy { class: Class::LookingUp, with: ANY, without: &["--huge-page", "--way repeat"], program: ANY, instead: "vmsplice_splice_huge",
         words: "with huge pages, one look-up finds 512 base pages" },
-    Rule { class: Class::LookingUp, with: ANY, without: &["--way repeat"], program: ANY, instead: "repeat_splice",
+    Remedy { class: Class::LookingUp, with: ANY, without: &["--way repeat"], program: ANY, instead: "repeat_splice",
         words: "data that never changes can be sent repeatedly without looking up pages" },
-    Rule { class: Class::Pages, with: &["--way fresh"], without: ANY, program: ANY, instead: "recycle_sum",
+    Remedy { class: Class::Pages, with: &["--way fresh"], without: ANY, program: ANY, instead: "recycle_sum",
         words: "if the reader copies, pages can be reused instead of freed" },
-    Rule { class: Class::Pages, with: ANY, without: BY_REFERENCE, program: ANY, instead: "vmsplice_read",
+    Remedy { class: Class::Pages, with: ANY, without: BY_REFERENCE, program: ANY, instead: "vmsplice_read",
         words: "vmsplice(2) passes the writer's pages, so the pipe allocates none" },
-    Rule { class: Class::Pages, with: ANY, without: &["--way repeat"], program: ANY, instead: "repeat_splice",
+    Remedy { class: Class::Pages, with: ANY, without: &["--way repeat"], program: ANY, instead: "repeat_splice",
         words: "if a slot holds many pages, it needs one reference instead of one per page, for \
          data that never changes" },
-    Rule { class: Class::Faults, with: &["--dont-touch-pages"], without: ANY, program: ANY, instead: "vmsplice_splice",
+    Remedy { class: Class::Faults, with: &["--dont-touch-pages"], without: ANY, program: ANY, instead: "vmsplice_splice",
         words: "pages that were touched before cause no more faults" },
-    Rule { class: Class::Faults, with: &["--way fresh"], without: ANY, program: ANY, instead: "recycle_sum",
+    Remedy { class: Class::Faults, with: &["--way fresh"], without: ANY, program: ANY, instead: "recycle_sum",
         words: "if the reader copies, pages can be reused instead of new ones, which have to be \
          zeroed" },
-    Rule { class: Class::Faults, with: ANY, without: &["--huge-page"], program: ANY, instead: "vmsplice_splice_huge",
+    Remedy { class: Class::Faults, with: ANY, without: &["--huge-page"], program: ANY, instead: "vmsplice_splice_huge",
         words: "a huge page takes one fault where base pages take 512" },
-    Rule { class: Class::Lock, with: ANY, without: &["--buf-size 2M", "--way repeat"], program: ANY, instead: "large_slots",
+    Remedy { class: Class::Lock, with: ANY, without: &["--buf-size 2M", "--way repeat"], program: ANY, instead: "large_slots",
         words: "with 1 MiB per call, the lock is taken an eighth as often" },
-    Rule { class: Class::Lock, with: ANY, without: &["--way repeat"], program: ANY, instead: "repeat_splice",
+    Remedy { class: Class::Lock, with: ANY, without: &["--way repeat"], program: ANY, instead: "repeat_splice",
         words: "if slots hold many pages, more bytes move each time the lock is taken, for data \
          that never changes" },
-    Rule { class: Class::Sleeping, with: ANY, without: &["--pipe-size", "--write-with-vmsplice", "--way", "--ring"], program: ANY, instead: "roomy_pipe",
+    Remedy { class: Class::Sleeping, with: ANY, without: &["--pipe-size", "--write-with-vmsplice", "--way", "--ring"], program: ANY, instead: "roomy_pipe",
         words: "with a pipe of 1 MiB, both sides run longer before they have to sleep" },
-    Rule { class: Class::Sleeping, with: &["--read-with-splice"], without: &["--busy-loop", "--wait adaptive"], program: ANY, instead: "adaptive",
+    Remedy { class: Class::Sleeping, with: &["--read-with-splice"], without: &["--busy-loop", "--wait adaptive"], program: ANY, instead: "adaptive",
         words: "spinning briefly before sleeping saves the more expensive wake-up" },
-    Rule { class: Class::Sleeping, with: ANY, without: &["--ring", "--way", "--busy-loop", "--wait adaptive"], program: ANY, instead: "deep_ring",
+    Remedy { class: Class::Sleeping, with: ANY, without: &["--ring", "--way", "--busy-loop", "--wait adaptive"], program: ANY, instead: "deep_ring",
         words: "larger chunks over a pipe of 1 MiB need fewer wake-ups for the same bytes" },
-    Rule { class: Class::Sleeping, with: ANY, without: &["--busy-loop", "--wait adaptive"], program: ANY, instead: "adaptive",
+    Remedy { class: Class::Sleeping, with: ANY, without: &["--busy-loop", "--wait adaptive"], program: ANY, instead: "adaptive",
         words: "spinning briefly before sleeping saves the more expensive wake-up" },
-    Rule { class: Class::Entering, with: ANY, without: &["--buf-size 2M", "--way repeat"], program: ANY, instead: "large_slots",
+    Remedy { class: Class::Entering, with: ANY, without: &["--buf-size 2M", "--way repeat"], program: ANY, instead: "large_slots",
         words: "with 1 MiB per call, an eighth of the calls is needed" },
-    Rule { class: Class::Bookkeeping, with: ANY, without: &["--buf-size 2M", "--way repeat"], program: ANY, instead: "large_slots",
+    Remedy { class: Class::Bookkeeping, with: ANY, without: &["--buf-size 2M", "--way repeat"], program: ANY, instead: "large_slots",
         words: "with 1 MiB per call, an eighth of the calls and checks is needed" },
-    Rule { class: Class::Bookkeeping, with: ANY, without: &["--way repeat"], program: ANY, instead: "repeat_splice",
+    Remedy { class: Class::Bookkeeping, with: ANY, without: &["--way repeat"], program: ANY, instead: "repeat_splice",
         words: "fewer slots have to be filled and emptied if each holds many pages, for data that \
          never change" },
 ];
 
-/// What to say of a class that no rule is about.
-fn without_a_rule(class: Class) -> &'static str {
+/// What to say of a class that no remedy is about.
+fn without_a_remedy(class: Class) -> &'static str {
     match class {
         Class::User => "the programs themselves take the time, not the pipe",
         Class::Interrupts => {
@@ -124,21 +124,21 @@ pub fn advice(class: Class, program: &str, subject: Subject<'_>) -> Advice {
             .iter()
             .any(|option| subject.options.contains(option))
     };
-    let rule = TABLE.iter().find(|rule| {
-        rule.class == class
-            && (rule.with.is_empty() || has(rule.with))
-            && !has(rule.without)
-            && (rule.program.is_empty() || rule.program.contains(&program))
-            && subject.experiment != Some(rule.instead)
+    let remedy = TABLE.iter().find(|remedy| {
+        remedy.class == class
+            && (remedy.with.is_empty() || has(remedy.with))
+            && !has(remedy.without)
+            && (remedy.program.is_empty() || remedy.program.contains(&program))
+            && subject.experiment != Some(remedy.instead)
     });
-    match rule {
-        Some(rule) => Advice {
-            instead: Some(rule.instead.to_owned()),
-            words: rule.words.to_owned(),
+    match remedy {
+        Some(remedy) => Advice {
+            instead: Some(remedy.instead.to_owned()),
+            words: remedy.words.to_owned(),
         },
         None => Advice {
             instead: None,
-            words: without_a_rule(class).to_owned(),
+            words: without_a_remedy(class).to_owned(),
         },
     }
 }
@@ -188,13 +188,13 @@ mod tests {
     #[test]
     fn every_instead_is_an_experiment_or_a_verb() {
         let catalogue = Catalogue::new(&Axes::default());
-        for rule in TABLE {
+        for remedy in TABLE {
             let is_verb =
-                ["fullbore copy", "fullbore tee", "fullbore meter"].contains(&rule.instead);
+                ["fullbore copy", "fullbore tee", "fullbore meter"].contains(&remedy.instead);
             assert!(
-                is_verb || catalogue.iter().any(|e| e.name == rule.instead),
+                is_verb || catalogue.iter().any(|e| e.name == remedy.instead),
                 "{}",
-                rule.instead
+                remedy.instead
             );
         }
     }

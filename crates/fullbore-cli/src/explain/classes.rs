@@ -95,9 +95,9 @@ enum Reach {
     Leaf,
 }
 
-/// A row of the table.
+/// Functions whose time is of one class.
 #[derive(Debug)]
-struct Row {
+struct Pattern {
     class: Class,
     reach: Reach,
     /// Names; `*` at either end stands for anything.
@@ -119,37 +119,37 @@ const A_PIPE: &[&str] = &[
 /// What kernels from 4.19 to 6.18 call it, on x86-64 and arm64. docs/explain.md says on which of them
 /// each name was seen.
 #[rustfmt::skip]
-const TABLE: &[Row] = &[
+const TABLE: &[Pattern] = &[
     // A reschedule interrupt is the other side's wake-up arriving.
-    Row { class: Class::Sleeping, reach: Reach::Chain, under: &[], functions: &[
+    Pattern { class: Class::Sleeping, reach: Reach::Chain, under: &[], functions: &[
         "*sysvec_reschedule_ipi", "*sysvec_call_function_single", "reschedule_interrupt", "smp_reschedule_interrupt",
         "call_function_single_interrupt", "smp_call_function_single_interrupt",
     ] },
-    Row { class: Class::Interrupts, reach: Reach::Chain, under: &[], functions: &[
+    Pattern { class: Class::Interrupts, reach: Reach::Chain, under: &[], functions: &[
         "asm_sysvec_*", "sysvec_*", "asm_common_interrupt", "common_interrupt", "do_IRQ", "ret_from_intr", "asm_exc_nmi",
         "apic_timer_interrupt", "smp_apic_timer_interrupt", "irq_exit", "irq_exit_rcu", "__irq_exit_rcu",
         "el1_irq", "el0_irq", "el1h_64_irq*", "el0t_64_irq*", "gic_handle_irq",
     ] },
-    Row { class: Class::Faults, reach: Reach::Chain, under: &[], functions: &[
+    Pattern { class: Class::Faults, reach: Reach::Chain, under: &[], functions: &[
         "asm_exc_page_fault", "exc_page_fault", "page_fault", "async_page_fault", "do_page_fault", "__do_page_fault",
         "do_user_addr_fault", "handle_mm_fault", "__handle_mm_fault", "faultin_page", "do_mem_abort", "do_translation_fault",
     ] },
-    Row { class: Class::Lock, reach: Reach::Chain, under: A_PIPE, functions: &[
+    Pattern { class: Class::Lock, reach: Reach::Chain, under: A_PIPE, functions: &[
         "mutex_lock*", "__mutex_lock*", "mutex_spin_on_owner", "osq_lock", "osq_unlock", "mutex_trylock", "mutex_unlock",
         "__mutex_unlock_slowpath*", "mutex_optimistic_spin",
     ] },
     // The leaf of a call on a pipe that only takes the lock.
-    Row { class: Class::Lock, reach: Reach::Chain, under: &[], functions: &["pipe_lock", "pipe_unlock", "pipe_double_lock"] },
+    Pattern { class: Class::Lock, reach: Reach::Chain, under: &[], functions: &["pipe_lock", "pipe_unlock", "pipe_double_lock"] },
     // Reading the call's own arguments is not copying data.
-    Row { class: Class::Entering, reach: Reach::Chain, under: &[], functions: &[
+    Pattern { class: Class::Entering, reach: Reach::Chain, under: &[], functions: &[
         "copy_iovec_from_user", "import_iovec", "__import_iovec", "import_ubuf", "import_single_range", "rw_copy_check_uvector",
     ] },
     // A pipe's own code has no spin locks; those of its wait queues are taken to wake, or to fall asleep.
-    Row { class: Class::Sleeping, reach: Reach::LeafUnder, under: &[
+    Pattern { class: Class::Sleeping, reach: Reach::LeafUnder, under: &[
         "pipe_read", "pipe_write", "anon_pipe_read", "anon_pipe_write", "fifo_pipe_*", "pipe_wait*", "wait_for_space", "wakeup_pipe_*", "pipe_poll",
         "*splice*", "do_tee", "link_pipe", "ipipe_prep", "opipe_prep",
     ], functions: &["_raw_spin_*", "native_queued_spin_lock_slowpath", "queued_spin_lock_slowpath", "__pv_queued_spin_lock_slowpath"] },
-    Row { class: Class::Copying, reach: Reach::Innermost, under: &[], functions: &[
+    Pattern { class: Class::Copying, reach: Reach::Innermost, under: &[], functions: &[
         "_copy_to_iter", "_copy_from_iter", "_copy_from_iter_full", "copy_page_to_iter*", "copy_page_from_iter*", "copyin", "copyout",
         "copy_to_user_iter", "copy_from_user_iter", "rep_movs_alternative", "copy_user_enhanced_fast_string",
         "copy_user_generic*", "copy_user_fast_string", "__arch_copy_to_user", "__arch_copy_from_user", "copy_folio_to_iter",
@@ -158,7 +158,7 @@ const TABLE: &[Row] = &[
         "skb_copy_datagram*", "__skb_datagram_iter", "simple_copy_to_iter", "skb_copy_bits", "skb_splice_bits",
         "copy_page", "copy_mc_*",
     ] },
-    Row { class: Class::LookingUp, reach: Reach::Innermost, under: &[], functions: &[
+    Pattern { class: Class::LookingUp, reach: Reach::Innermost, under: &[], functions: &[
         "get_user_pages*", "__get_user_pages*", "pin_user_pages*", "internal_get_user_pages_fast", "gup_fast*",
         "gup_pgd_range", "gup_p4d_range", "gup_pud_range", "gup_pmd_range", "gup_pte_range", "gup_huge_pmd", "gup_huge_pud",
         "__gup_device_huge*", "try_grab_folio*", "try_grab_compound_head", "try_get_folio", "try_get_compound_head",
@@ -167,7 +167,7 @@ const TABLE: &[Row] = &[
         "filemap_get_pages", "filemap_get_read_batch", "filemap_get_entry", "find_get_page*", "find_get_entry", "pagecache_get_page",
         "__filemap_get_folio", "next_uptodate_*", "splice_folio_into_pipe", "filemap_splice_read",
     ] },
-    Row { class: Class::Pages, reach: Reach::Innermost, under: &[], functions: &[
+    Pattern { class: Class::Pages, reach: Reach::Innermost, under: &[], functions: &[
         "alloc_pages*", "__alloc_pages*", "__alloc_frozen_pages*", "alloc_frozen_pages*", "get_page_from_freelist", "rmqueue*",
         "__rmqueue*", "prep_new_page", "post_alloc_hook", "folio_alloc*", "__folio_alloc*", "vma_alloc_folio*", "anon_pipe_get_page",
         "anon_pipe_put_page", "__free_pages*", "__free_frozen_pages*", "free_frozen_pages*", "free_unref_*", "free_pcppages_bulk",
@@ -181,11 +181,11 @@ const TABLE: &[Row] = &[
         "skb_release_*", "skb_free_head", "unmap_*", "zap_*", "tlb_*", "exit_mmap", "free_pgtables", "free_pages_and_swap_cache",
         "madvise_dontneed*", "do_madvise", "lru_add_drain*", "do_munmap", "__do_munmap", "do_vmi_*munmap", "lru_gen_*", "split_huge_*", "__split_huge_*",
     ] },
-    Row { class: Class::Faults, reach: Reach::Innermost, under: &[], functions: &[
+    Pattern { class: Class::Faults, reach: Reach::Innermost, under: &[], functions: &[
         "clear_page*", "clear_huge_page*", "clear_subpage", "folio_zero_user", "clear_contig_highpages", "clear_user*", "__clear_user",
         "rep_stos_alternative", "iov_iter_zero", "kernel_init_pages", "zero_user*", "read_iter_zero", "read_zero",
     ] },
-    Row { class: Class::Sleeping, reach: Reach::Innermost, under: &[], functions: &[
+    Pattern { class: Class::Sleeping, reach: Reach::Innermost, under: &[], functions: &[
         "schedule", "__schedule", "schedule_*", "preempt_schedule*", "__cond_resched", "_cond_resched", "io_schedule*",
         "finish_task_switch", "__switch_to", "__switch_to_asm", "context_switch", "switch_mm*", "switch_fpu_return", "prepare_task_switch",
         "pick_next_*", "__pick_next_task", "pick_task*", "put_prev_*", "set_next_*", "dequeue_*", "enqueue_*", "update_curr*", "update_load_avg*",
@@ -198,7 +198,7 @@ const TABLE: &[Row] = &[
         "futex_*", "__futex_*", "do_futex", "hrtimer_nanosleep", "do_nanosleep", "do_poll*", "do_sys_poll", "do_select", "poll_schedule_timeout*",
         "ep_poll", "do_epoll_wait", "do_wait", "sched_yield", "do_sched_yield", "do_idle", "cpuidle_*", "exit_to_user_mode_loop",
     ] },
-    Row { class: Class::Entering, reach: Reach::Innermost, under: &[], functions: &[
+    Pattern { class: Class::Entering, reach: Reach::Innermost, under: &[], functions: &[
         "fdget*", "__fdget*", "__fget*", "fget*", "fput", "fput_many", "__fput", "rw_verify_area", "security_file_permission",
         "apparmor_file_permission", "selinux_file_permission", "bpf_lsm_file_permission", "*fsnotify*",
         "syscall_exit_to_user_mode*", "syscall_enter_from_user_mode*", "syscall_trace_enter*", "exit_to_user_mode_prepare", "prepare_exit_to_usermode",
@@ -206,7 +206,7 @@ const TABLE: &[Row] = &[
         "__get_user_*", "__put_user_*", "get_user_*", "put_user_*", "fpregs_*", "file_update_time*", "touch_atime", "atime_needs_update",
         "__audit_syscall*", "ktime_get_coarse*", "inode_needs_update_time", "current_time",
     ] },
-    Row { class: Class::Bookkeeping, reach: Reach::Innermost, under: &[], functions: &[
+    Pattern { class: Class::Bookkeeping, reach: Reach::Innermost, under: &[], functions: &[
         "pipe_read", "pipe_write", "anon_pipe_read", "anon_pipe_write", "fifo_pipe_read", "fifo_pipe_write", "pipe_poll", "pipe_ioctl",
         "pipe_fcntl", "pipe_resize_ring", "pipe_set_size", "get_pipe_info", "pipe_buf_*", "add_to_pipe", "wait_for_space", "pipe_clear_nowait",
         "vmsplice_to_pipe", "vmsplice_to_user", "__do_splice", "do_splice", "do_splice_*", "splice_from_pipe*", "__splice_from_pipe", "splice_to_pipe",
@@ -215,11 +215,11 @@ const TABLE: &[Row] = &[
         "ipipe_prep", "opipe_prep", "link_pipe", "do_tee", "kill_fasync",
     ] },
     // What is left of the call itself, once nothing else was named on the way out to it.
-    Row { class: Class::Bookkeeping, reach: Reach::Leaf, under: &[], functions: &[
+    Pattern { class: Class::Bookkeeping, reach: Reach::Leaf, under: &[], functions: &[
         "__do_sys_splice", "__do_sys_vmsplice", "__do_sys_tee", "*_sys_splice", "*_sys_vmsplice", "*_sys_tee", "vfs_read", "vfs_write", "new_sync_read", "new_sync_write",
         "__vfs_read", "__vfs_write", "vfs_readv", "vfs_writev", "do_iter_*",
     ] },
-    Row { class: Class::Entering, reach: Reach::Leaf, under: &[], functions: &[
+    Pattern { class: Class::Entering, reach: Reach::Leaf, under: &[], functions: &[
         "do_syscall_64", "entry_SYSCALL_64*", "entry_SYSRETQ*", "syscall_return_via_sysret", "x64_sys_call", "__x64_sys_*", "__arm64_sys_*", "ksys_*",
         "__do_sys_*", "__se_sys_*", "do_readv", "do_writev", "el0_svc*", "el0t_64_sync*", "invoke_syscall*", "do_el0_svc", "__entry_text_*",
         "native_write_msr", "entry_*", "asm_exc_*", "error_entry", "error_return", "irqentry_*", "swapgs_*", "srso_*", "retbleed_*",
@@ -257,11 +257,11 @@ fn leaf(names: &[&str], reach: Reach) -> Option<Class> {
         .map(|row| row.class)
 }
 
-fn rows(reach: Reach) -> impl Iterator<Item = &'static Row> {
+fn rows(reach: Reach) -> impl Iterator<Item = &'static Pattern> {
     TABLE.iter().filter(move |row| row.reach == reach)
 }
 
-impl Row {
+impl Pattern {
     /// Whether it names the function at `at`, and what it asks for is farther out.
     fn names(&self, names: &[&str], at: usize) -> bool {
         let named = |patterns: &[&str], name: &str| patterns.iter().any(|p| matches(p, name));

@@ -15,7 +15,7 @@ use crate::interrupt::Interrupt;
 /// How often Ctrl-C and the time are looked at.
 const INTERVAL: Duration = Duration::from_millis(50);
 
-/// What those who are told to end may take before they are killed.
+/// How long processes that are asked to end may take before they are killed.
 const GRACE: Duration = Duration::from_millis(500);
 
 /// How a command ended.
@@ -51,7 +51,7 @@ pub fn command(words: &[String]) -> Command {
 /// # Errors
 /// Where it cannot be started.
 pub fn run(words: &[String], at_most: Option<Duration>, interrupt: &Interrupt) -> Result<Ended> {
-    // Whoever is left behind by its parent stays below this process, and is found at the end.
+    // A process whose parent has ended stays below this one, and is found at the end.
     let _ = set_child_subreaper(Some(getpid()));
     let began = Instant::now();
     let mut command = command(words);

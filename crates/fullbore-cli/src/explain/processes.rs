@@ -1,4 +1,4 @@
-//! What the kernel tells everybody of a process: who it is, how long it ran, how often it slept.
+//! What every user can read about a process: its name, how long it ran, how often it slept.
 //!
 //! Needs no permission. This process looks at those below it again and again, and the last look at
 //! each is what counts.

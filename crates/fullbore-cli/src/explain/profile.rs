@@ -115,7 +115,7 @@ pub fn sides(
     files: &mut Files,
     skipped: Duration,
 ) -> Vec<Side> {
-    // Each CPU has told its own story in order; together they have to be put in order.
+    // The events of each CPU are in order; those of all CPUs have to be sorted.
     events.sort_by_key(|event| event.time);
     let mut from = None;
     let mut told = Told::default();

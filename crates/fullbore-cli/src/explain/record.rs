@@ -1,7 +1,7 @@
 //! Runs something and watches the processes that it starts, with samples where those are allowed.
 //!
 //! A thread of this process empties the buffers and looks at the processes, a few times a second:
-//! often enough that nothing is lost, seldom enough that those who are watched hardly notice.
+//! often enough that nothing is lost, seldom enough that the watched processes are hardly disturbed.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -29,7 +29,7 @@ pub struct Recording {
 #[derive(Debug, Clone, Copy)]
 pub struct Sampled {
     pub clock: Clock,
-    /// Whom, besides what was started.
+    /// Whether other processes were sampled too.
     pub scope: Scope,
     /// How often a second.
     pub frequency: u64,

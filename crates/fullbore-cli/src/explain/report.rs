@@ -46,7 +46,7 @@ pub struct Explanation {
 /// How samples were taken.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SamplingReport {
-    /// What told when.
+    /// The clock that told when to take one.
     pub clock: String,
     /// Whether whole CPUs were sampled, or only what was started, which disturbs it more.
     pub whole_cpus: bool,
@@ -285,7 +285,7 @@ fn symbols(share: &Share) -> String {
         .symbols
         .iter()
         .enumerate()
-        // The largest of a share is said even where it is small.
+        // The largest of a share is shown even where it is small.
         .filter(|(at, symbol)| *at == 0 || symbol.share >= TINY)
         .take(SHOWN)
         .map(|(_, symbol)| format!("{} {}", shortened(&symbol.name), percent(symbol.share)))

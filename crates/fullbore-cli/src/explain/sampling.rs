@@ -24,10 +24,10 @@ use perf_event::events::{Hardware, Software};
 use perf_event::{Builder, SampleFlag, Sampler};
 use rustix::io::Errno;
 
-/// Whom an event samples.
+/// Which processes an event samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// Whoever runs.
+    /// All that run.
     WholeCpus,
     /// What this thread starts.
     Tasks,
@@ -110,7 +110,7 @@ pub struct Sampling {
     samplers: Vec<Sampler>,
     /// What they count.
     pub clock: Clock,
-    /// Whom they sample.
+    /// Which processes they sample.
     pub scope: Scope,
     /// How often a second.
     pub frequency: u64,

@@ -258,14 +258,14 @@ mod tests {
     use fullbore_results::run::EndpointReport;
 
     #[derive(Parser)]
-    struct Line {
+    struct Arguments {
         #[command(flatten)]
         axes: Axes,
     }
 
     fn axes(words: &str) -> Axes {
         let words = std::iter::once("line").chain(words.split_whitespace());
-        Line::try_parse_from(words).unwrap().axes
+        Arguments::try_parse_from(words).unwrap().axes
     }
 
     fn names(words: &str) -> Vec<&'static str> {
@@ -340,7 +340,7 @@ mod tests {
             "--sweep-wait never",
         ] {
             let words = std::iter::once("line").chain(words.split_whitespace());
-            assert!(Line::try_parse_from(words).is_err());
+            assert!(Arguments::try_parse_from(words).is_err());
         }
     }
 

@@ -86,7 +86,7 @@ pub fn through_a_pipe(options: &Options, sink: BorrowedFd<'_>) -> anyhow::Result
         while written < most {
             let end = most.min(written + growth.after);
             // SAFETY: as in `double_buffering`. The pages are a mapping of our own, and are written
-            // to again when nobody but the other side of the socket can still refer to them. The
+            // to again when only the other side of the socket can still refer to them. The
             // pipe is ours.
             let answer = unsafe {
                 calls.vmsplice(

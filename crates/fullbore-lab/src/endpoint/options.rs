@@ -227,7 +227,7 @@ pub fn pipe_size(text: &str) -> Result<usize, String> {
 }
 
 impl Options {
-    /// How to wait, whichever way it was said.
+    /// How to wait, by whichever option it was given.
     pub fn wait(&self) -> Wait {
         match (self.wait, self.busy_loop, self.poll) {
             (Some(name), _, _) => name.into(),

@@ -60,7 +60,7 @@ impl<'a> Side<'a> {
 /// The command line, through a pipe of that size unless the writer's options give another.
 pub fn command_line(writer: &str, reader: &str, pipe_size: Option<usize>) -> Option<String> {
     let (writer, reader) = (Side::of(writer, "write")?, Side::of(reader, "read")?);
-    // Who splices has no buffer whose pages could differ.
+    // A side that splices has no buffer whose pages could differ.
     let same_pages = writer.huge == reader.huge || reader.how == "splice";
     if writer.chunk != reader.chunk || writer.busy != reader.busy || !same_pages {
         return None;

@@ -81,7 +81,7 @@ impl Progress {
         if !state.reported {
             let calls = state.calls;
             let report = state.report(options, calls);
-            // The process ends here: there is nobody to hand an error to but its exit code.
+            // The process ends here: an error can only be reported by its exit code.
             let printed = print(&report, options, role);
             std::process::exit(i32::from(printed.is_err()));
         }

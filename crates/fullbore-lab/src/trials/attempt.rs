@@ -1,4 +1,4 @@
-//! What all trials share: what comes of one, how a refusal is put into words, and bytes to move and to
+//! What all trials share: the outcome of one, how a refusal is put into words, and bytes to move and to
 //! compare.
 
 use anyhow::Result;
@@ -22,7 +22,7 @@ pub struct Target {
     pub fd: i32,
 }
 
-/// What came of a trial.
+/// The outcome of a trial.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
@@ -45,7 +45,7 @@ pub struct Refusal {
     pub errno: Option<i32>,
     /// The signal that ended the process of the trial.
     pub signal: Option<i32>,
-    /// What was said or seen, for people.
+    /// The error message, or what was seen, for people.
     pub said: String,
 }
 

@@ -1,6 +1,6 @@
 //! Trials of the calls that move references to pages.
 //!
-//! `unsafe` only for vmsplice(2), of memory that nobody writes to any more.
+//! `unsafe` only for vmsplice(2), of memory that nothing writes to any more.
 
 #![allow(unsafe_code)]
 
@@ -39,7 +39,7 @@ pub(super) fn splice(_: &Given) -> Result<String, Stop> {
 }
 
 pub(super) fn splice_file(_: &Given) -> Result<String, Stop> {
-    // A file that is always there and that nobody has to write.
+    // A file that is always there and does not have to be written.
     let mut file = File::open("/proc/self/exe").map_err(io_at("open /proc/self/exe"))?;
     let mut sent = vec![0; 2 * page_size()];
     file.read_exact(&mut sent).map_err(io_at("read a file"))?;

@@ -106,10 +106,10 @@ impl Task for TrialTask {
     }
 }
 
-/// Plays the trial of that name, in this process, and says what came of it.
+/// Runs the trial of that name in this process, and reports its outcome.
 ///
 /// # Errors
-/// Where there is no such trial, or nobody to tell.
+/// Where there is no such trial, or the outcome cannot be reported.
 fn play(name: &str, target: Option<Target>) -> Result<()> {
     let trial = TRIALS.iter().find(|trial| trial.name == name);
     let trial = trial.ok_or_else(|| anyhow::anyhow!("unknown trial '{name}'"))?;
@@ -123,7 +123,7 @@ fn play(name: &str, target: Option<Target>) -> Result<()> {
 }
 
 impl Trial {
-    /// Tries it in a process of its own, and says what came of it and how long it took.
+    /// Tries it in a process of its own: the outcome, and how long it took.
     pub fn run(&self, program: &Program) -> (Outcome, Duration) {
         let began = Instant::now();
         let outcome = self

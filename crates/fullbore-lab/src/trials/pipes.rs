@@ -58,7 +58,7 @@ pub(super) fn roomy_pipe(_: &Given) -> Result<String, Stop> {
             ),
         }));
     }
-    // Nobody reads meanwhile: all of it has to fit.
+    // There is no reader meanwhile: all of it has to fit.
     let sent = pattern(ROOMY);
     let n = rustix::io::write(&pipe.writer, &sent).map_err(at("write"))?;
     super::attempt::compare(&sent[..n], &sent)?;

@@ -55,10 +55,10 @@ impl Times {
 }
 
 impl Percentiles {
-    /// What a part said of them.
+    /// What a part reported of them.
     ///
     /// # Errors
-    /// Where it said nothing of the kind, or took no times.
+    /// Where the report cannot be read, or holds no times.
     pub fn read(printed: &[u8]) -> Result<Self, Stop> {
         let percentiles: Self = process::report(printed)
             .map_err(|error| Stop::Failed(format!("a part reported nothing readable: {error}")))?;

@@ -31,7 +31,7 @@ const RAN_AT: usize = 2;
 /// How often it has run again.
 const RAN: usize = 3;
 
-/// Who does what.
+/// What a process of the experiment does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Role {
     Sleeper,
@@ -63,10 +63,10 @@ pub struct Report {
 }
 
 impl Report {
-    /// What the waker said.
+    /// What the waker reported.
     ///
     /// # Errors
-    /// Where it said nothing of the kind, or woke nobody.
+    /// Where the report cannot be read, or holds no wake-up.
     pub fn read(printed: &[u8]) -> Result<Self, Stop> {
         let report: Self = process::report(printed)
             .map_err(|error| Stop::Failed(format!("a part reported nothing readable: {error}")))?;

@@ -204,7 +204,7 @@ fn behind_a_writer(job: &Job, mover: &Mover, bench: &Bench<'_>) -> Result<Wrong>
             wrong = wrong.or(Some(format!("{came} of {len} bytes arrived")));
         }
     }
-    // Whoever has nobody left to write to is killed.
+    // With the readers gone, these are killed.
     drop((moving, writing));
     Ok(wrong)
 }

@@ -41,7 +41,7 @@ impl SourceFile {
         reopened(file)
     }
 
-    /// A stretch of the pattern again and again: nobody looks at it here.
+    /// A stretch of the pattern again and again: these bytes are not checked.
     fn make() -> Result<File> {
         let mut block = vec![0; 1 << 20];
         words::fill(&mut block, 0);
@@ -58,7 +58,7 @@ impl SourceFile {
             .ok()
             .and_then(|memory| memory.mem_available);
         match available {
-            // There are two of them, and everybody else wants memory too.
+            // There are two of them, and other programs need memory too.
             Some(available) if available < 6 * Self::LEN => Self::LEN / 4,
             _ => Self::LEN,
         }

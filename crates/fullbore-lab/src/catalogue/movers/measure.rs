@@ -149,7 +149,7 @@ fn read(job: &Job, stdin: OwnedFd, bench: &Bench<'_>) -> Result<(Ended, bool)> {
     Ok((read, began.elapsed() < whole_time))
 }
 
-/// Waits for the writer, whose pipe or socket nobody reads any more.
+/// The report of the writer, whose pipe or socket has no reader any more.
 fn writer_report(writer: Option<Process>) -> Result<Result<Option<EndpointReport>, Stop>> {
     let Some(writer) = writer else {
         return Ok(Ok(None));
@@ -163,7 +163,7 @@ fn writer_report(writer: Option<Process>) -> Result<Result<Option<EndpointReport
         .map_err(|e| Stop::Failed(format!("the writer reported nothing readable: {e}"))))
 }
 
-/// What a mover came to that a file was written by.
+/// The measurement of a mover that wrote to a file.
 fn judge_file(
     mover: &Mover,
     moved: &Ended,
@@ -185,7 +185,7 @@ fn judge_file(
     })
 }
 
-/// What a mover came to whose reader measured.
+/// The measurement of a mover whose reader measured.
 fn judge_reader(
     job: &Job,
     mover: &Mover,

@@ -35,7 +35,7 @@ pub fn group() -> Group {
     }
 }
 
-/// Every job by everyone who can do it.
+/// Every job, by every mover that can do it.
 fn experiments() -> Vec<Experiment> {
     JOBS.iter()
         .flat_map(|job| job.movers.iter().map(move |mover| experiment(job, mover)))
@@ -53,7 +53,7 @@ fn experiment(job: &'static Job, mover: &'static Mover) -> Experiment {
     }
 }
 
-/// One job, by one of those who can do it.
+/// One job, by one mover.
 #[derive(Debug)]
 struct Move {
     job: &'static Job,

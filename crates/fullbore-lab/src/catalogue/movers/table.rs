@@ -34,7 +34,7 @@ pub struct Job {
     pub sink: End,
     /// Pipes that it writes to besides, each spliced away by a reader of its own.
     pub branches: usize,
-    /// Who can do it.
+    /// The movers that can do it.
     pub movers: &'static [Mover],
 }
 
@@ -97,7 +97,7 @@ const fn peer(name: &'static str, words: &'static str) -> Mover {
     }
 }
 
-/// Who moves from one source to one sink. The first is what the others are compared with: it is
+/// Movers from one source to one sink. The first is what the others are compared with: it is
 /// there on every machine.
 #[rustfmt::skip]
 const COPIERS: &[Mover] = &[
@@ -112,7 +112,7 @@ const COPIERS: &[Mover] = &[
     own("reference", "copy --by-reference", "fullbore copy --by-reference"),
 ];
 
-/// Who moves from one source to several sinks.
+/// Movers from one source to several sinks.
 #[rustfmt::skip]
 const SPLITTERS: &[Mover] = &[
     own("std", "middleman --die-with-parent std-copy", "Rust's std::io::copy into a writer that writes to every output"),
@@ -125,7 +125,7 @@ const SPLITTERS: &[Mover] = &[
 
 /// The fastest source that any program can be for another, and that sleeps while its pipe is full:
 /// the article's writer, with huge pages and 1 MiB at a time, into a pipe of 1 MiB. Jumbo slots
-/// (`--way repeat`) would be faster still, but only those who splice would gain by them, and few
+/// (`--way repeat`) would be faster still, but only movers that splice would gain by them, and few
 /// programs write so.
 const PIPE_WRITER: &str = "--write-with-vmsplice --huge-page --buf-size 2M";
 

@@ -209,7 +209,7 @@ fn room(place: &Path) -> u64 {
     memory.map_or(free, |memory| memory.min(free))
 }
 
-/// A directory that goes when whoever made it does.
+/// A directory that is removed when the process that made it has ended.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Kept {
     directory: PathBuf,
@@ -228,7 +228,7 @@ impl Task for Kept {
         loop {
             match fs::remove_dir_all(&self.directory) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-                // Somebody is still being killed who writes into it.
+                // A process that writes into it is still being killed.
                 Err(error)
                     if error.kind() == io::ErrorKind::DirectoryNotEmpty && attempts < 100 =>
                 {

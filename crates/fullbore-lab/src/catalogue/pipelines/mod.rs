@@ -50,18 +50,18 @@ fn experiment(pipeline: &'static Pipeline, way: &'static Way) -> Experiment {
         shows: format!("by {}: {}", way.title, pipeline.shows).leak(),
         unit: Unit::MbPerS,
         published: None,
-        work: Box::leak(Box::new(Line { pipeline, way })),
+        work: Box::leak(Box::new(PipelineRun { pipeline, way })),
     }
 }
 
 /// One pipeline, run in one way.
 #[derive(Debug)]
-struct Line {
+struct PipelineRun {
     pipeline: &'static Pipeline,
     way: &'static Way,
 }
 
-impl Work for Line {
+impl Work for PipelineRun {
     fn measure(&self, bench: &mut Bench<'_>) -> Result<Measurement> {
         measure::measure(self.pipeline, self.way, bench)
     }

@@ -78,7 +78,7 @@ pub fn run(
     // Bytes are counted out for another machine, and this one may be busy.
     let patience = Duration::from_secs_f64(60.0 + 60.0 * settings.seconds);
     let in_time = process.ends_within(patience)?;
-    // Whoever it has left behind.
+    // Processes that it has left behind.
     process.kill_group();
     let ended = process.end_within(process::GRACE)?;
     if !in_time {
@@ -118,13 +118,13 @@ pub struct Once {
     directory: PathBuf,
 }
 
-/// What came of it.
+/// How it went.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Ran {
     pub seconds: f64,
     /// As wait(2) gives it.
     status: i32,
-    /// The last line that it said on stderr.
+    /// The last line that it wrote to stderr.
     said: String,
 }
 
@@ -184,7 +184,7 @@ fn read_all(directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Waits until nobody is left who could write to stdin: until whoever started this process has gone.
+/// Waits until no process is left that could write to stdin: until the one that started this has ended.
 pub fn wait_for_the_end_of_stdin() {
     let mut byte = [0];
     // Whatever else may go wrong with it is an end too.

@@ -50,15 +50,6 @@ const LMBENCH_PIPE_2005: f64 = 1669e6 / (1u64 << 30) as f64;
 /// Sequential reading of memory by one thread on the article's machine, in GiB/s.
 const MEMORY_READ_2022: f64 = 16.0;
 
-const fn between(
-    name: &'static str,
-    published: Option<f64>,
-    shows: &'static str,
-    transport: Transport,
-) -> Experiment {
-    row(name, published, shows, transport.as_stream())
-}
-
 const fn row(
     name: &'static str,
     published: Option<f64>,
@@ -72,14 +63,14 @@ const fn row(
 /// by hand, memory read, memory written.
 #[rustfmt::skip]
 const EXPERIMENTS: &[Experiment] = &[
-    between("pipe", Some(LMBENCH_PIPE_2005), "a pipe of the default capacity, write(2) and read(2)", Transport::Pipe),
-    between("fifo", None, "a named pipe", Transport::Fifo),
-    between("unix_stream", None, "a Unix stream socket with listen(2) and connect(2)", Transport::UnixStream),
-    between("socketpair", None, "a Unix stream socket from socketpair(2)", Transport::SocketPair),
-    between("unix_seqpacket", None, "a Unix socket that preserves message boundaries", Transport::SeqPacket),
-    between("tcp", None, "TCP over the loopback", Transport::Tcp),
-    between("shared_memory", None, "a ring in shared memory, with copies in and out, and futex(2) to wait", Transport::SharedMemory),
-    between("message_queue", None, "a POSIX message queue, 10 messages of 8 KiB", Transport::MessageQueue),
+    row("pipe", Some(LMBENCH_PIPE_2005), "a pipe of the default capacity, write(2) and read(2)", &Stream(Transport::Pipe)),
+    row("fifo", None, "a named pipe", &Stream(Transport::Fifo)),
+    row("unix_stream", None, "a Unix stream socket with listen(2) and connect(2)", &Stream(Transport::UnixStream)),
+    row("socketpair", None, "a Unix stream socket from socketpair(2)", &Stream(Transport::SocketPair)),
+    row("unix_seqpacket", None, "a Unix socket that preserves message boundaries", &Stream(Transport::SeqPacket)),
+    row("tcp", None, "TCP over the loopback", &Stream(Transport::Tcp)),
+    row("shared_memory", None, "a ring in shared memory, with copies in and out, and futex(2) to wait", &Stream(Transport::SharedMemory)),
+    row("message_queue", None, "a POSIX message queue, 10 messages of 8 KiB", &Stream(Transport::MessageQueue)),
     row("file_reread", None, "a file in the page cache, read(2) again and again", &Alone::FileReread),
     row("mmap_reread", None, "the same file, mapped, with all words summed", &Alone::MmapReread),
     row("memory_copy", None, "memcpy(3) from one stretch of memory to another", &Alone::Copy),
@@ -98,21 +89,6 @@ const PARTS: &[Part] = &[
 /// A stream from one process to another over a transport.
 #[derive(Debug)]
 struct Stream(Transport);
-
-impl Transport {
-    const fn as_stream(self) -> &'static dyn Work {
-        match self {
-            Transport::Pipe => &Stream(Transport::Pipe),
-            Transport::Fifo => &Stream(Transport::Fifo),
-            Transport::UnixStream => &Stream(Transport::UnixStream),
-            Transport::SocketPair => &Stream(Transport::SocketPair),
-            Transport::SeqPacket => &Stream(Transport::SeqPacket),
-            Transport::Tcp => &Stream(Transport::Tcp),
-            Transport::SharedMemory => &Stream(Transport::SharedMemory),
-            Transport::MessageQueue => &Stream(Transport::MessageQueue),
-        }
-    }
-}
 
 impl Work for Stream {
     fn measure(&self, bench: &mut Bench<'_>) -> Result<Measurement> {

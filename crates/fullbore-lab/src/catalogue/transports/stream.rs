@@ -24,7 +24,7 @@ pub const CHUNK: usize = 64 << 10;
 /// Bytes at the beginning that are checked: several times what any transport holds.
 const CHECKED: u64 = 8 << 20;
 
-/// Send messages of so many bytes until nobody receives them any more.
+/// Send messages of so many bytes until the receiver has gone.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct SendTask {
     pub link: Link,
@@ -55,7 +55,7 @@ impl Task for ReceiveTask {
     }
 }
 
-/// Sends until nobody receives any more.
+/// Sends until the receiver has gone.
 ///
 /// # Errors
 /// Where the transport breaks.
@@ -117,10 +117,10 @@ impl Moved {
         self.bytes as f64 / (1u64 << 30) as f64 / self.seconds
     }
 
-    /// What a part said of it.
+    /// What a part reported of it.
     ///
     /// # Errors
-    /// Where it said nothing of the kind, or that nothing moved.
+    /// Where the report cannot be read, or nothing moved.
     pub fn read(printed: &[u8]) -> Result<Self, Stop> {
         let moved: Self = process::report(printed)
             .map_err(|error| Stop::Failed(format!("a part reported nothing readable: {error}")))?;

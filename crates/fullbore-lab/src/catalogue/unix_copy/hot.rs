@@ -26,13 +26,13 @@ const SEED: u64 = 0x2022;
 /// One line, which says where the next one is: the CPU cannot fetch what it does not know yet.
 #[derive(Debug, Clone, Copy)]
 #[repr(align(64))]
-struct Line {
+struct CacheLine {
     next: usize,
 }
 
 /// Lines in one cycle, in random order.
 #[derive(Debug)]
-pub struct HotSet(Vec<Line>);
+pub struct HotSet(Vec<CacheLine>);
 
 impl HotSet {
     /// So many bytes, in whole lines, touched.
@@ -43,7 +43,7 @@ impl HotSet {
         for last in (1..next.len()).rev() {
             next.swap(last, random.usize(..last));
         }
-        Self(next.into_iter().map(|next| Line { next }).collect())
+        Self(next.into_iter().map(|next| CacheLine { next }).collect())
     }
 
     /// Goes to each line once, and back to the first.
@@ -105,7 +105,10 @@ mod tests {
 
     #[test]
     fn lines_are_lines_and_their_order_is_always_the_same() {
-        assert_eq!((size_of::<Line>(), align_of::<Line>()), (LINE, LINE));
+        assert_eq!(
+            (size_of::<CacheLine>(), align_of::<CacheLine>()),
+            (LINE, LINE)
+        );
         let order = || -> Vec<usize> { HotSet::new(8192).0.iter().map(|l| l.next).collect() };
         assert_eq!(order(), order());
     }

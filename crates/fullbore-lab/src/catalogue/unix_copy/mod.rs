@@ -96,7 +96,7 @@ enum Role {
     Sender { mode: Mode, timing: Timing },
     /// Take and drop.
     Receiver,
-    /// Send until nobody receives any more.
+    /// Send until the receiver has gone.
     Storage { mode: Mode },
     /// Pass on.
     Front,
@@ -290,7 +290,7 @@ impl UnixCopy {
             Some(socket.near),
         )?;
         let measured = client.end_within(self.patience(bench.settings))?;
-        // Who comes first in the chain is at fault: those behind only see an end.
+        // The first process of the chain that failed is at fault: those behind it only see an end.
         if let Err(stop) = measured.went_well("client") {
             for (role, process) in [("storage process", storage), ("front", front)] {
                 if let Some(own) = process.own_fault(role)? {
