@@ -50,11 +50,11 @@ pub struct Holder {
 pub struct Pipe {
     /// The device and inode number that tell it from all other pipes.
     pub identity: PipeIdentity,
-    /// The user who made it, whom it is accounted to.
+    /// The user who made it, and to whose limit its memory counts.
     pub owner: u32,
     /// The path of a FIFO; safe to show. `None` for a pipe, which has no name.
     pub name: Option<String>,
-    /// Who has it open, by process.
+    /// The processes that have it open.
     pub holders: Vec<Holder>,
 }
 
@@ -85,7 +85,7 @@ pub struct Census {
 }
 
 impl Process {
-    /// Whether it is called so, by the name that the kernel has for it or by its program.
+    /// Whether it has this name, as the kernel has it, or as the file name of its program.
     pub fn has_name(&self, name: &str) -> bool {
         let program = self.command.split(' ').next().unwrap_or_default();
         self.name == name || program.rsplit('/').next() == Some(name)
@@ -120,7 +120,7 @@ impl Pipe {
         self.name.is_some()
     }
 
-    /// Those that feed it: who only writes, or where nobody does, who does both.
+    /// Returns the holders that only write to it, or if there are none, those that do both.
     pub fn writers(&self) -> impl Iterator<Item = &Holder> {
         let anyone = self.holders.iter().any(Holder::only_writes);
         self.holders
@@ -128,7 +128,7 @@ impl Pipe {
             .filter(move |holder| holder.writes.is_some() && (!anyone || holder.only_writes()))
     }
 
-    /// Those that drain it: who only reads, or where nobody does, who does both.
+    /// Returns the holders that only read from it, or if there are none, those that do both.
     pub fn readers(&self) -> impl Iterator<Item = &Holder> {
         let anyone = self.holders.iter().any(Holder::only_reads);
         self.holders
@@ -145,7 +145,7 @@ impl Census {
             .position(|process| process.id.pid == pid)
     }
 
-    /// A name for a pipe that is no end of it (`O_PATH`, open(2)), by way of whoever has it open. What an
+    /// Opens a pipe without being an end of it (`O_PATH`, open(2)), through a process that has it open. What an
     /// fd leads to may be another thing by now, which must not be opened: a device may mind.
     ///
     /// # Errors

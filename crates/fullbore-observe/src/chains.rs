@@ -31,7 +31,7 @@ pub enum PipeKind {
     OneSided,
 }
 
-/// A straight run of pipes: each is drained by those who feed the next, and by nobody else.
+/// Pipes in a row: the processes that read from one write to the next, and no others read from it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chain {
     /// Indices into [`Census::pipes`], in the direction of the bytes; one at least.

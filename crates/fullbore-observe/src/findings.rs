@@ -11,7 +11,7 @@ pub struct Findings {
     /// The numbers.
     #[serde(flatten)]
     pub numbers: Numbers,
-    /// Who is the slow one.
+    /// Which stage is the slow one.
     pub verdict: Verdict,
 }
 

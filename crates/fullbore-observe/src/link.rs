@@ -105,10 +105,10 @@ fn own_fds() -> Result<BorrowedFd<'static>, Errno> {
 
 impl Fill {
     /// Of the pipe that `handle` is a name for (`O_PATH`). Not for a FIFO, unless both its sides are open
-    /// already: it would let someone out of his open(2).
+    /// already: opening it would complete the open(2) of another process.
     ///
     /// # Errors
-    /// `EACCES` where this user may not write to it; `ENXIO` for a FIFO that nobody reads.
+    /// `EACCES` where this user may not write to it; `ENXIO` for a FIFO without a reader.
     pub fn of(handle: BorrowedFd<'_>) -> Result<Self, Errno> {
         let _unstopped = Unstopped::new();
         let end = open_for_writing(handle)?;

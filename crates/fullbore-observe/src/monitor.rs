@@ -11,8 +11,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use fullbore::pipe::PipeIdentity;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use super::census::ProcessId;
-use super::chains::Flow;
+use super::census::{Census, ProcessId};
+use super::chains::{Chain, Flow};
 use super::cpus::{Reading, of_this_thread};
 use super::error::Error;
 use super::history::Histories;
@@ -38,10 +38,10 @@ const FIRST: u64 = 20;
 /// Looking once, the most that is waited for enough samples.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Not having looked for so long, this process was stopped: nobody knows what they did meanwhile.
+/// After so long without a sample, this process was stopped, and what the others did meanwhile is unknown.
 const STOPPED: Duration = Duration::from_secs(2);
 
-/// Who looks, and what he remembers.
+/// Observes pipelines again and again, and keeps what later verdicts need.
 #[derive(Debug)]
 pub struct Monitor {
     scope: Scope,
@@ -145,14 +145,15 @@ impl Monitor {
         self.stays = true;
     }
 
-    /// Lets go of everybody, as nobody looks for a while: a name of a FIFO keeps its file system busy.
+    /// Closes all files and forgets all processes, for a while without scans: a descriptor of a FIFO, even
+    /// with `O_PATH`, keeps its file system busy.
     pub fn forget(&mut self) {
         self.watched.clear();
         self.known = KnownProcesses::at_most(self.most_files / 4);
         self.samples = 0;
     }
 
-    /// Looks at those who are known: what they do, and how full their pipes are.
+    /// Takes a sample: what the known processes do, and how full their pipes are.
     pub fn sample(&mut self) {
         let began = of_this_thread();
         let now = Instant::now();
@@ -186,7 +187,7 @@ impl Monitor {
         }
     }
 
-    /// Looks at everybody.
+    /// Scans all processes, and returns what is known of their pipes.
     ///
     /// # Errors
     /// Where there is no /proc, or the process that it is about has ended.
@@ -199,7 +200,7 @@ impl Monitor {
         }
         let mut census = (self.known.look()).map_err(Error::system("look at /proc"))?;
         if self.root != root {
-            // Its number is nobody's, or another's.
+            // Its number is unused, or another process has it.
             census.pipes.clear();
         }
         let flow = Flow::new(&census);
@@ -213,10 +214,34 @@ impl Monitor {
             left_out: found.left_out,
             ..Overview::default()
         };
-        let loads = Loads::of(&census);
+        self.watch_chains(&census, &flow, found.chains, &mut overview);
+        for pipe in found.others {
+            overview.add_pipe(&census, pipe, None);
+        }
+        self.sample();
+        let cpus = Reading::now();
+        for watched in self.watched.values_mut() {
+            watched.watch.read_counters(cpus.as_ref());
+        }
+        self.describe(&census, now, &mut overview);
+        self.histories.forget(now);
+        self.last_took = began.elapsed();
+        overview.took_seconds = self.last_took.as_secs_f64();
+        Ok(overview)
+    }
+
+    /// Watches these pipelines and no others, as far as files may be open, and adds them to the overview.
+    fn watch_chains(
+        &mut self,
+        census: &Census,
+        flow: &Flow<'_>,
+        found: Vec<Chain>,
+        overview: &mut Overview,
+    ) {
+        let loads = Loads::of(census);
         let mut before = std::mem::take(&mut self.watched);
         let mut files = self.known.files();
-        let chains: Vec<_> = (found.chains.into_iter())
+        let chains: Vec<_> = (found.into_iter())
             .map(|chain| {
                 let pipes = chain.pipes.iter();
                 let key: Vec<_> = pipes.map(|&pipe| census.pipes[pipe].identity).collect();
@@ -226,14 +251,14 @@ impl Monitor {
                 (chain, key, stages, known)
             })
             .collect();
-        // Those who are not there any more are closed before others are opened.
+        // Files of pipelines that have ended are closed before others are opened.
         drop(before);
         for (chain, key, stages, known) in chains {
             let is_new = known.is_none();
             let watched = match known {
                 Some(watched) => Some(watched),
                 None if files + watched::files(&stages) <= self.most_files => {
-                    let watched = WatchedChain::new(&census, &chain, &stages);
+                    let watched = WatchedChain::new(census, &chain, &stages);
                     files += watched.as_ref().map_or(0, |_| watched::files(&stages));
                     watched
                 }
@@ -243,7 +268,7 @@ impl Monitor {
                 }
             };
             let watched = watched.map(|mut watched| {
-                watched.set_members(&census, &chain, &stages, &loads);
+                watched.set_members(census, &chain, &stages, &loads);
                 watched
             });
             if is_new {
@@ -251,33 +276,25 @@ impl Monitor {
                     self.histories.begin(pipe);
                 }
             }
-            overview.add_chain(&census, &chain, &stages);
+            overview.add_chain(census, &chain, &stages);
             if let Some(watched) = watched {
                 self.watched.insert(key, watched);
             }
         }
-        for pipe in found.others {
-            overview.add_pipe(&census, pipe, None);
-        }
-        self.sample();
-        let cpus = Reading::now();
-        for watched in self.watched.values_mut() {
-            watched.watch.read_counters(cpus.as_ref());
-        }
+    }
+
+    /// Adds to the overview what watching has found, and what is remembered of each pipe.
+    fn describe(&mut self, census: &Census, now: f64, overview: &mut Overview) {
         for chain in 0..overview.chains.len() {
             let pipes = overview.chains[chain].pipes.iter();
             let key: Vec<_> = pipes.map(|&pipe| overview.pipes[pipe].identity()).collect();
             if let Some(watched) = self.watched.get(&key) {
-                watched.describe(chain, &mut overview);
+                watched.describe(chain, overview);
             }
         }
         for row in &mut overview.pipes {
-            row.remember(&census, &mut self.histories, now);
+            row.remember(census, &mut self.histories, now);
         }
-        self.histories.forget(now);
-        self.last_took = began.elapsed();
-        overview.took_seconds = self.last_took.as_secs_f64();
-        Ok(overview)
     }
 }
 

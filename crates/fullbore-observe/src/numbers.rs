@@ -90,7 +90,7 @@ pub struct StageNumbers {
     /// The share of the pipeline's time in which it kept others waiting: its part where it was not the
     /// only one.
     pub blame: f64,
-    /// Whether all of this is of the one whom the others wait for.
+    /// Whether all of this is of the process that the others wait for.
     #[serde(skip)]
     pub attribution: Attribution,
     /// Microseconds that a thread waited for a CPU each time, on average.
@@ -212,7 +212,7 @@ impl Numbers {
 /// write to one of the pipes on the way, and those before it for others who read from one.
 fn attribution(at: usize, facts: &[&StageFacts], sums: &StageSums, time: Duration) -> Attribution {
     let own = match (sums.doubtful.in_all(time), facts[at].told) {
-        // Whoever wrote the command line has put them all into this stage.
+        // The command line has put all of them into this stage.
         (Attribution::Unclear, false) => Attribution::Likely,
         (own, _) => own,
     };

@@ -19,7 +19,7 @@ use fullbore_host::text::{error_text, one_line};
 /// Characters of a command line that are kept: some are pages long.
 const MOST_OF_COMMAND: usize = 200;
 
-/// Nobody has counted.
+/// No counter exists.
 const UNKNOWN: Bytes = Bytes {
     bytes: None,
     bytes_are: Certainty::Unknown,
@@ -63,7 +63,7 @@ pub struct ChainState {
 /// A stage of a chain.
 #[derive(Debug, Clone, Serialize)]
 pub struct StageState {
-    /// The one to name it by first. Empty where nobody stands between two pipes any more.
+    /// The process that names the stage comes first. Empty if no process has both pipes open any more.
     pub processes: Vec<ProcessInfo>,
     /// What it did with the last seconds.
     pub time: Option<Shares>,
@@ -163,15 +163,15 @@ pub enum Side {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Slow {
-    /// Its writer, or who is before that.
+    /// Its writer, or a stage before that.
     Writer,
-    /// Its reader, or who is after that.
+    /// Its reader, or a stage after that.
     Reader,
     /// Both are about as slow as each other, or by turns.
     Both,
     /// None of them: there are too few CPUs.
     Cpus,
-    /// Not seen, not for long enough, or nobody stands out.
+    /// Not observed, not for long enough, or no stage stands out.
     Unknown,
 }
 
@@ -182,7 +182,7 @@ pub struct LeftOut {
     pub own: usize,
     /// Of other processes than were asked for.
     pub of_others: usize,
-    /// Shown, but too many to be watched for who waits.
+    /// Shown without what waits for them: watching them would take too many files.
     pub not_watched: usize,
 }
 

@@ -14,11 +14,11 @@ use super::overview::LeftOut;
 /// Whose pipes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Whose {
-    /// Everybody's that can be seen.
+    /// Those of all processes that can be seen.
     Everybody,
     /// Those of a process and of all below it.
     Tree(u32),
-    /// Those of processes, and FIFOs, that are called so.
+    /// Those of processes with this name, and FIFOs with this name.
     Named(String),
 }
 

@@ -30,7 +30,7 @@ pub struct WatchedStage {
     pub since: Instant,
     /// Time since then in which looks found it active, and in all that looks stand for.
     pub seen_active: Duration,
-    /// What those have used up who have ended without being waited for by one of the others.
+    /// What those processes have used up that have ended and had no parent in the stage to wait for them.
     pub gone: Used,
     /// What its processes had used up before they were watched.
     pub before: Used,
@@ -199,7 +199,7 @@ impl WatchedStage {
         let gone = &mut self.gone;
         self.members.retain(|member| {
             let stays = processes.iter().any(|(process, _)| *process == id(member));
-            // Those who are waited for hand on what they have used up.
+            // The times of a child that was waited for are counted in its parent.
             let is_waited_for = member.has_parent && member.process.has_ended();
             if !stays && !is_waited_for {
                 gone.add(member.process.used().as_far_as_known());
@@ -230,7 +230,7 @@ impl WatchedStage {
         self.count_children(census_began);
     }
 
-    /// Finds out who has started whom. Of those who are told, one may have started others besides.
+    /// Finds out which processes have started which. A process may also have children outside of the stage.
     fn count_children(&mut self, census_began: u64) {
         let pids = self.pids();
         for member in &mut self.members {

@@ -6,7 +6,7 @@ use serde::{Serialize, Serializer};
 
 use super::moment::Cause;
 
-/// Who is the slow one.
+/// Which stage is the slow one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Verdict {
     /// What it says.
@@ -28,9 +28,9 @@ pub enum VerdictKind {
     ByTurns(Vec<usize>),
     /// There are too few CPUs for all that could run.
     Cpus,
-    /// Nobody: they take turns, and the time goes to waking each other.
+    /// No stage: they alternate, and the time goes to waking each other.
     Waking,
-    /// Nobody stands out.
+    /// No stage stands out.
     Nobody,
     /// It took less time than it takes to tell.
     TooShort,

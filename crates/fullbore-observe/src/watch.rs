@@ -84,8 +84,8 @@ impl Watch {
         self
     }
 
-    /// Of a pipeline that others have started. Who [belongs](Self::set_members) to its stages has to be told, and
-    /// when to [look](Self::sample).
+    /// Of a pipeline that others have started. The caller says which processes [are](Self::set_members) its
+    /// stages, and when to [take a sample](Self::sample).
     pub(crate) fn of_others(stages: Vec<StartedStage>, links: Vec<Link>) -> Self {
         let mut watch = Self::of(stages, links);
         watch.is_of_others = true;
@@ -139,7 +139,7 @@ impl Watch {
         self.interval = self.choose_interval();
     }
 
-    /// One look at what everybody does, when about as much time as `interval` has passed since the last.
+    /// Takes a sample of what all processes do, when about as much time as `interval` has passed since the last.
     pub(crate) fn sample(&mut self, interval: Duration) {
         self.interval = interval;
         self.look_at_moment(Instant::now());
@@ -150,7 +150,7 @@ impl Watch {
         let now = Instant::now();
         let before: u64 = self.sums.stages.iter().map(|stage| stage.turns).sum();
         self.account(now);
-        // Who has not run was in nobody's way, and nobody in his.
+        // A stage that did not run blocked nobody and was blocked by nobody.
         let turns: u64 = self.sums.stages.iter().map(|stage| stage.turns).sum();
         if turns > before {
             let members = self.stages.iter().flat_map(|stage| &stage.members);
@@ -297,8 +297,9 @@ impl Watch {
         (until.unwrap_or(self.last_look).max(self.last_look) - self.began).as_secs_f64()
     }
 
-    /// Who sleeps in read(2) does so because nothing is in the pipe, which then need not be opened to ask: it
-    /// is just then that the end of the file matters, which an end that is open here puts off.
+    /// Asks how full the pipes are. A process sleeps in read(2) because the pipe is empty, which then need not
+    /// be opened to ask: it is just then that the end of the file matters, which an end that is open here puts
+    /// off.
     fn look_at_pipes(&mut self, now: Instant) {
         for (link, asked) in self.links.iter().zip(&mut self.asked) {
             let known =

@@ -56,7 +56,7 @@ pub enum Outcome {
         /// Bytes that it holds.
         size: usize,
     },
-    /// Somebody else has resized it since.
+    /// Another program has resized it since.
     ChangedSince {
         /// Bytes that it holds.
         size: usize,
@@ -89,7 +89,7 @@ pub struct Tuned {
     pub outcome: Outcome,
     /// What stopped it on the way to the size that was wanted.
     pub limit: Option<Limit>,
-    /// Those who write to it, the worst first. Not asked for where nothing was to be grown.
+    /// The processes that write to it, the worst first. Not asked for where nothing was to be grown.
     pub writers: Writers,
 }
 

@@ -12,7 +12,7 @@ pub enum Sends {
     Safely(&'static str),
     /// As pages of its own, which it may write to again.
     Pages(&'static str),
-    /// Nobody knows.
+    /// It is not known.
     Unknown(&'static str),
 }
 

@@ -17,7 +17,7 @@ use fullbore_host::text::clean;
 pub enum Target {
     /// Of one process.
     Process(u32),
-    /// Of all processes that are called so.
+    /// Of all processes with this name.
     Name(String),
     /// Of the pipeline that a process is in.
     Pipeline(u32),

@@ -84,6 +84,8 @@ enum State {
 enum Next {
     /// When it is ready again.
     Wait,
+    /// In the same state, at once.
+    Again,
     /// In another state, at once.
     Go(State),
     /// Not at all.
@@ -235,7 +237,7 @@ impl Server<'_> {
             })
             .filter(|_| self.connections.len() == self.limits.connections);
         if let Some((idle, _)) = idle {
-            self.connections.swap_remove(idle).cut();
+            self.connections.remove(idle).cut();
         }
     }
 }
@@ -287,10 +289,13 @@ impl Connection {
                     match next {
                         Next::Wait => return true,
                         Next::End => return false,
-                        Next::Go(state) => self.state = state,
-                    }
-                    if let State::Fetching(..) = self.state {
-                        self.deadline = now + limits.to_fetch;
+                        Next::Again => {}
+                        Next::Go(state) => {
+                            if let State::Fetching(..) = state {
+                                self.deadline = now + limits.to_fetch;
+                            }
+                            self.state = state;
+                        }
                     }
                 }
                 Err(error) => match error.kind() {
@@ -328,8 +333,7 @@ impl Connection {
                     return Ok(Next::Go(State::Closing(MOST_AFTER)));
                 }
                 *sent += self.stream.write(left)?;
-                // Others may be ready as well.
-                Ok(Next::Wait)
+                Ok(Next::Again)
             }
             State::Closing(left) => {
                 let mut buffer = [0; 4096];
