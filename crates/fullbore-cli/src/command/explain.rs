@@ -87,9 +87,8 @@ impl Explain {
             return Err(Usage("give an experiment or a command, not both".into()).into());
         }
         self.check_stdout()?;
-        for path in [&self.flame, &self.output].into_iter().flatten() {
-            check_path(path)?;
-        }
+        // Without a flame graph there is still the report.
+        self.output.as_deref().map_or(Ok(()), check_path)?;
         proc::check(Need::Processes, "what the processes did is read from there")?;
         match &self.experiment {
             Some(name) => {

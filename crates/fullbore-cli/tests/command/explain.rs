@@ -390,3 +390,14 @@ fn an_ordinary_user_is_told_which_setting_is_in_the_way() {
         );
     }
 }
+
+#[test]
+fn a_file_for_the_report_that_cannot_be_written_is_noticed_before_anything_runs() {
+    let directory = tempfile::tempdir().unwrap();
+    let trace = directory.path().join("trace");
+    let mut command = fullbore("explain --output /nowhere/report.txt -- touch");
+    let output = finish(start(command.arg(&trace)));
+    assert_code(&output, 2);
+    assert!(one_line(stderr(&output)).contains("/nowhere/report.txt"));
+    assert!(!trace.exists(), "the command ran");
+}
