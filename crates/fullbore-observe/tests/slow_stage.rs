@@ -37,10 +37,9 @@ fn the_example_names_the_slow_stage_of_a_pipeline() {
     let until = Instant::now() + Duration::from_secs(60);
     loop {
         let found = slow_stage::slow_stages(pid).unwrap();
-        if let [(names, verdict)] = &found[..]
-            && names == &["sleep"]
-        {
-            assert!(verdict.contains("limited by a timer"), "{verdict}");
+        // Whatever the tests were started with may have other pipes open in these processes too.
+        let slow = found.iter().find(|(names, _)| names == &["sleep"]);
+        if slow.is_some_and(|(_, verdict)| verdict.contains("limited by a timer")) {
             return;
         }
         assert!(Instant::now() < until, "{found:?}");
