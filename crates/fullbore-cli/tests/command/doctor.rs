@@ -320,7 +320,7 @@ fn meddled_with(call: &str, how: &str) -> Option<Output> {
             &format!("trace={call}"),
         ])
         .args(["-e", &format!("inject={call}:{how}"), FULLBORE, "doctor"]);
-    let output = strace.stdin(Stdio::null()).output().ok()?;
+    let output = output_of(strace.stdin(Stdio::null())).ok()?;
     // What cannot trace, or does not know that way to meddle, never comes to start anything.
     (!output.stdout.is_empty()).then_some(output)
 }
@@ -355,7 +355,7 @@ fn without_the_flags_of_pages_another_file_serves() {
         .args(["--mount", "sh", "-c"])
         .arg("mount --bind /dev/null /proc/kpageflags && exec \"$0\" doctor --json")
         .arg(FULLBORE);
-    let output = unshared.stdin(Stdio::null()).output();
+    let output = output_of(unshared.stdin(Stdio::null()));
     let Some(output) = output.ok().filter(|output| !output.stdout.is_empty()) else {
         return skipped("/proc/kpageflags cannot be taken away here");
     };

@@ -226,11 +226,9 @@ fn lay_out(directory: &Path) {
         "int main(void) { return 0; }\n".repeat(1000).as_bytes(),
     );
     if is_installed("gzip") {
-        let packed = Command::new("gzip")
-            .args(["-k", "access.log"])
-            .current_dir(directory)
-            .status();
-        assert!(packed.expect("gzip").success());
+        let mut gzip = Command::new("gzip");
+        gzip.args(["-k", "access.log"]).current_dir(directory);
+        assert!(output_of(&mut gzip).expect("gzip").status.success());
     }
 }
 

@@ -214,10 +214,10 @@ fn without_a_proc_of_its_own_that_is_said() {
     elsewhere.args(user).args(["--pid", "--fork"]);
     let mut true_program = Command::new("unshare");
     true_program.args(user).args(["--pid", "--fork", "true"]);
-    if !true_program.output().is_ok_and(|o| o.status.success()) {
+    if !output_of(&mut true_program).is_ok_and(|o| o.status.success()) {
         return skipped("no PID namespace can be made here");
     }
-    let output = elsewhere.args([FULLBORE, "explain", "--", "true"]).output();
+    let output = output_of(elsewhere.args([FULLBORE, "explain", "--", "true"]));
     let output = output.unwrap();
     assert_code(&output, 3);
     assert!(one_line(stderr(&output)).contains("another PID namespace"));

@@ -329,7 +329,7 @@ fn browser() -> Option<&'static str> {
     ["chromium", "chromium-browser", "google-chrome"]
         .into_iter()
         .find(|name| {
-            let version = Command::new(name).arg("--version").output();
+            let version = output_of(Command::new(name).arg("--version"));
             version.is_ok_and(|output| output.status.success())
         })
 }
@@ -415,30 +415,31 @@ mod devtools {
             let (its_input, to) = std::io::pipe().unwrap();
             let (from, its_output) = std::io::pipe().unwrap();
             // The browser expects them as 3 and 4, and a shell puts them there.
-            let child = Command::new("sh")
-                .args([
-                    "-c",
-                    "exec 3<&0 4>&1 </dev/null >/dev/null; exec \"$@\"",
-                    "sh",
-                ])
-                .arg(program)
-                .args([
-                    "--headless",
-                    "--no-sandbox",
-                    "--disable-gpu",
-                    "--remote-debugging-pipe",
-                    "--no-first-run",
-                ])
-                .arg(format!(
-                    "--user-data-dir={}",
-                    home.join("profile").display()
-                ))
-                .env("HOME", home)
-                .stdin(its_input)
-                .stdout(its_output)
-                .stderr(Stdio::null())
-                .spawn()
-                .unwrap();
+            let child = crate::common::spawn(
+                Command::new("sh")
+                    .args([
+                        "-c",
+                        "exec 3<&0 4>&1 </dev/null >/dev/null; exec \"$@\"",
+                        "sh",
+                    ])
+                    .arg(program)
+                    .args([
+                        "--headless",
+                        "--no-sandbox",
+                        "--disable-gpu",
+                        "--remote-debugging-pipe",
+                        "--no-first-run",
+                    ])
+                    .arg(format!(
+                        "--user-data-dir={}",
+                        home.join("profile").display()
+                    ))
+                    .env("HOME", home)
+                    .stdin(its_input)
+                    .stdout(its_output)
+                    .stderr(Stdio::null()),
+            )
+            .unwrap();
             let (done, ended) = mpsc::channel();
             let pid = Pid::from_child(&child);
             thread::spawn(move || {

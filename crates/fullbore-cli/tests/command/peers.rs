@@ -29,7 +29,7 @@ fn built() -> Option<&'static Path> {
 
 fn build() -> Option<PathBuf> {
     for tool in ["cc", "make"] {
-        let version = Command::new(tool).arg("--version").output();
+        let version = output_of(Command::new(tool).arg("--version"));
         if !version.is_ok_and(|version| version.status.success()) {
             skipped(&format!("the programs in C: no {tool} here"));
             return None;
@@ -41,7 +41,7 @@ fn build() -> Option<PathBuf> {
     make.arg("-C")
         .arg(source)
         .arg(format!("BIN={}", directory.display()));
-    let output = make.output().expect("make runs");
+    let output = output_of(&mut make).expect("make runs");
     assert_code(&output, 0);
     assert!(output.stderr.is_empty(), "warnings: {}", said(&output));
     Some(directory)

@@ -626,7 +626,7 @@ fn capacity(options: &str) -> (usize, Output) {
 
 #[test]
 fn pipes_are_as_roomy_as_asked_for_or_a_line_says_why_not() {
-    if Command::new("python3").arg("-c").arg("").output().is_err() {
+    if output_of(Command::new("python3").arg("-c").arg("")).is_err() {
         return skipped("the capacity of a stage's pipe: there is no python3 here");
     }
     let limit: usize = std::fs::read_to_string("/proc/sys/fs/pipe-max-size")
@@ -779,9 +779,7 @@ fn a_line_that_asks_for_something_else_is_told_what_to_write() {
         "{}",
         said(&output)
     );
-    if !Command::new("sh")
-        .args(["-n", "-c", "cat <(true)"])
-        .output()
+    if !output_of(Command::new("sh").args(["-n", "-c", "cat <(true)"]))
         .unwrap()
         .status
         .success()

@@ -30,11 +30,7 @@ impl Running {
             100_000 + std::process::id(),
             fastrand::u32(..1 << 29)
         );
-        let neighbour = Command::new("sleep")
-            .arg("1000")
-            .process_group(0)
-            .spawn()
-            .unwrap();
+        let neighbour = spawn(Command::new("sleep").arg("1000").process_group(0)).unwrap();
         let mut command = match by {
             // What a closed pipe ended is to be seen in the exit code.
             [] => fullbore("run --sigpipe-fails"),
@@ -104,7 +100,7 @@ impl Running {
     /// Waits for its end, and that nobody is left but the neighbour.
     #[track_caller]
     fn end(mut self, what: &str) -> Output {
-        let keeper = std::mem::replace(&mut self.keeper, Command::new("true").spawn().unwrap());
+        let keeper = std::mem::replace(&mut self.keeper, spawn(&mut Command::new("true")).unwrap());
         let output = finish(keeper);
         wait_for(&format!("{what}: the end of {:?}", self.left()), || {
             self.left().is_empty().then_some(())
@@ -424,11 +420,8 @@ fn a_background_job_goes_with_what_ends_the_command() {
 
 /// Whether this user may have namespaces of his own.
 fn may_unshare() -> bool {
-    let tried = Command::new("unshare")
-        .args(["--mount", "--pid", "--fork", "true"])
-        .stderr(Stdio::null())
-        .status();
-    let may = tried.is_ok_and(|status| status.success());
+    let tried = output_of(Command::new("unshare").args(["--mount", "--pid", "--fork", "true"]));
+    let may = tried.is_ok_and(|tried| tried.status.success());
     if !may {
         skipped("a /proc that is missing or another's: this user may not unshare namespaces");
     }
@@ -512,11 +505,11 @@ fn without_proc_there_is_no_report_and_a_line_that_says_so() {
         return;
     }
     for option in ["--report", "--json=/dev/null"] {
-        let output = Command::new(WITHOUT_PROC[0])
+        let mut command = Command::new(WITHOUT_PROC[0]);
+        command
             .args(&WITHOUT_PROC[1..])
-            .args([FULLBORE, "run", option, "echo started | cat"])
-            .output()
-            .unwrap();
+            .args([FULLBORE, "run", option, "echo started | cat"]);
+        let output = output_of(&mut command).unwrap();
         assert_code(&output, 125);
         assert!(
             output.stdout.is_empty() && one_line(stderr(&output)).contains("no report"),

@@ -43,7 +43,7 @@ fn content(directory: &TempDir, name: &str) -> Vec<u8> {
 
 /// Whether the system's tee is GNU's, and knows `--output-error`.
 fn has_gnu_tee() -> bool {
-    let help = Command::new("tee").arg("--help").output();
+    let help = output_of(Command::new("tee").arg("--help"));
     help.is_ok_and(|help| String::from_utf8_lossy(&help.stdout).contains("warn-nopipe"))
 }
 

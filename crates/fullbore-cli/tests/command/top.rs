@@ -108,7 +108,7 @@ fn pipelines_end_as_they_would_without_it_at_a_hundred_looks_a_second() {
     mknodat(CWD, &fifo, FileType::Fifo, Mode::RWXU, 0).unwrap();
     let fifo = fifo.display();
     let shell = |script: &str| {
-        let output = Command::new("sh").args(["-c", script]).output().unwrap();
+        let output = output_of(Command::new("sh").args(["-c", script])).unwrap();
         String::from_utf8_lossy(&output.stdout).into_owned()
     };
     let began = Instant::now();
@@ -123,7 +123,7 @@ fn pipelines_end_as_they_would_without_it_at_a_hundred_looks_a_second() {
         // Whoever writes for nobody dies of it, and is told with the next byte.
         let (reader, writer) = pipe();
         let mut yes = start(Command::new("yes").stdout(writer));
-        let head = Command::new("head").arg("-n1").stdin(reader).output();
+        let head = output_of(Command::new("head").arg("-n1").stdin(reader));
         assert_eq!(head.unwrap().stdout, b"y\n");
         assert_eq!(yes.wait().unwrap().signal(), Some(13));
         let (reader, mut writer) = pipe();

@@ -225,7 +225,7 @@ impl Pipeline {
 fn read_by(program: &mut Command, page: &str) -> Option<std::process::Output> {
     program.stdin(Stdio::piped());
     program.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = program.spawn().ok()?;
+    let mut child = spawn(program).ok()?;
     let mut stdin = child.stdin.take().unwrap();
     let page = page.to_owned();
     let feeder = thread::spawn(move || {
@@ -312,7 +312,7 @@ fn the_page_is_read_by_those_who_read_prometheus_text() {
         }
         _ => skipped("prometheus_client is not installed for python3"),
     }
-    let promtool = Command::new("promtool").args(["check", "metrics"]).output();
+    let promtool = output_of(Command::new("promtool").args(["check", "metrics"]));
     match promtool
         .ok()
         .and_then(|_| read_by(Command::new("promtool").args(["check", "metrics"]), &text))

@@ -13,7 +13,7 @@ pub mod users;
 pub mod verdicts;
 
 use std::fs::File;
-use std::io::{PipeReader, PipeWriter, Write};
+use std::io::{self, PipeReader, PipeWriter, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -97,7 +97,7 @@ pub fn run_without_proc(words: &str) -> Option<Output> {
             .stderr(Stdio::piped());
         command
     };
-    if !unshare(COVERED).output().is_ok_and(|o| o.status.success()) {
+    if !output_of(&mut unshare(COVERED)).is_ok_and(|o| o.status.success()) {
         skipped("/proc cannot be taken away here");
         return None;
     }
@@ -132,11 +132,23 @@ pub fn wait_for_starts() {
     drop(STARTING.write());
 }
 
+/// Starts a process as [`Command::spawn`] does. All processes of these tests are started here, because of
+/// [`wait_for_starts`].
+pub fn spawn(command: &mut Command) -> io::Result<Child> {
+    let _starting = STARTING.read();
+    command.spawn()
+}
+
+/// Runs a process to its end, and returns what it printed, as [`Command::output`] does.
+pub fn output_of(command: &mut Command) -> io::Result<Output> {
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    spawn(command)?.wait_with_output()
+}
+
 /// Starts a process, and lets go of the file descriptors it was given.
 pub fn start(command: &mut Command) -> Child {
-    let _starting = STARTING.read();
     let child = loop {
-        match command.spawn() {
+        match spawn(command) {
             // A program that was just written: what another test has just started has it open for
             // writing, until it becomes another program.
             Err(error) if error.kind() == std::io::ErrorKind::ExecutableFileBusy => {}

@@ -25,7 +25,7 @@ impl Terminal {
 
     /// One of so many columns.
     pub fn wide(what: &str, columns: usize) -> Option<Self> {
-        if Command::new("tmux").arg("-V").output().is_err() {
+        if output_of(Command::new("tmux").arg("-V")).is_err() {
             skipped(&format!("{what}: there is no tmux here"));
             return None;
         }
@@ -62,7 +62,7 @@ impl Terminal {
         command
             .args(["-u", "-L", &self.socket, "-f", "/dev/null"])
             .args(words);
-        command.output().unwrap()
+        output_of(&mut command).unwrap()
     }
 
     /// Writes a script.

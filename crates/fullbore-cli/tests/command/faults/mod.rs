@@ -133,9 +133,7 @@ fn behind(program: &str, options: &[&str], command: &Command) -> Command {
 
 /// Whether strace is there and may be used.
 fn has_strace() -> bool {
-    let ran = Command::new("strace")
-        .args(["-o", "/dev/null", "true"])
-        .output();
+    let ran = output_of(Command::new("strace").args(["-o", "/dev/null", "true"]));
     let has = ran.is_ok_and(|output| output.status.success());
     if !has {
         skipped("calls that fail: strace is not there or may not trace");
