@@ -3,7 +3,7 @@
 //! | function | example | for |
 //! |---|---|---|
 //! | [`parse`] | reads `64K`, `1M`, `1MiB`, `10G` | options |
-//! | [`format`] | `64KiB` | a size that was chosen: exact, and [`parse`] reads it |
+//! | [`format()`] | `64KiB` | a size that was chosen: exact, and [`parse`] reads it |
 //! | [`rounded`] | `1.5 MiB` | a fact about the machine: as short as possible |
 //! | [`amount`] | `1.50 MiB` | a figure that changes: always about as wide |
 

@@ -1,7 +1,7 @@
 //! The trials: each technique that this project uses and a machine may refuse, tried for real. A new
 //! trial is a new row in [`TRIALS`] and a function beside its siblings.
 //!
-//! A trial runs in a process of its own ([`process`]): one that hangs is killed when its time is up, one
+//! A trial runs in a process of its own (`process`): one that hangs is killed when its time is up, one
 //! that a sandbox kills takes nobody with it, and whatever it opened goes with it. It moves bytes and
 //! compares them; what it has to say is an [`Outcome`], in one line of JSON.
 

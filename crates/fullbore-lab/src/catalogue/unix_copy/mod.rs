@@ -2,9 +2,9 @@
 //! the RFC 'Nontemporal copies in unix socket write path' (Joe Damato, netdev, May 2022) and its
 //! benchmark.
 //!
-//! A row is a [`Mode`], how the object is sent, and a place: one socket with a [`receiver`] that drops
-//! everything, or the [`chain`] of processes that the RFC is about. [`sender`] has the modes, [`flag`]
-//! finds out whether the RFC's flag exists here, and [`hot`] shows what a send does to the caches.
+//! A row is a `Mode`, how the object is sent, and a place: one socket with a `receiver` that drops
+//! everything, or the `chain` of processes that the RFC is about. `sender` has the modes, `flag`
+//! finds out whether the RFC's flag exists here, and `hot` shows what a send does to the caches.
 
 mod chain;
 mod flag;
