@@ -12,7 +12,7 @@ use std::sync::LazyLock;
 
 use anyhow::Result;
 
-use crate::catalogue::transports::{Shape, Transport};
+use crate::catalogue::transports::{Shape, TRANSPORTS, Transport};
 use crate::endpoint::WaitName;
 use crate::experiment::{Experiment, Group};
 use crate::part::{Part, Timing};
@@ -71,7 +71,7 @@ static EXPERIMENTS: LazyLock<Vec<Experiment>> = LazyLock::new(|| {
     );
     let mut rows = vec![wake_up];
     for (message, size, table) in MESSAGES {
-        for transport in Transport::ALL {
+        for transport in &TRANSPORTS {
             for (wait, how, waits) in WAITS {
                 let work = RoundTrip {
                     transport,
@@ -81,8 +81,8 @@ static EXPERIMENTS: LazyLock<Vec<Experiment>> = LazyLock::new(|| {
                     table,
                 };
                 rows.push(row(
-                    format!("{}_{size}_{how}", transport.name()),
-                    format!("{table}, over {}; {waits}", transport.title()),
+                    format!("{}_{size}_{how}", transport.name),
+                    format!("{table}, over {}; {waits}", transport.title),
                     Box::leak(Box::new(work)),
                 ));
             }
@@ -94,7 +94,7 @@ static EXPERIMENTS: LazyLock<Vec<Experiment>> = LazyLock::new(|| {
 /// A message there and back.
 #[derive(Debug)]
 struct RoundTrip {
-    transport: Transport,
+    transport: &'static Transport,
     message: usize,
     wait: WaitName,
     how: &'static str,
@@ -109,7 +109,7 @@ impl Work for RoundTrip {
             pipe_size: bench.settings.pipe_size,
             both_ways: true,
         };
-        let ends = match self.transport.lay(&shape) {
+        let ends = match self.transport.make(&shape) {
             Ok(ends) => ends,
             Err(error) => return Ok(Err(Stop::Skipped(format!("{error:#}")))),
         };
@@ -149,7 +149,7 @@ impl Work for RoundTrip {
     }
 
     fn peer(&self, _: &Settings) -> Option<String> {
-        let (name, message, how) = (self.transport.name(), self.message, self.how);
+        let (name, message, how) = (self.transport.name, self.message, self.how);
         Some(format!("pingpong {name} --message {message} --wait {how}"))
     }
 }

@@ -1,5 +1,5 @@
-//! The transports, and how each is laid between two processes: its two ends, made here, for the
-//! processes to find on stdin and stdout. Nothing of it has a name that outlives the laying.
+//! The two ends of a transport, which two processes find on stdin and stdout. Nothing here keeps a name
+//! in the file system once both ends exist.
 
 use std::fs::{self, File, OpenOptions};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -12,58 +12,49 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result};
 use fullbore::{Pipe, PipeEnd};
 use rustix::fs::{CWD, FileType, Mode, OFlags, fcntl_getfl, fcntl_setfl, mknodat};
-use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
 use super::link::Link;
-use super::{queue, ring};
 use crate::endpoint::WaitName;
 
-/// What carries bytes from one process to another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Transport {
-    Pipe,
-    Fifo,
-    UnixStream,
-    SocketPair,
-    SeqPacket,
-    Tcp,
-    SharedMemory,
-    MessageQueue,
-}
-
-/// What is wanted of it.
+/// The properties that a transport is to have.
 #[derive(Debug, Clone, Copy)]
 pub struct Shape {
     /// Bytes of one call, or of one message.
     pub message: usize,
     /// How both ends wait.
     pub wait: WaitName,
-    /// What to make of a pipe, in bytes; as it comes where none is given.
+    /// The capacity of a pipe in bytes; `None` for the default.
     pub pipe_size: Option<usize>,
-    /// Whether bytes go back, too.
+    /// Whether bytes are sent in both directions.
     pub both_ways: bool,
 }
 
-/// A transport that has been laid.
+/// Both ends of a transport.
 pub struct Ends {
-    a: [OwnedFd; 2],
-    b: [OwnedFd; 2],
-    links: [Link; 2],
-    message: usize,
+    /// The input and the output of the first process.
+    pub a: [OwnedFd; 2],
+    /// The input and the output of the second process.
+    pub b: [OwnedFd; 2],
+    /// How the two processes use them.
+    pub links: [Link; 2],
+    /// Bytes of one call.
+    pub message: usize,
 }
 
-/// One end of it.
+/// One end of a transport.
 pub struct End {
-    input: OwnedFd,
-    output: OwnedFd,
-    /// What the process makes of the two.
+    /// What the process reads from.
+    pub input: OwnedFd,
+    /// What the process writes to.
+    pub output: OwnedFd,
+    /// How the process uses the two.
     pub link: Link,
-    /// Bytes of one call: less than was wanted where the transport takes no more.
+    /// Bytes of one call: less than requested if the transport carries no more.
     pub message: usize,
 }
 
 impl End {
-    /// Puts it on a process's stdin and stdout.
+    /// Makes the end the stdin and the stdout of a process.
     pub fn give(self, command: &mut Command) {
         command
             .stdin(Stdio::from(self.input))
@@ -72,8 +63,8 @@ impl End {
 }
 
 impl Ends {
-    /// The two, for a process each: the first sends, the second receives, and both do where bytes go
-    /// both ways.
+    /// Returns the two ends, one for each process. The first one sends and the second one receives; both do
+    /// both if bytes are sent in both directions.
     pub fn apart(self) -> [End; 2] {
         let end = |[input, output]: [OwnedFd; 2], link| End {
             input,
@@ -85,7 +76,11 @@ impl Ends {
         [end(self.a, a), end(self.b, b)]
     }
 
-    fn of_socket(a: OwnedFd, b: OwnedFd, shape: &Shape) -> Result<Self> {
+    /// Returns the ends of a socket and its peer.
+    ///
+    /// # Errors
+    /// If no more file descriptors can be opened.
+    pub fn of_socket(a: OwnedFd, b: OwnedFd, shape: &Shape) -> Result<Self> {
         let a = [a.try_clone()?, a];
         let b = [b.try_clone()?, b];
         Self::of_fds(a, b, shape)
@@ -93,7 +88,7 @@ impl Ends {
 
     fn of_fds(a: [OwnedFd; 2], b: [OwnedFd; 2], shape: &Shape) -> Result<Self> {
         if shape.wait != WaitName::Block {
-            // The descriptions are ours alone, so that the flag is nobody else's business.
+            // No other process shares these descriptions, so the flag affects nobody else.
             for fd in a.iter().chain(&b) {
                 fcntl_setfl(fd, fcntl_getfl(fd)? | OFlags::NONBLOCK)?;
             }
@@ -106,8 +101,11 @@ impl Ends {
         })
     }
 
-    /// Two one-way pipes, or one of them.
-    fn of_pipes(mut make: impl FnMut() -> Result<Pipe>, shape: &Shape) -> Result<Self> {
+    /// Returns the ends of two pipes, or of one if bytes are sent in one direction only.
+    ///
+    /// # Errors
+    /// Those of `make`, and of setting the capacity.
+    pub fn of_pipes(mut make: impl FnMut() -> Result<Pipe>, shape: &Shape) -> Result<Self> {
         let mut pipe = || {
             let pipe = make()?;
             if let Some(size) = shape.pipe_size {
@@ -128,7 +126,7 @@ impl Ends {
     }
 }
 
-/// What stands where nothing is sent.
+/// Returns what takes the place of a pipe through which nothing is sent.
 fn nothing() -> Result<Pipe> {
     let open = || Ok::<_, anyhow::Error>(OwnedFd::from(File::open("/dev/null")?));
     Ok(Pipe {
@@ -137,139 +135,15 @@ fn nothing() -> Result<Pipe> {
     })
 }
 
-impl Transport {
-    /// All of them.
-    pub const ALL: [Transport; 8] = [
-        Transport::Pipe,
-        Transport::Fifo,
-        Transport::UnixStream,
-        Transport::SocketPair,
-        Transport::SeqPacket,
-        Transport::Tcp,
-        Transport::SharedMemory,
-        Transport::MessageQueue,
-    ];
-
-    /// As it is called in experiments.
-    pub fn name(self) -> &'static str {
-        match self {
-            Transport::Pipe => "pipe",
-            Transport::Fifo => "fifo",
-            Transport::UnixStream => "unix_stream",
-            Transport::SocketPair => "socketpair",
-            Transport::SeqPacket => "unix_seqpacket",
-            Transport::Tcp => "tcp",
-            Transport::SharedMemory => "shared_memory",
-            Transport::MessageQueue => "message_queue",
-        }
-    }
-
-    /// For people.
-    pub fn title(self) -> &'static str {
-        match self {
-            Transport::Pipe => "two pipes",
-            Transport::Fifo => "two FIFOs",
-            Transport::UnixStream => "a Unix stream socket",
-            Transport::SocketPair => "a socketpair",
-            Transport::SeqPacket => "a Unix seqpacket socket",
-            Transport::Tcp => "a TCP connection on the loopback",
-            Transport::SharedMemory => "shared memory",
-            Transport::MessageQueue => "two POSIX message queues",
-        }
-    }
-
-    /// Whether it has a capacity that can be asked for.
-    pub fn is_a_pipe(self) -> bool {
-        matches!(self, Transport::Pipe | Transport::Fifo)
-    }
-
-    /// Lays it, and passes the beginning of a message through it within this process: as much as it
-    /// takes in one. What came out.
-    ///
-    /// # Errors
-    /// As [`lay`](Self::lay), and what the calls say.
-    pub fn pass(self, message: &[u8]) -> Result<Vec<u8>> {
-        let wait = WaitName::Block;
-        let [sender, receiver] = self
-            .lay(&Shape {
-                message: message.len(),
-                wait,
-                pipe_size: None,
-                both_ways: false,
-            })?
-            .apart();
-        let mut came = vec![0; sender.message];
-        let (input, output) = (sender.input.as_fd(), sender.output.as_fd());
-        let mut sending = sender.link.open(wait, input, output)?;
-        sending.send_all(&message[..came.len()]).context("send")?;
-        let (input, output) = (receiver.input.as_fd(), receiver.output.as_fd());
-        let mut receiving = receiver.link.open(wait, input, output)?;
-        receiving.receive_all(&mut came).context("receive")?;
-        Ok(came)
-    }
-
-    /// Lays it.
-    ///
-    /// # Errors
-    /// Where this machine has not got it, or does not let this user have it.
-    pub fn lay(self, shape: &Shape) -> Result<Ends> {
-        match self {
-            Transport::Pipe => Ends::of_pipes(|| Ok(Pipe::new()?), shape),
-            Transport::Fifo => Ends::of_pipes(fifo, shape),
-            Transport::UnixStream => {
-                let (a, b) = connected_by_name().context("a Unix stream socket")?;
-                Ends::of_socket(a.into(), b.into(), shape)
-            }
-            Transport::SocketPair => {
-                let (a, b) = UnixStream::pair().context("socketpair")?;
-                Ends::of_socket(a.into(), b.into(), shape)
-            }
-            Transport::SeqPacket => {
-                let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
-                let (a, b) = socketpair(family, kind, SocketFlags::CLOEXEC, None)
-                    .context("socketpair of SOCK_SEQPACKET")?;
-                Ends::of_socket(a, b, shape)
-            }
-            Transport::Tcp => {
-                let (a, b) = loopback().context("TCP over the loopback")?;
-                Ends::of_socket(a.into(), b.into(), shape)
-            }
-            Transport::SharedMemory => {
-                let memory = ring::make().context("shared memory")?;
-                let fds =
-                    || -> Result<_> { Ok([memory.try_clone()?, File::open("/dev/null")?.into()]) };
-                Ok(Ends {
-                    a: fds()?,
-                    b: fds()?,
-                    links: [Link::Ring { sends: 0 }, Link::Ring { sends: 1 }],
-                    message: shape.message,
-                })
-            }
-            Transport::MessageQueue => {
-                let message = shape.message.min(queue::longest_message());
-                let queue = || queue::make(message, shape.wait == WaitName::Block);
-                let there = queue().context("a POSIX message queue")?;
-                let back = match shape.both_ways {
-                    true => queue().context("a POSIX message queue")?,
-                    false => File::open("/dev/null")?.into(),
-                };
-                Ok(Ends {
-                    a: [back.try_clone()?, there.try_clone()?],
-                    b: [there, back],
-                    links: [Link::Queue; 2],
-                    message,
-                })
-            }
-        }
-    }
-}
-
-/// A FIFO, whose name is gone again.
-fn fifo() -> Result<Pipe> {
+/// Makes a FIFO, opens both ends, and removes its name.
+///
+/// # Errors
+/// Those of the calls.
+pub fn fifo() -> Result<Pipe> {
     let directory = tempfile::tempdir().context("a directory for a FIFO")?;
     let path = directory.path().join("fifo");
     mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).context("mkfifo")?;
-    // Opening the reading end waits for a writer, and the other way round, unless told not to.
+    // Opening one end waits for the other one, unless O_NONBLOCK is set (fifo(7)).
     let reader = OpenOptions::new()
         .read(true)
         .custom_flags(OFlags::NONBLOCK.bits() as i32)
@@ -287,9 +161,12 @@ fn fifo() -> Result<Pipe> {
     })
 }
 
-/// A Unix stream socket and its peer, connected by an abstract name: one that no file has, and that
-/// goes with the listener (unix(7)).
-fn connected_by_name() -> Result<(UnixStream, UnixStream)> {
+/// Returns a Unix stream socket and its peer, connected through an abstract name, which disappears with
+/// the listener (unix(7)).
+///
+/// # Errors
+/// Those of the calls.
+pub fn connected_by_name() -> Result<(UnixStream, UnixStream)> {
     let name = format!("fullbore-{}-{:016x}", std::process::id(), fastrand::u64(..));
     let address = SocketAddr::from_abstract_name(name)?;
     let listener = UnixListener::bind_addr(&address).context("bind")?;
@@ -298,10 +175,10 @@ fn connected_by_name() -> Result<(UnixStream, UnixStream)> {
     Ok((a, b))
 }
 
-/// A TCP connection on the loopback: its two ends.
+/// Returns the two ends of a TCP connection on the loopback.
 ///
 /// # Errors
-/// Where this machine has not got it.
+/// Those of the calls.
 pub fn loopback() -> Result<(TcpStream, TcpStream)> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("bind")?;
     let a = TcpStream::connect(listener.local_addr()?).context("connect")?;
@@ -311,7 +188,7 @@ pub fn loopback() -> Result<(TcpStream, TcpStream)> {
         "another process connected to the socket"
     );
     for socket in [&a, &b] {
-        // A message is not to wait for the next one (tcp(7), TCP_NODELAY).
+        // A message must not wait for the next one (tcp(7), TCP_NODELAY).
         socket.set_nodelay(true).context("TCP_NODELAY")?;
     }
     Ok((a, b))

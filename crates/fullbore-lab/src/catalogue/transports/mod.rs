@@ -3,8 +3,8 @@
 //! bandwidths (McVoy and Staelin, 'lmbench: Portable tools for performance analysis', 1996), each
 //! with its kin beside it.
 //!
-//! [`ends`] lays a transport between two processes, [`link`] is what each of them sees of it, and
-//! [`stream`] sends and receives. What needs no second process is in [`alone`].
+//! [`table`] lists the transports, [`ends`] are the two ends of one, [`link`] is how a process uses its end,
+//! and [`stream`] sends and receives. What needs no second process is in [`alone`].
 
 mod alone;
 mod carry;
@@ -14,11 +14,13 @@ mod queue;
 mod ring;
 pub mod shared;
 pub mod stream;
+mod table;
 
 use anyhow::Result;
 
 pub use alone::Alone;
-pub use ends::{Shape, Transport, loopback};
+pub use ends::{Shape, loopback};
+pub use table::{TRANSPORTS, Transport};
 
 use crate::endpoint::WaitName;
 use crate::experiment::{Experiment, Group};
@@ -39,38 +41,41 @@ pub fn group() -> Group {
         name: GROUP,
         shows: "the same stream over every transport, and memory itself, in \
                 lmbench's order",
-        experiments: EXPERIMENTS,
+        experiments: experiments().leak(),
         parts: PARTS,
     }
 }
 
-/// What the 2005 thread gives for lmbench's pipe once it was a ring of pages: 1,669 MB/s at best.
-const LMBENCH_PIPE_2005: f64 = 1669e6 / (1u64 << 30) as f64;
-
 /// Sequential reading of memory by one thread on the article's machine, in GiB/s.
 const MEMORY_READ_2022: f64 = 16.0;
+
+/// Returns an experiment for each transport, and those that need no second process, in lmbench's order:
+/// pipe, AF_UNIX, TCP, file reread, mmap reread, memory copied by libc and by hand, memory read, memory
+/// written.
+fn experiments() -> Vec<Experiment> {
+    let between = TRANSPORTS.iter().map(|transport| {
+        let Transport {
+            name,
+            published,
+            shows,
+            ..
+        } = transport;
+        Experiment::bandwidth(GROUP, name, *published, shows, transport)
+    });
+    between.chain(ALONE.iter().copied()).collect()
+}
 
 const fn row(
     name: &'static str,
     published: Option<f64>,
     shows: &'static str,
-    work: &'static dyn Work,
+    work: &'static Alone,
 ) -> Experiment {
     Experiment::bandwidth(GROUP, name, published, shows, work)
 }
 
-/// The rows, in lmbench's order: pipe, AF_UNIX, TCP, file reread, mmap reread, memory copied by libc and
-/// by hand, memory read, memory written.
 #[rustfmt::skip]
-const EXPERIMENTS: &[Experiment] = &[
-    row("pipe", Some(LMBENCH_PIPE_2005), "a pipe of the default capacity, write(2) and read(2)", &Stream(Transport::Pipe)),
-    row("fifo", None, "a named pipe", &Stream(Transport::Fifo)),
-    row("unix_stream", None, "a Unix stream socket with listen(2) and connect(2)", &Stream(Transport::UnixStream)),
-    row("socketpair", None, "a Unix stream socket from socketpair(2)", &Stream(Transport::SocketPair)),
-    row("unix_seqpacket", None, "a Unix socket that preserves message boundaries", &Stream(Transport::SeqPacket)),
-    row("tcp", None, "TCP over the loopback", &Stream(Transport::Tcp)),
-    row("shared_memory", None, "a ring in shared memory, with copies in and out, and futex(2) to wait", &Stream(Transport::SharedMemory)),
-    row("message_queue", None, "a POSIX message queue, 10 messages of 8 KiB", &Stream(Transport::MessageQueue)),
+const ALONE: &[Experiment] = &[
     row("file_reread", None, "a file in the page cache, read(2) again and again", &Alone::FileReread),
     row("mmap_reread", None, "the same file, mapped, with all words summed", &Alone::MmapReread),
     row("memory_copy", None, "memcpy(3) from one stretch of memory to another", &Alone::Copy),
@@ -86,11 +91,8 @@ const PARTS: &[Part] = &[
     Part::of::<AloneTask>(),
 ];
 
-/// A stream from one process to another over a transport.
-#[derive(Debug)]
-struct Stream(Transport);
-
-impl Work for Stream {
+/// A stream from one process to another over the transport.
+impl Work for Transport {
     fn measure(&self, bench: &mut Bench<'_>) -> Result<Measurement> {
         let shape = Shape {
             message: CHUNK,
@@ -98,7 +100,7 @@ impl Work for Stream {
             pipe_size: bench.settings.pipe_size,
             both_ways: false,
         };
-        let ends = match self.0.lay(&shape) {
+        let ends = match self.make(&shape) {
             Ok(ends) => ends,
             Err(error) => return Ok(Err(Stop::Skipped(format!("{error:#}")))),
         };
@@ -126,10 +128,10 @@ impl Work for Stream {
 
     fn peer(&self, settings: &Settings) -> Option<String> {
         let size = match settings.pipe_size {
-            Some(size) if self.0.is_a_pipe() => format!(" --pipe-size {size}"),
+            Some(size) if self.is_pipe => format!(" --pipe-size {size}"),
             _ => String::new(),
         };
-        Some(format!("stream {}{size}", self.0.name()))
+        Some(format!("stream {}{size}", self.name))
     }
 }
 

@@ -1,0 +1,164 @@
+//! The transports, as a table. A new transport is a new row of [`TRANSPORTS`], and the function that makes
+//! one.
+
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+
+use anyhow::{Context, Result};
+use fullbore::Pipe;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+use super::ends::{Ends, Shape, connected_by_name, fifo, loopback};
+use super::link::Link;
+use super::{queue, ring};
+use crate::endpoint::WaitName;
+
+/// A mechanism that carries bytes from one process to another.
+#[derive(Debug)]
+pub struct Transport {
+    /// Its name in experiments, unique in the table.
+    pub name: &'static str,
+    /// What a round trip uses, in words.
+    pub title: &'static str,
+    /// One line about its experiment in the group `transports`.
+    pub shows: &'static str,
+    /// The figure of a published text for that experiment, in GiB/s.
+    pub published: Option<f64>,
+    /// Whether it is a pipe, whose capacity can be set.
+    pub is_pipe: bool,
+    /// Makes one.
+    make: fn(&Shape) -> Result<Ends>,
+}
+
+/// What the 2005 thread gives for lmbench's pipe once it was a ring of pages: 1,669 MB/s at best.
+const LMBENCH_PIPE_2005: f64 = 1669e6 / (1u64 << 30) as f64;
+
+const fn row(
+    name: &'static str,
+    title: &'static str,
+    shows: &'static str,
+    make: fn(&Shape) -> Result<Ends>,
+) -> Transport {
+    Transport {
+        name,
+        title,
+        shows,
+        published: None,
+        is_pipe: false,
+        make,
+    }
+}
+
+/// The transports, in lmbench's order. Those that lmbench does not measure come last.
+#[rustfmt::skip]
+pub static TRANSPORTS: [Transport; 8] = [
+    Transport { published: Some(LMBENCH_PIPE_2005), is_pipe: true,
+        ..row("pipe", "two pipes", "a pipe of the default capacity, write(2) and read(2)", pipes) },
+    Transport { is_pipe: true,
+        ..row("fifo", "two FIFOs", "a named pipe", fifos) },
+    row("unix_stream", "a Unix stream socket", "a Unix stream socket with listen(2) and connect(2)", unix_stream),
+    row("socketpair", "a socketpair", "a Unix stream socket from socketpair(2)", socket_pair),
+    row("unix_seqpacket", "a Unix seqpacket socket", "a Unix socket that preserves message boundaries", seqpacket),
+    row("tcp", "a TCP connection on the loopback", "TCP over the loopback", tcp),
+    row("shared_memory", "shared memory", "a ring in shared memory, with copies in and out, and futex(2) to wait", shared_memory),
+    row("message_queue", "two POSIX message queues", "a POSIX message queue, 10 messages of 8 KiB", message_queues),
+];
+
+impl Transport {
+    /// Returns the transport with this name, if there is one.
+    pub fn named(name: &str) -> Option<&'static Self> {
+        TRANSPORTS.iter().find(|transport| transport.name == name)
+    }
+
+    /// Makes one.
+    ///
+    /// # Errors
+    /// If this machine does not have it, or does not allow it to this user.
+    pub fn make(&self, shape: &Shape) -> Result<Ends> {
+        (self.make)(shape)
+    }
+
+    /// Makes one, and sends the beginning of a message through it within this process: as much as it
+    /// carries in one message. Returns what arrived.
+    ///
+    /// # Errors
+    /// As [`make`](Self::make), and those of sending and receiving.
+    pub fn pass(&self, message: &[u8]) -> Result<Vec<u8>> {
+        let wait = WaitName::Block;
+        let shape = Shape {
+            message: message.len(),
+            wait,
+            pipe_size: None,
+            both_ways: false,
+        };
+        let [sender, receiver] = self.make(&shape)?.apart();
+        let mut received = vec![0; sender.message];
+        let (input, output) = (sender.input.as_fd(), sender.output.as_fd());
+        let mut sending = sender.link.open(wait, input, output)?;
+        sending
+            .send_all(&message[..received.len()])
+            .context("send")?;
+        let (input, output) = (receiver.input.as_fd(), receiver.output.as_fd());
+        let mut receiving = receiver.link.open(wait, input, output)?;
+        receiving.receive_all(&mut received).context("receive")?;
+        Ok(received)
+    }
+}
+
+fn pipes(shape: &Shape) -> Result<Ends> {
+    Ends::of_pipes(|| Ok(Pipe::new()?), shape)
+}
+
+fn fifos(shape: &Shape) -> Result<Ends> {
+    Ends::of_pipes(fifo, shape)
+}
+
+fn unix_stream(shape: &Shape) -> Result<Ends> {
+    let (a, b) = connected_by_name().context("a Unix stream socket")?;
+    Ends::of_socket(a.into(), b.into(), shape)
+}
+
+fn socket_pair(shape: &Shape) -> Result<Ends> {
+    let (a, b) = UnixStream::pair().context("socketpair")?;
+    Ends::of_socket(a.into(), b.into(), shape)
+}
+
+fn seqpacket(shape: &Shape) -> Result<Ends> {
+    let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
+    let (a, b) = socketpair(family, kind, SocketFlags::CLOEXEC, None)
+        .context("socketpair of SOCK_SEQPACKET")?;
+    Ends::of_socket(a, b, shape)
+}
+
+fn tcp(shape: &Shape) -> Result<Ends> {
+    let (a, b) = loopback().context("TCP over the loopback")?;
+    Ends::of_socket(a.into(), b.into(), shape)
+}
+
+fn shared_memory(shape: &Shape) -> Result<Ends> {
+    let memory = ring::make().context("shared memory")?;
+    let fds = || -> Result<_> { Ok([memory.try_clone()?, File::open("/dev/null")?.into()]) };
+    Ok(Ends {
+        a: fds()?,
+        b: fds()?,
+        links: [Link::Ring { sends: 0 }, Link::Ring { sends: 1 }],
+        message: shape.message,
+    })
+}
+
+fn message_queues(shape: &Shape) -> Result<Ends> {
+    let message = shape.message.min(queue::longest_message());
+    let queue = || queue::make(message, shape.wait == WaitName::Block);
+    let there = queue().context("a POSIX message queue")?;
+    let back = match shape.both_ways {
+        true => queue().context("a POSIX message queue")?,
+        false => File::open("/dev/null")?.into(),
+    };
+    Ok(Ends {
+        a: [back.try_clone()?, there.try_clone()?],
+        b: [there, back],
+        links: [Link::Queue; 2],
+        message,
+    })
+}
