@@ -221,14 +221,18 @@ fn check(line: &OsStr, shell: &OsStr) -> Result<()> {
     Ok(())
 }
 
-/// What the shell says of its line under the option `-n`.
+/// Returns what the shell prints on stderr about its line under the option `-n`, which runs nothing.
 fn without_running(command: &Command) -> std::io::Result<Output> {
     std::process::Command::new(&command.program)
         .arg0(&command.words[0])
         .arg("-n")
         .args(&command.words[1..])
         .stdin(Stdio::null())
-        .output()
+        // With one pipe, std reads it to its end. With two, it needs ioctl(2), and panics where that is refused.
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()?
+        .wait_with_output()
 }
 
 #[cfg(test)]
