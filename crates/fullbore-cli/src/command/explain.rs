@@ -149,7 +149,7 @@ impl Explain {
     }
 
     fn report(&self, explained: &Explained) -> anyhow::Result<()> {
-        // The files are written first, so that they are written even if the reader of the report goes away.
+        // The flame graph is written first, so that it is written even if the reader of the report goes away.
         let drawn = self.flame.as_deref().map_or(Ok(()), |path| {
             write_to_file(&|out| explained.draw(out), path)
         });

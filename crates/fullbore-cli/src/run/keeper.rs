@@ -44,7 +44,8 @@ pub fn keep(
     let Some(runner) = fork().context("fork")? else {
         // Otherwise the runner would never read the end of the file.
         drop(ours);
-        // pkill(1) and killall(1) select processes by name, so they now kill only one of the two.
+        // The runner gets a name of its own: pkill(1) and killall(1) select processes by name, and so kill
+        // only one of the two.
         let _ = set_name(c"pipeline");
         return run(&theirs, signals);
     };

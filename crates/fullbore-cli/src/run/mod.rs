@@ -14,7 +14,7 @@
 //! | `options.rs`, `status.rs` | the options of a caller; the status of a pipeline |
 //! | `start.rs` | making pipes, starting programs |
 //! | `signals.rs` | Ctrl-C and other signals |
-//! | `failure.rs` | what can go wrong, and its exit code |
+//! | `failure.rs` | the failure to start a stage, and its exit code |
 //!
 //! Two processes run a pipeline, and each of them ends all stages if the other one is gone. So no process is
 //! left behind, whatever happens to one of the two. Neither of them reads or writes the data: the stages have

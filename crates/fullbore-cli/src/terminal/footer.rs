@@ -42,7 +42,8 @@ pub struct Footer {
 }
 
 impl Footer {
-    /// Returns `None` if stderr is no terminal, or is one whose cursor cannot be moved.
+    /// Returns the footer of the terminal on stderr, or `None` if stderr is no terminal or one whose cursor
+    /// cannot be moved.
     pub fn new() -> Option<Self> {
         let of = size()?;
         let is_dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
@@ -53,7 +54,7 @@ impl Footer {
     /// because the rest is for the programs.
     pub fn room(&self) -> (usize, usize) {
         let size = size().unwrap_or(self.of);
-        // Terminals differ in what follows a character in the last column.
+        // Terminals differ in what they do after a character in the last column.
         (size.columns.saturating_sub(1), size.rows * 2 / 3)
     }
 

@@ -9,8 +9,9 @@ use std::io::{IsTerminal, Write, stderr};
 /// The number of columns if the real number is unknown.
 const COLUMNS: usize = 80;
 
-/// The number of columns that are left free. Terminals differ in what follows a character in the last column;
-/// and if a `^C` that the terminal echoes made a line wrap, there would be one row more than was drawn.
+/// The number of columns that are left free. Terminals differ in what they do after a character in the last
+/// column; and if a `^C` that the terminal echoes made a line wrap, there would be one row more than was
+/// drawn.
 const SPARE: usize = 3;
 
 /// The place where lines are drawn.

@@ -52,7 +52,7 @@ pub const LIMITS: Limits = Limits {
 
 /// The content of the server, and its other work.
 pub trait Service {
-    /// Returns the page in a format.
+    /// Returns the page in this format.
     fn page(&mut self, format: Format) -> Answer;
 
     /// Returns when there is other work to do, if there is any.
