@@ -1,4 +1,5 @@
-//! `fullbore tune`: what became of each pipe, a line for people, an object for machines, and the exit code.
+//! The results of `fullbore tune`: a line per pipe for people, an object per pipe for machines, and the exit
+//! code.
 
 use std::fmt::{self, Write as _};
 
@@ -14,18 +15,19 @@ use fullbore_observe::tune::evidence::Writer;
 use fullbore_observe::tune::outcome::{Outcome, Tuned, Tuning, is_safe};
 use fullbore_observe::tune::producers::Sends;
 
-/// Hazard of a pipe that grows under its writer, in two sentences.
+/// The hazard of a pipe that is enlarged under its writer, in two sentences.
 const WHY: &str = "\
 a writer that passes its own pages to a pipe (vmsplice) may rely on the pipe's capacity to know \
 when it can reuse them. In a larger pipe they have not been read yet, and the reader gets wrong \
 bytes";
 
-/// What became of all pipes, for those who asked for it.
+/// The report on the results for all pipes.
 #[derive(Debug)]
 pub struct Report(pub Tuning);
 
 impl Report {
-    /// 0 where all is as it was asked for; 3 where a limit or a right is in the way; 1 for the rest.
+    /// Returns the exit code: 0 if everything is as requested; 3 if a limit or a missing permission prevents
+    /// it; 1 otherwise.
     pub fn code(&self) -> u8 {
         let of = |one: &Tuned| match one.outcome {
             Outcome::Failed(Errno::ACCESS | Errno::PERM) => UNSUPPORTED,
@@ -38,7 +40,7 @@ impl Report {
             _ => 0,
         };
         let codes = || self.0.all.iter().map(of);
-        // No pipe is made smaller, which may be what was meant.
+        // tune makes no pipe smaller, which is perhaps what the user wanted.
         let is_left = |one: &Tuned| matches!(one.outcome, Outcome::Roomy { size } if self.is_more_than_asked(size));
         let nothing_done = !self.0.all.is_empty() && self.0.all.iter().all(is_left);
         let without_memory = self.0.options.revert && self.0.kept.is_err();
@@ -48,18 +50,18 @@ impl Report {
         }
     }
 
-    /// Whether a pipe of this size holds more than what was asked for by a number.
+    /// Returns whether a pipe of this size exceeds a capacity that was explicitly requested.
     fn is_more_than_asked(&self, size: usize) -> bool {
         self.0.options.is_strict && size > self.0.options.size.next_power_of_two()
     }
 
-    /// Whether something was left as it was because its writers may not bear more.
+    /// Returns whether a pipe was left unchanged because a larger one may not be safe for its writers.
     pub fn is_refused(&self) -> bool {
         let mut all = self.0.all.iter();
         all.any(|one| matches!(one.outcome, Outcome::Refused { .. }))
     }
 
-    /// What a person has to know besides, for stderr.
+    /// Returns the warnings for stderr.
     pub fn warnings(&self) -> Vec<String> {
         let mut all = Vec::new();
         if !self.0.found.several.is_empty() {
@@ -99,7 +101,7 @@ impl Report {
         all
     }
 
-    /// For machines.
+    /// Returns the report for machines, as JSON.
     pub fn json(&self) -> Value {
         let pipes: Vec<Value> = self.0.all.iter().map(|one| self.json_of(one)).collect();
         json!({
@@ -163,7 +165,7 @@ impl Report {
         })
     }
 
-    /// Who writes, and who reads: `tar 12 → zstd 13`.
+    /// Returns the processes that write and the processes that read: `tar 12 → zstd 13`.
     fn ends(&self, pipe: &Pipe) -> String {
         let named = |holders: &mut dyn Iterator<Item = &Holder>| {
             let all: Vec<&Holder> = holders.collect();
@@ -186,7 +188,7 @@ impl Report {
         format!("{} {}", process.name, process.id.pid)
     }
 
-    /// What became of one.
+    /// Describes the result for one pipe.
     fn words(&self, one: &Tuned) -> String {
         let bytes = |size: usize| rounded(size as u64);
         let would = match self.0.options.dry_run {
@@ -243,7 +245,7 @@ impl Report {
         }
     }
 
-    /// What speaks against growing it.
+    /// Returns the reason not to enlarge a pipe.
     fn doubt(&self, one: &Tuned) -> String {
         match one.writers.first() {
             None => "no visible process writes to it".to_owned(),

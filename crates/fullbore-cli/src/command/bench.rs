@@ -1,4 +1,4 @@
-//! `fullbore bench`: the laboratory.
+//! `fullbore bench`: measures experiments, compares runs, and writes reports.
 
 mod progress;
 
@@ -167,7 +167,7 @@ impl Bench {
             peers.as_ref(),
             &mut progress,
         )?;
-        // The table comes after what it has drawn is gone.
+        // This removes the progress bar before the table is printed.
         drop(progress);
         self.show(&run, &self.files().map(|(path, _, report)| (path, report)))?;
         Ok(ExitCode::from(u8::from(
@@ -175,7 +175,7 @@ impl Bench {
         )))
     }
 
-    /// Refuses options that would do nothing.
+    /// Refuses options that would have no effect.
     fn check_options_of_groups(&self, experiments: &[Experiment]) -> Result<(), Usage> {
         let given = [
             (self.axes.given(), sweep::GROUP),
@@ -194,10 +194,10 @@ impl Bench {
         Ok(())
     }
 
-    /// The option whose report goes to stdout, in the table's place, if there is one.
+    /// Returns the option whose report goes to stdout in place of the table, if there is one.
     ///
     /// # Errors
-    /// Where there are two.
+    /// Fails if there are two.
     fn report_on_stdout(&self) -> Result<Option<&'static str>, Usage> {
         let files = self
             .files()
@@ -218,7 +218,7 @@ impl Bench {
         let (rounds, seconds, warm_up_seconds) = if self.quick {
             (3, 0.15, 0.03)
         } else {
-            // A number of objects takes its time.
+            // Transferring a given number of objects takes long, so one round is the default.
             let otherwise = if self.unix_copy.is_counted() { 1 } else { 7 };
             (self.rounds.unwrap_or(otherwise), self.seconds, 0.1)
         };
@@ -236,7 +236,8 @@ impl Bench {
         })
     }
 
-    /// The reports of a run that have files: where each goes, and the option that sends it to stdout.
+    /// Returns the reports of a run that can go to files: the file of each, the option that sends it to
+    /// stdout, and the report.
     fn files(&self) -> [(Option<&Path>, &'static str, &'static dyn Report<Run>); 3] {
         [
             (self.csv.as_deref(), "--csv -", &Csv),
@@ -245,7 +246,7 @@ impl Bench {
         ]
     }
 
-    /// Sets runs side by side.
+    /// Compares runs, and writes the comparison.
     fn compare(&self) -> anyhow::Result<()> {
         if self.svg.is_some() {
             return Err(Usage(
@@ -260,7 +261,7 @@ impl Bench {
         self.show(&compared, &[(csv, &Csv), (html, &Html)])
     }
 
-    /// Writes the files that were asked for, and prints.
+    /// Writes the files that were asked for, and prints the table.
     fn show<Of>(
         &self,
         result: &Of,
@@ -270,20 +271,21 @@ impl Bench {
         Json: Report<Of>,
         Table: Report<Of>,
     {
-        // Files first: they are written even where the reader of the table goes away.
+        // The files are written first, so that they are written even if the reader of the table goes away.
         let written = files
             .iter()
             .filter_map(|(path, report)| Some(((*path)?, report)))
             .map(|(path, report)| {
                 output::write_to_file(&|out| Ok(report.write(result, out)?), path)
             })
-            // All of them, whatever became of the first.
+            // All files are written, even if the first one fails.
             .fold(Ok(()), Result::and);
-        // Where a file cannot be written, the table is printed all the same.
+        // If a file cannot be written, the table is printed nevertheless.
         written.and(self.print(result))
     }
 
-    /// The table on stdout, or on stderr where another report goes to stdout; that is the JSON with --json.
+    /// Prints the table on stdout, or on stderr if another report goes to stdout. With --json, that report is
+    /// the JSON object.
     fn print<Of>(&self, result: &Of) -> anyhow::Result<()>
     where
         Json: Report<Of>,
@@ -304,7 +306,7 @@ impl Bench {
     }
 }
 
-/// One line for each group, and for each experiment: the name, and what it shows.
+/// Prints one line for each group and for each experiment: the name, and what it shows.
 fn list(catalogue: &Catalogue, experiments: &[Experiment], out: &mut dyn Write) -> io::Result<()> {
     let width = experiments.iter().map(|e| e.name.len()).max().unwrap_or(0);
     for group in catalogue.groups() {
@@ -341,7 +343,7 @@ mod tests {
 
     use super::*;
 
-    /// The options that `words` come to.
+    /// Returns the options that `words` are parsed into.
     fn parsed(words: &[&str]) -> Bench {
         let command = Bench::augment_args(Command::new("bench"));
         let words = ["bench"].iter().chain(words);
@@ -351,7 +353,8 @@ mod tests {
     #[test]
     fn a_run_without_options_is_planned_for_less_than_a_minute_and_its_first_round_for_10_seconds()
     {
-        /// What a measurement takes besides: two processes, and two looks at the distance of the CPUs.
+        /// The seconds that a measurement takes in addition, to start two processes and to measure the
+        /// distance of the CPUs twice.
         const AROUND: f64 = 0.06;
         let bench = parsed(&[]);
         let experiments = Catalogue::new(&bench.axes).select(&bench.names).unwrap();
@@ -359,7 +362,7 @@ mod tests {
         let round =
             experiments.len() as f64 * (settings.warm_up_seconds + settings.seconds + AROUND);
         assert!(round < 10.0, "{round} s");
-        // With as many measurements repeated as may be, because the CPUs were far apart.
+        // This includes as many repeated measurements as are allowed, because the CPUs were far apart.
         let all = round * f64::from(settings.rounds) * 1.3;
         assert!(all < 60.0, "{all} s");
         // Fewer rounds could not show a difference between two runs.

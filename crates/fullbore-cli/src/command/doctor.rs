@@ -1,4 +1,4 @@
-//! `fullbore doctor`: what this machine allows, and what holds it back.
+//! `fullbore doctor`: reports what this machine allows, and which settings slow pipes down.
 
 use std::io::{Write, stdout};
 use std::process::ExitCode;

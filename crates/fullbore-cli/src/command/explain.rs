@@ -1,4 +1,4 @@
-//! `fullbore explain`: what the time of an experiment or a command goes to.
+//! `fullbore explain`: reports what an experiment or a command spends its time on.
 
 use std::io::{Write, stderr};
 use std::path::PathBuf;
@@ -87,7 +87,7 @@ impl Explain {
             return Err(Usage("give an experiment or a command, not both".into()).into());
         }
         self.check_stdout()?;
-        // Without a flame graph there is still the report.
+        // Only this path is checked, because there is still a report if the flame graph cannot be written.
         self.output.as_deref().map_or(Ok(()), check_path)?;
         proc::check(Need::Processes, "what the processes did is read from there")?;
         match &self.experiment {
@@ -104,7 +104,7 @@ impl Explain {
         }
     }
 
-    /// Refuses two things on one stdout.
+    /// Refuses to send two outputs to stdout.
     fn check_stdout(&self) -> Result<(), Usage> {
         let to_stdout = |path: &Option<PathBuf>| path.as_deref().is_some_and(is_stdout);
         if !to_stdout(&self.flame) {
@@ -149,7 +149,7 @@ impl Explain {
     }
 
     fn report(&self, explained: &Explained) -> anyhow::Result<()> {
-        // Files first: they are written even where the reader of the report goes away.
+        // The flame graph is written first, so that it is written even if the reader of the report goes away.
         let drawn = self.flame.as_deref().map_or(Ok(()), |path| {
             write_to_file(&|out| explained.draw(out), path)
         });
@@ -172,7 +172,8 @@ impl Explain {
         drawn.and(printed)
     }
 
-    /// What a command's own end comes to: one that was ended because its time was up has done well.
+    /// Returns the exit code for the end of a command. A command that was ended because its time was up has
+    /// succeeded.
     fn end(&self, ended: &Ended) -> ExitCode {
         match ended.status {
             Some(status) if !status.success() => {

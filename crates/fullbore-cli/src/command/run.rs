@@ -1,4 +1,4 @@
-//! `fullbore run`: a pipeline as the shell would run it, in roomier pipes.
+//! `fullbore run`: runs a pipeline as the shell would, with larger pipes.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

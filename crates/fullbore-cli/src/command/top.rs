@@ -1,4 +1,4 @@
-//! `fullbore top`: every pipe on this machine, live.
+//! `fullbore top`: shows every pipe on this machine, live.
 
 use std::io::{IsTerminal, Write, stdin, stdout};
 use std::process::ExitCode;
@@ -17,7 +17,7 @@ use fullbore_observe::Monitor;
 use fullbore_observe::overview::Overview;
 use fullbore_observe::scope::{Scope, Whose};
 
-/// Looking once, this is how long it takes.
+/// How long pipes are sampled for a single overview.
 const A_MOMENT: Duration = Duration::from_millis(600);
 
 /// Show all pipes and FIFOs that this user may inspect, live
@@ -85,7 +85,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// Whether one look is asked for.
+    /// Returns whether only one scan is asked for.
     fn is_one(&self) -> bool {
         match self.count {
             None => self.interval.is_none(),
@@ -97,7 +97,7 @@ impl Options {
         let name = self.name.as_deref().map(clean);
         let is_one = self.once || (self.json && self.is_one());
         if self.once || self.json {
-            // Before anything is looked at.
+            // stdout is checked before anything is scanned.
             inherited::stdout()?;
         }
         let mut monitor = Monitor::new(Scope {
@@ -135,9 +135,9 @@ impl Options {
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Prints what each look finds, until nobody reads it any more.
+/// Prints the result of each scan, until `count` is reached or the reader of stdout is gone.
 fn each_look(monitor: &mut Monitor, interval: Duration, count: Option<u64>) -> anyhow::Result<()> {
-    // The first one has something to say as well.
+    // The first overview needs earlier samples to compare with.
     monitor.warm_up(interval.min(A_MOMENT))?;
     let mut next = Instant::now();
     for look in 1.. {
@@ -145,7 +145,7 @@ fn each_look(monitor: &mut Monitor, interval: Duration, count: Option<u64>) -> a
         if Some(look) == count {
             break;
         }
-        // One that took too long is not made up for.
+        // If a scan took too long, the scans that were due meanwhile are skipped.
         next = (next + interval).max(Instant::now());
         monitor.sample_until(next);
     }
@@ -164,7 +164,7 @@ fn print(text: &[u8]) -> anyhow::Result<()> {
     written.context("write to stdout")
 }
 
-/// A time as people write it: `1s`, `0.5`, `10ms`.
+/// Parses a time such as `1s`, `0.5` or `10ms`.
 fn interval(text: &str) -> Result<Duration, String> {
     let (number, unit) = match (text.strip_suffix("ms"), text.strip_suffix('s')) {
         (Some(number), _) => (number, 1e-3),

@@ -1,4 +1,4 @@
-//! `fullbore tune`: room for the pipes of a running pipeline.
+//! `fullbore tune`: enlarges the pipes of a running pipeline.
 
 use std::io::{Write, stderr};
 use std::process::ExitCode;
@@ -102,7 +102,7 @@ impl Tune {
     }
 }
 
-/// A capacity that the kernel could be asked for (`F_SETPIPE_SZ`: at most 2 GiB).
+/// Parses a capacity that the kernel can be asked for (`F_SETPIPE_SZ`: at most 2 GiB).
 fn capacity(text: &str) -> Result<usize, String> {
     match size::parse_in_memory(text)? {
         0 => Err("invalid capacity 0: a pipe needs at least one page".to_owned()),

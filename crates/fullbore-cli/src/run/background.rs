@@ -1,4 +1,4 @@
-//! What the stages have left running in the background when they have ended.
+//! Waits for the processes that are still running in the background when the stages have ended.
 
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
@@ -11,26 +11,27 @@ use super::runner::{Ending, GRACE, Runner, wait_for};
 use crate::ending;
 use fullbore_host::text::clean;
 
-/// Between two looks at who is left in the background.
+/// The interval at which the processes in the background are listed.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// How long what is left in the background is waited for before a person is told.
+/// How long the runner waits for processes in the background before it prints a message.
 const SAY_AFTER: Duration = Duration::from_secs(1);
 
 impl Runner<'_> {
-    /// Waits for what the stages have left running: as for a stage for what is still in the session of this
-    /// process, and what is in one of its own, as daemons are, is ended then.
+    /// Waits for the processes that the stages have left running. A process in the session of this one is
+    /// waited for like a stage. When only processes in sessions of their own are left, such as daemons, they
+    /// are ended.
     pub(super) fn wait_for_the_background(&mut self) {
         let began = Instant::now();
         let mut told = false;
         while ending::has_children() && self.ended_by.is_none() {
             if let Ending::Signal(signal) = self.ending() {
-                // They have died of Ctrl-C, which a shell has what is in the background ignore.
+                // The stages have died of Ctrl-C, which a shell makes its background processes ignore.
                 ending::end_all(Signal::TERM, GRACE, || self.reap());
                 self.ended_by = Signal::from_named_raw(signal);
                 return;
             }
-            // Without /proc nobody can be told from a daemon.
+            // Without /proc, daemons cannot be distinguished from other processes.
             let known = ending::proc_is_ours();
             if known {
                 let left = ending::living();
@@ -54,12 +55,13 @@ impl Runner<'_> {
                 }
             }
             let fds = [self.signals.as_fd(), self.keeper.as_fd()];
-            // That somebody makes a session of his own is told by nothing.
+            // No event reports that a process has created a session (setsid(2)), so the processes are listed
+            // again and again.
             let came = wait_for(&fds, known.then_some(LOOK_EVERY));
             self.reap();
             while let Some(came) = self.signals.next() {
                 match came.signal {
-                    // A shell has what it starts in the background ignore them.
+                    // A shell makes its background processes ignore these signals, so they get SIGTERM.
                     Signal::INT | Signal::QUIT => {
                         self.end_all(Signal::TERM);
                         self.ended_by = Some(came.signal);
@@ -75,15 +77,15 @@ impl Runner<'_> {
     }
 }
 
-/// Whether a process is in the session of this one. One that has gone is in none.
+/// Returns whether a process is in the session of this process. A process that has ended is in none.
 fn is_in_this_session(pid: u32) -> bool {
-    // Not rustix's: the number is 0 where who began the session is outside of this PID namespace, as in a
-    // container.
+    // This is nix's getsid, and not rustix's, because the number is 0 if the leader of the session is outside
+    // of this PID namespace, as in a container.
     let session = getsid(Some(nix::unistd::Pid::from_raw(pid as i32)));
     session.is_ok() && session == getsid(None)
 }
 
-/// The names and numbers of processes.
+/// Returns the names and PIDs of processes.
 fn named(pids: &[u32]) -> String {
     let names: Vec<String> = pids
         .iter()

@@ -1,5 +1,5 @@
-//! Computes something in a child process, so that code which loops for ever, panics, overflows its stack or
-//! allocates without end costs no more than a second and a missing result.
+//! Computes something in a child process, so that code that loops forever, panics, overflows its stack or
+//! allocates without end costs at most one second of CPU time and yields no result.
 
 use std::io::{PipeReader, Read, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,17 +13,17 @@ use rustix::process::{
 
 use super::fork::{exit_at_once, fork};
 
-/// Seconds of CPU time: it is counted in whole ones.
+/// The limit of CPU time, in whole seconds because that is the unit of `RLIMIT_CPU` (setrlimit(2)).
 const CPU_SECONDS: u64 = 1;
 
-/// Bytes of memory.
+/// The limit of memory, in bytes.
 const MEMORY: u64 = 256 << 20;
 
-/// How long is waited at most, should the machine have no time for it.
+/// How long the parent waits at most, in case the machine has no CPU time for the child.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Returns the bytes that `compute` makes, or nothing where it does not end well. Nothing that it says gets
-/// to stderr.
+/// Returns the bytes that `compute` makes, or `None` if the child does not exit successfully. What the child
+/// writes to stderr is discarded.
 pub fn bounded(compute: impl FnOnce() -> Vec<u8>) -> Option<Vec<u8>> {
     let (reader, mut writer) = std::io::pipe().ok()?;
     let Some(child) = fork().ok()? else {
@@ -65,7 +65,7 @@ fn limit_this_process() -> Result<(), Errno> {
     Ok(())
 }
 
-/// Reads to the end; `None` where that has not come in time.
+/// Reads to the end of the file; returns `None` if the end does not come in time.
 fn read_for(patience: Duration, mut reader: PipeReader) -> Option<Vec<u8>> {
     let until = Instant::now() + patience;
     let mut all = Vec::new();
@@ -90,7 +90,7 @@ fn ended_well(child: Pid) -> bool {
     loop {
         match waitpid(Some(child), WaitOptions::empty()) {
             Err(Errno::INTR) => {}
-            // Where SIGCHLD is ignored, the kernel tells nobody how a child has ended.
+            // If SIGCHLD is ignored, the kernel reports no exit status of a child (wait(2), NOTES).
             Err(Errno::CHILD) => return true,
             ended => {
                 return ended.is_ok_and(|status| {

@@ -1,4 +1,4 @@
-//! What keeps `run` from doing its work, and the exit code that tells of it.
+//! The failure to start a stage, and its exit code.
 
 use std::fmt;
 use std::io;
@@ -7,19 +7,19 @@ use super::start::Command;
 use fullbore_host::text::clean;
 use fullbore_host::text::error_text;
 
-/// `run` itself failed, and not a stage of it.
+/// The exit code if `run` itself failed, and not one of its stages.
 pub const FAILED: u8 = 125;
 
 /// A stage that could not be started.
 #[derive(Debug)]
 pub struct Failure {
     text: String,
-    /// What a shell exits with: 127 where there is no such program, 126 where it cannot be run.
+    /// The exit code that a shell would use: 127 if the program was not found, 126 if it cannot be run.
     pub code: u8,
 }
 
 impl Failure {
-    /// The stage of that number, from 1.
+    /// Describes the failure to start a stage, whose number counts from 1.
     pub fn not_started(command: &Command, number: usize, error: &io::Error) -> Self {
         let program = clean(&command.program.to_string_lossy());
         let (what, code) = match error.kind() {

@@ -1,5 +1,5 @@
-//! A second process of this program, without starting the program again: that would take as long as starting
-//! a shell.
+//! Creates a second process of this program with fork(2). Starting the program again would take as long as
+//! starting a shell.
 
 #![allow(unsafe_code)]
 
@@ -7,10 +7,10 @@ use nix::unistd::ForkResult;
 use rustix::io::Errno;
 use rustix::process::Pid;
 
-/// fork(2). The child's number; none in the child.
+/// Calls fork(2), and returns the child's PID in the parent and `None` in the child.
 ///
 /// # Errors
-/// Where there may be no more processes.
+/// Fails if no more processes may be created.
 pub fn fork() -> Result<Option<Pid>, Errno> {
     // SAFETY: what is not async-signal-safe may not be called in the child of a process that has other
     // threads, which could hold locks (fork(2), NOTES). This process has only one: `run` is its only verb,
@@ -23,7 +23,7 @@ pub fn fork() -> Result<Option<Pid>, Errno> {
     }
 }
 
-/// _exit(2): ends this process without flushing or dropping anything that it shares with its parent.
+/// Ends this process with _exit(2), without flushing or dropping anything that it shares with its parent.
 pub fn exit_at_once(code: i32) -> ! {
     // SAFETY: it only ends the process.
     unsafe { nix::libc::_exit(code) }

@@ -1,10 +1,10 @@
-//! The process that was called. It forks: the child is the runner, which runs the pipeline, and this one
-//! waits for it.
+//! The process that the user started. It forks: the child is the runner, which runs the pipeline, and this
+//! process, the keeper, waits for the runner.
 //!
 //! Each of the two holds one end of a socket. When the keeper is gone, the runner reads the end of the file
-//! and ends everything below it. When the runner is gone without having said that it is done, the keeper
-//! ends everything below it: as a subreaper it has become the parent of what the runner has left. SIGKILL
-//! for either of them is therefore no way to leave something behind.
+//! and ends all its descendants. When the runner is gone without having reported that it is done, the keeper
+//! ends all its own descendants: as a subreaper it has become the parent of the processes that the runner has
+//! left. Therefore even SIGKILL for either of them leaves no process behind.
 
 use std::io::{Read, Write, stderr};
 use std::os::fd::AsFd;
@@ -26,14 +26,14 @@ use super::signals::{Signals, die_of, is_ending, is_stopped, stop};
 use crate::ending;
 use crate::terminal::footer;
 
-/// How long the runner may take to end the pipeline when it is told to.
+/// How long the runner may take to end the pipeline after it was asked to.
 const PATIENCE: Duration = GRACE.saturating_mul(3);
 
-/// Forks, has the child do `run` as the runner, and ends as that does; `live` where it may draw on the
-/// terminal. The runner has the signals noted from its first moment on.
+/// Forks, calls `run` in the child, which is the runner, and ends as the runner does. `live` says whether the
+/// runner may draw on the terminal. Signals are already blocked and queued for the runner when it starts.
 ///
 /// # Errors
-/// Where it cannot be started; in the runner, those of `run`.
+/// Fails if the runner cannot be started; in the runner, fails as `run` does.
 pub fn keep(
     live: bool,
     run: impl FnOnce(&UnixStream, Signals) -> Result<ExitCode>,
@@ -42,15 +42,16 @@ pub fn keep(
     set_child_subreaper(Some(getpid())).context("PR_SET_CHILD_SUBREAPER")?;
     let (mut ours, theirs) = UnixStream::pair().context("socketpair")?;
     let Some(runner) = fork().context("fork")? else {
-        // Or it would never read the end of the file.
+        // Otherwise the runner would never read the end of the file.
         drop(ours);
-        // Whoever kills by name, as pkill(1) and killall(1) do, kills only one of the two.
+        // The runner gets a name of its own: pkill(1) and killall(1) select processes by name, and so kill
+        // only one of the two.
         let _ = set_name(c"pipeline");
         return run(&theirs, signals);
     };
     drop(theirs);
     let status = stay(runner, &mut signals);
-    // One byte if it is done, and none if it was ended before.
+    // The runner writes one byte when it is done, and nothing if it was ended before.
     let done = ours.read(&mut [0]).is_ok_and(|bytes| bytes > 0);
     if !done {
         if live {
@@ -72,7 +73,7 @@ pub fn keep(
     }
 }
 
-/// Waits for the runner, and hands on to it what only this process was told.
+/// Waits for the runner, and forwards the signals that only this process has received.
 fn stay(runner: Pid, signals: &mut Signals) -> ExitStatus {
     let mut status = None;
     let mut until: Option<Instant> = None;
@@ -86,7 +87,8 @@ fn stay(runner: Pid, signals: &mut Signals) -> ExitStatus {
         if until.is_some_and(|until| now >= until) {
             let _ = kill_process(runner, Signal::KILL);
         }
-        // The runner stops after the stages, and this process, which the shell waits for, after the runner.
+        // The runner stops after the stages, and this process, which the shell waits for, stops after the
+        // runner.
         if stop_by.is_some_and(|latest| is_stopped(runner) || now >= latest) {
             stop_by = None;
             stop();
@@ -99,13 +101,14 @@ fn stay(runner: Pid, signals: &mut Signals) -> ExitStatus {
                 Signal::INT | Signal::QUIT if came.by_a_process => tell(runner, came.signal),
                 Signal::TERM | Signal::HUP => {
                     tell(runner, came.signal);
-                    // It may be stopped.
+                    // The runner may be stopped.
                     tell(runner, Signal::CONT);
                     until = until.or(Some(Instant::now() + PATIENCE));
                 }
                 Signal::TSTP => stop_by = Some(Instant::now() + TO_STOP + TO_STOP),
                 Signal::CONT => stop_by = None,
-                // The terminal has told the runner and everybody else too.
+                // The terminal has sent its signal to the whole process group, so the runner has received it
+                // too.
                 _ => {}
             }
         }
@@ -113,7 +116,7 @@ fn stay(runner: Pid, signals: &mut Signals) -> ExitStatus {
 }
 
 fn tell(runner: Pid, signal: Signal) {
-    // It has not been waited for, so the number is still its own.
+    // The runner has not been waited for, so its PID cannot belong to another process.
     let _ = kill_process(runner, signal);
 }
 

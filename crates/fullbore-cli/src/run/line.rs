@@ -1,9 +1,9 @@
-//! A line as people write it for a shell, cut at its top-level pipes.
+//! Cuts a line that was written for a shell at its top-level pipes.
 //!
-//! brush-parser reads it: its tokens tell where things stand in the source, its grammar which of the
-//! `|` are top-level, and whether the line is one pipeline at all. What a stage is made of is never
-//! printed from what was parsed: it is cut out of the source, and `sh` reads it once more. Wherever the
-//! two could understand something differently, the line is not cut, and `sh` gets it whole.
+//! brush-parser reads the line: its tokens give the positions in the source, and its grammar decides which
+//! `|` are top-level and whether the line is one pipeline at all. A stage is never printed from what was
+//! parsed: it is cut out of the source, and the shell parses it again. Wherever the two parsers could
+//! understand something differently, the line is not cut, and the shell gets it whole.
 
 use std::ffi::{OsStr, OsString};
 use std::ops::Range;
@@ -16,56 +16,56 @@ use serde::{Deserialize, Serialize};
 use super::bounded::bounded;
 use super::tokens::{is_in_background, is_pipe, only_pipeline, opened, with_errors_as_pipes};
 
-/// What a line is.
+/// The kind of a line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CommandLine {
     /// One pipeline.
     Pipeline {
-        /// At least two.
+        /// The stages, at least two.
         stages: Vec<StageSource>,
-        /// Whether a `!` stands before it.
+        /// Whether a `!` precedes the pipeline.
         negated: bool,
     },
-    /// One pipeline of two stages or more, with a `&` behind it.
+    /// One pipeline of two stages or more, followed by a `&`.
     Background,
-    /// A list, a single command, or nothing at all.
+    /// A list, a single command, or no command at all.
     Other {
-        /// Whether it has pipes.
+        /// Whether the line contains pipes.
         has_pipes: bool,
     },
-    /// Only the shell can tell.
+    /// A line that only the shell can interpret.
     Unclear,
 }
 
 /// A stage of a pipeline.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StageSource {
-    /// Its source, for the shell.
+    /// The source of the stage, for the shell.
     pub text: OsString,
-    /// Where it is one simple command without assignments: its name, which may be a program's, and the
-    /// source with `exec` before the name.
+    /// For one simple command without assignments: its name, which may be a program's, and the source with
+    /// `exec` before the name.
     pub program: Option<(OsString, OsString)>,
 }
 
-/// How the shell reads it.
+/// The dialect in which the shell reads the line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dialect {
-    /// As POSIX says. `|&` is understood beside.
+    /// The language of POSIX, with `|&` in addition.
     Posix,
-    /// As bash does, with what it has beside.
+    /// The language of bash, with its extensions.
     Bash,
 }
 
-/// With more brackets and loops than that, a line is not cut: the grammar descends recursively.
+/// The most brackets and loops in a line that is cut, because the grammar descends recursively.
 const MOST_OPENED: usize = 200;
 
-/// With more pipes inside of brackets and loops than that, a line is not cut: each of them is looked at
-/// from the start of the stage.
+/// The most pipes inside of brackets and loops in a line that is cut, because at each of them the stage is
+/// parsed from its start.
 const MOST_INNER_PIPES: usize = 200;
 
-/// Cuts a line.
+/// Cuts a line at its top-level pipes.
 pub fn cut(line: &OsStr, dialect: Dialect) -> CommandLine {
-    // On some lines brush-parser 0.4 panics, such as `a $(b`, or never ends, such as `<<-$(( )$(`.
+    // brush-parser 0.4 panics on some lines, such as `a $(b`, and never ends on others, such as `<<-$(( )$(`.
     let said = bounded(|| {
         let cut = Source::read(line, dialect).map(|source| source.cut());
         serde_json::to_vec(&cut).unwrap_or_default()
@@ -78,31 +78,31 @@ pub fn cut(line: &OsStr, dialect: Dialect) -> CommandLine {
 struct Source<'a> {
     line: &'a [u8],
     tokens: Vec<Token>,
-    /// The numbers of the tokens that were `|&`.
+    /// The indices of the tokens that were `|&`.
     with_errors: Vec<usize>,
     dialect: Dialect,
     options: ParserOptions,
 }
 
-/// Where a stage stands: among the tokens, and in the source.
+/// The position of a stage: among the tokens, and in the source.
 struct Place {
     tokens: Range<usize>,
     source: Range<usize>,
     command: ast::Command,
-    /// Whether its stderr goes into the pipe too.
+    /// Whether the stderr of the stage goes into the pipe too.
     with_errors: bool,
     is_first: bool,
 }
 
-/// Something to be put in at a place in the source.
+/// A position in the source, and the text to insert there.
 type Insertion = (usize, &'static [u8]);
 
 impl<'a> Source<'a> {
     fn read(line: &'a OsStr, dialect: Dialect) -> Option<Self> {
         let line = line.as_bytes();
-        // A character for each byte, so that a token's place, which is counted in characters, is a
-        // place among the bytes, and a name that is no UTF-8 is one like any other. What is not ASCII
-        // becomes letters: no shell has it for anything else.
+        // Each byte becomes one character, so that the position of a token, which is counted in characters,
+        // is its position in bytes, and a name that is not UTF-8 is handled like any other. A byte that is
+        // not ASCII becomes a letter, because no shell gives it any other meaning.
         let text: String = line
             .iter()
             .map(|&byte| match byte {
@@ -146,14 +146,15 @@ impl<'a> Source<'a> {
         if is_in_background(&program) {
             return CommandLine::Background;
         }
-        // A single command is no subshell of a pipeline: it can end the shell, and a '!' before it too.
+        // A single command does not run in a subshell, as the stages of a pipeline do: it can end the shell,
+        // even with a '!' before it.
         let Some(pipeline) = only_pipeline(&program).filter(|pipeline| pipeline.seq.len() > 1)
         else {
             return CommandLine::Other {
                 has_pipes: self.tokens.iter().any(is_pipe),
             };
         };
-        // bash times the pipeline as a whole, which no stage can.
+        // The `time` of bash measures the pipeline as a whole, which no stage can do.
         if pipeline.timed.is_some() {
             return CommandLine::Unclear;
         }
@@ -163,7 +164,7 @@ impl<'a> Source<'a> {
         let first = match negations {
             0 => 0,
             1 => newlines + 1,
-            // POSIX has only one.
+            // POSIX allows only one '!'.
             _ => return CommandLine::Unclear,
         };
         let Some(places) = self
@@ -173,13 +174,13 @@ impl<'a> Source<'a> {
             return CommandLine::Unclear;
         };
         let stages: Vec<StageSource> = places.iter().map(|place| self.stage(place)).collect();
-        // Within a stage it is bash's, and sh should say that it has none.
+        // Within a stage, `|&` is an operator of bash, and sh should report that it has none.
         let inner =
             places.iter().filter(|place| place.with_errors).count() != self.with_errors.len();
         if inner && self.dialect == Dialect::Posix {
             return CommandLine::Unclear;
         }
-        // Behind the `<<` of a here-document, brush-parser 0.4 cuts a `$(b | c)` to pieces.
+        // After the `<<` of a here-document, brush-parser 0.4 splits a `$(b | c)`.
         if !self.here_documents().is_empty() && !stages.iter().all(|stage| self.understands(stage))
         {
             return CommandLine::Unclear;
@@ -190,14 +191,15 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Whether a stage is a command by itself.
+    /// Returns whether a stage is a command by itself.
     fn understands(&self, stage: &StageSource) -> bool {
         Source::read(&stage.text, self.dialect)
             .is_some_and(|source| source.command(0..source.tokens.len()).is_some())
     }
 
-    /// The stages: a `|` is a top-level one exactly if all that stands between it and the last one is
-    /// a command. Inside of braces, loops and the like, something would be left open.
+    /// Returns the positions of the stages. A `|` is top-level exactly if the tokens between it and the
+    /// previous one form a command. Inside of braces, loops and other compound commands, something would be
+    /// left open.
     fn places(&self, first: usize) -> Option<Vec<Place>> {
         let mut stages = Vec::new();
         let mut token = first;
@@ -239,7 +241,7 @@ impl<'a> Source<'a> {
         Some(stages)
     }
 
-    /// The only command that these tokens are.
+    /// Returns the command that these tokens form, if they form exactly one.
     fn command(&self, tokens: Range<usize>) -> Option<ast::Command> {
         let program = parse_tokens(&self.tokens[tokens], &self.options).ok()?;
         let pipeline = only_pipeline(&program)?;
@@ -249,8 +251,8 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Where a token ends. (Where it begins is not told exactly: what the tokenizer skips before it,
-    /// such as a comment, can be counted in.)
+    /// Returns the position where a token ends. (The tokenizer does not report exactly where a token begins:
+    /// it may include what it skips before the token, such as a comment.)
     fn end_of(&self, token: usize) -> usize {
         self.tokens[token].location().end.index.min(self.line.len())
     }
@@ -259,8 +261,9 @@ impl<'a> Source<'a> {
         let mut beside: Vec<Insertion> = Vec::new();
         let end = self.end_of_command(place);
         if self.has_background(place) && !place.is_first {
-            // What bash runs in the background reads from bash's pipe, but gets /dev/null instead of the
-            // stdin that bash was started with, unless that is redirected.
+            // If bash runs the whole pipeline, a background process of a stage reads from the pipe. Here the
+            // pipe is the stdin that the shell of the stage is started with, and a shell gives its background
+            // processes /dev/null instead of that, unless stdin is redirected.
             beside.push((end, b" <&0"));
         }
         if place.with_errors {
@@ -275,7 +278,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Whether it is a compound command with something in it that runs in the background.
+    /// Returns whether a stage is a compound command that runs something in the background.
     fn has_background(&self, place: &Place) -> bool {
         let is_and =
             |token: &Token| matches!(token, Token::Operator(operator, _) if operator == "&");
@@ -283,7 +286,8 @@ impl<'a> Source<'a> {
             && self.tokens[place.tokens.clone()].iter().any(is_and)
     }
 
-    /// The name of a simple command, and where it stands. It has nothing in it that a shell would expand.
+    /// Returns the name of a simple command, and its position. The name contains nothing that a shell would
+    /// expand.
     fn program(&self, place: &Place) -> Option<(OsString, usize)> {
         let ast::Command::Simple(command) = &place.command else {
             return None;
@@ -299,7 +303,7 @@ impl<'a> Source<'a> {
         (is_there && name.iter().all(plain)).then(|| (OsString::from(&word.value), at))
     }
 
-    /// Where the last token of a stage ends that is its own: before a semicolon or a comment.
+    /// Returns the position where the last token of the command ends, before a semicolon or a comment.
     fn end_of_command(&self, place: &Place) -> usize {
         let here_documents = self.here_documents();
         let of_a_document =
@@ -310,8 +314,8 @@ impl<'a> Source<'a> {
         last.map_or(place.source.start, |number| self.end_of(number))
     }
 
-    /// The source of a stage: the bytes from pipe to pipe, without the here-documents of other stages
-    /// that happen to stand there, and with those of its own that stand elsewhere.
+    /// Returns the source of a stage: the bytes from pipe to pipe, without the here-documents of other stages
+    /// among them, and with its own here-documents from elsewhere.
     fn text(&self, place: &Place, insertions: &[Insertion]) -> OsString {
         let mut pieces = Vec::new();
         let mut elsewhere = Vec::new();
@@ -349,11 +353,11 @@ impl<'a> Source<'a> {
         OsString::from_vec(text)
     }
 
-    /// Each here-document: the number of its token, and where it stands, with the line that ends it,
-    /// in the order of the source.
+    /// Returns the token number of each here-document and its position in the source, including the line that
+    /// ends it, in the order of the source.
     fn here_documents(&self) -> Vec<(usize, Range<usize>)> {
         let mut all: Vec<(usize, Range<usize>)> = (1..self.tokens.len())
-            // The tokenizer makes up a token for the line that ends it, which takes no room.
+            // The tokenizer adds a token of zero length for the line that ends a here-document.
             .filter(|&number| {
                 let (token, place) = (&self.tokens[number], self.tokens[number].location());
                 matches!(token, Token::Word(word, _) if !word.is_empty())
@@ -368,9 +372,9 @@ impl<'a> Source<'a> {
         all
     }
 
-    /// Whether each here-document was found, and ends where it ends to the shell. A backslash joins the
-    /// line that ends it to the one before, unless the document is a quoted one; and where the word behind
-    /// `<<` has quotes within quotes, brush-parser 0.4 takes them all away.
+    /// Returns whether each here-document was found, and ends where the shell ends it. A backslash joins the
+    /// line that ends it to the line before, unless the document is quoted; and if the word after `<<` has
+    /// quotes within quotes, brush-parser 0.4 removes all of them.
     fn has_its_here_documents(&self) -> bool {
         let found = self.here_documents();
         let begun = |token: &&Token| matches!(token, Token::Operator(operator, _) if operator == "<<" || operator == "<<-");
@@ -385,7 +389,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Whether a word is quoted as a whole, by a backslash before it, or not at all.
+/// Returns whether a word is quoted as a whole, by a backslash before it, or not at all.
 fn is_plainly_quoted(word: &str) -> bool {
     let inside = ["'", "\""]
         .iter()
@@ -523,7 +527,7 @@ mod tests {
             stages("a <<E | b <<'F' 3<<G\nx | y\nE\n z\nF\nw\nG\n"),
             ["a <<E \nx | y\nE\n", "b <<'F' 3<<G\n z\nF\nw\nG\n"]
         );
-        // The body of the first stands in the middle of the second.
+        // The body of the first here-document is in the middle of the second stage.
         assert_eq!(
             stages("a <<E |\nx\nE\nb <<-F\n\ty\n\tF"),
             ["a <<E \nx\nE\n", "b <<-F\n\ty\n\tF"]
@@ -593,19 +597,19 @@ mod tests {
             "a $(b",
             "(a | b",
             "a | )",
-            // The shell takes these.
+            // The shell accepts these lines.
             "a <<E",
             "a $(case x in x) b;; esac) | c",
             "a <<'' | b\nx\n\n",
-            // Here a pipe inside of the brackets would be taken for one outside.
+            // Here a pipe inside of the brackets would be treated as a top-level pipe.
             "a <<E | b $(c | d)\nE\n",
             "a <<'E\"F' | b\nEF\nE\"F\n",
-            // Here brush-parser panics.
+            // brush-parser panics on this line.
             "a $(b | c | d",
             // The backslash joins the two lines.
             "a <<E | b\nx\\\nE\nE\n",
             "a | { b |& c; }",
-            // bash's, which is one pipeline there and no pipeline in POSIX.
+            // This is one pipeline in bash, and no pipeline in POSIX.
             "cat <(a) | b",
         ] {
             assert_eq!(
@@ -633,7 +637,7 @@ mod tests {
         }
     }
 
-    /// Pieces of lines, joined at random, for 10,000 lines or `FULLBORE_FUZZ_LINES`.
+    /// Cuts lines of pieces that are joined at random: 10,000 lines, or `FULLBORE_FUZZ_LINES`.
     #[test]
     #[ignore = "takes minutes"]
     fn whatever_is_cut_is_cut_in_bounded_time() {

@@ -1,25 +1,25 @@
-//! Runs a pipeline as a shell would, in roomier pipes.
+//! Runs a pipeline as a shell would, with larger pipes.
 //!
 //! | file | holds |
 //! |---|---|
-//! | `plan.rs` | what is to be started: |
-//! | `line.rs` | … of a line for the shell, cut at its pipes |
-//! | `tokens.rs` | … what its tokens tell |
-//! | `words.rs` | … of words, without any shell |
-//! | `keeper.rs` | the process that was called: it keeps watch over the one that runs the pipeline |
-//! | `fork.rs` | how there come to be two of them |
-//! | `bounded.rs` | a computation that may not end, in a process of its own |
-//! | `runner.rs` | that one |
-//! | `background.rs` | … and what it does about processes in the background |
-//! | `options.rs`, `status.rs` | what a caller chooses; the status of a pipeline |
+//! | `plan.rs` | the stages that a command line asks for |
+//! | `line.rs` | … from a line for the shell, which is cut at its pipes |
+//! | `tokens.rs` | … the classification of the line's tokens |
+//! | `words.rs` | … from words, without a shell |
+//! | `keeper.rs` | the process that the user started, which watches the runner |
+//! | `fork.rs` | the fork that creates the runner |
+//! | `bounded.rs` | a computation that may not end, in a child process |
+//! | `runner.rs` | the process that runs the pipeline |
+//! | `background.rs` | … and how it waits for processes in the background |
+//! | `options.rs`, `status.rs` | the options of a caller; the status of a pipeline |
 //! | `start.rs` | making pipes, starting programs |
-//! | `signals.rs` | Ctrl-C and the others |
-//! | `failure.rs` | what can go wrong, and its exit code |
+//! | `signals.rs` | Ctrl-C and other signals |
+//! | `failure.rs` | the failure to start a stage, and its exit code |
 //!
-//! The one idea: there are two processes, and each would end everything if the other were gone. So nothing
-//! is left behind by whatever happens to one of them. Neither touches a byte: the stages have the pipes,
-//! and all processes stay in the process group that the user's shell made, where the terminal and job
-//! control find them.
+//! Two processes run a pipeline, and each of them ends all stages if the other one is gone. So no process is
+//! left behind, whatever happens to one of the two. Neither of them reads or writes the data: the stages have
+//! the pipes, and all processes stay in the process group that the user's shell made, where the terminal and
+//! job control find them.
 
 mod background;
 mod bounded;

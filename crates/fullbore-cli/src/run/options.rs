@@ -1,30 +1,30 @@
-//! What a caller of `run` chooses.
+//! The options that a caller of `run` chooses.
 
 use std::path::PathBuf;
 
-/// How to run it, and what to say of it.
+/// How to run a pipeline, and what to report about it.
 #[derive(Debug, Default)]
 pub struct Options {
-    /// Bytes that each pipe is to hold.
+    /// The capacity of each pipe, in bytes.
     pub pipe_size: usize,
-    /// Whether any stage that fails counts, and not only the last one.
+    /// Whether the pipeline fails if any stage fails, and not only if the last one does.
     pub pipefail: bool,
-    /// Whether a stage fails that was ended by SIGPIPE because a later one had read enough.
+    /// Whether a stage counts as failed if SIGPIPE ended it because a later stage had read enough.
     pub sigpipe_fails: bool,
-    /// Whether to say how the pipeline did.
+    /// Whether to print a report at the end.
     pub report: bool,
-    /// Whether to say it all the time, where stderr is a terminal.
+    /// Whether to show the report while the pipeline runs, if stderr is a terminal.
     pub live: bool,
-    /// Where to write how it did, as JSON.
+    /// The file to which the report is written as JSON.
     pub json: Option<PathBuf>,
-    /// Whether to keep silent where something is not as it was asked for.
+    /// Whether to suppress messages about requests that could not be met.
     pub quiet: bool,
-    /// Whether to say what is started.
+    /// Whether to print each program that is started.
     pub verbose: bool,
 }
 
 impl Options {
-    /// Whether somebody wants to know how the pipeline did.
+    /// Returns whether the pipeline has to be observed for a report.
     pub fn watched(&self) -> bool {
         self.report || self.live || self.json.is_some()
     }

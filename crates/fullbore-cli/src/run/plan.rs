@@ -1,4 +1,4 @@
-//! What a command line asks for: the stages to start, and how their exit codes count.
+//! Turns a command line into the stages to start, and records how their exit codes count.
 
 use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
@@ -16,22 +16,22 @@ use super::words;
 use fullbore_host::refusal::Usage;
 use fullbore_host::text::clean;
 
-/// The stages, and what else is to know of them.
+/// The stages of a pipeline, and what else is known about them.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// At least one.
+    /// The stages, at least one.
     pub stages: Vec<Command>,
-    /// Whether a `!` turns the exit code round.
+    /// Whether a `!` inverts the exit code.
     pub negated: bool,
-    /// What a person should know: why the pipes are not roomy.
+    /// A note for the user that says why the pipes are not enlarged.
     pub note: Option<String>,
 }
 
 impl Plan {
-    /// Of words, without a shell.
+    /// Makes a plan from words, without a shell.
     ///
     /// # Errors
-    /// [`Usage`] where a stage is empty.
+    /// Returns [`Usage`] if a stage is empty.
     pub fn of_words(words: &[OsString]) -> Result<Self, Usage> {
         Ok(Self {
             stages: words::stages(words)?,
@@ -40,10 +40,11 @@ impl Plan {
         })
     }
 
-    /// Of a line for a shell.
+    /// Makes a plan from a line for a shell.
     ///
     /// # Errors
-    /// [`Usage`] where the shell does not understand it.
+    /// Returns [`Usage`] if the shell does not understand the line, and [`Failure`] if the shell is not
+    /// found.
     pub fn of_line(line: &OsStr, shell: &OsStr) -> Result<Self> {
         let name = Path::new(shell).file_name();
         let dialect = match name == Some("bash".as_ref()) {
@@ -58,11 +59,12 @@ impl Plan {
         let shown = clean(&shell.to_string_lossy());
         let why = match line::cut(line, dialect) {
             CommandLine::Pipeline { stages, negated } => {
-                // What stands in `$(…)` has not been read. sh has no `|&`, and would refuse that.
+                // The parser has not read the text in `$(…)`, so the shell checks it. sh has no `|&`, and
+                // would refuse that.
                 if (has(line, b"$(") || has(line, b"`")) && !has(line, b"|&") {
                     check(line, shell)?;
                 }
-                // It may turn out that no stage needs it. A wrong name is wrong all the same.
+                // Perhaps no stage needs the shell, but a wrong name is an error in any case.
                 if shell != "sh" && !is_found(shell) {
                     let error = ErrorKind::NotFound.into();
                     bail!(Failure::not_started(&by_shell(shell, line), 1, &error));
@@ -105,10 +107,10 @@ fn has(line: &OsStr, what: &[u8]) -> bool {
     memchr::memmem::find(line.as_bytes(), what).is_some()
 }
 
-/// A stage by the shell, unless that would only start a program and wait for it. Then the program takes the
-/// shell's place, as it does by itself with bash and some others: Ctrl-C, which ends a shell that waits,
-/// would not wait for the program's last words. And where the words are plain, there need be no shell at
-/// all.
+/// Returns the command that runs a stage. It is the shell, unless the shell would only start a program and
+/// wait for it. Then the program takes the place of the shell, as it does by itself with bash and some
+/// others: Ctrl-C would end a waiting shell, which would not wait for the last output of the program. If all
+/// words are plain, no shell is started at all.
 fn stage_by_shell(shell: &OsStr, stage: &StageSource) -> Command {
     let by_shell_alone = by_shell(shell, &stage.text);
     match &stage.program {
@@ -128,7 +130,7 @@ fn stage_by_shell(shell: &OsStr, stage: &StageSource) -> Command {
     }
 }
 
-/// The words, where all are plain.
+/// Returns the words, if all of them are plain.
 fn plain_words(text: &OsStr) -> Option<Vec<OsString>> {
     text.as_bytes()
         .trim_ascii()
@@ -138,7 +140,7 @@ fn plain_words(text: &OsStr) -> Option<Vec<OsString>> {
         .collect()
 }
 
-/// Whether that name can only be a program's: it is found, and no shell has it built in.
+/// Returns whether a name can only refer to a program: it is found, and no shell has a built-in of this name.
 fn is_a_program(name: &OsStr) -> bool {
     let is_built_in = || {
         BUILT_IN
@@ -148,7 +150,7 @@ fn is_a_program(name: &OsStr) -> bool {
     !is_built_in() && !has_functions() && is_found(name)
 }
 
-/// Whether there is a program of that name, or at that path.
+/// Returns whether there is a program with this name in PATH, or at this path.
 fn is_found(name: &OsStr) -> bool {
     let may_be_run = |path: &Path| {
         rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok() && path.is_file()
@@ -161,15 +163,15 @@ fn is_found(name: &OsStr) -> bool {
     }
 }
 
-/// Whether a bash that runs the stages may find functions, in its environment or in a file that this names
-/// (bash(1): FUNCTIONS, BASH_ENV).
+/// Returns whether a bash that runs the stages may find functions, in its environment or in the file that
+/// BASH_ENV names (bash(1): FUNCTIONS, BASH_ENV).
 fn has_functions() -> bool {
     std::env::vars_os()
         .any(|(name, _)| name == "BASH_ENV" || name.as_bytes().starts_with(b"BASH_FUNC_"))
 }
 
-/// What is no program to some shell, even where there is a program of that name: POSIX's special and
-/// regular ones, and what dash, bash, ksh, mksh and zsh have beside.
+/// The names that some shell does not look up as programs, even if there is such a program: the special and
+/// the regular built-ins of POSIX, and the additional ones of dash, bash, ksh, mksh and zsh.
 const BUILT_IN: &str = "
     . : [ alias autoload bg bind break builtin bye caller case cd chdir command compgen complete compopt
     continue coproc declare dirs disable disown do done echo elif else emulate enable esac eval exec exit
@@ -180,14 +182,14 @@ const BUILT_IN: &str = "
     unfunction unlimit unset unsetopt until vared wait whence where which while zle zmodload";
 
 fn by_shell(shell: &OsStr, text: &OsStr) -> Command {
-    // Not whichever is first along PATH: this is where system(3) finds it too.
+    // system(3) runs /bin/sh too, and not the first sh in PATH.
     let program = match shell == "sh" {
         true => "/bin/sh".into(),
         false => shell.to_owned(),
     };
     let mut line = OsString::new();
     if text.as_bytes().starts_with(b"-") || text.as_bytes().starts_with(b"+") {
-        // It would be an option.
+        // Without the blank, the shell would read the line as an option.
         line.push(" ");
     }
     line.push(text);
@@ -199,7 +201,7 @@ fn by_shell(shell: &OsStr, text: &OsStr) -> Command {
     }
 }
 
-/// Has the shell say whether it understands a line, without running anything.
+/// Has the shell check the syntax of a line, without running anything.
 fn check(line: &OsStr, shell: &OsStr) -> Result<()> {
     let command = by_shell(shell, line);
     let checked = match without_running(&command) {
@@ -209,7 +211,7 @@ fn check(line: &OsStr, shell: &OsStr) -> Result<()> {
     if !checked.status.success() {
         let said = String::from_utf8_lossy(&checked.stderr);
         let mut said = clean(said.lines().next().unwrap_or("syntax error"));
-        // Such as `<(…)` and `<<<`.
+        // bash accepts more than sh does, such as `<(…)` and `<<<`.
         let by_bash = without_running(&by_shell("bash".as_ref(), line));
         if shell != "bash" && by_bash.is_ok_and(|checked| checked.status.success()) {
             let shell = clean(&shell.to_string_lossy());
@@ -239,7 +241,7 @@ fn without_running(command: &Command) -> std::io::Result<Output> {
 mod tests {
     use super::*;
 
-    /// The words that a stage is started as.
+    /// Returns the words with which each stage is started.
     fn started(line: &str) -> Vec<Vec<String>> {
         let plan = Plan::of_line(line.as_ref(), "sh".as_ref()).unwrap();
         let words = |stage: &Command| {

@@ -1,4 +1,4 @@
-//! The process that runs the pipeline: it starts the stages, waits for them, and hands on what it is told.
+//! The process that runs the pipeline: it starts the stages, waits for them, and forwards signals to them.
 
 use std::fs::File;
 use std::io::{self, Write, stderr};
@@ -33,26 +33,27 @@ use fullbore_observe::Watch;
 use fullbore_observe::link::Link;
 use fullbore_observe::numbers::StartedStage;
 
-/// What those who are told to end may take before they are killed.
+/// How long processes that are asked to end may take before they are killed.
 pub const GRACE: Duration = Duration::from_secs(2);
 
-/// What programs may take to stop when the terminal tells them to: one that draws puts the terminal back
-/// first. Some never stop.
+/// How long programs may take to stop when the terminal asks them to: a program that draws restores the
+/// terminal first. Some programs never stop.
 pub const TO_STOP: Duration = Duration::from_secs(1);
 
-/// Between two drawings of how it does.
+/// The interval at which the live report is drawn.
 const DRAW_EVERY: Duration = Duration::from_secs(1);
 
-/// How `run` is to end.
+/// The way in which `run` ends.
 pub(super) enum Ending {
     Code(u8),
     Signal(i32),
 }
 
-/// Runs a pipeline for the keeper at the other end of that socket.
+/// Runs a pipeline for the keeper, which is at the other end of the socket.
 ///
 /// # Errors
-/// [`Usage`](fullbore_host::refusal::Usage) and [`Failure`]; where there are too many open files, pipes or processes.
+/// Returns [`Usage`](fullbore_host::refusal::Usage) or [`Failure`]; fails if there are too many open files,
+/// pipes or processes.
 pub fn run(
     keeper: &UnixStream,
     signals: Signals,
@@ -60,7 +61,7 @@ pub fn run(
     options: &Options,
 ) -> Result<ExitCode> {
     let ended = Runner::begin(keeper, signals, plan, options).and_then(Runner::finish);
-    // Nothing is left to be ended. Where the keeper is gone, nobody needs to know.
+    // No process is left to be ended. If the keeper is gone, this error does not matter.
     let mut to_keeper = keeper;
     let _ = to_keeper.write(&[1]);
     match ended? {
@@ -69,26 +70,26 @@ pub fn run(
     }
 }
 
-/// A pipeline that runs.
+/// A running pipeline.
 pub(super) struct Runner<'a> {
     pub(super) keeper: &'a UnixStream,
     options: &'a Options,
     pub(super) signals: Signals,
     stages: Vec<Started>,
     negated: bool,
-    /// Only where somebody wants to know.
+    /// The observation of the pipeline; `None` if no report was asked for.
     watch: Option<Watch>,
     live: Option<Live>,
     json: Option<File>,
-    /// Until when to wait for the stages that were told to stop, and to stop with them.
+    /// The time until which to wait for the stages to stop, before this process stops as well.
     stop_by: Option<Instant>,
-    /// A signal that the stages may die of, or not.
+    /// A signal that the stages have received, and that may or may not end them.
     noted: Option<Signal>,
     /// The signal that ended the pipeline.
     pub(super) ended_by: Option<Signal>,
 }
 
-/// A stage's first process.
+/// The first process of a stage.
 struct Started {
     pid: Pid,
     status: Option<ExitStatus>,
@@ -102,10 +103,10 @@ impl<'a> Runner<'a> {
         plan: impl FnOnce() -> Result<Plan>,
         options: &'a Options,
     ) -> Result<Self> {
-        // Whoever loses his parent stays below this process.
+        // A process whose parent has ended becomes a child of this process.
         set_child_subreaper(Some(getpid())).context("PR_SET_CHILD_SUBREAPER")?;
-        // That the keeper is gone is told by the socket; this only sees to it that it is read by a process
-        // that is stopped just then.
+        // The socket reports that the keeper is gone. This signal only continues a process that is stopped at
+        // that moment, so that it reads the socket.
         set_parent_process_death_signal(Some(Signal::CONT)).context("PR_SET_PDEATHSIG")?;
         let plan = plan()?;
         if options.watched() && !ending::proc_is_ours() {
@@ -160,7 +161,8 @@ impl<'a> Runner<'a> {
         };
         let starting = Starting::new(self.signals.before())?;
         let mut stdin = None;
-        // From the first to the last, and an end of a pipe is closed as soon as its stage has it.
+        // The stages start from the first to the last, and each end of a pipe is closed here as soon as its
+        // stage has it.
         let mut pipes = pipes.drain(..);
         for (number, command) in plan.stages.iter().enumerate() {
             let (next, stdout) = match pipes.next() {
@@ -189,7 +191,7 @@ impl<'a> Runner<'a> {
         if self.options.live {
             self.live = Live::new();
         }
-        // What came before all were there may have missed some.
+        // A signal that came before all stages were started may not have reached all of them.
         while let Some(came) = self.signals.next() {
             self.obey(Came {
                 by_a_process: true,
@@ -199,7 +201,7 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
-    /// What each of so many pipes is to hold.
+    /// Returns the capacity that each of `pipes` pipes is to have.
     fn pipe_size(&self, pipes: usize) -> usize {
         let wanted = self.options.pipe_size;
         let memory = memory_limit();
@@ -245,7 +247,7 @@ impl<'a> Runner<'a> {
                 self.obey(came);
             }
             if came[1] && self.ended_by.is_none() {
-                // It never writes: this is its end.
+                // The keeper never writes, so this is the end of the file.
                 self.end_all(Signal::TERM);
             }
             self.stop_with_the_others();
@@ -263,7 +265,7 @@ impl<'a> Runner<'a> {
         match came.signal {
             Signal::CHILD => self.reap(),
             Signal::TSTP => {
-                // What is drawn is not for whoever has the terminal next.
+                // Another job uses the terminal next, so the drawing is removed.
                 if let Some(live) = &mut self.live {
                     live.clear();
                 }
@@ -275,7 +277,7 @@ impl<'a> Runner<'a> {
                     watch.paused();
                 }
             }
-            // It is for the stages to say what it means to them, as under a shell.
+            // Each stage decides what the signal means to it, as under a shell.
             Signal::INT | Signal::QUIT => {
                 self.noted = Some(came.signal);
                 if came.by_a_process {
@@ -286,8 +288,8 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// Stops when all stages have, and not before: the shell that waits for this process takes the terminal
-    /// back then, and notes how it was left.
+    /// Stops this process when all stages have stopped, and not before: the shell that waits for this process
+    /// then takes the terminal back, and records its settings.
     pub(super) fn stop_with_the_others(&mut self) {
         let Some(latest) = self.stop_by else {
             return;
@@ -308,17 +310,17 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// Waits for all children that have ended: stages, and what others have left to this process.
+    /// Waits for all children that have ended: stages, and processes that have become children of this one.
     pub(super) fn reap(&mut self) {
         let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
         loop {
             let ended = match waitid(Id::All, flags) {
                 Ok(WaitStatus::StillAlive) | Err(Errno::ECHILD) => return,
                 Ok(status) => status.pid().and_then(|pid| Pid::from_raw(pid.as_raw())),
-                // nix has no word for a real-time signal that somebody has died of.
+                // nix cannot represent a real-time signal that has ended a process.
                 Err(_) => None,
             };
-            // As long as it is a zombie, /proc has a last word on it.
+            // As long as the process is a zombie, /proc still has its last counters.
             if let (Some(stage), Some(watch)) = (self.stage_of(ended), &mut self.watch) {
                 watch.ended(stage);
             }
@@ -335,13 +337,13 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// The number of the stage whose first process this is.
+    /// Returns the number of the stage whose first process this is.
     fn stage_of(&self, pid: Option<Pid>) -> Option<usize> {
         let is = |stage: &Started| Some(stage.pid) == pid && stage.status.is_none();
         self.stages.iter().position(is)
     }
 
-    /// Says how the pipeline did.
+    /// Reports how the pipeline performed.
     fn report(&mut self) -> Result<()> {
         let Some(watch) = &self.watch else {
             return Ok(());
@@ -360,7 +362,7 @@ impl<'a> Runner<'a> {
                 },
             );
             let text = [tables, verdict].concat().join("\n");
-            // Nobody is told if stderr is closed.
+            // An error is ignored, because stderr may be closed.
             let _ = writeln!(stderr(), "{text}");
         }
         if let Some(file) = &mut self.json {
@@ -373,7 +375,7 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
-    /// What the statuses of the stages come to.
+    /// Returns the exit code or the signal that follows from the statuses of the stages.
     pub(super) fn ending(&self) -> Ending {
         if let Some(signal) = self.ended_by {
             return Ending::Signal(signal.as_raw());
@@ -381,7 +383,7 @@ impl<'a> Runner<'a> {
         let statuses: Vec<ExitStatus> = self.stages.iter().filter_map(|s| s.status).collect();
         let status = whole(&statuses, self.options);
         match (status.signal(), self.noted) {
-            // They have died of Ctrl-C, and whoever called this one should know.
+            // The stages have died of Ctrl-C, and the parent of this process should see the same signal.
             (Some(signal), Some(noted)) if signal == noted.as_raw() => Ending::Signal(signal),
             _ => Ending::Code(match self.negated {
                 true => u8::from(status.success()),
@@ -414,7 +416,8 @@ fn links(pipes: &[(fullbore::Pipe, fullbore::Growth)], wanted: usize) -> Result<
         .collect()
 }
 
-/// Waits until one of them can be read or has no other end any more, or so long; says which.
+/// Waits until a descriptor can be read or its other end is closed, but no longer than `time`. Returns which
+/// of the descriptors are ready.
 pub fn wait_for(fds: &[BorrowedFd<'_>], time: Option<Duration>) -> Vec<bool> {
     let mut polled: Vec<PollFd<'_>> = fds
         .iter()
@@ -424,12 +427,12 @@ pub fn wait_for(fds: &[BorrowedFd<'_>], time: Option<Duration>) -> Vec<bool> {
         tv_sec: time.as_secs().try_into().unwrap_or(i64::MAX),
         tv_nsec: time.subsec_nanos().into(),
     });
-    // Whatever ends it early, it is called again.
+    // If poll(2) fails or is interrupted, the caller calls this function again.
     let _ = poll(&mut polled, time.as_ref());
     polled.iter().map(|fd| !fd.revents().is_empty()).collect()
 }
 
-/// What cannot be promised without /proc.
+/// Returns a note about what cannot be promised without /proc.
 fn without_proc() -> Option<&'static str> {
     (!ending::proc_is_ours()).then_some(
         "/proc is missing, or belongs to another PID namespace: a signal reaches each stage's first process, \
@@ -441,7 +444,7 @@ fn shown(text: &std::ffi::OsStr) -> String {
     clean(text.to_string_lossy().trim())
 }
 
-/// Unlike eprintln!, without a panic where stderr is closed.
+/// Prints a message on stderr. Unlike eprintln!, it does not panic if stderr is closed.
 fn say(text: &str) {
     let _ = writeln!(stderr(), "fullbore run: {text}");
 }

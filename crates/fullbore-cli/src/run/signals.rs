@@ -1,8 +1,8 @@
-//! The signals that a process of `run` waits for, instead of being ended by them.
+//! The signals that a process of `run` reads instead of being ended by them.
 //!
-//! They are blocked, and read from a file descriptor (signalfd(2)), which can be waited for together with
-//! others and tells who sent them. What was ignored when this process started is left alone, and is so
-//! in the programs that it starts.
+//! They are blocked, and read from a file descriptor (signalfd(2)), which can be polled together with others
+//! and reports the sender of each signal. A signal that was ignored when this process started stays ignored,
+//! here and in the programs that this process starts.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use rustix::process::{Pid, Resource, Rlimit, Signal, WaitId, WaitIdOptions, setr
 
 use crate::inherited;
 
-/// Those that end a pipeline.
+/// The signals that end a pipeline.
 const ENDING: [signal::Signal; 4] = [
     signal::SIGINT,
     signal::SIGQUIT,
@@ -23,32 +23,32 @@ const ENDING: [signal::Signal; 4] = [
     signal::SIGHUP,
 ];
 
-/// Where they are read.
+/// The file descriptor from which signals are read.
 pub struct Signals {
     fd: SignalFd,
-    /// What was blocked before.
+    /// The signals that were blocked before.
     before: SigSet,
 }
 
-/// A signal that came.
+/// A signal that was received.
 #[derive(Debug, Clone, Copy)]
 pub struct Came {
-    /// Which.
+    /// The signal.
     pub signal: Signal,
-    /// Whether a process sent it, to this one or to the whole group; and not the terminal, which sends
-    /// it to the whole group.
+    /// Whether a process sent the signal, to this process or to its process group, and not the terminal,
+    /// which sends its signals to the whole group.
     pub by_a_process: bool,
 }
 
 impl Signals {
-    /// From now on they are noted: that a child has ended or stopped, those that end a pipeline, that it is
-    /// to stop (Ctrl-Z), and that it goes on afterwards.
+    /// Blocks the signals, and opens the file descriptor that reports them: SIGCHLD, the signals that end a
+    /// pipeline, SIGTSTP (Ctrl-Z) and SIGCONT.
     ///
     /// # Errors
-    /// Where there can be no signalfd: EMFILE.
+    /// Fails if no signalfd can be opened: EMFILE.
     pub fn noted() -> Result<Self> {
-        // Whoever started this process may ignore SIGCHLD, and then no child could be waited for
-        // (wait(2), NOTES). A handler ends that, though it is never called.
+        // The parent of this process may have ignored SIGCHLD, and then no child could be waited for
+        // (wait(2), NOTES). Installing a handler ends that, though the handler is never called.
         signal_hook::flag::register(
             signal_hook::consts::SIGCHLD,
             Arc::new(AtomicBool::new(false)),
@@ -69,18 +69,20 @@ impl Signals {
         Ok(Self { fd, before })
     }
 
-    /// The next one that came, if one did.
+    /// Returns the next signal that was received, if there is one.
     pub fn next(&mut self) -> Option<Came> {
         let read = self.fd.read_signal().ok()??;
         let signal = Signal::from_named_raw(read.ssi_signo as i32)?;
         Some(Came {
             signal,
-            // SI_USER, SI_QUEUE and SI_TKILL; what the kernel sends has codes above 0 (sigaction(2)).
+            // A process sends SI_USER, SI_QUEUE or SI_TKILL; the codes of the kernel are above 0
+            // (sigaction(2)).
             by_a_process: read.ssi_code <= 0,
         })
     }
 
-    /// What was blocked when this process started: so it is in the programs that it starts.
+    /// Returns the signals that were blocked when this process started. The programs that it starts block
+    /// them too.
     pub fn before(&self) -> &SigSet {
         &self.before
     }
@@ -92,36 +94,36 @@ impl AsFd for Signals {
     }
 }
 
-/// Stops this process as the terminal would have, and comes back when it goes on. In a process group that
-/// nobody could wake, the kernel stops nobody (`get_signal` in kernel/signal.c).
+/// Stops this process as the terminal would have, and returns when the process is continued. The kernel stops
+/// no process of an orphaned process group in this way (`get_signal` in kernel/signal.c).
 pub fn stop() {
     let only = SigSet::from_iter([signal::SIGTSTP]);
-    // Blocked as it is, it comes when it is let in.
+    // The signal is blocked, so it is delivered when it is unblocked.
     let _ = signal::raise(signal::SIGTSTP);
     let _ = only.thread_unblock();
     let _ = only.thread_block();
 }
 
-/// Whether a child of this process is stopped.
+/// Returns whether a child of this process is stopped.
 pub fn is_stopped(child: Pid) -> bool {
     let flags = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     matches!(waitid(WaitId::Pid(child), flags), Ok(Some(_)))
 }
 
-/// Whether it is one of those that end a pipeline.
+/// Returns whether a signal is one of those that end a pipeline.
 pub fn is_ending(signal: i32) -> bool {
     ENDING.iter().any(|&ending| ending as i32 == signal)
 }
 
-/// Ends this process the way the signal would have.
+/// Ends this process as the signal would have ended it.
 pub fn die_of(signal: i32) -> ! {
-    // The core of this process would be of no use to anybody (core(5)).
+    // A core dump of this process would be of no use (core(5)).
     let none = Rlimit {
         current: Some(0),
         maximum: Some(0),
     };
     let _ = setrlimit(Resource::Core, none);
     let _ = signal_hook::low_level::emulate_default_handler(signal);
-    // It was one that ends nobody.
+    // The default action of the signal does not end a process.
     std::process::exit(128 + signal)
 }

@@ -1,7 +1,7 @@
 //! Makes the pipes of a pipeline, and starts its stages.
 //!
-//! Programs get what a shell would give them: the environment, the directory, the signals that are blocked
-//! or ignored, and the file descriptors that are open, of which 0 and 1 are ends of pipes.
+//! A program gets what a shell would give it: the environment, the working directory, the blocked and the
+//! ignored signals, and the open file descriptors, of which 0 and 1 are ends of pipes.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::io;
@@ -22,32 +22,33 @@ use fullbore_host::size;
 /// A program and its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Command {
-    /// What it is, for people.
+    /// The command as it is printed.
     pub text: OsString,
-    /// What is looked for along PATH, if it has no slash.
+    /// The program to execute, which is searched for in PATH if its name contains no slash.
     pub program: OsString,
-    /// What it is called, and its arguments.
+    /// The name that the program is given as its first word (argv[0]), and its arguments.
     pub words: Vec<OsString>,
-    /// What is started where it is no program to the kernel: a script without `#!` is one to a shell.
+    /// The command to start if the kernel cannot execute this one: a script without `#!` is a program only to
+    /// a shell.
     pub or_else: Option<Box<Command>>,
 }
 
-/// What all programs that this process starts have in common.
+/// The attributes that all programs started by this process share.
 pub struct Starting {
     environment: Vec<CString>,
     attributes: PosixSpawnAttr,
 }
 
 impl Starting {
-    /// With these signals blocked.
+    /// Prepares to start programs with these signals blocked.
     ///
     /// # Errors
-    /// Where there is no memory.
+    /// Fails if there is no memory.
     pub fn new(blocked: &SigSet) -> Result<Self> {
         inherited::close_for_children();
         let mut attributes = PosixSpawnAttr::init().context("posix_spawnattr_init")?;
         attributes.set_sigmask(blocked)?;
-        // Rust ignores SIGPIPE in this process.
+        // The Rust runtime ignores SIGPIPE in this process.
         let pipe = (!inherited::was_ignored(Signal::SIGPIPE as i32)).then_some(Signal::SIGPIPE);
         attributes.set_sigdefault(&SigSet::from_iter(pipe))?;
         attributes.set_flags(
@@ -67,10 +68,10 @@ impl Starting {
         })
     }
 
-    /// Starts a program, with these as stdin and stdout, if they are given.
+    /// Starts a program with these as its stdin and stdout, if they are given.
     ///
     /// # Errors
-    /// The kernel's, of fork(2) or execve(2).
+    /// Returns the error of fork(2) or execve(2).
     pub fn start(
         &self,
         command: &Command,
@@ -113,30 +114,31 @@ impl Starting {
     }
 }
 
-/// No argument of this process has a zero in it, and so none of theirs.
+/// Converts a word to a C string. No argument of this process contains a zero byte, and so no word does.
 fn c_string(text: &OsStr) -> nix::Result<CString> {
     CString::new(text.as_bytes()).map_err(|_| Errno::EINVAL)
 }
 
-/// What each of so many pipes may hold where memory is scarce: all together a sixteenth of what the cgroup
-/// allows, because what lies in pipes counts there, and no less than the kernel gives by itself.
+/// Returns the capacity that each of `pipes` pipes may have if memory is limited. All pipes together get a
+/// sixteenth of what the cgroup allows, because the bytes in pipes count as its memory, and each pipe gets at
+/// least the kernel's default.
 pub fn affordable(pipes: usize, wanted: usize, memory: Option<u64>) -> usize {
     let Some(memory) = memory else {
         return wanted;
     };
     let each = memory / 16 / pipes.max(1) as u64;
-    // The kernel rounds up to a power of two.
+    // The kernel rounds a capacity up to a power of two.
     let each = 1 << each.max(1).ilog2();
     wanted.min(each.max(USUAL))
 }
 
-/// What the kernel gives a pipe (pipe(7)), where pages have 4 KiB.
+/// The capacity that the kernel gives a pipe by default (pipe(7)), with pages of 4 KiB.
 const USUAL: usize = 64 << 10;
 
-/// The pipes between so many stages, each as roomy as it may be.
+/// Creates the pipes between `stages` stages, each as large as the limits allow.
 ///
 /// # Errors
-/// Where there are too many open files or pipes.
+/// Fails if there are too many open files or pipes.
 pub fn pipes(stages: usize, wanted: usize) -> Result<Vec<(Pipe, Growth)>> {
     (1..stages)
         .map(|number| {
@@ -150,7 +152,8 @@ pub fn pipes(stages: usize, wanted: usize) -> Result<Vec<(Pipe, Growth)>> {
         .collect()
 }
 
-/// What keeps pipes from being as roomy as they were to be, and what helps; nothing where nothing does.
+/// Returns a note about the limit that keeps pipes below the wanted capacity and about how to raise it, or
+/// `None` if no limit does.
 pub fn too_small(pipes: &[(Pipe, Growth)], wanted: usize) -> Option<String> {
     let (growth, limit) = pipes
         .iter()
@@ -182,10 +185,11 @@ pub fn too_small(pipes: &[(Pipe, Growth)], wanted: usize) -> Option<String> {
     ))
 }
 
-/// The pipe by `O_PATH`: neither a reader nor a writer, so that nobody waits for it or because of it.
+/// Opens the pipe with `O_PATH`, which makes this process neither a reader nor a writer of it, so that no
+/// process waits for this one or because of it.
 ///
 /// # Errors
-/// Where /proc is not there.
+/// Fails if /proc is not mounted.
 pub fn handle(pipe: &Pipe) -> Result<OwnedFd> {
     let path = format!("/proc/self/fd/{}", pipe.writer.as_fd().as_raw_fd());
     rustix::fs::open(&path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())

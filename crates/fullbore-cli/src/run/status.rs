@@ -1,4 +1,4 @@
-//! The status of a pipeline, from those of its stages.
+//! Computes the status of a pipeline from the statuses of its stages.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -7,7 +7,7 @@ use rustix::process::Signal;
 
 use super::options::Options;
 
-/// The status of a pipeline: of the last stage, or with pipefail of the last one that failed.
+/// Returns the status of the last stage or, with pipefail, of the last stage that failed.
 pub fn whole(statuses: &[ExitStatus], options: &Options) -> ExitStatus {
     let Some((&last, before)) = statuses.split_last() else {
         return ExitStatus::default();
@@ -16,14 +16,14 @@ pub fn whole(statuses: &[ExitStatus], options: &Options) -> ExitStatus {
         return last;
     }
     let failed = |status: &&ExitStatus| {
-        // A shell exits with that number when a program that it has started has died so.
+        // A shell exits with this code if SIGPIPE has ended the program that it started.
         let had_enough = code(**status) == 128 + Signal::PIPE.as_raw() as u8;
         !status.success() && (options.sigpipe_fails || !had_enough)
     };
     before.iter().rfind(failed).copied().unwrap_or(last)
 }
 
-/// As in a shell: its own, or 128 and the number of the signal.
+/// Returns the exit code as a shell does: the code of the process, or 128 plus the number of the signal.
 pub fn code(status: ExitStatus) -> u8 {
     match (status.code(), status.signal()) {
         (Some(code), _) => code as u8,
@@ -35,7 +35,7 @@ pub fn code(status: ExitStatus) -> u8 {
 mod tests {
     use super::*;
 
-    /// A status as wait(2) gives it.
+    /// Returns a status as wait(2) encodes it.
     fn exited(code: i32) -> ExitStatus {
         ExitStatus::from_raw(code << 8)
     }

@@ -1,9 +1,9 @@
-//! What the tokens of a line tell by themselves, and what a parsed line is as a whole.
+//! Classifies the tokens of a line, and a parsed line as a whole.
 
 use brush_parser::Token;
 use brush_parser::ast::{CompoundListItem, Pipeline, Program, SeparatorOperator};
 
-/// How many brackets, loops and the like there are, or what looks like them.
+/// Returns how many brackets, loops and other compound commands the tokens open, or seem to open.
 pub fn opened(tokens: &[Token]) -> usize {
     let opens = |token: &Token| match token {
         Token::Operator(operator, _) => operator == "(",
@@ -17,7 +17,8 @@ pub fn opened(tokens: &[Token]) -> usize {
     tokens.iter().filter(|token| opens(token)).count()
 }
 
-/// In POSIX `|&` is two operators that can never stand side by side: they are made one pipe.
+/// Replaces each `|&` by one pipe, and returns the tokens and the indices of these pipes. In POSIX `|&` is
+/// two operators, which can never follow each other.
 pub fn with_errors_as_pipes(tokens: Vec<Token>) -> (Vec<Token>, Vec<usize>) {
     let mut read: Vec<Token> = Vec::with_capacity(tokens.len());
     let mut with_errors = Vec::new();
@@ -44,7 +45,7 @@ pub fn is_pipe(token: &Token) -> bool {
     matches!(token, Token::Operator(operator, _) if operator == "|")
 }
 
-/// Whether a program is a pipeline in the background, and nothing else.
+/// Returns whether a program is a pipeline in the background, and nothing else.
 pub fn is_in_background(program: &Program) -> bool {
     match program.complete_commands.as_slice() {
         [list] => matches!(list.0.as_slice(), [CompoundListItem(list, SeparatorOperator::Async)]
@@ -53,7 +54,7 @@ pub fn is_in_background(program: &Program) -> bool {
     }
 }
 
-/// The pipeline that a program is, if it is nothing else.
+/// Returns the pipeline that a program consists of, if it consists of nothing else.
 pub fn only_pipeline(program: &Program) -> Option<&Pipeline> {
     let [list] = program.complete_commands.as_slice() else {
         return None;

@@ -1,4 +1,4 @@
-//! A pipeline as words, without any shell: `a x y '|' b z`.
+//! A pipeline that is given as words, without a shell: `a x y '|' b z`.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -6,13 +6,13 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use super::start::Command;
 use fullbore_host::refusal::Usage;
 
-/// What stands between two stages.
+/// The word between two stages.
 const PIPE: &str = "|";
 
-/// The stages: a program and its arguments each, as they are.
+/// Splits the words into stages, each of which is a program and its arguments.
 ///
 /// # Errors
-/// [`Usage`] where there is nothing between two pipes, before the first or after the last.
+/// Returns [`Usage`] if there is no word between two pipes, before the first or after the last.
 pub fn stages(words: &[OsString]) -> Result<Vec<Command>, Usage> {
     words
         .split(|word| word == PIPE)
@@ -32,20 +32,20 @@ pub fn stages(words: &[OsString]) -> Result<Vec<Command>, Usage> {
         .collect()
 }
 
-/// The words as they would stand in a line for a shell.
+/// Returns the words as they would be written in a line for a shell.
 fn shown(words: &[OsString]) -> OsString {
     let quoted: Vec<Vec<u8>> = words.iter().map(|word| quoted(word.as_bytes())).collect();
     OsString::from_vec(quoted.join(&b' '))
 }
 
-/// Whether a word has no byte in it that means anything to any shell. zsh looks up what begins with an equals
-/// sign.
+/// Returns whether a word contains no byte with a special meaning to any shell. zsh looks up a word that
+/// begins with an equals sign.
 pub fn is_plain(word: &[u8]) -> bool {
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"_./+-,:@%=".contains(byte);
     word.first().is_some_and(|&byte| byte != b'=') && word.iter().all(is_plain)
 }
 
-/// In quotes, unless it is plain.
+/// Returns the word in quotes, unless it is plain.
 fn quoted(word: &[u8]) -> Vec<u8> {
     if is_plain(word) {
         return word.to_vec();

@@ -1,10 +1,11 @@
-//! The last rows of the terminal, kept for what is drawn over and over, while programs write above them.
+//! The last rows of the terminal, reserved for lines that are drawn again and again while programs write
+//! above them.
 //!
-//! Nothing tells that a program has written to the terminal, or where its cursor is. So the terminal itself
-//! is told to scroll only the rows above (DECSTBM in console_codes(4)), as apt does for its progress, and the
-//! cursor is put back after each drawing. What programs write stays where it would have been without, and
-//! scrolls as ever. A drawing is one write, which the kernel mixes with no other (`tty_write_lock` in
-//! drivers/tty/tty_io.c).
+//! Nothing reports that a program has written to the terminal, or where its cursor is. So the terminal itself
+//! is set to scroll only the rows above (DECSTBM in console_codes(4)), as apt does for its progress, and the
+//! cursor is restored after each drawing. The output of programs appears where it would appear without the
+//! reserved rows, and scrolls as usual. A drawing is one write, which the kernel mixes with no other
+//! (`tty_write_lock` in drivers/tty/tty_io.c).
 
 use std::io::{IsTerminal, stderr};
 
@@ -13,73 +14,75 @@ use rustix::termios::{LocalModes, tcgetattr, tcgetpgrp, tcgetwinsize};
 
 use super::lines::say;
 
-/// The cursor is saved, with its colours, and put back (DECSC, DECRC).
+/// `SAVE` saves the cursor with its colours (DECSC), and `BACK` restores it (DECRC).
 const SAVE: &str = "\x1b7";
 const BACK: &str = "\x1b8";
 
-/// All rows scroll again. The cursor jumps, and so it is put back.
+/// Makes all rows scroll again. This moves the cursor, so the cursor is saved and restored.
 const SCROLL_ALL: &str = "\x1b7\x1b[r\x1b8";
 
-/// All below the cursor's row is erased; there is at least one row, by the first two: IND and CUU, which
-/// both leave the column as it is.
+/// Erases everything below the cursor's row. The first two sequences, IND and CUU, make sure that there is a
+/// row below; both leave the column as it is.
 const ERASE_BELOW: &str = "\x1bD\x1b[A\x1b7\x1b[B\r\x1b[J\x1b8";
 
-/// Rows and columns.
+/// The size of a terminal, in rows and columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Size {
     rows: usize,
     columns: usize,
 }
 
-/// The last rows of the terminal that stderr is.
+/// The reserved last rows of the terminal on stderr.
 #[derive(Debug)]
 pub struct Footer {
-    /// How many; none as long as nothing is drawn.
+    /// The number of reserved rows; 0 as long as nothing is drawn.
     rows: usize,
-    /// What the terminal was when they were taken.
+    /// The size of the terminal when the rows were reserved.
     of: Size,
 }
 
 impl Footer {
-    /// None where stderr is no terminal, or one whose cursor cannot be moved.
+    /// Returns the footer of the terminal on stderr, or `None` if stderr is no terminal or one whose cursor
+    /// cannot be moved.
     pub fn new() -> Option<Self> {
         let of = size()?;
         let is_dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
         (!is_dumb).then_some(Self { rows: 0, of })
     }
 
-    /// Columns that a line may take, and how many lines there may be: two thirds of the rows, and the rest
-    /// is for the programs.
+    /// Returns the columns that a line may have, and how many lines there may be: two thirds of the rows,
+    /// because the rest is for the programs.
     pub fn room(&self) -> (usize, usize) {
         let size = size().unwrap_or(self.of);
-        // In the last column terminals differ in what comes next.
+        // Terminals differ in what they do after a character in the last column.
         (size.columns.saturating_sub(1), size.rows * 2 / 3)
     }
 
-    /// Whether the terminal is for somebody else just now: for another job, or for a program that has
-    /// taken it out of its usual mode to draw or to read keys.
+    /// Returns whether the terminal is in use by another job, or by a program that has changed its mode to
+    /// draw or to read keys.
     pub fn is_in_the_way(&self) -> bool {
-        // It fails where this is not the terminal of this process's session: nobody has jobs there.
+        // tcgetpgrp(3) fails if this is not the terminal of this process's session, and then the session has
+        // no jobs there.
         tcgetpgrp(stderr()).is_ok_and(|foreground| foreground != getpgrp())
             || tcgetattr(stderr())
                 .is_ok_and(|modes| !modes.local_modes.contains(LocalModes::ICANON))
     }
 
-    /// Draws these lines, no more than there is [room](Self::room) for.
+    /// Draws these lines, of which there must be no more than [`room`](Self::room) allows.
     pub fn draw(&mut self, lines: &[String]) {
         let Some(size) = size() else {
             return;
         };
         let mut text = String::new();
         if self.rows > 0 && size != self.of {
-            // The terminal may have moved all its rows. What was drawn is below the cursor still.
+            // The terminal may have moved all its rows, but the last drawing is still below the cursor.
             text += SCROLL_ALL;
             text += ERASE_BELOW;
             self.rows = 0;
         }
         self.of = size;
         if lines.len() > self.rows {
-            // Where the cursor would be among the rows to be taken, it moves up together with what is there.
+            // If the cursor is in the rows to be reserved, it moves up together with their text.
             let more = lines.len() - self.rows;
             text += &format!("{}\x1b[{more}A", "\x1bD".repeat(more));
             self.rows = lines.len();
@@ -94,15 +97,15 @@ impl Footer {
         say(&text);
     }
 
-    /// Gives the rows back, empty.
+    /// Releases the rows, and leaves them empty.
     pub fn clear(&mut self) {
         if std::mem::take(&mut self.rows) > 0 {
             give_back();
         }
     }
 
-    /// Takes the cursor to the start of a line, wherever it is: blanks go on to the next line unless they
-    /// just fill this one.
+    /// Moves the cursor to the start of a line, wherever it is: the blanks continue on the next line unless
+    /// they exactly fill this one.
     pub fn begin_a_line(&self) {
         let columns = size().unwrap_or(self.of).columns;
         say(&format!("{:columns$}\r\x1b[K", ""));
@@ -115,7 +118,7 @@ impl Drop for Footer {
     }
 }
 
-/// Gives the rows back that another process has taken and left, if stderr is a terminal.
+/// Releases the rows that another process has reserved and left, if stderr is a terminal.
 pub fn give_back() {
     if stderr().is_terminal() {
         say(&format!("{SCROLL_ALL}{ERASE_BELOW}"));

@@ -1,30 +1,31 @@
-//! Lines on stderr that are drawn over and over in the same place.
+//! Lines on stderr that are drawn again and again in the same place.
 //!
-//! Each drawing is one write, so that what other programs say at the same time is not torn. Where
-//! stderr is no terminal and lines are shown all the same, a single one is followed by a carriage
-//! return, as other tools do it, and several are written one below the other.
+//! Each drawing is one write, so that the output of other programs does not split it. If stderr is no
+//! terminal and lines are shown nevertheless, a single line is followed by a carriage return, as in other
+//! tools, and several lines are written one below the other.
 
 use std::io::{IsTerminal, Write, stderr};
 
-/// Columns where nothing tells how many there are.
+/// The number of columns if the real number is unknown.
 const COLUMNS: usize = 80;
 
-/// Columns that are left free: in the last one terminals differ in what comes next, and where a `^C`
-/// that the terminal echoes made a line wrap, the rows would be one more than were drawn.
+/// The number of columns that are left free. Terminals differ in what they do after a character in the last
+/// column; and if a `^C` that the terminal echoes made a line wrap, there would be one row more than was
+/// drawn.
 const SPARE: usize = 3;
 
-/// Where lines are drawn.
+/// The place where lines are drawn.
 #[derive(Debug)]
 pub struct Screen {
     terminal: bool,
-    /// Lines of the last drawing that are still there to be drawn over.
+    /// The number of lines of the last drawing that the next one overwrites.
     rows: usize,
-    /// Columns of the last line, where no terminal clears it.
+    /// The width of the last line, which the next one has to cover if stderr is no terminal.
     columns: usize,
 }
 
 impl Screen {
-    /// Stderr, if it is a terminal, or if lines are to be shown `anyway`.
+    /// Returns the place on stderr, if stderr is a terminal or if lines are to be shown `anyway`.
     pub fn new(anyway: bool) -> Option<Self> {
         let terminal = stderr().is_terminal();
         (terminal || anyway).then_some(Self {
@@ -34,7 +35,7 @@ impl Screen {
         })
     }
 
-    /// Columns that a line may take, and rows that there are.
+    /// Returns the columns that a line may have, and the number of rows.
     pub fn size(&self) -> (usize, usize) {
         let size = rustix::termios::tcgetwinsize(stderr());
         let size = size.ok().filter(|size| size.ws_col > 0);
@@ -77,7 +78,7 @@ impl Screen {
         say(&text);
     }
 
-    /// Takes the lines off the screen.
+    /// Removes the lines from the screen.
     pub fn clear(&mut self) {
         if self.terminal {
             say(&self.erase());
@@ -87,7 +88,7 @@ impl Screen {
         (self.rows, self.columns) = (0, 0);
     }
 
-    /// What takes the cursor to the start of the first row, and all that is below away
+    /// Returns the sequence that moves the cursor to the start of the first row and erases everything below
     /// (console_codes(4): CUU, and ED with its default).
     fn erase(&self) -> String {
         match self.rows {
@@ -97,7 +98,7 @@ impl Screen {
     }
 }
 
-/// Nobody is told if stderr is closed: there is no place where one could.
+/// Writes to stderr. An error is ignored, because there is no other place to report it.
 pub fn say(text: &str) {
     let _ = stderr().lock().write_all(text.as_bytes());
 }

@@ -1,24 +1,24 @@
-//! What is found out about a pipeline while it runs, on the terminal: the same tables and verdict as at
-//! the end, of the last second or so, drawn over and over in its last rows.
+//! The report on a running pipeline, on the terminal: the same tables and verdict as at the end, but for the
+//! last second or so, drawn again and again in the last rows.
 
 use super::footer::Footer;
 use super::report;
 use fullbore_observe::Findings;
 use fullbore_observe::Watch;
 
-/// The place where it is drawn.
+/// The place where the report is drawn.
 #[derive(Debug)]
 pub struct Live {
     footer: Footer,
 }
 
 impl Live {
-    /// Stderr, if it is a terminal that can be drawn on.
+    /// Returns the place on stderr, if stderr is a terminal that can be drawn on.
     pub fn new() -> Option<Self> {
         Footer::new().map(|footer| Self { footer })
     }
 
-    /// Draws what was found out lately, unless that would be in somebody's way.
+    /// Draws the report on the last second or so, unless another job or program uses the terminal.
     pub fn draw(&mut self, watch: &Watch) {
         if !self.footer.is_in_the_way() {
             let lines = self.lines(&watch.recent());
@@ -26,25 +26,26 @@ impl Live {
         }
     }
 
-    /// Takes it off the screen if it is in somebody's way.
+    /// Removes the drawing if another job or program uses the terminal.
     pub fn give_way(&mut self) {
         if self.footer.is_in_the_way() {
             self.footer.clear();
         }
     }
 
-    /// Takes it off the screen: for whoever stops.
+    /// Removes the drawing, for the job that uses the terminal while this one is stopped.
     pub fn clear(&mut self) {
         self.footer.clear();
     }
 
-    /// Takes it off for good; what comes next on the terminal begins a line.
+    /// Removes the drawing for good. The next output on the terminal begins a line.
     pub fn end(&mut self) {
         self.footer.clear();
         self.footer.begin_a_line();
     }
 
-    /// No line wraps, and what does not fit is left out from the tables, never the verdict.
+    /// Returns the lines to draw. None of them wraps; what does not fit is left out of the tables, and never
+    /// out of the verdict.
     fn lines(&self, findings: &Findings) -> Vec<String> {
         let (columns, rows) = self.footer.room();
         let (mut tables, verdict) = report::parts(findings, columns);

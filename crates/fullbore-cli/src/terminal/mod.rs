@@ -1,4 +1,4 @@
-//! What is drawn on a terminal, or written for people, by more than one verb.
+//! Output that more than one subcommand draws on a terminal or prints for people.
 
 pub mod footer;
 pub mod lines;

@@ -1,6 +1,6 @@
-//! What was found out, for people: two tables that fit into 80 columns, and the verdict.
+//! The report on a pipeline for people: two tables that fit into 80 columns, and the verdict.
 //!
-//! Nothing that a person wrote, or a process is called, gets to a terminal as it is.
+//! The text of a stage and the name of a process are cleaned before they get to a terminal.
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
@@ -10,10 +10,10 @@ use fullbore_observe::Findings;
 use fullbore_observe::numbers::{Certainty, PipeNumbers, StageNumbers};
 use fullbore_observe::verdict::Percent;
 
-/// Columns that the text of a stage takes at most.
+/// The most columns that the text of a stage takes.
 const TEXT: usize = 27;
 
-/// The tables, and the verdict in lines of at most so many columns.
+/// Returns the tables, and the verdict in lines of at most `columns` columns.
 pub fn parts(findings: &Findings, columns: usize) -> (Vec<String>, Vec<String>) {
     let mut tables = stages(&findings.numbers.stages);
     if !findings.numbers.pipes.is_empty() {
@@ -77,7 +77,7 @@ fn pipes(pipes: &[PipeNumbers]) -> Vec<String> {
     lines(&table)
 }
 
-/// One without lines.
+/// Creates a table without borders.
 pub fn table(header: &[&str]) -> Table {
     let mut table = Table::new();
     table
@@ -87,7 +87,7 @@ pub fn table(header: &[&str]) -> Table {
     table
 }
 
-/// Its lines, the first column to the left and the others to the right.
+/// Returns the lines of a table, with the first column aligned to the left and the others to the right.
 pub fn lines(table: &Table) -> Vec<String> {
     let mut table = table.clone();
     for (at, column) in table.column_iter_mut().enumerate() {

@@ -1,4 +1,4 @@
-//! A pipe in words: what stands in each column, for the table and for the screen.
+//! A pipe in words: the text of each column, for the table and for the screen.
 
 use fullbore_host::size;
 use fullbore_host::size::amount;
@@ -7,13 +7,14 @@ use fullbore_observe::numbers::Certainty;
 use fullbore_observe::overview::{ChainState, Overview, PipeState, ProcessInfo, Side, Slow};
 use fullbore_observe::verdict::{Bound, Percent, VerdictKind};
 
-/// Seconds from which on one and the same wait is worth more than a share of the time.
+/// The length of a single wait, in seconds, from which its duration is shown instead of the share of the
+/// time.
 const LONG: f64 = 1.0;
 
-/// The share of the time from which on waiting is worth a word.
+/// The least share of the time for which waiting is shown.
 const OFTEN: f64 = 0.05;
 
-/// Where a pipe is in its chain.
+/// Returns a symbol for the position of a pipe in its chain.
 pub fn branch(overview: &Overview, row: &PipeState) -> &'static str {
     let Some(chain) = row.chain.map(|chain| &overview.chains[chain]) else {
         return "";
@@ -29,7 +30,7 @@ pub fn branch(overview: &Overview, row: &PipeState) -> &'static str {
     }
 }
 
-/// Which processes write, and which read: `tar 12 → zstd 13`.
+/// Returns the processes that write and the processes that read: `tar 12 → zstd 13`.
 pub fn ends(row: &PipeState) -> String {
     let ends = format!("{} → {}", people(&row.writers), people(&row.readers));
     match &row.path {
@@ -46,24 +47,24 @@ fn people(all: &[ProcessInfo]) -> String {
     }
 }
 
-/// Bytes it holds.
+/// Returns the capacity of the pipe.
 pub fn capacity(row: &PipeState) -> String {
     row.capacity
         .map_or_else(|| "?".to_owned(), |size| size::format(size as u64))
 }
 
-/// How full it is, as a share.
+/// Returns how full the pipe is, as a share from 0 to 1.
 pub fn share(row: &PipeState) -> Option<f64> {
     let (queued, capacity) = row.queued.zip(row.capacity)?;
     Some((queued as f64 / capacity.max(1) as f64).min(1.0))
 }
 
-/// How full it is.
+/// Returns how full the pipe is, in percent.
 pub fn filled(row: &PipeState) -> String {
     share(row).map_or_else(|| "?".to_owned(), |share| Percent(share).to_string())
 }
 
-/// Bytes by second.
+/// Returns the rate in bytes per second.
 pub fn rate(row: &PipeState) -> String {
     let about = match row.rate_is {
         Certainty::About => "~",
@@ -75,7 +76,7 @@ pub fn rate(row: &PipeState) -> String {
     )
 }
 
-/// Which side waits: for how long by now, or for how much of the time.
+/// Returns which side waits, and for how long so far or for what share of the time.
 pub fn waits(row: &PipeState) -> String {
     let longest = row
         .blocked
@@ -100,7 +101,7 @@ pub fn waits(row: &PipeState) -> String {
     )
 }
 
-/// Which side is slow, and why.
+/// Returns which side is slow, and why.
 pub fn slow(overview: &Overview, row: &PipeState) -> String {
     let chain = row.chain.map(|chain| &overview.chains[chain]);
     let why = chain.and_then(why).unwrap_or_default();
@@ -113,7 +114,7 @@ pub fn slow(overview: &Overview, row: &PipeState) -> String {
     }
 }
 
-/// What the slow stage's time goes to.
+/// Returns what the slow stage spends its time on.
 fn why(chain: &ChainState) -> Option<String> {
     match chain.verdict.as_ref()?.kind {
         VerdictKind::Stage(_, bound) => Some(format!(
@@ -129,7 +130,7 @@ fn why(chain: &ChainState) -> Option<String> {
     }
 }
 
-/// A time, in the largest unit that leaves a number of two digits or so.
+/// Formats a time in the largest unit that leaves about two digits.
 pub fn time(seconds: f64) -> String {
     match seconds {
         ..9.95 => format!("{seconds:.1}s"),
@@ -139,7 +140,7 @@ pub fn time(seconds: f64) -> String {
     }
 }
 
-/// What is not shown, and why.
+/// Returns notes about what is not shown, and why.
 pub fn notes(overview: &Overview) -> Vec<String> {
     let unseen = &overview.unseen;
     let left_out = &overview.left_out;
@@ -182,7 +183,7 @@ pub fn notes(overview: &Overview) -> Vec<String> {
     all
 }
 
-/// What a side is called.
+/// Returns the name of a side.
 pub fn side_name(side: Side) -> &'static str {
     match side {
         Side::Writer => "writer",

@@ -1,5 +1,5 @@
-//! `fullbore top`: shows what a [`Monitor`](fullbore_observe::Monitor) sees, as a table, on the
-//! screen, and as metrics.
+//! `fullbore top`: shows what a [`Monitor`](fullbore_observe::Monitor) finds, as a table, on a live screen,
+//! and as metrics.
 
 mod cells;
 pub mod metrics;

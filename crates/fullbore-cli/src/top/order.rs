@@ -1,21 +1,21 @@
-//! In what order pipes are shown, and which: pipelines stay together.
+//! Decides which pipes are shown, and in what order: the pipes of a pipeline stay together.
 
 use super::cells;
 use fullbore_observe::overview::{Overview, PipeState};
 
-/// By what they are sorted.
+/// The column by which pipes are sorted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Sort {
-    /// Bytes by second, the most first.
+    /// The rate in bytes per second, the highest first.
     #[default]
     Rate,
-    /// How full they are, the fullest first.
+    /// The share of the capacity that is in use, the fullest first.
     Full,
-    /// How long somebody has waited, the longest first.
+    /// The time that a side has been waiting, the longest first.
     Waits,
-    /// Bytes they hold, the most first.
+    /// The capacity, the largest first.
     Size,
-    /// When they were first seen, the latest first.
+    /// The time when the pipe was first seen, the latest first.
     Age,
     /// The name of the process that writes.
     Name,
@@ -31,7 +31,7 @@ impl Sort {
         Self::Name,
     ];
 
-    /// The one after it.
+    /// Returns the column that follows this one, and the first after the last.
     pub fn next(self) -> Self {
         let at = Self::ALL.iter().position(|&one| one == self).unwrap_or(0);
         Self::ALL[(at + 1) % Self::ALL.len()]
@@ -48,7 +48,7 @@ impl Sort {
         }
     }
 
-    /// What counts of one pipe: more comes first. Where two are alike, it is who waits that counts.
+    /// Returns the value by which a pipe is sorted; the pipe with the highest value comes first.
     fn weight(self, row: &PipeState, now: f64) -> f64 {
         match self {
             Self::Rate => row.bytes_per_second.unwrap_or(-1.0),
@@ -64,8 +64,9 @@ impl Sort {
     }
 }
 
-/// Indices of rows in the order to show them. Of a pipeline, the pipe that comes first decides; it is shown
-/// in whole where one of its pipes has `filter` in its text, whatever the case.
+/// Returns the indices of the rows in the order in which to show them. In a pipeline, the pipe that would
+/// come first decides its place. A pipeline is shown as a whole if the text of one of its pipes contains
+/// `filter`, in upper or lower case.
 pub fn order(overview: &Overview, sort: Sort, reverse: bool, filter: &str) -> Vec<usize> {
     let filter = filter.to_lowercase();
     let mut groups: Vec<Vec<usize>> = overview
@@ -90,7 +91,7 @@ pub fn order(overview: &Overview, sort: Sort, reverse: bool, filter: &str) -> Ve
             Sort::Name => cells::ends(first),
             _ => String::new(),
         };
-        // Those with a whole chain come before those of which a side is not seen.
+        // Pipes in a chain come before the others, of which one side is not visible.
         (
             Descending(weight(group)),
             name,
@@ -104,7 +105,7 @@ pub fn order(overview: &Overview, sort: Sort, reverse: bool, filter: &str) -> Ve
     groups.concat()
 }
 
-/// All that a filter may be about.
+/// Returns all the text that a filter is applied to.
 fn text(row: &PipeState) -> String {
     let mut text = cells::ends(row);
     for who in row.writers.iter().chain(&row.readers) {

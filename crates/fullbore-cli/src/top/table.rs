@@ -1,4 +1,4 @@
-//! `--once`: a table of all pipes, and what is not in it.
+//! The output of `--once`: a table of all pipes, and notes about what is not in it.
 
 use std::fmt;
 
@@ -7,10 +7,10 @@ use super::order::{Sort, order};
 use crate::terminal::report;
 use fullbore_observe::overview::Overview;
 
-/// Pipelines up to which each one's verdict is told in whole.
+/// The most pipelines for which each verdict is printed in full.
 const FEW: usize = 3;
 
-/// The table, and what is said below it.
+/// The table, and the lines below it.
 pub struct Shown<'a>(pub &'a Overview);
 
 impl fmt::Display for Shown<'_> {

@@ -1,5 +1,5 @@
-//! What stderr shows while `fullbore bench` measures: on a terminal a bar with the last figure, elsewhere
-//! the figures of the first round of a long run.
+//! The progress that `fullbore bench` shows on stderr while it measures: on a terminal a bar with the last
+//! figure, elsewhere the figures of the first round of a long run.
 
 use std::io::{IsTerminal, Write, stderr};
 
@@ -10,22 +10,23 @@ use fullbore_lab::runner;
 use fullbore_results::report::figure;
 use fullbore_results::run::Settings;
 
-/// The progress of one run. What it has drawn goes when it is dropped.
+/// The progress of one run. The bar is removed on drop.
 pub struct Progress {
-    /// Hidden where stderr is no terminal.
+    /// The bar, which is hidden if stderr is no terminal.
     bar: ProgressBar,
     rounds: u32,
-    /// Whether the first round's figures are written line by line.
+    /// Whether the figures of the first round are printed line by line.
     by_line: bool,
-    /// The figure that was measured last.
+    /// The last figure that was measured.
     last: String,
 }
 
 impl Progress {
-    /// A run that takes fewer seconds than this shows its figures soon enough at its end.
+    /// The least duration of a run, in seconds, for which the first round is printed. A shorter run soon
+    /// shows its figures at its end.
     const LONG: f64 = 10.0;
 
-    /// Of a run of so many experiments.
+    /// Creates the progress of a run of `experiments` experiments.
     pub fn new(experiments: usize, settings: &Settings) -> Self {
         let is_terminal = stderr().is_terminal();
         let measurements = experiments as u64 * u64::from(settings.rounds);
@@ -60,7 +61,7 @@ impl runner::Progress for Progress {
         let (name, unit) = (experiment.name, experiment.unit.name());
         let words = format!("{name} {} {unit}", figure(taken));
         if self.by_line && round == 1 {
-            // Nobody has to read it.
+            // An error is ignored, because stderr may have no reader.
             let _ = writeln!(stderr(), "first round: {words}");
         }
         self.last = format!("{words}; ");

@@ -1,4 +1,5 @@
-//! Where metrics are served: a port alone is this machine's own, and so nobody else's.
+//! The address at which metrics are served. A port alone is on the loopback address, which only this machine
+//! can reach.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -16,7 +17,7 @@ impl FromStr for Address {
             .strip_prefix("localhost:")
             .or_else(|| text.strip_prefix(':'))
             .unwrap_or(text);
-        // `parse` alone would take a sign.
+        // `parse` alone would accept a sign.
         if port.bytes().all(|byte| byte.is_ascii_digit())
             && let Ok(port) = port.parse()
         {
@@ -40,9 +41,9 @@ impl fmt::Display for Address {
 }
 
 impl Address {
-    /// Who can reach it besides processes of this machine; `None` where nobody can.
+    /// Returns which hosts besides this machine can reach the address; `None` if none can.
     pub fn open_to(self) -> Option<&'static str> {
-        // An IPv4 address may be written as one of IPv6, and binds as itself.
+        // An IPv4 address may be written as an IPv6 address, and binds as an IPv4 address.
         match self.0.ip().to_canonical() {
             ip if ip.is_loopback() => None,
             IpAddr::V6(ip) if ip.is_unicast_link_local() => Some("every host on that link"),

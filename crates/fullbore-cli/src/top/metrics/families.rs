@@ -1,8 +1,8 @@
-//! What is served: a table of metrics each for the looks, the pipes and the stages of an [`Overview`].
+//! The metrics that are served: one table each for the scan, the pipes and the stages of an [`Overview`].
 //!
-//! `pipe` names a pipe, and every other label of a pipe's figures may be dropped without two of them becoming
-//! one. Numbers of processes, paths and users, which change more often or say more, are only with
-//! `fullbore_pipe_info`. Nobody's command line is told.
+//! The label `pipe` identifies a pipe, and every other label of a pipe's samples may be dropped without two
+//! series becoming one. PIDs, paths and users, which change more often or reveal more, are labels of
+//! `fullbore_pipe_info` only. No command line is served.
 
 use std::fmt;
 
@@ -20,17 +20,17 @@ use fullbore_observe::chains::PipeKind;
 use fullbore_observe::numbers::Certainty;
 use fullbore_observe::overview::{Overview, PipeState, ProcessInfo, Side, Slow, StageState};
 
-/// Labels and what they are.
+/// The names and the values of labels.
 type Labels<'a> = Vec<(&'static str, &'a str)>;
 
-/// A number, written as it is.
+/// A value of a metric, which is written as an integer or as a real number.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Number {
     Whole(u64),
     Real(f64),
 }
 
-/// A metric of each `Of`; it has no sample of those of whom the value is not known.
+/// A metric with one sample for each `Of` whose value is known.
 struct Metric<Of> {
     name: &'static str,
     help: &'static str,
@@ -38,7 +38,7 @@ struct Metric<Of> {
     value: fn(&Of) -> Option<Number>,
 }
 
-/// A metric in parts that add up.
+/// A metric whose samples add up to a total, with one sample for each value of a label.
 struct Parts {
     name: &'static str,
     help: &'static str,
@@ -46,21 +46,21 @@ struct Parts {
     parts: &'static [Part],
 }
 
-/// What the label says, and how many there are.
+/// A value of the label, and the function that counts it.
 type Part = (&'static str, fn(&Overview) -> usize);
 
-/// All that is told of a look.
+/// Everything that is served about one scan.
 #[derive(Debug)]
 pub struct Told {
     pub overview: Overview,
-    /// Requests for this page that were answered before.
+    /// The number of requests for this page that were answered before.
     pub scrapes: u64,
 }
 
 const COUNTER: MetricType = MetricType::Counter;
 const GAUGE: MetricType = MetricType::Gauge;
 
-/// Of all.
+/// The metrics of the scan as a whole.
 const LOOK: &[Metric<Told>] = &[
     Metric {
         name: "fullbore_looks",
@@ -106,7 +106,7 @@ const LOOK: &[Metric<Told>] = &[
     },
 ];
 
-/// Of all, in parts.
+/// The metrics of the scan as a whole that have parts.
 const PARTS: &[Parts] = &[
     Parts {
         name: "fullbore_pipes",
@@ -142,7 +142,7 @@ const PARTS: &[Parts] = &[
     },
 ];
 
-/// Of each pipe.
+/// The metrics of each pipe.
 const PIPE: &[Metric<PipeState>] = &[
     Metric {
         name: "fullbore_pipe_capacity_bytes",
@@ -245,7 +245,7 @@ const PIPE: &[Metric<PipeState>] = &[
     },
 ];
 
-/// Of each stage of a pipeline.
+/// The metrics of each stage of a pipeline.
 const STAGE: &[Metric<StageState>] = &[
     Metric {
         name: "fullbore_stage_cpus",
@@ -292,7 +292,7 @@ const STAGE: &[Metric<StageState>] = &[
     },
 ];
 
-// It is an option because the tables hold such.
+// It returns an option because the functions in the tables do.
 #[allow(clippy::unnecessary_wraps)]
 fn whole(number: u64) -> Option<Number> {
     Some(Number::Whole(number))
@@ -310,7 +310,7 @@ fn of_kind(overview: &Overview, kind: PipeKind) -> usize {
     overview.pipes.iter().filter(|row| row.kind == kind).count()
 }
 
-/// Nothing is said of a side whose waiting is not looked at.
+/// Returns how long a side has been blocked, in seconds, or `None` if its waiting is not observed.
 fn blocked(row: &PipeState, side: Side) -> Option<Number> {
     match row.blocked.iter().find(|blocked| blocked.side == side) {
         Some(blocked) => real(blocked.seconds),
@@ -343,8 +343,8 @@ impl EncodeCounterValue for Number {
     }
 }
 
-/// The name of a pipe: its inode. Where it is a FIFO, that of its file system stands before it, since others
-/// have the same numbers.
+/// Returns the name of a pipe: its inode number. For a FIFO, the device numbers of its file system come
+/// first, because another file system may have the same inode number.
 pub fn name_of(row: &PipeState) -> String {
     match row.path {
         None => row.inode.to_string(),
@@ -426,7 +426,8 @@ impl Told {
         samples(encoder, "fullbore_pipe_info", help, GAUGE, ones)
     }
 
-    /// Its owner, the numbers of its writer and its reader, its chain and its place in that.
+    /// Returns the owner of the pipe, the PIDs of its writer and its reader, its chain, and its place in the
+    /// chain.
     fn more(&self, row: &PipeState, names: &[String]) -> [String; 5] {
         let pid = |who: &[ProcessInfo]| who.first().map(|who| who.id.pid.to_string());
         let chain = row.chain.and_then(|at| self.overview.chains.get(at));
@@ -500,7 +501,7 @@ impl Parts {
     }
 }
 
-/// The samples of one metric. Where there is none, nothing is said of it.
+/// Writes the samples of one metric, or nothing if there are none.
 fn samples<'a>(
     encoder: &mut DescriptorEncoder<'_>,
     name: &str,
@@ -518,7 +519,7 @@ fn samples<'a>(
     let mut metric = encoder.encode_descriptor(name, help, None, kind)?;
     for (labels, value) in values {
         match labels.is_empty() {
-            // As a family it would have `{}`.
+            // A family without labels would be written with `{}`.
             true => sample(&mut metric, kind, value)?,
             false => sample(&mut metric.encode_family(labels)?, kind, value)?,
         }
@@ -533,7 +534,7 @@ fn sample(encoder: &mut MetricEncoder<'_>, kind: MetricType, value: Number) -> f
     }
 }
 
-/// What a scraper reads, as OpenMetrics.
+/// Returns the page in the OpenMetrics format.
 pub fn open_metrics(told: Told) -> Result<String, fmt::Error> {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(told));
@@ -542,8 +543,8 @@ pub fn open_metrics(told: Told) -> Result<String, fmt::Error> {
     Ok(page)
 }
 
-/// The same in the text format, which differs in this: a counter is named there as its samples are, with
-/// `_total`, and the end is not marked.
+/// Returns the same page in the text format, which differs in two points: a counter has the name of its
+/// samples, with `_total`, and the end is not marked.
 pub fn text(open_metrics: &str) -> String {
     let looks = LOOK.iter().map(|metric| (metric.name, metric.kind));
     let pipes = PIPE.iter().map(|metric| (metric.name, metric.kind));

@@ -1,15 +1,15 @@
-//! `fullbore top --prometheus ADDR`: what top knows, for a Prometheus server to read.
+//! `fullbore top --prometheus ADDR`: serves what top finds to a Prometheus server.
 //!
 //! | file | holds |
 //! |---|---|
-//! | `address.rs` | where it is served, and who can read it there |
+//! | `address.rs` | the address at which it is served, and which hosts can reach it |
 //! | `server.rs` | a server of one page |
-//! | `request.rs` | what a request is answered with |
+//! | `request.rs` | the answer to a request |
 //! | `families.rs` | the metrics, as tables |
 //!
-//! A look is taken when somebody asks, and all who ask within a moment get what one look has seen. For as
-//! long as they go on asking there are samples in between, which verdicts rest on; when nobody does,
-//! nothing is done.
+//! Pipes are scanned when a client asks, and all clients that ask within a moment get the result of one scan.
+//! As long as clients keep asking, samples are taken in between, on which the verdicts are based; when no
+//! client asks any more, no work is done.
 
 mod address;
 mod families;
@@ -32,23 +32,23 @@ use fullbore_observe::Monitor;
 use request::{Answer, Format};
 use server::{LIMITS, Service};
 
-/// How long a look is good for: there are four a second at most.
+/// How long the result of a scan is served: there are at most four scans per second.
 const FRESH_FOR: Duration = Duration::from_millis(250);
 
-/// And at most one part in so many of the time is spent in looks.
+/// Scans take at most one part in `REST` of the time.
 const REST: u32 = 10;
 
-/// How long there are samples after somebody has asked: who asks once a minute may miss a turn.
+/// How long samples are taken after the last request: a client that asks once a minute may miss one request.
 const WATCHED_FOR: Duration = Duration::from_secs(150);
 
 /// Serves metrics until a signal ends this process.
 ///
 /// # Errors
-/// Where it cannot listen at the address, or nothing can be looked at.
+/// Fails if it cannot listen at the address, or if pipes cannot be scanned.
 pub fn serve(address: Address, mut monitor: Monitor) -> Result<()> {
     let listener = listen(address)?;
     let local = Address(listener.local_addr()?);
-    // The first look is what the figures of the second are counted from.
+    // The figures of the second scan are counted from the first scan.
     monitor.outlive_process();
     let mut page = Page::new(monitor);
     page.look()?;
@@ -59,7 +59,7 @@ pub fn serve(address: Address, mut monitor: Monitor) -> Result<()> {
         stderr(),
         "fullbore top: serving metrics at http://{local}/metrics to {readers}"
     );
-    // One that came before `stop` was there.
+    // A signal may have come before `stop` existed.
     if !interrupt.came() {
         server::serve(&listener, stop.as_fd(), LIMITS, &mut page)
             .with_context(|| format!("serving at {local}"))?;
@@ -91,23 +91,23 @@ fn is_no_such_family(error: &io::Error) -> bool {
     error.raw_os_error() == Some(rustix::io::Errno::AFNOSUPPORT.raw_os_error())
 }
 
-/// The page, as of the last look.
+/// The page, with the result of the last scan.
 struct Page {
     monitor: Monitor,
-    /// Until when the last look is good.
+    /// The time until which the last scan is served.
     fresh_until: Instant,
-    /// What it saw, or why it could not.
+    /// The result of the last scan, or why it failed.
     seen: Result<Seen, String>,
     scrapes: u64,
-    /// When there was the last one, or at first when it began.
+    /// The time of the last request, or of the start before the first request.
     last_scrape: Option<Instant>,
     last_sample: Instant,
 }
 
-/// A look, as it is served.
+/// The result of a scan, as it is served.
 struct Seen {
     open_metrics: Arc<str>,
-    /// Once somebody has asked for it.
+    /// The page in the text format, which is made at the first request for it.
     text: Option<Arc<str>>,
 }
 
@@ -154,7 +154,7 @@ impl Service for Page {
     fn page(&mut self, format: Format) -> Answer {
         let now = Instant::now();
         if self.fresh_until <= now {
-            // Why it failed is told to whoever asks.
+            // If the scan fails, the answer says why.
             let _ = self.look();
         }
         self.scrapes += 1;

@@ -1,37 +1,36 @@
-//! What a request over HTTP/1.1 is answered with. httparse reads it; nothing that it says is kept, shown or
-//! obeyed, but its method, its path, the host that it is meant for and what it accepts.
+//! The answer to a request over HTTP/1.1. httparse parses the request; nothing in it is kept, printed or
+//! used, except for its method, its path, the host that it names and the formats that it accepts.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
-/// Bytes of a request that are read: its line and its headers. A scrape's are some hundred.
+/// The most bytes of a request that are read: its line and its headers. A scrape has a few hundred.
 const MOST_OF_REQUEST: usize = 8192;
 
-/// Headers of a request.
+/// The most headers of a request.
 const MOST_HEADERS: usize = 64;
 
-/// What a client is answered.
+/// The answer to a client.
 #[derive(Debug, Clone)]
 pub struct Answer {
-    /// The code and its words.
+    /// The status code and its reason.
     pub status: &'static str,
-    /// What the body is.
+    /// The media type of the body.
     pub content_type: &'static str,
-    /// It is shared by all who get the same.
+    /// The body, which is shared by all answers with the same content.
     pub body: Arc<[u8]>,
 }
 
-/// How the page is written.
+/// The format of the page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// As everybody reads it.
+    /// The text format of Prometheus, which every client reads.
     Text,
-    /// For those who ask for it.
+    /// The OpenMetrics format, for the clients that ask for it.
     OpenMetrics,
 }
 
-/// Returns the head and the body that a request is answered with, once it is whole, or wrong. `page` makes
-/// the page.
+/// Returns the head and the body of the answer, once the request is complete or wrong. `page` makes the page.
 pub fn answer(
     request: &[u8],
     is_local: bool,
@@ -74,7 +73,7 @@ pub fn answer(
     Some((head.into_bytes(), body))
 }
 
-/// A refusal says no more than what it is.
+/// Returns an answer that says no more than its status and a hint.
 fn refusal(status: &'static str) -> Answer {
     let hint = match status.split(' ').next() {
         Some("404") => ": use /metrics",
@@ -88,9 +87,9 @@ fn refusal(status: &'static str) -> Answer {
     }
 }
 
-/// Whether a request names this machine as its own programs do: by number, or as localhost (RFC 6761, 6.3).
-/// A page of somebody else's that has its own name lead to loopback (DNS rebinding) sends that name with what
-/// it has a browser ask.
+/// Returns whether a request names this machine as its own programs do: by a numeric address, or as localhost
+/// (RFC 6761, 6.3). A web page of another site may have its own name resolve to the loopback address (DNS
+/// rebinding), and the browser sends that name with the requests of the page.
 fn is_meant_for_loopback(request: &httparse::Request<'_, '_>) -> bool {
     let mut hosts = request
         .headers
@@ -100,7 +99,7 @@ fn is_meant_for_loopback(request: &httparse::Request<'_, '_>) -> bool {
         .all(|host| std::str::from_utf8(host.value).is_ok_and(|host| is_loopback_name(host.trim())))
 }
 
-/// With or without a port.
+/// Returns whether a host, with or without a port, is localhost or a numeric address.
 fn is_loopback_name(host: &str) -> bool {
     if let Some(rest) = host.strip_prefix('[') {
         let address = rest.split(']').next().unwrap_or_default();
@@ -115,7 +114,7 @@ fn is_loopback_name(host: &str) -> bool {
             .is_some_and(|last| last.eq_ignore_ascii_case("localhost"))
 }
 
-/// What the client accepts: a scraper that reads OpenMetrics says so.
+/// Returns the format that the client accepts: a scraper that reads OpenMetrics says so in its request.
 fn format_for(request: &httparse::Request<'_, '_>) -> Format {
     let accepted = request
         .headers
@@ -138,8 +137,8 @@ fn format_for(request: &httparse::Request<'_, '_>) -> Format {
 mod tests {
     use super::*;
 
-    /// The head and the body, of a page of three bytes whose type is its format. Counts how often the page is
-    /// asked for.
+    /// Returns the head and the body of an answer, with a page of three bytes whose type is its format.
+    /// Counts how often the page is made.
     fn said(asked: &mut usize, request: &[u8]) -> String {
         let page = |format| {
             *asked += 1;

@@ -1,9 +1,10 @@
-//! A server of one page over HTTP/1.1, for a handful of readers: no threads, and nothing that grows.
+//! A server of one page over HTTP/1.1, for a handful of clients. It starts no threads, and nothing in it
+//! grows without a limit.
 //!
 //! One thread waits for all connections at once, so a client that is slow or silent delays no other. Each
-//! client has a time by which it must have asked, and one by which it must have taken its answer; when there
-//! are too many clients, the one that has been idle longest is disconnected. Each connection gets one answer and
-//! is closed.
+//! client has a time by which it must have sent its request, and one by which it must have read its answer;
+//! when there are too many clients, the one that has been idle longest is disconnected. Each connection gets
+//! one answer and is closed.
 //!
 //! A client is never disconnected because this process was slow: what a client has sent is read before its
 //! time is checked, and a round in which this process was kept from serving counts for no more than
@@ -21,81 +22,81 @@ use rustix::net::sockopt::set_socket_linger;
 
 use super::request::{Answer, Format, answer};
 
-/// Bytes that are read, and dropped, after an answer: were they left unread, the answer might be lost
-/// (RFC 9112, 9.6).
+/// The most bytes that are read and discarded after an answer. If they were left unread, the answer might be
+/// lost (RFC 9112, 9.6).
 const MOST_AFTER: usize = 64 * 1024;
 
-/// How long no connection is accepted when there are no fds left.
+/// How long no connection is accepted after the file descriptors have run out.
 const OUT_OF_FDS: Duration = Duration::from_millis(100);
 
-/// The most that a round counts for besides the time in which it waited for clients.
+/// The most time that a round counts for, besides the time in which it waited for clients.
 const MOST_OF_ROUND: Duration = Duration::from_millis(100);
 
-/// What clients may take.
+/// The limits for clients.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Connections at a time.
+    /// The most connections at a time.
     pub connections: usize,
-    /// How long a client may take to ask.
+    /// How long a client may take to send its request.
     pub to_ask: Duration,
-    /// And to fetch the answer, and close the connection.
+    /// How long a client may take to read the answer and close the connection.
     pub to_fetch: Duration,
 }
 
-/// More than a hundred scrapes at once are served without one being dropped.
+/// The limits of `fullbore top`: more than a hundred scrapes at once are served without dropping one.
 pub const LIMITS: Limits = Limits {
     connections: 160,
     to_ask: Duration::from_secs(5),
     to_fetch: Duration::from_secs(10),
 };
 
-/// What is served.
+/// The content of the server, and its other work.
 pub trait Service {
-    /// The page.
+    /// Returns the page in this format.
     fn page(&mut self, format: Format) -> Answer;
 
-    /// When there is other work to do, if there is.
+    /// Returns when there is other work to do, if there is any.
     fn next_work(&self) -> Option<Instant>;
 
-    /// Does it.
+    /// Does the other work.
     fn work(&mut self);
 }
 
-/// A client.
+/// A connection to a client.
 struct Connection {
     stream: TcpStream,
     state: State,
-    /// When it is closed, whatever it is doing, by [`Server::now`].
+    /// When the connection is closed, whatever its state, by [`Server::now`].
     deadline: Duration,
-    /// When it last sent or took something, or was accepted.
+    /// When the client last sent or read something, or was accepted.
     idle_since: Duration,
 }
 
 enum State {
-    /// The request, as far as it has come.
+    /// The client sends its request, which is kept as far as it has arrived.
     Asking(Vec<u8>),
-    /// The head and the body of an answer, and how many bytes of both were sent.
+    /// The client reads its answer: the head, the body, and how many bytes of both were sent.
     Fetching(Vec<u8>, Arc<[u8]>, usize),
-    /// How much is still read after the answer, and dropped. The client may not have all of the answer yet.
+    /// The client may not have read all of the answer yet: how many more bytes are read and discarded.
     Closing(usize),
 }
 
-/// How a connection goes on.
+/// How a connection continues.
 enum Next {
-    /// When it is ready again.
+    /// It continues when it is ready again.
     Wait,
-    /// In the same state, at once.
+    /// It continues at once, in the same state.
     Again,
-    /// In another state, at once.
+    /// It continues at once, in another state.
     Go(State),
-    /// Not at all.
+    /// It is closed.
     End,
 }
 
 /// Serves the page until `stop` can be read from.
 ///
 /// # Errors
-/// Where connections can no longer be waited for.
+/// Fails if connections can no longer be waited for.
 pub fn serve(
     listener: &TcpListener,
     stop: BorrowedFd<'_>,
@@ -121,14 +122,15 @@ struct Server<'a> {
     /// Whether only this machine can reach the address that is served.
     is_local: bool,
     connections: Vec<Connection>,
-    /// How long clients could be served so far.
+    /// The time for which clients could be served so far; it is the clock of all deadlines.
     now: Duration,
-    /// From when on connections are accepted: later than now where no fds were left.
+    /// The time from which connections are accepted, which is later than `now` if the file descriptors had
+    /// run out.
     accepts_from: Duration,
 }
 
 impl Server<'_> {
-    /// Waits until there is something to do, and does it. Whether it goes on.
+    /// Waits until there is something to do, and does it. Returns whether the server continues.
     fn round(&mut self, stop: BorrowedFd<'_>, service: &mut impl Service) -> io::Result<bool> {
         let began = Instant::now();
         let accepts = self.accepts_from <= self.now;
@@ -161,7 +163,7 @@ impl Server<'_> {
         let (of_connections, of_listener) = ready[1..].split_at(self.connections.len());
         self.advance(of_connections, service);
         if of_listener == [true] && self.accept(service).is_err() {
-            // No fds or no memory is left: they may come back.
+            // No file descriptors or no memory is left, which may change.
             self.accepts_from = self.now + OUT_OF_FDS;
         }
         let now = self.now;
@@ -182,7 +184,7 @@ impl Server<'_> {
         Ok(true)
     }
 
-    /// Does what can be done without waiting for those connections that are ready.
+    /// Advances those connections that are ready, without waiting.
     fn advance(&mut self, ready: &[bool], service: &mut impl Service) {
         let mut ready = ready.iter();
         let (now, limits, is_local) = (self.now, self.limits, self.is_local);
@@ -191,8 +193,8 @@ impl Server<'_> {
         });
     }
 
-    /// Accepts every connection that waits. Where there are too many, the new ones replace old ones, but none
-    /// that has sent something which was not read yet.
+    /// Accepts all pending connections. If there are too many, the new ones replace old ones, but none from
+    /// which received bytes are still unread.
     fn accept(&mut self, service: &mut impl Service) -> io::Result<()> {
         // Clients that connect without end must not keep the others from being served.
         for _ in 0..self.limits.connections {
@@ -200,7 +202,7 @@ impl Server<'_> {
                 Ok((stream, _)) => stream,
                 Err(error) => match error.kind() {
                     io::ErrorKind::WouldBlock => return Ok(()),
-                    // It has gone again, or its network has (accept(2), 'Error handling').
+                    // The client or its network is already gone (accept(2), 'Error handling').
                     _ if error.raw_os_error().is_some_and(is_of_one) => continue,
                     _ => return Err(error),
                 },
@@ -217,7 +219,7 @@ impl Server<'_> {
                 deadline: self.now + self.limits.to_ask,
                 idle_since: self.now,
             };
-            // What it asks for has often arrived with it.
+            // The request has often arrived together with the connection.
             if connection.advance(self.now, self.limits, self.is_local, service) {
                 self.connections.push(connection);
             }
@@ -225,8 +227,8 @@ impl Server<'_> {
         Ok(())
     }
 
-    /// Reads what each client has sent, and then disconnects one: one that has its answer if there is one, and
-    /// of these, or of all, the one that has been idle longest.
+    /// Reads what each client has sent, and then disconnects one client if there are still too many: the one
+    /// that has been idle longest among those that have their answer, or among all if none has.
     fn make_room(&mut self, service: &mut impl Service) {
         let all = vec![true; self.connections.len()];
         self.advance(&all, service);
@@ -242,7 +244,7 @@ impl Server<'_> {
     }
 }
 
-/// A time that poll does not wake before.
+/// Rounds a time up, so that poll(2) does not wake before it.
 fn rounded_up(time: Duration) -> Timespec {
     let time = time + Duration::from_millis(1);
     Timespec {
@@ -251,7 +253,7 @@ fn rounded_up(time: Duration) -> Timespec {
     }
 }
 
-/// Whether an error of accept(2) is about the one connection.
+/// Returns whether an error of accept(2) concerns only one connection.
 fn is_of_one(errno: i32) -> bool {
     !matches!(
         Errno::from_raw_os_error(errno),
@@ -268,13 +270,13 @@ impl Connection {
         PollFd::from_borrowed_fd(self.stream.as_fd(), flags)
     }
 
-    /// Has what was not fetched dropped: else the kernel keeps it for as long as the client pleases
-    /// (socket(7), `SO_LINGER`).
+    /// Makes the kernel discard what the client has not read when the connection is closed; otherwise the
+    /// kernel keeps it for as long as the client pleases (socket(7), `SO_LINGER`).
     fn cut(&self) {
         let _ = set_socket_linger(&self.stream, Some(Duration::ZERO));
     }
 
-    /// Does what can be done without waiting. Whether it goes on.
+    /// Does what can be done without waiting. Returns whether the connection continues.
     fn advance(
         &mut self,
         now: Duration,
@@ -301,7 +303,7 @@ impl Connection {
                 Err(error) => match error.kind() {
                     io::ErrorKind::WouldBlock => return true,
                     io::ErrorKind::Interrupted => {}
-                    // It has gone.
+                    // The client is gone.
                     _ => return false,
                 },
             }
@@ -317,7 +319,7 @@ impl Connection {
                 Ok(
                     match answer(request, is_local, |format| service.page(format)) {
                         Some((head, body)) => Next::Go(State::Fetching(head, body, 0)),
-                        // It has closed its side before it had asked.
+                        // The client has closed its side before it sent a complete request.
                         None if read == 0 => Next::End,
                         None => Next::Wait,
                     },
@@ -367,7 +369,7 @@ mod tests {
     };
     const GET: &[u8] = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
-    /// A page, and work without end.
+    /// A service with one page and endless work.
     struct Counted {
         page: Arc<[u8]>,
         worked: usize,
@@ -396,7 +398,7 @@ mod tests {
         }
     }
 
-    /// Runs `clients` beside a server of a page of so many bytes. Returns what they return.
+    /// Runs `clients` beside a server of a page of `size` bytes, and returns their result.
     fn with_server<T>(
         limits: Limits,
         size: usize,
@@ -405,7 +407,7 @@ mod tests {
         with_slow_server(limits, size, Duration::ZERO, clients)
     }
 
-    /// The same beside a server that does nothing else for so long again and again.
+    /// Does the same with a server that is busy for `work_takes` again and again.
     fn with_slow_server<T>(
         limits: Limits,
         size: usize,
@@ -423,7 +425,7 @@ mod tests {
         };
         let connect = move || {
             let client = TcpStream::connect(address).unwrap();
-            // A test that fails does not hang.
+            // With a timeout, a test that fails does not hang.
             client
                 .set_read_timeout(Some(Duration::from_secs(60)))
                 .unwrap();
@@ -431,7 +433,7 @@ mod tests {
         };
         let result = thread::scope(|scope| {
             let server = scope.spawn(|| serve(&listener, stop.as_fd(), limits, &mut service));
-            // The server ends also where the clients panic.
+            // This closure owns `stops`, so the server ends even if the clients panic.
             let stops = stops;
             let result = clients(&connect);
             drop(stops);
@@ -468,7 +470,7 @@ mod tests {
             let path = [b"GET /".as_slice(), &[b'm'; 20_000]].concat();
             for request in [long, many, path] {
                 let mut client = connect();
-                // It may be cut off in the middle of it.
+                // The server may close the connection before everything is written.
                 let _ = client.write_all(&request);
                 let mut answer = [0; 12];
                 client.read_exact(&mut answer).unwrap();
@@ -496,7 +498,7 @@ mod tests {
     #[test]
     fn who_never_asks_holds_nobody_up_and_goes() {
         with_server(PATIENT, 3, |connect| {
-            // Many more than there may be, some of whom have begun to ask.
+            // These are many more connections than the limit, and some have begun to send a request.
             let mut silent: Vec<TcpStream> = (0..50).map(|_| connect()).collect();
             for client in silent.iter_mut().step_by(2) {
                 let _ = client.write_all(b"GET /metr");
@@ -508,7 +510,7 @@ mod tests {
         with_server(SHORT, 3, |connect| {
             let mut silent: Vec<TcpStream> = (0..5).map(|_| connect()).collect();
             for client in &mut silent {
-                // End of file, or a reset: not a word, at any rate.
+                // The client sees the end of the file or a reset, but never a byte.
                 let read = client.read(&mut [0; 1]);
                 assert!(!matches!(read, Ok(1..)), "{read:?}");
                 if let Err(error) = read {
@@ -529,7 +531,7 @@ mod tests {
             let answer = answer_to(connect, b"GET / HTTP/1.1\r\n\r\n");
             assert!(answer.starts_with("HTTP/1.1 404 "), "{answer}");
             for client in &slow {
-                // What can be read of it is never waited for.
+                // This waits only for the end of the connection, and not for bytes to read.
                 let mut cut = [PollFd::new(client, PollFlags::RDHUP)];
                 let patience = Timespec {
                     tv_sec: 60,
@@ -542,11 +544,11 @@ mod tests {
 
     #[test]
     fn a_client_that_asks_in_time_is_answered_by_a_server_that_is_late() {
-        // Whatever the server does, it is late by more than a client has to ask.
+        // The server is late by more than the time that a client has for its request.
         let late = SHORT.to_ask * 2;
         with_slow_server(SHORT, 3, late, |connect| {
             let (first, rest) = GET.split_at(20);
-            // More than there may be at a time.
+            // These are more connections than the limit.
             let clients = (0..20).map(|_| {
                 let mut client = connect();
                 client.write_all(first).unwrap();

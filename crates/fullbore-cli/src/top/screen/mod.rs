@@ -1,5 +1,5 @@
-//! The live table: what is looked at, drawn and done, and when. The terminal is left as it was, whatever
-//! ends this process or stops it, but for SIGKILL.
+//! The live table: when pipes are scanned, when the table is drawn, and when keys are handled. The terminal
+//! is restored whatever ends or stops this process, except for SIGKILL.
 
 mod state;
 mod view;
@@ -34,17 +34,17 @@ use fullbore_observe::tune::tune;
 use state::{Action, Mode, State};
 use view::Look;
 
-/// A signal is noticed within this time.
+/// The time within which a signal is noticed.
 const SIGNALS: Duration = Duration::from_millis(100);
 
-/// Shows it until a person, or a signal, ends it.
+/// Shows the table until the user or a signal ends it.
 ///
 /// # Errors
-/// Where the terminal fails, or there is no /proc.
+/// Fails if the terminal fails, or if there is no /proc.
 pub fn run(monitor: &mut Monitor, interval: Duration) -> Result<()> {
     let interrupt = Interrupt::noted();
     let (stopped, continued) = (noted(SIGTSTP)?, noted(SIGCONT)?);
-    // Two looks, so that the first overview has something to say.
+    // There are two scans, because rates in the first overview need an earlier scan to compare with.
     monitor.look()?;
     let mut state = State::new(monitor.look()?);
     let mut screen = Screen::enter()?;
@@ -87,12 +87,12 @@ pub fn run(monitor: &mut Monitor, interval: Duration) -> Result<()> {
         if stopped.swap(false, Ordering::Relaxed) {
             restore();
             monitor.forget();
-            // The same as SIGTSTP does where nobody handles it.
+            // This does what SIGTSTP does if it is not handled.
             let _ = signal_hook::low_level::emulate_default_handler(SIGTSTP);
             continued.store(true, Ordering::Relaxed);
         }
         if continued.swap(false, Ordering::Relaxed) {
-            // A shell has given the terminal its own settings meanwhile.
+            // Meanwhile a shell has applied its own settings to the terminal.
             let _ = disable_raw_mode();
             screen.take()?;
             is_new = true;
@@ -102,7 +102,7 @@ pub fn run(monitor: &mut Monitor, interval: Duration) -> Result<()> {
             next_look = now;
         } else if now >= next_look {
             state.update(monitor.look()?);
-            // One that took too long is not made up for.
+            // If a scan took too long, the scans that were due meanwhile are skipped.
             next_look = (next_look + interval).max(now);
             next_sample = Instant::now() + monitor.next_sample();
             is_new = true;
@@ -116,18 +116,18 @@ pub fn run(monitor: &mut Monitor, interval: Duration) -> Result<()> {
     Ok(())
 }
 
-/// Waits for something to be read from the terminal, and says whether there is.
+/// Waits for input from the terminal, and returns whether there is any.
 ///
 /// # Errors
-/// Where the terminal was closed, or fails. Once it has gone, `event::poll` would read nothing from
-/// it without end.
+/// Fails if the terminal was closed, or fails. After it was closed, `event::poll` would read nothing from it
+/// forever.
 fn is_event(time: Duration) -> Result<bool> {
-    // What has been read already is not waited for.
+    // Input that was read before is handled without waiting.
     for time in [Duration::ZERO, time] {
         let stdin = stdin();
         let mut terminal = [PollFd::new(&stdin, PollFlags::IN)];
         match poll(&mut terminal, Some(&time.try_into()?)) {
-            // SIGWINCH is an event as well.
+            // SIGWINCH interrupts poll(2), and is an event as well.
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(errno).context("wait for the terminal"),
         }
@@ -142,14 +142,14 @@ fn is_event(time: Duration) -> Result<bool> {
     Ok(false)
 }
 
-/// Whether a signal came.
+/// Returns a flag that is set when this signal comes.
 fn noted(signal: i32) -> Result<Arc<AtomicBool>> {
     let noted = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(signal, Arc::clone(&noted)).context("handle a signal")?;
     Ok(noted)
 }
 
-/// Gives a pipe room, and says what came of it.
+/// Enlarges a pipe, and sets the message that reports the result.
 fn grow(state: &mut State, pipe: PipeIdentity, to: usize, force: bool) {
     let done = tune(
         &Target::Pipe(pipe),
@@ -175,7 +175,7 @@ fn grow(state: &mut State, pipe: PipeIdentity, to: usize, force: bool) {
     };
 }
 
-/// The terminal, as long as it is ours.
+/// The terminal, as long as this program draws on it.
 struct Screen {
     terminal: Terminal<CrosstermBackend<Stdout>>,
     table: TableState,
@@ -200,7 +200,7 @@ impl Screen {
         Ok(screen)
     }
 
-    /// Takes the terminal; it is put back on drop.
+    /// Prepares the terminal for drawing; it is restored on drop.
     fn take(&mut self) -> Result<()> {
         enable_raw_mode().context("set up the terminal")?;
         if !TAKEN.swap(true, Ordering::Relaxed) {
@@ -223,10 +223,11 @@ impl Drop for Screen {
     }
 }
 
-/// Whether the terminal is ours. Leaving its other screen twice would put the cursor where it once was.
+/// Whether the terminal is prepared for drawing. Leaving its alternate screen twice would move the cursor to
+/// an old position.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
-/// Puts the terminal back. Nobody is told if it has gone.
+/// Restores the terminal. Errors are ignored, because the terminal may be gone.
 fn restore() {
     if TAKEN.swap(false, Ordering::Relaxed) {
         let _ = disable_raw_mode();

@@ -1,4 +1,4 @@
-//! What a person has chosen to see, and what each key does. Nothing here draws, or looks.
+//! What the user has chosen to see, and what each key does. Nothing in this file draws or scans.
 
 use fullbore::pipe::PipeIdentity;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
@@ -7,7 +7,7 @@ use crate::top::order::{Sort, order};
 use fullbore_host::text::clean;
 use fullbore_observe::overview::{Overview, PipeState};
 
-/// What the keys do.
+/// The keys, and what they do.
 pub const KEYS: &[(&str, &str)] = &[
     (
         "up, down, k, j",
@@ -32,14 +32,14 @@ pub const KEYS: &[(&str, &str)] = &[
     ("q, Ctrl-C", "quit (Ctrl-Z suspends)"),
 ];
 
-/// What is to be done besides drawing again.
+/// What is to be done after a key, besides drawing again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     Nothing,
     Leave,
-    /// Stop, until the shell goes on with it.
+    /// Stop this process until the shell continues it.
     Stop,
-    /// Give a pipe so many bytes, whatever its writer is where it is forced.
+    /// Enlarge a pipe to `to` bytes, even if that is not safe for its writer when `force` is set.
     Grow {
         pipe: PipeIdentity,
         to: usize,
@@ -47,21 +47,21 @@ pub enum Action {
     },
 }
 
-/// What keys are for at the moment.
+/// What the keys apply to at the moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Mode {
     Table,
     Help,
-    /// A filter is typed.
+    /// The user types a filter.
     Filter,
-    /// A pipe was not grown: whether to do it all the same.
+    /// A pipe was not enlarged, and the user is asked whether to do it anyway.
     Question {
         pipe: PipeIdentity,
         to: usize,
     },
 }
 
-/// What a person sees.
+/// What the user sees.
 #[derive(Debug)]
 pub struct State {
     pub overview: Overview,
@@ -70,13 +70,13 @@ pub struct State {
     pub reverse: bool,
     pub filter: String,
     pub paused: bool,
-    /// What came of the last key, a line each; safe to show.
+    /// The result of the last key, one string per line; the text is safe to print.
     pub message: Vec<String>,
-    /// Indices of the rows that are shown, in order.
+    /// The indices of the rows that are shown, in order.
     pub rows: Vec<usize>,
-    /// The place of the chosen one among them.
+    /// The index of the chosen pipe in `rows`.
     pub chosen: usize,
-    /// Which one it is, wherever it goes.
+    /// The chosen pipe, wherever it moves.
     choice: Option<PipeIdentity>,
 }
 
@@ -98,20 +98,20 @@ impl State {
         state
     }
 
-    /// Another look was taken.
+    /// Shows the overview of another scan.
     pub fn update(&mut self, overview: Overview) {
         self.overview = overview;
         self.arrange();
     }
 
-    /// The chosen pipe.
+    /// Returns the chosen pipe.
     pub fn row(&self) -> Option<&PipeState> {
         self.rows
             .get(self.chosen)
             .map(|&at| &self.overview.pipes[at])
     }
 
-    /// A key was pressed.
+    /// Handles a key, and returns what is to be done.
     pub fn key(&mut self, key: KeyEvent) -> Action {
         if key.modifiers.contains(KeyModifiers::CONTROL) {
             match key.code {
@@ -210,8 +210,8 @@ impl State {
         self.choice = self.row().map(PipeState::identity);
     }
 
-    /// Puts rows in order; the chosen one stays chosen, wherever it goes. Until one is chosen, it is the
-    /// first.
+    /// Puts the rows in order. The chosen pipe stays chosen, wherever it moves; until the user chooses one,
+    /// it is the first.
     fn arrange(&mut self) {
         self.rows = order(&self.overview, self.sort, self.reverse, &self.filter);
         let last = self.rows.len().saturating_sub(1);

@@ -1,4 +1,4 @@
-//! How it is drawn. What matters least is left out first where columns are few.
+//! Draws the live table. If there are few columns, the least important contents are left out first.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -12,19 +12,19 @@ use fullbore_host::size::amount;
 use fullbore_host::text::{one_line, wrapped};
 use fullbore_observe::overview::{Overview, PipeState, ProcessInfo, Slow};
 
-/// A column.
+/// A column of the table.
 struct Column {
     name: &'static str,
-    /// Columns of the terminal that it needs, and that it can use.
+    /// The least and the most columns of the terminal that it can use.
     least: usize,
     most: usize,
-    /// The first to be left out have the least.
+    /// The columns with the least weight are left out first.
     weight: u8,
     right: bool,
     text: fn(&Overview, &PipeState, usize) -> String,
 }
 
-/// All columns, from the left to the right.
+/// All columns, from left to right.
 #[rustfmt::skip]
 const COLUMNS: &[Column] = &[
     Column { name: "writer → reader", least: 24, most: 64, weight: 9, right: false, text: ends },
@@ -40,7 +40,7 @@ const COLUMNS: &[Column] = &[
     Column { name: "command", least: 24, most: 80, weight: 0, right: false, text: |_, row, _| commands(row) },
 ];
 
-/// Whether there may be colours (no-color.org).
+/// The style of the drawing: whether it has colours (no-color.org).
 #[derive(Debug, Clone, Copy)]
 pub struct Look {
     pub colours: bool,
@@ -61,7 +61,7 @@ impl Look {
     }
 }
 
-/// Draws all of it.
+/// Draws the whole screen.
 pub fn draw(frame: &mut Frame, state: &State, table: &mut TableState, look: Look) {
     let area = frame.area();
     let details = details(state, area.width.into());
@@ -131,9 +131,9 @@ fn footer(state: &State, width: usize, look: Look) -> Line<'static> {
     }
 }
 
-/// What the keys do, as much of it as there is room for.
+/// Returns what the keys do, as far as there is room for it.
 fn keys(width: usize) -> String {
-    /// Each with how much it matters: `?` tells the others.
+    /// Each text has a weight, and the least is left out first; `?` shows what was left out.
     const ALL: &[(&str, u8)] = &[
         ("? help", 7),
         ("/ filter", 4),
@@ -155,7 +155,7 @@ fn keys(width: usize) -> String {
     }
 }
 
-/// The columns that there is room for, and how wide each is.
+/// Returns the columns that there is room for, and the width of each.
 fn columns(width: usize) -> Vec<(&'static Column, usize)> {
     let mut shown: Vec<&Column> = COLUMNS.iter().collect();
     let needs = |shown: &[&Column]| {
@@ -171,7 +171,7 @@ fn columns(width: usize) -> Vec<(&'static Column, usize)> {
     }
     let mut room = width.saturating_sub(needs(&shown));
     let mut widths: Vec<usize> = shown.iter().map(|one| one.least).collect();
-    // In equal parts, as long as there are any who can use them.
+    // The rest is distributed in equal parts, as long as there are columns that can use it.
     while room > 0 {
         let mut given = false;
         for (one, width) in shown.iter().zip(&mut widths) {
@@ -202,7 +202,7 @@ fn draw_table(frame: &mut Frame, area: Rect, state: &State, table: &mut TableSta
         .map(|(column, width)| fitted(column.name.to_owned(), column, *width));
     let bold = Style::new().add_modifier(Modifier::BOLD);
     let header = TableRow::new(header).style(bold);
-    // Only those that can be on the screen are made.
+    // Only the rows that fit on the screen are made.
     let height = usize::from(area.height).saturating_sub(1).max(1);
     let first = table
         .offset()
@@ -244,7 +244,7 @@ fn slow_style(row: &PipeState, look: Look) -> Style {
     }
 }
 
-/// What is below the table: what came of a key, and all about the chosen pipe.
+/// Returns the lines below the table: the result of the last key, and the details of the chosen pipe.
 fn details(state: &State, width: usize) -> Vec<Line<'static>> {
     let mut lines = Vec::new();
     let mut add = |text: &str| {
@@ -316,12 +316,12 @@ fn passed(row: &PipeState) -> String {
     bytes.unwrap_or_else(|| "unknown".to_owned())
 }
 
-/// How full it was, the latest at the right.
+/// Returns bars that show how full the pipe was, the latest at the right.
 fn spark(fills: &[f64], width: usize) -> String {
     const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let last = &fills[fills.len().saturating_sub(width)..];
     let bars = last.iter().map(|share| {
-        // Something is not nothing.
+        // A pipe that is not empty gets at least the smallest bar.
         let eighths = (share.clamp(0.0, 1.0) * 8.0).round() as usize;
         BARS[eighths.max(usize::from(*share > 0.0))]
     });
@@ -329,7 +329,7 @@ fn spark(fills: &[f64], width: usize) -> String {
     format!("{bars:>width$}")
 }
 
-/// So much of a text as fits into columns of the terminal, of which some letters take two.
+/// Returns as much of a text as fits into `columns` columns of the terminal; some letters take two.
 fn shown_in(text: &str, columns: usize) -> String {
     let wide = |text: &str| Span::raw(text.to_owned()).width();
     if wide(text) <= columns {
