@@ -1,5 +1,5 @@
-//! The transports, and how each is laid between two processes: its two ends, made here, for the
-//! processes to find on stdin and stdout. Nothing of it has a name that outlives the laying.
+//! Creates each transport between two processes: it makes the two ends, which the processes find on
+//! stdin and stdout. Any name that is needed for this is removed again.
 
 use std::fs::{self, File, OpenOptions};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -18,7 +18,7 @@ use super::link::Link;
 use super::{queue, ring};
 use crate::endpoint::WaitName;
 
-/// What carries bytes from one process to another.
+/// A transport that carries bytes from one process to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transport {
     Pipe,
@@ -31,20 +31,20 @@ pub enum Transport {
     MessageQueue,
 }
 
-/// What is wanted of it.
+/// The wanted properties of a transport.
 #[derive(Debug, Clone, Copy)]
 pub struct Shape {
     /// Bytes of one call, or of one message.
     pub message: usize,
     /// How both ends wait.
     pub wait: WaitName,
-    /// What to make of a pipe, in bytes; as it comes where none is given.
+    /// The capacity of a pipe in bytes; `None` keeps the default.
     pub pipe_size: Option<usize>,
-    /// Whether bytes go back, too.
+    /// Whether bytes are also sent in the other direction.
     pub both_ways: bool,
 }
 
-/// A transport that has been laid.
+/// A transport that has been created.
 pub struct Ends {
     a: [OwnedFd; 2],
     b: [OwnedFd; 2],
@@ -52,18 +52,18 @@ pub struct Ends {
     message: usize,
 }
 
-/// One end of it.
+/// One end of a transport.
 pub struct End {
     input: OwnedFd,
     output: OwnedFd,
-    /// What the process makes of the two.
+    /// How the process uses the two fds.
     pub link: Link,
-    /// Bytes of one call: less than was wanted where the transport takes no more.
+    /// Bytes of one call: less than was requested if the transport has a lower limit.
     pub message: usize,
 }
 
 impl End {
-    /// Puts it on a process's stdin and stdout.
+    /// Makes the end a process's stdin and stdout.
     pub fn give(self, command: &mut Command) {
         command
             .stdin(Stdio::from(self.input))
@@ -72,8 +72,8 @@ impl End {
 }
 
 impl Ends {
-    /// The two, for a process each: the first sends, the second receives, and both do where bytes go
-    /// both ways.
+    /// Splits the transport into an end for each process: the first sends and the second receives,
+    /// and both do both if bytes are sent in both directions.
     pub fn apart(self) -> [End; 2] {
         let end = |[input, output]: [OwnedFd; 2], link| End {
             input,
@@ -93,7 +93,8 @@ impl Ends {
 
     fn of_fds(a: [OwnedFd; 2], b: [OwnedFd; 2], shape: &Shape) -> Result<Self> {
         if shape.wait != WaitName::Block {
-            // The descriptions are ours alone, so that the flag is nobody else's business.
+            // These file descriptions are not shared with other processes, so the flag affects no
+            // other process.
             for fd in a.iter().chain(&b) {
                 fcntl_setfl(fd, fcntl_getfl(fd)? | OFlags::NONBLOCK)?;
             }
@@ -106,7 +107,7 @@ impl Ends {
         })
     }
 
-    /// Two one-way pipes, or one of them.
+    /// Creates the ends from two one-way pipes, or from one of them.
     fn of_pipes(mut make: impl FnMut() -> Result<Pipe>, shape: &Shape) -> Result<Self> {
         let mut pipe = || {
             let pipe = make()?;
@@ -128,7 +129,7 @@ impl Ends {
     }
 }
 
-/// What stands where nothing is sent.
+/// Returns a placeholder for the direction in which nothing is sent.
 fn nothing() -> Result<Pipe> {
     let open = || Ok::<_, anyhow::Error>(OwnedFd::from(File::open("/dev/null")?));
     Ok(Pipe {
@@ -150,7 +151,7 @@ impl Transport {
         Transport::MessageQueue,
     ];
 
-    /// As it is called in experiments.
+    /// Returns its name in experiments.
     pub fn name(self) -> &'static str {
         match self {
             Transport::Pipe => "pipe",
@@ -164,7 +165,7 @@ impl Transport {
         }
     }
 
-    /// For people.
+    /// Returns its description for reports.
     pub fn title(self) -> &'static str {
         match self {
             Transport::Pipe => "two pipes",
@@ -178,16 +179,16 @@ impl Transport {
         }
     }
 
-    /// Whether it has a capacity that can be asked for.
+    /// Returns whether it is a pipe, whose capacity can be set.
     pub fn is_a_pipe(self) -> bool {
         matches!(self, Transport::Pipe | Transport::Fifo)
     }
 
-    /// Lays it, and passes the beginning of a message through it within this process: as much as it
-    /// takes in one. What came out.
+    /// Creates the transport, passes the beginning of a message through it within this process, as
+    /// much as one message may have, and returns what arrived.
     ///
     /// # Errors
-    /// As [`lay`](Self::lay), and what the calls say.
+    /// Fails as [`lay`](Self::lay) and the transport's calls do.
     pub fn pass(self, message: &[u8]) -> Result<Vec<u8>> {
         let wait = WaitName::Block;
         let [sender, receiver] = self
@@ -208,10 +209,10 @@ impl Transport {
         Ok(came)
     }
 
-    /// Lays it.
+    /// Creates the transport.
     ///
     /// # Errors
-    /// Where this machine has not got it, or does not let this user have it.
+    /// Fails if this machine does not have it, or does not allow this user to use it.
     pub fn lay(self, shape: &Shape) -> Result<Ends> {
         match self {
             Transport::Pipe => Ends::of_pipes(|| Ok(Pipe::new()?), shape),
@@ -264,12 +265,13 @@ impl Transport {
     }
 }
 
-/// A FIFO, whose name is gone again.
+/// Creates a FIFO, and removes its name.
 fn fifo() -> Result<Pipe> {
     let directory = tempfile::tempdir().context("a directory for a FIFO")?;
     let path = directory.path().join("fifo");
     mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).context("mkfifo")?;
-    // Opening the reading end waits for a writer, and the other way round, unless told not to.
+    // Without O_NONBLOCK, opening the read end waits for a writer, and opening the write end for a
+    // reader.
     let reader = OpenOptions::new()
         .read(true)
         .custom_flags(OFlags::NONBLOCK.bits() as i32)
@@ -287,8 +289,8 @@ fn fifo() -> Result<Pipe> {
     })
 }
 
-/// A Unix stream socket and its peer, connected by an abstract name: one that no file has, and that
-/// goes with the listener (unix(7)).
+/// Returns a Unix stream socket and its peer, connected by an abstract name, which is not a file
+/// name and disappears with the listener (unix(7)).
 fn connected_by_name() -> Result<(UnixStream, UnixStream)> {
     let name = format!("fullbore-{}-{:016x}", std::process::id(), fastrand::u64(..));
     let address = SocketAddr::from_abstract_name(name)?;
@@ -298,10 +300,10 @@ fn connected_by_name() -> Result<(UnixStream, UnixStream)> {
     Ok((a, b))
 }
 
-/// A TCP connection on the loopback: its two ends.
+/// Returns the two ends of a TCP connection on the loopback.
 ///
 /// # Errors
-/// Where this machine has not got it.
+/// Fails if this machine does not have TCP.
 pub fn loopback() -> Result<(TcpStream, TcpStream)> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("bind")?;
     let a = TcpStream::connect(listener.local_addr()?).context("connect")?;
@@ -311,7 +313,7 @@ pub fn loopback() -> Result<(TcpStream, TcpStream)> {
         "another process connected to the socket"
     );
     for socket in [&a, &b] {
-        // A message is not to wait for the next one (tcp(7), TCP_NODELAY).
+        // Without this option, a message may wait for the next one (tcp(7), TCP_NODELAY).
         socket.set_nodelay(true).context("TCP_NODELAY")?;
     }
     Ok((a, b))

@@ -1,10 +1,10 @@
-//! The group `transports`: the same stream over everything that Linux has to carry bytes from one
-//! process to another, and what memory itself does. In the column order of lmbench's table of local
-//! bandwidths (McVoy and Staelin, 'lmbench: Portable tools for performance analysis', 1996), each
-//! with its kin beside it.
+//! Defines the group `transports`: the same stream over every mechanism of Linux that carries bytes from
+//! one process to another, and plain memory access. The rows follow the columns of lmbench's table of
+//! local bandwidths (McVoy and Staelin, 'lmbench: Portable tools for performance analysis', 1996), with
+//! related transports next to each.
 //!
-//! [`ends`] lays a transport between two processes, [`link`] is what each of them sees of it, and
-//! [`stream`] sends and receives. What needs no second process is in [`alone`].
+//! [`ends`] creates a transport between two processes, [`link`] is each process's view of it, and
+//! [`stream`] sends and receives. [`alone`] measures what needs no second process.
 
 mod alone;
 mod carry;
@@ -33,7 +33,7 @@ use stream::{CHUNK, Moved, ReceiveTask, SendTask};
 /// The group's name.
 const GROUP: &str = "transports";
 
-/// The group.
+/// Returns the group.
 pub fn group() -> Group {
     Group {
         name: GROUP,
@@ -44,7 +44,7 @@ pub fn group() -> Group {
     }
 }
 
-/// What the 2005 thread gives for lmbench's pipe once it was a ring of pages: 1,669 MB/s at best.
+/// The 2005 thread's best figure of lmbench for a pipe that is a ring of pages: 1,669 MB/s.
 const LMBENCH_PIPE_2005: f64 = 1669e6 / (1u64 << 30) as f64;
 
 /// Sequential reading of memory by one thread on the article's machine, in GiB/s.
@@ -79,7 +79,7 @@ const EXPERIMENTS: &[Experiment] = &[
     row("memory_write", None, "every word of memory written", &Alone::Write),
 ];
 
-/// What processes of this group do.
+/// The tasks of this group's processes.
 const PARTS: &[Part] = &[
     Part::of::<SendTask>(),
     Part::of::<ReceiveTask>(),
@@ -160,7 +160,7 @@ impl Work for Alone {
 }
 
 impl Moved {
-    /// As a measurement; in lmbench's unit too, for those who compare with its tables.
+    /// Turns it into a measurement, which also gives lmbench's unit for comparison with its tables.
     fn taken(self) -> Taken {
         Taken {
             figure: self.gib_per_s(),
