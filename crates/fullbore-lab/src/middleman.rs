@@ -1,6 +1,6 @@
 //! Implements what programs in the middle of a pipeline do with the pages that pass through them.
 //!
-//! Each habit is that of a program in use: newer versions of cat, tee and pv call splice and tee;
+//! Programs in use have each of these habits: newer versions of cat, tee and pv call splice and tee;
 //! pipeline tools enlarge the pipes that they find; and a slow program holds pages for a while. A
 //! way of writing is sound if the bytes are right behind all of these programs.
 

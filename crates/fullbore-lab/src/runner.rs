@@ -90,7 +90,7 @@ fn measure(
 ) -> Result<()> {
     let work = rounds.experiment.work;
     let (settings, cpus) = (bench.settings, bench.cpus);
-    // The experiment and its C program take turns at running first.
+    // The experiment and its C program alternate in running first.
     for peers_turn in [round.is_multiple_of(2), !round.is_multiple_of(2)] {
         if rounds.stopped.is_some() {
             return Ok(());

@@ -2,15 +2,15 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `trials/` | each technique, tried for real: a table, and a function for each row |
-//! | `causes.rs`, `rules.rs`, `cause.rs` | why something was refused, and the command that changes it: tables |
-//! | `circumstances.rs` | what this process runs under, which causes are found from |
+//! | `trials/` | each technique that is tried: a table, and a function for each row |
+//! | `causes.rs`, `rules.rs`, `cause.rs` | why something was refused, and the remedy: tables |
+//! | `circumstances.rs` | the environment of this process, from which causes are derived |
 //! | `settings.rs` | the limits and settings that matter: a table |
 //! | `topology.rs`, `drawing.rs` | pairs of CPUs, and the CPUs as a drawing |
 //! | `allowance.rs` | how much of the user's allowance for pipes is in use |
-//! | `advice.rs` | the biggest win left: a table |
-//! | `report.rs` | what all of it comes to |
-//! | `text.rs` | all of it for people |
+//! | `advice.rs` | the change that would gain the most: a table |
+//! | `report.rs` | the report |
+//! | `text.rs` | the report as text |
 //!
 //! Serialised, [`Report`] is the JSON that `fullbore doctor --json` prints; docs/doctor.md documents it.
 

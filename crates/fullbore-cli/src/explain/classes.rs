@@ -120,7 +120,7 @@ const A_PIPE: &[&str] = &[
 /// each name was seen.
 #[rustfmt::skip]
 const TABLE: &[Pattern] = &[
-    // A reschedule interrupt is the other side's wake-up arriving.
+    // A reschedule interrupt delivers the wake-up by the other side.
     Pattern { class: Class::Sleeping, reach: Reach::Chain, under: &[], functions: &[
         "*sysvec_reschedule_ipi", "*sysvec_call_function_single", "reschedule_interrupt", "smp_reschedule_interrupt",
         "call_function_single_interrupt", "smp_call_function_single_interrupt",
@@ -138,13 +138,13 @@ const TABLE: &[Pattern] = &[
         "mutex_lock*", "__mutex_lock*", "mutex_spin_on_owner", "osq_lock", "osq_unlock", "mutex_trylock", "mutex_unlock",
         "__mutex_unlock_slowpath*", "mutex_optimistic_spin",
     ] },
-    // The leaf of a call on a pipe that only takes the lock.
+    // These functions of a pipe only lock and unlock its mutex.
     Pattern { class: Class::Lock, reach: Reach::Chain, under: &[], functions: &["pipe_lock", "pipe_unlock", "pipe_double_lock"] },
     // Reading the call's own arguments is not copying data.
     Pattern { class: Class::Entering, reach: Reach::Chain, under: &[], functions: &[
         "copy_iovec_from_user", "import_iovec", "__import_iovec", "import_ubuf", "import_single_range", "rw_copy_check_uvector",
     ] },
-    // A pipe's own code has no spin locks; those of its wait queues are taken for waking and for falling
+    // A pipe's own code has no spin locks; those of its wait queues are acquired for waking and for falling
     // asleep.
     Pattern { class: Class::Sleeping, reach: Reach::LeafUnder, under: &[
         "pipe_read", "pipe_write", "anon_pipe_read", "anon_pipe_write", "fifo_pipe_*", "pipe_wait*", "wait_for_space", "wakeup_pipe_*", "pipe_poll",

@@ -42,8 +42,8 @@ pub fn double_buffering(options: &Options, sink: BorrowedFd<'_>) -> anyhow::Resu
         let mut written = 0;
         while written < most && progress.next(1).is_some() {
             // SAFETY: the pages are a mapping of our own that outlives this function's use of the
-            // pipe. They are written to again when as many bytes as the pipe can hold have gone in
-            // behind them, so they were taken from it; whether the reader still refers to them
+            // pipe. They are written to again when as many bytes as the pipe can hold were written
+            // behind them, so they were read from it; whether the reader still refers to them
             // then is what this experiment leaves to the reader, as its documentation says. The
             // fd is the process's stdout, which the shell opened for writing, or writing fails.
             let answer = unsafe { calls.vmsplice(sink, &buffer[written..most], flags) };
@@ -196,7 +196,7 @@ pub fn produce(
     }
     let producer = match way {
         Way::Fresh => producer.fresh(sink),
-        // SAFETY: the readers of the laboratory copy or drop what they take from the pipe.
+        // SAFETY: the readers of the laboratory copy or drop what they read from the pipe.
         Way::Recycle => unsafe { producer.recycle(sink) },
         _ => producer.copy(sink),
     };

@@ -112,7 +112,7 @@ fn refused(pipe: &PipeEnd<'_>, wanted: usize, error: &Error) -> String {
     }
 }
 
-/// The default period: long enough to fill no slot evenly, short enough for many in a master pipe.
+/// The default period: longer than a slot, and short enough that a master pipe holds many of them.
 const PERIOD: usize = 64 * 1024;
 
 fn repeat(options: &Options, sink: BorrowedFd<'_>) -> anyhow::Result<EndpointReport> {

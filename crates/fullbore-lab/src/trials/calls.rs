@@ -77,8 +77,8 @@ pub(super) fn vmsplice(_: &Given) -> Result<String, Stop> {
     let mut calls = Calls::new(Wait::Block);
     let mut moved = 0;
     while moved < BYTES {
-        // SAFETY: the pages are a mapping of our own, nobody writes to them after this, and the pipe
-        // has let go of them before they are unmapped; the fd is a pipe's write end.
+        // SAFETY: the pages are a mapping of our own, nothing writes to them after this, and the pipe
+        // has released them before they are unmapped; the fd is a pipe's write end.
         let answer =
             unsafe { calls.vmsplice(pipe.writer.as_fd(), &pages[moved..], SpliceFlags::empty()) };
         match answer.map_err(at("vmsplice"))? {

@@ -118,7 +118,7 @@ impl Drained {
     fn time(&mut self, pages: &[u8]) -> Result<Duration> {
         let sink = self.pipe.writer.as_fd();
         let began = Instant::now();
-        // SAFETY: the pipe is ours, nobody else has its ends, and it lets go of the pages before this
+        // SAFETY: the pipe is ours, no other process has its ends, and it releases the pages before this
         // returns or is dropped. They are not written to meanwhile.
         let answer = unsafe { self.calls.vmsplice(sink, pages, SpliceFlags::empty()) };
         let time = began.elapsed();

@@ -108,8 +108,8 @@ struct Call<'a> {
 
 // SAFETY: the argument is as long as the longest layout, and the kernel reads and writes as many bytes
 // as the opcode's size says (`gup_test_ioctl`), which is a layout's. It looks the pages up for reading
-// and lets go of them again before it returns: that changes no memory of this process. A kernel with
-// another layout does not know the number, and does nothing.
+// and releases them again before it returns: that changes no memory of this process. A kernel with
+// another layout does not know the opcode, and does nothing.
 unsafe impl Ioctl for Call<'_> {
     type Output = ();
 

@@ -140,7 +140,7 @@ fn memory() -> Result<Pages> {
 }
 
 fn numbers(pages: &mut Pages) -> &mut [u64] {
-    // SAFETY: any bytes are numbers, and the rest of the alignment is what is left over: pages are aligned.
+    // SAFETY: any bytes are valid numbers. Pages are aligned, so no bytes are left over before or after them.
     let (before, numbers, after) = unsafe { pages.align_to_mut() };
     debug_assert!(before.is_empty() && after.is_empty());
     numbers
@@ -149,7 +149,7 @@ fn numbers(pages: &mut Pages) -> &mut [u64] {
 /// Returns the memory as atomic words, whose accesses the compiler does not merge into larger ones.
 fn words(pages: &mut Pages) -> &[AtomicU64] {
     let numbers = numbers(pages);
-    // SAFETY: an AtomicU64 has the layout of a u64, and nobody else has this memory.
+    // SAFETY: an AtomicU64 has the layout of a u64, and no other code refers to this memory.
     unsafe { std::slice::from_raw_parts(numbers.as_mut_ptr().cast(), numbers.len()) }
 }
 
@@ -199,7 +199,7 @@ fn reread_mapped(timing: Timing) -> Result<Moved> {
     let file = stdin();
     let len = rustix::fs::fstat(file.as_fd())?.st_size as usize / 8 * 8;
     anyhow::ensure!(len > 0, "the file to reread is empty");
-    // SAFETY: a new mapping at an address that the kernel picks. Nobody changes the file: it has no name,
+    // SAFETY: a new mapping at an address that the kernel picks. No process changes the file: it has no name,
     // and the laboratory that made it only hands it out for reading.
     let numbers = unsafe {
         let start = mmap(

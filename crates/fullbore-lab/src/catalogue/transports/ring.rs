@@ -110,8 +110,8 @@ impl Carry for Rings {
         })?;
         let bytes = &bytes[..bytes.len().min(BLOCK)];
         let (at, length) = ring.block(turn);
-        // SAFETY: the receiver has let go of this block, as its counter says, and will not look at it
-        // before ours says so.
+        // SAFETY: the receiver has released this block, as its counter says, and will not read it
+        // before our counter says so.
         unsafe { self.memory.write(at, bytes) };
         length.store(bytes.len() as u32, Ordering::Relaxed);
         sent.store(turn.wrapping_add(1), Ordering::SeqCst);
@@ -140,8 +140,8 @@ impl Carry for Rings {
         if n > buffer.len() {
             return Err(Errno::MSGSIZE);
         }
-        // SAFETY: the sender has filled this block, as its counter says, and will not touch it before
-        // ours says so.
+        // SAFETY: the sender has filled this block, as its counter says, and will not access it before
+        // our counter says so.
         unsafe { self.memory.read(at, &mut buffer[..n]) };
         received.store(turn.wrapping_add(1), Ordering::SeqCst);
         wake_if_asleep(ring.counter(SENDER_SLEEPS));

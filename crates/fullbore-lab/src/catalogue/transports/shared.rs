@@ -88,8 +88,8 @@ impl Shared {
     /// No process reads or writes that stretch meanwhile.
     pub unsafe fn write(&self, at: usize, bytes: &[u8]) {
         assert!(at <= self.len && bytes.len() <= self.len - at);
-        // SAFETY: within the mapping; `bytes` is not, since nobody is given a slice of it. Nobody else
-        // uses the stretch, as the caller says.
+        // SAFETY: the stretch is within the mapping; `bytes` is not, since no slice of the mapping is
+        // ever given out. No other process uses the stretch, as the caller promises.
         unsafe {
             let to = self.start.as_ptr().add(at);
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());

@@ -199,8 +199,8 @@ impl Way {
                 calls,
             } => {
                 let to = to.min(from + *capacity);
-                // SAFETY: the pages are a mapping of our own that nobody writes to, here or elsewhere,
-                // from now on; unmapped, they live on for who refers to them. The pipe is our own.
+                // SAFETY: the pages are a mapping of our own that nothing writes to, here or elsewhere,
+                // from now on; unmapped, they live on for whatever refers to them. The pipe is our own.
                 let n = unsafe {
                     calls.vmsplice(own.writer.as_fd(), &bytes[from..to], SpliceFlags::empty())
                 }
