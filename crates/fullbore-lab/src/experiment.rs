@@ -1,4 +1,4 @@
-//! What the catalogue is made of: experiments, and groups of them.
+//! Defines what the catalogue consists of: experiments, and groups of them.
 
 use crate::part::Part;
 use crate::work::Work;
@@ -7,22 +7,22 @@ use fullbore_results::run::Unit;
 /// One experiment.
 #[derive(Debug, Clone, Copy)]
 pub struct Experiment {
-    /// What it is one of.
+    /// The name of its group.
     pub group: &'static str,
     /// Its name, unique in the catalogue.
     pub name: &'static str,
-    /// One line: what it shows.
+    /// What it shows, in one line.
     pub shows: &'static str,
-    /// What its figure is in.
+    /// The unit of its figure.
     pub unit: Unit,
-    /// The figure of the text it comes from.
+    /// The figure in the text that the experiment comes from.
     pub published: Option<f64>,
-    /// What it does.
+    /// The work that is measured.
     pub work: &'static dyn Work,
 }
 
 impl Experiment {
-    /// One whose figure is in GiB/s.
+    /// Creates an experiment whose figure is in GiB/s.
     pub const fn bandwidth(
         group: &'static str,
         name: &'static str,
@@ -46,16 +46,17 @@ impl Experiment {
 pub struct Group {
     /// Its name.
     pub name: &'static str,
-    /// One line: what it is about.
+    /// What it is about, in one line.
     pub shows: &'static str,
-    /// In the order they are shown. Ratios are to the first.
+    /// The experiments, in the order of display. Ratios are relative to the first one.
     pub experiments: &'static [Experiment],
-    /// What processes of these experiments do that are neither writers nor readers.
+    /// The tasks of its processes that are neither writers nor readers.
     pub parts: &'static [Part],
 }
 
 impl Experiment {
-    /// Whether ratios between the two say something: they are of one group, and of one table in it.
+    /// Returns whether a ratio of the two is meaningful: both are in one group, and in one table of
+    /// it.
     pub fn is_like(&self, other: &Experiment) -> bool {
         self.group == other.group && self.work.table() == other.work.table()
     }

@@ -29,13 +29,13 @@
 //! # }
 //! ```
 //!
-//! The processes of an experiment are started from an executable that understands the four verbs of
-//! [`program`]. `fullbore` is one; `examples/embedding.rs` is a program that is its own.
+//! The processes of an experiment are started from an executable that accepts the four verbs of [`program`].
+//! `fullbore` is one; `examples/embedding.rs` is a program that starts itself.
 //!
 //! | module | holds |
 //! |---|---|
 //! | [`catalogue`] | the experiments, a folder for each group |
-//! | [`experiment`], [`work`], [`taken`] | what an experiment is, what it does, and what one measurement comes to |
+//! | [`experiment`], [`work`], [`taken`] | what an experiment is and does, and one measurement's result |
 //! | [`runner`] | shuffled rounds of experiments |
 //! | [`program`], [`parent`] | how processes of an experiment are started, and how they end |
 //! | [`endpoint`], [`part`], [`middleman`] | what these processes do |

@@ -1,8 +1,8 @@
-//! What programs in the middle of a pipeline do with the pages that pass through them.
+//! Implements what programs in the middle of a pipeline do with the pages that pass through them.
 //!
-//! Each habit is one that programs in use have: newer versions of cat, tee and pv splice and tee;
-//! pipeline tools enlarge the pipes they find; and anything that is slow holds pages for a while.
-//! A way of writing is sound if the bytes are right behind all of them.
+//! Programs in use have each of these habits: newer versions of cat, tee and pv call splice and tee;
+//! pipeline tools enlarge the pipes that they find; and a slow program holds pages for a while. A
+//! way of writing is sound if the bytes are right behind all of these programs.
 
 use std::io::{stdin, stdout};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -18,17 +18,18 @@ use crate::catalogue::movers::std_copy;
 use crate::parent::ParentOptions;
 use fullbore_results::soundness::Habit;
 
-/// More than any pipe of the laboratory holds.
+/// More bytes than any pipe of the laboratory holds.
 const ALL_THERE_IS: usize = 64 << 20;
 
-/// Passes stdin on to stdout until it ends; with the last habit, to these files too.
+/// Passes stdin on to stdout until it ends; with the last habit, also to `files`.
 pub fn run(habit: Habit, files: &[PathBuf], parent: &ParentOptions) -> anyhow::Result<()> {
     parent.obey()?;
     let (stdin, stdout) = (stdin(), stdout());
     let (source, sink) = (stdin.as_fd(), stdout.as_fd());
     match habit {
         Habit::Splice => {
-            // Room behind it is what lets pages live on while their writer goes on.
+            // With room in the pipe behind tee, pages stay referenced while their writer
+            // continues.
             PipeEnd::new(sink)?.grow(1 << 20)?;
             while splice(source, sink, ALL_THERE_IS)? > 0 {}
         }
@@ -55,7 +56,7 @@ fn hold_and_pass(source: BorrowedFd<'_>, sink: BorrowedFd<'_>) -> anyhow::Result
     let (own, growth) = Pipe::with_capacity(1 << 20)?;
     loop {
         let mut held = 0;
-        // Until half of its own pipe is full, or there is nothing more to come.
+        // Hold data until half of the private pipe is full, or the input ends.
         while held < growth.after / 2 {
             match splice(source, own.writer.as_fd(), growth.after / 2 - held)? {
                 0 => break,
@@ -77,7 +78,8 @@ fn resize_and_copy(source: BorrowedFd<'_>, sink: BorrowedFd<'_>) -> anyhow::Resu
     let mut buffer = vec![0; 48 * 1024];
     for turn in 0u64.. {
         if turn.is_multiple_of(16) {
-            // Shrinking is refused while too much is queued, and then it stays as it is.
+            // The kernel refuses to shrink a pipe that holds more; the pipe then keeps its
+            // capacity.
             let _ = pipe.resize(if turn.is_multiple_of(32) {
                 1 << 20
             } else {

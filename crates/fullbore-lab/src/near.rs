@@ -1,4 +1,4 @@
-//! Measuring while two CPUs are near each other.
+//! Repeats measurements that were taken while the two CPUs were not near each other.
 
 use anyhow::Result;
 
@@ -7,24 +7,25 @@ use fullbore_host::distance::Distances;
 use fullbore_host::machine::CpuPair;
 use fullbore_results::run::Apart;
 
-/// Measures while the two CPUs are near each other, as far as that can be had.
+/// Takes measurements while the two CPUs are near each other, as far as possible.
 ///
-/// Whether a measurement counts is decided by the distance before and after it, never by its figure.
+/// The distance before and after a measurement decides whether it counts, never its figure.
 pub struct Near {
     pub distances: Distances,
     pub apart: Apart,
-    /// Measurements that may still be repeated, so that a run does not take much longer than planned.
+    /// The number of measurements that may still be repeated. It is limited so that a run does not
+    /// take much longer than planned.
     left: u32,
 }
 
 impl Near {
-    /// Of all measurements of a run, so many in a hundred may be repeated.
+    /// The percentage of a run's measurements that may be repeated.
     const REPEATED_AT_MOST: u32 = 30;
 
-    /// How often a measurement in which nothing came through is tried.
+    /// How often a measurement in which no bytes arrived is tried.
     const TRIES: u32 = 5;
 
-    /// For a run of so many measurements.
+    /// Creates the state for a run of `measurements` measurements.
     pub fn new(cpus: &CpuPair, measurements: u32) -> Self {
         Self {
             distances: Distances::first_looks(cpus),
@@ -35,10 +36,11 @@ impl Near {
         }
     }
 
-    /// Measures, and once more where the CPUs were not near each other or nothing came through.
+    /// Measures, and repeats the measurement if the CPUs were not near each other or no bytes
+    /// arrived.
     ///
     /// # Errors
-    /// Those of measuring.
+    /// Fails as `measure` does.
     pub fn measure(
         &mut self,
         cpus: &CpuPair,

@@ -1,14 +1,14 @@
-//! Ratios over several tables: where each table of a group compares the same programs with the first of
-//! them, how many times as fast each is over all tables.
+//! Computes ratios over several tables: if each table of a group compares the same programs with its
+//! first experiment, these ratios say how many times as fast each program is over all tables.
 //!
-//! Ratios are summed up by their geometric mean: it is the same whichever of two is the base, and no
+//! The average is the geometric mean: it is the same whichever of two programs is the base, and no
 //! table weighs more because its figures are larger (Fleming and Wallace, How not to lie with
 //! statistics, Communications of the ACM 29, 1986, 218-221).
 
 use crate::experiment::Experiment;
 use fullbore_results::run::{At, Outcome, Overall};
 
-/// What is compared with what.
+/// A program, and the base that it is compared with.
 #[derive(Clone, Copy, PartialEq)]
 struct Compared<'a> {
     group: &'a str,
@@ -16,12 +16,13 @@ struct Compared<'a> {
     base: &'a str,
 }
 
-/// All that were measured in two tables or more, in the order of their first experiments.
+/// Returns the ratios of all programs that were measured in two or more tables, in the order of their
+/// first experiments.
 pub fn overall(experiments: &[Experiment], outcomes: &[Outcome]) -> Vec<Overall> {
     let mut first: Option<&Experiment> = None;
     let mut all: Vec<(Compared, Vec<At>)> = Vec::new();
     for (experiment, outcome) in experiments.iter().zip(outcomes) {
-        // Experiments of one table stand together.
+        // Experiments of one table are adjacent.
         let Some(base) = first.filter(|first| experiment.is_like(first)) else {
             first = Some(experiment);
             continue;
@@ -89,7 +90,7 @@ mod tests {
         assert!((there * back - 1.0).abs() < 1e-12);
     }
 
-    /// The experiments of two pipelines, with these ratios.
+    /// Returns the overall ratios of the experiments of two pipelines with these ratios.
     fn with_ratios(ratios: [Option<f64>; 6]) -> Vec<Overall> {
         let catalogue = Catalogue::new(&Axes::default());
         let patterns = ["pipelines/cat_wc_*", "pipelines/cat_grep_*"].map(String::from);

@@ -1,4 +1,4 @@
-//! Processes that end with the process that started them.
+//! Ends processes together with the process that started them.
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -17,17 +17,17 @@ pub struct ParentOptions {
 }
 
 impl ParentOptions {
-    /// Has the kernel kill this process when its parent ends, if that is asked for.
+    /// Makes the kernel kill this process when its parent ends, if the options ask for it.
     ///
     /// # Errors
-    /// Where the parent has ended already: the signal is only for an end that is still to come
-    /// (PR_SET_PDEATHSIG, prctl(2)), and this process has been given to another parent.
+    /// Fails if the parent has already ended: the signal is only sent for a later end
+    /// (PR_SET_PDEATHSIG, prctl(2)), and this process already has another parent.
     pub fn obey(&self) -> Result<()> {
         if !self.die_with_parent {
             return Ok(());
         }
         set_parent_process_death_signal(Some(Signal::KILL)).context("PR_SET_PDEATHSIG")?;
-        // A parent in another PID namespace has no number here.
+        // A parent in another PID namespace has no number in this one.
         let parent = getppid().map(|pid| pid.as_raw_nonzero().get());
         match (self.parent, parent) {
             (Some(expected), Some(parent)) if parent != expected => {

@@ -1,9 +1,9 @@
-//! Parts: what the processes of an experiment do that are neither writers nor readers. Each group has its
-//! own parts, and so have the trials.
+//! Defines parts: the tasks of an experiment's processes that are neither writers nor readers. Each group
+//! has its own parts, and so have the trials.
 //!
-//! A part has a name and a task, which comes as JSON on the command line (`program.rs`). It finds the
-//! fds that it needs on stdin and stdout, does its work, and reports the outcome in one line of JSON
-//! on stderr, because stdout may be what is measured.
+//! A part has a name and a task, which it receives as JSON on the command line (`program.rs`). It finds
+//! its fds on stdin and stdout, does its work, and reports the outcome in one line of JSON on stderr,
+//! because stdout may be what is measured.
 
 use std::io::{Write, stderr};
 use std::time::Duration;
@@ -16,29 +16,29 @@ use serde::de::DeserializeOwned;
 use fullbore_host::refusal::Usage;
 use fullbore_results::run::Settings;
 
-/// What a process is to do.
+/// The task of a process.
 pub trait Task: Serialize + DeserializeOwned {
     /// The name of the part, unique in the whole program.
     const NAME: &'static str;
 
-    /// Does it in this process.
+    /// Does the task in this process.
     ///
     /// # Errors
-    /// [`Unsupported`](fullbore_host::refusal::Unsupported) where this machine does not allow it.
+    /// Returns [`Unsupported`](fullbore_host::refusal::Unsupported) if this machine does not allow it.
     fn play(self) -> Result<()>;
 }
 
 /// A part, as a row in a table.
 #[derive(Debug, Clone, Copy)]
 pub struct Part {
-    /// The name of its task.
+    /// The name of its task, [`Task::NAME`].
     pub name: &'static str,
-    /// Plays it, with a task that is read from JSON.
+    /// The function that parses the task from JSON and does it.
     play: fn(&str) -> Result<()>,
 }
 
 impl Part {
-    /// The part that does this task.
+    /// Returns the part that does this task.
     pub const fn of<T: Task>() -> Self {
         Self {
             name: T::NAME,
@@ -46,10 +46,10 @@ impl Part {
         }
     }
 
-    /// Plays it in this process.
+    /// Does the task in this process.
     ///
     /// # Errors
-    /// [`Usage`] where the JSON is not a task of this part; those of the task.
+    /// Returns [`Usage`] if the JSON is not a task of this part; otherwise fails as the task does.
     pub fn play(&self, task: &str) -> Result<()> {
         (self.play)(task)
     }
@@ -61,17 +61,17 @@ fn play<T: Task>(task: &str) -> Result<()> {
     task.play()
 }
 
-/// For how long a part measures.
+/// How long a part measures.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Timing {
-    /// Seconds that are measured.
+    /// The seconds that are measured.
     pub seconds: f64,
-    /// Seconds before, that are not.
+    /// The seconds of warm-up before, which are not measured.
     pub warm_up_seconds: f64,
 }
 
 impl Timing {
-    /// As a run is set to.
+    /// Returns the times of a run with these settings.
     pub fn of(settings: &Settings) -> Self {
         Self {
             seconds: settings.seconds,
@@ -79,13 +79,13 @@ impl Timing {
         }
     }
 
-    /// When a part has not ended by then, it will not.
+    /// Returns the time after which a part that has not ended is considered stuck.
     pub fn patience(&self) -> Duration {
         Duration::from_secs_f64(5.0 + 4.0 * (self.seconds + self.warm_up_seconds))
     }
 }
 
-/// Reports the outcome.
+/// Writes the outcome to stderr as one line of JSON.
 pub fn say(report: &impl Serialize) -> Result<()> {
     writeln!(stderr(), "{}", serde_json::to_string(report)?).context("report on stderr")
 }

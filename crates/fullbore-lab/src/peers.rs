@@ -1,10 +1,11 @@
-//! The programs in C that do what experiments do (`peers/`), measured next to them.
+//! Runs the C programs that do the same as experiments (`peers/`), measured next to them.
 //!
-//! They show whether the harness is the bottleneck: so a program runs right before or right after
-//! its experiment, on the same CPUs, in every round, and what counts is the median of the rounds'
-//! ratios. What slows both of a round down, such as neighbours on the host, is in neither.
+//! They show whether the harness is the bottleneck. A program therefore runs right before or
+//! right after its experiment, on the same CPUs, in every round, and the result is the median of
+//! the rounds' ratios. Anything that slows down both in a round, such as other guests of the
+//! host, cancels out.
 //!
-//! Where a program is missing or breaks, only its own figure is missing.
+//! If a program is missing or breaks, only its own figure is missing.
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -20,20 +21,20 @@ use fullbore_host::refusal::Usage;
 use fullbore_results::run::{Peer, Settings, Unit};
 use fullbore_results::statistics::Spread;
 
-/// The programs, as `make -C peers` calls them.
+/// The programs, by their names in `make -C peers`.
 const PROGRAMS: [&str; 5] = ["stream", "pingpong", "unix_copy", "lookup", "pipe"];
 
-/// A directory that has programs.
+/// A directory that contains the programs.
 #[derive(Debug)]
 pub struct Peers(PathBuf);
 
 impl Peers {
-    /// The programs in a directory.
+    /// Finds the programs in a directory.
     ///
     /// # Errors
-    /// Where it has none.
+    /// Fails if it contains none.
     pub fn of(directory: &Path) -> Result<Self, Usage> {
-        // A relative name without a slash would be looked for on PATH.
+        // A relative name without a slash would be searched for on PATH.
         let directory = std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned());
         if PROGRAMS.iter().any(|name| directory.join(name).is_file()) {
             Ok(Self(directory))
@@ -46,10 +47,10 @@ impl Peers {
         }
     }
 
-    /// Runs a program once, which has to end within so long.
+    /// Runs a program once; it has to end within `patience`.
     ///
     /// # Errors
-    /// Where a process cannot be waited for. What the program itself does wrong is in the
+    /// Fails if a process cannot be waited for. A failure of the program itself is in the
     /// [`Measurement`].
     pub fn measure(
         &self,
@@ -69,15 +70,15 @@ impl Peers {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            // So that what it starts can be ended with it.
+            // Its own process group lets us end it together with the processes that it starts.
             .process_group(0);
         let mut process = match Process::start(command) {
             Ok(process) => process,
             Err(error) => return Ok(Err(Stop::Failed(format!("{error:#}")))),
         };
-        // It has to make its files first, and says by itself when its time is up.
+        // The program makes its files first, and ends by itself when its time is up.
         let in_time = process.ends_within(patience + process::GRACE)?;
-        // A process that is left of it would keep its stdout open.
+        // A remaining process of the group would keep the program's stdout open.
         process.kill_group();
         let ended = process.end_within(process::GRACE)?;
         if !in_time {
@@ -99,7 +100,8 @@ impl Peers {
     }
 }
 
-/// The first figure of the one line that a program prints; `None` where it is anything else.
+/// Returns the first figure of the single line that a program prints, or `None` for any other
+/// output.
 fn figure_of(printed: &str) -> Option<f64> {
     let line = printed.strip_suffix('\n')?;
     let figures: Option<Vec<f64>> = line
@@ -112,18 +114,18 @@ fn figure_of(printed: &str) -> Option<f64> {
     figures?.first().copied()
 }
 
-/// A program next to an experiment, over a run.
+/// A C program that is measured next to an experiment, over a run.
 #[derive(Debug)]
 pub struct Beside {
     /// Its command line.
     pub command: String,
-    /// What it measured, round by round.
+    /// Its figures, one per round.
     rounds: Vec<f64>,
     failed: Option<String>,
 }
 
 impl Beside {
-    /// A program that has not run yet.
+    /// Creates the state of a program that has not run yet.
     pub fn new(command: String) -> Self {
         Self {
             command,
@@ -132,12 +134,12 @@ impl Beside {
         }
     }
 
-    /// Whether it is to run once more.
+    /// Returns whether it is run again in the next round.
     pub fn is_whole(&self) -> bool {
         self.failed.is_none()
     }
 
-    /// Takes a measurement.
+    /// Adds a measurement.
     pub fn take(&mut self, measurement: Measurement) {
         match measurement {
             Ok(taken) => self.rounds.push(taken.figure),
@@ -145,9 +147,10 @@ impl Beside {
         }
     }
 
-    /// What it came to beside the experiment's own rounds.
+    /// Returns its outcome, compared with the experiment's own rounds.
     pub fn outcome(&self, own: &[f64], unit: Unit) -> Peer {
-        // What broke half-way has no figure: its rounds may be as broken as it is.
+        // A program that broke half-way has no figure, because its earlier rounds may be wrong
+        // too.
         let rounds: &[f64] = match self.failed {
             None => &self.rounds,
             Some(_) => &[],
@@ -184,7 +187,7 @@ mod tests {
     #[test]
     fn the_ratio_is_the_median_of_the_rounds_ratios() {
         let mut beside = Beside::new("stream pipe".into());
-        // A slow round of both is no difference between them.
+        // A round in which both are slow shows no difference between them.
         for figure in [1.0, 10.0, 4.0] {
             beside.take(Ok(Taken {
                 figure,

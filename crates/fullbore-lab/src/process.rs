@@ -1,4 +1,4 @@
-//! The processes that the laboratory starts: `fullbore` (`program.rs`), and the programs that it is
+//! Handles the processes that the laboratory starts: `fullbore` (`program.rs`), and the programs that it is
 //! compared with.
 
 use std::env;
@@ -19,16 +19,16 @@ use serde::de::DeserializeOwned;
 use crate::taken::Stop;
 use fullbore_host::refusal::UNSUPPORTED;
 
-/// What a process may take to end when the one before or behind it has gone.
+/// How long a process may take to end after the process before or behind it has ended.
 pub const GRACE: Duration = Duration::from_secs(5);
 
-/// What a process reported: the last line of what it printed.
+/// Parses the report of a process, which is the last line that it printed.
 pub fn report<T: DeserializeOwned>(printed: &[u8]) -> Result<T, serde_json::Error> {
     let text = String::from_utf8_lossy(printed);
     serde_json::from_str(text.lines().last().unwrap_or_default())
 }
 
-/// The last line that a process wrote to stderr, without its name in front.
+/// Returns the last line that a process wrote to stderr, without the program's name in front.
 pub fn last_words(output: &Output) -> String {
     let text = String::from_utf8_lossy(&output.stderr);
     let line = text
@@ -42,8 +42,8 @@ pub fn last_words(output: &Output) -> String {
         .to_owned()
 }
 
-/// A process that is killed if it still runs when this is dropped, so that none outlives its measurement,
-/// also where that ends with an error.
+/// A process that is killed if it still runs when this value is dropped, so that none outlives its
+/// measurement, also if the measurement ends with an error.
 #[derive(Debug)]
 pub struct Process(Option<Child>);
 
@@ -51,12 +51,12 @@ pub struct Process(Option<Child>);
 pub struct Ended {
     /// Its exit status, and what it wrote to stdout and stderr.
     pub output: Output,
-    /// Whether it had to be killed, because its time was up.
+    /// Whether it was killed because its time was up.
     pub killed: bool,
 }
 
 impl Process {
-    /// Starts it, and closes the fds that it was given.
+    /// Starts the process, and closes this process's copies of the fds that it was given.
     pub fn start(mut command: Command) -> Result<Self> {
         let child = command
             .spawn()
@@ -64,12 +64,12 @@ impl Process {
         Ok(Self(Some(child)))
     }
 
-    /// Its stdin, where that is a pipe.
+    /// Returns its stdin, if that is a pipe.
     pub fn take_stdin(&mut self) -> Option<ChildStdin> {
         self.0.as_mut()?.stdin.take()
     }
 
-    /// Whether it ends within so long.
+    /// Returns whether it ends within `patience`.
     pub fn ends_within(&mut self, patience: Duration) -> Result<bool> {
         let child = self
             .0
@@ -78,20 +78,21 @@ impl Process {
         ends_within(child, patience)
     }
 
-    /// Kills what is left of a process that leads a group of its own, and of what it started.
+    /// Kills what is left of the process group that this process leads.
     pub fn kill_group(&self) {
         if let Some(child) = &self.0 {
-            // Not waited for yet, so the number is still its own. It fails where no process of the group is left.
+            // The process has not been waited for, so its number has not been reused. The call fails if no
+            // process of the group is left.
             let _ = kill_process_group(Pid::from_child(child), Signal::KILL);
         }
     }
 
-    /// Waits for its end, for so long, and then kills it.
+    /// Waits for its end, and kills it after `patience`.
     pub fn end_within(mut self, patience: Duration) -> Result<Ended> {
         let mut child = self.0.take().context("the process was waited for twice")?;
         let killed = !ends_within(&mut child, patience)?;
         if killed {
-            // It may have ended by itself in the meantime; it has not been waited for.
+            // The process may have ended by itself in the meantime; it has not been waited for yet.
             let _ = child.kill();
         }
         let output = output_of(child)?;
@@ -100,8 +101,8 @@ impl Process {
 }
 
 impl Process {
-    /// What a process came to that was `measured` as `role` by another one, and whether this one, which is
-    /// killed now, had gone wrong before: where it is at fault, the other one only sees an end.
+    /// Checks whether `measured` went well as `role`, and otherwise returns why not. If this process, which
+    /// is killed now, had failed before, its failure is the reason: the other process only sees an early end.
     pub fn behind(self, own_role: &str, measured: &Ended, role: &str) -> Result<Result<(), Stop>> {
         let Err(stop) = measured.went_well(role) else {
             return Ok(Ok(()));
@@ -109,7 +110,7 @@ impl Process {
         Ok(Err(self.own_fault(own_role)?.unwrap_or(stop)))
     }
 
-    /// What this process, which is killed now, had gone wrong with before, as `role`.
+    /// Returns what this process, which is killed now, had failed with before, as `own_role` describes it.
     pub fn own_fault(self, role: &str) -> Result<Option<Stop>> {
         let own = self.end_within(Duration::from_millis(100))?;
         Ok(match own.killed {
@@ -129,10 +130,11 @@ impl Drop for Process {
 }
 
 impl Ended {
-    /// Whether it did what it was asked to, or else why not: as `role`, such as `reader`.
+    /// Checks whether the process did what it was asked to do; `role`, such as `reader`, names it in the
+    /// reason.
     ///
     /// # Errors
-    /// What to give the experiment up for.
+    /// Returns the reason for which the experiment is given up.
     pub fn went_well(&self, role: &str) -> Result<(), Stop> {
         let status = self.output.status;
         if self.killed {
@@ -154,10 +156,10 @@ impl Ended {
     }
 }
 
-/// What a process writes to stdout and stderr until both have ended, and how it ends.
+/// Collects what a process writes to stdout and stderr until both have ended, and its exit status.
 ///
-/// It does what `Child::wait_with_output` does, but for the ioctl(2) (FIONBIO) that std makes of each
-/// pipe, with a panic where that is refused.
+/// It does what `Child::wait_with_output` does, without the ioctl(2) (FIONBIO) that std calls on each pipe
+/// and whose refusal is a panic.
 fn output_of(mut child: Child) -> Result<Output> {
     drop(child.stdin.take());
     let mut pipes = [
@@ -196,7 +198,7 @@ fn output_of(mut child: Child) -> Result<Output> {
 /// Runs a command to its end, without stdin, and returns what it writes.
 ///
 /// # Errors
-/// Where it cannot be started.
+/// Fails if the command cannot be started.
 pub fn output(mut command: Command) -> Result<Output> {
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut process = Process::start(command)?;
@@ -207,7 +209,7 @@ pub fn output(mut command: Command) -> Result<Output> {
     output_of(child)
 }
 
-/// How a process ended, for people.
+/// Describes how a process ended.
 pub fn ended(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("ended with code {code}"),
@@ -216,12 +218,12 @@ pub fn ended(status: ExitStatus) -> String {
     }
 }
 
-/// Whether a process ends within so long. What it says is not read meanwhile: it has to be short.
+/// Returns whether a process ends within `patience`. Its output is not read meanwhile, so it must be short.
 fn ends_within(child: &mut Child, patience: Duration) -> Result<bool> {
     if let Ok(process) = pidfd_open(Pid::from_child(child), PidfdFlags::empty()) {
         return is_readable_within(&process, patience);
     }
-    // A kernel before 5.3, or something that only looks like one.
+    // The kernel is older than 5.3, or an emulation without pidfd_open(2).
     let began = Instant::now();
     while began.elapsed() < patience {
         if child.try_wait().context("wait for a process")?.is_some() {
@@ -232,7 +234,7 @@ fn ends_within(child: &mut Child, patience: Duration) -> Result<bool> {
     Ok(false)
 }
 
-/// Whether there is something to read, or an end to see, within so long.
+/// Returns whether there is data, or an end of file, to read within `patience`.
 pub fn is_readable_within(fd: &impl AsFd, patience: Duration) -> Result<bool> {
     let until = Instant::now() + patience;
     loop {
@@ -248,7 +250,7 @@ pub fn is_readable_within(fd: &impl AsFd, patience: Duration) -> Result<bool> {
     }
 }
 
-/// Where a program is, if it is on PATH.
+/// Returns the path of a program, if it is on PATH.
 pub fn on_path(program: &str) -> Option<PathBuf> {
     find(program, env::var_os("PATH").unwrap_or_default())
 }
@@ -256,7 +258,7 @@ pub fn on_path(program: &str) -> Option<PathBuf> {
 fn find(program: &str, path: OsString) -> Option<PathBuf> {
     use rustix::fs::{Access, access};
     env::split_paths(&path)
-        // An empty entry means the current directory: not where to look for a peer.
+        // An empty entry means the current directory, where no peer is looked for.
         .filter(|directory| directory.is_absolute())
         .map(|directory| directory.join(program))
         .find(|file| file.is_file() && access(file, Access::EXEC_OK).is_ok())
@@ -279,7 +281,7 @@ mod tests {
 
     #[test]
     fn all_of_stdout_and_stderr_is_read_whichever_comes_first() {
-        // More than a pipe holds, of both.
+        // Each stream is longer than a pipe can hold.
         let line =
             "head -c 300000 /dev/zero >&2; head -c 200000 /dev/zero; echo a; echo b >&2; exit 7";
         let mut command = Command::new("sh");
@@ -298,7 +300,7 @@ mod tests {
         assert!(find("sh", "/nowhere:/bin:/usr/bin".into()).is_some());
         assert_eq!(find("sh", "".into()), None);
         assert_eq!(find("sh", "/nowhere".into()), None);
-        // A directory is no program.
+        // A directory is not a program.
         assert_eq!(find("usr", "/".into()), None);
     }
 }

@@ -9,10 +9,10 @@
 //! | `part NAME JSON [--cpu=N] [TIED]` | does the task in the JSON, as the part of this name (`part::Part`) |
 //! | `copy`, `tee`, `run` | as the verbs of the command: only the groups `move` and `pipelines` use them |
 //!
-//! TIED is `--die-with-parent --parent=PID`: the process ends when the process PID does, which started
-//! it, and also where that has ended before the options were read (`parent::ParentOptions`).
+//! TIED is `--die-with-parent --parent=PID`: the process ends when its starter, the process PID, ends, and
+//! also if that had ended before the options were read (`parent::ParentOptions`).
 //!
-//! A process that this machine does not allow to work ends with the exit code
+//! A process whose work this machine refuses ends with the exit code
 //! [`UNSUPPORTED`](fullbore_host::refusal::UNSUPPORTED), and with the reason as the last line on stderr.
 
 use std::path::{Path, PathBuf};
@@ -27,22 +27,22 @@ use crate::part::Task;
 pub struct Program(PathBuf);
 
 impl Program {
-    /// The one at this path.
+    /// Refers to the executable at this path.
     pub fn at(path: impl Into<PathBuf>) -> Self {
         Self(path.into())
     }
 
-    /// Where it is.
+    /// Returns its path.
     pub fn path(&self) -> &Path {
         &self.0
     }
 
-    /// It, without any arguments yet.
+    /// Returns a command that starts it, without any arguments yet.
     pub fn command(&self) -> Command {
         Command::new(&self.0)
     }
 
-    /// A verb that ends with this process.
+    /// Returns a command for a verb whose process ends with this process.
     pub fn verb(&self, verb: &str) -> Command {
         let mut command = self.command();
         command
@@ -52,7 +52,8 @@ impl Program {
         command
     }
 
-    /// An endpoint with the options of an experiment, on one CPU, which reports as JSON.
+    /// Returns a command for an endpoint with the options of an experiment, on one CPU, which reports as
+    /// JSON.
     pub fn endpoint(&self, verb: &str, options: &str, cpu: usize) -> Command {
         let mut command = self.verb(verb);
         command
@@ -63,10 +64,10 @@ impl Program {
         command
     }
 
-    /// A process that does this task, on one CPU or on any.
+    /// Returns a command for a process that does this task, on one CPU or on any.
     ///
     /// # Errors
-    /// Where the task cannot be written as JSON.
+    /// Fails if the task cannot be written as JSON.
     pub fn part<T: Task>(&self, task: &T, cpu: Option<usize>) -> Result<Command> {
         let mut command = self.verb("part");
         if let Some(cpu) = cpu {
@@ -81,11 +82,11 @@ impl Program {
         Ok(command)
     }
 
-    /// A process that does this task, on any CPU, and that is not killed with this one: it has
-    /// something to clean up, and ends when its stdin does.
+    /// Returns a command for a process that does this task, on any CPU, and that is not killed with this
+    /// process: it has something to clean up, and ends when its stdin does.
     ///
     /// # Errors
-    /// As [`part`](Self::part).
+    /// Fails as [`part`](Self::part) does.
     pub fn part_that_cleans_up<T: Task>(&self, task: &T) -> Result<Command> {
         let mut command = self.command();
         command

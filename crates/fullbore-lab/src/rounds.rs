@@ -1,4 +1,4 @@
-//! What the rounds of an experiment come to.
+//! Collects the rounds of each experiment and turns them into outcomes.
 
 use crate::experiment::Experiment;
 use crate::peers::Beside;
@@ -7,7 +7,7 @@ use fullbore_results::run::{Also, EndpointReport, Outcome, Settings, Unit};
 use fullbore_results::soundness::Soundness;
 use fullbore_results::statistics::Spread;
 
-/// What is known of an experiment so far.
+/// The measurements of one experiment so far.
 pub struct Rounds {
     pub experiment: Experiment,
     figures: Vec<f64>,
@@ -18,12 +18,12 @@ pub struct Rounds {
     into_file: Option<(u64, f64)>,
     pub soundness: Option<Soundness>,
     pub stopped: Option<Stop>,
-    /// The program in C that is measured next to it.
+    /// The C program that is measured next to it.
     pub peer: Option<Beside>,
 }
 
 impl Rounds {
-    /// The figure that was measured last, unless the experiment was given up.
+    /// Returns the figure that was measured last, unless the experiment was given up.
     pub fn last_figure(&self) -> Option<f64> {
         self.figures
             .last()
@@ -31,7 +31,7 @@ impl Rounds {
             .filter(|_| self.stopped.is_none())
     }
 
-    /// Of an experiment that has not run yet.
+    /// Creates the state of an experiment that has not run yet.
     pub fn new(experiment: Experiment) -> Self {
         Self {
             experiment,
@@ -47,7 +47,7 @@ impl Rounds {
         }
     }
 
-    /// Takes a measurement.
+    /// Adds a measurement.
     pub fn take(&mut self, measurement: Measurement) {
         match measurement {
             Ok(taken) => {
@@ -91,7 +91,7 @@ pub fn outcomes(all: Vec<Rounds>, settings: &Settings) -> Vec<Outcome> {
 }
 
 impl Rounds {
-    /// What it came to, but for its ratio.
+    /// Returns the outcome without its ratio.
     fn outcome(&self, settings: &Settings) -> Outcome {
         let experiment = &self.experiment;
         let (skipped, failed) = match &self.stopped {
@@ -99,7 +99,7 @@ impl Rounds {
             Some(Stop::Skipped(reason)) => (Some(reason.clone()), None),
             Some(stop) => (None, Some(stop.reason().to_owned())),
         };
-        // What broke half-way has no figure: its rounds may be as broken as it is.
+        // An experiment that broke half-way has no figure, because its earlier rounds may be wrong too.
         let is_whole = self.stopped.is_none();
         let spread = |rounds: &[f64]| Spread::of(rounds).filter(|_| is_whole);
         let also = self.also.iter().filter_map(|(name, unit, rounds)| {

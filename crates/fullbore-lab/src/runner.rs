@@ -1,7 +1,7 @@
-//! Runs experiments in shuffled rounds, those of one table next to each other.
+//! Runs experiments in shuffled rounds; experiments of one table run next to each other.
 //!
-//! Nothing but the experiment runs while it is measured: this process sleeps until there is a report, and
-//! reports its progress between measurements.
+//! Only the experiment runs while it is measured: this process sleeps until there is a report, and reports
+//! its progress between measurements.
 
 use std::time::SystemTime;
 
@@ -19,25 +19,24 @@ use fullbore_host::machine::{CpuPair, Machine};
 use fullbore_results::run::{Run, SCHEMA, Settings};
 use fullbore_results::statistics::Spread;
 
-/// Is called as a run goes on, always between measurements. `()` ignores every call.
+/// Receives the progress of a run, always between measurements. `()` ignores every call.
 pub trait Progress {
-    /// An experiment is measured in this round, which is the first or a later one.
+    /// Reports that an experiment is about to be measured in this round.
     fn begins(&mut self, _round: u32, _experiment: &Experiment) {}
 
-    /// It has been measured; `None` where it was given up.
+    /// Reports that it has been measured; `None` means that it was given up.
     fn measured(&mut self, _round: u32, _experiment: &Experiment, _figure: Option<f64>) {}
 
-    /// The bytes of an experiment are checked, after the last round.
+    /// Reports that the bytes of an experiment are about to be checked, after the last round.
     fn checks(&mut self, _experiment: &Experiment) {}
 }
 
 impl Progress for () {}
 
-/// Runs the experiments, and the programs in C next to them if there are any, and returns what they came
-/// to.
+/// Runs the experiments, and the C programs next to them if there are any, and returns the outcomes.
 ///
 /// # Errors
-/// Where not even a pipe or a process can be made. What a single experiment cannot do is in its outcome.
+/// Fails if not even a pipe or a process can be made. The failure of a single experiment is in its outcome.
 pub fn run(
     experiments: &[Experiment],
     settings: Settings,
@@ -81,7 +80,7 @@ pub fn run(
     })
 }
 
-/// Measures an experiment once, and the program in C next to it.
+/// Measures an experiment once, and its C program next to it.
 fn measure(
     round: u32,
     rounds: &mut Rounds,
@@ -91,7 +90,7 @@ fn measure(
 ) -> Result<()> {
     let work = rounds.experiment.work;
     let (settings, cpus) = (bench.settings, bench.cpus);
-    // Which of the two comes first alternates.
+    // The experiment and its C program alternate in running first.
     for peers_turn in [round.is_multiple_of(2), !round.is_multiple_of(2)] {
         if rounds.stopped.is_some() {
             return Ok(());
@@ -110,8 +109,8 @@ fn measure(
     Ok(())
 }
 
-/// The order of a round: tables at random, and at random within each. So experiments that ratios are made of
-/// meet the machine as it is at one time.
+/// Returns the order of a round: the tables are shuffled, and so are the experiments in each. Experiments
+/// whose ratio is computed are therefore measured at about the same time.
 fn order(experiments: &[Experiment], random: &mut fastrand::Rng) -> Vec<usize> {
     let all: Vec<usize> = (0..experiments.len()).collect();
     let mut tables: Vec<Vec<usize>> = all

@@ -1,8 +1,8 @@
-//! Whether bytes stay right behind every middleman: computed by checking every one of them.
+//! Checks whether every byte stays right behind every middleman.
 //!
-//! The writer of an experiment writes the pattern of `words`, each [`Habit`] in turn stands
-//! between it and a reader, and the reader checks every byte. Where the experiment is about what
-//! stands between, `movers::check` turns that round: it is checked behind one careless writer.
+//! The writer of an experiment writes the pattern of `words`, each [`Habit`] in turn runs between
+//! it and a reader, and the reader checks every byte. For experiments about the program in the
+//! middle, `movers::check` does the reverse: it runs each program behind one careless writer.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -15,20 +15,20 @@ use crate::work::Bench;
 use fullbore_results::run::EndpointReport;
 use fullbore_results::soundness::{Habit, Soundness, Verdict};
 
-/// Bytes of one check: several times what the longest pipeline of them holds.
+/// Bytes of one check: several times what the longest of these pipelines holds.
 const BYTES: &str = "64M";
 
 /// How long one check may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What --way repeat repeats in a check: not a multiple of a page, so that a lost or doubled page
-/// shows.
+/// The period of --way repeat in a check: not a multiple of a page, so that a lost or doubled
+/// page is detected.
 const PERIOD: &str = "100003";
 
 /// Checks `fullbore write` with these options behind every middleman.
 ///
 /// # Errors
-/// Where processes or pipes cannot be made.
+/// Fails if processes or pipes cannot be made.
 pub fn check(writer: &str, bench: &Bench<'_>) -> Result<Soundness> {
     let verdicts = Habit::ALL
         .iter()
@@ -57,7 +57,8 @@ fn check_behind(habit: Habit, writer: &str, bench: &Bench<'_>) -> Result<Verdict
         .stdin(first.reader)
         .stdout(second.writer)
         .stderr(Stdio::null());
-    // A reader that is slow now and then: what it has not read yet is what can still change.
+    // The reader pauses now and then, because only bytes that it has not read yet can still
+    // change.
     let mut reader = bench
         .program
         .endpoint("read", "--pause 300", bench.cpus.reader);
@@ -69,14 +70,15 @@ fn check_behind(habit: Habit, writer: &str, bench: &Bench<'_>) -> Result<Verdict
     let passing = Process::start(middleman)?;
     let reading = Process::start(reader)?;
     let ended = reading.end_within(PATIENCE)?;
-    // With the reader gone, these end or are killed.
+    // The reader has ended, so these processes end or are killed.
     drop((passing, writing));
     let read = ended.output;
     let said = match ended.killed {
         true => format!("no end within {} seconds", PATIENCE.as_secs()),
         false => process::last_words(&read),
     };
-    // A reader that ends well has checked what came; whether all came shows in its count.
+    // A reader that succeeds has checked what arrived; its count shows whether everything
+    // arrived.
     let complete = process::report::<EndpointReport>(&read.stdout)
         .is_ok_and(|report| report.moved == fullbore_host::size::parse(BYTES).unwrap_or(0));
     let right = read.status.success() && complete;

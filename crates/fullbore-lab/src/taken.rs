@@ -1,4 +1,4 @@
-//! What one measurement comes to: figures, or why there are none.
+//! Defines the result of one measurement: figures, or the reason why there are none.
 
 use fullbore_results::run::{EndpointReport, Unit};
 
@@ -12,13 +12,13 @@ pub struct Taken {
     pub figure: f64,
     /// Further figures.
     pub also: Vec<(&'static str, Unit, f64)>,
-    /// The writer's report, where there is a writer.
+    /// The writer's report, if there is a writer.
     pub writer: Option<EndpointReport>,
-    /// The reader's report, where there is a reader.
+    /// The reader's report, if there is a reader.
     pub reader: Option<EndpointReport>,
-    /// Bytes and seconds, where it was timed from its start to its end.
+    /// Bytes and seconds, if the program was timed from its start to its end.
     pub into_file: Option<(u64, f64)>,
-    /// What a person should know beside the figure.
+    /// Remarks for the user beside the figure.
     pub notes: Vec<String>,
 }
 
@@ -27,15 +27,15 @@ pub struct Taken {
 pub enum Stop {
     /// This machine does not allow it.
     Skipped(String),
-    /// It broke.
+    /// The experiment failed.
     Failed(String),
-    /// It was over before anything came through, as a short one on a busy machine may be. That is no
-    /// figure of zero, and may be tried again.
+    /// The measurement ended before any bytes arrived, as a short one on a busy machine may. This is
+    /// not a figure of zero, and the measurement may be repeated.
     NothingCame,
 }
 
 impl Stop {
-    /// The reason, for people.
+    /// Returns the reason as text.
     pub fn reason(&self) -> &str {
         match self {
             Stop::Skipped(reason) | Stop::Failed(reason) => reason,

@@ -1,7 +1,7 @@
-//! What an experiment does, as the runner sees it: something that can be measured once.
+//! Defines what the runner needs from an experiment: something that can be measured once.
 //!
-//! Each group of the catalogue has its own kind of work, in its own file or folder; the runner and
-//! the reports know none of them. Work runs in processes of its own, on the CPUs that it is given,
+//! Each group of the catalogue implements its own kind of work, in its own file or folder; the runner and
+//! the reports know none of these kinds. Work runs in separate processes, on the CPUs that it is given,
 //! and ends within a time that follows from the settings.
 
 use std::any::{Any, TypeId};
@@ -23,65 +23,68 @@ pub trait Work: Debug + Sync {
     /// Measures once.
     ///
     /// # Errors
-    /// Where not even a pipe or a process can be made, and nothing else could be measured either.
-    /// What this experiment alone cannot do, or breaks at, goes into the [`Measurement`].
+    /// Fails if not even a pipe or a process can be made, so that nothing else could be measured either.
+    /// If only this experiment is impossible here, or breaks, the [`Measurement`] says so.
     fn measure(&self, bench: &mut Bench<'_>) -> Result<Measurement>;
 
-    /// The table of its group that it stands in; `None` where the group is one table.
+    /// Returns the name of the table in its group that contains it, or `None` if the group is one table.
     fn table(&self) -> Option<&'static str> {
         None
     }
 
-    /// What it is called where each table of its group compares the same programs with the first of them;
-    /// their ratios are then summed up over the tables.
+    /// Returns the name under which it is compared, if each table of its group compares the same programs
+    /// with its first experiment; their ratios are then averaged over the tables.
     fn compared_as(&self) -> Option<&'static str> {
         None
     }
 
-    /// Adds to an outcome what only this kind of work knows.
+    /// Adds details that only this kind of work knows to an outcome.
     fn describe(&self, _outcome: &mut Outcome, _settings: &Settings) {}
 
-    /// Whether its bytes are right whatever stands behind it; `None` where that is no question.
+    /// Checks whether its bytes stay right whichever program reads them; `None` means that the question
+    /// does not apply.
     ///
     /// # Errors
-    /// As [`measure`](Self::measure).
+    /// Fails as [`measure`](Self::measure) does.
     fn check(&self, _bench: &Bench<'_>) -> Result<Option<Soundness>> {
         Ok(None)
     }
 
-    /// The command line of the program in `peers/` that does the same, its name first; `None` where
-    /// there is none. The caller adds where and for how long it measures.
+    /// Returns the command line of the equivalent program in `peers/`, starting with the program's name,
+    /// or `None` if there is none. The caller adds where and for how long it measures.
     fn peer(&self, _settings: &Settings) -> Option<String> {
         None
     }
 
-    /// The longest that one measurement may take, of this experiment or of its program in `peers/`.
+    /// Returns the longest time that one measurement of this experiment, or of its program in `peers/`,
+    /// may take.
     fn patience(&self, settings: &Settings) -> Duration {
         Timing::of(settings).patience()
     }
 
-    /// The options of `fullbore write` and `fullbore read` that it stands for, if it does. Tests ask.
+    /// Returns the equivalent options of `fullbore write` and `fullbore read`, if there are any. Only
+    /// tests use them.
     #[cfg_attr(not(test), allow(dead_code))]
     fn endpoints(&self) -> Option<(&'static str, &'static str)> {
         None
     }
 }
 
-/// What measurements share.
+/// The context that all measurements of a run share.
 #[derive(Debug)]
 pub struct Bench<'a> {
-    /// How to measure.
+    /// The settings of the run.
     pub settings: &'a Settings,
-    /// Where.
+    /// The CPUs on which the experiment runs.
     pub cpus: &'a CpuPair,
-    /// What processes of this program are started from.
+    /// The executable from which the processes of experiments are started.
     pub program: &'a Program,
-    /// What experiments make once and share.
+    /// Values that experiments make once and share.
     pub store: Store,
 }
 
 impl<'a> Bench<'a> {
-    /// With nothing in the store yet.
+    /// Creates a bench with an empty store.
     pub fn new(settings: &'a Settings, cpus: &'a CpuPair, program: &'a Program) -> Self {
         Self {
             settings,
@@ -92,13 +95,13 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// What experiments make when it is first wanted and keep for the run, such as a file that several of
-/// them read: one value of each type, which only the experiments that use it know.
+/// Values that an experiment makes on first use and keeps for the run, such as a file that several
+/// experiments read. There is one value per type, and only the experiments that use a type know it.
 #[derive(Debug, Default)]
 pub struct Store(HashMap<TypeId, Box<dyn Any>>);
 
 impl Store {
-    /// The value of this type; the default one if it is asked for the first time.
+    /// Returns the value of this type, and creates the default one on first use.
     pub fn of<T: Any + Default>(&mut self) -> &mut T {
         self.0
             .entry(TypeId::of::<T>())

@@ -1,26 +1,26 @@
-//! What would gain the most: the first loss of the table whose condition holds. They are in the order of
-//! what they cost, those that slow everything before one that slows a single kind of work. Wrong bytes
-//! come before any of them.
+//! Finds the change that would gain the most: the first loss of the table whose condition holds. The losses
+//! are ordered by their cost, and those that slow down everything come before one that slows down a single
+//! kind of work. Wrong bytes come before all of them.
 //!
-//! What each is worth is a ratio of two experiments of the groups `ladder` and `produce`, as the README has
-//! them: of the machine that they were measured on, and about right elsewhere.
+//! The value of each change is a ratio of two experiments of the groups `ladder` and `produce`, as in the
+//! README: it is exact for the machine on which it was measured, and approximate elsewhere.
 
 use super::report::{Advice, Report};
 use super::settings::{HALT_POLL, Setting};
 use fullbore_lab::trials::Outcome;
 
-/// Something that makes pipes slower, and when it is there.
+/// Something that makes pipes slower, and the condition under which it applies.
 struct Loss {
     holds: fn(&Report) -> bool,
     loses: &'static str,
-    /// How many times as fast it would be.
+    /// How many times as fast the workload would be without it.
     worth: f64,
-    /// The two figures that this is the ratio of.
+    /// The two figures whose ratio this is.
     measured_as: &'static str,
     held_by: HeldBy,
 }
 
-/// Whose remedy would change it.
+/// The trial or the setting whose remedy would change it.
 enum HeldBy {
     Trial(&'static str),
     Setting(&'static str),
@@ -72,7 +72,7 @@ const LOSSES: &[Loss] = &[
     },
 ];
 
-/// The advice for what was found.
+/// Returns the advice for this report.
 pub fn of(report: &Report) -> Advice {
     let wrong = report.wrong().next();
     if let Some(loss) = LOSSES
@@ -220,7 +220,7 @@ mod tests {
             HeldBy::Trial(name) => report.trial(name).is_some(),
             HeldBy::Setting(name) => settings::has(name),
         }));
-        // The last is for one kind of work only.
+        // The last loss concerns only one kind of work.
         let general = &LOSSES[..LOSSES.len() - 1];
         assert!(general.is_sorted_by(|a, b| a.worth >= b.worth));
     }

@@ -1,11 +1,12 @@
-//! How much of a user's allowance for pipes is in use: the pages of all pipes that the user made, which
-//! the kernel adds up and does not show (`account_pipe_buffers`, fs/pipe.c).
+//! Estimates how much of a user's allowance for pipes is in use: the pages of all pipes that the user made,
+//! which the kernel counts and does not report (`account_pipe_buffers`, fs/pipe.c).
 //!
-//! So it is added up from outside, over the fds of all processes that can be seen. A pipe belongs to the user
-//! who made it, which is the owner of its inode. Its capacity is told only to those who have it open, and
-//! fdinfo has none: so each pipe is opened for as long as that question takes, for reading and without
-//! waiting. Never for writing: a reader would not see its end meanwhile. While it is open, a writer whose
-//! last reader goes is told a moment later.
+//! The sum is therefore computed in user space, over the fds of all processes that are visible. A pipe
+//! belongs to the user who made it, who is the owner of its inode. Its capacity is only available to
+//! processes that have it open, and fdinfo does not contain it: so each pipe is opened, without blocking,
+//! until its capacity has been read. It is opened for reading and never for writing, because a reader would
+//! not see the end of file meanwhile. While it is open, a writer whose last reader closes the pipe learns of
+//! this a moment later.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,39 +19,39 @@ use fullbore::linux::page_size;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, StatxFlags};
 use serde::Serialize;
 
-/// Looking at more than this takes has to end, whatever is left.
+/// The time after which the scan ends, even if it is incomplete.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Bytes that pipes can hold, by device and inode; `None` for one that could not be opened.
+/// The capacities in bytes, by device and inode; `None` for a pipe that could not be opened.
 type Capacities = BTreeMap<(u32, u32, u64), Option<u64>>;
 
-/// What can be seen of a user's pipes.
+/// The visible part of a user's pipes.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Allowance {
     /// The user.
     pub uid: u32,
-    /// Pipes that this user made.
+    /// The number of pipes that this user made.
     pub pipes: usize,
-    /// Bytes that they may hold.
+    /// The sum of their capacities in bytes.
     pub bytes: u64,
-    /// The same in pages, which is what the limits count.
+    /// The same sum in pages, which is what the limits count.
     pub pages: u64,
-    /// `fs.pipe-user-pages-soft`; 0 for no limit.
+    /// The value of `fs.pipe-user-pages-soft`; 0 means no limit.
     pub soft_limit: Option<u64>,
-    /// Whether the limits do not bind this process.
+    /// Whether this process is exempt from the limits.
     pub exempt: bool,
-    /// Processes whose fds were looked at.
+    /// The number of processes whose fds were read.
     pub processes_seen: usize,
-    /// Processes of this user whose fds are closed to it.
+    /// The number of this user's processes whose fds could not be read.
     pub processes_closed: usize,
-    /// Pipes of this user that could not be opened.
+    /// The number of this user's pipes that could not be opened.
     pub pipes_closed: usize,
-    /// Whether time ran out before all was looked at.
+    /// Whether time ran out before everything was read.
     pub cut_short: bool,
 }
 
 impl Allowance {
-    /// Looks at all processes under /proc.
+    /// Scans all processes under /proc.
     pub fn look() -> Self {
         Self::look_at(Path::new("/proc"), rustix::process::geteuid().as_raw())
     }
@@ -61,7 +62,7 @@ impl Allowance {
             ..Allowance::default()
         };
         let began = Instant::now();
-        // A pipe is open in several processes, as a rule.
+        // A pipe is usually open in several processes.
         let mut capacities = Capacities::new();
         for process in fs::read_dir(proc).into_iter().flatten().flatten() {
             if process
@@ -93,7 +94,7 @@ impl Allowance {
         found
     }
 
-    /// For people.
+    /// Formats the report for the terminal.
     pub fn lines(&self) -> Vec<String> {
         let Self {
             uid, pipes, pages, ..
@@ -140,10 +141,10 @@ impl Allowance {
     }
 }
 
-/// Finds out what this fd adds: nothing, unless it is a pipe of that user's that has not been met.
+/// Adds the capacity of this fd, if it is a pipe of the user that was not seen before.
 fn look_at_fd(fd: &Path, uid: u32, capacities: &mut Capacities) {
-    // Follows the link, without opening what it leads to, and without asking a file server that may
-    // never answer.
+    // This call follows the link, without opening its target, and without asking a file server that may never
+    // answer.
     let wanted = StatxFlags::TYPE | StatxFlags::INO | StatxFlags::UID;
     let Ok(stat) = rustix::fs::statx(CWD, fd, AtFlags::STATX_DONT_SYNC, wanted) else {
         return;
@@ -169,7 +170,7 @@ mod tests {
     #[test]
     fn a_pipe_counts_once_however_often_it_is_open() {
         let uid = rustix::process::geteuid().as_raw();
-        // A /proc of one process, with links to fds of this one.
+        // This directory imitates a /proc of one process, with links to fds of this process.
         let proc = tempfile::tempdir().unwrap();
         let fds = proc.path().join("1/fd");
         fs::create_dir_all(&fds).unwrap();
@@ -191,7 +192,7 @@ mod tests {
         assert_eq!((found.pipes, found.bytes), (1, capacity));
         assert_eq!(found.pages, capacity / page_size() as u64);
         assert_eq!(found.processes_seen, 1);
-        // It is somebody else's for another user.
+        // For another user, the pipe does not count.
         assert_eq!(Allowance::look_at(proc.path(), uid + 1).pipes, 0);
     }
 

@@ -1,18 +1,18 @@
-//! Why something was refused, and the command that would change it.
+//! Defines the cause of a refusal, and the command that would change it.
 
 use serde::Serialize;
 
-/// Why, and what to do.
+/// The reason for a refusal, and its remedy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Cause {
     /// Why it was refused.
     pub why: String,
-    /// The command that would change it; `None` where none would.
+    /// The command that would change it; `None` if there is none.
     pub remedy: Option<String>,
 }
 
 impl Cause {
-    /// One that a command changes.
+    /// Creates a cause that a command can change.
     pub fn new(why: impl Into<String>, remedy: impl Into<String>) -> Self {
         Cause {
             why: why.into(),
@@ -20,7 +20,7 @@ impl Cause {
         }
     }
 
-    /// One that nothing changes.
+    /// Creates a cause that no command can change.
     pub fn for_good(why: impl Into<String>) -> Self {
         Cause {
             why: why.into(),

@@ -1,5 +1,5 @@
-//! Which rule is asked about what: tables, in which the first rule that fits is taken. What is special to a
-//! technique comes before what is true of any call.
+//! Lists the rules for each kind of refusal, in tables of which the first rule that matches is used. Rules
+//! for one technique come before those for any call.
 
 use super::cause::Cause;
 use super::circumstances::Circumstances;
@@ -8,7 +8,7 @@ use fullbore_lab::trials::Refusal;
 
 type Rule = fn(&Refusal, &Circumstances) -> Option<Cause>;
 
-/// Rules of single trials. In order; a trial can have several.
+/// Rules for single trials, in order; a trial can have several.
 const SPECIAL: &[(&str, Rule)] = &[
     ("roomy_pipe", rules::pipe_max_size),
     ("roomy_pipe", rules::user_pages),
@@ -28,7 +28,7 @@ const SPECIAL: &[(&str, Rule)] = &[
     ("hardware_counters", rules::no_counters),
 ];
 
-/// Rules of any trial.
+/// Rules for any trial.
 const GENERAL: &[Rule] = &[
     rules::killed_by_a_filter,
     rules::gvisor,
@@ -38,7 +38,7 @@ const GENERAL: &[Rule] = &[
     rules::denied,
 ];
 
-/// Why `trial` was refused.
+/// Returns why `trial` was refused.
 pub fn of(trial: &str, refusal: &Refusal, around: &Circumstances) -> Cause {
     let special = SPECIAL
         .iter()
@@ -132,7 +132,7 @@ mod tests {
                 .unwrap()
                 .ends_with("fs.pipe-user-pages-soft=32768")
         );
-        // There is room left: so it is the filter.
+        // The limit is not reached, so the filter is the cause.
         assert!(
             of("roomy_pipe", &refusal, &filtered())
                 .why

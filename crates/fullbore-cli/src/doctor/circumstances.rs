@@ -1,21 +1,21 @@
-//! What this process runs under: a filter of system calls, a kernel that is none, capabilities and
-//! settings. It is what the cause of a refusal is found from.
+//! Reads the environment of this process: a filter of system calls, an emulated kernel, capabilities
+//! and settings. The cause of a refusal is derived from it.
 
 use rustix::process::{Resource, getrlimit};
 use serde::{Serialize, Serializer};
 
 use fullbore_host::machine::{Capabilities, Root, bracketed_word, field};
 
-/// What a refusal can come from.
+/// The facts from which the cause of a refusal is derived.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Circumstances {
     /// The user.
     pub uid: u32,
     /// `Seccomp` in /proc/self/status: 0 none, 1 strict, 2 a filter (proc_pid_status(5)).
     pub seccomp: u64,
-    /// Whether the kernel is gVisor's.
+    /// Whether the kernel is gVisor.
     pub gvisor: bool,
-    /// The capabilities that count, by their names.
+    /// The capabilities that matter, by their names.
     #[serde(serialize_with = "names_of")]
     pub capabilities: Capabilities,
     /// Whether transparent huge pages are switched off for this process (prctl(2),
@@ -23,7 +23,7 @@ pub struct Circumstances {
     pub huge_pages_disabled: bool,
     /// Kernel lockdown: `none`, `integrity` or `confidentiality` (kernel_lockdown(7)).
     pub lockdown: Option<String>,
-    /// The settings that refusals name.
+    /// The settings to which refusals refer.
     #[serde(skip)]
     pub pipe_max_size: Option<u64>,
     #[serde(skip)]
@@ -40,14 +40,14 @@ pub struct Circumstances {
     pub ptrace_scope: Option<u64>,
     #[serde(skip)]
     pub hugetlb_free: Option<u64>,
-    /// `ulimit -n`, `ulimit -l` and `ulimit -q`; `None` for no limit.
+    /// `ulimit -n`, `ulimit -l` and `ulimit -q`; `None` means no limit.
     #[serde(skip)]
     pub open_files: Option<u64>,
     #[serde(skip)]
     pub locked_bytes: Option<u64>,
     #[serde(skip)]
     pub queue_bytes: Option<u64>,
-    /// Pages in this user's pipes, as far as they can be seen.
+    /// The pages in this user's pipes, as far as they are visible.
     #[serde(skip)]
     pub pipe_pages_in_use: u64,
 }
@@ -66,7 +66,7 @@ fn names_of<S: Serializer>(capabilities: &Capabilities, serializer: S) -> Result
 }
 
 impl Circumstances {
-    /// Those of this process.
+    /// Reads the circumstances of this process.
     pub fn read(pipe_pages_in_use: u64) -> Self {
         let soft = |resource| getrlimit(resource).current;
         Circumstances {
@@ -79,7 +79,7 @@ impl Circumstances {
         }
     }
 
-    /// What the files under `root` say of them.
+    /// Reads the part that is in the files under `root`.
     pub fn at(root: &Root) -> Self {
         let status = root.text("proc/self/status").unwrap_or_default();
         let of_status = |key| field(&status, key)?.parse::<u64>().ok();
@@ -110,24 +110,25 @@ impl Circumstances {
         }
     }
 
-    /// Whether a filter of system calls is in force.
+    /// Returns whether a filter of system calls is active.
     pub fn is_filtered(&self) -> bool {
         self.seccomp == 2
     }
 
-    /// Whether the limits of a user's pipes do not bind this process.
+    /// Returns whether this process is exempt from the limits of a user's pipes.
     pub fn is_exempt_from_user_pages(&self) -> bool {
         self.capabilities.sys_admin || self.capabilities.sys_resource
     }
 
-    /// Whether samples of the kernel are refused by `perf_event_paranoid` (kernel.perf_event_paranoid,
+    /// Returns whether `perf_event_paranoid` forbids sampling the kernel (kernel.perf_event_paranoid,
     /// Documentation/admin-guide/sysctl/kernel.rst).
     pub fn is_too_paranoid(&self) -> bool {
         !self.capabilities.perfmon && self.perf_event_paranoid.is_some_and(|level| level > 1)
     }
 }
 
-/// The version that gVisor's kernel always gives (pkg/sentry/syscalls/linux/linux64.go).
+/// Returns whether this is the version that gVisor always reports
+/// (pkg/sentry/syscalls/linux/linux64.go).
 fn is_gvisor(version: &str) -> bool {
     version.starts_with("Linux version 4.4.0 ")
         && version.contains("#1 SMP Sun Jan 10 15:06:54 PST 2016")

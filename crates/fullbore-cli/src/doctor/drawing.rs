@@ -1,31 +1,31 @@
-//! The CPUs as a small drawing.
+//! Draws the CPUs as a small diagram.
 //!
-//! It has a line for each last-level cache, in which a core is `[0]`, or `[0 4]` where it has two threads,
-//! and cores that share an L2 are in brackets. Where there are many such lines that differ only in their
-//! numbers, the first is drawn and the rest are counted.
+//! The drawing has a line for each last-level cache, in which a core is `[0]`, or `[0 4]` if it has two
+//! threads, and cores that share an L2 are in brackets. If there are many such lines that differ only in
+//! their numbers, the first is drawn and the rest are counted.
 
 use fullbore_host::machine::{Topology, format_cpu_list};
 
-/// Columns that the drawing may take: those of a terminal, without the indent.
+/// The width of the drawing in columns, which is the width of a terminal without the indent.
 pub const WIDTH: usize = 78;
 
-/// Lines of a socket that are drawn, where they are all alike, before the rest is counted.
+/// The number of equal lines of a socket that are drawn before the rest is counted.
 const DRAWN: usize = 2;
 
-/// CPUs up to which every core is drawn.
+/// The number of CPUs up to which every core is drawn.
 const CORES_DRAWN: usize = 16;
 
-/// CPUs behind one last-level cache.
+/// The CPUs behind one last-level cache.
 struct Domain {
     cache: Option<String>,
     l2: Option<String>,
     cpus: Vec<usize>,
-    /// Cores by the L2 that they share.
+    /// The cores, grouped by the L2 that they share.
     clusters: Vec<Vec<Vec<usize>>>,
 }
 
 impl Domain {
-    /// What makes two of them alike: all but the numbers.
+    /// Returns the properties in which equal domains agree: all except the numbers.
     fn shape(&self) -> (Option<&String>, Option<&String>, Vec<Vec<usize>>) {
         let sizes = |cluster: &Vec<Vec<usize>>| cluster.iter().map(Vec::len).collect();
         (
@@ -40,7 +40,7 @@ impl Domain {
         let behind = last.and_then(|level| topology.cache(first, level));
         let cpus = match &behind {
             Some((_, cpus)) => cpus.clone(),
-            // The kernel tells nothing: all of the socket's CPUs.
+            // The kernel does not report the cache, so the domain contains all CPUs of the socket.
             None => of_socket.to_vec(),
         };
         let l2 = topology
@@ -55,7 +55,7 @@ impl Domain {
         }
     }
 
-    /// The cores, or how many there are.
+    /// Returns the cores, or their number.
     fn cores(&self, in_full: bool) -> String {
         let cores = self.clusters.iter().map(Vec::len).sum::<usize>();
         if !in_full {
@@ -110,7 +110,7 @@ fn clusters(topology: &Topology, cpus: &[usize]) -> Vec<Vec<Vec<usize>>> {
             continue;
         }
         let core = topology.core(*cpu);
-        // Where the L2 is the last level, it is drawn as that.
+        // An L2 that is the last level is drawn as such.
         let sharing = topology
             .cache(*cpu, 2)
             .filter(|_| topology.last_level(*cpu) != Some(2))
@@ -129,7 +129,7 @@ fn clusters(topology: &Topology, cpus: &[usize]) -> Vec<Vec<Vec<usize>>> {
     clusters
 }
 
-/// The CPUs that are online, socket by socket.
+/// Draws the CPUs that are online, socket by socket.
 pub fn draw(topology: &Topology) -> Vec<String> {
     let online = topology.online();
     let mut sockets: Vec<(Option<u64>, Vec<usize>)> = Vec::new();
@@ -189,14 +189,14 @@ fn domains(topology: &Topology, cpus: &[usize]) -> Vec<Domain> {
     domains
 }
 
-/// A line of the tree, and what does not fit below it.
+/// Adds a branch of the tree, wrapped to further lines below it if it is too long.
 fn branch(lines: &mut Vec<String>, is_last: bool, text: &str) {
     let (mut start, next) = match is_last {
         true => ("└─ ", "   "),
         false => ("├─ ", "│  "),
     };
     let mut line = String::new();
-    // At the spaces between cores, not within one: cores have their brackets.
+    // Lines are broken at spaces between cores, and not within a core, which is in brackets.
     for word in
         text.split_inclusive([']', ')', ',', ':'])
             .flat_map(|part| match part.contains('[') {

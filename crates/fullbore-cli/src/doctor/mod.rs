@@ -1,16 +1,16 @@
-//! What this machine allows, and what holds it back: what `fullbore doctor` shows.
+//! Examines what this machine allows and what slows it down, for `fullbore doctor`.
 //!
 //! | file | holds |
 //! |---|---|
-//! | `trials/` | each technique, tried for real: a table, and a function for each row |
-//! | `causes.rs`, `rules.rs`, `cause.rs` | why something was refused, and what would change it: a table of rules |
-//! | `circumstances.rs` | what this process runs under, which causes are found from |
+//! | `trials/` | each technique that is tried: a table, and a function for each row |
+//! | `causes.rs`, `rules.rs`, `cause.rs` | why something was refused, and the remedy: tables |
+//! | `circumstances.rs` | the environment of this process, from which causes are derived |
 //! | `settings.rs` | the limits and settings that matter: a table |
 //! | `topology.rs`, `drawing.rs` | pairs of CPUs, and the CPUs as a drawing |
 //! | `allowance.rs` | how much of the user's allowance for pipes is in use |
-//! | `advice.rs` | the biggest win left: a table |
-//! | `report.rs` | what all of it comes to |
-//! | `text.rs` | all of it for people |
+//! | `advice.rs` | the change that would gain the most: a table |
+//! | `report.rs` | the report |
+//! | `text.rs` | the report as text |
 //!
 //! Serialised, [`Report`] is the JSON that `fullbore doctor --json` prints; docs/doctor.md documents it.
 
@@ -38,7 +38,7 @@ pub use report::Report;
 use report::Tried;
 use topology::Cpus;
 
-/// The version of the JSON's shape; another one when a field changes its meaning or goes away.
+/// The version of the JSON format, which changes when a field changes its meaning or is removed.
 const SCHEMA: u32 = 1;
 
 /// Examines this machine.
@@ -82,7 +82,7 @@ fn tried(trial: &Trial, outcome: Outcome, took: Duration, around: &Circumstances
     }
 }
 
-/// A report of a machine that refuses these trials, with `EPERM`, and nothing else.
+/// Returns the report of a machine that refuses these trials, with `EPERM`, and no others.
 #[cfg(test)]
 fn fixture(refused: &[&str]) -> Report {
     use fullbore_host::fixtures::Fixture;

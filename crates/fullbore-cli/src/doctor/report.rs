@@ -1,4 +1,4 @@
-//! What was found, as `fullbore doctor --json` prints it.
+//! Defines the report that `fullbore doctor --json` prints.
 
 use serde::Serialize;
 
@@ -10,7 +10,7 @@ use super::topology::Cpus;
 use fullbore_host::machine::Machine;
 use fullbore_lab::trials::Outcome;
 
-/// All that was found.
+/// The complete report.
 #[derive(Debug, Serialize)]
 pub struct Report {
     pub(super) schema: u32,
@@ -21,7 +21,7 @@ pub struct Report {
     pub(super) settings: Vec<Setting>,
     pub(super) cpus: Cpus,
     pub(super) allowance: Allowance,
-    /// `None` only while it is being found out.
+    /// The advice; `None` only while the report is being built.
     pub(super) advice: Option<Advice>,
 }
 
@@ -32,21 +32,21 @@ pub(super) struct Tried {
     pub(super) purpose: &'static str,
     #[serde(flatten)]
     pub(super) outcome: Outcome,
-    /// The name of the kernel's error, where it was refused with one.
+    /// The name of the kernel's error, if the trial was refused with one.
     pub(super) errno_name: Option<String>,
-    /// Where it was refused.
+    /// The cause, if the trial was refused.
     pub(super) cause: Option<Cause>,
     pub(super) milliseconds: f64,
 }
 
 impl Report {
-    /// The trials that moved wrong bytes.
+    /// Returns the trials that moved wrong bytes.
     pub(super) fn wrong(&self) -> impl Iterator<Item = &Tried> {
         let is_wrong = |trial: &&Tried| matches!(trial.outcome, Outcome::Wrong(_));
         self.trials.iter().filter(is_wrong)
     }
 
-    /// Whether some trial moved wrong bytes.
+    /// Returns whether any trial moved wrong bytes.
     pub fn is_wrong(&self) -> bool {
         self.wrong().next().is_some()
     }
@@ -56,16 +56,16 @@ impl Report {
     }
 }
 
-/// The last sentence of the report.
+/// The advice at the end of the report.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Advice {
-    /// One sentence.
+    /// The advice in one sentence.
     pub text: String,
-    /// How many times as fast it would be, and of what that was measured; `None` where nothing is held
-    /// back.
+    /// How many times as fast the workload would be, and how this was measured; `None` if nothing
+    /// slows it down.
     pub worth: Option<f64>,
     pub measured_as: Option<&'static str>,
-    /// The trial whose refusal it is about, or the setting.
+    /// The name of the trial whose refusal it is about, or of the setting.
     pub trial: Option<&'static str>,
     pub setting: Option<&'static str>,
     /// The command that would change it.

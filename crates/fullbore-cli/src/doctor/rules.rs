@@ -1,4 +1,4 @@
-//! Rules that tell why something was refused: each says what is to be seen where it is the reason.
+//! Defines the rules that explain a refusal: each checks for the evidence of one reason.
 
 use rustix::io::Errno;
 
@@ -20,7 +20,7 @@ pub fn pipe_max_size(_: &Refusal, around: &Circumstances) -> Option<Cause> {
     })
 }
 
-/// Pages of a pipe of 1 MiB, if a page has 4 KiB.
+/// Returns the number of pages of a pipe of 1 MiB: 256 if a page has 4 KiB.
 fn pages_of_1_mib() -> u64 {
     (1 << 20) / fullbore::linux::page_size() as u64
 }
@@ -38,7 +38,7 @@ pub fn user_pages(_: &Refusal, around: &Circumstances) -> Option<Cause> {
         .filter_map(|(name, limit)| Some((name, limit.filter(|&pages| pages > 0)?)))
         .min_by_key(|(_, limit)| *limit)?;
     let used = around.pipe_pages_in_use;
-    // A filter can look the same; but then there is room left.
+    // A filter can cause the same error, but then the limit is not reached.
     if around.is_filtered() && used + pages_of_1_mib() <= limit {
         return None;
     }
@@ -69,7 +69,7 @@ pub fn huge_pages_off(_: &Refusal, around: &Circumstances) -> Option<Cause> {
     }
 }
 
-/// The advice was taken, and there was no page to give.
+/// Matches if huge pages were requested, and the kernel had none to give.
 pub fn no_huge_page_free(refusal: &Refusal, _: &Circumstances) -> Option<Cause> {
     refusal.said.contains("the kernel gave").then(|| {
         Cause::new(
@@ -84,7 +84,7 @@ pub fn hugetlb_pool(_: &Refusal, around: &Circumstances) -> Option<Cause> {
         None => Some(Cause::for_good(
             "this kernel has no hugetlb pages (CONFIG_HUGETLBFS)",
         )),
-        // The trial needs two; a pool of 64 is 128 MiB.
+        // The trial needs two pages; a pool of 64 is 128 MiB.
         Some(free) if free < 2 => Some(Cause::new(
             format!(
                 "{free} pages of the pool are free. It is empty by default, and fullbore does not \
@@ -201,7 +201,7 @@ pub fn kernel_addresses(refusal: &Refusal, around: &Circumstances) -> Option<Cau
             "this kernel has no /proc/kallsyms (CONFIG_KALLSYMS)",
         ));
     }
-    // kallsyms_show_value(), kernel/ksyms_common.c.
+    // The condition is the one of kallsyms_show_value(), kernel/ksyms_common.c.
     match around.kptr_restrict? {
         0 if around.perf_event_paranoid.is_some_and(|level| level > 1)
             && !around.capabilities.syslog =>
@@ -262,7 +262,8 @@ pub fn too_many_files(refusal: &Refusal, around: &Circumstances) -> Option<Cause
     }
 }
 
-/// What the kernel itself does not say of a call by a process to its own pipes and memory.
+/// Matches errors that the kernel itself does not return for a call on a process's own pipes and
+/// memory.
 pub fn filter(refusal: &Refusal, around: &Circumstances) -> Option<Cause> {
     let errnos = [
         Errno::PERM,

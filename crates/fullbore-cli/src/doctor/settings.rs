@@ -1,7 +1,7 @@
-//! The limits and settings that matter for what fullbore does: one table. What a setting is now, what it
-//! is good for, whether it is fine; and if not, the command that would change it and what that costs.
+//! Lists the limits and settings that matter for fullbore in one table: the current value, its purpose,
+//! whether it is fine, and if not, the command that would change it and the cost of that change.
 //!
-//! A setting that this machine has not got is left out.
+//! A setting that this machine does not have is left out.
 
 use serde::Serialize;
 
@@ -11,7 +11,7 @@ use fullbore_host::size::rounded;
 
 /// How a setting is read and judged.
 struct Definition {
-    /// As sysctl(8) or the shell names it, or the file.
+    /// Its name in sysctl(8) or the shell, or the name of the file.
     name: &'static str,
     read: fn(&Root, &Circumstances) -> Option<String>,
     purpose: &'static str,
@@ -40,20 +40,20 @@ fn low(because: impl Into<String>) -> Judgement {
     }
 }
 
-/// A setting as it is on this machine.
+/// A setting with its value on this machine.
 #[derive(Debug, Clone, Serialize)]
 pub struct Setting {
     pub name: &'static str,
     pub value: String,
-    /// Whether it is fine as it is.
+    /// Whether the value is fine.
     pub fine: bool,
-    /// What the value means here.
+    /// What the value means on this machine.
     pub meaning: String,
-    /// What the setting is good for.
+    /// The purpose of the setting.
     pub purpose: &'static str,
     /// The command that would change it.
     pub command: &'static str,
-    /// What that would cost.
+    /// The cost of the change.
     pub cost: &'static str,
 }
 
@@ -69,7 +69,8 @@ pub const HALT_POLL: &str = "guest_halt_poll_ns";
 
 pub const HALT_POLL_FILE: &str = "sys/module/haltpoll/parameters/guest_halt_poll_ns";
 
-/// The part of the kernel that decides how deep an idle CPU sleeps.
+/// The file with the name of the governor, which is the part of the kernel that decides how deep an idle
+/// CPU sleeps.
 pub const GOVERNOR_FILE: &str = "sys/devices/system/cpu/cpuidle/current_governor";
 
 /// The settings.
@@ -305,7 +306,7 @@ const DEFINITIONS: &[Definition] = &[
     },
 ];
 
-/// The settings of the machine under `root`, in the order of the table.
+/// Reads the settings of the machine under `root`, in the order of the table.
 pub fn read(root: &Root, around: &Circumstances) -> Vec<Setting> {
     DEFINITIONS
         .iter()
@@ -325,14 +326,15 @@ pub fn read(root: &Root, around: &Circumstances) -> Vec<Setting> {
         .collect()
 }
 
-/// Whether the table has it.
+/// Returns whether the table contains a setting with this name.
 #[cfg(test)]
 pub fn has(name: &str) -> bool {
     DEFINITIONS.iter().any(|row| row.name == name)
 }
 
 fn number(value: &str) -> u64 {
-    // Some limits are as high as a number goes, and some kernels print them so.
+    // Some limits are the largest number of their type, and some kernels print a number that does not
+    // fit.
     value.parse().unwrap_or(u64::MAX)
 }
 
@@ -342,7 +344,7 @@ fn huge_page_setting<const DEFRAG: usize>(root: &Root, _: &Circumstances) -> Opt
     bracketed_word(&text).map(str::to_owned)
 }
 
-/// It counts only where the governor is the one that polls.
+/// Returns the setting only if the active governor is the one that polls.
 fn halt_poll(root: &Root, _: &Circumstances) -> Option<String> {
     (root.text(GOVERNOR_FILE)?.trim() == "haltpoll").then(|| root.text(HALT_POLL_FILE))?
 }
@@ -351,7 +353,7 @@ fn limit(value: Option<u64>) -> String {
     value.map_or_else(|| "unlimited".into(), |value| value.to_string())
 }
 
-/// In KiB, as the shell gives it.
+/// Formats the limit in KiB, as the shell does.
 fn locked_limit(bytes: Option<u64>) -> String {
     limit(bytes.map(|bytes| bytes / 1024))
 }

@@ -1,4 +1,4 @@
-//! The report for people: lines that fit the terminal, in the style of what bench prints.
+//! Writes the report as text: lines that fit the terminal, in the style of bench's output.
 
 use std::io::{self, Write};
 
@@ -6,13 +6,13 @@ use super::report::{Report, Tried};
 use fullbore_lab::trials::Outcome;
 use fullbore_results::report::text::{Style, TextPage};
 
-/// Of the machine's lines, those that are nowhere else in the report.
+/// The properties of the machine that are not elsewhere in the report.
 const MACHINE: [&str; 5] = ["kernel", "CPU", "caches", "memory", "hypervisor"];
 
-/// Writes it, in lines of at most `width` columns.
+/// Writes the report in lines of at most `width` columns.
 ///
 /// # Errors
-/// What writing says.
+/// Returns the errors of writing.
 pub fn write(report: &Report, width: u16, color: bool, out: &mut dyn Write) -> io::Result<()> {
     let mut page = TextPage {
         width: usize::from(width),
@@ -58,7 +58,7 @@ fn machine(report: &Report, page: &mut TextPage) {
     labelled(page, "", &lines);
 }
 
-/// Label and text, the texts one below the other.
+/// Adds a label and its lines of text, one below the other.
 fn labelled(page: &mut TextPage, indent: &str, lines: &[(&str, String)]) {
     let widest = lines
         .iter()
@@ -88,8 +88,8 @@ fn trials(report: &Report, page: &mut TextPage) {
     }
 }
 
-/// Text that ends with a command, which has a line of its own where both do not fit on one: so it can be
-/// copied as it is.
+/// Adds text that ends with a command. The command is on a separate line if both do not fit on one, so
+/// that it can be copied unchanged.
 fn say_how(page: &mut TextPage, style: Style, label: &str, text: &str) {
     let fits = label.chars().count() + text.chars().count() <= page.width;
     match command_at_the_end(text) {
@@ -104,7 +104,8 @@ fn say_how(page: &mut TextPage, style: Style, label: &str, text: &str) {
     }
 }
 
-/// The words before a command, and the command; `None` where the text does not end with one.
+/// Splits text into the words before a command, and the command; returns `None` if it does not end with
+/// one.
 fn command_at_the_end(text: &str) -> Option<(&str, &str)> {
     let is_command = |text: &str| {
         ["sudo ", "echo "].iter().any(|word| text.starts_with(word)) && !text.contains(", ")
@@ -182,7 +183,7 @@ fn settings(report: &Report, page: &mut TextPage) {
 fn cpus(report: &Report, page: &mut TextPage) {
     heading(page, "CPUs");
     let cpus = &report.cpus;
-    // Not wrapped: a drawing fits as it is.
+    // The drawing is not wrapped, because it already fits.
     for line in &cpus.drawing {
         page.line(Style::Plain, format!("  {line}"));
     }
@@ -243,7 +244,7 @@ mod tests {
         let text = text(&report, 80);
         let command =
             "\n    echo 200000 | sudo tee /sys/module/haltpoll/parameters/guest_halt_poll_ns\n";
-        // That of the setting, and that of the advice.
+        // The command is part of the setting, and of the advice.
         assert_eq!(text.matches(command).count(), 2, "{text}");
         assert_eq!(text.matches("change:\n").count(), 1, "{text}");
         assert!(!text.contains("change: \n"), "{text}");

@@ -1,4 +1,4 @@
-//! The pairs of CPUs that are worth pinning a writer and a reader to, next to a drawing of all CPUs.
+//! Finds the pairs of CPUs that are worth pinning a writer and a reader to, and adds a drawing of all CPUs.
 
 use serde::Serialize;
 
@@ -7,21 +7,21 @@ use fullbore_host::distance::line_round_trip_ns;
 use fullbore_host::machine::{CpuPair, Relation, Topology, format_cpu_list};
 use fullbore_results::statistics::Spread;
 
-/// What two CPUs share, nearest first.
+/// What two CPUs share, the nearest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Share {
-    /// One core: two of its threads.
+    /// They are two threads of one core.
     Core,
-    /// An L2 cache.
+    /// They share an L2 cache.
     L2,
-    /// The last-level cache.
+    /// They share the last-level cache.
     LastLevel,
-    /// A socket, and no cache.
+    /// They share a socket, and no cache.
     Socket,
-    /// Nothing: they are in two sockets.
+    /// They are in different sockets.
     OtherSocket,
-    /// The kernel does not tell.
+    /// The kernel does not report it.
     Unknown,
 }
 
@@ -38,15 +38,15 @@ impl Share {
     }
 }
 
-/// A pair of CPUs that stands for all that share the same.
+/// A pair of CPUs that represents all pairs of the same kind.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Pair {
     pub writer: usize,
     pub reader: usize,
     pub share: Share,
-    /// Whether `bench` takes it unless told otherwise.
+    /// Whether `bench` uses it by default.
     pub chosen: bool,
-    /// Nanoseconds that a cache line takes from one to the other and back.
+    /// The nanoseconds that a cache line takes from one CPU to the other and back.
     pub line_round_trip_ns: Option<f64>,
 }
 
@@ -54,7 +54,7 @@ pub struct Pair {
 #[derive(Debug, Clone, Serialize)]
 pub struct Cpus {
     pub online: String,
-    /// Those that this process may use.
+    /// The CPUs that this process may use.
     pub allowed: String,
     pub offline: String,
     pub drawing: Vec<String>,
@@ -62,7 +62,7 @@ pub struct Cpus {
 }
 
 impl Cpus {
-    /// Those of this machine, with the distances of the pairs measured.
+    /// Describes the CPUs of this machine, and measures the distance of each pair.
     pub fn measure(topology: &Topology) -> Self {
         let mut cpus = Self::of(topology);
         for pair in &mut cpus.pairs {
@@ -85,7 +85,7 @@ impl Cpus {
         }
     }
 
-    /// The pairs for people.
+    /// Formats the pairs for the terminal.
     pub fn pair_lines(&self) -> Vec<String> {
         let names: Vec<String> = self
             .pairs
@@ -112,7 +112,7 @@ impl Cpus {
     }
 }
 
-/// The first pair of each kind of the CPUs that this process may use.
+/// Returns the first pair of each kind, of the CPUs that this process may use.
 fn pairs(topology: &Topology) -> Vec<Pair> {
     let chosen = CpuPair::choose(topology);
     if chosen.relation == Relation::OneCpu {
@@ -168,8 +168,8 @@ mod tests {
     use super::*;
     use fullbore_host::fixtures::Fixture;
 
-    /// Sockets of domains of cores of threads, as most servers number them: the first threads of all cores,
-    /// and then the second ones.
+    /// Returns a machine of sockets of domains of cores of threads, numbered as most servers number them:
+    /// the first threads of all cores, and then the second threads.
     fn machine(sockets: usize, domains: usize, cores: usize, threads: usize) -> Fixture {
         let all = sockets * domains * cores;
         let fixture = Fixture::new(&[]).online(&format!("0-{}", all * threads - 1));
@@ -224,7 +224,7 @@ mod tests {
             ]
         );
         assert_eq!(cpus.pairs, []);
-        // Nor has one that is allowed of many.
+        // A process that may use only one of many CPUs has no pair either.
         assert_eq!(drawn(&machine(1, 1, 8, 1), "3").pairs, []);
     }
 

@@ -1,34 +1,35 @@
-//! What reduces the time that goes to a class: a table.
+//! Lists what reduces the time of each class, as a table.
 
 use serde::{Deserialize, Serialize};
 
 use super::classes::Class;
 
-/// What to do about it.
+/// The advice on how to reduce the time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Advice {
-    /// The experiment that shows it, or the verb that does it; `None` where there is none.
+    /// The experiment that shows it, or the verb that does it; `None` if there is none.
     #[serde(rename = "try")]
     pub instead: Option<String>,
-    /// In words.
+    /// The advice in words.
     pub words: String,
 }
 
-/// When to give which advice.
+/// The conditions for a piece of advice.
 struct Remedy {
     class: Class,
-    /// Options of the experiment's endpoints, of which there has to be one.
+    /// Options of the experiment's endpoints, of which at least one must be present.
     with: &'static [&'static str],
-    /// Options of which there must be none.
+    /// Options of which none may be present.
     without: &'static [&'static str],
-    /// Programs, of which the side that spends most on it has to be one; any where there are none.
+    /// Programs, of which the side that spends most on the class must be one; an empty list
+    /// matches any.
     program: &'static [&'static str],
-    /// The experiment, or the verb.
+    /// The experiment or the verb to use instead.
     instead: &'static str,
     words: &'static str,
 }
 
-/// What hands pages over instead of copying them.
+/// The options that move pages by reference instead of copying them.
 const BY_REFERENCE: &[&str] = &[
     "--write-with-vmsplice",
     "--way fresh",
@@ -39,7 +40,7 @@ const BY_REFERENCE: &[&str] = &[
 
 const ANY: &[&str] = &[];
 
-/// The first remedy that fits gives the advice.
+/// The table of remedies; the first one that matches is the advice.
 #[rustfmt::skip]
 const TABLE: &[Remedy] = &[
     Remedy { class: Class::Copying, with: ANY, without: ANY, program: &["cat", "dd", "socat"], instead: "fullbore copy",
@@ -95,7 +96,7 @@ const TABLE: &[Remedy] = &[
          never change" },
 ];
 
-/// What to say of a class that no remedy is about.
+/// Returns the text for a class without a remedy.
 fn without_a_remedy(class: Class) -> &'static str {
     match class {
         Class::User => "the programs themselves take the time, not the pipe",
@@ -108,16 +109,17 @@ fn without_a_remedy(class: Class) -> &'static str {
     }
 }
 
-/// What a program is about: the options of an experiment's endpoints, and its own name.
+/// What the verdict is about: the options of an experiment's endpoints, and its name.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Subject<'a> {
-    /// The name of the experiment, which is never the advice.
+    /// The name of the experiment, which is never recommended.
     pub experiment: Option<&'a str>,
     /// The options of its writer and its reader.
     pub options: &'a str,
 }
 
-/// The advice about a class that most of the time goes to, most of all on the side of `program`.
+/// Returns the advice about the class with most of the time, to which the side of `program`
+/// contributes most.
 pub fn advice(class: Class, program: &str, subject: Subject<'_>) -> Advice {
     let has = |options: &[&str]| {
         options

@@ -1,15 +1,15 @@
-//! What the kernel does in its functions: one table of their names, and the rule that reads it.
+//! Classifies what the kernel does in its functions: a table of their names, and the rule that reads it.
 //!
-//! A sample is a chain of functions, innermost first. What its time went to is rarely told by the
-//! innermost one alone: a spin lock is let go of by whoever wakes a sleeper and by whoever takes a
-//! page from a list. So rows are read in order, and each says how far it reaches: along the whole
-//! chain (a page fault stays one whatever it allocates), to the innermost function that any row
-//! names, or to the innermost function alone. A function that no row names belongs to whoever calls
-//! it; a chain without any is not classified, and shown as such.
+//! A sample is a chain of functions, innermost first. The innermost function alone rarely shows what its
+//! time was spent on: a spin lock is released by a function that wakes a sleeper as well as by one that
+//! removes a page from a list. Rows are therefore tried in order, and each has a reach: the whole chain
+//! (a page fault remains one whatever it allocates), the innermost function that any row names, or only
+//! the innermost function. The time of a function that no row names belongs to its caller; a chain
+//! without any named function is not classified, and shown as such.
 
 use serde::{Deserialize, Serialize};
 
-/// What time goes to.
+/// What time is spent on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Class {
@@ -26,17 +26,17 @@ pub enum Class {
     NotClassified,
 }
 
-/// What a class is called, and what it means.
+/// The name and the description of a class.
 #[derive(Debug)]
 pub struct Meaning {
     pub class: Class,
-    /// As it stands in the report.
+    /// Its name in the report.
     pub name: &'static str,
-    /// One sentence.
+    /// Its description in one sentence.
     pub means: &'static str,
 }
 
-/// All classes, in the order of a tie.
+/// All classes, in the order that decides ties.
 #[rustfmt::skip]
 pub const MEANINGS: &[Meaning] = &[
     Meaning { class: Class::Copying, name: "copying",
@@ -67,12 +67,12 @@ pub const MEANINGS: &[Meaning] = &[
 ];
 
 impl Class {
-    /// What it is called.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         self.meaning().name
     }
 
-    /// What it is called, and what it means.
+    /// Returns its name and description.
     pub fn meaning(self) -> &'static Meaning {
         MEANINGS
             .iter()
@@ -81,17 +81,17 @@ impl Class {
     }
 }
 
-/// How much of a chain a row looks at.
+/// The part of a chain that a row examines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reach {
-    /// Any function of the chain, whatever others say. In the order of the table.
+    /// Any function of the chain, before all other kinds of rows, in the order of the table.
     Chain,
-    /// The innermost function, called by one of `under`. Unwinders skip the caller of a function
-    /// that makes no frame of its own, so what is called here may be one call farther in.
+    /// The innermost function, called by one of `under`. Unwinders skip the caller of a function without
+    /// its own frame, so the recorded caller may be one call farther out.
     LeafUnder,
     /// The innermost function that a row of this reach names.
     Innermost,
-    /// The innermost function, where no other row said anything.
+    /// The innermost function, if no other row matches.
     Leaf,
 }
 
@@ -100,13 +100,13 @@ enum Reach {
 struct Pattern {
     class: Class,
     reach: Reach,
-    /// Names; `*` at either end stands for anything.
+    /// Names; `*` at either end matches any text.
     functions: &'static [&'static str],
-    /// Where given, one of these has to be farther out in the chain.
+    /// If not empty, one of these has to be farther out in the chain.
     under: &'static [&'static str],
 }
 
-/// What stands between the system call and the pipe's mutex.
+/// The functions between the system call and the pipe's mutex.
 const A_PIPE: &[&str] = &[
     "*pipe*",
     "*splice*",
@@ -116,11 +116,11 @@ const A_PIPE: &[&str] = &[
     "wait_for_space",
 ];
 
-/// What kernels from 4.19 to 6.18 call it, on x86-64 and arm64. docs/explain.md says on which of them
+/// The names in kernels from 4.19 to 6.18, on x86-64 and arm64. docs/explain.md says in which of them
 /// each name was seen.
 #[rustfmt::skip]
 const TABLE: &[Pattern] = &[
-    // A reschedule interrupt is the other side's wake-up arriving.
+    // A reschedule interrupt delivers the wake-up by the other side.
     Pattern { class: Class::Sleeping, reach: Reach::Chain, under: &[], functions: &[
         "*sysvec_reschedule_ipi", "*sysvec_call_function_single", "reschedule_interrupt", "smp_reschedule_interrupt",
         "call_function_single_interrupt", "smp_call_function_single_interrupt",
@@ -138,13 +138,14 @@ const TABLE: &[Pattern] = &[
         "mutex_lock*", "__mutex_lock*", "mutex_spin_on_owner", "osq_lock", "osq_unlock", "mutex_trylock", "mutex_unlock",
         "__mutex_unlock_slowpath*", "mutex_optimistic_spin",
     ] },
-    // The leaf of a call on a pipe that only takes the lock.
+    // These functions of a pipe only lock and unlock its mutex.
     Pattern { class: Class::Lock, reach: Reach::Chain, under: &[], functions: &["pipe_lock", "pipe_unlock", "pipe_double_lock"] },
     // Reading the call's own arguments is not copying data.
     Pattern { class: Class::Entering, reach: Reach::Chain, under: &[], functions: &[
         "copy_iovec_from_user", "import_iovec", "__import_iovec", "import_ubuf", "import_single_range", "rw_copy_check_uvector",
     ] },
-    // A pipe's own code has no spin locks; those of its wait queues are taken to wake, or to fall asleep.
+    // A pipe's own code has no spin locks; those of its wait queues are acquired for waking and for falling
+    // asleep.
     Pattern { class: Class::Sleeping, reach: Reach::LeafUnder, under: &[
         "pipe_read", "pipe_write", "anon_pipe_read", "anon_pipe_write", "fifo_pipe_*", "pipe_wait*", "wait_for_space", "wakeup_pipe_*", "pipe_poll",
         "*splice*", "do_tee", "link_pipe", "ipipe_prep", "opipe_prep",
@@ -214,7 +215,7 @@ const TABLE: &[Pattern] = &[
         "iter_file_splice_write", "generic_splice_sendpage", "splice_to_socket", "copy_splice_read", "default_file_splice_read", "direct_splice_actor",
         "ipipe_prep", "opipe_prep", "link_pipe", "do_tee", "kill_fasync",
     ] },
-    // What is left of the call itself, once nothing else was named on the way out to it.
+    // This is the rest of the call itself, if no function on the way out to it is named.
     Pattern { class: Class::Bookkeeping, reach: Reach::Leaf, under: &[], functions: &[
         "__do_sys_splice", "__do_sys_vmsplice", "__do_sys_tee", "*_sys_splice", "*_sys_vmsplice", "*_sys_tee", "vfs_read", "vfs_write", "new_sync_read", "new_sync_write",
         "__vfs_read", "__vfs_write", "vfs_readv", "vfs_writev", "do_iter_*",
@@ -227,7 +228,7 @@ const TABLE: &[Pattern] = &[
     ] },
 ];
 
-/// What the time of a sample in the kernel went to. `chain` is innermost first.
+/// Returns the class of a sample in the kernel. `chain` is innermost first.
 pub fn classify(chain: &[&str]) -> Class {
     let names: Vec<&str> = chain.iter().map(|name| base_name(name)).collect();
     along_the_chain(&names)
@@ -262,7 +263,7 @@ fn rows(reach: Reach) -> impl Iterator<Item = &'static Pattern> {
 }
 
 impl Pattern {
-    /// Whether it names the function at `at`, and what it asks for is farther out.
+    /// Returns whether the row names the function at `at`, and one of `under` is farther out.
     fn names(&self, names: &[&str], at: usize) -> bool {
         let named = |patterns: &[&str], name: &str| patterns.iter().any(|p| matches(p, name));
         let above = match self.reach {
@@ -274,8 +275,9 @@ impl Pattern {
     }
 }
 
-/// A function's name without what the compiler adds to its copies: `.isra.0`, `.constprop.0`,
-/// `.part.0`, `.cold`, `.llvm.123`; and without what allocation profiling adds (6.10): `_noprof`.
+/// Returns a function's name without the suffixes that the compiler adds to its copies (`.isra.0`,
+/// `.constprop.0`, `.part.0`, `.cold`, `.llvm.123`), and without that of allocation profiling (6.10),
+/// `_noprof`.
 fn base_name(name: &str) -> &str {
     let name = match name.find('.') {
         Some(at) if at > 0 => &name[..at],
@@ -284,7 +286,7 @@ fn base_name(name: &str) -> &str {
     name.strip_suffix("_noprof").unwrap_or(name)
 }
 
-/// Whether `name` is what `pattern` says, with `*` at its ends.
+/// Returns whether `name` matches `pattern`, which may have `*` at its ends.
 fn matches(pattern: &str, name: &str) -> bool {
     match (pattern.strip_prefix('*'), pattern.strip_suffix('*')) {
         (Some(_), Some(_)) => name.contains(pattern.trim_matches('*')),
@@ -306,7 +308,7 @@ mod tests {
     use super::super::profile::Stack;
     use super::*;
 
-    /// Chains by kernel; each file says whether it is a recording.
+    /// The chains of each kernel; each file says whether it is a recording.
     const STACKS: &[(&str, &str)] = &[
         ("4.19", include_str!("stacks/4.19.folded")),
         ("5.4", include_str!("stacks/5.4.folded")),

@@ -1,4 +1,4 @@
-//! The flame graph: each side as a tower, every chain of calls as a flame on it.
+//! Draws the flame graph: each side as a tower, and every chain of calls as a flame on it.
 
 use std::io::Write;
 
@@ -8,7 +8,7 @@ use inferno::flamegraph::{self, Options, color::MultiPalette, color::Palette};
 use super::profile::Side;
 use fullbore_host::text::clean;
 
-/// Draws it.
+/// Draws the flame graph as SVG.
 pub fn draw(sides: &[Side], title: &str, out: &mut dyn Write) -> Result<()> {
     let mut lines: Vec<String> = sides.iter().flat_map(Side::folded).collect();
     lines.sort_unstable();
@@ -16,7 +16,7 @@ pub fn draw(sides: &[Side], title: &str, out: &mut dyn Write) -> Result<()> {
     options.title = clean(title);
     options.subtitle = Some("time on CPU; functions of the kernel are orange".to_owned());
     options.count_name = "samples".to_owned();
-    // It knows `_[k]`.
+    // This palette recognizes the suffix `_[k]`.
     options.colors = Palette::Multi(MultiPalette::Java);
     options.deterministic = true;
     flamegraph::from_lines(&mut options, lines.iter().map(String::as_str), out)

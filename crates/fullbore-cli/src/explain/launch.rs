@@ -1,4 +1,4 @@
-//! A command line of a person's, run to be looked at: to its end, for so long, or until Ctrl-C.
+//! Runs the user's command line: to its end, for a limited time, or until Ctrl-C.
 
 use std::os::fd::AsFd;
 use std::process::{Child, Command, ExitStatus};
@@ -12,7 +12,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, set_child_sub
 use crate::ending;
 use crate::interrupt::Interrupt;
 
-/// How often Ctrl-C and the time are looked at.
+/// The interval at which Ctrl-C and the time limit are checked.
 const INTERVAL: Duration = Duration::from_millis(50);
 
 /// How long processes that are asked to end may take before they are killed.
@@ -21,13 +21,14 @@ const GRACE: Duration = Duration::from_millis(500);
 /// How a command ended.
 #[derive(Debug, Clone, Copy)]
 pub struct Ended {
-    /// Its own word; `None` where its time was up and it was ended.
+    /// Its exit status; `None` if its time was up and it was ended.
     pub status: Option<ExitStatus>,
     /// How long it ran.
     pub took: Duration,
 }
 
-/// The command: as it is, or by the shell where it is one word with what only a shell understands.
+/// Returns the command; a single word with characters that only a shell interprets is run by the
+/// shell.
 pub fn command(words: &[String]) -> Command {
     match words {
         [line]
@@ -46,12 +47,13 @@ pub fn command(words: &[String]) -> Command {
     }
 }
 
-/// Runs it.
+/// Runs the command line.
 ///
 /// # Errors
-/// Where it cannot be started.
+/// Fails if it cannot be started.
 pub fn run(words: &[String], at_most: Option<Duration>, interrupt: &Interrupt) -> Result<Ended> {
-    // A process whose parent has ended stays below this one, and is found at the end.
+    // With this attribute, a process whose parent has ended remains below this one, and is found
+    // at the end.
     let _ = set_child_subreaper(Some(getpid()));
     let began = Instant::now();
     let mut command = command(words);
@@ -92,7 +94,7 @@ fn wait(fd: rustix::fd::BorrowedFd<'_>) {
         tv_sec: 0,
         tv_nsec: i64::from(INTERVAL.subsec_nanos()),
     };
-    // A signal ends it early, which is what it is for.
+    // A signal is meant to end the wait early.
     let _ = poll(
         &mut [PollFd::from_borrowed_fd(fd, PollFlags::IN)],
         Some(&interval),

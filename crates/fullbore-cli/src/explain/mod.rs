@@ -1,9 +1,8 @@
-//! What the time of an experiment, or of a command, goes to.
+//! Explains how an experiment, or a command, spends its time.
 //!
 //! `record` runs it and watches: `sampling` takes samples, `processes` reads the kernel's accounts.
-//! `profile` puts them together by side, with the names of `symbols`; `classes` says what a sample's
-//! time went to; `side` and `verdict` what that comes to, and `advice` what reduces it. `report` and `flame`
-//! show it.
+//! `profile` groups them by side, with the names of `symbols`; `classes` maps a sample to a class; `side`
+//! and `verdict` compute the result, and `advice` says what reduces the time. `report` and `flame` show it.
 
 mod advice;
 mod classes;
@@ -42,7 +41,7 @@ use side::SideReport;
 use symbols::{Files, Kernel};
 use verdict::{Verdict, without_samples};
 
-/// What was found, and what it was found from.
+/// The explanation, and the data from which it was derived.
 pub struct Explained {
     pub explanation: Explanation,
     sides: Vec<Side>,
@@ -64,7 +63,7 @@ impl Explained {
     }
 }
 
-/// Measures an experiment with and without samples, by turns.
+/// Measures an experiment with and without samples, alternately.
 pub fn experiment(
     experiment: &Experiment,
     settings: &Settings,
@@ -108,8 +107,7 @@ pub fn experiment(
     Ok(explained)
 }
 
-/// Runs a command line, once more without samples before if that is asked for, and says how it
-/// ended.
+/// Runs a command line, and before that once without samples if `twice` is set; also returns how it ended.
 pub fn command(
     words: &[String],
     at_most: Option<Duration>,
@@ -134,7 +132,7 @@ pub fn command(
     Ok((explained, ended))
 }
 
-/// What was seen of something, in one recording or in several.
+/// The data from one recording, or from several.
 struct Watched {
     kernel: Kernel,
     files: Files,

@@ -1,4 +1,4 @@
-//! What is not allowed here, and which setting allows it.
+//! Describes what is not allowed here, and which setting allows it.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use super::record::Sampled;
 use super::sampling::Refused;
 
-/// What to say of it: nothing where all is allowed.
+/// Returns notes for the user, or none if everything is allowed.
 pub fn notes(sampled: Result<Sampled, Refused>, samples: u64, names_hidden: bool) -> Vec<String> {
     let mut notes = Vec::new();
     match sampled {

@@ -1,7 +1,7 @@
-//! What every user can read about a process: its name, how long it ran, how often it slept.
+//! Reads what every user can read about a process: its name, how long it ran, how often it slept.
 //!
-//! Needs no permission. This process looks at those below it again and again, and the last look at
-//! each is what counts.
+//! This requires no permission. This process scans its descendants repeatedly, and the last scan
+//! of each process counts.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -12,49 +12,49 @@ use serde_json::Value;
 
 use fullbore_observe::descendants;
 
-/// What was seen of one process.
+/// What was read about one process.
 #[derive(Debug, Clone)]
 pub struct Seen {
-    /// What it is called: its role in an experiment, or its program's name.
+    /// Its role in an experiment, or its program's name.
     pub name: String,
     first: Look,
     last: Look,
 }
 
-/// One look.
+/// The result of one scan.
 #[derive(Debug, Clone, Copy)]
 struct Look {
     at: Instant,
     so_far: Accounts,
 }
 
-/// What a process has used up. Sums over its threads.
+/// The resource usage of a process, summed over its threads.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Accounts {
-    /// Seconds that were looked at.
+    /// Seconds between the first and the last scan.
     pub seconds: f64,
     /// Seconds in user mode.
     pub user_seconds: f64,
     /// Seconds in the kernel.
     pub system_seconds: f64,
-    /// Seconds that it could have run, had there been a CPU for it.
+    /// Seconds that it was runnable and waited for a CPU.
     pub waited_seconds: f64,
-    /// Times it slept.
+    /// The number of times it slept.
     pub voluntary_switches: u64,
-    /// Times it had to make room for someone else.
+    /// The number of times another task took its CPU.
     pub involuntary_switches: u64,
-    /// Page faults that needed no disk.
+    /// Page faults without disk access.
     pub minor_faults: u64,
-    /// Page faults that did.
+    /// Page faults with disk access.
     pub major_faults: u64,
 }
 
-/// All processes below this one, as they were last seen.
+/// All processes below this one, with their last scan.
 #[derive(Debug, Default)]
 pub struct Processes(BTreeMap<u32, Seen>);
 
 impl Processes {
-    /// Looks at all of them.
+    /// Scans all of them.
     pub fn look(&mut self) {
         for pid in descendants(std::process::id()) {
             let Some((name, so_far)) = look_at(pid) else {
@@ -65,7 +65,8 @@ impl Processes {
                 so_far,
             };
             match self.0.get_mut(&pid) {
-                // Another program since: what was before it is not its own.
+                // If the name has changed, the process runs another program, and the usage before
+                // that does not count.
                 Some(seen) if seen.name == name => seen.last = look,
                 _ => {
                     self.0.insert(pid, Seen::first(name, look));
@@ -74,19 +75,19 @@ impl Processes {
         }
     }
 
-    /// Forgets what there was so far: from now on it counts.
+    /// Discards the usage so far, so that it counts from now on.
     pub fn start_over(&mut self) {
         for seen in self.0.values_mut() {
             seen.first = seen.last;
         }
     }
 
-    /// What it was last called.
+    /// Returns the last known name of a process.
     pub fn name(&self, pid: u32) -> Option<&str> {
         self.0.get(&pid).map(|seen| seen.name.as_str())
     }
 
-    /// Each with its number.
+    /// Returns each process with its number.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &Seen)> {
         self.0.iter().map(|(&pid, seen)| (pid, seen))
     }
@@ -101,14 +102,14 @@ impl Seen {
         }
     }
 
-    /// What it used between the first look and the last.
+    /// Returns the usage between the first and the last scan.
     pub fn accounts(&self) -> Accounts {
         let (first, last) = (&self.first.so_far, &self.last.so_far);
         Accounts {
             seconds: (self.last.at - self.first.at).as_secs_f64(),
             user_seconds: (last.user_seconds - first.user_seconds).max(0.0),
             system_seconds: (last.system_seconds - first.system_seconds).max(0.0),
-            // Threads that have ended take theirs with them.
+            // The waiting times of threads that have ended are lost.
             waited_seconds: (last.waited_seconds - first.waited_seconds).max(0.0),
             voluntary_switches: last
                 .voluntary_switches
@@ -123,7 +124,7 @@ impl Seen {
 }
 
 impl Accounts {
-    /// Adds another process's.
+    /// Adds the usage of another process.
     pub fn add(&mut self, other: &Accounts) {
         self.seconds += other.seconds;
         self.user_seconds += other.user_seconds;
@@ -135,17 +136,17 @@ impl Accounts {
         self.major_faults += other.major_faults;
     }
 
-    /// Of its time, the part it ran: above 1 where threads ran side by side.
+    /// Returns the fraction of its time in which it ran; it is above 1 if threads ran in parallel.
     pub fn ran(&self) -> f64 {
         self.of_time(self.user_seconds + self.system_seconds)
     }
 
-    /// Of its time, the part it waited for a CPU.
+    /// Returns the fraction of its time in which it waited for a CPU.
     pub fn waited(&self) -> f64 {
         self.of_time(self.waited_seconds).min(1.0)
     }
 
-    /// Of its time, the part it slept: neither ran nor waited for a CPU.
+    /// Returns the fraction of its time in which it slept, so neither ran nor waited for a CPU.
     pub fn slept(&self) -> f64 {
         (1.0 - self.ran() - self.waited()).max(0.0)
     }
@@ -164,7 +165,7 @@ fn look_at(pid: u32) -> Option<(String, Accounts)> {
     let stat = process.stat().ok()?;
     let words = process.cmdline().ok()?;
     if words.is_empty() {
-        // A zombie, or a thread of the kernel.
+        // The process is a zombie, or a kernel thread.
         return None;
     }
     let tick = 1.0 / procfs::ticks_per_second() as f64;
@@ -187,7 +188,8 @@ fn look_at(pid: u32) -> Option<(String, Accounts)> {
     Some((role(&words, &stat.comm), accounts))
 }
 
-/// What a process is called: what it does in an experiment, by its command line, or else `name`.
+/// Returns the name of a process: its role in an experiment, according to its command line, or
+/// else `name`.
 fn role(words: &[String], name: &str) -> String {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words.as_slice() {
@@ -201,7 +203,7 @@ fn role(words: &[String], name: &str) -> String {
     }
 }
 
-/// The `role` in the task of a part, where there is one.
+/// Returns the `role` in the task of a part, if there is one.
 fn role_in(task: &str) -> Option<String> {
     let task: Value = serde_json::from_str(task).ok()?;
     let role = match task.get("role")? {

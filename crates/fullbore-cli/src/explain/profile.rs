@@ -1,4 +1,4 @@
-//! Samples, put together by side: whose they are, and what the addresses are called.
+//! Groups samples by side, and adds the names of processes and addresses.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write;
@@ -10,35 +10,35 @@ use super::sampling::{Event, Sample, What};
 use super::symbols::{Files, Kernel, Mapping, Mappings};
 use fullbore_host::text::clean;
 
-/// A process, or all of one name.
+/// A process, or all processes with the same name.
 #[derive(Debug, Clone, Default)]
 pub struct Side {
     /// Its role in an experiment, or its program's name.
     pub name: String,
-    /// How many processes.
+    /// The number of processes.
     pub processes: usize,
-    /// What it ran, and how often it was seen there.
+    /// The stacks in which it was sampled, and how often.
     pub stacks: BTreeMap<Stack, u64>,
-    /// What the kernel says it used.
+    /// The resource usage that the kernel reports.
     pub accounts: Accounts,
 }
 
-/// Where a sample was: in user code, or in a chain of the kernel's functions.
+/// The position of a sample: in user code, or in a chain of kernel functions.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Stack {
     User(String),
-    /// Innermost first.
+    /// The chain of kernel functions, innermost first.
     Kernel(Vec<String>),
 }
 
-/// What a function of the kernel is called whose name is hidden.
+/// The name of a kernel function whose real name is hidden.
 pub const HIDDEN: &str = "[kernel]";
 
-/// What a program of the laboratory is called by the kernel, which goes by the path it was started by.
+/// The kernel's name for a program of the laboratory, which derives from the path by which it was started.
 const OWN: &str = "exe";
 
 impl Stack {
-    /// What its time went to.
+    /// Returns the class to which its time belongs.
     pub fn class(&self) -> Class {
         match self {
             Stack::User(_) => Class::User,
@@ -49,7 +49,7 @@ impl Stack {
         }
     }
 
-    /// The function it was in.
+    /// Returns the innermost function.
     pub fn leaf(&self) -> &str {
         match self {
             Stack::User(name) => name,
@@ -57,7 +57,7 @@ impl Stack {
         }
     }
 
-    /// Reads a line of folded stacks: the side, the stack and the count.
+    /// Parses a line of folded stacks: the side, the stack and the count.
     #[cfg(test)]
     pub fn unfold(line: &str) -> Option<(&str, Stack, u64)> {
         let (frames, count) = line.rsplit_once(' ')?;
@@ -74,9 +74,9 @@ impl Stack {
         Some((side, stack, count.parse().ok()?))
     }
 
-    /// As one line of folded stacks: outermost first, functions of the kernel with `_[k]` behind.
+    /// Formats one line of folded stacks: outermost first, kernel functions with the suffix `_[k]`.
     fn fold(&self, side: &str, count: u64) -> String {
-        // A line of its own for each stack, and XML, which has no control characters, is made of it.
+        // Each stack is one line, and is later written to XML, which has no control characters.
         let mut line = clean(side).replace(';', ":");
         match self {
             Stack::User(name) => {
@@ -94,12 +94,12 @@ impl Stack {
 }
 
 impl Side {
-    /// Samples of it.
+    /// Returns its number of samples.
     pub fn samples(&self) -> u64 {
         self.stacks.values().sum()
     }
 
-    /// Its lines of folded stacks.
+    /// Returns its lines of folded stacks.
     pub fn folded(&self) -> impl Iterator<Item = String> {
         self.stacks
             .iter()
@@ -107,7 +107,7 @@ impl Side {
     }
 }
 
-/// Sides, from what happened while they ran; what happened in the first `skipped` of it is left out.
+/// Groups events by side; events in the first `skipped` of the run do not count.
 pub fn sides(
     mut events: Vec<Event>,
     processes: &Processes,
@@ -115,7 +115,7 @@ pub fn sides(
     files: &mut Files,
     skipped: Duration,
 ) -> Vec<Side> {
-    // The events of each CPU are in order; those of all CPUs have to be sorted.
+    // The events of each CPU are in order; those of several CPUs have to be sorted.
     events.sort_by_key(|event| event.time);
     let mut from = None;
     let mut told = Told::default();
@@ -145,18 +145,18 @@ pub fn sides(
     sides.in_order()
 }
 
-/// What is known of processes so far.
+/// What the events have shown about processes so far.
 #[derive(Default)]
 struct Told {
-    /// Processes below this one.
+    /// The processes below this one.
     ours: HashSet<u32>,
     names: HashMap<u32, String>,
     mappings: HashMap<u32, Mappings>,
 }
 
 impl Told {
-    /// Whether it is about a process below this one: whole CPUs tell of everybody. One that was not seen
-    /// being started may have been seen since.
+    /// Returns whether an event is about a process below this one, because events of whole CPUs are about all
+    /// processes. A process whose start was not recorded may be known from a later scan.
     fn is_ours(&mut self, pid: u32, what: &What, processes: &Processes) -> bool {
         let own = std::process::id();
         let ours = match what {
@@ -219,7 +219,7 @@ impl Told {
                     .iter()
                     .enumerate()
                     .map(|(at, &address)| {
-                        // A return address may be the first of the next function.
+                        // A return address may be the first address of the next function.
                         let within = address - u64::from(at > 0);
                         kernel.name(within).unwrap_or("[unknown]").to_owned()
                     })
@@ -229,7 +229,7 @@ impl Told {
     }
 }
 
-/// Sides by name, with the processes of each.
+/// The sides by name, with the processes of each.
 #[derive(Default)]
 struct Sides(BTreeMap<String, (Side, HashSet<u32>)>);
 
@@ -240,7 +240,7 @@ impl Sides {
         side
     }
 
-    /// The writer first, the others as they were started.
+    /// Returns the writer first, and the others in the order of their start.
     fn in_order(self) -> Vec<Side> {
         let mut sides: Vec<(bool, u32, Side)> = self
             .0
@@ -276,7 +276,8 @@ ffffffff81002000 T _copy_to_iter
 ffffffff81003000 T other
 ";
 
-    /// One in which all programs are below this process: the pipeline `gzip | cat`, next to a foreign program.
+    /// Returns events of the pipeline `gzip | cat`, whose programs are all below this process, next to a
+    /// foreign program.
     fn events() -> Vec<Event> {
         let mut events = Vec::new();
         let mut tell = |pid, what| {
@@ -332,7 +333,7 @@ ffffffff81003000 T other
 
     #[test]
     fn what_was_seen_in_the_time_that_is_skipped_does_not_count() {
-        // The first program is named at 1 ns, and computes from 4 ns on.
+        // The first program gets its name at 1 ns, and computes from 4 ns on.
         let skipped = Duration::from_nanos(53);
         let kernel = Kernel::parse(KERNEL);
         let mut files = Files::default();

@@ -1,7 +1,8 @@
-//! Runs something and watches the processes that it starts, with samples where those are allowed.
+//! Runs some work and watches the processes that it starts, with samples if those are allowed.
 //!
-//! A thread of this process empties the buffers and looks at the processes, a few times a second:
-//! often enough that nothing is lost, seldom enough that the watched processes are hardly disturbed.
+//! A thread of this process empties the buffers and scans the processes a few times a second: often
+//! enough that no samples are lost, and rarely enough that the watched processes are hardly
+//! disturbed.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -12,35 +13,35 @@ use super::profile::{self, Side};
 use super::sampling::{Clock, Event, Refused, Sampling, Scope};
 use super::symbols::{Files, Kernel};
 
-/// Between two looks.
+/// The time between two scans.
 const INTERVAL: Duration = Duration::from_millis(200);
 
-/// What was seen.
+/// The result of watching.
 #[derive(Debug)]
 pub struct Recording {
     events: Vec<Event>,
     processes: Processes,
     skipped: Duration,
-    /// How it was sampled, or why it was not.
+    /// How the samples were taken, or why there are none.
     pub sampled: Result<Sampled, Refused>,
 }
 
-/// How something was sampled.
+/// How samples were taken.
 #[derive(Debug, Clone, Copy)]
 pub struct Sampled {
     pub clock: Clock,
     /// Whether other processes were sampled too.
     pub scope: Scope,
-    /// How often a second.
+    /// The number of samples per second.
     pub frequency: u64,
     /// Whether the kernel was sampled too.
     pub kernel: bool,
-    /// Samples that there was no room for.
+    /// The number of samples that were lost because a buffer was full.
     pub lost: u64,
 }
 
-/// Runs `work`, which starts processes from this thread, and watches those; what they do in the first
-/// `skipped` does not count.
+/// Runs `work`, which starts processes from this thread, and watches these processes; what they do in
+/// the first `skipped` does not count.
 pub fn record<T>(cpus: &[usize], skipped: Duration, work: impl FnOnce() -> T) -> (T, Recording) {
     let mut sampling = Sampling::of_children(cpus);
     let done = AtomicBool::new(false);
@@ -71,7 +72,7 @@ impl Recording {
     fn watch(&mut self, sampling: &mut Result<Sampling, Refused>, done: &AtomicBool) {
         let began = Instant::now();
         let mut skipping = true;
-        // A first look soon: some processes are short.
+        // The first scan comes early, because some processes are short.
         let mut pause = INTERVAL / 20;
         loop {
             thread::park_timeout(pause);
@@ -91,13 +92,13 @@ impl Recording {
         }
     }
 
-    /// Put together by side.
+    /// Groups the recording by side.
     pub fn sides(self, kernel: &Kernel, files: &mut Files) -> Vec<Side> {
         profile::sides(self.events, &self.processes, kernel, files, self.skipped)
     }
 }
 
-/// Adds what another recording of the same thing saw.
+/// Adds the sides of another recording of the same work.
 pub fn merge(sides: &mut Vec<Side>, others: Vec<Side>) {
     for other in others {
         match sides.iter_mut().find(|side| side.name == other.name) {

@@ -1,4 +1,4 @@
-//! What `explain` found, as JSON and as text.
+//! Writes the result of `explain` as JSON and as text.
 
 use std::io::{self, Write};
 
@@ -11,34 +11,34 @@ use fullbore_host::text::clean;
 use fullbore_results::run::Unit;
 use fullbore_results::statistics::Spread;
 
-/// The version of the JSON's shape.
+/// The version of the JSON format.
 pub const SCHEMA: u32 = 1;
 
-/// What was explained, and how. Serialised, it is what `--json` prints; docs/explain.md documents it.
+/// The explanation. Serialised, it is what `--json` prints; docs/explain.md documents it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Explanation {
-    /// The version of this shape, [`SCHEMA`].
+    /// The version of this format, [`SCHEMA`].
     pub schema: u32,
-    /// The name of the experiment, where it is one.
+    /// The name of the experiment, if it is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub experiment: Option<String>,
     /// What the experiment shows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shows: Option<String>,
-    /// The command line, where it is one.
+    /// The command line, if it is one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
-    /// The kernel, as uname(2) says.
+    /// The kernel, as uname(2) reports it.
     pub kernel: String,
-    /// How samples were taken; `None` where there are none.
+    /// How samples were taken; `None` if there are none.
     pub sampling: Option<SamplingReport>,
-    /// How much sampling changed.
+    /// How much sampling changed the speed.
     pub disturbance: Option<Disturbance>,
     /// One entry for each side.
     pub sides: Vec<SideReport>,
-    /// What it comes to; `None` where it was too short to say.
+    /// The verdict; `None` if the run was too short.
     pub verdict: Option<Verdict>,
-    /// What is missing, and what to change to have it.
+    /// What is missing, and which change would provide it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
@@ -46,42 +46,43 @@ pub struct Explanation {
 /// How samples were taken.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SamplingReport {
-    /// The clock that told when to take one.
+    /// The clock that triggers samples.
     pub clock: String,
-    /// Whether whole CPUs were sampled, or only what was started, which disturbs it more.
+    /// Whether whole CPUs were sampled, or only the processes that were started, which disturbs them
+    /// more.
     pub whole_cpus: bool,
-    /// Times a second, on each CPU.
+    /// Samples per second, on each CPU.
     pub frequency: u64,
     /// Whether the kernel was sampled too.
     pub of_kernel: bool,
     /// Whether the kernel's functions have names.
     pub kernel_names: bool,
-    /// Samples that there are.
+    /// The number of samples.
     pub samples: u64,
-    /// Samples that there was no room for.
+    /// The number of samples that were lost because a buffer was full.
     pub lost: u64,
 }
 
-/// How much sampling changed the figure: pairs of measurements, with and without it.
+/// The effect of sampling on the figure: pairs of measurements, with and without it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Disturbance {
-    /// What they are in.
+    /// The unit of the figures.
     pub unit: String,
-    /// The figures with sampling, a pair each.
+    /// The figures with sampling, one for each pair.
     pub with: Vec<f64>,
-    /// Those without.
+    /// The figures without sampling.
     pub without: Vec<f64>,
     /// The median of the pairs' changes: -0.02 is 2% slower while sampled.
     pub change: f64,
 }
 
-/// The middle one; the mean of the two middle ones where their number is even.
+/// Returns the median; for an even number of figures, the mean of the two middle ones.
 fn median(figures: &[f64]) -> Option<f64> {
     Spread::of(figures).map(|spread| spread.median)
 }
 
 impl Disturbance {
-    /// From figures in `unit`, of which the n-th of both are a pair.
+    /// Computes it from figures in `unit`, of which the n-th of both lists are a pair.
     pub fn of(unit: Unit, with: Vec<f64>, without: Vec<f64>) -> Option<Self> {
         let changes: Vec<f64> = with
             .iter()
@@ -96,7 +97,7 @@ impl Disturbance {
         })
     }
 
-    /// From seconds that something took.
+    /// Computes it from the seconds that the same work took.
     pub fn of_seconds(with: f64, without: f64) -> Self {
         Self {
             unit: "s".to_owned(),
@@ -107,14 +108,14 @@ impl Disturbance {
     }
 }
 
-/// Sides with a smaller part of the time than this are not shown one by one.
+/// The fraction of the time below which sides are not shown one by one.
 const SMALL: f64 = 0.01;
 
-/// Shares of a side that are not shown.
+/// The share of a side below which it is not shown.
 const TINY: f64 = 0.005;
 
 impl Explanation {
-    /// For people.
+    /// Writes the explanation as text.
     pub fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         match (&self.experiment, &self.shows) {
             (Some(name), Some(shows)) => writeln!(out, "{name}: {shows}")?,
@@ -160,15 +161,15 @@ impl Explanation {
         self.write_how(out)
     }
 
-    /// Whether samples were taken of user code and of the kernel.
+    /// Returns whether samples were taken of user code and of the kernel.
     fn has_samples_of_all(&self) -> bool {
         self.sampling
             .as_ref()
             .is_some_and(|sampling| sampling.of_kernel)
     }
 
-    /// How much of the time on CPU was a side's: without samples of the kernel, one that ran only there
-    /// has none, and the kernel's accounts count.
+    /// Returns the side's weight in the time on CPU. Without samples of the kernel, a side that ran
+    /// only in the kernel has no samples, so the kernel's accounts are used.
     fn weight(&self, side: &SideReport) -> f64 {
         match self.has_samples_of_all() {
             true => side.samples as f64,
@@ -259,7 +260,7 @@ fn write_side(side: &SideReport, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// `on CPU 42% of the time, slept 55%, …`.
+/// Formats a line such as `on CPU 42% of the time, slept 55%, …`.
 fn time(side: &SideReport) -> String {
     let mut words = format!("on CPU {} of the time", percent(side.ran));
     words += &format!(", slept {}", percent(side.slept));
@@ -285,7 +286,7 @@ fn symbols(share: &Share) -> String {
         .symbols
         .iter()
         .enumerate()
-        // The largest of a share is shown even where it is small.
+        // The largest function of a share is shown even if it is small.
         .filter(|(at, symbol)| *at == 0 || symbol.share >= TINY)
         .take(SHOWN)
         .map(|(_, symbol)| format!("{} {}", shortened(&symbol.name), percent(symbol.share)))
@@ -293,7 +294,7 @@ fn symbols(share: &Share) -> String {
     words.join(", ")
 }
 
-/// Names of user code can be very long.
+/// Shortens a name, because names of user code can be very long.
 fn shortened(name: &str) -> String {
     const MOST: usize = 60;
     match name.char_indices().nth(MOST) {
@@ -323,7 +324,7 @@ mod tests {
     use super::super::processes::Accounts;
     use super::*;
 
-    /// A side that ran for a second, in which `samples` were taken.
+    /// Returns a side that ran for a second, in which `samples` were taken.
     fn side(name: &str, samples: u64, user_seconds: f64, class: Class) -> SideReport {
         SideReport {
             name: name.to_owned(),

@@ -1,18 +1,19 @@
-//! Samples of every process that this thread starts, and of all that those start, without anybody who
-//! starts processes having to know of it.
+//! Samples every process that this thread starts, and all processes that those start, without the
+//! cooperation of the programs that start them.
 //!
-//! There are two ways. Where it is permitted, *whole CPUs* are sampled, whoever runs on them, and what
-//! is not ours is left out later. That disturbs least: the timer goes on through every switch between
-//! tasks. Otherwise *tasks* are: an event that is open on this thread, disabled, inherited and enabled
-//! on exec never samples this process, and samples whatever it starts from its first instruction on.
-//! The software clock of such an event is started and stopped at each switch between tasks, which sets
-//! the CPU's timer anew wherever the clock is the next to go off, and that leaves a virtual machine each
-//! time: a side that sleeps ten thousand times a second lost half of its speed to it. The longer the
-//! clock's period, the seldomer it is the next; so there it beats slowly.
+//! There are two ways. If it is permitted, *whole CPUs* are sampled, including other processes, whose
+//! samples are dropped later. This disturbs least, because the timer keeps running through every switch
+//! between tasks. Otherwise *tasks* are sampled: an event that is opened on this thread, disabled,
+//! inherited and enabled on exec never samples this process, and samples every process that it starts
+//! from its first instruction on. The software clock of such an event is started and stopped at each
+//! switch between tasks. This reprograms the CPU's timer whenever the clock is the next to expire, and
+//! each time a virtual machine exits to the hypervisor: a side that sleeps ten thousand times a second
+//! lost half of its speed. With a longer period, the clock is the next to expire less often, so the
+//! frequency is low in this case.
 //!
-//! There is an event for each CPU, because only those may have a buffer and be inherited at once
-//! (perf_event_open(2), kernel/events/core.c, perf_mmap()); all that run on a CPU write into its
-//! buffer, which has to be emptied while they run.
+//! There is an event for each CPU, because only an event that is bound to a CPU may have a buffer and be
+//! inherited at once (perf_event_open(2), kernel/events/core.c, perf_mmap()); all processes that run on
+//! a CPU write into its buffer, which has to be emptied while they run.
 
 use std::io::{self, ErrorKind};
 
@@ -24,16 +25,17 @@ use perf_event::events::{Hardware, Software};
 use perf_event::{Builder, SampleFlag, Sampler};
 use rustix::io::Errno;
 
-/// Which processes an event samples.
+/// The processes that an event samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// All that run.
+    /// All processes that run.
     WholeCpus,
-    /// What this thread starts.
+    /// The processes that this thread starts.
     Tasks,
 }
 
-/// Samples a second and CPU. No round numbers, lest they beat with something periodic.
+/// Returns the samples per second and CPU. The numbers are not round, so that samples do not coincide
+/// with periodic activity.
 fn frequency(clock: Clock, scope: Scope) -> u64 {
     match (clock, scope) {
         (Clock::Cycles, _) => 997,
@@ -42,14 +44,14 @@ fn frequency(clock: Clock, scope: Scope) -> u64 {
     }
 }
 
-/// Ways to sample, the best first: whom, and whether in the kernel too.
+/// The ways to sample, the best first: the scope, and whether the kernel is sampled too.
 const WAYS: [(Scope, bool); 3] = [
     (Scope::WholeCpus, true),
     (Scope::Tasks, true),
     (Scope::Tasks, false),
 ];
 
-/// Something that happened, and when, in nanoseconds of the kernel's own clock.
+/// Something that happened, and the time in nanoseconds of the kernel's own clock.
 #[derive(Debug, Clone)]
 pub struct Event {
     pub time: u64,
@@ -60,22 +62,22 @@ pub struct Event {
 /// What happened.
 #[derive(Debug, Clone)]
 pub enum What {
-    /// The process was made by another one, whose mappings it has.
+    /// The process was created by another one, whose mappings it inherits.
     Forked { parent: u32 },
-    /// It has a new name; with `exec` it is also a new program, and its mappings are gone.
+    /// The process has a new name; with `exec` it also runs a new program, and its mappings are gone.
     Named { name: String, exec: bool },
-    /// Code was mapped.
+    /// The process has mapped code.
     Mapped {
         start: u64,
         len: u64,
         offset: u64,
         file: String,
     },
-    /// It was running.
+    /// The process was running.
     Running(Sample),
 }
 
-/// Where a process was.
+/// The position of a process.
 #[derive(Debug, Clone)]
 pub enum Sample {
     /// In user mode, at this address.
@@ -84,7 +86,7 @@ pub enum Sample {
     Kernel(Vec<u64>),
 }
 
-/// What tells when to take a sample.
+/// The clock that triggers samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Clock {
     Cycles,
@@ -92,7 +94,7 @@ pub enum Clock {
 }
 
 impl Clock {
-    /// For a person.
+    /// Returns its description.
     pub fn describe(self) -> &'static str {
         match self {
             Clock::Cycles => "the CPU's cycle counter",
@@ -101,27 +103,27 @@ impl Clock {
     }
 }
 
-/// Why there are no samples.
+/// The error for which there are no samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Refused(pub Errno);
 
 /// Events that are open, and their buffers.
 pub struct Sampling {
     samplers: Vec<Sampler>,
-    /// What they count.
+    /// The clock that triggers samples.
     pub clock: Clock,
-    /// Which processes they sample.
+    /// The processes that are sampled.
     pub scope: Scope,
-    /// How often a second.
+    /// The number of samples per second.
     pub frequency: u64,
-    /// Whether the kernel is sampled too, or user code only.
+    /// Whether the kernel is sampled too, or only user code.
     pub kernel: bool,
-    /// Samples that there was no room for.
+    /// The number of samples that were lost because a buffer was full.
     pub lost: u64,
 }
 
 impl Sampling {
-    /// Of what this thread starts from now on: the kernel too if that is allowed, with the cycle
+    /// Samples what this thread starts from now on: the kernel too if that is allowed, with the cycle
     /// counter if there is one.
     pub fn of_children(cpus: &[usize]) -> Result<Self, Refused> {
         let mut refused = Refused(Errno::OPNOTSUPP);
@@ -140,7 +142,8 @@ impl Sampling {
                     }
                     Err(error) => {
                         let errno = Errno::from_io_error(&error).unwrap_or(Errno::OPNOTSUPP);
-                        // That one is not there says less than that one is not allowed.
+                        // An error that says that an event is not permitted is more useful than one that
+                        // says that it does not exist.
                         if !matches!(errno, Errno::NOENT | Errno::OPNOTSUPP | Errno::NODEV) {
                             refused = Refused(errno);
                         }
@@ -155,7 +158,7 @@ impl Sampling {
         cpus.iter()
             .map(|&cpu| {
                 let counter = || builder(clock, scope, kernel, cpu).build();
-                // An ordinary user may have perf_event_mlock_kb a CPU: 512 KiB and a page.
+                // An unprivileged user may lock perf_event_mlock_kb per CPU: 512 KiB and a page.
                 counter()?
                     .sampled(1 << 19)
                     .or_else(|error| match error.kind() {
@@ -168,13 +171,13 @@ impl Sampling {
             .collect()
     }
 
-    /// Takes what there is out of the buffers.
+    /// Moves all events from the buffers to `events`.
     pub fn drain(&mut self, events: &mut Vec<Event>) {
         for sampler in &mut self.samplers {
             let config = sampler.as_counter().config().clone();
             while let Some(record) = sampler.next_record() {
                 let mut bytes = Vec::with_capacity(record.len() + 8);
-                // struct perf_event_header: type, misc, size.
+                // The header is struct perf_event_header: type, misc, size.
                 bytes.extend_from_slice(&record.ty().to_ne_bytes());
                 bytes.extend_from_slice(&record.misc().to_ne_bytes());
                 bytes.extend_from_slice(&(record.len() as u16 + 8).to_ne_bytes());
@@ -183,9 +186,9 @@ impl Sampling {
                 match Parser::new(&bytes[..], config.clone()).parse_record(Reading) {
                     Ok(Read::Event(event)) => events.push(event),
                     Ok(Read::Lost(samples)) => self.lost += samples,
-                    // A record of a kind that is not known has nothing to say here.
+                    // Records of an unknown kind are ignored.
                     Ok(Read::Nothing) => {}
-                    // One that cannot be read may be a sample, and no sample goes uncounted.
+                    // A record that cannot be parsed may be a sample, so it counts as a lost one.
                     Err(_) => self.lost += 1,
                 }
             }
@@ -206,11 +209,12 @@ fn builder(clock: Clock, scope: Scope, kernel: bool, cpu: usize) -> Builder<'sta
         .one_cpu(cpu)
         .exclude_kernel(!kernel)
         .exclude_callchain_kernel(!kernel)
-        // Few programs keep frame pointers, without which their chains are noise.
+        // Few programs keep frame pointers, and without them user chains are meaningless.
         .exclude_callchain_user(true)
         .sample_frequency(frequency(clock, scope))
-        // The chain of a sample in user mode is empty, and the parser takes a record that ends with an
-        // empty list for one that is cut short. So something stands behind it: the weight, which is 0.
+        // The chain of a sample in user mode is empty, and the parser considers a record that ends with
+        // an empty list truncated. The weight, which is 0, is therefore requested as well: it comes
+        // after the chain.
         .sample(
             SampleFlag::IP
                 | SampleFlag::TID
@@ -227,7 +231,7 @@ fn builder(clock: Clock, scope: Scope, kernel: bool, cpu: usize) -> Builder<'sta
     builder
 }
 
-/// What a record says.
+/// The content of a record.
 enum Read {
     Event(Event),
     Lost(u64),
@@ -252,7 +256,8 @@ const MISC_KERNEL: u16 = 1;
 const MISC_USER: u16 = 2;
 const MISC_COMM_EXEC: u16 = 1 << 13;
 
-/// From here on an address is no address, but says what those after it are: `PERF_CONTEXT_MAX`.
+/// Values from here on are not addresses, but markers of the context of the addresses after them:
+/// `PERF_CONTEXT_MAX`.
 const CONTEXT: u64 = -4095_i64 as u64;
 
 impl<'a> Visitor<'a> for Reading {
@@ -272,7 +277,7 @@ impl<'a> Visitor<'a> for Reading {
 
     fn visit_fork(self, record: Exit, metadata: RecordMetadata) -> Read {
         match record.pid == record.ppid {
-            // A thread.
+            // The record is about a thread.
             true => Read::Nothing,
             false => Self::event(
                 &metadata,
@@ -338,7 +343,7 @@ mod tests {
 
     use super::*;
 
-    /// Whether a sample of the process in user mode comes, where these samples are permitted.
+    /// Returns whether a sample of the process in user mode arrives, if such samples are permitted.
     fn is_seen_in_user_mode(scope: Scope, kernel: bool) -> Option<bool> {
         let cpus = fullbore_host::machine::Topology::read().online();
         let opened = Sampling::open(&cpus, Clock::Software, scope, kernel).ok()?;

@@ -1,4 +1,4 @@
-//! The report of one side: what part of its time went to what.
+//! Computes the report of one side: the share of each class in its time.
 
 use std::collections::BTreeMap;
 
@@ -8,50 +8,50 @@ use super::classes::Class;
 use super::processes::Accounts;
 use super::profile::Side;
 
-/// One side's time.
+/// The time of one side.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SideReport {
     /// Its role in an experiment, or its program's name.
     pub name: String,
-    /// How many processes of that name there were.
+    /// The number of processes with that name.
     pub processes: usize,
-    /// How often it was seen running.
+    /// The number of samples in which it was running.
     pub samples: u64,
-    /// Of its time, the part it was on a CPU. Above 1 where threads ran side by side.
+    /// The fraction of its time in which it was on a CPU. It is above 1 if threads ran in parallel.
     pub ran: f64,
-    /// Of its time, the part it slept.
+    /// The fraction of its time in which it slept.
     pub slept: f64,
-    /// Of its time, the part it waited for a CPU that others had.
+    /// The fraction of its time in which it waited for a CPU that other tasks used.
     pub waited: f64,
-    /// What these are computed from, and more of the kind.
+    /// The kernel's accounts from which these are computed, and more of them.
     pub accounts: Accounts,
-    /// What its time on CPU went to, the largest share first.
+    /// The classes of its time on CPU, the largest share first.
     pub shares: Vec<Share>,
 }
 
-/// What part of a side's time on CPU went to one class.
+/// The share of one class in a side's time on CPU.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Share {
     pub class: Class,
-    /// From 0 to 1.
+    /// The share, from 0 to 1.
     pub share: f64,
-    /// The functions it was seen in, the largest first.
+    /// The functions in which it was sampled, the largest share first.
     pub symbols: Vec<Symbol>,
 }
 
-/// A function, and what part of the side's time on CPU it was in it, for this class.
+/// A function, and the share of the side's time on CPU that was in it, for this class.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Symbol {
     pub name: String,
     pub share: f64,
 }
 
-/// Functions named of each share.
+/// The number of functions that are listed for each share.
 const SYMBOLS: usize = 8;
 
 impl SideReport {
-    /// Of a side. Where `whole` is false there are no samples of the kernel, and how much of the time was
-    /// the kernel's is what the kernel's own accounts say.
+    /// Creates the report of a side. If `whole` is false there are no samples of the kernel, and the
+    /// kernel's share of the time is taken from the kernel's own accounts.
     pub fn of(side: &Side, whole: bool) -> Self {
         let mut report = Self::sampled(side);
         let accounts = &side.accounts;
@@ -120,7 +120,7 @@ impl SideReport {
         }
     }
 
-    /// What part of its time on CPU went to `class`.
+    /// Returns the share of `class` in its time on CPU.
     pub fn share(&self, class: Class) -> f64 {
         self.shares
             .iter()

@@ -1,8 +1,8 @@
-//! What addresses are called: the kernel's functions, and the programs that were mapped.
+//! Finds the names of addresses: kernel functions, and functions of the programs that were mapped.
 //!
-//! The kernel lists its functions in /proc/kallsyms, with addresses of zero for those who may not
-//! know them (`kptr_restrict`). Of user code the name of the file is told, and the function where the
-//! file has a table of symbols.
+//! The kernel lists its functions in /proc/kallsyms, with addresses of zero for users without the
+//! permission (`kptr_restrict`). An address in user code has the name of its file, and of the
+//! function if the file has a symbol table.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -13,17 +13,18 @@ use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
 /// The kernel's functions by address.
 #[derive(Debug, Default)]
 pub struct Kernel {
-    /// Ascending.
+    /// The addresses and names, in ascending order.
     functions: Vec<(u64, Box<str>)>,
 }
 
 impl Kernel {
-    /// Those of this machine; none where they are hidden.
+    /// Reads the functions of the running kernel; there are none if they are hidden.
     pub fn read() -> Self {
         Self::parse(&fs::read_to_string("/proc/kallsyms").unwrap_or_default())
     }
 
-    /// Reads lines such as `ffffffff81612ed5 t find_mergeable_anon_vma`, a module's name behind.
+    /// Parses lines such as `ffffffff81612ed5 t find_mergeable_anon_vma`, with a module's name at the
+    /// end.
     pub(super) fn parse(text: &str) -> Self {
         let mut functions: Vec<(u64, Box<str>)> = text.lines().filter_map(function).collect();
         functions.sort_unstable();
@@ -31,12 +32,12 @@ impl Kernel {
         Self { functions }
     }
 
-    /// Whether nothing is known.
+    /// Returns whether no function is known.
     pub fn is_hidden(&self) -> bool {
         self.functions.is_empty()
     }
 
-    /// The function that `address` is in.
+    /// Returns the function that contains `address`.
     pub fn name(&self, address: u64) -> Option<&str> {
         let after = self
             .functions
@@ -52,27 +53,27 @@ fn function(line: &str) -> Option<(u64, Box<str>)> {
     let kind = words.next()?;
     let name = words.next()?;
     let is_code = matches!(kind, "t" | "T" | "w" | "W");
-    // What a tracer marks is no function: '__pfx_' is the padding before one (6.2).
+    // A symbol with the prefix '__pfx_' is no function, but the padding before one (6.2).
     (address != 0 && is_code && !name.starts_with("__pfx_")).then(|| (address, name.into()))
 }
 
-/// What a process has mapped, by address.
+/// The mappings of a process, by address.
 #[derive(Debug, Clone, Default)]
 pub struct Mappings(BTreeMap<u64, Mapping>);
 
-/// A stretch of code.
+/// A mapping of code.
 #[derive(Debug, Clone)]
 pub struct Mapping {
-    /// Bytes.
+    /// Its length in bytes.
     pub len: u64,
-    /// Where in the file it begins.
+    /// The offset in the file at which it begins.
     pub offset: u64,
-    /// The file's path, or the kernel's word for it, such as `[vdso]`.
+    /// The file's path, or the kernel's name for it, such as `[vdso]`.
     pub file: String,
 }
 
 impl Mappings {
-    /// Notes a new one.
+    /// Adds a mapping.
     pub fn add(&mut self, start: u64, mapping: Mapping) {
         self.0.insert(start, mapping);
     }
@@ -83,21 +84,22 @@ impl Mappings {
     }
 }
 
-/// Functions of files, each file read once.
+/// The functions of files, each of which is read once.
 #[derive(Debug, Default)]
 pub struct Files(HashMap<String, File>);
 
-/// The functions of a file, by address in it.
+/// The functions of one file, by their address in it.
 #[derive(Debug, Default)]
 struct File {
-    /// Where in the file a segment lies, how long it is, and where it is to be mapped.
+    /// For each segment, its offset in the file, its length, and the address at which it is to be
+    /// mapped.
     segments: Vec<(u64, u64, u64)>,
-    /// Address, size and name as the linker has it, ascending.
+    /// The address, size and linker name of each function, in ascending order.
     functions: Vec<(u64, u64, Box<str>)>,
 }
 
 impl Files {
-    /// What `address` is called: `[file] function`, or `[file]`.
+    /// Returns the name of `address`: `[file] function`, or `[file]`.
     pub fn name(&mut self, mappings: &Mappings, address: u64) -> String {
         let Some((start, mapping)) = mappings.at(address) else {
             return "[unknown]".to_owned();
@@ -120,7 +122,7 @@ impl Files {
 }
 
 impl File {
-    /// The largest file that is read for its symbols.
+    /// The size of the largest file that is read for its symbols.
     const LARGEST: u64 = 1 << 29;
 
     fn read(path: &str) -> Option<Self> {
@@ -170,7 +172,7 @@ impl File {
 mod tests {
     use super::*;
 
-    /// As root sees it, and as others do.
+    /// The list as root sees it, and as other users see it.
     const SEEN: &str = "\
 ffffffff81000000 T _stext
 ffffffff81402000 t __pfx_pipe_lock

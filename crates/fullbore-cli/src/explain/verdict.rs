@@ -1,4 +1,4 @@
-//! What most of the time of all sides went to.
+//! Determines on what all sides together spent most of their time.
 
 use std::collections::BTreeMap;
 
@@ -9,23 +9,23 @@ use super::classes::Class;
 use super::processes::Accounts;
 use super::side::SideReport;
 
-/// What most of the time went to.
+/// The class on which most of the time was spent.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Verdict {
-    /// The class of the largest share of all sides' time on CPU together.
+    /// The class with the largest share of all sides' time on CPU together.
     pub class: Class,
-    /// That share, from 0 to 1.
+    /// The share of this class, from 0 to 1.
     pub share: f64,
-    /// The next one.
+    /// The class with the second largest share.
     pub next: Option<Class>,
-    /// In words.
+    /// The verdict in words.
     pub words: String,
-    /// What removes it.
+    /// The advice that reduces this time.
     pub advice: Advice,
 }
 
 impl Verdict {
-    /// By the samples; `None` where there are too few to say anything.
+    /// Returns the verdict of the samples, or `None` if there are too few.
     pub fn of(sides: &[SideReport], subject: Subject<'_>) -> Option<Self> {
         let all: u64 = sides.iter().map(|side| side.samples).sum();
         if all < LEAST {
@@ -69,10 +69,10 @@ impl Verdict {
     }
 }
 
-/// Samples that are too few to judge by.
+/// The smallest number of samples for a verdict.
 const LEAST: u64 = 50;
 
-/// `48% of the reader's and 20% of the writer's`, the largest first.
+/// Formats the shares of the sides, the largest first: `48% of the reader's and 20% of the writer's`.
 fn of_sides(sides: &[SideReport], class: Class) -> String {
     let mut parts: Vec<(f64, &str)> = sides
         .iter()
@@ -93,7 +93,7 @@ fn of_sides(sides: &[SideReport], class: Class) -> String {
     }
 }
 
-/// What can be said without samples: from user and system time, switches and faults.
+/// Returns a verdict without samples, from user and system time, switches and faults.
 pub fn without_samples(sides: &[SideReport], subject: Subject<'_>) -> Option<Verdict> {
     let sum = |figure: fn(&Accounts) -> f64| -> f64 {
         sides.iter().map(|side| figure(&side.accounts)).sum()
@@ -146,7 +146,8 @@ pub fn without_samples(sides: &[SideReport], subject: Subject<'_>) -> Option<Ver
     })
 }
 
-/// Seconds that a page fault costs at the least, and a sleep with its wake-up: guesses on the low side.
+/// The minimum cost in seconds of a page fault, and of a sleep with its wake-up: both are low
+/// estimates.
 const FAULT: f64 = 0.25e-6;
 const SWITCH: f64 = 2e-6;
 

@@ -1,5 +1,5 @@
-//! The experiments, as data. A group is a folder or a file here, and a row in [`Catalogue::new`]; an
-//! experiment is a row in its group.
+//! Lists the experiments, as data. A group is a folder or a file here, and a row in [`Catalogue::new`];
+//! an experiment is a row in its group.
 
 mod latency;
 pub(crate) mod movers;
@@ -20,14 +20,15 @@ use sweep::Axes;
 /// The group that runs when none is named.
 pub const DEFAULT_GROUP: &str = "ladder";
 
-/// All experiments of one command line: some are made from its options.
+/// All experiments that a command line can name; some are made from its options.
 #[derive(Debug)]
 pub struct Catalogue {
     groups: Vec<Group>,
 }
 
 impl Catalogue {
-    /// With a sweep over these axes. The groups are in the order they are shown; a new one is a new row.
+    /// Creates the catalogue, with a sweep over these axes. The groups are in the order of display; a
+    /// new group is a new row.
     pub fn new(axes: &Axes) -> Self {
         let groups = vec![
             pairs::ladder(),
@@ -43,23 +44,24 @@ impl Catalogue {
         Self { groups }
     }
 
-    /// All groups, in the order they are shown.
+    /// Returns all groups, in the order of display.
     pub fn groups(&self) -> &[Group] {
         &self.groups
     }
 
-    /// All experiments, in the order they are shown.
+    /// Returns all experiments, in the order of display.
     pub fn iter(&self) -> impl Iterator<Item = &'static Experiment> {
         self.groups.iter().flat_map(|group| group.experiments)
     }
 
-    /// The part of this name, of any group.
+    /// Returns the part with this name, of any group.
     pub fn part(&self, name: &str) -> Option<Part> {
         let mut parts = self.groups.iter().flat_map(|group| group.parts);
         parts.find(|part| part.name == name).copied()
     }
 
-    /// The experiments that the patterns mean, in the catalogue's order; the default group for none.
+    /// Returns the experiments that match the patterns, in the catalogue's order, or the default group
+    /// if there are no patterns.
     pub fn select(&self, patterns: &[String]) -> Result<Vec<Experiment>, Usage> {
         if patterns.is_empty() {
             return self.select(&[DEFAULT_GROUP.to_owned()]);

@@ -1,14 +1,15 @@
-//! The groups whose experiments are a writer and a reader on one pipe. A new experiment is a new row.
+//! Defines the groups whose experiments are a writer and a reader on one pipe. A new experiment is a new
+//! row.
 //!
-//! Both ends are options of `fullbore write` and `fullbore read`, so that an experiment can be repeated in
-//! a shell, and taken apart there.
+//! Both ends are options of `fullbore write` and `fullbore read`, so that an experiment can be repeated
+//! and varied in a shell.
 
 use fullbore_results::run::Unit;
 
 use crate::endpoint::{Checked, Pair};
 use crate::experiment::{Experiment, Group};
 
-/// The article's techniques, and faster ones.
+/// Returns the group of the article's techniques, and faster ones.
 pub fn ladder() -> Group {
     Group {
         name: "ladder",
@@ -18,7 +19,7 @@ pub fn ladder() -> Group {
     }
 }
 
-/// The ways of the library's `Producer`.
+/// Returns the group of the ways to write of the library's `Producer`.
 pub fn produce() -> Group {
     Group {
         name: "produce",
@@ -41,7 +42,7 @@ macro_rules! experiments {
     };
 }
 
-/// The article's ladder, and rungs above it.
+/// The article's ladder, and further experiments above it.
 ///
 /// Published figures: the article 'How fast are Linux pipes anyway?' (2022), on a Skylake laptop
 /// with Linux 5.17.
@@ -77,7 +78,7 @@ const LADDER: &[Experiment] = experiments! { "ladder" No:
         "--ring 2M --chunk 512K --pipe-size 1M --huge-page --check-huge-page --data words" => "--huge-page --check-huge-page --sum";
 };
 
-/// Each way to produce against write(2), before a reader that sums every word and before one that
+/// Each way to produce compared with write(2), with a reader that sums every word and with one that
 /// splices to /dev/null.
 #[rustfmt::skip]
 const PRODUCE: &[Experiment] = experiments! { "produce" Yes:

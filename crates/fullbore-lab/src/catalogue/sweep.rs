@@ -1,8 +1,8 @@
-//! The group `sweep`: throughput over the size of a call and the size of the pipe, for one way to
-//! write, one way to read and one way to wait.
+//! Defines the group `sweep`: throughput over the size of a call and the size of the pipe, for one way
+//! to write, one way to read and one way to wait.
 //!
-//! Both axes are data: lists of sizes from the command line. Each pair of sizes is an experiment like
-//! any other, with options of `fullbore write` and `fullbore read` that can be repeated in a shell.
+//! Both axes are data: lists of sizes from the command line. Each pair of sizes is an ordinary
+//! experiment, with options of `fullbore write` and `fullbore read` that can be repeated in a shell.
 //! Reports show the group as a grid.
 
 use anyhow::Result;
@@ -18,7 +18,7 @@ use fullbore_results::run::{Cell, Outcome, Settings, Unit};
 /// The group's name.
 pub const GROUP: &str = "sweep";
 
-/// The group.
+/// Returns the group for these axes.
 pub fn group(axes: &Axes) -> Group {
     Group {
         name: GROUP,
@@ -53,7 +53,7 @@ pub struct Axes {
     pipe_sizes: Option<Vec<usize>>,
 }
 
-/// A way to write: one of the library's that takes new data.
+/// The ways to write: those of the library that accept new data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Writer {
     /// write(2)
@@ -64,7 +64,7 @@ enum Writer {
     Recycle,
 }
 
-/// A way to read.
+/// The ways to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Reader {
     /// read(2), without examining the data
@@ -75,14 +75,14 @@ enum Reader {
     Splice,
 }
 
-/// As it is typed.
+/// Returns the name that is typed on the command line.
 fn word(name: impl ValueEnum) -> String {
     name.to_possible_value()
         .map(|value| value.get_name().to_owned())
         .unwrap_or_default()
 }
 
-/// The most that one call is given: write(2) itself moves no more than 2 GiB less a page.
+/// The largest size of one call: write(2) itself moves no more than 2 GiB less a page.
 const CHUNK_AT_MOST: usize = 1 << 30;
 
 fn chunk(text: &str) -> Result<usize, String> {
@@ -102,7 +102,7 @@ fn capacity(text: &str) -> Result<usize, String> {
     }
 }
 
-/// A size as it is typed: `64K`.
+/// Formats a size as it is typed: `64K`.
 fn short(bytes: usize) -> String {
     size::format(bytes as u64)
         .trim_end_matches('B')
@@ -110,7 +110,7 @@ fn short(bytes: usize) -> String {
         .to_owned()
 }
 
-/// Sizes in ascending order, each once; the default ones where none are given.
+/// Returns the sizes in ascending order without duplicates, or the default sizes if none are given.
 fn axis(given: Option<&Vec<usize>>, otherwise: &[usize]) -> Vec<usize> {
     let mut sizes = given.map_or(otherwise, Vec::as_slice).to_vec();
     sizes.sort_unstable();
@@ -119,7 +119,7 @@ fn axis(given: Option<&Vec<usize>>, otherwise: &[usize]) -> Vec<usize> {
 }
 
 impl Axes {
-    /// The first of these options that was given.
+    /// Returns the first of these options that was given.
     pub fn given(&self) -> Option<&'static str> {
         [
             (self.sweep_writer.is_some(), "--sweep-writer"),
@@ -132,8 +132,9 @@ impl Axes {
         .find_map(|(given, option)| given.then_some(option))
     }
 
-    /// An experiment for each chunk and each pipe, by chunks. They and their names live as long as the
-    /// catalogue does, which is made once and never goes.
+    /// Creates an experiment for each pair of a chunk and a pipe size, ordered by chunk. The
+    /// experiments and their names are leaked, because the catalogue is made once and lives as long as
+    /// the process.
     fn experiments(&self) -> &'static [Experiment] {
         let (writer, reader, wait) = (
             self.sweep_writer.unwrap_or(Writer::Copy),
@@ -172,9 +173,9 @@ impl Axes {
     }
 }
 
-/// The endpoints of a cell. Copies are written from one buffer, as on the first rung of the ladder;
-/// references are to huge pages with new words in them, as in the group `produce`. Who adds up what
-/// is read gets words that a sum can be checked of.
+/// Returns the endpoints of a cell. Copies are written from one buffer, as in the first experiment of
+/// the ladder; references are to huge pages that are filled with new words, as in the group `produce`.
+/// With a reader that sums, the data is words, whose sum can be checked.
 fn pair(writer: Writer, reader: Reader, wait: WaitName, cell: Cell) -> Pair {
     let (chunk, pipe_size) = (short(cell.chunk), short(cell.pipe_size));
     let wait = word(wait);
@@ -199,11 +200,11 @@ fn pair(writer: Writer, reader: Reader, wait: WaitName, cell: Cell) -> Pair {
     }
 }
 
-/// One cell.
+/// One cell of the grid.
 #[derive(Debug)]
 struct Sweep {
     pair: Pair,
-    /// What is swept, for people.
+    /// A description of what is swept.
     table: &'static str,
 }
 
@@ -231,8 +232,9 @@ impl Work for Sweep {
 }
 
 impl Sweep {
-    /// A figure stands in the column of the capacity that the pipe really had: the kernel rounds a
-    /// capacity up to a power of two of pages (`round_pipe_size`, fs/pipe.c).
+    /// Gives up a cell whose pipe got another capacity, because a figure must be in the column of the
+    /// capacity that the pipe really had: the kernel rounds a capacity up to a power of two of pages
+    /// (`round_pipe_size`, fs/pipe.c).
     fn through_the_pipe_it_names(&self, taken: Taken) -> Measurement {
         let got = taken
             .writer

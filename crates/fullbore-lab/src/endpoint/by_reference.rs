@@ -1,6 +1,6 @@
-//! The writers that put references to their own pages into the pipe, and write to those pages
-//! again: right only before a reader that copies or drops what it takes. Both readers of the
-//! laboratory do; docs/guarantees.md tells which other programs do not.
+//! Implements the writers that put references to their own pages into the pipe and write to those pages
+//! again. They are right only with a reader that copies or drops what it reads. Both readers of the
+//! laboratory do; docs/guarantees.md says which other programs do not.
 
 #![allow(unsafe_code)]
 
@@ -23,8 +23,8 @@ use super::{prepare, words};
 use fullbore_host::refusal::Unsupported;
 use fullbore_results::run::EndpointReport;
 
-/// The article's way: two buffers in turn, over a pipe that holds no more than half of what the
-/// two hold, so that a buffer is free when the other one has gone in whole.
+/// Writes as the article does: from two buffers alternately, into a pipe that holds no more than half of
+/// both together, so that a buffer is free when all of the other one has been written.
 pub fn double_buffering(options: &Options, sink: BorrowedFd<'_>) -> anyhow::Result<EndpointReport> {
     let mut calls = Calls::new(options.wait());
     let mut buffers = Buffers::new(options)?;
@@ -42,8 +42,8 @@ pub fn double_buffering(options: &Options, sink: BorrowedFd<'_>) -> anyhow::Resu
         let mut written = 0;
         while written < most && progress.next(1).is_some() {
             // SAFETY: the pages are a mapping of our own that outlives this function's use of the
-            // pipe. They are written to again when as many bytes as the pipe can hold have gone in
-            // behind them, so they were taken from it; whether the reader still refers to them
+            // pipe. They are written to again when as many bytes as the pipe can hold were written
+            // behind them, so they were read from it; whether the reader still refers to them
             // then is what this experiment leaves to the reader, as its documentation says. The
             // fd is the process's stdout, which the shell opened for writing, or writing fails.
             let answer = unsafe { calls.vmsplice(sink, &buffer[written..most], flags) };
@@ -62,10 +62,10 @@ pub fn double_buffering(options: &Options, sink: BorrowedFd<'_>) -> anyhow::Resu
     Ok(report)
 }
 
-/// The same two buffers, sent into a Unix socket by reference: by vmsplice into a pipe of our own,
-/// and by splice from there. A buffer is used again when the socket's send queue is shorter than
-/// what was sent behind it, which says that the other side took it out of the socket, and not
-/// where to.
+/// Sends the same two buffers into a Unix socket by reference: with vmsplice into a private pipe, and
+/// with splice from there. A buffer is used again when the socket's send queue is shorter than what was
+/// sent after it. This shows that the other side has read it from the socket, and not where it was moved
+/// to.
 pub fn through_a_pipe(options: &Options, sink: BorrowedFd<'_>) -> anyhow::Result<EndpointReport> {
     let mut calls = Calls::new(options.wait());
     let mut buffers = Buffers::new(options)?;
@@ -75,8 +75,8 @@ pub fn through_a_pipe(options: &Options, sink: BorrowedFd<'_>) -> anyhow::Result
     'stream: while let Some(most) = progress.next(buffers.len()) {
         let buffer = buffers.next();
         if options.data() == Data::Words {
-            // The queue counts what the kernel needs for each message too: it is never shorter
-            // than the bytes in it.
+            // The queue also counts the kernel's overhead for each message, so it is never shorter than
+            // the bytes in it.
             while send_queue(sink)? > sent_last {
                 thread::sleep(Duration::from_micros(20));
             }
@@ -101,7 +101,7 @@ pub fn through_a_pipe(options: &Options, sink: BorrowedFd<'_>) -> anyhow::Result
                 let source = own.reader.as_fd();
                 match calls.splice(source, sink, left, SpliceFlags::empty(), Ready::ToWrite) {
                     Ok(n) => left -= n,
-                    // Its reader went, with bytes that it had not read or without.
+                    // The reader has closed the socket, with or without unread bytes in it.
                     Err(Errno::PIPE | Errno::CONNRESET) => break 'stream,
                     Err(errno) => {
                         return Err(errno).with_context(|| {
@@ -120,11 +120,11 @@ pub fn through_a_pipe(options: &Options, sink: BorrowedFd<'_>) -> anyhow::Result
     Ok(report)
 }
 
-/// What a Unix socket holds that its other side has not taken yet, in bytes of kernel memory
+/// Returns what a Unix socket holds that its other side has not read yet, in bytes of kernel memory
 /// (SIOCOUTQ, unix(7); net/unix/af_unix.c, unix_outq_len).
 pub fn send_queue(socket: BorrowedFd<'_>) -> anyhow::Result<usize> {
-    // SIOCOUTQ is TIOCOUTQ by another name, and has this number on all architectures that Rust
-    // knows but MIPS, PowerPC and SPARC, where it answers ENOTTY.
+    // SIOCOUTQ is another name for TIOCOUTQ, and has this number on all architectures that Rust supports
+    // except MIPS, PowerPC and SPARC, where the call fails with ENOTTY.
     const SIOCOUTQ: rustix::ioctl::Opcode = 0x5411;
     // SAFETY: the call writes one int, and nothing else.
     let answer = unsafe {
@@ -139,7 +139,7 @@ pub fn send_queue(socket: BorrowedFd<'_>) -> anyhow::Result<usize> {
     Ok(usize::try_from(bytes)?)
 }
 
-/// The article's two buffers: in page tables of their own, or two halves of one.
+/// The article's two buffers: either with separate page tables, or two halves of one buffer.
 struct Buffers {
     memory: Vec<Pages>,
     halves: bool,
@@ -178,7 +178,7 @@ impl Buffers {
     }
 }
 
-/// One of the library's ways that take new data: copy, fresh or recycle.
+/// Writes with one of the library's ways that accept new data: copy, fresh or recycle.
 pub fn produce(
     options: &Options,
     way: Way,
@@ -196,7 +196,7 @@ pub fn produce(
     }
     let producer = match way {
         Way::Fresh => producer.fresh(sink),
-        // SAFETY: the readers of the laboratory copy or drop what they take from the pipe.
+        // SAFETY: the readers of the laboratory copy or drop what they read from the pipe.
         Way::Recycle => unsafe { producer.recycle(sink) },
         _ => producer.copy(sink),
     };
@@ -210,7 +210,7 @@ pub fn produce(
     while let Some(most) = progress.next(chunk) {
         let buffer = match producer.reserve(most) {
             Ok(buffer) => buffer,
-            // Waiting for the pipe to let go of a chunk shows it too.
+            // Waiting for the reader to release a chunk reports a closed pipe too.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => break,
             Err(error) => return Err(error).context("write to stdout"),
         };
@@ -219,7 +219,8 @@ pub fn produce(
             Data::Words => words::fill(buffer, progress.moved()),
         }
         let committed = producer.commit(most);
-        // First: where the reader has gone, too, the copy that was tried instead says no more than that.
+        // This check comes first: if the reader has closed the pipe as well, the error of the copy that
+        // was tried instead hides the reason.
         check_way(&producer, way)?;
         match committed {
             Ok(()) => progress.add(most, producer.calls()),
@@ -229,7 +230,7 @@ pub fn produce(
     }
     let calls = producer.calls();
     let backing = producer.backed_by().to_string();
-    // The reader may have gone by now, with all that it wanted.
+    // The reader may have closed the pipe by now, after it has read all that it needed.
     match producer.finish().map_err(fullbore::Error::from) {
         Ok(_) => {}
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
@@ -240,7 +241,7 @@ pub fn produce(
     Ok(report)
 }
 
-/// Fails where the producer has begun to copy because vmsplice(2) is refused.
+/// Fails if the producer has switched to copying because vmsplice(2) is refused.
 fn check_way<O: AsFd>(producer: &Producer<O>, way: Way) -> Result<(), Unsupported> {
     if producer.way() != way {
         return Err(Unsupported("this machine refuses vmsplice(2)".into()));

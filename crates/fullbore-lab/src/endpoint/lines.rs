@@ -1,4 +1,4 @@
-//! Lines, one call each, into whatever takes bytes.
+//! Writes lines, one call per line, to any writer.
 
 use std::io::{self, Write};
 
@@ -9,13 +9,14 @@ use super::progress::{Progress, Role};
 use super::{prepare, words};
 use fullbore_results::run::EndpointReport;
 
-/// Writes lines of `len` bytes, one call each, as a program that prints does.
+/// Writes lines of `len` bytes, one call per line, as a program that prints does.
 pub fn write_lines(
     options: &Options,
     len: usize,
     out: &mut impl Write,
 ) -> anyhow::Result<EndpointReport> {
-    /// Lines are filled so many at a time, because making them is not what is measured.
+    /// The number of lines that are filled at a time, because filling them is not what is
+    /// measured.
     const AT_ONCE: usize = 256;
     let mut lines = vec![prepare::CONSTANT; len * AT_ONCE];
     let mut progress = Progress::begin(options, Role::Writer);

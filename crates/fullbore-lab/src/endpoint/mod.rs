@@ -1,4 +1,4 @@
-//! The two ends of an experiment: what `fullbore write` and `fullbore read` do.
+//! Implements the two ends of an experiment: `fullbore write` and `fullbore read`.
 
 mod by_reference;
 mod lines;

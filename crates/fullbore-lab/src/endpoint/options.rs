@@ -1,8 +1,9 @@
-//! The options of both endpoints: all of the article's programs, under their names, and ours.
+//! Defines the options of both endpoints: all options of the article's programs, under their names,
+//! and ours.
 //!
-//! Both endpoints take all of them, as the article's programs do, so that a script can hand the
-//! same options to both; one that means nothing to an endpoint is passed over. What contradicts
-//! itself is refused by [`Options::check_writer`] and [`Options::check_reader`], in one line.
+//! Both endpoints accept all options, as the article's programs do, so that a script can pass the
+//! same options to both; an endpoint ignores those that do not concern it. [`Options::check_writer`]
+//! and [`Options::check_reader`] reject contradictions with a one-line error.
 
 use clap::{Args, ValueEnum};
 use fullbore::Wait;
@@ -210,13 +211,14 @@ fn seconds(text: &str) -> Result<f64, String> {
         .ok_or_else(|| format!("invalid time '{text}': expected seconds above 0"))
 }
 
-/// The largest capacity that a pipe can have: fcntl(2) takes no more (`round_pipe_size`, fs/pipe.c).
+/// The largest capacity that a pipe can have: fcntl(2) accepts no more (`round_pipe_size`,
+/// fs/pipe.c).
 const PIPE_SIZE_AT_MOST: usize = 1 << 31;
 
-/// Reads the capacity of a pipe, in bytes; 0 leaves a pipe as it is.
+/// Parses the capacity of a pipe, in bytes; 0 leaves a pipe as it is.
 ///
 /// # Errors
-/// Where no machine has such a pipe.
+/// Fails if no machine can have such a pipe.
 pub fn pipe_size(text: &str) -> Result<usize, String> {
     match size::parse_in_memory(text)? {
         bytes if bytes > PIPE_SIZE_AT_MOST => Err(format!(
@@ -227,7 +229,7 @@ pub fn pipe_size(text: &str) -> Result<usize, String> {
 }
 
 impl Options {
-    /// How to wait, by whichever option it was given.
+    /// Returns how to wait, whichever option it was given by.
     pub fn wait(&self) -> Wait {
         match (self.wait, self.busy_loop, self.poll) {
             (Some(name), _, _) => name.into(),
@@ -237,12 +239,12 @@ impl Options {
         }
     }
 
-    /// Bytes of one system call.
+    /// Returns the bytes of one system call.
     pub fn chunk(&self) -> usize {
         self.chunk.unwrap_or(self.buf_size)
     }
 
-    /// What to write.
+    /// Returns what to write.
     pub fn data(&self) -> Data {
         match (self.data, self.verify) {
             (Some(data), _) => data,
@@ -251,22 +253,22 @@ impl Options {
         }
     }
 
-    /// Which of the library's ways to write, if it is one of them.
+    /// Returns the library's way to write, if one was selected.
     pub fn way(&self) -> Option<WayName> {
         self.way.or(self.ring.map(|_| WayName::Recycle))
     }
 
-    /// Whether the article's two buffers are written by vmsplice.
+    /// Returns whether the article's two buffers are written by vmsplice.
     pub fn double_buffers(&self) -> bool {
         self.write_with_vmsplice && self.way().is_none()
     }
 
-    /// Whether the two buffers go into a socket, through a pipe of our own.
+    /// Returns whether the two buffers are sent into a socket, through a private pipe.
     pub fn double_buffers_through_a_pipe(&self) -> bool {
         self.double_buffers() && self.through_pipe
     }
 
-    /// Whether a socket is spliced from, through a pipe of our own.
+    /// Returns whether a socket is spliced from, through a private pipe.
     pub fn splices_through_a_pipe(&self) -> bool {
         self.read_with_splice && self.through_pipe
     }
@@ -301,7 +303,7 @@ impl Options {
         Ok(())
     }
 
-    /// Refuses what a writer cannot do, whatever the machine.
+    /// Rejects options that no writer can follow, on any machine.
     pub fn check_writer(&self) -> Result<(), Usage> {
         self.check_both()
             .and_then(|()| self.check_double_buffering())
@@ -413,7 +415,7 @@ impl Options {
         Ok(())
     }
 
-    /// Refuses what a reader cannot do, whatever the machine.
+    /// Rejects options that no reader can follow, on any machine.
     pub fn check_reader(&self) -> Result<(), Usage> {
         self.check_both()
             .and_then(|()| {

@@ -1,4 +1,4 @@
-//! Two endpoints with a pipe between them: what most experiments are.
+//! Runs two endpoints with a pipe between them, which is what most experiments do.
 
 use std::process::Stdio;
 
@@ -14,29 +14,29 @@ use crate::work::{Bench, Work};
 use fullbore_results::run::{Cell, EndpointReport, Outcome, Settings};
 use fullbore_results::soundness::Soundness;
 
-/// More than any measurement moves: the reader's clock ends it.
+/// More bytes than any measurement moves: the reader's clock ends it.
 pub const ENDLESS: &str = "1048576G";
 
-/// `fullbore write` and `fullbore read` with these options, and a pipe of the default capacity
-/// between them, until the writer gives it another.
+/// `fullbore write` and `fullbore read` with these options, and a pipe between them, which has the
+/// default capacity unless the writer sets another.
 #[derive(Debug, Clone, Copy)]
 pub struct Pair {
-    /// Options of `fullbore write`.
+    /// The options of `fullbore write`.
     pub writer: &'static str,
-    /// Options of `fullbore read`.
+    /// The options of `fullbore read`.
     pub reader: &'static str,
     /// Whether the writer is also checked behind middlemen that splice, tee, resize and hold.
     pub checked: Checked,
-    /// Where it stands in a sweep.
+    /// Its position in a sweep, if it is part of one.
     pub cell: Option<Cell>,
 }
 
 /// Whether the bytes of a writer are checked behind middlemen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Checked {
-    /// They are.
+    /// They are checked.
     Yes,
-    /// They are not.
+    /// They are not checked.
     No,
 }
 
@@ -60,8 +60,8 @@ impl Work for Pair {
         {
             writer.arg(format!("--pipe-size={size}"));
         }
-        // The ends that this process holds go with the commands: with one of them open, neither
-        // endpoint would notice that the other one has gone.
+        // The ends that this process holds are closed with the commands: if one stayed open, neither
+        // endpoint would notice that the other one has ended.
         let (reader, writer) = (Process::start(reader)?, Process::start(writer)?);
         let read = reader.end_within(Timing::of(settings).patience())?;
         let written = writer.end_within(process::GRACE)?;
@@ -95,17 +95,17 @@ impl Work for Pair {
 }
 
 impl Pair {
-    /// Double buffering is right only in a pipe of half a buffer; where a row gives a size of its own,
-    /// that size is what it shows.
+    /// Returns whether the settings must not change the pipe's size: double buffering is right only in
+    /// a pipe of half a buffer, and a row that gives a size shows the effect of that size.
     fn pipe_size_is_fixed(&self) -> bool {
         ["--write-with-vmsplice", "--pipe-size"]
             .iter()
             .any(|option| self.writer.contains(option))
     }
 
-    /// What the two endpoints' exits and reports come to.
+    /// Derives the measurement from the endpoints' exit statuses and reports.
     fn judge(&self, written: &Ended, read: &Ended) -> Measurement {
-        // The writer first: when it is at fault, the reader only sees an early end.
+        // The writer is checked first: if it is at fault, the reader only sees an early end.
         for (role, ended) in [("writer", written), ("reader", read)] {
             ended.went_well(role)?;
         }

@@ -1,23 +1,24 @@
-//! Which command line of `peers/pipe.c` does the same as a pair of endpoints, if one does.
+//! Finds the command line of `peers/pipe.c` that does the same as a pair of endpoints, if there
+//! is one.
 //!
-//! That program has one chunk, one kind of page and one way to wait, for both sides.
+//! That program uses one chunk size, one kind of page and one way to wait for both sides.
 
 use fullbore_host::size;
 
-/// The options of one endpoint, as far as the program has them.
+/// The options of one endpoint, as far as the program supports them.
 struct Side<'a> {
-    /// What the program calls what it does.
+    /// The program's name for the method.
     how: &'a str,
     chunk: usize,
     pipe_size: Option<usize>,
     busy: bool,
     huge: bool,
-    /// What the program calls the same.
+    /// The program's flags for the same options.
     flags: Vec<&'a str>,
 }
 
 impl<'a> Side<'a> {
-    /// `None` where one of the options is none that the program has.
+    /// Parses the options; returns `None` if the program lacks one of them.
     fn of(options: &'a str, how: &'a str) -> Option<Self> {
         let mut side = Side {
             how,
@@ -48,7 +49,7 @@ impl<'a> Side<'a> {
                 },
                 "--huge-page" => side.huge = true,
                 "--same-buffer" | "--dont-touch-pages" => side.flags.push(option),
-                // The program looks for itself.
+                // The program always checks this itself.
                 "--check-huge-page" => {}
                 _ => return None,
             }
@@ -57,7 +58,8 @@ impl<'a> Side<'a> {
     }
 }
 
-/// The command line, through a pipe of that size unless the writer's options give another.
+/// Returns the command line, with a pipe of `pipe_size` unless the writer's options give another
+/// size.
 pub fn command_line(writer: &str, reader: &str, pipe_size: Option<usize>) -> Option<String> {
     let (writer, reader) = (Side::of(writer, "write")?, Side::of(reader, "read")?);
     // A side that splices has no buffer whose pages could differ.

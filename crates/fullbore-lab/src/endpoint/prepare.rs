@@ -1,4 +1,4 @@
-//! What both endpoints do before they begin: find their CPU, and get their memory.
+//! Prepares both endpoints: pins them to a CPU and allocates their memory.
 
 use anyhow::bail;
 use fullbore::linux::page_size;
@@ -10,10 +10,10 @@ use super::options::Options;
 use crate::parent::ParentOptions;
 use fullbore_host::refusal::{Unsupported, Usage};
 
-/// The byte that constant data is made of: printable, as in the article.
+/// The byte of constant data: printable, as in the article.
 pub const CONSTANT: u8 = b'X';
 
-/// Pins this process, and ties it to the one that started it.
+/// Pins this process to a CPU, and ties it to the process that started it.
 pub fn process(cpu: Option<usize>, parent: &ParentOptions) -> anyhow::Result<()> {
     parent.obey()?;
     if let Some(cpu) = cpu {
@@ -31,7 +31,7 @@ pub fn process(cpu: Option<usize>, parent: &ParentOptions) -> anyhow::Result<()>
     Ok(())
 }
 
-/// Memory of `len` bytes as the options say: backing, touched, locked, checked.
+/// Allocates `len` bytes as the options say: backing, touched, locked, checked.
 pub fn buffer(options: &Options, len: usize) -> anyhow::Result<Pages> {
     let backing = if options.huge_page {
         Backing::Huge
@@ -53,7 +53,7 @@ pub fn buffer(options: &Options, len: usize) -> anyhow::Result<Pages> {
     Ok(pages)
 }
 
-/// Fails where huge pages are asked for and checked, and this machine gives none.
+/// Fails if the options ask for a check of huge pages and this machine provides none.
 pub fn check_that_there_are_huge_pages(options: &Options) -> anyhow::Result<()> {
     if options.check_huge_page {
         buffer(options, page_size())?;
@@ -61,7 +61,7 @@ pub fn check_that_there_are_huge_pages(options: &Options) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// Fails where this memory is not all on huge pages.
+/// Fails unless all of this memory is on huge pages.
 pub fn check_huge(pages: &Pages) -> anyhow::Result<()> {
     match pages.backed_by() {
         backing if backing.is_huge() => Ok(()),
@@ -75,7 +75,7 @@ pub fn check_huge(pages: &Pages) -> anyhow::Result<()> {
     }
 }
 
-/// The library's word that this machine has not got something becomes exit code 3.
+/// Turns the library's error for a missing feature into the one that ends with exit code 3.
 pub fn unsupported_as_such<T>(result: Result<T, Error>) -> anyhow::Result<T> {
     result.map_err(|error| match error {
         Error::Unsupported(reason) => Unsupported(reason).into(),

@@ -1,4 +1,4 @@
-//! How far an endpoint has come: when it has to stop, and what it measured.
+//! Tracks how far an endpoint has come: when it has to stop, and what it measured.
 
 use std::io::{self, Write, stderr, stdout};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,10 +14,10 @@ use fullbore_results::run::EndpointReport;
 /// Bytes in one GiB.
 const GIB: f64 = (1u64 << 30) as f64;
 
-/// How long after its time an endpoint that sleeps in a call is ended without it.
+/// How long after its time an endpoint that sleeps in a call is ended by the watching thread.
 const GRACE: Duration = Duration::from_millis(100);
 
-/// Which end an endpoint is.
+/// The role of an endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// The end that writes to the pipe.
@@ -26,10 +26,10 @@ pub enum Role {
     Reader,
 }
 
-/// Counts bytes, knows when to stop, and times what came after the warm-up.
+/// Counts bytes, decides when to stop, and measures the time after the warm-up.
 ///
-/// With --seconds, a thread watches over it: an endpoint whose other side is idle sleeps in a
-/// system call and does not see that its time is up. The thread then reports in its place.
+/// With --seconds, a thread watches it: an endpoint whose other side is idle sleeps in a system call
+/// and does not notice that its time is up. The thread then reports in its place.
 pub struct Progress(Arc<Mutex<State>>);
 
 struct State {
@@ -37,7 +37,7 @@ struct State {
     time: Option<Duration>,
     warm_up: Duration,
     began: Instant,
-    /// When the warm-up was over, and the calls made until then.
+    /// When the warm-up ended, and the calls made until then.
     measured_from: Option<(Instant, u64)>,
     measured: u64,
     moved: u64,
@@ -74,7 +74,7 @@ impl Progress {
         progress
     }
 
-    /// Reports and ends the process, unless it has reported by then.
+    /// Reports and ends the process after `time`, unless it has reported by then.
     fn end_after(&self, time: Duration, options: &Options, role: Role) {
         thread::sleep(time);
         let mut state = self.state();
@@ -91,12 +91,12 @@ impl Progress {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Bytes moved so far: the position in the stream.
+    /// Returns the bytes moved so far, which is the position in the stream.
     pub fn moved(&self) -> u64 {
         self.state().moved
     }
 
-    /// How many of `most` bytes are to be moved next; `None` at the end.
+    /// Returns how many of `most` bytes are to be moved next, or `None` at the end.
     #[inline]
     pub fn next(&self, most: usize) -> Option<usize> {
         match self.state().bytes_left {
@@ -105,13 +105,13 @@ impl Progress {
         }
     }
 
-    /// Notes that `n` more bytes were moved, with `calls` calls so far.
+    /// Records that `n` more bytes were moved, with `calls` calls so far.
     #[inline]
     pub fn add(&mut self, n: usize, calls: u64) {
         self.state().add(n as u64, calls);
     }
 
-    /// What there is to report, after `calls` calls.
+    /// Returns the report after `calls` calls.
     pub fn report(&self, options: &Options, calls: u64) -> EndpointReport {
         self.state().report(options, calls)
     }
@@ -124,7 +124,7 @@ impl State {
         self.calls = calls;
         self.bytes_left = self.bytes_left.saturating_sub(n);
         match (self.measured_from, self.time) {
-            // No clock is read while nothing depends on it.
+            // The clock is not read while no decision depends on it.
             (Some(_), None) => self.measured += n,
             (Some((from, _)), Some(time)) => {
                 self.measured += n;
@@ -171,7 +171,7 @@ impl State {
     }
 }
 
-/// The options of this process, as they were typed, but for the number of its parent.
+/// Returns the options of this process as they were typed, without the number of its parent.
 fn options_of_this_process() -> String {
     let words = std::env::args().skip(2);
     let words: Vec<String> = words
@@ -180,11 +180,11 @@ fn options_of_this_process() -> String {
     words.join(" ")
 }
 
-/// Prints a report as the options say: a reader's on stdout; a writer's on stderr, because its stdout
-/// is the pipe, and only where it was asked for.
+/// Prints a report in the format of the options. A reader prints it on stdout. A writer prints it on
+/// stderr, because its stdout is the pipe, and only if a report was requested.
 ///
 /// # Errors
-/// Those of writing there.
+/// Fails if writing fails.
 pub fn print(report: &EndpointReport, options: &Options, role: Role) -> io::Result<()> {
     let text = if options.json {
         serde_json::to_string(report)?
@@ -200,7 +200,7 @@ pub fn print(report: &EndpointReport, options: &Options, role: Role) -> io::Resu
     }
 }
 
-/// The article's human line.
+/// Returns the article's human-readable line.
 fn line(report: &EndpointReport, options: &Options) -> String {
     format!(
         "{:.1}GiB/s, {} buffer, {} iterations ({} piped)",
@@ -211,7 +211,7 @@ fn line(report: &EndpointReport, options: &Options) -> String {
     )
 }
 
-/// The article's line of CSV.
+/// Returns the article's line of CSV.
 fn csv(report: &EndpointReport, options: &Options) -> String {
     let flags = [
         options.busy_loop,

@@ -1,4 +1,4 @@
-//! What `fullbore read` does: reads or splices from stdin, and measures.
+//! Implements `fullbore read`: reads or splices from stdin, and measures.
 
 use std::fs::File;
 use std::io::stdin;
@@ -20,7 +20,7 @@ use super::{prepare, words};
 use fullbore_host::refusal::{Unsupported, Usage};
 use fullbore_results::run::EndpointReport;
 
-/// Reads until the limit, or until the writer has gone.
+/// Reads until the limit, or until the writer has closed the pipe.
 pub fn run(options: &Options) -> anyhow::Result<EndpointReport> {
     options.check_reader()?;
     prepare::process(options.cpu, &options.parent)?;
@@ -113,7 +113,7 @@ fn splice_all(
     Ok(report)
 }
 
-/// As [`splice_all`], from what cannot be spliced to /dev/null at once.
+/// Does the same as [`splice_all`], from a source that cannot be spliced to /dev/null directly.
 fn splice_through_a_pipe(
     options: &Options,
     source: BorrowedFd<'_>,
@@ -144,9 +144,9 @@ fn splice_through_a_pipe(
     Ok(progress.report(options, calls.made()))
 }
 
-/// For --verify behind --read-with-splice: what is in the pipe is duplicated with tee(2) and
-/// checked *before* it is spliced away, because a writer that reuses its pages may do so from
-/// then on.
+/// The copy that --verify checks with --read-with-splice. The contents of the pipe are duplicated
+/// with tee(2) and checked *before* they are spliced away, because a writer that reuses its pages
+/// may do so from then on.
 struct Copy {
     pipe: Pipe,
     buffer: Vec<u8>,
@@ -186,13 +186,13 @@ impl Copy {
     }
 }
 
-/// Waits for something to read, so that the writer's preparations are not measured.
+/// Waits for the first bytes, so that the writer's preparations are not measured.
 fn begin_with_the_first_bytes(
     options: &Options,
     source: BorrowedFd<'_>,
 ) -> anyhow::Result<Progress> {
     let mut fds = [PollFd::from_borrowed_fd(source, PollFlags::IN)];
-    // An idle writer may not keep a reader that has only so much time.
+    // A reader with a time limit must not wait longer for an idle writer.
     let patience = options.seconds.map(|seconds| Timespec {
         tv_sec: seconds as i64,
         tv_nsec: (seconds.fract() * 1e9) as i64,

@@ -1,10 +1,12 @@
-//! The pattern that shows every byte to be the right one at the right place.
+//! Defines the pattern that shows whether every byte is right and in the right place.
 //!
-//! The stream is a row of 64-bit little-endian words; word *i* is *i* times an odd constant. So each
-//! byte depends on its position, a byte that is lost, doubled, moved or changed shows, and both
-//! filling and checking are additions, which the compiler turns into vector code.
+//! The stream is a sequence of 64-bit little-endian words; word *i* is *i* times an odd constant.
+//! Each byte therefore depends on its position, so that a byte that is lost, doubled, moved or
+//! changed is detected. Both filling and checking are additions, which the compiler turns into
+//! vector code.
 
-/// 2^64 over the golden ratio, made odd (Knuth, The Art of Computer Programming, volume 3, 6.4).
+/// 2^64 divided by the golden ratio, as an odd integer (Knuth, The Art of Computer Programming,
+/// volume 3, 6.4).
 const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
 const WORD: usize = size_of::<u64>();
 
@@ -16,12 +18,12 @@ fn byte_at(position: u64) -> u8 {
     word_at(position).to_le_bytes()[(position % WORD as u64) as usize]
 }
 
-/// Bytes before the next whole word, for a stretch of `len` bytes at `position`.
+/// Returns the number of bytes before the next whole word, for `len` bytes at `position`.
 fn head(position: u64, len: usize) -> usize {
     len.min((position.wrapping_neg() % WORD as u64) as usize)
 }
 
-/// Fills `buf` with the stretch of the stream that begins at `position`.
+/// Fills `buf` with the part of the stream that begins at `position`.
 pub fn fill(buf: &mut [u8], position: u64) {
     let (head, rest) = buf.split_at_mut(head(position, buf.len()));
     fill_bytes(head, position);
@@ -45,7 +47,7 @@ fn fill_bytes(buf: &mut [u8], position: u64) {
     }
 }
 
-/// Where the first byte of `buf` that is not as it should be stands in the stream.
+/// Returns the position in the stream of the first wrong byte of `buf`.
 pub fn first_wrong(buf: &[u8], position: u64) -> Option<u64> {
     let (head, rest) = buf.split_at(head(position, buf.len()));
     let at = position + head.len() as u64;
@@ -74,7 +76,7 @@ pub fn first_wrong(buf: &[u8], position: u64) -> Option<u64> {
         .map(|(_, position)| position)
 }
 
-/// As [`first_wrong`], for a stream that begins anew after every `period` bytes.
+/// Does the same as [`first_wrong`], for a stream that starts again after every `period` bytes.
 pub fn first_wrong_of_period(buf: &[u8], position: u64, period: Option<usize>) -> Option<u64> {
     let Some(period) = period else {
         return first_wrong(buf, position);
@@ -92,8 +94,8 @@ pub fn first_wrong_of_period(buf: &[u8], position: u64, period: Option<usize>) -
     None
 }
 
-/// The wrapping sum of the words of `buf`, which begins at `position` of the stream; sums of
-/// neighbouring stretches add up to the sum of the whole, wherever they are cut.
+/// Returns the wrapping sum of the words of `buf`, which begins at `position` of the stream. The
+/// sums of adjacent parts add up to the sum of the whole, wherever they are divided.
 pub fn sum(buf: &[u8], position: u64) -> u64 {
     let (head, rest) = buf.split_at(head(position, buf.len()));
     let words = rest.chunks_exact(WORD);
@@ -115,7 +117,7 @@ fn sum_bytes(buf: &[u8], position: u64) -> u64 {
     })
 }
 
-/// The sum of the first `len` bytes of the stream.
+/// Returns the sum of the first `len` bytes of the stream.
 pub fn sum_of_stream(len: u64) -> u64 {
     let words = u128::from(len / WORD as u64);
     let pairs = words * words.saturating_sub(1) / 2;

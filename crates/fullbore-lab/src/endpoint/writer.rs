@@ -1,5 +1,5 @@
-//! What `fullbore write` does: writes to stdout, one of three ways, until the limit or until the
-//! reader has gone.
+//! Implements `fullbore write`: writes to stdout, in one of three ways, until the limit or until
+//! the reader has closed the pipe.
 
 use std::io::{self, BufWriter, IsTerminal, stdout};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -17,7 +17,7 @@ use fullbore_host::refusal::{Unsupported, Usage};
 use fullbore_host::size;
 use fullbore_results::run::EndpointReport;
 
-/// Writes until the limit, or until the reader has gone.
+/// Writes until the limit, or until the reader has closed the pipe.
 pub fn run(options: &Options) -> anyhow::Result<EndpointReport> {
     options.check_writer()?;
     prepare::process(options.cpu, &options.parent)?;
@@ -79,7 +79,7 @@ fn check_without_pipe(options: &Options) -> Result<(), Usage> {
     Ok(())
 }
 
-/// Gives the pipe the capacity that the options ask for, and says what it has.
+/// Gives the pipe the capacity that the options ask for, and returns the capacity that it has.
 fn set_capacity(options: &Options, pipe: &PipeEnd<'_>) -> anyhow::Result<usize> {
     let wanted = if options.double_buffers() {
         options.buf_size / 2
@@ -103,7 +103,7 @@ fn set_capacity(options: &Options, pipe: &PipeEnd<'_>) -> anyhow::Result<usize> 
     Ok(got)
 }
 
-/// Which limit it was that refused a capacity.
+/// Describes which limit refused a capacity.
 fn refused(pipe: &PipeEnd<'_>, wanted: usize, error: &Error) -> String {
     let wanted_size = size::format(wanted as u64);
     match pipe.grow(wanted).map(|growth| growth.limit) {
@@ -112,7 +112,7 @@ fn refused(pipe: &PipeEnd<'_>, wanted: usize, error: &Error) -> String {
     }
 }
 
-/// The default period: long enough to fill no slot evenly, short enough for many in a master pipe.
+/// The default period: longer than a slot, and short enough that a master pipe holds many of them.
 const PERIOD: usize = 64 * 1024;
 
 fn repeat(options: &Options, sink: BorrowedFd<'_>) -> anyhow::Result<EndpointReport> {

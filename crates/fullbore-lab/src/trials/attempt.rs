@@ -1,4 +1,4 @@
-//! What all trials share: the outcome of one, how a refusal is put into words, and bytes to move and to
+//! Defines what all trials share: their outcome, the description of a refusal, and bytes to move and to
 //! compare.
 
 use anyhow::Result;
@@ -6,10 +6,10 @@ use fullbore::Pipe;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-/// Bytes that most trials move: some pages, and then some.
+/// Bytes that most trials move: some pages, and part of another one.
 pub const BYTES: usize = 3 * 4096 + 5;
 
-/// What a trial's process is given.
+/// The input of a trial.
 #[derive(Debug, Clone, Copy)]
 pub struct Given {
     pub target: Option<Target>,
@@ -26,43 +26,43 @@ pub struct Target {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// It works; what was seen.
+    /// The technique works; the text says what was observed.
     Works(String),
     /// The machine refuses it.
     Refused(Refusal),
-    /// It moved bytes, and not the right ones.
+    /// The technique moved bytes, but not the right ones.
     Wrong(String),
-    /// There was nothing to try it on.
+    /// There was nothing to try the technique on.
     NotTried(String),
 }
 
 /// How something was refused.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
-    /// The call or the step.
+    /// The call or the step that was refused.
     pub operation: String,
-    /// The kernel's error number, where there is one.
+    /// The kernel's error number, if there is one.
     pub errno: Option<i32>,
     /// The signal that ended the process of the trial.
     pub signal: Option<i32>,
-    /// The error message, or what was seen, for people.
+    /// The error message, or a description of what was observed.
     pub said: String,
 }
 
 impl Refusal {
-    /// The kernel's error, where there is one.
+    /// Returns the kernel's error, if there is one.
     pub fn errno(&self) -> Option<Errno> {
         self.errno.map(Errno::from_raw_os_error)
     }
 
-    /// The name of the kernel's error, such as `EPERM`.
+    /// Returns the name of the kernel's error, such as `EPERM`.
     pub fn errno_name(&self) -> Option<String> {
         let errno = nix::errno::Errno::from_raw(self.errno?);
         Some(format!("{errno:?}"))
     }
 }
 
-/// Why a trial did not go through.
+/// Why a trial did not succeed.
 pub enum Stop {
     Refused(Refusal),
     Wrong(String),
@@ -70,7 +70,7 @@ pub enum Stop {
 }
 
 impl Stop {
-    /// Something that is there and does not do what it is for.
+    /// Reports something that exists but does not do what it should.
     pub fn seen(operation: &str, said: impl Into<String>) -> Self {
         Stop::Refused(Refusal {
             operation: operation.into(),
@@ -80,7 +80,7 @@ impl Stop {
     }
 }
 
-/// The kernel's word about `operation`.
+/// Returns a function that turns the kernel's error into a refusal of `operation`.
 pub fn at(operation: &'static str) -> impl Fn(Errno) -> Stop {
     move |errno| {
         let said = std::io::Error::from(errno).to_string();
@@ -93,7 +93,7 @@ pub fn at(operation: &'static str) -> impl Fn(Errno) -> Stop {
     }
 }
 
-/// As [`at`], for std.
+/// Does the same as [`at`] for errors of std.
 pub fn io_at(operation: &'static str) -> impl Fn(std::io::Error) -> Stop {
     move |error| {
         Stop::Refused(Refusal {
@@ -105,7 +105,7 @@ pub fn io_at(operation: &'static str) -> impl Fn(std::io::Error) -> Stop {
     }
 }
 
-/// Without the number that std adds to the kernel's words.
+/// Removes the error number that std appends to the kernel's message.
 pub fn without_number(said: &str) -> String {
     let end = said.find(" (os error").unwrap_or(said.len());
     said[..end].to_owned()
@@ -131,7 +131,7 @@ impl From<fullbore::Error> for Stop {
     }
 }
 
-/// A chain of contexts: the first is the operation, and somewhere below is the kernel's error.
+/// In a chain of contexts, the first is the operation, and one below it is the kernel's error.
 impl From<anyhow::Error> for Stop {
     fn from(error: anyhow::Error) -> Self {
         let errno = error.chain().find_map(|cause| {
@@ -155,7 +155,7 @@ impl From<anyhow::Error> for Stop {
     }
 }
 
-/// Bytes that tell where they stand: no two stretches of them are alike.
+/// Returns bytes that depend on their position: no two parts of them are alike.
 pub fn pattern(len: usize) -> Vec<u8> {
     (0..len.div_ceil(8) as u64)
         .flat_map(|at| (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ at >> 7).to_le_bytes())
@@ -163,7 +163,7 @@ pub fn pattern(len: usize) -> Vec<u8> {
         .collect()
 }
 
-/// Whether what came is what was sent.
+/// Compares the bytes that arrived with those that were sent.
 pub fn compare(sent: &[u8], came: &[u8]) -> Result<(), Stop> {
     if let Some(at) = sent.iter().zip(came).position(|(sent, came)| sent != came) {
         return Err(Stop::Wrong(format!(
@@ -183,7 +183,7 @@ pub fn compare(sent: &[u8], came: &[u8]) -> Result<(), Stop> {
     Ok(())
 }
 
-/// Reads what has to be there, and compares.
+/// Reads the expected bytes, which must already be there, and compares them.
 pub fn read_back(fd: impl std::os::fd::AsFd, sent: &[u8]) -> Result<(), Stop> {
     let mut came = vec![0; sent.len()];
     let mut filled = 0;
@@ -196,7 +196,7 @@ pub fn read_back(fd: impl std::os::fd::AsFd, sent: &[u8]) -> Result<(), Stop> {
     compare(sent, &came[..filled])
 }
 
-/// A pipe with these bytes in it.
+/// Creates a pipe with these bytes in it.
 pub fn pipe_with(bytes: &[u8]) -> Result<Pipe, Stop> {
     let pipe = Pipe::new()?;
     let mut left = bytes;

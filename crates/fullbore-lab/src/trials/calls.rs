@@ -1,6 +1,6 @@
-//! Trials of the calls that move references to pages.
+//! Tries the calls that move references to pages.
 //!
-//! `unsafe` only for vmsplice(2), of memory that nothing writes to any more.
+//! The only `unsafe` code is vmsplice(2), of memory that is not written to afterwards.
 
 #![allow(unsafe_code)]
 
@@ -16,7 +16,7 @@ use rustix::pipe::SpliceFlags;
 
 use super::attempt::{BYTES, Given, Stop, at, compare, io_at, pattern, pipe_with, read_back};
 
-/// splice(2) of so many bytes; what it moves at once is all, or comes in a second call.
+/// Splices `len` bytes; further calls move what the first one leaves.
 fn splice_all(source: impl AsFd, sink: impl AsFd, len: usize) -> Result<(), Stop> {
     let mut left = len;
     while left > 0 {
@@ -39,7 +39,7 @@ pub(super) fn splice(_: &Given) -> Result<String, Stop> {
 }
 
 pub(super) fn splice_file(_: &Given) -> Result<String, Stop> {
-    // A file that is always there and does not have to be written.
+    // This file always exists and does not have to be written first.
     let mut file = File::open("/proc/self/exe").map_err(io_at("open /proc/self/exe"))?;
     let mut sent = vec![0; 2 * page_size()];
     file.read_exact(&mut sent).map_err(io_at("read a file"))?;
@@ -77,8 +77,8 @@ pub(super) fn vmsplice(_: &Given) -> Result<String, Stop> {
     let mut calls = Calls::new(Wait::Block);
     let mut moved = 0;
     while moved < BYTES {
-        // SAFETY: the pages are a mapping of our own, nobody writes to them after this, and the pipe
-        // has let go of them before they are unmapped; the fd is a pipe's write end.
+        // SAFETY: the pages are a mapping of our own, nothing writes to them after this, and the pipe
+        // has released them before they are unmapped; the fd is a pipe's write end.
         let answer =
             unsafe { calls.vmsplice(pipe.writer.as_fd(), &pages[moved..], SpliceFlags::empty()) };
         match answer.map_err(at("vmsplice"))? {
@@ -98,12 +98,12 @@ pub(super) fn tee(_: &Given) -> Result<String, Stop> {
     drop(sink.writer);
     compare(&sent[..moved.min(BYTES)], &sent)?;
     read_back(&sink.reader, &sent)?;
-    // The source still has them.
+    // tee(2) leaves the bytes in the source.
     read_back(&source.reader, &sent)?;
     Ok(format!("{BYTES} bytes duplicated"))
 }
 
-/// A file without a name, with these bytes in it.
+/// Creates an unnamed file with these bytes in it.
 fn file_with(bytes: &[u8]) -> Result<File, Stop> {
     let made = tempfile::tempfile().and_then(|mut file| {
         file.write_all(bytes)?;
@@ -147,8 +147,8 @@ pub(super) fn copy_file_range(_: &Given) -> Result<String, Stop> {
     Ok(format!("{BYTES} bytes from file to file"))
 }
 
-/// More than the pipe holds, so that pages are given away and new ones come while the old ones are
-/// still in the pipe.
+/// Writes more than the pipe holds, so that pages are given away and new ones are allocated while
+/// the old ones are still in the pipe.
 pub(super) fn fresh_pages(_: &Given) -> Result<String, Stop> {
     let sent = pattern(4 << 20);
     let pipe = Pipe::new()?;

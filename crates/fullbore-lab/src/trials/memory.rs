@@ -1,4 +1,4 @@
-//! Trials of memory: asked for, touched, and looked at for what the kernel really gave.
+//! Tries kinds of memory: requests it, writes to it, and checks what the kernel provided.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -11,7 +11,7 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use super::attempt::{BYTES, Given, Stop, at, compare, io_at, pattern};
 use fullbore_host::size::rounded;
 
-/// Asks for two pages of `backing`, writes to all of them, reads them back, and looks at what they are.
+/// Allocates two pages of `backing`, writes to all of both, reads them back, and checks their size.
 fn on(backing: Backing, operation: &str) -> Result<String, Stop> {
     let mut pages = Pages::options()
         .backing(backing)

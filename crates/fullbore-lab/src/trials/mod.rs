@@ -1,9 +1,9 @@
-//! The trials: each technique that this project uses and a machine may refuse, tried for real. A new
-//! trial is a new row in [`TRIALS`] and a function beside its siblings.
+//! Tries each technique that this project uses and that a machine may refuse. A new trial is a new row
+//! in [`TRIALS`] and a function beside the others.
 //!
-//! A trial runs in a process of its own (`process`): one that hangs is killed when its time is up, one
-//! that a sandbox kills takes nobody with it, and whatever it opened goes with it. It moves bytes and
-//! compares them; what it has to say is an [`Outcome`], in one line of JSON.
+//! Each trial runs in its own process (`process`): a trial that hangs is killed when its time is up, a
+//! sandbox that kills it ends only that process, and everything it opened is closed with it. A trial
+//! moves bytes, compares them, and reports an [`Outcome`] in one line of JSON.
 
 mod attempt;
 mod calls;
@@ -26,16 +26,16 @@ use crate::part::{self, Part, Task};
 use crate::process::{self, Process};
 use crate::program::Program;
 
-/// What a trial may take; none needs a tenth of it on an idle machine.
+/// How long a trial may take; none needs a tenth of it on an idle machine.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// One technique.
 pub struct Trial {
     /// Its name, unique in the table.
     pub name: &'static str,
-    /// What it is for.
+    /// What the technique is for.
     pub purpose: &'static str,
-    /// Tries it, and says what was seen.
+    /// Tries it, and describes what was observed.
     try_it: fn(&Given) -> Result<String, Stop>,
 }
 
@@ -51,7 +51,7 @@ const fn row(
     }
 }
 
-/// The trials, in the order they are shown.
+/// The trials, in the order of display.
 #[rustfmt::skip]
 pub const TRIALS: &[Trial] = &[
     row("splice", "moves pages from pipe to pipe; used by readers by reference, copy and tee", calls::splice),
@@ -86,12 +86,12 @@ pub const TRIALS: &[Trial] = &[
     row("hardware_counters", "counts cycles and cache misses; sampling by the clock works without it", sampling::hardware_counters),
 ];
 
-/// The part that processes of the trials play, if this is its name.
+/// Returns the part of the trials' processes, if it has this name.
 pub fn part(name: &str) -> Option<Part> {
     (name == TrialTask::NAME).then(Part::of::<TrialTask>)
 }
 
-/// Try a technique.
+/// The task of a trial's process.
 #[derive(Debug, Serialize, Deserialize)]
 struct TrialTask {
     name: String,
@@ -106,10 +106,10 @@ impl Task for TrialTask {
     }
 }
 
-/// Runs the trial of that name in this process, and reports its outcome.
+/// Runs the trial with this name in this process, and reports its outcome.
 ///
 /// # Errors
-/// Where there is no such trial, or the outcome cannot be reported.
+/// Fails if there is no such trial, or the outcome cannot be reported.
 fn play(name: &str, target: Option<Target>) -> Result<()> {
     let trial = TRIALS.iter().find(|trial| trial.name == name);
     let trial = trial.ok_or_else(|| anyhow::anyhow!("unknown trial '{name}'"))?;
@@ -123,7 +123,7 @@ fn play(name: &str, target: Option<Target>) -> Result<()> {
 }
 
 impl Trial {
-    /// Tries it in a process of its own: the outcome, and how long it took.
+    /// Runs the trial in its own process; returns the outcome and how long it took.
     pub fn run(&self, program: &Program) -> (Outcome, Duration) {
         let began = Instant::now();
         let outcome = self
@@ -136,7 +136,8 @@ impl Trial {
     }
 
     fn in_a_process(&self, program: &Program) -> Result<Outcome> {
-        // Held until the trial is over: some look at a pipe of another process, which is this one.
+        // This pipe is held until the trial is over, because some trials read a pipe of another process,
+        // which is this one.
         let held = processes::Held::new()?;
         let task = TrialTask {
             name: self.name.into(),

@@ -1,4 +1,4 @@
-//! Trials of what a pipe can be made to do.
+//! Tries what can be done with a pipe.
 
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
@@ -10,7 +10,8 @@ use rustix::pipe::SpliceFlags;
 use super::attempt::{BYTES, Given, Refusal, Stop, at, io_at, pattern, read_back};
 use fullbore_host::size::rounded;
 
-/// What every unprivileged user may have by default, and what this project grows its pipes to.
+/// The capacity that every unprivileged user may have by default, and that this project gives its
+/// pipes.
 const ROOMY: usize = 1 << 20;
 
 pub(super) fn nowait(_: &Given) -> Result<String, Stop> {
@@ -58,7 +59,7 @@ pub(super) fn roomy_pipe(_: &Given) -> Result<String, Stop> {
             ),
         }));
     }
-    // There is no reader meanwhile: all of it has to fit.
+    // There is no reader meanwhile, so all of the data has to fit.
     let sent = pattern(ROOMY);
     let n = rustix::io::write(&pipe.writer, &sent).map_err(at("write"))?;
     super::attempt::compare(&sent[..n], &sent)?;
@@ -66,13 +67,13 @@ pub(super) fn roomy_pipe(_: &Given) -> Result<String, Stop> {
     Ok(format!("{before} at first, grown to {grown} and filled"))
 }
 
-/// As [`Repeat`](fullbore::Repeat) does it: a pipe that holds more than its capacity has slots of more
-/// than a page.
+/// Tries the technique of [`Repeat`](fullbore::Repeat): a pipe that holds more than its capacity has
+/// slots of more than a page.
 pub(super) fn jumbo_slots(_: &Given) -> Result<String, Stop> {
     let block = pattern(4096);
     let pipe = Pipe::new()?;
     let mut repeat = ProducerOptions::new().repeat(pipe.writer.as_fd(), &block)?;
-    // One call, into an empty pipe: it takes what there is room for, and does not wait.
+    // One call on an empty pipe moves what there is room for, and does not wait.
     let sent = repeat.send_some(8 << 20)?;
     let capacity = PipeEnd::new(pipe.writer.as_fd())?.capacity()?;
     let expected = block.repeat((sent as usize).div_ceil(block.len()));
@@ -88,8 +89,8 @@ pub(super) fn jumbo_slots(_: &Given) -> Result<String, Stop> {
     ))
 }
 
-/// Takes the steps that a jumbo slot is made by, one by one, for the error of the first that fails:
-/// `Repeat` goes on without, and says none.
+/// Repeats the steps that make a jumbo slot, one by one, to find the error of the first that fails:
+/// `Repeat` continues without jumbo slots and does not report it.
 fn why_there_is_no_run() -> Result<(), Stop> {
     let (near, far) = UnixStream::pair().map_err(io_at("socketpair"))?;
     rustix::io::write(&near, &pattern(32 << 10)).map_err(at("write into a socket"))?;

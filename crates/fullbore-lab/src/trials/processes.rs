@@ -1,4 +1,4 @@
-//! Trials of what one process may see of another, and where it may run.
+//! Tries what one process can read about another, and where it can run.
 
 use std::fs;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -12,13 +12,13 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity}
 
 use super::attempt::{BYTES, Given, Stop, Target, at, io_at, pattern, read_back};
 
-/// A pipe with a pattern in it, for another process to look at.
+/// A pipe that holds a pattern for another process to read.
 pub(super) struct Held(Pipe);
 
 impl Held {
     pub fn new() -> Result<Self> {
         let pipe = Pipe::new()?;
-        // A user with too many pipes gets them with one slot.
+        // A user with too many pipes gets pipes with one slot (pipe(7)).
         let room = PipeEnd::of(&pipe.writer)?.map_or(Ok(0), |end| end.capacity())?;
         rustix::io::write(&pipe.writer, &pattern(held_bytes(room)))?;
         Ok(Self(pipe))
@@ -36,7 +36,7 @@ fn held_bytes(capacity: usize) -> usize {
     BYTES.min(capacity)
 }
 
-/// Reads the pattern out of what was taken from the other process.
+/// Reads the pattern from the fd that was obtained from the other process.
 fn check(taken: &OwnedFd) -> Result<String, Stop> {
     let end = PipeEnd::of(taken)?.ok_or_else(|| Stop::Wrong("it is not a pipe".into()))?;
     let (queued, capacity) = (end.queued()?, end.capacity()?);
@@ -73,7 +73,7 @@ pub(super) fn pidfd(given: &Given) -> Result<String, Stop> {
     check(&taken)
 }
 
-/// Looks into a process of another user, of those that are there.
+/// Lists the fds of a process of another user, if there is such a process.
 pub(super) fn others_fds(_: &Given) -> Result<String, Stop> {
     let me = rustix::process::geteuid().as_raw();
     let mut refused = None;
@@ -93,7 +93,7 @@ pub(super) fn others_fds(_: &Given) -> Result<String, Stop> {
                 return Ok(format!("{fds} fds of a process of user {user}"));
             }
             Err(error) if error.raw_os_error() == Some(rustix::io::Errno::NOENT.raw_os_error()) => {
-                // It has ended meanwhile.
+                // The process has ended in the meantime.
             }
             Err(error) => refused = Some(io_at("open /proc/PID/fd")(error)),
         }

@@ -1,4 +1,4 @@
-//! Trials of seeing into the kernel: samples of where it is, and what its functions are called.
+//! Tries sampling the kernel, and reading the names of its functions.
 
 use std::fs::File;
 use std::hint::black_box;
@@ -12,24 +12,24 @@ use perf_event::{Builder, SampleFlag};
 
 use super::attempt::{Given, Stop, at, io_at};
 
-/// Nanoseconds of the CPU's time between two samples.
+/// Nanoseconds of CPU time between two samples.
 const PERIOD: u64 = 250_000;
 
-/// How long samples are taken at most.
+/// The longest time for which samples are taken.
 const TIME: Duration = Duration::from_millis(400);
 
-/// Enough samples.
+/// The number of samples after which sampling ends.
 const ENOUGH: usize = 50;
 
-/// Whether an address is the kernel's: the upper half, on every 64-bit architecture that this runs on.
-/// The marks between the parts of a call chain (`PERF_CONTEXT_KERNEL` and the like) are the last 4096
-/// numbers.
+/// Returns whether an address belongs to the kernel: the upper half, on every 64-bit architecture on
+/// which this runs. The marks between the parts of a call chain (such as `PERF_CONTEXT_KERNEL`) are
+/// the last 4096 numbers.
 fn is_in_the_kernel(address: u64) -> bool {
     address >> 63 == 1 && address < u64::MAX - 4095
 }
 
-/// Samples a loop that is mostly in the kernel, by the software clock: that is there without counters
-/// in hardware, too.
+/// Samples a loop that is mostly in the kernel, by the software clock, which is also available without
+/// hardware counters.
 pub(super) fn sampling(_: &Given) -> Result<String, Stop> {
     let mut counter = Builder::new(Software::CPU_CLOCK);
     counter

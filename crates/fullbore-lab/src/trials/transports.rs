@@ -1,9 +1,9 @@
-//! Trials of what bench sets beside pipes: a message through each of its transports.
+//! Tries the transports that bench compares with pipes, by passing a message through each.
 
 use super::attempt::{Given, Stop, compare, pattern};
 use crate::catalogue::transports::Transport;
 
-/// Bytes of the message: no more than the smallest of them takes.
+/// Bytes of the message: no more than any of the transports accepts at once.
 const MESSAGE: usize = 4096;
 
 fn through(name: &str) -> Result<String, Stop> {

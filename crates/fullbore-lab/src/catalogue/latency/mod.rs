@@ -1,8 +1,10 @@
-//! The group `latency`: a message there and back over every transport, and one wake-up by itself.
+//! Defines the group `latency`: a message there and back over every transport, and a single
+//! wake-up.
 //!
-//! A bandwidth hides what a single message waits for. Here one process sends a message, the other
-//! receives all of it and sends as many bytes back; each round trip is timed by itself, and the
-//! figure is the median of them, beside the 99th and the 99.9th percentile.
+//! A bandwidth does not show how long a single message waits. In these experiments one process
+//! sends a message, the other one receives all of it and sends as many bytes back; each round
+//! trip is timed by itself, and the figure is the median, beside the 99th and the 99.9th
+//! percentile.
 
 mod percentiles;
 mod round_trip;
@@ -27,7 +29,7 @@ use wake_up::{Role, WakeUpTask};
 /// The group's name.
 const GROUP: &str = "latency";
 
-/// The group.
+/// Returns the group.
 pub fn group() -> Group {
     Group {
         name: GROUP,
@@ -37,7 +39,7 @@ pub fn group() -> Group {
     }
 }
 
-/// How both sides wait, in words.
+/// How both sides wait, and a description of it.
 const WAITS: [(WaitName, &str, &str); 3] = [
     (WaitName::Block, "block", "both sides block in the call"),
     (WaitName::Spin, "spin", "both sides spin"),
@@ -48,7 +50,7 @@ const WAITS: [(WaitName, &str, &str); 3] = [
     ),
 ];
 
-/// Bytes of a message, how names call them, and the table that they stand in.
+/// The bytes of a message, their suffix in names, and the table that contains them.
 const MESSAGES: [(usize, &str, &str); 2] = [
     (1, "byte", "round trip of 1 byte"),
     (4096, "4k", "4 KiB there and back"),
@@ -91,7 +93,7 @@ static EXPERIMENTS: LazyLock<Vec<Experiment>> = LazyLock::new(|| {
     rows
 });
 
-/// A message there and back.
+/// The work of sending a message there and back.
 #[derive(Debug)]
 struct RoundTrip {
     transport: &'static Transport,
@@ -154,14 +156,14 @@ impl Work for RoundTrip {
     }
 }
 
-/// What processes of this group do.
+/// The tasks of this group's processes.
 const PARTS: &[Part] = &[
     Part::of::<PingTask>(),
     Part::of::<PongTask>(),
     Part::of::<WakeUpTask>(),
 ];
 
-/// One wake-up.
+/// The work of one wake-up.
 #[derive(Debug)]
 struct WakeUp;
 

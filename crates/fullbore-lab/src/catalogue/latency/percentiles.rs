@@ -1,4 +1,4 @@
-//! Many times of the same thing, as the figures that tell what they are like.
+//! Summarizes many times of the same operation by their percentiles.
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
@@ -7,13 +7,13 @@ use crate::process;
 use crate::taken::{Stop, Taken};
 use fullbore_results::run::Unit;
 
-/// The longest time that is told from longer ones, in nanoseconds: a minute.
+/// The longest time that is distinguished from longer ones, in nanoseconds: a minute.
 const LONGEST: u64 = 60_000_000_000;
 
-/// So few times that one in a thousand of them says little.
+/// The number of times below which the 99.9th percentile says little.
 const FEW: u64 = 2_000;
 
-/// Times in microseconds.
+/// Percentiles of times, in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Percentiles {
     /// Half of the times are shorter.
@@ -22,27 +22,27 @@ pub struct Percentiles {
     pub p99: f64,
     /// One in a thousand is longer.
     pub p999: f64,
-    /// How many there were.
+    /// The number of times.
     pub count: u64,
 }
 
-/// Times that are being taken: an HdrHistogram of three significant digits, which costs the same
-/// few nanoseconds for each, and no memory.
+/// Collects times in an HdrHistogram with three significant digits, which costs the same few
+/// nanoseconds for each time, and no further memory.
 pub struct Times(Histogram<u64>);
 
 impl Times {
-    /// None yet.
+    /// Creates an empty collection.
     pub fn new() -> Self {
         Self(Histogram::new_with_bounds(1, LONGEST, 3).expect("the bounds are fixed ones"))
     }
 
-    /// Notes one, in nanoseconds.
+    /// Adds a time, in nanoseconds.
     #[inline]
     pub fn add(&mut self, nanoseconds: u64) {
         self.0.saturating_record(nanoseconds);
     }
 
-    /// What they are like.
+    /// Returns the percentiles.
     pub fn percentiles(&self) -> Percentiles {
         let at = |quantile| self.0.value_at_quantile(quantile) as f64 / 1e3;
         Percentiles {
@@ -55,17 +55,17 @@ impl Times {
 }
 
 impl Percentiles {
-    /// What a part reported of them.
+    /// Parses the report of a part.
     ///
     /// # Errors
-    /// Where the report cannot be read, or holds no times.
+    /// Fails if the report cannot be read, or contains no times.
     pub fn read(printed: &[u8]) -> Result<Self, Stop> {
         let percentiles: Self = process::report(printed)
             .map_err(|error| Stop::Failed(format!("a part reported nothing readable: {error}")))?;
         percentiles.checked()
     }
 
-    /// Itself, if it is of anything.
+    /// Returns itself, or fails if it contains no times.
     pub fn checked(self) -> Result<Self, Stop> {
         match self.count {
             0 => Err(Stop::NothingCame),
@@ -73,7 +73,7 @@ impl Percentiles {
         }
     }
 
-    /// As a measurement, with further figures.
+    /// Turns them into a measurement, with further figures.
     pub fn taken(self, also: Vec<(&'static str, Unit, f64)>) -> Taken {
         let us = Unit::Microseconds;
         let tail = vec![("p99", us, self.p99), ("p99.9", us, self.p999)];

@@ -1,4 +1,4 @@
-//! The two processes of a round trip.
+//! Implements the two processes of a round trip.
 
 use std::io::{stdin, stdout};
 use std::os::fd::AsFd;
@@ -13,10 +13,10 @@ use crate::catalogue::transports::link::Link;
 use crate::endpoint::{WaitName, words};
 use crate::part::{self, Task, Timing};
 
-/// Round trips at the start whose bytes are checked, and whose times are not taken.
+/// Round trips at the start whose bytes are checked, and whose times do not count.
 const CHECKED: u64 = 64;
 
-/// What is sent there and back, over what, and how both wait for it.
+/// The parameters of a round trip: the message, the transport, and how both processes wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exchange {
     pub link: Link,
@@ -24,7 +24,7 @@ pub struct Exchange {
     pub wait: WaitName,
 }
 
-/// Send messages, wait for each to come back, and take the times.
+/// The task of sending messages, waiting for each to come back, and timing them.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct PingTask {
     pub exchange: Exchange,
@@ -39,7 +39,7 @@ impl Task for PingTask {
     }
 }
 
-/// Send messages back.
+/// The task of sending messages back.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct PongTask {
     pub exchange: Exchange,
@@ -53,10 +53,10 @@ impl Task for PongTask {
     }
 }
 
-/// Sends messages, waits for each to come back, and takes the times.
+/// Sends messages, waits for each to come back, and times them.
 ///
 /// # Errors
-/// Where what comes back is not what was sent, or the transport breaks.
+/// Fails if the bytes that come back are not those that were sent, or the transport breaks.
 fn ping(exchange: Exchange, timing: Timing) -> Result<()> {
     let (input, output) = (stdin(), stdout());
     let mut link = exchange
@@ -90,10 +90,10 @@ fn ping(exchange: Exchange, timing: Timing) -> Result<()> {
     part::say(&times.percentiles())
 }
 
-/// Sends back what comes, until nothing does.
+/// Sends back what arrives, until the other process closes the transport.
 ///
 /// # Errors
-/// Where the transport breaks.
+/// Fails if the transport breaks.
 fn pong(exchange: Exchange) -> Result<()> {
     let (input, output) = (stdin(), stdout());
     let mut link = exchange

@@ -1,5 +1,5 @@
-//! One wake-up by itself: from the call that wakes a sleeping process to that process running, on
-//! another CPU, with nothing moved between the two.
+//! Measures a single wake-up: from the call that wakes a sleeping process until that process runs on
+//! another CPU, with no data moved between the two.
 
 use std::io::stdin;
 use std::os::fd::{AsFd, OwnedFd};
@@ -18,27 +18,26 @@ use crate::process;
 use crate::taken::{Stop, Taken};
 use fullbore_results::run::Unit;
 
-/// How long the sleeper is left alone after it said that it is about to sleep, so that it does, and its CPU
-/// finds nothing else to do.
+/// The pause after the sleeper has announced its sleep, so that it does sleep, and its CPU becomes idle.
 const PAUSE: Duration = Duration::from_micros(50);
 
-/// The number that the sleeper sleeps on: how often it has been woken.
+/// The number of the counter on which the sleeper sleeps: how often it has been woken.
 const WOKEN: usize = 0;
-/// How often it has said that it is about to sleep.
+/// The counter of the sleeper's announcements that it is about to sleep.
 const ABOUT_TO_SLEEP: usize = 1;
-/// When it last ran again, in nanoseconds of the monotonic clock.
+/// The time when the sleeper last ran again, in nanoseconds of the monotonic clock.
 const RAN_AT: usize = 2;
-/// How often it has run again.
+/// The counter of how often the sleeper has run again.
 const RAN: usize = 3;
 
-/// What a process of the experiment does.
+/// The role of a process of the experiment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Role {
     Sleeper,
     Waker,
 }
 
-/// Wake, or be woken.
+/// The task of waking, or of being woken.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct WakeUpTask {
     pub role: Role,
@@ -53,20 +52,20 @@ impl Task for WakeUpTask {
     }
 }
 
-/// What the waker saw.
+/// The waker's report.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Report {
-    /// From before the waking call to the sleeper running.
+    /// The time from before the waking call until the sleeper runs.
     to_running: Percentiles,
-    /// The waking call itself.
+    /// The time of the waking call itself.
     waker: Percentiles,
 }
 
 impl Report {
-    /// What the waker reported.
+    /// Parses the waker's report.
     ///
     /// # Errors
-    /// Where the report cannot be read, or holds no wake-up.
+    /// Fails if the report cannot be read, or contains no wake-up.
     pub fn read(printed: &[u8]) -> Result<Self, Stop> {
         let report: Self = process::report(printed)
             .map_err(|error| Stop::Failed(format!("a part reported nothing readable: {error}")))?;
@@ -74,25 +73,25 @@ impl Report {
         Ok(report)
     }
 
-    /// As a measurement.
+    /// Turns it into a measurement.
     pub fn taken(self) -> Taken {
         let waker = ("waker", Unit::Microseconds, self.waker.median);
         self.to_running.taken(vec![waker])
     }
 }
 
-/// Memory for the two.
+/// Creates the memory that both processes share.
 ///
 /// # Errors
-/// Where there is no memfd_create(2).
+/// Fails if memfd_create(2) is not available.
 pub fn make() -> Result<OwnedFd> {
     shared::make(page_size())
 }
 
-/// Plays one of the two, in the memory on stdin.
+/// Runs one of the two roles, in the memory on stdin.
 ///
 /// # Errors
-/// Where the memory cannot be mapped.
+/// Fails if the memory cannot be mapped.
 fn play(role: Role, timing: Timing) -> Result<()> {
     let memory = shared::Shared::map(stdin().as_fd(), page_size())?;
     match role {
@@ -101,13 +100,13 @@ fn play(role: Role, timing: Timing) -> Result<()> {
     }
 }
 
-/// Nanoseconds of a clock that is the same on all CPUs and in all processes.
+/// Returns nanoseconds of a clock that is the same on all CPUs and in all processes.
 fn now() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// Sleeps, says when it ran again, and sleeps, until it is killed.
+/// Sleeps, reports when it ran again, and repeats this until it is killed.
 fn sleep(memory: &shared::Shared) -> Result<()> {
     let woken = memory.counter(WOKEN);
     for turn in 0u32.. {

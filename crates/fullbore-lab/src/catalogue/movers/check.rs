@@ -1,8 +1,8 @@
-//! Whether a mover's bytes are right also where its source changes afterwards.
+//! Checks whether a mover's bytes are right even if its source changes afterwards.
 //!
-//! What was moved by reference is still the source's memory: a writer that uses its pages again,
-//! because the pipe has let go of them, or somebody who writes to the file, changes what the
-//! reader has not read yet. What was copied stays as it is. Each job has a check of its own.
+//! Bytes that were moved by reference are still in the source's memory: a writer that reuses its
+//! pages after the pipe has released them, or a process that writes to the file, changes bytes that
+//! the reader has not read yet. A copy does not change. Each kind of job has its own check.
 
 use std::fs::File;
 use std::io::{Read, Seek};
@@ -23,24 +23,25 @@ use fullbore_host::size;
 use fullbore_results::run::EndpointReport;
 use fullbore_results::soundness::{Soundness, Verdict};
 
-/// Bytes through a pipe or a socket: many times what any of them holds.
+/// Bytes through a pipe or a socket: many times the capacity of any of them.
 const BYTES: &str = "8M";
 
-/// The writer's buffers, two of them, each of which it uses again when the other has gone into its
-/// pipe: so little that a pipe of the default capacity behind it holds several of them.
+/// The size of the writer's two buffers, each of which is used again when the other one has been
+/// written into the pipe: so small that a pipe of the default capacity behind it holds several of
+/// them.
 const BUFFER: &str = "--buf-size 16K";
 
-/// A reader that is slow now and then: what it has not read yet is what can still change.
+/// The reader pauses now and then, because only bytes that it has not read yet can still change.
 const SLOW_READER: &str = "--verify --pause 300";
 
-/// Lengths of files that are in a pipe as a whole when they are changed: one that a mover may think
-/// too short for anything but read and write, and a longer one.
+/// The lengths of files that are completely in a pipe when they are changed: one that a mover may
+/// consider too short for anything but read and write, and a longer one.
 const FILES_IN_PIPES: [u64; 2] = [32 << 10, 512 << 10];
 
-/// Length of a file that is moved into a file.
+/// The length of a file that is moved into a file.
 const FILE: u64 = (8 << 20) + 123;
 
-/// Where in the pattern the bytes are taken from that a file is written over with.
+/// The position in the pattern from which a file is overwritten.
 const ELSEWHERE: u64 = 1 << 40;
 
 /// How long one check may take.
@@ -49,7 +50,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Checks a mover at a job.
 ///
 /// # Errors
-/// Where processes, pipes or files cannot be made.
+/// Fails if processes, pipes or files cannot be made.
 pub fn check(job: &Job, mover: &Mover, bench: &Bench<'_>) -> Result<Soundness> {
     let (check, wrong) = match (job.source, job.sink) {
         (End::File, End::File) => (
@@ -81,7 +82,7 @@ pub fn check(job: &Job, mover: &Mover, bench: &Bench<'_>) -> Result<Soundness> {
     })
 }
 
-/// What was wrong, in words; nothing where every byte was right.
+/// A description of what was wrong; `None` if every byte was right.
 type Wrong = Option<String>;
 
 fn file_to_pipe(program: &Program, mover: &Mover) -> Result<Wrong> {
@@ -90,7 +91,7 @@ fn file_to_pipe(program: &Program, mover: &Mover) -> Result<Wrong> {
         let pipe = Pipe::new()?;
         let writer = PipeEnd::of(&pipe.writer)?.context("a pipe is a pipe")?;
         if writer.capacity()? < 2 * len as usize && writer.resize(2 * len as usize).is_err() {
-            // Where a pipe may not be so large, the short file has to do.
+            // If a pipe may not be this large, only the short file is checked.
             continue;
         }
         let source = files::reopened(&file)?;
@@ -121,7 +122,7 @@ fn write_over(file: &mut File, len: u64) -> Result<()> {
     files::write_pattern(file, ELSEWHERE, len).context("overwrite a file in memory")
 }
 
-/// Runs a mover from a file that ends to its own end.
+/// Runs a mover on a file as its source, until the mover ends.
 fn run(
     program: &Program,
     mover: &Mover,
@@ -136,7 +137,7 @@ fn run(
     Ok((!well).then(|| process::last_words(&ended.output)))
 }
 
-/// What is wrong with a stream of `len` bytes of the pattern.
+/// Returns what is wrong with a stream of `len` bytes of the pattern.
 fn first_wrong(mut stream: File, len: u64) -> Result<Wrong> {
     let mut buffer = vec![0; 1 << 20];
     let mut position = 0;
@@ -196,7 +197,8 @@ fn behind_a_writer(job: &Job, mover: &Mover, bench: &Bench<'_>) -> Result<Wrong>
     let mut wrong = None;
     for reader in readers {
         let read = reader.end_within(PATIENCE)?.output;
-        // A reader that ends well has checked what came; whether all came shows in its count.
+        // A reader that succeeds has checked what arrived; its count shows whether everything
+        // arrived.
         let came = process::report::<EndpointReport>(&read.stdout).map_or(0, |report| report.moved);
         if !read.status.success() {
             wrong = wrong.or(Some(process::last_words(&read)));
@@ -204,7 +206,7 @@ fn behind_a_writer(job: &Job, mover: &Mover, bench: &Bench<'_>) -> Result<Wrong>
             wrong = wrong.or(Some(format!("{came} of {len} bytes arrived")));
         }
     }
-    // With the readers gone, these are killed.
+    // The readers have ended, so these processes are killed.
     drop((moving, writing));
     Ok(wrong)
 }

@@ -1,4 +1,4 @@
-//! The pipes, sockets and files of one job, and the mover that is started on them.
+//! Creates the pipes, sockets and files of one job, and starts the mover on them.
 
 use std::fs::File;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -14,24 +14,24 @@ use super::table::{End, Job, Mover};
 use crate::process::Process;
 use crate::program::Program;
 
-/// The descriptors of one job, until its processes have been given them.
+/// The descriptors of one job, until they are passed to its processes.
 pub struct Descriptors {
-    /// The writer's stdout; none where the source is a file.
+    /// The writer's stdout; `None` if the source is a file.
     pub writer: Option<OwnedFd>,
     /// The mover's stdin.
     pub source: OwnedFd,
     /// The mover's stdout.
     pub sink: OwnedFd,
-    /// The reader's stdin; none where the sink is a file.
+    /// The reader's stdin; `None` if the sink is a file.
     pub reader: Option<OwnedFd>,
     /// Further sinks of the mover.
     pub branches: Vec<Pipe>,
-    /// The file that the bytes go to, if they go to one.
+    /// The file to which the bytes are written, if the sink is a file.
     pub file: Option<File>,
 }
 
 impl Descriptors {
-    /// Pipes of the default capacity, sockets with the default buffers, and an empty file.
+    /// Opens pipes of the default capacity, sockets with the default buffers, and an empty file.
     pub fn open(job: &Job, source_file: impl FnOnce() -> Result<File>) -> Result<Self> {
         let (writer, source) = match job.source {
             End::File => (None, source_file()?.into()),
@@ -72,11 +72,11 @@ impl Descriptors {
     }
 }
 
-/// Starts the mover on its source and its sinks; `None` where it is not on PATH.
+/// Starts the mover on its source and its sinks; returns `None` if it is not on PATH.
 ///
-/// It runs on any CPU, unlike the writer and the reader: where there is a third one, it has that to
-/// itself, and where there are two, the scheduler decides whom it shares one with. That is so for
-/// all movers, and those with several threads are not held back.
+/// It runs on any CPU, unlike the writer and the reader: if there is a third CPU, the mover has it
+/// to itself, and if there are two, the scheduler decides which process it shares one with. This is
+/// the same for all movers, and movers with several threads are not restricted.
 pub fn start_mover(
     program: &Program,
     mover: &Mover,
@@ -92,7 +92,8 @@ pub fn start_mover(
         return Ok(None);
     };
     command.stdin(source).stdout(sink).stderr(Stdio::piped());
-    // What it is to open by name, it has to inherit first. Nothing else is started meanwhile.
+    // The mover opens these fds by name, so it has to inherit them. No other process is started
+    // meanwhile.
     for branch in branches {
         fcntl_setfd(branch, FdFlags::empty())?;
     }

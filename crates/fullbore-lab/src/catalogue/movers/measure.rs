@@ -1,10 +1,10 @@
 //! Times one mover at one job.
 //!
-//! Where the sink is a pipe or a socket, the reader measures, as in the other groups: from the first
-//! bytes on, the warm-up not counted. A file for a source ends, so then there is no warm-up, and the
-//! clock stops with the last byte, or when the time is up. Where the sink is a file, nobody
-//! reads: the mover is timed from its start to its end, or until the time is up, and the bytes are
-//! those that are in the file then.
+//! If the sink is a pipe or a socket, the reader measures, as in the other groups: from the first bytes
+//! on, without the warm-up. A source that is a file ends; then there is no warm-up, and the clock stops
+//! with the last byte, or when the time is up. If the sink is a file, there is no reader: the mover is
+//! timed from its start to its end, or until the time is up, and the bytes are those that are in the
+//! file then.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -22,16 +22,16 @@ use crate::taken::{Measurement, Stop, Taken};
 use crate::work::Bench;
 use fullbore_results::run::EndpointReport;
 
-/// What a process may take to end when the one behind it has gone.
+/// How long a process may take to end after the one behind it has ended.
 const GRACE: Duration = Duration::from_millis(100);
 
-/// What a writer may take to get ready.
+/// How long a writer may take to prepare.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Measures once.
 ///
 /// # Errors
-/// Where not even a pipe or a process can be made.
+/// Fails if not even a pipe or a process can be made.
 pub fn measure(job: &Job, mover: &Mover, bench: &mut Bench<'_>) -> Result<Measurement> {
     let descriptors = Descriptors::open(job, || bench.store.of::<SourceFile>().open());
     let Descriptors {
@@ -58,7 +58,7 @@ pub fn measure(job: &Job, mover: &Mover, bench: &mut Bench<'_>) -> Result<Measur
         Some(stdout) => {
             let bytes = file.as_ref().map(|_| SourceFile::len());
             let process = write(job, bytes, stdout, bench)?;
-            // Its preparations are not the mover's.
+            // The writer's preparations do not count as the mover's time.
             is_readable_within(&source, PATIENCE)?;
             Some(process)
         }
@@ -95,7 +95,7 @@ fn read_branch(stdin: OwnedFd, bench: &Bench<'_>) -> Result<Process> {
     Process::start(command)
 }
 
-/// Starts the writer, of so many bytes or of more than any measurement moves.
+/// Starts the writer, of `bytes` bytes or of more than any measurement moves.
 fn write(job: &Job, bytes: Option<u64>, stdout: OwnedFd, bench: &Bench<'_>) -> Result<Process> {
     let cpu = bench.cpus.writer;
     let mut command = bench.program.endpoint("write", job.writer(), cpu);
@@ -107,8 +107,8 @@ fn write(job: &Job, bytes: Option<u64>, stdout: OwnedFd, bench: &Bench<'_>) -> R
     Process::start(command)
 }
 
-/// Lets the mover write to a file until its time is up: how it ended, the bytes in the file, and the
-/// seconds since it began.
+/// Lets the mover write to a file until its time is up; returns how it ended, the bytes in the file,
+/// and the seconds since it began.
 fn fill(
     file: &File,
     mut moving: Process,
@@ -117,7 +117,7 @@ fn fill(
 ) -> Result<(Ended, u64, f64)> {
     let time = Duration::from_secs_f64(bench.settings.seconds);
     let mut ended = moving.ends_within(time)?;
-    // On a busy machine it may not even have begun by now.
+    // On a busy machine the mover may not have begun by now.
     while !ended && file.metadata()?.len() == 0 && began.elapsed() < PATIENCE {
         ended = moving.ends_within(time)?;
     }
@@ -126,10 +126,11 @@ fn fill(
     Ok((moved, file.metadata()?.len(), seconds))
 }
 
-/// Reads what the mover writes: how the reader ended, and whether it did before its time was up.
+/// Reads what the mover writes; returns how the reader ended, and whether it did before its time was
+/// up.
 ///
-/// The reader is started when the mover has written something, or has ended. So the time that the mover
-/// takes to start, which is long on a busy machine, is none of the reader's.
+/// The reader is started when the mover has written something, or has ended. The time that the mover
+/// takes to start, which is long on a busy machine, therefore does not count as the reader's.
 fn read(job: &Job, stdin: OwnedFd, bench: &Bench<'_>) -> Result<(Ended, bool)> {
     let settings = bench.settings;
     let mut command = bench
@@ -145,11 +146,11 @@ fn read(job: &Job, stdin: OwnedFd, bench: &Bench<'_>) -> Result<(Ended, bool)> {
     command.stdin(stdin).stdout(Stdio::piped());
     let began = Instant::now();
     let read = Process::start(command)?.end_within(PATIENCE + 4 * whole_time)?;
-    // By this clock: a reader that was kept from running does not report it.
+    // This clock decides, because a reader that was kept from running does not report it.
     Ok((read, began.elapsed() < whole_time))
 }
 
-/// The report of the writer, whose pipe or socket has no reader any more.
+/// Returns the report of the writer, whose pipe or socket has no reader any more.
 fn writer_report(writer: Option<Process>) -> Result<Result<Option<EndpointReport>, Stop>> {
     let Some(writer) = writer else {
         return Ok(Ok(None));
@@ -163,7 +164,7 @@ fn writer_report(writer: Option<Process>) -> Result<Result<Option<EndpointReport
         .map_err(|e| Stop::Failed(format!("the writer reported nothing readable: {e}"))))
 }
 
-/// The measurement of a mover that wrote to a file.
+/// Returns the measurement of a mover that wrote to a file.
 fn judge_file(
     mover: &Mover,
     moved: &Ended,
@@ -185,7 +186,7 @@ fn judge_file(
     })
 }
 
-/// The measurement of a mover whose reader measured.
+/// Returns the measurement of a mover whose reader measured.
 fn judge_reader(
     job: &Job,
     mover: &Mover,
@@ -212,7 +213,7 @@ fn judge_reader(
     })
 }
 
-/// A mover that ended before its time.
+/// Returns the failure of a mover that ended before its time.
 fn broke(mover: &Mover, moved: &Ended, bytes: u64) -> Stop {
     Stop::Failed(format!(
         "{} {} after {bytes} bytes: {}",

@@ -1,7 +1,7 @@
-//! The group `move`: programs that pass bytes on, and the jobs they are given.
+//! Defines the group `move`: programs that pass bytes on, and their jobs.
 //!
-//! Both are tables (`table.rs`), and the experiments are their cross product: a new job or a new
-//! program is a new row.
+//! The jobs and the programs are tables (`table.rs`), and the experiments are their cross
+//! product: a new job or a new program is a new row.
 
 mod check;
 mod descriptors;
@@ -24,7 +24,7 @@ use table::{JOBS, Job, Mover};
 /// The group's name.
 const GROUP: &str = "move";
 
-/// The group.
+/// Returns the group.
 pub fn group() -> Group {
     Group {
         name: GROUP,
@@ -35,7 +35,7 @@ pub fn group() -> Group {
     }
 }
 
-/// Every job, by every mover that can do it.
+/// Returns an experiment for every job and every mover that can do it.
 fn experiments() -> Vec<Experiment> {
     JOBS.iter()
         .flat_map(|job| job.movers.iter().map(move |mover| experiment(job, mover)))
@@ -53,7 +53,7 @@ fn experiment(job: &'static Job, mover: &'static Mover) -> Experiment {
     }
 }
 
-/// One job, by one mover.
+/// The work of one mover at one job.
 #[derive(Debug)]
 struct Move {
     job: &'static Job,
@@ -87,7 +87,7 @@ impl Work for Move {
     }
 }
 
-/// Text that lives as long as the catalogue does, which is made once and never goes.
+/// Leaks a text, because the catalogue is made once and lives as long as the process.
 fn kept(text: String) -> &'static str {
     text.leak()
 }

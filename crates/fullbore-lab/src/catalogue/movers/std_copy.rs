@@ -1,4 +1,4 @@
-//! What a program does that moves bytes with Rust's standard library and nothing else.
+//! Moves bytes with Rust's standard library and nothing else.
 
 use std::fs::File;
 use std::io::{self, Write, stdin, stdout};
@@ -7,9 +7,9 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 
-/// `std::io::copy` from stdin to stdout, and to the files if there are any.
+/// Runs `std::io::copy` from stdin to stdout, and to the files if there are any.
 ///
-/// The two are `File`s: through `Stdout`, everything would be searched for line breaks.
+/// Both are `File`s, because `Stdout` would search all data for line breaks.
 pub fn run(files: &[PathBuf]) -> anyhow::Result<()> {
     let mut source = File::from(stdin().as_fd().try_clone_to_owned()?);
     let mut sink = File::from(stdout().as_fd().try_clone_to_owned()?);
@@ -26,7 +26,7 @@ pub fn run(files: &[PathBuf]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes everything to each of them.
+/// A writer that writes everything to each of these files.
 struct Everywhere(Vec<File>);
 
 impl Write for Everywhere {

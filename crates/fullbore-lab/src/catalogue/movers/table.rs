@@ -1,8 +1,8 @@
-//! The jobs, and the programs that can do them, as tables.
+//! Lists the jobs, and the programs that can do them, as tables.
 //!
 //! A mover finds its source on stdin and its sink on stdout, as in a shell, and further sinks as files
-//! named on its command line. Programs other than this one run with the options that a person would
-//! give them, and with their own defaults for the rest.
+//! named on its command line. Programs other than this one run with the options that a user would give
+//! them, and otherwise with their defaults.
 
 use std::process::{Command, Stdio};
 
@@ -10,7 +10,7 @@ use crate::process::{self, on_path};
 use crate::program::Program;
 use fullbore_results::run::MoverReport;
 
-/// What bytes come from or go to.
+/// A source or a sink of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
     /// A regular file in memory: a memfd, which is a file of tmpfs without a name.
@@ -21,24 +21,24 @@ pub enum End {
     Socket,
 }
 
-/// What a mover has to do.
+/// A job of a mover.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Job {
-    /// How the names of its experiments begin.
+    /// The prefix of its experiments' names.
     pub name: &'static str,
-    /// For people.
+    /// Its description.
     pub title: &'static str,
-    /// Where the mover's stdin comes from.
+    /// The source of the mover's stdin.
     pub source: End,
-    /// Where its stdout goes to.
+    /// The sink of the mover's stdout.
     pub sink: End,
-    /// Pipes that it writes to besides, each spliced away by a reader of its own.
+    /// The number of further pipes that the mover writes to, each spliced away by its own reader.
     pub branches: usize,
     /// The movers that can do it.
     pub movers: &'static [Mover],
 }
 
-/// The jobs, in the order they are shown.
+/// The jobs, in the order of display.
 #[rustfmt::skip]
 pub const JOBS: &[Job] = {
     use End::{File, Pipe, Socket};
@@ -56,24 +56,24 @@ pub const JOBS: &[Job] = {
 /// A program that does the job, with its options.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Mover {
-    /// How the names of its experiments end.
+    /// The suffix of its experiments' names.
     pub name: &'static str,
-    /// Whose it is.
+    /// Where the program comes from.
     pub of: Of,
     /// Its command line, without the names of further sinks.
     pub words: &'static str,
-    /// What it is, for people.
+    /// A description of what it shows.
     pub shows: &'static str,
-    /// The option that goes before the name of each further sink.
+    /// The option before the name of each further sink.
     sink_option: Option<&'static str>,
 }
 
-/// Whose program it is.
+/// Where a program comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Of {
-    /// A verb of this one.
+    /// A verb of this program.
     Fullbore,
-    /// One that is looked for on PATH.
+    /// A program on PATH.
     Path,
 }
 
@@ -97,8 +97,8 @@ const fn peer(name: &'static str, words: &'static str) -> Mover {
     }
 }
 
-/// Movers from one source to one sink. The first is what the others are compared with: it is
-/// there on every machine.
+/// Movers from one source to one sink. The others are compared with the first one, which is available
+/// on every machine.
 #[rustfmt::skip]
 const COPIERS: &[Mover] = &[
     own("std", "middleman --die-with-parent std-copy", "Rust's std::io::copy"),
@@ -123,23 +123,23 @@ const SPLITTERS: &[Mover] = &[
     own("reference", "tee --by-reference", "fullbore tee --by-reference"),
 ];
 
-/// The fastest source that any program can be for another, and that sleeps while its pipe is full:
-/// the article's writer, with huge pages and 1 MiB at a time, into a pipe of 1 MiB. Jumbo slots
-/// (`--way repeat`) would be faster still, but only movers that splice would gain by them, and few
-/// programs write so.
+/// The writer of a source that is a pipe: the fastest source that another program can be and that
+/// sleeps while its pipe is full. It is the article's writer, with huge pages and 1 MiB at a time,
+/// into a pipe of 1 MiB. Jumbo slots (`--way repeat`) would be faster still, but only movers that
+/// splice would benefit, and few programs write this way.
 const PIPE_WRITER: &str = "--write-with-vmsplice --huge-page --buf-size 2M";
 
-/// The same for a socket: the pages themselves, not copies of them.
+/// The writer of a source that is a socket: it sends references to the pages, not copies.
 const SOCKET_WRITER: &str = "--write-with-vmsplice --through-pipe --huge-page --buf-size 2M";
 
-/// A reader that costs next to nothing, so that the mover is what is measured.
+/// A reader with almost no cost, so that the mover is measured.
 pub const PIPE_READER: &str = "--read-with-splice --chunk 1M";
 
-/// The same from a socket.
+/// The same reader, for a socket.
 const SOCKET_READER: &str = "--read-with-splice --through-pipe --chunk 1M";
 
 impl Job {
-    /// Options of `fullbore write` for the source; none where that is a file.
+    /// Returns the options of `fullbore write` for the source; there are none if it is a file.
     pub fn writer(&self) -> &'static str {
         match self.source {
             End::File => "",
@@ -148,7 +148,7 @@ impl Job {
         }
     }
 
-    /// Options of `fullbore read` for the sink; none where that is a file.
+    /// Returns the options of `fullbore read` for the sink; there are none if it is a file.
     pub fn reader(&self) -> &'static str {
         match self.sink {
             End::File => "",
@@ -159,7 +159,7 @@ impl Job {
 }
 
 impl Mover {
-    /// Its command with these further sinks; `None` where it is not on PATH.
+    /// Returns its command with these further sinks, or `None` if it is not on PATH.
     pub fn command(&self, program: &Program, sinks: &[String]) -> Option<Command> {
         let mut words = self.words.split_whitespace();
         let mut command = match self.of {
@@ -173,7 +173,7 @@ impl Mover {
         Some(command)
     }
 
-    /// The program's name.
+    /// Returns the program's name.
     pub fn program(&self) -> &'static str {
         match self.of {
             Of::Fullbore => "fullbore",
@@ -181,7 +181,7 @@ impl Mover {
         }
     }
 
-    /// Its command line for people.
+    /// Returns its command line as text.
     pub fn line(&self) -> String {
         match self.of {
             Of::Fullbore => format!("fullbore {}", self.words),
@@ -189,7 +189,7 @@ impl Mover {
         }
     }
 
-    /// What there is to report of it before it has moved anything.
+    /// Returns its report before it has moved anything.
     pub fn report(&self, job: &Job) -> MoverReport {
         MoverReport {
             job: job.title.into(),
@@ -204,7 +204,7 @@ impl Mover {
     }
 }
 
-/// What a program on PATH says of its version.
+/// Returns the line with the version that a program on PATH prints.
 pub fn version(program: &str) -> Option<String> {
     let option = if program == "socat" {
         "-V"
@@ -216,7 +216,7 @@ pub fn version(program: &str) -> Option<String> {
     let output = process::output(command).ok()?;
     let text = [output.stdout, output.stderr].concat();
     let text = String::from_utf8_lossy(&text);
-    // Socat says its authors first.
+    // Socat prints its authors before its version.
     let line = text
         .lines()
         .find(|line| line.chars().any(|c| c.is_ascii_digit()));

@@ -1,12 +1,14 @@
-//! What a page's look-up takes, estimated from vmsplice(2): the time of each *further* page of a call.
+//! Estimates the cost of a page's lookup from vmsplice(2): the time of each *further* page of a call.
 //!
-//! A window of pages is put into a pipe of our own by one vmsplice, and one page by another. What both
-//! cost however many pages there are (the system call, the pipe's lock) falls out of the difference. What
-//! is left is the look-up (get_user_pages_fast(), 16 pages at a time; `iter_to_pipe`, fs/splice.c) and the
-//! filling of a slot: so it is more than the look-up alone, and the same more in every row.
+//! One vmsplice puts a window of pages into a private pipe, and another one puts a single page into it.
+//! The costs that do not depend on the number of pages (the system call, the pipe's lock) cancel out in
+//! the difference. What remains is the lookup (get_user_pages_fast(), 16 pages at a time; `iter_to_pipe`,
+//! fs/splice.c) and the filling of a slot: the estimate is therefore larger than the lookup alone, by the
+//! same amount in every row.
 //!
-//! The one page is always there before, so that a fault counts where it happens: among the window's
-//! pages. Medians of many calls are taken, of one page too, since now and then a call is interrupted.
+//! The single page is always present before the call, so that a page fault counts only among the window's
+//! pages. The figures are medians of many calls, also for the single page, since a call is sometimes
+//! interrupted.
 
 #![allow(unsafe_code)]
 
@@ -26,13 +28,14 @@ use crate::part::Timing;
 use fullbore_host::refusal::Unsupported;
 use fullbore_results::statistics::Spread;
 
-/// Bytes of memory that is walked through.
+/// The size of the memory whose pages are looked up.
 const REGION: usize = 64 << 20;
 
-/// A call of fewer pages is too much like a call of one to tell them apart: the slots of a default pipe.
+/// The smallest window, which is the number of slots of a default pipe: the time of a smaller one is too
+/// close to that of one page.
 const FEWEST: usize = 16;
 
-/// Walks through memory window by window. `why` is why this is no more than an estimate.
+/// Measures one window of the memory after the other. `why` says why this is only an estimate.
 pub(super) fn measure(which: Which, timing: Timing, why: &str) -> Result<Found> {
     let mut memory = Memory::map(which, REGION)?;
     let mut one_page = Pages::options().touched(true).map(page_size())?;
@@ -56,7 +59,7 @@ pub(super) fn measure(which: Which, timing: Timing, why: &str) -> Result<Found> 
             .open("/dev/null")
             .context("/dev/null")?,
     };
-    // Both are powers of two, so windows fill a span.
+    // Both sizes are powers of two, so windows fill a span exactly.
     let window = growth.after.min(WINDOW * page_size());
     let span = Memory::span(which);
     let clock = Clock::start(timing);
@@ -97,13 +100,13 @@ fn nanoseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1e9
 }
 
-/// Of so many `pages`, put into a pipe by so many `calls` that took `together`, how long each one took
-/// beyond the first of its call, which took as long as one does `alone`.
+/// Returns the time per further page, if `calls` calls put `pages` pages into a pipe in the time
+/// `together`, and the first page of each call takes as long as a call of one page, `alone`.
 fn per_page(together: f64, alone: f64, calls: usize, pages: usize) -> f64 {
     (together - calls as f64 * alone) / (pages - calls) as f64
 }
 
-/// A pipe of our own that is empty between calls.
+/// A private pipe that is empty between calls.
 struct Drained {
     pipe: Pipe,
     calls: Calls,
@@ -111,11 +114,11 @@ struct Drained {
 }
 
 impl Drained {
-    /// How long vmsplice takes to put all of `pages` into the pipe.
+    /// Returns how long vmsplice takes to put all of `pages` into the pipe.
     fn time(&mut self, pages: &[u8]) -> Result<Duration> {
         let sink = self.pipe.writer.as_fd();
         let began = Instant::now();
-        // SAFETY: the pipe is ours, nobody else has its ends, and it lets go of the pages before this
+        // SAFETY: the pipe is ours, no other process has its ends, and it releases the pages before this
         // returns or is dropped. They are not written to meanwhile.
         let answer = unsafe { self.calls.vmsplice(sink, pages, SpliceFlags::empty()) };
         let time = began.elapsed();
@@ -155,7 +158,7 @@ mod tests {
 
     #[test]
     fn what_every_call_costs_falls_out() {
-        // Two calls of 256 pages: 500 ns each, and 20 ns for each page.
+        // The example has two calls of 256 pages in total: 500 ns per call, and 20 ns per page.
         let (call, page) = (500.0, 20.0);
         let together = 2.0 * call + 512.0 * page;
         assert_eq!(per_page(together, call + page, 2, 512), page);
@@ -173,7 +176,7 @@ mod tests {
         for _ in 0..3 {
             match pipe.time(&pages) {
                 Ok(time) => assert!(time > Duration::ZERO),
-                // A sandbox without it.
+                // A sandbox may lack vmsplice(2).
                 Err(error) => assert!(error.is::<Unsupported>(), "{error:#}"),
             }
         }

@@ -1,9 +1,9 @@
-//! The kernel's own benchmark of get_user_pages_fast(), in kernels built with it (CONFIG_GUP_TEST;
-//! CONFIG_GUP_BENCHMARK before Linux 5.11), for root, where debugfs is mounted.
+//! Uses the kernel's own benchmark of get_user_pages_fast(), in kernels built with it (CONFIG_GUP_TEST;
+//! CONFIG_GUP_BENCHMARK before Linux 5.11), for root, if debugfs is mounted.
 //!
-//! It is one ioctl on a file, whose argument has had four layouts. The size of the argument is part of
-//! the ioctl's number, so a kernel takes its own layout and answers `EINVAL` to others
-//! (`gup_test_ioctl`, mm/gup_test.c): they are tried, newest first.
+//! The benchmark is one ioctl on a file, whose argument has had four layouts. The size of the argument is
+//! part of the ioctl's number, so a kernel accepts its own layout and returns `EINVAL` for others
+//! (`gup_test_ioctl`, mm/gup_test.c): they are tried in turn, the newest first.
 
 #![allow(unsafe_code)]
 
@@ -21,27 +21,27 @@ use super::memory::{Clock, Found, Memory, WINDOW, Which};
 use crate::part::Timing;
 use fullbore_results::statistics::Spread;
 
-/// Bytes of one ioctl. Its time is told in whole microseconds, rounded down: of 256 MiB, which take 100 µs
-/// and more even at 1.5 ns a page, that is less than 1%.
+/// The bytes of one ioctl. Its time is reported in whole microseconds, rounded down: for 256 MiB, which
+/// take 100 µs and more even at 1.5 ns per page, the error is less than 1%.
 const REGION: usize = 256 << 20;
 
-/// `struct gup_test`, or `struct gup_benchmark`, of some kernels: where its fields are, in bytes. The
-/// fields that are not named here stay 0: no flags, so pages are looked up for reading, as vmsplice(2)
+/// The offsets in bytes of the fields of `struct gup_test`, or `struct gup_benchmark`, in some kernels.
+/// Fields that are not listed here stay 0: without flags, pages are looked up for reading, as vmsplice(2)
 /// does.
 #[derive(Debug, PartialEq, Eq)]
 struct Layout {
     path: &'static str,
-    /// All of it, as a 64-bit kernel lays it out.
+    /// The total size, as a 64-bit kernel lays it out.
     len: usize,
-    /// `get_delta_usec` (`delta_usec`), 64 bits: what the look-ups took.
+    /// `get_delta_usec` (`delta_usec`), 64 bits: the time of the lookups.
     time: usize,
-    /// `addr` and behind it `size`, 64 bits each; afterwards, `size` is what was looked up.
+    /// `addr` followed by `size`, 64 bits each; after the call, `size` is the number of bytes looked up.
     addr: usize,
     /// `nr_pages_per_call`, 32 bits.
     per_call: usize,
 }
 
-/// The newest first.
+/// The layouts, the newest first.
 #[rustfmt::skip]
 const LAYOUTS: [Layout; 4] = [
     // Linux 5.13 to (at least) 6.18, mm/gup_test.h: times, addr, size; nr_pages_per_call, gup_flags,
@@ -49,16 +49,16 @@ const LAYOUTS: [Layout; 4] = [
     Layout { path: GUP_TEST, len: 80, time: 0, addr: 16, per_call: 32 },
     // Linux 5.11 and 5.12, mm/gup_test.h: one word of flags instead of two.
     Layout { path: GUP_TEST, len: 72, time: 0, addr: 16, per_call: 32 },
-    // Linux 4.20 to 5.10, mm/gup_benchmark.c: flags, and 80 bytes for the future.
+    // Linux 4.20 to 5.10, mm/gup_benchmark.c: flags, and 80 reserved bytes.
     Layout { path: GUP_BENCHMARK, len: 120, time: 0, addr: 16, per_call: 32 },
-    // Linux 4.15 to 4.19, mm/gup_benchmark.c: one time, and nothing for the future.
+    // Linux 4.15 to 4.19, mm/gup_benchmark.c: one time, and no reserved bytes.
     Layout { path: GUP_BENCHMARK, len: 32, time: 0, addr: 8, per_call: 24 },
 ];
 
 const GUP_TEST: &str = "/sys/kernel/debug/gup_test";
 const GUP_BENCHMARK: &str = "/sys/kernel/debug/gup_benchmark";
 
-/// The longest layout.
+/// The size of the longest layout.
 const LONGEST: usize = 120;
 
 /// The ioctl's argument, aligned as its 64-bit fields are.
@@ -66,7 +66,7 @@ const LONGEST: usize = 120;
 #[repr(C, align(8))]
 struct Argument([u8; LONGEST]);
 
-/// What the kernel answers.
+/// The kernel's answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Answer {
     microseconds: u64,
@@ -74,7 +74,7 @@ struct Answer {
 }
 
 impl Layout {
-    /// `GUP_FAST_BENCHMARK`: `_IOWR('g', 1, struct …)` in all of them.
+    /// Returns `GUP_FAST_BENCHMARK`: `_IOWR('g', 1, struct …)` in all layouts.
     const fn opcode(&self) -> Opcode {
         opcode::from_components(Direction::ReadWrite, b'g', 1, self.len)
     }
@@ -100,7 +100,7 @@ impl Layout {
     }
 }
 
-/// The call itself.
+/// The ioctl call.
 struct Call<'a> {
     opcode: Opcode,
     argument: &'a mut Argument,
@@ -108,8 +108,8 @@ struct Call<'a> {
 
 // SAFETY: the argument is as long as the longest layout, and the kernel reads and writes as many bytes
 // as the opcode's size says (`gup_test_ioctl`), which is a layout's. It looks the pages up for reading
-// and lets go of them again before it returns: that changes no memory of this process. A kernel with
-// another layout does not know the number, and does nothing.
+// and releases them again before it returns: that changes no memory of this process. A kernel with
+// another layout does not know the opcode, and does nothing.
 unsafe impl Ioctl for Call<'_> {
     type Output = ();
 
@@ -128,14 +128,14 @@ unsafe impl Ioctl for Call<'_> {
     }
 }
 
-/// The benchmark of the kernel that runs.
+/// The benchmark of the running kernel.
 pub(super) struct Benchmark {
     file: File,
     layout: &'static Layout,
 }
 
 impl Benchmark {
-    /// The benchmark, or why there is none.
+    /// Finds the benchmark, or the reason why there is none.
     pub(super) fn find() -> Result<Self, String> {
         let page = Pages::new(page_size()).map_err(|error| error.to_string())?;
         let mut reasons: Vec<String> = Vec::new();
@@ -159,7 +159,7 @@ impl Benchmark {
         Err(reasons.join("; "))
     }
 
-    /// Has all of them looked up, so many a call.
+    /// Looks up all pages, `per_call` of them per call.
     fn look_up(&self, pages: &Pages, per_call: usize) -> Result<Answer, Errno> {
         let per_call = u32::try_from(per_call).map_err(|_| Errno::INVAL)?;
         let (addr, bytes) = (pages.as_ptr() as u64, pages.len() as u64);
@@ -174,7 +174,7 @@ impl Benchmark {
     }
 }
 
-/// Asks it again and again.
+/// Runs the benchmark repeatedly.
 pub(super) fn measure(benchmark: &Benchmark, which: Which, timing: Timing) -> Result<Found> {
     let mut memory = Memory::map(which, REGION)?;
     let all = memory.pages.len();
@@ -232,12 +232,12 @@ mod tests {
         }
     }
 
-    /// The bytes of 64-bit words.
+    /// Returns the bytes of 64-bit words.
     fn bytes(words: &[u64]) -> Vec<u8> {
         words.iter().flat_map(|word| word.to_ne_bytes()).collect()
     }
 
-    /// Two 32-bit words in one of 64 bits, in the order of memory.
+    /// Packs two 32-bit words into one of 64 bits, in the order of memory.
     fn pair(first: u32, second: u32) -> u64 {
         let mut bytes = [0; 8];
         bytes[..4].copy_from_slice(&first.to_ne_bytes());

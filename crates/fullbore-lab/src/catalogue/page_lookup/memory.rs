@@ -1,4 +1,4 @@
-//! The memory whose pages are looked up, when that is timed, and what was found.
+//! Provides the memory whose pages are looked up, the clock, and the result.
 
 use std::time::{Duration, Instant};
 
@@ -10,18 +10,18 @@ use serde::{Deserialize, Serialize};
 use crate::endpoint::prepare;
 use crate::part::Timing;
 
-/// Pages of one call.
+/// The number of pages of one call.
 pub const WINDOW: usize = 256;
 
-/// Which pages are looked up.
+/// The kind of pages that are looked up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Which {
     pub huge: bool,
-    /// Whether they are there before.
+    /// Whether the pages are present before the lookup.
     pub touched: bool,
 }
 
-/// What was found.
+/// The result of a measurement.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Found {
     pub ns_per_page: f64,
@@ -35,7 +35,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// `len` bytes, all there, on such pages as are asked for.
+    /// Maps `len` bytes of the requested kind of page, all of them present.
     pub fn map(which: Which, len: usize) -> Result<Self> {
         let backing = if which.huge {
             Backing::Huge
@@ -51,7 +51,8 @@ impl Memory {
         Ok(Self { pages, which })
     }
 
-    /// What is faulted in, and given back, at a time: a window, or the huge page that it lies in.
+    /// Returns how many bytes are faulted in, and given back, at a time: a window, or the huge
+    /// page that contains it.
     pub fn span(which: Which) -> usize {
         match huge_page_size() {
             Some(huge) if which.huge => huge,
@@ -59,7 +60,7 @@ impl Memory {
         }
     }
 
-    /// Takes the pages of `bytes` away, where untouched ones are wanted.
+    /// Gives the pages of `bytes` back to the kernel, if untouched pages are wanted.
     pub fn prepare(&mut self, bytes: std::ops::Range<usize>) -> Result<()> {
         if !self.which.touched {
             self.pages.give_back(bytes)?;
@@ -68,7 +69,7 @@ impl Memory {
     }
 }
 
-/// When a part measures: first the warm-up, which is thrown away.
+/// The times of a measurement, whose first part is a warm-up that does not count.
 pub struct Clock {
     warm_until: Instant,
     until: Instant,

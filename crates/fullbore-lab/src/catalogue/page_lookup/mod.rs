@@ -1,9 +1,9 @@
-//! The group `page_lookup`: what finding one page of a program's memory costs the kernel, which
-//! vmsplice(2) pays for every page it is given.
+//! Defines the group `page_lookup`: the kernel's cost of finding one page of a program's memory,
+//! which vmsplice(2) pays for every page.
 //!
-//! Where the kernel has its own benchmark of that, its word is taken (`kernel.rs`). Elsewhere it is
-//! estimated from vmsplice itself (`estimate.rs`), and the row's note says so. One process, on the
-//! writer's CPU.
+//! If the kernel has its own benchmark of this, its result is used (`kernel.rs`). Otherwise the
+//! cost is estimated from vmsplice itself (`estimate.rs`), and the row's note says so. The
+//! experiment is one process, on the writer's CPU.
 
 mod estimate;
 mod kernel;
@@ -24,7 +24,7 @@ use memory::{Found, Which};
 /// The group's name.
 const GROUP: &str = "page_lookup";
 
-/// The group.
+/// Returns the group.
 pub fn group() -> Group {
     Group {
         name: GROUP,
@@ -46,7 +46,7 @@ const fn row(name: &'static str, shows: &'static str, work: &'static Lookup) -> 
     }
 }
 
-/// The rows. Ratios are to the first.
+/// The rows. Ratios are relative to the first one.
 #[rustfmt::skip]
 const EXPERIMENTS: &[Experiment] = &[
     row("lookup_base_touched", "base pages that are mapped",
@@ -59,7 +59,7 @@ const EXPERIMENTS: &[Experiment] = &[
         &Lookup { pages: Which { huge: true, touched: false }, peer: "lookup huge_untouched" }),
 ];
 
-/// Times looking up such pages.
+/// The work of looking up pages of one kind.
 #[derive(Debug)]
 struct Lookup {
     pages: Which,
@@ -93,10 +93,10 @@ fn judge(ended: &Ended) -> Measurement {
     })
 }
 
-/// What processes of this group do.
+/// The tasks of this group's processes.
 const PARTS: &[Part] = &[Part::of::<LookupTask>()];
 
-/// Look pages up, and measure what that takes.
+/// The task of looking up pages and measuring the time.
 #[derive(Debug, Serialize, Deserialize)]
 struct LookupTask {
     pages: Which,
@@ -111,10 +111,10 @@ impl Task for LookupTask {
     }
 }
 
-/// Looks pages up for a while, and says what that takes: the part of the one process.
+/// Looks up pages for a while, and reports the time per page.
 ///
 /// # Errors
-/// [`Unsupported`] where there are no such pages here, or neither way to find out.
+/// Returns [`Unsupported`] if this machine has no such pages, or neither way to measure works.
 fn play(pages: Which, timing: Timing) -> Result<()> {
     let mut found = match kernel::Benchmark::find() {
         Ok(benchmark) => kernel::measure(&benchmark, pages, timing)?,

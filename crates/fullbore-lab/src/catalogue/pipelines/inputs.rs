@@ -1,10 +1,10 @@
-//! What pipelines read: files and trees of files, made when the first row that wants them is measured, and
-//! kept for the others.
+//! Makes the inputs of pipelines: files and trees of files, made when the first row that needs them is
+//! measured, and kept for the others.
 //!
-//! Lines name files, so these have names, and somebody has to remove them. That is a process of its
-//! own, which waits until nobody is left who could want them: so they go also with a laboratory that is
-//! interrupted or killed. They lie in memory where there is room, because what lies in the page cache
-//! may be taken out of it by the kernel while it is measured.
+//! Command lines name files, so the inputs have names and must be removed. A separate process, the keeper,
+//! waits until no process is left that could use them, so that they are also removed after the laboratory
+//! is interrupted or killed. They are in memory (tmpfs) if there is space, because the kernel may evict
+//! pages from the page cache during a measurement.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -29,19 +29,20 @@ use crate::program::Program;
 use crate::taken::Stop;
 use fullbore_results::run::Settings;
 
-/// What the files are put together from, again and again: longer than what compressors look back at.
+/// The size of the block that files repeat: larger than the window of the compressors.
 const BLOCK: usize = 16 << 20;
 
-/// Seeds of all contents.
+/// The seed of all contents.
 const SEED: u64 = 1973;
 
-/// Files of a directory of the tree.
+/// The number of files in a directory of the tree.
 const FILES_OF_A_DIRECTORY: usize = 64;
 
-/// All inputs may take this part of the room that there is, in memory and where they lie.
+/// The divisor of the free space that all inputs may use, in memory and on the file system that holds
+/// them.
 const PART_OF_THE_ROOM: u64 = 3;
 
-/// How long removing them may take.
+/// How long removing the inputs may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The inputs that were made so far.
@@ -54,10 +55,10 @@ pub struct Inputs {
 }
 
 impl Inputs {
-    /// What a pipeline reads, and what it comes to.
+    /// Returns what a pipeline reads, and the expected output.
     ///
     /// # Errors
-    /// Where a process cannot be started or waited for.
+    /// Fails if a process cannot be started or waited for.
     pub fn of(
         &mut self,
         program: &Program,
@@ -98,7 +99,7 @@ impl Inputs {
         };
         let directory = parent.path.join(pipeline.name);
         match fs::create_dir(&directory) {
-            // From an attempt that was given up.
+            // The directory is left from an attempt that was given up.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             done => done?,
         }
@@ -119,7 +120,7 @@ impl Inputs {
             Input::Compressed(name) => compressed(self.lines(), bytes, &path(name))?,
             Input::Tree => tree(self.words(), bytes, &path("tree"))?,
         };
-        // Writing it back is not to happen while something is measured.
+        // Write the files back now, so that the kernel does not do it during a measurement.
         syncfs(File::open(&directory)?)?;
         Ok(Made {
             directory,
@@ -144,13 +145,13 @@ impl Inputs {
     }
 }
 
-/// The directory with all inputs.
+/// The directory that contains all inputs.
 #[derive(Debug)]
 struct Directory {
     path: PathBuf,
-    /// What part of the bytes that are wanted there is room for.
+    /// The fraction of the wanted bytes for which there is space.
     share: f64,
-    /// Its end is what the keeper waits for.
+    /// The keeper waits for the end of this pipe.
     stdin: Option<ChildStdin>,
     keeper: Option<Process>,
 }
@@ -178,7 +179,7 @@ impl Directory {
             directory: directory.path().to_owned(),
         };
         let mut command = program.part_that_cleans_up(&kept)?;
-        // Ctrl-C is not for the keeper.
+        // The keeper is in another process group, so that Ctrl-C does not end it.
         command.stdout(Stdio::null()).process_group(0);
         let mut keeper = Process::start(command)?;
         Ok(Self {
@@ -194,13 +195,14 @@ impl Drop for Directory {
     fn drop(&mut self) {
         drop(self.stdin.take());
         if let Some(keeper) = self.keeper.take() {
-            // It goes on by itself where that takes longer.
+            // If removing takes longer, the keeper continues by itself.
             let _ = keeper.end_within(PATIENCE);
         }
     }
 }
 
-/// Bytes that can be written at a place, where they take up memory in any case.
+/// Returns the bytes that can be written at `place`, limited by the available memory, because they use
+/// memory (tmpfs or page cache) in any case.
 fn room(place: &Path) -> u64 {
     let free = statvfs(place).map_or(0, |disk| disk.f_bavail * disk.f_frsize);
     let memory = procfs::Meminfo::current()
@@ -209,7 +211,7 @@ fn room(place: &Path) -> u64 {
     memory.map_or(free, |memory| memory.min(free))
 }
 
-/// A directory that is removed when the process that made it has ended.
+/// The task of removing a directory when the process that made it has ended.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Kept {
     directory: PathBuf,
@@ -218,17 +220,17 @@ pub struct Kept {
 impl Task for Kept {
     const NAME: &'static str = "keep";
 
-    /// Keeps it until stdin ends, and then removes it.
+    /// Waits until stdin ends, and then removes the directory.
     ///
     /// # Errors
-    /// Where it cannot be removed.
+    /// Fails if it cannot be removed.
     fn play(self) -> Result<()> {
         once::wait_for_the_end_of_stdin();
         let mut attempts = 0;
         loop {
             match fs::remove_dir_all(&self.directory) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-                // A process that writes into it is still being killed.
+                // A process that writes into the directory is still being killed.
                 Err(error)
                     if error.kind() == io::ErrorKind::DirectoryNotEmpty && attempts < 100 =>
                 {
@@ -243,7 +245,7 @@ impl Task for Kept {
     }
 }
 
-/// Writes whole lines of `block`, again and again, up to `bytes`; says how many they were.
+/// Writes whole lines of `block` repeatedly, up to `bytes`, and returns the number of bytes written.
 fn repeated(block: &[u8], bytes: u64, path: &Path) -> Result<u64> {
     let mut file = File::create(path)?;
     let mut written = 0;
@@ -258,7 +260,7 @@ fn repeated(block: &[u8], bytes: u64, path: &Path) -> Result<u64> {
     Ok(written)
 }
 
-/// The lines of `block` that end within so many bytes; the first where none does.
+/// Returns the lines of `block` that end within the first `bytes` bytes, or the first line if none does.
 fn whole_lines(block: &[u8], bytes: u64) -> &[u8] {
     let within = &block[..block
         .len()
@@ -267,8 +269,8 @@ fn whole_lines(block: &[u8], bytes: u64) -> &[u8] {
     &block[..end.map_or(block.len(), |end| end + 1)]
 }
 
-/// Writes `block`, compressed, again and again: what gzip writes may be put one behind the other
-/// (RFC 1952, 2.2). Says how many bytes come out of it.
+/// Writes `block`, compressed, repeatedly: the concatenation of gzip files is a gzip file (RFC 1952, 2.2).
+/// Returns the number of bytes after decompression.
 fn compressed(block: &[u8], bytes: u64, path: &Path) -> Result<u64> {
     let member = whole_lines(block, bytes);
     let mut plain = memory_file()?;
@@ -286,8 +288,8 @@ fn compressed(block: &[u8], bytes: u64, path: &Path) -> Result<u64> {
     Ok(members * member.len() as u64)
 }
 
-/// Writes files of 512 bytes to 128 KiB, as many short ones as long ones, with stretches of `block`
-/// in them, until they are `bytes` together.
+/// Writes files of 512 bytes to 128 KiB, as many short ones as long ones, with parts of `block` in them,
+/// until they have `bytes` in total.
 fn tree(block: &[u8], bytes: u64, path: &Path) -> Result<u64> {
     let mut random = fastrand::Rng::with_seed(SEED);
     let mut left = bytes;
@@ -309,7 +311,7 @@ fn tree(block: &[u8], bytes: u64, path: &Path) -> Result<u64> {
     Ok(bytes)
 }
 
-/// Lines as web servers write them (Combined Log Format).
+/// Returns lines as web servers write them (Combined Log Format).
 fn lines() -> Vec<u8> {
     const PAGES: [&str; 5] = ["shop/item", "api/v2/order", "img", "blog", "static/css"];
     const AGENTS: [&str; 4] = [
@@ -318,7 +320,7 @@ fn lines() -> Vec<u8> {
         "curl/8.5.0",
         "Mozilla/5.0 (compatible; bot/2.1)",
     ];
-    // One in so many is another than 200.
+    // Each of these codes is the status of one request in 16; the others have 200.
     const CODES: [u16; 4] = [304, 301, 404, 500];
     let mut random = fastrand::Rng::with_seed(SEED);
     let mut text = String::with_capacity(BLOCK + 300);
@@ -346,7 +348,8 @@ fn lines() -> Vec<u8> {
     text.into_bytes()
 }
 
-/// Words of a made-up language, the first ones far more often than the last, in lines.
+/// Returns lines of words of an artificial language, in which the first words are far more frequent than
+/// the last.
 fn words() -> Vec<u8> {
     const VOCABULARY: u32 = 20_000;
     const SYLLABLES: [&str; 16] = [
@@ -357,7 +360,7 @@ fn words() -> Vec<u8> {
     let mut text = String::with_capacity(BLOCK + 100);
     let mut column = 0;
     while text.len() < BLOCK {
-        // Zipf's law: the logarithm of the rank is spread evenly.
+        // By Zipf's law, the logarithm of the rank is uniformly distributed.
         let rank = f64::from(VOCABULARY).powf(random.f64()) as usize;
         let before = text.len();
         let mut left = rank;

@@ -1,4 +1,4 @@
-//! Measures a line, and checks that it prints what bash's line prints.
+//! Measures a command line, and checks that it prints the same as under bash.
 
 use std::fs::File;
 use std::io::{self, Read, Seek};
@@ -15,7 +15,7 @@ use crate::work::Bench;
 /// Measures once.
 ///
 /// # Errors
-/// Where a process cannot be started or waited for.
+/// Fails if a process cannot be started or waited for.
 pub fn measure(
     pipeline: &'static Pipeline,
     way: &'static Way,
@@ -53,7 +53,8 @@ pub fn measure(
     }))
 }
 
-/// Where two files differ, in words; `None` where they do not. Both are read from their beginning.
+/// Describes the first difference of two files, which are read from their beginning; `None` means
+/// that they are equal.
 fn first_difference(printed: &mut File, expected: &mut File) -> Result<Option<String>> {
     let mut position = 0;
     let mut buffers = [vec![0; 1 << 20], vec![0; 1 << 20]];

@@ -1,8 +1,8 @@
-//! The group `pipelines`: command lines that people type, run by bash and by `fullbore run`.
+//! Defines the group `pipelines`: command lines that people type, run by bash and by `fullbore run`.
 //!
-//! Both are tables (`table.rs`), and the experiments are their cross product: a new pipeline or another way to run
-//! one is a new row. A line is run as it stands here, in a directory that has the files it names
-//! (`inputs.rs`), and timed from its start to its end (`measure.rs`).
+//! The pipelines and the ways to run them are tables (`table.rs`), and the experiments are their cross
+//! product: a new pipeline or another way to run one is a new row. A line is run unchanged in a directory
+//! that contains the files it names (`inputs.rs`), and timed from its start to its end (`measure.rs`).
 
 mod inputs;
 mod measure;
@@ -24,10 +24,10 @@ use table::{PIPELINES, Pipeline, WAYS, Way};
 /// The group's name.
 const GROUP: &str = "pipelines";
 
-/// What processes of this group do.
+/// The tasks of this group's processes.
 const PARTS: &[Part] = &[Part::of::<Once>(), Part::of::<Kept>()];
 
-/// The group.
+/// Returns the group.
 pub fn group() -> Group {
     Group {
         name: GROUP,
@@ -37,7 +37,7 @@ pub fn group() -> Group {
     }
 }
 
-/// Every pipeline in every way.
+/// Returns an experiment for every pipeline and every way to run it.
 fn experiments() -> Vec<Experiment> {
     let in_every_way = |pipeline| WAYS.iter().map(move |way| experiment(pipeline, way));
     PIPELINES.iter().flat_map(in_every_way).collect()

@@ -1,9 +1,10 @@
-//! Runs one line once, and times it from the start of its shell, or of `fullbore run`, to its end.
+//! Runs one command line once, and times it from the start of its shell, or of `fullbore run`, to its
+//! end.
 //!
-//! A process of its own does it: it has a session of its own, without a terminal, and everything that it
-//! starts is in its process group. When the laboratory goes, however it does, it ends them all and
-//! itself. It reads all files before the clock starts. The line's stdout is a file in memory, as with
-//! `> file`.
+//! A separate process does this. It has its own session without a terminal, and everything that it
+//! starts is in its process group. When the laboratory ends, for whatever reason, it ends all of them
+//! and itself. It reads all files before the clock starts. The line's stdout is a file in memory, as
+//! with `> file`.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek};
@@ -25,23 +26,23 @@ use crate::program::Program;
 use crate::taken::Stop;
 use fullbore_results::run::Settings;
 
-/// What a line is run on, and what it is to print.
+/// The input of a line, and its expected output.
 #[derive(Debug)]
 pub struct Made {
-    /// Where its line is run.
+    /// The directory in which the line is run.
     pub directory: PathBuf,
-    /// What it reads in all.
+    /// The total number of bytes that it reads.
     pub bytes: u64,
-    /// What it prints, by bash.
+    /// What it prints when bash runs it.
     pub expected: File,
-    /// What a person should know of it.
+    /// A remark for the user.
     pub note: Option<String>,
 }
 
-/// Finds out what a line prints.
+/// Records what a line prints.
 ///
 /// # Errors
-/// Where a process cannot be started or waited for.
+/// Fails if a process cannot be started or waited for.
 pub fn expect(
     program: &Program,
     pipeline: &'static Pipeline,
@@ -53,10 +54,10 @@ pub fn expect(
     Ok(ran.map(drop))
 }
 
-/// Runs a line once, on this stdout.
+/// Runs a line once, with this stdout.
 ///
 /// # Errors
-/// Where a process cannot be started or waited for.
+/// Fails if a process cannot be started or waited for.
 pub fn run(
     program: &Program,
     pipeline: &'static Pipeline,
@@ -75,10 +76,10 @@ pub fn run(
     let mut command = program.part_that_cleans_up(&once)?;
     command.stdout(stdout);
     let mut process = Process::start(command)?;
-    // Bytes are counted out for another machine, and this one may be busy.
+    // The number of bytes was chosen for another machine, and this one may be busy.
     let patience = Duration::from_secs_f64(60.0 + 60.0 * settings.seconds);
     let in_time = process.ends_within(patience)?;
-    // Processes that it has left behind.
+    // This ends processes that the line has left behind.
     process.kill_group();
     let ended = process.end_within(process::GRACE)?;
     if !in_time {
@@ -107,36 +108,37 @@ fn judge(way: &Way, ended: &Ended) -> Result<Ran, Stop> {
     )))
 }
 
-/// A command that is run once.
+/// A command that is run once, as a task.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Once {
-    /// The program.
+    /// The program to run.
     program: PathBuf,
     /// Its options, and the line.
     words: Vec<String>,
-    /// Where the files are that it names.
+    /// The directory with the files that the line names.
     directory: PathBuf,
 }
 
-/// How it went.
+/// The result of a run.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Ran {
     pub seconds: f64,
-    /// As wait(2) gives it.
+    /// The wait status, as wait(2) returns it.
     status: i32,
-    /// The last line that it wrote to stderr.
+    /// The last line that the command wrote to stderr.
     said: String,
 }
 
 impl Task for Once {
     const NAME: &'static str = "once";
 
-    /// Runs it, on this process's stdout, and says how long that took.
+    /// Runs the command on this process's stdout, and reports how long it took.
     ///
     /// # Errors
-    /// Where the files cannot be read, or the program cannot be started.
+    /// Fails if the files cannot be read, or the program cannot be started.
     fn play(self) -> Result<()> {
-        // No terminal: nothing that is on one is to make a difference, nor to be changed by a line.
+        // In a session without a terminal, the terminal cannot influence the line, and the line cannot
+        // change it.
         setsid().context("setsid")?;
         thread::spawn(|| {
             wait_for_the_end_of_stdin();
@@ -168,8 +170,8 @@ impl Task for Once {
     }
 }
 
-/// Reads every file below a directory: the kernel may have given its pages to somebody else since it was
-/// last read.
+/// Reads every file below a directory, because the kernel may have evicted its pages since it was last
+/// read.
 fn read_all(directory: &Path) -> io::Result<()> {
     let mut buffer = vec![0; 256 << 10];
     for entry in fs::read_dir(directory)? {
@@ -184,9 +186,10 @@ fn read_all(directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Waits until no process is left that could write to stdin: until the one that started this has ended.
+/// Waits for the end of stdin, which means that no process is left that could write to it, so that the
+/// process that started this one has ended.
 pub fn wait_for_the_end_of_stdin() {
     let mut byte = [0];
-    // Whatever else may go wrong with it is an end too.
+    // Any read error counts as an end, too.
     while io::stdin().read(&mut byte).is_ok_and(|n| n > 0) {}
 }

@@ -1,22 +1,22 @@
-//! The pipelines and the ways to run them, as tables.
+//! Lists the pipelines and the ways to run them, as tables.
 
-/// What a line reads.
+/// The input of a command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Input {
     /// A file of this name, with the lines of a web server's log.
     Lines(&'static str),
-    /// The same, compressed by gzip.
+    /// The same lines, compressed by gzip.
     Compressed(&'static str),
     /// A file of this name, with the words of a text.
     Words(&'static str),
-    /// A directory called `tree`, with files of all sizes in it.
+    /// A directory named `tree`, with files of all sizes in it.
     Tree,
-    /// No file; it says itself how much it makes.
+    /// No file; the line itself says how much data it makes.
     Nothing,
 }
 
 impl Input {
-    /// What it is called in the line.
+    /// Returns its name in the line.
     #[cfg(test)]
     pub fn name(self) -> Option<&'static str> {
         match self {
@@ -27,26 +27,26 @@ impl Input {
     }
 }
 
-/// A line as a person would type it.
+/// A command line as a user would type it.
 #[derive(Debug, PartialEq)]
 pub struct Pipeline {
-    /// How the names of its experiments begin.
+    /// The prefix of its experiments' names.
     pub name: &'static str,
-    /// The line.
+    /// The command line.
     pub line: &'static str,
-    /// What it shows, for people.
+    /// A description of what it shows.
     pub shows: &'static str,
-    /// What it reads.
+    /// Its input.
     pub input: Input,
-    /// 10^6 bytes of input that bash's pipeline takes in a second, on a machine of 2025: from it
-    /// follows the size of the input. It is not measured first, so that every machine is given the
-    /// same bytes.
+    /// The rate in 10^6 bytes of input per second at which bash's pipeline runs on a machine of
+    /// 2025. It determines the size of the input. The rate is a constant and not measured first,
+    /// so that every machine reads the same bytes.
     pub mb_per_s: f64,
-    /// The programs that it needs.
+    /// The programs that it requires.
     pub programs: &'static [&'static str],
 }
 
-/// The pipelines, in the order they are shown.
+/// The pipelines, in the order of display.
 #[rustfmt::skip]
 pub const PIPELINES: &[Pipeline] = &[
     Pipeline {
@@ -104,18 +104,18 @@ pub const PIPELINES: &[Pipeline] = &[
 /// A way to run a line.
 #[derive(Debug, PartialEq)]
 pub struct Way {
-    /// How the names of its experiments end.
+    /// The suffix of its experiments' names.
     pub name: &'static str,
-    /// What it is called.
+    /// Its description.
     pub title: &'static str,
-    /// The program, where it is not this one.
+    /// The program, if it is not this one.
     pub program: Option<&'static str>,
     /// Its options before the line.
     pub options: &'static [&'static str],
 }
 
-/// The ways to run a line. The first is what the others are compared with, by their time and by
-/// what they print.
+/// The ways to run a line. The others are compared with the first one, by their time and by their
+/// output.
 pub const WAYS: &[Way] = &[
     Way {
         name: "bash",
@@ -137,23 +137,24 @@ pub const WAYS: &[Way] = &[
     },
 ];
 
-/// The program that runs lines for everybody.
+/// The shell that runs lines as a reference.
 pub const SHELL: &str = "bash";
 
 impl Pipeline {
-    /// Bytes of its input, for a measurement of so many seconds.
+    /// Returns the bytes of its input for a measurement of `seconds`.
     pub fn bytes(&self, seconds: f64) -> u64 {
         let bytes = (self.mb_per_s * 1e6 * seconds) as u64;
-        // What starting programs takes is not to be all that is measured.
+        // A minimum keeps the time for starting programs from dominating the measurement.
         let bytes = bytes.max(1 << 20);
         match self.input {
-            // Whole units of its option, and no more than it says.
+            // The number is a multiple of the unit in the line's option, and no more than the
+            // line's own number.
             Input::Nothing => (bytes >> 20 << 20).min(8 << 30),
             _ => bytes,
         }
     }
 
-    /// The line, for so many bytes.
+    /// Returns the line for an input of `bytes`.
     pub fn line_for(&self, bytes: u64) -> String {
         match self.input {
             Input::Nothing if bytes < 8 << 30 => {
@@ -165,7 +166,7 @@ impl Pipeline {
 }
 
 impl Way {
-    /// Its command for a line, as it would be typed.
+    /// Returns the command for a line, as it would be typed.
     pub fn typed(&self, line: &str) -> String {
         format!("{} '{}'", self.title, line.replace('\'', r"'\''"))
     }

@@ -1,7 +1,7 @@
-//! What one process does alone: reading a file that is in the page cache, and memory itself. These are
-//! the yardstick beside the transports.
+//! Measures what one process does alone: reading a file that is in the page cache, and accessing memory.
+//! The transports are compared with these figures.
 //!
-//! `unsafe` to map a file, and to look at memory as words.
+//! The `unsafe` code maps a file, and accesses memory as words.
 
 #![allow(unsafe_code)]
 
@@ -21,16 +21,16 @@ use super::stream::{CHUNK, Clock, Moved};
 use crate::endpoint::prepare;
 use crate::part::{self, Task, Timing};
 
-/// Bytes of the file: many times what most caches hold.
+/// The size of the file: many times the size of most caches.
 const FILE: usize = 256 << 20;
 
-/// Bytes of each stretch of memory: more than caches hold.
+/// The size of each memory area: larger than caches.
 const MEMORY: usize = 128 << 20;
 
-/// Bytes after which the clock is looked at.
+/// The bytes between two readings of the clock.
 const STRETCH: usize = 1 << 20;
 
-/// What is done.
+/// The operation that is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Alone {
     FileReread,
@@ -42,7 +42,7 @@ pub enum Alone {
 }
 
 impl Alone {
-    /// As it is called in experiments.
+    /// Returns its name in experiments.
     pub fn name(self) -> &'static str {
         match self {
             Alone::FileReread => "file_reread",
@@ -54,15 +54,15 @@ impl Alone {
         }
     }
 
-    /// Whether it reads the file on stdin.
+    /// Returns whether it reads the file on stdin.
     pub fn wants_a_file(self) -> bool {
         matches!(self, Alone::FileReread | Alone::MmapReread)
     }
 
-    /// Does it, in this process, and says how much.
+    /// Measures the operation in this process, and reports the result.
     ///
     /// # Errors
-    /// Where there is no memory for it, or the file cannot be read.
+    /// Fails if there is not enough memory, or the file cannot be read.
     fn play(self, timing: Timing) -> Result<()> {
         let moved = match self {
             Alone::FileReread => reread(timing)?,
@@ -104,7 +104,7 @@ impl Alone {
     }
 }
 
-/// Do one of these, and measure.
+/// The task of measuring one of these operations.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct AloneTask {
     pub what: Alone,
@@ -131,7 +131,7 @@ fn again_and_again(timing: Timing, mut work: impl FnMut(usize)) -> Moved {
     }
 }
 
-/// Memory that has been touched, on huge pages where the kernel gives any.
+/// Allocates memory that has been touched, on huge pages if the kernel provides them.
 fn memory() -> Result<Pages> {
     let mut pages =
         prepare::unsupported_as_such(Pages::options().backing(Backing::Huge).map(MEMORY))?;
@@ -140,20 +140,20 @@ fn memory() -> Result<Pages> {
 }
 
 fn numbers(pages: &mut Pages) -> &mut [u64] {
-    // SAFETY: any bytes are numbers, and the rest of the alignment is what is left over: pages are aligned.
+    // SAFETY: any bytes are valid numbers. Pages are aligned, so no bytes are left over before or after them.
     let (before, numbers, after) = unsafe { pages.align_to_mut() };
     debug_assert!(before.is_empty() && after.is_empty());
     numbers
 }
 
-/// Words that the compiler does not put together into anything larger.
+/// Returns the memory as atomic words, whose accesses the compiler does not merge into larger ones.
 fn words(pages: &mut Pages) -> &[AtomicU64] {
     let numbers = numbers(pages);
-    // SAFETY: an AtomicU64 has the layout of a u64, and nobody else has this memory.
+    // SAFETY: an AtomicU64 has the layout of a u64, and no other code refers to this memory.
     unsafe { std::slice::from_raw_parts(numbers.as_mut_ptr().cast(), numbers.len()) }
 }
 
-/// One load and one store a word, eight words a turn: lmbench's copy by hand.
+/// Copies with one load and one store per word, eight words per iteration, as lmbench's copy by hand does.
 fn copy_by_hand(from: &[AtomicU64], to: &[AtomicU64]) {
     let (from, _) = from.as_chunks::<8>();
     let (to, _) = to.as_chunks::<8>();
@@ -168,8 +168,8 @@ fn sum(numbers: &[u64]) -> u64 {
     numbers.iter().fold(0, |sum, n| sum.wrapping_add(*n))
 }
 
-/// The first time through is not measured: the kernel may have given the file's pages to somebody else
-/// since it was last read.
+/// Reads the file repeatedly. The first pass is not measured, because the kernel may have evicted the
+/// file's pages since it was last read.
 fn reread(timing: Timing) -> Result<Moved> {
     let file = stdin();
     let mut buffer = vec![1; CHUNK];
@@ -194,12 +194,12 @@ fn reread(timing: Timing) -> Result<Moved> {
     }
 }
 
-/// As [`reread`]; the first time through also maps each page.
+/// Does the same as [`reread`] through a mapping; the first pass also maps each page.
 fn reread_mapped(timing: Timing) -> Result<Moved> {
     let file = stdin();
     let len = rustix::fs::fstat(file.as_fd())?.st_size as usize / 8 * 8;
     anyhow::ensure!(len > 0, "the file to reread is empty");
-    // SAFETY: a new mapping at an address that the kernel picks. Nobody changes the file: it has no name,
+    // SAFETY: a new mapping at an address that the kernel picks. No process changes the file: it has no name,
     // and the laboratory that made it only hands it out for reading.
     let numbers = unsafe {
         let start = mmap(
@@ -211,7 +211,7 @@ fn reread_mapped(timing: Timing) -> Result<Moved> {
             0,
         )
         .context("map a file")?;
-        // It stays until the process ends.
+        // The mapping remains until the process ends.
         std::slice::from_raw_parts(start.cast::<u64>(), len / 8)
     };
     black_box(sum(numbers));
@@ -226,16 +226,15 @@ fn reread_mapped(timing: Timing) -> Result<Moved> {
     }
 }
 
-/// The file that is read again and again: made when it is first wanted, and kept, so that it is in
-/// the page cache.
+/// The file that is read repeatedly. It is made on first use and kept, so that it is in the page cache.
 #[derive(Debug, Default)]
 pub struct RereadFile(Option<File>);
 
 impl RereadFile {
-    /// The file, open.
+    /// Opens the file.
     ///
     /// # Errors
-    /// Where there is no room for it among the temporary files.
+    /// Fails if there is no space for it among the temporary files.
     pub fn open(&mut self) -> Result<File> {
         let file = match &mut self.0 {
             Some(file) => file,
@@ -244,7 +243,7 @@ impl RereadFile {
         Ok(file.try_clone()?)
     }
 
-    /// It has no name: it goes with this process, however that ends.
+    /// Makes the file without a name, so that it is removed when this process ends, for whatever reason.
     fn make() -> Result<File> {
         let mut file = tempfile::tempfile()?;
         let stretch = vec![1; STRETCH];
@@ -252,7 +251,7 @@ impl RereadFile {
             file.write_all(&stretch)?;
         }
         file.rewind()?;
-        // Writing it back is not to happen while something is measured.
+        // Write the file back now, so that the kernel does not do it during a measurement.
         file.sync_data()?;
         Ok(file)
     }

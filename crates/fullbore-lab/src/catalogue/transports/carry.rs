@@ -1,27 +1,27 @@
-//! What every transport can do.
+//! Defines what every transport can do.
 
 use rustix::io::Errno;
 
-/// A transport, as one process has it.
+/// One process's end of a transport.
 pub trait Carry {
-    /// Sends from the beginning of `bytes`, at least one of them, and says how many.
+    /// Sends the beginning of `bytes`, at least one byte, and returns how many.
     ///
     /// # Errors
-    /// `EPIPE` and `ECONNRESET` where nobody receives any more, and what else the transport's calls
-    /// say.
+    /// `EPIPE` and `ECONNRESET` mean that the receiver has closed its end; the transport's calls
+    /// return other errors.
     fn send(&mut self, bytes: &[u8]) -> Result<usize, Errno>;
 
-    /// Receives into the beginning of `buffer`, and says how many bytes; 0 where nobody sends any
-    /// more.
+    /// Receives into the beginning of `buffer`, and returns how many bytes; 0 means that the sender
+    /// has closed its end.
     ///
     /// # Errors
-    /// What the transport's calls say.
+    /// Fails as the transport's calls do.
     fn receive(&mut self, buffer: &mut [u8]) -> Result<usize, Errno>;
 
     /// Sends all of a message.
     ///
     /// # Errors
-    /// As [`send`](Self::send).
+    /// Fails as [`send`](Self::send) does.
     fn send_all(&mut self, mut bytes: &[u8]) -> Result<(), Errno> {
         while !bytes.is_empty() {
             bytes = &bytes[self.send(bytes)?..];
@@ -32,7 +32,7 @@ pub trait Carry {
     /// Receives all of a message.
     ///
     /// # Errors
-    /// As [`receive`](Self::receive); `EPIPE` where it ends before.
+    /// Fails as [`receive`](Self::receive) does, and with `EPIPE` if the message ends early.
     fn receive_all(&mut self, mut buffer: &mut [u8]) -> Result<(), Errno> {
         while !buffer.is_empty() {
             match self.receive(buffer)? {

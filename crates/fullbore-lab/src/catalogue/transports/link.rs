@@ -1,4 +1,4 @@
-//! What a process sees of a transport: something to send a message into, and to receive one from.
+//! Defines a process's view of a transport, through which it sends and receives messages.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -13,22 +13,22 @@ use super::queue::Queues;
 use super::ring::Rings;
 use crate::endpoint::WaitName;
 
-/// Which transport a process finds on its stdin and stdout.
+/// The transport that a process finds on its stdin and stdout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Link {
-    /// Fds for read(2) and write(2), `O_NONBLOCK` where the process is to wait in another way.
+    /// Fds for read(2) and write(2), with `O_NONBLOCK` unless the process blocks in them.
     Fds,
-    /// Two rings in the shared memory on stdin, of which it sends into this one.
+    /// Two rings in the shared memory on stdin; the process sends into the ring `sends`.
     Ring { sends: usize },
     /// POSIX message queues.
     Queue,
 }
 
 impl Link {
-    /// Takes up this end of the transport, whose fds are `input` and `output`.
+    /// Opens this end of the transport, whose fds are `input` and `output`.
     ///
     /// # Errors
-    /// Where the fds are not what they should be.
+    /// Fails if the fds are not of the expected kind.
     pub fn open<'fd>(
         self,
         wait: WaitName,

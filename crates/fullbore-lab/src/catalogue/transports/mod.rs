@@ -1,7 +1,7 @@
-//! The group `transports`: the same stream over everything that Linux has to carry bytes from one
-//! process to another, and what memory itself does. In the column order of lmbench's table of local
-//! bandwidths (McVoy and Staelin, 'lmbench: Portable tools for performance analysis', 1996), each
-//! with its kin beside it.
+//! Defines the group `transports`: the same stream over every mechanism of Linux that carries bytes from
+//! one process to another, and plain memory access. The rows follow the columns of lmbench's table of
+//! local bandwidths (McVoy and Staelin, 'lmbench: Portable tools for performance analysis', 1996), with
+//! related transports next to each.
 //!
 //! [`table`] lists the transports, [`ends`] are the two ends of one, [`link`] is how a process uses its end,
 //! and [`stream`] sends and receives. What needs no second process is in [`alone`].
@@ -35,7 +35,7 @@ use stream::{CHUNK, Moved, ReceiveTask, SendTask};
 /// The group's name.
 const GROUP: &str = "transports";
 
-/// The group.
+/// Returns the group.
 pub fn group() -> Group {
     Group {
         name: GROUP,
@@ -84,7 +84,7 @@ const ALONE: &[Experiment] = &[
     row("memory_write", None, "every word of memory written", &Alone::Write),
 ];
 
-/// What processes of this group do.
+/// The tasks of this group's processes.
 const PARTS: &[Part] = &[
     Part::of::<SendTask>(),
     Part::of::<ReceiveTask>(),
@@ -162,7 +162,7 @@ impl Work for Alone {
 }
 
 impl Moved {
-    /// As a measurement; in lmbench's unit too, for those who compare with its tables.
+    /// Turns it into a measurement, which also gives lmbench's unit for comparison with its tables.
     fn taken(self) -> Taken {
         Taken {
             figure: self.gib_per_s(),

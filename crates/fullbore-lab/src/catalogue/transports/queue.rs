@@ -1,7 +1,7 @@
-//! POSIX message queues (mq_overview(7)). On Linux a queue is an fd, which is how a process gets
-//! one that has no name any more.
+//! Uses POSIX message queues (mq_overview(7)). On Linux a queue is an fd, so that a process can inherit
+//! one whose name has been removed.
 //!
-//! `unsafe` only to take such an fd for a queue.
+//! The only `unsafe` code treats such an fd as a queue.
 
 #![allow(unsafe_code)]
 
@@ -17,15 +17,15 @@ use rustix::io::Errno;
 
 use super::carry::Carry;
 
-/// Messages that a queue holds: the default of /proc/sys/fs/mqueue/msg_max.
+/// The number of messages that a queue holds: the default of /proc/sys/fs/mqueue/msg_max.
 const MESSAGES: i64 = 10;
 
-/// Bytes of a message, where the kernel says nothing else: the default of
+/// The size of a message if the kernel reports no other limit: the default of
 /// /proc/sys/fs/mqueue/msgsize_max.
 const MESSAGE: usize = 8 << 10;
 
-/// Bytes of the longest message that is used: what the limit allows, and no more than its default,
-/// so that figures of machines compare.
+/// Returns the size of the longest message that is used: what the limit allows, and no more than its
+/// default, so that the figures of different machines are comparable.
 pub fn longest_message() -> usize {
     limit("msgsize_max").map_or(MESSAGE, |most| most.min(MESSAGE))
 }
@@ -35,10 +35,10 @@ fn limit(name: &str) -> Option<usize> {
     text.trim().parse().ok()
 }
 
-/// A queue for messages of so many bytes, whose name is gone again.
+/// Creates a queue for messages of `message` bytes, and removes its name.
 ///
 /// # Errors
-/// Where the kernel has none (`ENOSYS`), the user has too many, or its limits are lower.
+/// Fails if the kernel has no queues (`ENOSYS`), the user has too many, or its limits are lower.
 pub fn make(message: usize, blocks: bool) -> Result<OwnedFd> {
     let messages = limit("msg_max").map_or(MESSAGES, |most| MESSAGES.min(most as i64));
     let name = format!(
@@ -60,12 +60,12 @@ pub fn make(message: usize, blocks: bool) -> Result<OwnedFd> {
     .context("mq_open")?;
     mq_unlink(name.as_str()).context("mq_unlink")?;
     let fd = queue.as_fd().try_clone_to_owned();
-    // The copy is what stays.
+    // The duplicate of its fd remains open.
     let _ = mq_close(queue);
     Ok(fd?)
 }
 
-/// The queues that a process receives from and sends to.
+/// The queues from which a process receives and to which it sends.
 pub struct Queues<'fd> {
     input: BorrowedFd<'fd>,
     output: BorrowedFd<'fd>,
@@ -75,10 +75,10 @@ pub struct Queues<'fd> {
 }
 
 impl<'fd> Queues<'fd> {
-    /// Takes two fds for queues; the calls say if they are none.
+    /// Uses two fds as queues; later calls fail if they are not queues.
     ///
     /// # Errors
-    /// None today.
+    /// Currently does not fail.
     pub fn open(input: BorrowedFd<'fd>, output: BorrowedFd<'fd>, waiter: Waiter) -> Result<Self> {
         // SAFETY: a queue is an fd on Linux, and nothing closes these two before 'fd ends: `MqdT` does not
         // close what it holds.

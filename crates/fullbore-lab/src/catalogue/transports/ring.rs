@@ -1,7 +1,7 @@
-//! A ring in shared memory: the sender copies a block in, the receiver copies it out, and two
-//! counters keep them apart. Nobody calls the kernel unless somebody sleeps.
+//! Implements a ring in shared memory: the sender copies a block in, the receiver copies it out, and
+//! two counters keep them apart. Neither calls the kernel unless one of them sleeps.
 //!
-//! `unsafe` only for copying into and out of memory that the other process has mapped too.
+//! The only `unsafe` code copies into and out of memory that the other process has mapped too.
 
 #![allow(unsafe_code)]
 
@@ -19,10 +19,10 @@ use super::shared::{self, APART, Shared, sleep_unless, wake_if_asleep};
 /// Bytes of a block: the most that is sent at once.
 const BLOCK: usize = 64 << 10;
 
-/// Blocks of a ring: 1 MiB, as large as pipes may be.
+/// Blocks of a ring: 1 MiB in total, as large as pipes may be.
 const BLOCKS: u32 = 16;
 
-/// Counters of a ring: those below, and the lengths of its blocks.
+/// Counters of a ring: those below, and the length of each block.
 const COUNTERS: usize = 4 + BLOCKS as usize;
 const SENT: usize = 0;
 const RECEIVED: usize = 1;
@@ -30,7 +30,7 @@ const SENDER_SLEEPS: usize = 2;
 const RECEIVER_SLEEPS: usize = 3;
 const LENGTHS: usize = 4;
 
-/// Bytes before the blocks of the first ring: the counters of both.
+/// Returns the bytes before the blocks of the first ring, which hold the counters of both.
 fn head() -> usize {
     (2 * COUNTERS * APART).next_multiple_of(page_size())
 }
@@ -39,10 +39,10 @@ fn len() -> usize {
     head() + 2 * BLOCKS as usize * BLOCK
 }
 
-/// Memory for two rings, one for each direction.
+/// Creates memory for two rings, one for each direction.
 ///
 /// # Errors
-/// Where there is no memfd_create(2).
+/// Fails if memfd_create(2) is not available.
 pub fn make() -> Result<OwnedFd> {
     shared::make(len())
 }
@@ -50,17 +50,17 @@ pub fn make() -> Result<OwnedFd> {
 /// The two rings, as one of the processes uses them.
 pub struct Rings {
     memory: Shared,
-    /// Bytes before the first block: asked for once, not for every message.
+    /// Bytes before the first block, computed once and not for every message.
     head: usize,
     sends: usize,
     waiter: Waiter,
 }
 
 impl Rings {
-    /// Maps the memory, to send into ring `sends` and to receive from the other.
+    /// Maps the memory, to send into ring `sends` and to receive from the other one.
     ///
     /// # Errors
-    /// Where it cannot be mapped.
+    /// Fails if it cannot be mapped.
     pub fn open(memory: BorrowedFd<'_>, sends: usize, waiter: Waiter) -> Result<Self> {
         anyhow::ensure!(sends < 2, "there are two rings");
         Ok(Self {
@@ -84,7 +84,7 @@ impl<'a> Ring<'a> {
         self.memory.counter(self.number * COUNTERS + which)
     }
 
-    /// Where the block of this turn begins, and its length.
+    /// Returns where the block of this turn begins, and its length.
     fn block(&self, turn: u32) -> (usize, &'a AtomicU32) {
         let index = (turn % BLOCKS) as usize;
         let at = self.head + (self.number * BLOCKS as usize + index) * BLOCK;
@@ -110,8 +110,8 @@ impl Carry for Rings {
         })?;
         let bytes = &bytes[..bytes.len().min(BLOCK)];
         let (at, length) = ring.block(turn);
-        // SAFETY: the receiver has let go of this block, as its counter says, and will not look at it
-        // before ours says so.
+        // SAFETY: the receiver has released this block, as its counter says, and will not read it
+        // before our counter says so.
         unsafe { self.memory.write(at, bytes) };
         length.store(bytes.len() as u32, Ordering::Relaxed);
         sent.store(turn.wrapping_add(1), Ordering::SeqCst);
@@ -140,8 +140,8 @@ impl Carry for Rings {
         if n > buffer.len() {
             return Err(Errno::MSGSIZE);
         }
-        // SAFETY: the sender has filled this block, as its counter says, and will not touch it before
-        // ours says so.
+        // SAFETY: the sender has filled this block, as its counter says, and will not access it before
+        // our counter says so.
         unsafe { self.memory.read(at, &mut buffer[..n]) };
         received.store(turn.wrapping_add(1), Ordering::SeqCst);
         wake_if_asleep(ring.counter(SENDER_SLEEPS));
@@ -163,7 +163,7 @@ mod tests {
 
     const ALL: [Wait; 4] = [Wait::Block, Wait::Poll, Wait::Spin, Wait::Adaptive];
 
-    /// Lengths around everything that could be a boundary, more of them than a ring has blocks.
+    /// Returns lengths around every possible boundary, more of them than a ring has blocks.
     fn lengths() -> impl Iterator<Item = usize> {
         let around = [1, 7, 8, 4096, BLOCK / 2, BLOCK - 1, BLOCK];
         around.into_iter().cycle().take(7 * BLOCKS as usize + 3)
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn nobody_sleeps_on_when_there_is_something_to_do() {
-        // Both sides sleep and wake all the time: a wake-up that is lost stops them for good.
+        // Both sides sleep and wake all the time, so a lost wake-up stops them permanently.
         const MESSAGES: u32 = 2_000_000;
         let memory = make().unwrap();
         let come = Arc::new(AtomicU32::new(0));
@@ -249,7 +249,7 @@ mod tests {
         }
         let mut before = 0;
         while before < MESSAGES {
-            // On a busy machine it may take its time, but it goes on.
+            // A busy machine may be slow, but the count must still increase.
             let stands_still = (0..600).all(|_| {
                 thread::sleep(Duration::from_millis(50));
                 come.load(Ordering::Relaxed) == before

@@ -1,8 +1,7 @@
-//! Memory that two processes share, and what they say to each other in it: counters that one can
-//! sleep on (futex(2)).
+//! Provides memory that two processes share, and counters in it that a process can sleep on (futex(2)).
 //!
-//! Everything in it that is not a counter is bytes that one process copies in and the other copies
-//! out, at times that the counters keep apart. This file has the `unsafe` of that.
+//! Everything in it except the counters is bytes that one process copies in and the other copies out, at
+//! times that the counters keep apart. The `unsafe` code for this is in this file.
 
 #![allow(unsafe_code)]
 
@@ -16,14 +15,14 @@ use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::thread::futex;
 
-/// Bytes from one counter to the next: on lines of their own, also where the neighbouring line is
-/// fetched with each.
+/// The distance in bytes between two counters. Each has its own cache line, also on CPUs that fetch the
+/// adjacent line with each.
 pub const APART: usize = 256;
 
-/// Makes shared memory of `len` bytes, zeroed: a file without a name.
+/// Creates shared memory of `len` bytes, zeroed: an unnamed file.
 ///
 /// # Errors
-/// Where there is no memfd_create(2), or no memory.
+/// Fails if memfd_create(2) is not available, or there is not enough memory.
 pub fn make(len: usize) -> Result<OwnedFd> {
     let fd = memfd_create("fullbore-shared", MemfdFlags::CLOEXEC).context("memfd_create")?;
     ftruncate(&fd, len as u64).context("set the size of a file in memory")?;
@@ -40,10 +39,10 @@ impl Shared {
     /// Maps `len` bytes of what `fd` refers to.
     ///
     /// # Errors
-    /// As mmap(2).
+    /// Fails as mmap(2) does.
     pub fn map(fd: impl AsFd, len: usize) -> Result<Self> {
         let size = rustix::fs::fstat(&fd)?.st_size;
-        // Beyond its end there would be SIGBUS.
+        // Accesses beyond the end of the file would raise SIGBUS.
         anyhow::ensure!(
             size >= len as i64,
             "shared memory of {size} bytes is too short"
@@ -66,7 +65,7 @@ impl Shared {
         Ok(Self { start, len })
     }
 
-    /// The counter of this number, in the memory's first page.
+    /// Returns the counter with this number, in the memory's first page.
     pub fn counter(&self, number: usize) -> &AtomicU32 {
         let at = number * APART;
         assert!(at + size_of::<AtomicU32>() <= self.len);
@@ -75,7 +74,7 @@ impl Shared {
         unsafe { AtomicU32::from_ptr(self.start.as_ptr().add(at).cast()) }
     }
 
-    /// A number of 64 bits that lies where the counter of this number would.
+    /// Returns a 64-bit number at the position of the counter with this number.
     pub fn long(&self, number: usize) -> &AtomicU64 {
         let at = number * APART;
         assert!(at + size_of::<AtomicU64>() <= self.len);
@@ -89,8 +88,8 @@ impl Shared {
     /// No process reads or writes that stretch meanwhile.
     pub unsafe fn write(&self, at: usize, bytes: &[u8]) {
         assert!(at <= self.len && bytes.len() <= self.len - at);
-        // SAFETY: within the mapping; `bytes` is not, since nobody is given a slice of it. Nobody else
-        // uses the stretch, as the caller says.
+        // SAFETY: the stretch is within the mapping; `bytes` is not, since no slice of the mapping is
+        // ever given out. No other process uses the stretch, as the caller promises.
         unsafe {
             let to = self.start.as_ptr().add(at);
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
@@ -119,10 +118,10 @@ impl Drop for Shared {
     }
 }
 
-/// Sleeps until `counter` is no longer `seen`, or somebody wakes; it may return sooner.
+/// Sleeps until `counter` is no longer `seen`, or another thread wakes this one; it may return sooner.
 ///
 /// # Errors
-/// As futex(2), but for `EAGAIN` and `EINTR`, which are reasons to look again.
+/// Fails as futex(2) does, except for `EAGAIN` and `EINTR`, after which the caller checks again.
 pub fn sleep_while(counter: &AtomicU32, seen: u32) -> Result<(), Errno> {
     match futex::wait(counter, futex::Flags::empty(), seen, None) {
         Ok(()) | Err(Errno::AGAIN | Errno::INTR) => Ok(()),
@@ -130,24 +129,24 @@ pub fn sleep_while(counter: &AtomicU32, seen: u32) -> Result<(), Errno> {
     }
 }
 
-/// Wakes one who sleeps on `counter`.
+/// Wakes one thread that sleeps on `counter`.
 pub fn wake(counter: &AtomicU32) {
-    // It fails only where the address is none.
+    // The call fails only for an invalid address.
     let _ = futex::wake(counter, futex::Flags::empty(), 1);
 }
 
-/// Sleeps until somebody calls [`wake_if_asleep`] with the same flag, unless there is `ready` what is waited
-/// for; it may return sooner.
+/// Sleeps until another thread calls [`wake_if_asleep`] with the same flag, unless `ready` returns true; it
+/// may return sooner.
 ///
-/// The flag is 1 while one is about to sleep or sleeps, and is what is slept on. Whoever sleeps sets it
-/// and then looks once more; whoever changes what is waited for looks at the flag afterwards. All four
-/// are sequentially consistent, so that one of the two sees the other. The flag is taken back by the
-/// one who wakes, and then it does not matter whether the other one sleeps already: futex(2) does
-/// not begin to sleep on a flag that is 0. A counter for the sleeping and a flag beside it lose
-/// wake-ups: a flag seen long ago would be taken back when it has been set anew.
+/// The flag is 1 while a thread sleeps or is about to sleep, and is the futex on which it sleeps. The
+/// sleeper sets it and then checks the condition once more; the waker changes the condition and then checks
+/// the flag. All four accesses are sequentially consistent, so at least one of the two threads sees the
+/// other's change. The waker clears the flag, and then it does not matter whether the other thread sleeps
+/// already: futex(2) does not begin to sleep on a flag that is 0. A separate counter for sleeping beside the
+/// flag would lose wake-ups: a waker that saw the flag long ago could clear it after it was set again.
 ///
 /// # Errors
-/// As [`sleep_while`].
+/// Fails as [`sleep_while`] does.
 pub fn sleep_unless(flag: &AtomicU32, ready: impl Fn() -> bool) -> Result<(), Errno> {
     flag.store(1, Ordering::SeqCst);
     if ready() {
@@ -157,7 +156,7 @@ pub fn sleep_unless(flag: &AtomicU32, ready: impl Fn() -> bool) -> Result<(), Er
     sleep_while(flag, 1)
 }
 
-/// Wakes the one who sleeps with this flag, if there is one.
+/// Wakes the thread that sleeps with this flag, if there is one.
 pub fn wake_if_asleep(flag: &AtomicU32) {
     if flag.load(Ordering::SeqCst) != 0 && flag.swap(0, Ordering::SeqCst) != 0 {
         wake(flag);

@@ -1,8 +1,8 @@
-//! A stream over a transport: one process sends, the other receives and measures.
+//! Measures a stream over a transport: one process sends, the other receives and measures.
 //!
-//! The stream begins with bytes that depend on their position, and the receiver looks at every
-//! one of them before its clock starts. What follows is the same buffer again and again, at
-//! which nobody looks: so that the transport is what is measured.
+//! The stream begins with bytes that depend on their position, and the receiver checks every one of
+//! them before its clock starts. What follows is the same buffer repeatedly, which is not checked, so
+//! that only the transport is measured.
 
 use std::io::{stdin, stdout};
 use std::os::fd::AsFd;
@@ -21,10 +21,10 @@ use crate::taken::Stop;
 /// Bytes of one call: lmbench's own transfer size (bw_pipe.c, bw_unix.c: XFERSIZE).
 pub const CHUNK: usize = 64 << 10;
 
-/// Bytes at the beginning that are checked: several times what any transport holds.
+/// Bytes at the beginning that are checked: several times the capacity of any transport.
 const CHECKED: u64 = 8 << 20;
 
-/// Send messages of so many bytes until the receiver has gone.
+/// The task of sending messages of `message` bytes until the receiver has closed its end.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct SendTask {
     pub link: Link,
@@ -39,7 +39,7 @@ impl Task for SendTask {
     }
 }
 
-/// Receive them, and measure.
+/// The task of receiving the messages, and measuring.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct ReceiveTask {
     pub link: Link,
@@ -55,10 +55,10 @@ impl Task for ReceiveTask {
     }
 }
 
-/// Sends until the receiver has gone.
+/// Sends until the receiver has closed its end.
 ///
 /// # Errors
-/// Where the transport breaks.
+/// Fails if the transport breaks.
 fn send(link: Link, message: usize) -> Result<()> {
     let (input, output) = (stdin(), stdout());
     let mut link = link.open(WaitName::Block, input.as_fd(), output.as_fd())?;
@@ -76,10 +76,10 @@ fn send(link: Link, message: usize) -> Result<()> {
     }
 }
 
-/// Receives, checks what comes first, and then measures.
+/// Receives, checks the first bytes, and then measures.
 ///
 /// # Errors
-/// Where bytes are wrong, the transport breaks, or it ends.
+/// Fails if bytes are wrong, or the transport breaks or ends.
 fn receive(link: Link, message: usize, timing: Timing) -> Result<()> {
     let (input, output) = (stdin(), stdout());
     let mut link = link.open(WaitName::Block, input.as_fd(), output.as_fd())?;
@@ -104,7 +104,7 @@ fn receive(link: Link, message: usize, timing: Timing) -> Result<()> {
     }
 }
 
-/// Bytes and the time that they took.
+/// A number of bytes and the time in which they moved.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Moved {
     pub bytes: u64,
@@ -112,15 +112,15 @@ pub struct Moved {
 }
 
 impl Moved {
-    /// In GiB/s.
+    /// Returns the rate in GiB/s.
     pub fn gib_per_s(&self) -> f64 {
         self.bytes as f64 / (1u64 << 30) as f64 / self.seconds
     }
 
-    /// What a part reported of it.
+    /// Parses the report of a part.
     ///
     /// # Errors
-    /// Where the report cannot be read, or nothing moved.
+    /// Fails if the report cannot be read, or nothing moved.
     pub fn read(printed: &[u8]) -> Result<Self, Stop> {
         let moved: Self = process::report(printed)
             .map_err(|error| Stop::Failed(format!("a part reported nothing readable: {error}")))?;
@@ -143,7 +143,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Starts the warm-up with the first bytes.
+    /// Starts the warm-up; the first bytes have just arrived.
     pub fn begin(timing: Timing) -> Self {
         Self {
             warm_up: Duration::from_secs_f64(timing.warm_up_seconds),
@@ -155,14 +155,14 @@ impl Clock {
         }
     }
 
-    /// Measures so many bytes, however long they take, if it is said how many.
+    /// Makes the clock measure `goal` bytes, however long they take, if `goal` is given.
     pub fn for_bytes(mut self, goal: Option<u64>) -> Self {
         self.goal = goal;
         self
     }
 
-    /// Notes that `n` more bytes have moved, and says how many it were when the time is up, or enough
-    /// have moved.
+    /// Records that `n` more bytes have moved, and returns the total when the time is up, or enough
+    /// bytes have moved.
     #[inline]
     pub fn add(&mut self, n: usize) -> Option<Moved> {
         let now = Instant::now();
@@ -196,7 +196,7 @@ mod tests {
             warm_up_seconds: 0.0,
         };
         let mut clock = Clock::begin(timing);
-        // What ends the warm-up was under way during it.
+        // The bytes whose arrival ends the warm-up were sent during it, so they do not count.
         assert_eq!(clock.add(1000), None);
         assert_eq!(clock.add(5).unwrap().bytes, 5);
         let mut clock = Clock::begin(Timing {

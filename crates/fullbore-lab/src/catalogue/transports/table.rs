@@ -31,7 +31,7 @@ pub struct Transport {
     make: fn(&Shape) -> Result<Ends>,
 }
 
-/// What the 2005 thread gives for lmbench's pipe once it was a ring of pages: 1,669 MB/s at best.
+/// The 2005 thread's best figure of lmbench for a pipe that is a ring of pages: 1,669 MB/s.
 const LMBENCH_PIPE_2005: f64 = 1669e6 / (1u64 << 30) as f64;
 
 const fn row(

@@ -1,6 +1,7 @@
-//! The chain that the flag was made for: a storage process hands objects over a Unix socket to a front
-//! process, such as an HTTP server, which splices them to a client's TCP socket without looking at
-//! them. Here are the front and the client; the storage process is a sender as any other.
+//! Implements the chain for which the flag was proposed: a storage process sends objects over a Unix
+//! socket to a front process, such as an HTTP server, which splices them to a client's TCP socket
+//! without reading them. This file contains the front and the client; the storage process is an
+//! ordinary sender.
 
 use std::io::{stdin, stdout};
 use std::os::fd::AsFd;
@@ -14,13 +15,13 @@ use crate::catalogue::transports::stream::Clock;
 use crate::part::{self, Timing};
 use fullbore_results::run::Sizes;
 
-/// Bytes that the client drops at a time, at most.
+/// The most bytes that the client drops at a time.
 const DROPPED: usize = 1 << 20;
 
-/// Passes everything on, from the storage process to the client.
+/// Passes everything from the storage process to the client.
 ///
 /// # Errors
-/// Where this machine does not splice.
+/// Fails if this machine does not support splice(2).
 pub fn front(sizes: &Sizes) -> Result<()> {
     let (storage, client) = (stdin(), stdout());
     let mut through = Through::new(sizes.pipe_size)?;
@@ -28,13 +29,13 @@ pub fn front(sizes: &Sizes) -> Result<()> {
     part::say(&through.received())
 }
 
-/// Checks the first object, drops what comes behind it, and measures.
+/// Checks the first object, drops the following ones, and measures.
 ///
-/// Bytes are dropped by MSG_TRUNC, with which TCP takes them out of the socket and copies nothing
-/// (tcp(7)): so a client takes next to nothing of the CPUs that are measured.
+/// Bytes are dropped with MSG_TRUNC, with which TCP removes them from the socket without copying
+/// (tcp(7)), so that a client uses almost no time of the CPUs that are measured.
 ///
 /// # Errors
-/// Where bytes are wrong, or the stream ends.
+/// Fails if bytes are wrong, or the stream ends.
 pub fn client(sizes: &Sizes, timing: Timing) -> Result<()> {
     let front = stdin();
     if !check_first(front.as_fd(), sizes.object)? {

@@ -1,27 +1,28 @@
-//! Whether the running kernel knows MSG_NTCOPY: a flag of send(2) that makes the kernel copy past
-//! the caches.
+//! Detects whether the running kernel knows MSG_NTCOPY: a flag of send(2) that makes the kernel
+//! copy with stores that bypass the caches.
 //!
-//! It cannot be found out by trying. A kernel that does not know a flag of send(2) ignores it, and
+//! Trying the flag does not show it. A kernel that does not know a flag of send(2) ignores it, and
 //! Linux 6.12 gave the same bit to MSG_SOCK_DEVMEM (include/linux/socket.h). The flag was never
-//! merged: it is in kernels to which somebody applied the patch series 'Nontemporal copies in unix
-//! socket write path' (Joe Damato, netdev, 10 May 2022, RFC, six patches). That series makes
-//! unix_stream_sendmsg() call a new function when the flag is given, so the kernel's own list of
-//! functions tells.
+//! merged: only kernels with the patch series 'Nontemporal copies in unix socket write path' (Joe
+//! Damato, netdev, 10 May 2022, RFC, six patches) have it. That series makes unix_stream_sendmsg()
+//! call a new function when the flag is given, so the kernel's list of functions shows whether it
+//! is applied.
 //!
-//! The rule is strict: two functions that are global in that series, and in no released kernel.
-//! The second version of the series (12 June 2022) sets a field of the iterator in inline functions
-//! and has no function that could be looked for. Kernels with it are taken for kernels without.
+//! The rule is strict: it requires two functions that are global in that series, and that no
+//! released kernel has. The second version of the series (12 June 2022) sets a field of the
+//! iterator in inline functions and has no function to look for. A kernel with that version is
+//! treated as one without the flag.
 
 use std::fs;
 use std::sync::LazyLock;
 
 use rustix::net::SendFlags;
 
-/// The flag; rustix does not know it.
+/// The flag, which rustix does not define.
 pub const MSG_NTCOPY: SendFlags = SendFlags::from_bits_retain(0x200_0000);
 
-/// What unix_stream_sendmsg() calls when the flag is given (patches 5 and 6, net/core/datagram.c,
-/// exported), and what copies for it (patch 3, lib/iov_iter.c).
+/// The function that unix_stream_sendmsg() calls when the flag is given (patches 5 and 6,
+/// net/core/datagram.c, exported), and the function that copies for it (patch 3, lib/iov_iter.c).
 const FUNCTIONS: [&str; 2] = [
     "skb_copy_datagram_from_iter_nocache",
     "copy_page_from_iter_nocache",
@@ -29,9 +30,9 @@ const FUNCTIONS: [&str; 2] = [
 
 const SYMBOLS: &str = "/proc/kallsyms";
 
-/// Whether the flag does something here, or else why it is not used.
+/// Returns `Ok` if the flag has an effect here, or else why it is not used.
 pub fn find() -> Result<(), String> {
-    // It does not change while this process lives.
+    // The result does not change while this process lives.
     static FOUND: LazyLock<Result<(), String>> = LazyLock::new(|| {
         if !cfg!(target_arch = "x86_64") {
             return Err("MSG_NTCOPY exists for x86-64 only".into());
@@ -47,7 +48,7 @@ pub fn find() -> Result<(), String> {
     FOUND.clone()
 }
 
-/// The same for a kernel that lists these symbols, in the format of /proc/kallsyms.
+/// Does the same for a kernel with these symbols, in the format of /proc/kallsyms.
 fn find_in(symbols: &str) -> Result<(), String> {
     match FUNCTIONS.iter().find(|name| !has_function(symbols, name)) {
         None => Ok(()),
@@ -58,8 +59,9 @@ fn find_in(symbols: &str) -> Result<(), String> {
     }
 }
 
-/// Whether the kernel itself, no module, has a global function of this name. A line is an address
-/// (zeros for those who may not see it), a type as nm(1) has it, a name, and perhaps `[module]`.
+/// Returns whether the kernel itself, not a module, has a global function with this name. A line is
+/// an address (zeros for users without the permission), a type as in nm(1), a name, and possibly
+/// `[module]`.
 fn has_function(symbols: &str, name: &str) -> bool {
     symbols.lines().any(|line| {
         let mut fields = line.split_ascii_whitespace().skip(1);
@@ -90,7 +92,7 @@ ffffffff81b90c10 t unix_stream_sendmsg
     #[test]
     fn a_kernel_with_both_functions_has_it() {
         assert_eq!(find_in(WITH), Ok(()));
-        // As a user without privilege reads it.
+        // An unprivileged user reads zeros for the addresses.
         let hidden = WITH.replace("ffffffff81", "0000000000");
         assert_eq!(find_in(&hidden), Ok(()));
     }
@@ -110,16 +112,16 @@ ffffffff81b90c10 t unix_stream_sendmsg
     #[test]
     fn what_only_looks_like_it_does_not_count() {
         for (change, into) in [
-            // One of the two only.
+            // Only one of the two functions is present.
             (" T copy_page_from_iter_nocache", " T copy_page_from_iter_x"),
-            // Prefixes and suffixes make another name.
+            // A prefix or a suffix makes another name.
             (" T skb_copy", " T __pfx_skb_copy"),
             ("iter_nocache\n", "iter_nocache.cold\n"),
-            // Data, a local function, a weak one.
+            // These symbols are data, a local function and a weak one.
             (" T skb_copy", " D skb_copy"),
             (" T skb_copy", " t skb_copy"),
             (" T skb_copy", " W skb_copy"),
-            // A module's, whatever it does.
+            // A function of a module does not count, whatever it does.
             (
                 "datagram_from_iter_nocache\n",
                 "datagram_from_iter_nocache\t[other]\n",

@@ -1,5 +1,5 @@
-//! The hot working set: memory that a program uses between two sends, and finds out of its caches
-//! where a send has put other bytes in their place.
+//! Models the hot working set: memory that a program uses between two sends, and that is no longer
+//! in its caches if a send has replaced it with other bytes.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -11,42 +11,43 @@ use fullbore_results::statistics::Spread;
 /// Bytes of a cache line.
 pub const LINE: usize = 64;
 
-/// Walks that are timed.
+/// The number of walks that are timed.
 const WALKS: usize = 200;
 
-/// Walks that are timed where there is no time for more.
+/// The number of walks that are timed if there is no time for more.
 const AT_LEAST: usize = 5;
 
-/// Walks before, that bring the lines into the caches.
+/// The number of walks before, which bring the lines into the caches.
 const WARM_UP: usize = 20;
 
-/// The same order in every process: figures of two modes are to differ by the modes only.
+/// The seed is the same in every process, so that the figures of two modes differ only by the
+/// modes.
 const SEED: u64 = 0x2022;
 
-/// One line, which says where the next one is: the CPU cannot fetch what it does not know yet.
+/// One cache line, which contains the index of the next one, so that the CPU cannot prefetch it.
 #[derive(Debug, Clone, Copy)]
 #[repr(align(64))]
 struct CacheLine {
     next: usize,
 }
 
-/// Lines in one cycle, in random order.
+/// Cache lines that form one cycle, in random order.
 #[derive(Debug)]
 pub struct HotSet(Vec<CacheLine>);
 
 impl HotSet {
-    /// So many bytes, in whole lines, touched.
+    /// Creates a set of `bytes` bytes, in whole lines, all touched.
     pub fn new(bytes: usize) -> Self {
         let mut next: Vec<usize> = (0..bytes / LINE).collect();
         let mut random = fastrand::Rng::with_seed(SEED);
-        // Sattolo's algorithm (1986): a shuffle whose outcome is always a single cycle.
+        // Sattolo's algorithm (1986) is a shuffle whose result is always a single cycle.
         for last in (1..next.len()).rev() {
             next.swap(last, random.usize(..last));
         }
         Self(next.into_iter().map(|next| CacheLine { next }).collect())
     }
 
-    /// Goes to each line once, and back to the first.
+    /// Visits each line once, and returns to the first.
     fn walk(&self) -> usize {
         let mut at = black_box(0);
         for _ in 0..self.0.len() {
@@ -55,10 +56,11 @@ impl HotSet {
         black_box(at)
     }
 
-    /// How long a walk takes after `before`, in seconds: the median of many, as far as `time` lets.
+    /// Returns how long a walk takes after `before`, in seconds: the median of as many walks as
+    /// `time` allows.
     ///
     /// # Errors
-    /// Those of `before`.
+    /// Fails as `before` does.
     pub fn walk_after(
         &self,
         time: Duration,
@@ -75,7 +77,7 @@ impl HotSet {
         Ok(Spread::of(&walks).expect("several finite times").median)
     }
 
-    /// How long a walk takes when nothing comes in between.
+    /// Returns how long a walk takes when nothing runs between two walks.
     pub fn walk_undisturbed(&self, time: Duration) -> Result<f64> {
         for _ in 0..WARM_UP {
             self.walk();

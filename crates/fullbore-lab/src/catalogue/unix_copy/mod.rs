@@ -1,10 +1,11 @@
-//! The group `unix_copy`: an object sent through a Unix socket, by copying it and by reference, after
-//! the RFC 'Nontemporal copies in unix socket write path' (Joe Damato, netdev, May 2022) and its
-//! benchmark.
+//! Defines the group `unix_copy`: an object is sent through a Unix socket, by copying it and by
+//! reference, after the RFC 'Nontemporal copies in unix socket write path' (Joe Damato, netdev, May
+//! 2022) and its benchmark.
 //!
-//! A row is a `Mode`, how the object is sent, and a place: one socket with a `receiver` that drops
-//! everything, or the `chain` of processes that the RFC is about. `sender` has the modes, `flag`
-//! finds out whether the RFC's flag exists here, and `hot` shows what a send does to the caches.
+//! A row is a `Mode`, which is how the object is sent, and a place: one socket with a `receiver`
+//! that drops everything, or the `chain` of processes that the RFC describes. `sender` implements
+//! the modes, `flag` detects whether this kernel has the RFC's flag, and `hot` measures the effect
+//! of a send on the caches.
 
 mod chain;
 mod flag;
@@ -40,7 +41,7 @@ use mode::Mode;
 use receiver::Received;
 use sender::Sent;
 
-/// The group.
+/// Returns the group.
 pub fn group() -> Group {
     Group {
         name: GROUP,
@@ -82,33 +83,33 @@ const EXPERIMENTS: &[Experiment] = &[
     row("chain_sendfile", None, "the same chain, sent by sendfile(2)", &UnixCopy(Mode::SendFile, Place::Chain)),
 ];
 
-/// What the object passes.
+/// What the object passes through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     OneSocket,
     Chain,
 }
 
-/// What a process of this group does.
+/// The role of a process of this group.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 enum Role {
-    /// Send, and measure.
+    /// Sends, and measures.
     Sender { mode: Mode, timing: Timing },
-    /// Take and drop.
+    /// Receives and drops.
     Receiver,
-    /// Send until the receiver has gone.
+    /// Sends until the receiver has closed the socket.
     Storage { mode: Mode },
-    /// Pass on.
+    /// Passes on what it receives.
     Front,
-    /// Take, drop, and measure.
+    /// Receives, drops, and measures.
     Client { timing: Timing },
 }
 
 impl Role {
-    /// Plays it in this process, with sockets on stdin and stdout.
+    /// Runs the role in this process, with sockets on stdin and stdout.
     ///
     /// # Errors
-    /// [`Unsupported`](fullbore_host::refusal::Unsupported) where this machine does not allow it.
+    /// Returns [`Unsupported`](fullbore_host::refusal::Unsupported) if this machine does not allow it.
     fn play(self, sizes: &Sizes) -> Result<()> {
         match self {
             Role::Sender { mode, timing } => sender::measure(mode, sizes, timing),
@@ -119,7 +120,7 @@ impl Role {
         }
     }
 
-    /// A process that does it on one CPU, or on any.
+    /// Starts a process with this role on one CPU, or on any.
     fn start(
         self,
         program: &Program,
@@ -139,10 +140,10 @@ impl Role {
     }
 }
 
-/// What processes of this group do.
+/// The tasks of this group's processes.
 const PARTS: &[Part] = &[Part::of::<UnixCopyTask>()];
 
-/// Send an object again and again, or receive it.
+/// The task of sending an object repeatedly, or of receiving it.
 #[derive(Debug, Serialize, Deserialize)]
 struct UnixCopyTask {
     role: Role,
@@ -157,7 +158,7 @@ impl Task for UnixCopyTask {
     }
 }
 
-/// An object through a Unix socket.
+/// The work of sending an object through a Unix socket.
 #[derive(Debug)]
 struct UnixCopy(Mode, Place);
 
@@ -290,7 +291,8 @@ impl UnixCopy {
             Some(socket.near),
         )?;
         let measured = client.end_within(self.patience(bench.settings))?;
-        // The first process of the chain that failed is at fault: those behind it only see an end.
+        // The first process of the chain that failed is at fault: the ones after it only see an early
+        // end.
         if let Err(stop) = measured.went_well("client") {
             for (role, process) in [("storage process", storage), ("front", front)] {
                 if let Some(own) = process.own_fault(role)? {
@@ -309,7 +311,7 @@ impl UnixCopy {
     }
 }
 
-/// A Unix stream socket, and its other side.
+/// A Unix stream socket, and its peer.
 struct Socket {
     near: OwnedFd,
     far: OwnedFd,
@@ -317,14 +319,14 @@ struct Socket {
 }
 
 impl Socket {
-    /// With a send buffer of so many bytes on the near side.
+    /// Creates the pair, with a send buffer of `sndbuf` bytes on the near side.
     fn lay(sndbuf: usize) -> Result<Self> {
         let (near, far) = UnixStream::pair().context("socketpair")?;
-        // Beyond net.core.wmem_max is for root (socket(7), SO_SNDBUFFORCE).
+        // Only root may exceed net.core.wmem_max (socket(7), SO_SNDBUFFORCE).
         if set_socket_send_buffer_size_force(&near, sndbuf).is_err() {
             set_socket_send_buffer_size(&near, sndbuf).context("SO_SNDBUF")?;
         }
-        // The kernel doubles what it is asked for, for its own needs, and says the double.
+        // The kernel doubles the requested size for its own overhead, and returns the doubled size.
         let given = socket_send_buffer_size(&near).context("SO_SNDBUF")? / 2;
         let note = (given < sndbuf).then(|| {
             format!(
@@ -341,7 +343,7 @@ impl Socket {
     }
 }
 
-/// As a measurement; in the RFC's unit too.
+/// Turns it into a measurement, which also gives the RFC's unit.
 fn taken(moved: &Moved) -> Result<Taken, Stop> {
     if moved.bytes == 0 || moved.seconds <= 0.0 {
         return Err(Stop::NothingCame);
@@ -362,8 +364,8 @@ fn report<T: serde::de::DeserializeOwned>(printed: &[u8]) -> Result<T, Stop> {
         .map_err(|error| Stop::Failed(format!("a part reported nothing readable: {error}")))
 }
 
-/// When a measurement has not ended by then, it will not. A number of objects may take as long as it
-/// takes at 64 MiB/s.
+/// Returns the time after which a measurement that has not ended is considered stuck. A number of
+/// objects may take as long as at 64 MiB/s.
 fn patience(timing: Timing, sizes: &Sizes) -> Duration {
     let objects = sizes.bytes().unwrap_or(0) >> 26;
     timing.patience() + Duration::from_secs(objects)
@@ -384,7 +386,7 @@ mod tests {
     #[test]
     fn a_send_buffer_that_was_not_given_is_noted() {
         assert_eq!(Socket::lay(64 << 10).unwrap().note, None);
-        // More than the kernel can count, whoever asks.
+        // The kernel cannot count this size, whichever user asks.
         let note = Socket::lay((1 << 31) - 1).unwrap().note.unwrap();
         assert!(note.contains("the send buffer is "), "{note}");
     }

@@ -1,4 +1,4 @@
-//! The ways to send an object, and what it means that the kernel refuses one.
+//! Lists the ways to send an object, and interprets the kernel's refusal of one.
 
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -18,7 +18,7 @@ impl Mode {
     #[cfg(test)]
     pub const ALL: [Mode; 4] = [Mode::Normal, Mode::NtCopy, Mode::ZeroCopy, Mode::SendFile];
 
-    /// As the program in C is told; it does not know the flag.
+    /// Returns the C program's name for the mode; it does not support the flag.
     pub fn of_peer(self) -> Option<&'static str> {
         match self {
             Mode::Normal => Some("normal"),
@@ -29,7 +29,7 @@ impl Mode {
     }
 }
 
-/// What a call's answer means: that this machine has not got it, or that it broke.
+/// Returns the error for a failed call: this machine does not support it, or it broke.
 pub fn failed(call: &str, errno: Errno) -> anyhow::Error {
     match errno {
         Errno::NOSYS | Errno::PERM | Errno::INVAL | Errno::OPNOTSUPP => {

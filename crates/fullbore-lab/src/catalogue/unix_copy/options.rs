@@ -1,5 +1,4 @@
-//! What is sent, and through what: the options of `fullbore bench` for this group, and what they
-//! come to.
+//! Defines the options of `fullbore bench` for this group, and the sizes that follow from them.
 
 use clap::Args;
 
@@ -11,8 +10,8 @@ use fullbore_results::run::Sizes;
 /// The group's name.
 pub const GROUP: &str = "unix_copy";
 
-/// More than any object, buffer or pipe of these experiments is: what does not fit into memory would
-/// be found out too late.
+/// A limit above the size of any object, buffer or pipe of these experiments: without it, a size
+/// that does not fit into memory would be noticed too late.
 const LARGEST: usize = 1 << 30;
 
 /// As they are typed.
@@ -38,10 +37,10 @@ pub struct CopyOptions {
 }
 
 impl CopyOptions {
-    /// What they come to, with the pipe size asked for.
+    /// Returns the sizes that follow from the options and the requested pipe size.
     ///
     /// # Errors
-    /// Sizes that make no sense.
+    /// Fails if a size makes no sense.
     pub fn settle(&self, pipe_size: Option<usize>) -> Result<Sizes, Usage> {
         let default = Sizes::default();
         let sizes = Sizes {
@@ -71,12 +70,12 @@ impl CopyOptions {
         Ok(sizes)
     }
 
-    /// Whether a measurement ends with a number of objects.
+    /// Returns whether a measurement ends after a number of objects.
     pub fn is_counted(&self) -> bool {
         self.count.is_some()
     }
 
-    /// The first of these options that was given.
+    /// Returns the first of these options that was given.
     pub fn given(&self) -> Option<&'static str> {
         [
             ("--object", self.object.is_some()),

@@ -1,6 +1,6 @@
-//! The side that receives as the RFC's benchmark does: by splice(2) from the socket into a pipe, and
-//! from there on, without looking at a byte. Only the first object is read, and every byte of it
-//! checked.
+//! Implements the side that receives as the RFC's benchmark does: with splice(2) from the socket
+//! into a pipe, and from there to the sink, without reading the bytes. Only the first object is
+//! read, and every byte of it is checked.
 
 use std::fs::File;
 use std::io::stdin;
@@ -23,17 +23,17 @@ use fullbore_results::run::Sizes;
 /// Bytes of one read(2) while the first object is checked.
 const CHUNK: usize = 64 << 10;
 
-/// What it has to say.
+/// The receiver's report.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Received {
-    /// What a person should know of its pipe.
+    /// A remark about its pipe for the user.
     pub note: Option<String>,
 }
 
-/// Checks the first object, and drops what comes behind it.
+/// Checks the first object, and drops the following ones.
 ///
 /// # Errors
-/// Where bytes are wrong, or this machine does not splice.
+/// Fails if bytes are wrong, or this machine does not support splice(2).
 pub fn drop_all(sizes: &Sizes) -> Result<()> {
     let socket = stdin();
     let socket = socket.as_fd();
@@ -42,17 +42,17 @@ pub fn drop_all(sizes: &Sizes) -> Result<()> {
         .write(true)
         .open("/dev/null")
         .context("open /dev/null")?;
-    // That the sender went too soon is for the sender to say.
+    // If the sender ended too soon, the sender reports it.
     if check_first(socket, sizes.object)? {
         while through.pass(socket, null.as_fd())? > 0 {}
     }
     part::say(&through.received())
 }
 
-/// Reads the first object, and says whether it was there whole.
+/// Reads the first object, and returns whether it was complete.
 ///
 /// # Errors
-/// Where a byte of it is wrong.
+/// Fails if a byte of it is wrong.
 pub fn check_first(socket: BorrowedFd<'_>, object: usize) -> Result<bool> {
     let mut buffer = vec![0; CHUNK.min(object)];
     let mut at = 0;
@@ -73,7 +73,7 @@ pub fn check_first(socket: BorrowedFd<'_>, object: usize) -> Result<bool> {
     Ok(true)
 }
 
-/// From one fd into another through a pipe of one's own.
+/// A private pipe through which bytes are spliced from one fd to another.
 pub struct Through {
     pipe: Pipe,
     wanted: usize,
@@ -82,15 +82,15 @@ pub struct Through {
 }
 
 impl Through {
-    /// Through a pipe of so many bytes, or as many as this user may have.
+    /// Creates a pipe of `size` bytes, or of as many as this user may have.
     ///
     /// # Errors
-    /// Where there is no pipe to be had.
+    /// Fails if no pipe can be made.
     pub fn new(size: usize) -> Result<Self> {
         let pipe = Pipe::new()?;
         let end = PipeEnd::new(pipe.writer.as_fd())?;
         if end.resize(size).is_err() {
-            // What it cannot be grown to is noted.
+            // The capacity below shows whether it could be grown.
             let _ = end.grow(size);
         }
         let capacity = end.capacity()?;
@@ -102,11 +102,11 @@ impl Through {
         })
     }
 
-    /// Passes on what there is, up to the pipe's capacity, and says how many bytes: 0 where nobody
-    /// sends or nobody takes any more.
+    /// Passes on what there is, up to the pipe's capacity, and returns how many bytes; 0 means that
+    /// the sender or the sink has been closed.
     ///
     /// # Errors
-    /// As splice(2).
+    /// Fails as splice(2) does.
     pub fn pass(&mut self, source: BorrowedFd<'_>, sink: BorrowedFd<'_>) -> Result<usize> {
         let none = SpliceFlags::empty();
         let own = self.pipe.writer.as_fd();
@@ -130,7 +130,7 @@ impl Through {
         Ok(n)
     }
 
-    /// What there is to say when all has passed.
+    /// Returns the report after everything has passed.
     pub fn received(&self) -> Received {
         let is_less = self.capacity < self.wanted;
         Received {
@@ -162,7 +162,7 @@ mod tests {
             if let Some(at) = wrong {
                 object[at] ^= 0x80;
             }
-            // What comes behind it is not looked at.
+            // The bytes after the first object are not checked.
             object.push(7);
             let sending = thread::spawn(move || near.write_all(&object));
             let checked = check_first(far.as_fd(), 100_000);

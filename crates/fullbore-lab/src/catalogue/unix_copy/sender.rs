@@ -1,7 +1,7 @@
-//! The side that sends: the same object again and again, in one of four ways.
+//! Implements the side that sends: the same object repeatedly, in one of four ways.
 //!
-//! The object never changes, so it does not matter how long the kernel goes on to refer to it: sending
-//! it by reference is right whatever becomes of it on the other side. `unsafe` for vmsplice(2).
+//! The object never changes, so it does not matter how long the kernel refers to it: sending it by
+//! reference is right whatever the other side does with it. The `unsafe` code is vmsplice(2).
 
 #![allow(unsafe_code)]
 
@@ -28,26 +28,26 @@ use crate::endpoint::{prepare, send_queue, words};
 use crate::part::{self, Timing};
 use fullbore_results::run::Sizes;
 
-/// Bytes of the pipe through which the object's pages go into the socket: what an ordinary user may
-/// have (fs/pipe.c, pipe_max_size). It is emptied before it is filled again, so a larger one means
-/// fewer calls.
+/// The size of the pipe through which the object's pages are moved into the socket: what an ordinary
+/// user may have (fs/pipe.c, pipe_max_size). The pipe is emptied before it is filled again, so a
+/// larger one means fewer calls.
 const OWN_PIPE: usize = 1 << 20;
 
 /// What the sender measured.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Sent {
-    /// What went through.
+    /// The bytes that were sent, and their time.
     pub moved: Moved,
     /// How many times as long a walk over the hot working set takes after a send.
     pub hot: f64,
-    /// What the kernel backs the object with, where that is not huge pages.
+    /// The kind of pages that hold the object, if they are not huge pages.
     pub note: Option<String>,
 }
 
-/// Sends for so long, or so many, and measures; then sends and walks in turn.
+/// Sends for a time or a number of objects, and measures; then sends and walks in turn.
 ///
 /// # Errors
-/// Where this machine does not know the way, or the receiver has closed the socket.
+/// Fails if this machine does not support the mode, or the receiver has closed the socket.
 pub fn measure(mode: Mode, sizes: &Sizes, timing: Timing) -> Result<()> {
     let socket = stdout();
     let socket = socket.as_fd();
@@ -56,7 +56,7 @@ pub fn measure(mode: Mode, sizes: &Sizes, timing: Timing) -> Result<()> {
         true => Ok(()),
         false => bail!("the receiver has closed the socket"),
     };
-    // The receiver looks at every byte of the first one.
+    // The receiver checks every byte of the first object.
     send()?;
     let (warm_up, time) = (
         Duration::from_secs_f64(timing.warm_up_seconds),
@@ -94,7 +94,7 @@ pub fn measure(mode: Mode, sizes: &Sizes, timing: Timing) -> Result<()> {
 /// Sends until the receiver has closed the socket.
 ///
 /// # Errors
-/// Where this machine does not know the way.
+/// Fails if this machine does not support the mode.
 pub fn serve(mode: Mode, sizes: &Sizes) -> Result<()> {
     let socket = stdout();
     let mut object = Object::new(mode, sizes.object)?;
@@ -102,16 +102,16 @@ pub fn serve(mode: Mode, sizes: &Sizes) -> Result<()> {
     Ok(())
 }
 
-/// Waits until the other side has taken everything out of the socket: what is measured begins and
+/// Waits until the other side has read everything from the socket, so that a measurement begins and
 /// ends with an empty one.
 fn wait_until_received(socket: BorrowedFd<'_>) {
-    // Where a socket cannot be asked, what it holds is taken for received.
+    // If the socket does not report its queue, everything is assumed to be received.
     while send_queue(socket).is_ok_and(|queued| queued > 0) {
         thread::yield_now();
     }
 }
 
-/// The object, and what its way of being sent needs.
+/// The object, and what its mode requires.
 struct Object {
     len: usize,
     way: Way,
@@ -156,7 +156,7 @@ impl Object {
         Ok(Self { len, way })
     }
 
-    /// Sends it whole, unless the receiver has closed the socket.
+    /// Sends the whole object; returns false if the receiver has closed the socket.
     fn send(&mut self, socket: BorrowedFd<'_>) -> Result<bool> {
         let mut sent = 0;
         while sent < self.len {
@@ -170,7 +170,7 @@ impl Object {
         Ok(true)
     }
 
-    /// What a person should know of its memory.
+    /// Returns a remark about its memory for the user.
     fn note(&self) -> Option<String> {
         let (Way::Copy { bytes, .. } | Way::Reference { bytes, .. }) = &self.way else {
             return None;
@@ -181,7 +181,7 @@ impl Object {
 }
 
 impl Way {
-    /// Sends at least one byte of those at `from..to`, and says how many, or which call did not.
+    /// Sends at least one byte of those at `from..to`; returns how many, or which call failed.
     fn send(
         &mut self,
         from: usize,
@@ -199,8 +199,8 @@ impl Way {
                 calls,
             } => {
                 let to = to.min(from + *capacity);
-                // SAFETY: the pages are a mapping of our own that nobody writes to, here or elsewhere,
-                // from now on; unmapped, they live on for who refers to them. The pipe is our own.
+                // SAFETY: the pages are a mapping of our own that nothing writes to, here or elsewhere,
+                // from now on; unmapped, they live on for whatever refers to them. The pipe is our own.
                 let n = unsafe {
                     calls.vmsplice(own.writer.as_fd(), &bytes[from..to], SpliceFlags::empty())
                 }
@@ -223,7 +223,7 @@ impl Way {
     }
 }
 
-/// Memory that holds the object: on huge pages where the kernel gives any.
+/// Allocates memory that holds the object, on huge pages if the kernel provides them.
 fn pages(len: usize) -> Result<Pages> {
     let huge = Pages::options().backing(Backing::Huge).map(len);
     let mut pages = match huge {
@@ -234,7 +234,7 @@ fn pages(len: usize) -> Result<Pages> {
     Ok(pages)
 }
 
-/// A file in memory that holds it.
+/// Creates a file in memory that holds the object.
 fn file(len: usize) -> Result<OwnedFd> {
     let file = memfd_create("fullbore-object", MemfdFlags::CLOEXEC)
         .map_err(|errno| failed("memfd_create(2)", errno))?;
