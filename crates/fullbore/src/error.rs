@@ -109,7 +109,7 @@ pub enum Error {
         /// What the kernel answered.
         #[source]
         errno: io::Error,
-        /// Bytes that went through before.
+        /// Bytes that were moved before the error.
         moved: u64,
     },
     /// A cancel or a deadline ended the wait; no call failed.
@@ -117,7 +117,7 @@ pub enum Error {
     Stopped {
         /// What ended the wait.
         by: Stopped,
-        /// Bytes that went through before.
+        /// Bytes that were moved before the wait ended.
         moved: u64,
     },
     /// A pipe is needed, and the file descriptor is not one.
