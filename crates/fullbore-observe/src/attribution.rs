@@ -1,41 +1,43 @@
-//! Whether the figures of a stage are those of whom the others wait for. Nothing here looks at anything.
+//! Whether the figures of a stage are those of the process that the other stages wait for. This module
+//! only computes; it reads nothing from /proc.
 //!
-//! The one idea: to hold an end of a pipe is not to use it. A shell that waits for the program that it has
-//! started does nothing with the pipe that both hold, so what its child does is what the stage does. Where
-//! two processes side by side hold it (`(a & b) | c`, or whoever has the pipe as its stderr), the kernel does
-//! not say which of them writes to it, and what one of them does says nothing about the other.
+//! A process that has an end of a pipe open need not use it. A shell that waits for the program that it has
+//! started does nothing with the pipe that both have open, so what its child does is what the stage does. If
+//! two processes side by side have it open (`(a & b) | c`, or a process that has the pipe as its stderr), the
+//! kernel does not show which of them writes to it, and what one of them does says nothing about the other.
 
 use std::time::Duration;
 
 use super::waiting::{Doing, On};
 
-/// How well it is known that a stage's figures are of the one whom the others wait for.
+/// How certain it is that a stage's figures are of the process that the others wait for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Attribution {
-    /// They are.
+    /// They are certainly of that process.
     #[default]
     Clear,
-    /// They are, unless one who only seemed to look on has a part in it.
+    /// They are, unless a process that did not seem to use the pipe uses it.
     Likely,
-    /// They may be of somebody who has nothing to do with the pipe.
+    /// They may be of a process that does not use the pipe.
     Unclear,
 }
 
-/// What one process of a stage does at a moment, as far as it matters here. The later ones matter more.
+/// What one process of a stage does at a moment, as far as it matters here. A later variant matters
+/// more than an earlier one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
     /// It has ended.
     Ended,
     /// It waits for the end of a child, or for a signal.
     AwaitsChild,
-    /// It waits for one of several things, or for what is not known.
+    /// It waits for one of several things, or for something unknown.
     Polls,
-    /// Anything else: it may be the one.
+    /// It does anything else: it may be the process that the others wait for.
     Acts,
 }
 
 impl Part {
-    /// What one of its threads does.
+    /// Returns the part of a process, given what one of its threads does.
     pub fn of(doing: Doing) -> Self {
         match doing {
             Doing::Ended => Self::Ended,
@@ -46,19 +48,20 @@ impl Part {
     }
 }
 
-/// What is known of the children of one process of a stage.
+/// What is known about the children of one process of a stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Children {
     /// It has none, or some of them do not belong to the stage.
     Elsewhere,
     /// It has some, and all of them belong to the stage.
     InStage,
-    /// It has started one since the last census. That one may have the pipe open, and nothing is known of it.
+    /// It has started one since the last census. That child may have the pipe open, and nothing is known
+    /// about it.
     StartedSince,
 }
 
 impl Attribution {
-    /// Returns what holds at a moment, from each process's part and its children.
+    /// Returns the attribution at a moment, from each process's part and its children.
     pub fn at_a_moment(parts: impl IntoIterator<Item = (Part, Children)>) -> Self {
         let (mut able, mut looks_on) = (0, false);
         for (part, children) in parts {
@@ -78,7 +81,7 @@ impl Attribution {
     }
 }
 
-/// Time in which it was not clear.
+/// The time in which the attribution was not clear.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Doubtful {
     likely: Duration,
@@ -86,7 +89,7 @@ pub struct Doubtful {
 }
 
 impl Doubtful {
-    /// Notes what it was at a moment that stands for `time`.
+    /// Records the attribution at a moment that represents `time`.
     pub fn note(&mut self, attribution: Attribution, time: Duration) {
         match attribution {
             Attribution::Clear => {}
@@ -95,7 +98,7 @@ impl Doubtful {
         }
     }
 
-    /// What was added since it was like `earlier`.
+    /// Returns the time that was added since `earlier`.
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
             likely: self.likely.saturating_sub(earlier.likely),
@@ -103,7 +106,8 @@ impl Doubtful {
         }
     }
 
-    /// Of so much time: a shell that has just started its child still runs, which is nothing.
+    /// Returns the attribution for a total of `time`. A short doubtful time is ignored, because a
+    /// shell that has just started its child still runs.
     pub fn in_all(&self, time: Duration) -> Attribution {
         let matters = |part: Duration| !part.is_zero() && part * 10 >= time;
         if matters(self.unclear) {
@@ -121,9 +125,10 @@ mod tests {
     use super::super::waiting::Object;
     use super::*;
 
-    /// Processes, each a letter for what it does: `.` ended, `c` waits for a child, `p` polls, `r` runs, `t`
-    /// waits for a timer, `w` for room in a pipe. Behind it stands a `+` where it has children that belong to
-    /// the stage, and a `*` where it has started one since the last census.
+    /// Parses processes, each of which is a letter for what it does: `.` has ended, `c` waits for a child,
+    /// `p` polls, `r` runs, `t` waits for a timer, `w` waits for room in a pipe. A `+` after the letter means
+    /// that it has children that belong to the stage, and a `*` that it has started one since the last
+    /// census.
     fn of(processes: &str) -> Attribution {
         let parts = processes.split(' ').map(|process| {
             let waits = |on| Doing::Waits(on);
@@ -152,18 +157,19 @@ mod tests {
             ("r", Clear),
             ("t", Clear),
             (".", Clear),
-            // A shell waits for what it has started, and so does timeout(1).
+            // A shell waits for the processes that it has started, and so does timeout(1).
             ("c+ r", Clear),
             ("c+ c+ t", Clear),
             ("c+ . w", Clear),
-            // A shell that waits for a child that holds no end of the pipe may write after that.
+            // A shell that waits for a child without an end of the pipe may write after that.
             ("c r", Unclear),
             ("c", Clear),
-            // sudo(8) waits with poll(2) for what it has started; so may one that feeds the pipe itself.
+            // sudo(8) waits with poll(2) for the process that it has started; a process that writes to
+            // the pipe itself may do the same.
             ("p+ r", Likely),
             ("p+", Clear),
             ("p r", Unclear),
-            // Two side by side.
+            // Two processes run side by side.
             ("c+ r t", Unclear),
             ("c+ t t", Unclear),
             ("c+ w w", Unclear),
@@ -178,7 +184,7 @@ mod tests {
         for processes in ["c*", "c* t", "c* . r", "c+ c* w", "p*", "r*"] {
             assert_eq!(of(processes), Attribution::Unclear, "{processes}");
         }
-        // One that has ended starts nobody any more.
+        // A process that has ended cannot start another.
         assert_eq!(of(".* r"), Attribution::Clear);
     }
 

@@ -1,15 +1,17 @@
-//! Who keeps a pipeline waiting at a moment. Nothing here looks at anything.
+//! Which stages keep a pipeline waiting at a moment. This module only computes; it reads nothing
+//! from /proc.
 //!
-//! The one idea: whoever waits is not the slow one, but the one that he waits for, or whom that one
-//! waits for in turn. Who works is behind the one before while the pipe between them is empty, and
-//! behind the one after while that is full: soon he will wait.
+//! A stage that waits is not slow; the stage that it waits for is, or the one that this stage waits
+//! for in turn. A stage that works is held back by the stage before it while the pipe between them
+//! is empty, and by the stage after it while the pipe between them is full, because it will soon
+//! have to wait.
 
 use super::link::Fill;
 use super::moment::Moment;
 
-/// The stages that keep the others waiting, by their places. `pipes` are those between each stage and
-/// the next. Where nobody waits for another, it is those who would be waited for next; and nobody,
-/// where all wait for each other: what wakes them is on its way.
+/// Returns the indices of the stages that keep the others waiting. `pipes` are the pipes between each
+/// stage and the next. If no stage waits for another, these are the stages that the others would wait
+/// for next. If all wait for each other there are none: a wake-up is about to happen.
 pub fn blamed(moments: &[Moment], pipes: &[Option<Fill>]) -> Vec<usize> {
     let pipeline = Pipeline { moments, pipes };
     let stages = 0..moments.len();
@@ -26,7 +28,7 @@ pub fn blamed(moments: &[Moment], pipes: &[Option<Fill>]) -> Vec<usize> {
     blamed
 }
 
-/// One way along a pipeline.
+/// A direction along a pipeline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
     /// Towards the first stage.
@@ -45,7 +47,7 @@ impl Pipeline<'_> {
         matches!(self.moments[at], Moment::Active | Moment::Elsewhere(_))
     }
 
-    /// Whom a stage is behind, itself if it is behind nobody.
+    /// Returns the stages that hold a stage back, or the stage itself if there are none.
     fn culprits(&self, at: usize) -> Vec<usize> {
         let ways = [Way::Up, Way::Down].map(|way| self.is_behind(at, way).then_some(way));
         if ways == [None; 2] {
@@ -58,8 +60,8 @@ impl Pipeline<'_> {
         culprits.collect()
     }
 
-    /// The stage that the one at the start is behind: the last on the way that works, up to the first
-    /// that is behind nobody.
+    /// Returns the stage that holds back the one at the start: the last in this direction that works,
+    /// up to the first that no stage holds back.
     fn follow(&self, start: usize, way: Way) -> Option<usize> {
         let mut found = self.works(start).then_some(start);
         let mut at = start;
@@ -79,7 +81,7 @@ impl Pipeline<'_> {
         found
     }
 
-    /// Whether it waits for its neighbour on that way, or soon will.
+    /// Returns whether it waits for the next stage in that direction, or soon will.
     fn is_behind(&self, at: usize, way: Way) -> bool {
         match (self.moments[at], way) {
             (Moment::Both, _) | (Moment::Input, Way::Up) | (Moment::Output, Way::Down) => true,
@@ -103,8 +105,9 @@ mod tests {
     use super::super::moment::Cause;
     use super::*;
 
-    /// Stages: `A`ctive, `E`lsewhere, waiting for what is `<` before or `>` after or both `x`, `.` ended;
-    /// between them how full the pipe is: `0` empty, `5` neither, `9` full, `?` not known.
+    /// Parses stages: `A`ctive, `E`lsewhere, `<` waiting for the one before, `>` for the one after, `x`
+    /// for both, `.` ended. A character between two stages shows how full the pipe is: `0` empty, `5`
+    /// neither, `9` full, `?` not known.
     fn of(pipeline: &str) -> Vec<usize> {
         let mut moments = Vec::new();
         let mut pipes = Vec::new();
@@ -135,22 +138,22 @@ mod tests {
         for (pipeline, stages) in [
             ("A0<", &[0][..]), (">9A", &[1]), ("E0<", &[0]), (">9E", &[1]),
             (">9A0<", &[1]), ("A0<0<", &[0]), (">9>9A", &[2]), (">9>9A0<0<", &[2]),
-            // Two work: the pipe between them tells.
+            // Two stages work: the pipe between them decides.
             ("A0A", &[0]), ("A9A", &[1]), ("A5A", &[0, 1]), ("A?A", &[0, 1]),
             ("A0A0A", &[0]), ("A9A9A", &[2]), ("A9A0A", &[1]), ("A0A9A", &[0, 2]), ("A5A5A", &[0, 1, 2]),
-            // Whoever keeps nobody waiting is not to blame.
+            // A stage that keeps no other waiting is not blamed.
             ("A0<5A", &[0]), ("A5>9A", &[2]), ("A5A0<", &[1]), (">9A5A", &[1]),
-            // One keeps those at its side waiting, and another those at its.
+            // Two stages each keep the stages next to them waiting.
             (">9A5A0<", &[1, 2]), (">9A0A0<", &[1]), (">9A9A0<", &[2]),
             (">9A5A0<", &[1, 2]), ("A0A0<", &[0]), (">9A9A", &[2]), ("A5A0A0<", &[1]), ("A0<0A0<", &[0]),
-            // It waits for both.
+            // A stage waits for both sides.
             ("A0x9A", &[0, 2]), ("<0x9A", &[2]),
-            // What wakes them is on its way.
+            // All wait for each other: a wake-up is about to happen.
             (">0<", &[]), (">9<", &[]), ("<0<", &[]), ("<", &[]),
-            // Some have ended.
+            // Some stages have ended.
             (".5A0<", &[1]), (".0A", &[1]), (">9A0.", &[1]), (".5A5.", &[1]), (".0.", &[]),
             (".0<0<", &[]),
-            // Alone.
+            // There is one stage, or none.
             ("A", &[0]), ("E", &[0]), ("", &[]),
         ] {
             assert_eq!(of(pipeline), stages, "{pipeline}");

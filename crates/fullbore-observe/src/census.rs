@@ -1,7 +1,8 @@
-//! Every pipe and FIFO whose ends this user may see, and the processes that hold them. `walk.rs` takes it.
+//! The census: every pipe and FIFO whose ends this user may see, and the processes that have them open.
+//! `walk.rs` takes it.
 //!
-//! A pipe is known by device and inode, a process by its number and when it started: both numbers are used
-//! again.
+//! A pipe is identified by device and inode, and a process by its id and its start time, because ids are
+//! reused.
 
 use std::os::fd::OwnedFd;
 
@@ -10,27 +11,28 @@ use rustix::fs::{CWD, Mode, OFlags, fstat, openat};
 use rustix::io::Errno;
 use serde::Serialize;
 
-/// A process, for as long as the machine is up.
+/// Identifies a process until the next boot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub struct ProcessId {
-    /// Its number, which will be another's.
+    /// Its process id, which another process may get later.
     pub pid: u32,
     /// When it started, in clock ticks since boot (proc_pid_stat(5), `starttime`).
     pub start: u64,
 }
 
-/// A process that holds an end of a pipe.
+/// A process that has an end of a pipe open.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Process {
-    /// Which process it is.
+    /// The identity of the process.
     pub id: ProcessId,
-    /// The number of its parent.
+    /// The process id of its parent.
     pub parent: u32,
-    /// Its user, as the owner of its directory in /proc tells: root for one that may not be dumped.
+    /// Its user, which is the owner of its directory in /proc: root for a process that may not be
+    /// dumped.
     pub uid: u32,
     /// Its name, 15 bytes at most; safe to show.
     pub name: String,
-    /// Its words, with spaces between; safe to show.
+    /// Its arguments, separated by spaces; safe to show.
     pub command: String,
 }
 
@@ -45,12 +47,12 @@ pub struct Holder {
     pub writes: Option<i32>,
 }
 
-/// A pipe or FIFO that is open somewhere.
+/// A pipe or FIFO that a process has open.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pipe {
-    /// The device and inode number that tell it from all other pipes.
+    /// The device and inode number that identify it.
     pub identity: PipeIdentity,
-    /// The user who made it, and to whose limit its memory counts.
+    /// The user who created it, and against whose limit its memory counts.
     pub owner: u32,
     /// The path of a FIFO; safe to show. `None` for a pipe, which has no name.
     pub name: Option<String>,
@@ -58,34 +60,34 @@ pub struct Pipe {
     pub holders: Vec<Holder>,
 }
 
-/// What was not seen.
+/// The processes that could not be examined.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Unseen {
-    /// Processes of other users, whose fds are closed to this one.
+    /// Processes of other users, whose fds this user may not read.
     pub of_others: usize,
-    /// Processes of this user that are closed all the same: they may not be dumped.
+    /// Processes of this user whose fds it may not read either, because they may not be dumped.
     pub of_this_user: usize,
-    /// Processes with more fds than are looked at.
+    /// Processes with more fds than are examined.
     pub too_many_fds: usize,
     /// Whether /proc lists no processes of other users (proc(5), `hidepid`).
     pub others_hidden: bool,
 }
 
-/// What there was at one look.
+/// All pipes and processes at the time of one scan.
 #[derive(Debug, Clone, Default)]
 pub struct Census {
-    /// When it began, in clock ticks since boot, as in [`ProcessId::start`].
+    /// When the scan began, in clock ticks since boot, as in [`ProcessId::start`].
     pub began: u64,
-    /// Processes that hold an end of a pipe.
+    /// Processes that have an end of a pipe open.
     pub processes: Vec<Process>,
-    /// In the order of their identities.
+    /// The pipes, in the order of their identities.
     pub pipes: Vec<Pipe>,
-    /// What could not be looked at.
+    /// The processes that could not be examined.
     pub unseen: Unseen,
 }
 
 impl Process {
-    /// Whether it has this name, as the kernel has it, or as the file name of its program.
+    /// Returns whether this is its name in the kernel, or the file name of its program.
     pub fn has_name(&self, name: &str) -> bool {
         let program = self.command.split(' ').next().unwrap_or_default();
         self.name == name || program.rsplit('/').next() == Some(name)
@@ -93,34 +95,34 @@ impl Process {
 }
 
 impl Holder {
-    /// An fd of it.
+    /// Returns one of its fds of the pipe.
     pub fn any_fd(&self) -> i32 {
         self.writes.or(self.reads).unwrap_or(-1)
     }
 
-    /// Whether it only reads from the pipe.
+    /// Returns whether it only reads from the pipe.
     pub fn only_reads(&self) -> bool {
         self.writes.is_none()
     }
 
-    /// Whether it only writes to the pipe.
+    /// Returns whether it only writes to the pipe.
     pub fn only_writes(&self) -> bool {
         self.reads.is_none()
     }
 
-    /// Whether it does both.
+    /// Returns whether it has both ends open.
     pub fn has_both(&self) -> bool {
         self.reads.is_some() && self.writes.is_some()
     }
 }
 
 impl Pipe {
-    /// Whether it is a FIFO, which others can open at any time.
+    /// Returns whether it is a FIFO, which other processes can open at any time.
     pub fn is_named(&self) -> bool {
         self.name.is_some()
     }
 
-    /// Returns the holders that only write to it, or if there are none, those that do both.
+    /// Returns the holders that only write to it, or, if there are none, the ones with both ends.
     pub fn writers(&self) -> impl Iterator<Item = &Holder> {
         let anyone = self.holders.iter().any(Holder::only_writes);
         self.holders
@@ -128,7 +130,7 @@ impl Pipe {
             .filter(move |holder| holder.writes.is_some() && (!anyone || holder.only_writes()))
     }
 
-    /// Returns the holders that only read from it, or if there are none, those that do both.
+    /// Returns the holders that only read from it, or, if there are none, the ones with both ends.
     pub fn readers(&self) -> impl Iterator<Item = &Holder> {
         let anyone = self.holders.iter().any(Holder::only_reads);
         self.holders
@@ -138,18 +140,19 @@ impl Pipe {
 }
 
 impl Census {
-    /// The process with that number.
+    /// Returns the index of the process with that id.
     pub fn process(&self, pid: u32) -> Option<usize> {
         self.processes
             .iter()
             .position(|process| process.id.pid == pid)
     }
 
-    /// Opens a pipe without being an end of it (`O_PATH`, open(2)), through a process that has it open. What an
-    /// fd leads to may be another thing by now, which must not be opened: a device may mind.
+    /// Opens a pipe without becoming a reader or writer of it (`O_PATH`, open(2)), through a process that has
+    /// it open. The fd may refer to another file by now, which must not be opened: opening a device may have
+    /// side effects.
     ///
     /// # Errors
-    /// `ENOENT` where it has gone, or the kernel's word.
+    /// `ENOENT` if the pipe has gone, or the kernel's error.
     pub fn handle(&self, pipe: &Pipe) -> Result<OwnedFd, Errno> {
         let mut last = Errno::NOENT;
         for holder in &pipe.holders {
@@ -168,7 +171,7 @@ impl Census {
         Err(last)
     }
 
-    /// The pipes that a process has open, by their indices.
+    /// Returns the indices of the pipes that a process has open.
     pub fn pipes_of(&self, process: usize) -> impl Iterator<Item = usize> {
         self.pipes
             .iter()
@@ -181,7 +184,7 @@ impl Census {
 impl Pipe {
     /// Adds an fd of a process.
     pub(super) fn hold(&mut self, process: usize, fd: i32, reads: bool, writes: bool) {
-        // Fds of one process come one after the other.
+        // All fds of one process are added in sequence.
         let holder = match self.holders.last_mut() {
             Some(holder) if holder.process == process => holder,
             _ => {

@@ -1,9 +1,10 @@
-//! Which pipes of a [`Census`] make pipelines, and in what order. Nothing here looks at anything.
+//! Which pipes of a [`Census`] form pipelines, and in what order. This module only computes; it
+//! reads nothing from /proc.
 //!
-//! The one idea: bytes pass through a process from one pipe to another where it has the first as its
-//! stdin, or the second as its stdout; what it has as its stderr alone is not what it makes of its input.
-//! That holds for the stages of a shell's pipelines, for `tee >(gzip)` and for `paste <(a) <(b)`; it does
-//! not for a program that keeps many others on pipes, whose pipelines would all be one otherwise.
+//! Bytes are assumed to pass through a process from one pipe to another if it has the first as its stdin,
+//! or the second as its stdout; a pipe that is only its stderr does not carry its output. This is true
+//! for the stages of a shell's pipelines, for `tee >(gzip)` and for `paste <(a) <(b)`. It is not true for
+//! a program that runs many others on pipes; without this rule, all their pipelines would be one.
 
 use std::collections::BTreeSet;
 
@@ -19,38 +20,39 @@ const STDERR: i32 = 2;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PipeKind {
-    /// From one process to another, as the stdin, stdout or stderr of one of them.
+    /// It leads from one process to another, as the stdin, stdout or stderr of one of them.
     Link,
-    /// From one process to another, as nobody's stdin, stdout or stderr: what programs have among
-    /// themselves, or what was inherited and is not used.
+    /// It leads from one process to another, and is not the stdin, stdout or stderr of either:
+    /// programs use it among themselves, or it was inherited and is not used.
     Private,
-    /// Every process that has it open has both of its ends: a process's own alarm bell, or a pool of
-    /// tokens (make's jobserver).
+    /// Every process that has it open has both of its ends: a process uses it to wake itself, or as
+    /// a pool of tokens (make's jobserver).
     Own,
     /// One of its sides is open in no process that can be seen.
     OneSided,
 }
 
-/// Pipes in a row: the processes that read from one write to the next, and no others read from it.
+/// Pipes in sequence: the processes that read from one write to the next, and no other processes
+/// read from it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chain {
-    /// Indices into [`Census::pipes`], in the direction of the bytes; one at least.
+    /// Indices into [`Census::pipes`], in the direction of the bytes; there is at least one.
     pub pipes: Vec<usize>,
-    /// Whether those at its end feed its start.
+    /// Whether the processes at its end write to its start.
     pub is_circle: bool,
 }
 
-/// How the pipes of a census hang together.
+/// How the pipes of a census are connected.
 #[derive(Debug)]
 pub struct Flow<'a> {
     census: &'a Census,
-    /// For each pipe those that its bytes go on to.
+    /// For each pipe, the pipes that its bytes go to next.
     next: Vec<BTreeSet<usize>>,
-    /// And those that they come from.
+    /// For each pipe, the pipes that its bytes come from.
     previous: Vec<BTreeSet<usize>>,
 }
 
-/// Pipes that a process drains and feeds, each with its fd.
+/// Pipes that a process reads from and writes to, each with its fd.
 #[derive(Debug, Clone, Default)]
 struct Through {
     drained: Vec<(usize, i32)>,
@@ -58,7 +60,7 @@ struct Through {
 }
 
 impl Pipe {
-    /// What it is used for.
+    /// Returns what it is used for.
     pub fn kind(&self) -> PipeKind {
         let (mut writers, mut readers) = (self.writers(), self.readers());
         if writers.next().is_none() || readers.next().is_none() {
@@ -74,14 +76,14 @@ impl Pipe {
 }
 
 impl Holder {
-    /// Whether it is what the holder reads from or writes to without being told.
+    /// Returns whether it is the stdin, stdout or stderr of the holder.
     fn is_standard(&self) -> bool {
         self.reads == Some(STDIN) || matches!(self.writes, Some(STDOUT | STDERR))
     }
 }
 
 impl<'a> Flow<'a> {
-    /// Finds out which pipes of a census follow each other.
+    /// Determines which pipes of a census follow each other.
     pub fn new(census: &'a Census) -> Self {
         let count = census.pipes.len();
         let mut flow = Self {
@@ -89,7 +91,7 @@ impl<'a> Flow<'a> {
             next: vec![BTreeSet::new(); count],
             previous: vec![BTreeSet::new(); count],
         };
-        // For each process, what it drains and what it feeds.
+        // For each process, these are the pipes that it reads from and writes to.
         let mut through = vec![Through::default(); census.processes.len()];
         for (index, pipe) in flow.links() {
             for holder in pipe.readers() {
@@ -126,8 +128,8 @@ impl<'a> Flow<'a> {
             .filter(|(_, pipe)| pipe.kind() == PipeKind::Link)
     }
 
-    /// All pipes from one process to another, as straight as they go: where bytes part or meet, a chain
-    /// ends and others begin.
+    /// Returns all pipes from one process to another as chains without branches: where bytes are split
+    /// or merged, a chain ends and others begin.
     pub fn chains(&self) -> Vec<Chain> {
         let mut chains = Vec::new();
         let mut done = BTreeSet::new();
@@ -137,7 +139,7 @@ impl<'a> Flow<'a> {
         for (start, _) in starts {
             chains.push(self.chain(start, &mut done));
         }
-        // What is left has no start.
+        // The pipes that are left form circles, which have no start.
         for (pipe, _) in self.links() {
             if !done.contains(&pipe) {
                 chains.push(self.chain(pipe, &mut done));
@@ -160,7 +162,7 @@ impl<'a> Flow<'a> {
         }
     }
 
-    /// The one pipe that goes on from this one and from no other.
+    /// Returns the only pipe that follows this one, if it follows no other pipe.
     fn after(&self, pipe: usize) -> Option<usize> {
         only(&self.next[pipe]).filter(|&next| only(&self.previous[next]) == Some(pipe))
     }
@@ -169,7 +171,7 @@ impl<'a> Flow<'a> {
         only(&self.previous[pipe]).filter(|&previous| only(&self.next[previous]) == Some(pipe))
     }
 
-    /// All pipes that bytes of these come from or go to, and these themselves.
+    /// Returns these pipes, and all pipes that their bytes come from or go to.
     pub fn pipeline(&self, of: impl IntoIterator<Item = usize>) -> BTreeSet<usize> {
         let of: Vec<usize> = of.into_iter().collect();
         let mut all = reached(&of, &self.next);
@@ -177,8 +179,9 @@ impl<'a> Flow<'a> {
         all
     }
 
-    /// Those who stand between the pipes of a chain: who feeds the first, who drains each and feeds the
-    /// next, who drains the last. Indices of processes, the one to name it by first.
+    /// Returns the stages of a chain: the processes that write to the first pipe, those that read from
+    /// each pipe and write to the next, and those that read from the last. Each stage is a list of
+    /// indices of processes, and the one that names the stage comes first.
     pub fn stages(&self, chain: &Chain) -> Vec<Vec<usize>> {
         let pipe = |index: usize| &self.census.pipes[index];
         let feeds = |index: usize| pipe(index).writers().map(|holder| holder.process);
@@ -194,8 +197,8 @@ impl<'a> Flow<'a> {
         stages
     }
 
-    /// Those that have no child among them come first, the youngest of them before all: a shell waits for
-    /// what it has started.
+    /// Sorts the processes that have no child in the stage first, and the youngest of them before all
+    /// others, because a shell waits for what it has started.
     fn by_name(&self, mut stage: Vec<usize>) -> Vec<usize> {
         let processes = &self.census.processes;
         let parents: BTreeSet<u32> = stage.iter().map(|&one| processes[one].parent).collect();
@@ -228,8 +231,8 @@ mod tests {
     use super::super::census::{Process, ProcessId};
     use super::*;
 
-    /// A census of processes by their numbers, from 10 on, and pipes by who has which fd: `(process, fd,
-    /// 'r' or 'w')`.
+    /// Makes a census of processes with ids from 10 on, and of pipes, each given by the fds that
+    /// processes have of it: `(process, fd, 'r' or 'w')`.
     fn census(parents: &[u32], pipes: &[&[(u32, i32, char)]]) -> Census {
         let processes = parents.iter().enumerate().map(|(index, &parent)| Process {
             id: ProcessId {
@@ -263,7 +266,7 @@ mod tests {
         }
     }
 
-    /// Chains as numbers of pipes.
+    /// Returns the chains as numbers of pipes.
     fn chains(census: &Census) -> Vec<Vec<usize>> {
         let chains = Flow::new(census).chains();
         chains.into_iter().map(|chain| chain.pipes).collect()
@@ -323,7 +326,7 @@ mod tests {
 
     #[test]
     fn what_stages_complain_to_is_not_what_their_bytes_go_on_to() {
-        // a | b, with the stderr of both read by another.
+        // a | b, with the stderr of both read by another process.
         let census = census(
             &[1; 3],
             &[
@@ -337,7 +340,7 @@ mod tests {
 
     #[test]
     fn what_a_process_has_of_many_others_does_not_join_them() {
-        // 10 reads what 11 and 12 say, and writes to 13 and 14.
+        // 10 reads the output of 11 and 12, and writes to 13 and 14.
         let census = census(
             &[1; 5],
             &[

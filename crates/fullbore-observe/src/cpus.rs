@@ -1,5 +1,4 @@
-//! How much of their time the CPUs had nothing to do that these processes may run on, and how much of it
-//! looking takes.
+//! The idle time of the CPUs that given processes may run on, and the CPU time of the calling thread.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -8,7 +7,7 @@ use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity};
 use rustix::time::{ClockId, clock_gettime};
 
-/// What the CPUs have had to offer since the last time that it was asked.
+/// The idle time of CPUs since it was last asked for.
 #[derive(Debug, Default)]
 pub struct Cpus(Option<Reading>);
 
@@ -19,7 +18,7 @@ pub struct Reading {
     idle: Vec<(usize, Duration)>,
 }
 
-/// What CPUs had to offer in a time.
+/// The CPU time that was available to processes in some time.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Offer {
     /// Time of all of them together.
@@ -29,13 +28,13 @@ pub struct Offer {
 }
 
 impl Cpus {
-    /// What those CPUs had to offer since the last time that one of these processes may run on. None
-    /// the first time, and where nothing is known.
+    /// Returns the time of the CPUs that one of these processes may run on, since the last call.
+    /// Returns `None` the first time, and if the idle times are not known.
     pub fn since(&mut self, processes: impl Iterator<Item = u32>) -> Option<Offer> {
         self.until(&Reading::now()?, processes)
     }
 
-    /// The same until a time that was noted already.
+    /// Does the same for the time until a reading that was taken before.
     pub fn until(&mut self, now: &Reading, processes: impl Iterator<Item = u32>) -> Option<Offer> {
         let before = self.0.replace(now.clone())?;
         let allowed: Vec<CpuSet> = processes
@@ -60,7 +59,7 @@ impl Cpus {
 }
 
 impl Reading {
-    /// The time until now; none where it is not known.
+    /// Reads the idle times now; returns `None` if they are not known.
     pub fn now() -> Option<Self> {
         let at = Instant::now();
         let stat = fs::read_to_string("/proc/stat").ok()?;
@@ -71,7 +70,8 @@ impl Reading {
     }
 }
 
-/// By CPU: idle, and idle with someone waiting for a disk.
+/// Returns for each CPU the time that it was idle, including the time in which a task waited for a
+/// disk.
 fn parse(stat: &str) -> Vec<(usize, Duration)> {
     let tick = 1.0 / procfs::ticks_per_second() as f64;
     let of = |line: &str| {
@@ -91,7 +91,7 @@ fn parse(stat: &str) -> Vec<(usize, Duration)> {
     stat.lines().filter_map(of).collect()
 }
 
-/// CPU time that this thread has used up.
+/// Returns the CPU time that this thread has used.
 pub fn of_this_thread() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)

@@ -1,13 +1,13 @@
-//! What follows from the numbers of a pipeline: how much work each stage had, and how much of the time went
-//! to what is no stage's work.
+//! Figures that are derived from the numbers of a pipeline: how much work each stage had, and how much of
+//! the time was not spent on the work of any stage.
 
 use super::attribution::Attribution;
 use super::moment::Cause;
 use super::numbers::{Numbers, PipeNumbers, StageNumbers};
 
 impl Numbers {
-    /// How much of the time there was more to run than there were CPUs: all that stages waited for one,
-    /// unless there were CPUs with nothing to do.
+    /// Returns the share of the time in which more was ready to run than there were CPUs: the time that
+    /// stages waited for a CPU, unless CPUs were idle.
     pub(super) fn starved(&self) -> f64 {
         let queued = self.queued();
         match self.cpus_idle {
@@ -16,24 +16,24 @@ impl Numbers {
         }
     }
 
-    /// The share of the pipeline's time in which a stage waited for no other.
+    /// Returns the share of the pipeline's time in which a stage waited for no other.
     pub(super) fn busy(&self, stage: &StageNumbers) -> f64 {
         let time = &stage.time;
         let busy = time.ran + time.waited_for_cpu + time.waited_elsewhere;
         busy * stage.seconds / self.seconds.max(1e-9)
     }
 
-    /// The share of the pipeline's time that a stage's work took: it ran, or waited for what is not of this
-    /// pipeline. Time in which it waited for a CPU is no work of its own, but due to all that runs on this
-    /// machine.
+    /// Returns the share of the pipeline's time that a stage's work took: it ran, or waited for something
+    /// outside of this pipeline. The time in which it waited for a CPU is not its own work, but is due to
+    /// everything that runs on this machine.
     pub(super) fn work(&self, stage: &StageNumbers) -> f64 {
         let time = &stage.time;
         (time.ran + time.waited_elsewhere) * stage.seconds / self.seconds.max(1e-9)
     }
 
-    /// Whether it may be one that asks again and again without sleeping: it runs all the time, although there
-    /// is nothing to take or no room to put it. One that takes what comes at once, and is busy with it until
-    /// the next comes, looks the same.
+    /// Returns whether a stage may be spinning: it runs all the time, although there is nothing to read or no
+    /// room to write. A stage that reads bytes as soon as they arrive, and is busy with them until the next
+    /// ones arrive, looks the same.
     pub(super) fn may_spin(&self, stage: &StageNumbers) -> bool {
         let (before, after) = self.pipes_of(stage.number);
         stage.time.ran >= 0.5
@@ -42,7 +42,7 @@ impl Numbers {
                 || after.is_some_and(|pipe| pipe.full >= 0.6))
     }
 
-    /// The pipes before and after a stage, where they were there long enough to tell something.
+    /// Returns the pipes before and after a stage, if they were observed for long enough.
     pub(super) fn pipes_of(&self, number: usize) -> (Option<&PipeNumbers>, Option<&PipeNumbers>) {
         let long = |pipe: &&PipeNumbers| pipe.seconds >= 0.5 * self.seconds;
         let mut pipes = self.pipes.iter().filter(long);
@@ -50,8 +50,8 @@ impl Numbers {
         (before, pipes.find(|pipe| pipe.writer == number))
     }
 
-    /// How much of the time went to waking: all waited for each other, or for a CPU where there were
-    /// CPUs with nothing to do.
+    /// Returns the share of the time that was spent on wake-ups: all stages waited for each other,
+    /// or for a CPU although CPUs were idle.
     pub(super) fn waking(&self) -> f64 {
         let queued = match self.starved() > 0.0 {
             true => 0.0,
@@ -60,8 +60,8 @@ impl Numbers {
         self.all_wait + queued
     }
 
-    /// How much of the time stages waited for a CPU, all together. Of one whose figures may be of somebody
-    /// else, that says nothing.
+    /// Returns the share of the time that all stages together waited for a CPU. Stages whose figures may
+    /// be of an unrelated process are not included.
     pub(super) fn queued(&self) -> f64 {
         (self.stages.iter())
             .filter(|stage| stage.attribution != Attribution::Unclear)
@@ -71,7 +71,7 @@ impl Numbers {
 }
 
 impl StageNumbers {
-    /// What it waited for most outside of the pipeline.
+    /// Returns what it waited for most outside of the pipeline.
     pub fn main_cause(&self) -> (Cause, f64) {
         (self.elsewhere.iter())
             .map(|(&cause, &share)| (cause, share))

@@ -1,12 +1,12 @@
-//! The processes below another one: its children, theirs, and so on.
+//! The descendants of a process: its children, their children, and so on.
 
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
 
 use procfs::process::Process;
 
-/// The processes below `pid`. Kernels without /proc/PID/task/TID/children (CONFIG_PROC_CHILDREN) are
-/// asked for everybody's parent instead.
+/// Returns the descendants of `pid`. On kernels without /proc/PID/task/TID/children
+/// (CONFIG_PROC_CHILDREN) it reads the parent of every process instead.
 pub fn descendants(pid: u32) -> BTreeSet<u32> {
     if kernel_lists_children() {
         descendants_by_children(pid)
@@ -15,7 +15,7 @@ pub fn descendants(pid: u32) -> BTreeSet<u32> {
     }
 }
 
-/// Whether /proc/PID/task/TID/children is there.
+/// Returns whether /proc/PID/task/TID/children exists.
 pub fn kernel_lists_children() -> bool {
     static LISTED: OnceLock<bool> = OnceLock::new();
     *LISTED.get_or_init(|| children(std::process::id()).is_some())
@@ -25,14 +25,14 @@ fn descendants_by_children(pid: u32) -> BTreeSet<u32> {
     let mut found = BTreeSet::new();
     let mut left = vec![pid];
     while let Some(parent) = left.pop() {
-        // None: it has gone.
+        // It is `None` if the process has gone.
         let children = children(parent).unwrap_or_default();
         left.extend(children.into_iter().filter(|&pid| found.insert(pid)));
     }
     found
 }
 
-/// The children of a process, where the kernel says (CONFIG_PROC_CHILDREN).
+/// Returns the children of a process, if the kernel lists them (CONFIG_PROC_CHILDREN).
 pub fn children(pid: u32) -> Option<Vec<u32>> {
     let tasks = Process::new(pid as i32).ok()?.tasks().ok()?;
     let mut all = Vec::new();

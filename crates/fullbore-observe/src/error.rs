@@ -5,26 +5,27 @@ use std::io;
 
 use fullbore_host::refusal::Unsupported;
 
-/// Why something could not be observed, or changed. Its text says what failed and on what.
+/// Why something could not be observed, or changed. Its text says what failed, and for which
+/// object.
 #[derive(Debug)]
 pub enum Error {
-    /// This machine or this user may not do it.
+    /// This machine does not support it, or this user may not do it.
     Unsupported(Unsupported),
     /// There is no such process or pipe, or it has ended.
     NotFound(String),
-    /// The folder for the old sizes is not safe to use.
+    /// The directory for the old sizes is not safe to use.
     UnsafeFolder(String),
     /// A call to the kernel failed.
     System {
         /// What was attempted.
         what: String,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
 }
 
 impl Error {
-    /// Takes `what` was attempted to the error that it failed with: for `map_err`.
+    /// Returns a function for `map_err` that adds `what` was attempted to an error.
     pub(super) fn system<E: Into<io::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> Self {
         let what = what.into();
         |error| Self::System {

@@ -1,11 +1,11 @@
-//! What was found out about a pipeline: the numbers, and the verdict that rests on them.
+//! The findings about a pipeline: the numbers, and the verdict that is based on them.
 
 use serde::Serialize;
 
 use super::numbers::Numbers;
 use super::verdict::Verdict;
 
-/// What was found out about a pipeline.
+/// The findings about a pipeline.
 #[derive(Debug, Clone, Serialize)]
 pub struct Findings {
     /// The numbers.

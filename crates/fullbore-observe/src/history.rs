@@ -1,4 +1,4 @@
-//! What is remembered of a pipe from look to look, whoever has it by now.
+//! What is remembered about a pipe from scan to scan, whichever processes have it open.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -6,42 +6,42 @@ use fullbore::pipe::PipeIdentity;
 
 use super::numbers::{Bytes, Certainty};
 
-/// Looks that are remembered.
+/// Scans that are remembered.
 const LOOKS: usize = 60;
 
-/// Seconds after which a pipe that is not seen any more is forgotten. Inodes are used again, but not so
-/// soon: pipefs counts them up (`get_next_ino`, fs/inode.c). Those of FIFOs are the file system's, and can be
-/// another's at once: it has another path then.
+/// Seconds after which a pipe that is not seen any more is forgotten. Inode numbers are reused, but not that
+/// soon: pipefs counts them up (`get_next_ino`, fs/inode.c). The inode number of a FIFO is assigned by its
+/// file system, which may reuse it at once; the new FIFO then has another path.
 const FORGOTTEN_AFTER: f64 = 30.0;
 
-/// Of one pipe.
+/// The history of one pipe.
 #[derive(Debug, Clone)]
 pub struct History {
-    /// In seconds since 1970.
+    /// When it was first seen, in seconds since 1970.
     pub first_seen: f64,
     pub last_seen: f64,
     /// The path of a FIFO.
     path: Option<String>,
-    /// Bytes that it holds, as far as it was asked apart from who has it.
+    /// Its capacity in bytes, if this was read apart from watching its processes.
     pub capacity: Option<usize>,
-    /// How full it was at the last looks, the oldest first.
+    /// How full it was at the last scans, the oldest first.
     pub fills: VecDeque<f64>,
-    /// Bytes that had gone through it when those who are watched now began to be.
+    /// Bytes that had gone through it when watching of its current processes began.
     before: Option<u64>,
     /// Bytes that have gone through it so far.
     bytes: Option<u64>,
-    /// The most that were ever told of.
+    /// The largest number of bytes that was ever reported.
     most: u64,
 }
 
-/// Of all pipes.
+/// The histories of all pipes.
 #[derive(Debug, Default)]
 pub struct Histories(HashMap<PipeIdentity, History>);
 
 impl Histories {
-    /// That of a pipe that is seen now.
+    /// Returns the history of a pipe that is seen now.
     pub fn of(&mut self, pipe: PipeIdentity, path: Option<&str>, now: f64) -> &mut History {
-        // One that is removed while it is open stays the same.
+        // A FIFO that is removed while it is open stays the same.
         let path = path.map(|path| path.strip_suffix(" (deleted)").unwrap_or(path));
         let history = self
             .0
@@ -54,14 +54,14 @@ impl Histories {
         history
     }
 
-    /// Those who watch it begin to count anew.
+    /// Records that counting its bytes starts again from 0.
     pub fn begin(&mut self, pipe: PipeIdentity) {
         if let Some(history) = self.0.get_mut(&pipe) {
             history.before = history.bytes;
         }
     }
 
-    /// Forgets those who were not seen for long.
+    /// Forgets the pipes that have not been seen for a long time.
     pub fn forget(&mut self, now: f64) {
         self.0
             .retain(|_, history| now - history.last_seen <= FORGOTTEN_AFTER);
@@ -82,7 +82,7 @@ impl History {
         }
     }
 
-    /// Notes how full it is.
+    /// Records how full it is.
     pub fn note(&mut self, share: Option<f64>) {
         if let Some(share) = share {
             if self.fills.len() == LOOKS {
@@ -92,12 +92,12 @@ impl History {
         }
     }
 
-    /// Adds to what those who watched it before had counted; once something is not known, the sum is not
-    /// either.
+    /// Adds the bytes that were counted before, and returns the sum. Once one of the counts is not
+    /// known, the sum is not known either.
     pub fn add(&mut self, since: Bytes) -> Bytes {
         let bytes = self.before.zip(since.bytes);
         let bytes = bytes.map(|(one, other)| one.saturating_add(other));
-        // Never fewer than before, also where nothing was known in between.
+        // It is never less than before, even if the count was unknown in between.
         self.most = bytes.unwrap_or(0).max(self.most);
         self.bytes = bytes.map(|_| self.most);
         Bytes {

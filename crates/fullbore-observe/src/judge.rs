@@ -1,9 +1,9 @@
-//! Which stage is the slow one, from what was found out about the stages and the pipes between them. Nothing
-//! here looks at /proc, or at a clock.
+//! The judgement which stage is the slow one, from the figures of the stages and of the pipes between them.
+//! This module reads neither /proc nor a clock.
 //!
-//! The slow stage is the one that the others wait for. The share of the time in which they did decides, and a
-//! stage is named as less sure, or not at all, where the pipes beside it or its own time say otherwise. A
-//! wrong name is worse than none.
+//! The slow stage is the one that the others wait for. The share of the time in which they did so decides. A
+//! stage is named with less certainty, or not at all, if the pipes next to it or its own time contradict
+//! this. A wrong name is worse than none.
 
 use super::attribution::Attribution;
 use super::moment::Cause;
@@ -11,17 +11,19 @@ use super::numbers::{Numbers, StageNumbers};
 use super::verdict::{Bound, Sureness, Verdict, VerdictKind};
 use super::words::words;
 
-/// Fewer looks are too few.
+/// The least number of samples for a verdict.
 const LOOKS: u64 = 15;
 
-/// Stages whose work differs by less than this are slow together: the least that one does of the other's.
+/// Stages whose work is this similar are slow together: the least ratio of the work of one to the work of
+/// the other.
 const ALIKE: f64 = 0.85;
 
-/// How much work a stage does, as a multiple of any other's, where it is surely the slow one.
+/// The work of a stage that is certainly the slow one, as a multiple of the work of every other
+/// stage.
 const SURELY_MORE: f64 = 1.25;
 
 impl Verdict {
-    /// What these numbers say.
+    /// Returns the verdict that follows from these numbers.
     pub fn of(numbers: &Numbers) -> Self {
         let (kind, sure) = judge(numbers);
         let words = words(&kind, sure, numbers);
@@ -39,13 +41,14 @@ fn judge(numbers: &Numbers) -> (VerdictKind, Sureness) {
     let mut by_blame: Vec<&StageNumbers> = numbers.stages.iter().collect();
     by_blame.sort_by(|a, b| b.blame.total_cmp(&a.blame));
     let (top, second) = (by_blame[0], by_blame[1]);
-    // Of so many looks, what another time may find less.
+    // This is the standard error of the share with this number of samples.
     let error = (top.blame * (1.0 - top.blame) / numbers.looks as f64).sqrt();
     let at_least = top.blame - 2.0 * error;
     let named = || VerdictKind::Stage(top.number, bound(top));
     let starved = numbers.starved();
     let stands_out = top.blame >= 0.6 && at_least >= 0.5 && top.blame - second.blame >= 0.3;
-    // Were the slow one quicker, the stage with the most work besides would be the slow one at once.
+    // If the slow stage were faster, the stage with the most work besides it would become the slow
+    // one.
     let next = rival(top, numbers);
     let nearly = next.map_or(0.0, |rival| {
         numbers.work(rival) / numbers.work(top).max(1e-9)
@@ -65,7 +68,7 @@ fn judge(numbers: &Numbers) -> (VerdictKind, Sureness) {
             is_denied(top, numbers),
             nearly > 1.0 / SURELY_MORE,
             top.blame < 0.8 && starved >= 0.5,
-            // What another one does may not be what it seems.
+            // The figures of another stage may be of a process that does not use the pipe.
             others(top, numbers)
                 .any(|stage| numbers.may_spin(stage) || stage.attribution == Attribution::Unclear),
             top.attribution == Attribution::Likely,
@@ -86,7 +89,7 @@ fn judge(numbers: &Numbers) -> (VerdictKind, Sureness) {
     let sharing: Vec<&&StageNumbers> = by_blame.iter().filter(|stage| stage.blame >= 0.2).collect();
     let together: f64 = sharing.iter().map(|stage| stage.blame).sum();
     if sharing.len() > 1 && together >= 0.75 {
-        // Were each slow in a part of the time only, it would wait in the others.
+        // If each were slow in a part of the time only, it would wait during the rest.
         let busy: f64 = sharing.iter().map(|stage| numbers.busy(stage)).sum();
         let mut stages: Vec<usize> = sharing.iter().map(|stage| stage.number).collect();
         stages.sort_unstable();
@@ -100,7 +103,7 @@ fn judge(numbers: &Numbers) -> (VerdictKind, Sureness) {
     (VerdictKind::Nobody, Sureness::NotSure)
 }
 
-/// Whether the pipes at its sides, or its own time, speak against it being the slow one.
+/// Returns whether the pipes next to it, or its own time, contradict that it is the slow one.
 fn is_denied(stage: &StageNumbers, numbers: &Numbers) -> bool {
     let (before, after) = numbers.pipes_of(stage.number);
     before.is_some_and(|pipe| pipe.empty >= 0.5)
@@ -116,8 +119,8 @@ fn short_of_cpus(starved: f64) -> Sureness {
     }
 }
 
-/// The stage with the most work besides the slow one, as far as it can be told from one that only asks
-/// again and again.
+/// Returns the stage with the most work besides the slow one, without stages that may only be
+/// spinning.
 fn rival<'a>(top: &StageNumbers, numbers: &'a Numbers) -> Option<&'a StageNumbers> {
     (others(top, numbers))
         .filter(|stage| !numbers.may_spin(stage) && stage.attribution != Attribution::Unclear)
@@ -145,7 +148,7 @@ fn bound(stage: &StageNumbers) -> Bound {
 }
 
 impl Numbers {
-    /// How sure it can be that these are the slow ones.
+    /// Returns how sure it can be at best that these are the slow ones.
     fn at_best(&self, stages: &[usize], sure: Sureness) -> Sureness {
         let is_unclear =
             |&number: &usize| self.stages[number - 1].attribution == Attribution::Unclear;
@@ -163,12 +166,12 @@ mod tests {
     use super::super::numbers::{Bytes, Certainty, PipeNumbers, Shares};
     use super::*;
 
-    /// A stage by percents of the time: ran, waited for a CPU, for input, for output, for a cause; and
-    /// kept others waiting.
+    /// A stage as percentages of the time: it ran, waited for a CPU, for input, for output, for a
+    /// cause, and kept others waiting.
     type Row = (f64, f64, f64, f64, Option<(Cause, f64)>, f64);
 
-    /// What 200 looks in ten seconds saw; of pipes, how many percent of the time they were empty and
-    /// full.
+    /// Returns the numbers from 200 samples in ten seconds; each pipe is given by the percentages of
+    /// the time in which it was empty and full.
     fn numbers(stages: &[Row], pipes: &[(f64, f64)], idle: f64) -> Numbers {
         let stage =
             |(at, &(ran, queued, input, output, cause, blame)): (usize, &Row)| StageNumbers {
@@ -231,23 +234,23 @@ mod tests {
     fn a_stage_that_the_others_wait_for_is_named_with_what_bounds_it() {
         let timer = |share| Some((Cause::Timer, share));
         for (stages, pipes, idle, expected) in [
-            // A middle that computes.
+            // The stage in the middle computes.
             (&[(10., 1., 0., 89., None, 1.), (98., 1., 1., 0., None, 96.), (4., 0., 96., 0., None, 0.)][..],
              &[(0., 96.), (91., 0.)][..], 45.,
              "bottleneck: stage 2, second (sure), limited by the CPU: the others waited for it 96% of the time, the pipe before it was full 96%, the pipe after it empty 91%, and it ran 98% of the time"),
-            // Several threads.
+            // The slow stage has several threads.
             (&[(10., 1., 0., 89., None, 1.), (340., 0., 1., 0., None, 96.), (4., 0., 96., 0., None, 0.)],
              &[(0., 96.), (91., 0.)], 5.,
              "bottleneck: stage 2, second (sure), limited by the CPU: the others waited for it 96% of the time, the pipe before it was full 96%, the pipe after it empty 91%, and it kept 3.4 CPUs busy"),
-            // A source that waits, and a sink that does.
+            // The source waits for something else, and then the sink does.
             (&[(2., 0., 0., 0., Some((Cause::Disk, 97.)), 97.), (4., 0., 95., 0., None, 2.)], &[(96., 0.)], 90.,
              "bottleneck: stage 1, first (sure), limited by a disk or device: the others waited for it 97% of the time, the pipe after it empty 96%, and it ran 2% of the time, waited for a disk or device 97%"),
             (&[(2., 0., 0., 97., None, 2.), (4., 0., 0., 0., Some((Cause::Network, 95.)), 97.)], &[(0., 99.)], 90.,
              "bottleneck: stage 2, second (sure), limited by a socket: the others waited for it 97% of the time, the pipe before it was full 99%, and it ran 4% of the time, waited for a socket 95%"),
-            // Most of the time only.
+            // The stage is slow only for most of the time.
             (&[(30., 0., 0., 70., None, 20.), (75., 0., 25., 0., None, 70.)], &[(15., 65.)], 45.,
              "bottleneck: stage 2, second (likely), limited by the CPU: the others waited for it 70% of the time, the pipe before it was full 65%, and it ran 75% of the time"),
-            // The pipe before it says otherwise.
+            // The pipe before it contradicts.
             (&[(60., 0., 0., 3., None, 10.), (95., 0., 3., 0., None, 85.)], &[(80., 2.)], 45.,
              "bottleneck: stage 2, second (likely), limited by the CPU: the others waited for it 85% of the time, the pipe before it was full 2%, and it ran 95% of the time"),
             // It waits for a CPU more than it runs.
@@ -255,7 +258,7 @@ mod tests {
              "bottleneck: stage 2, second (sure), waiting for a free CPU: the others waited for \
               it 90% of the time, the pipe before it was full 90%, and it ran 40% of the time, \
              waited for a CPU 55%"),
-            // One that asks again and again without sleeping is no rival, but may be none such.
+            // A stage that spins is no rival, but it may not be spinning.
             (&[(2., 0., 0., 0., timer(97.), 97.), (100., 0., 0., 0., None, 3.)], &[(97., 0.)], 45.,
              "bottleneck: stage 1, first (likely), limited by a timer: the others waited for it 97% of the time, the pipe after it empty 97%, and it ran 2% of the time, waited for a timer 97%"),
         ] {
@@ -269,13 +272,13 @@ mod tests {
         for (stages, pipes, idle, expected) in [
             (&[(97., 1., 0., 2., None, 49.), (96., 2., 2., 0., None, 49.)][..], &[(20., 25.)][..], 0.,
              "bottleneck: stage 1, first and stage 2, second together (likely), which are about equally slow: stage 1 worked 97%, stage 2 worked 96% of the time"),
-            // The one before is always a little behind.
+            // The stage before it is always a little behind.
             (&[(97., 1., 0., 2., None, 90.), (92., 2., 6., 0., None, 8.)], &[(90., 0.)], 0.,
              "bottleneck: stage 1, first and stage 2, second together (likely), which are about equally slow: stage 1 worked 97%, stage 2 worked 92% of the time"),
-            // The two are in step.
+            // The two stages work in step.
             (&[(2., 0., 0., 0., Some((Cause::Timer, 97.)), 97.), (2., 0., 0., 0., Some((Cause::Timer, 96.)), 2.)], &[(98., 0.)], 90.,
              "bottleneck: stage 1, first and stage 2, second together (likely), which are about equally slow: stage 1 worked 99%, stage 2 worked 98% of the time"),
-            // The two of them wait for one CPU.
+            // The two stages wait for one CPU.
             (&[(35., 65., 0., 0., None, 88.), (35., 61., 4., 0., None, 10.)], &[(16., 0.)], 0.,
              "bottleneck: too few CPUs (sure): stage 1 waited for a CPU 65%, stage 2 waited for a CPU 61%, and CPUs were idle 0% of the time"),
             (&[(50., 0., 0., 50., None, 50.), (50., 0., 50., 0., None, 49.)], &[(49., 50.)], 50.,
@@ -295,7 +298,7 @@ mod tests {
 
     #[test]
     fn time_in_which_a_stage_waited_for_a_cpu_is_no_work_of_its_own() {
-        // Two that are equal, one of which is short of a CPU.
+        // Two stages do the same work, and one of them waits for a CPU.
         let stages = [(50., 45., 0., 5., None, 90.), (48., 2., 50., 0., None, 5.)];
         let verdict = Verdict::of(&numbers(&stages, &[(90., 2.)], 20.));
         assert_eq!(verdict.kind, VerdictKind::Shared(vec![1, 2]));
@@ -306,7 +309,7 @@ mod tests {
         );
     }
 
-    /// Shares of ten seconds, in percent, that add up to 100 at most.
+    /// Returns pairs of percentages that add up to at most 100.
     fn grid(step: usize) -> impl Iterator<Item = (f64, f64)> + Clone {
         let percents = (0..=100).step_by(step);
         percents.clone().flat_map(move |ran| {
@@ -347,7 +350,7 @@ mod tests {
                 }
             }
         }
-        // It is not by never being sure that it is right.
+        // It must not be right merely because it is never sure.
         assert!(sure > 1000, "{sure}");
     }
 
@@ -374,7 +377,8 @@ mod tests {
              after it empty 100%, but several processes have its pipe open, and it is unknown for \
              which of them they waited"
         );
-        // One that may have nothing to do with it makes nobody else less slow, and is not slow with him.
+        // A stage that may be unrelated to the pipe makes no other stage less slow, and is not slow
+        // together with it.
         let asleep = [
             (88., 1., 0., 10., None, 3.),
             (2., 0., 0., 0., Some((Cause::Timer, 97.)), 97.),
@@ -388,7 +392,7 @@ mod tests {
             VerdictKind::Stage(2, Bound::Cause(Cause::Timer))
         );
         assert_eq!(verdict.sure, Sureness::Likely);
-        // Nor does the pipeline want CPUs because that one does.
+        // The pipeline is not short of CPUs because that stage is.
         let queues = [(35., 65., 0., 0., None, 88.), (35., 61., 4., 0., None, 10.)];
         let mut of = numbers(&queues, &[(16., 0.)], 0.);
         assert_eq!(Verdict::of(&of).kind, VerdictKind::Cpus);

@@ -20,9 +20,9 @@
 //! }
 //! ```
 //!
-//! Nothing here starts or ends a process, and no byte passes through it. Everything is read from /proc, and by
-//! opening a pipe for the moment that it takes to ask how full it is ([`link`]). Nothing is printed, and only
-//! [`tune`] changes anything: it makes the pipes of a pipeline larger.
+//! Nothing here starts or ends a process, and no byte passes through it. Everything is read from /proc, and
+//! by opening a pipe for a moment to read how full it is ([`link`]). Nothing is printed, and only [`tune`]
+//! changes anything: it makes the pipes of a pipeline larger.
 //!
 //! | to | use |
 //! |---|---|

@@ -1,11 +1,11 @@
 //! A pipe between two stages, and how full it is.
 //!
-//! To ask, the pipe is opened for writing, for the microseconds that it takes. As one more writer it
-//! can only put off the end of the file for so long, and nobody's outcome changes; as one more *reader*
-//! it would keep a writer, whose last reader goes just then, from its SIGPIPE. The pipe is never asked
-//! by poll(2): that would make every later write(2) wake its readers (`poll_usage` in `pipe_poll`,
-//! fs/pipe.c). Nor is this process stopped meanwhile by its terminal, as it would keep the end open for as
-//! long as it is stopped.
+//! To find out how full it is, the pipe is opened for writing for some microseconds. An additional writer
+//! can only delay the end of file for that time, which changes no result; an additional *reader* would
+//! keep a writer from getting SIGPIPE if its last reader closes the pipe at that moment. The pipe is never
+//! polled with poll(2), because that would make every later write(2) wake its readers (`poll_usage` in
+//! `pipe_poll`, fs/pipe.c). While the pipe is open, the terminal cannot stop this process, because a
+//! stopped process would keep the write end open.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
@@ -24,14 +24,14 @@ pub struct Link {
     pub writer: usize,
     /// The stage that reads from it.
     pub reader: usize,
-    /// The pipe by `O_PATH`: neither a reader nor a writer.
+    /// The pipe, opened with `O_PATH`, which makes this process neither a reader nor a writer.
     pub handle: OwnedFd,
     /// Bytes it holds.
     pub capacity: usize,
-    /// Bytes it was to hold: more than it does where a limit binds.
+    /// The capacity that was asked for, in bytes: more than `capacity` if a limit prevented it.
     pub wanted: usize,
-    /// For a FIFO: a write end that must still be open when the FIFO is opened here. Otherwise this would end
-    /// the open(2) of a process that waits for a writer.
+    /// For a FIFO, a write end that must still be open when the FIFO is opened here. Otherwise opening it
+    /// would complete the open(2) of a process that waits for a writer.
     pub write_end: Option<WriteEnd>,
 }
 
@@ -42,12 +42,13 @@ pub struct WriteEnd {
     pub pid: u32,
     /// The fd.
     pub fd: i32,
-    /// Which pipe.
+    /// The identity of the pipe.
     pub pipe: PipeIdentity,
 }
 
 impl WriteEnd {
-    /// One of a FIFO; `None` for other pipes, and where no process is seen that has one.
+    /// Returns a write end of a FIFO; `None` for other pipes, and if no process with a write end is
+    /// seen.
     pub fn of(census: &Census, pipe: &Pipe) -> Option<Self> {
         let holder = pipe.writers().next().filter(|_| pipe.is_named())?;
         Some(Self {
@@ -57,12 +58,12 @@ impl WriteEnd {
         })
     }
 
-    /// Whether it is open still.
+    /// Returns whether it is still open.
     pub fn is_open(&self) -> bool {
         let path = format!("/proc/{}/fd/{}", self.pid, self.fd);
         let is_same = rustix::fs::stat(&path)
             .is_ok_and(|stat| (stat.st_dev, stat.st_ino) == (self.pipe.device, self.pipe.inode));
-        // The mode of the link is that of the fd (`tid_fd_update_inode`, fs/proc/fd.c).
+        // The mode of the link is the mode of the fd (`tid_fd_update_inode`, fs/proc/fd.c).
         let writes = rustix::fs::lstat(&path)
             .is_ok_and(|stat| Mode::from_raw_mode(stat.st_mode).contains(Mode::WUSR));
         is_same && writes
@@ -79,12 +80,13 @@ pub struct Fill {
 }
 
 impl Link {
-    /// Its number on pipefs: what /proc/PID/fd calls it by. None where fstat(2) fails, which it does not.
+    /// Returns its inode number on pipefs, which is its name in /proc/PID/fd; `None` if fstat(2) fails,
+    /// which should not happen.
     pub fn inode(&self) -> Option<u64> {
         rustix::fs::fstat(&self.handle).ok().map(|stat| stat.st_ino)
     }
 
-    /// How full it is now; none where that cannot be asked.
+    /// Returns how full it is now; `None` if that cannot be read.
     pub fn fill(&self) -> Option<Fill> {
         if !self.write_end.as_ref().is_none_or(WriteEnd::is_open) {
             return None;
@@ -93,7 +95,7 @@ impl Link {
     }
 }
 
-/// The folder with this process's open files, which is found only once.
+/// Returns the directory with this process's open files, which is opened only once.
 fn own_fds() -> Result<BorrowedFd<'static>, Errno> {
     static FDS: OnceLock<Result<OwnedFd, Errno>> = OnceLock::new();
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -104,11 +106,11 @@ fn own_fds() -> Result<BorrowedFd<'static>, Errno> {
 }
 
 impl Fill {
-    /// Of the pipe that `handle` is a name for (`O_PATH`). Not for a FIFO, unless both its sides are open
-    /// already: opening it would complete the open(2) of another process.
+    /// Reads how full the pipe is that `handle` refers to (`O_PATH`). Do not use this for a FIFO unless
+    /// both its sides are open already: opening it would complete the open(2) of another process.
     ///
     /// # Errors
-    /// `EACCES` where this user may not write to it; `ENXIO` for a FIFO without a reader.
+    /// `EACCES` if this user may not write to it; `ENXIO` for a FIFO without a reader.
     pub fn of(handle: BorrowedFd<'_>) -> Result<Self, Errno> {
         let _unstopped = Unstopped::new();
         let end = open_for_writing(handle)?;
@@ -118,24 +120,25 @@ impl Fill {
         })
     }
 
-    /// Nothing is in it.
+    /// Returns whether it is empty.
     pub fn is_empty(self) -> bool {
         self.queued == 0
     }
 
-    /// A large write(2) does not fit: it is as good as full.
+    /// Returns whether it is full or almost full, so that a large write(2) does not fit.
     pub fn is_full(self) -> bool {
         self.queued >= self.capacity / 8 * 7
     }
 
-    /// From 0 to 1. Bytes in large pages can be more than a pipe's capacity says.
+    /// Returns how full it is, from 0 to 1. With large pages a pipe can hold more bytes than its
+    /// capacity.
     pub fn share(self) -> f64 {
         (self.queued as f64 / self.capacity.max(1) as f64).min(1.0)
     }
 }
 
-/// As long as it is there, no signal of the terminal stops this thread: it waits for the end of it. SIGSTOP
-/// does not.
+/// Blocks the stop signals of the terminal for this thread as long as it exists. They stay pending until
+/// then. SIGSTOP cannot be blocked.
 struct Unstopped {
     before: Option<SigSet>,
 }
@@ -157,9 +160,9 @@ impl Drop for Unstopped {
     }
 }
 
-/// The end to write to, of the pipe that `handle` is a name for.
+/// Opens the write end of the pipe that `handle` refers to.
 pub(crate) fn open_for_writing(handle: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
-    // The handle itself can be neither written to nor asked (O_PATH in open(2)).
+    // The handle itself supports neither write(2) nor ioctl(2) (O_PATH in open(2)).
     let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let name = handle.as_raw_fd().to_string();
     rustix::fs::openat(own_fds()?, name, flags, Mode::empty())

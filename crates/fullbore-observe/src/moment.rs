@@ -1,5 +1,5 @@
-//! What a stage does at a moment, put together from what all of its threads do and how full its pipes
-//! are. Nothing here looks at anything.
+//! What a stage does at a moment, derived from what all of its threads do and how full its pipes are.
+//! This module only computes; it reads nothing from /proc.
 
 use serde::Serialize;
 
@@ -9,73 +9,73 @@ use super::waiting::{Doing, Object, On};
 /// What a stage does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moment {
-    /// Something of it runs, or would if it had a CPU.
+    /// At least one thread of it runs, or would if it had a CPU.
     Active,
-    /// It waits for the stage before.
+    /// It waits for the stage before it.
     Input,
-    /// It waits for the stage after.
+    /// It waits for the stage after it.
     Output,
-    /// One part of it waits for the stage before, another for the one after.
+    /// One part of it waits for the stage before it, and another for the stage after it.
     Both,
-    /// It waits for something that is not of this pipeline.
+    /// It waits for something outside of this pipeline.
     Elsewhere(Cause),
     /// It has ended.
     Ended,
 }
 
-/// What a stage waits for outside of the pipeline. Where several of its threads wait for several of them,
-/// the first one here is what counts.
+/// What a stage waits for outside of the pipeline. If its threads wait for several of them, the first one
+/// in this list counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
-    /// A file or a device that does not answer at once.
+    /// It waits for a file or a device.
     Disk,
-    /// A socket.
+    /// It waits for a socket.
     Network,
-    /// A terminal.
+    /// It waits for a terminal.
     Terminal,
-    /// One of several things: it is in poll(2) or the like.
+    /// It waits for one of several things, in poll(2) or a similar call.
     Several,
-    /// A time.
+    /// It waits for a timer.
     Timer,
     /// It was stopped.
     Stopped,
-    /// A pipe that is not between two stages.
+    /// It waits for a pipe that is not between two stages.
     OtherPipe,
-    /// A lock.
+    /// It waits for a lock.
     Lock,
-    /// A signal.
+    /// It waits for a signal.
     Signal,
-    /// A process that it started, of which nothing is known.
+    /// It waits for a process that it started, about which nothing is known.
     Child,
-    /// What, this user may not know.
+    /// The cause is unknown, because this user may not read it.
     Unknown,
 }
 
-/// A pipe at one side of a stage.
+/// The pipe before or after a stage.
 #[derive(Debug, Clone, Copy)]
 pub struct AdjacentPipe {
     /// Its inode.
     pub inode: u64,
-    /// How full it is, where that is known.
+    /// How full it is, if that is known.
     pub fill: Option<Fill>,
 }
 
-/// How a stage was seen to use its pipes. The counters of bytes know of read(2) and write(2), and of
-/// nothing that moves pages.
+/// How a stage was seen to use its pipes. The kernel's byte counters include read(2) and write(2),
+/// but no call that moves pages.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Ways {
-    /// It waited in read(2) or the like for its input.
+    /// It waited for its input in read(2) or a similar call.
     pub reads: bool,
-    /// It waited in splice(2) or the like for its input.
+    /// It waited for its input in splice(2) or a similar call.
     pub takes_pages: bool,
-    /// It waited in write(2) or the like for its output.
+    /// It waited for its output in write(2) or a similar call.
     pub writes: bool,
-    /// It waited in splice(2) or the like for its output.
+    /// It waited for its output in splice(2) or a similar call.
     pub gives_pages: bool,
 }
 
-/// What was heard of a stage's threads.
+/// What has been recorded of a stage's threads.
 #[derive(Debug)]
 pub struct Heard<'a> {
     input: Option<AdjacentPipe>,
@@ -86,12 +86,12 @@ pub struct Heard<'a> {
     for_input: bool,
     for_output: bool,
     for_several: bool,
-    /// What matters most.
+    /// The cause that matters most.
     elsewhere: Option<Cause>,
 }
 
 impl<'a> Heard<'a> {
-    /// Nothing so far.
+    /// Creates a record in which no thread has been recorded.
     pub fn new(
         input: Option<AdjacentPipe>,
         output: Option<AdjacentPipe>,
@@ -110,7 +110,7 @@ impl<'a> Heard<'a> {
         }
     }
 
-    /// Notes what one thread does; false once nothing more can change the outcome.
+    /// Records what one thread does; returns false once no other thread can change the result.
     pub fn note(&mut self, doing: Doing) -> bool {
         self.any |= doing != Doing::Ended;
         match doing {
@@ -146,8 +146,8 @@ impl<'a> Heard<'a> {
         }
     }
 
-    /// Which of both sides it waits for, the call does not say; the pipes do, unless something has
-    /// changed since they were looked at.
+    /// Records a call that moves bytes between two fds. The call does not show which side it waits
+    /// for; how full the pipes are does, unless that has changed since they were sampled.
     fn moves(&mut self, from: Object, to: Object) {
         let (takes, gives) = (is(self.input, from), is(self.output, to));
         self.ways.takes_pages |= takes;
@@ -158,7 +158,7 @@ impl<'a> Heard<'a> {
             (_, true) if self.is_full() => self.for_output = true,
             (true, true) if half_full => self.for_output = true,
             (true, true) => self.for_input = true,
-            // A file takes what it is given.
+            // A file always accepts bytes, so it waits for its input.
             (true, false) if to == Object::File => self.for_input = true,
             (true, false) => self.waits_elsewhere(cause(to)),
             (false, true) if from == Object::Memory => self.for_output = true,
@@ -166,7 +166,7 @@ impl<'a> Heard<'a> {
         }
     }
 
-    /// An earlier one in the list of causes says more.
+    /// Records a wait for something else; an earlier cause in the list takes precedence.
     fn waits_elsewhere(&mut self, cause: Cause) {
         self.elsewhere = Some(self.elsewhere.map_or(cause, |known| known.min(cause)));
     }
@@ -187,8 +187,9 @@ impl<'a> Heard<'a> {
         fill(self.output).is_some_and(Fill::is_full)
     }
 
-    /// What it does, all together. Who waits for one of several things waits for the side of which a pipe
-    /// tells, and for something else where neither does.
+    /// Returns what the stage does as a whole. A stage that waits for one of several things waits for its
+    /// input if that pipe is empty, for its output if that pipe is full, and otherwise for something
+    /// else.
     pub fn moment(&self) -> Moment {
         match (self.for_input, self.for_output) {
             _ if !self.any => Moment::Ended,
@@ -232,8 +233,8 @@ mod tests {
     const IN: Object = Object::Pipe(1);
     const OUT: Object = Object::Pipe(2);
 
-    /// What a stage does whose threads do this, while of 80 bytes there are so many in the pipes before and
-    /// after it.
+    /// Returns what a stage does whose threads do this, while `before` and `after` of 80 bytes are in the
+    /// pipes before and after it.
     fn moment(doings: &[Doing], before: usize, after: usize) -> Moment {
         let side = |inode, queued| {
             let capacity = 80;
@@ -264,25 +265,25 @@ mod tests {
         for (doings, before, after, expected) in [
             (&[][..], 0, 0, Moment::Ended), (&[Ended], 0, 0, Moment::Ended),
             (&[Runs], 0, 0, Active), (&[reads, Runs], 0, 0, Active), (&[Ended, Runs], 0, 0, Active),
-            // A call tells, whatever the pipes hold by now.
+            // The call decides, however full the pipes are by now.
             (&[reads], 0, 0, Input), (&[reads], 40, 0, Input), (&[writes], 0, 80, Output), (&[writes], 0, 40, Output),
             (&[reads, writes], 0, 80, Both),
-            // A thread reads, others wait for what it will give them.
+            // One thread reads, and the others wait for it.
             (&[reads, lock, lock], 0, 0, Input), (&[lock, lock], 0, 0, Elsewhere(Cause::Lock)),
-            // A shell waits for one that it has started.
+            // A shell waits for a process that it has started.
             (&[waits(On::Child), writes], 0, 80, Output), (&[waits(On::Child)], 0, 0, Elsewhere(Cause::Child)),
-            // The pipes tell.
+            // The pipes decide.
             (&[any], 0, 0, Input), (&[any], 0, 40, Input), (&[any], 40, 80, Output), (&[any], 0, 80, Output),
             (&[any], 40, 40, Elsewhere(Cause::Several)), (&[any, lock], 40, 40, Elsewhere(Cause::Several)),
             (&[waits(On::Unknown)], 0, 40, Input), (&[waits(On::Unknown)], 40, 80, Output), (&[waits(On::Unknown)], 40, 40, Elsewhere(Cause::Unknown)),
             (&[waits(On::Read(Object::SomePipe))], 0, 40, Input), (&[waits(On::Read(Object::SomePipe))], 40, 40, Elsewhere(Cause::OtherPipe)),
             (&[waits(On::Write(Object::SomePipe))], 40, 80, Output), (&[waits(On::Write(Object::SomePipe))], 40, 40, Elsewhere(Cause::OtherPipe)),
-            // Pages that are moved.
+            // Pages are moved.
             (&[moves(IN, OUT)], 0, 40, Input), (&[moves(IN, OUT)], 40, 80, Output), (&[moves(IN, OUT)], 40, 60, Output), (&[moves(IN, OUT)], 40, 10, Input),
             (&[moves(IN, Object::Socket)], 0, 0, Input), (&[moves(IN, Object::Socket)], 40, 0, Elsewhere(Cause::Network)), (&[moves(IN, Object::File)], 40, 0, Input),
             (&[moves(Object::File, OUT)], 0, 80, Output), (&[moves(Object::File, OUT)], 0, 10, Elsewhere(Cause::Disk)),
             (&[moves(Object::Memory, OUT)], 0, 40, Output),
-            // Others than these pipes.
+            // The thread waits for something other than these pipes.
             (&[waits(On::Read(OUT))], 0, 0, Elsewhere(Cause::OtherPipe)), (&[waits(On::Read(Object::Socket))], 0, 0, Elsewhere(Cause::Network)),
             (&[waits(On::Write(Object::File))], 0, 0, Elsewhere(Cause::Disk)), (&[waits(On::Timer)], 0, 0, Elsewhere(Cause::Timer)),
             (&[waits(On::Read(Object::Pipe(3))), waits(On::Timer)], 0, 0, Elsewhere(Cause::Timer)),

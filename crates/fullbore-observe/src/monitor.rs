@@ -1,9 +1,9 @@
 //! Every pipe and FIFO whose ends this user may see, observed again and again.
 //!
-//! A *look* takes a census of all processes, finds the pipelines, and makes an [`Overview`]. A *sample* in
-//! between only asks what those processes do that are known already, and how full their pipes are, from
-//! files that are open: it is cheap, and a verdict takes many. No end of a pipe is open longer than it takes
-//! to ask for one number.
+//! A *scan* ([`Monitor::look`]) takes a census of all processes, finds the pipelines, and makes an
+//! [`Overview`]. A *sample* between two scans only reads what the known processes do and how full their
+//! pipes are, from files that are kept open. A sample is cheap, and a verdict needs many of them. An end of
+//! a pipe is open only for as long as it takes to read one number.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -22,23 +22,25 @@ use super::scope::{self, Scope};
 use super::walk::KnownProcesses;
 use super::watched::{self, Loads, WatchedChain};
 
-/// Files that are left for everything else.
+/// File descriptors that are left for everything else.
 const SPARE_FILES: usize = 256;
 
 /// The least time between two samples.
 const LEAST: Duration = Duration::from_millis(50);
 
-/// CPU time that samples may take, as a part of all time.
+/// Samples may use one part in this many of all time as CPU time.
 const SHARE: u32 = 200;
 
-/// And at first, so that there is a verdict soon: for so many samples.
+/// The same for the first samples, so that there is a verdict soon, and the number of these
+/// samples.
 const SHARE_AT_FIRST: u32 = 20;
 const FIRST: u64 = 20;
 
-/// Looking once, the most that is waited for enough samples.
+/// The longest time that a single run waits for enough samples.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// After so long without a sample, this process was stopped, and what the others did meanwhile is unknown.
+/// If there was no sample for this long, this process was stopped, and what the others did in that time is
+/// unknown.
 const STOPPED: Duration = Duration::from_secs(2);
 
 /// Observes pipelines again and again, and keeps what later verdicts need.
@@ -51,28 +53,29 @@ pub struct Monitor {
     watched: HashMap<Vec<PipeIdentity>, WatchedChain>,
     histories: Histories,
     known: KnownProcesses,
-    /// Files that may be open.
+    /// The most files that may be open.
     most_files: usize,
     last_sample: Instant,
-    /// Samples since all was forgotten.
+    /// Samples since everything was forgotten.
     samples: u64,
-    /// How long the last look took.
+    /// How long the last scan took.
     last_took: Duration,
-    /// The process that all of it is about.
+    /// The process that the scope names, if it names one.
     root: Option<ProcessId>,
-    /// Whether it goes on with nothing to show once that has ended.
+    /// Whether it continues with an empty overview once that process has ended.
     stays: bool,
-    /// CPU time that a sample takes.
+    /// The CPU time of one sample.
     cost: Duration,
-    /// Whether all this process does is to look, for a moment, and it may take what time it needs.
+    /// Whether this process only observes for a moment, and samples may use as much CPU time as
+    /// they need.
     is_hasty: bool,
 }
 
 impl Monitor {
-    /// Sees nothing yet.
+    /// Creates a monitor that has not scanned anything yet.
     ///
     /// # Errors
-    /// Where there is no /proc, or the scope is about what is not there.
+    /// If there is no /proc, or the scope names a process that does not exist.
     pub fn new(scope: Scope) -> Result<Self, Error> {
         needs_proc()?;
         let root = scope.root()?;
@@ -96,8 +99,8 @@ impl Monitor {
         })
     }
 
-    /// What is found out in a moment: two looks with samples in between, so that there are rates, and
-    /// verdicts.
+    /// Makes two scans with samples in between, so that there are rates and verdicts, and returns the
+    /// overview.
     ///
     /// # Errors
     /// As [`look`](Self::look).
@@ -113,7 +116,7 @@ impl Monitor {
         self.look()
     }
 
-    /// What is found out in so long goes before the first look that counts.
+    /// Observes for this time before the first scan that is reported.
     ///
     /// # Errors
     /// As [`look`](Self::look).
@@ -124,14 +127,14 @@ impl Monitor {
         Ok(())
     }
 
-    /// What pipes hold has changed.
+    /// Reads the capacities of all pipes again, because they may have changed.
     pub fn requery_capacities(&mut self) {
         for watched in self.watched.values_mut() {
             watched.watch.requery_capacities();
         }
     }
 
-    /// How long until the next sample.
+    /// Returns how long to wait until the next sample.
     pub fn next_sample(&self) -> Duration {
         match self.is_hasty {
             true => (LEAST / 4).max(self.cost * 2),
@@ -140,20 +143,20 @@ impl Monitor {
         }
     }
 
-    /// When the process that it is about has ended, it goes on with nothing to show.
+    /// Makes it continue with an empty overview when the process that the scope names has ended.
     pub fn outlive_process(&mut self) {
         self.stays = true;
     }
 
-    /// Closes all files and forgets all processes, for a while without scans: a descriptor of a FIFO, even
-    /// with `O_PATH`, keeps its file system busy.
+    /// Closes all files and forgets all processes. Call this before a longer time without scans, because a
+    /// descriptor of a FIFO, even with `O_PATH`, keeps its file system busy.
     pub fn forget(&mut self) {
         self.watched.clear();
         self.known = KnownProcesses::at_most(self.most_files / 4);
         self.samples = 0;
     }
 
-    /// Takes a sample: what the known processes do, and how full their pipes are.
+    /// Samples what the known processes do, and how full their pipes are.
     pub fn sample(&mut self) {
         let began = of_this_thread();
         let now = Instant::now();
@@ -166,18 +169,19 @@ impl Monitor {
             if was_stopped {
                 watched.watch.paused();
             }
-            // Not for more than a few times what was planned, if this process was kept from looking.
+            // If this process was delayed, the sample still counts for no more than a few planned
+            // intervals.
             watched.watch.sample(since.min(planned));
         }
         self.cost = (self.cost + of_this_thread().saturating_sub(began)) / 2;
     }
 
-    /// Samples until then.
+    /// Takes samples until this time.
     pub fn sample_until(&mut self, then: Instant) {
         loop {
             let left = then.saturating_duration_since(Instant::now());
             let next = self.next_sample();
-            // A sample right before a look says nothing more.
+            // A sample right before a scan adds nothing.
             if left <= next + LEAST / 2 {
                 std::thread::sleep(left);
                 return;
@@ -187,10 +191,10 @@ impl Monitor {
         }
     }
 
-    /// Scans all processes, and returns what is known of their pipes.
+    /// Scans all processes, and returns what is known about their pipes.
     ///
     /// # Errors
-    /// Where there is no /proc, or the process that it is about has ended.
+    /// If there is no /proc, or the process that the scope names has ended.
     pub fn look(&mut self) -> Result<Overview, Error> {
         let began = Instant::now();
         let now = seconds_since_1970();
@@ -200,7 +204,7 @@ impl Monitor {
         }
         let mut census = (self.known.look()).map_err(Error::system("look at /proc"))?;
         if self.root != root {
-            // Its number is unused, or another process has it.
+            // Its id is unused, or another process has it.
             census.pipes.clear();
         }
         let flow = Flow::new(&census);
@@ -230,7 +234,8 @@ impl Monitor {
         Ok(overview)
     }
 
-    /// Watches these pipelines and no others, as far as files may be open, and adds them to the overview.
+    /// Watches these pipelines and no others, as far as the limit on open files allows, and adds them to
+    /// the overview.
     fn watch_chains(
         &mut self,
         census: &Census,
@@ -283,7 +288,7 @@ impl Monitor {
         }
     }
 
-    /// Adds to the overview what watching has found, and what is remembered of each pipe.
+    /// Adds to the overview what watching has found, and the history of each pipe.
     fn describe(&mut self, census: &Census, now: f64, overview: &mut Overview) {
         for chain in 0..overview.chains.len() {
             let pipes = overview.chains[chain].pipes.iter();
@@ -298,14 +303,14 @@ impl Monitor {
     }
 }
 
-/// How many files this process may have open, once it has all that it may have.
+/// Raises the limit on open files as far as possible, and returns it.
 fn all_files_allowed() -> usize {
     let limit = getrlimit(Resource::Nofile);
     let all = Rlimit {
         current: limit.maximum,
         ..limit
     };
-    // Nothing here uses select(2), for which more than 1024 are too many.
+    // This process does not use select(2), which supports no more than 1024 files.
     let limit = match setrlimit(Resource::Nofile, all) {
         Ok(()) => all,
         Err(_) => limit,

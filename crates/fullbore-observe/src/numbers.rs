@@ -1,5 +1,5 @@
-//! What was found out about a pipeline, as numbers. Shares are from 0 to 1; numbers of stages and pipes begin
-//! with 1.
+//! The findings about a pipeline, as numbers. Shares are from 0 to 1; numbers of stages and pipes begin with
+//! 1.
 
 use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt;
@@ -13,30 +13,32 @@ use super::link::Link;
 use super::moment::{Cause, Ways};
 use super::sums::{PipeSums, StageSums, Sums};
 
-/// A command of the pipeline, as it was started. Its number is its place in the pipeline, from 0.
+/// A command of the pipeline, as it was started. Its index in the pipeline begins with 0.
 #[derive(Debug, Clone)]
 pub struct StartedStage {
-    /// What a person wrote. It may hold anything.
+    /// The text of the command as it was given. It may contain any characters.
     pub text: String,
-    /// Its first process; those below it belong to it too.
+    /// Its first process, whose descendants belong to the stage too.
     pub pid: u32,
 }
 
-/// Whether what a stage reads and writes may be that of other pipes, and what goes through its pipes that
-/// of other processes.
+/// Whether a stage may also read from and write to other pipes, and whether other processes may use its
+/// pipes.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Mixes {
     /// It reads from other pipes too.
     pub reads: bool,
     /// It writes to other pipes too.
     pub writes: bool,
-    /// What it means for its figures that others, who are not of it, may read what it reads.
+    /// How far its figures are its own, given that processes outside of the stage may read from its
+    /// input.
     pub others_read: Attribution,
-    /// That they may write to where it writes.
+    /// How far its figures are its own, given that processes outside of the stage may write to its
+    /// output.
     pub others_write: Attribution,
 }
 
-/// What is known of a stage besides what it has used up.
+/// What is known about a stage, apart from its sums.
 #[derive(Debug)]
 pub(crate) struct StageFacts {
     /// How it was started.
@@ -45,24 +47,24 @@ pub(crate) struct StageFacts {
     pub ways: Ways,
     /// How it ended.
     pub status: Option<ExitStatus>,
-    /// Whether what it reads and writes may be that of other pipes.
+    /// Whether it may also use other pipes.
     pub mixes: Mixes,
-    /// Whether its processes are told, and not looked for.
+    /// Whether the caller names its processes, so that they are not searched for.
     pub told: bool,
 }
 
 /// What was counted and sampled.
 #[derive(Debug, Clone, Serialize)]
 pub struct Numbers {
-    /// Seconds that the pipeline ran; those in which it was stopped are not among them.
+    /// Seconds that the pipeline ran, without the time in which it was stopped.
     pub seconds: f64,
-    /// How often it was looked at.
+    /// The number of samples.
     pub looks: u64,
-    /// Seconds of CPU time that this took.
+    /// Seconds of CPU time that the samples took.
     pub looking_seconds: f64,
     /// The share of the time in which all stages waited for each other.
     pub all_wait: f64,
-    /// The share of the time in which CPUs had nothing to do that it may run on, where that is known.
+    /// The share of the time in which the CPUs that it may run on were idle, if that is known.
     pub cpus_idle: Option<f64>,
     /// Its stages, in order.
     pub stages: Vec<StageNumbers>,
@@ -73,24 +75,24 @@ pub struct Numbers {
 /// A stage.
 #[derive(Debug, Clone, Serialize)]
 pub struct StageNumbers {
-    /// Its place.
+    /// Its number, from 1.
     pub number: usize,
-    /// What it was started as.
+    /// The text of its command.
     pub text: String,
-    /// Seconds that it was there.
+    /// Seconds that it existed.
     pub seconds: f64,
     /// Seconds of CPU time.
     pub cpu_seconds: f64,
-    /// How many CPUs it kept busy on average: above 1 where threads ran side by side.
+    /// How many CPUs it kept busy on average: above 1 if threads ran at the same time.
     pub cpus: f64,
     /// What it did in its time.
     pub time: Shares,
     /// What it waited for outside of the pipeline, as shares of its time.
     pub elsewhere: BTreeMap<Cause, f64>,
-    /// The share of the pipeline's time in which it kept others waiting: its part where it was not the
-    /// only one.
+    /// The share of the pipeline's time in which it kept others waiting. If several stages did so at
+    /// the same time, it is the stage's part of that time.
     pub blame: f64,
-    /// Whether all of this is of the process that the others wait for.
+    /// Whether these figures are of the process that the others wait for.
     #[serde(skip)]
     pub attribution: Attribution,
     /// Microseconds that a thread waited for a CPU each time, on average.
@@ -106,13 +108,13 @@ pub struct StageNumbers {
 /// What a stage did, as shares of its time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Shares {
-    /// Something of it ran.
+    /// At least one thread of it ran.
     pub ran: f64,
-    /// Something of it waited for a CPU, and nothing of it ran.
+    /// At least one thread of it waited for a CPU, and none ran.
     pub waited_for_cpu: f64,
-    /// It waited for the stage before.
+    /// It waited for the stage before it.
     pub waited_for_input: f64,
-    /// It waited for the stage after.
+    /// It waited for the stage after it.
     pub waited_for_output: f64,
     /// It waited for something else.
     pub waited_elsewhere: f64,
@@ -121,28 +123,28 @@ pub struct Shares {
 /// A pipe.
 #[derive(Debug, Clone, Serialize)]
 pub struct PipeNumbers {
-    /// Its place.
+    /// Its number, from 1.
     pub number: usize,
     /// The stage that wrote into it.
     pub writer: usize,
     /// The stage that read from it.
     pub reader: usize,
-    /// Bytes that it holds.
+    /// Its capacity in bytes.
     pub capacity: usize,
-    /// Bytes that it was to hold: more where a limit binds.
+    /// The capacity that was asked for, in bytes: more than `capacity` if a limit prevented it.
     pub wanted: usize,
-    /// Seconds that it was looked at, with both its stages there.
+    /// Seconds in which it was observed while both its stages existed.
     pub seconds: f64,
     /// Bytes that went through it.
     #[serde(flatten)]
     pub bytes: Bytes,
-    /// Bytes a second, in the time that both its stages were there.
+    /// Bytes per second, in the time in which both its stages existed.
     pub bytes_per_second: Option<f64>,
-    /// How full it was at most for 10% of the time.
+    /// The 10th percentile of how full it was, over time.
     pub filled_10: f64,
-    /// For half of the time.
+    /// The median of how full it was, over time.
     pub filled_50: f64,
-    /// For 90% of the time.
+    /// The 90th percentile of how full it was, over time.
     pub filled_90: f64,
     /// The share of the time in which it was empty.
     pub empty: f64,
@@ -153,9 +155,9 @@ pub struct PipeNumbers {
 /// Bytes, and how well they are known.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Bytes {
-    /// How many; none where that is not known.
+    /// The number of bytes; `None` if it is not known.
     pub bytes: Option<u64>,
-    /// What that number is.
+    /// How well this number is known.
     pub bytes_are: Certainty,
 }
 
@@ -163,15 +165,15 @@ pub struct Bytes {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Certainty {
-    /// Both sides counted the same.
+    /// Both sides counted the same number.
     Counted,
-    /// One side counted more, or only one side counted: other files may be among it.
+    /// One side counted more, or only one side counted: the number may include other files.
     About,
-    /// Not at all.
+    /// The number is not known.
     Unknown,
 }
 
-/// The part that a time is of another.
+/// Returns the ratio of one time to another.
 fn share(part: Duration, of: Duration) -> f64 {
     if of.is_zero() {
         0.0
@@ -181,7 +183,7 @@ fn share(part: Duration, of: Duration) -> f64 {
 }
 
 impl Numbers {
-    /// What these sums say.
+    /// Returns the numbers that follow from these sums.
     pub(crate) fn of(facts: &[&StageFacts], links: &[Link], sums: &Sums, seconds: f64) -> Self {
         let stages = (facts.iter().zip(&sums.stages).enumerate())
             .map(|(at, (known, stage))| StageNumbers {
@@ -208,11 +210,12 @@ impl Numbers {
     }
 }
 
-/// Whether a stage's figures are of the one whom the others wait for. Those after it may wait for others who
-/// write to one of the pipes on the way, and those before it for others who read from one.
+/// Returns how certain it is that a stage's figures are of the process that the others wait for. The stages
+/// after it may instead wait for other processes that write to one of the pipes between them, and the stages
+/// before it for other processes that read from one.
 fn attribution(at: usize, facts: &[&StageFacts], sums: &StageSums, time: Duration) -> Attribution {
     let own = match (sums.doubtful.in_all(time), facts[at].told) {
-        // The command line has put all of them into this stage.
+        // The command line has started all of these processes in this stage.
         (Attribution::Unclear, false) => Attribution::Likely,
         (own, _) => own,
     };
@@ -284,17 +287,18 @@ impl PipeNumbers {
     }
 }
 
-/// Two counts that differ by so little are of the same bytes: programs read a little besides, such as
-/// their libraries.
+/// Two counts that differ by no more than this are of the same bytes: programs also read a few other
+/// bytes, such as those of their libraries.
 const BESIDES: u64 = 256 * 1024;
 const ALIKE: f64 = 0.97;
 
-/// Where one count is less than this part of the other, one of them is of something else.
+/// If one count is less than this fraction of the other, they are not counts of the same bytes.
 const COMPARABLE: f64 = 0.5;
 
 impl Bytes {
-    /// That went from one stage to another. Of those that others have started, what each has counted is only
-    /// of use where it is of this pipe; and nothing besides is expected, which they have read as they began.
+    /// Returns the bytes that went from one stage to another. For stages that other programs have started, a
+    /// count is only used if it is of this pipe alone. It is then expected to include nothing else, because
+    /// what they read while starting is not counted.
     pub(crate) fn between(
         (from, writer): (&StageFacts, &StageSums),
         (to, reader): (&StageFacts, &StageSums),
@@ -304,7 +308,7 @@ impl Bytes {
             return of(writer.written, reader.read, BESIDES);
         }
         match of(writer.written, reader.read, 0) {
-            // Whatever else they have open, it is not used.
+            // They may have other files open, but do not use them.
             same if same.bytes_are == Certainty::Counted => same,
             _ => of(
                 writer.written.filter(|_| !from.mixes.writes),
@@ -314,8 +318,9 @@ impl Bytes {
         }
     }
 
-    /// From what each side has counted. Nothing that goes by read(2) and write(2) is left out of a
-    /// count, so the lower one is nearer; but what moves as pages is in none.
+    /// Derives the bytes from what each side has counted. A count includes all bytes that are moved
+    /// by read(2) and write(2), so the lower one is closer; but bytes that are moved as pages are
+    /// not included in any count.
     fn of(
         writer: &Ways,
         written: Option<u64>,
@@ -367,7 +372,7 @@ mod tests {
         };
         let gib = 1 << 30;
         for (writer, written, reader, read, bytes, known) in [
-            // The same but for what the reader's start has read.
+            // The counts are the same except for what the reader has read while starting.
             (
                 unseen,
                 Some(gib),
@@ -392,7 +397,8 @@ mod tests {
                 Some(gib / 10 * 9),
                 Certainty::About,
             ),
-            // A tee to a file besides, or another file that is read.
+            // The writer also writes to a file, as tee(1) does, or the reader also reads another
+            // file.
             (
                 unseen,
                 Some(3 * gib),
@@ -409,7 +415,7 @@ mod tests {
                 Some(gib),
                 Certainty::About,
             ),
-            // Perhaps the reader splices, and was not caught doing so.
+            // The reader may have used splice(2) without being seen in it.
             (
                 seen,
                 Some(gib),

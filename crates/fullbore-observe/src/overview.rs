@@ -1,4 +1,4 @@
-//! What is known of every pipe at one look: what the screen draws, `--once` prints, `--json` writes and
+//! What is known about every pipe at one scan: what the screen shows, `--once` prints, `--json` writes and
 //! `--prometheus` serves. Times are in seconds, amounts in bytes, shares from 0 to 1; all names are safe to
 //! show. What is not known is `None`, never a guess.
 
@@ -16,47 +16,47 @@ use super::numbers::{Bytes, Certainty, Shares};
 use super::verdict::Verdict;
 use fullbore_host::text::{error_text, one_line};
 
-/// Characters of a command line that are kept: some are pages long.
+/// Characters of a command line that are kept, because some are very long.
 const MOST_OF_COMMAND: usize = 200;
 
-/// No counter exists.
+/// The bytes of a pipe for which there is no counter.
 const UNKNOWN: Bytes = Bytes {
     bytes: None,
     bytes_are: Certainty::Unknown,
 };
 
-/// What there was at a look.
+/// The state of all pipelines and pipes at one scan.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Overview {
     /// When it was taken, in seconds since 1970.
     pub taken_at: f64,
-    /// Seconds since the first look.
+    /// Seconds since the first scan.
     pub seconds: f64,
-    /// The number of the look, from 1.
+    /// The number of the scan, from 1.
     pub look: u64,
-    /// Seconds that the look took.
+    /// Seconds that the scan took.
     pub took_seconds: f64,
-    /// Pipelines, as straight as they go. Every pipe is in one at most: one that a process keeps to itself,
-    /// or of which one side is not seen, is in none.
+    /// Pipelines without branches. Every pipe is in at most one of them. A pipe that a process keeps to
+    /// itself, or of which one side is not seen, is in none.
     pub chains: Vec<ChainState>,
-    /// Pipes: those of a chain one after the other, in the direction of the bytes.
+    /// The pipes. Those of one chain are in sequence, in the direction of the bytes.
     pub pipes: Vec<PipeState>,
-    /// Pipes that were seen, and are not here.
+    /// Pipes that were seen, but are not in this overview.
     pub left_out: LeftOut,
-    /// What was not seen.
+    /// The processes that could not be examined.
     pub unseen: Unseen,
 }
 
-/// A pipeline, or a part of one that does not part or meet others.
+/// A pipeline, or a part of one that has no branches.
 #[derive(Debug, Clone, Serialize)]
 pub struct ChainState {
-    /// Those between the pipes: one more than there are pipes.
+    /// The stages between and around the pipes: one more than there are pipes.
     pub stages: Vec<StageState>,
     /// Indices into [`Overview::pipes`], in the direction of the bytes.
     pub pipes: Vec<usize>,
-    /// Whether its last stage feeds its first.
+    /// Whether its last stage writes to its first.
     pub is_circle: bool,
-    /// Which stage is slow, of the last seconds; `None` where nothing of it is watched.
+    /// Which stage was slow in the last seconds; `None` if the pipeline is not watched.
     pub verdict: Option<Verdict>,
 }
 
@@ -65,25 +65,25 @@ pub struct ChainState {
 pub struct StageState {
     /// The process that names the stage comes first. Empty if no process has both pipes open any more.
     pub processes: Vec<ProcessInfo>,
-    /// What it did with the last seconds.
+    /// What it did in the last seconds.
     pub time: Option<Shares>,
-    /// How many CPUs it kept busy in them.
+    /// How many CPUs it kept busy in the last seconds.
     pub cpus: Option<f64>,
-    /// The share of them in which the others waited for it.
+    /// The share of the last seconds in which the others waited for it.
     pub blame: Option<f64>,
 }
 
 /// A process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ProcessInfo {
-    /// Which process it is.
+    /// The identity of the process.
     #[serde(flatten)]
     pub id: ProcessId,
-    /// The number of its user.
+    /// The user id of its owner.
     pub uid: u32,
     /// Its name, 15 bytes at most.
     pub name: String,
-    /// Its words, as many as fit into 200 characters.
+    /// Its arguments, shortened to 200 characters.
     pub command: String,
 }
 
@@ -96,40 +96,40 @@ pub struct PipeState {
     pub inode: u64,
     /// The path of a FIFO.
     pub path: Option<String>,
-    /// The user who made it.
+    /// The user who created it.
     pub owner: u32,
-    /// Between which processes it is.
+    /// What it is used for.
     pub kind: PipeKind,
     /// Index into [`Overview::chains`].
     pub chain: Option<usize>,
-    /// The processes that feed it, the one to name it by first.
+    /// The processes that write to it. The one that names the stage comes first.
     pub writers: Vec<ProcessInfo>,
-    /// The processes that drain it.
+    /// The processes that read from it.
     pub readers: Vec<ProcessInfo>,
-    /// Bytes it holds; where they may not be asked for, `closed` says why.
+    /// Its capacity in bytes; if it cannot be read, `closed` says why.
     pub capacity: Option<usize>,
-    /// Bytes in it.
+    /// Bytes that are queued in it.
     pub queued: Option<usize>,
-    /// Why it could not be asked.
+    /// Why its capacity and its queued bytes could not be read.
     pub closed: Option<String>,
-    /// How full it was at the last looks, the oldest first.
+    /// How full it was at the last scans, the oldest first.
     pub fills: Vec<f64>,
     /// The share of the last seconds in which it was empty.
     pub empty: Option<f64>,
-    /// That in which it was full, or its writer waited for room in it.
+    /// The share of the last seconds in which it was full, or its writer waited for room in it.
     pub full: Option<f64>,
     /// Bytes that went through it since it was first seen, and how well that is known.
     #[serde(flatten)]
     pub bytes: Bytes,
-    /// Of them, those of the last seconds, by second.
+    /// Bytes per second in the last seconds.
     pub bytes_per_second: Option<f64>,
-    /// How well that is known: `Unknown` where a side keeps several pipes, or moves pages.
+    /// How well that is known: `Unknown` if a side has several pipes open, or moves pages.
     pub rate_is: Certainty,
-    /// Which sides wait for it at this moment.
+    /// The sides that wait for it at this moment.
     pub blocked: Vec<Blocked>,
     /// The share of the last seconds in which its writer waited for room in it.
     pub writer_waits: Option<f64>,
-    /// That in which its reader waited for bytes.
+    /// The share of the last seconds in which its reader waited for bytes.
     pub reader_waits: Option<f64>,
     /// The side that the other one waits for, by the chain's verdict.
     pub slow: Slow,
@@ -144,12 +144,12 @@ pub struct PipeState {
 pub struct Blocked {
     /// The side.
     pub side: Side,
-    /// Seconds that it has been in one and the same wait, at least: since the first look that found it
-    /// waiting, without having run.
+    /// Seconds that it has been in the same wait, at least: since the first sample that found it
+    /// waiting, without having run in between.
     pub seconds: f64,
 }
 
-/// A side of a pipe, and all that is beyond it.
+/// A side of a pipe, with all stages beyond it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Side {
@@ -163,31 +163,32 @@ pub enum Side {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Slow {
-    /// Its writer, or a stage before that.
+    /// Its writer, or a stage before its writer.
     Writer,
-    /// Its reader, or a stage after that.
+    /// Its reader, or a stage after its reader.
     Reader,
-    /// Both are about as slow as each other, or by turns.
+    /// Both are about equally slow, or are slow by turns.
     Both,
-    /// None of them: there are too few CPUs.
+    /// Neither of them: there are too few CPUs.
     Cpus,
-    /// Not observed, not for long enough, or no stage stands out.
+    /// The pipeline was not observed, or not for long enough, or no stage is clearly the slow one.
     Unknown,
 }
 
-/// Pipes that were seen, and are not shown.
+/// Pipes that were seen, but are not shown in full.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct LeftOut {
-    /// Each a process's own (`--all` shows them).
+    /// Pipes that one process keeps to itself (`--all` shows them).
     pub own: usize,
-    /// Of other processes than were asked for.
+    /// Pipes of processes that were not asked for.
     pub of_others: usize,
-    /// Shown without what waits for them: watching them would take too many files.
+    /// Pipes that are shown without the processes that wait for them, because watching them would
+    /// need too many open files.
     pub not_watched: usize,
 }
 
 impl PipeState {
-    /// Which pipe it is.
+    /// Returns the identity of the pipe.
     pub fn identity(&self) -> PipeIdentity {
         PipeIdentity {
             device: self.device,
@@ -195,7 +196,7 @@ impl PipeState {
         }
     }
 
-    /// What a census knows of a pipe.
+    /// Creates the state of a pipe from what a census knows about it.
     fn of(census: &Census, index: usize, chain: Option<usize>) -> Self {
         let pipe = &census.pipes[index];
         let name = |holder: &Holder| ProcessInfo::of(&census.processes[holder.process]);
@@ -226,8 +227,8 @@ impl PipeState {
         }
     }
 
-    /// Puts its history in, and that of this look there. Where nobody has asked yet how full it is, that is
-    /// done.
+    /// Adds the history to the state, and records this scan in the history. Reads how full the pipe is, if
+    /// that is not known yet.
     pub(crate) fn remember(&mut self, census: &Census, histories: &mut Histories, now: f64) {
         let pipes = &census.pipes;
         if self.capacity.is_none()
@@ -235,7 +236,8 @@ impl PipeState {
         {
             let history = histories.of(self.identity(), self.path.as_deref(), now);
             match history.capacity.filter(|_| self.kind == PipeKind::OneSided) {
-                // Each time it is asked wakes those who are there (`pipe_release`, fs/pipe.c).
+                // The capacity is not read again, because each read wakes the processes that wait
+                // for the pipe (`pipe_release`, fs/pipe.c).
                 Some(capacity) => self.capacity = Some(capacity),
                 None => match ask(census, &pipes[at]) {
                     Ok(fill) => {
@@ -255,14 +257,14 @@ impl PipeState {
         self.last_seen = history.last_seen;
     }
 
-    /// How full it is, where that could be asked.
+    /// Sets how full it is, if that could be read.
     pub(crate) fn fill(&mut self, fill: Option<Fill>) {
         self.capacity = fill.map(|fill| fill.capacity);
         self.queued = fill.map(|fill| fill.queued);
     }
 }
 
-/// How full a pipe is, or why that is not known.
+/// Returns how full a pipe is, or why that is not known.
 fn ask(census: &Census, pipe: &Pipe) -> Result<Fill, String> {
     if pipe.is_named() && pipe.kind() == PipeKind::OneSided {
         return Err(
@@ -271,7 +273,7 @@ fn ask(census: &Census, pipe: &Pipe) -> Result<Fill, String> {
                 .to_owned(),
         );
     }
-    // The census is of a moment ago.
+    // The census was taken a moment ago, and the FIFO may have been closed since.
     if pipe.is_named() && !WriteEnd::of(census, pipe).is_some_and(|end| end.is_open()) {
         return Err("no known process has it open for writing".to_owned());
     }
@@ -279,7 +281,7 @@ fn ask(census: &Census, pipe: &Pipe) -> Result<Fill, String> {
     let fill = handle.and_then(|handle| Fill::of(handle.as_fd()));
     fill.map_err(|errno| match errno {
         Errno::NOENT => "gone".to_owned(),
-        // A FIFO, whose reader has gone just now.
+        // It is a FIFO whose reader has just gone.
         Errno::NXIO => "no process reads it".to_owned(),
         errno => error_text(&errno.into()),
     })

@@ -1,4 +1,4 @@
-//! What single files below /proc say: about a process, and about one of its fds.
+//! Reads single files below /proc: about a process, and about one of its fds.
 
 use std::ffi::CStr;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -14,13 +14,13 @@ use fullbore_host::text::clean;
 
 use super::census::{Process, ProcessId};
 
-/// Bytes of a command line that are read.
+/// The most bytes of a command line that are read.
 const MOST_OF_COMMAND: usize = 4096;
 
-/// What a file of /proc says of a thread's time on CPUs.
+/// The contents of the /proc file about a thread's time on CPUs.
 pub type Schedule = ([u8; 64], usize);
 
-/// Whether what is at /proc is proc(5).
+/// Checks that proc(5) is mounted at /proc.
 pub fn needs_proc() -> Result<(), Unsupported> {
     let found = rustix::fs::statfs("/proc");
     if found.is_ok_and(|found| found.f_type == rustix::fs::PROC_SUPER_MAGIC) {
@@ -32,22 +32,23 @@ pub fn needs_proc() -> Result<(), Unsupported> {
     ))
 }
 
-/// This process's number, as /proc tells it: that of the PID namespace which /proc was mounted in.
+/// Returns the id of this process in the PID namespace that /proc was mounted in.
 pub fn own_number() -> u32 {
     let link = readlinkat(CWD, c"/proc/self", Vec::new());
     let number = link.ok().and_then(|link| number(link.to_bytes()));
     number.unwrap_or_else(std::process::id)
 }
 
-/// The time since boot in the unit of proc_pid_stat(5), time in which the machine was suspended included.
+/// Returns the time since boot in the unit of proc_pid_stat(5), including the time in which the machine
+/// was suspended.
 pub fn ticks_since_boot() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     let ticks = procfs::ticks_per_second();
     now.tv_sec as u64 * ticks + now.tv_nsec as u64 * ticks / 1_000_000_000
 }
 
-/// Which pipe an fd leads to, and whose it is; `None` where it is none. A file server is not asked, which
-/// may never answer.
+/// Returns the pipe that an fd refers to, and its owner; `None` if it is not a pipe. This never contacts
+/// a file server, which might not answer.
 pub fn pipe_at(fds: BorrowedFd<'_>, fd: &CStr) -> Option<(PipeIdentity, u32)> {
     let wanted = StatxFlags::TYPE | StatxFlags::INO | StatxFlags::UID;
     let flags = AtFlags::STATX_DONT_SYNC | AtFlags::NO_AUTOMOUNT;
@@ -62,26 +63,27 @@ pub fn pipe_at(fds: BorrowedFd<'_>, fd: &CStr) -> Option<(PipeIdentity, u32)> {
     })
 }
 
-/// What is said of a thread's time on CPUs, if it is there still (`proc_pid_schedstat`, fs/proc/base.c).
+/// Returns the /proc file about a thread's time on CPUs, if the thread still exists
+/// (`proc_pid_schedstat`, fs/proc/base.c).
 pub fn schedule(file: &OwnedFd) -> Option<Schedule> {
     let mut said = [0; 64];
     let length = rustix::io::pread(file, &mut said, 0).ok()?;
     Some((said, length))
 }
 
-/// Whether the process that these are the fds of has no other thread: each is a link more of the directory
-/// (`proc_task_getattr`, fs/proc/base.c), besides the usual two.
+/// Returns whether the process with these fds has only one thread. The link count of the directory of
+/// threads is two plus the number of threads (`proc_task_getattr`, fs/proc/base.c).
 pub fn has_one_thread(fds: BorrowedFd<'_>) -> bool {
     statat(fds, c"../task", AtFlags::empty()).is_ok_and(|stat| stat.st_nlink == 3)
 }
 
-/// Whether an fd reads, and whether it writes.
+/// Returns whether an fd can be read from, and whether it can be written to.
 pub fn mode_of(fds: BorrowedFd<'_>, fd: &CStr) -> Option<(bool, bool)> {
     let mode = Mode::from_raw_mode(statat(fds, fd, AtFlags::SYMLINK_NOFOLLOW).ok()?.st_mode);
     Some((mode.contains(Mode::RUSR), mode.contains(Mode::WUSR)))
 }
 
-/// Reads what the process is that these are the fds of.
+/// Reads the description of the process with these fds.
 pub fn describe(fds: BorrowedFd<'_>, pid: u32) -> Result<Process, Errno> {
     let mut buffer = [0; 1024];
     let stat = Stat::parse(read_file(fds, c"../stat", &mut buffer)?).ok_or(Errno::NOENT)?;
@@ -99,7 +101,7 @@ pub fn describe(fds: BorrowedFd<'_>, pid: u32) -> Result<Process, Errno> {
     })
 }
 
-/// Its command line; `None` for one that has none: a zombie, or the kernel's.
+/// Returns its command line; `None` for a process without one: a zombie, or a kernel thread.
 pub fn words(fds: BorrowedFd<'_>) -> Option<String> {
     let mut buffer = [0; MOST_OF_COMMAND];
     let read = read_file(fds, c"../cmdline", &mut buffer).ok()?;
@@ -113,7 +115,7 @@ pub fn words(fds: BorrowedFd<'_>) -> Option<String> {
     (!text.trim().is_empty()).then_some(text)
 }
 
-/// What matters of /proc/PID/stat (proc_pid_stat(5)).
+/// The fields of /proc/PID/stat that are used (proc_pid_stat(5)).
 pub struct Stat {
     name: Vec<u8>,
     parent: u32,
@@ -122,7 +124,8 @@ pub struct Stat {
 }
 
 impl Stat {
-    /// Reads it. A name may hold spaces and brackets; what follows the last bracket is numbers.
+    /// Parses the text. A name may contain spaces and parentheses; the numbers follow the last
+    /// closing parenthesis.
     pub fn parse(text: &[u8]) -> Option<Self> {
         /// `include/linux/sched.h`
         const PF_KTHREAD: u64 = 0x0020_0000;
@@ -139,7 +142,7 @@ impl Stat {
     }
 }
 
-/// Whose a process is, also where its directory is root's.
+/// Returns the effective user of a process, even if root owns its directory.
 pub fn effective_uid(process: BorrowedFd<'_>) -> Option<u32> {
     let mut buffer = [0; 1024];
     let read = read_file(process, c"status", &mut buffer).ok()?;
@@ -148,7 +151,7 @@ pub fn effective_uid(process: BorrowedFd<'_>) -> Option<u32> {
     line.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// Whether /proc shows this user no process of others, the first of all among them.
+/// Returns whether /proc hides the processes of other users, among them process 1.
 pub fn hides_others(proc: BorrowedFd<'_>) -> bool {
     statat(proc, c"1", AtFlags::empty()).err() == Some(Errno::NOENT)
 }

@@ -1,7 +1,7 @@
-//! A process: what its threads do at this moment, and what it has used up.
+//! A process: what its threads do at this moment, and the resources that it has used.
 //!
-//! The files that are looked at often stay open, which makes a look three times cheaper; and because
-//! they do, another process that gets the same number is never taken for this one.
+//! The files that are read often stay open, which makes a sample three times cheaper. Because they
+//! do, another process that gets the same id is never mistaken for this one.
 
 use std::fs::File;
 use std::io;
@@ -16,17 +16,17 @@ use procfs::process::{Io, Schedstat, Stat};
 use super::attribution::Part;
 use super::waiting::{self, Doing, Object, On};
 
-/// Threads that are looked at; a process may have thousands.
+/// The most threads that are sampled; a process may have thousands.
 pub const THREADS: usize = 32;
 
-/// What a process has used up.
+/// The resources that a process has used.
 #[derive(Debug, Clone, Copy)]
 pub struct Used {
     /// CPU time of its own, and of the children that it has waited for.
     pub cpu: Duration,
-    /// Bytes that it has read, by calls that count them. None where this user may not know.
+    /// Bytes that it has read, by calls that count them; `None` if this user may not read that.
     pub read: Option<u64>,
-    /// Bytes that it has written, the same way.
+    /// Bytes that it has written, by calls that count them; `None` if this user may not read that.
     pub written: Option<u64>,
 }
 
@@ -38,14 +38,15 @@ impl Used {
         written: Some(0),
     };
 
-    /// Nothing, and it is not known what it reads and writes.
+    /// No CPU time, and an unknown number of bytes read and written.
     const UNCOUNTED: Self = Self {
         read: None,
         written: None,
         ..Self::NOTHING
     };
 
-    /// The same with nothing where nothing is known: for sums that outlast who it is not known of.
+    /// Returns the same with 0 for unknown numbers, for sums that continue after the process has
+    /// ended.
     pub fn as_far_as_known(self) -> Self {
         Self {
             read: self.read.or(Some(0)),
@@ -54,7 +55,8 @@ impl Used {
         }
     }
 
-    /// Adds what another process has used up. Where it is not known of both, it is known of neither.
+    /// Adds the resources that another process has used. If a number is not known for both, the sum
+    /// is not known.
     pub fn add(&mut self, other: Self) {
         let sum = |one: Option<u64>, other: Option<u64>| Some(one?.saturating_add(other?));
         self.cpu += other.cpu;
@@ -62,7 +64,7 @@ impl Used {
         self.written = sum(self.written, other.written);
     }
 
-    /// Takes away what a process had used up before.
+    /// Subtracts the resources that a process had used before.
     pub fn less(self, before: Self) -> Self {
         let less = |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before?));
         Self {
@@ -73,18 +75,19 @@ impl Used {
     }
 }
 
-/// How long its threads ran and waited for a CPU since the last time they were asked.
+/// How long its threads ran and waited for a CPU since the last time that this was read.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Activity {
-    /// Waiting for a CPU, all threads together.
+    /// The time that all threads together waited for a CPU.
     pub queued: Duration,
-    /// Times that one got a CPU.
+    /// The number of times that a thread got a CPU.
     pub turns: u64,
-    /// What the busiest thread ran and waited for a CPU.
+    /// The time that the busiest thread ran or waited for a CPU.
     pub busiest: Duration,
 }
 
-/// Whether all that a process does at this moment is to wait for the end of a child, or for a signal.
+/// Returns whether all threads of a process wait for the end of a child, or for a signal, at this
+/// moment.
 pub fn awaits_a_child(pid: u32) -> bool {
     let mut part = Part::Ended;
     let Some(mut process) = Watched::alone(pid) else {
@@ -97,22 +100,22 @@ pub fn awaits_a_child(pid: u32) -> bool {
     part == Part::AwaitsChild
 }
 
-/// When a process started, in clock ticks since boot; `None` where it has gone.
+/// Returns when a process started, in clock ticks since boot; `None` if it has gone.
 pub fn started(pid: u32) -> Option<u64> {
     let file = File::open(format!("/proc/{pid}/stat")).ok()?;
     Some(stat(&file)?.starttime)
 }
 
-/// A process that is looked at again and again.
+/// A process that is sampled repeatedly.
 #[derive(Debug)]
 pub struct Watched {
     /// Its number.
     pub pid: u32,
     /// When it started, in clock ticks since boot.
     pub start: u64,
-    /// The number of its parent.
+    /// The process id of its parent.
     pub parent: u32,
-    /// Whether its children will be asked for.
+    /// Whether the caller will ask for its children.
     with_children: bool,
     stat: File,
     io: Option<File>,
@@ -120,7 +123,7 @@ pub struct Watched {
     /// Some of its threads have ended since they were listed.
     changed: bool,
     stopped: bool,
-    /// What its fds are of, as far as it was asked for lately.
+    /// The kinds of its fds, as far as they were determined recently.
     objects: Vec<(i32, Object)>,
     used: Used,
 }
@@ -132,17 +135,17 @@ struct Thread {
     schedstat: Option<File>,
     children: Option<File>,
     last: Option<Schedstat>,
-    /// Whether it was found just now to have done nothing since.
+    /// Whether the last check found that it has not run since the check before.
     has_slept: bool,
 }
 
 impl Watched {
-    /// The process, if it is there.
+    /// Opens the process, if it exists.
     pub fn new(pid: u32) -> Option<Self> {
         Self::open(pid, true)
     }
 
-    /// The process, if it is there; its children will not be asked for.
+    /// Opens the process, if it exists, for a caller that will not ask for its children.
     pub fn alone(pid: u32) -> Option<Self> {
         Self::open(pid, false)
     }
@@ -167,8 +170,8 @@ impl Watched {
         watched.refresh().then_some(watched)
     }
 
-    /// Calls `each` with what each of its threads does, until that has heard enough. Whether the process
-    /// is there at all.
+    /// Calls `each` with what each of its threads does, until `each` returns false. Returns whether the
+    /// process still exists.
     pub fn look(&mut self, mut each: impl FnMut(Doing) -> bool) -> bool {
         let mut there = false;
         for at in 0..self.threads.len() {
@@ -205,7 +208,8 @@ impl Watched {
         }
     }
 
-    /// What can be told without tracing rights, or where no call is known.
+    /// Returns what a thread does as far as this can be known without permission to trace it, or
+    /// without a known call.
     fn by_state(&self, tid: i32) -> Doing {
         let task = format!("/proc/{}/task/{tid}", self.pid);
         let Some(stat) = (File::open(format!("{task}/stat")).ok()).and_then(|file| stat(&file))
@@ -239,8 +243,8 @@ impl Watched {
         object
     }
 
-    /// Finds out what it has used up, and forgets what its fds are of. Whether it is there at all, be it
-    /// as a zombie.
+    /// Reads the resources that it has used, and forgets the kinds of its fds. Returns whether it still
+    /// exists, even as a zombie.
     pub fn refresh(&mut self) -> bool {
         self.objects.clear();
         let Some(stat) = stat(&self.stat) else {
@@ -265,12 +269,12 @@ impl Watched {
         true
     }
 
-    /// Whether it is there no more, not even as a zombie.
+    /// Returns whether it no longer exists, not even as a zombie.
     pub fn has_ended(&self) -> bool {
         stat(&self.stat).is_none()
     }
 
-    /// Its children, where the kernel says (CONFIG_PROC_CHILDREN).
+    /// Returns its children, if the kernel lists them (CONFIG_PROC_CHILDREN).
     pub fn children(&self) -> Vec<u32> {
         let mut all = Vec::new();
         let mut buffer = [0; 4096];
@@ -280,7 +284,7 @@ impl Watched {
             .filter_map(|thread| thread.children.as_ref())
         {
             if let Ok(line) = read(file, &mut buffer) {
-                // The last one may be cut off.
+                // The last number may be cut off.
                 let whole = line.rfind(' ').map_or("", |end| &line[..end]);
                 all.extend(whole.split(' ').filter_map(|pid| pid.parse::<u32>().ok()));
             }
@@ -288,13 +292,13 @@ impl Watched {
         all
     }
 
-    /// What it had used up when it was last [refreshed](Self::refresh).
+    /// Returns the resources that it had used when it was last [refreshed](Self::refresh).
     pub fn used(&self) -> Used {
         self.used
     }
 
-    /// How long its threads ran and waited for a CPU since they were last asked; none where this kernel
-    /// does not say.
+    /// Returns how long its threads ran and waited for a CPU since the last call; `None` if this kernel
+    /// does not report it.
     pub fn activity(&mut self) -> Option<Activity> {
         let mut all: Option<Activity> = None;
         for thread in &mut self.threads {
@@ -305,7 +309,7 @@ impl Watched {
             let Some(now) = thread.schedule() else {
                 continue;
             };
-            // One that is new began with nothing.
+            // The times of a new thread began with 0.
             let last = thread.last.replace(now.clone());
             let since =
                 |of: fn(&Schedstat) -> u64| of(&now).saturating_sub(last.as_ref().map_or(0, of));
@@ -336,8 +340,8 @@ impl Watched {
             .collect();
     }
 
-    /// Whether no thread of it has run since it was last asked how active it was: then nothing that it does
-    /// has changed, and [`activity`](Self::activity) need not ask again.
+    /// Returns whether no thread of it has run since its activity was last read. If so, nothing that it
+    /// does has changed, and [`activity`](Self::activity) need not read it again.
     pub fn has_slept(&mut self) -> bool {
         if self.changed || self.threads.is_empty() {
             return false;
@@ -354,7 +358,7 @@ impl Watched {
         self.threads.iter().all(|thread| thread.has_slept)
     }
 
-    /// Files that it keeps open.
+    /// Returns the number of files that it keeps open.
     pub fn files(&self) -> usize {
         let of = |thread: &Thread| {
             let files = [&thread.syscall, &thread.schedstat, &thread.children];
@@ -384,7 +388,7 @@ impl Thread {
     }
 }
 
-/// What has been read from the start of a file of /proc.
+/// Reads the start of a file of /proc.
 fn read<'a>(file: &File, buffer: &'a mut [u8]) -> io::Result<&'a str> {
     let length = file.read_at(buffer, 0)?;
     std::str::from_utf8(&buffer[..length]).map_err(|_| io::ErrorKind::InvalidData.into())
@@ -402,8 +406,8 @@ fn io(file: &File) -> Option<Io> {
     Io::from_read(&buffer[..length]).ok()
 }
 
-/// The number of the call that a line of /proc/PID/task/TID/syscall tells, and its arguments; the number is -1
-/// outside of calls.
+/// Parses a line of /proc/PID/task/TID/syscall into the number of the call and its arguments; the number is
+/// -1 outside of calls.
 pub fn call(line: &str) -> (i64, Vec<u64>) {
     let mut words = line.split_whitespace();
     let number = words.next().and_then(|word| word.parse().ok());
@@ -413,7 +417,7 @@ pub fn call(line: &str) -> (i64, Vec<u64>) {
     (number.unwrap_or(-1), arguments.collect())
 }
 
-/// CPU time of a process, those threads that have ended among it, to the nanosecond: also of a zombie
+/// Returns the CPU time of a process or zombie in nanoseconds, including threads that have ended
 /// (clock_getcpuclockid(3); `thread_group_cputime`, kernel/sched/cputime.c).
 fn cpu_time(pid: u32) -> Option<Duration> {
     let clock = ClockId::pid_cpu_clock_id(Pid::from_raw(pid as i32)).ok()?;
@@ -473,7 +477,8 @@ mod tests {
                 [Doing::Waits(On::Read(Object::Pipe(_)))]
             )
         });
-        // Without them, only the function is known, and without that, that it sleeps.
+        // Without the call, only the kernel function is known, and without that, only that the
+        // thread sleeps.
         watched.threads[0].syscall = None;
         let said = doings(&mut watched);
         let known = [On::Read(Object::SomePipe), On::Unknown].map(Doing::Waits);

@@ -14,11 +14,11 @@ use super::overview::LeftOut;
 /// Whose pipes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Whose {
-    /// Those of all processes that can be seen.
+    /// The pipes of all processes that can be seen.
     Everybody,
-    /// Those of a process and of all below it.
+    /// The pipes of a process and of all its descendants.
     Tree(u32),
-    /// Those of processes with this name, and FIFOs with this name.
+    /// The pipes of processes with this name, and FIFOs with this name.
     Named(String),
 }
 
@@ -27,15 +27,15 @@ pub enum Whose {
 pub struct Scope {
     /// Whose pipes.
     pub whose: Whose,
-    /// Those of which every process has both ends, too.
+    /// Whether to include pipes of which every process has both ends open.
     pub all: bool,
 }
 
-/// What a scope came to.
+/// The pipes in a scope.
 #[derive(Debug)]
 pub(crate) struct ScopedPipes {
-    /// Pipes between two processes that can be seen: those of a pipeline all together, also where only one
-    /// of them was asked for.
+    /// Pipes between two processes that can be seen. All pipes of a pipeline are included, even if only
+    /// one of them was asked for.
     pub chains: Vec<Chain>,
     /// Other pipes, as indices into [`Census::pipes`].
     pub others: Vec<usize>,
@@ -43,10 +43,10 @@ pub(crate) struct ScopedPipes {
     pub left_out: LeftOut,
 }
 
-/// The process that has this number now, and has not ended.
+/// Returns the process that has this id now, if it has not ended.
 fn process(pid: u32) -> Option<ProcessId> {
     let stat = Stat::from_file(format!("/proc/{pid}/stat")).ok()?;
-    // So is a process whose first thread has ended before others.
+    // A process whose first thread has ended before the others is also in state Z.
     let is_zombie = stat.state == 'Z' && stat.num_threads <= 1;
     (!is_zombie).then_some(ProcessId {
         pid,
@@ -54,16 +54,16 @@ fn process(pid: u32) -> Option<ProcessId> {
     })
 }
 
-/// Whether this process is still there, and its number not another's.
+/// Returns whether this process still exists, and its id has not been reused.
 pub(crate) fn exists(id: ProcessId) -> bool {
     process(id.pid) == Some(id)
 }
 
 impl Scope {
-    /// The process that it is about, if it is about one.
+    /// Returns the process that the scope names, if it names one.
     ///
     /// # Errors
-    /// Where there is no such process.
+    /// If there is no such process.
     pub(crate) fn root(&self) -> Result<Option<ProcessId>, Error> {
         match self.whose {
             Whose::Tree(pid) => match process(pid) {
@@ -74,7 +74,7 @@ impl Scope {
         }
     }
 
-    /// Finds its pipes.
+    /// Finds the pipes in the scope.
     pub(crate) fn find(&self, census: &Census, flow: &Flow) -> ScopedPipes {
         let meant = self.meant(census);
         let is_meant = |pipe: &Pipe| {
@@ -116,7 +116,7 @@ impl Scope {
         found
     }
 
-    /// The processes that are meant; `None` where all are.
+    /// Returns the processes in the scope; `None` for all processes.
     fn meant(&self, census: &Census) -> Option<BTreeSet<usize>> {
         let those = |is_one: &dyn Fn(usize) -> bool| {
             let all = 0..census.processes.len();

@@ -1,5 +1,5 @@
-//! One stage of a pipeline that is watched: which processes belong to it, what they do at a moment, and what
-//! they have used up.
+//! One stage of a pipeline that is watched: which processes belong to it, what they do at a moment, and the
+//! resources that they have used.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use super::process::{Used, Watched, started};
 use super::sums::StageSums;
 use super::waiting::{Doing, Object, On};
 
-/// Processes of a stage that are looked at.
+/// The most processes of a stage that are sampled.
 pub const PROCESSES: usize = 32;
 
 /// A stage, and the processes that belong to it.
@@ -24,37 +24,37 @@ pub struct WatchedStage {
     pub input: Option<AdjacentPipe>,
     pub output: Option<AdjacentPipe>,
     pub moment: Moment,
-    /// Whose figures it has at that moment.
+    /// How certain it is at that moment whose figures these are.
     pub attribution: Attribution,
-    /// Since when its times are not yet among the sums.
+    /// The time up to which its times have been added to the sums.
     pub since: Instant,
-    /// Time since then in which looks found it active, and in all that looks stand for.
+    /// The time since then in which samples found it active.
     pub seen_active: Duration,
-    /// What those processes have used up that have ended and had no parent in the stage to wait for them.
+    /// The resources of processes that have ended and had no parent in the stage to wait for them.
     pub gone: Used,
-    /// What its processes had used up before they were watched.
+    /// The resources that its processes had used before they were watched.
     pub before: Used,
-    /// Since when it has been found waiting, without having run in between.
+    /// The time since which it has been found waiting, without having run in between.
     pub waits_since: Option<Instant>,
 }
 
 #[derive(Debug)]
 pub struct Member {
     pub process: Watched,
-    /// Whether its parent is one of the others, and will have its times when it has ended.
+    /// Whether its parent is also in the stage, and gets its times when it has ended.
     pub has_parent: bool,
-    /// Whether it has children, all of which are among the others.
+    /// Whether it has children, and all of them are also in the stage.
     pub is_parent: bool,
-    /// Whether it has started one since the last census.
+    /// Whether it has started a child since the last census.
     pub has_new_child: bool,
-    /// Its children at the last census, where the stage's processes are told.
+    /// Its children at the last census, if the caller names the processes of the stage.
     pub counted_children: BTreeSet<u32>,
-    /// What its threads did when it was last looked at.
+    /// What its threads did at the last sample.
     pub doings: Vec<Doing>,
 }
 
 impl WatchedStage {
-    /// A stage between these pipes, to which no process belongs yet.
+    /// Creates a stage between these pipes, to which no process belongs yet.
     pub fn new(
         started: StartedStage,
         input: Option<AdjacentPipe>,
@@ -82,11 +82,11 @@ impl WatchedStage {
         }
     }
 
-    /// Looks at what it does.
+    /// Determines what it does, from the last sample of its threads.
     pub fn look(&mut self, now: Instant, time: Duration) {
         self.moment = self.now();
         if self.moment == Moment::Elsewhere(Cause::Child) && !self.facts.told {
-            // By a process that was not there when it was last looked for.
+            // It waits for a process that did not exist when its processes were last searched for.
             self.find_members();
             self.listen();
             self.moment = self.now();
@@ -113,8 +113,8 @@ impl WatchedStage {
         heard.moment()
     }
 
-    /// Finds out what the threads of its processes do. Once one runs, so does the stage: then one thread of
-    /// each of the others is enough.
+    /// Samples what the threads of its processes do. Once one thread runs, so does the stage, and one
+    /// thread of each other process is enough.
     pub fn listen(&mut self) {
         let mut runs = false;
         let told = self.facts.told;
@@ -130,7 +130,7 @@ impl WatchedStage {
         }
     }
 
-    /// Whether something of it sleeps in read(2), or the like, from its input.
+    /// Returns whether a thread of it sleeps in read(2), or a similar call, on its input.
     pub fn sleeps_in_read(&self) -> bool {
         let Some(input) = self.input else {
             return false;
@@ -139,7 +139,8 @@ impl WatchedStage {
         (self.members.iter()).any(|member| member.doings.contains(&reads))
     }
 
-    /// Adds what has been used up since the last time, and tells that time apart.
+    /// Adds the resources that have been used since the last call to the sums, and divides that
+    /// time into running and waiting.
     pub fn account(&mut self, now: Instant, sums: &mut StageSums) {
         let was_there = self.moment != Moment::Ended;
         self.find_members();
@@ -162,15 +163,16 @@ impl WatchedStage {
         }
         sums.queues += queues;
         if (sums.turns, sums.cpu) != (turns, before) {
-            // It has run since: that is another wait.
+            // It has run since then, so this is another wait.
             self.waits_since = self.waits_since.map(|_| now);
         }
         if !was_there {
             return;
         }
         sums.time += time;
-        // All that its threads ran and queued, had never two of them done so at once; and the least, had
-        // they always done so together with the busiest.
+        // The time in which a thread ran or was queued is at most the sum over all threads, which it is
+        // if no two did so at once. It is at least the time of the busiest thread, which it is if the
+        // others did so only together with it.
         let most = if known { cpu + queues } else { time };
         let active = seen_active.max(busiest).min(most).min(time);
         let running = cpu.as_secs_f64() / (cpu + queues).as_secs_f64().max(1e-9);
@@ -179,7 +181,7 @@ impl WatchedStage {
         sums.queued += active - ran;
     }
 
-    /// What all of them have used up.
+    /// Returns the resources that all of its processes have used.
     fn used(&self) -> Used {
         let mut all = self.gone;
         for member in &self.members {
@@ -188,7 +190,7 @@ impl WatchedStage {
         all.less(self.before)
     }
 
-    /// These processes are it from now on, each with whether its parent is one of them, by a census that
+    /// Sets the processes of the stage, each with whether its parent is one of them, by a census that
     /// began at this time.
     pub fn set_members(&mut self, processes: &[(ProcessId, bool)], census_began: u64) {
         self.facts.told = true;
@@ -199,7 +201,7 @@ impl WatchedStage {
         let gone = &mut self.gone;
         self.members.retain(|member| {
             let stays = processes.iter().any(|(process, _)| *process == id(member));
-            // The times of a child that was waited for are counted in its parent.
+            // The times of a child that was waited for are included in the times of its parent.
             let is_waited_for = member.has_parent && member.process.has_ended();
             if !stays && !is_waited_for {
                 gone.add(member.process.used().as_far_as_known());
@@ -213,7 +215,7 @@ impl WatchedStage {
             }
             let room = self.members.len() < PROCESSES;
             let found = room.then(|| Watched::new(process.pid)).flatten();
-            // Another may have its number by now.
+            // Another process may have its id by now.
             if let Some(mut found) = found.filter(|found| found.start == process.start) {
                 self.before.add(found.used().as_far_as_known());
                 found.activity();
@@ -230,12 +232,14 @@ impl WatchedStage {
         self.count_children(census_began);
     }
 
-    /// Finds out which processes have started which. A process may also have children outside of the stage.
+    /// Determines which processes are children of which. A process may also have children outside of the
+    /// stage.
     fn count_children(&mut self, census_began: u64) {
         let pids = self.pids();
         for member in &mut self.members {
             let mut children = BTreeSet::from_iter(member.process.children());
-            // One that the census did not find has no end of the pipe, unless it was started too late for it.
+            // A child that the census did not find has no end of the pipe open, unless it was started too
+            // late to be found.
             children.retain(|child| {
                 pids.contains(child)
                     || member.counted_children.contains(child)
@@ -263,12 +267,12 @@ impl WatchedStage {
             .collect()
     }
 
-    /// Looks for processes that belong to it, and drops those that are no longer there.
+    /// Searches for processes that belong to it, and removes those that no longer exist.
     fn find_members(&mut self) {
         let gone = &mut self.gone;
         let told = self.facts.told;
         self.members.retain_mut(|member| {
-            // Of others there may be thousands, most of them asleep.
+            // There may be thousands of named processes, most of them asleep.
             let there = (told && member.process.has_slept()) || member.process.refresh();
             if !there && !member.has_parent {
                 gone.add(member.process.used().as_far_as_known());
@@ -287,7 +291,7 @@ impl WatchedStage {
         for member in &mut self.members {
             member.has_parent = children.remove(&member.process.pid);
         }
-        // Those that are new, and those below them.
+        // These are the new processes and their descendants.
         let family = children
             .iter()
             .flat_map(|&pid| descendants(pid))
@@ -324,7 +328,7 @@ impl Member {
         }
     }
 
-    /// Whether it has a child that it did not have at the last census.
+    /// Returns whether it has a child that it did not have at the last census.
     fn has_started_a_child(&self) -> bool {
         let children = self.process.children();
         children

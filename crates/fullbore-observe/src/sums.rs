@@ -1,5 +1,5 @@
-//! What the looks at a pipeline add up to. Sums only grow, so what happened between two times is the
-//! difference between two of them.
+//! The sums of all samples of a pipeline. Sums only grow, so what happened between two times is the
+//! difference between their sums.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,69 +10,70 @@ use super::cpus::Offer;
 use super::link::Fill;
 use super::moment::{Cause, Moment};
 
-/// Steps in which it is counted how full a pipe was.
+/// The number of steps in which it is counted how full a pipe was.
 const STEPS: usize = 100;
 
-/// A pipeline's.
+/// The sums of a pipeline.
 #[derive(Debug, Clone, Default)]
 pub struct Sums {
-    /// Time that was looked at.
+    /// The time that was observed.
     pub time: Duration,
-    /// Looks.
+    /// The number of samples.
     pub looks: u64,
-    /// CPU time that looking took.
+    /// The CPU time that the samples took.
     pub looking: Duration,
-    /// Time in which every stage waited for another: what wakes them is on its way.
+    /// The time in which every stage waited for another, because a wake-up was about to happen.
     pub all_wait: Duration,
-    /// What the CPUs had to offer that it may run on.
+    /// The time of the CPUs that it may run on.
     pub offer: Offer,
-    /// Its stages'.
+    /// The sums of its stages.
     pub stages: Vec<StageSums>,
-    /// Its pipes'.
+    /// The sums of its pipes.
     pub pipes: Vec<PipeSums>,
 }
 
-/// A stage's.
+/// The sums of a stage.
 #[derive(Debug, Clone, Default)]
 pub struct StageSums {
-    /// Time that it was there.
+    /// The time that it existed.
     pub time: Duration,
-    /// CPU time.
+    /// The CPU time that it used.
     pub cpu: Duration,
-    /// Of the time that it was there, that in which something of it ran.
+    /// The time in which at least one thread of it ran.
     pub ran: Duration,
-    /// That in which something of it waited for a CPU, and nothing ran.
+    /// The time in which at least one thread of it waited for a CPU, and none ran.
     pub queued: Duration,
-    /// That in which a look found it waiting for the stage before.
+    /// The time in which samples found it waiting for the stage before it.
     pub for_input: Duration,
-    /// For the stage after.
+    /// The time in which samples found it waiting for the stage after it.
     pub for_output: Duration,
-    /// For something else.
+    /// The time in which samples found it waiting for something else.
     pub elsewhere: BTreeMap<Cause, Duration>,
-    /// Time in which it kept the others waiting: its part where it was not the only one.
+    /// The time in which it kept the others waiting. If several stages did so at the same time, it
+    /// is the stage's part of that time.
     pub blame: Duration,
-    /// Time in which its figures may be of somebody whom nobody waits for.
+    /// The time in which its figures may be of a process that the others do not wait for.
     pub doubtful: Doubtful,
-    /// Times that a thread of it got a CPU.
+    /// The number of times that a thread of it got a CPU.
     pub turns: u64,
-    /// Time that its threads waited for one, added up.
+    /// The time that its threads waited for a CPU, added up.
     pub queues: Duration,
-    /// Bytes that it has read, where that is known.
+    /// Bytes that it has read, if that is known.
     pub read: Option<u64>,
-    /// Bytes that it has written, where that is known.
+    /// Bytes that it has written, if that is known.
     pub written: Option<u64>,
 }
 
-/// A pipe's.
+/// The sums of a pipe.
 #[derive(Debug, Clone)]
 pub struct PipeSums {
-    /// Time that it was looked at with both its stages there.
+    /// The time in which it was observed while both its stages existed.
     pub time: Duration,
-    /// That in which it was empty.
+    /// The time in which it was empty.
     pub empty: Duration,
-    /// That in which it was full, or its writer waited for room in it.
+    /// The time in which it was full, or its writer waited for room in it.
     pub full: Duration,
-    /// Time by how full it was.
+    /// The time by how full it was, in steps.
     filled: [Duration; STEPS + 1],
 }
 
@@ -88,7 +89,7 @@ impl Default for PipeSums {
 }
 
 impl Sums {
-    /// Of so many stages and pipes, with nothing in them.
+    /// Creates sums of 0 for this number of stages and pipes.
     pub fn new(stages: usize, pipes: usize) -> Self {
         Self {
             stages: vec![StageSums::default(); stages],
@@ -97,7 +98,7 @@ impl Sums {
         }
     }
 
-    /// What was added since it was like `earlier`.
+    /// Returns what was added since `earlier`.
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
             time: self.time.saturating_sub(earlier.time),
@@ -117,8 +118,8 @@ impl Sums {
         }
     }
 
-    /// Notes what all stages did at a moment that stands for `time`, and how full the pipes between each
-    /// and the next were.
+    /// Records what all stages did at a moment that represents `time`, and how full the pipes between
+    /// them were.
     pub fn note(&mut self, moments: &[Moment], pipes: &[Option<Fill>], time: Duration) {
         self.looks += 1;
         self.time += time;
@@ -178,7 +179,7 @@ fn more(now: Option<u64>, then: Option<u64>) -> Option<u64> {
 }
 
 impl PipeSums {
-    /// Notes how full it was at a moment that stands for `time`.
+    /// Records how full it was at a moment that represents `time`.
     pub fn note(&mut self, fill: Fill, writer_waits: bool, time: Duration) {
         self.time += time;
         if fill.is_empty() {
@@ -190,7 +191,7 @@ impl PipeSums {
         self.filled[(fill.share() * STEPS as f64).round() as usize] += time;
     }
 
-    /// How full it was at most, from 0 to 1, for this share of the time.
+    /// Returns how full it was at most, from 0 to 1, for this share of the time.
     pub fn percentile(&self, share: f64) -> f64 {
         let mut left = self.time.mul_f64(share);
         for (step, time) in self.filled.iter().enumerate() {
@@ -233,7 +234,7 @@ mod tests {
             pipe.note(fill(500), false, MS);
         }
         pipe.note(fill(1000), false, MS * 5);
-        // Full of small pieces.
+        // The pipe is full of small pieces.
         pipe.note(fill(30), true, MS * 5);
         let at = |share| pipe.percentile(share);
         assert_eq!(

@@ -1,4 +1,4 @@
-//! What is said about which stage of a pipeline is the slow one, and how sure that is.
+//! The verdict: which stage of a pipeline is the slow one, and how sure that is.
 
 use std::fmt;
 
@@ -13,40 +13,40 @@ pub struct Verdict {
     pub kind: VerdictKind,
     /// How sure it is.
     pub sure: Sureness,
-    /// In words: a line.
+    /// The verdict in words, as one line.
     pub words: String,
 }
 
 /// What a verdict says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum VerdictKind {
-    /// This stage, by its number, and why.
+    /// This stage, by its number, is slow, with the reason.
     Stage(usize, Bound),
-    /// These stages, which are busy at the same time.
+    /// These stages are slow together, and busy at the same time.
     Shared(Vec<usize>),
-    /// These stages, at different times.
+    /// These stages are slow at different times.
     ByTurns(Vec<usize>),
-    /// There are too few CPUs for all that could run.
+    /// There are too few CPUs for all stages that could run.
     Cpus,
-    /// No stage: they alternate, and the time goes to waking each other.
+    /// No stage is slow: they alternate, and the time is spent on waking each other.
     Waking,
-    /// No stage stands out.
+    /// No stage is clearly the slow one.
     Nobody,
-    /// It took less time than it takes to tell.
+    /// The pipeline ran for too short a time for a verdict.
     TooShort,
     /// There is only one stage.
     Alone,
 }
 
-/// What a slow stage's time goes to.
+/// What a slow stage spends its time on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Bound {
-    /// Running.
+    /// It runs.
     Cpu,
-    /// Waiting for a CPU.
+    /// It waits for a CPU.
     Queue,
-    /// Waiting for this.
+    /// It waits for this cause.
     Cause(Cause),
 }
 
@@ -54,11 +54,11 @@ pub enum Bound {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Sureness {
-    /// All that was seen says so.
+    /// All observations agree.
     Sure,
-    /// Most of it does.
+    /// Most observations agree.
     Likely,
-    /// It may be otherwise.
+    /// The verdict may be wrong.
     NotSure,
 }
 
@@ -110,7 +110,7 @@ impl Serialize for Verdict {
 }
 
 impl Verdict {
-    /// The stages that it names, by their numbers.
+    /// Returns the numbers of the stages that it names.
     pub fn stages(&self) -> Vec<usize> {
         match &self.kind {
             VerdictKind::Stage(number, _) => vec![*number],
@@ -121,7 +121,7 @@ impl Verdict {
 }
 
 impl Cause {
-    /// In a line.
+    /// Returns the words for it in a line of text.
     pub fn in_words(self) -> &'static str {
         match self {
             Cause::Disk => "a disk or device",
@@ -138,7 +138,7 @@ impl Cause {
         }
     }
 
-    /// In a table.
+    /// Returns the word for it in a table.
     pub fn in_short(self) -> &'static str {
         match self {
             Cause::Disk => "disk",
@@ -156,7 +156,7 @@ impl Cause {
     }
 }
 
-/// A share as whole percent.
+/// A share that is shown as whole percent.
 pub struct Percent(pub f64);
 
 impl fmt::Display for Percent {

@@ -1,42 +1,43 @@
-//! What a sleeping thread waits for, by what /proc says of it: two tables.
+//! What a sleeping thread waits for, according to /proc: two tables.
 //!
 //! The system call that it is in, with its arguments, says most (/proc/PID/syscall in
-//! proc_pid_syscall(5)); whom one may not trace keeps it to himself. The function of the kernel that it
-//! sleeps in (proc_pid_wchan(5)) names no fd, and its name may change with the kernel.
+//! proc_pid_syscall(5)), but it can only be read with permission to trace the process. The kernel
+//! function that it sleeps in (proc_pid_wchan(5)) does not show the fd, and its name may change between
+//! kernel versions.
 
 use nix::libc::{self, c_long};
 
 /// What a thread waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum On {
-    /// Something to read.
+    /// It waits for bytes to read.
     Read(Object),
-    /// Room to write.
+    /// It waits for room to write.
     Write(Object),
-    /// Either side of a splice(2) or the like.
+    /// It waits for either side of a splice(2) or a similar call.
     Move {
         /// Where bytes come from.
         from: Object,
         /// Where they go.
         to: Object,
     },
-    /// Any of several things: poll(2) and the like.
+    /// It waits for any of several things, in poll(2) or a similar call.
     Any,
-    /// A time.
+    /// It waits for a timer.
     Timer,
-    /// Another thread, or another process, that holds a lock.
+    /// It waits for a lock that another thread or process holds.
     Lock,
-    /// A child's end.
+    /// It waits for the end of a child.
     Child,
-    /// A signal.
+    /// It waits for a signal.
     Signal,
-    /// A disk, or what else answers without being interrupted: state D.
+    /// It waits for a disk, or for another uninterruptible operation: state D.
     Disk,
-    /// This user may not know, or this table does not.
+    /// It is unknown, because this user may not read it, or because it is not in this table.
     Unknown,
 }
 
-/// What an fd is of.
+/// The kind of file that an fd refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Object {
     /// A pipe, by its inode on pipefs.
@@ -49,9 +50,9 @@ pub enum Object {
     Terminal,
     /// A file, or a device.
     File,
-    /// No fd at all, but memory.
+    /// Memory, and no fd.
     Memory,
-    /// Something else, or closed since.
+    /// Another kind of file, or an fd that has been closed since.
     Other,
 }
 
@@ -60,19 +61,20 @@ pub enum Object {
 enum Call {
     /// It reads from the fd that is its first argument.
     Reads,
-    /// It writes to that.
+    /// It writes to the fd that is its first argument.
     Writes,
     /// It gives pages of its memory to the pipe that is its first argument.
     Gives,
     /// It moves from and to the fds that are these arguments.
     Moves(usize, usize),
-    /// It waits for any of as many fds as this argument says; where they are none, for a time.
+    /// It waits for any of several fds, whose number is this argument; if the number is 0, for a
+    /// timer.
     Polls(usize),
     /// It waits for this.
     Waits(On),
 }
 
-/// The calls that a thread sleeps in.
+/// The system calls that a thread sleeps in.
 #[rustfmt::skip]
 const CALLS: &[(Call, &[c_long])] = &[
     (Call::Reads, &[
@@ -102,7 +104,7 @@ const CALLS: &[(Call, &[c_long])] = &[
     (Call::Waits(On::Any), &[libc::SYS_epoll_wait]),
     (Call::Waits(On::Timer), &[libc::SYS_nanosleep, libc::SYS_clock_nanosleep]),
     (Call::Waits(On::Lock), &[libc::SYS_futex, libc::SYS_flock, libc::SYS_fcntl]),
-    // A new process may have its parent wait until it runs another program (vfork(2)).
+    // The parent of a new process may wait until the child runs another program (vfork(2)).
     (Call::Waits(On::Child), &[
         libc::SYS_wait4, libc::SYS_waitid, libc::SYS_clone, libc::SYS_clone3,
     ]),
@@ -117,7 +119,7 @@ const CALLS: &[(Call, &[c_long])] = &[
     ]),
 ];
 
-/// Functions of the kernel that a thread sleeps in, by how their names begin.
+/// Kernel functions that a thread sleeps in, by prefixes of their names.
 #[rustfmt::skip]
 const FUNCTIONS: &[(&str, On)] = &[
     ("anon_pipe_read", On::Read(Object::SomePipe)),   // fs/pipe.c, since 6.14
@@ -158,8 +160,9 @@ const FUNCTIONS: &[(&str, On)] = &[
     ("request_wait_answer", On::Disk),                // fs/fuse/dev.c
 ];
 
-/// What a thread waits for in a system call, `object` saying what an fd is of. None for calls that are
-/// not in the table: it may be one of another architecture that this kernel runs too.
+/// Returns what a thread waits for in a system call; `object` returns the kind of an fd. Returns
+/// `None` for calls that are not in the table, such as those of another architecture that this kernel
+/// also supports.
 pub fn in_call(
     number: i64,
     arguments: &[u64],
@@ -184,7 +187,7 @@ pub fn in_call(
             from: argument(from),
             to: argument(to),
         },
-        // Arguments that are an int have only 32 bits that count.
+        // Of an argument of type int, only 32 bits are valid.
         Call::Polls(count) => match arguments.get(count) {
             Some(&count) if count as u32 == 0 => On::Timer,
             _ => On::Any,
@@ -193,7 +196,7 @@ pub fn in_call(
     })
 }
 
-/// What a thread waits for in a function of the kernel.
+/// Returns what a thread waits for in a kernel function.
 pub fn in_function(name: &str) -> Option<On> {
     FUNCTIONS
         .iter()
@@ -201,8 +204,8 @@ pub fn in_function(name: &str) -> Option<On> {
         .map(|&(_, on)| on)
 }
 
-/// What an fd is of, by where /proc/PID/fd/FD points: never by stat(2), which a dead file server would
-/// keep from coming back.
+/// Returns the kind of an fd, from the link /proc/PID/fd/FD. It does not use stat(2), which may never
+/// return if a file server does not answer.
 pub fn object(link: &[u8]) -> Object {
     let inode = |rest: &[u8]| {
         let number = rest.strip_suffix(b"]")?;
@@ -224,11 +227,11 @@ pub fn object(link: &[u8]) -> Object {
 /// What a thread does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Doing {
-    /// It runs, or could if it had a CPU.
+    /// It runs, or would if it had a CPU.
     Runs,
     /// It sleeps.
     Waits(On),
-    /// It was stopped by a signal, or by who traces it.
+    /// It was stopped by a signal, or by the process that traces it.
     Stopped,
     /// It has ended.
     Ended,

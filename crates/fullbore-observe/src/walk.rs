@@ -1,11 +1,12 @@
 //! Takes a [`Census`].
 //!
-//! One look walks /proc/PID/fd of all processes. What an fd leads to, statx(2) tells without opening it;
-//! whether it reads or writes, the mode of the link itself (`tid_fd_update_inode`, fs/proc/fd.c), which an
-//! fd of O_PATH has neither of. A process whose directory is open stays the same one: once it has gone,
-//! nothing below that directory is found any more.
+//! One scan reads /proc/PID/fd of all processes. statx(2) returns what an fd refers to without opening it.
+//! The mode of the link itself shows whether the fd reads or writes (`tid_fd_update_inode`, fs/proc/fd.c);
+//! an fd with O_PATH does neither. An open directory of a process always belongs to that process: once the
+//! process has gone, nothing is found below that directory any more.
 //!
-//! Threads that do not share their process's fds (unshare(2), `CLONE_FILES`) are not looked at apart.
+//! Threads that do not share their process's fds (unshare(2), `CLONE_FILES`) are not examined
+//! separately.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -25,38 +26,39 @@ use super::proc_files::{
     own_number, pipe_at, read_file, schedule, ticks_since_boot,
 };
 
-/// Fds of one process that are looked at; those beyond are counted, and not looked at. Each costs about
-/// two microseconds.
+/// The most fds of one process that are examined; a process with more is only counted. Each fd costs
+/// about two microseconds.
 const MOST_FDS: usize = 8192;
 
-/// Processes whose directories are kept open from one look to the next, which makes the next one three times
-/// cheaper. While it is open, none of another process is found under it. Of a process with one thread that has
-/// not run since, not even the fds are looked at: another could have changed them only by sharing them
-/// (clone(2), `CLONE_FILES`), and they are looked at now and then all the same.
+/// Processes whose directories are kept open from one scan to the next, which makes the next scan three times
+/// cheaper. An open directory never shows another process. If a process has one thread, which has not run
+/// since the last scan, its fds are not read again: only a process that shares them (clone(2), `CLONE_FILES`)
+/// could have changed them, so they are still read again from time to time.
 #[derive(Debug, Default)]
 pub struct KnownProcesses {
     processes: HashMap<u32, Kept>,
-    /// How many files may be kept open.
+    /// The most files that may be kept open.
     most: usize,
     looks: u32,
 }
 
-/// What is kept of a process.
+/// What is kept about a process.
 #[derive(Debug)]
 struct Kept {
     /// Its fds.
     fds: OwnedFd,
-    /// Its /proc/PID/schedstat: who has not run has opened and closed nothing.
+    /// Its /proc/PID/schedstat, because a process that has not run has neither opened nor closed a
+    /// file.
     schedule: Option<OwnedFd>,
-    /// What that said before its fds were last walked, if they were its only thread's.
+    /// The contents of that file before its fds were last read, if the process has only one thread.
     slept_at: Option<Schedule>,
-    /// What it is, once it was seen with a pipe.
+    /// Its description, once it was seen with a pipe.
     process: Option<Process>,
-    /// The look at which everything is to be found out again.
+    /// The number of the scan at which everything is read again.
     due: u32,
-    /// Its fds of pipes, by number.
+    /// Its fds of pipes, sorted by number.
     ends: Vec<End>,
-    /// The look at which it was last there.
+    /// The number of the scan that last found it.
     seen: u32,
 }
 
@@ -75,11 +77,12 @@ struct End {
 /// Files that are kept open for a process.
 const FILES: usize = 2;
 
-/// Looks after which it is found out again what a process is: it can become another program.
+/// Scans after which the description of a process is read again, because it can become another
+/// program.
 const LOOKS_PER_DESCRIPTION: u32 = 8;
 
 impl Census {
-    /// Looks at all processes but this one.
+    /// Scans all processes but this one.
     ///
     /// # Errors
     /// Where there is no /proc.
@@ -89,7 +92,7 @@ impl Census {
 }
 
 impl KnownProcesses {
-    /// Keeps so many files open at most.
+    /// Creates a census taker that keeps at most this many files open.
     pub fn at_most(most: usize) -> Self {
         Self {
             most,
@@ -97,7 +100,7 @@ impl KnownProcesses {
         }
     }
 
-    /// Looks at all processes but this one.
+    /// Scans all processes but this one.
     ///
     /// # Errors
     /// Where there is no /proc.
@@ -111,23 +114,23 @@ impl KnownProcesses {
         Ok(census)
     }
 
-    /// Files that are open.
+    /// Returns the number of files that are open.
     pub fn files(&self) -> usize {
         self.processes.len() * FILES
     }
 }
 
-/// What is gathered while processes are walked.
+/// The state of a scan.
 struct Walk<'a> {
     known: &'a mut KnownProcesses,
     census: Census,
     by_identity: HashMap<PipeIdentity, usize>,
     uid: u32,
-    /// The file system of pipes without a name, once one was met.
+    /// The device number of pipefs, once a pipe without a name was found.
     pipefs: Option<u64>,
 }
 
-/// Where names of directories are read to.
+/// The buffer that names in directories are read into.
 type Names = [MaybeUninit<u8>; 8192];
 
 fn look_at(proc: BorrowedFd<'_>, but: u32, known: &mut KnownProcesses) -> Result<Census, Errno> {
@@ -157,10 +160,10 @@ fn look_at(proc: BorrowedFd<'_>, but: u32, known: &mut KnownProcesses) -> Result
 }
 
 impl Walk<'_> {
-    /// Adds the pipes of one process, which may vanish at any moment.
+    /// Adds the pipes of one process, which may end at any moment.
     ///
     /// # Errors
-    /// Where this process may open no more files, and would see less than there is.
+    /// If this process may open no more files, because the census would be incomplete.
     fn process(&mut self, proc: BorrowedFd<'_>, pid: u32, buffer: &mut Names) -> Result<(), Errno> {
         if let Some(mut kept) = self.known.processes.remove(&pid)
             && self.ends(pid, &mut kept, buffer).is_ok()
@@ -197,7 +200,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Finds out which of these fds are of pipes, and adds them.
+    /// Determines which of these fds are of pipes, and adds them.
     fn ends(&mut self, pid: u32, kept: &mut Kept, buffer: &mut Names) -> Result<(), Errno> {
         let schedule = kept.schedule.as_ref().and_then(schedule);
         let is_due = self.known.looks >= kept.due;
@@ -212,7 +215,7 @@ impl Walk<'_> {
             return Ok(());
         }
         if is_due || kept.process.is_none() {
-            // A new one is often about to become another program.
+            // A new process is often about to become another program.
             let until = match kept.process {
                 None => 1,
                 Some(_) => LOOKS_PER_DESCRIPTION,
@@ -241,7 +244,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Finds its fds of pipes.
+    /// Finds the fds of a process that are of pipes.
     fn walk(&mut self, kept: &mut Kept, is_due: bool, buffer: &mut Names) -> Result<(), Errno> {
         let mut looked_at = 0;
         let mut before = std::mem::take(&mut kept.ends).into_iter().peekable();
@@ -257,17 +260,17 @@ impl Walk<'_> {
             looked_at += 1;
             if looked_at > MOST_FDS {
                 self.census.unseen.too_many_fds += 1;
-                // It is counted at each look.
+                // The process has to be counted at each scan.
                 kept.slept_at = None;
                 break;
             }
             let Some((identity, owner)) = pipe_at(fds, name) else {
                 continue;
             };
-            // Both come by number.
+            // Both lists are sorted by number.
             while before.next_if(|end| end.fd < fd).is_some() {}
             let known = before.next_if(|end| (end.fd, end.identity) == (fd, identity));
-            // A FIFO can have been opened again for the other side.
+            // The fd of a FIFO may have been closed, and opened again for the other side.
             if let Some(end) = known.filter(|end| !is_due && end.fifo.is_none()) {
                 kept.ends.push(end);
                 continue;
@@ -286,8 +289,8 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// The path of a FIFO; `None` for a pipe, which shows as `pipe:[inode]` (`pipefs_dname`, fs/pipe.c) and
-    /// lies on a file system where there is nothing else.
+    /// Returns the path of a FIFO; `None` for a pipe, whose link is `pipe:[inode]` (`pipefs_dname`,
+    /// fs/pipe.c) and whose file system contains only pipes.
     fn name_of(
         &mut self,
         identity: PipeIdentity,
@@ -305,7 +308,7 @@ impl Walk<'_> {
         target.starts_with('/').then(|| clean(&target))
     }
 
-    /// Counts a process that may not be looked into, unless it is the kernel's own.
+    /// Counts a process whose fds may not be read, unless it is a kernel thread.
     fn closed(&mut self, proc: BorrowedFd<'_>, pid: u32) -> Result<(), Errno> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let process = match openat(proc, pid.to_string(), flags, Mode::empty()) {
@@ -317,7 +320,7 @@ impl Walk<'_> {
         let unseen = &mut self.census.unseen;
         match read_file(process, c"stat", &mut buffer).map(Stat::parse) {
             Ok(Some(stat)) if stat.is_of_kernel => {}
-            // The owner of its directory is root for one of this user's that may not be dumped.
+            // The directory of a process of this user that may not be dumped is owned by root.
             Ok(_) if effective_uid(process) == Some(self.uid) => unseen.of_this_user += 1,
             Ok(_) | Err(Errno::ACCESS | Errno::PERM) => unseen.of_others += 1,
             Err(errno) => return unless_short_of_files(errno),
@@ -327,14 +330,15 @@ impl Walk<'_> {
 }
 
 impl End {
-    /// Of O_PATH: a name for a pipe, and no end of it.
+    /// Returns whether the fd was opened with O_PATH, so that it refers to a pipe but is not an end
+    /// of it.
     fn is_none(&self) -> bool {
         !self.reads && !self.writes
     }
 }
 
-/// That something cannot be opened is no error where it is because a process has gone; it is where this one
-/// may have no more files.
+/// Ignores an error of opening a file, because the process may have gone, unless this process may have no
+/// more open files.
 fn unless_short_of_files(errno: Errno) -> Result<(), Errno> {
     match errno {
         Errno::MFILE | Errno::NFILE | Errno::NOMEM => Err(errno),
@@ -359,7 +363,7 @@ mod tests {
 
     use super::*;
 
-    /// A process that is ended with the test.
+    /// A process that is killed at the end of the test.
     struct Running(Child);
 
     impl Drop for Running {
@@ -376,14 +380,15 @@ mod tests {
 
         fn start(command: &mut Command) -> Self {
             let child = command.spawn().unwrap();
-            // What it was given is not to stay open here.
+            // The fds that it was given must not stay open here.
             command.stdin(Stdio::null()).stdout(Stdio::null());
             Self(child)
         }
     }
 
-    /// The pipe that a process has as this fd, once it has it, and nobody else but `others` has it: what
-    /// another test starts has it too until it becomes another program.
+    /// Waits until a process has a pipe as this fd, and only `others` other processes have it too, and
+    /// returns it. A process that another test starts also has the pipe until it becomes another
+    /// program.
     fn pipe_of(child: &Running, fd: i32, others: usize) -> (Census, Pipe) {
         let began = Instant::now();
         loop {
@@ -417,7 +422,7 @@ mod tests {
         )
         .unwrap();
         let draining = Running::sleep(reader, Stdio::null());
-        // With a name for the pipe, which is no end of it.
+        // The process also has an O_PATH fd of the pipe, which is not an end of it.
         let feeding = Running::sleep(handle, writer);
         let (census, pipe) = pipe_of(&feeding, 1, 1);
         let pids = |holders: Vec<&Holder>| -> Vec<u32> {
@@ -452,7 +457,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let fifo = directory.path().join("f\n\u{1b}]0;x\u{7}\u{2067}");
         rustix::fs::mknodat(CWD, &fifo, FileType::Fifo, Mode::RWXU, 0).unwrap();
-        // A script's process is called as the script is.
+        // The name of a script's process is the name of the script.
         let script = directory.path().join("a\n\u{1b}[2J\u{202e}b) R 1");
         std::fs::write(&script, "#!/bin/sh\nread line\n").unwrap();
         std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o700)).unwrap();
@@ -461,7 +466,7 @@ mod tests {
         command.arg("\u{1b}[31m\n\u{202e}").stdin(both.unwrap());
         let child = loop {
             match command.spawn() {
-                // A child that another test has just started still has the script open.
+                // A child that another test has just started may still have the script open.
                 Err(error) if error.kind() == std::io::ErrorKind::ExecutableFileBusy => {}
                 child => break Running(child.unwrap()),
             }
@@ -499,7 +504,7 @@ mod tests {
             };
             let ends = known.processes[&shell.0.id()].ends.iter();
             let ends: Vec<_> = ends.map(|end| (end.fd as i32, end.writes)).collect();
-            // What is kept is what the census has.
+            // The kept state must be the same as the census.
             for holder in census.pipes.iter().flat_map(|pipe| &pipe.holders) {
                 assert!(
                     holder.process != process || ends.iter().any(|end| end.0 == holder.any_fd())
@@ -509,7 +514,7 @@ mod tests {
         };
         let until = |known: &mut KnownProcesses, expected: &[(i32, bool)]| {
             let began = Instant::now();
-            // Longer than it takes until everything is found out again.
+            // This is more scans than it takes until everything is read again.
             for _ in 0..3 * LOOKS_PER_DESCRIPTION {
                 while !expected.iter().all(|end| fds(known).contains(end)) {
                     assert!(
@@ -557,10 +562,10 @@ mod tests {
                 filled
             });
             for _ in 0..100 {
-                // The end of the file comes, and all that was before it.
+                // The reader gets all bytes and then the end of the file.
                 let counted = shell("head -c 300000 /dev/zero | cat | wc -c");
                 assert_eq!(counted.stdout.trim_ascii(), b"300000");
-                // A writer dies of SIGPIPE, and is not told too late to.
+                // A writer is ended by SIGPIPE, and without a delay.
                 let mut yes = Command::new("yes");
                 let (reader, writer) = std::io::pipe().unwrap();
                 let mut writing = yes.stdout(writer).spawn().unwrap();

@@ -1,9 +1,10 @@
-//! Looks at a pipeline from its start to its end, each look standing for the time since the last.
+//! Samples a pipeline from its start to its end. Each sample represents the time since the last
+//! one.
 //!
-//! The one idea: what the kernel counts is exact, so samples only tell it apart. How long a stage ran
-//! is counted; while it did not, it slept, and what for is what samples tell. What is looked at each
-//! time is little (what threads do, how full pipes are); what only ever grows (times, bytes, the
-//! processes of a stage) is looked at seldom, and when a stage has ended.
+//! The kernel's counters are exact, so samples only divide up what they count. The kernel counts how
+//! long a stage ran; for the rest of the time it slept, and samples show what it waited for. Each
+//! sample reads little (what threads do, how full pipes are). Counters, which only grow (times,
+//! bytes, the processes of a stage), are read less often, and when a stage has ended.
 
 use std::collections::VecDeque;
 use std::process::ExitStatus;
@@ -18,30 +19,31 @@ use super::numbers::{Bytes, Mixes, Numbers, StageFacts, StartedStage};
 use super::stage::WatchedStage;
 use super::sums::Sums;
 
-/// Between two looks at least, and at most: often at first, for pipelines that are short.
+/// The least and the most time between two samples. Samples are frequent at first, for pipelines
+/// that run only for a short time.
 const OFTEN: Duration = Duration::from_millis(2);
 const SELDOM: Duration = Duration::from_millis(20);
 
-/// What the time so far is divided by to get there.
+/// The time between two samples is the time so far divided by this.
 const PATIENCE: u32 = 25;
 
-/// CPU time that looking may take, of the time that the pipeline takes; and what it may take besides,
-/// so that short ones are looked at too.
+/// Samples may use one part in this many of the pipeline's time as CPU time; and CPU time that they
+/// may use in any case, so that short pipelines are sampled too.
 const SHARE: u32 = 100;
 const FREE: Duration = Duration::from_millis(2);
 
-/// Looks between two times that what only grows is looked at.
+/// Samples between two readings of the counters.
 const LOOKS_PER_ACCOUNT: u64 = 8;
 
-/// For so long, the capacity of a pipe is taken for what it was when it was last asked for.
+/// How long the capacity of a pipe is assumed to be unchanged after it was read.
 const CAPACITY_LASTS: Duration = Duration::from_secs(5);
 
-/// How far back the recent past goes, and in which steps.
+/// The length of the recent past, and of the steps in which it is kept.
 const RECENT: Duration = Duration::from_millis(1500);
 const STEP: Duration = Duration::from_millis(250);
 
-/// Of pipelines that others have started, which are looked at more seldom, it goes back further: for so
-/// long, and until there are looks enough for a verdict.
+/// The length of the recent past for pipelines that other programs have started. These are sampled less
+/// often, so it is longer, and is extended until it has enough samples for a verdict.
 const RECENT_OF_OTHERS: Duration = Duration::from_secs(5);
 const ENOUGH_LOOKS: u64 = 20;
 
@@ -50,7 +52,7 @@ const ENOUGH_LOOKS: u64 = 20;
 pub struct Watch {
     stages: Vec<WatchedStage>,
     links: Vec<Link>,
-    /// What each pipe holds, and when it was last opened to ask.
+    /// The capacity of each pipe, and when it was last opened to read that.
     asked: Vec<Option<(usize, Instant)>>,
     sums: Sums,
     past: VecDeque<(Instant, Sums)>,
@@ -59,12 +61,12 @@ pub struct Watch {
     began: Instant,
     last_look: Instant,
     interval: Duration,
-    /// Whether others have started it.
+    /// Whether another program has started it.
     is_of_others: bool,
 }
 
 impl Watch {
-    /// Of a pipeline whose processes have just been started.
+    /// Watches a pipeline whose processes have just been started.
     pub fn new(stages: Vec<StartedStage>, links: Vec<Link>) -> Self {
         let mut watch = Self::of(stages, links);
         for stage in &mut watch.stages {
@@ -74,8 +76,7 @@ impl Watch {
         watch
     }
 
-    /// The same, with `began` for when the first of its processes was started: their CPU time counts from
-    /// there.
+    /// Sets when the first of its processes was started; their CPU time counts from then on.
     pub fn started_at(mut self, began: Instant) -> Self {
         self.began = began;
         for stage in &mut self.stages {
@@ -84,8 +85,8 @@ impl Watch {
         self
     }
 
-    /// Of a pipeline that others have started. The caller says which processes [are](Self::set_members) its
-    /// stages, and when to [take a sample](Self::sample).
+    /// Watches a pipeline that another program has started. The caller [sets](Self::set_members) the
+    /// processes of its stages, and decides when to [take a sample](Self::sample).
     pub(crate) fn of_others(stages: Vec<StartedStage>, links: Vec<Link>) -> Self {
         let mut watch = Self::of(stages, links);
         watch.is_of_others = true;
@@ -122,7 +123,7 @@ impl Watch {
         }
     }
 
-    /// One look at everything.
+    /// Takes one sample of everything.
     pub fn look(&mut self) {
         let costs = of_this_thread();
         let now = Instant::now();
@@ -139,13 +140,13 @@ impl Watch {
         self.interval = self.choose_interval();
     }
 
-    /// Takes a sample of what all processes do, when about as much time as `interval` has passed since the last.
+    /// Takes a sample of what all processes do, about `interval` after the last one.
     pub(crate) fn sample(&mut self, interval: Duration) {
         self.interval = interval;
         self.look_at_moment(Instant::now());
     }
 
-    /// One look at what only grows, for which the idle times of CPUs have been read.
+    /// Reads the counters; the caller has read the idle times of the CPUs.
     pub(crate) fn read_counters(&mut self, cpus: Option<&Reading>) {
         let now = Instant::now();
         let before: u64 = self.sums.stages.iter().map(|stage| stage.turns).sum();
@@ -163,8 +164,8 @@ impl Watch {
         self.remember(now);
     }
 
-    /// These processes are a stage from now on, each with whether its parent is one of them. They were found
-    /// by a census that began at this time, in clock ticks since boot.
+    /// Sets the processes of a stage, each with whether its parent is one of them. They were found by a
+    /// census that began at this time, in clock ticks since boot.
     pub(crate) fn set_members(
         &mut self,
         stage: usize,
@@ -179,42 +180,42 @@ impl Watch {
         stage.set_members(processes, census_began);
     }
 
-    /// This write end has to be open still when a FIFO is looked at.
+    /// Sets the write end that must still be open when a FIFO is sampled.
     pub(crate) fn set_write_end(&mut self, link: usize, write_end: Option<WriteEnd>) {
         self.links[link].write_end = write_end;
     }
 
-    /// How full a pipe was at the last look.
+    /// Returns how full a pipe was at the last sample.
     pub(crate) fn fill(&self, link: usize) -> Option<Fill> {
         self.stages[self.links[link].writer].output?.fill
     }
 
-    /// What a stage did at the last look.
+    /// Returns what a stage did at the last sample.
     pub(crate) fn moment(&self, stage: usize) -> Moment {
         self.stages[stage].moment
     }
 
-    /// How long a stage has been in the same wait, at least.
+    /// Returns how long a stage has been in the same wait, at least.
     pub(crate) fn waiting_time(&self, stage: usize) -> Duration {
         let since = self.stages[stage].waits_since.unwrap_or(self.last_look);
         self.last_look.saturating_duration_since(since)
     }
 
-    /// Bytes that have gone through a pipe so far.
+    /// Returns the bytes that have gone through a pipe so far.
     pub(crate) fn bytes(&self, link: usize) -> Bytes {
         let link = &self.links[link];
         let side = |stage: usize| (&self.stages[stage].facts, &self.sums.stages[stage]);
         Bytes::between(side(link.writer), side(link.reader))
     }
 
-    /// Files that it keeps open.
+    /// Returns the number of files that it keeps open.
     pub(crate) fn files(&self) -> usize {
         let members = self.stages.iter().flat_map(|stage| &stage.members);
         self.links.len() + members.map(|member| member.process.files()).sum::<usize>()
     }
 
     fn look_at_moment(&mut self, now: Instant) {
-        // Had this process been kept from looking, one look would stand for too much.
+        // If this process was delayed, one sample would represent too much time.
         let time = (now - self.last_look).min(self.interval * 4);
         self.last_look = now;
         for stage in &mut self.stages {
@@ -227,7 +228,7 @@ impl Watch {
         self.note(time);
     }
 
-    /// How long until the next one.
+    /// Returns how long to wait until the next sample.
     pub fn next_look(&self) -> Duration {
         self.interval
     }
@@ -235,13 +236,15 @@ impl Watch {
     fn choose_interval(&self) -> Duration {
         let elapsed = self.last_look - self.began;
         let planned = (elapsed / PATIENCE).clamp(OFTEN, SELDOM);
-        // What comes again and again is not always to be found in the same place.
+        // The interval is random, so that a periodic process is not always sampled at the same
+        // phase.
         let planned = planned.mul_f64(0.75 + fastrand::f64() / 2.0);
         let affordable = self.sums.looking.saturating_sub(FREE) * SHARE;
         planned.max(affordable.saturating_sub(elapsed))
     }
 
-    /// The first process of a stage has ended and is still a zombie: the last that /proc says about it.
+    /// Records that the first process of a stage has ended and is still a zombie, which is the last
+    /// chance to read its files in /proc.
     pub fn ended(&mut self, number: usize) {
         let now = Instant::now();
         if now - self.last_offer >= STEP / 5 {
@@ -254,14 +257,15 @@ impl Watch {
         }
     }
 
-    /// It has been waited for.
+    /// Sets the exit status of a stage that has been waited for.
     pub fn status(&mut self, number: usize, status: ExitStatus) {
         if let Some(stage) = self.stages.get_mut(number) {
             stage.facts.status = Some(status);
         }
     }
 
-    /// The whole pipeline was stopped, and goes on now: that time does not count.
+    /// Excludes the time in which the whole pipeline was stopped. It is called when the pipeline
+    /// continues.
     pub fn paused(&mut self) {
         let now = Instant::now();
         let pause = now - self.last_look;
@@ -273,12 +277,12 @@ impl Watch {
         self.past.clear();
     }
 
-    /// What has been found out so far.
+    /// Returns the findings so far.
     pub fn findings(&self) -> Findings {
         self.summed(&self.sums, self.seconds())
     }
 
-    /// What was found out lately.
+    /// Returns the findings about the recent past.
     pub fn recent(&self) -> Findings {
         let Some((then, sums)) = self.past.front() else {
             return self.findings();
@@ -297,9 +301,9 @@ impl Watch {
         (until.unwrap_or(self.last_look).max(self.last_look) - self.began).as_secs_f64()
     }
 
-    /// Asks how full the pipes are. A process sleeps in read(2) because the pipe is empty, which then need not
-    /// be opened to ask: it is just then that the end of the file matters, which an end that is open here puts
-    /// off.
+    /// Reads how full the pipes are. If a process sleeps in read(2), the pipe is empty, and need not be
+    /// opened to find that out. This is also when opening it would do harm, because an end that is open here
+    /// delays the end of file for that reader.
     fn look_at_pipes(&mut self, now: Instant) {
         for (link, asked) in self.links.iter().zip(&mut self.asked) {
             let known =
@@ -351,7 +355,7 @@ impl Watch {
         }
     }
 
-    /// The pipes may hold more or less than they did.
+    /// Reads the capacities of all pipes again, because they may have changed.
     pub(crate) fn requery_capacities(&mut self) {
         self.asked.fill(None);
     }
@@ -438,7 +442,7 @@ mod tests {
     }
 
     impl Pair {
-        /// Looks until it has been seen, which it has to be.
+        /// Takes samples until `seen` returns true, and fails if it never does.
         fn look_until(&mut self, what: &str, seen: impl Fn(&mut Watch) -> bool) {
             let began = Instant::now();
             while !seen(&mut self.watch) {
@@ -451,9 +455,10 @@ mod tests {
             }
         }
 
-        /// Tells which processes are a stage, as a census finds them.
+        /// Sets the processes of a stage to those that a census finds.
         fn set_members(&mut self, stage: usize) {
-            // What is started afterwards differs from what it found by a tick at least.
+            // Processes that are started afterwards have start times that differ by at least one
+            // clock tick.
             thread::sleep(Duration::from_millis(20));
             let census = Census::look().unwrap();
             let pid = self.children[stage].id();
@@ -471,7 +476,7 @@ mod tests {
             waitid(WaitId::Pid(pid), options).unwrap().is_some()
         }
 
-        /// Watches to the end.
+        /// Watches the pipeline until its end.
         fn end(mut self) -> Findings {
             for stage in 0..2 {
                 while !self.is_zombie(stage) {
@@ -520,10 +525,10 @@ mod tests {
         let found = start(&format!("sh -c '{burn}'; sh -c '{burn}'; :"), "cat").end();
         let alone = start(burn, "cat").end();
         let cpu = |found: &Findings| found.numbers.stages[0].cpu_seconds;
-        // Times of children are told in hundredths of a second.
+        // Times of children are reported in hundredths of a second.
         let (twice, once) = (cpu(&found), cpu(&alone));
         assert!(twice > 1.3 * once - 0.03, "{twice} {once}");
-        // On a busy machine it waits for a CPU more than it runs.
+        // On a busy machine it may wait for a CPU longer than it runs.
         let time = found.numbers.stages[0].time;
         assert!(
             time.ran > 0.0 && time.ran + time.waited_for_cpu > 0.1,
@@ -557,7 +562,7 @@ mod tests {
         for _ in 0..50 {
             pair.watch.sample(OFTEN);
             let (_, then) = pair.watch.asked[0].unwrap();
-            // On a machine that is so slow, it may have had to be asked again.
+            // On a slow machine, the capacity may have been read again because its time had passed.
             assert!(then == when || when.elapsed() >= CAPACITY_LASTS);
             assert_eq!(pair.watch.fill(0).map(|fill| fill.queued), Some(0));
         }
@@ -574,7 +579,7 @@ mod tests {
             watch.stages[0].moment == Moment::Output
         });
         pair.kill();
-        // The shell has ended, and what it started goes on.
+        // The shell has ended, and the process that it started continues.
         let mut pair = start("sleep 60 & kill -STOP $$", "cat");
         pair.look_until("who is left", |watch| watch.stages[0].members.len() == 2);
         kill_process(Pid::from_child(&pair.children[0]), Signal::CONT).unwrap();
@@ -672,7 +677,7 @@ mod tests {
         }
         let time = began.elapsed();
         let looking = pair.watch.sums.looking;
-        // The last look may have been a dear one.
+        // The last sample may have been an expensive one.
         let most = FREE * 2 + time / SHARE + looking / pair.watch.sums.looks as u32 * 4;
         assert!(looking <= most, "{looking:?} of {time:?}");
         pair.kill();

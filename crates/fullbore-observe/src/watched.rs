@@ -1,4 +1,4 @@
-//! A pipeline that is watched, and what that says about its pipes.
+//! A pipeline that is watched, and what watching shows about its pipes.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use super::stage::PROCESSES;
 use super::verdict::{Verdict, VerdictKind};
 use super::watch::Watch;
 
-/// Files that are kept open for a process, as long as it has one thread.
+/// Files that are kept open for a process with one thread.
 const FILES: usize = 5;
 
 /// A pipeline that is watched.
@@ -23,7 +23,7 @@ pub struct WatchedChain {
     pub watch: Watch,
 }
 
-/// How many pipes each process drains and feeds, but for the one it complains to.
+/// How many pipes each process reads from and writes to, without its stderr.
 #[derive(Debug)]
 pub struct Loads(Vec<(usize, usize)>);
 
@@ -44,7 +44,7 @@ impl Loads {
         Self(all)
     }
 
-    /// Of a stage.
+    /// Returns which sides of a stage may also use other pipes.
     fn mixes(&self, stage: &[usize]) -> Mixes {
         Mixes {
             reads: stage.iter().any(|&process| self.0[process].0 > 1),
@@ -54,14 +54,14 @@ impl Loads {
     }
 }
 
-/// Files that watching these stages takes.
+/// Returns the number of files that are kept open to watch these stages.
 pub fn files(stages: &[Vec<usize>]) -> usize {
     let processes: usize = stages.iter().map(|stage| stage.len().min(PROCESSES)).sum();
     stages.len() + processes * FILES
 }
 
 impl WatchedChain {
-    /// A chain; `None` where one of its pipes has gone.
+    /// Starts to watch a chain; returns `None` if one of its pipes has gone.
     pub fn new(census: &Census, chain: &chains::Chain, stages: &[Vec<usize>]) -> Option<Self> {
         let link = |(at, &index): (usize, &usize)| {
             let pipe = &census.pipes[index];
@@ -81,7 +81,7 @@ impl WatchedChain {
         })
     }
 
-    /// Which processes its stages are by now.
+    /// Sets the processes that its stages now consist of.
     pub fn set_members(
         &mut self,
         census: &Census,
@@ -122,7 +122,7 @@ impl WatchedChain {
         }
     }
 
-    /// Adds what was found out to what is shown of it.
+    /// Adds the findings to the overview.
     pub fn describe(&self, chain: usize, overview: &mut Overview) {
         let found = self.watch.recent();
         let chain = &mut overview.chains[chain];
@@ -167,9 +167,9 @@ impl WatchedChain {
     }
 }
 
-/// What those mean for the figures of a stage who have the same side of a pipe open, by this fd, and are not
-/// of it. A shell that waits for the stage means nothing, and what a program complains to by its stderr is
-/// seldom what others wait for.
+/// Returns how certain a stage's figures are, given the processes outside of the stage that have the same
+/// side of a pipe open. A shell that waits for the stage has no effect, and a pipe that a program has only
+/// as its stderr is seldom what others wait for.
 fn others(
     census: &Census,
     pipe: &Pipe,
@@ -201,7 +201,7 @@ fn others(
     worst
 }
 
-/// Those who have started these processes, as far as they have pipes themselves.
+/// Returns the ancestors of these processes, as far as they have pipes open themselves.
 fn above(census: &Census, stage: &[usize]) -> BTreeSet<u32> {
     let mut found = BTreeSet::new();
     for &process in stage {
@@ -216,14 +216,15 @@ fn above(census: &Census, stage: &[usize]) -> BTreeSet<u32> {
     found
 }
 
-/// How many of these processes have started none of the others.
+/// Returns how many of these processes have started none of the others.
 fn without_children(census: &Census, stage: &[usize]) -> usize {
     let parents = above(census, stage);
     let is_leaf = |&&one: &&usize| !parents.contains(&census.processes[one].id.pid);
     stage.iter().filter(is_leaf).count()
 }
 
-/// A stage by whom it is named after, and how many others there are that have started none of them.
+/// Returns a stage with the name of its first process, and the number of other processes that have
+/// started none of them.
 fn named(census: &Census, stage: &[usize]) -> StartedStage {
     let first = stage.first().map(|&process| &census.processes[process]);
     StartedStage {
@@ -245,7 +246,8 @@ fn named(census: &Census, stage: &[usize]) -> StartedStage {
     }
 }
 
-/// Which side of the pipe after this stage, the first being 0, is the slow one: a verdict is about stages.
+/// Returns which side of the pipe after this stage, counted from 0, is the slow one, because a verdict is
+/// about stages.
 fn slow(verdict: &Verdict, writer: usize) -> Slow {
     let named = verdict.stages();
     let before = named.iter().any(|&number| number <= writer + 1);

@@ -5,7 +5,7 @@ use super::numbers::{Numbers, StageNumbers};
 use super::verdict::{Bound, Percent, Sureness, VerdictKind};
 use fullbore_host::text::one_line;
 
-/// The line.
+/// Returns the verdict as a line of text.
 pub fn words(kind: &VerdictKind, sure: Sureness, numbers: &Numbers) -> String {
     let stages = |of: &[usize]| {
         let names: Vec<String> = of.iter().map(|&number| name(number, numbers)).collect();
@@ -72,13 +72,13 @@ pub fn words(kind: &VerdictKind, sure: Sureness, numbers: &Numbers) -> String {
     }
 }
 
-/// What a stage is called: its number, and what it is.
+/// Returns the name of a stage: its number and its command.
 fn name(number: usize, numbers: &Numbers) -> String {
     let text = &numbers.stages[number - 1].text;
     format!("stage {number}, {}", one_line(text, 30))
 }
 
-/// What the pipes at its sides were like.
+/// Returns how full the pipes next to a stage were.
 fn pipes(number: usize, numbers: &Numbers) -> String {
     let (before, after) = numbers.pipes_of(number);
     let mut words = String::new();
@@ -91,7 +91,7 @@ fn pipes(number: usize, numbers: &Numbers) -> String {
     words
 }
 
-/// What a stage did with most of its time.
+/// Returns what a stage did most of its time.
 fn doing(stage: &StageNumbers) -> String {
     let time = &stage.time;
     let mut words = match stage.cpus {

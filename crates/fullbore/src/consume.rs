@@ -1,8 +1,8 @@
 //! Fd to memory: [`Consumer`], a [`BufRead`] over anything that can be read.
 //!
-//! Its buffer is half of the second-level cache, so that what was read is still in the cache when
-//! it is used. It never resizes the pipe it reads from: the writer on the other side may count on
-//! the capacity to know when a page is free.
+//! Its buffer is half of the second-level cache, so that bytes are still in the cache when they are
+//! used. It never resizes the pipe that it reads from: the writer on the other side may use the
+//! capacity to determine when a page is free.
 
 use std::fs::File;
 use std::io::{self, BufRead, Read, Write};
@@ -19,7 +19,7 @@ use crate::memory::{self, Memory};
 use crate::pipe::PipeEnd;
 use crate::wait::{Ready, Wait, Waiter};
 
-/// Bytes of one splice(2) to `/dev/null`: more than any pipe usually holds.
+/// Bytes of one splice(2) to `/dev/null`, which is more than the capacity of most pipes.
 const DISCARD_AT_ONCE: u64 = 16 * 1024 * 1024;
 
 /// The options of a [`Consumer`].
@@ -84,11 +84,11 @@ impl ConsumerOptions {
     }
 }
 
-/// Reads from any fd.
+/// Reads bytes from any fd through a buffer.
 ///
-/// The end is reached when all writers have closed. A signal does not interrupt it. It waits also
+/// The end is reached when all writers have closed. A signal does not interrupt it. It also waits
 /// on an fd on which another program has set `O_NONBLOCK`, unless
-/// [`nonblocking`](ConsumerOptions::nonblocking) was asked for. Where the timeout of a blocking
+/// [`nonblocking`](ConsumerOptions::nonblocking) was asked for. When the timeout of a blocking
 /// socket passes (`SO_RCVTIMEO`), reading fails with [`io::ErrorKind::WouldBlock`].
 ///
 /// ```
@@ -101,7 +101,7 @@ impl ConsumerOptions {
 /// ```
 ///
 /// To read a header and to let [`Transfer`](crate::Transfer) move the body,
-/// [`into_inner`](Self::into_inner) gives back what was read beyond the header:
+/// [`into_inner`](Self::into_inner) returns the bytes that were read beyond the header:
 ///
 /// ```
 /// use std::io::{BufRead, Read, Write};
@@ -127,14 +127,14 @@ pub struct Consumer<Fd: AsFd> {
     is_pipe: bool,
     calls: Calls,
     buffer: Memory,
-    /// Bytes of buffer that the caller asked for.
+    /// The size of the buffer that the caller asked for, in bytes.
     wanted: Option<usize>,
     /// The part of the buffer that was read from the source, and not yet by the caller.
     unread: Range<usize>,
     /// Bytes taken from the source.
     taken: u64,
     nonblocking: bool,
-    /// `/dev/null`, once something was discarded into it.
+    /// `/dev/null`, once bytes were discarded into it.
     null: Option<File>,
 }
 
@@ -166,7 +166,7 @@ impl<Fd: AsFd> Consumer<Fd> {
     }
 
     /// Returns the source. Bytes that are read from it directly do not pass through the consumer;
-    /// they come after what is in the [`buffer`](Self::buffer).
+    /// they come after the bytes in the [`buffer`](Self::buffer).
     pub fn get_ref(&self) -> &Fd {
         &self.source
     }
@@ -177,16 +177,17 @@ impl<Fd: AsFd> Consumer<Fd> {
         (self.source, unread)
     }
 
-    /// Returns the number of system calls made so far to read or discard bytes.
+    /// Returns the number of system calls that it has made to read or discard bytes.
     pub fn calls(&self) -> u64 {
         self.calls.made()
     }
 
     /// Discards the next `n` bytes, or all up to the end if there are fewer, and returns how many
-    /// it discarded. What a pipe holds is discarded without being copied first.
+    /// it discarded. The bytes in a pipe are discarded without being copied first.
     ///
     /// # Errors
-    /// [`Error::Moving`] as read(2) or splice(2); what was dropped until then is gone.
+    /// [`Error::Moving`] as read(2) or splice(2); bytes that were discarded before the error are
+    /// lost.
     pub fn discard(&mut self, n: u64) -> Result<u64> {
         let mut left = n;
         loop {
@@ -203,14 +204,15 @@ impl<Fd: AsFd> Consumer<Fd> {
             };
             match dropped {
                 Some(dropped) if dropped > 0 => left -= dropped,
-                // A 0 of splice(2) is no end until read(2) says so too.
+                // A 0 from splice(2) means the end only if read(2) returns 0 as well.
                 _ if self.fill()? == 0 => return Ok(n - left),
                 _ => {}
             }
         }
     }
 
-    /// Splices up to `most` bytes to `/dev/null`; `None` where the kernel does not do that.
+    /// Splices up to `most` bytes to `/dev/null`; returns `None` if the kernel does not support
+    /// that.
     fn splice_away(&mut self, most: u64) -> Result<Option<u64>> {
         let null = match self.null.take() {
             Some(null) => null,
@@ -246,8 +248,8 @@ impl<Fd: AsFd> Consumer<Fd> {
     /// Writes all bytes up to the end to `out`, and returns how many.
     ///
     /// # Errors
-    /// Those of the source and of `out`. What `out` did not take is still to be read here, as far
-    /// as `out` says how much it took.
+    /// The errors of the source and of `out`. Bytes that `out` did not accept can still be read
+    /// here, as far as `out` returned how many it accepted.
     pub fn copy_to(&mut self, out: &mut impl Write) -> io::Result<u64> {
         let mut copied = 0;
         loop {
@@ -267,7 +269,7 @@ impl<Fd: AsFd> Consumer<Fd> {
         }
     }
 
-    /// Reads into the buffer, which is empty, and says how many bytes; 0 is the end.
+    /// Reads into the buffer, which must be empty, and returns the number of bytes; 0 is the end.
     fn fill(&mut self) -> Result<usize> {
         debug_assert!(self.unread.is_empty());
         if self.taken >= memory::FIRST as u64 && !self.buffer.is_pages() {
@@ -278,13 +280,13 @@ impl<Fd: AsFd> Consumer<Fd> {
         Ok(n)
     }
 
-    /// Gets the buffer of full size, once more was read than the small first one holds.
+    /// Gets the buffer of full size, once more bytes were read than the small initial one holds.
     fn settle(&mut self) {
         let len = self.wanted.unwrap_or_else(memory::suits_copying);
         self.buffer.grow_for_copying(len, linux::has_huge_pages());
     }
 
-    /// One read(2) from the source, into the buffer or into memory of the caller.
+    /// Calls read(2) once, into the buffer or into memory of the caller.
     fn read_source(&mut self, into: Option<&mut [u8]>) -> Result<usize> {
         let source = self.source.as_fd();
         let into = into.unwrap_or(&mut self.buffer);
@@ -311,7 +313,8 @@ impl<Fd: AsFd> Consumer<Fd> {
 impl<Fd: AsFd> Read for Consumer<Fd> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         if self.unread.is_empty() && buf.len() >= self.buffer.len() {
-            // Straight into the caller's memory: the buffer would only be one more copy.
+            // The bytes are read directly into the caller's memory, because the buffer would only
+            // add a copy.
             return Ok(self.read_source(Some(buf))?);
         }
         let n = self.fill_buf()?.read(buf)?;
@@ -343,7 +346,7 @@ mod tests {
     use super::*;
     use crate::pipe::Pipe;
 
-    /// A pipe into which another thread writes these pieces, with a pause between them.
+    /// Returns a pipe into which another thread writes these pieces, with a pause between them.
     fn pieces(pieces: &'static [&'static [u8]]) -> std::os::fd::OwnedFd {
         let pipe = Pipe::new().unwrap();
         let mut writer = File::from(pipe.writer);

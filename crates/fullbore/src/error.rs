@@ -46,8 +46,8 @@ impl fmt::Display for Stopped {
 }
 
 impl Stopped {
-    /// The errno that stands for it where only an errno can be returned. The kernel may return the
-    /// same, so only [`Waiter::stopped`](crate::Waiter::stopped) tells the two apart.
+    /// Returns the errno that represents it if only an errno can be returned. The kernel may return
+    /// the same errno, so only [`Waiter::stopped`](crate::Waiter::stopped) distinguishes the two.
     pub(crate) fn errno(self) -> Errno {
         match self {
             Stopped::Cancelled => Errno::CANCELED,
@@ -58,8 +58,8 @@ impl Stopped {
 
 /// An error of this library.
 ///
-/// As with other errors that have a [`source`](std::error::Error::source), what `{}` prints does not
-/// repeat it: a chain prints each thing once. `{:#}` prints all of it in one line.
+/// As with other errors that have a [`source`](std::error::Error::source), `{}` does not print the
+/// source, so that a chain of errors prints each message once. `{:#}` prints both in one line.
 ///
 /// ```
 /// let pipe = fullbore::Pipe::new()?;
@@ -74,9 +74,10 @@ impl Stopped {
 /// # As an [`io::Error`]
 /// An `io::Error` holds either an error number of the kernel or another error; only the first kind
 /// has a [`raw_os_error`](io::Error::raw_os_error). `From` makes one of the second kind, because
-/// the number alone would tell neither the side nor how many bytes had been moved. Nothing is lost:
-/// its [`kind`](io::Error::kind) is that of the number, its [`source`](std::error::Error::source)
-/// is the kernel's `io::Error` with the number, and [`Error::of`] finds this error in it again.
+/// the number alone would show neither the side nor how many bytes had been moved. No information
+/// is lost: its [`kind`](io::Error::kind) is the kind of the number, its
+/// [`source`](std::error::Error::source) is the kernel's `io::Error` with the number, and
+/// [`Error::of`] finds this error in it again.
 ///
 /// ```
 /// use std::error::Error as _;
@@ -93,13 +94,13 @@ impl Stopped {
 pub enum Error {
     /// A system call failed.
     System {
-        /// The call or step as a person would name it, such as `F_SETPIPE_SZ` or `map 2 MiB`.
+        /// The name of the call or step, such as `F_SETPIPE_SZ` or `map 2 MiB`.
         operation: &'static str,
         /// What the kernel answered.
         #[source]
         errno: io::Error,
     },
-    /// Moving bytes failed; what was moved before is not lost.
+    /// Moving bytes failed; the bytes that were moved before are not lost.
     Moving {
         /// The side that failed.
         side: Side,
@@ -108,15 +109,15 @@ pub enum Error {
         /// What the kernel answered.
         #[source]
         errno: io::Error,
-        /// Bytes that went through before.
+        /// Bytes that were moved before the error.
         moved: u64,
     },
-    /// Nothing failed: the wait was ended by a cancel or a deadline.
+    /// A cancel or a deadline ended the wait; no call failed.
     #[non_exhaustive]
     Stopped {
-        /// What ended it.
+        /// What ended the wait.
         by: Stopped,
-        /// Bytes that went through before.
+        /// Bytes that were moved before the wait ended.
         moved: u64,
     },
     /// A pipe is needed, and the file descriptor is not one.
@@ -144,8 +145,8 @@ impl Error {
         }
     }
 
-    /// The meaning of a call that failed with `errno`: if its wait was ended from outside, nothing
-    /// failed.
+    /// Converts the result of a call that failed with `errno`: if its wait was ended from outside,
+    /// this is not a failure of the call.
     pub(crate) fn of_call(
         stopped: Option<Stopped>,
         side: Side,
@@ -186,7 +187,7 @@ impl Error {
             Error::Unsupported(_) => io::ErrorKind::Unsupported,
             Error::Stopped { by, .. } => match by {
                 Stopped::TimedOut => io::ErrorKind::TimedOut,
-                // Interrupted would be tried again.
+                // This is not `Interrupted`, because callers try again after that.
                 Stopped::Cancelled => io::ErrorKind::Other,
             },
         }
@@ -222,7 +223,7 @@ impl From<Error> for io::Error {
     }
 }
 
-/// The kernel's words without the number that [`io::Error`] adds to them.
+/// Returns the kernel's message without the number that [`io::Error`] adds to it.
 fn said(errno: &io::Error) -> String {
     let text = errno.to_string();
     match text.find(" (os error") {

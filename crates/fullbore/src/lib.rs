@@ -1,4 +1,5 @@
-//! Moves bytes through Linux pipes at the speed of memory, and says what each fast way guarantees.
+//! Moves bytes through Linux pipes at the speed of memory, with a stated guarantee for each fast
+//! way.
 //!
 //! ```no_run
 //! use std::io::Write;
@@ -12,29 +13,29 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Into a pipe, this hands whole pages to the reader instead of copying them; into anything else
-//! it writes. Either way the reader gets what was written, whatever it does with it.
+//! Into a pipe, this gives whole pages to the reader instead of copying them; to anything else it
+//! calls write(2). In both cases the reader gets the bytes that were written, whatever it does with
+//! them.
 //!
 //! # Two guarantees
 //! The fast calls of Linux, splice(2), vmsplice(2) and tee(2), move *references* to pages. A
 //! process that can still write to such a page can change what a reader gets later.
 //!
-//! - **Snapshot** is what [`Producer`], [`Repeat`] and [`Consumer`] keep, and [`Transfer`] and [`Tee`]
-//!   unless asked otherwise: a reader gets what the bytes were when the call returned. The calls in
-//!   [`linux::Calls`] are the kernel's own, and keep nothing.
-//! - **Reference** has to be asked for. Where it rests on how the reader behaves, the function is
-//!   `unsafe`, and its `# Safety` section says on what.
+//! - **Snapshot** means that a reader gets the bytes as they were when the call returned.
+//!   [`Producer`], [`Repeat`] and [`Consumer`] keep it, and [`Transfer`] and [`Tee`] keep it by
+//!   default. The calls in [`linux::Calls`] are those of the kernel, and guarantee nothing.
+//! - **Reference** has to be asked for. If it depends on how the reader behaves, the function is
+//!   `unsafe`, and its `# Safety` section says what the reader must do.
 //!
-//! docs/guarantees.md in the repository argues each from what the kernel does.
+//! docs/guarantees.md in the repository argues each guarantee from what the kernel does.
 //!
 //! # Roomy pipes
 //! An output pipe is grown to 1 MiB once more than 64 KiB go through it, as far as this user may:
-//! that is what makes most outputs fast. The caller can choose otherwise, because other programs
-//! pay for it: 64 such pipes use up what all pipes of an unprivileged user may have together, and
-//! until some are closed, new pipes of all programs of this user get two pages or less.
-//! [`ProducerOptions::pipe_size`], [`Transfer::pipe_size`] and [`Tee::pipe_size`] say another size,
-//! or with 0 leave the pipe as it is. [`Consumer`] never resizes the pipe it reads from, and
-//! neither do the others.
+//! this makes most outputs faster. The caller can choose another size, because large pipes can slow
+//! down other programs: 64 such pipes use up what all pipes of an unprivileged user may have
+//! together, and until some are closed, new pipes of all programs of this user get two pages or
+//! less. [`ProducerOptions::pipe_size`], [`Transfer::pipe_size`] and [`Tee::pipe_size`] set another
+//! size, or with 0 leave the pipe as it is. A pipe that bytes are read from is never resized.
 //!
 //! # The parts
 //! | module | for |
@@ -49,8 +50,8 @@
 //! | [`linux`] | page sizes, limits, and the calls that move bytes |
 //! | [`copy`], [`close`] | the whole of a transfer in one call, and a close(2) that is checked |
 //!
-//! The library never prints, never exits, and reads no environment variable. It is for Linux; it
-//! asks for the size of pages, and assumes nothing else about the architecture.
+//! The library never prints, never exits, and reads no environment variable. It runs only on Linux.
+//! It gets the page size from the kernel, and assumes nothing else about the architecture.
 
 #![warn(missing_docs)]
 #![deny(unsafe_code)]

@@ -1,9 +1,9 @@
 //! The memory of a producer or consumer: a little from the allocator at first, and a mapping once
-//! that is worthwhile; and how much of it suits this machine.
+//! that is worthwhile. The sizes depend on the machine and on the memory cgroup.
 //!
 //! A short stream is moved with memory of the allocator: a mapping takes system calls, and its first
-//! huge page takes longer to zero than a short stream takes to copy. A mapping that cannot be had
-//! (RLIMIT_AS, overcommit) ends nothing: the memory of the start will do.
+//! huge page takes longer to zero than a short stream takes to copy. If no memory can be mapped
+//! (RLIMIT_AS, overcommit), the initial memory is used instead.
 
 use std::ops::{Deref, DerefMut, Range};
 use std::sync::OnceLock;
@@ -15,31 +15,32 @@ use crate::pages::{Backing, Pages};
 /// Bytes that are moved before memory is mapped.
 pub(crate) const FIRST: usize = 64 * 1024;
 
-/// Huge pages larger than this are not asked for, and memory is given back to the kernel in about so
-/// many bytes at a time: where base pages have 16 or 64 KiB, a page table spans 32 or 512 MiB.
+/// Huge pages that are larger than this are not asked for, and about this many bytes of memory are
+/// given back to the kernel at a time. With base pages of 16 or 64 KiB, one page table spans 32 or
+/// 512 MiB.
 const MOST_AT_ONCE: usize = 4 << 20;
 
-/// The same where there is no huge page to give back as a whole.
+/// Bytes that are given back at a time if there is no huge page to give back as a whole.
 const AT_ONCE: usize = 2 << 20;
 
-/// One buffer or pipe may take one of this many parts of the memory that the process's cgroup
-/// allows. The stages of a pipeline share a cgroup, each has buffers and pipes, and a page that a
-/// pipe refers to is there besides the one that is filled next.
+/// One buffer or pipe may use this fraction (1/`PARTS`) of the memory that the process's cgroup
+/// allows. The stages of a pipeline share a cgroup, each of them has buffers and pipes, and a page
+/// that a pipe refers to exists in addition to the one that is filled next.
 const PARTS: u64 = 16;
 
-/// What the layout of memory follows from.
+/// The properties of the machine that decide the layout of memory.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Geometry {
     /// Bytes of a base page.
     pub(crate) page: usize,
-    /// Bytes of a transparent huge page, where the kernel has them.
+    /// Bytes of a transparent huge page, if the kernel has them.
     pub(crate) huge: Option<usize>,
-    /// Bytes that the process's cgroup allows, where it has a limit.
+    /// Bytes that the process's cgroup allows, if it has a limit.
     pub(crate) limit: Option<u64>,
 }
 
 impl Geometry {
-    /// That of this machine.
+    /// Returns the geometry of this machine.
     pub(crate) fn here() -> Self {
         static HERE: OnceLock<Geometry> = OnceLock::new();
         *HERE.get_or_init(|| Self {
@@ -49,22 +50,22 @@ impl Geometry {
         })
     }
 
-    /// Bytes that one buffer or pipe may take.
+    /// Returns the number of bytes that one buffer or pipe may use.
     fn part(&self) -> usize {
         self.limit.map_or(usize::MAX, |bytes| {
             usize::try_from(bytes / PARTS).unwrap_or(usize::MAX)
         })
     }
 
-    /// Bytes of a huge page, where there are any that suit buffers: one that is filled, beside one
-    /// that a pipe still refers to.
+    /// Returns the size of a huge page in bytes, if there are any that are small enough for
+    /// buffers: while one is filled, a pipe still refers to another.
     pub(crate) fn huge_that_suits(&self) -> Option<usize> {
         self.huge
             .filter(|&huge| huge <= MOST_AT_ONCE && huge <= self.part() / 2)
     }
 
-    /// Bytes that are given back to the kernel at once, on huge pages or on base pages. A huge page is
-    /// given back as a whole: giving a part of it back would split it.
+    /// Returns the number of bytes that are given back to the kernel at once, on huge pages or on base
+    /// pages. A huge page is given back as a whole: giving a part of it back would split it.
     pub(crate) fn given_back_at_once(&self, huge: bool) -> usize {
         match self.huge_that_suits() {
             Some(bytes) if huge => bytes,
@@ -75,53 +76,55 @@ impl Geometry {
         }
     }
 
-    /// Bytes that a pipe of `wanted` bytes takes, as far as memory goes. Less than a pipe has from the
-    /// start is no harm: pipes are not made smaller.
+    /// Returns the capacity for a pipe of `wanted` bytes, which may be less in a small cgroup. A
+    /// result below the default capacity has no effect, because pipes are never shrunk.
     pub(crate) fn pipe(&self, wanted: usize) -> usize {
         let most = self.part();
         if wanted <= most {
             wanted
         } else {
-            // Pipes have a power of two of pages; rounding up would be more than was allowed.
+            // The number of pages of a pipe is a power of two, and rounding up would exceed what is
+            // allowed.
             1 << most.max(1).ilog2()
         }
     }
 
-    /// Bytes of a buffer of `wanted` bytes, as far as memory goes.
+    /// Returns the size for a buffer of `wanted` bytes, which may be less in a small cgroup.
     pub(crate) fn buffer(&self, wanted: usize) -> usize {
         wanted.min(self.part().max(FIRST))
     }
 }
 
-/// Bytes that suit copying: half of the second-level cache, so that what was read is still near when it
-/// is looked at; and 256 KiB where the kernel does not tell the size of that. Less in a small cgroup.
+/// Returns the size of a buffer for copying: half of the second-level cache, so that bytes are still in
+/// the cache when they are used, and 256 KiB if the kernel does not report the size of that cache. It
+/// is less in a small cgroup.
 pub(crate) fn suits_copying() -> usize {
     let by_cache = linux::cache_size().map_or(256 * 1024, |l2| (l2 / 2).clamp(FIRST, 1024 * 1024));
     Geometry::here().buffer(by_cache)
 }
 
-/// Memory to fill.
+/// Memory that is filled with bytes to send or to return.
 #[derive(Debug)]
 pub(crate) enum Memory {
-    /// Memory of the allocator, which no pipe may ever refer to.
+    /// Memory from the allocator, which a pipe must never refer to.
     First(Aligned),
     /// A mapping of our own.
     Pages(Pages),
 }
 
-/// Memory of the allocator that begins at a multiple of [`BLOCK`], as reading from a source with
-/// O_DIRECT demands (open(2)).
+/// Memory from the allocator that begins at a multiple of [`BLOCK`], as reading from a source with
+/// O_DIRECT requires (open(2)).
 #[derive(Debug, Default)]
 pub(crate) struct Aligned {
     bytes: Vec<u8>,
     range: Range<usize>,
 }
 
-/// The largest logical block of usual disks.
+/// The largest logical block size of common disks.
 const BLOCK: usize = 4096;
 
 impl Aligned {
-    /// `len` bytes of `bytes`, which is longer by [`BLOCK`].
+    /// Uses `len` bytes of `bytes`, which is longer by [`BLOCK`].
     fn within(bytes: Vec<u8>, len: usize) -> Self {
         let start = bytes.as_ptr().align_offset(BLOCK).min(BLOCK);
         Self {
@@ -132,18 +135,18 @@ impl Aligned {
 }
 
 impl Memory {
-    /// No memory at all, which takes no allocation.
+    /// Returns empty memory, which needs no allocation.
     pub(crate) fn none() -> Self {
         Memory::First(Aligned::default())
     }
 
-    /// The memory to start with: `len` bytes, at most [`FIRST`].
+    /// Returns the initial memory: `len` bytes, at most [`FIRST`].
     pub(crate) fn first(len: usize) -> Self {
         let len = len.min(FIRST);
         Memory::First(Aligned::within(vec![0; len + BLOCK], len))
     }
 
-    /// A mapping of `len` bytes, on huge pages if they are wanted and there are any that suit.
+    /// Maps `len` bytes, on huge pages if they are wanted and there are any of a suitable size.
     ///
     /// # Errors
     /// As [`PagesOptions::map`](crate::pages::PagesOptions::map).
@@ -157,8 +160,8 @@ impl Memory {
         }
     }
 
-    /// Grows to `len` bytes for copying, as far as memory goes: by a mapping, or by more of the
-    /// allocator's memory, or not at all.
+    /// Grows to `len` bytes for copying, with a mapping or with more memory from the allocator.
+    /// Keeps its size if there is not enough memory.
     pub(crate) fn grow_for_copying(&mut self, len: usize, huge: bool) {
         if len <= self.len() {
             return;
@@ -175,7 +178,7 @@ impl Memory {
         }
     }
 
-    /// Whether a pipe may refer to it.
+    /// Returns whether a pipe may refer to it.
     pub(crate) fn is_pages(&self) -> bool {
         matches!(self, Memory::Pages(_))
     }
@@ -207,7 +210,8 @@ impl DerefMut for Memory {
 mod tests {
     use super::*;
 
-    /// Base pages, and the huge page that one page table of such pages spans.
+    /// Sizes of base pages, each with the size of the huge page that one page table of such pages
+    /// spans.
     const PAGES: [(usize, usize); 3] = [
         (4 << 10, 2 << 20),
         (16 << 10, 32 << 20),
@@ -249,7 +253,7 @@ mod tests {
             assert_eq!(small.pipe(1 << 20), 256 << 10);
             assert_eq!(small.given_back_at_once(true), 256 << 10);
             assert_eq!(of(7 << 20).pipe(1 << 20), 256 << 10);
-            // What nobody can live in asks for no less than the memory of the start.
+            // Even a limit that is too small for any process leaves the initial memory.
             for limit in [0, 1, 4096, 1 << 20] {
                 assert_eq!(of(limit).buffer(1 << 20), FIRST);
                 assert_eq!(of(limit).buffer(5), 5);

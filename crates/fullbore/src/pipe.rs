@@ -1,10 +1,10 @@
-//! What a pipe is: how much it holds, in bytes and in slots, how much of that is used, and which
-//! pipe it is.
+//! Pipes: the capacity in bytes and in slots, the number of queued bytes, and the identity of a
+//! pipe.
 //!
-//! A pipe is a ring of *slots*, each of which refers to a run of bytes in one page or compound
-//! page (`struct pipe_buffer`, `include/linux/pipe_fs_i.h`). Its *capacity* is its number of slots
-//! times the size of a base page. A write of one byte can take a whole slot, and a slot can refer
-//! to more than a page: so capacity is not the same as what fits.
+//! A pipe is a ring of *slots*, each of which refers to a run of bytes in one page or compound page
+//! (`struct pipe_buffer`, `include/linux/pipe_fs_i.h`). Its *capacity* is its number of slots times
+//! the size of a base page. A write of one byte can use a whole slot, and a slot can refer to more
+//! than a page, so a pipe can be full with fewer bytes than its capacity, or hold more.
 
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -18,8 +18,8 @@ use crate::linux;
 use crate::memory::Geometry;
 
 /// The default capacity that output pipes, and pipes of our own, are grown to: as much as an
-/// unprivileged user may have, and less in a small memory cgroup, which is charged for what they
-/// hold.
+/// unprivileged user may have, and less in a small memory cgroup, because the cgroup is charged for
+/// the pages in its pipes.
 pub(crate) fn roomy() -> usize {
     Geometry::here().pipe(1024 * 1024)
 }
@@ -35,9 +35,9 @@ pub(crate) fn roomy() -> usize {
 /// ```
 #[derive(Debug)]
 pub struct Pipe {
-    /// The end that bytes come out of.
+    /// The end that bytes are read from.
     pub reader: OwnedFd,
-    /// The end that bytes go into.
+    /// The end that bytes are written to.
     pub writer: OwnedFd,
 }
 
@@ -46,7 +46,7 @@ impl Pipe {
     /// with pages of 4 KiB, and less for a user past pipe-user-pages-soft (pipe(7)).
     ///
     /// # Errors
-    /// `EMFILE` or `ENFILE` where there are too many open files, or the user is beyond
+    /// `EMFILE` or `ENFILE` if there are too many open files, or the user has reached
     /// pipe-user-pages-hard.
     pub fn new() -> Result<Self> {
         let (reader, writer) =
@@ -54,8 +54,8 @@ impl Pipe {
         Ok(Self { reader, writer })
     }
 
-    /// Creates a pipe and grows it towards `bytes` as far as this user may; [`Growth`] says how far
-    /// that was.
+    /// Creates a pipe and grows it up to `bytes` as far as this user may; [`Growth`] has the
+    /// capacity that was reached.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -77,7 +77,7 @@ impl<'fd> PipeEnd<'fd> {
     /// Returns the view, or `None` if `fd` is not a pipe.
     ///
     /// # Errors
-    /// Where fstat(2) fails: `EBADF`.
+    /// `EBADF`, if fstat(2) fails.
     pub fn of(fd: &'fd impl AsFd) -> Result<Option<Self>> {
         match Self::new(fd.as_fd()) {
             Ok(end) => Ok(Some(end)),
@@ -95,7 +95,8 @@ impl<'fd> PipeEnd<'fd> {
         if FileType::from_raw_mode(stat.st_mode) != FileType::Fifo {
             return Err(Error::NotAPipe);
         }
-        // A FIFO opened with O_PATH has the type of a pipe and none of its abilities.
+        // A FIFO that was opened with O_PATH has the type of a pipe, but pipe operations on it
+        // fail.
         match fcntl_getpipe_size(fd) {
             Ok(_) => Ok(Self { fd }),
             Err(Errno::BADF) => Err(Error::NotAPipe),
@@ -111,7 +112,7 @@ impl<'fd> PipeEnd<'fd> {
         fcntl_getpipe_size(self.fd).map_err(Error::system("F_GETPIPE_SZ"))
     }
 
-    /// Returns the capacity in slots: the number of pieces that its bytes can lie in.
+    /// Returns the capacity in slots: the number of runs of bytes that it can refer to.
     ///
     /// # Errors
     /// As [`capacity`](Self::capacity).
@@ -121,8 +122,8 @@ impl<'fd> PipeEnd<'fd> {
 
     /// Returns the number of bytes that are in the pipe now (`ioctl(FIONREAD)`), from either end.
     ///
-    /// Bytes that a reader has copied or spliced away are not among them; a page that is partly
-    /// read counts with what is left of it (`pipe_ioctl`, `fs/pipe.c`).
+    /// Bytes that a reader has copied or spliced away are not included; of a page that is partly
+    /// read, the rest is counted (`pipe_ioctl`, `fs/pipe.c`).
     ///
     /// # Errors
     /// None that this library knows of, on an fd that is a pipe.
@@ -132,8 +133,8 @@ impl<'fd> PipeEnd<'fd> {
         Ok(usize::try_from(bytes).unwrap_or(usize::MAX))
     }
 
-    /// Returns the identity of the pipe, which is equal for two fds of the same pipe, in whichever
-    /// process.
+    /// Returns the identity of the pipe, which is equal for two fds of the same pipe, in any two
+    /// processes.
     ///
     /// # Errors
     /// None that this library knows of, on an fd that is a pipe.
@@ -159,24 +160,24 @@ impl<'fd> PipeEnd<'fd> {
     /// (`fcntl(F_SETPIPE_SZ)`), and returns the new capacity in bytes.
     ///
     /// # Errors
-    /// `EPERM` above the user's limits, `EBUSY` when what is queued takes more slots than that.
+    /// `EPERM` above the user's limits, `EBUSY` if the queued bytes use more slots than that.
     pub fn resize(&self, bytes: usize) -> Result<usize> {
         fcntl_setpipe_size(self.fd, bytes).map_err(Error::system("F_SETPIPE_SZ"))?;
         self.capacity()
     }
 
-    /// Grows the pipe towards `bytes` as far as this user may, and never shrinks it.
+    /// Grows the pipe up to `bytes` as far as this user may, and never shrinks it.
     ///
-    /// What a pipe holds counts against `/proc/sys/fs/pipe-user-pages-soft`, 64 MiB for all pipes of an
-    /// unprivileged user together: beyond that, pipes that any of his programs makes have one or two
-    /// pages.
+    /// The capacity of a pipe counts against `/proc/sys/fs/pipe-user-pages-soft`, 64 MiB for all pipes
+    /// of an unprivileged user together: beyond that, new pipes of all programs of this user have one
+    /// or two pages.
     ///
-    /// Grow only a pipe one *writes* to: the writer on the other side may count on its capacity
-    /// to know when a page is free, and a reader that enlarges the pipe then corrupts what it
-    /// reads.
+    /// Grow a pipe only if you *write* to it: the writer on the other side may use the capacity to
+    /// determine when a page is free, and a reader that enlarges the pipe then corrupts the bytes
+    /// that it reads.
     ///
     /// # Errors
-    /// Only those that are no limit, such as `ENOMEM`.
+    /// Errors other than a limit, such as `ENOMEM`.
     pub fn grow(&self, bytes: usize) -> Result<Growth> {
         let before = self.capacity()?;
         let mut limit = None;
@@ -204,11 +205,12 @@ impl<'fd> PipeEnd<'fd> {
     }
 }
 
-/// After `EPERM` at `target` bytes: which limit that was, and what to try next.
+/// Returns the limit that caused an `EPERM` at `target` bytes, and the capacity to try next.
 fn next_lower(target: usize) -> (Limit, usize) {
     match linux::pipe_max_size() {
         Some(max) if target > max => (Limit::PipeMaxSize(max), max),
-        // Below pipe-max-size it is the sum over the user's pipes (pipe_set_size, fs/pipe.c).
+        // Below pipe-max-size, the limit is the one on all pipes of the user (pipe_set_size,
+        // fs/pipe.c).
         _ => (
             Limit::PipeUserPages(linux::pipe_user_pages_soft()),
             target / 2,
@@ -234,10 +236,10 @@ pub struct Growth {
 pub enum Limit {
     /// `/proc/sys/fs/pipe-max-size`, with its value in bytes.
     PipeMaxSize(usize),
-    /// `/proc/sys/fs/pipe-user-pages-soft` (or `-hard`): all pipes of this user together. With the
-    /// soft limit's value in pages, where it can be read.
+    /// `/proc/sys/fs/pipe-user-pages-soft` (or `-hard`), which limits all pipes of this user
+    /// together; with the value of the soft limit in pages, if it can be read.
     PipeUserPages(Option<usize>),
-    /// More is queued than would fit (`EBUSY`).
+    /// The queued bytes would not fit (`EBUSY`).
     Busy,
 }
 
@@ -261,9 +263,9 @@ impl fmt::Display for Limit {
 /// pipe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PipeIdentity {
-    /// Number of the file system (pipefs, or where the FIFO lies).
+    /// The device number of the file system (pipefs, or the one that contains the FIFO).
     pub device: u64,
-    /// Number of the pipe in it.
+    /// The inode number of the pipe in that file system.
     pub inode: u64,
 }
 

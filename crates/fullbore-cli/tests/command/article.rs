@@ -1,9 +1,9 @@
-//! Either endpoint of ours works with the article's program at the other end.
+//! Tests that each of our endpoints works with the article's program at the other end.
 //!
-//! The stand-ins are our own code and do what is known of the article's programs: its
+//! The article's programs are replaced by our own code, which does what is known about them. The
 //! writer gives two buffers to the pipe in turn until the reader has gone, and never ends by
-//! itself; its readers take exactly as many bytes as they were told to, by read(2) or by splice(2)
-//! to /dev/null, and close.
+//! itself. The readers read exactly the number of bytes that they were given, by read(2) or by
+//! splice(2) to /dev/null, and then close the pipe.
 
 use std::fs::File;
 use std::io::{PipeReader, PipeWriter};
@@ -16,7 +16,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::pipe::{IoSliceRaw, SpliceFlags};
 
-/// How a stand-in waits: as the article's options have it.
+/// How a replacement program waits, as the article's options name it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Waits {
     InTheCall,
@@ -41,8 +41,8 @@ impl Waits {
     }
 }
 
-/// The word at `position` of the stream that --verify expects; the tests have their own so that a
-/// change of the pattern on both sides at once does not go unseen.
+/// Returns the word at `position` of the stream that --verify expects. The tests have their own
+/// function, so that a change of the pattern on both sides at once is noticed.
 fn word(position: u64) -> [u8; 8] {
     (position / 8)
         .wrapping_mul(0x9E37_79B9_7F4A_7C15)
@@ -62,7 +62,8 @@ fn is_right(bytes: &[u8], position: u64) -> bool {
         .all(|(byte, at)| *byte == word(at)[(at % 8) as usize])
 }
 
-/// The article's writer: ends when the reader has gone, and says how many bytes it gave.
+/// Runs the article's writer, which ends when the reader has gone, and returns how many bytes it
+/// gave.
 fn writer(sink: &PipeWriter, buffer: usize, waits: Waits, fresh_words: bool) -> u64 {
     let half = buffer / 2;
     rustix::pipe::fcntl_setpipe_size(sink, half).unwrap();
@@ -96,14 +97,14 @@ fn writer(sink: &PipeWriter, buffer: usize, waits: Waits, fresh_words: bool) -> 
     }
 }
 
-/// The article's reader by read(2): exactly `bytes`, then it closes. Says whether they were those
-/// of the pattern.
+/// Runs the article's reader with read(2), which reads exactly `bytes` and then closes. Returns
+/// whether the bytes match the pattern.
 fn reader(source: PipeReader, bytes: u64, waits: Waits) -> bool {
     let mut buffer = vec![0; 256 << 10];
     let (mut got, mut right) = (0u64, true);
     while got < bytes {
         if waits != Waits::InTheCall {
-            // As read(2) that does not wait, without O_NONBLOCK on the shared description.
+            // This works as a nonblocking read(2), without O_NONBLOCK on the shared description.
             waits.wait(source.as_fd(), PollFlags::IN);
         }
         let most = buffer.len().min((bytes - got) as usize);
@@ -115,7 +116,7 @@ fn reader(source: PipeReader, bytes: u64, waits: Waits) -> bool {
     right
 }
 
-/// The article's reader by splice(2).
+/// Runs the article's reader with splice(2).
 fn splicing_reader(source: PipeReader, bytes: u64, waits: Waits) {
     let null = File::options().write(true).open("/dev/null").unwrap();
     let mut got = 0u64;
@@ -175,7 +176,7 @@ fn our_reader_gets_every_byte_of_the_articles_double_buffering() {
 
 #[test]
 fn our_reader_ends_when_the_articles_writer_is_stopped() {
-    // The article's own reader would go on forever.
+    // The article's own reader would never end.
     for options in ["", "--poll", "--busy_loop", "--read_with_splice"] {
         let (source, sink) = pipe();
         let reading = start(fullbore(&format!("read --json {options}")).stdin(source));
@@ -202,7 +203,7 @@ fn our_writer_ends_when_the_articles_reader_has_had_enough() {
     for options in OUR_WRITERS {
         for waits in ALL_WAITS {
             let (source, sink) = pipe();
-            // Without an end of its own: 10 GiB.
+            // Without a limit, the writer would send 10 GiB.
             let writing = start(fullbore(&format!("write --verify {options}")).stdout(sink));
             assert!(reader(source, 2 << 20, waits), "{options}: wrong bytes");
             assert_quiet_success(&finish(writing));

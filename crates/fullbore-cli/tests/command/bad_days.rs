@@ -1,8 +1,9 @@
-//! Bad days: what a machine refuses, who is killed, and who goes away. Every case runs and says
-//! what was missing, or is skipped by name with the reason, and the rest go on.
+//! Failures: system calls that a machine refuses, and processes that are killed or go away. Each
+//! experiment runs and reports what was missing, or is skipped by name with the reason, and the
+//! others continue.
 //!
 //! Refusals are made by seccomp filters that a child installs for itself before it becomes
-//! fullbore, so they hold for that child and what it starts.
+//! fullbore, so they apply to that child and the processes that it starts.
 
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::Output;
@@ -18,7 +19,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use seccompiler::{BpfProgram, SeccompCmpOp};
 
-/// As short as a run can be.
+/// Options for the shortest possible run.
 const SHORT: &str = "--rounds 1 --seconds 0.01";
 
 /// Runs `fullbore write … | fullbore read …`, both under the filter.
@@ -31,14 +32,14 @@ fn pipeline_under(filter: &BpfProgram, write: &str, read: &str) -> (Output, Outp
     (finish(writing), finish(reading))
 }
 
-/// Exit code 3, and one line that holds `word`.
+/// Asserts exit code 3, and one line that contains `word`.
 #[track_caller]
 fn assert_unsupported(output: &Output, word: &str) {
     assert_code(output, 3);
     assert!(one_line(stderr(output)).contains(word), "{}", said(output));
 }
 
-// What the kernel, or a sandbox, refuses.
+// Tests with calls that the kernel or a sandbox refuses.
 
 #[test]
 fn without_vmsplice_the_rest_of_the_ladder_goes_on() {
@@ -75,7 +76,7 @@ fn without_vmsplice_a_writer_by_reference_says_so() {
         ] {
             let (writer, reader) = pipeline_under(&filter, options, "--json");
             assert_unsupported(&writer, "vmsplice");
-            // The reader sees no more than an early end.
+            // The reader only sees an early end.
             assert_quiet_success(&reader);
         }
     }
@@ -145,7 +146,7 @@ fn where_pipes_may_have_64_kib_the_rest_of_the_ladder_goes_on() {
     let words = format!("bench --json {SHORT} write_read {}", needs_more.join(" "));
     let output = run_under(&filter, &words);
     assert_skipped(&output, &needs_more, "pipe");
-    // What fits is still done.
+    // A transfer that fits still works.
     let verify = "--verify --bytes-to-pipe 1M";
     let write = format!("{verify} --write-with-vmsplice --buf-size 128K");
     let (writer, reader) = pipeline_under(&filter, &write, &format!("{verify} --json"));
@@ -169,7 +170,7 @@ fn where_a_call_cannot_be_told_not_to_wait_every_byte_still_comes() {
                 assert_eq!(report.bytes, bytes, "{wait}");
                 assert_eq!(report.verified, Some(true), "{wait}");
             }
-            // Either side's end is still seen.
+            // The end of either side is still seen.
             let (writer, reader) = pipeline_under(
                 &filter,
                 &format!("--wait {wait}"),
@@ -181,7 +182,7 @@ fn where_a_call_cannot_be_told_not_to_wait_every_byte_still_comes() {
     }
 }
 
-// What this process may not do.
+// Tests of a process without some permissions.
 
 #[test]
 fn where_one_cpu_is_allowed_that_is_said_and_everything_runs_on_it() {
@@ -227,7 +228,7 @@ fn who_is_not_root_gets_the_whole_ladder() {
             continue;
         }
         assert!(has_figure(experiment), "{experiment:#?}");
-        // /proc/kpageflags is closed, and what backs the memory is known all the same.
+        // /proc/kpageflags cannot be read, but it is still known what backs the memory.
         let backing = writer(experiment).backing.as_deref().unwrap();
         assert!(backing.contains("/proc/self/smaps"), "{backing}");
     }
@@ -235,7 +236,7 @@ fn who_is_not_root_gets_the_whole_ladder() {
 
 #[test]
 fn a_user_who_has_too_many_pipes_gets_what_small_pipes_allow() {
-    // A user of its own, so that other tests do not feel it.
+    // A separate user, so that other tests are not affected.
     const SOMEBODY: u32 = 65533;
     if !is_root() {
         return skipped("a user beyond pipe-user-pages-soft: making one needs root");
@@ -261,7 +262,7 @@ fn a_user_who_has_too_many_pipes_gets_what_small_pipes_allow() {
     assert!(capacity.unwrap() < 65536, "{capacity:?}");
 }
 
-// Who is killed.
+// Tests in which a process is killed.
 
 /// Starts bench, waits for a child whose command line has all of `words`, and sends it a signal.
 fn bench_with_a_victim(options: &str, words: &[&str], signal: Signal) -> Output {
@@ -272,7 +273,7 @@ fn bench_with_a_victim(options: &str, words: &[&str], signal: Signal) -> Output 
             .find(|(_, line)| words.iter().all(|word| line.iter().any(|w| w == word)))
             .map(|(pid, _)| pid)
     });
-    // In the middle of its work rather than before it.
+    // The signal should arrive during its work rather than before it.
     thread::sleep(Duration::from_millis(30));
     kill_process(victim, signal).unwrap();
     finish(bench)
@@ -301,7 +302,7 @@ fn assert_failed(output: &Output, name: &str, words: &[&str]) {
 fn a_writer_that_is_killed_fails_its_experiment_and_no_other() {
     let output = bench_with_a_victim(
         "--rounds 2 --seconds 1 write_read vmsplice_read vmsplice_splice",
-        // Whichever experiment is on its way.
+        // The signal can hit any of the experiments.
         &["write", "--bytes-to-pipe=1048576G", "--json"],
         Signal::KILL,
     );
@@ -439,7 +440,7 @@ fn a_refused_vmsplice_is_the_reason_also_where_the_reader_has_gone() {
             let writing = start(under(filter.clone(), writer.stdout(nobody_reads())));
             assert_unsupported(&finish(writing), "vmsplice");
         }
-        // Of lines, the first few are copied in any case.
+        // The first few lines are always copied.
         let lines = "--bytes-to-pipe 8M --way fresh --lines 64";
         assert_unsupported(&pipeline_under(&filter, lines, "").0, "vmsplice");
     }
@@ -457,7 +458,7 @@ fn bench_needs_no_ioctl() {
 fn nobody_is_left_behind_when_bench_is_killed_while_it_starts_processes() {
     for delay in 0..40 {
         let mut command = fullbore("bench write_read --seconds 600 --rounds 1");
-        // Whoever loses its parent keeps its group.
+        // A process that loses its parent keeps its process group.
         let bench = start(command.process_group(0));
         let group = bench.id() as i32;
         while children(bench.id()).is_empty() {

@@ -1,4 +1,4 @@
-//! `fullbore bench`: what it selects, what it reports and where to.
+//! Tests of `fullbore bench`: which experiments it selects, and how and where it reports.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -8,10 +8,10 @@ use crate::common::*;
 use fullbore_results::run::{EndpointReport, Run};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// As short as a run can be.
+/// Options for the shortest possible run.
 const SHORT: &str = "--rounds 1 --seconds 0.01";
 
-/// The names that `--list` gives for these patterns.
+/// Returns the names that `--list` prints for these patterns.
 fn listed(patterns: &str) -> Vec<String> {
     let output = run(&format!("bench --list {patterns}"));
     assert_quiet_success(&output);
@@ -22,7 +22,7 @@ fn listed(patterns: &str) -> Vec<String> {
         .collect()
 }
 
-/// A short run of these experiments, as JSON.
+/// Runs these experiments briefly, and returns the JSON.
 fn short_json(words: &str) -> Run {
     let output = run(&format!("bench --json {SHORT} {words}"));
     assert_code(&output, 0);
@@ -60,7 +60,7 @@ fn the_list_names_every_rung_with_a_line_of_what_it_shows() {
             None => assert!(line.split_whitespace().count() > 2, "a group: {line}"),
         }
     }
-    // The two side remarks of the article.
+    // These are the two side remarks of the article.
     assert_eq!(listed("ladder/*untouched* ladder/*same_buffer*").len(), 2);
 }
 
@@ -140,7 +140,7 @@ fn settings_that_make_no_sense_are_refused() {
 fn the_json_is_of_the_documented_shape() {
     let output = run("bench --json --rounds 3 --seconds 0.01 --seed 7 write_read vmsplice_read");
     assert_code(&output, 0);
-    // As other people's programs read it.
+    // This is how other programs read it.
     let run = json(stdout(&output));
     assert_eq!(run["schema"], 2);
     for fact in [
@@ -221,7 +221,7 @@ fn the_table_stands_below_what_its_figures_depend_on() {
             .unwrap_or_else(|| panic!("no {fact}: {text}"));
         assert!(at < table, "{fact} stands below the table");
     }
-    // A bar for each, of eighths of a column; that of the larger figure is full.
+    // Each row has a bar in eighths of a column, and the bar of the larger figure is full.
     let rows = ["write_read", "roomy_pipe"].map(|row| {
         let row = text
             .lines()
@@ -234,7 +234,8 @@ fn the_table_stands_below_what_its_figures_depend_on() {
     assert!(text.contains("1.00×"), "{text}");
 }
 
-/// Whether it is a part of a bar: U+2588 is a whole column, and seven eighths to one follow.
+/// Returns whether it is a part of a bar: U+2588 is a whole column, and seven eighths to one eighth
+/// follow.
 fn is_bar(c: char) -> bool {
     ('\u{2588}'..='\u{258f}').contains(&c)
 }
@@ -242,7 +243,7 @@ fn is_bar(c: char) -> bool {
 #[test]
 fn where_there_is_no_terminal_there_is_no_progress_bar_and_no_colour() {
     let output = run(&format!("bench {SHORT} write_read vmsplice_read"));
-    // Nothing on stderr at all.
+    // There is no output on stderr.
     assert_quiet_success(&output);
     assert!(!output.stdout.contains(&b'\r') && !output.stdout.contains(&0x1b));
     let output = run(&format!("bench --json {SHORT} write_read"));
@@ -320,7 +321,8 @@ fn a_dash_is_stdout_and_the_table_goes_to_stderr() {
 
 #[test]
 fn a_long_run_shows_the_figures_of_its_first_round_as_they_come() {
-    // Fourteen seconds are planned; nobody waits for their end. Half of one is enough for each to come to a CPU.
+    // Fourteen seconds are planned, but the test does not wait for the end. Half a second is enough for each
+    // process to get a CPU.
     let words = "bench --rounds 12 --seconds 0.5 write_read roomy_pipe";
     let mut bench = start(&mut fullbore(words));
     let mut lines = BufReader::new(bench.stderr.take().unwrap()).lines();
@@ -349,7 +351,7 @@ fn without_proc_that_is_said() {
     assert_code(&output, 3);
     assert!(output.stdout.is_empty(), "{}", said(&output));
     assert!(one_line(stderr(&output)).contains("/proc is not mounted"));
-    // What needs none works.
+    // Commands that do not need /proc still work.
     assert_quiet_success(&run_without_proc("bench --list").unwrap());
 }
 
@@ -367,7 +369,7 @@ fn what_a_caller_calls_things_does_not_move_the_cursor() {
         let mut command = fullbore(words);
         command.arg(&argument);
         if words.ends_with("--compare") {
-            // It takes two files or more.
+            // It needs two files or more.
             command.arg(&argument);
         }
         let output = finish(start(&mut command));
@@ -400,7 +402,7 @@ fn a_file_that_cannot_be_written_costs_nobody_the_figures() {
         assert!(!output.status.success());
         let line = one_line(stderr(&output));
         assert!(line.contains("/no/such/directory/file"), "{line}");
-        // Either it was found out before anything was measured, or the table is there.
+        // Either the error was found before anything was measured, or the table was printed.
         let before = output.status.code() == Some(2);
         assert!(
             before || stdout(&output).contains("write_read"),
@@ -515,10 +517,10 @@ fn a_quick_look_is_few_and_short_rounds() {
 fn an_experiment_can_be_repeated_in_a_shell() {
     let run = short_json("vmsplice_read");
     let experiment = experiment(&run, "vmsplice_read");
-    // Except for what ties it to bench.
+    // The options are the same, except for the one that ends it together with bench.
     let options = |role: &EndpointReport| role.options.replace("--die-with-parent", "");
     let (write, read) = (options(writer(experiment)), options(reader(experiment)));
-    // On a busy machine nothing may come in the 10 ms that are measured.
+    // On a busy machine no bytes may arrive in the 10 ms that are measured.
     wait_for("a figure", || {
         let (writer, reader) = pipeline(&write, &read);
         assert_code(&writer, 0);
@@ -527,9 +529,9 @@ fn an_experiment_can_be_repeated_in_a_shell() {
     });
 }
 
-// Jobs by movers.
+// Tests of jobs with several movers.
 
-/// Short, and long enough for three processes on a busy machine.
+/// Options for a short run that is long enough for three processes on a busy machine.
 const SHORT_MOVE: &str = "--rounds 1 --seconds 0.1";
 
 #[test]
@@ -544,7 +546,7 @@ fn every_mover_does_every_job_that_it_can() {
         "socket_pipe",
         "one_three",
     ] {
-        // Whom the others are compared with comes first.
+        // The mover that the others are compared with comes first.
         let of_job: Vec<&String> = names.iter().filter(|name| name.starts_with(job)).collect();
         assert_eq!(*of_job[0], format!("{job}_std"));
         for mover in ["snapshot", "reference", "uutils", "mbuffer"] {
@@ -597,7 +599,7 @@ fn snapshot_is_right_at_every_job() {
         assert!(has_figure(experiment), "{experiment:#?}");
         let soundness = experiment.soundness.as_ref();
         assert!(soundness.unwrap().right, "{experiment:#?}");
-        // The first of its job in this run.
+        // It is the first of its job in this run.
         assert_eq!(experiment.ratio, Some(1.0));
     }
 }
@@ -663,7 +665,7 @@ fn a_program_that_breaks_is_named_with_what_it_said() {
 fn a_program_that_takes_long_to_start_is_not_taken_for_a_broken_one() {
     let directory = tempfile::tempdir().unwrap();
     let program = directory.path().join("pv");
-    // Ten times as long as its reader measures.
+    // This is ten times as long as its reader measures.
     fs::write(
         &program,
         "#!/bin/sh\nPATH=/usr/bin:/bin\nsleep 0.5\nexec cat\n",

@@ -1,4 +1,4 @@
-//! `fullbore bench --compare`: runs side by side, and files that are none.
+//! Tests of `fullbore bench --compare`: comparing runs, and files that are not runs.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -11,7 +11,7 @@ use fullbore_results::run::{Run, Unit};
 use fullbore_results::statistics::Spread;
 use serde_json::{Value, json};
 
-/// A short run, taken once.
+/// Returns a short run, which is made once.
 fn base() -> &'static Run {
     static BASE: OnceLock<Run> = OnceLock::new();
     BASE.get_or_init(|| {
@@ -23,7 +23,8 @@ fn base() -> &'static Run {
     })
 }
 
-/// That run as if it had measured these rounds, times as many as its place in the list.
+/// Returns that run as if it had measured these rounds, each multiplied by the number of the
+/// experiment in the list.
 fn with_rounds(rounds: &[f64]) -> Run {
     let mut run = base().clone();
     run.apart.taken = 0;
@@ -44,7 +45,7 @@ fn with_rounds(rounds: &[f64]) -> Run {
     run
 }
 
-/// The JSON of a run.
+/// Returns the JSON of a run.
 fn text(run: &Run) -> String {
     serde_json::to_string(run).unwrap()
 }
@@ -72,7 +73,7 @@ impl Files {
         self
     }
 
-    /// `fullbore bench` in the directory.
+    /// Runs `fullbore bench` in the directory.
     fn bench(&self, words: &str) -> Output {
         let mut command = fullbore(&format!("bench {words}"));
         finish(start(command.current_dir(&self.0)))
@@ -85,7 +86,7 @@ impl Files {
     }
 }
 
-/// A run in `a.json`, and one twice as fast in `b.json`.
+/// Writes a run to `a.json`, and one that is twice as fast to `b.json`.
 fn a_and_b() -> Files {
     let files = Files::new();
     files
@@ -105,7 +106,7 @@ fn names(compared: &Value) -> Vec<&str> {
         .collect()
 }
 
-/// The verdicts on the run at `index` of those that are beside the first.
+/// Returns the verdicts on the run at `index` among the runs that are compared to the first.
 fn verdicts(compared: &Value, index: usize) -> Vec<&str> {
     rows(compared)
         .iter()
@@ -157,13 +158,13 @@ fn a_run_with_every_round_doubled_is_faster_in_everything() {
         assert_eq!(row["to_first"][0]["ratio"], 2.0);
         assert_eq!(row["to_first"][0]["run"], "B");
         assert_eq!(row["runs"][1]["rounds"], 6);
-        // 2 of the C(12, 6) ways to mix twelve rounds.
+        // This is 2 of the C(12, 6) ways to divide twelve rounds.
         let p = row["to_first"][0]["p"].as_f64().unwrap();
         assert!((p - 2.0 / 924.0).abs() < 1e-12, "{p}");
     }
     assert_eq!(compared["tested"], 6);
     assert_eq!(verdicts(&files.compared("b.json a.json"), 0), ["slower"; 3]);
-    // By verdicts nobody is refused.
+    // A verdict does not change the exit code.
     assert_quiet_success(&files.bench("--compare b.json a.json"));
 }
 
@@ -178,7 +179,7 @@ fn with_json_the_table_goes_to_stderr() {
 #[test]
 fn names_stand_before_the_option_or_behind_two_dashes() {
     let files = a_and_b();
-    // Any option in between ends the files too.
+    // Any option after the files also ends the list of files.
     for words in [
         "vmsplice_* write_read --compare a.json b.json --json",
         "--compare a.json b.json --json vmsplice_* write_read",
@@ -301,7 +302,7 @@ fn options_that_say_how_to_measure_are_refused() {
     assert!(!files.path("chart.svg").exists());
 }
 
-/// A comparison with `file` is refused in one line that names it.
+/// Asserts that a comparison with `file` is refused in one line that names the file.
 #[track_caller]
 fn assert_refused(files: &Files, file: &str, reason: &str) {
     let output = files.bench(&format!("--compare a.json {file}"));
@@ -418,7 +419,7 @@ fn thousands_of_rounds_are_compared() {
     let compared = files.compared("a.json b.json none.json");
     assert_eq!(verdicts(&compared, 0), ["faster"; 3]);
     assert_eq!(rows(&compared)[0]["to_first"][0]["exact"], false);
-    // A figure of no rounds and a median of zero.
+    // One figure has no rounds, and one has a median of zero.
     assert_eq!(verdicts(&compared, 1), ["no_ratio"; 3]);
 }
 

@@ -1,4 +1,5 @@
-//! `fullbore copy`: the habits of cat, what it says and exits with, and neighbours of every kind.
+//! Tests of `fullbore copy`: it behaves like cat, and its messages, its exit codes, and its use
+//! with other programs are right.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -12,7 +13,7 @@ use std::time::{Duration, Instant};
 use crate::common::*;
 use tempfile::TempDir;
 
-/// A directory with `a` (hello), `b` (world) and `big`, which is larger than any pipe.
+/// Makes a directory with `a` (hello), `b` (world) and `big`, which is larger than any pipe.
 fn directory() -> TempDir {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("a"), "hello\n").unwrap();
@@ -42,7 +43,7 @@ fn content(directory: &TempDir, name: &str) -> Vec<u8> {
     std::fs::read(directory.path().join(name)).unwrap()
 }
 
-/// What a line of shell puts out, quietly.
+/// Returns the output of a line of shell, which must succeed without messages.
 #[track_caller]
 fn assert_prints(directory: &TempDir, line: &str, expected: &[u8]) {
     let output = shell(directory, line);
@@ -50,7 +51,7 @@ fn assert_prints(directory: &TempDir, line: &str, expected: &[u8]) {
     assert!(output.stdout == expected, "{line}: {}", said(&output));
 }
 
-// The habits of cat.
+// Tests that it behaves like cat.
 
 #[test]
 fn files_and_stdin_are_joined_in_order() {
@@ -319,7 +320,7 @@ fn files_without_a_size_and_names_that_are_no_text_are_copied() {
     one_line(stderr(&output));
 }
 
-// What it says.
+// Tests of its messages.
 
 #[test]
 fn a_full_disk_is_said_with_its_side_and_name() {
@@ -375,7 +376,7 @@ fn a_reader_that_goes_is_no_news() {
         }
         let mut command = fullbore(&format!("copy {by} /proc/version"));
         assert_quiet_success(&finish(start(command.stdout(nobody_reads()))));
-        // Nor does it make up for an input that could not be read before.
+        // It also does not hide that another input could not be read before.
         let mut command = fullbore(&format!("copy {by} /no/where /proc/version"));
         let output = finish(start(command.stdout(nobody_reads())));
         assert_code(&output, 1);
@@ -419,7 +420,7 @@ fn what_is_closed_is_neither_an_empty_input_nor_an_output_that_takes_everything(
             "{line}: {said}"
         );
     }
-    // Nobody needs what is closed here, and the other outputs of a tee get what there is.
+    // The files that are closed here are not needed, and the other outputs of a tee get the bytes.
     assert_quiet_success(&shell(&dir, "$FB copy a -o y <&- >&-"));
     assert_eq!(content(&dir, "x"), content(&dir, "a"));
     assert_eq!(content(&dir, "y"), content(&dir, "a"));
@@ -441,9 +442,9 @@ fn a_report_says_how_much_went_and_progress_says_nothing_to_a_pipe() {
     assert_prints(&dir, "$FB copy --progress big", &big());
 }
 
-// Neighbours.
+// Tests with other programs before and after it.
 
-/// A chain of processes, each of which reads what the one before it writes.
+/// Runs a chain of processes, each of which reads the output of the one before it.
 fn chain(links: &[&str]) -> Vec<Output> {
     let mut source = None;
     let mut running = Vec::new();
@@ -462,7 +463,7 @@ fn chain(links: &[&str]) -> Vec<Output> {
     running.into_iter().map(finish).collect()
 }
 
-/// What the endpoints of the article do: pages that are used again, behind a reader that is slow.
+/// The endpoints of the article: pages that are used again, with a slow reader.
 const REUSING: &str = "write --write-with-vmsplice --verify --bytes-to-pipe";
 const SLOW: &str = "read --pause 300 --verify --json --bytes-to-pipe 1G";
 
@@ -490,7 +491,7 @@ fn behind_pages_that_are_used_again_every_byte_is_right() {
 
 #[test]
 fn by_reference_such_bytes_may_be_wrong() {
-    // As documented: so the test before this one can fail.
+    // This is documented, and it shows that the test before this one can fail.
     let wrong = (0..5).any(|_| {
         let outputs = chain(&[&format!("{REUSING} 96M"), "copy --by-reference", SLOW]);
         outputs[2].status.code() == Some(1) && stderr(&outputs[2]).contains("wrong byte")
@@ -525,13 +526,14 @@ fn a_neighbour_that_is_killed_ends_it_at_once_and_what_came_is_right() {
             thread::sleep(Duration::from_millis(10 + round * 3));
             let began = Instant::now();
             if round.is_multiple_of(2) {
-                // The writer goes; in the other rounds the reader is what goes.
+                // In this round the writer goes, and in the other rounds the reader.
                 writing.kill().unwrap();
             }
             let output = finish(middle);
             let took = began.elapsed();
             assert_quiet_success(&output);
-            // A moment, on a machine that is not busy; and the reader has to get its bytes first.
+            // This takes a moment on a machine that is not busy, and the reader has to get its
+            // bytes first.
             assert!(took < Duration::from_secs(60), "{verb}: {took:?}");
             let _ = writing.kill();
             let _ = finish(writing);
@@ -541,7 +543,7 @@ fn a_neighbour_that_is_killed_ends_it_at_once_and_what_came_is_right() {
     }
 }
 
-/// The bytes are the first of what `fullbore write --verify` sends.
+/// Asserts that the bytes are the first bytes that `fullbore write --verify` sends.
 #[track_caller]
 fn assert_prefix(bytes: &[u8]) {
     let (source, mut sink) = pipe();
@@ -607,7 +609,7 @@ fn a_reader_that_is_killed_ends_the_whole_pipeline_quietly() {
             let write = "write --way fresh --verify --bytes-to-pipe 1T";
             let writing = start(fullbore(write).stdout(writer));
             thread::sleep(Duration::from_millis(7 + round * 5));
-            // Still at it: it has found no wrong byte.
+            // The reader still runs, so it has found no wrong byte.
             assert!(reading.try_wait().unwrap().is_none(), "{verb}");
             reading.kill().unwrap();
             let _ = finish(reading);

@@ -1,4 +1,5 @@
-//! What `fullbore doctor` says where a machine refuses something, and that it is what is so.
+//! Tests of `fullbore doctor`: what it reports when a machine refuses a call, and that its reports
+//! are true.
 
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
@@ -12,14 +13,14 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use seccompiler::{SeccompAction, SeccompCmpOp, SeccompFilter};
 use serde_json::Value;
 
-/// What the doctor found, as JSON.
+/// Returns the doctor's findings as JSON.
 #[track_caller]
 fn report(output: &Output) -> Value {
     assert_quiet_success(output);
     json(stdout(output))
 }
 
-/// The trial of that name.
+/// Returns the trial with that name.
 #[track_caller]
 fn trial<'a>(report: &'a Value, name: &str) -> &'a Value {
     let trials = report["trials"].as_array().expect("trials");
@@ -40,7 +41,8 @@ fn assert_works(report: &Value, name: &str) {
     assert!(trial["cause"].is_null(), "{trial:#}");
 }
 
-/// It was refused with that error, for a reason that holds `word`, and something can be done.
+/// Asserts that it was refused with that error, for a reason that contains `word`, and that there
+/// is advice.
 #[track_caller]
 fn assert_refused(report: &Value, name: &str, errno: &str, word: &str) {
     let trial = trial(report, name);
@@ -84,7 +86,7 @@ fn what_works_here_is_said_in_json_and_in_text_alike() {
         });
         assert!(shown, "{name} {value} in {text}");
     }
-    // splice and tee are what a kernel for pipes has.
+    // Every kernel with pipes has splice and tee.
     assert_works(&found, "splice");
     assert_works(&found, "tee");
     let last = found["advice"]["text"].as_str().unwrap();
@@ -128,7 +130,7 @@ fn every_call_that_is_refused_is_named_with_the_filter_and_the_rest_goes_on() {
         let filter = refusing(&[(call::PERF_EVENT_OPEN, &[])], errno);
         let found = report(&run_under(&filter, "doctor --json"));
         for trial in ["sampling", "hardware_counters"] {
-            // The setting comes before the filter, for a user whom it binds.
+            // For a user to whom the setting applies, it takes effect before the filter.
             assert_refused(&found, trial, name, "");
         }
         if is_root() {
@@ -173,7 +175,8 @@ fn pipes_that_stay_small_are_the_biggest_win_left() {
     let filter = refusing(&[(call::FCNTL, conditions)], Errno::PERM);
     let output = run_under(&filter, "doctor --json");
     let found = report(&output);
-    // As root it can only be the filter; a user's pipes may hold all that they may as well.
+    // For root the reason can only be the filter; for another user it may also be the limit on all
+    // pipes of the user.
     let word = if is_root() { "seccomp" } else { "" };
     assert_refused(&found, "roomy_pipe", "EPERM", word);
     assert_eq!(found["advice"]["trial"], "roomy_pipe");
@@ -200,7 +203,8 @@ fn a_user_who_has_too_many_pipes_is_told_so_and_how_many() {
     let found = report(&finish(start(&mut command)));
     assert_refused(&found, "roomy_pipe", "EPERM", "fs.pipe-user-pages-soft");
     assert_eq!(found["allowance"]["uid"], SOMEBODY);
-    // All of them are this process's own, and so they are seen; it stopped within a roomy pipe of it.
+    // All pipes are of this process, so the doctor sees them. The process stopped making pipes less
+    // than one large pipe below the limit.
     let pages = found["allowance"]["pages"].as_u64().unwrap();
     assert!(pages + 256 > soft as u64, "{:#}", found["allowance"]);
     let settings = found["settings"].as_array().unwrap();
@@ -209,7 +213,7 @@ fn a_user_who_has_too_many_pipes_is_told_so_and_how_many() {
         .find(|setting| setting["name"] == "fs.pipe-user-pages-soft")
         .unwrap();
     assert_eq!(setting["fine"], false, "{setting:#}");
-    // Small pipes hold bytes all the same.
+    // Small pipes still work.
     assert_works(&found, "process_fds");
 }
 
@@ -234,10 +238,10 @@ fn who_is_not_root_is_told_what_is_roots() {
     ] {
         assert_works(&found, name);
     }
-    // /proc/kpageflags is closed.
+    // /proc/kpageflags cannot be read.
     assert_refused(&found, "page_flags", "EACCES", "only root");
     if has_huge_pages() {
-        // And what backs memory is known all the same.
+        // It is still known what backs the memory.
         assert_works(&found, "huge_pages");
     }
     if is_root() {
@@ -290,7 +294,7 @@ fn nothing_hangs_and_nothing_is_left_behind() {
     let pid = doctor.id();
     finish(doctor);
     assert_eq!(children(pid), Vec::new());
-    // Its look at this pipe took nothing out, and holds nothing open.
+    // The doctor examined this pipe without reading bytes from it, and has closed it again.
     drop(writer);
     let mut came = [0; 16];
     assert_eq!(rustix::io::read(reader.as_fd(), &mut came), Ok(6));
@@ -307,7 +311,8 @@ fn without_proc_that_is_said() {
     assert!(one_line(stderr(&output)).contains("/proc is not mounted"));
 }
 
-/// `strace` of a doctor whose system calls it meddles with; `None` where there is none that can.
+/// Runs the doctor under `strace`, which changes the result of a system call; returns `None` if no
+/// such strace is installed.
 fn meddled_with(call: &str, how: &str) -> Option<Output> {
     let mut strace = std::process::Command::new("strace");
     strace
@@ -321,7 +326,7 @@ fn meddled_with(call: &str, how: &str) -> Option<Output> {
         ])
         .args(["-e", &format!("inject={call}:{how}"), FULLBORE, "doctor"]);
     let output = output_of(strace.stdin(Stdio::null())).ok()?;
-    // What cannot trace, or does not know that way to meddle, never comes to start anything.
+    // A strace that may not trace, or does not support this change, never starts the command.
     (!output.stdout.is_empty()).then_some(output)
 }
 

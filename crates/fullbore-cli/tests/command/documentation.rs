@@ -1,8 +1,8 @@
-//! The README and the pages of docs/ are true as far as a program can tell: their commands run, their
-//! links lead somewhere, and the table of verbs is complete.
+//! Tests that the README and the pages of docs/ are correct as far as a program can check: their
+//! commands run, their links have targets, and the table of verbs is complete.
 //!
 //! docs/README.md tells authors the convention. In short: the lines of a block tagged `sh`, and the
-//! lines of a `console` block that begin with `$ `, are run; a comment says where a command ends with
+//! lines of a `console` block that begin with `$ `, are run; a comment says if a command ends with
 //! another exit code than 0 (`exits with 1`) or is not run (`takes minutes`, `needs …`, `until Ctrl-C`).
 
 use std::fmt::Write as _;
@@ -27,10 +27,10 @@ const TAGS: [&str; 7] = [
     "yaml",
 ];
 
-/// What the comment behind a command says if the command is not to be run.
+/// Comments after a command which say that the command is not to be run.
 const NOT_RUN: [&str; 3] = ["takes minutes", "needs ", "until Ctrl-C"];
 
-/// Programs that pages name and a machine may lack.
+/// Programs that the pages use and that may not be installed.
 const PROGRAMS: [&str; 12] = [
     "bc",
     "cargo",
@@ -46,7 +46,8 @@ const PROGRAMS: [&str; 12] = [
     "zstd",
 ];
 
-/// How long the commands of one block may take: far longer than they do on a busy machine.
+/// How long the commands of one block may take, which is much longer than they take on a busy
+/// machine.
 const TIME_LIMIT: Duration = Duration::from_secs(300);
 
 /// One block of code of a page.
@@ -73,7 +74,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// README.md and the pages of docs/, by their paths from the root.
+/// Returns README.md and the pages of docs/, as paths from the root.
 fn pages() -> Vec<PathBuf> {
     let mut pages: Vec<PathBuf> = fs::read_dir(root().join("docs"))
         .expect("docs/")
@@ -89,7 +90,7 @@ fn read(page: &Path) -> String {
     fs::read_to_string(root().join(page)).unwrap_or_else(|error| panic!("{page:?}: {error}"))
 }
 
-/// The blocks of code of a page, and the page without them.
+/// Returns the blocks of code of a page, and the page without them.
 fn blocks(page: &Path) -> (Vec<Block>, String) {
     let (mut blocks, mut prose) = (Vec::new(), String::new());
     let mut open: Option<Block> = None;
@@ -113,7 +114,8 @@ fn blocks(page: &Path) -> (Vec<Block>, String) {
     (blocks, prose)
 }
 
-/// Where the comment of a line begins: at a `#` outside of quotes, at the start or behind a space.
+/// Returns where the comment of a line begins: at a `#` outside of quotes, at the start or after a
+/// space.
 fn comment_at(line: &str) -> usize {
     let (mut quote, mut before) = (None, ' ');
     for (place, character) in line.char_indices() {
@@ -128,8 +130,8 @@ fn comment_at(line: &str) -> usize {
     line.len()
 }
 
-/// The commands of a block. A line that ends in `|` or `\` goes on in the next one; a comment on a
-/// line of its own belongs to the command that follows.
+/// Returns the commands of a block. A line that ends in `|` or `\` continues on the next line; a
+/// comment on a line of its own belongs to the command that follows.
 fn commands(block: &Block) -> Vec<Shell> {
     let mut commands = Vec::new();
     let mut current = Shell {
@@ -139,7 +141,7 @@ fn commands(block: &Block) -> Vec<Shell> {
     for line in block.text.lines() {
         let line = match (block.tag.as_str(), line.strip_prefix("$ ")) {
             ("console", Some(command)) => command,
-            // What the command before printed.
+            // This is the output of the command before.
             ("console", None) if current.text.is_empty() => continue,
             _ => line,
         };
@@ -175,7 +177,7 @@ fn is_installed(program: &str) -> bool {
     })
 }
 
-/// Why a command is not run here, if it is not.
+/// Returns why a command is not run here, if it is not.
 fn reason_to_skip(shell: &Shell) -> Option<String> {
     let comment = shell.comment.to_lowercase();
     if NOT_RUN
@@ -196,7 +198,7 @@ fn reason_to_skip(shell: &Shell) -> Option<String> {
         .map(|program| format!("{program} is not installed"))
 }
 
-/// The exit codes that a command may end with.
+/// Returns the exit codes that a command may end with.
 fn expected(shell: &Shell) -> &str {
     match shell.comment.split_once("exits with ") {
         Some((_, codes)) => codes.split([':', ';', ',', '.']).next().unwrap_or_default(),
@@ -204,7 +206,7 @@ fn expected(shell: &Shell) -> &str {
     }
 }
 
-/// The files that the pages' commands name.
+/// Creates the files that the pages' commands use.
 fn lay_out(directory: &Path) {
     let line =
         "203.0.113.7 - - [22/Nov/2026:03:14:07 +0000] \"GET /index.html HTTP/1.1\" 404 512\n";
@@ -232,8 +234,8 @@ fn lay_out(directory: &Path) {
     }
 }
 
-/// The commands as one script for bash. Each is followed by a look at what all its stages ended with:
-/// 0 and dying of SIGPIPE are fine, anything else only where the comment says so.
+/// Returns the commands as one script for bash. After each command, the exit codes of all its stages
+/// are checked: 0 and SIGPIPE are accepted, and any other code only if the comment says so.
 fn script(commands: &[&Shell]) -> String {
     let mut script = String::from(
         r#"check() {
@@ -271,9 +273,10 @@ fn run_block(block: &Block, commands: &[&Shell]) -> Result<(), String> {
 
     let mut bash = Command::new("bash");
     bash.arg("-c").arg(script(commands)).current_dir(&directory);
-    // A group of its own, so that whatever it leaves in the background can be ended.
+    // It gets its own process group, so that processes that it leaves in the background can be
+    // killed.
     bash.env("PATH", path).process_group(0);
-    // Output goes into a file, since what stays in the background would keep a pipe open.
+    // Output is written to a file, because background processes would keep a pipe open.
     let output = tempfile::tempfile().expect("a file");
     let said = directory.path().join(".stderr");
     bash.stdin(Stdio::null()).stdout(output);
@@ -281,7 +284,7 @@ fn run_block(block: &Block, commands: &[&Shell]) -> Result<(), String> {
     let mut child = start(&mut bash);
     let group = Pid::from_child(&child);
     let began = Instant::now();
-    // Looked at and not reaped yet, so that the group's number stays its own.
+    // The process is not reaped yet, so that the id of the group is not reused.
     let looked = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
     let has_ended = || {
         waitid(WaitId::Pid(group), looked)
@@ -292,7 +295,7 @@ fn run_block(block: &Block, commands: &[&Shell]) -> Result<(), String> {
         sleep(Duration::from_millis(5));
     }
     let in_time = has_ended();
-    // What it left in the background, or all of it.
+    // This kills the processes that it left in the background, or all of them.
     let _ = kill_process_group(group, Signal::KILL);
     let status = child.wait().expect("bash is waited for");
     if in_time && status.success() {
@@ -310,7 +313,7 @@ fn run_block(block: &Block, commands: &[&Shell]) -> Result<(), String> {
     ))
 }
 
-/// The options of `fullbore VERB …` at the start of a command that its help does not know.
+/// Returns the options of `fullbore VERB …` at the start of a command that are not in its help.
 fn unknown_options(shell: &Shell) -> Vec<String> {
     let text = shell
         .text
@@ -379,7 +382,7 @@ fn every_command_of_the_pages_runs() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-/// What GitHub makes the name of a heading out of.
+/// Returns the anchor that GitHub derives from a heading.
 fn anchor(heading: &str) -> String {
     heading
         .trim()

@@ -1,4 +1,5 @@
-//! `fullbore write` and `fullbore read`: options, reports, ends, and what they refuse.
+//! Tests of `fullbore write` and `fullbore read`: options, reports, how they end, and what they
+//! refuse.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -11,7 +12,7 @@ use fullbore_results::run::EndpointReport;
 
 const WAITS: [&str; 4] = ["block", "poll", "spin", "adaptive"];
 
-/// The three ways to write, and a reader's options that go with each.
+/// The three ways to write, each with the matching options of a reader.
 const WAYS: [&str; 3] = [
     "--buf-size 64K",
     "--write-with-vmsplice --buf-size 128K",
@@ -41,14 +42,14 @@ fn column(line: &str, name: &str) -> String {
     line.split(',').nth(at).unwrap().to_owned()
 }
 
-/// What `fullbore write` put out, to its end.
+/// Returns the whole output of `fullbore write`.
 fn written(options: &str) -> Vec<u8> {
     let output = run(&format!("write {options}"));
     assert_quiet_success(&output);
     output.stdout
 }
 
-/// What `fullbore read --json` said of `bytes` on its stdin.
+/// Returns the report of `fullbore read --json` with `bytes` on its stdin.
 fn read_json(options: &str, bytes: &[u8]) -> EndpointReport {
     let output = read(options, bytes);
     assert_quiet_success(&output);
@@ -60,14 +61,14 @@ fn read(options: &str, bytes: &[u8]) -> std::process::Output {
     let reading = start(fullbore(&format!("read --json {options}")).stdin(source));
     thread::scope(|scope| {
         scope.spawn(move || {
-            // A reader that has had enough closes its end.
+            // A reader that has read enough closes its end.
             let _ = sink.write_all(bytes);
         });
         finish(reading)
     })
 }
 
-// Options.
+// Tests of options.
 
 #[test]
 fn both_endpoints_take_every_option_of_the_article_with_underscores_and_with_dashes() {
@@ -132,7 +133,7 @@ fn both_endpoints_document_the_defaults_of_the_article() {
 
 #[test]
 fn without_bytes_given_both_endpoints_move_ten_gibibytes() {
-    // The fastest options there are, so that it takes no time.
+    // These are the fastest options, so that the test is short.
     let huge = if has_huge_pages() { "--huge-page" } else { "" };
     let (writer, reader) = pipeline(
         &format!("--write-with-vmsplice --busy-loop --json {huge}"),
@@ -174,14 +175,14 @@ fn sizes_are_powers_of_1024_whether_written_short_or_long() {
         ("10G", 10u64 << 30),
         ("10GiB", 10u64 << 30),
     ] {
-        // A size in the report is one that was understood.
+        // A size in the report shows that it was parsed.
         let (_, reader) = pipeline("--bytes-to-pipe 1K", &format!("--csv --pipe-size {text}"));
         let line = one_line(stdout(&reader)).to_owned();
         assert_eq!(column(&line, "pipe_size"), bytes.to_string(), "{text}");
     }
 }
 
-// Reports.
+// Tests of reports.
 
 #[test]
 fn the_human_line_is_the_articles() {
@@ -204,7 +205,7 @@ fn the_human_line_is_the_articles() {
             .all(|b| b.is_ascii_digit())
     );
 
-    // The writer says the same on stderr when asked to, because its stdout is the pipe.
+    // The writer prints its report on stderr if it is asked to, because its stdout is the pipe.
     assert_code(&writer, 0);
     let line = one_line(stderr(&writer));
     assert!(
@@ -299,7 +300,7 @@ fn the_iterations_are_those_of_the_bytes_that_came() {
     );
 }
 
-// Exact bytes.
+// Tests of exact numbers of bytes.
 
 #[test]
 fn bytes_to_pipe_is_exact_to_the_byte() {
@@ -356,7 +357,7 @@ fn a_writer_and_a_reader_work_on_files_too() {
     assert_eq!(report.pipe_capacity, None);
 }
 
-// Ends.
+// Tests of how they end.
 
 #[test]
 fn a_reader_ends_when_the_writer_stops_early() {
@@ -408,7 +409,7 @@ fn a_writer_ends_quietly_when_the_reader_closes() {
             let (mut source, sink) = pipe();
             let writing = start(fullbore(&format!("write {options}")).stdout(sink));
             source.read_exact(&mut [0; 300_000]).unwrap();
-            // So that it ends while it waits, too.
+            // The pause makes it end while it waits, too.
             thread::sleep(Duration::from_millis(20));
             drop(source);
             let output = finish(writing);
@@ -420,7 +421,8 @@ fn a_writer_ends_quietly_when_the_reader_closes() {
 #[test]
 fn a_writer_reports_what_went_out_when_the_reader_closes() {
     let more_ways = [
-        // Full pages of the ring wait for the pipe to let go, rather than for room in it.
+        // Full pages of the ring wait until the pipe no longer refers to them, rather than for room
+        // in it.
         "--ring 512K --chunk 128K --pipe-size 512K",
         "--ring 512K --chunk 256K --pipe-size 512K",
     ];
@@ -441,7 +443,7 @@ fn a_writer_reports_what_went_out_when_the_reader_closes() {
     }
 }
 
-/// Runs `fullbore write | fullbore read …`, the reader once there is something to read.
+/// Runs `fullbore write | fullbore read …`, and starts the reader once there is something to read.
 fn ready_pipeline(read: &str) -> (std::process::Output, std::process::Output) {
     let (source, sink) = pipe();
     let writing = start(fullbore("write").stdout(sink));
@@ -495,7 +497,7 @@ fn an_adaptive_reader_sleeps_while_the_writer_is_idle() {
     drop(sink);
     let report = endpoint(stdout(&finish(reading)));
     assert_eq!(report.bytes, 3000);
-    // Spinning would have used most of the second.
+    // A spinning reader would have used most of the second.
     let cpu = report.cpu_seconds;
     assert!(cpu < 0.2, "{cpu} s of CPU while nothing came");
 }
@@ -514,7 +516,7 @@ fn an_adaptive_writer_sleeps_while_the_reader_is_idle() {
     }
 }
 
-// What only readers do, and what only writers cannot.
+// Tests of what only readers support, and of what only writers do not support.
 
 #[test]
 fn the_pause_of_a_slow_reader_is_in_its_help() {
@@ -535,7 +537,7 @@ fn a_repeated_pattern_is_verified_with_its_period_only() {
     assert_eq!((report.verified, report.bytes), (Some(true), 1 << 20));
 }
 
-// Closed and full outputs.
+// Tests of closed and full outputs.
 
 #[test]
 fn a_reader_whose_report_nobody_wants_ends_quietly() {
@@ -582,9 +584,9 @@ fn a_full_device_is_an_error_that_says_how_far_it_came() {
     );
 }
 
-// What is refused.
+// Tests of what is refused.
 
-/// Exit code 2 and one line on stderr, which holds each of `words`; nothing on stdout.
+/// Asserts exit code 2, one line on stderr that contains each of `words`, and nothing on stdout.
 #[track_caller]
 fn assert_refused(command: &mut std::process::Command, words: &[&str]) {
     let output = finish(start(command));
@@ -831,7 +833,7 @@ fn without_a_verb_there_is_help_and_code_2() {
         let output = run(words);
         assert_quiet_success(&output);
         assert!(!output.stdout.is_empty());
-        // `fullbore --help | head -1`.
+        // This corresponds to `fullbore --help | head -1`.
         let output = finish(start(fullbore(words).stdout(nobody_reads())));
         assert_quiet_success(&output);
     }
@@ -845,11 +847,11 @@ fn the_help_documents_the_exit_codes() {
     }
 }
 
-// Other programs at the other end.
+// Tests with other programs at the other end.
 
 #[test]
 fn a_reader_copes_with_an_odd_writer() {
-    // A byte here, a page there, as other programs write.
+    // The bytes are written in pieces of different sizes, as other programs write.
     let mut bytes = written("--verify --bytes-to-pipe 100003");
     for options in ["--verify", "--verify --read-with-splice --wait spin"] {
         let (source, mut sink) = pipe();
@@ -885,7 +887,7 @@ fn an_fd_that_does_not_wait_is_waited_for_all_the_same() {
             std::os::fd::AsFd::as_fd(&sink),
         ];
         for fd in both {
-            // As another program that shares the pipe may have done.
+            // Another program that shares the pipe may have done this.
             fcntl_setfl(fd, fcntl_getfl(fd).unwrap() | OFlags::NONBLOCK).unwrap();
         }
         let write = "--bytes-to-pipe 3M --verify";
@@ -900,7 +902,7 @@ fn an_fd_that_does_not_wait_is_waited_for_all_the_same() {
 
 #[test]
 fn endpoints_are_told_apart_from_their_data() {
-    // What a writer says must never get into the stream.
+    // The messages of a writer must never get into the stream.
     let mut command = fullbore("write --json --verbose --bytes-to-pipe 3");
     let output = finish(start(command.stdout(Stdio::piped())));
     assert_eq!(output.stdout, b"XXX");

@@ -1,4 +1,5 @@
-//! `fullbore explain`: it says what perf says, it says what is missing, and it leaves nothing behind.
+//! Tests of `fullbore explain`: it agrees with perf, it reports what is missing, and it leaves
+//! nothing behind.
 
 use std::process::{Command, Output};
 
@@ -7,7 +8,7 @@ use crate::common::users::ForEverybody;
 use crate::common::*;
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Settings under which an experiment takes a second.
+/// Options with which an experiment takes a second.
 const SHORT: &str = "--rounds 1 --seconds 0.5";
 
 #[test]
@@ -19,7 +20,8 @@ fn an_experiment_is_explained_side_by_side() {
     let explanation = json(stdout(&output));
     let sides = explanation["sides"].as_array().unwrap().iter();
     let samples: u64 = sides.map(|side| side["samples"].as_u64().unwrap()).sum();
-    // Without samples, as where the kernel may not be sampled and hardly anything else ran, no graph is drawn.
+    // Without samples no graph is drawn. This happens if the kernel may not be sampled and hardly any user
+    // code ran.
     assert_code(&output, if samples > 0 { 0 } else { 3 });
     assert_eq!(explanation["experiment"], "write_read");
     for name in ["writer", "reader"] {
@@ -84,8 +86,8 @@ fn other_work_than_a_writer_and_a_reader_has_its_parts_for_sides() {
     }
 }
 
-/// A program that only computes is all user code, whoever samples it; and nobody has to be lucky for that:
-/// what is not certain is how many samples there are.
+/// A program that only computes runs only user code, whichever program samples it. This does not depend on
+/// chance; only the number of samples does.
 #[test]
 fn what_a_program_computes_is_its_own_time() {
     let mut command = fullbore("explain --json --seconds 2 --");
@@ -334,7 +336,7 @@ fn without_perf_event_open_the_kernels_accounts_have_to_do() {
             user += seconds("user_seconds");
             system += seconds("system_seconds");
         }
-        // Sides that hardly ran are nothing to judge by.
+        // Sides that hardly ran do not allow a verdict.
         let is_judged = explanation["verdict"].is_object();
         assert_eq!(is_judged, user + system > 0.05, "{explanation:#}");
         ran += user + system;
@@ -365,7 +367,7 @@ fn an_ordinary_user_is_told_which_setting_is_in_the_way() {
     const NOBODY: u32 = 65534;
     let copy = ForEverybody::new();
     let words = format!("explain write_read {SHORT} --json");
-    // On a busy machine it may not have run for as long as a tick of the clock.
+    // On a busy machine it may not have run for one tick of the clock.
     let explanation = wait_for("a writer that ran", || {
         let explanation = explained(&finish(start(&mut copy.command(NOBODY, &words))));
         let ran = side(&explanation, "writer")["ran"].as_f64();

@@ -1,5 +1,5 @@
-//! `fullbore bench --html`: one page that is well-formed, needs nothing else, and holds what the run
-//! or the comparison holds, whatever that is called.
+//! Tests of `fullbore bench --html`: it writes one page that is well-formed, needs no other files,
+//! and contains the data of the run or comparison, whatever the names in it are.
 
 use std::fs;
 use std::path::Path;
@@ -13,16 +13,16 @@ use roxmltree::{Document, Node, ParsingOptions};
 
 const SHORT: &str = "--rounds 1 --seconds 0.01 --seed 1";
 
-/// What nobody should call anything.
+/// A name that contains markup.
 const HOSTILE: &str =
     "<script>alert(1)</script>&amp;\"'><img src=http://x onerror=y>\u{202e}\u{1b}[31m\u{0}\u{ffff}";
 
-/// The page at `path`.
+/// Reads the page at `path`.
 fn page(path: &Path) -> String {
     fs::read_to_string(path).unwrap()
 }
 
-/// The page as a tree: it is written to be well-formed as XML, too.
+/// Parses the page, which is also well-formed XML.
 #[track_caller]
 fn parsed(page: &str) -> Document<'_> {
     let options = ParsingOptions {
@@ -32,7 +32,7 @@ fn parsed(page: &str) -> Document<'_> {
     Document::parse_with_options(page, options).unwrap_or_else(|error| panic!("{error}\n{page}"))
 }
 
-/// Elements of that name.
+/// Returns the elements with that name.
 fn all<'a>(document: &'a Document, name: &str) -> Vec<Node<'a, 'a>> {
     let elements = document.descendants().filter(|node| node.is_element());
     elements
@@ -40,7 +40,7 @@ fn all<'a>(document: &'a Document, name: &str) -> Vec<Node<'a, 'a>> {
         .collect()
 }
 
-/// All text within.
+/// Returns all text within an element.
 fn text(node: &Node) -> String {
     node.descendants()
         .filter(|node| node.is_text())
@@ -48,7 +48,8 @@ fn text(node: &Node) -> String {
         .collect()
 }
 
-/// The page refers to nothing outside, has a policy that would not let it, and can be heard.
+/// Asserts that the page refers to nothing outside of it, has a policy that would prevent that, and
+/// is accessible to screen readers.
 #[track_caller]
 fn assert_whole(page: &str) {
     assert!(page.starts_with("<!DOCTYPE html>"), "{page}");
@@ -118,7 +119,7 @@ fn assert_whole(page: &str) {
     assert!(pictures > 0 || !page.contains("<figure>"));
 }
 
-/// A short run of every kind of group, as JSON and as the page written beside it.
+/// Returns a short run of every kind of group, as JSON and as the page that was written with it.
 fn base() -> &'static (Run, String) {
     static BASE: OnceLock<(Run, String)> = OnceLock::new();
     BASE.get_or_init(|| {
@@ -147,13 +148,13 @@ impl Files {
         self
     }
 
-    /// `fullbore bench` in the directory.
+    /// Runs `fullbore bench` in the directory.
     fn bench(&self, words: &str) -> Output {
         let mut command = fullbore(&format!("bench {words}"));
         finish(start(command.current_dir(&self.0)))
     }
 
-    /// The page that `words` write to `a.html`.
+    /// Returns the page that `words` write to `a.html`.
     fn compared(&self, words: &str) -> String {
         let output = self.bench(&format!("--html a.html --compare {words}"));
         assert_quiet_success(&output);
@@ -161,7 +162,7 @@ impl Files {
     }
 }
 
-/// The run with these rounds for all figures.
+/// Returns the run with these rounds for all figures.
 fn with_rounds(run: &Run, rounds: &[f64]) -> Run {
     let mut run = run.clone();
     run.apart.taken = 0;
@@ -189,12 +190,12 @@ fn a_page_is_whole_and_has_every_experiment() {
             assert!(words.contains(text), "{name}: {text}");
         }
     }
-    // A pipe of 3 KiB is none that the kernel has.
+    // The kernel has no pipes of 3 KiB.
     assert!(words.contains("Skipped and failed"));
     let kernel = run.machine.kernel.as_deref().unwrap();
     assert!(words.contains(kernel));
     assert!(words.contains("median of") || words.contains("one round of"));
-    // The picture of percentiles, and the heat map.
+    // The page has the chart of percentiles, and the heat map.
     for kind in ["percentiles on a logarithmic axis", "heat map", "bar chart"] {
         assert!(page.contains(kind), "{kind}");
     }
@@ -272,7 +273,7 @@ fn a_comparison_is_a_page_with_ratios_and_verdicts() {
     for experiment in &run.experiments {
         assert!(words.contains(&experiment.name));
     }
-    // Three runs, and one of nothing.
+    // There are three runs, and one without experiments.
     let mut none = slow.clone();
     none.experiments.clear();
     files.write("none.json", &none);
@@ -304,7 +305,7 @@ fn a_page_that_cannot_be_written_costs_nobody_the_table() {
     let run = format!("{SHORT} write_read --html");
     let compare = "--compare a.json a.json --html";
     for (words, path, code) in [
-        // Found out before anything is measured.
+        // The error is found before anything is measured.
         (run.as_str(), "/no/such/directory/file", 2),
         (&run, "/dev/full", 1),
         (compare, "/no/such/directory/file", 1),
@@ -320,11 +321,11 @@ fn a_page_that_cannot_be_written_costs_nobody_the_table() {
         let has_table = stdout(&output).contains("write_read");
         assert_eq!(has_table, code == 1, "{}", said(&output));
     }
-    // Nothing is left beside what was there.
+    // No new file is left.
     assert_eq!(fs::read_dir(&files.0).unwrap().count(), 2);
 }
 
-/// A browser, where there is one.
+/// Returns a browser, if one is installed.
 fn browser() -> Option<&'static str> {
     ["chromium", "chromium-browser", "google-chrome"]
         .into_iter()
@@ -381,7 +382,7 @@ fn a_browser_shows_it_without_a_word_and_sorts_its_tables() {
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
 
-/// As much of the Chrome DevTools protocol as is needed, over the two pipes that
+/// The parts of the Chrome DevTools protocol that are needed, over the two pipes that
 /// `--remote-debugging-pipe` reads and writes: messages are JSON, and end with a zero byte.
 mod devtools {
     use std::io::{BufRead, BufReader, PipeReader, PipeWriter, Write};
@@ -402,15 +403,15 @@ mod devtools {
         session: Option<String>,
         last: u64,
         complaints: Vec<String>,
-        /// Tells the guard that the browser is not needed any more.
+        /// Signals to the guard thread that the browser is no longer needed.
         done: mpsc::Sender<()>,
     }
 
-    /// Longer than a browser takes, also on a busy machine.
+    /// A time limit that is longer than a browser takes, even on a busy machine.
     const PATIENCE: Duration = Duration::from_secs(120);
 
     impl Browser {
-        /// Starts one that keeps what it keeps in `home`.
+        /// Starts a browser that stores its files in `home`.
         pub fn start(program: &str, home: &Path) -> Self {
             let (its_input, to) = std::io::pipe().unwrap();
             let (from, its_output) = std::io::pipe().unwrap();
@@ -444,7 +445,8 @@ mod devtools {
             let pid = Pid::from_child(&child);
             thread::spawn(move || {
                 if ended.recv_timeout(PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout) {
-                    // Not reaped yet, so the number is still its own; whoever reads from it wakes up.
+                    // The process is not reaped yet, so its id is not reused; the thread that reads
+                    // from it wakes up.
                     let _ = kill_process(pid, Signal::KILL);
                 }
             });
@@ -467,19 +469,19 @@ mod devtools {
             browser
         }
 
-        /// What the page complained of, and what it asked the network for.
+        /// Returns the errors of the page, and its requests to the network.
         pub fn complaints(&self) -> Vec<String> {
             self.complaints.clone()
         }
 
-        /// Opens a file, and waits until it is there.
+        /// Opens a file, and waits until it is loaded.
         pub fn open(&mut self, path: &Path) {
             let url = format!("file://{}", path.display());
             self.call("Page.navigate", json!({ "url": url }));
             while self.message()["method"] != "Page.loadEventFired" {}
         }
 
-        /// The value of an expression in the page.
+        /// Returns the value of an expression in the page.
         pub fn evaluate(&mut self, expression: &str) -> Value {
             let options = json!({ "expression": expression, "returnByValue": true });
             let answer = self.call("Runtime.evaluate", options);
@@ -503,7 +505,7 @@ mod devtools {
             }
         }
 
-        /// Presses Enter, wherever the focus is.
+        /// Presses Enter in the element that has the focus.
         pub fn press_enter(&mut self) {
             for kind in ["keyDown", "keyUp"] {
                 let event = json!({
@@ -556,7 +558,8 @@ mod devtools {
 
     impl Drop for Browser {
         fn drop(&mut self) {
-            // It goes by itself, with all its processes, and is killed only if it does not.
+            // The browser is asked to end with all its processes, and is killed only if it does
+            // not.
             let _ = self
                 .to
                 .write_all(b"{\"id\":0,\"method\":\"Browser.close\"}\0");

@@ -1,6 +1,6 @@
-//! The keys of the JSON that other people's programs read: those in `json_keys/`, and no others.
+//! Tests that the JSON, which other programs read, has the keys in `json_keys/`, and no others.
 //!
-//! A line is the path of a key, where `[]` stands for every item of a list. A `?` at its end says that
+//! A line is the path of a key, in which `[]` means every item of a list. A `?` at its end says that
 //! the key may be missing, because it depends on the machine or on what was measured. A key that is
 //! added or renamed on purpose is changed there, and in the documentation of the command.
 
@@ -56,7 +56,7 @@ fn top_prints_the_keys_that_it_always_has() {
     assert_keys(&look, include_str!("json_keys/top.txt"));
 }
 
-/// Whether a value has all keys of a list but those that may be missing, and no others.
+/// Asserts that a value has all keys of a list, except those that may be missing, and no others.
 fn assert_keys(value: &Value, list: &str) {
     let mut found = BTreeSet::new();
     add_keys(value, "", &mut found);

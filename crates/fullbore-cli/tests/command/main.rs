@@ -1,5 +1,6 @@
-//! The tests of the command that are certain: a file for each verb, for what several verbs share, and for
-//! the rules that source and documentation keep. They are one program, so that it is linked once.
+//! The tests of the command whose results do not depend on load or chance: a file for each verb, for what
+//! several verbs share, and for the rules of the source and the documentation. They are one program, so
+//! that it is linked once.
 
 // The signals and the users of the programs that are started are set between fork and exec.
 #![allow(unsafe_code)]

@@ -1,4 +1,5 @@
-//! `fullbore meter`: bytes stay what they are, what is shown is right, and who is slow is named.
+//! Tests of `fullbore meter`: it does not change bytes, its display is right, and it names the slow
+//! side.
 
 use std::fs::File;
 use std::hash::{DefaultHasher, Hasher};
@@ -12,21 +13,21 @@ use crate::common::meter::*;
 use crate::common::*;
 use rustix::process::{Pid, Signal, kill_process};
 
-/// A checksum, which a failed test can print.
+/// Returns the length and a checksum, which a failed test can print.
 fn sum(bytes: &[u8]) -> (usize, u64) {
     let mut hasher = DefaultHasher::new();
     hasher.write(bytes);
     (bytes.len(), hasher.finish())
 }
 
-/// The last line that was drawn: of those drawn over each other, the last.
+/// Returns the line that was drawn last over the others.
 #[track_caller]
 fn last_drawn(output: &Output) -> &str {
     let line = stderr(output).lines().rev().nth(1).expect("a line");
     line.rsplit('\r').next().unwrap().trim_end()
 }
 
-/// The numbers on stderr.
+/// Returns the numbers on stderr.
 #[track_caller]
 fn numbers(output: &Output) -> Vec<u64> {
     assert_code(output, 0);
@@ -34,7 +35,7 @@ fn numbers(output: &Output) -> Vec<u64> {
     lines.map(|line| line.parse().expect(line)).collect()
 }
 
-// Bytes.
+// Tests that bytes are not changed.
 
 #[test]
 fn bytes_pass_unchanged_from_a_pipe_a_file_and_a_redirected_file() {
@@ -133,7 +134,7 @@ fn a_full_output_is_an_error_below_the_line() {
     );
 }
 
-// What is shown.
+// Tests of the display.
 
 #[test]
 fn nothing_is_shown_where_stderr_is_no_terminal_or_it_is_to_be_quiet() {
@@ -167,7 +168,7 @@ fn the_line_has_name_amount_rate_and_how_far_it_is() {
 fn the_sizes_of_all_files_are_what_a_hundred_percent_is() {
     let files = Files::new();
     let ((a, _), (b, _)) = (files.file("a", 30_000), files.file("b", 10_000));
-    // A pipe that comes between makes the size unknown, unless it is given.
+    // A pipe among the inputs makes the size unknown, unless the size is given.
     let both = finish(start(&mut meter("-f", &[&a, &b])));
     assert!(last_drawn(&both).ends_with("100%"), "{}", said(&both));
     let unknown = fed(&mut meter("-f", &[&a, Path::new("-"), &b]), b"x");
@@ -179,7 +180,8 @@ fn the_sizes_of_all_files_are_what_a_hundred_percent_is() {
     assert!(last_drawn(&given).ends_with(" 50%"), "{}", said(&given));
 }
 
-/// Feeds it half of 200,000 bytes, waits until it has said `expected`, and feeds it the other half.
+/// Writes half of 200,000 bytes to it, waits until it has printed `expected`, and writes the other
+/// half.
 fn fed_by_halves(words: &str, expected: &str) -> Output {
     let files = Files::new();
     let path = files.0.path().join("said");
@@ -196,7 +198,7 @@ fn fed_by_halves(words: &str, expected: &str) -> Output {
     output
 }
 
-/// Waits until the file has these words.
+/// Waits until the file contains these words.
 fn wait_for_words(path: &Path, words: &str) {
     wait_for(words, || {
         let said = std::fs::read_to_string(path).ok()?;
@@ -258,7 +260,7 @@ fn the_size_of_a_file_in_bytes_is_none_in_lines() {
     assert_eq!(numbers(&finish(start(&mut meter("-n -l", &[&path])))), [3]);
 }
 
-// The rate limit.
+// Tests of the rate limit.
 
 #[test]
 fn the_limit_holds_over_time_from_pipes_and_from_files() {
@@ -297,10 +299,10 @@ fn without_a_pipe_nobody_is_blamed() {
     assert!(!verdict(&output).contains("slow one:"), "{}", said(&output));
 }
 
-// A process that runs already.
+// Tests with a process that already runs.
 
-/// A shell that reads a file line by line on fd 3, each line but the first when it is told to, and all that
-/// is left when nobody can tell it any more.
+/// Starts a shell that reads a file line by line on fd 3. It reads each line but the first when the test
+/// asks for it, and the rest when the pipe to the test is closed.
 fn led_reader(path: &Path) -> (Child, PipeWriter) {
     let script = "exec 3< \"$1\"; while read -r line <&3; do read -r told; done";
     let (told, tell) = pipe();
@@ -344,14 +346,14 @@ fn a_process_is_watched_to_its_end() {
         said(&output)
     );
 
-    // All its files, of which there is one.
+    // The meter watches all files of the process, of which there is one.
     let words = "-f -i 0.1 --watch PID";
     let output = watched_to_its_end(&path, words, ["3: /", "36%"]);
     assert_code(&output, 0);
 }
 
-/// What it says of a reader of these 30 lines, which reads 10 more than the first of them once the first
-/// words are said, and the rest once the second are.
+/// Returns the output about a reader of these 30 lines, which reads 10 lines after the first once the
+/// first of the expected words are printed, and the rest once the second are.
 fn watched_to_its_end(path: &Path, words: &str, expected: [&str; 2]) -> Output {
     let place = tempfile::tempdir().unwrap();
     let report = place.path().join("said");
@@ -372,7 +374,7 @@ fn watched_to_its_end(path: &Path, words: &str, expected: [&str; 2]) -> Output {
 fn it_is_over_when_the_fd_is_closed_though_the_process_goes_on() {
     let files = Files::new();
     let (path, _) = files.file("a", 100);
-    // It closes the file when it is told to.
+    // It closes the file when the test asks for it.
     let script = "exec 3< \"$1\"; read -r line; exec 3<&-; read -r line";
     let (told, mut tell) = pipe();
     let mut command = Command::new("sh");
@@ -383,7 +385,7 @@ fn it_is_over_when_the_fd_is_closed_though_the_process_goes_on() {
         std::fs::metadata(&fd).ok().filter(|m| m.is_file())
     });
     let mut watching = start(&mut fullbore(&format!("meter -f -d {}:3", child.id())));
-    // Its first line is drawn.
+    // The first byte shows that its first line is drawn.
     let mut first = [0];
     watching
         .stderr
@@ -475,7 +477,7 @@ fn what_cannot_be_watched_is_said_in_one_line() {
     child.wait().unwrap();
 }
 
-// Ends.
+// Tests of how it ends.
 
 #[test]
 fn an_interrupt_ends_the_line_before_the_process() {
@@ -508,7 +510,7 @@ fn an_ignored_interrupt_stays_ignored() {
     assert_eq!(stdout(&output), "x\n");
 }
 
-// What it refuses.
+// Tests of what it refuses.
 
 #[test]
 fn a_wrong_command_line_is_one_line_and_code_2() {
@@ -567,7 +569,8 @@ fn a_rate_limit_holds_from_file_to_file() {
     let child = start(fullbore(&words).stdout(stdout));
     std::thread::sleep(std::time::Duration::from_millis(500));
     let early = path("out").metadata().unwrap().len() as f64;
-    // 2 MiB a second, and what may be made up for; not all of it at once.
+    // The limit is 2 MiB per second, plus the bytes that may be sent to catch up, but not
+    // everything at once.
     let most = (began.elapsed().as_secs_f64() + 0.5) * 2.0 * f64::from(1 << 20);
     assert!(early < most, "{early} bytes of at most {most}");
     assert_quiet_success(&finish(child));

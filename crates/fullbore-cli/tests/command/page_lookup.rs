@@ -1,5 +1,5 @@
-//! `fullbore bench page_lookup`: what finding a page costs, as the kernel says or as is estimated, and
-//! what becomes of it where a machine refuses.
+//! Tests of `fullbore bench page_lookup`: the cost of looking up a page, as measured by the kernel or
+//! as estimated, and the results when a machine refuses a call.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use fullbore_results::run::Unit;
 use rustix::io::Errno;
 use seccompiler::SeccompCmpOp;
 
-/// As short as a run can be.
+/// Options for the shortest possible run.
 const SHORT: &str = "bench page_lookup --json --rounds 1 --seconds 0.01";
 
 const ROWS: [&str; 4] = [
@@ -19,7 +19,7 @@ const ROWS: [&str; 4] = [
     "lookup_huge_untouched",
 ];
 
-/// Whether this kernel, and this user, has the kernel's own benchmark.
+/// Returns whether this user can run the benchmark in the kernel, and this kernel has it.
 fn has_benchmark() -> bool {
     ["gup_test", "gup_benchmark"]
         .iter()

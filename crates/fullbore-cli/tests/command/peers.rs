@@ -1,5 +1,5 @@
-//! The programs in C: every one runs, says what is wrong with its options and what the machine
-//! refuses, and leaves nothing behind; and `bench --peers` copes with whatever stands in their place.
+//! Tests of the programs in C: each of them runs, reports wrong options and what the machine refuses,
+//! and leaves nothing behind; and `bench --peers` handles any other program in their place.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -21,7 +21,8 @@ const PROGRAMS: [&str; 5] = ["stream", "pingpong", "unix_copy", "lookup", "pipe"
 /// include/linux/socket.h.
 const AF_INET: u64 = 2;
 
-/// Where the programs are, built when they are first wanted; `None` without a compiler.
+/// Returns the directory of the programs, which are built at the first call; `None` without a
+/// compiler.
 fn built() -> Option<&'static Path> {
     static BUILT: OnceLock<Option<PathBuf>> = OnceLock::new();
     BUILT.get_or_init(build).as_deref()
@@ -47,7 +48,7 @@ fn build() -> Option<PathBuf> {
     Some(directory)
 }
 
-/// One of the programs, with the options in `words`; short.
+/// Returns the command for a short run of one of the programs, with the options in `words`.
 fn program(directory: &Path, words: &str) -> Command {
     let mut words = words.split_whitespace();
     let mut command = Command::new(directory.join(words.next().unwrap()));
@@ -60,8 +61,8 @@ fn program(directory: &Path, words: &str) -> Command {
     command
 }
 
-/// Runs a program; again where it was over before anything came through, or ended itself because its
-/// processes were kept from running, as a short run on a busy machine may be.
+/// Runs a program. On a busy machine, a short run may end before any bytes have arrived, or the
+/// program may end because its processes did not get a CPU; it is then run again.
 fn run_program(directory: &Path, words: &str) -> Output {
     for _ in 0..20 {
         let output = finish(start(&mut program(directory, words)));
@@ -74,7 +75,7 @@ fn run_program(directory: &Path, words: &str) -> Output {
     panic!("{words}: no figure in 20 runs");
 }
 
-/// Every command line that the experiments have programs for, and more.
+/// Returns every command line that the experiments have programs for, and more.
 fn command_lines() -> Vec<String> {
     let transports = [
         "pipe",
@@ -264,7 +265,7 @@ fn nothing_is_left_behind() {
         assert_quiet_success(&output);
     }
     assert_eq!(fs::read_dir(temporary.path()).unwrap().count(), 0);
-    // A program that is killed takes its processes along, and one of those that dies ends it.
+    // If a program is killed, its processes end too; and if one of them dies, the program ends.
     for kill_program in [true, false] {
         let program = start(&mut program(directory, "stream shared_memory --seconds 60"));
         let processes = wait_for("two processes", || {
@@ -287,13 +288,13 @@ fn nothing_is_left_behind() {
     }
 }
 
-/// What is said of the program that does the same.
+/// Returns the report on the program that does the same.
 #[track_caller]
 fn peer<'a>(run: &'a Run, name: &str) -> &'a Peer {
     experiment(run, name).peer.as_ref().expect("a program")
 }
 
-/// What `bench --json` says of experiments next to what is in a directory.
+/// Returns the result of `bench --json` for experiments with the programs in a directory.
 fn beside(directory: &Path, rounds: usize, words: &str) -> (Output, Run) {
     let words = format!("bench --json --rounds {rounds} --seconds 0.01 {words} --peers");
     let output = until_measured(|| finish(start(fullbore(&words).arg(directory))));
@@ -308,7 +309,7 @@ fn every_experiment_that_has_a_program_is_compared_with_it() {
     let csv = tempfile::NamedTempFile::new().unwrap();
     let words = format!("ladder pipe --csv {}", csv.path().display());
     let (output, run) = beside(directory, 1, &words);
-    // In runs of their own, none of which takes long.
+    // They are measured in separate runs, each of which is short.
     let (_, transports) = beside(directory, 1, "transports");
     let others = "lookup_base_touched chain_normal copy_zero_copy wake_up tcp_4k_spin";
     let (_, others) = beside(directory, 2, others);
@@ -360,7 +361,7 @@ fn a_directory_without_programs_is_refused() {
     }
 }
 
-/// A directory in which every program is this script.
+/// Makes a directory in which every program is this script.
 fn scripts(script: &str) -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("script");
@@ -413,14 +414,14 @@ fn a_missing_program_is_named_and_the_others_are_compared() {
 
 #[test]
 fn a_program_that_hangs_is_killed_with_all_that_it_started() {
-    // Nobody else sleeps for so long.
+    // No other process sleeps for this time.
     let seconds = format!("{}.{:09}", 77_777, std::process::id());
-    // The shell waits for a process of its own, which has its stdout too.
+    // The shell waits for a child that also has its stdout.
     let directory = scripts(&format!("sleep {seconds}; echo 1.5"));
     let (_, run) = beside(directory.path(), 1, "write_read");
     let failed = peer(&run, "write_read").failed.as_deref().unwrap();
     assert!(failed.contains("in time"), "{failed}");
-    // One that ends and leaves somebody behind is not waited for, either.
+    // If a program ends and leaves a child behind, the child is not waited for either.
     let directory = scripts(&format!("sleep {seconds} & echo 1.5"));
     let (_, run) = beside(directory.path(), 1, "write_read");
     assert!(peer(&run, "write_read").ratio.is_some());

@@ -1,5 +1,5 @@
-//! The verdict on pipelines whose slow stage is known, because it was made slow, and on pipelines of which nobody
-//! can know it: who is named with conviction.
+//! Tests of the verdict on pipelines whose slow stage is known, because it was made slow, and on pipelines
+//! whose slow stage cannot be known: which stages are named as sure.
 
 use std::os::unix::process::CommandExt;
 use std::process::Stdio;
@@ -10,10 +10,12 @@ use crate::common::*;
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::Value;
 
-/// Pipelines that others have started, where more processes hold an end of a pipe than use it: how many hold the
-/// write end of the one that `tee` reads, and who may be named for it with conviction.
+/// Pipelines that other programs have started, in which more processes have an end of a pipe open than use
+/// it: the number of processes that have the write end of the pipe that `tee` reads, and the stages that may
+/// be named as sure.
 const HELD_BY_SEVERAL: &[(&str, usize, &[&str])] = &[
-    // One computes for /dev/null, one sleeps, and one waits for that: what tee waits for, nobody can see.
+    // One process computes and writes to /dev/null, one sleeps, and one waits for the sleeping one: it is
+    // not visible which of them tee waits for.
     (
         "(gzip </dev/zero >/dev/null & sleep 600 | wc -c & wait) 2>&1 >/dev/null | tee /dev/null",
         4,
@@ -29,10 +31,10 @@ const HELD_BY_SEVERAL: &[(&str, usize, &[&str])] = &[
         3,
         &[],
     ),
-    // One that has started it, and only waits, does not matter.
+    // A process that has started the writer, and only waits for it, does not matter.
     ("(sleep 600; :) 2>&1 | tee /dev/null", 2, &["sleep"]),
     ("(sleep 600 | cat) 2>&1 | tee /dev/null", 2, &["sleep"]),
-    // In the shell's process group, which ends with the test.
+    // It stays in the shell's process group, which is killed at the end of the test.
     (
         "timeout --foreground 600 sleep 600 | tee /dev/null",
         2,
@@ -67,7 +69,7 @@ fn names_nobody_else_with_conviction(script: &str, writers: usize, right: &[&str
         let readers = pipe["readers"].as_array().unwrap();
         readers.iter().any(|who| who["name"] == "tee")
     };
-    // All of them are there before it looks for a verdict.
+    // All processes have to run before the test asks for a verdict.
     wait_for(script, || {
         let look = look();
         let mut pipes = look["pipes"].as_array()?.iter();

@@ -1,4 +1,5 @@
-//! The group `pipelines` of `fullbore bench`: what it runs, compares and leaves behind.
+//! Tests of the group `pipelines` of `fullbore bench`: what it runs, what it compares, and that it
+//! cleans up.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -9,12 +10,12 @@ use fullbore_results::run::{Run, Unit};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-/// As short as a run can be.
+/// Options for the shortest possible run.
 const SHORT: &str = "--rounds 1 --seconds 0.01";
 
 const WAYS: [&str; 3] = ["bash", "run", "report"];
 
-/// The names of the group's experiments.
+/// Returns the names of the group's experiments.
 fn listed() -> Vec<String> {
     let output = run("bench --list pipelines");
     assert_quiet_success(&output);
@@ -25,7 +26,7 @@ fn listed() -> Vec<String> {
         .collect()
 }
 
-/// A directory for PATH with these programs in it, as they are found here.
+/// Makes a directory for PATH that contains the installed versions of these programs.
 fn path_with(programs: &[&str]) -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
     for program in programs {
@@ -39,7 +40,7 @@ fn path_with(programs: &[&str]) -> tempfile::TempDir {
     directory
 }
 
-/// A program of our own on that PATH.
+/// Writes a script to that directory.
 fn script(path: &Path, name: &str, text: &str) {
     let file = path.join(name);
     let _ = fs::remove_file(&file);
@@ -47,7 +48,7 @@ fn script(path: &Path, name: &str, text: &str) {
     fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// A short run of these experiments with another PATH: its exit code, and its JSON.
+/// Runs these experiments briefly with another PATH, and returns the exit code and the JSON.
 fn short_json_with(path: &Path, words: &str) -> (Option<i32>, Run) {
     let words = format!("bench --json {SHORT} {words}");
     let output = finish(start(fullbore(&words).env("PATH", path)));
@@ -99,7 +100,7 @@ fn each_row_is_measured_where_its_programs_are() {
             lines.push(line);
         }
     }
-    // What is said over all of them is what the rows say.
+    // The overall result agrees with the rows.
     assert_eq!(run.overall.len(), 2, "{:#?}", run.overall);
     for (overall, way) in run.overall.iter().zip(["run", "report"]) {
         let ratios: Vec<f64> = run
@@ -202,7 +203,8 @@ fn a_program_that_breaks_is_named_with_what_it_said() {
 #[test]
 fn whoever_prints_something_else_than_bash_has_no_figure() {
     let path = path_with(&["bash", "sh", "cat", "wc"]);
-    // Right when bash is asked what to expect, and another number later.
+    // The script prints the right number when bash determines the expected result, and another
+    // number later.
     let counted = path.path().join("counted");
     script(
         path.path(),
@@ -226,9 +228,11 @@ fn whoever_prints_something_else_than_bash_has_no_figure() {
     assert!(!has_figure(experiment(&run, "cat_wc_run")));
 }
 
-/// The processes that play a part for `bench` and clean up after it, and the directory that they use.
+/// Returns the processes that run the parts of a pipeline for `bench` and clean up after it, and the
+/// directory that they use.
 fn cleaning_up(bench: u32) -> Option<(Vec<Pid>, PathBuf)> {
-    // They are told what to do as 'part NAME JSON'; those that end with bench have an option before.
+    // Their arguments are 'part NAME JSON'; a process that ends together with bench has an option
+    // before these.
     let parts: Vec<(Pid, String, Value)> = children(bench)
         .into_iter()
         .filter_map(|(pid, words)| {
@@ -252,7 +256,7 @@ fn nothing_is_left_of_a_run_that_ends_or_is_killed() {
         let path = path_with(&["bash", "sh", "cat", "sleep"]);
         let file = |name: &str| path.path().join(name);
         let (began, go_on) = (file("began"), file("go_on"));
-        // It stays in the middle of a pipeline until it is told to go on.
+        // It stays in the middle of a pipeline until the test lets it continue.
         let text = format!(
             "echo $$ > {}; cat > /dev/null; until [ -e {} ]; do sleep 0.02; done; echo 1",
             began.display(),

@@ -1,10 +1,10 @@
-//! `fullbore run`: the same lines under bash and under `run`, side by side.
+//! Tests of `fullbore run`: the same lines are run by bash and by `run`, and compared.
 //!
-//! bash runs with pipefail, which `run` has by default, except where a line goes whole to the shell. Each
-//! line is run three times, each time in a directory of its own: by bash, by `run` with sh, and by `run`
-//! with bash for the stages. stdout, the exit code and the files must be the same each time. stderr too,
-//! with bash for the stages; what sh itself says (`sh: 1: nosuch: not found`) is not what bash says,
-//! and of that only the other programs' lines are compared.
+//! bash runs with pipefail, which `run` has by default, except if `run` passes a whole line to the shell.
+//! Each line is run three times, each time in a directory of its own: by bash, by `run` with sh, and by
+//! `run` with bash for the stages. stdout, the exit code and the files must be the same each time. stderr
+//! must also be the same with bash for the stages. The messages of sh (`sh: 1: nosuch: not found`) differ
+//! from those of bash, so with sh only the lines of other programs are compared.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -21,24 +21,25 @@ use tempfile::TempDir;
 struct Case {
     line: String,
     given: Given,
-    /// Not one pipeline: the shell gets it as it is.
+    /// Whether it is not a single pipeline, so that the shell gets the whole line.
     whole: bool,
-    /// Something that bash says of its children, and `run` does not: that one was killed.
+    /// Whether bash reports that a child was killed, which `run` does not report.
     bash_says_more: bool,
-    /// What bash does, and sh does differently: then only bash's stages are compared.
+    /// Whether sh behaves differently from bash, so that only the run with bash for the stages is
+    /// compared.
     only_bash: bool,
 }
 
-/// What the shell is given.
+/// The stdin of the shell, or a wrapper around it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Given {
-    /// Nothing to read.
+    /// An empty stdin.
     Nothing,
     /// Three lines on stdin.
     Lines,
     /// The file `words` on stdin.
     File,
-    /// What a line of sh makes of it, with the command as its arguments.
+    /// A line of sh, which gets the command as its arguments.
     Wrapped(&'static str),
 }
 
@@ -73,7 +74,7 @@ impl Case {
         self
     }
 
-    /// Runs it, and says what became of it and of the directory.
+    /// Runs it, and returns its output and the files in the directory.
     fn run(&self, words: &[&str]) -> (Output, BTreeMap<String, Vec<u8>>) {
         let directory = directory();
         let mut command = match self.given {
@@ -105,7 +106,7 @@ impl Case {
             .stderr(Stdio::piped());
         let mut child = start(&mut command);
         if let Some(mut stdin) = child.stdin.take() {
-            // Not everybody reads it.
+            // Not every command reads its stdin.
             let _ = stdin.write_all(b"one\ntwo\nthree\n");
         }
         let output = finish(child);
@@ -136,7 +137,7 @@ fn directory() -> TempDir {
     directory
 }
 
-/// As a shell sees it that has called the other one.
+/// Returns the exit code as the calling shell sees it.
 fn code(output: &Output) -> i32 {
     let status = output.status;
     status
@@ -144,7 +145,7 @@ fn code(output: &Output) -> i32 {
         .unwrap_or_else(|| 128 + status.signal().unwrap_or_default())
 }
 
-/// Lines of stderr that the shell itself does not say.
+/// Returns the lines of stderr that the shell itself did not print.
 fn of_programs(stderr: &[u8]) -> Vec<String> {
     String::from_utf8_lossy(stderr)
         .lines()
@@ -157,7 +158,7 @@ fn of_programs(stderr: &[u8]) -> Vec<String> {
         .collect()
 }
 
-/// Runs each case, and says of all that differ how they do.
+/// Runs each case, and fails with a description of all differences.
 #[track_caller]
 fn assert_as_bash(cases: Vec<Case>) {
     let mut differences = String::new();
@@ -561,7 +562,7 @@ fn a_program_that_cannot_be_started_is_named_and_the_others_are_ended() {
     let directory = directory();
     let run = |words: &[&str]| {
         let mut command = fullbore("run --");
-        // A directory on PATH that this user may not search makes it 126, as with env(1).
+        // If this user may not search a directory on PATH, the exit code is 126, as with env(1).
         command.env("PATH", "/usr/bin:/bin").args(words);
         finish(start(command.current_dir(directory.path())))
     };
@@ -617,7 +618,7 @@ fn without_pipefail_the_last_stage_counts() {
     }
 }
 
-/// What the pipe on stdin of the last stage holds.
+/// Returns the capacity of the pipe on stdin of the last stage.
 fn capacity(options: &str) -> (usize, Output) {
     let line = "true | python3 -c 'import fcntl; print(fcntl.fcntl(0, 1032))'";
     let output = finish(start(fullbore(&format!("run {options}")).arg(line)));
@@ -641,7 +642,7 @@ fn pipes_are_as_roomy_as_asked_for_or_a_line_says_why_not() {
             said(&output)
         );
     }
-    // Nobody may have a pipe of 2 GiB.
+    // No user may have a pipe of 2 GiB.
     let (found, output) = capacity("--pipe-size 4G");
     let line = one_line(stderr(&output));
     assert!(
@@ -818,7 +819,7 @@ fn words_are_shown_as_they_would_stand_in_a_line() {
 fn no_stage_with_one_thread_keeps_more_than_one_cpu_busy() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("how.json");
-    // The last stage is started long after the first, which has used its CPU by then.
+    // The last stage is started long after the first, which has used its CPU time by then.
     let line = format!(
         "sh -c 'i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done'{}",
         " | true".repeat(150)
@@ -828,17 +829,17 @@ fn no_stage_with_one_thread_keeps_more_than_one_cpu_busy() {
     assert_code(&output, 0);
     let found = json(&std::fs::read_to_string(&path).unwrap());
     for stage in found["stages"].as_array().unwrap() {
-        // CPU time of children that were waited for is counted in clock ticks of 10 ms at most.
+        // The CPU time of children that were waited for is counted in clock ticks of up to 10 ms.
         let (cpu, seconds) = (stage["cpu_seconds"].as_f64(), stage["seconds"].as_f64());
         assert!(cpu.unwrap() <= seconds.unwrap() + 0.02, "{stage:#}");
     }
 }
 
-/// A memory cgroup of its own, with a limit.
+/// A new memory cgroup with a limit.
 struct Cgroup(std::path::PathBuf);
 
 impl Cgroup {
-    /// None where there may be none.
+    /// Creates the cgroup; returns `None` if this user may not do that.
     fn new(bytes: u64) -> Option<Self> {
         let name = format!("fullbore-test-run-{}", std::process::id());
         ["/sys/fs/cgroup/memory", "/sys/fs/cgroup"]
@@ -868,7 +869,7 @@ fn a_small_cgroup_has_small_pipes_and_kills_nobody() {
     let Some(cgroup) = Cgroup::new(8 << 20) else {
         return skipped("a small cgroup: this user may make none with a memory limit");
     };
-    // Until the last stage reads, all pipes fill up.
+    // All pipes fill up until the last stage reads.
     let line = format!(
         "head -c 30000000 /dev/zero{} | {{ sleep 2; wc -c; }}",
         " | cat".repeat(8)

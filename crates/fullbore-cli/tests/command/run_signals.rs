@@ -1,4 +1,5 @@
-//! `fullbore run`: nothing is left running, whoever of its processes is told what, and whenever.
+//! Tests of `fullbore run`: no process is left running, whichever of its processes gets whichever
+//! signal, at any time.
 
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, Output, Stdio};
@@ -8,14 +9,15 @@ use std::time::Duration;
 use crate::common::*;
 use rustix::process::{Pid, Signal, kill_process};
 
-/// A pipeline that runs, in a process group together with somebody else.
+/// A running pipeline, in a process group together with an unrelated process.
 struct Running {
     keeper: Child,
     neighbour: Child,
     marker: String,
 }
 
-/// What stands for the marker in a line: a time to sleep that nobody else sleeps.
+/// The placeholder for the marker in a line. The marker is a sleeping time that no other process
+/// uses.
 const MARK: &str = "MARK";
 
 impl Running {
@@ -23,7 +25,7 @@ impl Running {
         Self::start_by(&[], line)
     }
 
-    /// By a program that becomes the command which its arguments name.
+    /// Starts the line by a program that executes the command in its arguments.
     fn start_by(by: &[&str], line: &str) -> Self {
         let marker = format!(
             "{}.{:09}",
@@ -32,7 +34,7 @@ impl Running {
         );
         let neighbour = spawn(Command::new("sleep").arg("1000").process_group(0)).unwrap();
         let mut command = match by {
-            // What a closed pipe ended is to be seen in the exit code.
+            // The exit code has to show that a process was ended by a closed pipe.
             [] => fullbore("run --sigpipe-fails"),
             [program, words @ ..] => {
                 let mut command = Command::new(program);
@@ -56,8 +58,8 @@ impl Running {
         }
     }
 
-    /// Waits until so many processes that have the marker in their arguments run, without the two of
-    /// `run`.
+    /// Waits until this number of processes with the marker in their arguments run, not counting the
+    /// two of `run`.
     #[track_caller]
     fn wait_for_stages(&self, stages: usize) {
         wait_for("the stages", || {
@@ -65,7 +67,7 @@ impl Running {
         });
     }
 
-    /// The command lines of the processes of this pipeline that are there.
+    /// Returns the command lines of the processes of this pipeline that still exist.
     fn left(&self) -> Vec<String> {
         let mut left = Vec::new();
         for entry in std::fs::read_dir("/proc").unwrap().flatten() {
@@ -86,7 +88,7 @@ impl Running {
         Pid::from_child(&self.keeper)
     }
 
-    /// The second process of `run`, once it is there.
+    /// Returns the second process of `run`, once it exists.
     #[track_caller]
     fn runner(&self) -> Pid {
         wait_for("the runner", || {
@@ -97,7 +99,7 @@ impl Running {
         })
     }
 
-    /// Waits for its end, and that nobody is left but the neighbour.
+    /// Waits for its end, and asserts that only the unrelated process is left.
     #[track_caller]
     fn end(mut self, what: &str) -> Output {
         let keeper = std::mem::replace(&mut self.keeper, spawn(&mut Command::new("true")).unwrap());
@@ -127,12 +129,13 @@ fn tell(pid: Pid, signal: Signal) {
     let _ = kill_process(pid, signal);
 }
 
-/// How a pipeline of three sleepers ends when it is told something at some moment.
+/// Tests how a pipeline of three sleeping processes ends when it gets a signal at some moment.
 #[track_caller]
 fn told(what: &str, signal: Signal, whom: impl Fn(&Running) -> Pid) -> Output {
     let line = match signal {
-        // A shell that is told just when it starts a program waits for it, as on a terminal: it keeps
-        // signals back then, and the program is not there yet to be told.
+        // A shell that gets the signal while it starts a program waits for the program, as on a
+        // terminal: the shell blocks signals at that moment, and the program does not exist yet and
+        // cannot get the signal.
         Signal::INT | Signal::QUIT => "sleep MARK | sleep MARK | sleep MARK",
         _ => "sleep MARK | { sleep MARK; } | (sleep MARK; sleep MARK)",
     };
@@ -205,8 +208,8 @@ fn whoever_kills_by_name_does_not_kill_both() {
     assert_eq!(output.status.signal(), Some(Signal::KILL.as_raw()));
 }
 
-/// Those who do not want to go: in the background, in a session of their own, deaf to all that can be
-/// ignored, stopped, and starting others all the time.
+/// Processes that are hard to end: in the background, in their own session, ignoring all signals that
+/// can be ignored, stopped, and starting other processes all the time.
 const OBSTINATE: &str = "(trap '' TERM HUP INT; sleep MARK; sleep MARK) | \
     { setsid sleep MARK & (setsid setsid nohup sleep MARK > /dev/null &) & sleep MARK; } | \
     sh -c 'kill -STOP $$; sleep MARK' | \
@@ -273,21 +276,22 @@ fn a_stage_that_is_killed_ends_the_others_by_its_pipes_alone() {
             })
         });
         if victim != "^cat" {
-            // Killed before, it could still be starting the one that is to be killed with it.
+            // If the shell were killed earlier, it might not have started its child yet, which has
+            // to be killed with it.
             wait_for("the shell's cat", || {
                 (!children(found as u32).is_empty()).then_some(())
             });
         }
         thread::sleep(Duration::from_millis(fastrand::u64(..20)));
-        // With what it has started: a shell that is killed leaves its cat.
+        // The shell is killed with its child, because a killed shell leaves its cat running.
         let pid = Pid::from_raw(found).unwrap();
         for (child, _) in children(found as u32) {
             tell(child, Signal::KILL);
         }
         tell(pid, Signal::KILL);
         let output = running.end(victim);
-        // Whoever is to the right of it has read an end of the file, and whoever is to the left has
-        // died of a closed pipe.
+        // The stages to the right of it have read an end of file, and the stages to the left have
+        // been ended by a closed pipe.
         let code = output.status.code();
         assert!(
             matches!(code, Some(1 | 128..)),
@@ -377,7 +381,7 @@ fn what_was_ignored_before_stays_ignored() {
     assert_eq!(stdout(&output), "done\n");
 }
 
-/// What becomes a daemon, or does not want to go, in each of the usual ways.
+/// Processes that become daemons, or ignore signals, in each of the usual ways.
 const DAEMONS: &str = "{ (setsid sleep MARK > /dev/null 2>&1 &); (trap '' TERM; sleep MARK & sleep MARK); } | \
     { setsid -f sh -c '(sleep MARK &); sleep MARK' > /dev/null 2>&1; sleep MARK & sleep MARK; }";
 
@@ -400,14 +404,14 @@ fn what_becomes_a_daemon_is_ended_at_any_moment() {
 #[test]
 fn a_background_job_goes_with_what_ends_the_command() {
     for signal in [Signal::INT, Signal::QUIT, Signal::TERM, Signal::HUP] {
-        // A shell has what it starts in the background ignore SIGINT.
+        // Background processes of a shell ignore SIGINT.
         let running = Running::start("sleep MARK > /dev/null & sleep 0.01 | true");
         wait_for("the end of the stages", || {
             let left = running.left();
             let of_sleep = left.iter().filter(|line| line.contains(": sleep"));
             (left.len() == 3 && of_sleep.count() == 1).then_some(())
         });
-        // Where the end of the stages has not been noted yet, the first one is for them.
+        // If the end of the stages has not been recorded yet, the first signal goes to the stages.
         wait_for("the end of the job", || {
             tell(running.keeper(), signal);
             running.left().is_empty().then_some(())
@@ -418,7 +422,7 @@ fn a_background_job_goes_with_what_ends_the_command() {
     }
 }
 
-/// Whether this user may have namespaces of his own.
+/// Returns whether this user may create namespaces.
 fn may_unshare() -> bool {
     let tried = output_of(Command::new("unshare").args(["--mount", "--pid", "--fork", "true"]));
     let may = tried.is_ok_and(|tried| tried.status.success());
@@ -468,7 +472,7 @@ fn in_a_pid_namespace_with_the_proc_of_another_all_is_ended_too() {
         return;
     }
     for signal in [Signal::TERM, Signal::KILL] {
-        // The shell is the first process of the namespace, which would take all others with it.
+        // The shell is the first process of the namespace, and its end would kill all others.
         let by = [
             "unshare",
             "--pid",
@@ -486,10 +490,10 @@ fn in_a_pid_namespace_with_the_proc_of_another_all_is_ended_too() {
                 .find(|(_, words)| words[0] == FULLBORE)
                 .map(|(pid, _)| pid)
         });
-        // unshare, the shell, the two of `run`, two stages.
+        // The processes are unshare, the shell, the two of `run`, and two stages.
         wait_for("the stages", || (running.left().len() >= 6).then_some(()));
         tell(keeper, signal);
-        // Only unshare and the shell have the marker among their arguments then.
+        // At that point only unshare and the shell have the marker among their arguments.
         wait_for(&format!("the end of {:?}", running.left()), || {
             (running.left().len() == 2).then_some(())
         });
@@ -545,7 +549,7 @@ fn programs_ignore_what_was_ignored_before_and_nothing_else() {
 
 #[test]
 fn many_who_lost_their_parents_are_no_burden() {
-    // Each becomes a child of the runner, and must not stay a zombie.
+    // Each of them becomes a child of the runner, and must not stay a zombie.
     let line = "i=0; while [ $i -lt 300 ]; do (true &); i=$((i + 1)); done; \
                 ps -o stat= --ppid $PPID | grep -c Z";
     let output = finish(start(fullbore("run").arg(format!("{{ {line}; }} | cat"))));

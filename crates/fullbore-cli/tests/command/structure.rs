@@ -1,10 +1,10 @@
-//! No two files of a crate import each other, neither directly nor over others: then a part can be
-//! read, tested and cut out by itself.
+//! Tests that no two files of a crate import each other, neither directly nor through other files,
+//! so that each part can be read, tested and extracted by itself.
 //!
-//! File A imports file B where a path in A names B's module or something in it. A `mod` declaration
-//! is not an import: a folder does not depend on what lies in it. A path that stops at a folder's
-//! `mod.rs`, because what it names is defined or re-exported there, counts as an import of that file.
-//! What only tests need (`#[cfg(test)]`) does not count.
+//! File A imports file B if a path in A names B's module or an item in it. A `mod` declaration is not
+//! an import: a directory does not depend on the files in it. A path that ends at a directory's
+//! `mod.rs`, because the item is defined or re-exported there, counts as an import of that file.
+//! Imports that only tests need (`#[cfg(test)]`) do not count.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -14,7 +14,7 @@ use proc_macro2::{TokenStream, TokenTree};
 use syn::visit::{self, Visit};
 use syn::{Attribute, File, Item, ItemMod, ItemUse, Macro, UseTree};
 
-/// Circles that are known and have to go: each is a list of files, all of which import each other.
+/// Known circles that have to be removed: each is a list of files, all of which import each other.
 /// This list may only become shorter.
 const KNOWN: &[&[&str]] = &[];
 
@@ -46,7 +46,8 @@ fn no_two_files_of_a_crate_import_each_other_in_a_circle() {
     }
 }
 
-/// A library that observes, or that shows results, can be used without a command line and a terminal.
+/// The libraries that observe, or that show results, can be used without a command line and a
+/// terminal.
 #[test]
 fn libraries_for_other_programs_depend_on_no_command_line_and_no_terminal() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
@@ -90,10 +91,10 @@ fn a_circle_is_found_with_all_its_files_and_nothing_else() {
     assert_eq!(circles(&graph), [BTreeSet::from([file("b"), file("c")])]);
 }
 
-/// What each file imports.
+/// The imports of each file.
 type Imports = BTreeMap<PathBuf, BTreeSet<PathBuf>>;
 
-/// The `lib.rs` or `main.rs` of every crate in `crates/`.
+/// Returns the `lib.rs` or `main.rs` of every crate in `crates/`.
 fn crate_roots() -> Vec<PathBuf> {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let roots: Vec<PathBuf> = fs::read_dir(crates)
@@ -108,7 +109,7 @@ fn crate_roots() -> Vec<PathBuf> {
     roots
 }
 
-/// The sets of files that can be reached from each other.
+/// Returns the sets of files that can be reached from each other.
 fn circles(imports: &Imports) -> Vec<BTreeSet<PathBuf>> {
     let reached: BTreeMap<&PathBuf, BTreeSet<&PathBuf>> = imports
         .keys()
@@ -136,7 +137,7 @@ fn circles(imports: &Imports) -> Vec<BTreeSet<PathBuf>> {
     circles
 }
 
-/// The imports within a circle, one a line.
+/// Returns the imports within a circle, one per line.
 fn arrows(circle: &BTreeSet<PathBuf>, imports: &Imports) -> String {
     let arrow =
         |from: &PathBuf, to: &PathBuf| format!("  {} -> {}\n", from.display(), to.display());
@@ -149,15 +150,15 @@ fn arrows(circle: &BTreeSet<PathBuf>, imports: &Imports) -> String {
         .collect()
 }
 
-/// A module's name from the crate's root on: `["lab", "report"]`.
+/// A module's path from the crate's root: `["lab", "report"]`.
 type Name = Vec<String>;
 
-/// A crate's modules.
+/// The modules of a crate.
 #[derive(Default)]
 struct Crate {
-    /// The file that each is in; inline modules are in their parent's.
+    /// The file of each module; an inline module has the file of its parent.
     files: BTreeMap<Name, PathBuf>,
-    /// The paths that each module has in it, as they are written.
+    /// The paths in each module, as they are written.
     paths: Vec<(Name, Vec<String>)>,
 }
 
@@ -210,8 +211,8 @@ impl Crate {
         imports
     }
 
-    /// The file that a path in a module leads to; `None` where it is in another crate, or names
-    /// something that has been imported, which the import itself says.
+    /// Returns the file that a path in a module refers to; `None` if the path is in another crate,
+    /// or begins with an imported name, because the import itself is counted.
     fn file_of(&self, module: &Name, path: &[String]) -> Option<PathBuf> {
         let mut at = module.clone();
         let mut words = path;
@@ -245,7 +246,7 @@ impl Crate {
     }
 }
 
-/// Where a module is that is declared in the file `parent`.
+/// Returns the file of a module that is declared in the file `parent`.
 fn file_of(module: &ItemMod, parent: &Path) -> PathBuf {
     let name = module.ident.to_string();
     let stem = parent.file_stem().unwrap();
@@ -269,7 +270,7 @@ fn is_for_tests(attributes: &[Attribute]) -> bool {
     })
 }
 
-/// Every path that an item has in it.
+/// Collects every path in an item.
 #[derive(Default)]
 struct Paths(Vec<Vec<String>>);
 
@@ -295,14 +296,16 @@ impl Paths {
         }
     }
 
-    /// A path that is not imported. One word alone names no module, but what is called like one.
+    /// Adds a path that is not an import. A single word is not a path to a module, but may be the
+    /// name of a variable or type.
     fn add(&mut self, path: Vec<String>) {
         if path.len() > 1 {
             self.0.push(path);
         }
     }
 
-    /// Paths in what a macro is given, which is not parsed: words with `::` between them.
+    /// Adds the paths in the arguments of a macro, which are not parsed: words with `::` between
+    /// them.
     fn add_tokens(&mut self, tokens: TokenStream) {
         let mut path: Vec<String> = Vec::new();
         let mut colons = 0;

@@ -1,4 +1,4 @@
-//! `fullbore bench sweep`: its axes, its options, its grid and its heat map.
+//! Tests of `fullbore bench sweep`: its axes, its options, its grid and its heat map.
 
 use std::fs;
 use std::process::Output;
@@ -8,7 +8,7 @@ use crate::common::*;
 use fullbore_results::run::{EndpointReport, Run};
 use rustix::io::Errno;
 
-/// As short as a run can be, and few cells.
+/// Options for the shortest possible run with few cells.
 const SHORT: &str = "--rounds 1 --seconds 0.01 --chunks 4K,64K --pipe-sizes 4K,64K";
 
 fn short(words: &str) -> Output {
@@ -24,7 +24,7 @@ fn listed(words: &str) -> Vec<String> {
         .collect()
 }
 
-/// Every cell has a figure, and a pipe of the capacity that it is named after.
+/// Asserts that every cell has a figure, and a pipe of the capacity in its name.
 #[track_caller]
 fn assert_measured(run: &Run) {
     for experiment in &run.experiments {
@@ -100,7 +100,7 @@ fn writers_readers_and_waits_can_be_chosen() {
 
 #[test]
 fn a_pipe_that_cannot_be_had_is_skipped_by_name() {
-    // Rounded up by the kernel, and beyond what anyone may have.
+    // One size is rounded up by the kernel, and one is larger than any user may have.
     let output = run(
         "bench sweep --json --rounds 1 --seconds 0.01 --chunks 1000,64K \
                       --pipe-sizes 5000,64K,2G",
@@ -160,7 +160,7 @@ fn options_that_would_do_nothing_are_refused() {
         listed("--chunks 4K --pipe-sizes 1M sweep"),
         ["chunk_4K_pipe_1M"]
     );
-    // Everything is listed, the sweep too.
+    // Everything is listed, including the sweep.
     assert!(listed("--chunks 8K").contains(&"chunk_8K_pipe_1M".into()));
 }
 

@@ -1,4 +1,4 @@
-//! `fullbore tee`: the habits of tee, side by side with the one that this machine has.
+//! Tests of `fullbore tee`: it behaves like tee, and is compared with the tee of this machine.
 
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
@@ -20,7 +20,7 @@ fn directory() -> TempDir {
     directory
 }
 
-/// Runs a line of bash in the directory, where `$TEE` is this.
+/// Runs a line of bash in the directory, where `$TEE` is `tee`.
 fn shell(directory: &TempDir, tee: &str, line: &str) -> Output {
     let mut command = Command::new("bash");
     command
@@ -41,7 +41,7 @@ fn content(directory: &TempDir, name: &str) -> Vec<u8> {
     std::fs::read(directory.path().join(name)).unwrap()
 }
 
-/// Whether the system's tee is GNU's, and knows `--output-error`.
+/// Returns whether the system's tee is GNU tee and supports `--output-error`.
 fn has_gnu_tee() -> bool {
     let help = output_of(Command::new("tee").arg("--help"));
     help.is_ok_and(|help| String::from_utf8_lossy(&help.stdout).contains("warn-nopipe"))
@@ -60,7 +60,7 @@ fn every_output_gets_every_byte() {
             assert_quiet_success(&output);
             assert!(output.stdout == big(), "{line}");
             assert!(content(&dir, "x") == big(), "{line}");
-            // Whoever writes to y in the last one may end after the pipeline.
+            // The process that writes to y in the last line may end after the pipeline.
             wait_for(&line, || (content(&dir, "y") == big()).then_some(()));
         }
     }
@@ -123,7 +123,7 @@ fn a_command_line_that_is_wrong_is_one_line_and_code_2() {
     }
 }
 
-/// What one tee came to: the exit code of it alone, whether it said something, and its files.
+/// Returns the result of one tee: its own exit code, whether it printed a message, and its files.
 fn outcome(tee: &str, options: &str, rest: &str) -> (i32, bool, Vec<Vec<u8>>) {
     let dir = directory();
     let line = rest.replace("$TEE", &format!("{tee} {options}"));
@@ -143,14 +143,14 @@ fn each_mode_does_what_the_systems_tee_does() {
         return skipped("side by side with tee: there is no GNU tee here");
     }
     let situations = [
-        // All is well.
+        // There is no error.
         "$TEE x y < big > /dev/null; echo $? > code",
-        // The disk is full, of a file and of stdout.
+        // The disk is full, for a file and for stdout.
         "$TEE x /dev/full y < big > /dev/null; echo $? > code",
         "$TEE x y < big > /dev/full; echo $? > code",
         // A file cannot be opened.
         "$TEE x no/where y < big > /dev/null; echo $? > code",
-        // Nobody reads stdout, and nobody reads a FIFO.
+        // stdout has no reader, and a FIFO has no reader.
         "{ sleep 0.05; $TEE x y < big; echo $? > code; } | true",
         "$TEE x >(exec true) y < big > /dev/null; echo $? > code",
     ];
@@ -168,8 +168,8 @@ fn each_mode_does_what_the_systems_tee_does() {
             let ours = outcome(&ours(), options, situation);
             let what = format!("tee {options}: {situation}: {} and {}", theirs.0, ours.0);
             if theirs.0 == 128 + 13 {
-                // Theirs dies of SIGPIPE; ours ends quietly where it is stdout's reader that went, and
-                // tells of any other.
+                // The system's tee is ended by SIGPIPE. Ours ends without a message if the reader of
+                // stdout has gone, and prints a message for any other reader.
                 let of_stdout = situation.contains("| true");
                 let expected = if of_stdout { (0, false) } else { (1, true) };
                 assert_eq!((ours.0, ours.1), expected, "{what}");
@@ -177,14 +177,14 @@ fn each_mode_does_what_the_systems_tee_does() {
             }
             assert_eq!((ours.0, ours.1), (theirs.0, theirs.1), "{what}");
             if theirs.0 == 0 || !options.contains("=exit") {
-                // How much the others get before it stops is not the same.
+                // How much the other outputs get before it stops may differ.
                 assert!(ours.2 == theirs.2, "{what}");
             }
         }
     }
 }
 
-/// Whether the process has a handler for SIGINT (proc_pid_status(5)).
+/// Returns whether the process has a handler for SIGINT (proc_pid_status(5)).
 fn catches_interrupts(pid: Pid) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero()));
     let status = status.unwrap_or_default();

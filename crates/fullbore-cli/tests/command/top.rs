@@ -1,5 +1,5 @@
-//! `fullbore top`: what it says of pipelines whose slow side is known, and that they run as they would
-//! without it. What it draws is in `terminal/top.rs`.
+//! Tests of `fullbore top`: what it reports about pipelines whose slow side is known, and that it does
+//! not change how they run. `terminal/top.rs` tests what it draws.
 
 use std::fs::{self, File};
 use std::io::{BufRead, Write};
@@ -16,7 +16,7 @@ use rustix::fs::{CWD, FileType, Mode, fstat, mknodat};
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
 use serde_json::Value;
 
-/// A user that no program here runs as otherwise.
+/// A user id that no other program here uses.
 const SOMEBODY: u32 = 54_323;
 
 #[test]
@@ -25,12 +25,12 @@ fn the_slow_side_of_pipelines_is_named() {
     the_slow_side_is_named(&[
         // The reader sleeps between small reads.
         (slow_reader.as_str(), &[("yes", "fullbore", "reader")][..]),
-        // The writer does.
+        // The writer sleeps between small writes.
         (
             "while :; do echo x; sleep 0.02; done | cat >/dev/null",
             &[("sh", "cat", "writer")],
         ),
-        // Nobody reads.
+        // The last stage does not read.
         ("cat /dev/zero | sleep 600", &[("cat", "sleep", "reader")]),
     ]);
 }
@@ -51,8 +51,8 @@ fn who_waits_is_said_with_how_long_and_rates_only_where_they_are_counted() {
     let fills = found["fills"].as_array().unwrap();
     assert!(fills.last().unwrap() == 1.0, "{found:#}");
     drop((looks, line));
-    // Both count the same, sooner or later: on a busy machine, one of them may have been asked a good deal later
-    // than the other. What splices is counted by nobody.
+    // Both count the same number of bytes in the end: on a busy machine, the counter of one may have been
+    // read much later than the counter of the other. Bytes that are spliced are not counted at all.
     let line = Line::new("head -c 100G /dev/zero | wc -c; exit 3");
     let mut looks = Looks::new(&format!("--interval 300ms --pid {}", line.pid()));
     looks.until("a rate that is counted", |look| {
@@ -92,7 +92,7 @@ fn a_pipeline_is_one_chain_in_the_order_of_its_bytes() {
     assert_eq!(names, ["sleep", "tr", "cat", "sort"]);
 }
 
-/// How long pipelines are run beside it, which a person may make longer.
+/// Returns how long pipelines are run beside it; an environment variable can make this longer.
 fn a_while() -> Duration {
     let seconds = std::env::var("FULLBORE_TEST_SECONDS").ok();
     Duration::from_secs(seconds.and_then(|text| text.parse().ok()).unwrap_or(4))
@@ -101,7 +101,7 @@ fn a_while() -> Duration {
 #[test]
 fn pipelines_end_as_they_would_without_it_at_a_hundred_looks_a_second() {
     let mut looking = fullbore("top --json --interval 10ms");
-    // Killed with this test, in a group of its own.
+    // It is killed at the end of this test, in its own process group.
     let mut looking = Line(start(looking.stdout(Stdio::null()).process_group(0)));
     let place = tempfile::tempdir().unwrap();
     let fifo = place.path().join("fifo");
@@ -115,12 +115,13 @@ fn pipelines_end_as_they_would_without_it_at_a_hundred_looks_a_second() {
     let mut rounds = 0;
     while rounds <= 5 || began.elapsed() < a_while() {
         assert!(began.elapsed() < a_while() * 30, "{rounds} rounds");
-        // The end of the file comes, after all that was before it.
+        // The reader gets all bytes and then the end of file.
         assert_eq!(shell("head -c 300000 /dev/zero | cat | wc -c"), "300000\n");
-        // Also where the reader comes to an empty pipe, and where the writer goes first.
+        // This also holds if the pipe is empty when the reader starts, and if the writer ends
+        // first.
         assert_eq!(shell("(sleep 0.01; echo x) | cat"), "x\n");
         assert_eq!(shell("echo x | (sleep 0.01; cat)"), "x\n");
-        // Whoever writes for nobody dies of it, and is told with the next byte.
+        // A writer without a reader is ended by SIGPIPE at its next byte.
         let (reader, writer) = pipe();
         let mut yes = start(Command::new("yes").stdout(writer));
         let head = output_of(Command::new("head").arg("-n1").stdin(reader));
@@ -132,7 +133,8 @@ fn pipelines_end_as_they_would_without_it_at_a_hundred_looks_a_second() {
         wait_for_starts();
         let told = writer.write_all(b"x").map_err(|error| error.kind());
         assert_eq!(told, Err(std::io::ErrorKind::BrokenPipe));
-        // A FIFO: nobody is let out of his open(2) too early, who would find no byte.
+        // The open(2) of a FIFO must not return too early, because the reader would then find no
+        // bytes.
         let script = format!("cat {fifo} | wc -c & head -c 70000 /dev/zero > {fifo}; wait");
         assert_eq!(shell(&script), "70000\n");
         rounds += 1;
@@ -152,7 +154,7 @@ fn no_end_of_a_pipe_is_open_between_looks() {
         row(look, "cat", "sleep")?["inode"].as_u64()
     });
     let fds = format!("/proc/{}/fd", looks.child.id());
-    // It may be kept from running while it has one open: then it is watched again.
+    // It may lose the CPU while it has a pipe open; then it is watched again.
     let few = (0..10).any(|_| {
         let (open, names) = ends_and_names(&fds, inode);
         assert!(names + open > 500, "it is watched: {names}");
@@ -161,7 +163,7 @@ fn no_end_of_a_pipe_is_open_between_looks() {
     assert!(few, "an end is open most of the time");
 }
 
-/// How often a process has an end of a pipe open, and how often a name of it that is none.
+/// Returns how many fds of a process are ends of a pipe, and how many are O_PATH fds of it.
 fn ends_and_names(fds: &str, inode: u64) -> (usize, usize) {
     let (mut open, mut names) = (0, 0);
     for _ in 0..1000 {
@@ -170,7 +172,7 @@ fn ends_and_names(fds: &str, inode: u64) -> (usize, usize) {
             if target.to_string_lossy() != format!("pipe:[{inode}]") {
                 continue;
             }
-            // The mode of the link tells a name (O_PATH) from an end.
+            // The mode of the link distinguishes an O_PATH fd from an end.
             let mode = fs::symlink_metadata(fd.path()).map(|link| link.permissions().mode());
             match mode {
                 Ok(mode) if mode & 0o600 == 0 => names += 1,
@@ -182,7 +184,7 @@ fn ends_and_names(fds: &str, inode: u64) -> (usize, usize) {
     (open, names)
 }
 
-/// Stops a process as Ctrl-Z would, and waits until it is.
+/// Stops a process as Ctrl-Z would, and waits until it is stopped.
 fn stop(child: &Child) {
     let pid = Pid::from_child(child);
     kill_process(pid, Signal::TSTP).unwrap();
@@ -201,7 +203,8 @@ fn ctrl_z_leaves_no_end_of_a_pipe_open() {
         .collect();
     let me = std::process::id();
     let mut command = fullbore(&format!("top --json --interval 1ms --all --pid {me}"));
-    // The kernel stops nobody whom no shell could wake: it has a group of its own, below this one.
+    // The kernel does not stop a process in an orphaned process group. So it gets its own group,
+    // and its parent is in another group of the same session.
     let mut top = start(command.process_group(0).stdout(Stdio::null()));
     let pid = Pid::from_child(&top);
     wait_for("looks", || {
@@ -298,7 +301,7 @@ fn a_pipe_that_passes_to_another_process_keeps_its_history() {
     };
     let mut looks = Looks::new("--interval 100ms");
     let first = drains("cat");
-    // Others may run 'sh | cat' too.
+    // Other programs may run 'sh | cat' too.
     let inode = fstat(&reader).unwrap().st_ino;
     let its_row = move |look: &Value, name: &str| {
         let row = rows(look).iter().find(|row| row["inode"] == inode)?;
@@ -373,7 +376,7 @@ fn without_privilege_it_shows_what_it_may_and_says_what_it_may_not() {
         !of(&of_root).iter().any(|pid| pids.contains(pid)),
         "{look:#}"
     );
-    // Where /proc hides processes of others (proc(5), `hidepid`), they cannot be counted.
+    // If /proc hides processes of other users (proc(5), `hidepid`), they cannot be counted.
     let is_hidden = look["unseen"]["others_hidden"] == true;
     let is_counted = look["unseen"]["of_others"].as_u64() > Some(0);
     assert!(is_counted != is_hidden, "{look:#}");
@@ -385,7 +388,7 @@ fn without_privilege_it_shows_what_it_may_and_says_what_it_may_not() {
         false => "of other users may not be inspected",
     };
     assert!(text.contains(says), "{text}");
-    // A pipe that another user made may be seen, and not opened.
+    // A pipe that another user created may be seen, but not opened.
     let (reader, writer) = pipe();
     let mut cat = Command::new("cat");
     cat.arg("/dev/zero")
@@ -470,7 +473,7 @@ fn a_process_with_tens_of_thousands_of_fds_is_looked_at_as_far_as_that_is_quick(
     let open_many = move || {
         setrlimit(Resource::Nofile, all)?;
         for _ in 0..many - 1000 {
-            // Stays open when it becomes another program.
+            // The fd stays open when the process executes another program.
             std::mem::forget(rustix::io::dup(rustix::stdio::stdin())?);
         }
         Ok(())
@@ -478,7 +481,7 @@ fn a_process_with_tens_of_thousands_of_fds_is_looked_at_as_far_as_that_is_quick(
     // SAFETY: between fork and exec it makes system calls and allocates nothing.
     unsafe { sleep.pre_exec(open_many) };
     let holder = Line(start(&mut sleep));
-    // It ends in time, or is ended.
+    // It has to end in time; otherwise it is killed.
     let output = run("top --json --interval 10ms --count 3");
     assert_quiet_success(&output);
     let last = json(stdout(&output).lines().last().unwrap());

@@ -1,5 +1,5 @@
-//! `fullbore top --prometheus`: what it serves is read by those who read Prometheus' text, it agrees with
-//! `top --json`, and however it is asked, neither it nor a pipeline that it looks at comes to harm.
+//! Tests of `fullbore top --prometheus`: parsers of Prometheus' text format accept its pages, the pages
+//! agree with `top --json`, and no request harms it or a pipeline that it observes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -26,7 +26,7 @@ const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// `fullbore top --prometheus`, on a port that the kernel has chosen.
 struct Served {
     child: Child,
-    /// What it said when it began.
+    /// The message that it printed when it started.
     said: String,
     address: String,
     stderr: BufReader<ChildStderr>,
@@ -44,7 +44,7 @@ impl Served {
         Self::of(&mut fullbore(&format!("top --prometheus {words}")))
     }
 
-    /// Of the pipelines of one process.
+    /// Serves the pipelines of one process.
     fn of_process(pid: u32) -> Self {
         Self::start(&format!("0 --pid {pid}"))
     }
@@ -73,12 +73,12 @@ impl Served {
 
     fn try_to_connect(&self) -> std::io::Result<TcpStream> {
         let client = TcpStream::connect(&self.address)?;
-        // A test that fails does not hang.
+        // The timeout keeps a failing test from hanging.
         client.set_read_timeout(Some(Duration::from_secs(60)))?;
         Ok(client)
     }
 
-    /// The head and the body of what a request is answered with.
+    /// Sends a request, and returns the head and the body of the response.
     fn ask(&self, request: &str) -> (String, String) {
         self.try_to_ask(request).unwrap()
     }
@@ -99,7 +99,7 @@ impl Served {
         body
     }
 
-    /// A page of a look that is newer than all before.
+    /// Returns a page of a scan that is newer than all before.
     fn fresh_page(&self) -> Page {
         let before = self.looks();
         wait_for("another look", || {
@@ -112,14 +112,14 @@ impl Served {
         Page::of(&self.page()).number("fullbore_looks_total")
     }
 
-    /// How many entries a directory of its own in /proc has.
+    /// Returns how many entries one of its directories in /proc has.
     fn count(&self, what: &str) -> usize {
         let directory = format!("/proc/{}/{what}", self.child.id());
         fs::read_dir(directory).unwrap().count()
     }
 }
 
-/// A page, as a parser that is not ours reads it.
+/// A page, as parsed by a library.
 struct Page(Scrape);
 
 impl Page {
@@ -127,7 +127,7 @@ impl Page {
     fn of(text: &str) -> Self {
         let lines = text.lines().map(|line| Ok(line.to_owned()));
         let page = Scrape::parse(lines).unwrap();
-        // It passes over what it does not understand.
+        // The parser skips lines that it does not understand.
         let samples = text.lines().filter(|line| !line.starts_with('#'));
         assert_eq!(page.samples.len(), samples.count(), "{text}");
         Self(page)
@@ -163,7 +163,7 @@ fn number(sample: &Sample) -> f64 {
     }
 }
 
-/// Programs that run side by side and are ended with the test.
+/// Programs that run at the same time and are killed at the end of the test.
 struct Pipeline(Vec<Child>);
 
 impl Drop for Pipeline {
@@ -176,7 +176,7 @@ impl Drop for Pipeline {
 }
 
 impl Pipeline {
-    /// Each program with the words after it, one after the other; nothing is read, and nothing is shown.
+    /// Starts each program with its arguments, as a pipeline without input and output.
     fn start(programs: &[&[&OsStr]]) -> Self {
         let mut children = Vec::new();
         let mut stdin = Stdio::null();
@@ -189,7 +189,7 @@ impl Pipeline {
             };
             let mut command = Command::new(words[0]);
             command.args(&words[1..]).stdin(stdin).stdout(stdout);
-            // That of the tests may be a pipe.
+            // The stderr of the tests may be a pipe.
             command.stderr(Stdio::null());
             children.push(start(&mut command));
             stdin = reader.into();
@@ -212,7 +212,7 @@ impl Pipeline {
         self.0[0].id()
     }
 
-    /// The name that metrics have for the pipe that its first program writes to.
+    /// Returns the name in the metrics of the pipe that its first program writes to.
     fn pipe(&self) -> String {
         let target = fs::read_link(format!("/proc/{}/fd/1", self.pid())).unwrap();
         let target = target.to_string_lossy();
@@ -221,7 +221,7 @@ impl Pipeline {
     }
 }
 
-/// Has a program read a page. Its output; `None` where it is not there.
+/// Passes a page to a program, and returns its output; `None` if the program is not installed.
 fn read_by(program: &mut Command, page: &str) -> Option<std::process::Output> {
     program.stdin(Stdio::piped());
     program.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -236,8 +236,8 @@ fn read_by(program: &mut Command, page: &str) -> Option<std::process::Output> {
     Some(output)
 }
 
-/// Reads a page with the parser of Prometheus' own client for Python, which takes nothing that is not
-/// right, and prints the labels of each sample as JSON. `None` where it is not installed.
+/// Parses a page with Prometheus' own client for Python, which accepts only correct pages, and
+/// returns the labels of each sample as JSON; `None` if it is not installed.
 fn python(parser: &str, page: &str) -> Option<Vec<serde_json::Value>> {
     let program = format!(
         "import sys, json\n\
@@ -322,8 +322,8 @@ fn the_page_is_read_by_those_who_read_prometheus_text() {
     }
 }
 
-/// Files that may be open because other programs were started meanwhile, a few for each: less than the
-/// connections of one round.
+/// Files that may be open because other programs were started in the meantime, a few for each. It is
+/// less than the number of connections of one round.
 const OF_OTHERS: usize = 60;
 
 #[test]
@@ -358,7 +358,7 @@ fn a_hundred_scrapes_at_once_do_no_harm() {
                 scope.spawn(|| {
                     let mut pages = Vec::new();
                     for _ in 0..5 {
-                        // One that fails must not keep the others waiting.
+                        // A thread that fails must not keep the others waiting.
                         together.wait();
                         pages.push(served.try_to_ask("GET /metrics HTTP/1.1"));
                     }
@@ -382,7 +382,7 @@ fn a_hundred_scrapes_at_once_do_no_harm() {
     let after = served.looks();
     let seconds = began.elapsed().as_secs_f64();
 
-    // All who were answered from one look got the same.
+    // All responses from one scan are the same.
     let mut by_look: BTreeMap<u64, &str> = BTreeMap::new();
     for text in &pages {
         let page = Page::of(text);
@@ -413,7 +413,7 @@ fn a_hundred_scrapes_at_once_do_no_harm() {
 #[test]
 fn names_of_others_are_labels_and_nothing_else() {
     let directory = tempfile::tempdir().unwrap();
-    // Fifteen bytes at most: the kernel cuts a name off there.
+    // The name has at most fifteen bytes, because the kernel truncates longer ones.
     let name = OsStr::from_bytes(b"e\"v\\i\nl\x1b} 1,=\xff");
     let program = directory.path().join(name);
     fs::copy("/bin/sleep", &program).unwrap();
@@ -485,10 +485,10 @@ fn whoever_asks_for_something_else_gets_it_refused_and_changes_nothing() {
 #[test]
 fn who_asks_half_or_nothing_holds_nobody_up_and_is_let_go() {
     let served = Served::of_process(std::process::id());
-    // More than are let in at a time.
+    // These are more connections than are accepted at a time.
     let mut silent: Vec<TcpStream> = (0..200).map(|_| served.connect()).collect();
     for client in silent.iter_mut().step_by(2) {
-        // Some have been let go by now.
+        // Some connections have been closed by now.
         let _ = client.write_all(b"GET /metrics HTTP/1.1\r\nHost:");
     }
     let mut gone = served.connect();
@@ -498,7 +498,7 @@ fn who_asks_half_or_nothing_holds_nobody_up_and_is_let_go() {
         served.page();
     }
     for client in &mut silent {
-        // The end, or a reset; a read that times out is neither.
+        // The connection must end or be reset; a read that times out is neither.
         match client.read(&mut [0; 1]) {
             Ok(read) => assert_eq!(read, 0),
             Err(error) => assert_ne!(error.kind(), std::io::ErrorKind::WouldBlock),
@@ -531,7 +531,7 @@ fn pipelines_see_end_of_file_and_sigpipe_while_they_are_scraped() {
                         assert_eq!(stdout(&ended).trim(), "200000", "{}", said(&ended));
                         let piped = shell("{ yes; echo $? >&2; } | head -n 1");
                         assert_eq!(stdout(&piped), "y\n", "{}", said(&piped));
-                        // 128 and the number of SIGPIPE.
+                        // 141 is 128 plus the number of SIGPIPE.
                         assert_eq!(stderr(&piped).trim(), "141", "{}", said(&piped));
                     }
                 })
@@ -549,7 +549,7 @@ fn shell(line: &str) -> std::process::Output {
     let mut command = Command::new("sh");
     command.args(["-c", line]).stdin(Stdio::null());
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    // In a group of its own, so that nothing that ends this test's group is taken for SIGPIPE.
+    // It gets its own group, so that a signal to this test's group is not mistaken for SIGPIPE.
     finish(start(command.process_group(0)))
 }
 
@@ -559,7 +559,7 @@ fn figures_agree_with_the_json_of_the_same_moment() {
     let pipe = pipeline.pipe();
     let pid = pipeline.pid();
     let served = Served::of_process(pid);
-    // Until it is full, and who is slow can be told.
+    // The test waits until the pipe is full and the slow side is known.
     let page = wait_for("a full pipe and its slow side", || {
         let page = Page::of(&served.page());
         let is_full = page.find("fullbore_pipe_queued_bytes", "pipe", &pipe) == Some(65536.0);
@@ -639,7 +639,7 @@ fn where_it_cannot_listen_it_says_so_in_a_line() {
         ),
         ("--prometheus 0 --once".to_owned(), 2, "cannot be used with"),
         ("--prometheus 0 --json".to_owned(), 2, "cannot be used with"),
-        // Of a network that is nobody's (RFC 5737).
+        // The address is in a network that is reserved for documentation (RFC 5737).
         (
             "--prometheus 192.0.2.1:9464".to_owned(),
             3,
@@ -716,7 +716,7 @@ fn who_can_read_it_is_told_and_loopback_is_the_default() {
     }
 }
 
-/// SIGINT ends this process, whatever it has inherited.
+/// Makes SIGINT end this process, whatever action it has inherited.
 fn obeys_interrupts() -> std::io::Result<()> {
     use nix::sys::signal::{SigHandler, Signal, signal};
     // SAFETY: no handler is installed.
@@ -728,7 +728,7 @@ fn obeys_interrupts() -> std::io::Result<()> {
 fn it_ends_quietly_by_a_signal() {
     for signal in [Signal::INT, Signal::TERM] {
         for has_asked in [false, true] {
-            // Whoever starts these tests in the background may have had SIGINT ignored.
+            // If these tests run in the background, SIGINT may be ignored.
             let mut command = fullbore(&format!("top --prometheus 0 --pid {}", std::process::id()));
             // SAFETY: between fork and exec it makes one system call.
             unsafe { command.pre_exec(obeys_interrupts) };
@@ -768,7 +768,7 @@ fn who_may_not_see_all_is_told_how_much_is_missing() {
     );
 }
 
-/// Names of metrics in a text.
+/// Returns the names of metrics in a text.
 fn metrics_in(text: &str) -> BTreeSet<String> {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     let names = words.filter(|word| word.starts_with("fullbore_"));
@@ -795,7 +795,7 @@ fn the_documentation_and_the_dashboard_name_what_is_served_and_all_of_it() {
         .cloned()
         .collect();
     let mut missing = named.clone();
-    // Some are only told after some looks.
+    // Some metrics only appear after several scans.
     wait_for("all that is named", || {
         let names = Page::of(&served.page()).names();
         missing.retain(|name| !names.contains(name));

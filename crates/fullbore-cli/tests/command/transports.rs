@@ -1,5 +1,5 @@
-//! The groups `transports` and `latency`: every row runs or says why not, and a machine that has not
-//! got one transport measures the others.
+//! Tests of the groups `transports` and `latency`: every row runs or says why it does not, and on a
+//! machine without one of the transports the others are measured.
 
 use std::fs;
 
@@ -9,13 +9,13 @@ use fullbore_results::run::{Run, Unit};
 use rustix::io::Errno;
 use seccompiler::SeccompCmpOp;
 
-/// As short as a run can be.
+/// Options for the shortest possible run.
 const SHORT: &str = "--rounds 1 --seconds 0.01";
 
 /// include/linux/socket.h.
 const AF_INET: u64 = 2;
 
-/// The names of a group's rows, as `--list` gives them.
+/// Returns the names of a group's rows, as `--list` prints them.
 fn listed(pattern: &str) -> Vec<String> {
     stdout(&run(&format!("bench --list {pattern}")))
         .lines()
@@ -31,7 +31,8 @@ fn names(run: &Run) -> Vec<&str> {
         .collect()
 }
 
-/// Every experiment has a figure, or is skipped for a reason of this machine's.
+/// Asserts that every experiment has a figure, or is skipped for a reason that is specific to this
+/// machine.
 #[track_caller]
 fn assert_measured(run: &Run) {
     for experiment in &run.experiments {
@@ -69,7 +70,7 @@ fn every_transport_carries_the_stream_and_stands_in_lmbenchs_order() {
     assert_measured(&run);
     for experiment in &run.experiments {
         assert_eq!(experiment.unit, Unit::GibPerS);
-        // The same figure in lmbench's unit.
+        // This is the same figure in lmbench's unit.
         let Some(figure) = &experiment.figure else {
             continue;
         };
@@ -81,7 +82,7 @@ fn every_transport_carries_the_stream_and_stands_in_lmbenchs_order() {
             "{experiment:#?}"
         );
     }
-    // The texts' figures stand beside ours.
+    // The published figures are shown next to ours.
     assert!(experiment(&run, "pipe").published.is_some());
     assert_eq!(experiment(&run, "memory_read").published, Some(16.0));
     assert!(stderr(&output).contains("published"));
@@ -110,7 +111,8 @@ fn every_transport_is_timed_there_and_back_in_every_way_to_wait() {
     }
     let wake_up = experiment(&run, "wake_up");
     assert_eq!(wake_up.also[2].name, "waker");
-    // A table each for one byte, for 4 KiB, and for the wake-up, with its own base of ratios.
+    // There are tables for one byte, for 4 KiB, and for the wake-up, each with its own base of
+    // ratios.
     for base in ["wake_up", "pipe_byte_block", "pipe_4k_block"] {
         assert_eq!(experiment(&run, base).ratio, Some(1.0));
     }

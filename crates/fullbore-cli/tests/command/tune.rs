@@ -1,4 +1,5 @@
-//! `fullbore tune`: pipes of running programs grow, as far as is allowed and safe, and shrink back.
+//! Tests of `fullbore tune`: it grows pipes of running programs, as far as is allowed and safe, and
+//! restores their sizes.
 
 use std::fs::{self, File};
 use std::io::{PipeReader, Read, Write};
@@ -14,10 +15,10 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// A user that no program here runs as otherwise.
+/// A user id that no other program here uses.
 const SOMEBODY: u32 = 54_322;
 
-/// Processes that are ended with the test, and a place for what tune keeps.
+/// Processes that are killed at the end of the test, and a directory for the sizes that tune keeps.
 struct Stage {
     children: Vec<Child>,
     place: TempDir,
@@ -40,7 +41,7 @@ impl Stage {
         }
     }
 
-    /// Starts a process, which has nothing but this open.
+    /// Starts a process that has only these files open.
     fn start(
         &mut self,
         command: &mut Command,
@@ -54,7 +55,7 @@ impl Stage {
         self.children.last().unwrap().id()
     }
 
-    /// A pipe that nothing comes out of, and whose writer is known to be safe.
+    /// Returns a pipe without bytes, whose writer is known to be safe.
     fn silence(&mut self) -> PipeReader {
         let (reader, writer) = pipe();
         self.start(Command::new("sleep").arg("600"), Stdio::null(), writer);
@@ -70,7 +71,7 @@ impl Stage {
         (cat, sleep)
     }
 
-    /// A copy of the command under a name that says nothing.
+    /// Makes a copy of the command under an unknown name.
     fn stranger(&self) -> PathBuf {
         let path = self.place.path().join("stranger");
         fs::copy(FULLBORE, &path).unwrap();
@@ -100,7 +101,7 @@ impl Stage {
         finish(start(&mut command))
     }
 
-    /// What became of the pipe that `writer` writes to.
+    /// Returns the outcome for the pipe that `writer` writes to.
     fn json_of(&self, words: &str, writer: u32) -> (Value, Output) {
         let output = self.tune(&format!("{words} --json"));
         let report = json(stdout(&output));
@@ -133,7 +134,8 @@ fn a_running_pipeline_gets_room_and_its_old_size_back() {
     assert_eq!(grown["from"], from, "a dry run changes nothing");
     assert_eq!(grown["to"], 512 << 10);
     assert_eq!(grown["readers"][0]["pid"], sleep);
-    // From the other end it is the same pipe, and it never shrinks: who asked for less did not get it.
+    // From the other end it is the same pipe, and it never shrinks: a request for a smaller size is
+    // not met.
     let (again, output) = stage.json_of(&format!("{sleep} --size 64K"), cat);
     assert_code(&output, 1);
     assert_eq!(
@@ -187,7 +189,7 @@ fn a_pipe_that_is_full_for_a_moment_is_reverted_all_the_same() {
         let queued = rustix::io::ioctl_fionread(&kept).unwrap();
         (queued > 128 << 10).then_some(())
     };
-    // On a busy machine it may be given up before it is read from.
+    // On a busy machine tune may give up before the test reads from the pipe.
     for _ in 0..10 {
         let (_, output) = stage.json_of(&format!("{yes} --size 256K"), yes);
         assert_quiet_success(&output);
@@ -195,11 +197,11 @@ fn a_pipe_that_is_full_for_a_moment_is_reverted_all_the_same() {
         let mut command = fullbore(&format!("tune {yes} --revert --json"));
         command.env("XDG_RUNTIME_DIR", stage.place.path());
         let mut reverting = start(&mut command);
-        // Not before it has tried.
+        // The test reads only after tune has tried.
         std::thread::sleep(Duration::from_millis(300));
         let mut buffer = vec![0; 1 << 20];
         while reverting.try_wait().unwrap().is_none() {
-            // At most once in a while is there little in it.
+            // The pipe rarely contains only a few bytes.
             let _ = (&kept).read(&mut buffer).unwrap();
         }
         let output = finish(reverting);
@@ -256,7 +258,7 @@ fn the_whole_pipeline_is_found_from_any_of_its_processes_and_from_the_shell() {
 fn a_writer_that_counts_on_its_pipe_s_capacity_is_refused_unless_forced() {
     let mut stage = Stage::new();
     let writer = stage.slow_pipeline(Path::new(FULLBORE), "--write-with-vmsplice");
-    // It sets the size of its pipe itself, once it runs.
+    // The program sets the size of its pipe itself, once it runs.
     let before = wait_for("the size that it counts on", || {
         let (pipe, _) = stage.json_of(&format!("{writer} --dry-run"), writer);
         (pipe["from"] == 128 << 10).then_some(pipe)
@@ -306,14 +308,14 @@ fn a_program_that_nobody_knows_is_judged_by_the_calls_it_is_seen_in() {
     }
     assert_eq!(judged["sends"], "pages", "{seen:#}");
     let writes = stage.slow_pipeline(&stranger, "--buf-size 8K");
-    // It is seen while it waits; on a busy machine not at once.
+    // It can only be seen while it waits, which on a busy machine may not happen at once.
     let grown = wait_for("a judgement", || {
         let (seen, output) = stage.json_of(&writes.to_string(), writes);
         let is_grown = seen["outcome"] == "grown" && output.stderr.is_empty();
         is_grown.then_some(seen)
     });
     assert_eq!(grown["judged"][0]["sends"], "safely", "{grown:#}");
-    // One that is idle shows nothing.
+    // An idle program gives no evidence.
     let source = stage.silence();
     let (reader, writer) = pipe();
     let mut idle = Command::new(&stranger);
@@ -324,11 +326,11 @@ fn a_program_that_nobody_knows_is_judged_by_the_calls_it_is_seen_in() {
     assert_eq!(seen["judged"][0]["sends"], "unknown", "{seen:#}");
 }
 
-/// Set for the program below.
+/// The environment variable that makes the test below act as a program.
 const TWO_THREADS: &str = "TUNE_TEST_TWO_THREADS";
 
-/// A program that nobody knows, when [`TWO_THREADS`] is set: one thread of it is in one large write to
-/// stdout, and another writes to elsewhere. Otherwise it is no test.
+/// Acts as an unknown program if [`TWO_THREADS`] is set: one of its threads is in one large write to
+/// stdout, and another writes to another file. Without the variable it tests nothing.
 #[test]
 fn two_threads_write() {
     if std::env::var_os(TWO_THREADS).is_none() {
@@ -379,7 +381,8 @@ fn a_limit_that_stops_it_is_named() {
         reader,
         Stdio::null(),
     );
-    // A pipe belongs to who made it: here root, so another user may see it, and not open it.
+    // A pipe belongs to the user who created it, here root, so another user may see it, but not
+    // open it.
     let output = finish(start(
         &mut copy.command(SOMEBODY, &format!("tune {cat} --json")),
     ));
@@ -389,7 +392,7 @@ fn a_limit_that_stops_it_is_named() {
         "{}",
         said(&output)
     );
-    // One of its own.
+    // The user's own pipe can be grown.
     let mut shell = Command::new("sh");
     shell
         .args(["-c", "sleep 600 | sleep 600; exit 3"])
@@ -410,7 +413,7 @@ fn a_limit_that_stops_it_is_named() {
     assert_code(&output, 3);
     let text = stdout(&output);
     assert!(text.contains("/proc/sys/fs/pipe-max-size is"), "{text}");
-    // Without a size that was asked for, as far as it goes is all that was wanted.
+    // Without a requested size, growing as far as possible is a success.
     let output = finish(start(
         &mut copy.command(SOMEBODY, &format!("tune --pipeline {shell}")),
     ));
@@ -422,7 +425,7 @@ fn a_limit_that_stops_it_is_named() {
     let _ = finish(start(
         &mut copy.command(SOMEBODY, &format!("tune --pipeline {shell} --revert")),
     ));
-    // What would be done is what is done.
+    // The dry run reports what the real run does.
     for dry_run in ["--dry-run", ""] {
         let words = format!("tune --pipeline {shell} --size 1M {dry_run}");
         let mut command = copy.command(SOMEBODY, &words);
@@ -439,7 +442,7 @@ fn a_limit_that_stops_it_is_named() {
     kill_below(shell);
 }
 
-/// Ends what a shell has started.
+/// Kills the processes that a shell has started.
 fn kill_below(shell: u32) {
     for (pid, _) in children(shell) {
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
@@ -465,7 +468,7 @@ fn a_fifo_that_is_open_on_one_side_is_not_opened() {
         text.contains("not changed") && text.contains("/fifo"),
         "{text}"
     );
-    // With both sides open it is as good as any pipe.
+    // With both sides open, the FIFO works like any pipe.
     let writer = File::options().write(true).open(&path).unwrap();
     let source = stage.silence();
     let cat = stage.start(&mut Command::new("cat"), source, writer);
@@ -479,7 +482,7 @@ fn a_fifo_that_is_open_on_one_side_is_not_opened() {
 fn a_fifo_whose_writer_goes_while_it_is_judged_is_not_opened() {
     let mut stage = Stage::new();
     let stranger = stage.stranger();
-    // On a busy machine it may be done before the writer goes, or see it gone.
+    // On a busy machine tune may finish before the writer goes, or find that it has gone.
     for round in 0..10 {
         let path = stage.place.path().join(format!("fifo{round}"));
         mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
@@ -578,7 +581,7 @@ fn a_size_below_what_a_pipe_holds_changes_nothing_and_is_said_to() {
         text.contains("which is more than 4 KiB: tune makes no pipe smaller"),
         "{text}"
     );
-    // Exactly as much is what was asked for.
+    // A size that is already reached exactly is a success.
     let output = stage.tune(&format!("{cat} --size {}", before["from"]));
     assert!(stdout(&output).contains(" already"), "{}", said(&output));
 }

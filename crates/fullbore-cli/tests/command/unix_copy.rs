@@ -1,5 +1,5 @@
-//! The group `unix_copy`: every row runs or says why not, options mean what they say or are refused,
-//! and a machine that has not got one way measures the others.
+//! Tests of the group `unix_copy`: every row runs or says why it does not, options have their effect
+//! or are refused, and on a machine without one of the ways the others are measured.
 
 use std::thread;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process};
 use seccompiler::SeccompCmpOp;
 
-/// As short as a run can be.
+/// Options for the shortest possible run.
 const SHORT: &str = "--rounds 1 --seconds 0.01";
 
 /// include/linux/socket.h, fs/pipe.c and include/uapi/asm-generic/socket.h.
@@ -29,11 +29,11 @@ const ROWS: [&str; 8] = [
     "chain_sendfile",
 ];
 
-/// All but those with the flag, which hardly any kernel has.
+/// All rows except those with the flag, which hardly any kernel has.
 const ANYWHERE: &str = "copy_normal copy_zero_copy copy_sendfile chain_normal chain_zero_copy \
                         chain_sendfile";
 
-/// Every row has a figure, but for those with the flag where the kernel has not got it.
+/// Asserts that every row has a figure, except those with the flag if the kernel does not have it.
 #[track_caller]
 fn assert_measured(run: &Run) {
     for experiment in &run.experiments {
@@ -66,17 +66,17 @@ fn every_row_is_measured_or_skipped_by_name() {
     assert_eq!(names, ROWS);
     assert_measured(&run);
     for experiment in run.experiments.iter().filter(|e| has_figure(e)) {
-        // The same figure in the RFC's unit.
+        // This is the same figure in the RFC's unit.
         let network = also(experiment, "network").unwrap();
         assert_eq!(network.unit, Unit::MbitPerS);
         let times = network.figure.median / median(experiment);
         assert!((times / 8589.934592 - 1.0).abs() < 1e-6, "{experiment:#?}");
-        // Caches are looked at where the sender measures.
+        // Caches are checked if the sender measures.
         let is_copy = experiment.name.as_str().starts_with("copy_");
         let hot = also(experiment, "hot").map(|hot| (hot.figure.median > 0.0, hot.unit));
         assert_eq!(hot, is_copy.then_some((true, Unit::Times)));
     }
-    // One table for the socket, one for the chain.
+    // There is one table for the socket, and one for the chain.
     for base in ["copy_normal", "chain_normal"] {
         assert_eq!(experiment(&run, base).ratio, Some(1.0));
     }
@@ -147,7 +147,7 @@ fn options_that_make_no_sense_or_do_nothing_are_refused_in_one_line() {
         assert!(output.stdout.is_empty(), "{}", said(&output));
         assert!(one_line(stderr(&output)).contains(named), "{words}");
     }
-    // Beside others, they are for those of the group.
+    // Together with other experiments, the options apply to those of the group.
     let output = run(&format!("bench {SHORT} write_read copy_normal --object 4K"));
     assert_code(&output, 0);
 }

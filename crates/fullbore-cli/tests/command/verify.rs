@@ -1,5 +1,5 @@
-//! `--verify`: every way to write, into every way to read, delivers every byte at its place; and
-//! a stream that was tampered with is found out.
+//! Tests of `--verify`: every way to write delivers every byte at its place to every way to read,
+//! and a stream that was changed is detected.
 
 use std::io::{Read, Write};
 use std::process::Output;
@@ -9,7 +9,7 @@ use crate::common::*;
 
 const WAITS: [&str; 4] = ["block", "poll", "spin", "adaptive"];
 
-/// Moves `bytes` with `--verify` on both ends, and expects them to be right.
+/// Moves `bytes` with `--verify` on both ends, and asserts that they are right.
 #[track_caller]
 fn assert_verified(what: &str, write: &str, read: &str, bytes: u64) {
     let both = format!("--verify --bytes-to-pipe {bytes}");
@@ -21,8 +21,8 @@ fn assert_verified(what: &str, write: &str, read: &str, bytes: u64) {
     assert_eq!(report.bytes, bytes, "{what}");
 }
 
-/// The options of an endpoint of an experiment, without those that bench adds to measure, and
-/// those that --verify replaces.
+/// Returns the options of an endpoint of an experiment, without those that bench adds for measuring
+/// and those that --verify replaces.
 fn technique(options: &str) -> String {
     let added = [
         "--json",
@@ -66,7 +66,7 @@ fn every_wait_delivers_every_byte_of_every_way() {
         "--write-with-vmsplice",
         "--write-with-vmsplice --same-buffer --buf-size 64K",
         "--ring 512K --chunk 64K --pipe-size 256K",
-        // A ring that the pipe can hold all of: the count of queued bytes is what keeps it right.
+        // The pipe can hold the whole ring, so only the count of queued bytes keeps it right.
         "--ring 256K --chunk 64K --pipe-size 1M",
     ];
     for wait in WAITS {
@@ -125,14 +125,14 @@ fn filtered(write: &str, read: &str, filter: impl FnOnce(Vec<u8>) -> Vec<u8>) ->
     let reading = start(fullbore(&format!("read --verify --json {read}")).stdin(source));
     thread::scope(|scope| {
         scope.spawn(move || {
-            // A reader that has found a wrong byte goes away.
+            // A reader that has found a wrong byte closes its end.
             let _ = sink.write_all(&stream);
         });
         finish(reading)
     })
 }
 
-/// Exit code 1, no report, and one line that says where the stream is wrong.
+/// Asserts exit code 1, no report, and one line that says where the stream is wrong.
 #[track_caller]
 fn assert_wrong_at(output: &Output, position: std::ops::Range<usize>) {
     assert_code(output, 1);

@@ -1,4 +1,4 @@
-//! Reading what `fullbore explain --json` printed.
+//! Functions that read the output of `fullbore explain --json`.
 
 use std::process::Output;
 
@@ -21,7 +21,7 @@ pub fn side<'a>(explanation: &'a Value, name: &str) -> &'a Value {
         .unwrap_or_else(|| panic!("no side {name} in {explanation:#}"))
 }
 
-/// The share of a class in a side's time on CPU.
+/// Returns the share of a class in a side's time on CPU.
 pub fn share(side: &Value, class: &str) -> f64 {
     side["shares"]
         .as_array()
@@ -31,7 +31,7 @@ pub fn share(side: &Value, class: &str) -> f64 {
         .map_or(0.0, |share| share["share"].as_f64().unwrap())
 }
 
-/// The same share of all sides together.
+/// Returns the share of a class in the time of all sides together.
 pub fn share_of_all(explanation: &Value, class: &str) -> f64 {
     let sides = explanation["sides"].as_array().unwrap();
     let samples = |side: &Value| side["samples"].as_f64().unwrap();
@@ -40,7 +40,7 @@ pub fn share_of_all(explanation: &Value, class: &str) -> f64 {
     of_class / all
 }
 
-/// Whether the kernel's functions are sampled here, by their names.
+/// Returns whether kernel functions are sampled here, with their names.
 pub fn is_whole(explanation: &Value) -> bool {
     explanation["sampling"]["kernel_names"] == true
 }

@@ -1,4 +1,4 @@
-//! Starting `fullbore meter`, what it is fed, and what it said.
+//! Functions that start `fullbore meter`, write its input, and read its output.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use super::*;
 
-/// A folder with some files whose bytes differ.
+/// A directory with some files whose bytes differ.
 pub struct Files(pub TempDir);
 
 impl Files {
@@ -16,7 +16,7 @@ impl Files {
         Self(tempfile::tempdir().unwrap())
     }
 
-    /// A new file, and what is in it.
+    /// Makes a new file, and returns its path and its contents.
     pub fn file(&self, name: &str, size: usize) -> (PathBuf, Vec<u8>) {
         let mut bytes = vec![0; size];
         fastrand::Rng::with_seed(size as u64).fill(&mut bytes);
@@ -32,20 +32,20 @@ pub fn meter(words: &str, files: &[&Path]) -> Command {
     command
 }
 
-/// What `fullbore meter` does with `bytes` on its stdin.
+/// Runs `fullbore meter` with `bytes` on its stdin.
 pub fn fed(command: &mut Command, bytes: &[u8]) -> Output {
     let (source, mut sink) = pipe();
     let child = start(command.stdin(source));
     thread::scope(|scope| {
         scope.spawn(move || {
-            // It may have had enough.
+            // The command may have closed its stdin.
             let _ = sink.write_all(bytes);
         });
         finish(child)
     })
 }
 
-/// A shell that runs `script`, where `$F` is the command.
+/// Returns a shell that runs `script`, where `$F` is the command.
 pub fn sh(script: &str) -> Command {
     let mut command = Command::new("sh");
     command
@@ -57,7 +57,7 @@ pub fn sh(script: &str) -> Command {
     command
 }
 
-/// The last line on stderr.
+/// Returns the last line on stderr.
 #[track_caller]
 pub fn verdict(output: &Output) -> &str {
     stderr(output).lines().last().expect("something was said")

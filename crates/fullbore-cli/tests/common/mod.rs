@@ -1,7 +1,8 @@
-//! What the tests of the command share: starting it, joining two of it by a pipe, and reading what
-//! it said. Nothing here hangs: whoever does not end in time is killed, and the test fails.
+//! Functions that the tests of the command share: they start it, connect two of its processes by a
+//! pipe, and read its output. They never hang: a process that does not end in time is killed, and
+//! the test fails.
 
-// Each test program uses some of this.
+// Each test program uses only some of these functions.
 #![allow(dead_code)]
 
 pub mod explain;
@@ -25,14 +26,14 @@ use fullbore_results::run::{EndpointReport, Outcome, Run};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-/// Longer than any process of these tests takes, also on a busy machine.
+/// A time limit that is longer than any process of these tests takes, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(180);
 
 /// The command that was built for these tests.
 pub const FULLBORE: &str = env!("CARGO_BIN_EXE_fullbore");
 
-/// `fullbore` with the options in `words`, without stdin, all that it says kept; with signals as they are
-/// for a program that is started in a terminal.
+/// Returns `fullbore` with the options in `words`, with an empty stdin, with captured output, and with
+/// the signal actions of a program that is started in a terminal.
 pub fn fullbore(words: &str) -> Command {
     let mut command = Command::new(FULLBORE);
     command
@@ -44,14 +45,14 @@ pub fn fullbore(words: &str) -> Command {
     command
 }
 
-/// Whether the tests of sampling, timing and load are wanted: `FULLBORE_TEST_LOAD=1`. Says that they are
-/// skipped where they are not. The names of those tests begin with `under_load`, by which `.ci/run` finds
-/// them.
+/// Returns whether the tests of sampling, timing and load are wanted: `FULLBORE_TEST_LOAD=1`. If they are
+/// not, it prints that they are skipped. The names of those tests begin with `under_load`, by which
+/// `.ci/run` finds them.
 #[track_caller]
 pub fn load_is_wanted() -> bool {
     let this = thread::current();
     let name = this.name().unwrap_or("main");
-    // With one thread for all tests, that has no test's name.
+    // With one thread for all tests, the name of the thread is not the name of a test.
     assert!(name == "main" || name.contains("under_load"), "{name}");
     let wanted = std::env::var_os("FULLBORE_TEST_LOAD").is_some_and(|value| value == "1");
     if !wanted {
@@ -60,8 +61,8 @@ pub fn load_is_wanted() -> bool {
     wanted
 }
 
-/// Tries something that is a matter of chance `tries` times: it has to go right at least `at_least` times.
-/// The count is printed whatever it is.
+/// Tries something that depends on chance `tries` times; it has to succeed at least `at_least` times. The
+/// count is always printed.
 #[track_caller]
 pub fn at_least(
     at_least: usize,
@@ -82,8 +83,8 @@ pub fn at_least(
     );
 }
 
-/// `fullbore` with the options in `words`, where /proc is covered by an empty directory; `None` where that
-/// is not permitted.
+/// Runs `fullbore` with the options in `words`, with an empty directory mounted over /proc; returns `None`
+/// if that is not permitted.
 pub fn run_without_proc(words: &str) -> Option<Output> {
     const COVERED: &str = "mount -t tmpfs none /proc";
     let unshare = |line: &str| {
@@ -105,8 +106,8 @@ pub fn run_without_proc(words: &str) -> Option<Output> {
     Some(finish(start(&mut unshare(&line))))
 }
 
-/// Runs bench again where an experiment came to no CPU for as long as it was measured, as may be on a
-/// busy machine: that is only 10 ms.
+/// Runs bench again if an experiment got no CPU while it was measured, which is only 10 ms and can
+/// happen on a busy machine.
 pub fn until_measured(mut run: impl FnMut() -> Output) -> Output {
     for _ in 0..50 {
         let output = run();
@@ -122,12 +123,12 @@ pub fn run(words: &str) -> Output {
     until_measured(|| finish(start(&mut fullbore(words))))
 }
 
-/// Shared by all who start a process here.
+/// The lock of all functions that start a process here.
 static STARTING: RwLock<()> = RwLock::new(());
 
-/// Waits until all that is being started by the tests beside this one has become another program: between
-/// fork(2) and execve(2), a process has all pipes open that any of these tests had, and would be seen as one
-/// more that reads and writes them.
+/// Waits until all processes that other tests are starting have executed their program: between fork(2) and
+/// execve(2), a process has all pipes of these tests open, and would be seen as another reader and writer of
+/// them.
 pub fn wait_for_starts() {
     drop(STARTING.write());
 }
@@ -145,30 +146,30 @@ pub fn output_of(command: &mut Command) -> io::Result<Output> {
     spawn(command)?.wait_with_output()
 }
 
-/// Starts a process, and lets go of the file descriptors it was given.
+/// Starts a process, and closes the file descriptors that it was given.
 pub fn start(command: &mut Command) -> Child {
     let child = loop {
         match spawn(command) {
-            // A program that was just written: what another test has just started has it open for
-            // writing, until it becomes another program.
+            // The program was just written, and a process that another test has just started has it
+            // open for writing until it executes its own program.
             Err(error) if error.kind() == std::io::ErrorKind::ExecutableFileBusy => {}
             child => break child.expect("the command starts"),
         }
     };
-    // A `Command` keeps what it hands down; with an end of a pipe open here, nobody would see the
-    // other side go.
+    // A `Command` keeps the files that it passes on; with an end of a pipe open here, the other
+    // side would not see it closed.
     command.stdin(Stdio::null()).stdout(Stdio::null());
     child
 }
 
-/// Waits for a process that has to end by itself.
+/// Waits for a process, which has to end by itself.
 pub fn finish(child: Child) -> Output {
     let pid = Pid::from_child(&child);
     let (done, ended) = mpsc::channel();
     let guard = thread::spawn(move || {
         let late = ended.recv_timeout(PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout);
         if late {
-            // Not reaped yet, so the number is still its own.
+            // The process is not reaped yet, so its id is not reused.
             let _ = kill_process(pid, Signal::KILL);
         }
         late
@@ -198,12 +199,12 @@ pub fn start_pipeline(
     (reading, writing)
 }
 
-/// A pipe whose ends no process inherits by accident.
+/// Returns a pipe whose ends are not inherited by accident.
 pub fn pipe() -> (PipeReader, PipeWriter) {
     std::io::pipe().expect("a pipe")
 }
 
-/// What a process came to, for the message of a failed test.
+/// Describes the result of a process, for the message of a failed test.
 pub fn said(output: &Output) -> String {
     format!(
         "code {:?}, signal {:?}\nstdout: {}\nstderr: {}",
@@ -214,30 +215,30 @@ pub fn said(output: &Output) -> String {
     )
 }
 
-/// The process ended with `code`.
+/// Asserts that the process ended with `code`.
 #[track_caller]
 pub fn assert_code(output: &Output, code: i32) {
     assert_eq!(output.status.code(), Some(code), "{}", said(output));
 }
 
-/// The process ended well and had nothing to say on stderr.
+/// Asserts that the process succeeded and printed nothing on stderr.
 #[track_caller]
 pub fn assert_quiet_success(output: &Output) {
     assert_code(output, 0);
     assert!(output.stderr.is_empty(), "{}", said(output));
 }
 
-/// What a process said on stdout.
+/// Returns the stdout of a process.
 pub fn stdout(output: &Output) -> &str {
     std::str::from_utf8(&output.stdout).expect("stdout is text")
 }
 
-/// What a process said on stderr.
+/// Returns the stderr of a process.
 pub fn stderr(output: &Output) -> &str {
     std::str::from_utf8(&output.stderr).expect("stderr is text")
 }
 
-/// The one line, with its end, that `text` has to be.
+/// Asserts that `text` is one complete line, and returns it.
 #[track_caller]
 pub fn one_line(text: &str) -> &str {
     let line = text.strip_suffix('\n').unwrap_or_default();
@@ -248,19 +249,19 @@ pub fn one_line(text: &str) -> &str {
     line
 }
 
-/// The JSON that `text` is.
+/// Parses `text` as JSON.
 #[track_caller]
 pub fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error} in {text:?}"))
 }
 
-/// What `fullbore bench --json …` printed, whatever its exit code.
+/// Returns the run that `fullbore bench --json …` printed, whatever its exit code.
 #[track_caller]
 pub fn bench_json(output: &Output) -> Run {
     Run::from_json(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", said(output)))
 }
 
-/// The experiment of that name.
+/// Returns the experiment with that name.
 #[track_caller]
 pub fn experiment<'a>(run: &'a Run, name: &str) -> &'a Outcome {
     run.experiments
@@ -269,13 +270,13 @@ pub fn experiment<'a>(run: &'a Run, name: &str) -> &'a Outcome {
         .unwrap_or_else(|| panic!("no experiment {name}"))
 }
 
-/// Whether an experiment has a figure.
+/// Returns whether an experiment has a figure.
 pub fn has_figure(experiment: &Outcome) -> bool {
     let figure = experiment.figure.as_ref();
     figure.is_some_and(|figure| figure.median > 0.0)
 }
 
-/// The figure of an experiment.
+/// Returns the figure of an experiment.
 #[track_caller]
 pub fn median(experiment: &Outcome) -> f64 {
     let figure = experiment.figure.as_ref();
@@ -284,44 +285,44 @@ pub fn median(experiment: &Outcome) -> f64 {
         .median
 }
 
-/// What an experiment's writer reported.
+/// Returns the report of an experiment's writer.
 #[track_caller]
 pub fn writer(experiment: &Outcome) -> &EndpointReport {
     let writer = experiment.writer.as_ref();
     writer.unwrap_or_else(|| panic!("no writer: {experiment:#?}"))
 }
 
-/// What an experiment's reader reported.
+/// Returns the report of an experiment's reader.
 #[track_caller]
 pub fn reader(experiment: &Outcome) -> &EndpointReport {
     let reader = experiment.reader.as_ref();
     reader.unwrap_or_else(|| panic!("no reader: {experiment:#?}"))
 }
 
-/// What `fullbore write --json` or `fullbore read --json` printed.
+/// Returns the report that `fullbore write --json` or `fullbore read --json` printed.
 #[track_caller]
 pub fn endpoint(text: &str) -> EndpointReport {
     serde_json::from_str(one_line(text)).unwrap_or_else(|error| panic!("{error} in {text:?}"))
 }
 
-/// Whether this machine gives transparent huge pages to those who ask.
+/// Returns whether this machine gives transparent huge pages to processes that ask for them.
 pub fn has_huge_pages() -> bool {
     std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled")
         .is_ok_and(|setting| !setting.contains("[never]"))
 }
 
-/// Says that a test, or a part of one, was not run here.
+/// Prints that a test, or a part of one, was not run here.
 pub fn skipped(reason: &str) {
-    // Not `eprintln!`: the test harness keeps that to itself unless a test fails.
+    // This is not `eprintln!`, because the test harness only shows that if a test fails.
     let _ = writeln!(std::io::stderr(), "skipped: {reason}");
 }
 
-/// Whether this process is root.
+/// Returns whether this process is root.
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Waits until `found` finds something, or fails the test.
+/// Waits until `found` returns something, or fails the test.
 #[track_caller]
 pub fn wait_for<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
     let began = Instant::now();
@@ -331,13 +332,13 @@ pub fn wait_for<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
         }
         let waited = began.elapsed();
         assert!(waited < PATIENCE, "{what}: not seen");
-        // To look takes CPU time from what is waited for.
+        // Each check takes CPU time from the processes that are waited for.
         let (least, most) = (Duration::from_millis(2), Duration::from_millis(50));
         thread::sleep((waited / 8).clamp(least, most));
     }
 }
 
-/// The command lines of the processes that `parent` started and that are running.
+/// Returns the running children of `parent`, with their command lines.
 pub fn children(parent: u32) -> Vec<(Pid, Vec<String>)> {
     let Ok(processes) = std::fs::read_dir("/proc") else {
         return Vec::new();
@@ -352,7 +353,8 @@ pub fn children(parent: u32) -> Vec<(Pid, Vec<String>)> {
         .collect()
 }
 
-/// The fourth field of /proc/PID/stat, after a name that may hold spaces and brackets.
+/// Returns the fourth field of /proc/PID/stat, after a name that may contain spaces and
+/// parentheses.
 fn parent_of(process: &Path) -> Option<u32> {
     let stat = std::fs::read_to_string(process.join("stat")).ok()?;
     let (_, rest) = stat.rsplit_once(") ")?;
@@ -365,11 +367,12 @@ fn command_line(process: &Path) -> Option<Vec<String>> {
         .split(|&byte| byte == 0)
         .map(|word| String::from_utf8_lossy(word).into_owned())
         .collect();
-    // A zombie has none.
+    // A zombie has no command line.
     (words.len() > 1).then_some(words)
 }
 
-/// Asserts that they end long before they would by themselves, and ends those who do not.
+/// Asserts that these processes end long before they would by themselves, and kills those that do
+/// not.
 pub fn assert_nobody_is_left(started: &[Pid]) {
     let deadline = Instant::now() + PATIENCE;
     let left = || -> Vec<Pid> {
@@ -386,7 +389,7 @@ pub fn assert_nobody_is_left(started: &[Pid]) {
     assert!(left.is_empty(), "left behind: {left:?}");
 }
 
-/// Whether the process is there and no zombie.
+/// Returns whether the process exists and is not a zombie.
 pub fn is_running(pid: Pid) -> bool {
     let stat = format!("/proc/{}/stat", pid.as_raw_nonzero());
     std::fs::read_to_string(stat).is_ok_and(|stat| {
@@ -395,7 +398,7 @@ pub fn is_running(pid: Pid) -> bool {
     })
 }
 
-/// The write end of a pipe that nobody reads.
+/// Returns the write end of a pipe without a reader.
 pub fn nobody_reads() -> PipeWriter {
     let (reader, writer) = pipe();
     drop(reader);
@@ -403,7 +406,7 @@ pub fn nobody_reads() -> PipeWriter {
     writer
 }
 
-/// A file that is always full.
+/// Opens a file that is always full.
 pub fn full() -> File {
     File::options().write(true).open("/dev/full").unwrap()
 }

@@ -1,5 +1,5 @@
-//! Machines that refuse: a seccomp filter that a child installs for itself before it becomes fullbore,
-//! so that it holds for that child and what it starts.
+//! Simulates machines that refuse a call: a child installs a seccomp filter for itself before it
+//! executes fullbore, so that the filter applies to that child and the processes that it starts.
 
 #![allow(unsafe_code)]
 
@@ -84,10 +84,11 @@ pub mod call {
 pub const MADV_HUGEPAGE: u64 = 14;
 pub const F_SETPIPE_SZ: u64 = 1031;
 
-/// Conditions on a call's arguments: number of the argument, comparison, value. None: any call.
+/// Conditions on a call's arguments: number of the argument, comparison, value. An empty list
+/// matches any call.
 pub type Conditions<'a> = &'a [(u8, SeccompCmpOp, u64)];
 
-/// A filter that answers these calls with `errno` and lets everything else through.
+/// Returns a filter that makes these calls fail with `errno` and allows everything else.
 pub fn refusing(calls: &[(i64, Conditions<'_>)], errno: Errno) -> BpfProgram {
     let rules: BTreeMap<i64, Vec<SeccompRule>> = calls
         .iter()
@@ -118,7 +119,7 @@ pub fn refusing(calls: &[(i64, Conditions<'_>)], errno: Errno) -> BpfProgram {
     .unwrap()
 }
 
-/// Has the command put the filter on itself before it starts.
+/// Makes the command install the filter before it starts.
 pub fn under(filter: BpfProgram, command: &mut Command) -> &mut Command {
     let install =
         move || seccompiler::apply_filter(&filter).map_err(|_| io::Error::from(Errno::OPNOTSUPP));
@@ -132,8 +133,8 @@ pub fn run_under(filter: &BpfProgram, words: &str) -> Output {
     until_measured(|| finish(start(under(filter.clone(), &mut fullbore(words)))))
 }
 
-/// Each of these experiments was skipped for a reason that holds `word`, in JSON and in the table;
-/// every other one has a figure; and that is no failure.
+/// Asserts that each of these experiments was skipped for a reason that contains `word`, in JSON
+/// and in the table, that every other one has a figure, and that the command succeeded.
 #[track_caller]
 pub fn assert_skipped(output: &Output, names: &[&str], word: &str) {
     assert_code(output, 0);

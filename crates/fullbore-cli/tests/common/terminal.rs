@@ -1,5 +1,5 @@
-//! A terminal with an interactive bash in it: tmux's. What is typed is sent to it, and what a person would
-//! see is captured.
+//! A terminal of tmux with an interactive bash in it. Tests send keys to it, and capture the text that a
+//! user would see.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -12,18 +12,18 @@ use super::*;
 /// A terminal with a shell in it.
 pub struct Terminal {
     socket: String,
-    /// A time to sleep that nobody else sleeps.
+    /// A sleeping time that no other process uses.
     marker: String,
     directory: tempfile::TempDir,
 }
 
 impl Terminal {
-    /// None where there is no tmux, which is said.
+    /// Starts a terminal; returns `None` and prints a message if tmux is not installed.
     pub fn start(what: &str) -> Option<Self> {
         Self::wide(what, 80)
     }
 
-    /// One of so many columns.
+    /// Starts a terminal with this number of columns.
     pub fn wide(what: &str, columns: usize) -> Option<Self> {
         if output_of(Command::new("tmux").arg("-V")).is_err() {
             skipped(&format!("{what}: there is no tmux here"));
@@ -71,7 +71,7 @@ impl Terminal {
         std::fs::write(self.path(name), script).unwrap();
     }
 
-    /// Types a line, and Enter.
+    /// Types a line and Enter.
     pub fn types(&self, line: &str) {
         let line = line.replace("MARK", &self.marker);
         self.tmux(&["send-keys", "-l", &line]);
@@ -87,7 +87,7 @@ impl Terminal {
         String::from_utf8_lossy(&self.tmux(&["capture-pane", "-p"]).stdout).into_owned()
     }
 
-    /// Waits until the screen shows that.
+    /// Waits until the screen shows this text.
     #[track_caller]
     pub fn shows(&self, text: &str) -> String {
         self.shows_what(&format!("{text:?}"), |screen| screen.contains(text))
@@ -106,8 +106,8 @@ impl Terminal {
         panic!("{what} is not on the screen:\n{last}");
     }
 
-    /// Runs a line that says something without reading, and gives what it said. What is typed while the
-    /// shell takes the terminal back can be lost, so it is typed at a prompt.
+    /// Runs a line that prints something without reading, and returns its output. Keys that are typed
+    /// while the shell takes back the terminal can be lost, so the line is typed at a prompt.
     #[track_caller]
     pub fn says(&self, line: &str) -> String {
         self.shows_what("a prompt", |screen| screen.trim_end().ends_with("ready>"));
@@ -121,13 +121,14 @@ impl Terminal {
             .to_owned()
     }
 
-    /// The session that all of it is in, as far as it has not made one of its own.
+    /// Returns the session of the processes in this terminal, except those that have created their
+    /// own.
     pub fn session(&self) -> String {
         let pane = self.tmux(&["display-message", "-p", "#{pane_pid}"]);
         stdout(&pane).trim().to_owned()
     }
 
-    /// The processes that sleep for this terminal.
+    /// Returns the sleeping processes of this terminal.
     pub fn sleepers(&self) -> Vec<Pid> {
         let wanted = format!("sleep\0{}\0", self.marker);
         std::fs::read_dir("/proc")
@@ -141,7 +142,7 @@ impl Terminal {
             .collect()
     }
 
-    /// The second process of `run` in this terminal.
+    /// Returns the second process of `run` in this terminal.
     pub fn runner(&self) -> Pid {
         let is_fullbore = |pid: &str| {
             std::fs::read_link(format!("/proc/{pid}/exe"))

@@ -1,4 +1,4 @@
-//! Pipelines that run beside `fullbore top`, and what it says of them look after look.
+//! Pipelines that run beside `fullbore top`, and its output about them, scan after scan.
 
 #![allow(unsafe_code)]
 
@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::users::inherit_nothing;
 use super::*;
 
-/// A shell with a pipeline, all of which ends with the test.
+/// A shell with a pipeline, which is killed at the end of the test.
 pub struct Line(pub Child);
 
 impl Line {
@@ -26,7 +26,7 @@ impl Line {
         Self::with(command)
     }
 
-    /// With the stdin and stdout that it was given, and nothing else.
+    /// Starts it with the stdin and stdout that the command has, and no other files.
     pub fn with(command: &mut Command) -> Self {
         command.stderr(Stdio::null()).process_group(0);
         // SAFETY: between fork and exec it makes one system call.
@@ -48,7 +48,7 @@ impl Drop for Line {
     }
 }
 
-/// Looks that are taken until this value is dropped.
+/// The scans of a `top` that runs until this value is dropped.
 pub struct Looks {
     pub child: Child,
     pub lines: BufReader<ChildStdout>,
@@ -67,7 +67,7 @@ impl Looks {
         json(&line)
     }
 
-    /// Until one finds something.
+    /// Reads scans until `found` returns something.
     #[track_caller]
     pub fn until<T>(&mut self, what: &str, found: impl Fn(&Value) -> Option<T>) -> T {
         let began = Instant::now();
@@ -93,7 +93,7 @@ pub fn rows(look: &Value) -> &[Value] {
     look["pipes"].as_array().expect("pipes")
 }
 
-/// The pipe from one program to another.
+/// Returns the pipe from one program to another.
 pub fn row<'a>(look: &'a Value, writer: &str, reader: &str) -> Option<&'a Value> {
     rows(look).iter().find(|row| {
         let has = |side: &str, name: &str| {
@@ -107,7 +107,7 @@ pub fn row<'a>(look: &'a Value, writer: &str, reader: &str) -> Option<&'a Value>
 /// The writer of a pipe, its reader, and which of the two sides is slow.
 pub type SlowSide<'a> = (&'a str, &'a str, &'a str);
 
-/// Looks at each script until `top` names the slow side of each of its pipes.
+/// Observes each script until `top` names the slow side of each of its pipes.
 pub fn the_slow_side_is_named(cases: &[(&str, &[SlowSide<'_>])]) {
     for (script, pipes) in cases {
         let line = Line::new(&format!("{script}; exit 3"));

@@ -1,5 +1,5 @@
-//! Users other than the one who tests: what they may run, and how their pipes run out; and what a process
-//! inherits.
+//! Users other than the one who runs the tests: a command that they may run, and using up their limit on
+//! pipes; and what a process inherits.
 
 use std::io;
 use std::os::unix::fs::PermissionsExt;
@@ -12,7 +12,8 @@ use nix::sys::signal::{self, SigHandler, Signal};
 
 use super::*;
 
-/// A copy of the command that everybody may run, in a directory that goes with this value.
+/// A copy of the command that every user may run, in a directory that is removed when this value is
+/// dropped.
 pub struct ForEverybody {
     path: PathBuf,
     directory: tempfile::TempDir,
@@ -28,7 +29,7 @@ impl ForEverybody {
         Self { path, directory }
     }
 
-    /// The command with the options in `words`, as that user.
+    /// Returns the command with the options in `words`, run as that user.
     pub fn command(&self, user: u32, words: &str) -> Command {
         let mut command = Command::new(&self.path);
         command
@@ -44,14 +45,14 @@ impl ForEverybody {
     }
 }
 
-/// Makes pipes, as large as they may be, until new ones shrink, and leaves them to the program
-/// that is about to start.
+/// Makes pipes, as large as is allowed, until new ones get smaller, and leaves them open for the
+/// program that is about to start.
 pub fn hold_pipes() -> io::Result<()> {
     let mut usual = 0;
     loop {
         let (reader, writer) = rustix::pipe::pipe()?;
         let capacity = rustix::pipe::fcntl_getpipe_size(&writer)?;
-        // It is refused near the limit, and smaller pipes then fill what is left.
+        // Growing is refused near the limit, and pipes of the default size then use up the rest.
         let _ = rustix::pipe::fcntl_setpipe_size(&writer, 1 << 20);
         std::mem::forget((reader, writer));
         if capacity < usual {
@@ -61,8 +62,8 @@ pub fn hold_pipes() -> io::Result<()> {
     }
 }
 
-/// Has the command ignore no signal from its start. Where a script runs these tests in the background,
-/// SIGINT and SIGQUIT are ignored, and would be so in what the tests start.
+/// Makes the command start without ignored signals. If a script runs these tests in the background,
+/// SIGINT and SIGQUIT are ignored, and the processes that the tests start would inherit that.
 pub fn with_usual_signals(command: &mut Command) -> &mut Command {
     let reset = || -> io::Result<()> {
         for signal in [
@@ -80,7 +81,8 @@ pub fn with_usual_signals(command: &mut Command) -> &mut Command {
     unsafe { command.pre_exec(reset) }
 }
 
-/// Closes all but stdin, stdout and stderr at exec: whoever runs the tests may have left pipes open.
+/// Closes all files except stdin, stdout and stderr at exec, because the program that runs the tests
+/// may have left pipes open.
 pub fn inherit_nothing() -> std::io::Result<()> {
     const CLOSE_RANGE_CLOEXEC: u32 = 1 << 2;
     // SAFETY: it touches no memory.

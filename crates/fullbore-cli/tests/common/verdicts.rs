@@ -1,9 +1,8 @@
-//! The verdict on pipelines whose slow stage is known, because it was made slow.
+//! Tests of the verdict on pipelines whose slow stage is known, because it was made slow.
 //!
 //! Stages that compute or sleep are a few lines of perl: how much slower one of them is than the others
-//! does not depend on the machine. What the verdict may say depends on it all the same: where others take
-//! the CPUs away, 'the CPUs' is a right answer too. What is never right is to be sure of the wrong
-//! stage.
+//! does not depend on the machine. The verdict still depends on the machine: if other processes use the
+//! CPUs, 'the CPUs' is a correct answer too. A verdict that is sure of the wrong stage is never correct.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -16,7 +15,8 @@ use serde_json::Value;
 
 use super::*;
 
-/// Passes stdin on by 64 KiB, after so many rounds of a loop and so many milliseconds of sleep each.
+/// Copies stdin to stdout in chunks of 64 KiB, after a number of rounds of a loop and a number of
+/// milliseconds of sleep for each.
 const WORK: &str = r#"
 my ($rounds, $ms) = @ARGV;
 while (my $got = sysread(STDIN, my $bytes, 65536)) {
@@ -26,7 +26,7 @@ while (my $got = sysread(STDIN, my $bytes, 65536)) {
 }
 "#;
 
-/// Works, and then works again in another way: so many chunks in the first.
+/// Works in one way for a number of chunks, and then in another way.
 const TWICE: &str = r#"
 my ($chunks, $first, $then) = @ARGV;
 my $count = 0;
@@ -37,7 +37,7 @@ while (my $got = read(STDIN, my $bytes, 65536)) {
 }
 "#;
 
-/// From stdin to a TCP port of this machine, or from there to stdout.
+/// Copies from stdin to a TCP port of this machine, or from there to stdout.
 const NET: &str = r#"
 use IO::Socket::INET;
 my ($way, $port) = @ARGV;
@@ -59,13 +59,13 @@ enum Slow {
     Cpus,
 }
 
-/// How it did.
+/// How the verdict compares to the right answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     Right,
     NotSure,
     Wrong,
-    /// Wrong, and sure of it.
+    /// The verdict is wrong, and sure.
     Misled,
 }
 
@@ -73,9 +73,9 @@ struct Case {
     kind: &'static str,
     line: String,
     slow: Slow,
-    /// What each pipe holds.
+    /// The capacity of each pipe.
     pipe_size: &'static str,
-    /// Bytes through every pipe.
+    /// Bytes that go through every pipe.
     bytes: Option<u64>,
 }
 
@@ -88,7 +88,8 @@ fn judge(slow: Slow, verdict: &Value) -> Outcome {
         (Slow::Stage(slow), "stage") => Some(stages == [slow]),
         (Slow::All(all), "shared" | "by_turns") => Some(stages == all),
         (Slow::All(_), "stage") => Some(false),
-        // Several where there is one: not wrong if that one is among them, but no answer.
+        // The verdict names several stages, but one is slow: it is not wrong if that one is among
+        // them, but it is no answer.
         (Slow::Stage(slow), "shared" | "by_turns") if stages.contains(&slow) => None,
         (Slow::Stage(_), "shared" | "by_turns") => Some(false),
         (Slow::Cpus, "cpus") => Some(true),
@@ -103,8 +104,8 @@ fn judge(slow: Slow, verdict: &Value) -> Outcome {
     }
 }
 
-/// Bytes that are given are right, to a few percent; and where they are said to be counted, nearly to the
-/// byte.
+/// Asserts that the reported bytes are right to a few percent, and almost exact if they are reported as
+/// counted.
 fn check_bytes(case: &Case, findings: &Value) {
     let Some(right) = case.bytes else { return };
     for pipe in findings["pipes"].as_array().unwrap() {
@@ -117,7 +118,7 @@ fn check_bytes(case: &Case, findings: &Value) {
     }
 }
 
-/// A listener that takes 64 KiB each so many milliseconds, or gives them.
+/// Starts a listener that reads or writes 64 KiB every `ms` milliseconds.
 fn slow_peer(gives: bool, ms: u64, bytes: usize) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -211,16 +212,16 @@ fn findings(case: &Case, dir: &Path) -> Value {
     let path = tempfile::NamedTempFile::new_in(dir).unwrap();
     let options = format!("run --quiet --pipe-size {} --json", case.pipe_size);
     let output = finish(start(fullbore(&options).arg(path.path()).arg(&case.line)));
-    // A first stage that is endless dies of its reader's end.
+    // An endless first stage ends when its reader has gone.
     assert!(output.stderr.is_empty(), "{}: {}", case.line, said(&output));
     json(&std::fs::read_to_string(path).unwrap())
 }
 
-/// How many pipelines run side by side.
+/// How many pipelines run at the same time.
 const TOGETHER: usize = 3;
 
-/// Runs all made-up pipelines, those that compute on a part of their bytes only, and counts the outcomes; `None`
-/// where what they are made of is missing.
+/// Runs all artificial pipelines, those that compute with only a part of their bytes, and counts the
+/// outcomes; returns `None` if a program that they need is missing.
 pub fn judged(part: usize) -> Option<[usize; 4]> {
     if !has("perl") {
         skipped("there is no perl here, which the slow stages are made of");
@@ -252,7 +253,7 @@ pub fn judged(part: usize) -> Option<[usize; 4]> {
     Some(counts)
 }
 
-/// Runs a pipeline, and says how the verdict did.
+/// Runs a pipeline, and returns how the verdict compares to the right answer.
 fn outcome(case: &Case, dir: &Path) -> Outcome {
     let findings = findings(case, dir);
     let outcome = judge(case.slow, &findings["verdict"]);

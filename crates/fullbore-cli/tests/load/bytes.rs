@@ -1,6 +1,6 @@
-//! Enough load to matter: hundreds of gigabytes, and a hundred at once. Each has a small form, which runs
-//! always, and a large one, under `FULLBORE_TEST_LOAD=1`; none of them is a matter of chance, so that each
-//! has to go right every time.
+//! Tests with much load: hundreds of gigabytes, and a hundred processes at once. Each test has a small
+//! form, which always runs, and a large one, under `FULLBORE_TEST_LOAD=1`. They do not depend on chance,
+//! so each has to succeed every time.
 
 use std::process::{Child, Stdio};
 
@@ -15,7 +15,7 @@ fn start_chain(write: &str, mover: &str, read: &str) -> [Child; 3] {
     [writing, moving, reading]
 }
 
-/// Waits for the chain, and says how many bytes the reader got.
+/// Waits for the chain, and returns how many bytes the reader got.
 fn finish_chain([writing, moving, reading]: [Child; 3]) -> u64 {
     let read = finish(reading);
     assert_quiet_success(&finish(writing));
@@ -47,8 +47,8 @@ fn under_load_two_hundred_gigabytes_go_by_reference_and_none_is_lost() {
     }
 }
 
-/// So many bytes from a producer that uses its pages again, through these movers, to a reader that is
-/// slow at times and checks every byte.
+/// Moves bytes from a producer that uses its pages again, through these movers, to a reader that is
+/// sometimes slow and checks every byte.
 fn bytes_through(producer: &str, movers: &[&str], moved: u64) {
     let bytes = &format!("--bytes-to-pipe {moved} --verify");
     let (mut source, first) = pipe();
@@ -92,7 +92,7 @@ fn what_comes_from_producers_that_use_their_pages_again_is_right(bytes: u64) {
     }
 }
 
-/// Many times around the producers' buffers and the pipes.
+/// The bytes go around the producers' buffers and the pipes many times.
 #[test]
 fn megabytes_behind_producers_that_use_their_pages_again_are_right() {
     what_comes_from_producers_that_use_their_pages_again_is_right(32 << 20);

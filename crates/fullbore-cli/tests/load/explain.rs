@@ -1,4 +1,5 @@
-//! `fullbore explain` says what perf says, and what is known of programs and experiments: as far as samples can.
+//! Tests that `fullbore explain` agrees with perf, and with what is known about programs and experiments, as
+//! far as samples can show it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,8 +10,8 @@ use serde_json::Value;
 use crate::common::explain::*;
 use crate::common::*;
 
-/// The experiments of which it is known what they are about, where they run, and that: on one CPU,
-/// waking is cheap everywhere.
+/// Experiments whose main cost is known, each with its CPUs and that cost: on one CPU, waking is
+/// cheap everywhere.
 const KNOWN: [(&str, Option<&str>, &str); 4] = [
     ("busy_loop_huge", None, "lock"),
     ("vmsplice_read", None, "copying"),
@@ -18,10 +19,10 @@ const KNOWN: [(&str, Option<&str>, &str); 4] = [
     ("write_read", None, "sleeping"),
 ];
 
-/// What can be told from perf's own words without the table of classes.
+/// The kinds of cost that perf's own names show without the table of classes.
 const KINDS: [&str; 3] = ["lock", "copying", "sleeping"];
 
-/// Shares that differ by less are the same.
+/// Shares that differ by less than this are considered the same.
 const SAME: f64 = 0.15;
 
 #[test]
@@ -93,7 +94,7 @@ fn under_load_it_agrees_with_perf_about_the_same_run() {
     });
 }
 
-/// Whether what explain says of an experiment is what perf says; or else in what they differ.
+/// Returns whether explain agrees with perf about an experiment, or how they differ.
 fn agrees_with_perf(
     dir: &Path,
     (name, cpus, class): (&str, Option<&str>, &str),
@@ -112,7 +113,7 @@ fn agrees_with_perf(
     {
         return Err(format!("{kind} of {what}"));
     }
-    // Which of them is the largest, unless two are about as large.
+    // This is the largest of them, unless two are about equally large.
     let largest_by = |share: fn(&(&'static str, f64, f64)) -> f64| {
         let mut sorted = all.clone();
         sorted.sort_by(|a, b| share(b).total_cmp(&share(a)));
@@ -123,7 +124,7 @@ fn agrees_with_perf(
     if by_us != by_perf && lead.min(lead_by_perf) >= SAME {
         return Err(what);
     }
-    // What is named as the largest is the largest.
+    // The class that is named as the largest has to be the largest.
     let verdict = &explanation["verdict"];
     let named = verdict["class"].as_str().unwrap_or_default();
     let next = verdict["next"].as_str();
@@ -133,8 +134,8 @@ fn agrees_with_perf(
     }
 }
 
-/// What explain says of an experiment, and what perf saw of those very processes meanwhile; or why that
-/// cannot be known here.
+/// Returns the result of explain for an experiment, and the samples that perf took of the same
+/// processes at the same time; or why this is not possible here.
 fn seen_by_both(
     dir: &Path,
     experiment: &str,
@@ -159,8 +160,8 @@ fn seen_by_both(
     Ok((explanation, perf))
 }
 
-/// Shares by perf's own samples and its own words for them, with three patterns that know nothing of
-/// the table: `None` where perf may not sample the kernel.
+/// Returns the shares according to perf's own samples and names, by three patterns that are
+/// independent of the table; `None` if perf may not sample the kernel.
 fn perf_shares(data: &Path) -> Option<BTreeMap<&'static str, f64>> {
     let script = Command::new("perf")
         .args(["script", "-F", "comm,ip,sym", "-i"])

@@ -1,6 +1,6 @@
-//! The tests of the command that need load, or that are a matter of chance, sampling or timing. The latter are
-//! repeated, under `FULLBORE_TEST_LOAD=1`, each with how often it has to go right; what is certain has a
-//! small form here, which runs always.
+//! The tests of the command that need load, or that depend on chance, sampling or timing. The latter are
+//! repeated under `FULLBORE_TEST_LOAD=1`, and each has to succeed a given number of times. Tests that do not
+//! depend on chance have a small form here, which always runs.
 
 #[path = "../common/mod.rs"]
 mod common;

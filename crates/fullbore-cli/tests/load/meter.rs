@@ -1,5 +1,5 @@
-//! Who is slow on either side of `fullbore meter` is found out by looking 50 times a second, and when it draws
-//! or passes bytes on depends on when it gets a CPU: matters of chance.
+//! Tests of `fullbore meter` that depend on chance: it finds the slow side by sampling 50 times a second, and
+//! when it draws or writes bytes depends on when it gets a CPU.
 
 use std::io::Read;
 use std::path::Path;
@@ -50,7 +50,7 @@ fn under_load_what_is_limited_comes_in_small_pieces() {
     });
 }
 
-/// Who is slow is found out by looking 50 times a second: a matter of sampling.
+/// Tests that the slow side is found. This depends on sampling, 50 times a second.
 fn found_out(script: &str, words: &str) {
     at_least(18, 20, words, |_| {
         let output = finish(start(&mut sh(script)));

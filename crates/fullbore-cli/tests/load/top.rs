@@ -1,9 +1,10 @@
-//! What `fullbore top` says of a stage that computes.
+//! Tests what `fullbore top` reports about a stage that computes.
 
 use crate::common::load_is_wanted;
 use crate::common::top::the_slow_side_is_named;
 
-/// Whether a stage that computes is slow, or all stages want for CPUs, is a matter of what else runs.
+/// Whether a stage that computes is slow, or all stages lack CPUs, depends on the other load of this
+/// machine.
 #[test]
 fn under_load_a_stage_that_computes_is_named_as_the_slow_side_of_both_its_pipes() {
     if load_is_wanted() {

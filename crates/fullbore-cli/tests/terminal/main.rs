@@ -1,4 +1,4 @@
-//! The tests of what `run` and `top` draw on a terminal, which tmux is here.
+//! The tests of what `run` and `top` draw on a terminal, which is provided by tmux.
 
 #[path = "../common/mod.rs"]
 mod common;

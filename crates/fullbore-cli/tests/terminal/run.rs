@@ -1,5 +1,5 @@
-//! `fullbore run` on a terminal, under an interactive bash: Ctrl-C, Ctrl-Z, jobs, programs that draw and
-//! programs that read.
+//! Tests of `fullbore run` on a terminal, under an interactive bash: Ctrl-C, Ctrl-Z, jobs, programs that
+//! draw and programs that read.
 
 use std::process::Command;
 
@@ -16,7 +16,7 @@ fn ctrl_c_ends_a_pipeline_and_the_shell_knows() {
     terminal.types("run 'sleep MARK | sleep MARK'; echo code=$?");
     terminal.wait_for_sleepers(2);
     terminal.presses("C-c");
-    // bash does not go on with a list when a command has died of SIGINT.
+    // bash does not continue a list when a command was ended by SIGINT.
     terminal.shows("^C");
     terminal.wait_for_sleepers(0);
     assert_eq!(terminal.says("echo code=$?"), "code=130");
@@ -114,7 +114,7 @@ fn a_stage_reads_what_is_typed() {
         return;
     };
     terminal.types("run '{ echo begun >&2; cat; } | tr a-z A-Z'; echo code=$?");
-    // What is typed before the shell has left its own mode is no line to anybody.
+    // Keys that are typed before the shell has left its own terminal mode are lost.
     terminal.shows("\nbegun");
     terminal.types("hello");
     terminal.shows("HELLO");
@@ -134,7 +134,7 @@ fn a_job_in_the_background_that_reads_the_terminal_stops() {
         terminal.says("jobs").contains("Stopped")
     });
     terminal.types("fg");
-    // The shell has left its own mode when it says this.
+    // The shell has left its own terminal mode when it prints this.
     terminal.shows("ready> fg\n/");
     terminal.types("typed");
     terminal.shows("TYPED");
@@ -172,7 +172,7 @@ fn a_program_that_draws_has_the_terminal_for_itself() {
         terminal.shows("Stopped");
         assert_eq!(terminal.says("stty -a"), before, "while it is stopped");
         terminal.types("fg");
-        // It draws from the first row on, which the shell's screen has the command in.
+        // It draws from the first row on, which contains the command on the shell's screen.
         terminal.shows("78\n79\n");
         terminal.shows("\n100\n");
         terminal.presses("q");
@@ -228,7 +228,7 @@ fn a_closed_terminal_leaves_nothing_behind() {
     terminal.wait_for_sleepers(0);
 }
 
-/// A pipeline that goes on until there is a file, and has the view drawn meanwhile.
+/// A pipeline that runs until a file exists, and shows the live view in the meantime.
 const LIVE: &str =
     "run --live 'yes | (until test -e go; do sleep 0.01; done; head -c 100M) | wc -c'";
 
@@ -243,7 +243,7 @@ fn the_live_view_makes_room_for_the_shell_and_leaves_its_verdict() {
     terminal.presses("C-z");
     let screen = terminal.shows("\ncode=148");
     assert!(!screen.contains("bottleneck"), "{screen}");
-    // In a smaller terminal it has other rows.
+    // In a smaller terminal the view has other rows.
     terminal.tmux(&["resize-window", "-x", "80", "-y", "20"]);
     terminal.types("clear; fg");
     terminal.shows("bottleneck");
@@ -266,7 +266,8 @@ fn no_output_is_lost_behind_the_live_view() {
     let Some(terminal) = Terminal::start("output beside the live view") else {
         return;
     };
-    // To stdout and stderr by turns, more than a screen, and the last line has no end.
+    // The pipeline writes to stdout and stderr in turn, more than a screen, and the last line has
+    // no newline.
     let line = "i=0; while test $i -lt 60; do i=$((i + 1)); echo out $i; i=$((i + 1)); echo err $i >&2; \
                 sleep 0.05; done; printf last";
     terminal.writes("lines", line);

@@ -1,16 +1,18 @@
-//! `fullbore top` on a terminal: what it draws, what the keys do, and how it leaves the terminal.
+//! Tests of `fullbore top` on a terminal: what it draws, what the keys do, and how it leaves the
+//! terminal.
 
 use crate::common::terminal::Terminal;
 use crate::common::*;
 
-/// What `top` shows of the pipelines of this terminal alone.
+/// The command line of a `top` that shows only the pipelines of this terminal.
 const TOP: &str = "top --interval 200ms --pid $$";
 
-/// Starts a pipeline whose reader sleeps between reads, and one that stands still, and waits for their verdicts.
+/// Starts a pipeline whose reader sleeps between reads, and one that does not move, and waits for their
+/// verdicts.
 fn with_pipelines(what: &str, columns: usize) -> Option<Terminal> {
     let terminal = Terminal::wide(what, columns)?;
     terminal.types("set +m; export XDG_RUNTIME_DIR=$PWD");
-    // Who sleeps on a timer is slow on a busy machine too.
+    // A reader that sleeps on a timer is slow on a busy machine too.
     terminal.writes(
         "slow",
         "$| = 1; while (sysread STDIN, $x, 4096) { print 'x'; select undef, undef, undef, 0.02 }",
@@ -20,7 +22,7 @@ fn with_pipelines(what: &str, columns: usize) -> Option<Terminal> {
     Some(terminal)
 }
 
-/// Ends what it has started.
+/// Ends the processes that the terminal has started.
 fn leave(terminal: &Terminal) {
     terminal.types("kill -9 $(ps -o pid= -s $$ | grep -vw $$) 2>/dev/null");
 }
@@ -78,11 +80,11 @@ fn eighty_columns_show_what_matters() {
         screen.lines().all(|line| line.chars().count() <= 80),
         "{screen}"
     );
-    // The chosen one is told from the others, and colours only where they are wanted.
+    // The chosen pipeline is highlighted, and colours are used only if they are wanted.
     let coloured = |terminal: &Terminal| {
         let drawn = terminal.tmux(&["capture-pane", "-p", "-e"]).stdout;
         let drawn = String::from_utf8_lossy(&drawn);
-        // 39 is the terminal's own.
+        // 39 is the terminal's default colour.
         drawn
             .split("\u{1b}[3")
             .skip(1)
@@ -242,7 +244,7 @@ fn the_terminal_is_left_as_it_was_whatever_ends_it() {
     is_back("Ctrl-Z");
     terminal.types("fg");
     terminal.shows("┌ yes ");
-    // It obeys keys again.
+    // It reacts to keys again.
     terminal.presses("?");
     terminal.shows("double the capacity");
     terminal.presses("q");

@@ -1,10 +1,10 @@
-//! How the writers of a pipe send their bytes: what is known of the program, and where nothing is, what it
-//! is seen to do.
+//! How the writers of a pipe send their bytes: what is known about the program, and if nothing is known,
+//! what it is seen to do.
 //!
-//! The kernel says which call a thread is in, and on which fd (proc_pid_syscall(5)). A writer whose pipe is
-//! full sits in it: found in write(2) for that pipe, in different calls of it, and never in vmsplice(2),
-//! it is one that writes. Found in vmsplice(2) once, it hands over pages of its own. One that never waits
-//! for its pipe is not seen in either, and nothing is concluded.
+//! The kernel shows which call a thread is in, and on which fd (proc_pid_syscall(5)). A writer whose pipe
+//! is full waits in that call. If it is found in several different write(2) calls for that pipe, and never
+//! in vmsplice(2), it sends by writing. If it is found in vmsplice(2) once, it gives pages of its own. A
+//! writer that never waits for its pipe is not seen in either call, and nothing is concluded.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::thread;
@@ -21,11 +21,11 @@ use super::super::descendants::descendants;
 use super::super::process::{THREADS, call};
 use super::producers::{self, Sends};
 
-/// How long an unknown program is looked at, and how often.
+/// How long an unknown program is sampled, and the interval.
 const TIME: Duration = Duration::from_millis(400);
 const INTERVAL: Duration = Duration::from_millis(4);
 
-/// Different calls of write(2) that it has to be found in.
+/// The number of different write(2) calls that it has to be found in.
 const ENOUGH: usize = 2;
 
 /// A writer and how it sends.
@@ -37,10 +37,11 @@ pub struct Writer {
     pub sends: Sends,
 }
 
-/// What matters about one pipe: who writes to it, the worst first; nobody at all where none is seen.
+/// The writers of one pipe, the least safe first; empty if no writer is seen.
 pub type Writers = Vec<Writer>;
 
-/// Finds out about the writers of these pipes, given as indices into [`Census::pipes`].
+/// Determines how the writers of these pipes send; the pipes are given as indices into
+/// [`Census::pipes`].
 pub fn gather(census: &Census, pipes: &[usize]) -> BTreeMap<usize, Writers> {
     let mut all: BTreeMap<usize, Writers> = BTreeMap::new();
     let mut unknown = Vec::new();
@@ -90,7 +91,8 @@ fn known(pid: u32) -> Option<Sends> {
     producers::known(executable.to_str()?, &words)
 }
 
-/// Whether somebody below it is closed to this user, who may have inherited the pipe.
+/// Returns whether a descendant, which may have inherited the pipe, cannot be examined by this
+/// user.
 fn has_strangers_below(pid: u32) -> bool {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     descendants(pid).into_iter().any(|pid| {
@@ -99,21 +101,22 @@ fn has_strangers_below(pid: u32) -> bool {
     })
 }
 
-/// One writer of one pipe that is looked at.
+/// One writer of one pipe that is being sampled.
 struct ObservedWriter {
     pid: u32,
     /// The pipe.
     index: usize,
     identity: PipeIdentity,
     readers: Vec<u32>,
-    /// The calls of write(2) for this pipe that it was found in: which thread, and how many bytes it had
-    /// written by then, to whatever it was. A call that was broken off by a signal and begun again has not
-    /// written any.
+    /// The write(2) calls for this pipe that it was found in: the thread, and how many bytes that thread
+    /// had written to any file by then. A call that a signal interrupted and that was restarted has not
+    /// written any bytes.
     writing: BTreeSet<(i32, u64)>,
     hands_over: bool,
     passes_on: bool,
     is_closed: bool,
-    /// Bytes that its readers had read, and it had written, at first and at last.
+    /// Bytes that its readers had read, and that it had written, at the first and at the last
+    /// sample.
     read: Option<(u64, u64)>,
     written: Option<(u64, u64)>,
 }
@@ -154,7 +157,7 @@ impl ObservedWriter {
         look
     }
 
-    /// Whether more looks can change nothing.
+    /// Returns whether more samples cannot change the result.
     fn is_settled(&self) -> bool {
         self.hands_over || self.is_closed
     }
@@ -171,13 +174,14 @@ impl ObservedWriter {
             .take(THREADS)
         {
             let path = format!("/proc/{}/task/{}/syscall", self.pid, task.tid);
-            // Of this thread alone: what others write says nothing of the call that it is in.
+            // Only the bytes of this thread count, because the bytes of other threads say nothing
+            // about its call.
             let written = || task.io().ok().map(|io| io.wchar);
             let before = written();
             match std::fs::read_to_string(path) {
                 Ok(line) => {
-                    // Counted at the end of a call (`vfs_write`, fs/read_write.c): where none has ended
-                    // meanwhile, the count is that of the call that was seen.
+                    // Bytes are counted at the end of a call (`vfs_write`, fs/read_write.c). If no call
+                    // has ended in the meantime, the count belongs to the call that was seen.
                     let written = before.filter(|&before| written() == Some(before));
                     self.note(&line, written.map(|written| (task.tid, written)));
                 }
@@ -188,7 +192,7 @@ impl ObservedWriter {
         }
     }
 
-    /// Notes the call that a thread is in; `which` tells it from others.
+    /// Records the call that a thread is in; `which` identifies the call.
     fn note(&mut self, line: &str, which: Option<(i32, u64)>) {
         let (number, arguments) = call(line);
         let on = |at: usize| {
@@ -213,7 +217,7 @@ impl ObservedWriter {
         })
     }
 
-    /// Notes how much was read and written so far.
+    /// Records how much was read and written so far.
     fn count(&mut self) {
         let io = |pid: u32| Process::new(pid as i32).ok()?.io().ok();
         let read: Option<u64> = self.readers.iter().map(|&pid| Some(io(pid)?.rchar)).sum();
@@ -225,7 +229,7 @@ impl ObservedWriter {
     }
 
     fn conclude(&self) -> Sends {
-        /// More than this may have been in the pipe before.
+        /// The bytes that may have been in the pipe before.
         const SLACK: u64 = 2 << 20;
         let grown =
             |count: Option<(u64, u64)>| count.map(|(first, last)| last.saturating_sub(first));

@@ -1,8 +1,8 @@
-//! `fullbore tune`: gives the pipes of a running pipeline room, and back what they had.
+//! `fullbore tune`: grows the pipes of a running pipeline, and restores their old sizes.
 //!
-//! A pipe is grown from outside, by an fd that is open for as long as it takes. Its writer is asked
-//! nothing, so before that has to be known whether it counts on the capacity that it once saw
-//! ([`evidence`]); where that is not known, the pipe is left as it is unless told otherwise.
+//! A pipe is grown from outside, by an fd that is open only for that. Its writer is not involved,
+//! so it first has to be known whether the writer depends on the capacity that it once read
+//! ([`evidence`]). If that is not known, the pipe is left as it is, unless the options force it.
 
 pub mod evidence;
 pub mod outcome;
@@ -28,20 +28,21 @@ use outcome::{Options, Outcome, Tuned, Tuning, is_safe};
 use sizes::Sizes;
 use target::Target;
 
-/// How long a pipe may hold more than its old size before it is left with what it has, and how often it is
-/// tried.
+/// How long to retry while a pipe holds more bytes than its old size, before it is left as it is; and the
+/// interval.
 const PATIENCE: Duration = Duration::from_secs(1);
 const INTERVAL: Duration = Duration::from_millis(1);
 
-/// Does it.
+/// Changes the sizes of the pipes of a target as the options say.
 ///
 /// # Errors
-/// Where there is no such target. What fails with one pipe is in the report.
+/// If there is no such target. An error with one pipe is in the report.
 pub fn tune(target: &Target, options: Options) -> Result<Tuning, Error> {
     needs_proc()?;
     let census = Census::look().map_err(Error::system("look at /proc"))?;
     let found = target.find(&census)?;
-    // Before anything is grown, so that two of this command do not work on one pipe at once.
+    // The sizes are locked before anything is grown, so that two runs of this command do not change
+    // one pipe at once.
     let needs_sizes = options.revert || !options.dry_run;
     let mut sizes = needs_sizes.then(Sizes::open);
     let mut all: Vec<Tuned> = Vec::with_capacity(found.pipes.len());
@@ -63,7 +64,7 @@ pub fn tune(target: &Target, options: Options) -> Result<Tuning, Error> {
         one.work(&census, options, is_safe, kept, trial.as_mut());
         all.push(one);
     }
-    // A pipe that is in use is full now, and nearly empty a moment later.
+    // A pipe that is in use may be full now and nearly empty a moment later.
     let began = Instant::now();
     while began.elapsed() < PATIENCE && all.iter().any(Tuned::is_too_full) {
         thread::sleep(INTERVAL);
@@ -89,7 +90,7 @@ pub fn tune(target: &Target, options: Options) -> Result<Tuning, Error> {
     })
 }
 
-/// Those whose writers matter.
+/// Returns the pipes that would be grown, and whose writers therefore matter.
 fn to_be_grown(census: &Census, pipes: &[usize], size: usize) -> Vec<usize> {
     let is_small = |pipe: &&usize| {
         let pipe = &census.pipes[**pipe];
@@ -100,8 +101,8 @@ fn to_be_grown(census: &Census, pipes: &[usize], size: usize) -> Vec<usize> {
     pipes.iter().filter(is_small).copied().collect()
 }
 
-/// A name for a pipe, if it may be opened. A FIFO with one side open is not to be opened from the other, so
-/// one of those who write to it has to have it open still at this moment.
+/// Returns an `O_PATH` fd of a pipe, if it may be opened. A FIFO that is open on one side only must not be
+/// opened on the other, so one of its writers must still have it open at this moment.
 fn handle(census: &Census, pipe: &Pipe) -> Result<Option<OwnedFd>, Errno> {
     let handle = census.handle(pipe)?;
     let writes = |holder: &Holder| {
@@ -119,7 +120,7 @@ fn handle(census: &Census, pipe: &Pipe) -> Result<Option<OwnedFd>, Errno> {
 }
 
 impl Tuned {
-    /// Does what there is to do with this pipe.
+    /// Grows or reverts one pipe, and returns the outcome.
     fn work(
         &mut self,
         census: &Census,
@@ -181,17 +182,17 @@ fn grow(end: &impl AsFd, size: usize) -> Result<(usize, Option<Limit>), Errno> {
     }
 }
 
-/// Pipes of this process's own, which are grown in the place of those that would be: only the kernel knows how
-/// much is left of a user's allowance. They are kept until all pipes have been asked for, since all of them take
-/// from one allowance.
+/// Pipes of this process, which are grown instead of the pipes in question, because only the kernel knows how
+/// much of a user's allowance is left. They are kept until all pipes have been tried, because all of them use
+/// the same allowance.
 #[derive(Debug, Default)]
 struct Trial {
     taken: Vec<fullbore::Pipe>,
 }
 
 impl Trial {
-    /// What growing a pipe would come to, and what would stop it. `is_own` says whether this user has made it: the
-    /// allowance of another is not known.
+    /// Returns the size that growing a pipe would reach, and the limit that would stop it. `is_own` says
+    /// whether this user has created it: the allowance of another user is not known.
     fn expected(
         &mut self,
         from: usize,
@@ -201,18 +202,21 @@ impl Trial {
         let (mut goal, mut limit) = (size, None);
         if let Some(max) = fullbore::linux::pipe_max_size().filter(|&max| size > max) {
             match rustix::pipe::fcntl_setpipe_size(&new_pipe()?.writer, size) {
-                // Who may do this has no allowance either (`pipe_set_size`, fs/pipe.c).
+                // A process that may do this is not subject to the allowance either
+                // (`pipe_set_size`, fs/pipe.c).
                 Ok(size) => return Ok((size, None)),
                 Err(Errno::PERM) => (goal, limit) = (max, Some(Limit::PipeMaxSize(max))),
                 Err(errno) => return Err(errno),
             }
         }
         let mut to = from;
-        // A pipe that is there takes only what it lacks: from one power of two to the next, as much again.
+        // An existing pipe uses only the additional pages of the allowance: from one power of two to the
+        // next, that is its own size again.
         while to < goal {
             if is_own {
                 let pipe = new_pipe()?;
-                // A new one may hold more than this one did, which would take too much; or less, where little is left.
+                // A new pipe may be larger than this one was, which would use too much; or smaller, if little
+                // of the allowance is left.
                 if rustix::pipe::fcntl_getpipe_size(&pipe.writer)? > to {
                     rustix::pipe::fcntl_setpipe_size(&pipe.writer, to)?;
                 }
@@ -233,7 +237,7 @@ fn new_pipe() -> Result<fullbore::Pipe, Errno> {
     fullbore::Pipe::new().map_err(errno)
 }
 
-/// Why the library could not do it.
+/// Returns the errno of an error of the library.
 fn errno(error: fullbore::Error) -> Errno {
     let errno = error.errno().and_then(Errno::from_io_error);
     errno.unwrap_or(Errno::INVAL)

@@ -1,4 +1,4 @@
-//! What was asked for, and what became of each pipe.
+//! The options of `tune`, and the outcome for each pipe.
 
 use fullbore::pipe::Limit;
 use rustix::io::Errno;
@@ -9,22 +9,22 @@ use super::evidence::Writers;
 use super::producers::Sends;
 use super::target::TargetPipes;
 
-/// What is to be done.
+/// The options of [`tune`](super::tune).
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
-    /// Bytes that each pipe is to hold at least.
+    /// The least capacity that each pipe should have, in bytes.
     pub size: usize,
-    /// Whether less than that is a failure.
+    /// Whether a smaller capacity is a failure.
     pub is_strict: bool,
-    /// Put the old sizes back instead.
+    /// Whether to restore the old sizes instead.
     pub revert: bool,
-    /// Grow a pipe whatever its writer is.
+    /// Whether to grow a pipe even if its writer may not tolerate it.
     pub force: bool,
-    /// Only say what would be done.
+    /// Whether to only report what would be done.
     pub dry_run: bool,
 }
 
-/// What became of a pipe.
+/// The outcome for a pipe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// Its capacity is larger now, or would be.
@@ -66,64 +66,64 @@ pub enum Outcome {
         /// Bytes that it holds.
         size: usize,
     },
-    /// It held more bytes than would fit (`EBUSY`) for as long as it was tried.
+    /// It held more bytes than would fit (`EBUSY`) each time that it was tried.
     TooFull {
         /// Bytes that it holds.
         size: usize,
-        /// Bytes that it was to hold.
+        /// The capacity that it was to have, in bytes.
         wanted: usize,
     },
-    /// A FIFO that is not open on both sides, or not any more: opening it would let a process in
-    /// that waits for the other side.
+    /// It is a FIFO that is not open on both sides, or not any more: opening it would complete the
+    /// open(2) of a process that waits for the other side.
     HalfOpen,
     /// It could not be opened, or resized.
     Failed(Errno),
 }
 
-/// A pipe, and what became of it.
+/// A pipe, and the outcome for it.
 #[derive(Debug)]
 pub struct Tuned {
     /// Index into [`Census::pipes`].
     pub pipe: usize,
     /// What became of it.
     pub outcome: Outcome,
-    /// What stopped it on the way to the size that was wanted.
+    /// The limit that kept it from reaching the wanted size.
     pub limit: Option<Limit>,
-    /// The processes that write to it, the worst first. Not asked for where nothing was to be grown.
+    /// The processes that write to it, the least safe first. It is empty if nothing was to be grown.
     pub writers: Writers,
 }
 
-/// What became of all pipes.
+/// The outcome for all pipes.
 #[derive(Debug)]
 pub struct Tuning {
-    /// The processes and pipes that were there.
+    /// The processes and pipes that were found.
     pub census: Census,
-    /// Which of these pipes were meant.
+    /// The pipes of the target.
     pub found: TargetPipes,
-    /// What became of each of them.
+    /// The outcome for each of them.
     pub all: Vec<Tuned>,
-    /// What was asked for.
+    /// The options that were given.
     pub options: Options,
-    /// Whether the old sizes could be kept.
+    /// Whether the old sizes could be saved.
     pub kept: Result<(), Error>,
 }
 
-/// Whether every writer of a pipe is known to bear any capacity. Without any that can be seen, it is
-/// not known.
+/// Returns whether every writer of a pipe is known to tolerate any capacity. If no writer can be
+/// seen, this is not known.
 pub fn is_safe(writers: &Writers) -> bool {
     let mut senders = writers.iter().map(|writer| writer.sends);
     !writers.is_empty() && senders.all(|sends| matches!(sends, Sends::Safely(_)))
 }
 
 impl Tuned {
-    /// Whether it might be put back in a moment.
+    /// Returns whether another try in a moment may succeed.
     pub(super) fn is_too_full(&self) -> bool {
         matches!(self.outcome, Outcome::TooFull { .. })
     }
 }
 
 impl Outcome {
-    /// Whether the pipe has another size now.
+    /// Returns whether the pipe has another size now.
     pub(super) fn is_change(self) -> bool {
         matches!(self, Self::Grown { .. } | Self::Reverted { .. })
     }

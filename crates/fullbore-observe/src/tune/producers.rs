@@ -1,22 +1,22 @@
-//! Which programs send their bytes so that a pipe's capacity is nothing to them: one table.
+//! Which programs send their bytes without depending on a pipe's capacity: one table.
 //!
-//! A program that hands the pages of its buffers to a pipe (vmsplice(2)) and writes to them again has to
-//! know when the pipe has let go of them. Those that take the pipe's capacity for the answer send wrong
-//! bytes once it is larger than they think. write(2) copies, and splice(2) and tee(2) pass on pages that
-//! came from elsewhere: for programs that do only that, any capacity will do.
+//! A program that gives the pages of its buffers to a pipe (vmsplice(2)) and writes to them again has to
+//! know when the pipe no longer refers to them. Programs that derive this from the pipe's capacity send
+//! wrong bytes once the capacity is larger than they assume. write(2) copies, and splice(2) and tee(2)
+//! forward pages that came from elsewhere: programs that only use these calls work with any capacity.
 
 /// How a program sends its bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sends {
-    /// So that any capacity will do.
+    /// It works with any capacity.
     Safely(&'static str),
-    /// As pages of its own, which it may write to again.
+    /// It sends pages of its own, which it may write to again.
     Pages(&'static str),
-    /// It is not known.
+    /// It is not known how it sends.
     Unknown(&'static str),
 }
 
-/// Programs that send alike.
+/// Programs that send in the same way.
 struct Programs {
     /// Names of executables, without the version at their end.
     names: &'static [&'static str],
@@ -25,7 +25,7 @@ struct Programs {
 
 const WRITES: &str = "it writes by write(2), which copies";
 
-/// The programs.
+/// The table of programs.
 #[rustfmt::skip]
 const SAFE: &[Programs] = &[
     Programs {
@@ -78,7 +78,7 @@ const SAFE: &[Programs] = &[
     },
 ];
 
-/// What is known of a program by its executable's path and its words.
+/// Returns what is known about a program, given its executable's path and its arguments.
 pub fn known(executable: &str, words: &[String]) -> Option<Sends> {
     let file = executable
         .strip_suffix(" (deleted)")
@@ -94,14 +94,15 @@ pub fn known(executable: &str, words: &[String]) -> Option<Sends> {
         .map(|one| Sends::Safely(one.because))
 }
 
-/// `python3.11` is python.
+/// Returns the name without a version at its end: `python3.11` is python.
 fn without_version(name: &str) -> &str {
     name.trim_end_matches(|c: char| c.is_ascii_digit() || matches!(c, '.' | '-'))
 }
 
-/// This command's own verbs.
+/// Returns how the subcommands of this command send.
 fn our_own(words: &[String]) -> Option<Sends> {
-    // As clap takes them: `--ring 1M`, `--ring=1M`, and the names with underscores.
+    // These are the forms that clap accepts: `--ring 1M`, `--ring=1M`, and the names with
+    // underscores.
     let has = |option: &str| {
         words.iter().any(|word| {
             let name = word.split('=').next().unwrap_or(word);

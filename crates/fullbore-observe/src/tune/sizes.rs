@@ -1,8 +1,10 @@
-//! What pipes held before they were tuned: kept in a small file, so that `--revert` can put it back.
+//! The sizes of pipes before they were tuned, kept in a small file, so that `--revert` can restore
+//! them.
 //!
-//! It lies where what lasts until the next boot at most lies: $XDG_RUNTIME_DIR/fullbore, or
-//! /tmp/fullbore-UID where there is no such place. Both must be this user's, and nobody else's to write
-//! to. Who changes it holds a lock and puts a new file in its place; pipes that have gone are left out.
+//! The file is in a directory that is emptied at the next boot at the latest:
+//! $XDG_RUNTIME_DIR/fullbore, or /tmp/fullbore-UID if that variable is not set. The directory must
+//! belong to this user, and no other user may have write permission. A process that changes the file
+//! holds a lock and replaces the file by a new one; pipes that have gone are left out.
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
@@ -22,34 +24,34 @@ const FILE: &str = "tuned.json";
 pub struct Tuned {
     device: u64,
     inode: u64,
-    /// Bytes it held at first.
+    /// Its capacity before it was tuned, in bytes.
     pub before: usize,
-    /// Bytes it was last given.
+    /// The capacity that it was last given, in bytes.
     pub after: usize,
 }
 
-/// What is in the file.
+/// The contents of the file.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Kept {
-    /// Inodes of pipes mean nothing after another boot.
+    /// The id of the boot, because inode numbers of pipes are not valid after another boot.
     boot: String,
     pipes: Vec<Tuned>,
 }
 
-/// The sizes, and nobody else changes them.
+/// The sizes, locked so that no other process changes them.
 #[derive(Debug)]
 pub struct Sizes {
     directory: PathBuf,
     kept: Kept,
-    /// Locked until it is closed.
+    /// The lock, which is held until this file is closed.
     _lock: File,
 }
 
 impl Sizes {
-    /// Those of this user.
+    /// Opens and locks the sizes of this user.
     ///
     /// # Errors
-    /// Where there is no place for them.
+    /// If there is no safe directory for them.
     pub fn open() -> Result<Self, Error> {
         let uid = rustix::process::geteuid().as_raw();
         let runtime = std::env::var_os("XDG_RUNTIME_DIR")
@@ -69,7 +71,7 @@ impl Sizes {
             }
             _ => {}
         }
-        // Not through a link that another user has put there.
+        // A symbolic link, which another user may have created, is not followed.
         let found = fs::symlink_metadata(&directory)
             .map_err(Error::system(format!("inspect '{shown}'")))?;
         if !found.is_dir() || found.uid() != uid || found.mode() & 0o022 != 0 {
@@ -81,7 +83,7 @@ impl Sizes {
         flock(&lock, FlockOperation::LockExclusive)
             .map_err(Error::system(format!("lock '{shown}'")))?;
         let boot = boot();
-        // What cannot be read is as good as nothing.
+        // A file that cannot be read is treated as empty.
         let kept = fs::read(directory.join(FILE))
             .ok()
             .and_then(|bytes| serde_json::from_slice(&bytes).ok())
@@ -97,13 +99,14 @@ impl Sizes {
         })
     }
 
-    /// What is kept of a pipe.
+    /// Returns the sizes of a pipe.
     pub fn of(&self, pipe: PipeIdentity) -> Option<Tuned> {
         let mut all = self.kept.pipes.iter();
         all.find(|tuned| tuned.identity() == pipe).copied()
     }
 
-    /// It was given `after` bytes. What it held at first stays what is kept.
+    /// Records that a pipe was given `after` bytes. The size that was recorded first stays the old
+    /// size.
     pub fn keep(&mut self, pipe: PipeIdentity, before: usize, after: usize) {
         let all = &mut self.kept.pipes;
         match all.iter_mut().find(|tuned| tuned.identity() == pipe) {
@@ -117,15 +120,15 @@ impl Sizes {
         }
     }
 
-    /// It has its old size again.
+    /// Removes a pipe that has its old size again.
     pub fn forget(&mut self, pipe: PipeIdentity) {
         self.kept.pipes.retain(|tuned| tuned.identity() != pipe);
     }
 
-    /// Writes them down, but for pipes that have gone.
+    /// Writes the sizes to the file, without pipes that have gone.
     ///
     /// # Errors
-    /// Where they cannot be written.
+    /// If they cannot be written.
     pub fn save(mut self, is_there: impl Fn(PipeIdentity) -> bool) -> Result<(), Error> {
         self.kept.pipes.retain(|tuned| is_there(tuned.identity()));
         let shown = self.directory.display();
@@ -150,7 +153,7 @@ impl Tuned {
     }
 }
 
-/// A name for the time since the machine was started (random(4)).
+/// Returns the id of this boot (random(4)).
 fn boot() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id")
         .unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Whose pipes are meant: a process by its number, all processes of a name, or a whole pipeline.
+//! The target of `tune`: a process by its id, all processes with a name, or a whole pipeline.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -12,41 +12,41 @@ use super::super::error::Error;
 use fullbore_host::refusal::Unsupported;
 use fullbore_host::text::clean;
 
-/// Whose pipes.
+/// The pipes to tune.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
-    /// Of one process.
+    /// The pipes of one process.
     Process(u32),
-    /// Of all processes with this name.
+    /// The pipes of all processes with this name.
     Name(String),
-    /// Of the pipeline that a process is in.
+    /// The pipes of the pipeline that a process is in.
     Pipeline(u32),
-    /// This one.
+    /// This pipe.
     Pipe(PipeIdentity),
 }
 
-/// What a target came to.
+/// The pipes of a target.
 #[derive(Debug, PartialEq, Eq)]
 pub struct TargetPipes {
     /// Indices into [`Census::pipes`].
     pub pipes: Vec<usize>,
-    /// Pipes that are between no two processes, and are left alone.
+    /// Pipes that do not connect two processes, and are left as they are.
     pub left_out: usize,
-    /// The processes that were meant by a name, where there are several.
+    /// The processes with the given name, if there are several.
     pub several: Vec<u32>,
 }
 
 impl Target {
-    /// A number is a process; everything else is a name.
+    /// Parses a target: a number is a process, and everything else is a name.
     pub fn of(text: &str) -> Self {
         text.parse()
             .map_or_else(|_| Self::Name(text.to_owned()), Self::Process)
     }
 
-    /// Finds its pipes.
+    /// Finds the pipes of the target.
     ///
     /// # Errors
-    /// Where there is no such process, or it has no pipe, or this user may not look at it.
+    /// If there is no such process, or it has no pipe, or this user may not examine it.
     pub fn find(&self, census: &Census) -> Result<TargetPipes, Error> {
         match self {
             Self::Process(pid) => {
@@ -105,7 +105,8 @@ fn of_pipeline(pid: u32, census: &Census) -> Result<TargetPipes, Error> {
     };
     let mut start = census.process(pid).map_or_else(Vec::new, links);
     if start.is_empty() {
-        // A shell, or `fullbore run`: its pipeline is what it has started.
+        // It is a shell or `fullbore run`, whose pipeline consists of the processes that it has
+        // started.
         let started = descendants(pid);
         let among = started.iter().filter_map(|&pid| census.process(pid));
         start = among.flat_map(links).collect();
@@ -125,7 +126,7 @@ fn of_pipeline(pid: u32, census: &Census) -> Result<TargetPipes, Error> {
     })
 }
 
-/// The pipes of these processes that go from one process to another, or may.
+/// Returns the pipes of these processes that lead from one process to another, or may do so.
 fn pipes_of(census: &Census, processes: &[usize]) -> TargetPipes {
     let all: BTreeSet<usize> = processes
         .iter()
@@ -147,7 +148,7 @@ fn can_be_seen(pid: u32) -> bool {
     std::fs::read_dir(format!("/proc/{pid}/fd")).is_ok()
 }
 
-/// Why a process is not in the census.
+/// Returns why a process is not in the census.
 fn not_seen(pid: u32) -> Error {
     if !Path::new(&format!("/proc/{pid}")).exists() {
         Error::NotFound(format!("process {pid}: no such process"))

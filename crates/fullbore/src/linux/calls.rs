@@ -1,8 +1,8 @@
 //! The calls that move bytes, with a [`Wait`] around each: read, write, splice, tee, vmsplice.
 //!
-//! The main idea: whether a call waits is decided call by call (`RWF_NOWAIT`, `SPLICE_F_NONBLOCK`).
-//! `O_NONBLOCK` is never set, because that flag belongs to the file description and so to every
-//! process that shares it.
+//! Each call decides for itself whether it waits (`RWF_NOWAIT`, `SPLICE_F_NONBLOCK`). `O_NONBLOCK`
+//! is never set, because that flag belongs to the file description and so to every process that
+//! shares it.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -23,17 +23,17 @@ const PIPE_BUF: usize = 4096;
 /// Moves bytes over one fd, waits as its [`Wait`] says, and remembers what the kernel can do on
 /// that fd.
 ///
-/// Every method tries again after `EINTR`, waits as its [`Wait`] says instead of returning
-/// `EAGAIN`, and may move fewer bytes than asked for, as the calls themselves do. `EAGAIN` is
-/// returned only where nothing is to be waited for ([`Waiter::never_waiting`]), or where the timeout
-/// of a blocking socket has passed (`SO_RCVTIMEO`, `SO_SNDTIMEO`).
+/// Every method tries again after `EINTR`, waits as its [`Wait`] says instead of returning `EAGAIN`,
+/// and may move fewer bytes than asked for, as the calls themselves do. `EAGAIN` is returned only if
+/// it must not wait ([`Waiter::never_waiting`]), or if the timeout of a blocking socket has passed
+/// (`SO_RCVTIMEO`, `SO_SNDTIMEO`).
 ///
 /// What it remembers belongs to one fd. With another fd it starts anew.
 ///
-/// Into a socket it sends with `MSG_NOSIGNAL`, so a peer that is gone is an `EPIPE` and no signal, as
-/// in std. splice(2) and sendfile(2) into a socket have no such flag, nor has any call into a pipe:
-/// there, a process that does not ignore SIGPIPE gets it. A Rust program ignores it unless told
-/// otherwise.
+/// Into a socket it sends with `MSG_NOSIGNAL`, so a peer that is gone causes an `EPIPE` and no
+/// signal, as in std. splice(2) and sendfile(2) into a socket have no such flag, and neither has any
+/// call into a pipe: there, a process that does not ignore SIGPIPE gets the signal. A Rust program
+/// ignores it by default.
 #[derive(Debug, Clone)]
 pub struct Calls {
     waiter: Waiter,
@@ -48,19 +48,21 @@ pub struct Calls {
 enum NoWait {
     /// Not determined yet.
     Unknown,
-    /// Not at all: a regular file or block device never waits for a peer. `RWF_NOWAIT` is about the
-    /// page cache there, and says `EAGAIN` where poll(2) says ready.
+    /// By the plain call: a regular file or block device never waits for a peer. There,
+    /// `RWF_NOWAIT` is about the page cache, and returns `EAGAIN` although poll(2) reports that the
+    /// file is ready.
     Needless,
-    /// `RWF_NOWAIT` (preadv2(2)). Pipes know it since Linux 6.5, FIFOs do not (`FMODE_NOWAIT`).
+    /// By `RWF_NOWAIT` (preadv2(2)). Pipes support it since Linux 6.5, FIFOs do not
+    /// (`FMODE_NOWAIT`).
     Flag { may_reopen: bool },
-    /// `MSG_DONTWAIT` (recv(2), send(2)), on sockets.
+    /// By `MSG_DONTWAIT` (recv(2), send(2)), on sockets.
     Message,
-    /// With an open file description of our own that has `O_NONBLOCK`, on terminals. Not on FIFOs,
-    /// where it would count as another reader or writer.
+    /// By an open file description of our own that has `O_NONBLOCK`, on terminals. It is not used
+    /// on FIFOs, where it would count as another reader or writer.
     Own {
         fd: Arc<OwnedFd>,
-        /// The device and inode that it is a description of: the same number may have come to mean
-        /// another file.
+        /// The device and inode that it was opened for, because the number of the fd may refer to
+        /// another file later.
         of: (u64, u64),
     },
     /// By calling poll(2) first, if the flag is refused. A long write may then still wait for room.
@@ -69,7 +71,7 @@ enum NoWait {
 
 impl Calls {
     /// Creates calls that wait as `wait` says. A regular file or block device never waits for a
-    /// peer, so there it is always the plain call.
+    /// peer, so it always gets the plain call.
     pub fn new(wait: Wait) -> Self {
         Self::with(Waiter::new(wait))
     }
@@ -92,7 +94,7 @@ impl Calls {
         }
     }
 
-    /// What they wait with.
+    /// Returns the waiter of these calls.
     pub(crate) fn waiter(&mut self) -> &mut Waiter {
         &mut self.waiter
     }
@@ -103,7 +105,7 @@ impl Calls {
         self.waiter.stopped()
     }
 
-    /// Takes over the type of `fd` that the caller knows already, which saves an fstat(2).
+    /// Sets the type of `fd`, if the caller knows it already, which saves an fstat(2).
     pub(crate) fn know(&mut self, fd: BorrowedFd<'_>, file_type: FileType) {
         self.fd = fd.as_raw_fd();
         self.no_wait = match file_type {
@@ -177,7 +179,7 @@ impl Calls {
                 rustix::io::write(fd, buf)
             });
         }
-        // A pipe that poll(2) calls ready has room for this much.
+        // A pipe that poll(2) reports as ready has room for this many bytes.
         let looked = match self.waiter.may_wait() {
             true => usize::MAX,
             false => PIPE_BUF,
@@ -276,7 +278,8 @@ impl Calls {
         })
     }
 
-    /// Whether the plain call is the right one: it may wait, or `fd` never makes it.
+    /// Returns whether to make the plain call, because it may wait, or because it never waits on
+    /// `fd`.
     #[inline]
     fn is_plain(&mut self, fd: BorrowedFd<'_>) -> bool {
         if !self.waiter.is_nonblocking() {
@@ -349,8 +352,8 @@ fn without_waiting<B>(
 ) -> Result<usize, Errno> {
     match no_wait {
         NoWait::Flag { may_reopen } => match call(fd, &mut buf, How::Flagged) {
-            // A sandbox may also say EPERM or EACCES. Where that was no refusal of the flag, the
-            // plain call says it again.
+            // A sandbox may also return EPERM or EACCES. If this was not a refusal of the flag, the
+            // plain call returns the same error again.
             Err(errno) if is_refusal(errno) || errno == Errno::SPIPE => {
                 let is_terminal = *may_reopen && is_terminal(fd);
                 let own = is_terminal.then(|| reopened(fd).ok()).flatten();
@@ -377,20 +380,20 @@ fn without_waiting<B>(
     }
 }
 
-/// Whether recv(2) or send(2) is refused, or this is not a socket, so that read(2) and write(2)
-/// have to be used.
+/// Returns whether recv(2) or send(2) is refused, or this is not a socket, so that read(2) and
+/// write(2) have to be used.
 fn is_no_message(errno: Errno) -> bool {
     is_refusal(errno) || errno == Errno::NOTSOCK
 }
 
-/// Device and inode.
+/// Returns the device and inode of a file.
 fn identity(fd: BorrowedFd<'_>) -> Option<(u64, u64)> {
     let stat = rustix::fs::fstat(fd).ok()?;
     Some((stat.st_dev, stat.st_ino))
 }
 
-/// Whether `fd` is a terminal that is the same one when it is opened again. The master of a
-/// pseudo-terminal is not: its device, `/dev/ptmx` (5, 2), makes a new pair each time (pts(4)).
+/// Returns whether `fd` is a terminal that can be opened again as the same terminal. The master of
+/// a pseudo-terminal is not: its device, `/dev/ptmx` (5, 2), makes a new pair each time (pts(4)).
 fn is_terminal(fd: BorrowedFd<'_>) -> bool {
     rustix::termios::isatty(fd)
         && rustix::fs::fstat(fd).is_ok_and(|stat| {
@@ -401,10 +404,10 @@ fn is_terminal(fd: BorrowedFd<'_>) -> bool {
         })
 }
 
-/// Opens the same file again with `O_NONBLOCK`, which then affects nobody else.
+/// Opens the same file again with `O_NONBLOCK`, which then affects no other process.
 fn reopened(fd: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     let mode = rustix::fs::fcntl_getfl(fd)? & OFlags::RWMODE;
-    // The same process may have lost the right to open it, as after su(1) on a terminal.
+    // The process may have lost the permission to open it, as after su(1) on a terminal.
     rustix::fs::open(
         format!("/proc/self/fd/{}", fd.as_raw_fd()),
         mode | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC,
@@ -412,7 +415,7 @@ fn reopened(fd: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     )
 }
 
-/// Whether `fd` is ready now.
+/// Returns whether `fd` is ready now.
 pub(crate) fn is_ready(fd: BorrowedFd<'_>, ready: Ready) -> Result<bool, Errno> {
     let events = match ready {
         Ready::ToRead => PollFlags::IN,
@@ -423,7 +426,7 @@ pub(crate) fn is_ready(fd: BorrowedFd<'_>, ready: Ready) -> Result<bool, Errno> 
     Ok(uninterrupted(|| poll(&mut fds, Some(&at_once)))? > 0)
 }
 
-/// Whether the other end of `pipe` is closed, or `pipe` has an error.
+/// Returns whether the other end of `pipe` is closed, or `pipe` has an error.
 pub(crate) fn is_closed(pipe: BorrowedFd<'_>) -> Result<bool, Errno> {
     let mut fds = [PollFd::from_borrowed_fd(pipe, PollFlags::empty())];
     let at_once = Timespec::default();

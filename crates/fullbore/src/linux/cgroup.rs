@@ -1,6 +1,6 @@
-//! How much memory this process's cgroup allows (cgroups(7)).
+//! The limit on the memory of this process's cgroup (cgroups(7)).
 //!
-//! Memory that a process fills, pages that lie in its pipes, and what the kernel keeps for it all count
+//! The memory of a process, the pages in its pipes, and the kernel memory that is used for it all count
 //! against its memory cgroup and every cgroup above that one. The lowest of their limits is the one that
 //! the OOM killer enforces.
 
@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 /// `memory.high` (cgroup v2), or `memory.limit_in_bytes` (v1), of its cgroup and of all cgroups
 /// above it.
 ///
-/// The kernel is asked once, when this is first called.
+/// The limit is read once, when this is first called.
 pub fn memory_limit() -> Option<u64> {
     static LIMIT: OnceLock<Option<u64>> = OnceLock::new();
     *LIMIT.get_or_init(|| {
@@ -23,7 +23,8 @@ pub fn memory_limit() -> Option<u64> {
     })
 }
 
-/// The limit, from the texts of `/proc/self/cgroup` and `/proc/self/mountinfo`, and a way to read files.
+/// Returns the limit, given the texts of `/proc/self/cgroup` and `/proc/self/mountinfo`, and a function
+/// that reads files.
 fn lowest_limit(
     cgroups: &str,
     mounts: &str,
@@ -41,14 +42,15 @@ fn lowest_limit(
             ["memory.max", "memory.high", "memory.limit_in_bytes"]
                 .map(|limit| read(&directory.join(limit)))
         })
-        // `max` in v2; v1 says the largest number of whole pages instead (PAGE_COUNTER_MAX,
-        // include/linux/page_counter.h).
+        // Without a limit, v2 has `max`, and v1 has the largest number of whole pages
+        // (PAGE_COUNTER_MAX, include/linux/page_counter.h).
         .filter_map(|text| text?.trim().parse::<u64>().ok())
         .filter(|&bytes| bytes < 1 << 62)
         .min()
 }
 
-/// The process's cgroup in the hierarchy that has this controller; that of v2 has the empty name.
+/// Returns the process's cgroup in the hierarchy that has this controller; the hierarchy of v2 has
+/// the empty name.
 fn cgroup_of<'a>(cgroups: &'a str, controller: &str) -> Option<&'a str> {
     cgroups.lines().find_map(|line| {
         let mut fields = line.splitn(3, ':').skip(1);
@@ -58,7 +60,8 @@ fn cgroup_of<'a>(cgroups: &'a str, controller: &str) -> Option<&'a str> {
     })
 }
 
-/// The directories of `cgroup` and of those above it, as far as the hierarchy is mounted.
+/// Returns the directories of `cgroup` and of all cgroups above it, as far as the hierarchy is
+/// mounted.
 fn directories(cgroup: &str, mounts: &str, kind: &str, controller: &str) -> Option<Vec<PathBuf>> {
     mounts.lines().find_map(|line| {
         let (mount, of) = line.split_once(" - ")?;

@@ -1,5 +1,5 @@
-//! What rustix and std do not hand out: page sizes, the limits on pipes, and the calls that move
-//! bytes, each with the wait of one's choice around it ([`Calls`]).
+//! What rustix and std do not offer: page sizes, the limits on pipes, and the calls that move
+//! bytes, each with a choice of how to wait ([`Calls`]).
 
 mod calls;
 mod cgroup;
@@ -82,7 +82,7 @@ pub fn pipe_user_pages_hard() -> Option<usize> {
 }
 
 /// Returns the size in bytes of the second-level cache of the first CPU, or `None` if the kernel
-/// does not say.
+/// does not report it.
 pub fn cache_size() -> Option<usize> {
     static SIZE: OnceLock<Option<usize>> = OnceLock::new();
     *SIZE.get_or_init(|| {
@@ -96,10 +96,10 @@ pub fn cache_size() -> Option<usize> {
     })
 }
 
-/// Closes `fd` and returns what close(2) said, which dropping a [`File`](fs::File) does not.
+/// Closes `fd` and returns the error of close(2), which dropping a [`File`](fs::File) ignores.
 ///
-/// NFS, FUSE and file systems with quotas may report a write that failed only here: what was
-/// written is only written once this has returned `Ok`.
+/// NFS, FUSE and file systems with quotas may report a failed write only here: a write has
+/// succeeded only once this has returned `Ok`.
 ///
 /// ```
 /// use std::io::Write;
@@ -109,8 +109,8 @@ pub fn cache_size() -> Option<usize> {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// An fd that has to stay open, such as stdout, is checked by closing a duplicate of it: Linux asks
-/// the file system at every close(2) of a descriptor, not only at the last one (`filp_flush`,
+/// An fd that has to stay open, such as stdout, is checked by closing a duplicate of it: Linux
+/// calls the file system at every close(2) of a descriptor, not only at the last one (`filp_flush`,
 /// fs/open.c).
 ///
 /// ```
@@ -120,9 +120,9 @@ pub fn cache_size() -> Option<usize> {
 /// ```
 ///
 /// # Errors
-/// [`Error::System`] as close(2): `EIO`, `ENOSPC`, `EDQUOT`. Also `EINTR`, where a signal came
-/// before the file system had said whether all is written. The fd is closed in any case, and
-/// close(2) is never repeated, because the number may belong to another file by then.
+/// [`Error::System`] as close(2): `EIO`, `ENOSPC`, `EDQUOT`. Also `EINTR`, if a signal came before
+/// the file system had reported whether all is written. The fd is closed in any case, and close(2)
+/// is never repeated, because the number may belong to another file by then.
 pub fn close(fd: impl Into<OwnedFd>) -> Result<()> {
     let fd = fd.into().into_raw_fd();
     // SAFETY: the fd was owned, and nobody uses its number after this, whatever the answer.

@@ -1,4 +1,4 @@
-//! What the kernel backs a stretch of this process's memory with, as far as /proc tells.
+//! What the kernel backs a stretch of this process's memory with, as far as /proc shows it.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -11,7 +11,7 @@ use crate::linux;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BackedBy {
-    /// As the kernel says.
+    /// The sizes that the kernel reports.
     Known {
         /// Bytes on huge pages, transparent or hugetlb.
         huge: usize,
@@ -19,12 +19,12 @@ pub enum BackedBy {
         base: usize,
         /// Bytes that have no page yet.
         absent: usize,
-        /// The file under `/proc` that said so.
+        /// The file under `/proc` that they were read from.
         source: &'static str,
     },
-    /// It cannot be known here.
+    /// The sizes cannot be determined.
     Unknown {
-        /// Which files were closed, and how.
+        /// The files that could not be read, and the errors.
         reason: String,
     },
 }
@@ -67,15 +67,15 @@ impl fmt::Display for BackedBy {
     }
 }
 
-/// What the kernel backs these addresses with now: from the flags of the pages where those may be read,
-/// otherwise from the sums of the mappings.
+/// Returns what the kernel backs these addresses with now: from the flags of the pages if those may be
+/// read, otherwise from the sums of the mappings.
 pub(super) fn of(addresses: &Range<usize>) -> BackedBy {
     by_page_flags(addresses)
         .or_else(|closed| by_smaps(addresses).map_err(|also| format!("{closed}; {also}")))
         .unwrap_or_else(|reason| BackedBy::Unknown { reason })
 }
 
-/// Looks at each page: `/proc/self/pagemap` and `/proc/kpageflags`
+/// Counts the pages by their flags in `/proc/self/pagemap` and `/proc/kpageflags`
 /// (Documentation/admin-guide/mm/pagemap.rst).
 pub(super) fn by_page_flags(addresses: &Range<usize>) -> Result<BackedBy, String> {
     const PRESENT: u64 = 1 << 63;
@@ -119,7 +119,7 @@ pub(super) fn by_smaps(addresses: &Range<usize>) -> Result<BackedBy, String> {
         .ok_or_else(|| "/proc/self/smaps does not list the mapping".into())
 }
 
-/// Sums the mappings of `smaps` that lie in `range`, in the format of proc_pid_smaps(5).
+/// Sums the mappings of `smaps` that are in `range`, in the format of proc_pid_smaps(5).
 fn count_in_smaps(smaps: &str, range: &Range<usize>) -> Option<Count> {
     let mut count = Count::default();
     let mut inside = false;
@@ -141,7 +141,7 @@ fn count_in_smaps(smaps: &str, range: &Range<usize>) -> Option<Count> {
             match first {
                 "Rss:" => present += bytes()?,
                 "AnonHugePages:" => count.huge += bytes()?,
-                // Pages of hugetlb are not part of Rss.
+                // Hugetlb pages are not part of Rss.
                 "Private_Hugetlb:" => {
                     let hugetlb = bytes()?;
                     count.huge += hugetlb;

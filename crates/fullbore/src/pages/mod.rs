@@ -1,14 +1,14 @@
-//! Page-aligned memory straight from the kernel, and what the kernel really backs it with.
+//! Page-aligned memory directly from the kernel, and what the kernel really backs it with.
 //!
-//! Memory that is given to a pipe by reference must not come from the allocator, which hands
-//! freed memory out again while the pipe still refers to it. [`Pages`] is a private mapping of its
-//! own: once unmapped, nobody can write to its pages any more, and those that a pipe still holds
-//! live on until they are read.
+//! Memory that is given to a pipe by reference must not come from the allocator, which reuses freed
+//! memory while the pipe still refers to it. [`Pages`] is a private mapping of its own: once it is
+//! unmapped, no process can write to its pages any more, and pages that a pipe still refers to are
+//! kept until they are read.
 //!
-//! Every mapping begins at a multiple of [`linux::page_table_span`] and has an inaccessible
-//! stretch on both sides. So no two of them share a page table (whose lock is a point of
-//! contention when two processes look pages up), none is merged with a neighbour in
-//! `/proc/self/smaps`, and a huge page fits wherever one can.
+//! Every mapping begins at a multiple of [`linux::page_table_span`] and has an inaccessible stretch
+//! on both sides. So no two of them share a page table (whose lock is a point of contention when
+//! two processes look up pages), none is merged with an adjacent mapping in `/proc/self/smaps`, and
+//! huge pages can be used for as much of it as possible.
 
 mod backed_by;
 
@@ -30,9 +30,10 @@ pub enum Backing {
     /// Base pages (4 KiB on x86-64).
     #[default]
     Base,
-    /// Transparent huge pages (`madvise(MADV_HUGEPAGE)`): given where the kernel has them free.
+    /// Transparent huge pages (`madvise(MADV_HUGEPAGE)`), which the kernel provides if it has free
+    /// ones.
     Huge,
-    /// Pages of the pool that an administrator reserved (`MAP_HUGETLB`, `vm.nr_hugepages`).
+    /// Pages from the pool that an administrator has reserved (`MAP_HUGETLB`, `vm.nr_hugepages`).
     HugeTlb,
 }
 
@@ -51,7 +52,7 @@ impl PagesOptions {
         self
     }
 
-    /// Sets whether all pages are there from the start, rather than from their first use.
+    /// Sets whether all pages are allocated from the start, rather than at their first use.
     pub fn touched(mut self, touched: bool) -> Self {
         self.touched = touched;
         self
@@ -66,9 +67,9 @@ impl PagesOptions {
     /// Maps `len` bytes, all zero.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for no bytes at all; [`Error::Unsupported`] where there are no such
-    /// huge pages, saying what would give some; `EPERM` or `ENOMEM` beyond `ulimit -l` for locked
-    /// memory; `ENOMEM` without memory.
+    /// [`Error::Invalid`] for 0 bytes; [`Error::Unsupported`] if there are no such huge pages, with
+    /// a message that says how to get some; `EPERM` or `ENOMEM` beyond `ulimit -l` for locked
+    /// memory; `ENOMEM` if there is not enough memory.
     pub fn map(self, len: usize) -> Result<Pages> {
         let mut pages = Pages::reserve(len, self.backing)?;
         if self.backing == Backing::Huge {
@@ -93,13 +94,14 @@ impl PagesOptions {
 /// # Ok::<(), fullbore::Error>(())
 /// ```
 pub struct Pages {
-    /// First byte of what is handed out.
+    /// The first byte that users of the memory get.
     start: NonNull<u8>,
-    /// Bytes handed out.
+    /// The number of bytes that users of the memory get.
     len: usize,
     /// Bytes that are accessible: `len` in whole pages of the backing.
     mapped: usize,
-    /// All that munmap has to undo: the accessible bytes and the stretches around them.
+    /// The whole range that munmap has to unmap: the accessible bytes and the stretches around
+    /// them.
     whole: Range<usize>,
     backing: Backing,
     /// Whether `lock` was asked for.
@@ -156,7 +158,7 @@ impl Pages {
                 "{len} bytes are more than can be mapped"
             )));
         };
-        // Room for an aligned start, with at least one inaccessible page on either side.
+        // This is enough for an aligned start, with at least one inaccessible page on either side.
         let reserved = mapped.next_multiple_of(align) + 2 * align;
         // SAFETY: a new mapping at an address of the kernel's choice touches no memory in use.
         let whole = unsafe {
@@ -183,7 +185,7 @@ impl Pages {
         Ok(pages)
     }
 
-    /// Makes the part that is handed out accessible.
+    /// Makes the bytes that users of the memory get accessible.
     fn open(&mut self) -> Result<()> {
         let start = self.start.as_ptr().cast();
         if self.backing == Backing::HugeTlb {
@@ -210,7 +212,7 @@ impl Pages {
         .map_err(Error::system("mprotect"))?;
         if self.backing == Backing::Base {
             // With transparent_hugepage=always, base pages have to be asked for too. Kernels
-            // without huge pages refuse the advice, and then it is not needed.
+            // without huge pages refuse the advice, which they do not need.
             let _ = self.advise(Advice::LinuxNoHugepage);
         }
         Ok(())
@@ -230,13 +232,13 @@ impl Pages {
     /// Writes to every page, so that none has to be faulted in later. The contents stay the same.
     pub fn touch(&mut self) {
         for page in self.chunks_mut(linux::page_size()) {
-            // Volatile, because the compiler may leave a store of what is there out.
-            // SAFETY: the pointer comes from a live `&mut u8`.
+            // The store is volatile, because the compiler may omit a store of the value that is
+            // already there. SAFETY: the pointer comes from a live `&mut u8`.
             unsafe { ptr::write_volatile(&mut page[0], page[0]) };
         }
     }
 
-    /// Keeps the pages from being reclaimed (mlock(2)), and brings in those that are not there.
+    /// Keeps the pages from being reclaimed (mlock(2)), and faults in those that are missing.
     ///
     /// # Errors
     /// `EPERM` or `ENOMEM` beyond `ulimit -l`.
@@ -248,14 +250,14 @@ impl Pages {
         Ok(())
     }
 
-    /// Shortens the memory that is handed out to its first `len` bytes. Has no effect if it is not
-    /// longer than that.
+    /// Shortens the memory to its first `len` bytes. It has no effect if the memory is not longer
+    /// than that.
     pub fn truncate(&mut self, len: usize) {
         self.len = self.len.min(len);
     }
 
-    /// Makes the memory read-only. The caller must not use `DerefMut` afterwards: writing would be
-    /// a fault.
+    /// Makes the memory read-only. The caller must not use `DerefMut` afterwards: writing would
+    /// cause a page fault that kills the process.
     pub(crate) fn make_read_only(&mut self) -> Result<()> {
         // SAFETY: changes no contents, and the range is our own.
         unsafe {
@@ -264,16 +266,16 @@ impl Pages {
         .map_err(Error::system("mprotect"))
     }
 
-    /// Gives the pages that lie wholly in `range` back to the kernel (`MADV_DONTNEED`).
+    /// Gives the pages that are completely in `range` back to the kernel (`MADV_DONTNEED`).
     ///
-    /// They read as zero afterwards, on new pages. Pages that a pipe still refers to live on in
-    /// the pipe, and nobody can write to them any more: this is what makes handing pages to a pipe
-    /// sound whatever the reader does. Locked pages, such as all those of a process
-    /// that called mlockall(2), are given back by `MADV_DONTNEED_LOCKED` (Linux 5.18), or replaced by
-    /// a new mapping.
+    /// The memory is on new pages afterwards, and reads as zero. Pages that a pipe still refers to
+    /// are kept by the pipe, and no process can write to them any more: this is why giving pages to a
+    /// pipe is sound whatever the reader does. Locked pages, such as all those of a process that
+    /// called mlockall(2), are given back by `MADV_DONTNEED_LOCKED` (Linux 5.18), or replaced by a
+    /// new mapping.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a range outside the mapping; `ENOMEM` where locked pages cannot be replaced.
+    /// [`Error::Invalid`] for a range outside the mapping; `ENOMEM` if locked pages cannot be replaced.
     pub fn give_back(&mut self, range: Range<usize>) -> Result<()> {
         let page = linux::page_size();
         if range.start > range.end || range.end > self.mapped {
@@ -296,7 +298,7 @@ impl Pages {
             }
         };
         let given_back = match give_back(Advice::LinuxDontNeed) {
-            // Locked pages; since Linux 5.18.
+            // The pages are locked; this advice exists since Linux 5.18.
             Err(Errno::INVAL) => give_back(Advice::LinuxDontneedLocked),
             answer => answer,
         };
@@ -306,7 +308,7 @@ impl Pages {
         }
     }
 
-    /// Maps a range of whole pages anew, with nothing in it.
+    /// Replaces a range of whole pages by a new mapping, which is empty.
     fn replace(&mut self, range: Range<usize>) -> Result<()> {
         // SAFETY: as in `give_back`; the range lies inside our own mapping, which the new one
         // takes the place of at once.
@@ -331,14 +333,14 @@ impl Pages {
 
     /// Returns what the kernel backs this memory with now.
     ///
-    /// As root this is read page by page from `/proc/self/pagemap` and `/proc/kpageflags`
-    /// (Documentation/admin-guide/mm/pagemap.rst); otherwise, or where those are closed, from
+    /// For root this is read page by page from `/proc/self/pagemap` and `/proc/kpageflags`
+    /// (Documentation/admin-guide/mm/pagemap.rst); otherwise, or if those cannot be read, from
     /// `/proc/self/smaps`.
     pub fn backed_by(&self) -> BackedBy {
         backed_by::of(&self.mapped_range())
     }
 
-    /// The addresses that are accessible.
+    /// Returns the addresses that are accessible.
     fn mapped_range(&self) -> Range<usize> {
         let first = self.start.as_ptr() as usize;
         first..first + self.mapped

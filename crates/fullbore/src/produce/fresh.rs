@@ -1,11 +1,11 @@
 //! *fresh*: pages are given to the pipe once, and never written to again.
 //!
-//! The memory is filled from its start to its end, a window at a time. A stretch that has been
-//! passed (a huge page, where there are any) is given back to the kernel at once (`MADV_DONTNEED`):
-//! the mapping lets go of it, the pipe keeps it for as long as anybody refers to it, and the next lap
-//! faults a new one in. So whatever a reader does with the pages, nobody is left who could write to
-//! them; and the memory that this process holds on to is a few such stretches, however long the reader
-//! stops.
+//! The memory is filled from its start to its end, one window at a time. A stretch (one huge page, if
+//! there are any) that has been filled and sent is given back to the kernel at once (`MADV_DONTNEED`):
+//! this process no longer maps it, the pipe keeps it for as long as anything refers to it, and the
+//! next lap faults in a new one. So whatever a reader does with the pages, no process can write to
+//! them any more. This process holds the memory of a few such stretches at most, however long the
+//! reader pauses.
 
 use std::ops::Range;
 
@@ -14,10 +14,10 @@ use crate::linux;
 use crate::memory::Geometry;
 use crate::pages::Pages;
 
-/// Where *fresh* is in its memory.
+/// The position of *fresh* in its memory.
 #[derive(Debug)]
 pub(super) struct Fresh {
-    /// Bytes of memory that it goes through in a lap.
+    /// Bytes of memory that one lap fills.
     lap: usize,
     /// Bytes of one stretch that is given back.
     stretch: usize,
@@ -28,11 +28,12 @@ pub(super) struct Fresh {
 }
 
 impl Fresh {
-    /// For chunks of this size, and memory on huge pages if there are any that suit.
+    /// Creates the state for chunks of this size, with memory on huge pages if there are any of a
+    /// suitable size.
     ///
-    /// A lap is whole stretches, and two chunks at least. So a lap sends a chunk or more, however
-    /// little of each window is used, and what is queued cannot hold on to a huge page for each few
-    /// bytes.
+    /// A lap consists of whole stretches, and of at least two chunks. So each lap sends at least
+    /// one chunk, however little of each window is used, and queued bytes cannot keep one huge page
+    /// each for a few bytes.
     pub(super) fn new(chunk: usize, huge: bool, geometry: &Geometry) -> Self {
         let stretch = geometry.given_back_at_once(huge);
         Self {
@@ -43,12 +44,12 @@ impl Fresh {
         }
     }
 
-    /// Bytes of memory that it needs.
+    /// Returns the number of bytes of memory that it needs.
     pub(super) fn memory(&self) -> usize {
         self.lap
     }
 
-    /// The next window, of at least `at_least` bytes and at most `chunk`.
+    /// Returns the next window, of at least `at_least` bytes and at most `chunk`.
     pub(super) fn window(
         &mut self,
         memory: &mut Pages,
@@ -64,7 +65,7 @@ impl Fresh {
         Ok(0..memory.len().min(chunk))
     }
 
-    /// Notes that the pipe now refers to `given`.
+    /// Records that the pipe now refers to `given`.
     pub(super) fn gave(&mut self, memory: &mut Pages, given: Range<usize>) -> Result<()> {
         self.at = given.end;
         let passed = self.at / self.stretch * self.stretch;

@@ -1,4 +1,4 @@
-//! How a [`Producer`] gathers what is written to it.
+//! How a [`Producer`] gathers the bytes that are written to it.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -13,8 +13,8 @@ impl<Fd: AsFd> io::Write for Producer<Fd> {
         Ok(self.take(buf)?)
     }
 
-    /// Takes all of `bufs` that can be gathered, with no more system calls than for one slice of their
-    /// length together.
+    /// Gathers as many bytes of `bufs` as it can, with no more system calls than for a single slice of
+    /// their total length.
     fn write_vectored(&mut self, bufs: &[io::IoSlice<'_>]) -> io::Result<usize> {
         let mut taken = 0;
         for buf in bufs {
@@ -41,7 +41,7 @@ impl<Fd: AsFd> io::Write for Producer<Fd> {
 }
 
 impl<Fd: AsFd> Producer<Fd> {
-    /// Gathers bytes of `buf`, and says how many.
+    /// Gathers bytes of `buf`, and returns how many.
     #[inline]
     fn take(&mut self, buf: &[u8]) -> Result<usize> {
         let start = self.window.start + self.gathered;
@@ -49,8 +49,8 @@ impl<Fd: AsFd> Producer<Fd> {
         if buf.is_empty() {
             return Ok(0);
         }
-        // This overwrites what was lent, and the caller has seen no error about the bytes that are
-        // written now.
+        // This overwrites the memory that was lent, and no error about the bytes that are written
+        // now has been returned to the caller.
         self.reserved = 0;
         self.told = false;
         if buf.len() < room && self.handed_over.is_empty() {
@@ -61,14 +61,15 @@ impl<Fd: AsFd> Producer<Fd> {
         self.take_past_the_window(buf)
     }
 
-    /// The rest of `take`: fills the window, sends it, and takes a new one.
+    /// Does the rest of `take`: fills the window, sends it, and gets a new one.
     #[cold]
     fn take_past_the_window(&mut self, buf: &[u8]) -> Result<usize> {
         if self.untold.is_some() || !self.handed_over.is_empty() {
             self.send_gathered()?;
         }
         if self.gathered == 0 && buf.len() >= self.chunk && self.way() == Way::Copy {
-            // Nothing to gather: straight from the caller's memory, once the pipe is roomy.
+            // There is nothing to gather: the bytes are sent from the caller's memory, once the
+            // pipe has been grown.
             if !self.settled {
                 self.next_window(1)?;
             }
@@ -91,8 +92,8 @@ impl<Fd: AsFd> Producer<Fd> {
         self.memory[start..start + n].copy_from_slice(&buf[..n]);
         self.gathered += n;
         if start + n == self.window.end {
-            // The bytes are taken, whatever comes of sending them: what could not be sent stays
-            // gathered, and the next call shows the error.
+            // The bytes are accepted, whether or not they can be sent: what could not be sent stays
+            // gathered, and the next call returns the error.
             if let Err(error) = self.send_gathered() {
                 self.keep_for_later(&error);
             }

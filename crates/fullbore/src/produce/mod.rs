@@ -7,11 +7,11 @@
 //! | recycle | needs a reader that copies | vmsplice(2); its pages are used again once the pipe has let go of them | `recycle.rs` |
 //! | repeat | snapshot | tee(2) or vmsplice(2) of pages that never change | `repeat.rs` |
 //!
-//! `producer.rs` has what a caller sees, `gathering.rs` what is written through [`io::Write`](std::io::Write),
-//! and `sending.rs` how it goes out.
+//! `producer.rs` has the public interface, `gathering.rs` implements [`io::Write`](std::io::Write), and
+//! `sending.rs` sends the bytes.
 //!
-//! The main idea: all ways fill a *window*, a range of memory that no pipe refers to. They differ
-//! in how a window is sent, and in where the next one comes from.
+//! All ways fill a *window*, a range of memory that no pipe refers to. They differ in how a window
+//! is sent, and in where the next window comes from.
 
 mod fresh;
 mod gathering;
@@ -36,8 +36,8 @@ pub use producer::{Producer, Unfinished};
 use recycle::Recycle;
 pub use repeat::Repeat;
 
-/// Bytes of one system call with recycled pages, unless told otherwise: smaller chunks come back sooner,
-/// while they are still in a near cache.
+/// The default number of bytes of one system call with recycled pages. Smaller chunks can be used again
+/// sooner, while they are still in a fast CPU cache.
 const RECYCLED_CHUNK: usize = 256 * 1024;
 
 impl ProducerOptions {
@@ -64,10 +64,10 @@ impl ProducerOptions {
     }
 
     /// Creates a producer that sends pages into a pipe and never writes to them again. The reader
-    /// gets what the bytes were when they were sent, whatever it does with them.
+    /// gets the bytes as they were when they were sent, whatever it does with them.
     ///
-    /// Where the kernel refuses vmsplice(2), which shows before the first byte has gone, bytes are
-    /// sent by [`copy`](Self::copy) instead; [`Producer::way`] then says so.
+    /// If the kernel refuses vmsplice(2), which it does before the first byte is sent, bytes are
+    /// sent by [`copy`](Self::copy) instead; [`Producer::way`] then returns [`Way::Copy`].
     ///
     /// # Errors
     /// [`Error::NotAPipe`]; otherwise as [`copy`](Self::copy).
@@ -76,7 +76,7 @@ impl ProducerOptions {
     }
 
     /// Creates a producer that sends pages into a pipe, and uses them again once the number of
-    /// queued bytes proves that the pipe no longer refers to them, even if somebody resizes it.
+    /// queued bytes proves that the pipe no longer refers to them, even if a process resizes it.
     /// Falls back to copying as [`fresh`](Self::fresh) does.
     ///
     /// # Safety
@@ -86,8 +86,8 @@ impl ProducerOptions {
     /// there changes as the pages are written to again. `cat`, `tee`, `pv` and others do just that in
     /// their newer versions.
     ///
-    /// Bytes that others write into the same pipe count as ours: while they keep it from running
-    /// empty, this waits.
+    /// Bytes that other writers write into the same pipe are counted as if the producer had sent
+    /// them: while these bytes keep the pipe from running empty, the producer waits.
     ///
     /// # Errors
     /// [`Error::NotAPipe`]; [`Error::Invalid`] for a ring of less than two chunks; otherwise as

@@ -7,25 +7,25 @@ use std::time::Instant;
 use crate::error::{Error, Result};
 use crate::wait::{Cancel, Wait, Waiter};
 
-/// Bytes of one system call unless told otherwise: half of a pipe of 1 MiB, so that one chunk is
+/// The default number of bytes of one system call: half of a pipe of 1 MiB, so that one chunk is
 /// filled while another is read.
 pub(super) const CHUNK: usize = 512 * 1024;
 
-/// Sends shorter than this are copied: below it, looking pages up and replacing them costs more
-/// than the copy.
+/// Sends that are shorter than this are copied, because looking up the pages and replacing them
+/// would cost more than the copy.
 pub(super) const BY_REFERENCE_FROM: usize = 32 * 1024;
 
-/// The way in which the bytes of a [`Producer`](super::Producer) are sent.
+/// How the bytes of a [`Producer`](super::Producer) are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Way {
-    /// write(2).
+    /// The bytes are copied by write(2).
     Copy,
-    /// vmsplice(2) of pages that are never written to again.
+    /// vmsplice(2) sends pages that are never written to again.
     Fresh,
-    /// vmsplice(2) of pages that are used again once the pipe has let go of them.
+    /// vmsplice(2) sends pages that are used again once the pipe no longer refers to them.
     Recycle,
-    /// Duplicates of pages that never change.
+    /// References to pages that never change are sent.
     Repeat,
 }
 
@@ -47,7 +47,7 @@ pub struct ProducerOptions {
     pub(super) ring: Option<usize>,
     pub(super) pipe_size: Option<usize>,
     pub(super) base_pages: bool,
-    /// Whether the way was left to the producer.
+    /// Whether the producer may choose the way.
     pub(super) any_way: bool,
     pub(super) wait: Wait,
     pub(super) never: bool,
@@ -68,8 +68,8 @@ impl ProducerOptions {
         self
     }
 
-    /// Sets the bytes of memory that [`recycle`](Self::recycle) uses in turn. The default is the
-    /// capacity of the pipe and two chunks.
+    /// Sets the bytes of memory that [`recycle`](Self::recycle) uses in rotation. The default is
+    /// the capacity of the pipe and two chunks.
     pub fn ring(mut self, bytes: usize) -> Self {
         self.ring = Some(bytes);
         self
@@ -80,12 +80,12 @@ impl ProducerOptions {
     /// leaves the pipe as it is. A pipe is never shrunk. A [`Repeat`](super::Repeat) grows the pipe
     /// when it is created.
     ///
-    /// A large pipe is what makes most outputs fast, and it has a price that others pay too. All
-    /// pipes of an unprivileged user may have 64 MiB together
+    /// A large pipe makes most outputs faster, but it can slow down other programs of the user. All
+    /// pipes of an unprivileged user together may have 64 MiB
     /// (`/proc/sys/fs/pipe-user-pages-soft`), so 64 pipes of 1 MiB use that up: until some are
-    /// closed, every pipe that any program of this user makes has one or two pages instead of 16,
-    /// and none can be grown. A program that has many pipes open at a time should ask for less
-    /// here, or for 0.
+    /// closed, every pipe that a program of this user makes has one or two pages instead of 16, and
+    /// no pipe can be grown. A program that has many pipes open at a time should set a smaller size
+    /// here, or 0.
     pub fn pipe_size(mut self, bytes: usize) -> Self {
         self.pipe_size = Some(bytes);
         self
@@ -107,7 +107,7 @@ impl ProducerOptions {
     /// Makes calls that would have to wait fail with
     /// [`WouldBlock`](std::io::ErrorKind::WouldBlock). What was gathered or committed until then
     /// stays in the producer and is sent first by the next call. [`Producer`](super::Producer)
-    /// describes how to go on.
+    /// describes how to continue.
     pub fn nonblocking(mut self) -> Self {
         self.never = true;
         self
@@ -140,7 +140,8 @@ impl ProducerOptions {
         }
     }
 
-    /// The chunk, of a size that memory can be had for.
+    /// Returns the size of a chunk, after checking that it is not 0 and not more than memory can
+    /// hold.
     pub(super) fn checked_chunk(&self, otherwise: usize) -> Result<usize> {
         match self.chunk.unwrap_or(otherwise) {
             0 => Err(Error::Invalid("a chunk of 0 bytes sends nothing".into())),
@@ -156,10 +157,10 @@ impl ProducerOptions {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Produced {
-    /// Bytes that went out.
+    /// Bytes that were sent.
     pub bytes: u64,
-    /// How they went.
+    /// How they were sent.
     pub way: Way,
-    /// Moves of bytes that the kernel was asked for.
+    /// System calls that were made to send them.
     pub calls: u64,
 }

@@ -1,9 +1,9 @@
 //! The fd that a producer sends to, which must stay the one that was checked.
 //!
 //! vmsplice(2) on the *read* end of a pipe writes into the memory that it is given. So it is not
-//! enough that an fd was a write end once: an [`AsFd`] may answer with another fd each time, and
-//! anybody can put another file behind standard output (dup2(2)). Pages are given only through a
-//! descriptor of our own, which was duplicated before it was checked.
+//! enough that an fd was a write end once: an [`AsFd`] may return another fd each time, and any
+//! code in the process can replace standard output by another file (dup2(2)). Pages are given only
+//! through a descriptor of our own, which was duplicated before it was checked.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -12,17 +12,17 @@ use rustix::io::Errno;
 use crate::error::{Error, Result};
 use crate::pipe::PipeEnd;
 
-/// Where a producer's bytes go.
+/// The output that a producer sends to.
 #[derive(Debug)]
 pub(super) struct Output<Fd> {
-    /// What the caller gave, until it is taken back.
+    /// The sink that the caller passed in, until it is returned.
     given: Option<Fd>,
-    /// A duplicate of it that nobody else can change.
+    /// A duplicate of it, which no other code can redirect.
     own: Option<OwnedFd>,
 }
 
 impl<Fd: AsFd> Output<Fd> {
-    /// An output that is only written to, through `sink` itself.
+    /// Creates an output that is only written to, through `sink` itself.
     pub(super) fn shared(sink: Fd) -> Self {
         Self {
             given: Some(sink),
@@ -30,8 +30,8 @@ impl<Fd: AsFd> Output<Fd> {
         }
     }
 
-    /// An output that can be given pages: a duplicate of `sink`, which has to be the write end of a
-    /// pipe. If this process has no descriptor left, an output that is only written to.
+    /// Creates an output that can be given pages: a duplicate of `sink`, which has to be the write
+    /// end of a pipe. If this process has no descriptor left, the output is only written to.
     ///
     /// # Errors
     /// [`Error::NotAPipe`]; `EBADF` for the read end.
@@ -50,7 +50,7 @@ impl<Fd: AsFd> Output<Fd> {
         })
     }
 
-    /// Whether pages can be given to it.
+    /// Returns whether pages can be given to it.
     pub(super) fn is_own(&self) -> bool {
         self.own.is_some()
     }
@@ -59,7 +59,7 @@ impl<Fd: AsFd> Output<Fd> {
         self.given.as_ref().expect(TAKEN_BACK)
     }
 
-    /// What the caller gave. The output cannot be used any more.
+    /// Returns the sink that the caller passed in. The output cannot be used any more.
     pub(super) fn take_back(&mut self) -> Fd {
         self.own = None;
         self.given.take().expect(TAKEN_BACK)
@@ -79,13 +79,13 @@ impl<Fd: AsFd> AsFd for Output<Fd> {
     }
 }
 
-/// The write end of a pipe, as a descriptor of our own.
+/// Duplicates the write end of a pipe, so that no other code can redirect the descriptor.
 ///
 /// # Errors
 /// [`Error::NotAPipe`]; `EBADF` for the read end; `EMFILE`.
 pub(crate) fn own_writable(sink: BorrowedFd<'_>) -> Result<OwnedFd> {
-    // From 3 on, since 0 to 2 may be closed now and opened later as standard input, output and
-    // error.
+    // The duplicate gets a number from 3 on, because 0 to 2 may be closed now and opened later as
+    // standard input, output and error.
     let own = rustix::io::fcntl_dupfd_cloexec(sink, 3).map_err(Error::system("F_DUPFD_CLOEXEC"))?;
     is_writable(own.as_fd())?;
     Ok(own)

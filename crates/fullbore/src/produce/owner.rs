@@ -1,8 +1,10 @@
-//! Which process something belongs to, told apart from the copies that fork(2) makes of it.
+//! The process that an object belongs to, as opposed to a child with a copy of the object that
+//! fork(2) made.
 //!
-//! A process id does not tell: in a PID namespace of its own (`CLONE_NEWPID`) a child can have the one
-//! that its parent has. So there is a page that the kernel empties in every child (`MADV_WIPEONFORK`,
-//! since Linux 4.14): what was written to it before is not there after a fork.
+//! A process id does not identify the process: in a PID namespace of its own (`CLONE_NEWPID`) a child
+//! can have the same id as its parent. So a number is kept in a page that the kernel fills with zeros
+//! in every child (`MADV_WIPEONFORK`, since Linux 4.14): what was written to it before a fork is not
+//! there in the child.
 
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
@@ -11,18 +13,18 @@ use rustix::mm::{Advice, MapFlags, ProtFlags};
 
 use crate::linux;
 
-/// A bit of no number that a process took.
+/// A bit that is set in an owner that was identified by its process id, and in no other.
 const BY_PROCESS_ID: u64 = 1 << 63;
 
-/// The process that made it.
+/// The process that created an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Owner(u64);
 
 impl Owner {
-    /// This process.
+    /// Returns the calling process.
     pub(super) fn this() -> Self {
-        /// The last number that a process of this line took. Unlike the page, a child inherits it: so
-        /// it takes one that none of its ancestors had.
+        /// The last number that this process or one of its ancestors used. Unlike the page, it is
+        /// inherited by a child, which therefore uses a number that no ancestor used.
         static LAST: AtomicU64 = AtomicU64::new(0);
         let Some(mark) = wiped_in_children() else {
             return Self::by_process_id();
@@ -37,13 +39,13 @@ impl Owner {
         }
     }
 
-    /// What is left where there is no such page.
+    /// Identifies the process by its id, if there is no such page.
     fn by_process_id() -> Self {
         let process = rustix::process::getpid().as_raw_nonzero().get();
         Self(u64::from(process.unsigned_abs()) | BY_PROCESS_ID)
     }
 
-    /// Whether this process is the one, and not a child that has a copy.
+    /// Returns whether the calling process is this one, and not a child with a copy.
     pub(super) fn is_here(self) -> bool {
         match self.0 & BY_PROCESS_ID {
             0 => self == Self::this(),
@@ -52,10 +54,11 @@ impl Owner {
     }
 }
 
-/// A number that is 0 again in every child; `None` where the kernel cannot do that.
+/// Returns a number that is 0 again in every child; `None` if the kernel cannot do that.
 fn wiped_in_children() -> Option<&'static AtomicU64> {
     static PAGE: AtomicPtr<AtomicU64> = AtomicPtr::new(ptr::null_mut());
-    // No lock: in a child, the thread that held it would not be there to let go of it.
+    // This uses no lock: a child does not have the thread that held the lock, so the lock would
+    // never be released there.
     let mut page = PAGE.load(Ordering::Acquire);
     if page.is_null() {
         let new = map_one()?;

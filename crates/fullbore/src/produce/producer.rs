@@ -1,4 +1,4 @@
-//! [`Producer`]: what is lent, handed over or written to it, and what is left at its end.
+//! [`Producer`]: lending memory, accepting bytes and pages, and finishing.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -29,7 +29,7 @@ pub(super) enum Policy {
 }
 
 impl Policy {
-    /// Whether it keeps track of the memory that a pipe refers to.
+    /// Returns whether it keeps track of the memory that a pipe refers to.
     #[inline]
     pub(super) fn has_memory(&self) -> bool {
         matches!(self, Policy::Fresh(Some(_)) | Policy::Recycle(_))
@@ -44,12 +44,12 @@ impl Policy {
     }
 }
 
-/// Writes to any fd as fast as its guarantee allows.
+/// Sends bytes from memory to any fd as fast as its guarantee allows.
 ///
 /// Either lend a slice with [`reserve`](Self::reserve), fill it, and send it with
 /// [`commit`](Self::commit); or hand over memory of your own with [`send`](Self::send); or use it
 /// through [`io::Write`], which gathers small writes and sends them in chunks.
-/// [`finish`](Self::finish) sends what is left, and says how much went out.
+/// [`finish`](Self::finish) sends what is left, and returns how much was sent.
 ///
 /// ```
 /// use std::io::Write;
@@ -62,19 +62,19 @@ impl Policy {
 ///
 /// # Which file it writes to
 /// A producer that gives pages to a pipe sends everything to the pipe that `sink` was when the producer
-/// was made, through a duplicate of its descriptor: also when another file is put behind standard
-/// output (dup2(2)) afterwards. The pipe has no end of file before the producer is dropped. A pipe
-/// is made roomy for it; [`ProducerOptions::pipe_size`] says what that costs others.
+/// was made, through a duplicate of its descriptor, even if standard output is replaced by another file
+/// (dup2(2)) afterwards. The pipe has no end of file before the producer is dropped. The producer grows
+/// the pipe; [`ProducerOptions::pipe_size`] says what that costs other programs.
 ///
 /// # Errors and waiting
-/// After an error, what was not sent stays in the producer, and goes first with the next call: it must
-/// not be written, committed or sent again. [`unsent`](Self::unsent) says how much that is. An error that a
-/// [`write`](io::Write::write) could not return, because it had taken the bytes, is returned by
-/// the next call.
+/// After an error, what was not sent stays in the producer and is sent first by the next call: it must not
+/// be written, committed or sent again. [`unsent`](Self::unsent) returns how much that is. An error that a
+/// [`write`](io::Write::write) could not return, because it had accepted the bytes, is returned by the next
+/// call.
 ///
-/// With [`ProducerOptions::nonblocking`] this is how to go on after
-/// [`WouldBlock`](io::ErrorKind::WouldBlock): wait until the sink can be written to (poll(2)), and call
-/// [`flush`](io::Write::flush) until it returns `Ok`.
+/// To continue after [`WouldBlock`](io::ErrorKind::WouldBlock) with [`ProducerOptions::nonblocking`],
+/// wait until the sink can be written to (poll(2)), and call [`flush`](io::Write::flush) until it
+/// returns `Ok`.
 ///
 /// ```
 /// use std::io::{ErrorKind, Read, Write};
@@ -102,13 +102,13 @@ impl Policy {
 /// ```
 ///
 /// # Dropping
-/// What is in a producer when it is dropped is sent as far as that goes, and errors are lost, as
-/// with [`io::BufWriter`]: call [`finish`](Self::finish) to see them. Nothing is sent if the caller
-/// has seen an error since it last passed bytes in, except `WouldBlock` and [`Error::Stopped`].
+/// Dropping a producer sends what it still has, and ignores errors, as [`io::BufWriter`] does: call
+/// [`finish`](Self::finish) to see them. Nothing is sent if a call has returned an error, other
+/// than `WouldBlock` and [`Error::Stopped`], since the caller last passed bytes in.
 ///
 /// # fork
-/// A child that fork(2) made must not use its copy of a producer: what was gathered in it would go
-/// out twice. A copy that is dropped in the child sends nothing.
+/// A child that fork(2) made must not use its copy of a producer: what was gathered in it would be
+/// sent twice. A copy that is dropped in the child sends nothing.
 #[derive(Debug)]
 pub struct Producer<Fd: AsFd> {
     pub(super) sink: Output<Fd>,
@@ -118,27 +118,27 @@ pub struct Producer<Fd: AsFd> {
     pub(super) memory: Memory,
     /// Whether memory for a long output has been set up.
     pub(super) settled: bool,
-    /// Whether growing the output pipe was tried.
+    /// Whether the producer has tried to grow the output pipe.
     pub(super) roomy: bool,
     pub(super) chunk: usize,
     /// The stretch of memory that is being filled: no pipe refers to it.
     pub(super) window: Range<usize>,
-    /// Bytes at the start of the window that wait to be sent.
+    /// Bytes at the start of the window that are still to be sent.
     pub(super) gathered: usize,
-    /// Memory of the caller's that waits to be sent after that.
+    /// Pages from the caller that are to be sent after that.
     pub(super) handed_over: VecDeque<HandedOver>,
     /// Bytes lent by the last `reserve`.
     pub(super) reserved: usize,
     pub(super) sent: u64,
     pub(super) sent_by_reference: u64,
-    /// The error of a send that the caller has not seen yet.
+    /// The error of a send that has not been returned to the caller yet.
     pub(super) untold: Option<(&'static str, Errno)>,
-    /// Whether the caller has seen an error about what is gathered.
+    /// Whether an error about the gathered bytes has been returned to the caller.
     pub(super) told: bool,
     owner: Owner,
 }
 
-/// Memory that was the caller's, and how much of it has gone out.
+/// Pages that the caller handed over, and how much of them has been sent.
 #[derive(Debug)]
 pub(super) struct HandedOver {
     pages: Pages,
@@ -178,10 +178,10 @@ impl<Fd: AsFd> Producer<Fd> {
         })
     }
 
-    /// Returns the way in which bytes are sent now. It becomes [`Way::Copy`] with the first long
-    /// send if the kernel refuses vmsplice(2) or cannot map memory. It also becomes that if the way
-    /// was left open and there are no huge pages, or the process's memory cgroup has no room for
-    /// them.
+    /// Returns the way in which bytes are sent now. The first long send changes it to [`Way::Copy`]
+    /// if the kernel refuses vmsplice(2) or cannot map memory, and also if
+    /// [`ProducerOptions::open`] chose the way and there are no huge pages, or the memory cgroup of
+    /// the process has no room for them.
     pub fn way(&self) -> Way {
         self.policy.way()
     }
@@ -191,7 +191,7 @@ impl<Fd: AsFd> Producer<Fd> {
         self.sent
     }
 
-    /// Returns the number of bytes that were taken and not sent yet.
+    /// Returns the number of bytes that were accepted and not sent yet.
     pub fn unsent(&self) -> u64 {
         let handed_over = self.handed_over.iter().map(|h| h.rest().len() as u64);
         self.gathered as u64 + handed_over.sum::<u64>()
@@ -218,7 +218,7 @@ impl<Fd: AsFd> Producer<Fd> {
     /// Sends what is left, and returns the sink that the producer was created with.
     ///
     /// # Errors
-    /// As sending; the error gives the producer back, with what was not sent still in it.
+    /// The errors of sending. The error contains the producer, which still has what was not sent.
     pub fn into_inner(mut self) -> Result<Fd, Unfinished<Fd>> {
         match self.send_gathered() {
             Ok(()) => Ok(self.sink.take_back()),
@@ -237,7 +237,7 @@ impl<Fd: AsFd> Producer<Fd> {
         (self.sink.take_back(), unsent)
     }
 
-    /// Returns the number of system calls made so far to send.
+    /// Returns the number of system calls that it has made to send bytes.
     pub fn calls(&self) -> u64 {
         self.calls.made()
     }
@@ -258,11 +258,11 @@ impl<Fd: AsFd> Producer<Fd> {
     }
 
     /// Lends `n` bytes of memory to fill, whose contents are unspecified at first. Bytes that were
-    /// gathered through [`io::Write`] are sent before.
+    /// gathered through [`io::Write`] are sent first.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for more than [`chunk`](Self::chunk) bytes; `ENOMEM` where there is no memory
-    /// for so much; those of sending.
+    /// [`Error::Invalid`] for more than [`chunk`](Self::chunk) bytes; `ENOMEM` if there is not enough
+    /// memory; the errors of sending.
     #[inline]
     pub fn reserve(&mut self, n: usize) -> Result<&mut [u8]> {
         if n > self.chunk {
@@ -303,8 +303,8 @@ impl<Fd: AsFd> Producer<Fd> {
     }
 
     /// Sends all of `pages`, after what was gathered before. A pipe gets the pages themselves, and
-    /// nobody can write to them any more. Any other output, and a pipe that takes no pages, gets a
-    /// copy of the bytes.
+    /// no process can write to them any more. Any other output, and a pipe that cannot be given
+    /// pages, gets a copy of the bytes.
     ///
     /// ```
     /// let pipe = fullbore::Pipe::new()?;
@@ -317,10 +317,10 @@ impl<Fd: AsFd> Producer<Fd> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Moving`] as write(2) or vmsplice(2). The pages are the producer's all the same: what
-    /// was not sent of them goes first with the next call.
+    /// [`Error::Moving`] as write(2) or vmsplice(2). The producer keeps the pages even then: what
+    /// was not sent of them is sent first by the next call.
     pub fn send(&mut self, pages: Pages) -> Result<()> {
-        // What was lent would lie in front of the pages if it were committed now.
+        // If the lent memory were committed now, its bytes would be sent before the pages.
         self.reserved = 0;
         self.told = false;
         if pages.len() > memory::FIRST {
@@ -332,13 +332,13 @@ impl<Fd: AsFd> Producer<Fd> {
         self.send_gathered()
     }
 
-    /// Sends what is left, and returns what was sent in all. With [`Way::Recycle`] it returns only
-    /// when the last byte was read, unless the producer is
+    /// Sends what is left, and returns the totals of what was sent. With [`Way::Recycle`] it
+    /// returns only when the last byte has been read, unless the producer is
     /// [`nonblocking`](ProducerOptions::nonblocking).
     ///
     /// # Errors
-    /// As sending; the error gives the producer back, with what was not sent still in it, so that a
-    /// nonblocking one, or one whose deadline has passed, can go on:
+    /// The errors of sending. The error contains the producer, which still has what was not sent,
+    /// so that a nonblocking producer, or one whose deadline has passed, can continue:
     ///
     /// ```
     /// use std::io::{ErrorKind, Read, Write};
@@ -375,7 +375,8 @@ impl<Fd: AsFd> Producer<Fd> {
     }
 
     fn unfinished(mut self, error: Error) -> Unfinished<Fd> {
-        // What the error says was sent would not be true any more if dropping it sent the rest.
+        // The number of sent bytes in the error would become wrong if dropping the producer sent
+        // the rest.
         self.told = true;
         Unfinished {
             error,
@@ -393,16 +394,16 @@ impl HandedOver {
 impl<Fd: AsFd> Drop for Producer<Fd> {
     fn drop(&mut self) {
         if self.unsent() > 0 && !self.told && self.owner.is_here() {
-            // Nobody can be told of an error.
+            // A drop cannot return an error.
             let _ = self.send_gathered();
         }
     }
 }
 
-/// An error of [`Producer::finish`] or [`Producer::into_inner`], with the producer whose last bytes
-/// could not be sent.
+/// The error of [`Producer::finish`] or [`Producer::into_inner`], with the producer whose last
+/// bytes could not be sent.
 ///
-/// When it is dropped it sends nothing: the unsent bytes are lost.
+/// Dropping it sends nothing: the unsent bytes are lost.
 pub struct Unfinished<Fd: AsFd> {
     error: Error,
     producer: Box<Producer<Fd>>,
@@ -442,7 +443,8 @@ impl<Fd: AsFd> fmt::Debug for Unfinished<Fd> {
 
 impl<Fd: AsFd> std::error::Error for Unfinished<Fd> {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        // What this prints is what the error prints.
+        // This error prints the same message as `self.error`, so its source is the source of that
+        // error.
         self.error.source()
     }
 }

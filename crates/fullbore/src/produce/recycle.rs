@@ -1,9 +1,10 @@
-//! *recycle*: pages are used again once the pipe has let go of them.
+//! *recycle*: pages are used again once the pipe no longer refers to them.
 //!
-//! How it is known that the pipe has let go: of all bytes sent, those that are not *queued* any
-//! more (FIONREAD) have been read. The capacity of the pipe says nothing about that, because anybody
-//! who holds an end can change it in mid-stream. Bytes that another process writes into the same
-//! pipe are counted as if they were ours, which errs on the side of waiting.
+//! The number of *queued* bytes (FIONREAD) shows what the pipe no longer refers to: all sent bytes
+//! that are not queued any more have been read. The capacity of the pipe shows nothing about that,
+//! because every process that has an end open can change it at any time. Bytes that another process
+//! writes into the same pipe are counted as if they were ours, so this may wait longer than needed,
+//! but never less.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -19,28 +20,28 @@ use crate::wait::{Waiter, uninterrupted};
 #[derive(Debug, Default)]
 pub(super) struct Recycle {
     len: usize,
-    /// Where the stretch that was given last ends.
+    /// The end of the stretch that was given last.
     at: usize,
-    /// What was given and is not known to be read, oldest first.
+    /// What was given and may not have been read yet, oldest first.
     given: VecDeque<Given>,
 }
 
 #[derive(Debug)]
 struct Given {
     memory: Range<usize>,
-    /// The number of bytes sent when this had been sent.
+    /// The number of bytes sent in total once this stretch had been sent.
     sent: u64,
 }
 
 impl Recycle {
-    /// Sets how many bytes of memory there are, before the first window, and says so.
+    /// Sets the number of bytes of memory, before the first window, and returns it.
     pub(super) fn set_len(&mut self, len: usize) -> usize {
         self.len = len;
         len
     }
 
-    /// The next window, of at least `at_least` bytes and at most `chunk`, once the pipe has let
-    /// go of it. `sent` is the number of bytes sent so far.
+    /// Returns the next window, of at least `at_least` bytes and at most `chunk`, once the pipe no
+    /// longer refers to it. `sent` is the number of bytes sent so far.
     pub(super) fn window(
         &mut self,
         chunk: usize,
@@ -65,17 +66,18 @@ impl Recycle {
         Ok(window)
     }
 
-    /// Notes that the pipe now refers to `memory`, and that `sent` bytes have gone in all.
+    /// Records that the pipe now refers to `memory`, and that `sent` bytes have been sent in total.
     pub(super) fn gave(&mut self, memory: Range<usize>, sent: u64) {
         self.at = memory.end;
         self.given.push_back(Given { memory, sent });
     }
 
-    /// Waits until at least the first `wanted` of the `sent` bytes have been read, and says how
-    /// many have.
+    /// Waits until at least the first `wanted` of the `sent` bytes have been read, and returns how
+    /// many have been read.
     ///
     /// # Errors
-    /// `EPIPE` where the reader is gone; `EAGAIN` where it must not wait; as [`Waiter::until`] where that was stopped.
+    /// `EPIPE` if the reader is gone; `EAGAIN` if it must not wait; the errors of [`Waiter::until`] if the
+    /// wait was stopped.
     pub(super) fn wait_until_released(
         &self,
         wanted: u64,
@@ -91,20 +93,21 @@ impl Recycle {
             match released()? {
                 enough if enough >= wanted => Ok(enough),
                 _ if !linux::is_closed(pipe)? => Err(Errno::AGAIN),
-                // It may have read everything before it went.
+                // The reader may have read everything before it closed its end.
                 _ => match released()? {
                     enough if enough >= wanted => Ok(enough),
                     _ => Err(Errno::PIPE),
                 },
             }
         };
-        // Bytes that have been read need no wait, whether it was cancelled or not.
+        // If the bytes have been read, no wait is needed, whether it was cancelled or not.
         match released() {
             Err(Errno::AGAIN) => {}
             answer => return answer,
         }
-        // The kernel wakes nobody when a pipe drains below some mark, so this has to look again
-        // and again. It is rare: with a ring larger than the pipe, sending waits first.
+        // The kernel has no wakeup for a pipe that drains below a given level, so this has to poll
+        // the number of queued bytes. It is rare: with a ring larger than the pipe, sending waits
+        // first.
         let mut pause = Duration::from_micros(20);
         waiter.until(released, |waiter| {
             waiter.pause(pipe, pause)?;

@@ -1,16 +1,16 @@
-//! *repeat*: a pattern again and again, from pages that never change.
+//! *repeat*: a pattern is sent again and again, from pages that never change.
 //!
 //! A slot of a pipe usually refers to one base page, but it can refer to a longer run. Bytes that are
-//! written into a Unix stream socket land in compound pages of 32 KiB (`unix_stream_sendmsg`,
-//! net/unix/af_unix.c: the fragments of a buffer are of order 3), and splicing them out of the
-//! socket moves each run as one slot. So a *master* pipe of 256 such slots holds 8 MiB, and tee(2)
-//! puts all of it into the output with one call and 256 references. The kernel owns these pages and
-//! nobody can write to them: the guarantee is that of a copy.
+//! written into a Unix stream socket are put into compound pages of 32 KiB (`unix_stream_sendmsg`,
+//! net/unix/af_unix.c: the fragments of a buffer are of order 3), and splicing them out of the socket
+//! moves each run as one slot. So a *master* pipe of 256 such slots holds 8 MiB, and tee(2) puts all
+//! of it into the output with one call and 256 references. The kernel owns these pages and no process
+//! can write to them: the guarantee is the same as for a copy.
 //!
-//! tee(2) always begins at the start of its source. Where the output takes only some slots, the
-//! next call can go on only if a slot's end is a pattern's end. So patterns are laid into slots that
-//! way where they fit; where they do not, the master is duplicated into a pipe of our own, and
-//! spliced out of that.
+//! tee(2) always begins at the start of its source. If the output accepts only some of the slots,
+//! the next call can continue only if each slot ends with the end of a pattern. So the slots are
+//! filled with whole patterns if a pattern fits into a slot. If it does not, the master is
+//! duplicated into a pipe of our own, and spliced out of that.
 
 use std::fmt;
 use std::io::Write;
@@ -30,7 +30,7 @@ use crate::pages::Pages;
 use crate::pipe::{Pipe, PipeEnd, roomy};
 use crate::wait::Ready;
 
-/// Bytes that one write into a Unix stream socket lays into one run: `UNIX_SKB_FRAGS_SZ`.
+/// Bytes that one write into a Unix stream socket puts into one run: `UNIX_SKB_FRAGS_SZ`.
 const RUN: usize = 32 * 1024;
 
 /// Bytes of repeated pattern in memory, for everything that is not sent from a master pipe.
@@ -39,7 +39,8 @@ const BLOCK: usize = 1024 * 1024;
 /// Bytes that a master pipe holds at most.
 const MASTER: usize = 8 * 1024 * 1024;
 
-/// Patterns at least so long are sent from memory: a master pipe would not hold one.
+/// Patterns that are at least this long are sent from memory, because a master pipe would not hold
+/// one.
 const TOO_LONG_FOR_A_MASTER: usize = 4 * 1024 * 1024;
 
 /// Sends a pattern again and again. [`ProducerOptions::repeat`](super::ProducerOptions::repeat)
@@ -60,30 +61,30 @@ pub struct Repeat<Fd: AsFd> {
     calls: Calls,
     options: ProducerOptions,
     origin: Origin,
-    /// The pattern, as often as it takes to make sends from memory worth their call.
+    /// The pattern, repeated until one send from memory is worth a system call.
     block: Pages,
     pattern: usize,
     sent: u64,
 }
 
-/// Where the bytes come from.
+/// The place that the bytes are sent from.
 enum Origin {
-    /// Slots that each hold whole patterns, duplicated straight into the output.
+    /// Slots that each hold whole patterns, which are duplicated directly into the output.
     Master(Master),
-    /// Slots that do not, which are duplicated into a pipe of our own first. `staged` bytes are in
-    /// that pipe.
+    /// Slots that do not hold whole patterns, which are duplicated into a pipe of our own first.
+    /// `staged` bytes are in that pipe.
     Staged {
         master: Master,
         stage: Pipe,
         staged: u64,
     },
-    /// The block in memory, by vmsplice(2).
+    /// The block in memory, which is sent by vmsplice(2).
     Memory,
-    /// The block in memory, by write(2).
+    /// The block in memory, which is sent by write(2).
     Copy,
 }
 
-/// A pipe that is never read, only duplicated.
+/// A pipe whose bytes are never read, only duplicated.
 struct Master {
     pipe: Pipe,
     bytes: u64,
@@ -101,12 +102,12 @@ impl<Fd: AsFd> Repeat<Fd> {
             Output::shared(sink)
         };
         if is_pipe && options.pipe_size != Some(0) {
-            // A pipe that stays small is only slower.
+            // An error does not matter here: with a small pipe, sending is only slower.
             let wanted = options.pipe_size.unwrap_or_else(roomy);
             let _ = PipeEnd::new(sink.as_fd())?.grow(wanted);
         }
         let origin = if sink.is_own() {
-            // Without sockets, or without pipes to spare, there is still the memory.
+            // If no socket or pipe can be made, the pattern can still be sent from memory.
             Origin::best(pattern).unwrap_or(Origin::Memory)
         } else {
             Origin::Copy
@@ -140,7 +141,7 @@ impl<Fd: AsFd> Repeat<Fd> {
     }
 
     /// Returns the way in which bytes are sent: [`Way::Repeat`], or [`Way::Copy`] if the output
-    /// takes no references.
+    /// cannot be given references.
     pub fn way(&self) -> Way {
         match self.origin {
             Origin::Copy => Way::Copy,
@@ -153,7 +154,7 @@ impl<Fd: AsFd> Repeat<Fd> {
         self.sent
     }
 
-    /// Returns the number of system calls made so far to send.
+    /// Returns the number of system calls that it has made to send bytes.
     pub fn calls(&self) -> u64 {
         self.calls.made()
     }
@@ -161,9 +162,9 @@ impl<Fd: AsFd> Repeat<Fd> {
     /// Sends `bytes` more bytes, starting where the last call stopped in the pattern.
     ///
     /// # Errors
-    /// [`Error::Moving`] as write(2), tee(2) or splice(2); `EPIPE` where the reader has gone.
-    /// [`Error::Stopped`] where it was cancelled, or its deadline has passed. What was sent before
-    /// counts in [`sent`](Self::sent), and the next call goes on from there.
+    /// [`Error::Moving`] as write(2), tee(2) or splice(2); `EPIPE` if the reader has gone.
+    /// [`Error::Stopped`] if it was cancelled, or its deadline has passed. What was sent before is
+    /// counted by [`sent`](Self::sent), and the next call continues from there.
     pub fn send(&mut self, bytes: u64) -> Result<()> {
         let mut left = bytes;
         while left > 0 {
@@ -172,10 +173,10 @@ impl<Fd: AsFd> Repeat<Fd> {
         Ok(())
     }
 
-    /// Sends `bytes` bytes in all; with `None`, sends until the reader has gone.
+    /// Sends `bytes` bytes; with `None`, sends until the reader has gone.
     ///
     /// # Errors
-    /// As [`send`](Self::send): so an endless run always ends with one.
+    /// As [`send`](Self::send). A run without a limit always ends with an error.
     pub fn run(mut self, bytes: Option<u64>) -> Result<Produced> {
         match bytes {
             Some(bytes) => self.send(bytes)?,
@@ -190,7 +191,7 @@ impl<Fd: AsFd> Repeat<Fd> {
         })
     }
 
-    /// Sends as much as one system call takes, at most `most` bytes, and returns how many that was.
+    /// Sends as many bytes as one system call can, at most `most`, and returns how many were sent.
     ///
     /// # Errors
     /// As [`send`](Self::send).
@@ -232,7 +233,8 @@ impl<Fd: AsFd> Repeat<Fd> {
                 let answer = unsafe { self.calls.vmsplice(sink, bytes, SpliceFlags::empty()) };
                 ("vmsplice", answer)
             }
-            // A master can only be duplicated from a pattern's start: get there.
+            // A master can only be duplicated from the start of a pattern, so the rest of this one
+            // is written first.
             Origin::Master(_) | Origin::Staged { .. } => {
                 let bytes = up_to(&block[at..self.pattern], most);
                 ("write", self.calls.write(sink, bytes))
@@ -248,7 +250,7 @@ impl<Fd: AsFd> Repeat<Fd> {
         }
     }
 
-    /// Duplicates the master into a pipe of our own, where that is the way and it is empty.
+    /// Duplicates the master into the pipe of our own, if there is one and it is empty.
     fn fill_stage(&mut self) -> Result<(), Errno> {
         if let Origin::Staged {
             master,
@@ -257,7 +259,8 @@ impl<Fd: AsFd> Repeat<Fd> {
         } = &mut self.origin
             && *staged == 0
         {
-            // Into an empty pipe of as many slots: all of it, and without a wait.
+            // The pipe is empty and has as many slots as the master: this duplicates everything
+            // without a wait.
             let n = self.calls.tee(
                 master.pipe.reader.as_fd(),
                 stage.writer.as_fd(),
@@ -288,18 +291,18 @@ impl<Fd: AsFd> Repeat<Fd> {
     }
 }
 
-/// At most `most` bytes of `bytes`.
+/// Returns the first `most` bytes of `bytes`, or all if there are fewer.
 fn up_to(bytes: &[u8], most: u64) -> &[u8] {
     &bytes[..bytes.len().min(length(most))]
 }
 
-/// A length for a system call: what does not fit is for the next one.
+/// Returns a length for one system call; the bytes beyond it are left for the next call.
 fn length(bytes: u64) -> usize {
     // MAX_RW_COUNT (fs.h) is what one call moves at most anyway.
     bytes.min(1 << 30) as usize
 }
 
-/// Whole patterns, about [`BLOCK`] bytes of them, and less in a small cgroup.
+/// Returns about [`BLOCK`] bytes of whole patterns, and less in a small cgroup.
 fn block_of(pattern: &[u8]) -> Result<Pages> {
     let len = pattern.len() * (Geometry::here().buffer(BLOCK) / pattern.len()).max(1);
     let mut block = Memory::map(len, true)?;
@@ -311,7 +314,7 @@ fn block_of(pattern: &[u8]) -> Result<Pages> {
 }
 
 impl Origin {
-    /// A master pipe if one can be made, of slots that end with a pattern if they can.
+    /// Returns a master pipe if one can be made, with slots that end with a pattern if possible.
     fn best(pattern: &[u8]) -> Option<Self> {
         if pattern.len() >= TOO_LONG_FOR_A_MASTER {
             return None;
@@ -334,8 +337,8 @@ impl Origin {
 }
 
 impl Master {
-    /// Fills a master pipe with whole patterns, and says whether each slot holds whole ones.
-    /// `None` where not even one pattern fits.
+    /// Fills a master pipe with whole patterns, and returns whether each slot holds whole patterns.
+    /// Returns `None` if not even one pattern fits.
     fn fill(pattern: &[u8]) -> Result<Option<(Self, bool)>> {
         // Each slot of it, a page of capacity, can hold a run.
         let runs = RUN / linux::page_size().min(RUN);
@@ -344,11 +347,11 @@ impl Master {
         let slots = growth.after / linux::page_size();
         let gauge = Gauge::new()?;
         let (mut socket, outlet) = UnixStream::pair().map_err(|_| unsupported())?;
-        // This pipe has no reader while it is filled: what does not fit has to fail instead of
-        // waiting.
+        // This pipe has no reader while it is filled, so a write that does not fit has to fail
+        // instead of waiting.
         socket.set_nonblocking(true).map_err(|_| unsupported())?;
 
-        // One unit of whole patterns after the other, in writes that each make one run.
+        // The pipe is filled with units of whole patterns, by writes that each make one run.
         let unit = pattern.repeat((RUN / pattern.len()).max(1));
         let (mut bytes, mut used, mut even) = (0, 0, true);
         loop {
@@ -359,7 +362,7 @@ impl Master {
                 let mut left = run.len();
                 while left > 0 {
                     if used + used_by_unit == slots {
-                        // Only the first unit can come as a surprise; see below.
+                        // Only the first unit can fail to fit; see below.
                         return Ok(None);
                     }
                     let n = gauge.pass_one_slot(&pipe)?;
@@ -370,17 +373,19 @@ impl Master {
             }
             bytes += unit.len() as u64;
             used += used_by_unit;
-            // Units are laid alike, but when memory is scarce the kernel uses shorter runs.
+            // All units need the same number of slots, unless memory is scarce and the kernel uses
+            // shorter runs.
             if used + 2 * used_by_unit > slots {
                 return Ok(Some((Self { pipe, bytes }, even)));
             }
         }
     }
 
-    /// Duplicates as much as the output takes.
+    /// Duplicates as much as the output has room for.
     fn tee(&self, calls: &mut Calls, sink: BorrowedFd<'_>, most: u64) -> Result<usize, Errno> {
-        // The master is never empty, so 0 is no end: another writer took the room between the look
-        // and the move (opipe_prep and link_pipe, fs/splice.c). The next call waits for room.
+        // The master is never empty, so 0 does not mean the end: another writer filled the output
+        // between the check for room and the move (opipe_prep and link_pipe, fs/splice.c). The next
+        // call waits for room.
         loop {
             match calls.tee(self.pipe.reader.as_fd(), sink, length(most), Ready::ToWrite)? {
                 0 => {}
@@ -390,8 +395,7 @@ impl Master {
     }
 }
 
-/// Shows how long each run is that comes out of the socket: by passing it on through a pipe of
-/// one slot.
+/// Measures how long each run from the socket is, by moving it through a pipe of one slot.
 struct Gauge {
     /// Holds one message. Splicing from a socket moves no more bytes than the pipe has free slots
     /// times the page size, however long the runs are (`do_splice_read`, fs/splice.c).
@@ -409,7 +413,7 @@ impl Gauge {
         })
     }
 
-    /// Takes a message of `len` bytes out of the socket.
+    /// Moves a message of `len` bytes out of the socket.
     fn take(&self, outlet: BorrowedFd<'_>, len: usize) -> Result<()> {
         let mut left = len;
         while left > 0 {
@@ -418,7 +422,7 @@ impl Gauge {
         Ok(())
     }
 
-    /// Moves the next slot into `pipe`, and says how many bytes it refers to.
+    /// Moves the next slot into `pipe`, and returns how many bytes it refers to.
     fn pass_one_slot(&self, pipe: &Pipe) -> Result<usize> {
         let reader = self.message.reader.as_fd();
         let len = splice(reader, self.one_slot.writer.as_fd(), RUN)?;
@@ -431,7 +435,7 @@ impl Gauge {
     }
 }
 
-/// splice(2) that does not wait and has to move something.
+/// Calls splice(2) without waiting, and fails if it moves nothing.
 fn splice(source: BorrowedFd<'_>, sink: BorrowedFd<'_>, len: usize) -> Result<usize> {
     match rustix::pipe::splice(source, None, sink, None, len, SpliceFlags::NONBLOCK) {
         Ok(0) => Err(unsupported()),

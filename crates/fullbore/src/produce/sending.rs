@@ -1,4 +1,4 @@
-//! How a [`Producer`] sends what it has gathered, and where it gets the next memory to fill.
+//! How a [`Producer`] sends what it has gathered, and how it gets the next memory to fill.
 
 use std::os::fd::AsFd;
 
@@ -28,7 +28,8 @@ impl<Fd: AsFd> Producer<Fd> {
     /// Makes the window the next stretch of at least `at_least` bytes that no pipe refers to.
     pub(super) fn next_window(&mut self, at_least: usize) -> Result<()> {
         debug_assert_eq!(self.gathered, 0);
-        // A window too short to go by reference would be copied, and so be the next one again.
+        // A window that is too short to be sent by reference would be copied, and the next window
+        // would then be the same one again.
         let at_least = at_least.max(BY_REFERENCE_FROM.min(self.chunk));
         if !self.settled {
             self.settle(at_least)?;
@@ -55,20 +56,20 @@ impl<Fd: AsFd> Producer<Fd> {
         Ok(())
     }
 
-    /// Makes room in the output, once, if it is a pipe and the caller does not mind.
+    /// Grows the output once, if it is a pipe and the options allow it.
     pub(super) fn make_roomy(&mut self) {
         if !std::mem::replace(&mut self.roomy, true)
             && self.options.pipe_size != Some(0)
             && let Ok(Some(pipe)) = PipeEnd::of(&self.sink)
         {
-            // A pipe that stays small is only slower.
+            // An error does not matter here: with a small pipe, sending is only slower.
             let _ = pipe.grow(self.options.pipe_size.unwrap_or_else(roomy));
         }
     }
 
-    /// Once there is more to send than fits into the memory of the start: makes room in the pipe,
-    /// and gets the memory that the way needs. If no memory can be mapped, bytes are copied from
-    /// the memory that there is.
+    /// Grows the pipe, and gets the memory that the way needs, once there is more to send than fits
+    /// into the initial memory. If no memory can be mapped, bytes are copied from the initial
+    /// memory.
     fn settle(&mut self, at_least: usize) -> Result<()> {
         self.make_roomy();
         let geometry = Geometry::here();
@@ -76,7 +77,7 @@ impl<Fd: AsFd> Producer<Fd> {
         if self.options.any_way
             && !(linux::has_huge_pages() && geometry.huge_that_suits().is_some())
         {
-            // Fresh base pages, faulted in one by one, are slower than the copy that they save.
+            // Faulting in fresh base pages one by one is slower than the copy that it would save.
             self.policy = Policy::Copy;
         }
         let chunk = self.chunk.next_multiple_of(linux::page_size());
@@ -126,7 +127,7 @@ impl<Fd: AsFd> Producer<Fd> {
         Ok(())
     }
 
-    /// Whether sending this many bytes by reference is worthwhile.
+    /// Returns whether sending this many bytes by reference is worthwhile.
     #[inline]
     fn is_worth_a_reference(&self, bytes: usize) -> bool {
         bytes >= BY_REFERENCE_FROM.min(self.chunk)
@@ -143,15 +144,17 @@ impl<Fd: AsFd> Producer<Fd> {
                 Err(errno) => return Err(self.broke_off("write", errno)),
             }
         }
-        // No pipe refers to what was copied: it can be filled again at once.
+        // No pipe refers to the copied bytes, so their memory can be filled again at once.
         self.window = match &self.policy {
-            // Once the memory of the start was full, there is enough to send for more.
+            // Once the initial memory has been filled, there is enough to send to make more memory
+            // worthwhile.
             _ if !self.settled && filled => 0..0,
             _ if !self.settled => 0..self.memory.len(),
             Policy::Copy => 0..self.chunk.min(self.memory.len()),
             _ => {
                 let (start, end) = (from.next_multiple_of(linux::page_size()), self.window.end);
-                // What is left has to be enough to go by reference, or it would never be left.
+                // What is left of the window has to be long enough to be sent by reference;
+                // otherwise it would be filled and copied again and again.
                 if start + BY_REFERENCE_FROM.min(self.chunk) <= end {
                     start..end
                 } else {
@@ -241,8 +244,8 @@ impl<Fd: AsFd> Producer<Fd> {
         Ok(())
     }
 
-    /// Whether the kernel does not give pages to this output at all, which shows before the first of
-    /// them; from then on, bytes are copied.
+    /// Returns whether the kernel refuses to give pages to this output, which it does before the
+    /// first page is sent. From then on, bytes are copied.
     fn is_refused(&mut self, errno: Errno) -> bool {
         let refused = linux::is_refusal(errno) && self.sent_by_reference == 0;
         if refused {
@@ -251,26 +254,26 @@ impl<Fd: AsFd> Producer<Fd> {
         refused
     }
 
-    /// Notes that the first `n` gathered bytes went out.
+    /// Records that the first `n` gathered bytes were sent.
     fn went(&mut self, n: usize) {
         self.sent += n as u64;
         self.gathered -= n;
         self.window.start += n;
     }
 
-    /// Notes that sending broke off; what did not go out stays gathered.
+    /// Records that sending stopped early; what was not sent stays gathered.
     #[cold]
     pub(super) fn broke_off(&mut self, operation: &'static str, errno: Errno) -> Error {
         self.told = errno != Errno::AGAIN && self.calls.stopped().is_none();
         self.failed(operation, errno)
     }
 
-    /// Keeps an error for the next call, where this one cannot return it.
+    /// Keeps an error for the next call, because this one cannot return it.
     #[cold]
     pub(super) fn keep_for_later(&mut self, error: &Error) {
         self.told = false;
         let (operation, errno) = match error {
-            // The next call finds out by itself whether it may go on.
+            // The next call checks by itself whether it may continue.
             Error::Stopped { .. } => return,
             Error::Moving {
                 operation, errno, ..
@@ -278,7 +281,7 @@ impl<Fd: AsFd> Producer<Fd> {
             | Error::System { operation, errno } => (*operation, Errno::from_io_error(errno)),
             _ => ("write", None),
         };
-        // And whether it would have to wait.
+        // The next call also finds out by itself whether it would have to wait.
         if errno != Some(Errno::AGAIN) {
             self.untold = Some((operation, errno.unwrap_or(Errno::IO)));
         }

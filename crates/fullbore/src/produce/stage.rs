@@ -1,8 +1,8 @@
 //! Bytes between a source and its sinks: read once, and sent to one sink or to many, by reference
 //! where a sink is a pipe.
 //!
-//! What makes that right is what makes *fresh* right (`fresh.rs`): memory of which a pipe was given a
-//! part is never written to again.
+//! This is correct for the same reason as *fresh* (`fresh.rs`): once a pipe was given a part of some
+//! memory, that memory is never written to again.
 
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -18,14 +18,14 @@ use crate::linux::{self, Calls};
 use crate::memory::{self, Geometry, Memory};
 use crate::wait::uninterrupted;
 
-/// Bytes of a stage at most, whatever chunk was asked for.
+/// The most bytes that a stage has memory for, whatever chunk was asked for.
 const MOST: usize = 16 << 20;
 
-/// Bytes that were read and have not reached every sink yet, and the memory they lie in.
+/// Bytes that were read and have not reached every sink yet, and the memory that holds them.
 #[derive(Debug)]
 pub(crate) struct Stage {
     memory: Memory,
-    /// Where fresh memory comes from, if what is held may be given to pipes.
+    /// The source of fresh memory, if the held bytes may be given to pipes.
     fresh: Option<Fresh>,
     /// Bytes of one read(2).
     chunk: usize,
@@ -33,20 +33,20 @@ pub(crate) struct Stage {
     window: Range<usize>,
     /// What has been read.
     held: Range<usize>,
-    /// How much of what is held some pipe was given.
+    /// The number of held bytes that at least one pipe was given.
     given: usize,
     grown: bool,
 }
 
-/// How one sink is written to.
+/// The way in which one sink is written to.
 #[derive(Debug)]
 pub(crate) struct Outlet {
     pub(crate) calls: Calls,
     /// Whether the sink is given pages: it is the write end of a pipe, and the kernel has not refused.
     takes_pages: bool,
-    /// A duplicate of the write end, which nobody else can replace by another file.
+    /// A duplicate of the write end, which no other code can replace by another file.
     pipe: Option<OwnedFd>,
-    /// Bytes that went by reference.
+    /// Bytes that were sent by reference.
     pub(crate) given: u64,
 }
 
@@ -60,28 +60,29 @@ impl Outlet {
         }
     }
 
-    /// Gives pages to `sink` from now on if it is the write end of a pipe, and says whether it is.
+    /// Gives pages to `sink` from now on if it is the write end of a pipe, and returns whether it
+    /// is.
     pub(crate) fn take_pages(&mut self, sink: BorrowedFd<'_>) -> bool {
         self.pipe = own_writable(sink).ok();
         self.takes_pages = self.pipe.is_some();
         self.takes_pages
     }
 
-    /// Closes what it has of the sink, so that a reader finds the end once the caller has closed it
-    /// too. If there is more to send after all, it opens that again.
+    /// Closes its duplicate of the sink, so that a reader sees the end of file once the caller has
+    /// closed the sink too. If there is more to send after all, the duplicate is made again.
     pub(crate) fn let_go(&mut self) {
         self.pipe = None;
     }
 
-    /// The descriptor that is written to, and waited for: the sink's own pipe once it takes pages, as
-    /// `sink` may refer to something else by then.
+    /// Returns the descriptor to write to and to wait for. Once the sink is given pages this is the
+    /// duplicate, because `sink` may refer to another file by then.
     pub(crate) fn fd<'fd>(&'fd self, sink: BorrowedFd<'fd>) -> BorrowedFd<'fd> {
         self.pipe.as_ref().map_or(sink, AsFd::as_fd)
     }
 }
 
 impl Stage {
-    /// One without any memory yet.
+    /// Creates a stage without any memory.
     pub(crate) fn none() -> Self {
         Self {
             memory: Memory::none(),
@@ -94,7 +95,7 @@ impl Stage {
         }
     }
 
-    /// A small one, which takes no system call to make, and only copies.
+    /// Creates a small stage, which needs no system call, and whose bytes are only copied.
     pub(crate) fn small(most: usize) -> Self {
         let memory = Memory::first(most.max(1));
         Self {
@@ -105,14 +106,14 @@ impl Stage {
         }
     }
 
-    /// Gets memory of full size: `chunk` bytes at a time, and fresh ones each time if they are to
-    /// be `given` to pipes and there is memory for that. Where there is none, it goes on with what it
-    /// has. Nothing may be held.
+    /// Gets memory of full size: `chunk` bytes for each read, and fresh memory each time if the bytes
+    /// are to be `given` to pipes and there is enough memory. If no memory can be mapped, the stage
+    /// keeps what it has. The stage must not hold any bytes.
     pub(crate) fn grow(&mut self, chunk: Option<usize>, given: bool) {
         debug_assert!(self.held.is_empty());
         self.grown = true;
         let geometry = Geometry::here();
-        // Base pages, faulted in one by one, cost more than the copy that they save.
+        // Faulting in base pages one by one costs more than the copy that it would save.
         if given && geometry.huge_that_suits().is_some() {
             let chunk = chunk.unwrap_or(options::CHUNK).min(MOST);
             let fresh = Fresh::new(chunk, true, &geometry);
@@ -131,27 +132,27 @@ impl Stage {
         self.fresh = None;
     }
 
-    /// Whether it has no memory yet.
+    /// Returns whether it has no memory yet.
     pub(crate) fn is_none(&self) -> bool {
         self.chunk == 0
     }
 
-    /// Whether it is still the small one of the start.
+    /// Returns whether it is still the small stage from the start.
     pub(crate) fn is_small(&self) -> bool {
         !self.grown
     }
 
-    /// Bytes that are held.
+    /// Returns the number of bytes that are held.
     pub(crate) fn len(&self) -> usize {
         self.held.len()
     }
 
-    /// What is held.
+    /// Returns the bytes that are held.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.memory[self.held.clone()]
     }
 
-    /// The memory to read the next bytes into, at most `most` of them; nothing may be held.
+    /// Returns the memory to read at most `most` bytes into. The stage must not hold any bytes.
     ///
     /// # Errors
     /// Where memory cannot be given back to the kernel.
@@ -169,16 +170,17 @@ impl Stage {
         Ok(&mut self.memory[start..start + len])
     }
 
-    /// Notes that the first `n` bytes of the room were filled.
+    /// Records that the first `n` bytes of the room were filled.
     pub(crate) fn filled(&mut self, n: usize) {
         self.held = self.window.start..self.window.start + n;
         self.given = 0;
     }
 
-    /// Sends what is held, from the byte `from` of it on, to `sink`, and says how many bytes went.
+    /// Sends the held bytes, starting with byte number `from`, to `sink`, and returns how many were
+    /// sent.
     ///
     /// # Errors
-    /// As write(2) and vmsplice(2), with the name of the call.
+    /// The errors of write(2) and vmsplice(2), with the name of the call.
     pub(crate) fn send(
         &mut self,
         outlet: &mut Outlet,
@@ -218,7 +220,7 @@ impl Stage {
                 Err(errno) => return Err(("vmsplice", errno)),
             }
         }
-        // What is short goes to where the rest went.
+        // A short rest is written to the same file as the bytes before it.
         let sink = outlet.pipe.as_ref().map_or(sink, AsFd::as_fd);
         let answer = match at {
             None => outlet.calls.write(sink, bytes),
@@ -227,7 +229,7 @@ impl Stage {
         answer.map_err(|errno| ("write", errno))
     }
 
-    /// Empties the stage: every sink has got what it held, or will never get it.
+    /// Empties the stage, when every sink has got the held bytes or will never get them.
     ///
     /// # Errors
     /// Where memory cannot be given back to the kernel.

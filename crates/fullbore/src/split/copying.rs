@@ -1,5 +1,5 @@
-//! *snapshot*: bytes are read once into memory that is never written to again once a pipe was given
-//! it, and that memory is given to every pipe, and written to every other sink.
+//! *snapshot*: bytes are read once into fresh memory. That memory is given to every pipe and
+//! written to every other sink, and it is not written to again once a pipe was given a part of it.
 
 use rustix::io::Errno;
 
@@ -11,14 +11,14 @@ use crate::produce::stage::Stage;
 use crate::transfer::{Ended, Kind};
 use crate::wait::Waiter;
 
-/// What was read, until every sink has it.
+/// The bytes that were read, until every sink has them.
 pub(super) struct Copying {
     reader: Calls,
     stage: Stage,
 }
 
 impl Copying {
-    /// With memory for `first` bytes to begin with.
+    /// Creates the state, with memory for `first` bytes to begin with.
     pub(super) fn new(waiter: Waiter, first: usize) -> Self {
         Self {
             reader: Calls::with(waiter),
@@ -81,7 +81,7 @@ impl Splitting<'_> {
         stage.grow(self.options.chunk, any && linux::has_huge_pages());
     }
 
-    /// Gives every sink all that the stage holds.
+    /// Gives every sink all bytes that the stage holds.
     fn hand_out(&mut self, stage: &mut Stage) -> Result<(), Broken> {
         loop {
             let mut progress = false;
@@ -119,7 +119,7 @@ impl Splitting<'_> {
 }
 
 impl Branch {
-    /// Whether it has not got all that the stage holds.
+    /// Returns whether the sink has not got all bytes that the stage holds yet.
     fn wants(&self, stage: &Stage) -> bool {
         self.is_alive() && self.at < stage.len()
     }

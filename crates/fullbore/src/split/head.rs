@@ -1,4 +1,5 @@
-//! The head: the bytes that tee(2) duplicates next, in the source or in a pipe of the tee itself.
+//! The head: the bytes that tee(2) duplicates next. They are in the source or in a pipe of the tee
+//! itself.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -13,17 +14,17 @@ use crate::transfer::through::OwnPipe;
 use crate::transfer::{Ends, Kind, Route, Stop, direct};
 use crate::wait::{Waiter, uninterrupted};
 
-/// More than any pipe usually holds.
+/// A number of bytes that is larger than most pipes.
 const ALL: usize = 16 << 20;
 
-/// Where the bytes are that come next.
+/// The pipe that holds the next bytes.
 pub(super) struct Head {
     /// A pipe of the tee itself, if the source is not a pipe.
     pub(super) own: Option<OwnPipe>,
 }
 
 pub(super) enum Filled {
-    /// Bytes lie at the head, or have to be waited for.
+    /// There are bytes at the head, or they have to be waited for.
     Yes,
     End,
     Refused(Errno),
@@ -109,7 +110,7 @@ impl Splitting<'_> {
         }
     }
 
-    /// Moves the head forward, no further than every sink has got.
+    /// Moves the head forward past the bytes that every sink has got.
     pub(super) fn advance(
         &mut self,
         moving: &mut Option<usize>,
@@ -143,7 +144,7 @@ impl Splitting<'_> {
                 let Some(i) = mover.filter(|_| has_more) else {
                     return Ok(Advanced::End);
                 };
-                // The sink may not support splice(2): write(2) finds out.
+                // The sink may not support splice(2): a write(2) shows whether it is that.
                 self.write_from_now_on(&mut lines[i])?;
                 *moving = None;
                 return Ok(Advanced::By(0));
@@ -181,7 +182,7 @@ impl Splitting<'_> {
         Ok(Advanced::By(n))
     }
 
-    /// Whether the head is empty and stays so.
+    /// Returns whether the head is empty and will stay empty.
     fn is_empty(&self, head: &Head) -> Result<bool, Broken> {
         match &head.own {
             Some(own) => Ok(own.held == 0),
@@ -189,13 +190,14 @@ impl Splitting<'_> {
         }
     }
 
-    /// Whether the head waits for sink `i`. It does not wait for a dropped sink or for `/dev/null`.
+    /// Returns whether the head waits for sink `i`. It does not wait for a dropped sink or for
+    /// `/dev/null`.
     pub(super) fn is_in_line(&self, i: usize) -> bool {
         self.state.branches[i].is_alive() && self.state.branches[i].kind != Kind::Null
     }
 }
 
-/// Whether a pipe is empty and has no writer any more.
+/// Returns whether a pipe is empty and has no writer any more.
 pub(super) fn is_at_end(pipe: BorrowedFd<'_>) -> Result<bool, Broken> {
     let at_once = Timespec::default();
     let mut fds = [PollFd::from_borrowed_fd(pipe, PollFlags::empty())];

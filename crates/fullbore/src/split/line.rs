@@ -1,5 +1,5 @@
 //! How one sink gets its bytes by reference: directly, or through a pipe of its own. From that pipe
-//! they are spliced on, or written if the sink cannot be spliced to.
+//! the bytes are spliced into the sink, or written if the sink cannot be spliced to.
 
 use rustix::io::Errno;
 
@@ -15,7 +15,7 @@ use crate::wait::Waiter;
 pub(super) struct Line {
     /// Bytes beyond the head that the sink, or its own pipe, has got.
     pub(super) ahead: usize,
-    /// The pipe through which a sink gets them that is not a pipe itself.
+    /// The pipe through which a sink that is not a pipe itself gets its bytes.
     pub(super) own: Option<OwnPipe>,
     /// Memory for what is read from that pipe if the sink cannot be spliced to, and how much of it
     /// was sent.
@@ -23,7 +23,8 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// A line that has got nothing yet. `by_writing` says that the sink cannot be spliced to.
+    /// Creates a line that has got nothing yet. `by_writing` means that the sink cannot be spliced
+    /// to.
     pub(super) fn new(own: Option<OwnPipe>, by_writing: bool) -> Self {
         let stage = own.as_ref().filter(|_| by_writing).map(|_| small_stage());
         Self {
@@ -33,7 +34,7 @@ impl Line {
         }
     }
 
-    /// Whether nothing lies in its own pipe any more.
+    /// Returns whether its own pipe is empty.
     pub(super) fn is_drained(&self) -> bool {
         self.own.as_ref().is_none_or(|own| own.held == 0)
             && self
@@ -42,13 +43,13 @@ impl Line {
                 .is_none_or(|(stage, _)| stage.len() == 0)
     }
 
-    /// Whether the sink has got exactly what has left the head.
+    /// Returns whether the sink has got exactly the bytes that have left the head.
     pub(super) fn is_done(&self) -> bool {
         self.ahead == 0 && self.is_drained()
     }
 }
 
-/// Memory for what is written instead of spliced, of which nothing was sent yet.
+/// Returns memory for bytes that are written instead of spliced, of which none have been sent yet.
 fn small_stage() -> (Stage, usize) {
     (Stage::small(memory::FIRST), 0)
 }
@@ -58,14 +59,14 @@ impl Splitting<'_> {
         OwnPipe::new(self.options.pipe_size())
     }
 
-    /// From now on writes to a sink that was spliced to directly.
+    /// Switches a sink that was spliced to directly over to write(2).
     pub(super) fn write_from_now_on(&self, line: &mut Line) -> Result<(), Error> {
         line.own = Some(self.own_pipe()?);
         line.stage = Some(small_stage());
         Ok(())
     }
 
-    /// Sends on what the pipe of sink `i` holds, and says whether any byte moved.
+    /// Sends what the pipe of sink `i` holds to that sink, and returns whether any byte moved.
     pub(super) fn send_on(
         &mut self,
         i: usize,
@@ -79,7 +80,7 @@ impl Splitting<'_> {
                 None => self.splice_on(i, line.own.as_mut(), waiter),
             };
             match sent {
-                // The sink may not support splice(2): write(2) finds out.
+                // The sink may not support splice(2): a write(2) shows whether it is that.
                 Ok(0) if line.stage.is_none() => line.stage = Some(small_stage()),
                 Ok(n) => {
                     self.state.branches[i].bytes += n as u64;
@@ -98,7 +99,8 @@ impl Splitting<'_> {
         Ok(moved)
     }
 
-    /// Whether an error says that sink `i` cannot be spliced to, rather than that this failed.
+    /// Returns whether an error means that sink `i` cannot be spliced to, rather than that this
+    /// call failed.
     pub(super) fn is_no_splice(&self, i: usize, errno: Errno) -> bool {
         self.state.branches[i].bytes == 0 && direct::is_refused(Route::Splice, errno)
     }

@@ -10,9 +10,9 @@
 //! | `report.rs` | what came of it |
 //! | this one | what is wanted, and which of the two it is |
 //!
-//! The main idea: the tee never waits for a single sink. Each sink takes what it can without
-//! waiting. Only when no sink can take more does the tee sleep, until one of them can. So a slow
-//! sink holds the others back only once its own pipe is full.
+//! The tee never waits for a single sink. Each sink is given as many bytes as it has room for. Only
+//! when no sink has room does the tee sleep, until one of them has. So a slow sink holds the others
+//! back only once its own pipe is full.
 
 mod copying;
 mod head;
@@ -41,8 +41,8 @@ use splitting::{Branch, Broken, Splitting, State};
 /// Moves bytes from one source to many sinks.
 ///
 /// It keeps [`Guarantee::Snapshot`] by default. Every sink that does not fail gets exactly the
-/// bytes of the source. A sink that takes nothing holds the others back once its own pipe is full,
-/// and no sooner.
+/// bytes of the source. A sink that reads nothing holds the others back only once its own pipe is
+/// full.
 ///
 /// ```
 /// use std::io::{Read, Write};
@@ -90,14 +90,13 @@ impl<Source: AsFd, Sink: AsFd> Tee<Source, Sink> {
         self
     }
 
-    /// Sets what may happen to the bytes after they were moved. The default is
-    /// [`Guarantee::Snapshot`].
+    /// Sets the guarantee for the bytes that are moved. The default is [`Guarantee::Snapshot`].
     pub fn guarantee(mut self, guarantee: Guarantee) -> Self {
         self.options.guarantee = guarantee;
         self
     }
 
-    /// Sets the most bytes to move. Not one more is taken from the source.
+    /// Sets the maximum number of bytes to move. No more than that are taken from the source.
     pub fn limit(mut self, bytes: u64) -> Self {
         self.options.limit = Some(bytes);
         self
@@ -109,24 +108,24 @@ impl<Source: AsFd, Sink: AsFd> Tee<Source, Sink> {
         self
     }
 
-    /// Makes [`run`](Self::run) return [`Ended::WouldWait`] where it would have to wait. The next
-    /// call continues from there. [`would_wait`](SinkReport::would_wait) tells which sinks have to
-    /// make room first.
+    /// Makes [`run`](Self::run) return [`Ended::WouldWait`] instead of waiting. The next call
+    /// continues from there. [`would_wait`](SinkReport::would_wait) shows which sinks have to make
+    /// room first.
     pub fn nonblocking(mut self) -> Self {
         self.options.never = true;
         self
     }
 
     /// Stops when `cancel` is cancelled, also during a wait. The sinks may then have got different
-    /// numbers of bytes, which the report has. With another `Cancel` it can go on, and sends first
-    /// what was under way.
+    /// numbers of bytes, which are in the report. With another `Cancel` the tee can continue; it
+    /// then first sends the bytes that not every sink has got.
     pub fn cancel(mut self, cancel: &Cancel) -> Self {
         self.options.cancel = Some(cancel.clone());
         self
     }
 
     /// Stops at this time with [`Ended::TimedOut`], also during a wait; `None` removes the
-    /// deadline. It can go on as after [`cancel`](Self::cancel).
+    /// deadline. The tee can continue as after [`cancel`](Self::cancel).
     pub fn deadline(mut self, at: impl Into<Option<Instant>>) -> Self {
         self.options.deadline = at.into();
         self
@@ -154,9 +153,9 @@ impl<Source: AsFd, Sink: AsFd> Tee<Source, Sink> {
     /// Moves bytes until the source ends, the limit is reached, or no sink is left.
     ///
     /// # Errors
-    /// [`TeeFailure`]: with [`Error::Moving`](crate::Error::Moving) where the source failed, or a sink whose policy says
-    /// that this ends everything; with [`Error::Invalid`](crate::Error::Invalid) where a sink is the source, or a chunk of 0
-    /// bytes was asked for.
+    /// [`TeeFailure`]: with [`Error::Moving`](crate::Error::Moving) if the source failed, or a sink whose
+    /// policy says that the whole tee then fails; with [`Error::Invalid`](crate::Error::Invalid) if a sink is
+    /// the source, or a chunk of 0 bytes was asked for.
     pub fn run(&mut self) -> Result<TeeReport, TeeFailure> {
         let began = Instant::now();
         let begun = match &mut self.begun {
@@ -197,7 +196,7 @@ impl<Source: AsFd, Sink: AsFd> Tee<Source, Sink> {
     }
 }
 
-/// Finds out what the fds are.
+/// Examines the source and the sinks, and checks the options.
 fn look<Source: AsFd, Sink: AsFd>(
     source: &Source,
     sinks: &[(Sink, Policy)],
@@ -233,7 +232,7 @@ fn look<Source: AsFd, Sink: AsFd>(
 }
 
 impl Begun {
-    /// Makes everything wait as `waiter` does from now on.
+    /// Makes all waits use the settings of `waiter` from now on.
     fn wait_as(&mut self, waiter: &Waiter) {
         self.state.wait_as(waiter);
         if let Some(copying) = &mut self.copying {
@@ -268,7 +267,7 @@ impl Begun {
                 Some(Ended::AtEnd) => {}
                 Some(ended) => return Ok(ended),
             }
-            // Bytes that were taken and that no sink is left for.
+            // These bytes were taken from the source, and no sink is left to give them to.
             splitting.state.taken += referring.held();
             self.referring = None;
         }

@@ -1,5 +1,5 @@
-//! *reference*: tee(2) duplicates what is at the head of a pipe into each sink, and splice(2) moves it
-//! on.
+//! *reference*: tee(2) duplicates the bytes at the head of a pipe into each sink, and splice(2) moves
+//! the head forward.
 //!
 //! tee(2) always begins at the head. So a sink that got more than another is *ahead*, and gets
 //! nothing until the head has caught up with it. One sink, the *mover*, gets its bytes by
@@ -22,7 +22,7 @@ use crate::pipe::Pipe;
 use crate::transfer::{Ended, Kind, direct, has_flag};
 use crate::wait::{Ready, Waiter, uninterrupted};
 
-/// What *reference* keeps between two rounds.
+/// The state of *reference* between two rounds.
 pub(super) struct Referring {
     null: OwnedFd,
     head: Head,
@@ -32,7 +32,7 @@ pub(super) struct Referring {
 }
 
 impl Referring {
-    /// Bytes that were taken from the source and are still at the head.
+    /// Returns the number of bytes that were taken from the source and are still at the head.
     pub(super) fn held(&self) -> u64 {
         self.head.own.as_ref().map_or(0, |own| own.held as u64)
     }
@@ -48,12 +48,13 @@ struct Round {
 }
 
 impl Splitting<'_> {
-    /// Sets up passing on references; `None` if the kernel cannot do that with these fds.
+    /// Sets up moving bytes by reference; returns `None` if the kernel cannot do that with these
+    /// fds.
     pub(super) fn referring(&self) -> Option<Referring> {
         let null = File::options().write(true).open("/dev/null").ok()?.into();
         let own = match self.state.source_kind {
             Kind::Pipe => None,
-            // Without a pipe (EMFILE), bytes can still be copied.
+            // If no pipe can be made (EMFILE), bytes can still be copied.
             Kind::Regular | Kind::Block | Kind::UnixStream | Kind::Tcp => {
                 Some(self.own_pipe().ok()?)
             }
@@ -72,8 +73,8 @@ impl Splitting<'_> {
         })
     }
 
-    /// Passes on references until it has to stop; `None` if the kernel cannot do that with these
-    /// fds, and nothing was taken.
+    /// Moves bytes by reference until it has to stop; returns `None` if the kernel cannot do that
+    /// with these fds and nothing was taken.
     pub(super) fn refer(&mut self, referring: &mut Referring) -> Result<Option<Ended>, Broken> {
         let mut waiter = self.state.waiter.clone().never_waiting();
         loop {
@@ -105,8 +106,8 @@ impl Splitting<'_> {
         }
     }
 
-    /// Tries once to fill the head, to give every sink what it can take, and to move the head
-    /// forward; `None` if the kernel cannot do that with these fds, and nothing was taken.
+    /// Tries once to fill the head, to give every sink what it has room for, and to move the head
+    /// forward; returns `None` if the kernel cannot do that with these fds and nothing was taken.
     fn go_round(
         &mut self,
         referring: &mut Referring,
@@ -166,11 +167,11 @@ impl Splitting<'_> {
         Ok(Some(round))
     }
 
-    /// The sink that gets its bytes by splice(2), preferably one that would need a pipe of its own
-    /// otherwise.
+    /// Returns the sink that gets its bytes by splice(2), preferably one that would need a pipe of
+    /// its own otherwise.
     fn mover(&self) -> Option<usize> {
-        // splice(2) from a pipe into a file holds the pipe's lock until the file has taken the
-        // bytes, and everybody who writes into that pipe waits as long.
+        // splice(2) from a pipe into a file holds the pipe's lock until the file has accepted the
+        // bytes, and every writer of that pipe waits as long.
         let locks = |i: usize| {
             let is_file = matches!(self.state.branches[i].kind, Kind::Regular | Kind::Block);
             is_file && self.state.source_kind == Kind::Pipe
@@ -183,7 +184,7 @@ impl Splitting<'_> {
         others.filter(can).chain(pipes).next()
     }
 
-    /// Whether splice(2) can send to sink `i` without waiting.
+    /// Returns whether splice(2) can send to sink `i` without waiting.
     fn can_be_spliced_to(&self, i: usize) -> bool {
         let branch = &self.state.branches[i];
         match branch.kind {
@@ -207,7 +208,7 @@ impl Splitting<'_> {
         (0..self.state.branches.len()).map(line).collect()
     }
 
-    /// Sleeps until something can go on.
+    /// Sleeps until bytes can be moved again.
     fn wait(&mut self, referring: &Referring, at_end: bool) -> Result<(), Broken> {
         let Referring {
             head, lines, mover, ..
@@ -238,7 +239,7 @@ impl Splitting<'_> {
             }
         }
         if waited.is_empty() {
-            // Bytes have arrived since, and there is room for them.
+            // Bytes have arrived in the meantime, and there is room for them.
             return Ok(());
         }
         self.wait_for(&waited)
@@ -246,8 +247,8 @@ impl Splitting<'_> {
 }
 
 impl Splitting<'_> {
-    /// Whether splice(2) is there at all: a kernel or a sandbox may refuse it. This has to be known
-    /// before tee(2) has given a sink anything.
+    /// Returns whether splice(2) can be used at all: a kernel or a sandbox may refuse it. This has
+    /// to be known before tee(2) has given a sink any bytes.
     fn knows_splice(&self, null: &OwnedFd) -> bool {
         uninterrupted(|| {
             rustix::pipe::splice(self.source, None, null, None, 0, SpliceFlags::NONBLOCK)
@@ -256,7 +257,7 @@ impl Splitting<'_> {
     }
 }
 
-/// Whether tee(2) is there at all: a kernel or a sandbox may refuse it.
+/// Returns whether tee(2) can be used at all: a kernel or a sandbox may refuse it.
 fn knows_tee() -> Result<bool, Error> {
     let (from, to) = (Pipe::new()?, Pipe::new()?);
     let answer = rustix::pipe::tee(&from.reader, &to.writer, 1, SpliceFlags::NONBLOCK);

@@ -30,7 +30,7 @@ pub struct Policy {
 impl Policy {
     /// The tee fails with the first error of the sink.
     pub const FAIL_ALL: Self = Self::of(OnError::FailAll, OnError::FailAll);
-    /// A sink that fails is dropped, and the others go on.
+    /// A sink that fails is dropped, and the others continue.
     pub const DROP: Self = Self::of(OnError::Drop, OnError::Drop);
     /// As [`DROP`](Self::DROP), but a reader that has gone does not count as an error.
     pub const IGNORE_CLOSED: Self = Self::of(OnError::Ignore, OnError::Drop);
@@ -49,12 +49,12 @@ pub struct TeeReport {
     pub taken: u64,
     /// What each sink got, in the order in which they were added.
     pub sinks: Vec<SinkReport>,
-    /// The time that it ran, without the time between runs.
+    /// How long it ran, without the time between runs.
     pub elapsed: Duration,
-    /// Why it returned. It is [`Ended::AtEnd`] also if all sinks have been dropped.
+    /// Why it returned. This is also [`Ended::AtEnd`] if all sinks have been dropped.
     pub ended: Ended,
-    /// The guarantee that it kept: [`Guarantee::Snapshot`] also if [`Guarantee::Reference`] was
-    /// asked for and the kernel cannot do that.
+    /// The guarantee that it kept. This is also [`Guarantee::Snapshot`] if [`Guarantee::Reference`]
+    /// was asked for and the kernel cannot do that.
     pub guarantee: Guarantee,
 }
 
@@ -92,7 +92,8 @@ impl fmt::Display for TeeFailure {
 
 impl std::error::Error for TeeFailure {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        // What this prints is what the error prints.
+        // This error prints the same message as `self.error`, so its source is the source of that
+        // error.
         self.error.source()
     }
 }

@@ -17,10 +17,10 @@ pub(super) struct Branch {
     pub(super) kind: Kind,
     policy: Policy,
     pub(super) outlet: Outlet,
-    /// How much it has got of what is handed out.
+    /// The number of held bytes that it has got.
     pub(super) at: usize,
     pub(super) bytes: u64,
-    /// The call that it was dropped for, if it was, and what that failed with.
+    /// The call for which it was dropped, and the error of that call, if it was dropped.
     error: Option<(&'static str, Errno)>,
     ignored: bool,
     would_wait: bool,
@@ -56,24 +56,24 @@ impl Branch {
     }
 }
 
-/// What has been found out and done so far.
+/// What is known about the fds, and what has been moved so far.
 pub(super) struct State {
     pub(super) source_kind: Kind,
     pub(super) branches: Vec<Branch>,
     pub(super) taken: u64,
     /// Waits for whichever side is not ready.
     pub(super) waiter: Waiter,
-    /// Whether there were enough bytes to make setting something up worthwhile.
+    /// Whether there are enough bytes to make setting up large memory or pipes worthwhile.
     pub(super) long: bool,
-    /// Which guarantee the way rests on that bytes take.
+    /// The guarantee that the chosen way of moving bytes keeps.
     pub(super) guarantee: Guarantee,
 }
 
 impl State {
-    /// Makes everything wait as `waiter` does from now on.
+    /// Makes all waits use the settings of `waiter` from now on.
     pub(super) fn wait_as(&mut self, waiter: &Waiter) {
         self.waiter = waiter.clone();
-        // No other code checks whether one of these fds is a socket.
+        // The waiter has to check for sockets itself, because no other code does so for these fds.
         self.waiter.count_timeouts_of_sockets();
         for branch in &mut self.branches {
             branch.outlet.calls.wait_as(waiter.clone().never_waiting());
@@ -81,7 +81,7 @@ impl State {
         }
     }
 
-    /// Makes the report. `held` bytes were taken from the source and not passed on.
+    /// Makes the report. `held` bytes were taken from the source and not sent to any sink.
     pub(super) fn report(
         &self,
         held: u64,
@@ -119,7 +119,7 @@ impl State {
     }
 }
 
-/// A tee that runs.
+/// A tee that is running.
 pub(super) struct Splitting<'a> {
     pub(super) options: &'a Options,
     pub(super) source: BorrowedFd<'a>,
@@ -127,10 +127,10 @@ pub(super) struct Splitting<'a> {
     pub(super) state: &'a mut State,
 }
 
-/// What to wait for: room in the sink with this number, or with `None` bytes in the source.
+/// What to wait for: room in the sink with this number, or, with `None`, bytes in the source.
 type Waited = Option<usize>;
 
-/// Why a tee cannot go on.
+/// Why a tee cannot continue.
 pub(super) enum Broken {
     /// A call on the source failed.
     Source(&'static str, Errno),
@@ -149,7 +149,7 @@ impl From<Error> for Broken {
 }
 
 impl From<Stop> for Broken {
-    /// For calls that have nothing to do with a sink.
+    /// Converts the result of a call that has nothing to do with a sink.
     fn from(stop: Stop) -> Self {
         match stop {
             Stop::Ended(stopped) => Broken::Ended(stopped.into()),
@@ -160,7 +160,7 @@ impl From<Stop> for Broken {
 }
 
 impl Splitting<'_> {
-    /// Bytes that may still be taken from the source, and at most `otherwise`.
+    /// Returns the number of bytes that may still be taken from the source, at most `otherwise`.
     pub(super) fn most(&self, otherwise: usize) -> usize {
         self.options.most(self.state.taken, otherwise)
     }
@@ -192,7 +192,7 @@ impl Splitting<'_> {
         Ok(())
     }
 
-    /// Sleeps until one of these is worth a try.
+    /// Sleeps until at least one of these may be ready.
     pub(super) fn wait_for(&mut self, waited: &[Waited]) -> Result<(), Broken> {
         if self.options.never {
             let mut side = Side::Source;
@@ -214,7 +214,7 @@ impl Splitting<'_> {
             .collect();
         match waiter.until_any_ready(&fds) {
             Ok(None) => Ok(()),
-            // The timeout of a socket has passed, as it would have in a call that sleeps.
+            // The timeout of a socket has passed, as it would have in a blocking call.
             Ok(Some(overdue)) => match waited[overdue] {
                 Some(sink) => self.failed(sink, "write", Errno::AGAIN),
                 None => Err(Broken::Source("read", Errno::AGAIN)),
@@ -233,7 +233,7 @@ impl Splitting<'_> {
         }
     }
 
-    /// Makes the sinks that are pipes roomy, as far as this user may.
+    /// Grows the sinks that are pipes, as far as this user may.
     pub(super) fn grow_sinks(&self) {
         for (branch, &sink) in self.state.branches.iter().zip(&self.sinks) {
             if branch.kind == Kind::Pipe {

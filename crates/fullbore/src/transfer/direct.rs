@@ -13,30 +13,32 @@ use crate::linux::{self, is_ready};
 use crate::pages::Pages;
 use crate::wait::{Ready, Waiter, uninterrupted};
 
-/// Bytes of one copy_file_range(2): many, but few enough to show progress and to be stopped in
-/// between.
+/// Bytes of one copy_file_range(2). The number is large, but small enough to show progress and to
+/// stop between two calls.
 pub(super) const RANGE: usize = 64 << 20;
 
 /// Bytes of one sendfile(2).
 pub(super) const SENDFILE: usize = 4 << 20;
 
-/// Whether an errno says that this route cannot be taken here, rather than that it failed.
+/// Returns whether an errno means that this route cannot be used for these fds, rather than that it
+/// failed.
 pub(crate) fn is_refused(route: Route, errno: Errno) -> bool {
     linux::is_refusal(errno)
         || match route {
-            // Another file system, a sink that appends, a file that is swapped to or run.
+            // The fds are on two file systems, the sink appends, or the file is a swap file or is
+            // being executed.
             Route::CopyFileRange => {
                 matches!(
                     errno,
                     Errno::XDEV | Errno::BADF | Errno::TXTBSY | Errno::OVERFLOW
                 )
             }
-            // An offset on something that cannot seek: read(2) reports this better.
+            // An offset was given for a file that cannot seek: read(2) reports this better.
             _ => errno == Errno::SPIPE,
         }
 }
 
-/// Makes a copy_file_range(2).
+/// Calls copy_file_range(2).
 pub(super) fn copy_file_range(
     ends: &Ends<'_>,
     from: Option<u64>,
@@ -50,7 +52,7 @@ pub(super) fn copy_file_range(
     .map_err(|errno| Stop::At(side_of_files(ends, from, errno), "copy_file_range", errno))
 }
 
-/// Makes a sendfile(2) that waits for the sink.
+/// Calls sendfile(2), and waits for the sink.
 pub(super) fn sendfile(
     waiter: &mut Waiter,
     ends: &Ends<'_>,
@@ -70,7 +72,7 @@ pub(super) fn sendfile(
     })
 }
 
-/// Makes a splice(2) that waits for whichever side is not ready.
+/// Calls splice(2), and waits for the side that is not ready.
 pub(crate) fn splice(
     waiter: &mut Waiter,
     ends: &Ends<'_>,
@@ -84,7 +86,7 @@ pub(crate) fn splice(
     } else {
         SpliceFlags::empty()
     };
-    // tcp_splice_read (net/ipv4/tcp.c) and others look at O_NONBLOCK of the fd alone.
+    // tcp_splice_read (net/ipv4/tcp.c) and others check only O_NONBLOCK of the fd.
     let looks = asks && !ends.source_kind.splices_without_waiting();
     let spliced = waiter.until_one_ready(
         || match not_ready(ends) {
@@ -112,7 +114,7 @@ pub(crate) fn splice(
     })
 }
 
-/// The side that is not ready.
+/// Returns the side that is not ready.
 fn not_ready(ends: &Ends<'_>) -> Side {
     match is_ready(ends.source, Ready::ToRead) {
         Ok(true) => Side::Sink,
@@ -120,8 +122,8 @@ fn not_ready(ends: &Ends<'_>) -> Side {
     }
 }
 
-/// The side that an error of splice(2) belongs to. The only error of a pipe is that it has no
-/// reader.
+/// Returns the side that an error of splice(2) belongs to. The only error of a pipe is that it has
+/// no reader.
 fn side_of_splice(ends: &Ends<'_>, errno: Errno) -> Side {
     match errno {
         Errno::AGAIN => not_ready(ends),
@@ -140,8 +142,8 @@ fn is_open_for(fd: BorrowedFd<'_>, mode: OFlags) -> bool {
     })
 }
 
-/// The side that an error of copy_file_range(2) or sendfile(2) belongs to: if the source can be
-/// read, it is the sink.
+/// Returns the side that an error of copy_file_range(2) or sendfile(2) belongs to: if the source
+/// can be read, it is the sink.
 fn side_of_files(ends: &Ends<'_>, from: Option<u64>, errno: Errno) -> Side {
     match errno {
         Errno::PIPE | Errno::NOSPC | Errno::FBIG | Errno::DQUOT | Errno::ROFS => Side::Sink,
@@ -155,7 +157,7 @@ fn side_of_files(ends: &Ends<'_>, from: Option<u64>, errno: Errno) -> Side {
     }
 }
 
-/// Whether read(2) succeeds at this offset of a file.
+/// Returns whether read(2) succeeds at this offset of a file.
 fn can_be_read(file: BorrowedFd<'_>, at: u64) -> bool {
     let probe = |bytes: &mut [u8], at| uninterrupted(|| rustix::io::pread(file, &mut *bytes, at));
     match probe(&mut [0; 1], at) {
@@ -169,7 +171,7 @@ fn can_be_read(file: BorrowedFd<'_>, at: u64) -> bool {
     }
 }
 
-/// Whether a sink was opened with O_APPEND.
+/// Returns whether a sink was opened with O_APPEND.
 pub(crate) fn appends(fd: BorrowedFd<'_>) -> bool {
     has_flag(fd, OFlags::APPEND)
 }

@@ -1,5 +1,5 @@
-//! Fd to fd: [`Transfer`] moves bytes from any file descriptor to any other, the best way that keeps its
-//! [`Guarantee`].
+//! Fd to fd: [`Transfer`] moves bytes from any file descriptor to any other, by the fastest way that
+//! keeps its [`Guarantee`].
 //!
 //! | file | holds |
 //! |---|---|
@@ -13,9 +13,9 @@
 //! | `report.rs` | what came of it all |
 //! | this one | the loop of steps |
 //!
-//! The main idea: a transfer is a loop of *steps* of one system call each. A step moves bytes,
-//! finds the end, or says on which side it could not go on. So a transfer can be stopped and
-//! resumed between any two steps, and the number of bytes that arrived is always known exactly.
+//! A transfer is a loop of *steps* of one system call each. A step moves bytes, finds the end, or
+//! returns the side on which it could not continue. So a transfer can be stopped and resumed
+//! between any two steps, and the number of bytes that arrived is always known exactly.
 
 pub(crate) mod direct;
 mod options;
@@ -48,21 +48,21 @@ pub(crate) use step::{Ends, Stop, has_flag};
 ///
 /// It keeps [`Guarantee::Snapshot`] by default. It starts at the position of each fd, leaves each
 /// position behind the last byte that was moved, and never resizes a pipe that it reads from. Up to
-/// 64 KiB it makes no more system calls than reading and writing takes; past that it maps memory,
-/// makes a pipe of its own, or enlarges the output pipe, as the way needs.
+/// 64 KiB it makes no more system calls than reading and writing would; for more bytes it maps
+/// memory, makes a pipe of its own, or grows the output pipe, as the way needs.
 ///
-/// From a pipe into a file it splices, and while the file takes the bytes, the kernel holds the
-/// pipe's lock: if the file stalls (a slow disk, NFS, FUSE), everybody who writes into the pipe or
-/// asks for its size stalls as well. [`in_sight`](Self::in_sight) reads and writes instead, and
-/// [`Guarantee::Reference`] goes through a pipe of its own; neither holds the lock of the caller's
-/// pipe while it waits.
+/// From a pipe into a file it splices, and while the file accepts the bytes, the kernel holds the
+/// pipe's lock: if the file stalls (a slow disk, NFS, FUSE), every process that writes into the
+/// pipe or asks for its size stalls as well. [`in_sight`](Self::in_sight) reads and writes instead,
+/// and [`Guarantee::Reference`] goes through a pipe of its own; neither holds the lock of the
+/// caller's pipe while it waits.
 ///
 /// Options have to be set before the first run. Between two runs, only [`limit`](Self::limit),
 /// [`chunk`](Self::chunk), [`cancel`](Self::cancel) and [`deadline`](Self::deadline) have an
 /// effect.
 ///
-/// The timeouts of a blocking socket count (`SO_RCVTIMEO`, `SO_SNDTIMEO`): where one passes, that
-/// side fails with `EAGAIN`, which is [`io::ErrorKind::WouldBlock`].
+/// The timeouts of a blocking socket (`SO_RCVTIMEO`, `SO_SNDTIMEO`) are respected: when one passes,
+/// that side fails with `EAGAIN`, which is [`io::ErrorKind::WouldBlock`].
 ///
 /// ```
 /// use std::io::{Read, Write};
@@ -95,7 +95,7 @@ pub struct Transfer<Source: AsFd, Sink: AsFd> {
 /// ```
 ///
 /// # Errors
-/// As [`Transfer::run`]; [`Error::of`] tells the side, and how many bytes had arrived.
+/// As [`Transfer::run`]; [`Error::of`] returns the side, and how many bytes had arrived.
 pub fn copy(source: &(impl AsFd + ?Sized), sink: &(impl AsFd + ?Sized)) -> io::Result<u64> {
     Ok(Transfer::new(source.as_fd(), sink.as_fd()).run()?.bytes)
 }
@@ -112,26 +112,25 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
         }
     }
 
-    /// Sets what may happen to the bytes after they were moved. The default is
-    /// [`Guarantee::Snapshot`].
+    /// Sets the guarantee for the bytes that are moved. The default is [`Guarantee::Snapshot`].
     pub fn guarantee(mut self, guarantee: Guarantee) -> Self {
         self.options.guarantee = guarantee;
         self
     }
 
-    /// Sets the most bytes to move. Not one more is taken from the source.
+    /// Sets the maximum number of bytes to move. No more than that are taken from the source.
     pub fn limit(mut self, bytes: u64) -> Self {
         self.options.limit = Some(bytes);
         self
     }
 
-    /// Reads from this byte of the source on, and does not change the position of its fd.
+    /// Starts reading at this offset of the source, and does not change the position of its fd.
     pub fn source_offset(mut self, offset: u64) -> Self {
         self.options.source_offset = Some(offset);
         self
     }
 
-    /// Writes from this byte of the sink on, and does not change the position of its fd.
+    /// Starts writing at this offset of the sink, and does not change the position of its fd.
     pub fn sink_offset(mut self, offset: u64) -> Self {
         self.options.sink_offset = Some(offset);
         self
@@ -143,15 +142,15 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
         self
     }
 
-    /// Makes [`run`](Self::run) return [`Ended::WouldWait`] where it would have to wait. The next
-    /// call continues from there.
+    /// Makes [`run`](Self::run) return [`Ended::WouldWait`] instead of waiting. The next call
+    /// continues from there.
     pub fn nonblocking(mut self) -> Self {
         self.options.never = true;
         self
     }
 
     /// Stops when `cancel` is cancelled, also during a wait. With another `Cancel` the transfer can
-    /// go on, and sends first what was under way.
+    /// continue; it then first sends the bytes that have not arrived yet.
     pub fn cancel(mut self, cancel: &Cancel) -> Self {
         self.options.cancel = Some(cancel.clone());
         if let Some(state) = &mut self.state {
@@ -161,7 +160,8 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
     }
 
     /// Stops at this time with [`Ended::TimedOut`], also during a wait; `None` removes the
-    /// deadline. With another deadline the transfer can go on, and sends first what was under way.
+    /// deadline. With another deadline the transfer can continue; it then first sends the bytes
+    /// that have not arrived yet.
     pub fn deadline(mut self, at: impl Into<Option<Instant>>) -> Self {
         self.options.deadline = at.into();
         if let Some(state) = &mut self.state {
@@ -197,12 +197,12 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
         self
     }
 
-    /// Moves bytes until the source ends, the limit is reached, or something keeps it from going
-    /// on.
+    /// Moves bytes until the source ends, the limit is reached, or the transfer cannot continue.
     ///
     /// # Errors
-    /// [`Failure`]: with [`Error::Moving`] where one side failed; with [`Error::Invalid`] where both are
-    /// the same file or pipe, or a chunk of 0 bytes was asked for. What arrived before is in its report.
+    /// [`Failure`]: with [`Error::Moving`] if one side failed; with [`Error::Invalid`] if both are the
+    /// same file or pipe, or a chunk of 0 bytes was asked for. Its report has the number of bytes that
+    /// had arrived.
     pub fn run(&mut self) -> Result<Report, Failure> {
         self.run_with(|_| ControlFlow::Continue(()))
     }
@@ -234,11 +234,11 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
     }
 
     /// Returns the two fds, and the bytes that were taken from the source and have not arrived at
-    /// the sink, in order. There are some only if the sink failed or the transfer was stopped on
-    /// the way.
+    /// the sink, in order. There are some only if the sink failed or the transfer was stopped
+    /// early.
     ///
     /// # Errors
-    /// [`Error::Moving`] where they lie in a pipe of our own and read(2) from it fails; a sandbox may
+    /// [`Error::Moving`] if they are in a pipe of our own and read(2) from it fails; a sandbox may
     /// refuse it.
     pub fn into_inner(self) -> Result<(Source, Sink, Vec<u8>)> {
         let mut under_way = Vec::new();

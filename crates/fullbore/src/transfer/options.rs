@@ -26,7 +26,7 @@ pub(crate) struct Options {
 
 impl Options {
     /// # Errors
-    /// [`Error::Invalid`] for what would never move a byte.
+    /// [`Error::Invalid`] for options that would never move a byte.
     pub(crate) fn check(&self) -> Result<()> {
         match self.chunk {
             Some(0) => Err(Error::Invalid("a chunk of 0 bytes moves nothing".into())),
@@ -34,7 +34,7 @@ impl Options {
         }
     }
 
-    /// The waiter that these options ask for.
+    /// Returns the waiter that these options ask for.
     pub(crate) fn waiter(&self) -> Waiter {
         let mut waiter = Waiter::new(self.wait).until_deadline(self.deadline);
         if self.never {
@@ -46,7 +46,7 @@ impl Options {
         }
     }
 
-    /// Whether it has to stop now, and why.
+    /// Returns the reason to stop now, if there is one.
     pub(crate) fn stopped(&self) -> Option<Stopped> {
         if self.cancel.as_ref().is_some_and(Cancel::is_cancelled) {
             Some(Stopped::Cancelled)
@@ -56,12 +56,13 @@ impl Options {
         }
     }
 
-    /// Whether the limit is reached after `taken` bytes.
+    /// Returns whether the limit is reached after `taken` bytes.
     pub(crate) fn is_at_limit(&self, taken: u64) -> bool {
         self.limit.is_some_and(|limit| taken >= limit)
     }
 
-    /// The most bytes that the next call may take after `taken` bytes; never more than `otherwise`.
+    /// Returns the most bytes that the next call may take after `taken` bytes; never more than
+    /// `otherwise`.
     pub(crate) fn most(&self, taken: u64, otherwise: usize) -> usize {
         let left = self
             .limit
@@ -70,12 +71,12 @@ impl Options {
         usize::try_from(left).unwrap_or(usize::MAX).min(chunk)
     }
 
-    /// The capacity in bytes that output pipes, and pipes of our own, are grown to.
+    /// Returns the capacity in bytes that output pipes, and pipes of our own, are grown to.
     pub(crate) fn pipe_size(&self) -> usize {
         self.pipe_size.unwrap_or_else(roomy)
     }
 
-    /// Grows an output pipe, as far as this user may. That it cannot grow is not an error.
+    /// Grows an output pipe, as far as this user may. It is not an error if the pipe cannot grow.
     pub(crate) fn make_roomy(&self, sink: BorrowedFd<'_>) {
         if let Ok(pipe) = PipeEnd::new(sink) {
             let _ = pipe.grow(self.pipe_size());

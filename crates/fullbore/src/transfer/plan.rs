@@ -1,8 +1,9 @@
-//! Which ways bytes can go from one kind of fd to another, best first: [`routes`] is the table.
+//! The table of the ways in which bytes can move from one kind of fd to another, best first:
+//! [`routes`].
 //!
-//! A way further down is taken where the kernel refuses the one before it on this pair of fds, which
-//! shows before its first byte. What keeps *snapshot* in each row, and what does not, is argued in
-//! docs/guarantees.md.
+//! A way is used if the kernel refuses the one before it on this pair of fds, which it does before
+//! the first byte is moved. docs/guarantees.md argues for each row which ways keep *snapshot*, and
+//! why.
 
 use std::fmt;
 use std::os::fd::BorrowedFd;
@@ -10,18 +11,19 @@ use std::os::fd::BorrowedFd;
 use rustix::fs::{FileType, Stat};
 use rustix::net::{AddressFamily, SocketType, sockopt};
 
-/// What may happen to bytes after they have been moved.
+/// What a reader is guaranteed to get after bytes have been moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Guarantee {
-    /// A reader gets what the bytes were when they were moved, whatever anybody does afterwards.
+    /// A reader gets the bytes as they were when they were moved, whatever any process does
+    /// afterwards.
     #[default]
     Snapshot,
-    /// A reader may get what the source's pages hold when it reads. This is faster, and right if
-    /// nobody changes the source's bytes before they have been read.
+    /// A reader may get what the source's pages hold when it reads. This is faster, and correct if
+    /// no process changes the source's bytes before they have been read.
     Reference,
 }
 
-/// The kind of file behind a file descriptor, as far as it decides how bytes can be moved.
+/// The kind of file that a file descriptor refers to, as far as it decides how bytes can be moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Kind {
@@ -31,7 +33,7 @@ pub enum Kind {
     Regular,
     /// A block device.
     Block,
-    /// `/dev/null`, which nobody reads from.
+    /// `/dev/null`, which discards what is written to it.
     Null,
     /// Any other character device, terminals among them.
     Char,
@@ -45,7 +47,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The kind of `fd`, whose fstat(2) said `stat`.
+    /// Returns the kind of `fd`, for which fstat(2) returned `stat`.
     pub(crate) fn of(fd: BorrowedFd<'_>, stat: &Stat) -> Self {
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::Fifo => Kind::Pipe,
@@ -66,24 +68,24 @@ impl Kind {
         }
     }
 
-    /// Bytes that one splice(2) to it is to move at most: on sockets fewer, so that both sides have work at
-    /// the same time.
+    /// Returns the most bytes that one splice(2) to it should move: fewer on sockets, so that both sides
+    /// work at the same time.
     pub(super) fn splice_at_once(self) -> usize {
         match self {
             Kind::UnixStream | Kind::Tcp => 128 * 1024,
-            // More than any pipe usually holds.
+            // This is more than the capacity of most pipes.
             _ => 16 << 20,
         }
     }
 
-    /// Whether `SPLICE_F_NONBLOCK` keeps splice(2) from waiting on this kind. On the other kinds
-    /// only `O_NONBLOCK` of the fd itself does.
+    /// Returns whether `SPLICE_F_NONBLOCK` keeps splice(2) from waiting on this kind. On the other
+    /// kinds only `O_NONBLOCK` of the fd itself does.
     pub(crate) fn splices_without_waiting(self) -> bool {
         matches!(self, Kind::Pipe | Kind::Regular | Kind::Block | Kind::Null)
     }
 }
 
-/// Major 1, minor 3 (mem(4)).
+/// Returns whether this is the device with major number 1 and minor number 3 (mem(4)).
 fn is_null(stat: &Stat) -> bool {
     rustix::fs::major(stat.st_rdev) == 1 && rustix::fs::minor(stat.st_rdev) == 3
 }
@@ -114,7 +116,8 @@ pub enum Route {
     /// splice(2), one end being a pipe: references move from pipe to pipe, and into a file bytes
     /// are copied once, within the kernel.
     Splice,
-    /// Two splice(2) calls with a pipe of our own between them, so that an error tells its side.
+    /// Two splice(2) calls with a pipe of our own between them, so that the side of an error is
+    /// known.
     SpliceThrough,
     /// sendfile(2).
     Sendfile,
@@ -137,7 +140,7 @@ impl fmt::Display for Route {
     }
 }
 
-/// The ways from a source to a sink that keep the guarantee, best first.
+/// Returns the ways from a source to a sink that keep the guarantee, best first.
 #[rustfmt::skip]
 pub(super) fn routes(source: Kind, sink: Kind, guarantee: Guarantee) -> &'static [Route] {
     use Guarantee::{Reference, Snapshot};
@@ -147,22 +150,23 @@ pub(super) fn routes(source: Kind, sink: Kind, guarantee: Guarantee) -> &'static
         // Files share blocks or are copied within the kernel: either way the sink has its own bytes.
         (Regular,          Regular,          _)         => &[CopyFileRange, ReadWrite],
 
-        // Into a file or device, splicing copies before it lets go of the pipe's pages. It holds the
-        // pipe's lock for as long: a pipe of our own between the two would leave that free, but then the
-        // pages would be out of the queue before they are copied.
+        // Into a file or device, splicing copies the bytes before it releases the pipe's pages. It holds
+        // the pipe's lock until then. With a pipe of our own between the two, that lock would stay free,
+        // but the pages would leave the queue before they are copied.
         (Pipe,             Regular | Block,  Snapshot)  => &[Splice, ReadWrite],
-        // Nobody reads what /dev/null gets.
+        // The bytes that are written to /dev/null are never read.
         (Pipe,             Null,             _)         => &[Splice, ReadWrite],
         (Regular | Block,  Null,             _)         => &[SpliceThrough, ReadWrite],
 
-        // Whatever is forwarded by reference can still be written to by whoever made it.
+        // A page that is forwarded by reference can still be written to by the process that made
+        // it.
         (_,                Pipe,             Snapshot)  => &[Fresh, ReadWrite],
         (_,                _,                Snapshot)  => &[ReadWrite],
 
         (Other, _, _) | (_, Other, _)                   => &[ReadWrite],
-        // splice(2) holds the lock of a pipe while it waits for whoever is on the other side, and all
-        // who write into that pipe, read from it or ask for its size wait too. With a pipe of our own
-        // in between, only our own lock is held.
+        // splice(2) holds the lock of a pipe while it waits for the other side, and all processes
+        // that write into that pipe, read from it or ask for its size wait too. With a pipe of our
+        // own in between, only the lock of our own pipe is held.
         (_,                Pipe,             Reference) => &[SpliceThrough, Fresh, ReadWrite],
         (Pipe,             _,                Reference) => &[SpliceThrough, ReadWrite],
         (Regular | Block,  UnixStream | Tcp, Reference) => &[Sendfile, ReadWrite],

@@ -14,12 +14,14 @@ use crate::wait::Stopped;
 pub struct Report {
     /// Bytes that arrived at the sink.
     pub bytes: u64,
-    /// Bytes that were taken from the source. More than `bytes` only where the sink failed, or the
-    /// transfer was stopped, with some under way; a transfer that is run again sends those first.
+    /// Bytes that were taken from the source. There are more than `bytes` only if the sink failed,
+    /// or the transfer was stopped, before all of them arrived; a transfer that is run again sends
+    /// the rest first.
     pub taken: u64,
-    /// The ways that bytes took, with how many each moved, in the order of their first byte.
+    /// The ways that were used, with the number of bytes that each moved, in the order of their
+    /// first byte.
     pub routes: Vec<(Route, u64)>,
-    /// The time that it ran, without the time between runs.
+    /// How long it ran, without the time between runs.
     pub elapsed: Duration,
     /// System calls that were made to move bytes.
     pub calls: u64,
@@ -39,13 +41,14 @@ pub enum Ended {
     AtEnd,
     /// The limit was reached.
     AtLimit,
-    /// [`Cancel::cancel`](crate::Cancel::cancel) was called, or the progress callback said [`ControlFlow::Break`](std::ops::ControlFlow::Break).
+    /// [`Cancel::cancel`](crate::Cancel::cancel) was called, or the progress callback returned
+    /// [`ControlFlow::Break`](std::ops::ControlFlow::Break).
     Cancelled,
     /// The [`deadline`](super::Transfer::deadline) passed.
     TimedOut,
-    /// This side would make it wait, and it was told not to.
+    /// It would have to wait for this side, and it is nonblocking.
     WouldWait(Side),
-    /// It failed; [`Failure`] says how.
+    /// It failed; [`Failure`] has the error.
     Failed,
 }
 
@@ -76,7 +79,8 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        // What this prints is what the error prints.
+        // This error prints the same message as `self.error`, so its source is the source of that
+        // error.
         self.error.source()
     }
 }
@@ -97,13 +101,13 @@ impl From<Failure> for io::Error {
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct Progress<'a> {
-    /// Bytes that have arrived in all.
+    /// Bytes that have arrived in total.
     pub bytes: u64,
     /// Bytes that arrived with this step.
     pub step: u64,
-    /// The way they took.
+    /// The way in which they were moved.
     pub route: Route,
-    /// The bytes themselves, where the transfer was asked to keep them
+    /// The bytes themselves, if the transfer was asked to keep them
     /// [`in_sight`](super::Transfer::in_sight); empty otherwise.
     pub seen: &'a [u8],
 }

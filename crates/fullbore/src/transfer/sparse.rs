@@ -1,7 +1,8 @@
-//! Holes: stretches of a file that no block was ever written for, and that read as zeros.
+//! Holes: stretches of a file that have no blocks and are read as zeros.
 //!
-//! Copied as bytes, they would take up room in the sink. Where the sink ends at the position that is
-//! written to, there is nothing below the hole to overwrite, and enlarging the sink makes one.
+//! If a hole were copied as bytes, it would take up space in the sink. If the sink ends at the
+//! position that is written to, a hole overwrites nothing in it, and enlarging the sink makes the
+//! hole there.
 
 use std::os::fd::BorrowedFd;
 
@@ -14,15 +15,15 @@ use super::step::Stop;
 use crate::error::Side;
 use crate::linux;
 
-/// What comes next in the source.
+/// The next part of the source.
 pub(super) enum Stretch {
-    /// At most this many bytes to copy.
+    /// The next bytes have to be copied, at most this many.
     Bytes(u64),
     /// A hole of this many bytes was skipped on both sides.
     Hole(u64),
 }
 
-/// Whether to look for holes, and up to which offset there is none.
+/// Whether to search for holes, and up to which offset there is none.
 #[derive(Debug)]
 pub(super) enum Sparse {
     /// There are no holes, or the sink cannot keep them.
@@ -32,7 +33,7 @@ pub(super) enum Sparse {
 }
 
 impl Sparse {
-    /// Holes are kept from the position on that the fds have, into the end of a file.
+    /// Keeps holes from the position of the fds on, if the sink is written at the end of a file.
     pub(super) fn of(source: &Stat, sink: &Stat, options: &Options) -> Self {
         let regular = |stat: &Stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
         // st_blocks counts units of 512 bytes (stat(3type)).
@@ -45,8 +46,8 @@ impl Sparse {
         }
     }
 
-    /// Passes over a hole of at most `most` bytes that comes next, or says how many bytes come before
-    /// one does.
+    /// Skips the hole, of at most `most` bytes, that comes next, or returns how many bytes there are
+    /// before the next hole.
     pub(super) fn next(
         &mut self,
         source: BorrowedFd<'_>,
@@ -74,7 +75,7 @@ impl Sparse {
             .st_size;
         let data = match seek(source, SeekFrom::Data(at)) {
             Ok(data) => data,
-            // No more data up to the end.
+            // There is no more data up to the end.
             Err(Errno::NXIO) => u64::try_from(end).unwrap_or(0).max(at),
             Err(_) => {
                 *self = Sparse::No;
@@ -98,13 +99,13 @@ impl Sparse {
         }
         if data >= u64::try_from(end).unwrap_or(0) {
             seek(source, SeekFrom::Start(at)).map_err(lost(Side::Source))?;
-            // The end, unless the file grows.
+            // This is the end, unless the file grows.
             return Ok(Stretch::Bytes(u64::MAX));
         }
         let hole = seek(source, SeekFrom::Hole(at)).map_err(lost(Side::Source))?;
         seek(source, SeekFrom::Start(at)).map_err(lost(Side::Source))?;
         if hole <= at {
-            // The hole has just been made. Read as bytes, it is zeros.
+            // The hole has just been made. It can be copied as bytes, which are zeros.
             return Ok(Stretch::Bytes(u64::MAX));
         }
         *self = Sparse::Until(hole);

@@ -1,4 +1,4 @@
-//! What a transfer has found out and done so far, and its steps, one system call each.
+//! What a transfer knows about its fds and has moved so far, and its steps of one system call each.
 
 use std::os::fd::BorrowedFd;
 
@@ -18,7 +18,7 @@ use crate::memory;
 use crate::produce::stage::{Outlet, Stage};
 use crate::wait::{Waiter, uninterrupted};
 
-/// What has been found out and done so far.
+/// What is known about the fds, and what has been moved so far.
 pub(super) struct State {
     pub(super) source_kind: Kind,
     pub(super) sink_kind: Kind,
@@ -26,13 +26,13 @@ pub(super) struct State {
     pub(super) routes: Vec<Route>,
     /// The index of the route that is tried now.
     pub(super) at: usize,
-    /// Bytes of memory to begin with.
+    /// The size in bytes of the initial memory.
     first: usize,
-    /// Whether there are enough bytes to make setting something up worthwhile.
+    /// Whether there are enough bytes to make setting up large memory or pipes worthwhile.
     pub(super) long: bool,
     sink_grown: bool,
     pub(super) moved: Vec<(Route, u64)>,
-    /// Whether the current route has moved bytes: from then on its errors are not refusals.
+    /// Whether the current route has moved bytes. Once it has, its errors are not refusals.
     pub(super) works: bool,
     pub(super) bytes: u64,
     pub(super) taken: u64,
@@ -44,19 +44,19 @@ pub(super) struct State {
     /// Waits for either side of a splice.
     waiter: Waiter,
     pub(super) stage: Stage,
-    /// How much of what the stage holds was sent.
+    /// The number of bytes in the stage that were sent.
     pub(super) sent: usize,
     pub(super) through: Option<OwnPipe>,
     sparse: Sparse,
-    /// Bytes that come before the next hole that is to be kept.
+    /// Bytes before the next hole that is to be kept.
     before_hole: usize,
     /// Whether the last send copied.
     pub(super) by_writing: bool,
-    /// Where the bytes of the last step lie in what the stage holds.
+    /// The position of the bytes of the last step in the stage.
     seen: (usize, usize),
 }
 
-/// Finds out what the two fds are, and which routes there are between them.
+/// Examines the two fds, and finds the routes between them.
 pub(super) fn look(
     source: BorrowedFd<'_>,
     sink: BorrowedFd<'_>,
@@ -87,7 +87,7 @@ pub(super) fn look(
         calls.know(fd, FileType::from_raw_mode(stat.st_mode));
         calls
     };
-    // Where waiting is not allowed, splice(2) can only be used if it can be told not to wait.
+    // If waiting is not allowed, splice(2) can only be used if it can be kept from waiting.
     let can_ask = |kind: Kind, fd| kind.splices_without_waiting() || has_flag(fd, OFlags::NONBLOCK);
     let may_splice =
         !waiter.is_nonblocking() || can_ask(source_kind, source) && can_ask(sink_kind, sink);
@@ -132,7 +132,8 @@ pub(super) fn look(
     })
 }
 
-/// Bytes of memory to begin with: as many as a short file has, and one more to find its end.
+/// Returns the size of the initial memory: the size of a short file, and one more byte to find its
+/// end.
 fn first_memory(source: Kind, size: u64) -> usize {
     match usize::try_from(size) {
         Ok(size) if source == Kind::Regular && size > 0 => {
@@ -161,7 +162,7 @@ pub(crate) fn refuse_the_same(source: &Stat, sink: &Stat, ranges_apart: bool) ->
 }
 
 impl State {
-    /// Makes everything wait as `waiter` does from now on.
+    /// Makes all waits use the settings of `waiter` from now on.
     pub(super) fn wait_as(&mut self, waiter: &Waiter) {
         for calls in [&mut self.reader, &mut self.outlet.calls] {
             calls.wait_as(waiter.clone());
@@ -172,15 +173,15 @@ impl State {
         }
     }
 
-    /// The way of the next step.
+    /// Returns the way of the next step.
     pub(super) fn route(&self) -> Route {
         let route = self.routes[self.at];
-        // What was read has to be written, and what lies in our own pipe after its route was
-        // refused has to be read back first.
+        // Bytes that were read have to be written, and bytes that are in our own pipe after its
+        // route was refused have to be read back first.
         let under_way = self.stage.len() > 0
             || route != Route::SpliceThrough
                 && self.through.as_ref().is_some_and(|own| own.held > 0);
-        // For a few bytes, setting something up would cost more than it saves.
+        // For a few bytes, setting up memory or a pipe would cost more than it saves.
         let too_short = !self.long && route != Route::Splice;
         match route {
             Route::Fresh => Route::Fresh,
@@ -206,7 +207,7 @@ impl State {
         }
     }
 
-    /// Skips a hole that comes next, if holes are kept, or finds out where the next one begins.
+    /// Skips the hole that comes next, if holes are kept, or finds the start of the next hole.
     fn pass_hole(
         &mut self,
         route: Route,
@@ -231,7 +232,7 @@ impl State {
         }
     }
 
-    /// One call that takes bytes from the source and puts them into the sink.
+    /// Makes one call that moves bytes from the source to the sink.
     fn move_directly(&mut self, route: Route, ends: &Ends<'_>, options: &Options) -> Stepped {
         let (from, to) = (self.source_offset, self.sink_offset);
         self.calls += 1;
@@ -255,13 +256,13 @@ impl State {
         })
     }
 
-    /// One call between a pipe of our own and the source, or the sink.
+    /// Makes one call between a pipe of our own and the source or the sink.
     fn splice_through(&mut self, ends: &Ends<'_>, options: &Options) -> Stepped {
         let own = match &mut self.through {
             Some(own) => own,
             none => match OwnPipe::new(options.pipe_size()) {
                 Ok(own) => none.insert(own),
-                // There is no pipe (EMFILE): another route may not need one.
+                // No pipe can be made (EMFILE): another route may not need one.
                 Err(_) => return Err(Stop::At(Side::Source, "pipe2", Errno::OPNOTSUPP)),
             },
         };
@@ -270,8 +271,8 @@ impl State {
             let sink = (ends.sink, ends.sink_kind);
             let n = own.send_on(&mut self.waiter, sink, self.sink_offset)?;
             return Ok(match n {
-                // write(2) either gets the sink to take the bytes, or returns the reason why it
-                // does not.
+                // write(2) either writes the bytes to the sink, or returns the reason why it
+                // cannot.
                 0 => Step::Perhaps,
                 n => Step::Moved(n),
             });
@@ -287,7 +288,7 @@ impl State {
         })
     }
 
-    /// One read, or one write of what was read.
+    /// Makes one read, or one write of bytes that were read.
     fn read_or_write(&mut self, route: Route, ends: &Ends<'_>, options: &Options) -> Stepped {
         if self.stage.len() > 0 {
             let given = self.outlet.given;
@@ -309,7 +310,7 @@ impl State {
             self.stage = Stage::small(self.most(options, self.first));
         }
         if self.long && self.stage.is_small() {
-            // Giving base pages away is slower than copying them.
+            // Giving base pages to a pipe is slower than copying them.
             let fresh = route == Route::Fresh
                 && linux::has_huge_pages()
                 && self.outlet.take_pages(ends.sink);
@@ -317,7 +318,7 @@ impl State {
         }
         let most = self.most(options, usize::MAX);
         let n = match &mut self.through {
-            // What was taken by a route that was refused later.
+            // These bytes were taken by a route that was refused later.
             Some(through) if through.held > 0 => {
                 let room = self.stage.room(through.held)?;
                 through
@@ -345,7 +346,7 @@ impl State {
         Ok(Step::Taken)
     }
 
-    /// Empties the stage, once all of it was sent and shown.
+    /// Empties the stage, once all of its bytes were sent and shown.
     pub(super) fn after_sending(&mut self) -> Result<()> {
         if self.stage.len() > 0 && self.sent == self.stage.len() {
             self.sent = 0;
@@ -357,7 +358,7 @@ impl State {
         Ok(())
     }
 
-    /// The bytes of the last step, if they are to be seen.
+    /// Returns the bytes of the last step, if the callback is to see them.
     fn seen(&self, options: &Options) -> &[u8] {
         if options.in_sight {
             &self.stage.bytes()[self.seen.0..self.seen.1]
@@ -366,12 +367,13 @@ impl State {
         }
     }
 
-    /// Bytes that the next call may take from the source, and at most `otherwise`.
+    /// Returns the number of bytes that the next call may take from the source, at most
+    /// `otherwise`.
     fn most(&self, options: &Options, otherwise: usize) -> usize {
         options.most(self.taken, otherwise.min(self.before_hole))
     }
 
-    /// Notes that `n` bytes were taken from the source.
+    /// Records that `n` bytes were taken from the source.
     fn took(&mut self, n: usize) {
         self.taken += n as u64;
         if let Some(at) = &mut self.source_offset {
@@ -379,7 +381,7 @@ impl State {
         }
     }
 
-    /// Notes that `n` bytes arrived, and says so for the progress callback.
+    /// Records that `n` bytes arrived, and returns the progress for the callback.
     pub(super) fn arrived(&mut self, route: Route, n: usize, options: &Options) -> Progress<'_> {
         let step = n as u64;
         self.bytes += step;
@@ -398,7 +400,7 @@ impl State {
         }
     }
 
-    /// Bytes that were taken and have not arrived.
+    /// Returns the number of bytes that were taken and have not arrived.
     pub(super) fn under_way(&self) -> u64 {
         self.taken - self.bytes
     }
@@ -407,7 +409,7 @@ impl State {
         self.calls + self.reader.made() + self.outlet.calls.made()
     }
 
-    /// Whether the route was refused, rather than having failed, and there is another one.
+    /// Returns whether the route was refused, rather than having failed, and there is another one.
     pub(super) fn may_try_another(&self, route: Route, errno: Errno) -> bool {
         route == self.routes[self.at]
             && self.at + 1 < self.routes.len()

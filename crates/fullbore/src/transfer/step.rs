@@ -1,4 +1,4 @@
-//! One step of a transfer: the two fds it is between, what it did, and why it could not go on.
+//! One step of a transfer: its two fds, what it did, and why it could not continue.
 
 use std::os::fd::BorrowedFd;
 
@@ -15,28 +15,28 @@ pub(super) enum Step {
     Moved(usize),
     /// A hole of this many bytes was skipped on both sides.
     Passed(usize),
-    /// Bytes were taken, and none has arrived yet.
+    /// Bytes were taken from the source, and none of them has arrived yet.
     Taken,
-    /// There is nothing more to take.
+    /// The source has no more bytes.
     End,
-    /// The kernel moved nothing. This may be the end, or mean only that it cannot be done in this
-    /// way: read(2) and write(2) find out.
+    /// The kernel moved nothing. This may be the end, or the fds may not support this way: read(2)
+    /// and write(2) show which it is.
     Perhaps,
 }
 
-/// Why a step could not go on.
+/// Why a step could not continue.
 pub(crate) enum Stop {
     /// A call failed.
     At(Side, &'static str, Errno),
-    /// It was cancelled, or the deadline passed: nothing failed.
+    /// It was cancelled, or the deadline passed. This is not an error.
     Ended(Stopped),
     /// Something other than a call that moves bytes failed.
     Other(Error),
 }
 
 impl Stop {
-    /// The meaning of a call that failed with `errno`: `stopped` says whether its wait was ended
-    /// from outside.
+    /// Converts the result of a call that failed with `errno`: `stopped` says whether its wait was
+    /// ended from outside.
     pub(crate) fn of_call(
         stopped: Option<Stopped>,
         side: Side,
@@ -49,7 +49,7 @@ impl Stop {
         }
     }
 
-    /// The same with another side, for errors that can only be of this side.
+    /// Returns the same with another side, for errors that can only be of this side.
     pub(super) fn of(self, side: Side) -> Self {
         match self {
             Stop::At(_, operation, errno) => Stop::At(side, operation, errno),
@@ -75,7 +75,7 @@ pub(crate) struct Ends<'fd> {
     pub(crate) sink_kind: Kind,
 }
 
-/// Whether the description of `fd` has this flag (F_GETFL).
+/// Returns whether the open file description of `fd` has this flag (F_GETFL).
 pub(crate) fn has_flag(fd: BorrowedFd<'_>, flag: OFlags) -> bool {
     rustix::fs::fcntl_getfl(fd).is_ok_and(|flags| flags.contains(flag))
 }

@@ -1,8 +1,8 @@
 //! Splicing through a pipe of the transfer itself: between two fds that are not pipes, and into
 //! pipes.
 //!
-//! An error of the first splice is the source's, one of the second the sink's. What lies in the pipe
-//! when the sink refuses to be spliced to is read back, and written.
+//! An error of the first splice is an error of the source, and one of the second is an error of the
+//! sink. If the sink cannot be spliced to, the bytes in the pipe are read back and written.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -15,8 +15,8 @@ use crate::error::{Result, Side};
 use crate::pipe::Pipe;
 use crate::wait::{Waiter, uninterrupted};
 
-/// Bytes at a time from pipe to pipe: the writer and the reader on both sides have work while these are on
-/// their way.
+/// Bytes that are moved at a time from pipe to pipe. It is less than a pipe holds, so that the writer and
+/// the reader on both sides can work while these bytes are moved.
 const FROM_A_PIPE: usize = 256 * 1024;
 
 /// A pipe of the transfer itself, and how much it holds.
@@ -24,12 +24,12 @@ const FROM_A_PIPE: usize = 256 * 1024;
 pub(crate) struct OwnPipe {
     pub(crate) pipe: Pipe,
     capacity: usize,
-    /// Bytes that were taken from the source and have not arrived.
+    /// Bytes that were taken from the source and have not arrived at the sink.
     pub(crate) held: usize,
 }
 
 impl OwnPipe {
-    /// One towards `size` bytes; smaller is slower, and right too.
+    /// Creates a pipe of up to `size` bytes. A smaller pipe is slower, but not an error.
     ///
     /// # Errors
     /// As [`Pipe::with_capacity`].
@@ -42,7 +42,7 @@ impl OwnPipe {
         })
     }
 
-    /// Bytes that one splice(2) from such a source is to take at most.
+    /// Returns the most bytes that one splice(2) from such a source should take.
     pub(super) fn at_once(&self, source: Kind) -> usize {
         match source {
             Kind::Pipe => self.capacity.min(FROM_A_PIPE),
@@ -50,8 +50,8 @@ impl OwnPipe {
         }
     }
 
-    /// Takes at most `most` bytes from the source; nothing may be held. Any error is the source's:
-    /// a pipe of our own has none, and nothing else fills or empties it.
+    /// Takes at most `most` bytes from the source; the pipe must be empty. Every error is an error
+    /// of the source: a pipe of our own has none, and no other process fills or empties it.
     pub(crate) fn fill(
         &mut self,
         waiter: &mut Waiter,
@@ -70,7 +70,7 @@ impl OwnPipe {
         Ok(self.held)
     }
 
-    /// Sends on what is held. Any error is the sink's.
+    /// Sends the held bytes to the sink. Every error is an error of the sink.
     pub(crate) fn send_on(
         &mut self,
         waiter: &mut Waiter,
@@ -90,7 +90,7 @@ impl OwnPipe {
         Ok(n)
     }
 
-    /// Reads what is held back into memory.
+    /// Reads the held bytes back into memory.
     ///
     /// # Errors
     /// As read(2), without `EINTR`.
@@ -100,7 +100,7 @@ impl OwnPipe {
         Ok(n)
     }
 
-    /// Reads all that is held back, behind what is in `bytes` already.
+    /// Reads all held bytes back, and appends them to `bytes`.
     ///
     /// # Errors
     /// As read(2), without `EINTR`.

@@ -1,14 +1,15 @@
-//! How long it pays to spin before a sleep.
+//! How long spinning before a sleep is worthwhile.
 
 use std::time::Duration;
 
-/// How long to spin, learned from how long waits have been.
+/// How long to spin, learned from the lengths of earlier waits.
 ///
 /// A wait that ended while spinning sets the budget to four times the running mean of such waits;
-/// one that ended in sleep halves it. So that a peer that turns quick again is noticed, a spin
-/// of full length is tried now and then, as long as waits are of a length where it could pay.
+/// one that ended in a sleep halves it. To notice that a peer has become fast again, a spin of full
+/// length is tried from time to time, as long as waits are short enough for it to help.
 ///
-/// Times are in nanoseconds: a wait that ends at once has no time for more than a few additions.
+/// Times are in nanoseconds: for a wait that ends at once, the accounting must cost no more than a
+/// few additions.
 #[derive(Debug, Clone)]
 pub(super) struct Budget {
     now: u64,
@@ -17,9 +18,8 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    /// Spinning longer than a sleep and a wake-up cost cannot win much (it is the classical
-    /// two-competitive bound), and wake-ups of 100 µs are the slow end of what is seen in
-    /// virtual machines.
+    /// Spinning for longer than a sleep and a wake-up take cannot gain much (this is the classical
+    /// two-competitive bound), and wake-ups of 100 µs are among the slowest in virtual machines.
     const MOST: u64 = 100_000;
     const LEAST: u64 = 1_000;
     /// A full spin is tried once per this many short sleeps.

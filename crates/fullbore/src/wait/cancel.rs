@@ -8,7 +8,7 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use crate::error::{Error, Result};
 
-/// Ends, from another thread, the waits of everything that was given a clone of it.
+/// Ends, from another thread, the waits of all objects that have a clone of it.
 ///
 /// ```
 /// use std::time::Duration;
@@ -26,15 +26,16 @@ use crate::error::{Error, Result};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// A child of fork(2) shares it: what either cancels ends the waits of both, once they sleep.
+/// A child of fork(2) shares it: a cancel in either process ends the waits of both, once they
+/// sleep.
 #[derive(Debug, Clone)]
 pub struct Cancel(Arc<Cancelled>);
 
 #[derive(Debug)]
 struct Cancelled {
-    /// What a running thread looks at.
+    /// The flag that a running thread checks.
     so: AtomicBool,
-    /// What wakes a sleeping one: an eventfd that is readable from then on.
+    /// An eventfd that becomes readable with a cancel, and so wakes a sleeping thread.
     event: OwnedFd,
 }
 
@@ -52,11 +53,11 @@ impl Cancel {
         })))
     }
 
-    /// Cancels everything that was given a clone of this, for good. May be called from a signal
+    /// Cancels all objects that have a clone of this, permanently. It may be called from a signal
     /// handler.
     pub fn cancel(&self) {
         self.0.so.store(true, Ordering::Release);
-        // It fails only where the counter is full, and then it is readable too.
+        // This fails only if the counter is full, and then the eventfd is readable too.
         let _ = rustix::io::write(&self.0.event, &1u64.to_ne_bytes());
     }
 
@@ -66,13 +67,13 @@ impl Cancel {
         self.0.so.load(Ordering::Acquire)
     }
 
-    /// The fd that becomes readable with a cancel.
+    /// Returns the fd that becomes readable with a cancel.
     pub(super) fn event(&self) -> BorrowedFd<'_> {
         self.0.event.as_fd()
     }
 
-    /// Notes that the event became readable: if a parent or child process has cancelled, there is
-    /// no other sign.
+    /// Records that the event became readable. If a parent or child process has cancelled, only the
+    /// event shows it.
     pub(super) fn note_event(&self) {
         self.0.so.store(true, Ordering::Release);
     }

@@ -1,10 +1,10 @@
 //! What an endpoint does while its pipe is full or empty: sleep in the call, sleep in poll(2),
 //! spin, or spin for a while and then sleep.
 //!
-//! Waking a sleeping task costs from a few to a hundred microseconds, moving a chunk about as
-//! much: so how one waits decides how fast a pipe is. [`Wait`] names the choice, and a [`Waiter`]
-//! carries it out around any call that says [`Errno::AGAIN`] when it would have to wait. It knows
-//! neither pipes nor memory.
+//! Waking a sleeping task costs from a few to a hundred microseconds, and moving a chunk costs
+//! about as much, so the way of waiting decides how fast a pipe is. [`Wait`] names the choice, and
+//! a [`Waiter`] applies it to any call that returns [`Errno::AGAIN`] when it would have to wait.
+//! This module does not depend on pipes or memory.
 
 mod budget;
 mod cancel;
@@ -23,10 +23,10 @@ pub use cancel::Cancel;
 
 /// What to do while a pipe is full (for a writer) or empty (for a reader).
 ///
-/// A timeout that a blocking socket was given (`SO_RCVTIMEO`, `SO_SNDTIMEO`) counts: where it
-/// passes, the call fails with `EAGAIN`, which std calls [`WouldBlock`](std::io::ErrorKind). Only
-/// [`Spin`](Self::Spin) does not see it, because it never sleeps; a deadline
-/// ([`Waiter::until_deadline`]) ends that too.
+/// A timeout of a blocking socket (`SO_RCVTIMEO`, `SO_SNDTIMEO`) is respected: when it passes, the
+/// call fails with `EAGAIN`, which std calls [`WouldBlock`](std::io::ErrorKind). Only
+/// [`Spin`](Self::Spin) ignores it, because it never sleeps; a deadline
+/// ([`Waiter::until_deadline`]) also ends a spin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Wait {
@@ -35,11 +35,11 @@ pub enum Wait {
     Block,
     /// Try without waiting, and sleep in poll(2) until another try is worthwhile.
     Poll,
-    /// Try without waiting, again and again. Uses a whole CPU; the fastest where there is one to
-    /// spare, and the slowest where the other side has to run on the same CPU.
+    /// Try without waiting, again and again. This uses a whole CPU. It is the fastest if a CPU is
+    /// idle, and the slowest if the other side has to run on the same CPU.
     Spin,
-    /// Spin as long as waits have lately been short, at most 100 µs at a time, then sleep. As fast as
-    /// spinning on a steady stream, and idle when the other side is.
+    /// Spin as long as recent waits have been short, at most 100 µs at a time, then sleep. This is as
+    /// fast as spinning on a steady stream, and uses no CPU while the other side is idle.
     Adaptive,
 }
 
@@ -103,14 +103,14 @@ impl Waiter {
     }
 
     /// Makes it return [`Errno::CANCELED`] as soon as `cancel` is cancelled, also during a wait.
-    /// [`stopped`](Self::stopped) tells it from an `ECANCELED` of the kernel.
+    /// [`stopped`](Self::stopped) distinguishes it from an `ECANCELED` of the kernel.
     pub fn until_cancelled(mut self, cancel: &Cancel) -> Self {
         self.cancel = Some(cancel.clone());
         self
     }
 
     /// Makes it return [`Errno::TIMEDOUT`] from this time on, also during a wait; `None` removes
-    /// the deadline. [`stopped`](Self::stopped) tells it from an `ETIMEDOUT` of the kernel.
+    /// the deadline. [`stopped`](Self::stopped) distinguishes it from an `ETIMEDOUT` of the kernel.
     pub fn until_deadline(mut self, deadline: impl Into<Option<Instant>>) -> Self {
         self.deadline = deadline.into();
         self
@@ -122,7 +122,7 @@ impl Waiter {
         self.stopped
     }
 
-    /// Counts the timeouts of sockets also where no call sleeps.
+    /// Respects the timeouts of sockets also if no call sleeps.
     pub(crate) fn count_timeouts_of_sockets(&mut self) {
         self.for_sockets = true;
     }
@@ -137,7 +137,7 @@ impl Waiter {
         self.wait != Wait::Block || !self.may_wait()
     }
 
-    /// Whether a call may sleep: nothing can ask it to return early.
+    /// Returns whether a call may sleep, which it may if nothing can end the wait early.
     pub(crate) fn may_wait(&self) -> bool {
         !self.never && self.cancel.is_none() && self.deadline.is_none()
     }
@@ -171,7 +171,7 @@ impl Waiter {
         }
     }
 
-    /// Sleeps until one of these is ready, or says which of them is a socket whose timeout has passed.
+    /// Sleeps until one of these is ready, or returns the index of a socket whose timeout has passed.
     fn sleep_until_any_ready(
         &mut self,
         fds: &[(BorrowedFd<'_>, Ready)],
@@ -189,8 +189,8 @@ impl Waiter {
         Ok((!is_any_ready).then_some(i))
     }
 
-    /// poll(2), for `at_most` so long; says whether one of these is ready, or has an error or
-    /// nobody at its other end.
+    /// Calls poll(2) for at most `at_most`, and returns whether one of these is ready, has an
+    /// error, or has its other end closed.
     ///
     /// # Errors
     /// `ECANCELED` after a cancel, `ETIMEDOUT` after the deadline; otherwise as poll(2), without
@@ -204,7 +204,7 @@ impl Waiter {
         self.poll_for(polled, at_most)
     }
 
-    /// Sleeps for `at_most`; less where nobody is left at the other end of `fd`.
+    /// Sleeps for `at_most`, or less if the other end of `fd` is closed.
     ///
     /// # Errors
     /// `ECANCELED` after a cancel, `ETIMEDOUT` after the deadline; otherwise as poll(2), without
@@ -236,8 +236,8 @@ impl Waiter {
     ///
     /// After `EINTR` it tries again. It returns every other answer. With [`Wait::Block`] the call
     /// itself is expected to wait. If it returns `EAGAIN` nevertheless, either the timeout of a
-    /// socket has passed (`SO_RCVTIMEO`, `SO_SNDTIMEO`), and that is the answer; or another program
-    /// has set `O_NONBLOCK` on the description, and this sleeps in poll(2).
+    /// socket has passed (`SO_RCVTIMEO`, `SO_SNDTIMEO`), and this returns `EAGAIN`; or another
+    /// program has set `O_NONBLOCK` on the description, and this sleeps in poll(2).
     #[inline]
     pub fn until_ready<T>(
         &mut self,
@@ -283,7 +283,7 @@ impl Waiter {
     /// ```
     ///
     /// # Errors
-    /// Those of `call` and `sleep`, but for `EINTR` and `EAGAIN` of `call`.
+    /// The errors of `call` and `sleep`, except `EINTR` and `EAGAIN` of `call`.
     #[inline]
     pub fn until<T>(
         &mut self,
@@ -315,8 +315,8 @@ impl Waiter {
         }
     }
 
-    /// Waits until one of these is worth a try, or says which of them is a socket whose timeout
-    /// has passed; returns at once with [`Wait::Spin`].
+    /// Waits until one of these may be ready, or returns the index of a socket whose timeout has
+    /// passed; returns at once with [`Wait::Spin`].
     ///
     /// # Errors
     /// `ECANCELED` after a cancel, `ETIMEDOUT` after the deadline; otherwise as poll(2), without
@@ -353,7 +353,8 @@ impl Waiter {
         mut call: impl FnMut() -> Result<T, Errno>,
         mut sleep: impl FnMut(&mut Self) -> Result<(), Errno>,
     ) -> Result<T, Errno> {
-        // Many waits are over sooner than a clock can be read: the first tries are made without one.
+        // Many waits are over sooner than a clock can be read, so the first tries are made without
+        // reading it.
         let mut first_look = None;
         let spin_for = self.budget.spin_for();
         for tries in 1u64.. {
@@ -387,10 +388,11 @@ impl Waiter {
     }
 }
 
-/// Tries between two looks at the clock, which costs about as much as a few of the cheapest of them.
+/// Tries between two readings of the clock, each of which costs about as much as a few of the
+/// cheapest tries.
 const TRIES_BETWEEN_LOOKS: u64 = 8;
 
-/// Makes the call again for as long as a signal interrupts it.
+/// Repeats the call as long as a signal interrupts it.
 #[inline]
 pub(crate) fn uninterrupted<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
     loop {
@@ -401,16 +403,16 @@ pub(crate) fn uninterrupted<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Re
     }
 }
 
-/// The timeout that a blocking socket has for this; none where it has none, or is no socket, or
-/// `O_NONBLOCK` says that no call on it waits at all.
+/// Returns the timeout that a blocking socket has for this; `None` if it has no timeout, is not a
+/// socket, or has `O_NONBLOCK`, so that no call on it waits.
 fn timeout_of_socket(fd: BorrowedFd<'_>, ready: Ready) -> Option<Duration> {
     let timeout = sockopt::socket_timeout(fd, ready.timeout()).ok()??;
     let flags = rustix::fs::fcntl_getfl(fd).ok()?;
     (!flags.contains(OFlags::NONBLOCK)).then_some(timeout)
 }
 
-/// Sleeps until one of these is ready, or has an error or nobody at its other end, or `cancel` is
-/// cancelled, but no longer than `at_most`; says whether there was something.
+/// Sleeps until one of these is ready, has an error, or has its other end closed, or `cancel` is
+/// cancelled, but no longer than `at_most`; returns whether any of this happened.
 fn poll_any<'fd>(
     fds: impl ExactSizeIterator<Item = (BorrowedFd<'fd>, PollFlags)>,
     cancel: Option<&Cancel>,
@@ -418,7 +420,7 @@ fn poll_any<'fd>(
 ) -> Result<bool, Errno> {
     let began = at_most.map(|_| Instant::now());
     let mut fds = fds.map(|(fd, flags)| PollFd::from_borrowed_fd(fd, flags));
-    // Nearly every wait is for one fd, and then allocates no memory.
+    // Nearly every wait is for one fd, and allocates no memory then.
     let mut one;
     let mut many: Vec<PollFd<'_>>;
     let polled: &mut [PollFd<'_>] = match (fds.len(), cancel) {
@@ -437,7 +439,7 @@ fn poll_any<'fd>(
         let left = at_most
             .zip(began)
             .map(|(at_most, began)| at_most.saturating_sub(began.elapsed()));
-        // A time that is too long for a `Timespec` is forever.
+        // A time that is too long for a `Timespec` is treated as no limit.
         let left = left.and_then(|left| Timespec::try_from(left).ok());
         poll(polled, left.as_ref())
     })?;

@@ -1,8 +1,8 @@
-//! Errors of close(2), which NFS, FUSE and quotas report there and nowhere else.
+//! Tests of errors of close(2), which NFS, FUSE and file systems with quotas report only there.
 
 use super::*;
 
-/// Every way that a verb has to write to a file.
+/// Every way in which a verb can write to a file.
 const JOBS: &[Job] = &[
     ("copy IN -o OUT", Nothing, Nothing),
     ("copy IN", Nothing, ToFile),
@@ -15,7 +15,7 @@ const JOBS: &[Job] = &[
     ("meter -q", Pipe, ToFile),
 ];
 
-/// Closing this file fails, in every process.
+/// Makes closing this file fail in every process.
 fn failing(path: &std::path::Path) -> impl FnOnce(Command) -> Command {
     move |command| {
         let path = path.to_str().unwrap();
@@ -97,7 +97,7 @@ fn a_report_that_cannot_be_closed_is_an_error() {
         0,
     )
     .unwrap();
-    // Open for both, so that neither side waits for the other.
+    // The FIFO is open for reading and writing, so that neither side waits for the other.
     let _both = File::options().read(true).write(true).open(&fifo).unwrap();
     let words = format!(
         "bench --rounds 1 --seconds 0.01 write_read --csv {}",
@@ -126,7 +126,7 @@ fn text_that_stdout_does_not_take_is_an_error() {
         assert_code(&output, 1);
         let line = one_line(stderr(&output));
         assert!(line.contains("No space left on device"), "{words}: {line}");
-        // A reader that went away had what it wanted.
+        // A reader that has closed its end got the bytes that it wanted.
         assert_quiet_success(&finish(start(fullbore(words).stdout(nobody_reads()))));
     }
 }

@@ -1,4 +1,4 @@
-//! Sources and sinks on a FUSE file system that misbehaves.
+//! Tests of sources and sinks on a FUSE file system that misbehaves.
 
 use std::io::Read;
 use std::sync::mpsc;
@@ -9,7 +9,7 @@ use fuser::Errno;
 use super::server::{Answer, Nature, Served};
 use super::*;
 
-/// Every way that a verb has to read a file.
+/// Every way in which a verb can read a file.
 const READERS: &[Job] = &[
     ("copy IN", Nothing, Pipe),
     ("copy IN", Nothing, ToFile),
@@ -20,7 +20,7 @@ const READERS: &[Job] = &[
     ("meter -q", ToFile, ToFile),
 ];
 
-/// Every way that a verb has to write to one: to OUT, or to stdout where there is none.
+/// Every way in which a verb can write to a file: to OUT, or to stdout if there is no OUT.
 const WRITERS: &[Job] = &[
     ("copy IN -o OUT", Nothing, Nothing),
     ("copy IN", Nothing, ToFile),
@@ -35,8 +35,8 @@ const WRITERS: &[Job] = &[
 
 const LEN: usize = 700_001;
 
-/// Runs each reader on a new file of that nature, and has `check` look at what came of it. False where
-/// there is no FUSE.
+/// Runs each reader on a new file of that nature, and calls `check` with the result. Does nothing if
+/// FUSE is not available.
 fn each_reader(nature: &Nature, check: impl Fn(&str, Output, Vec<Vec<u8>>)) {
     for &job in READERS {
         for by in GUARANTEES {
@@ -51,7 +51,7 @@ fn each_reader(nature: &Nature, check: impl Fn(&str, Output, Vec<Vec<u8>>)) {
     }
 }
 
-/// The same for those who write, with what arrived at the file.
+/// Does the same for each writer, and passes the bytes that arrived at the file.
 fn each_writer(nature: &Nature, check: impl Fn(&str, Output, Vec<u8>, &[u8])) {
     for &job in WRITERS {
         for by in GUARANTEES {
@@ -74,7 +74,7 @@ fn each_writer(nature: &Nature, check: impl Fn(&str, Output, Vec<u8>, &[u8])) {
     }
 }
 
-/// Code 1, and one line with these words.
+/// Asserts exit code 1, and one line with these words.
 #[track_caller]
 fn assert_failed(what: &str, output: &Output, words: &str) {
     assert_eq!(
@@ -314,7 +314,7 @@ fn a_process_with_a_file_whose_server_hangs_can_be_watched() {
         return;
     };
     let mut source = File::open(served.path()).unwrap();
-    // Both share the position.
+    // Both descriptors share the position.
     let held = source.try_clone().unwrap();
     source.read_exact(&mut vec![0; LEN / 2]).unwrap();
     let mut child = start(
@@ -342,7 +342,7 @@ fn a_process_with_a_file_whose_server_hangs_can_be_watched() {
         });
         let text = received.recv_timeout(Duration::from_secs(60));
         let has_asked = served.has_stalled();
-        // One that hangs cannot even be killed before its request is answered.
+        // A process that hangs cannot even be killed before its request is answered.
         served.release();
         watching.kill().unwrap();
         watching.wait().unwrap();

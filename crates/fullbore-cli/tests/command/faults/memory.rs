@@ -1,8 +1,8 @@
-//! Little memory: a control group with 4 MiB, in which cat lives.
+//! Tests with little memory: a control group with 4 MiB, which is enough for cat.
 
 use super::*;
 
-/// A control group of a few MiB, for as long as this value lives.
+/// A control group with a limit of a few MiB, which is removed when this value is dropped.
 struct Small(PathBuf);
 
 impl Small {
@@ -12,8 +12,8 @@ impl Small {
             let line = groups.lines().find_map(|line| line.split_once(named))?;
             Some(line.1.trim_start_matches('/').to_owned())
         };
-        // Version 1, and version 2: there a group that has processes has no others below it, so a new
-        // one goes below the root.
+        // These are for versions 1 and 2. In version 2, a group that has processes cannot have child
+        // groups, so a new one is created below the root.
         let places = [
             own(":memory:").map(|path| {
                 (
@@ -33,7 +33,7 @@ impl Small {
         })
     }
 
-    /// The command, in this group.
+    /// Returns the command, started in this group.
     fn confine(&self, command: &Command) -> Command {
         let procs = self.0.join("cgroup.procs");
         let script = "echo 0 > \"$0\" && exec \"$@\"";

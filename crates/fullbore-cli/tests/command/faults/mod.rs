@@ -1,6 +1,6 @@
-//! What goes wrong below the verbs that move bytes: file systems that misbehave, calls that are refused,
-//! outputs that cannot be closed, little memory. Either every byte is right, or one clear error says
-//! what went wrong and what came is the beginning of it; and nothing hangs.
+//! Tests of failures below the verbs that move bytes: file systems that misbehave, calls that are
+//! refused, outputs that cannot be closed, little memory. Either every byte is right, or one clear error
+//! says what went wrong and the output is a prefix of the bytes. No command hangs.
 
 mod close;
 mod fuse;
@@ -18,7 +18,7 @@ use std::thread;
 use crate::common::*;
 use tempfile::TempDir;
 
-/// Bytes that are different everywhere.
+/// Returns bytes without a repeating pattern.
 fn bytes(len: usize) -> Vec<u8> {
     let words = (0..len as u64)
         .step_by(8)
@@ -28,7 +28,7 @@ fn bytes(len: usize) -> Vec<u8> {
     bytes
 }
 
-/// What a verb reads from, beside the files that it is given by name, or writes to.
+/// The stdin or stdout of a verb.
 #[derive(Clone, Copy, Debug)]
 enum Standard {
     Nothing,
@@ -37,11 +37,11 @@ enum Standard {
 }
 use Standard::{File as ToFile, Nothing, Pipe};
 
-/// A verb with its words, where IN is the name of the file that it reads and OUT of one that it writes;
-/// its stdin and its stdout.
+/// A verb with its arguments, where IN is the name of the file that it reads and OUT is the name of the
+/// file that it writes; its stdin; and its stdout.
 type Job = (&'static str, Standard, Standard);
 
-/// The files of a job: what it reads, and what it writes by name and as stdout.
+/// The files of a job: the one that it reads, and those that it writes by name and as stdout.
 struct Files {
     input: PathBuf,
     out: PathBuf,
@@ -51,7 +51,7 @@ struct Files {
 }
 
 impl Files {
-    /// A file of these bytes, and two empty ones.
+    /// Makes a file with these bytes, and two empty ones.
     fn new(bytes: Vec<u8>) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let path = |name: &str| directory.path().join(name);
@@ -68,8 +68,8 @@ impl Files {
         }
     }
 
-    /// Runs a job with more `options`, as what `wrap` makes of it, and returns what came of it and what
-    /// its outputs hold.
+    /// Runs a job with additional `options`, as the command that `wrap` returns, and returns the result
+    /// and the contents of its outputs.
     fn run(
         &self,
         (words, stdin, stdout): Job,
@@ -98,7 +98,7 @@ impl Files {
         let child = start(&mut command);
         let output = thread::scope(|scope| {
             if let Some(mut sink) = feed {
-                // The verb may have had enough.
+                // The verb may have closed its stdin.
                 scope.spawn(move || {
                     let _ = sink.write_all(&self.bytes);
                 });
@@ -118,7 +118,7 @@ impl Files {
     }
 }
 
-/// Puts `program` with its `options` in front of a command.
+/// Returns a command that runs `program` with its `options` and the given command as its arguments.
 fn behind(program: &str, options: &[&str], command: &Command) -> Command {
     let mut outer = Command::new(program);
     outer
@@ -131,7 +131,7 @@ fn behind(program: &str, options: &[&str], command: &Command) -> Command {
     outer
 }
 
-/// Whether strace is there and may be used.
+/// Returns whether strace is installed and may be used.
 fn has_strace() -> bool {
     let ran = output_of(Command::new("strace").args(["-o", "/dev/null", "true"]));
     let has = ran.is_ok_and(|output| output.status.success());
@@ -144,7 +144,7 @@ fn has_strace() -> bool {
 /// Both guarantees, as options.
 const GUARANTEES: [&str; 2] = ["", "--by-reference"];
 
-/// Every output holds all of `bytes`, and there was nothing to say.
+/// Asserts that every output contains all of `bytes`, and that there was no message.
 #[track_caller]
 fn assert_everything(what: &str, output: &Output, outputs: &[Vec<u8>], bytes: &[u8]) {
     assert_eq!(
@@ -165,7 +165,7 @@ fn assert_everything(what: &str, output: &Output, outputs: &[Vec<u8>], bytes: &[
     }
 }
 
-/// No output holds anything but the beginning of `bytes`.
+/// Asserts that every output is a prefix of `bytes`.
 #[track_caller]
 fn assert_beginnings(what: &str, outputs: &[Vec<u8>], bytes: &[u8]) {
     for (nth, got) in outputs.iter().enumerate() {
@@ -177,7 +177,7 @@ fn assert_beginnings(what: &str, outputs: &[Vec<u8>], bytes: &[u8]) {
     }
 }
 
-/// What was said, without what was printed.
+/// Returns the messages of a process, without its stdout.
 fn said_short(output: &Output) -> String {
     format!(
         "{:?}: {}",

@@ -1,5 +1,5 @@
-//! Sandboxes that refuse one call: each call that moves bytes or looks at files, for each verb that
-//! moves bytes, or that measures how they are moved.
+//! Tests with sandboxes that refuse one call: each call that moves bytes or examines files, for
+//! each verb that moves bytes or measures how they are moved.
 
 use rustix::io::Errno;
 use seccompiler::SeccompCmpOp::{Eq, Ne};
@@ -10,7 +10,7 @@ use crate::common::refusing::*;
 const F_GETPIPE_SZ: u64 = 1032;
 const AT_EMPTY_PATH: u64 = 0x1000;
 
-/// The calls, and with which arguments they are refused.
+/// The calls, each with the arguments for which it is refused.
 const CALLS: &[(&str, i64, Conditions<'_>)] = &[
     ("splice", call::SPLICE, &[]),
     ("tee", call::TEE, &[]),
@@ -25,7 +25,7 @@ const CALLS: &[(&str, i64, Conditions<'_>)] = &[
     ("eventfd2", call::EVENTFD2, &[]),
     ("ppoll", call::PPOLL, &[]),
     ("statx", call::STATX, &[]),
-    // The C library's fstat(2) is one too, and without it no program starts.
+    // The fstat(2) of the C library uses this call too, and no program starts without it.
     ("newfstatat", call::NEWFSTATAT, &[(3, Ne, AT_EMPTY_PATH)]),
     ("fstat", call::FSTAT, &[]),
     ("ioctl", call::IOCTL, &[]),
@@ -42,10 +42,10 @@ const JOBS: &[Job] = &[
     ("meter -q IN", Nothing, ToFile),
 ];
 
-/// How sandboxes and old kernels refuse.
+/// The errors with which sandboxes and old kernels refuse a call.
 const ERRNOS: &[Errno] = &[Errno::PERM, Errno::NOSYS];
 
-/// Calls `with` for each filter under which the command starts at all.
+/// Calls `with` for each filter under which the command can start.
 fn each_refusal(errnos: &[Errno], mut with: impl FnMut(&str, seccompiler::BpfProgram)) {
     for &(name, number, conditions) in CALLS {
         for &errno in errnos {
@@ -77,7 +77,7 @@ fn where_a_call_is_refused_every_byte_is_right_or_one_error_says_why_not() {
                 match output.status.code() {
                     Some(0) => assert_everything(&what, &output, &outputs, &files.bytes),
                     Some(1 | 3) => {
-                        // One for each file that cannot be used.
+                        // There is one line for each file that cannot be used.
                         let lines = stderr(&output).lines().count();
                         let most = if job.0.starts_with("tee") { 2 } else { 1 };
                         assert!(
@@ -131,7 +131,8 @@ fn where_a_call_is_refused_endpoints_move_what_they_say() {
     });
 }
 
-/// What `bench` and `explain` are to measure: as short as can be, and by ways that need other calls.
+/// The options of `bench` and `explain`: runs that are as short as possible, in ways that need
+/// different calls.
 const MEASURED: &[&str] = &[
     "bench --json --rounds 1 --seconds 0.01 write_read vmsplice_splice",
     "explain --json --rounds 1 --seconds 0.05 write_read",

@@ -1,4 +1,4 @@
-//! A FUSE file system with one file in it, which misbehaves as it is told to.
+//! A FUSE file system with one file in it, which misbehaves as the test specifies.
 //!
 //! It is served by a thread of the test. Nothing of the file is cached (`FOPEN_DIRECT_IO`), so each
 //! read(2) and write(2) of a program is a request that this server answers.
@@ -21,30 +21,30 @@ use crate::common::skipped;
 /// What the server does with one request.
 #[derive(Clone, Copy)]
 pub enum Answer {
-    /// All that was asked for.
+    /// The server answers with all bytes that were asked for.
     All,
-    /// At most so many bytes; 0 means that nothing is given or taken.
+    /// The server reads or writes at most this many bytes, which may be 0.
     AtMost(usize),
     Fail(Errno),
-    /// None, until [`Served::release`].
+    /// The server does not answer until [`Served::release`].
     Stall,
 }
 
 /// How the file behaves. Requests are counted from 1.
 #[derive(Clone)]
 pub struct Nature {
-    /// What reading it gives.
+    /// The contents of the file.
     pub content: Vec<u8>,
-    /// The size that stat(2) says.
+    /// The size that stat(2) returns.
     pub size: u64,
     pub read: fn(u32) -> Answer,
     pub write: fn(u32) -> Answer,
-    /// What close(2) comes to.
+    /// The error of close(2), if it fails.
     pub flush: Option<Errno>,
 }
 
 impl Nature {
-    /// A file that does what it should.
+    /// Returns a file that behaves correctly.
     pub fn source(content: &[u8]) -> Self {
         Self {
             content: content.to_vec(),
@@ -55,13 +55,13 @@ impl Nature {
         }
     }
 
-    /// An empty one.
+    /// Returns an empty file that behaves correctly.
     pub fn sink() -> Self {
         Self::source(&[])
     }
 }
 
-/// The file system while it is mounted.
+/// A mounted file system.
 pub struct Served {
     session: Option<BackgroundSession>,
     state: Arc<State>,
@@ -84,7 +84,7 @@ enum Held {
 }
 
 impl Served {
-    /// Mounts it; none, and a line that says so, where that cannot be done.
+    /// Mounts the file system; returns `None` and prints a line if that is not possible.
     pub fn new(nature: Nature) -> Option<Self> {
         let directory = tempfile::tempdir().unwrap();
         let state = Arc::new(State {
@@ -112,27 +112,27 @@ impl Served {
         }
     }
 
-    /// Where the file is.
+    /// Returns the path of the file.
     pub fn path(&self) -> PathBuf {
         self.directory.path().join(NAME)
     }
 
-    /// What was written to it.
+    /// Returns the bytes that were written to the file.
     pub fn written(&self) -> Vec<u8> {
         self.state.written.lock().unwrap().clone()
     }
 
-    /// From now on stat(2) of the file gets no answer.
+    /// Makes the server stop answering stat(2) of the file.
     pub fn stall_attributes(&self) {
         self.state.attributes_stall.store(true, Ordering::SeqCst);
     }
 
-    /// Whether a request waits for its answer.
+    /// Returns whether a request waits for its answer.
     pub fn has_stalled(&self) -> bool {
         !self.state.held.lock().unwrap().is_empty()
     }
 
-    /// Answers with EIO all that waits, and stalls no more attributes.
+    /// Answers all waiting requests with EIO, and answers stat(2) again.
     pub fn release(&self) {
         self.state.attributes_stall.store(false, Ordering::SeqCst);
         for held in self.state.held.lock().unwrap().drain(..) {
@@ -192,7 +192,7 @@ impl Server {
     }
 }
 
-/// Nothing is remembered: each stat(2) asks.
+/// Attributes expire at once, so that the kernel does not cache them and each stat(2) is a request.
 const AT_ONCE: Duration = Duration::ZERO;
 
 impl Filesystem for Server {

@@ -1,5 +1,6 @@
-//! A 0 from splice(2) or tee(2) is no end: a file system that takes nothing just now, or a pipe whose
-//! pages another reader took, may cause one. Only read(2) says where the end is.
+//! Tests that a 0 from splice(2) or tee(2) is not treated as the end: it may also be caused by a file
+//! system that cannot accept bytes at the moment, or by a pipe that another reader has emptied. Only
+//! read(2) shows the end.
 
 use super::*;
 
