@@ -68,7 +68,7 @@ pub struct SinkReport {
     pub error: Option<Error>,
     /// Whether its policy says that this error does not count.
     pub ignored: bool,
-    /// With [`Ended::WouldWait`]: whether this sink has to make room before the tee can go on.
+    /// With [`Ended::WouldWait`]: whether this sink has to make room before the tee can continue.
     pub would_wait: bool,
 }
 
