@@ -85,7 +85,7 @@ pub enum Outcome {
 pub struct Tuned {
     /// Index into [`Census::pipes`].
     pub pipe: usize,
-    /// What became of it.
+    /// The outcome for the pipe.
     pub outcome: Outcome,
     /// The limit that kept it from reaching the wanted size.
     pub limit: Option<Limit>,
