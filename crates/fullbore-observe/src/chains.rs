@@ -16,7 +16,7 @@ const STDIN: i32 = 0;
 const STDOUT: i32 = 1;
 const STDERR: i32 = 2;
 
-/// What a pipe is used for, as far as its holders tell.
+/// What a pipe is used for, as far as its readers and writers show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PipeKind {

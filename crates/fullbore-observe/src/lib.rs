@@ -28,7 +28,7 @@
 //! |---|---|
 //! | observe all pipelines of a machine, or those of some processes | [`Monitor`], which makes an [`overview`] |
 //! | observe one pipeline that you have started yourself | [`Watch`], which makes [`Findings`] |
-//! | find all pipes and the processes that hold them, once | [`census`] |
+//! | find all pipes and the processes that have them open, once | [`census`] |
 //! | find out which of these pipes form a pipeline | [`chains`] |
 //! | enlarge the pipes of a running pipeline | [`tune`] |
 

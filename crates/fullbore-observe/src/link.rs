@@ -26,7 +26,7 @@ pub struct Link {
     pub reader: usize,
     /// The pipe, opened with `O_PATH`, which makes this process neither a reader nor a writer.
     pub handle: OwnedFd,
-    /// Bytes it holds.
+    /// Its capacity in bytes.
     pub capacity: usize,
     /// The capacity that was asked for, in bytes: more than `capacity` if a limit prevented it.
     pub wanted: usize,
@@ -75,7 +75,7 @@ impl WriteEnd {
 pub struct Fill {
     /// Bytes in it.
     pub queued: usize,
-    /// Bytes it holds.
+    /// Its capacity in bytes.
     pub capacity: usize,
 }
 

@@ -1,4 +1,4 @@
-//! What is known about every pipe at one scan: what the screen shows, `--once` prints, `--json` writes and
+//! The state of every pipe at one scan: what the screen shows, `--once` prints, `--json` writes and
 //! `--prometheus` serves. Times are in seconds, amounts in bytes, shares from 0 to 1; all names are safe to
 //! show. What is not known is `None`, never a guess.
 

@@ -39,7 +39,7 @@ pub(crate) struct ScopedPipes {
     pub chains: Vec<Chain>,
     /// Other pipes, as indices into [`Census::pipes`].
     pub others: Vec<usize>,
-    /// What was left out, and why.
+    /// The numbers of pipes that were left out, by reason.
     pub left_out: LeftOut,
 }
 

@@ -24,7 +24,8 @@ pub struct WatchedStage {
     pub input: Option<AdjacentPipe>,
     pub output: Option<AdjacentPipe>,
     pub moment: Moment,
-    /// How certain it is at that moment whose figures these are.
+    /// How certain it is, at that moment, that its figures are of the process that the others wait
+    /// for.
     pub attribution: Attribution,
     /// The time up to which its times have been added to the sums.
     pub since: Instant,

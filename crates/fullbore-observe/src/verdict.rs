@@ -9,7 +9,7 @@ use super::moment::Cause;
 /// Which stage is the slow one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Verdict {
-    /// What it says.
+    /// The statement of the verdict.
     pub kind: VerdictKind,
     /// How sure it is.
     pub sure: Sureness,
@@ -17,7 +17,7 @@ pub struct Verdict {
     pub words: String,
 }
 
-/// What a verdict says.
+/// The statement of a verdict.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum VerdictKind {
     /// This stage, by its number, is slow, with the reason.

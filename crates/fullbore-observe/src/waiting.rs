@@ -16,9 +16,9 @@ pub enum On {
     Write(Object),
     /// It waits for either side of a splice(2) or a similar call.
     Move {
-        /// Where bytes come from.
+        /// The file that bytes are read from.
         from: Object,
-        /// Where they go.
+        /// The file that bytes are written to.
         to: Object,
     },
     /// It waits for any of several things, in poll(2) or a similar call.

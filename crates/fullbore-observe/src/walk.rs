@@ -85,7 +85,7 @@ impl Census {
     /// Scans all processes but this one.
     ///
     /// # Errors
-    /// Where there is no /proc.
+    /// If there is no /proc.
     pub fn look() -> Result<Self, Errno> {
         KnownProcesses::default().look()
     }
@@ -103,7 +103,7 @@ impl KnownProcesses {
     /// Scans all processes but this one.
     ///
     /// # Errors
-    /// Where there is no /proc.
+    /// If there is no /proc.
     pub fn look(&mut self) -> Result<Census, Errno> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let proc = openat(CWD, c"/proc", flags, Mode::empty())?;

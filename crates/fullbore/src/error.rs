@@ -11,9 +11,9 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// The end of a transfer at which something happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Side {
-    /// Where the bytes come from.
+    /// The end that bytes are read from.
     Source,
-    /// Where the bytes go.
+    /// The end that bytes are written to.
     Sink,
 }
 

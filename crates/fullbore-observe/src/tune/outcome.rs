@@ -36,12 +36,12 @@ pub enum Outcome {
     },
     /// Its capacity is that large already, or larger.
     Roomy {
-        /// Bytes that it holds.
+        /// Its capacity in bytes.
         size: usize,
     },
     /// A limit stopped it at once.
     Stopped {
-        /// Bytes that it holds.
+        /// Its capacity in bytes.
         size: usize,
     },
     /// Its capacity is what it was before it was tuned, or would be.
@@ -53,22 +53,22 @@ pub enum Outcome {
     },
     /// It was never tuned.
     NeverTuned {
-        /// Bytes that it holds.
+        /// Its capacity in bytes.
         size: usize,
     },
     /// Another program has resized it since.
     ChangedSince {
-        /// Bytes that it holds.
+        /// Its capacity in bytes.
         size: usize,
     },
     /// It is not known whether its writer tolerates it.
     Refused {
-        /// Bytes that it holds.
+        /// Its capacity in bytes.
         size: usize,
     },
     /// It held more bytes than would fit (`EBUSY`) each time that it was tried.
     TooFull {
-        /// Bytes that it holds.
+        /// Its capacity in bytes.
         size: usize,
         /// The capacity that it was to have, in bytes.
         wanted: usize,
@@ -85,7 +85,7 @@ pub enum Outcome {
 pub struct Tuned {
     /// Index into [`Census::pipes`].
     pub pipe: usize,
-    /// What became of it.
+    /// The outcome for the pipe.
     pub outcome: Outcome,
     /// The limit that kept it from reaching the wanted size.
     pub limit: Option<Limit>,

@@ -233,7 +233,8 @@ impl Pages {
     pub fn touch(&mut self) {
         for page in self.chunks_mut(linux::page_size()) {
             // The store is volatile, because the compiler may omit a store of the value that is
-            // already there. SAFETY: the pointer comes from a live `&mut u8`.
+            // already there.
+            // SAFETY: the pointer comes from a live `&mut u8`.
             unsafe { ptr::write_volatile(&mut page[0], page[0]) };
         }
     }

@@ -4,7 +4,7 @@
 //! |---|---|---|---|
 //! | copy | snapshot | write(2) | `sending.rs` |
 //! | fresh | snapshot | vmsplice(2); its pages are never written to again | `fresh.rs` |
-//! | recycle | needs a reader that copies | vmsplice(2); its pages are used again once the pipe has let go of them | `recycle.rs` |
+//! | recycle | needs a reader that copies | vmsplice(2); its pages are used again once the pipe no longer refers to them | `recycle.rs` |
 //! | repeat | snapshot | tee(2) or vmsplice(2) of pages that never change | `repeat.rs` |
 //!
 //! `producer.rs` has the public interface, `gathering.rs` implements [`io::Write`](std::io::Write), and

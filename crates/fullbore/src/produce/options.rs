@@ -153,7 +153,7 @@ impl ProducerOptions {
     }
 }
 
-/// What a producer has done.
+/// The result of a producer: what it has sent, and how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Produced {

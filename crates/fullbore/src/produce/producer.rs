@@ -19,7 +19,7 @@ use crate::linux::Calls;
 use crate::memory::{self, Memory};
 use crate::pages::{BackedBy, Pages};
 
-/// Where the next window comes from, and whether windows are sent by reference.
+/// The way of sending, with the state that provides the next window.
 #[derive(Debug)]
 pub(super) enum Policy {
     Copy,

@@ -31,7 +31,7 @@ pub(crate) struct Stage {
     chunk: usize,
     /// Memory to fill, which no pipe refers to.
     window: Range<usize>,
-    /// What has been read.
+    /// The bytes that have been read and not been sent to every sink.
     held: Range<usize>,
     /// The number of held bytes that at least one pipe was given.
     given: usize,
@@ -155,7 +155,7 @@ impl Stage {
     /// Returns the memory to read at most `most` bytes into. The stage must not hold any bytes.
     ///
     /// # Errors
-    /// Where memory cannot be given back to the kernel.
+    /// The kernel's error, if memory cannot be given back to it.
     pub(crate) fn room(&mut self, most: usize) -> Result<&mut [u8]> {
         debug_assert!(self.held.is_empty());
         if let Some(fresh) = &mut self.fresh
@@ -232,7 +232,7 @@ impl Stage {
     /// Empties the stage, when every sink has got the held bytes or will never get them.
     ///
     /// # Errors
-    /// Where memory cannot be given back to the kernel.
+    /// The kernel's error, if memory cannot be given back to it.
     pub(crate) fn let_go(&mut self) -> Result<()> {
         if self.given > 0
             && let Memory::Pages(pages) = &mut self.memory

@@ -1,14 +1,14 @@
 //! One fd to many: [`Tee`] gives every sink the same bytes.
 //!
-//! | file | holds |
+//! | file | contains |
 //! |---|---|
-//! | `copying.rs` | *snapshot*: read once into fresh pages, and give those to every pipe |
+//! | `copying.rs` | *snapshot*: bytes are read once into fresh pages, which are given to every pipe |
 //! | `referring.rs` | *reference*: tee(2) and splice(2) |
 //! | `line.rs` | *reference*: how one sink gets its bytes |
-//! | `head.rs` | *reference*: where the bytes lie that come next |
+//! | `head.rs` | *reference*: the bytes that are duplicated next |
 //! | `splitting.rs` | what both share: the sinks, and what an error of one means for the others |
-//! | `report.rs` | what came of it |
-//! | this one | what is wanted, and which of the two it is |
+//! | `report.rs` | the report and the error |
+//! | this one | the options, and the choice between the two |
 //!
 //! The tee never waits for a single sink. Each sink is given as many bytes as it has room for. Only
 //! when no sink has room does the tee sleep, until one of them has. So a slow sink holds the others

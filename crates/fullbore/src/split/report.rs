@@ -41,13 +41,13 @@ impl Policy {
     }
 }
 
-/// What a [`Tee`](super::Tee) did.
+/// The result of a [`Tee`](super::Tee).
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct TeeReport {
     /// Bytes that were taken from the source.
     pub taken: u64,
-    /// What each sink got, in the order in which they were added.
+    /// The results of the sinks, in the order in which they were added.
     pub sinks: Vec<SinkReport>,
     /// How long it ran, without the time between runs.
     pub elapsed: Duration,
@@ -58,7 +58,7 @@ pub struct TeeReport {
     pub guarantee: Guarantee,
 }
 
-/// What one sink got, and how it ended.
+/// The bytes that one sink got, and the error that ended it, if there was one.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct SinkReport {
@@ -68,7 +68,7 @@ pub struct SinkReport {
     pub error: Option<Error>,
     /// Whether its policy says that this error does not count.
     pub ignored: bool,
-    /// With [`Ended::WouldWait`]: whether this sink has to make room before the tee can go on.
+    /// With [`Ended::WouldWait`]: whether this sink has to make room before the tee can continue.
     pub would_wait: bool,
 }
 

@@ -1,16 +1,16 @@
 //! Fd to fd: [`Transfer`] moves bytes from any file descriptor to any other, by the fastest way that
 //! keeps its [`Guarantee`].
 //!
-//! | file | holds |
+//! | file | contains |
 //! |---|---|
 //! | `plan.rs` | the table: kinds of fd × guarantee → ways, best first |
 //! | `direct.rs` | one system call: copy_file_range, splice, sendfile |
 //! | `through.rs` | splice through a pipe of our own |
 //! | `sparse.rs` | holes of files |
-//! | `options.rs` | what is wanted |
-//! | `step.rs` | what one step is between, and what came of it |
-//! | `state.rs` | which way is next, what has been moved, and reading and writing |
-//! | `report.rs` | what came of it all |
+//! | `options.rs` | the options |
+//! | `step.rs` | the fds of one step, and its result |
+//! | `state.rs` | the choice of the next way, the bytes moved so far, and reading and writing |
+//! | `report.rs` | the report and the error |
 //! | this one | the loop of steps |
 //!
 //! A transfer is a loop of *steps* of one system call each. A step moves bytes, finds the end, or

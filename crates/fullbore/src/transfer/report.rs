@@ -8,7 +8,7 @@ use super::plan::{Kind, Route};
 use crate::error::{Error, Side};
 use crate::wait::Stopped;
 
-/// What a [`Transfer`](super::Transfer) did.
+/// The result of a [`Transfer`](super::Transfer).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Report {
@@ -27,9 +27,9 @@ pub struct Report {
     pub calls: u64,
     /// Why it returned.
     pub ended: Ended,
-    /// What the source is.
+    /// The kind of the source.
     pub source: Kind,
-    /// What the sink is.
+    /// The kind of the sink.
     pub sink: Kind,
 }
 
@@ -97,7 +97,7 @@ impl From<Failure> for io::Error {
     }
 }
 
-/// What the progress callback gets after each step that moved bytes.
+/// The progress of a transfer, which the callback gets after each step that moved bytes.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct Progress<'a> {

@@ -9,7 +9,7 @@ use super::plan::Kind;
 use crate::error::{Error, Result, Side};
 use crate::wait::Stopped;
 
-/// What a step did.
+/// The result of a step.
 pub(super) enum Step {
     /// This many bytes arrived.
     Moved(usize),

@@ -19,7 +19,7 @@ use crate::wait::{Waiter, uninterrupted};
 /// the reader on both sides can work while these bytes are moved.
 const FROM_A_PIPE: usize = 256 * 1024;
 
-/// A pipe of the transfer itself, and how much it holds.
+/// A pipe of the transfer itself, and the number of bytes in it.
 #[derive(Debug)]
 pub(crate) struct OwnPipe {
     pub(crate) pipe: Pipe,

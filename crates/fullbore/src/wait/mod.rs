@@ -43,7 +43,7 @@ pub enum Wait {
     Adaptive,
 }
 
-/// What an fd has to be ready for.
+/// The operation that an fd has to be ready for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ready {
     /// There are bytes to read, or no writer is left.
