@@ -15,7 +15,7 @@ fn under_load_the_line_names_the_limit_while_it_runs() {
     }
     let files = Files::new();
     let (path, _) = files.file("a", 100_000);
-    at_least(18, 20, "an estimate, and nobody but the limit", |_| {
+    at_least(16, 20, "an estimate, and nobody but the limit", |_| {
         let output = finish(start(&mut meter("-f -i 0.2 -L 100000", &[&path])));
         let drawn: Vec<&str> = stderr(&output).split('\r').collect();
         let slow = |words| drawn.iter().filter(|line| line.contains(words)).count();
@@ -34,7 +34,7 @@ fn under_load_what_is_limited_comes_in_small_pieces() {
     if !load_is_wanted() {
         return;
     }
-    at_least(18, 20, "a tenth of a second's bytes within 0.9 s", |_| {
+    at_least(16, 20, "a tenth of a second's bytes within 0.9 s", |_| {
         let mut child = start(&mut meter("-q -L 100K", &[Path::new("/dev/zero")]));
         let out = child.stdout.as_mut().unwrap();
         let began = Instant::now();
@@ -52,7 +52,7 @@ fn under_load_what_is_limited_comes_in_small_pieces() {
 
 /// Tests that the slow side is found. This depends on sampling, 50 times a second.
 fn found_out(script: &str, words: &str) {
-    at_least(18, 20, words, |_| {
+    at_least(16, 20, words, |_| {
         let output = finish(start(&mut sh(script)));
         match output.status.success() && stderr(&output).contains(words) {
             true => Ok(()),
@@ -96,7 +96,7 @@ fn under_load_a_limit_is_named() {
 #[test]
 fn under_load_a_short_run_is_no_proof() {
     if load_is_wanted() {
-        at_least(18, 20, "too short to tell", |_| {
+        at_least(16, 20, "too short to tell", |_| {
             let output = fed(&mut meter("-f", &[]), b"short");
             match verdict(&output).ends_with("too short to tell which side is slow") {
                 true => Ok(()),
