@@ -154,11 +154,34 @@ fn look_at_fd(fd: &Path, uid: u32, capacities: &mut Capacities) {
     if !is_pipe || stat.stx_uid != uid || capacities.get(&id).is_some_and(Option::is_some) {
         return;
     }
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let capacity = rustix::fs::openat(CWD, fd, flags, Mode::empty())
-        .ok()
-        .and_then(|open| PipeEnd::of(&open).ok()??.capacity().ok());
-    capacities.insert(id, capacity.map(|bytes| bytes as u64));
+    let capacity = may_be_opened(fd).then(|| {
+        // An additional writer can only delay the end of file for these microseconds. An additional reader
+        // could keep a writer from learning that its last reader has gone.
+        let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let open = rustix::fs::openat(CWD, fd, flags, Mode::empty()).ok()?;
+        PipeEnd::of(&open).ok()??.capacity().ok()
+    });
+    capacities.insert(id, capacity.flatten().map(|bytes| bytes as u64));
+}
+
+/// Whether the pipe behind this fd can be opened for writing without an effect on other processes. A FIFO can
+/// only while this fd is a write end: otherwise a process that waits for a writer in open(2) would get one.
+fn may_be_opened(fd: &Path) -> bool {
+    let has_a_name = fs::read_link(fd).is_ok_and(|target| {
+        let target = target.to_string_lossy();
+        target.starts_with('/') && !target.starts_with("/proc/")
+    });
+    !has_a_name || is_write_end(fd).unwrap_or(false)
+}
+
+/// Whether the fd is open for writing (proc_pid_fdinfo(5), `flags`, in octal).
+fn is_write_end(fd: &Path) -> Option<bool> {
+    let info = fd.parent()?.parent()?.join("fdinfo").join(fd.file_name()?);
+    let info = fs::read_to_string(info).ok()?;
+    let flags = info.lines().find_map(|line| line.strip_prefix("flags:"))?;
+    let flags = u32::from_str_radix(flags.trim(), 8).ok()?;
+    let mode = OFlags::from_bits_retain(flags) & OFlags::RWMODE;
+    Some(mode == OFlags::WRONLY || mode == OFlags::RDWR)
 }
 
 #[cfg(test)]
@@ -205,6 +228,24 @@ mod tests {
         let mut came = [0; 16];
         assert_eq!(rustix::io::read(&pipe.reader, &mut came), Ok(5));
         assert_eq!(rustix::io::read(&pipe.reader, &mut came), Ok(0));
+    }
+
+    #[test]
+    fn a_fifo_is_opened_only_through_an_fd_that_is_open_for_writing() {
+        use std::os::fd::AsRawFd;
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("fifo");
+        let mode = Mode::RUSR | Mode::WUSR;
+        rustix::fs::mknodat(CWD, &path, FileType::Fifo, mode, 0).unwrap();
+        let both = fs::File::options().read(true).write(true).open(&path);
+        let both = both.unwrap();
+        let reader = fs::File::open(&path).unwrap();
+        let pipe = Pipe::new().unwrap();
+        let may_be = |fd: &dyn AsRawFd| {
+            may_be_opened(Path::new(&format!("/proc/self/fd/{}", fd.as_raw_fd())))
+        };
+        assert!(may_be(&both) && !may_be(&reader));
+        assert!(may_be(&pipe.reader) && may_be(&pipe.writer));
     }
 
     #[test]

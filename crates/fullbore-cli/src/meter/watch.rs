@@ -16,6 +16,7 @@ use procfs::ProcError;
 use procfs::process::Process;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, StatxFlags, statx};
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::line::{Reading, Unit, gauge, line};
@@ -306,7 +307,12 @@ impl Followed {
                 rate.update(position, Instant::now());
                 *total = size;
             }
-            state @ State::Pipe { .. } => *state = fullness(process, self.fd).ok()?,
+            state @ State::Pipe { .. } => match fullness(process, self.fd) {
+                Ok(found) => *state = found,
+                // It is shown as it was last seen.
+                Err(error) if error.raw_os_error() == Some(Errno::NXIO.raw_os_error()) => {}
+                Err(_) => return None,
+            },
         }
         Some(())
     }
@@ -397,11 +403,14 @@ fn position(
     Ok((position.unwrap_or(0), options.total.or(size)))
 }
 
-/// How full the pipe is. Its read end is opened for that, for as short as possible: while it is, a
-/// writer whose reader goes is not told. Opened without waiting for a writer, and not as one, it
-/// keeps no reader from seeing the end.
+/// Returns how full the pipe is. It is opened for writing for that, for some microseconds: an additional writer
+/// can only delay the end of file for that time, while an additional reader could keep a writer from learning
+/// that its last reader has gone.
+///
+/// # Errors
+/// `ENXIO` if it is a FIFO without a reader.
 fn fullness(process: &Process, fd: i32) -> io::Result<State> {
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let end = rustix::fs::open(path_of(process, fd), flags, Mode::empty())?;
     let pipe = PipeEnd::of(&end)?.ok_or(io::ErrorKind::InvalidInput)?;
     Ok(State::Pipe {

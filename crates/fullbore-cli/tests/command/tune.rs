@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
-use crate::common::users::{ForEverybody, hold_pipes, inherit_nothing};
+use crate::common::users::{ForEverybody, hold_pipes};
 use crate::common::*;
 use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
 use serde_json::Value;
@@ -49,8 +49,6 @@ impl Stage {
         stdout: impl Into<Stdio>,
     ) -> u32 {
         command.stdin(stdin).stdout(stdout).stderr(Stdio::null());
-        // SAFETY: between fork and exec it makes one system call.
-        unsafe { command.pre_exec(inherit_nothing) };
         self.children.push(start(command));
         self.children.last().unwrap().id()
     }

@@ -18,7 +18,7 @@ use std::io::{self, PipeReader, PipeWriter, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::{RwLock, mpsc};
+use std::sync::{Once, RwLock, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -138,6 +138,9 @@ pub fn wait_for_starts() {
 /// Starts a process as [`Command::spawn`] does. All processes of these tests are started here, because of
 /// [`wait_for_starts`].
 pub fn spawn(command: &mut Command) -> io::Result<Child> {
+    // A pipe that the tests themselves inherited would be one more pipe of all that they start.
+    static ALONE: Once = Once::new();
+    ALONE.call_once(|| users::inherit_nothing().expect("close_range"));
     let _starting = STARTING.read();
     command.spawn()
 }

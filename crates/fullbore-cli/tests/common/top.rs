@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::Value;
 
-use super::users::inherit_nothing;
 use super::*;
 
 /// A shell with a pipeline, which is killed at the end of the test.
@@ -26,11 +25,9 @@ impl Line {
         Self::with(command)
     }
 
-    /// Starts it with the stdin and stdout that the command has, and no other files.
+    /// Starts it with the stdin and stdout that the command has.
     pub fn with(command: &mut Command) -> Self {
         command.stderr(Stdio::null()).process_group(0);
-        // SAFETY: between fork and exec it makes one system call.
-        unsafe { command.pre_exec(inherit_nothing) };
         let line = Self(start(command));
         wait_for_starts();
         line

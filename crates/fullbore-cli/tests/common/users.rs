@@ -81,8 +81,8 @@ pub fn with_usual_signals(command: &mut Command) -> &mut Command {
     unsafe { command.pre_exec(reset) }
 }
 
-/// Closes all files except stdin, stdout and stderr at exec, because the program that runs the tests
-/// may have left pipes open.
+/// Has exec close all files that are open now, except stdin, stdout and stderr. The program that runs the
+/// tests may have left pipes open.
 pub fn inherit_nothing() -> std::io::Result<()> {
     const CLOSE_RANGE_CLOEXEC: u32 = 1 << 2;
     // SAFETY: it touches no memory.
