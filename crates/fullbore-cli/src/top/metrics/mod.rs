@@ -19,7 +19,7 @@ mod server;
 use std::io::{self, Write, stderr};
 use std::net::TcpListener;
 use std::os::fd::AsFd;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -61,7 +61,7 @@ pub fn serve(address: Address, mut monitor: Monitor) -> Result<()> {
     );
     // A signal may have come before `stop` existed.
     if !interrupt.came() {
-        server::serve(&listener, stop.as_fd(), LIMITS, &mut page)
+        server::serve(&listener, stop.as_fd(), LIMITS, Arc::new(Mutex::new(page)))
             .with_context(|| format!("serving at {local}"))?;
     }
     interrupt.obey();
