@@ -63,15 +63,30 @@ const MOST_OPENED: usize = 200;
 /// parsed from its start.
 const MOST_INNER_PIPES: usize = 200;
 
+/// The most bytes of a plain line.
+const MOST_PLAIN: usize = 4096;
+
 /// Cuts a line at its top-level pipes.
 pub fn cut(line: &OsStr, dialect: Dialect) -> CommandLine {
-    // brush-parser 0.4 panics on some lines, such as `a $(b`, and never ends on others, such as `<<-$(( )$(`.
-    let said = bounded(|| {
-        let cut = Source::read(line, dialect).map(|source| source.cut());
-        serde_json::to_vec(&cut).unwrap_or_default()
-    });
-    said.and_then(|said| serde_json::from_slice(&said).ok().flatten())
-        .unwrap_or(CommandLine::Unclear)
+    let cut = || Source::read(line, dialect).map(|source| source.cut());
+    let cut = match is_plain(line) {
+        true => cut(),
+        // brush-parser 0.4 panics on some lines, such as `a $(b`, and never ends on others, such as
+        // `<<-$(( )$(`.
+        false => bounded(|| serde_json::to_vec(&cut()).unwrap_or_default())
+            .and_then(|cut| serde_json::from_slice(&cut).ok().flatten()),
+    };
+    cut.unwrap_or(CommandLine::Unclear)
+}
+
+/// Returns whether a line consists of words, pipes, quotes and `>` alone, on which the parser always ends.
+/// Such a line is parsed without the child process, whose start and end take most of a millisecond.
+fn is_plain(line: &OsStr) -> bool {
+    line.len() <= MOST_PLAIN
+        && line
+            .as_bytes()
+            .iter()
+            .all(|&byte| byte.is_ascii_alphanumeric() || b" _./-+=:,@%|>'\"".contains(&byte))
 }
 
 /// A line and its tokens.
@@ -711,6 +726,57 @@ mod tests {
         }
         println!("{cuts} of {count} are pipelines; these do not end: {slow:?}");
         assert!(cuts > 0);
+    }
+
+    #[test]
+    fn a_plain_line_is_parsed_here_and_every_other_line_in_a_child() {
+        for line in [
+            "a|b",
+            "cat -n 'x y' | wc -l >/dev/null",
+            "A=1 \"b\" | c,d:e@f%g+h",
+        ] {
+            assert!(is_plain(line.as_ref()), "{line}");
+        }
+        for line in [
+            "a $(b",
+            "<<-$(( )$(",
+            "a\nb",
+            "a;b",
+            "a <b",
+            "\u{e4}",
+            "a\\|b",
+        ] {
+            assert!(!is_plain(line.as_ref()), "{line}");
+        }
+        assert!(!is_plain("a".repeat(MOST_PLAIN + 1).as_ref()));
+        // No plain line keeps the parser from returning.
+        let alphabet = [
+            " ",
+            "|",
+            "a",
+            "=",
+            "'",
+            "\"",
+            ">",
+            "2",
+            "if ",
+            "do ",
+            " in ",
+            "time ",
+            "function ",
+        ];
+        let mut random = fastrand::Rng::with_seed(4711);
+        for _ in 0..20_000 {
+            let length = random.usize(1..40);
+            let line: String = (0..length)
+                .map(|_| alphabet[random.usize(..alphabet.len())])
+                .collect();
+            assert!(is_plain(line.as_ref()), "{line}");
+            cut(
+                line.as_ref(),
+                random.choice([Dialect::Posix, Dialect::Bash]).unwrap(),
+            );
+        }
     }
 
     #[test]
