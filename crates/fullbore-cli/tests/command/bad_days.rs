@@ -350,20 +350,27 @@ fn a_mover_that_is_killed_fails_its_experiment_and_no_other() {
 }
 
 #[test]
-fn no_mover_is_left_behind_when_bench_is_killed() {
-    for (name, processes) in [("pipe_pipe_snapshot", 3), ("one_three_snapshot", 5)] {
-        let words = format!("bench {name} --seconds 60 --rounds 1");
-        let bench = start(&mut fullbore(&words));
+fn nobody_is_left_behind_when_bench_is_killed() {
+    for (name, processes) in [
+        ("pipe_pipe_snapshot", 3),
+        ("one_three_snapshot", 5),
+        ("copy_zero_copy", 2),
+        ("chain_normal", 3),
+    ] {
+        let bench = start(&mut fullbore(&format!(
+            "bench {name} --seconds 600 --rounds 1"
+        )));
         let started = wait_for("all processes", || {
-            let started = children(bench.id());
+            let started: Vec<Pid> = children(bench.id())
+                .into_iter()
+                .map(|(pid, _)| pid)
+                .collect();
             (started.len() == processes).then_some(started)
         });
         thread::sleep(Duration::from_millis(100));
         kill_process(Pid::from_child(&bench), Signal::KILL).unwrap();
         finish(bench);
-        for (pid, line) in started {
-            wait_for(&line.join(" "), || (!is_running(pid)).then_some(()));
-        }
+        assert_nobody_is_left(&started);
     }
 }
 

@@ -2,13 +2,12 @@
 //! or are refused, and on a machine without one of the ways the others are measured.
 
 use std::thread;
-use std::time::Duration;
 
 use crate::common::refusing::*;
 use crate::common::*;
 use fullbore_results::run::{Also, Outcome, Run, Sizes, Unit};
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Signal, kill_process};
 use seccompiler::SeccompCmpOp;
 
 /// Options for the shortest possible run.
@@ -221,23 +220,6 @@ fn without_unix_sockets_every_row_is_skipped_by_name() {
         &format!("bench --json {SHORT} copy_normal chain_zero_copy"),
     );
     assert_skipped(&output, &["copy_normal", "chain_zero_copy"], "socketpair");
-}
-
-#[test]
-fn nobody_is_left_behind_when_bench_is_killed() {
-    for (name, processes) in [("copy_zero_copy", 2), ("chain_normal", 3)] {
-        let words = format!("bench {name} --seconds 600 --rounds 1");
-        let bench = start(&mut fullbore(&words));
-        let started = wait_for("all processes", || {
-            let started = children(bench.id());
-            (started.len() == processes).then_some(started)
-        });
-        thread::sleep(Duration::from_millis(100));
-        kill_process(Pid::from_child(&bench), Signal::KILL).unwrap();
-        finish(bench);
-        let started: Vec<Pid> = started.into_iter().map(|(pid, _)| pid).collect();
-        assert_nobody_is_left(&started);
-    }
 }
 
 #[test]

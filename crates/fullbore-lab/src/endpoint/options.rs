@@ -33,8 +33,8 @@ pub struct Options {
     #[arg(help_heading = "Technique", long, alias = "pipe_size", value_name = "SIZE", default_value = "0", value_parser = size::parse_in_memory)]
     pub pipe_size: usize,
 
-    /// Write with vmsplice(2) from two buffers alternately, each half of --buf-size, into a pipe
-    /// with the capacity of one of them (write)
+    /// Write with vmsplice(2) from two buffers alternately, each of --buf-size, into a pipe with
+    /// half the capacity of one of them (write)
     #[arg(help_heading = "Technique", long, alias = "write_with_vmsplice")]
     pub write_with_vmsplice: bool,
 

@@ -6,10 +6,10 @@ use anyhow::Result;
 use fullbore::Pipe;
 
 use super::{peer, words};
+use crate::measurement::{Measured, Measurement, Stop};
 use crate::part::Timing;
 use crate::process::{self, Ended, Process};
 use crate::soundness;
-use crate::taken::{Measurement, Stop, Taken};
 use crate::work::{Bench, Work};
 use fullbore_results::run::{Cell, EndpointReport, Outcome, Settings};
 use fullbore_results::soundness::Soundness;
@@ -128,11 +128,11 @@ impl Pair {
                 reader.moved
             )));
         }
-        Ok(Taken {
+        Ok(Measured {
             figure: reader.gib_per_s,
             writer: Some(writer),
             reader: Some(reader),
-            ..Taken::default()
+            ..Measured::default()
         })
     }
 }

@@ -75,15 +75,17 @@ fn read_all(
     Ok(report)
 }
 
+fn dev_null() -> anyhow::Result<File> {
+    let null = File::options().write(true).open("/dev/null");
+    null.context("open /dev/null")
+}
+
 fn splice_all(
     options: &Options,
     source: BorrowedFd<'_>,
     calls: &mut Calls,
 ) -> anyhow::Result<EndpointReport> {
-    let null = File::options()
-        .write(true)
-        .open("/dev/null")
-        .context("open /dev/null")?;
+    let null = dev_null()?;
     let flags = if options.gift {
         SpliceFlags::MOVE
     } else {
@@ -119,10 +121,7 @@ fn splice_through_a_pipe(
     source: BorrowedFd<'_>,
     calls: &mut Calls,
 ) -> anyhow::Result<EndpointReport> {
-    let null = File::options()
-        .write(true)
-        .open("/dev/null")
-        .context("open /dev/null")?;
+    let null = dev_null()?;
     let none = SpliceFlags::empty();
     let (own, _) = Pipe::with_capacity(options.chunk())?;
     let mut progress = begin_with_the_first_bytes(options, source)?;
