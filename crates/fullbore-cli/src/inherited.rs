@@ -38,9 +38,9 @@ const CHECKED: [libc::c_int; 6] = [
 // before main(). glibc passes three arguments, which the C calling convention allows a function to ignore.
 #[used]
 #[unsafe(link_section = ".init_array")]
-static BEFORE_MAIN: extern "C" fn() = look;
+static BEFORE_MAIN: extern "C" fn() = note_inherited;
 
-extern "C" fn look() {
+extern "C" fn note_inherited() {
     let mut closed = 0;
     for (number, fd) in standard().into_iter().enumerate() {
         if fcntl_getfd(fd) == Err(Errno::BADF) {

@@ -47,6 +47,7 @@
 pub mod catalogue;
 pub mod endpoint;
 pub mod experiment;
+pub mod measurement;
 pub mod middleman;
 mod near;
 mod overall;
@@ -58,6 +59,5 @@ pub mod program;
 mod rounds;
 pub mod runner;
 mod soundness;
-pub mod taken;
 pub mod trials;
 pub mod work;

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use crate::taken::{Measurement, Stop};
+use crate::measurement::{Measurement, Stop};
 use fullbore_host::distance::Distances;
 use fullbore_host::machine::CpuPair;
 use fullbore_results::run::Apart;
@@ -71,7 +71,7 @@ impl Near {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::taken::Taken;
+    use crate::measurement::Measured;
     use fullbore_host::machine::Topology;
 
     #[test]
@@ -83,9 +83,9 @@ mod tests {
             let measured = near.measure(&cpus, || {
                 tries += 1;
                 Ok(match tries > nothing {
-                    true => Ok(Taken {
+                    true => Ok(Measured {
                         figure: 1.0,
-                        ..Taken::default()
+                        ..Measured::default()
                     }),
                     false => Err(Stop::NothingCame),
                 })

@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 
+use crate::measurement::{Measured, Measurement, Stop};
 use crate::process::{self, Process};
-use crate::taken::{Measurement, Stop, Taken};
 use fullbore_host::machine::CpuPair;
 use fullbore_host::refusal::Usage;
 use fullbore_results::run::{Peer, Settings, Unit};
@@ -92,9 +92,9 @@ impl Peers {
                 let printed: String = printed.trim().chars().take(60).collect();
                 Stop::Failed(format!("printed '{printed}' instead of a line of figures"))
             })?;
-            Ok(Taken {
+            Ok(Measured {
                 figure,
-                ..Taken::default()
+                ..Measured::default()
             })
         }))
     }
@@ -189,9 +189,9 @@ mod tests {
         let mut beside = Beside::new("stream pipe".into());
         // A round in which both are slow shows no difference between them.
         for figure in [1.0, 10.0, 4.0] {
-            beside.take(Ok(Taken {
+            beside.take(Ok(Measured {
                 figure,
-                ..Taken::default()
+                ..Measured::default()
             }));
         }
         let peer = beside.outcome(&[2.0, 10.0, 2.0], Unit::GibPerS);
@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn a_program_that_broke_has_no_figure() {
         let mut beside = Beside::new("stream pipe".into());
-        beside.take(Ok(Taken::default()));
+        beside.take(Ok(Measured::default()));
         beside.take(Err(Stop::Failed("what".into())));
         let peer = beside.outcome(&[1.0, 1.0], Unit::GibPerS);
         assert_eq!((peer.figure, peer.ratio), (None, None));

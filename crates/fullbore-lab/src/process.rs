@@ -16,7 +16,7 @@ use rustix::io::{Errno, retry_on_intr};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use serde::de::DeserializeOwned;
 
-use crate::taken::Stop;
+use crate::measurement::Stop;
 use fullbore_host::refusal::UNSUPPORTED;
 
 /// How long a process may take to end after the process before or behind it has ended.

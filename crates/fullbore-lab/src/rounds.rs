@@ -1,8 +1,8 @@
 //! Collects the rounds of each experiment and turns them into outcomes.
 
 use crate::experiment::Experiment;
+use crate::measurement::{Measurement, Stop};
 use crate::peers::Beside;
-use crate::taken::{Measurement, Stop};
 use fullbore_results::run::{Also, EndpointReport, Outcome, Settings, Unit};
 use fullbore_results::soundness::Soundness;
 use fullbore_results::statistics::Spread;

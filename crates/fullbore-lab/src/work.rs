@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use anyhow::Result;
 
+use crate::measurement::Measurement;
 use crate::part::Timing;
 use crate::program::Program;
-use crate::taken::Measurement;
 use fullbore_host::machine::CpuPair;
 use fullbore_results::run::{Outcome, Settings};
 use fullbore_results::soundness::Soundness;

@@ -7,7 +7,7 @@ use fullbore::pipe::PipeIdentity;
 use super::numbers::{Bytes, Certainty};
 
 /// Scans that are remembered.
-const LOOKS: usize = 60;
+const FILLS: usize = 60;
 
 /// Seconds after which a pipe that is not seen any more is forgotten. Inode numbers are reused, but not that
 /// soon: pipefs counts them up (`get_next_ino`, fs/inode.c). The inode number of a FIFO is assigned by its
@@ -75,7 +75,7 @@ impl History {
             capacity: None,
             first_seen: now,
             last_seen: now,
-            fills: VecDeque::with_capacity(LOOKS),
+            fills: VecDeque::with_capacity(FILLS),
             before: Some(0),
             bytes: Some(0),
             most: 0,
@@ -85,7 +85,7 @@ impl History {
     /// Records how full it is.
     pub fn note(&mut self, share: Option<f64>) {
         if let Some(share) = share {
-            if self.fills.len() == LOOKS {
+            if self.fills.len() == FILLS {
                 self.fills.pop_front();
             }
             self.fills.push_back(share);
@@ -128,13 +128,13 @@ mod tests {
     #[test]
     fn a_pipe_keeps_its_history_and_only_so_much_of_it() {
         let mut all = Histories::default();
-        for look in 0..LOOKS + 5 {
-            all.of(pipe(1), None, look as f64).note(Some(look as f64));
+        for at in 0..FILLS + 5 {
+            all.of(pipe(1), None, at as f64).note(Some(at as f64));
         }
         let history = all.of(pipe(1), None, 100.0);
         assert_eq!((history.first_seen, history.last_seen), (0.0, 100.0));
-        assert_eq!(history.fills.len(), LOOKS);
-        assert_eq!((history.fills[0], history.fills[LOOKS - 1]), (5.0, 64.0));
+        assert_eq!(history.fills.len(), FILLS);
+        assert_eq!((history.fills[0], history.fills[FILLS - 1]), (5.0, 64.0));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use super::verdict::{Bound, Sureness, Verdict, VerdictKind};
 use super::words::words;
 
 /// The least number of samples for a verdict.
-const LOOKS: u64 = 15;
+const SAMPLES: u64 = 15;
 
 /// Stages whose work is this similar are slow together: the least ratio of the work of one to the work of
 /// the other.
@@ -35,14 +35,14 @@ fn judge(numbers: &Numbers) -> (VerdictKind, Sureness) {
     if numbers.stages.len() < 2 {
         return (VerdictKind::Alone, Sureness::Sure);
     }
-    if numbers.looks < LOOKS {
+    if numbers.samples < SAMPLES {
         return (VerdictKind::TooShort, Sureness::NotSure);
     }
     let mut by_blame: Vec<&StageNumbers> = numbers.stages.iter().collect();
     by_blame.sort_by(|a, b| b.blame.total_cmp(&a.blame));
     let (top, second) = (by_blame[0], by_blame[1]);
     // This is the standard error of the share with this number of samples.
-    let error = (top.blame * (1.0 - top.blame) / numbers.looks as f64).sqrt();
+    let error = (top.blame * (1.0 - top.blame) / numbers.samples as f64).sqrt();
     let at_least = top.blame - 2.0 * error;
     let named = || VerdictKind::Stage(top.number, bound(top));
     let starved = numbers.starved();
@@ -216,8 +216,8 @@ mod tests {
         let blame: f64 = stages.iter().map(|stage| stage.blame).sum();
         Numbers {
             seconds: 10.0,
-            looks: 200,
-            looking_seconds: 0.05,
+            samples: 200,
+            sampling_seconds: 0.05,
             all_wait: 1.0 - blame,
             cpus_idle: Some(idle / 100.0),
             stages,
@@ -402,13 +402,13 @@ mod tests {
     }
 
     #[test]
-    fn a_few_looks_are_too_few() {
+    fn a_few_samples_are_too_few() {
         let mut few = numbers(
             &[(98., 0., 0., 2., None, 98.), (2., 0., 98., 0., None, 2.)],
             &[(98., 0.)],
             50.,
         );
-        few.looks = LOOKS - 1;
+        few.samples = SAMPLES - 1;
         few.seconds = 0.03;
         let verdict = Verdict::of(&few);
         assert_eq!(verdict.kind, VerdictKind::TooShort);
@@ -416,7 +416,7 @@ mod tests {
             verdict.words,
             "too short to tell which stage is slow: 14 samples in 0.030 s"
         );
-        few.looks = LOOKS;
+        few.samples = SAMPLES;
         assert_eq!(Verdict::of(&few).stages(), [1]);
     }
 }

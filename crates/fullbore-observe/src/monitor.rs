@@ -1,6 +1,6 @@
 //! Every pipe and FIFO whose ends this user may see, observed again and again.
 //!
-//! A *scan* ([`Monitor::look`]) takes a census of all processes, finds the pipelines, and makes an
+//! A *scan* ([`Monitor::scan`]) takes a census of all processes, finds the pipelines, and makes an
 //! [`Overview`]. A *sample* between two scans only reads what the known processes do and how full their
 //! pipes are, from files that are kept open. A sample is cheap, and a verdict needs many of them. An end of
 //! a pipe is open only for as long as it takes to read one number.
@@ -48,7 +48,7 @@ const STOPPED: Duration = Duration::from_secs(2);
 pub struct Monitor {
     scope: Scope,
     began: Instant,
-    looks: u64,
+    scans: u64,
     /// Pipelines that are watched, by their pipes.
     watched: HashMap<Vec<PipeIdentity>, WatchedChain>,
     histories: Histories,
@@ -84,7 +84,7 @@ impl Monitor {
         Ok(Self {
             scope,
             began: now,
-            looks: 0,
+            scans: 0,
             watched: HashMap::new(),
             histories: Histories::default(),
             known: KnownProcesses::at_most(files / 4),
@@ -103,26 +103,26 @@ impl Monitor {
     /// overview.
     ///
     /// # Errors
-    /// As [`look`](Self::look).
+    /// As [`scan`](Self::scan).
     pub fn once(&mut self, time: Duration) -> Result<Overview, Error> {
         self.is_hasty = true;
-        self.look()?;
-        self.looks = 0;
+        self.scan()?;
+        self.scans = 0;
         let began = Instant::now();
         while began.elapsed() < time || (self.samples < FIRST && began.elapsed() < PATIENCE) {
             std::thread::sleep(self.next_sample());
             self.sample();
         }
-        self.look()
+        self.scan()
     }
 
     /// Observes for this time before the first scan that is reported.
     ///
     /// # Errors
-    /// As [`look`](Self::look).
+    /// As [`scan`](Self::scan).
     pub fn warm_up(&mut self, time: Duration) -> Result<(), Error> {
-        self.look()?;
-        self.looks = 0;
+        self.scan()?;
+        self.scans = 0;
         self.sample_until(Instant::now() + time);
         Ok(())
     }
@@ -171,7 +171,7 @@ impl Monitor {
             }
             // If this process was delayed, the sample still counts for no more than a few planned
             // intervals.
-            watched.watch.sample(since.min(planned));
+            watched.watch.sample_processes(since.min(planned));
         }
         self.cost = (self.cost + of_this_thread().saturating_sub(began)) / 2;
     }
@@ -195,25 +195,25 @@ impl Monitor {
     ///
     /// # Errors
     /// If there is no /proc, or the process that the scope names has ended.
-    pub fn look(&mut self) -> Result<Overview, Error> {
+    pub fn scan(&mut self) -> Result<Overview, Error> {
         let began = Instant::now();
         let now = seconds_since_1970();
         let root = self.root.filter(|&root| scope::exists(root));
         if let (Some(ended), None, false) = (self.root, root, self.stays) {
             return Err(Error::NotFound(format!("process {} has ended", ended.pid)));
         }
-        let mut census = (self.known.look()).map_err(Error::system("look at /proc"))?;
+        let mut census = (self.known.take_census()).map_err(Error::system("look at /proc"))?;
         if self.root != root {
             // Its id is unused, or another process has it.
             census.pipes.clear();
         }
         let flow = Flow::new(&census);
         let found = self.scope.find(&census, &flow);
-        self.looks += 1;
+        self.scans += 1;
         let mut overview = Overview {
             taken_at: now,
             seconds: (began - self.began).as_secs_f64(),
-            look: self.looks,
+            scan: self.scans,
             unseen: census.unseen,
             left_out: found.left_out,
             ..Overview::default()

@@ -59,9 +59,11 @@ pub struct Numbers {
     /// Seconds that the pipeline ran, without the time in which it was stopped.
     pub seconds: f64,
     /// The number of samples.
-    pub looks: u64,
+    #[serde(rename = "looks")]
+    pub samples: u64,
     /// Seconds of CPU time that the samples took.
-    pub looking_seconds: f64,
+    #[serde(rename = "looking_seconds")]
+    pub sampling_seconds: f64,
     /// The share of the time in which all stages waited for each other.
     pub all_wait: f64,
     /// The share of the time in which the CPUs that it may run on were idle, if that is known.
@@ -199,8 +201,8 @@ impl Numbers {
             .collect();
         Self {
             seconds,
-            looks: sums.looks,
-            looking_seconds: sums.looking.as_secs_f64(),
+            samples: sums.samples,
+            sampling_seconds: sums.sampling.as_secs_f64(),
             all_wait: share(sums.all_wait, sums.time),
             cpus_idle: (!sums.offer.time.is_zero())
                 .then(|| share(sums.offer.idle, sums.offer.time)),

@@ -33,7 +33,8 @@ pub struct Overview {
     /// Seconds since the first scan.
     pub seconds: f64,
     /// The number of the scan, from 1.
-    pub look: u64,
+    #[serde(rename = "look")]
+    pub scan: u64,
     /// Seconds that the scan took.
     pub took_seconds: f64,
     /// Pipelines without branches. Every pipe is in at most one of them. A pipe that a process keeps to

@@ -93,7 +93,7 @@ pub fn awaits_a_child(pid: u32) -> bool {
     let Some(mut process) = Watched::alone(pid) else {
         return false;
     };
-    process.look(|doing| {
+    process.sample(|doing| {
         part = part.max(Part::of(doing));
         part <= Part::AwaitsChild
     });
@@ -172,7 +172,7 @@ impl Watched {
 
     /// Calls `each` with what each of its threads does, until `each` returns false. Returns whether the
     /// process still exists.
-    pub fn look(&mut self, mut each: impl FnMut(Doing) -> bool) -> bool {
+    pub fn sample(&mut self, mut each: impl FnMut(Doing) -> bool) -> bool {
         let mut there = false;
         for at in 0..self.threads.len() {
             let doing = self.doing(at);
@@ -445,7 +445,7 @@ mod tests {
 
     fn doings(watched: &mut Watched) -> Vec<Doing> {
         let mut all = Vec::new();
-        watched.look(|doing| {
+        watched.sample(|doing| {
             all.push(doing);
             true
         });

@@ -84,7 +84,7 @@ impl WatchedStage {
     }
 
     /// Determines what it does, from the last sample of its threads.
-    pub fn look(&mut self, now: Instant, time: Duration) {
+    pub fn sample(&mut self, now: Instant, time: Duration) {
         self.moment = self.now();
         if self.moment == Moment::Elsewhere(Cause::Child) && !self.facts.told {
             // It waits for a process that did not exist when its processes were last searched for.
@@ -123,7 +123,7 @@ impl WatchedStage {
             member.has_new_child = told && member.has_started_a_child();
             let doings = &mut member.doings;
             doings.clear();
-            member.process.look(|doing| {
+            member.process.sample(|doing| {
                 doings.push(doing);
                 runs |= doing == Doing::Runs;
                 !runs

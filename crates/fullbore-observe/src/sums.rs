@@ -19,9 +19,9 @@ pub struct Sums {
     /// The time that was observed.
     pub time: Duration,
     /// The number of samples.
-    pub looks: u64,
+    pub samples: u64,
     /// The CPU time that the samples took.
-    pub looking: Duration,
+    pub sampling: Duration,
     /// The time in which every stage waited for another, because a wake-up was about to happen.
     pub all_wait: Duration,
     /// The time of the CPUs that it may run on.
@@ -102,8 +102,8 @@ impl Sums {
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
             time: self.time.saturating_sub(earlier.time),
-            looks: self.looks - earlier.looks,
-            looking: self.looking.saturating_sub(earlier.looking),
+            samples: self.samples - earlier.samples,
+            sampling: self.sampling.saturating_sub(earlier.sampling),
             all_wait: self.all_wait.saturating_sub(earlier.all_wait),
             offer: Offer {
                 time: self.offer.time.saturating_sub(earlier.offer.time),
@@ -121,7 +121,7 @@ impl Sums {
     /// Records what all stages did at a moment that represents `time`, and how full the pipes between
     /// them were.
     pub fn note(&mut self, moments: &[Moment], pipes: &[Option<Fill>], time: Duration) {
-        self.looks += 1;
+        self.samples += 1;
         self.time += time;
         for (stage, moment) in self.stages.iter_mut().zip(moments) {
             stage.note(*moment, time);
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn percentiles_are_of_the_time_and_not_of_the_looks() {
+    fn percentiles_are_of_the_time_and_not_of_the_samples() {
         let mut pipe = PipeSums::default();
         pipe.note(fill(0), false, MS * 80);
         for _ in 0..10 {
@@ -248,19 +248,19 @@ mod tests {
     #[test]
     fn what_was_added_since_is_the_difference() {
         let mut sums = Sums::new(2, 1);
-        let look = |sums: &mut Sums| {
+        let sample = |sums: &mut Sums| {
             let moments = [Moment::Elsewhere(Cause::Timer), Moment::Input];
             sums.note(&moments, &[Some(fill(0)), None], MS);
             sums.pipes[0].note(fill(0), false, MS);
             sums.stages[0].read = Some(sums.stages[0].read.unwrap_or(0) + 7);
         };
-        look(&mut sums);
+        sample(&mut sums);
         let then = sums.clone();
         for _ in 0..3 {
-            look(&mut sums);
+            sample(&mut sums);
         }
         let since = sums.since(&then);
-        assert_eq!((since.looks, since.time), (3, MS * 3));
+        assert_eq!((since.samples, since.time), (3, MS * 3));
         assert_eq!(since.stages[0].elsewhere[&Cause::Timer], MS * 3);
         assert_eq!(
             (since.stages[0].blame, since.stages[1].for_input),

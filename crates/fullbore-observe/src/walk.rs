@@ -39,7 +39,7 @@ pub struct KnownProcesses {
     processes: HashMap<u32, Kept>,
     /// The most files that may be kept open.
     most: usize,
-    looks: u32,
+    censuses: u32,
 }
 
 /// What is kept about a process.
@@ -79,15 +79,15 @@ const FILES: usize = 2;
 
 /// Scans after which the description of a process is read again, because it can become another
 /// program.
-const LOOKS_PER_DESCRIPTION: u32 = 8;
+const CENSUSES_PER_DESCRIPTION: u32 = 8;
 
 impl Census {
     /// Scans all processes but this one.
     ///
     /// # Errors
     /// If there is no /proc.
-    pub fn look() -> Result<Self, Errno> {
-        KnownProcesses::default().look()
+    pub fn take() -> Result<Self, Errno> {
+        KnownProcesses::default().take_census()
     }
 }
 
@@ -104,13 +104,13 @@ impl KnownProcesses {
     ///
     /// # Errors
     /// If there is no /proc.
-    pub fn look(&mut self) -> Result<Census, Errno> {
+    pub fn take_census(&mut self) -> Result<Census, Errno> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let proc = openat(CWD, c"/proc", flags, Mode::empty())?;
-        self.looks += 1;
-        let census = look_at(proc.as_fd(), own_number(), self)?;
-        let looks = self.looks;
-        self.processes.retain(|_, kept| kept.seen == looks);
+        self.censuses += 1;
+        let census = census_of(proc.as_fd(), own_number(), self)?;
+        let censuses = self.censuses;
+        self.processes.retain(|_, kept| kept.seen == censuses);
         Ok(census)
     }
 
@@ -133,7 +133,7 @@ struct Walk<'a> {
 /// The buffer that names in directories are read into.
 type Names = [MaybeUninit<u8>; 8192];
 
-fn look_at(proc: BorrowedFd<'_>, but: u32, known: &mut KnownProcesses) -> Result<Census, Errno> {
+fn census_of(proc: BorrowedFd<'_>, but: u32, known: &mut KnownProcesses) -> Result<Census, Errno> {
     let mut walk = Walk {
         known,
         census: Census {
@@ -168,7 +168,7 @@ impl Walk<'_> {
         if let Some(mut kept) = self.known.processes.remove(&pid)
             && self.ends(pid, &mut kept, buffer).is_ok()
         {
-            kept.seen = self.known.looks;
+            kept.seen = self.known.censuses;
             self.known.processes.insert(pid, kept);
             return Ok(());
         }
@@ -188,7 +188,7 @@ impl Walk<'_> {
             process: None,
             due: 0,
             ends: Vec::new(),
-            seen: self.known.looks,
+            seen: self.known.censuses,
         };
         match self.ends(pid, &mut kept, buffer) {
             Ok(()) if may_be_kept => {
@@ -203,14 +203,14 @@ impl Walk<'_> {
     /// Determines which of these fds are of pipes, and adds them.
     fn ends(&mut self, pid: u32, kept: &mut Kept, buffer: &mut Names) -> Result<(), Errno> {
         let schedule = kept.schedule.as_ref().and_then(schedule);
-        let is_due = self.known.looks >= kept.due;
+        let is_due = self.known.censuses >= kept.due;
         if is_due || schedule.is_none() || schedule != kept.slept_at {
             kept.slept_at = schedule.filter(|_| has_one_thread(kept.fds.as_fd()));
             self.walk(kept, is_due, buffer)?;
         }
         if kept.ends.iter().all(End::is_none) {
             if is_due {
-                kept.due = self.known.looks + LOOKS_PER_DESCRIPTION;
+                kept.due = self.known.censuses + CENSUSES_PER_DESCRIPTION;
             }
             return Ok(());
         }
@@ -218,10 +218,10 @@ impl Walk<'_> {
             // A new process is often about to become another program.
             let until = match kept.process {
                 None => 1,
-                Some(_) => LOOKS_PER_DESCRIPTION,
+                Some(_) => CENSUSES_PER_DESCRIPTION,
             };
             kept.process = Some(describe(kept.fds.as_fd(), pid)?);
-            kept.due = self.known.looks + until;
+            kept.due = self.known.censuses + until;
         }
         let process = kept.process.clone().ok_or(Errno::NOENT)?;
         self.census.processes.push(process);
@@ -392,7 +392,7 @@ mod tests {
     fn pipe_of(child: &Running, fd: i32, others: usize) -> (Census, Pipe) {
         let began = Instant::now();
         loop {
-            let census = Census::look().unwrap();
+            let census = Census::take().unwrap();
             let process = census.process(child.0.id());
             let found = census.pipes.iter().find(|pipe| {
                 pipe.holders.len() == 1 + others
@@ -498,7 +498,7 @@ mod tests {
         );
         let mut known = KnownProcesses::at_most(1 << 12);
         let fds = |known: &mut KnownProcesses| -> Vec<(i32, bool)> {
-            let census = known.look().unwrap();
+            let census = known.take_census().unwrap();
             let Some(process) = census.process(shell.0.id()) else {
                 return Vec::new();
             };
@@ -515,7 +515,7 @@ mod tests {
         let until = |known: &mut KnownProcesses, expected: &[(i32, bool)]| {
             let began = Instant::now();
             // This is more scans than it takes until everything is read again.
-            for _ in 0..3 * LOOKS_PER_DESCRIPTION {
+            for _ in 0..3 * CENSUSES_PER_DESCRIPTION {
                 while !expected.iter().all(|end| fds(known).contains(end)) {
                     assert!(
                         began.elapsed() < Duration::from_secs(60),
@@ -541,14 +541,14 @@ mod tests {
     }
 
     #[test]
-    fn pipelines_that_come_and_go_under_looks_end_as_they_would_without() {
+    fn pipelines_that_come_and_go_under_a_census_end_as_they_would_without() {
         let done = AtomicBool::new(false);
         let shell = |script: &str| Command::new("sh").args(["-c", script]).output().unwrap();
         std::thread::scope(|scope| {
-            let looking = scope.spawn(|| {
+            let observer = scope.spawn(|| {
                 let mut filled = 0;
                 while !done.load(Ordering::Relaxed) {
-                    let census = Census::look().unwrap();
+                    let census = Census::take().unwrap();
                     for pipe in census
                         .pipes
                         .iter()
@@ -580,7 +580,7 @@ mod tests {
                 assert_eq!(status.signal(), Some(13), "{status}");
             }
             done.store(true, Ordering::Relaxed);
-            assert!(looking.join().unwrap() > 0);
+            assert!(observer.join().unwrap() > 0);
         });
     }
 }

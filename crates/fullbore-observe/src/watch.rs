@@ -33,7 +33,7 @@ const SHARE: u32 = 100;
 const FREE: Duration = Duration::from_millis(2);
 
 /// Samples between two readings of the counters.
-const LOOKS_PER_ACCOUNT: u64 = 8;
+const SAMPLES_PER_ACCOUNT: u64 = 8;
 
 /// How long the capacity of a pipe is assumed to be unchanged after it was read.
 const CAPACITY_LASTS: Duration = Duration::from_secs(5);
@@ -45,7 +45,7 @@ const STEP: Duration = Duration::from_millis(250);
 /// The length of the recent past for pipelines that other programs have started. These are sampled less
 /// often, so it is longer, and is extended until it has enough samples for a verdict.
 const RECENT_OF_OTHERS: Duration = Duration::from_secs(5);
-const ENOUGH_LOOKS: u64 = 20;
+const ENOUGH_SAMPLES: u64 = 20;
 
 /// A pipeline that is watched.
 #[derive(Debug)]
@@ -59,7 +59,7 @@ pub struct Watch {
     cpus: Cpus,
     last_offer: Instant,
     began: Instant,
-    last_look: Instant,
+    last_sample: Instant,
     interval: Duration,
     /// Whether another program has started it.
     is_of_others: bool,
@@ -72,7 +72,7 @@ impl Watch {
         for stage in &mut watch.stages {
             stage.join(stage.facts.started.pid, false);
         }
-        watch.look_at_cpus(watch.began);
+        watch.sample_cpus(watch.began);
         watch
     }
 
@@ -117,33 +117,33 @@ impl Watch {
             cpus: Cpus::default(),
             last_offer: now,
             began: now,
-            last_look: now,
+            last_sample: now,
             interval: OFTEN,
             is_of_others: false,
         }
     }
 
     /// Takes one sample of everything.
-    pub fn look(&mut self) {
+    pub fn sample(&mut self) {
         let costs = of_this_thread();
         let now = Instant::now();
-        let is_due = self.sums.looks % LOOKS_PER_ACCOUNT == LOOKS_PER_ACCOUNT - 1;
-        self.look_at_moment(now);
+        let is_due = self.sums.samples % SAMPLES_PER_ACCOUNT == SAMPLES_PER_ACCOUNT - 1;
+        self.sample_moment(now);
         if is_due {
             self.account(now);
             if now - self.last_offer >= STEP {
-                self.look_at_cpus(now);
+                self.sample_cpus(now);
             }
             self.remember(now);
         }
-        self.sums.looking += of_this_thread().saturating_sub(costs);
+        self.sums.sampling += of_this_thread().saturating_sub(costs);
         self.interval = self.choose_interval();
     }
 
     /// Takes a sample of what all processes do, about `interval` after the last one.
-    pub(crate) fn sample(&mut self, interval: Duration) {
+    pub(crate) fn sample_processes(&mut self, interval: Duration) {
         self.interval = interval;
-        self.look_at_moment(Instant::now());
+        self.sample_moment(Instant::now());
     }
 
     /// Reads the counters; the caller has read the idle times of the CPUs.
@@ -197,8 +197,8 @@ impl Watch {
 
     /// Returns how long a stage has been in the same wait, at least.
     pub(crate) fn waiting_time(&self, stage: usize) -> Duration {
-        let since = self.stages[stage].waits_since.unwrap_or(self.last_look);
-        self.last_look.saturating_duration_since(since)
+        let since = self.stages[stage].waits_since.unwrap_or(self.last_sample);
+        self.last_sample.saturating_duration_since(since)
     }
 
     /// Returns the bytes that have gone through a pipe so far.
@@ -214,32 +214,32 @@ impl Watch {
         self.links.len() + members.map(|member| member.process.files()).sum::<usize>()
     }
 
-    fn look_at_moment(&mut self, now: Instant) {
+    fn sample_moment(&mut self, now: Instant) {
         // If this process was delayed, one sample would represent too much time.
-        let time = (now - self.last_look).min(self.interval * 4);
-        self.last_look = now;
+        let time = (now - self.last_sample).min(self.interval * 4);
+        self.last_sample = now;
         for stage in &mut self.stages {
             stage.listen();
         }
-        self.look_at_pipes(now);
+        self.sample_pipes(now);
         for stage in &mut self.stages {
-            stage.look(now, time);
+            stage.sample(now, time);
         }
         self.note(time);
     }
 
     /// Returns how long to wait until the next sample.
-    pub fn next_look(&self) -> Duration {
+    pub fn next_sample(&self) -> Duration {
         self.interval
     }
 
     fn choose_interval(&self) -> Duration {
-        let elapsed = self.last_look - self.began;
+        let elapsed = self.last_sample - self.began;
         let planned = (elapsed / PATIENCE).clamp(OFTEN, SELDOM);
         // The interval is random, so that a periodic process is not always sampled at the same
         // phase.
         let planned = planned.mul_f64(0.75 + fastrand::f64() / 2.0);
-        let affordable = self.sums.looking.saturating_sub(FREE) * SHARE;
+        let affordable = self.sums.sampling.saturating_sub(FREE) * SHARE;
         planned.max(affordable.saturating_sub(elapsed))
     }
 
@@ -248,12 +248,12 @@ impl Watch {
     pub fn ended(&mut self, number: usize) {
         let now = Instant::now();
         if now - self.last_offer >= STEP / 5 {
-            self.look_at_cpus(now);
+            self.sample_cpus(now);
         }
         if let Some(stage) = self.stages.get_mut(number) {
             stage.account(now, &mut self.sums.stages[number]);
             stage.listen();
-            stage.look(now, Duration::ZERO);
+            stage.sample(now, Duration::ZERO);
         }
     }
 
@@ -268,9 +268,9 @@ impl Watch {
     /// continues.
     pub fn paused(&mut self) {
         let now = Instant::now();
-        let pause = now - self.last_look;
+        let pause = now - self.last_sample;
         self.began += pause;
-        self.last_look = now;
+        self.last_sample = now;
         for stage in &mut self.stages {
             stage.since = (stage.since + pause).min(now);
         }
@@ -287,7 +287,7 @@ impl Watch {
         let Some((then, sums)) = self.past.front() else {
             return self.findings();
         };
-        let seconds = (self.last_look - *then).as_secs_f64();
+        let seconds = (self.last_sample - *then).as_secs_f64();
         self.summed(&self.sums.since(sums), seconds)
     }
 
@@ -298,13 +298,13 @@ impl Watch {
 
     fn seconds(&self) -> f64 {
         let until = self.stages.iter().map(|stage| stage.since).max();
-        (until.unwrap_or(self.last_look).max(self.last_look) - self.began).as_secs_f64()
+        (until.unwrap_or(self.last_sample).max(self.last_sample) - self.began).as_secs_f64()
     }
 
     /// Reads how full the pipes are. If a process sleeps in read(2), the pipe is empty, and need not be
     /// opened to find that out. This is also when opening it would do harm, because an end that is open here
     /// delays the end of file for that reader.
-    fn look_at_pipes(&mut self, now: Instant) {
+    fn sample_pipes(&mut self, now: Instant) {
         for (link, asked) in self.links.iter().zip(&mut self.asked) {
             let known =
                 asked.filter(|(_, then)| now.saturating_duration_since(*then) < CAPACITY_LASTS);
@@ -360,7 +360,7 @@ impl Watch {
         self.asked.fill(None);
     }
 
-    fn look_at_cpus(&mut self, now: Instant) {
+    fn sample_cpus(&mut self, now: Instant) {
         self.last_offer = now;
         let members = self.stages.iter().flat_map(|stage| &stage.members);
         if let Some(offer) = self.cpus.since(members.map(|member| member.process.pid)) {
@@ -373,13 +373,13 @@ impl Watch {
         if self.past.back().is_none_or(|(then, _)| now - *then >= STEP) {
             self.past.push_back((now, self.sums.clone()));
         }
-        let (recent, looks) = match self.is_of_others {
-            true => (RECENT_OF_OTHERS, ENOUGH_LOOKS),
+        let (recent, samples) = match self.is_of_others {
+            true => (RECENT_OF_OTHERS, ENOUGH_SAMPLES),
             false => (RECENT, 0),
         };
         while let Some((then, sums)) = self.past.get(1)
             && now - *then >= recent
-            && self.sums.looks - sums.looks >= looks
+            && self.sums.samples - sums.samples >= samples
         {
             self.past.pop_front();
         }
@@ -443,15 +443,15 @@ mod tests {
 
     impl Pair {
         /// Takes samples until `seen` returns true, and fails if it never does.
-        fn look_until(&mut self, what: &str, seen: impl Fn(&mut Watch) -> bool) {
+        fn sample_until(&mut self, what: &str, seen: impl Fn(&mut Watch) -> bool) {
             let began = Instant::now();
             while !seen(&mut self.watch) {
                 assert!(
                     began.elapsed() < Duration::from_secs(60),
                     "{what}: not seen"
                 );
-                thread::sleep(self.watch.next_look());
-                self.watch.look();
+                thread::sleep(self.watch.next_sample());
+                self.watch.sample();
             }
         }
 
@@ -460,7 +460,7 @@ mod tests {
             // Processes that are started afterwards have start times that differ by at least one
             // clock tick.
             thread::sleep(Duration::from_millis(20));
-            let census = Census::look().unwrap();
+            let census = Census::take().unwrap();
             let pid = self.children[stage].id();
             let of = |pid: u32| census.processes[census.process(pid).unwrap()].id;
             let mut processes = vec![(of(pid), false)];
@@ -480,8 +480,8 @@ mod tests {
         fn end(mut self) -> Findings {
             for stage in 0..2 {
                 while !self.is_zombie(stage) {
-                    thread::sleep(self.watch.next_look());
-                    self.watch.look();
+                    thread::sleep(self.watch.next_sample());
+                    self.watch.sample();
                 }
                 self.watch.ended(stage);
                 let status = self.children[stage].wait().unwrap();
@@ -502,7 +502,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipeline_that_is_over_before_the_first_look_is_accounted_for() {
+    fn a_pipeline_that_is_over_before_the_first_sample_is_accounted_for() {
         let pair = start("head -c 300000 /dev/zero", "wc -c; exit 3");
         while !(pair.is_zombie(0) && pair.is_zombie(1)) {
             thread::sleep(Duration::from_millis(1));
@@ -539,13 +539,13 @@ mod tests {
     #[test]
     fn who_waits_for_whom_is_seen() {
         let mut pair = start("sleep 60", "cat");
-        pair.look_until("a wait for input", |watch| {
+        pair.sample_until("a wait for input", |watch| {
             let [writer, reader] = [0, 1].map(|stage| watch.stages[stage].moment);
             writer == Moment::Elsewhere(Cause::Timer) && reader == Moment::Input
         });
         pair.kill();
         let mut pair = start("cat /dev/zero", "sleep 60");
-        pair.look_until("a wait for output", |watch| {
+        pair.sample_until("a wait for output", |watch| {
             let [writer, reader] = [0, 1].map(|stage| watch.stages[stage].moment);
             writer == Moment::Output && reader == Moment::Elsewhere(Cause::Timer)
         });
@@ -555,19 +555,19 @@ mod tests {
     #[test]
     fn a_pipe_whose_reader_sleeps_in_read_is_known_to_be_empty_without_opening_it() {
         let mut pair = start("exec sleep 60", "exec cat");
-        pair.look_until("a wait for input", |watch| {
+        pair.sample_until("a wait for input", |watch| {
             watch.stages[1].moment == Moment::Input && watch.asked[0].is_some()
         });
         let (_, when) = pair.watch.asked[0].unwrap();
         for _ in 0..50 {
-            pair.watch.sample(OFTEN);
+            pair.watch.sample_processes(OFTEN);
             let (_, then) = pair.watch.asked[0].unwrap();
             // On a slow machine, the capacity may have been read again because its time had passed.
             assert!(then == when || when.elapsed() >= CAPACITY_LASTS);
             assert_eq!(pair.watch.fill(0).map(|fill| fill.queued), Some(0));
         }
         pair.watch.requery_capacities();
-        pair.watch.sample(OFTEN);
+        pair.watch.sample_processes(OFTEN);
         assert!(pair.watch.asked[0].unwrap().1 > when);
         pair.kill();
     }
@@ -575,13 +575,13 @@ mod tests {
     #[test]
     fn a_shell_is_what_it_waits_for_and_what_it_has_left_behind() {
         let mut pair = start("sh -c 'cat /dev/zero; :'; :", "sleep 60");
-        pair.look_until("a child that writes", |watch| {
+        pair.sample_until("a child that writes", |watch| {
             watch.stages[0].moment == Moment::Output
         });
         pair.kill();
         // The shell has ended, and the process that it started continues.
         let mut pair = start("sleep 60 & kill -STOP $$", "cat");
-        pair.look_until("who is left", |watch| watch.stages[0].members.len() == 2);
+        pair.sample_until("who is left", |watch| watch.stages[0].members.len() == 2);
         kill_process(Pid::from_child(&pair.children[0]), Signal::CONT).unwrap();
         while !pair.is_zombie(0) {
             thread::sleep(Duration::from_millis(1));
@@ -590,11 +590,11 @@ mod tests {
         pair.watch.ended(0);
         pair.children[0].wait().unwrap();
         for _ in 0..20 {
-            pair.watch.look();
+            pair.watch.sample();
         }
         assert_eq!(pair.watch.stages[0].moment, Moment::Elsewhere(Cause::Timer));
         kill_process(Pid::from_raw(left as i32).unwrap(), Signal::KILL).unwrap();
-        pair.look_until("its end", |watch| watch.stages[0].moment == Moment::Ended);
+        pair.sample_until("its end", |watch| watch.stages[0].moment == Moment::Ended);
         pair.kill();
     }
 
@@ -605,20 +605,20 @@ mod tests {
         rustix::fs::mknodat(CWD, &fifo, FileType::Fifo, Mode::RWXU, 0).unwrap();
         let mut pair = start(&format!("cat {}; sleep 60; :", fifo.display()), "exec cat");
         let shell = pair.children[0].id();
-        pair.look_until("the first child", |_| descendants(shell).len() == 1);
+        pair.sample_until("the first child", |_| descendants(shell).len() == 1);
         pair.set_members(0);
-        pair.watch.sample(OFTEN);
+        pair.watch.sample_processes(OFTEN);
         assert_eq!(pair.watch.stages[0].attribution, Attribution::Clear);
         let first = descendants(shell);
         std::fs::write(&fifo, "\n").unwrap();
-        pair.look_until("the second child", |_| {
+        pair.sample_until("the second child", |_| {
             let now = descendants(shell);
             now.len() == 1 && now != first
         });
-        pair.watch.sample(OFTEN);
+        pair.watch.sample_processes(OFTEN);
         assert_eq!(pair.watch.stages[0].attribution, Attribution::Unclear);
         pair.set_members(0);
-        pair.watch.sample(OFTEN);
+        pair.watch.sample_processes(OFTEN);
         assert_eq!(pair.watch.stages[0].attribution, Attribution::Clear);
         pair.kill();
     }
@@ -627,7 +627,7 @@ mod tests {
     fn a_stage_that_is_stopped_is_seen_to_be() {
         let mut pair = start("exec sleep 60", "exec cat");
         kill_process(Pid::from_child(&pair.children[1]), Signal::STOP).unwrap();
-        pair.look_until("a stop", |watch| {
+        pair.sample_until("a stop", |watch| {
             watch.stages[1].moment == Moment::Elsewhere(Cause::Stopped)
         });
         pair.kill();
@@ -637,12 +637,12 @@ mod tests {
     fn time_in_which_it_was_stopped_does_not_count() {
         let mut pair = start("sleep 60", "cat");
         let began = Instant::now();
-        pair.watch.look();
+        pair.watch.sample();
         let before = began.elapsed();
         thread::sleep(Duration::from_millis(300));
         pair.watch.paused();
         let paused = Instant::now();
-        pair.watch.look();
+        pair.watch.sample();
         pair.watch.account(Instant::now());
         let after = paused.elapsed();
         let found = pair.watch.findings();
@@ -655,31 +655,31 @@ mod tests {
     #[test]
     fn whoever_has_gone_unnoticed_has_ended() {
         let mut pair = start("exec sleep 60", "exec cat");
-        pair.watch.look();
+        pair.watch.sample();
         for child in &mut pair.children {
             child.kill().unwrap();
             child.wait().unwrap();
         }
         for _ in 0..20 {
-            pair.watch.look();
+            pair.watch.sample();
         }
         assert!((pair.watch.stages.iter()).all(|stage| stage.moment == Moment::Ended));
         assert!(pair.watch.findings().numbers.seconds > 0.0);
     }
 
     #[test]
-    fn looking_takes_no_more_than_its_share() {
+    fn sampling_takes_no_more_than_its_share() {
         let mut pair = start("sleep 60", "cat");
         let began = Instant::now();
         while began.elapsed() < Duration::from_millis(700) {
-            thread::sleep(pair.watch.next_look());
-            pair.watch.look();
+            thread::sleep(pair.watch.next_sample());
+            pair.watch.sample();
         }
         let time = began.elapsed();
-        let looking = pair.watch.sums.looking;
+        let sampling = pair.watch.sums.sampling;
         // The last sample may have been an expensive one.
-        let most = FREE * 2 + time / SHARE + looking / pair.watch.sums.looks as u32 * 4;
-        assert!(looking <= most, "{looking:?} of {time:?}");
+        let most = FREE * 2 + time / SHARE + sampling / pair.watch.sums.samples as u32 * 4;
+        assert!(sampling <= most, "{sampling:?} of {time:?}");
         pair.kill();
     }
 }

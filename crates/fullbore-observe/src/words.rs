@@ -18,8 +18,8 @@ pub fn words(kind: &VerdictKind, sure: Sureness, numbers: &Numbers) -> String {
         ),
         VerdictKind::TooShort => format!(
             "too short to tell which stage is slow: {} sample{} in {:.3} s",
-            numbers.looks,
-            if numbers.looks == 1 { "" } else { "s" },
+            numbers.samples,
+            if numbers.samples == 1 { "" } else { "s" },
             numbers.seconds
         ),
         VerdictKind::Stage(number, bound) => {

@@ -140,9 +140,9 @@ fn each_look(monitor: &mut Monitor, interval: Duration, count: Option<u64>) -> a
     // The first overview needs earlier samples to compare with.
     monitor.warm_up(interval.min(A_MOMENT))?;
     let mut next = Instant::now();
-    for look in 1.. {
-        print_json(&monitor.look()?)?;
-        if Some(look) == count {
+    for scan in 1.. {
+        print_json(&monitor.scan()?)?;
+        if Some(scan) == count {
             break;
         }
         // If a scan took too long, the scans that were due meanwhile are skipped.

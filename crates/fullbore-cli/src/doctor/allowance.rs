@@ -52,11 +52,11 @@ pub struct Allowance {
 
 impl Allowance {
     /// Scans all processes under /proc.
-    pub fn look() -> Self {
-        Self::look_at(Path::new("/proc"), rustix::process::geteuid().as_raw())
+    pub fn read() -> Self {
+        Self::read_at(Path::new("/proc"), rustix::process::geteuid().as_raw())
     }
 
-    fn look_at(proc: &Path, uid: u32) -> Self {
+    fn read_at(proc: &Path, uid: u32) -> Self {
         let mut found = Allowance {
             uid,
             ..Allowance::default()
@@ -211,19 +211,19 @@ mod tests {
         link(1, &pipe.writer);
         link(2, &fs::File::open("/dev/null").unwrap());
         fs::write(proc.path().join("version"), "no process").unwrap();
-        let found = Allowance::look_at(proc.path(), uid);
+        let found = Allowance::read_at(proc.path(), uid);
         assert_eq!((found.pipes, found.bytes), (1, capacity));
         assert_eq!(found.pages, capacity / page_size() as u64);
         assert_eq!(found.processes_seen, 1);
         // For another user, the pipe does not count.
-        assert_eq!(Allowance::look_at(proc.path(), uid + 1).pipes, 0);
+        assert_eq!(Allowance::read_at(proc.path(), uid + 1).pipes, 0);
     }
 
     #[test]
     fn looking_at_a_pipe_leaves_its_ends_as_they_were() {
         let pipe = Pipe::new().unwrap();
         rustix::io::write(&pipe.writer, b"hello").unwrap();
-        Allowance::look();
+        Allowance::read();
         drop(pipe.writer);
         let mut came = [0; 16];
         assert_eq!(rustix::io::read(&pipe.reader, &mut came), Ok(5));

@@ -44,7 +44,7 @@ const SCHEMA: u32 = 1;
 /// Examines this machine.
 pub fn examine(program: &Program) -> Report {
     let topology = Topology::read();
-    let mut allowance = Allowance::look();
+    let mut allowance = Allowance::read();
     let around = Circumstances::read(allowance.pages);
     allowance.soft_limit = around.user_pages_soft;
     allowance.exempt = around.is_exempt_from_user_pages();

@@ -69,8 +69,9 @@ impl Cpus {
             let Ok(both) = CpuPair::of(pair.writer, pair.reader, topology) else {
                 continue;
             };
-            let looks: Vec<f64> = (0..5).filter_map(|_| line_round_trip_ns(&both)).collect();
-            pair.line_round_trip_ns = Spread::of(&looks).map(|looks| looks.median);
+            let round_trips: Vec<f64> = (0..5).filter_map(|_| line_round_trip_ns(&both)).collect();
+            pair.line_round_trip_ns =
+                Spread::of(&round_trips).map(|round_trips| round_trips.median);
         }
         cpus
     }

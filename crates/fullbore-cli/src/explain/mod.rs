@@ -27,8 +27,8 @@ use crate::interrupt::Interrupt;
 use fullbore_host::machine::{CpuPair, Topology};
 use fullbore_host::refusal::Unsupported;
 use fullbore_lab::experiment::Experiment;
+use fullbore_lab::measurement::Stop;
 use fullbore_lab::program::Program;
-use fullbore_lab::taken::Stop;
 use fullbore_lab::work::Bench;
 use fullbore_results::run::Settings;
 

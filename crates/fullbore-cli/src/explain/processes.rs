@@ -17,13 +17,13 @@ use fullbore_observe::descendants;
 pub struct Seen {
     /// Its role in an experiment, or its program's name.
     pub name: String,
-    first: Look,
-    last: Look,
+    first: Figures,
+    last: Figures,
 }
 
 /// The result of one scan.
 #[derive(Debug, Clone, Copy)]
-struct Look {
+struct Figures {
     at: Instant,
     so_far: Accounts,
 }
@@ -55,21 +55,21 @@ pub struct Processes(BTreeMap<u32, Seen>);
 
 impl Processes {
     /// Scans all of them.
-    pub fn look(&mut self) {
+    pub fn read(&mut self) {
         for pid in descendants(std::process::id()) {
             let Some((name, so_far)) = look_at(pid) else {
                 continue;
             };
-            let look = Look {
+            let figures = Figures {
                 at: Instant::now(),
                 so_far,
             };
             match self.0.get_mut(&pid) {
                 // If the name has changed, the process runs another program, and the usage before
                 // that does not count.
-                Some(seen) if seen.name == name => seen.last = look,
+                Some(seen) if seen.name == name => seen.last = figures,
                 _ => {
-                    self.0.insert(pid, Seen::first(name, look));
+                    self.0.insert(pid, Seen::first(name, figures));
                 }
             }
         }
@@ -94,11 +94,11 @@ impl Processes {
 }
 
 impl Seen {
-    fn first(name: String, look: Look) -> Self {
+    fn first(name: String, figures: Figures) -> Self {
         Self {
             name,
-            first: look,
-            last: look,
+            first: figures,
+            last: figures,
         }
     }
 
@@ -245,7 +245,7 @@ mod tests {
         let mut processes = Processes::default();
         let began = Instant::now();
         while began.elapsed().as_secs() < 30 {
-            processes.look();
+            processes.read();
             let names: Vec<&str> = processes
                 .iter()
                 .map(|(_, seen)| seen.name.as_str())

@@ -118,11 +118,11 @@ pub fn sides(
     // The events of each CPU are in order; those of several CPUs have to be sorted.
     events.sort_by_key(|event| event.time);
     let mut from = None;
-    let mut told = Told::default();
+    let mut known = Known::default();
     let mut sides = Sides::default();
     for event in events {
         let Event { time, pid, what } = event;
-        if !told.is_ours(pid, &what, processes) {
+        if !known.is_ours(pid, &what, processes) {
             continue;
         }
         if matches!(what, What::Named { exec: true, .. }) {
@@ -130,12 +130,12 @@ pub fn sides(
         }
         match what {
             What::Running(sample) if from.is_none_or(|from| time >= from) => {
-                let stack = told.stack(pid, &sample, kernel, files);
-                let side = sides.of(pid, told.name(pid, processes));
+                let stack = known.stack(pid, &sample, kernel, files);
+                let side = sides.of(pid, known.name(pid, processes));
                 *side.stacks.entry(stack).or_default() += 1;
             }
             What::Running(_) => {}
-            what => told.tell(pid, what),
+            what => known.tell(pid, what),
         }
     }
     for (pid, seen) in processes.iter() {
@@ -147,14 +147,14 @@ pub fn sides(
 
 /// What the events have shown about processes so far.
 #[derive(Default)]
-struct Told {
+struct Known {
     /// The processes below this one.
     ours: HashSet<u32>,
     names: HashMap<u32, String>,
     mappings: HashMap<u32, Mappings>,
 }
 
-impl Told {
+impl Known {
     /// Returns whether an event is about a process below this one, because events of whole CPUs are about all
     /// processes. A process whose start was not recorded may be known from a later scan.
     fn is_ours(&mut self, pid: u32, what: &What, processes: &Processes) -> bool {

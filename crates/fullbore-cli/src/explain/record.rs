@@ -84,7 +84,7 @@ impl Recording {
             if over {
                 return;
             }
-            self.processes.look();
+            self.processes.read();
             if skipping && began.elapsed() >= self.skipped {
                 skipping = false;
                 self.processes.start_over();

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `line.rs` | the line, fitted to the terminal |
 //! | `rate.rs` | rates, and the remaining time |
-//! | `look.rs` | one sample of the pipes on both sides |
+//! | `sample.rs` | one sample of the pipes on both sides |
 //! | `verdict.rs` | what many samples mean |
 //! | `pace.rs` | the rate limit |
 //! | `options.rs` | what is shown, and how |
@@ -14,10 +14,10 @@
 //! of the time, samples the counter and the pipes, and draws.
 
 mod line;
-mod look;
 mod options;
 mod pace;
 mod rate;
+mod sample;
 mod verdict;
 mod watch;
 
@@ -155,12 +155,12 @@ impl Shared {
         self.ended.load(Ordering::Acquire)
     }
 
-    fn look(&self) -> Seen {
+    fn sample(&self) -> Seen {
         let held = self.held.load(Ordering::Relaxed);
         // The lock is not held while sampling: the thread that moves bytes must not wait for this one.
         let source = locked(&self.source).clone();
         let input = source.as_ref().map(AsFd::as_fd);
-        look::look(input, std::io::stdout().as_fd(), held)
+        sample::sample(input, std::io::stdout().as_fd(), held)
     }
 }
 
@@ -224,7 +224,7 @@ impl<'a> Drawing<'a> {
             if self.shared.has_ended() {
                 break;
             }
-            let seen = self.shared.look();
+            let seen = self.shared.sample();
             self.seen += seen;
             self.recent += seen;
             let now = Instant::now();

@@ -244,7 +244,7 @@ impl fmt::Display for Percent {
 mod tests {
     use super::*;
 
-    /// What 100 looks saw: percent of the pipe before empty, of the pipe after full and empty, and of
+    /// What 100 samples saw: percent of the pipe before empty, of the pipe after full and empty, and of
     /// bytes kept back.
     fn seen(empty: Option<u32>, after: Option<(u32, u32)>, held: u32) -> Seen {
         let share = |so: Option<u32>| Share {
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_few_looks_are_too_few() {
+    fn a_few_samples_are_too_few() {
         let mut seen = Seen::default();
         assert_eq!(seen.verdict(), Verdict::TooShort);
         for _ in 0..LEAST - 1 {

@@ -220,24 +220,24 @@ impl<'a> Runner<'a> {
     /// Waits for all stages.
     fn finish(mut self) -> Result<Ending> {
         let began = Instant::now();
-        let (mut look, mut draw) = (began, began + DRAW_EVERY);
+        let (mut sample, mut draw) = (began, began + DRAW_EVERY);
         self.reap();
         while self.is_running() && self.ended_by.is_none() {
             let mut due = None;
             if let Some(watch) = &mut self.watch {
                 let now = Instant::now();
-                if now >= look {
-                    watch.look();
-                    look = now + watch.next_look();
+                if now >= sample {
+                    watch.sample();
+                    sample = now + watch.next_sample();
                 }
-                due = Some(look);
+                due = Some(sample);
                 if let Some(live) = &mut self.live {
                     live.give_way();
                     if now >= draw {
                         live.draw(watch);
                         draw = now + DRAW_EVERY;
                     }
-                    due = Some(look.min(draw));
+                    due = Some(sample.min(draw));
                 }
             }
             due = [due, self.stop_by].into_iter().flatten().min();

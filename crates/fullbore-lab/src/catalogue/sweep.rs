@@ -10,7 +10,7 @@ use clap::{Args, ValueEnum};
 
 use crate::endpoint::{Checked, Pair, WaitName, pipe_size};
 use crate::experiment::{Experiment, Group};
-use crate::taken::{Measurement, Stop, Taken};
+use crate::measurement::{Measured, Measurement, Stop};
 use crate::work::{Bench, Work};
 use fullbore_host::size;
 use fullbore_results::run::{Cell, Outcome, Settings, Unit};
@@ -235,7 +235,7 @@ impl Sweep {
     /// Gives up a cell whose pipe got another capacity, because a figure must be in the column of the
     /// capacity that the pipe really had: the kernel rounds a capacity up to a power of two of pages
     /// (`round_pipe_size`, fs/pipe.c).
-    fn through_the_pipe_it_names(&self, taken: Taken) -> Measurement {
+    fn through_the_pipe_it_names(&self, taken: Measured) -> Measurement {
         let got = taken
             .writer
             .as_ref()
@@ -365,12 +365,12 @@ mod tests {
             pair: pair(Writer::Copy, Reader::Read, WaitName::Block, cell),
             table: "",
         };
-        let taken = |capacity| Taken {
+        let taken = |capacity| Measured {
             writer: Some(EndpointReport {
                 pipe_capacity: Some(capacity),
                 ..EndpointReport::default()
             }),
-            ..Taken::default()
+            ..Measured::default()
         };
         match sweep.through_the_pipe_it_names(taken(8192)) {
             Err(Stop::Skipped(reason)) => {

@@ -59,11 +59,11 @@ pub fn gather(census: &Census, pipes: &[usize]) -> BTreeMap<usize, Writers> {
         });
         all.insert(index, judged.collect());
     }
-    look(&mut unknown);
-    for look in unknown {
-        let sends = look.conclude();
-        let writers = all.get_mut(&look.index).into_iter().flatten();
-        for writer in writers.filter(|one| census.processes[one.process].id.pid == look.pid) {
+    observe(&mut unknown);
+    for observed in unknown {
+        let sends = observed.conclude();
+        let writers = all.get_mut(&observed.index).into_iter().flatten();
+        for writer in writers.filter(|one| census.processes[one.process].id.pid == observed.pid) {
             writer.sends = sends;
         }
     }
@@ -121,7 +121,7 @@ struct ObservedWriter {
     written: Option<(u64, u64)>,
 }
 
-fn look(all: &mut [ObservedWriter]) {
+fn observe(all: &mut [ObservedWriter]) {
     if all.is_empty() {
         return;
     }
@@ -141,7 +141,7 @@ impl ObservedWriter {
     fn new(pid: u32, index: usize, pipe: &Pipe, census: &Census) -> Self {
         let readers = pipe.readers();
         let pid_of = |holder: &Holder| census.processes[holder.process].id.pid;
-        let mut look = Self {
+        let mut observed = Self {
             pid,
             index,
             identity: pipe.identity,
@@ -153,8 +153,8 @@ impl ObservedWriter {
             read: None,
             written: None,
         };
-        look.count();
-        look
+        observed.count();
+        observed
     }
 
     /// Returns whether more samples cannot change the result.

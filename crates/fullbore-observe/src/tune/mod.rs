@@ -39,7 +39,7 @@ const INTERVAL: Duration = Duration::from_millis(1);
 /// If there is no such target. An error with one pipe is in the report.
 pub fn tune(target: &Target, options: Options) -> Result<Tuning, Error> {
     needs_proc()?;
-    let census = Census::look().map_err(Error::system("look at /proc"))?;
+    let census = Census::take().map_err(Error::system("look at /proc"))?;
     let found = target.find(&census)?;
     // The sizes are locked before anything is grown, so that two runs of this command do not change
     // one pipe at once.

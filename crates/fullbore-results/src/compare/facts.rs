@@ -3,13 +3,13 @@
 use serde_json::Value;
 
 use super::comparison::{Difference, label};
-use super::read::Taken;
+use super::read::LoadedRun;
 use crate::run::Run;
 use fullbore_host::distance::Distances;
 use fullbore_host::size::rounded;
 
 /// Returns the facts about machine and settings that are not the same in all runs.
-pub fn differences(runs: &[Taken]) -> Vec<Difference> {
+pub fn differences(runs: &[LoadedRun]) -> Vec<Difference> {
     let facts: Vec<Vec<(String, String)>> = runs.iter().map(|taken| facts(&taken.run)).collect();
     let mut names: Vec<&String> = Vec::new();
     for (name, _) in facts.iter().flatten() {
@@ -62,7 +62,7 @@ fn facts(run: &Run) -> Vec<(String, String)> {
 }
 
 /// Returns the reasons why the runs may not be comparable.
-pub fn warnings(runs: &[Taken]) -> Vec<String> {
+pub fn warnings(runs: &[LoadedRun]) -> Vec<String> {
     let mut warnings = Vec::new();
     let distances: Vec<(String, f64)> = runs
         .iter()

@@ -28,14 +28,14 @@ pub use comparison::{
     COMPARISON_SCHEMA, ComparedFigure, ComparedRun, Comparison, Difference, Measured, P_BELOW,
     Pair, Rule, TIMES_ABOVE, Verdict,
 };
-pub use read::{MOST_RUNS, Taken, read};
+pub use read::{LoadedRun, MOST_RUNS, read};
 
 /// Compares the experiments of `runs` that `patterns` mean; all of them without patterns.
 ///
 /// # Errors
 ///
 /// Where a pattern is invalid, or means no experiment of any run.
-pub fn compare(runs: &[Taken], patterns: &[String]) -> Result<Comparison, Usage> {
+pub fn compare(runs: &[LoadedRun], patterns: &[String]) -> Result<Comparison, Usage> {
     let meant = meant(runs, patterns)?;
     let rows: Vec<ComparedFigure> = meant.iter().flat_map(rows).collect();
     let tested = rows
@@ -60,7 +60,7 @@ pub fn compare(runs: &[Taken], patterns: &[String]) -> Result<Comparison, Usage>
     })
 }
 
-fn named((index, taken): (usize, &Taken)) -> ComparedRun {
+fn named((index, taken): (usize, &LoadedRun)) -> ComparedRun {
     ComparedRun {
         label: label(index),
         file: taken.file.clone(),
@@ -82,10 +82,10 @@ mod tests {
     use super::*;
 
     /// The run of the reports' tests with these rounds of `write_read`, and its other figures once.
-    pub fn taken(rounds: &[f64]) -> Taken {
+    pub fn taken(rounds: &[f64]) -> LoadedRun {
         let mut run = fixture();
         run.experiments[0].figure = Spread::of(rounds);
-        Taken {
+        LoadedRun {
             file: "run.json".to_owned(),
             written_at: Some("2026-03-01T12:00:00Z".to_owned()),
             run,
@@ -98,7 +98,7 @@ mod tests {
             .to_vec()
     }
 
-    fn compared(runs: &[Taken]) -> Comparison {
+    fn compared(runs: &[LoadedRun]) -> Comparison {
         compare(runs, &[]).unwrap()
     }
 
@@ -263,7 +263,7 @@ mod tests {
     #[test]
     fn options_count_but_not_those_of_every_run() {
         let mut runs = [taken(&rounds(1.0)), taken(&rounds(1.0))];
-        let options = |taken: &mut Taken, words: &str| {
+        let options = |taken: &mut LoadedRun, words: &str| {
             let writer = taken.run.experiments[0].writer.as_mut().unwrap();
             writer.options = format!("--die-with-parent --way copy --json {words}");
         };

@@ -19,7 +19,7 @@ const STDIN: &str = "-";
 
 /// A run, and the file that it was read from.
 #[derive(Debug, Clone)]
-pub struct Taken {
+pub struct LoadedRun {
     /// The name of the file, as it was given.
     pub file: String,
     /// When the file was last written, where it is one.
@@ -34,7 +34,7 @@ pub struct Taken {
 ///
 /// Where there are fewer than two or more than [`MOST_RUNS`], or one of them is not a run of this
 /// schema. The error names it, and is one line without control characters.
-pub fn read(files: &[PathBuf]) -> Result<Vec<Taken>, Usage> {
+pub fn read(files: &[PathBuf]) -> Result<Vec<LoadedRun>, Usage> {
     match files.len() {
         0 | 1 => {
             return Err(Usage(
@@ -70,7 +70,7 @@ pub fn read(files: &[PathBuf]) -> Result<Vec<Taken>, Usage> {
         .collect()
 }
 
-fn read_one(path: &Path) -> Result<Taken, NotARun> {
+fn read_one(path: &Path) -> Result<LoadedRun, NotARun> {
     let (run, written_at) = if path.as_os_str() == STDIN {
         (Run::read(io::stdin().lock())?, None)
     } else {
@@ -78,7 +78,7 @@ fn read_one(path: &Path) -> Result<Taken, NotARun> {
         let written_at = file.metadata()?.modified().ok().map(rfc3339);
         (Run::read(file)?, written_at)
     };
-    Ok(Taken {
+    Ok(LoadedRun {
         file: path.display().to_string(),
         written_at,
         run,
@@ -147,7 +147,7 @@ mod tests {
                 put(&mut value, &mut at, &odd[with]);
             }
             if let Ok(run) = Run::from_json(value.to_string().as_bytes()) {
-                let of = |run: Run| Taken { file: "\u{1b}[1m.json".into(), written_at: None, run };
+                let of = |run: Run| LoadedRun { file: "\u{1b}[1m.json".into(), written_at: None, run };
                 let runs = [of(fixture()), of(run.clone()), of(run)];
                 let comparison = compare(&runs, &[]).unwrap();
                 Json.write(&comparison, &mut Vec::new()).unwrap();

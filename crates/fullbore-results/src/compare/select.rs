@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use glob::Pattern;
 
-use super::read::Taken;
+use super::read::LoadedRun;
 use crate::names;
 use crate::run::Outcome;
 use fullbore_host::refusal::Usage;
@@ -23,7 +23,7 @@ fn key(outcome: &Outcome) -> (&str, &str) {
 /// # Errors
 ///
 /// Where a pattern is invalid, or means no experiment of any run.
-pub fn meant<'a>(runs: &'a [Taken], patterns: &[String]) -> Result<Vec<Like<'a>>, Usage> {
+pub fn meant<'a>(runs: &'a [LoadedRun], patterns: &[String]) -> Result<Vec<Like<'a>>, Usage> {
     let parsed: Vec<Pattern> = patterns
         .iter()
         .map(|text| names::pattern(text))

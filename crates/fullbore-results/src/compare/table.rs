@@ -172,7 +172,7 @@ fn with_verdicts_painted(line: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Taken, compare};
+    use super::super::{LoadedRun, compare};
     use super::*;
     use crate::report::fixture;
     use crate::statistics::Spread;
@@ -188,7 +188,7 @@ mod tests {
                     .collect();
                 *figure = Spread::of(&rounds).unwrap();
             }
-            Taken {
+            LoadedRun {
                 file: format!("linux-{kernel}.json"),
                 written_at: None,
                 run,

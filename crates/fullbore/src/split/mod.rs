@@ -160,7 +160,7 @@ impl<Source: AsFd, Sink: AsFd> Tee<Source, Sink> {
         let began = Instant::now();
         let begun = match &mut self.begun {
             Some(begun) => begun,
-            none => match look(&self.source, &self.sinks, &self.options) {
+            none => match begin(&self.source, &self.sinks, &self.options) {
                 Ok(begun) => none.insert(begun),
                 Err(error) => {
                     return Err(TeeFailure {
@@ -197,7 +197,7 @@ impl<Source: AsFd, Sink: AsFd> Tee<Source, Sink> {
 }
 
 /// Examines the source and the sinks, and checks the options.
-fn look<Source: AsFd, Sink: AsFd>(
+fn begin<Source: AsFd, Sink: AsFd>(
     source: &Source,
     sinks: &[(Sink, Policy)],
     options: &Options,

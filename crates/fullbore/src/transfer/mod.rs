@@ -39,7 +39,7 @@ use crate::wait::{Cancel, Wait};
 pub(crate) use options::Options;
 pub use plan::{Guarantee, Kind, Route};
 pub use report::{Ended, Failure, Progress, Report};
-use state::{State, look};
+use state::{State, begin};
 pub(crate) use state::{refuse_the_same, stat_of};
 use step::Step;
 pub(crate) use step::{Ends, Stop, has_flag};
@@ -258,7 +258,11 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
     ) -> Result<Ended> {
         let state = match &mut self.state {
             Some(state) => state,
-            none => none.insert(look(self.source.as_fd(), self.sink.as_fd(), &self.options)?),
+            none => none.insert(begin(
+                self.source.as_fd(),
+                self.sink.as_fd(),
+                &self.options,
+            )?),
         };
         let ends = Ends {
             source: self.source.as_fd(),

@@ -57,7 +57,7 @@ pub(super) struct State {
 }
 
 /// Examines the two fds, and finds the routes between them.
-pub(super) fn look(
+pub(super) fn begin(
     source: BorrowedFd<'_>,
     sink: BorrowedFd<'_>,
     options: &Options,

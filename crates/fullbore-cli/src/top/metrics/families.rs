@@ -51,7 +51,7 @@ type Part = (&'static str, fn(&Overview) -> usize);
 
 /// Everything that is served about one scan.
 #[derive(Debug)]
-pub struct Told {
+pub struct PageData {
     pub overview: Overview,
     /// The number of requests for this page that were answered before.
     pub scrapes: u64,
@@ -61,48 +61,48 @@ const COUNTER: MetricType = MetricType::Counter;
 const GAUGE: MetricType = MetricType::Gauge;
 
 /// The metrics of the scan as a whole.
-const LOOK: &[Metric<Told>] = &[
+const SCAN: &[Metric<PageData>] = &[
     Metric {
         name: "fullbore_looks",
         help: "Scans of all pipes, including those that no scrape has returned",
         kind: COUNTER,
-        value: |told| whole(told.overview.look),
+        value: |data| whole(data.overview.scan),
     },
     Metric {
         name: "fullbore_scrapes",
-        help: "Scrapes that were answered before this look; several may have been answered from one look",
+        help: "Scrapes that were answered before this scan; several may have been answered from one scan",
         kind: COUNTER,
-        value: |told| whole(told.scrapes),
+        value: |data| whole(data.scrapes),
     },
     Metric {
         name: "fullbore_look_timestamp_seconds",
         help: "Time of the scan that these metrics come from",
         kind: GAUGE,
-        value: |told| real(told.overview.taken_at),
+        value: |data| real(data.overview.taken_at),
     },
     Metric {
         name: "fullbore_look_duration_seconds",
         help: "Duration of the scan",
         kind: GAUGE,
-        value: |told| real(told.overview.took_seconds),
+        value: |data| real(data.overview.took_seconds),
     },
     Metric {
         name: "fullbore_chains",
         help: "Pipelines, or sections of pipelines between branches",
         kind: GAUGE,
-        value: |told| whole(told.overview.chains.len() as u64),
+        value: |data| whole(data.overview.chains.len() as u64),
     },
     Metric {
         name: "fullbore_pipes_not_watched",
         help: "Pipes for which waiting is not known, because of the limit of open files",
         kind: GAUGE,
-        value: |told| whole(told.overview.left_out.not_watched as u64),
+        value: |data| whole(data.overview.left_out.not_watched as u64),
     },
     Metric {
         name: "fullbore_processes_of_others_hidden",
         help: "Whether /proc lists no processes of other users (hidepid), so that they are not counted as unseen",
         kind: GAUGE,
-        value: |told| whole(told.overview.unseen.others_hidden.into()),
+        value: |data| whole(data.overview.unseen.others_hidden.into()),
     },
 ];
 
@@ -356,7 +356,7 @@ fn first(who: &[ProcessInfo]) -> &str {
     who.first().map_or("", |who| &who.name)
 }
 
-impl Collector for Told {
+impl Collector for PageData {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let encoder = &mut encoder;
         let version = vec![("version", env!("CARGO_PKG_VERSION"))];
@@ -369,7 +369,7 @@ impl Collector for Told {
             [(&version, whole(1))],
         )?;
         let none = Labels::new();
-        for metric in LOOK {
+        for metric in SCAN {
             metric.encode(encoder, [(&none, self)])?;
         }
         for parts in PARTS {
@@ -380,7 +380,7 @@ impl Collector for Told {
     }
 }
 
-impl Told {
+impl PageData {
     fn pipes(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let rows = &self.overview.pipes;
         let names: Vec<String> = rows.iter().map(name_of).collect();
@@ -535,9 +535,9 @@ fn sample(encoder: &mut MetricEncoder<'_>, kind: MetricType, value: Number) -> f
 }
 
 /// Returns the page in the OpenMetrics format.
-pub fn open_metrics(told: Told) -> Result<String, fmt::Error> {
+pub fn open_metrics(data: PageData) -> Result<String, fmt::Error> {
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(told));
+    registry.register_collector(Box::new(data));
     let mut page = String::new();
     encode(&mut page, &registry)?;
     Ok(page)
@@ -546,9 +546,9 @@ pub fn open_metrics(told: Told) -> Result<String, fmt::Error> {
 /// Returns the same page in the text format, which differs in two points: a counter has the name of its
 /// samples, with `_total`, and the end is not marked.
 pub fn text(open_metrics: &str) -> String {
-    let looks = LOOK.iter().map(|metric| (metric.name, metric.kind));
+    let scans = SCAN.iter().map(|metric| (metric.name, metric.kind));
     let pipes = PIPE.iter().map(|metric| (metric.name, metric.kind));
-    let counters: Vec<&str> = (looks.chain(pipes))
+    let counters: Vec<&str> = (scans.chain(pipes))
         .filter(|&(_, kind)| matches!(kind, MetricType::Counter))
         .map(|(name, _)| name)
         .collect();

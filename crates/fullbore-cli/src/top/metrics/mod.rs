@@ -26,7 +26,7 @@ use anyhow::{Context, Result};
 
 use crate::interrupt::Interrupt;
 pub use address::Address;
-use families::Told;
+use families::PageData;
 use fullbore_host::refusal::Unsupported;
 use fullbore_observe::Monitor;
 use request::{Answer, Format};
@@ -51,7 +51,7 @@ pub fn serve(address: Address, mut monitor: Monitor) -> Result<()> {
     // The figures of the second scan are counted from the first scan.
     monitor.outlive_process();
     let mut page = Page::new(monitor);
-    page.look()?;
+    page.scan()?;
     let interrupt = Interrupt::noted();
     let stop = interrupt.wakes()?;
     let readers = local.open_to().unwrap_or("every process on this machine");
@@ -124,17 +124,17 @@ impl Page {
         }
     }
 
-    fn look(&mut self) -> Result<()> {
+    fn scan(&mut self) -> Result<()> {
         let began = Instant::now();
-        let looked = self.monitor.look().map_err(anyhow::Error::from);
-        let looked = looked.and_then(|overview| {
+        let scanned = self.monitor.scan().map_err(anyhow::Error::from);
+        let scanned = scanned.and_then(|overview| {
             let scrapes = self.scrapes;
-            Ok(families::open_metrics(Told { overview, scrapes })?)
+            Ok(families::open_metrics(PageData { overview, scrapes })?)
         });
         let ended = Instant::now();
         self.last_sample = ended;
         self.fresh_until = ended + FRESH_FOR.max((ended - began) * REST);
-        match looked {
+        match scanned {
             Ok(page) => {
                 self.seen = Ok(Seen {
                     open_metrics: page.into(),
@@ -155,7 +155,7 @@ impl Service for Page {
         let now = Instant::now();
         if self.fresh_until <= now {
             // If the scan fails, the answer says why.
-            let _ = self.look();
+            let _ = self.scan();
         }
         self.scrapes += 1;
         self.last_scrape = Some(now);

@@ -32,7 +32,7 @@ use fullbore_observe::tune::outcome::Options;
 use fullbore_observe::tune::target::Target;
 use fullbore_observe::tune::tune;
 use state::{Action, Mode, State};
-use view::Look;
+use view::Colours;
 
 /// The time within which a signal is noticed.
 const SIGNALS: Duration = Duration::from_millis(100);
@@ -45,16 +45,16 @@ pub fn run(monitor: &mut Monitor, interval: Duration) -> Result<()> {
     let interrupt = Interrupt::noted();
     let (stopped, continued) = (noted(SIGTSTP)?, noted(SIGCONT)?);
     // There are two scans, because rates in the first overview need an earlier scan to compare with.
-    monitor.look()?;
-    let mut state = State::new(monitor.look()?);
+    monitor.scan()?;
+    let mut state = State::new(monitor.scan()?);
     let mut screen = Screen::enter()?;
-    let look = Look::of_environment();
+    let colours = Colours::of_environment();
     let mut next_look = Instant::now() + interval.min(Duration::from_millis(500));
     let mut next_sample = Instant::now() + monitor.next_sample();
     let mut is_new = true;
     loop {
         if is_new {
-            screen.draw(&state, look)?;
+            screen.draw(&state, colours)?;
             is_new = false;
         }
         let now = Instant::now();
@@ -71,7 +71,7 @@ pub fn run(monitor: &mut Monitor, interval: Duration) -> Result<()> {
                     Action::Stop => stopped.store(true, Ordering::Relaxed),
                     Action::Grow { pipe, to, force } => {
                         state.message = vec!["observing how its writer sends…".to_owned()];
-                        screen.draw(&state, look)?;
+                        screen.draw(&state, colours)?;
                         grow(&mut state, pipe, to, force);
                         monitor.requery_capacities();
                         next_look = Instant::now();
@@ -101,7 +101,7 @@ pub fn run(monitor: &mut Monitor, interval: Duration) -> Result<()> {
         if state.paused {
             next_look = now;
         } else if now >= next_look {
-            state.update(monitor.look()?);
+            state.update(monitor.scan()?);
             // If a scan took too long, the scans that were due meanwhile are skipped.
             next_look = (next_look + interval).max(now);
             next_sample = Instant::now() + monitor.next_sample();
@@ -209,10 +209,10 @@ impl Screen {
         self.terminal.clear().context("clear the terminal")
     }
 
-    fn draw(&mut self, state: &State, look: Look) -> Result<()> {
+    fn draw(&mut self, state: &State, colours: Colours) -> Result<()> {
         let table = &mut self.table;
         self.terminal
-            .draw(|frame| view::draw(frame, state, table, look))?;
+            .draw(|frame| view::draw(frame, state, table, colours))?;
         Ok(())
     }
 }

@@ -42,18 +42,18 @@ const COLUMNS: &[Column] = &[
 
 /// The style of the drawing: whether it has colours (no-color.org).
 #[derive(Debug, Clone, Copy)]
-pub struct Look {
+pub struct Colours {
     pub colours: bool,
 }
 
-impl Look {
+impl Colours {
     pub fn of_environment() -> Self {
         Self {
             colours: std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
         }
     }
 
-    fn colour(self, colour: Color) -> Style {
+    fn style(self, colour: Color) -> Style {
         match self.colours {
             true => Style::new().fg(colour),
             false => Style::new(),
@@ -62,7 +62,7 @@ impl Look {
 }
 
 /// Draws the whole screen.
-pub fn draw(frame: &mut Frame, state: &State, table: &mut TableState, look: Look) {
+pub fn draw(frame: &mut Frame, state: &State, table: &mut TableState, colours: Colours) {
     let area = frame.area();
     let details = details(state, area.width.into());
     let rows = (area.height / 2).min(details.len() as u16);
@@ -74,10 +74,10 @@ pub fn draw(frame: &mut Frame, state: &State, table: &mut TableState, look: Look
     ]);
     let [head, middle, below, bottom] = parts.areas(area);
     frame.render_widget(Paragraph::new(headline(state)), head);
-    draw_table(frame, middle, state, table, look);
+    draw_table(frame, middle, state, table, colours);
     frame.render_widget(Paragraph::new(details), below);
     frame.render_widget(
-        Paragraph::new(footer(state, area.width.into(), look)),
+        Paragraph::new(footer(state, area.width.into(), colours)),
         bottom,
     );
     if state.mode == Mode::Help {
@@ -120,12 +120,12 @@ fn headline(state: &State) -> Line<'static> {
     ])
 }
 
-fn footer(state: &State, width: usize, look: Look) -> Line<'static> {
+fn footer(state: &State, width: usize, colours: Colours) -> Line<'static> {
     match &state.mode {
         Mode::Filter => Line::raw(format!("/{}_  Enter keeps it, Esc drops it", state.filter)),
         Mode::Question { .. } => Line::styled(
             "enlarge it anyway? y: yes; any other key: no",
-            look.colour(Color::Yellow).add_modifier(Modifier::BOLD),
+            colours.style(Color::Yellow).add_modifier(Modifier::BOLD),
         ),
         _ => Line::raw(keys(width)),
     }
@@ -188,7 +188,13 @@ fn columns(width: usize) -> Vec<(&'static Column, usize)> {
     shown.into_iter().zip(widths).collect()
 }
 
-fn draw_table(frame: &mut Frame, area: Rect, state: &State, table: &mut TableState, look: Look) {
+fn draw_table(
+    frame: &mut Frame,
+    area: Rect,
+    state: &State,
+    table: &mut TableState,
+    colours: Colours,
+) {
     let columns = columns(area.width.into());
     let fitted = |text: String, column: &Column, width: usize| {
         let text = shown_in(&text, width);
@@ -214,8 +220,8 @@ fn draw_table(frame: &mut Frame, area: Rect, state: &State, table: &mut TableSta
         TableRow::new(columns.iter().map(|(column, width)| {
             let text = (column.text)(&state.overview, row, *width);
             let style = match column.name {
-                "slow" => slow_style(row, look),
-                "fill" => look.colour(Color::Cyan),
+                "slow" => slow_style(row, colours),
+                "fill" => colours.style(Color::Cyan),
                 _ => Style::new(),
             };
             Cell::new(fitted(text, column, *width)).style(style)
@@ -235,11 +241,11 @@ fn draw_table(frame: &mut Frame, area: Rect, state: &State, table: &mut TableSta
     frame.render_stateful_widget(drawn, area, &mut chosen);
 }
 
-fn slow_style(row: &PipeState, look: Look) -> Style {
+fn slow_style(row: &PipeState, colours: Colours) -> Style {
     match row.slow {
-        Slow::Writer => look.colour(Color::Yellow),
-        Slow::Reader => look.colour(Color::Magenta),
-        Slow::Cpus => look.colour(Color::Red),
+        Slow::Writer => colours.style(Color::Yellow),
+        Slow::Reader => colours.style(Color::Magenta),
+        Slow::Cpus => colours.style(Color::Red),
         Slow::Both | Slow::Unknown => Style::new(),
     }
 }

@@ -1,4 +1,4 @@
-//! Defines the group `latency`: a message there and back over every transport, and a single
+//! Defines the group `latency`: a round trip of a message over every transport, and a single
 //! wake-up.
 //!
 //! A bandwidth does not show how long a single message waits. In these experiments one process
@@ -17,9 +17,9 @@ use anyhow::Result;
 use crate::catalogue::transports::{Shape, TRANSPORTS, Transport};
 use crate::endpoint::WaitName;
 use crate::experiment::{Experiment, Group};
+use crate::measurement::{Measurement, Stop};
 use crate::part::{Part, Timing};
 use crate::process::Process;
-use crate::taken::{Measurement, Stop};
 use crate::work::{Bench, Work};
 use fullbore_results::run::{Settings, Unit};
 use percentiles::Percentiles;
@@ -53,7 +53,7 @@ const WAITS: [(WaitName, &str, &str); 3] = [
 /// The bytes of a message, their suffix in names, and the table that contains them.
 const MESSAGES: [(usize, &str, &str); 2] = [
     (1, "byte", "round trip of 1 byte"),
-    (4096, "4k", "4 KiB there and back"),
+    (4096, "4k", "round trip of 4 KiB"),
 ];
 
 /// The rows.
@@ -93,7 +93,7 @@ static EXPERIMENTS: LazyLock<Vec<Experiment>> = LazyLock::new(|| {
     rows
 });
 
-/// The work of sending a message there and back.
+/// The work of a round trip of a message.
 #[derive(Debug)]
 struct RoundTrip {
     transport: &'static Transport,

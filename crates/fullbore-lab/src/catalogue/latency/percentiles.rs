@@ -3,8 +3,8 @@
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
+use crate::measurement::{Measured, Stop};
 use crate::process;
-use crate::taken::{Stop, Taken};
 use fullbore_results::run::Unit;
 
 /// The longest time that is distinguished from longer ones, in nanoseconds: a minute.
@@ -74,7 +74,7 @@ impl Percentiles {
     }
 
     /// Turns them into a measurement, with further figures.
-    pub fn taken(self, also: Vec<(&'static str, Unit, f64)>) -> Taken {
+    pub fn taken(self, also: Vec<(&'static str, Unit, f64)>) -> Measured {
         let us = Unit::Microseconds;
         let tail = vec![("p99", us, self.p99), ("p99.9", us, self.p999)];
         let notes = match self.count {
@@ -83,11 +83,11 @@ impl Percentiles {
             )],
             _ => vec![],
         };
-        Taken {
+        Measured {
             figure: self.median,
             also: tail.into_iter().chain(also).collect(),
             notes,
-            ..Taken::default()
+            ..Measured::default()
         }
     }
 }

@@ -13,9 +13,9 @@ use serde::{Deserialize, Serialize};
 
 use super::percentiles::{Percentiles, Times};
 use crate::catalogue::transports::shared;
+use crate::measurement::{Measured, Stop};
 use crate::part::{self, Task, Timing};
 use crate::process;
-use crate::taken::{Stop, Taken};
 use fullbore_results::run::Unit;
 
 /// The pause after the sleeper has announced its sleep, so that it does sleep, and its CPU becomes idle.
@@ -74,7 +74,7 @@ impl Report {
     }
 
     /// Turns it into a measurement.
-    pub fn taken(self) -> Taken {
+    pub fn taken(self) -> Measured {
         let waker = ("waker", Unit::Microseconds, self.waker.median);
         self.to_running.taken(vec![waker])
     }

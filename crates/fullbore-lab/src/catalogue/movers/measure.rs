@@ -17,8 +17,8 @@ use super::descriptors::{Descriptors, start_mover};
 use super::files::SourceFile;
 use super::table::{End, Job, Mover, PIPE_READER};
 use crate::endpoint::ENDLESS;
+use crate::measurement::{Measured, Measurement, Stop};
 use crate::process::{self, Ended, Process, ended, is_readable_within};
-use crate::taken::{Measurement, Stop, Taken};
 use crate::work::Bench;
 use fullbore_results::run::EndpointReport;
 
@@ -178,11 +178,11 @@ fn judge_file(
     if bytes == 0 {
         return Err(Stop::NothingCame);
     }
-    Ok(Taken {
+    Ok(Measured {
         figure: bytes as f64 / (1u64 << 30) as f64 / seconds,
         writer,
         into_file: Some((bytes, seconds)),
-        ..Taken::default()
+        ..Measured::default()
     })
 }
 
@@ -205,11 +205,11 @@ fn judge_reader(
     if report.bytes == 0 || report.seconds == 0.0 {
         return Err(Stop::NothingCame);
     }
-    Ok(Taken {
+    Ok(Measured {
         figure: report.gib_per_s,
         writer,
         reader: Some(report),
-        ..Taken::default()
+        ..Measured::default()
     })
 }
 

@@ -13,7 +13,7 @@ mod table;
 use anyhow::Result;
 
 use crate::experiment::{Experiment, Group};
-use crate::taken::Measurement;
+use crate::measurement::Measurement;
 use crate::work::{Bench, Work};
 pub use files::memory_file;
 use fullbore_results::run::{Outcome, Settings, Unit};

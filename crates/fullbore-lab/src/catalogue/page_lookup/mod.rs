@@ -13,9 +13,9 @@ use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
 
 use crate::experiment::{Experiment, Group};
+use crate::measurement::{Measured, Measurement, Stop};
 use crate::part::{self, Part, Task, Timing};
 use crate::process::{self, Ended, Process};
-use crate::taken::{Measurement, Stop, Taken};
 use crate::work::{Bench, Work};
 use fullbore_host::refusal::Unsupported;
 use fullbore_results::run::{Settings, Unit};
@@ -86,10 +86,10 @@ fn judge(ended: &Ended) -> Measurement {
     ended.went_well("look-up")?;
     let found: Found = process::report(&ended.output.stderr)
         .map_err(|error| Stop::Failed(format!("the look-up reported nothing readable: {error}")))?;
-    Ok(Taken {
+    Ok(Measured {
         figure: found.ns_per_page,
         notes: found.notes,
-        ..Taken::default()
+        ..Measured::default()
     })
 }
 

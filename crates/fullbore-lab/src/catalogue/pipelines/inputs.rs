@@ -23,10 +23,10 @@ use serde::{Deserialize, Serialize};
 use super::once::{self, Made};
 use super::table::{Input, PIPELINES, Pipeline, SHELL};
 use crate::catalogue::movers::memory_file;
+use crate::measurement::Stop;
 use crate::part::Task;
 use crate::process::{self, Process, on_path};
 use crate::program::Program;
-use crate::taken::Stop;
 use fullbore_results::run::Settings;
 
 /// The size of the block that files repeat: larger than the window of the compressors.

@@ -9,7 +9,7 @@ use super::inputs::Inputs;
 use super::once::run;
 use super::table::{Pipeline, WAYS, Way};
 use crate::catalogue::movers::memory_file;
-use crate::taken::{Measurement, Stop, Taken};
+use crate::measurement::{Measured, Measurement, Stop};
 use crate::work::Bench;
 
 /// Measures once.
@@ -45,11 +45,11 @@ pub fn measure(
             way.title, WAYS[0].title
         ))));
     }
-    Ok(Ok(Taken {
+    Ok(Ok(Measured {
         figure: made.bytes as f64 / 1e6 / ran.seconds,
         into_file: Some((made.bytes, ran.seconds)),
         notes: made.note.iter().cloned().collect(),
-        ..Taken::default()
+        ..Measured::default()
     }))
 }
 

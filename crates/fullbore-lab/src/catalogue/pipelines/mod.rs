@@ -13,8 +13,8 @@ use anyhow::Result;
 
 use crate::catalogue::movers::version;
 use crate::experiment::{Experiment, Group};
+use crate::measurement::Measurement;
 use crate::part::Part;
-use crate::taken::Measurement;
 use crate::work::{Bench, Work};
 use fullbore_results::run::{MoverReport, Outcome, Settings, Unit};
 use inputs::Kept;

@@ -20,10 +20,10 @@ use serde::{Deserialize, Serialize};
 
 use super::table::{Pipeline, WAYS, Way};
 use crate::catalogue::movers::memory_file;
+use crate::measurement::Stop;
 use crate::part::{self, Task};
 use crate::process::{self, Ended, Process, ended};
 use crate::program::Program;
-use crate::taken::Stop;
 use fullbore_results::run::Settings;
 
 /// The input of a line, and its expected output.

@@ -24,9 +24,9 @@ pub use table::{TRANSPORTS, Transport};
 
 use crate::endpoint::WaitName;
 use crate::experiment::{Experiment, Group};
+use crate::measurement::{Measured, Measurement, Stop};
 use crate::part::{Part, Timing};
 use crate::process::{self, Process};
-use crate::taken::{Measurement, Stop, Taken};
 use crate::work::{Bench, Work};
 use alone::{AloneTask, RereadFile};
 use fullbore_results::run::{Settings, Unit};
@@ -163,15 +163,15 @@ impl Work for Alone {
 
 impl Moved {
     /// Turns it into a measurement, which also gives lmbench's unit for comparison with its tables.
-    fn taken(self) -> Taken {
-        Taken {
+    fn taken(self) -> Measured {
+        Measured {
             figure: self.gib_per_s(),
             also: vec![(
                 "lmbench",
                 Unit::MbPerS,
                 self.bytes as f64 / self.seconds / 1e6,
             )],
-            ..Taken::default()
+            ..Measured::default()
         }
     }
 }

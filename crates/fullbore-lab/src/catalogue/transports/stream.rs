@@ -14,9 +14,9 @@ use serde::{Deserialize, Serialize};
 
 use super::link::Link;
 use crate::endpoint::{WaitName, words};
+use crate::measurement::Stop;
 use crate::part::{self, Task, Timing};
 use crate::process;
-use crate::taken::Stop;
 
 /// Bytes of one call: lmbench's own transfer size (bw_pipe.c, bw_unix.c: XFERSIZE).
 pub const CHUNK: usize = 64 << 10;

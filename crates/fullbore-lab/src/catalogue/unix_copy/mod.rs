@@ -30,10 +30,10 @@ pub use options::{CopyOptions, GROUP};
 use crate::catalogue::transports::loopback;
 use crate::catalogue::transports::stream::Moved;
 use crate::experiment::{Experiment, Group};
+use crate::measurement::{Measured, Measurement, Stop};
 use crate::part::{Part, Task, Timing};
 use crate::process::{self, GRACE, Process};
 use crate::program::Program;
-use crate::taken::{Measurement, Stop, Taken};
 use crate::work::{Bench, Work};
 use fullbore_host::size;
 use fullbore_results::run::{Settings, Sizes, Unit};
@@ -242,7 +242,7 @@ impl UnixCopy {
         let sent = sender.end_within(self.patience(bench.settings))?;
         if sent.went_well("sender").is_err() {
             let well = receiver.behind("receiver", &sent, "sender")?;
-            return Ok(well.map(|()| Taken::default()));
+            return Ok(well.map(|()| Measured::default()));
         }
         let received = receiver.end_within(GRACE)?;
         Ok(received.went_well("receiver").and_then(|()| {
@@ -344,18 +344,18 @@ impl Socket {
 }
 
 /// Turns it into a measurement, which also gives the RFC's unit.
-fn taken(moved: &Moved) -> Result<Taken, Stop> {
+fn taken(moved: &Moved) -> Result<Measured, Stop> {
     if moved.bytes == 0 || moved.seconds <= 0.0 {
         return Err(Stop::NothingCame);
     }
-    Ok(Taken {
+    Ok(Measured {
         figure: moved.gib_per_s(),
         also: vec![(
             "network",
             Unit::MbitPerS,
             moved.bytes as f64 * 8.0 / moved.seconds / 1e6,
         )],
-        ..Taken::default()
+        ..Measured::default()
     })
 }
 

@@ -163,23 +163,23 @@ impl Canvas {
 
     /// Draws `text` on one line, escaped.
     pub fn text(&mut self, label: Label, text: &str) {
-        let mut look = format!(r#"fill="{}""#, label.color.light);
+        let mut style = format!(r#"fill="{}""#, label.color.light);
         if label.anchor != Anchor::Start {
-            let _ = write!(look, r#" text-anchor="{}""#, label.anchor.name());
+            let _ = write!(style, r#" text-anchor="{}""#, label.anchor.name());
         }
         if label.size != TEXT_SIZE {
-            let _ = write!(look, r#" font-size="{}""#, label.size);
+            let _ = write!(style, r#" font-size="{}""#, label.size);
         }
         if label.bold {
-            look += r#" font-weight="bold""#;
+            style += r#" font-weight="bold""#;
         }
         if label.monospaced {
-            let _ = write!(look, r#" font-family="{MONOSPACED}""#);
+            let _ = write!(style, r#" font-family="{MONOSPACED}""#);
         }
         let (x, y) = label.at;
         // Capitals are about 0.7 em high: half of that below y, they stand around it.
         self.element(format_args!(
-            r#"<text x="{x}" y="{y}" dy="0.35em" {look}>{}</text>"#,
+            r#"<text x="{x}" y="{y}" dy="0.35em" {style}>{}</text>"#,
             escaped(text)
         ));
     }

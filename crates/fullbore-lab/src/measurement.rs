@@ -3,11 +3,11 @@
 use fullbore_results::run::{EndpointReport, Unit};
 
 /// One measurement, or why there is none.
-pub type Measurement = Result<Taken, Stop>;
+pub type Measurement = Result<Measured, Stop>;
 
 /// What was measured.
 #[derive(Debug, Default)]
-pub struct Taken {
+pub struct Measured {
     /// The figure, in the experiment's unit.
     pub figure: f64,
     /// Further figures.
