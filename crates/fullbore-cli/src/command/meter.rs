@@ -26,7 +26,7 @@ use fullbore_host::size;
 #[command(after_help = "\
 Examples:
   tar c src | fullbore meter | gzip > src.tgz
-  fullbore meter access.log | grep -c ' 500 '
+  fullbore meter access.log | grep -c ' 404 '
   fullbore meter --rate-limit 10M disk.img > copy.img
   seq 3000000 | fullbore meter --line-mode --size 3000000 > /dev/null
   fullbore meter --numeric --interval 0.2 access.log 2> percent.txt | wc -l

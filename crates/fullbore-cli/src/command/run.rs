@@ -27,7 +27,7 @@ Examples:
   fullbore run --report 'seq 5000000 | sort -n | md5sum'
   fullbore run --live 'seq 3000000 | sort -R | tail -n 3'
   fullbore run --json how.json -- seq 5 '|' tr '\\n' ' '
-  fullbore run --shell bash 'diff <(seq 3) <(seq 4) | wc -l'
+  fullbore run --shell bash 'sort -m <(seq 3) <(seq 4) | uniq -c'
   fullbore run --no-pipefail 'false | true'
 
 Exit codes: the exit code of the last stage that failed (128 plus the signal number if a signal \

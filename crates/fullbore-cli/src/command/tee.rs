@@ -25,7 +25,7 @@ use fullbore_host::refusal::Usage;
 Examples:
   make 2>&1 | fullbore tee build.log | grep warning
   fullbore copy disk.img | fullbore tee /dev/fd/3 3>&1 > copy.img | sha256sum
-  zcat log.gz | fullbore tee -p >(wc -l >&2) >(sha1sum >&2) | head
+  zcat access.log.gz | fullbore tee -p >(wc -l >&2) >(sha1sum >&2) | head
 
 Exit codes: 0 done, even if the reader of stdout closed it early; 1 an output could not be \
 opened or written, or the reader of a pipe other than stdout closed it; 2 the command line is \

@@ -1,5 +1,6 @@
-//! Tests that the README and the pages of docs/ are correct as far as a program can check: their
-//! commands run, their links have targets, and the table of verbs is complete.
+//! Tests that the README, the pages of docs/ and the examples of the help are correct as far as a
+//! program can check: their commands run, their links have targets, and the table of verbs is
+//! complete.
 //!
 //! docs/README.md tells authors the convention. In short: the lines of a block tagged `sh`, and the
 //! lines of a `console` block that begin with `$ `, are run; a comment says if a command ends with
@@ -44,6 +45,26 @@ const PROGRAMS: [&str; 12] = [
     "tar",
     "zcat",
     "zstd",
+];
+
+/// Examples of the help that are not run, and why; their options are checked. The comments in the
+/// help are for its readers, so the reasons are here.
+const EXAMPLES_NOT_RUN: [(&str, &str); 12] = [
+    ("fullbore bench", "takes minutes"),
+    ("fullbore explain", "takes minutes"),
+    (
+        "fullbore meter --watch",
+        "needs a process that reads a file",
+    ),
+    ("fullbore run --live", "needs a terminal"),
+    ("fullbore top gzip", "needs a terminal"),
+    ("fullbore top --pid", "needs a terminal"),
+    ("fullbore top --prometheus", "until Ctrl-C"),
+    ("fullbore top\n", "needs a terminal"),
+    ("fullbore tune", "needs a process whose pipes are enlarged"),
+    ("fullbore write --ring", "takes minutes on a slow machine"),
+    ("fullbore write --write-with-vmsplice", "needs huge pages"),
+    ("fullbore write | ", "takes minutes on a slow machine"),
 ];
 
 /// How long the commands of one block may take, which is much longer than they take on a busy
@@ -219,6 +240,7 @@ fn lay_out(directory: &Path) {
         "some words of a large file\n".repeat(40_000).as_bytes(),
     );
     write("disk.img", &vec![7; 4 << 20]);
+    write("Makefile", b"all:\n\techo a warning\n");
     write("header.csv", b"name,count\n");
     write("rows.csv", b"pipe,1\n");
     write("footer.csv", b"total,1\n");
@@ -354,31 +376,98 @@ fn every_command_of_the_pages_runs() {
                 block.place(),
                 block.tag
             );
-            if block.tag != "sh" && block.tag != "console" {
-                continue;
-            }
-            let commands = commands(&block);
-            let mut wanted = Vec::new();
-            for shell in &commands {
-                let Some(reason) = reason_to_skip(shell) else {
-                    wanted.push(shell);
-                    continue;
-                };
-                skipped(&format!(
-                    "{}: {}: {reason}",
-                    block.place(),
-                    shell.text.trim()
-                ));
-                let unknown = unknown_options(shell);
-                if !unknown.is_empty() {
-                    failures.push(format!("{}: no such option: {unknown:?}", block.place()));
-                }
-            }
-            if !wanted.is_empty() {
-                failures.extend(run_block(&block, &wanted).err());
+            if block.tag == "sh" || block.tag == "console" {
+                failures.extend(failures_of(&block));
             }
         }
     }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+/// Runs those commands of a block that can be run here, and checks the options of the others.
+fn failures_of(block: &Block) -> Vec<String> {
+    let (mut failures, mut wanted) = (Vec::new(), Vec::new());
+    let commands = commands(block);
+    for shell in &commands {
+        let Some(reason) = reason_to_skip(shell) else {
+            wanted.push(shell);
+            continue;
+        };
+        skipped(&format!(
+            "{}: {}: {reason}",
+            block.place(),
+            shell.text.trim()
+        ));
+        let unknown = unknown_options(shell);
+        if !unknown.is_empty() {
+            failures.push(format!("{}: no such option: {unknown:?}", block.place()));
+        }
+    }
+    if !wanted.is_empty() {
+        failures.extend(run_block(block, &wanted).err());
+    }
+    failures
+}
+
+/// Returns the verbs that the help lists.
+fn verbs() -> Vec<String> {
+    let help = run("--help");
+    stdout(&help)
+        .lines()
+        .skip_while(|line| !line.starts_with("Commands:"))
+        .skip(1)
+        .take_while(|line| line.starts_with("  "))
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|verb| *verb != "help")
+        .map(str::to_owned)
+        .collect()
+}
+
+/// Returns the examples of a verb's help as a block: two spaces separate a command from its comment.
+fn examples(verb: &str) -> Block {
+    let help = run(&format!("{verb} --help"));
+    let mut text = String::new();
+    let mut commands = String::new();
+    let mut lines = stdout(&help)
+        .lines()
+        .skip_while(|line| *line != "Examples:")
+        .skip(1)
+        .take_while(|line| line.starts_with("  "))
+        .peekable();
+    assert!(lines.peek().is_some(), "{verb} --help has no examples");
+    for line in lines {
+        let (code, comment) = line.trim().split_once("  ").unwrap_or((line.trim(), ""));
+        commands.push_str(code);
+        commands.push('\n');
+        if code.ends_with('|') {
+            continue;
+        }
+        let reason = EXAMPLES_NOT_RUN
+            .iter()
+            .find(|(start, _)| commands.starts_with(start))
+            .map_or("", |(_, reason)| reason);
+        writeln!(text, "# {reason} {}", comment.trim()).expect("a line");
+        text.push_str(&commands);
+        commands.clear();
+    }
+    Block {
+        page: format!("fullbore {verb} --help").into(),
+        line: 0,
+        tag: "sh".to_owned(),
+        text,
+    }
+}
+
+#[test]
+fn every_example_of_the_help_runs() {
+    if !is_installed("bash") {
+        skipped("the examples of the help: there is no bash here");
+        return;
+    }
+    let failures: Vec<String> = verbs()
+        .iter()
+        .flat_map(|verb| failures_of(&examples(verb)))
+        .collect();
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
@@ -434,15 +523,7 @@ fn every_relative_link_leads_to_a_file_and_to_a_heading() {
 fn the_readme_names_every_verb_and_has_at_most_150_lines() {
     let readme = read(Path::new("README.md"));
     assert!(readme.lines().count() <= 150, "{}", readme.lines().count());
-    let help = run("--help");
-    let verbs: Vec<&str> = stdout(&help)
-        .lines()
-        .skip_while(|line| !line.starts_with("Commands:"))
-        .skip(1)
-        .take_while(|line| line.starts_with("  "))
-        .filter_map(|line| line.split_whitespace().next())
-        .filter(|verb| *verb != "help")
-        .collect();
+    let verbs = verbs();
     assert!(verbs.len() > 5, "{verbs:?}");
     for verb in verbs {
         assert!(
