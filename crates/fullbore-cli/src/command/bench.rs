@@ -1,15 +1,17 @@
 //! `fullbore bench`: measures experiments, compares runs, and writes reports.
 
+mod files;
 mod progress;
 
 use std::io::{self, Write, stderr, stdout};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
 
 use super::output;
 use crate::inherited;
+use files::ReportFiles;
 use fullbore_host::machine::{CpuPair, Topology};
 use fullbore_host::proc::{self, Need};
 use fullbore_host::refusal::Usage;
@@ -22,8 +24,13 @@ use fullbore_lab::peers::Peers;
 use fullbore_lab::runner;
 use fullbore_results::compare;
 use fullbore_results::names;
-use fullbore_results::report::{Report, csv::Csv, html::Html, json::Json, svg::Svg, table::Table};
-use fullbore_results::run::{Run, Settings};
+use fullbore_results::report::{
+    Report,
+    forms::{FORMS, Form},
+    json::Json,
+    table::Table,
+};
+use fullbore_results::run::Settings;
 use progress::Progress;
 
 /// Measure how fast pipes are on this machine, and how much each technique gains
@@ -106,17 +113,8 @@ pub struct Bench {
     #[arg(long, help_heading = "Reports")]
     json: bool,
 
-    /// Write the results as CSV, one line per experiment; '-' for stdout, with the table on stderr
-    #[arg(long, help_heading = "Reports", value_name = "FILE")]
-    csv: Option<PathBuf>,
-
-    /// Write the chart as SVG; '-' for stdout, with the table on stderr
-    #[arg(long, help_heading = "Reports", value_name = "FILE")]
-    svg: Option<PathBuf>,
-
-    /// Write a self-contained HTML page with charts, sortable tables and the method; '-' for stdout
-    #[arg(long, help_heading = "Reports", value_name = "FILE")]
-    html: Option<PathBuf>,
+    #[command(flatten)]
+    files: ReportFiles,
 
     /// Seed for the order within rounds [default: random]
     #[arg(long, value_name = "N")]
@@ -151,8 +149,8 @@ impl Bench {
             Need::Program,
             "the processes of an experiment are started through it",
         )?;
-        for (path, ..) in self.files() {
-            path.map_or(Ok(()), output::check_path)?;
+        for (_, path) in &self.files.0 {
+            output::check_path(path)?;
         }
         let settings = self.settings(&experiments)?;
         let topology = Topology::read();
@@ -169,7 +167,7 @@ impl Bench {
         )?;
         // This removes the progress bar before the table is printed.
         drop(progress);
-        self.show(&run, &self.files().map(|(path, _, report)| (path, report)))?;
+        self.show(&run, &|form| Some(form.run))?;
         Ok(ExitCode::from(u8::from(
             run.experiments.iter().any(|e| e.failed.is_some()),
         )))
@@ -198,14 +196,13 @@ impl Bench {
     ///
     /// # Errors
     /// Fails if there are two.
-    fn report_on_stdout(&self) -> Result<Option<&'static str>, Usage> {
-        let files = self
-            .files()
-            .map(|(path, name, _)| (path.is_some_and(output::is_stdout), name));
-        let mut given = [(self.json, "--json")]
+    fn report_on_stdout(&self) -> Result<Option<String>, Usage> {
+        let files = self.files.0.iter();
+        let files = files.filter(|(_, path)| output::is_stdout(path));
+        let json = self.json.then(|| "--json".to_owned());
+        let mut given = json
             .into_iter()
-            .chain(files)
-            .filter_map(|(given, name)| given.then_some(name));
+            .chain(files.map(|(form, _)| format!("--{} -", form.name)));
         match (given.next(), given.next()) {
             (Some(one), Some(other)) => Err(Usage(format!(
                 "{one} and {other} would both write to stdout: give a file for one of them"
@@ -236,45 +233,42 @@ impl Bench {
         })
     }
 
-    /// Returns the reports of a run that can go to files: the file of each, the option that sends it to
-    /// stdout, and the report.
-    fn files(&self) -> [(Option<&Path>, &'static str, &'static dyn Report<Run>); 3] {
-        [
-            (self.csv.as_deref(), "--csv -", &Csv),
-            (self.svg.as_deref(), "--svg -", &Svg),
-            (self.html.as_deref(), "--html -", &Html),
-        ]
-    }
-
     /// Compares runs, and writes the comparison.
     fn compare(&self) -> anyhow::Result<()> {
-        if self.svg.is_some() {
-            return Err(Usage(
-                "--svg cannot be used with --compare: use --json, --csv or --html".into(),
-            )
+        if let Some((form, _)) = self
+            .files
+            .0
+            .iter()
+            .find(|(form, _)| form.comparison.is_none())
+        {
+            let others = FORMS.iter().filter(|form| form.comparison.is_some());
+            let others: Vec<String> = others.map(|form| format!("--{}", form.name)).collect();
+            return Err(Usage(format!(
+                "--{} cannot be used with --compare: use --json, {}",
+                form.name,
+                others.join(" or ")
+            ))
             .into());
         }
         self.report_on_stdout()?;
         let runs = compare::read(&self.compare)?;
         let compared = compare::compare(&runs, &self.names)?;
-        let (csv, html) = (self.csv.as_deref(), self.html.as_deref());
-        self.show(&compared, &[(csv, &Csv), (html, &Html)])
+        self.show(&compared, &|form| form.comparison)
     }
 
     /// Writes the files that were asked for, and prints the table.
     fn show<Of>(
         &self,
         result: &Of,
-        files: &[(Option<&Path>, &dyn Report<Of>)],
+        report_of: &dyn Fn(&Form) -> Option<&'static (dyn Report<Of> + Sync)>,
     ) -> anyhow::Result<()>
     where
         Json: Report<Of>,
         Table: Report<Of>,
     {
         // The files are written first, so that they are written even if the reader of the table goes away.
-        let written = files
-            .iter()
-            .filter_map(|(path, report)| Some(((*path)?, report)))
+        let written = (self.files.0.iter())
+            .filter_map(|(form, path)| Some((path, report_of(form)?)))
             .map(|(path, report)| {
                 output::write_to_file(&|out| Ok(report.write(result, out)?), path)
             })
@@ -396,6 +390,7 @@ mod tests {
             (&["--json", "--csv", "-"], None),
             (&["--svg", "-", "--html", "-"], None),
         ] {
+            let expected = expected.map(|one| one.map(str::to_owned));
             assert_eq!(parsed(words).report_on_stdout().ok(), expected, "{words:?}");
         }
     }

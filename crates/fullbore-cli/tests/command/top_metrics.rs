@@ -335,9 +335,8 @@ fn a_hundred_scrapes_at_once_do_no_harm() {
     let resting = wait_for("connections to close", || {
         let files = served.count("fd");
         thread::sleep(Duration::from_millis(20));
-        (files == served.count("fd")).then_some(files)
+        (files == served.count("fd") && served.count("task") == 1).then_some(files)
     });
-    assert_eq!(served.count("task"), 1);
 
     let before = served.looks();
     let began = Instant::now();
@@ -400,13 +399,13 @@ fn a_hundred_scrapes_at_once_do_no_harm() {
         after - before <= seconds * 4.0 + 2.0,
         "{before}, {after} in {seconds} s"
     );
-    assert_eq!(most.0, 1, "threads");
+    assert!(most.0 <= 1 + 160, "{} threads", most.0);
     assert!(
         most.1 <= resting + 160 + OF_OTHERS,
         "{most:?} and {resting} at rest"
     );
-    wait_for("files to be closed", || {
-        (served.count("fd") <= resting + OF_OTHERS).then_some(())
+    wait_for("files to be closed and threads to end", || {
+        (served.count("fd") <= resting + OF_OTHERS && served.count("task") == 1).then_some(())
     });
 }
 

@@ -2,9 +2,10 @@
 //!
 //! A report shows a [`Run`] and computes nothing: the figures, the ratios and the notes are in the run.
 //! What several reports say in the same words (numbers, groups, how it was measured) is here. A new
-//! report is a new file beside these.
+//! report is a new file beside these, and one row in `forms.rs`.
 
 pub mod csv;
+pub mod forms;
 mod grid;
 pub mod html;
 pub mod json;
