@@ -1,9 +1,11 @@
 //! Defines the result of one measurement: figures, or the reason why there are none.
 
+use anyhow::Result;
+
 use fullbore_results::run::{EndpointReport, Unit};
 
 /// One measurement, or why there is none.
-pub type Measurement = Result<Measured, Stop>;
+pub type Measurement = std::result::Result<Measured, Stop>;
 
 /// What was measured.
 #[derive(Debug, Default)]
@@ -40,6 +42,47 @@ impl Stop {
         match self {
             Stop::Skipped(reason) | Stop::Failed(reason) => reason,
             Stop::NothingCame => "no bytes arrived during the measurement",
+        }
+    }
+}
+
+/// How often a measurement in which no bytes arrived is taken.
+const TRIES: u32 = 5;
+
+/// Measures, and measures again if no bytes arrived.
+///
+/// # Errors
+/// Fails as `measure` does.
+pub fn until_bytes_arrive(mut measure: impl FnMut() -> Result<Measurement>) -> Result<Measurement> {
+    for _ in 1..TRIES {
+        let measurement = measure()?;
+        if !matches!(measurement, Err(Stop::NothingCame)) {
+            return Ok(measurement);
+        }
+    }
+    measure()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_nothing_came_through_is_tried_again_and_not_for_ever() {
+        for (nothing, expected) in [(TRIES - 1, Some(1.0)), (TRIES, None)] {
+            let mut tries = 0;
+            let measured = until_bytes_arrive(|| {
+                tries += 1;
+                Ok(match tries > nothing {
+                    true => Ok(Measured {
+                        figure: 1.0,
+                        ..Measured::default()
+                    }),
+                    false => Err(Stop::NothingCame),
+                })
+            });
+            let figure = measured.unwrap().ok().map(|measured| measured.figure);
+            assert_eq!(figure, expected, "{nothing} times nothing");
         }
     }
 }

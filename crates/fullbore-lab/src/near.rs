@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use crate::measurement::{Measurement, Stop};
+use crate::measurement::{Measurement, until_bytes_arrive};
 use fullbore_host::distance::Distances;
 use fullbore_host::machine::CpuPair;
 use fullbore_results::run::Apart;
@@ -21,9 +21,6 @@ pub struct Near {
 impl Near {
     /// The percentage of a run's measurements that may be repeated.
     const REPEATED_AT_MOST: u32 = 30;
-
-    /// How often a measurement in which no bytes arrived is tried.
-    const TRIES: u32 = 5;
 
     /// Creates the state for a run of `measurements` measurements.
     pub fn new(cpus: &CpuPair, measurements: u32) -> Self {
@@ -46,14 +43,9 @@ impl Near {
         cpus: &CpuPair,
         mut measure: impl FnMut() -> Result<Measurement>,
     ) -> Result<Measurement> {
-        let mut tries = 0;
         loop {
             let near_before = self.distances.are_near(cpus);
-            let measurement = measure()?;
-            tries += 1;
-            if matches!(measurement, Err(Stop::NothingCame)) && tries < Self::TRIES {
-                continue;
-            }
+            let measurement = until_bytes_arrive(&mut measure)?;
             let near = self.distances.are_near(cpus) && near_before;
             if near || measurement.is_err() {
                 return Ok(measurement);
@@ -64,34 +56,6 @@ impl Near {
             }
             self.left -= 1;
             self.apart.repeated += 1;
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::measurement::Measured;
-    use fullbore_host::machine::Topology;
-
-    #[test]
-    fn what_nothing_came_through_is_tried_again_and_not_for_ever() {
-        let cpus = CpuPair::wanted(None, &Topology::read()).unwrap();
-        let mut near = Near::new(&cpus, 1);
-        for (nothing, expected) in [(Near::TRIES - 1, Some(1.0)), (Near::TRIES, None)] {
-            let mut tries = 0;
-            let measured = near.measure(&cpus, || {
-                tries += 1;
-                Ok(match tries > nothing {
-                    true => Ok(Measured {
-                        figure: 1.0,
-                        ..Measured::default()
-                    }),
-                    false => Err(Stop::NothingCame),
-                })
-            });
-            let figure = measured.unwrap().ok().map(|taken| taken.figure);
-            assert_eq!(figure, expected, "{nothing} times nothing");
         }
     }
 }

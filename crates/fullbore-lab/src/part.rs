@@ -13,6 +13,7 @@ use serde::Deserialize;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::process::GRACE;
 use fullbore_host::refusal::Usage;
 use fullbore_results::run::Settings;
 
@@ -81,7 +82,7 @@ impl Timing {
 
     /// Returns the time after which a part that has not ended is considered stuck.
     pub fn patience(&self) -> Duration {
-        Duration::from_secs_f64(5.0 + 4.0 * (self.seconds + self.warm_up_seconds))
+        GRACE + Duration::from_secs_f64(4.0 * (self.seconds + self.warm_up_seconds))
     }
 }
 

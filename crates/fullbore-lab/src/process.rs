@@ -19,8 +19,9 @@ use serde::de::DeserializeOwned;
 use crate::measurement::Stop;
 use fullbore_host::refusal::UNSUPPORTED;
 
-/// How long a process may take to end after the process before or behind it has ended.
-pub const GRACE: Duration = Duration::from_secs(5);
+/// How long a process may take to end after the process before or behind it has ended. A process that does
+/// not stand still takes much less, even on a machine with ten others for each CPU.
+pub const GRACE: Duration = Duration::from_secs(20);
 
 /// Parses the report of a process, which is the last line that it printed.
 pub fn report<T: DeserializeOwned>(printed: &[u8]) -> Result<T, serde_json::Error> {

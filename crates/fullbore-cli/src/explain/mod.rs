@@ -27,7 +27,7 @@ use crate::interrupt::Interrupt;
 use fullbore_host::machine::{CpuPair, Topology};
 use fullbore_host::refusal::Unsupported;
 use fullbore_lab::experiment::Experiment;
-use fullbore_lab::measurement::Stop;
+use fullbore_lab::measurement::{Stop, until_bytes_arrive};
 use fullbore_lab::program::Program;
 use fullbore_lab::work::Bench;
 use fullbore_results::run::Settings;
@@ -77,14 +77,17 @@ pub fn experiment(
     let (mut with, mut without) = (Vec::new(), Vec::new());
     for round in 0..settings.rounds {
         for sampled in [round % 2 == 0, round % 2 != 0] {
-            let measured = if sampled {
+            let measured = until_bytes_arrive(|| {
+                if !sampled {
+                    return experiment.work.measure(&mut bench);
+                }
                 let (measured, recording) =
                     record(&all_cpus, warm_up, || experiment.work.measure(&mut bench));
-                watched.add(recording);
-                measured?
-            } else {
-                experiment.work.measure(&mut bench)?
-            };
+                if !matches!(measured, Ok(Err(Stop::NothingCame))) {
+                    watched.add(recording);
+                }
+                measured
+            })?;
             match measured {
                 Ok(taken) if sampled => with.push(taken.figure),
                 Ok(taken) => without.push(taken.figure),

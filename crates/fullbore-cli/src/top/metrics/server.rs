@@ -95,12 +95,13 @@ pub fn serve(
         if has_client {
             let (service, token) = (Arc::clone(&service), Arc::clone(&connected));
             accepted = accept(listener, move |stream| {
-                let _token = token;
                 if converse(&stream, limits, is_local, &service).is_err() {
                     // The kernel would keep what the client has not read for as long as the client pleases
                     // (socket(7), `SO_LINGER`).
                     let _ = set_socket_linger(&stream, Some(Duration::ZERO));
                 }
+                drop(stream);
+                drop(token);
             });
         }
         has_room = accepted && Arc::strong_count(&connected) <= limits.connections;

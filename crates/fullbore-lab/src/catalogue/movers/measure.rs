@@ -26,7 +26,7 @@ use fullbore_results::run::EndpointReport;
 const GRACE: Duration = Duration::from_millis(100);
 
 /// How long a writer may take to prepare.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = process::GRACE;
 
 /// Measures once.
 ///

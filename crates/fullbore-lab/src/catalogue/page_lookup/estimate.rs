@@ -35,6 +35,10 @@ const REGION: usize = 64 << 20;
 /// close to that of one page.
 const FEWEST: usize = 16;
 
+/// The fewest spans that are measured, however long they take, so that no single interruption decides the
+/// median.
+const FEWEST_SPANS: usize = 5;
+
 /// Measures one window of the memory after the other. `why` says why this is only an estimate.
 pub(super) fn measure(which: Which, timing: Timing, why: &str) -> Result<Found> {
     let mut memory = Memory::map(which, REGION)?;
@@ -64,7 +68,8 @@ pub(super) fn measure(which: Which, timing: Timing, why: &str) -> Result<Found> 
     let span = Memory::span(which);
     let clock = Clock::start(timing);
     let (mut alone, mut together) = (Vec::new(), Vec::new());
-    while together.is_empty() || !clock.is_over() {
+    let is_done = |spans: usize| spans >= FEWEST_SPANS && clock.is_over();
+    while !is_done(together.len()) {
         for start in (0..memory.pages.len()).step_by(span) {
             memory.prepare(start..start + span)?;
             let one = pipe.time(&one_page)?;
@@ -74,7 +79,7 @@ pub(super) fn measure(which: Which, timing: Timing, why: &str) -> Result<Found> 
                 alone.push(nanoseconds(one));
                 together.push(nanoseconds(all));
             }
-            if clock.is_over() && !together.is_empty() {
+            if is_done(together.len()) {
                 break;
             }
         }
