@@ -90,6 +90,9 @@ static void ask_the_kernel(int benchmark)
 
 #define REGION ((size_t)64 << 20)
 
+/* The fewest spans that are measured, so that no single interruption decides the median. */
+#define FEWEST_SPANS 5
+
 static int ends[2], null;
 
 /* Nanoseconds of vmsplice of so many bytes; the pipe is empty before and after. */
@@ -125,7 +128,7 @@ static void estimate(void)
 	size_t calls = span / window, pages = span / page, at = 0;
 	uint64_t warm = now() + (uint64_t)(common.warm_up * 1e9), end = warm + (uint64_t)(common.seconds * 1e9);
 	bool room = true;
-	while (room && (together.count == 0 || now() < end)) {
+	while (room && (together.count < FEWEST_SPANS || now() < end)) {
 		drop_if_untouched(region + at, span);
 		double one = time_of(one_page, page), all = 0;
 		for (size_t from = 0; from < span; from += window)

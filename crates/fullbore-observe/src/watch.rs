@@ -589,10 +589,9 @@ mod tests {
         let left = pair.watch.stages[0].members[1].process.pid;
         pair.watch.ended(0);
         pair.children[0].wait().unwrap();
-        for _ in 0..20 {
-            pair.watch.sample();
-        }
-        assert_eq!(pair.watch.stages[0].moment, Moment::Elsewhere(Cause::Timer));
+        pair.sample_until("the wait of who is left", |watch| {
+            watch.stages[0].moment == Moment::Elsewhere(Cause::Timer)
+        });
         kill_process(Pid::from_raw(left as i32).unwrap(), Signal::KILL).unwrap();
         pair.sample_until("its end", |watch| watch.stages[0].moment == Moment::Ended);
         pair.kill();
