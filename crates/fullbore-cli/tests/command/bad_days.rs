@@ -377,7 +377,7 @@ fn nobody_is_left_behind_when_bench_is_killed() {
 #[test]
 fn an_endpoint_that_stands_still_fails_its_experiment_and_no_other() {
     let output = bench_with_a_victim(
-        "--rounds 1 --seconds 0.3 write_read vmsplice_splice",
+        "--rounds 1 --seconds 2 write_read vmsplice_splice",
         &["read", "--read-with-splice"],
         Signal::STOP,
     );

@@ -31,10 +31,11 @@ pub trait Report<Of> {
     fn write(&self, result: &Of, out: &mut dyn io::Write) -> io::Result<()>;
 }
 
-/// Returns a number with three significant digits: 0.93, 12.4, 104.
+/// Returns a number with three significant digits, or two below 1: 0.0021, 0.93, 12.4, 104.
 pub fn figure(number: f64) -> String {
     // Compared after rounding, so that 9.996 is 10.0 and not 10.00.
     let decimals = match number.abs() {
+        n if n > 0.0 && n < 0.0995 => (1.0 - n.log10().floor()).min(6.0) as usize,
         n if n < 9.995 => 2,
         n if n < 99.95 => 1,
         _ => 0,
@@ -351,9 +352,11 @@ mod tests {
     use crate::run::MoverReport;
 
     #[test]
-    fn figures_have_three_significant_digits() {
+    fn figures_have_two_or_three_significant_digits() {
         let cases = [
             (0.0, "0.00"),
+            (0.0021, "0.0021"),
+            (0.05, "0.050"),
             (0.93, "0.93"),
             (9.994, "9.99"),
             (9.996, "10.0"),
