@@ -1,12 +1,14 @@
 //! Tries the calls that move references to pages.
 //!
-//! The only `unsafe` code is vmsplice(2), of memory that is not written to afterwards.
+//! The only `unsafe` code is vmsplice(2): of memory that is not written to afterwards, except where a trial
+//! finds out whether the pipe has the page itself or a copy.
 
 #![allow(unsafe_code)]
 
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 use std::thread;
 
@@ -56,7 +58,62 @@ pub(super) fn splice_file(_: &Given) -> Result<String, Stop> {
     }
     drop(pipe.writer);
     read_back(&pipe.reader, &sent)?;
-    Ok(format!("{} bytes of a file", sent.len()))
+    let shared = match file_is_shared() {
+        Ok(shares) => kept(shares),
+        // There is no memfd here; another trial says so.
+        Err(_) => String::new(),
+    };
+    Ok(format!("{} bytes of a file{shared}", sent.len()))
+}
+
+/// Returns whether what was spliced from a file changes with the file.
+fn file_is_shared() -> Result<bool, Stop> {
+    let file = rustix::fs::memfd_create("fullbore", rustix::fs::MemfdFlags::CLOEXEC);
+    let file = File::from(file.map_err(at("memfd_create"))?);
+    let pipe = Pipe::new()?;
+    let write = |byte| {
+        let page = vec![byte; page_size()];
+        file.write_all_at(&page, 0).map_err(io_at("write a file"))
+    };
+    write(1)?;
+    let flags = SpliceFlags::empty();
+    rustix::pipe::splice(&file, Some(&mut 0), &pipe.writer, None, page_size(), flags)
+        .map_err(at("splice"))?;
+    write(2)?;
+    Ok(first_byte(&pipe)? == 2)
+}
+
+/// Returns whether memory that was given to vmsplice(2) is in the pipe itself, and not a copy of it.
+fn memory_is_shared() -> Result<bool, Stop> {
+    let mut page = Pages::new(page_size())?;
+    let pipe = Pipe::new()?;
+    page.fill(1);
+    // SAFETY: the page is a mapping of our own, which outlives the pipe's reference to it, because the pipe
+    // is closed first. It is written to below, and only this function reads the pipe. The fd is a pipe's
+    // write end.
+    let answer = unsafe {
+        Calls::new(Wait::Block).vmsplice(pipe.writer.as_fd(), &page, SpliceFlags::empty())
+    };
+    answer.map_err(at("vmsplice"))?;
+    page.fill(2);
+    Ok(first_byte(&pipe)? == 2)
+}
+
+fn first_byte(pipe: &Pipe) -> Result<u8, Stop> {
+    let mut byte = [0];
+    rustix::io::read(&pipe.reader, &mut byte).map_err(at("read"))?;
+    Ok(byte[0])
+}
+
+/// Says what the pipe has, and what that means.
+fn kept(shares: bool) -> String {
+    match shares {
+        true => ", and the pipe shares the pages".to_owned(),
+        false => {
+            ", and the pipe gets a copy: no faster than write(2), and correct for every reader"
+                .to_owned()
+        }
+    }
 }
 
 pub(super) fn splice_socket(_: &Given) -> Result<String, Stop> {
@@ -87,7 +144,11 @@ pub(super) fn vmsplice(_: &Given) -> Result<String, Stop> {
         }
     }
     read_back(&pipe.reader, &sent)?;
-    Ok(format!("{BYTES} bytes of memory into a pipe"))
+    let shares = memory_is_shared()?;
+    Ok(format!(
+        "{BYTES} bytes of memory into a pipe{}",
+        kept(shares)
+    ))
 }
 
 pub(super) fn tee(_: &Given) -> Result<String, Stop> {

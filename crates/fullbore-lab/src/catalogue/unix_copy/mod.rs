@@ -164,20 +164,28 @@ struct UnixCopy(Mode, Place);
 
 impl Work for UnixCopy {
     fn measure(&self, bench: &mut Bench<'_>) -> Result<Measurement> {
-        if self.0 == Mode::NtCopy
-            && let Err(reason) = flag::find()
-        {
-            return Ok(Err(Stop::Skipped(reason)));
+        if self.0 != Mode::NtCopy {
+            return self.send(bench);
         }
-        let sizes = bench.settings.unix_copy.unwrap_or_default();
-        let socket = match Socket::lay(sizes.sndbuf) {
-            Ok(socket) => socket,
-            Err(error) => return Ok(Err(Stop::Skipped(format!("{error:#}")))),
+        let before = match flag::copied() {
+            Ok(before) => before,
+            Err(reason) => return Ok(Err(Stop::Skipped(reason))),
         };
-        match self.1 {
-            Place::OneSocket => self.through_one_socket(bench, sizes, socket),
-            Place::Chain => self.through_the_chain(bench, sizes, socket),
+        let mut measured = match self.send(bench)? {
+            Ok(measured) => measured,
+            stopped => return Ok(stopped),
+        };
+        // The kernel's own count proves that the flag was in effect.
+        let copied = flag::copied().map_or(0, |after| after.wrapping_sub(before));
+        if copied == 0 {
+            let reason = "the kernel has MSG_NTCOPY, but copied nothing past the caches";
+            return Ok(Err(Stop::Failed(reason.into())));
         }
+        measured.notes.push(format!(
+            "the kernel counted {} that it copied past the caches",
+            size::rounded(copied)
+        ));
+        Ok(Ok(measured))
     }
 
     fn table(&self) -> Option<&'static str> {
@@ -215,6 +223,18 @@ impl Work for UnixCopy {
 }
 
 impl UnixCopy {
+    fn send(&self, bench: &Bench<'_>) -> Result<Measurement> {
+        let sizes = bench.settings.unix_copy.unwrap_or_default();
+        let socket = match Socket::lay(sizes.sndbuf) {
+            Ok(socket) => socket,
+            Err(error) => return Ok(Err(Stop::Skipped(format!("{error:#}")))),
+        };
+        match self.1 {
+            Place::OneSocket => self.through_one_socket(bench, sizes, socket),
+            Place::Chain => self.through_the_chain(bench, sizes, socket),
+        }
+    }
+
     fn through_one_socket(
         &self,
         bench: &Bench<'_>,
