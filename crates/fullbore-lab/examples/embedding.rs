@@ -14,6 +14,7 @@ use fullbore_lab::endpoint::{Options, Role, prepare, print, reader, writer};
 use fullbore_lab::parent::ParentOptions;
 use fullbore_lab::program::Program;
 use fullbore_lab::{middleman, runner};
+use fullbore_results::report;
 use fullbore_results::run::Settings;
 use fullbore_results::soundness::Habit;
 
@@ -86,7 +87,7 @@ fn experiments() -> Result<()> {
         match (outcome.figure, outcome.skipped.or(outcome.failed)) {
             (Some(figure), _) => {
                 let unit = outcome.unit.name();
-                println!("{} {:.2} {unit}", outcome.name, figure.median);
+                println!("{} {} {unit}", outcome.name, report::figure(figure.median));
             }
             (None, reason) => println!("{} {}", outcome.name, reason.unwrap_or_default()),
         }

@@ -59,19 +59,25 @@ fn an_experiment_is_explained_side_by_side() {
     );
 }
 
+/// Returns whether a side has a paragraph, or is named among those that hardly ran: on a busy machine one side
+/// may get no CPU.
+fn names_side(text: &str, side: &str) -> bool {
+    let not_shown = text.lines().find(|line| line.starts_with("Not shown"));
+    text.contains(&format!("\n{side}: ")) || not_shown.is_some_and(|line| line.contains(side))
+}
+
 #[test]
 fn text_names_the_sides_the_classes_and_a_rung() {
     let output = run(&format!("explain write_read {SHORT}"));
     assert_code(&output, 0);
     let text = stdout(&output);
-    for word in [
-        "write_read: ",
-        "\nwriter: on CPU ",
-        "\nreader: on CPU ",
-        "slept ",
-    ] {
+    for word in ["write_read: ", ": on CPU ", "slept "] {
         assert!(text.contains(word), "{word:?} in {text}");
     }
+    assert!(
+        names_side(text, "writer") && names_side(text, "reader"),
+        "{text}"
+    );
     if text.contains("samples, ") {
         assert!(text.contains("Sampling changed the figure by "), "{text}");
         assert!(text.contains(" lost. "), "{text}");
@@ -132,7 +138,7 @@ fn a_command_that_never_ends_is_ended_when_its_time_is_up() {
     assert_quiet_success(&output);
     let text = std::fs::read_to_string(report).unwrap();
     assert!(
-        text.contains("\nyes: ") && text.contains("\ncat: "),
+        names_side(&text, "yes") && names_side(&text, "cat"),
         "{text}"
     );
     if text.contains("samples, ") {
