@@ -59,24 +59,35 @@ fn what_works_here_is_said_in_json_and_in_text_alike() {
     let text = run("doctor");
     assert_quiet_success(&text);
     let text = stdout(&text);
+    // What depends on free memory or on the limits of a user may change between two runs. The text is from
+    // the time between these two.
+    let later = report(&run("doctor --json"));
     assert_eq!(found["schema"], 1);
-    for trial in found["trials"].as_array().unwrap() {
+    let trials = found["trials"].as_array().unwrap();
+    for (trial, later) in trials.iter().zip(later["trials"].as_array().unwrap()) {
         let verdicts = [
             ("works", "works"),
             ("refused", "refused"),
             ("wrong", "WRONG"),
             ("not-tried", "not tried"),
         ];
-        let mut verdict = verdicts.iter().filter(|(key, _)| !trial[key].is_null());
-        let (Some((_, word)), None) = (verdict.next(), verdict.next()) else {
-            panic!("not one verdict: {trial:#}");
+        let word_of = |trial: &Value| {
+            let mut verdict = verdicts.iter().filter(|(key, _)| !trial[key].is_null());
+            let (Some((_, word)), None) = (verdict.next(), verdict.next()) else {
+                panic!("not one verdict: {trial:#}");
+            };
+            *word
         };
+        let words = [word_of(trial), word_of(later)];
         let name = trial["name"].as_str().unwrap();
         let line = text
             .lines()
             .find(|line| line.trim_start().starts_with(&format!("{name} ")));
         let line = line.unwrap_or_else(|| panic!("{name} in {text}"));
-        assert!(line.contains(word), "'{word}' in {line}");
+        assert!(
+            words.iter().any(|word| line.contains(word)),
+            "{words:?} in {line}"
+        );
     }
     for setting in found["settings"].as_array().unwrap() {
         let name = setting["name"].as_str().unwrap();
@@ -89,13 +100,14 @@ fn what_works_here_is_said_in_json_and_in_text_alike() {
     // Every kernel with pipes has splice and tee.
     assert_works(&found, "splice");
     assert_works(&found, "tee");
-    let last = found["advice"]["text"].as_str().unwrap();
     let words = |text: &str| {
         text.split_whitespace()
             .map(str::to_owned)
             .collect::<Vec<_>>()
     };
-    assert!(words(text).ends_with(&words(last)), "{last}");
+    let is_last =
+        |run: &Value| words(text).ends_with(&words(run["advice"]["text"].as_str().unwrap()));
+    assert!(is_last(&found) || is_last(&later), "{text}");
 }
 
 #[test]
