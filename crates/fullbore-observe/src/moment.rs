@@ -61,16 +61,12 @@ pub struct AdjacentPipe {
     pub fill: Option<Fill>,
 }
 
-/// How a stage was seen to use its pipes. The kernel's byte counters include read(2) and write(2),
-/// but no call that moves pages.
+/// How a stage was seen to move pages. The kernel's byte counters include read(2) and write(2), but no
+/// call that moves pages.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Ways {
-    /// It waited for its input in read(2) or a similar call.
-    pub reads: bool,
     /// It waited for its input in splice(2) or a similar call.
     pub takes_pages: bool,
-    /// It waited for its output in write(2) or a similar call.
-    pub writes: bool,
     /// It waited for its output in splice(2) or a similar call.
     pub gives_pages: bool,
 }
@@ -126,11 +122,9 @@ impl<'a> Heard<'a> {
         match on {
             On::Read(object) if is(self.input, object) || self.is_likely_input(object) => {
                 self.for_input = true;
-                self.ways.reads |= matches!(object, Object::Pipe(_));
             }
             On::Write(object) if is(self.output, object) || self.is_likely_output(object) => {
                 self.for_output = true;
-                self.ways.writes |= matches!(object, Object::Pipe(_));
             }
             On::Move { from, to } => self.moves(from, to),
             On::Read(object) | On::Write(object) => self.waits_elsewhere(cause(object)),

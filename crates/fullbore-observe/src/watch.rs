@@ -606,8 +606,10 @@ mod tests {
         let shell = pair.children[0].id();
         pair.sample_until("the first child", |_| descendants(shell).len() == 1);
         pair.set_members(0);
-        pair.watch.sample_processes(OFTEN);
-        assert_eq!(pair.watch.stages[0].attribution, Attribution::Clear);
+        // The shell may not wait for its child yet.
+        pair.sample_until("clear figures", |watch| {
+            watch.stages[0].attribution == Attribution::Clear
+        });
         let first = descendants(shell);
         std::fs::write(&fifo, "\n").unwrap();
         pair.sample_until("the second child", |_| {
@@ -617,8 +619,10 @@ mod tests {
         pair.watch.sample_processes(OFTEN);
         assert_eq!(pair.watch.stages[0].attribution, Attribution::Unclear);
         pair.set_members(0);
-        pair.watch.sample_processes(OFTEN);
-        assert_eq!(pair.watch.stages[0].attribution, Attribution::Clear);
+        // The shell may not wait for its child yet.
+        pair.sample_until("clear figures", |watch| {
+            watch.stages[0].attribution == Attribution::Clear
+        });
         pair.kill();
     }
 

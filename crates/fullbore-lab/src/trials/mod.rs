@@ -26,8 +26,8 @@ use crate::part::{self, Part, Task};
 use crate::process::{self, Process};
 use crate::program::Program;
 
-/// How long a trial may take; none needs a tenth of it on an idle machine.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// How long a trial may take; none needs a tenth of a second on an idle machine.
+const PATIENCE: Duration = process::GRACE;
 
 /// One technique.
 pub struct Trial {
