@@ -35,7 +35,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`catalogue`] | the experiments, a folder for each group |
-//! | [`experiment`], [`work`], [`taken`] | what an experiment is and does, and one measurement's result |
+//! | [`experiment`], [`work`], [`measurement`] | what an experiment is and does, and one measurement's result |
 //! | [`runner`] | shuffled rounds of experiments |
 //! | [`program`], [`parent`] | how processes of an experiment are started, and how they end |
 //! | [`endpoint`], [`part`], [`middleman`] | what these processes do |
