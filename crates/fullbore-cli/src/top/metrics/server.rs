@@ -24,8 +24,8 @@ use super::request::{Answer, Format, answer};
 /// lost (RFC 9112, 9.6).
 const MOST_AFTER: usize = 64 * 1024;
 
-/// How long no connection is accepted when there are too many, or when there is no file descriptor or no
-/// memory for one more.
+/// How long this waits at most while there are clients, or while none can be accepted because there are too
+/// many, or no file descriptor or memory for one more.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// The limits for clients.
@@ -75,7 +75,10 @@ pub fn serve(
     loop {
         let work = locked(&service).next_work();
         let work = work.map(|when| when.saturating_duration_since(Instant::now()));
-        let patience = work.into_iter().chain((!has_room).then_some(PAUSE)).min();
+        // A client may give the service other work while this waits.
+        let is_serving = Arc::strong_count(&connected) > 1;
+        let pause = (is_serving || !has_room).then_some(PAUSE);
+        let patience = work.into_iter().chain(pause).min();
         let mut fds = [
             PollFd::from_borrowed_fd(stop, PollFlags::IN),
             PollFd::new(listener, PollFlags::IN),
@@ -235,6 +238,8 @@ mod tests {
     struct Counted {
         page: Arc<[u8]>,
         worked: usize,
+        /// Whether the page was asked for: there is no work before.
+        is_asked: bool,
         next_work: Instant,
         /// How long each piece of work takes.
         work_takes: Duration,
@@ -242,6 +247,7 @@ mod tests {
 
     impl Service for Counted {
         fn page(&mut self, _: Format) -> Answer {
+            self.is_asked = true;
             Answer {
                 status: "200 OK",
                 content_type: "text",
@@ -250,7 +256,7 @@ mod tests {
         }
 
         fn next_work(&self) -> Option<Instant> {
-            Some(self.next_work)
+            self.is_asked.then_some(self.next_work)
         }
 
         fn work(&mut self) {
@@ -282,6 +288,7 @@ mod tests {
         let service = Arc::new(Mutex::new(Counted {
             page: vec![b'#'; size].into(),
             worked: 0,
+            is_asked: false,
             next_work: Instant::now(),
             work_takes,
         }));
@@ -293,18 +300,22 @@ mod tests {
                 .unwrap();
             client
         };
-        let result = thread::scope(|scope| {
+        thread::scope(|scope| {
             let served = Arc::clone(&service);
             let server = scope.spawn(|| serve(&listener, stop.as_fd(), limits, served));
             // This closure owns `stops`, so the server ends even if the clients panic.
             let stops = stops;
             let result = clients(&connect);
+            // Once the page was asked for, the work begins without another client.
+            let began = Instant::now();
+            while locked(&service).is_asked && locked(&service).worked == 0 {
+                assert!(began.elapsed() < Duration::from_secs(60), "no work");
+                thread::sleep(Duration::from_millis(1));
+            }
             drop(stops);
             server.join().unwrap().unwrap();
             result
-        });
-        assert!(locked(&service).worked > 0);
-        result
+        })
     }
 
     fn answer_to(connect: &dyn Fn() -> TcpStream, request: &[u8]) -> String {
@@ -339,6 +350,19 @@ mod tests {
                 client.read_exact(&mut answer).unwrap();
                 assert_eq!(&answer, b"HTTP/1.1 431");
             }
+        });
+    }
+
+    #[test]
+    fn the_work_that_a_request_gives_begins_without_another_client() {
+        with_server(PATIENT, 3, |connect| {
+            let mut client = connect();
+            // The server waits again by the time that the request comes.
+            thread::sleep(Duration::from_millis(100));
+            client.write_all(GET).unwrap();
+            let mut answer = String::new();
+            client.read_to_string(&mut answer).unwrap();
+            assert!(answer.ends_with("###"), "{answer}");
         });
     }
 
