@@ -19,7 +19,8 @@ mod server;
 use std::io::{self, Write, stderr};
 use std::net::TcpListener;
 use std::os::fd::AsFd;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -30,7 +31,7 @@ use families::PageData;
 use fullbore_host::refusal::Unsupported;
 use fullbore_observe::Monitor;
 use request::{Answer, Format};
-use server::{LIMITS, Service};
+use server::LIMITS;
 
 /// How long the result of a scan is served: there are at most four scans per second.
 const FRESH_FOR: Duration = Duration::from_millis(250);
@@ -61,7 +62,9 @@ pub fn serve(address: Address, mut monitor: Monitor) -> Result<()> {
     );
     // A signal may have come before `stop` existed.
     if !interrupt.came() {
-        server::serve(&listener, stop.as_fd(), LIMITS, Arc::new(Mutex::new(page)))
+        let shared = SharedPage::with_samples(page)?;
+        let page = move |format| shared.answer(format);
+        server::serve(&listener, stop.as_fd(), LIMITS, page)
             .with_context(|| format!("serving at {local}"))?;
     }
     interrupt.obey();
@@ -148,10 +151,8 @@ impl Page {
             }
         }
     }
-}
 
-impl Service for Page {
-    fn page(&mut self, format: Format) -> Answer {
+    fn answer(&mut self, format: Format) -> Answer {
         let now = Instant::now();
         if self.fresh_until <= now {
             // If the scan fails, the answer says why.
@@ -188,18 +189,89 @@ impl Service for Page {
         }
     }
 
-    fn next_work(&self) -> Option<Instant> {
+    /// Returns when the next sample is due, if there has been a request lately.
+    fn next_sample(&self) -> Option<Instant> {
         self.last_scrape?
             .checked_add(WATCHED_FOR)
             .filter(|&until| until > self.last_sample)
             .map(|_| self.last_sample + self.monitor.next_sample())
     }
 
-    fn work(&mut self) {
+    fn sample(&mut self) {
         self.monitor.sample();
         self.last_sample = Instant::now();
-        if self.next_work().is_none() {
+        if self.next_sample().is_none() {
             self.monitor.forget();
+        }
+    }
+}
+
+/// The page, which the threads of the clients share with the one that takes samples.
+#[derive(Clone)]
+struct SharedPage(Arc<(Mutex<Page>, Condvar)>);
+
+impl SharedPage {
+    /// Begins a thread that takes the samples for which requests ask.
+    fn with_samples(page: Page) -> io::Result<Self> {
+        let shared = Self(Arc::new((Mutex::new(page), Condvar::new())));
+        let sampled = shared.clone();
+        thread::Builder::new().spawn(move || sampled.sample())?;
+        Ok(shared)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Page> {
+        self.0.0.lock().expect("no scan panics")
+    }
+
+    fn answer(&self, format: Format) -> Answer {
+        let answer = self.lock().answer(format);
+        self.0.1.notify_one();
+        answer
+    }
+
+    fn sample(&self) -> ! {
+        let asked = &self.0.1;
+        let mut page = self.lock();
+        loop {
+            let now = Instant::now();
+            page = match page.next_sample() {
+                None => asked.wait(page).expect("no scan panics"),
+                Some(when) if now < when => {
+                    let waited = asked.wait_timeout(page, when - now);
+                    waited.expect("no scan panics").0
+                }
+                Some(_) => {
+                    page.sample();
+                    page
+                }
+            };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fullbore_observe::scope::{Scope, Whose};
+
+    use super::*;
+
+    #[test]
+    fn samples_begin_with_a_request() {
+        let scope = Scope {
+            whose: Whose::Tree(std::process::id()),
+            all: true,
+        };
+        let mut page = Page::new(Monitor::new(scope).unwrap());
+        page.last_scrape = None;
+        let first = page.last_sample;
+        let shared = SharedPage::with_samples(page).unwrap();
+        shared.answer(Format::Text);
+        let began = Instant::now();
+        let answered = shared.lock().last_sample;
+        assert!(answered > first, "the request made a scan");
+        while shared.lock().last_sample == answered {
+            assert!(began.elapsed() < Duration::from_secs(60), "no sample");
+            thread::sleep(Duration::from_millis(1));
         }
     }
 }

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
 /// The most bytes of a request that are read: its line and its headers. A scrape has a few hundred.
-const MOST_OF_REQUEST: usize = 8192;
+pub const MOST_OF_REQUEST: usize = 8192;
 
 /// The most headers of a request.
 const MOST_HEADERS: usize = 64;

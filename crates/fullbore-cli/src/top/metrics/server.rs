@@ -7,10 +7,10 @@
 //! A client is never disconnected because this process was slow: what it has sent is read before its time is
 //! checked.
 
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::fd::BorrowedFd;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -18,15 +18,17 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt::set_socket_linger;
 
-use super::request::{Answer, Format, answer};
+use super::request::{Answer, Format, MOST_OF_REQUEST, answer};
 
 /// The most bytes that are read and discarded after an answer. If they were left unread, the answer might be
 /// lost (RFC 9112, 9.6).
-const MOST_AFTER: usize = 64 * 1024;
+const MOST_AFTER: u64 = 64 * 1024;
 
-/// How long this waits at most while there are clients, or while none can be accepted because there are too
-/// many, or no file descriptor or memory for one more.
-const PAUSE: Duration = Duration::from_millis(20);
+/// How long no client is accepted when there are too many, or no file descriptor or memory for one more.
+const PAUSE: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 20_000_000,
+};
 
 /// The limits for clients.
 #[derive(Debug, Clone, Copy)]
@@ -46,19 +48,7 @@ pub const LIMITS: Limits = Limits {
     to_fetch: Duration::from_secs(10),
 };
 
-/// The content of the server, and its other work.
-pub trait Service: Send + 'static {
-    /// Returns the page in this format.
-    fn page(&mut self, format: Format) -> Answer;
-
-    /// Returns when there is other work to do, if there is any.
-    fn next_work(&self) -> Option<Instant>;
-
-    /// Does the other work.
-    fn work(&mut self);
-}
-
-/// Serves the page until `stop` can be read from. Clients that are connected then keep their threads.
+/// Serves what `page` returns until `stop` can be read from. Clients that are connected then keep their threads.
 ///
 /// # Errors
 /// Fails if connections can no longer be waited for.
@@ -66,26 +56,21 @@ pub fn serve(
     listener: &TcpListener,
     stop: BorrowedFd<'_>,
     limits: Limits,
-    service: Arc<Mutex<impl Service>>,
+    page: impl Fn(Format) -> Answer + Clone + Send + 'static,
 ) -> io::Result<()> {
     let is_local = listener.local_addr()?.ip().to_canonical().is_loopback();
     listener.set_nonblocking(true)?;
     let connected = Arc::new(());
-    let mut has_room = true;
+    let mut accepted = true;
     loop {
-        let work = locked(&service).next_work();
-        let work = work.map(|when| when.saturating_duration_since(Instant::now()));
-        // A client may give the service other work while this waits.
-        let is_serving = Arc::strong_count(&connected) > 1;
-        let pause = (is_serving || !has_room).then_some(PAUSE);
-        let patience = work.into_iter().chain(pause).min();
+        let has_room = accepted && Arc::strong_count(&connected) <= limits.connections;
         let mut fds = [
             PollFd::from_borrowed_fd(stop, PollFlags::IN),
             PollFd::new(listener, PollFlags::IN),
         ];
         match poll(
             &mut fds[..1 + usize::from(has_room)],
-            patience.map(rounded_up).as_ref(),
+            (!has_room).then_some(&PAUSE),
         ) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(errno.into()),
@@ -94,87 +79,20 @@ pub fn serve(
         if stopped {
             return Ok(());
         }
-        let mut accepted = true;
-        if has_client {
-            let (service, token) = (Arc::clone(&service), Arc::clone(&connected));
-            accepted = accept(listener, move |stream| {
-                if converse(&stream, limits, is_local, &service).is_err() {
-                    // The kernel would keep what the client has not read for as long as the client pleases
-                    // (socket(7), `SO_LINGER`).
-                    let _ = set_socket_linger(&stream, Some(Duration::ZERO));
-                }
-                drop(stream);
-                drop(token);
+        let (page, token) = (page.clone(), Arc::clone(&connected));
+        accepted = !has_client
+            || listener.accept().is_ok_and(|(stream, _)| {
+                let serve = move || {
+                    if converse(&stream, limits, is_local, page).is_err() {
+                        // The kernel would keep what the client has not read for as long as the client pleases
+                        // (socket(7), `SO_LINGER`).
+                        let _ = set_socket_linger(&stream, Some(Duration::ZERO));
+                    }
+                    drop(stream);
+                    drop(token);
+                };
+                thread::Builder::new().spawn(serve).is_ok()
             });
-        }
-        has_room = accepted && Arc::strong_count(&connected) <= limits.connections;
-        let mut service = locked(&service);
-        if service
-            .next_work()
-            .is_some_and(|when| when <= Instant::now())
-        {
-            service.work();
-        }
-    }
-}
-
-fn locked<T>(service: &Mutex<T>) -> MutexGuard<'_, T> {
-    service.lock().expect("no scan panics")
-}
-
-/// Rounds a time up, so that poll(2) does not wake before it.
-fn rounded_up(time: Duration) -> Timespec {
-    Timespec::try_from(time + Duration::from_millis(1)).expect("it is less than a day")
-}
-
-/// Accepts a client, if it is still there, and serves it in a thread. Returns `false` if there is no file
-/// descriptor, memory or thread left, which may change.
-fn accept(listener: &TcpListener, serve: impl FnOnce(TcpStream) + Send + 'static) -> bool {
-    use Errno as E;
-    match listener.accept() {
-        Ok((stream, _)) => thread::Builder::new().spawn(move || serve(stream)).is_ok(),
-        Err(error) => !matches!(
-            Errno::from_io_error(&error),
-            Some(E::MFILE | E::NFILE | E::NOBUFS | E::NOMEM)
-        ),
-    }
-}
-
-/// A time by which a client must be done. It allows one last try after that, which finds what came in time.
-struct Deadline(Option<Instant>);
-
-impl Deadline {
-    fn after(time: Duration) -> Self {
-        Self(Some(Instant::now() + time))
-    }
-
-    fn time_left(&mut self) -> io::Result<Duration> {
-        let at = self.0.ok_or(io::ErrorKind::TimedOut)?;
-        let left = at.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            self.0 = None;
-        }
-        Ok(left.max(Duration::from_millis(1)))
-    }
-
-    fn read(&mut self, mut stream: &TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
-        stream.set_read_timeout(Some(self.time_left()?))?;
-        uninterrupted(|| stream.read(buffer))
-    }
-
-    fn write(&mut self, mut stream: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
-        stream.set_write_timeout(Some(self.time_left()?))?;
-        uninterrupted(|| stream.write(bytes))
-    }
-}
-
-/// Repeats a call that a stop signal interrupts, although no handler is installed (signal(7)).
-fn uninterrupted(mut call: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
-    loop {
-        match call() {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            done => return done,
-        }
     }
 }
 
@@ -183,42 +101,75 @@ fn converse(
     stream: &TcpStream,
     limits: Limits,
     is_local: bool,
-    service: &Mutex<impl Service>,
+    page: impl Fn(Format) -> Answer,
 ) -> io::Result<()> {
-    let mut buffer = [0; 8192];
     let mut request = Vec::new();
-    let mut deadline = Deadline::after(limits.to_ask);
+    let mut asking = BufReader::new(Timed::new(stream, limits.to_ask)).take(MOST_OF_REQUEST as u64);
     let (head, body) = loop {
-        let read = deadline.read(stream, &mut buffer)?;
-        request.extend_from_slice(&buffer[..read]);
-        match answer(&request, is_local, |format| locked(service).page(format)) {
+        let read = asking.read_until(b'\n', &mut request)?;
+        match answer(&request, is_local, &page) {
             Some(answer) => break answer,
             None if read == 0 => return Ok(()),
             None => {}
         }
     };
-    let mut deadline = Deadline::after(limits.to_fetch);
-    for mut left in [&head[..], &body] {
-        while !left.is_empty() {
-            left = &left[deadline.write(stream, left)?..];
-        }
-    }
+    let mut fetching = Timed::new(stream, limits.to_fetch);
+    fetching.write_all(&head)?;
+    fetching.write_all(&body)?;
     stream.shutdown(Shutdown::Write)?;
-    let mut discarded = 0;
-    while discarded < MOST_AFTER {
-        match deadline.read(stream, &mut buffer)? {
-            0 => return Ok(()),
-            read => discarded += read,
+    io::copy(&mut fetching.take(MOST_AFTER), &mut io::sink())?;
+    Ok(())
+}
+
+/// A connection whose calls fail after a time. One call is allowed after it, which finds what came in time.
+struct Timed<'a> {
+    stream: &'a TcpStream,
+    until: Instant,
+    is_over: bool,
+}
+
+impl<'a> Timed<'a> {
+    fn new(stream: &'a TcpStream, time: Duration) -> Self {
+        let until = Instant::now() + time;
+        Self {
+            stream,
+            until,
+            is_over: false,
         }
     }
-    Ok(())
+
+    fn time_left(&mut self) -> io::Result<Option<Duration>> {
+        let left = self.until.saturating_duration_since(Instant::now());
+        match std::mem::replace(&mut self.is_over, left.is_zero()) {
+            true => Err(io::ErrorKind::TimedOut.into()),
+            false => Ok(Some(left.max(Duration::from_millis(1)))),
+        }
+    }
+}
+
+impl Read for Timed<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.stream.set_read_timeout(self.time_left()?)?;
+        Read::read(&mut self.stream, buffer)
+    }
+}
+
+impl Write for Timed<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.stream.set_write_timeout(self.time_left()?)?;
+        Write::write(&mut self.stream, bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::os::fd::AsFd;
     use std::os::unix::net::UnixStream;
-    use std::thread;
+    use std::sync::OnceLock;
 
     use super::*;
 
@@ -234,38 +185,6 @@ mod tests {
     };
     const GET: &[u8] = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
-    /// A service with one page and endless work.
-    struct Counted {
-        page: Arc<[u8]>,
-        worked: usize,
-        /// Whether the page was asked for: there is no work before.
-        is_asked: bool,
-        next_work: Instant,
-        /// How long each piece of work takes.
-        work_takes: Duration,
-    }
-
-    impl Service for Counted {
-        fn page(&mut self, _: Format) -> Answer {
-            self.is_asked = true;
-            Answer {
-                status: "200 OK",
-                content_type: "text",
-                body: Arc::clone(&self.page),
-            }
-        }
-
-        fn next_work(&self) -> Option<Instant> {
-            self.is_asked.then_some(self.next_work)
-        }
-
-        fn work(&mut self) {
-            self.worked += 1;
-            thread::sleep(self.work_takes);
-            self.next_work = Instant::now() + Duration::from_millis(1);
-        }
-    }
-
     /// Runs `clients` beside a server of a page of `size` bytes, and returns their result.
     fn with_server<T>(
         limits: Limits,
@@ -275,23 +194,26 @@ mod tests {
         with_slow_server(limits, size, Duration::ZERO, clients)
     }
 
-    /// Does the same with a server that is busy for `work_takes` again and again.
+    /// Does the same with a server that needs `late` to make its page for the first time.
     fn with_slow_server<T>(
         limits: Limits,
         size: usize,
-        work_takes: Duration,
+        late: Duration,
         clients: impl FnOnce(&dyn Fn() -> TcpStream) -> T,
     ) -> T {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stops) = UnixStream::pair().unwrap();
-        let service = Arc::new(Mutex::new(Counted {
-            page: vec![b'#'; size].into(),
-            worked: 0,
-            is_asked: false,
-            next_work: Instant::now(),
-            work_takes,
-        }));
+        let body: Arc<[u8]> = vec![b'#'; size].into();
+        let made = Arc::new(OnceLock::new());
+        let page = move |_| {
+            made.get_or_init(|| thread::sleep(late));
+            Answer {
+                status: "200 OK",
+                content_type: "text",
+                body: Arc::clone(&body),
+            }
+        };
         let connect = move || {
             let client = TcpStream::connect(address).unwrap();
             // With a timeout, a test that fails does not hang.
@@ -301,17 +223,10 @@ mod tests {
             client
         };
         thread::scope(|scope| {
-            let served = Arc::clone(&service);
-            let server = scope.spawn(|| serve(&listener, stop.as_fd(), limits, served));
+            let server = scope.spawn(|| serve(&listener, stop.as_fd(), limits, page));
             // This closure owns `stops`, so the server ends even if the clients panic.
             let stops = stops;
             let result = clients(&connect);
-            // Once the page was asked for, the work begins without another client.
-            let began = Instant::now();
-            while locked(&service).is_asked && locked(&service).worked == 0 {
-                assert!(began.elapsed() < Duration::from_secs(60), "no work");
-                thread::sleep(Duration::from_millis(1));
-            }
             drop(stops);
             server.join().unwrap().unwrap();
             result
@@ -350,19 +265,6 @@ mod tests {
                 client.read_exact(&mut answer).unwrap();
                 assert_eq!(&answer, b"HTTP/1.1 431");
             }
-        });
-    }
-
-    #[test]
-    fn the_work_that_a_request_gives_begins_without_another_client() {
-        with_server(PATIENT, 3, |connect| {
-            let mut client = connect();
-            // The server waits again by the time that the request comes.
-            thread::sleep(Duration::from_millis(100));
-            client.write_all(GET).unwrap();
-            let mut answer = String::new();
-            client.read_to_string(&mut answer).unwrap();
-            assert!(answer.ends_with("###"), "{answer}");
         });
     }
 
