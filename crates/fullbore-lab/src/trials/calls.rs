@@ -1,7 +1,6 @@
 //! Tries the calls that move references to pages.
 //!
-//! The only `unsafe` code is vmsplice(2): of memory that is not written to afterwards, except where a trial
-//! finds out whether the pipe has the page itself or a copy.
+//! The only `unsafe` code is vmsplice(2) of memory that is not written to afterwards.
 
 #![allow(unsafe_code)]
 
@@ -83,22 +82,6 @@ fn file_is_shared() -> Result<bool, Stop> {
     Ok(first_byte(&pipe)? == 2)
 }
 
-/// Returns whether memory that was given to vmsplice(2) is in the pipe itself, and not a copy of it.
-fn memory_is_shared() -> Result<bool, Stop> {
-    let mut page = Pages::new(page_size())?;
-    let pipe = Pipe::new()?;
-    page.fill(1);
-    // SAFETY: the page is a mapping of our own, which outlives the pipe's reference to it, because the pipe
-    // is closed first. It is written to below, and only this function reads the pipe. The fd is a pipe's
-    // write end.
-    let answer = unsafe {
-        Calls::new(Wait::Block).vmsplice(pipe.writer.as_fd(), &page, SpliceFlags::empty())
-    };
-    answer.map_err(at("vmsplice"))?;
-    page.fill(2);
-    Ok(first_byte(&pipe)? == 2)
-}
-
 fn first_byte(pipe: &Pipe) -> Result<u8, Stop> {
     let mut byte = [0];
     rustix::io::read(&pipe.reader, &mut byte).map_err(at("read"))?;
@@ -144,7 +127,7 @@ pub(super) fn vmsplice(_: &Given) -> Result<String, Stop> {
         }
     }
     read_back(&pipe.reader, &sent)?;
-    let shares = memory_is_shared()?;
+    let shares = fullbore::linux::vmsplice_shares()?;
     Ok(format!(
         "{BYTES} bytes of memory into a pipe{}",
         kept(shares)

@@ -4,6 +4,7 @@
 mod calls;
 mod cgroup;
 mod refusal;
+mod sharing;
 
 use std::fs;
 use std::os::fd::{IntoRawFd, OwnedFd};
@@ -16,6 +17,8 @@ pub use calls::Calls;
 pub(crate) use calls::{is_closed, is_ready};
 pub use cgroup::memory_limit;
 pub(crate) use refusal::is_refusal;
+pub(crate) use sharing::shares_pages;
+pub use sharing::vmsplice_shares;
 /// The kernel's error number, as rustix has it: [`Calls`] and [`Waiter`](crate::Waiter) return it.
 pub use rustix::io::Errno;
 /// The flags of splice(2) and vmsplice(2), as rustix has them.

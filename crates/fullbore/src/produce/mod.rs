@@ -66,8 +66,9 @@ impl ProducerOptions {
     /// Creates a producer that sends pages into a pipe and never writes to them again. The reader
     /// gets the bytes as they were when they were sent, whatever it does with them.
     ///
-    /// If the kernel refuses vmsplice(2), which it does before the first byte is sent, bytes are
-    /// sent by [`copy`](Self::copy) instead; [`Producer::way`] then returns [`Way::Copy`].
+    /// If the kernel refuses vmsplice(2), which it does before the first byte is sent, or copies
+    /// what it is given ([`vmsplice_shares`](linux::vmsplice_shares)), bytes are sent by
+    /// [`copy`](Self::copy) instead; [`Producer::way`] then returns [`Way::Copy`].
     ///
     /// # Errors
     /// [`Error::NotAPipe`]; otherwise as [`copy`](Self::copy).

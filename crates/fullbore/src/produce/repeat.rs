@@ -107,8 +107,7 @@ impl<Fd: AsFd> Repeat<Fd> {
             let _ = PipeEnd::new(sink.as_fd())?.grow(wanted);
         }
         let origin = if sink.is_own() {
-            // If no socket or pipe can be made, the pattern can still be sent from memory.
-            Origin::best(pattern).unwrap_or(Origin::Memory)
+            Origin::best(pattern).unwrap_or_else(Origin::from_memory)
         } else {
             Origin::Copy
         };
@@ -277,7 +276,7 @@ impl<Fd: AsFd> Repeat<Fd> {
         let refused = linux::is_refusal(errno);
         self.origin = match self.origin {
             Origin::Master(_) | Origin::Staged { .. } if refused && self.sent == 0 => {
-                Origin::Memory
+                Origin::from_memory()
             }
             Origin::Memory if refused && self.sent == 0 => Origin::Copy,
             _ => return Err(self.failed(operation, errno)),
@@ -314,6 +313,14 @@ fn block_of(pattern: &[u8]) -> Result<Pages> {
 }
 
 impl Origin {
+    /// Returns the way that needs no socket and no pipe of our own.
+    fn from_memory() -> Self {
+        match linux::shares_pages() {
+            true => Origin::Memory,
+            false => Origin::Copy,
+        }
+    }
+
     /// Returns a master pipe if one can be made, with slots that end with a pattern if possible.
     fn best(pattern: &[u8]) -> Option<Self> {
         if pattern.len() >= TOO_LONG_FOR_A_MASTER {

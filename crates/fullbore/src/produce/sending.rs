@@ -74,10 +74,10 @@ impl<Fd: AsFd> Producer<Fd> {
         self.make_roomy();
         let geometry = Geometry::here();
         let huge = !self.options.base_pages;
-        if self.options.any_way
-            && !(linux::has_huge_pages() && geometry.huge_that_suits().is_some())
-        {
-            // Faulting in fresh base pages one by one is slower than the copy that it would save.
+        // Faulting in fresh base pages one by one is slower than the copy that it would save.
+        let is_slower = self.options.any_way
+            && !(linux::has_huge_pages() && geometry.huge_that_suits().is_some());
+        if is_slower || self.policy.way() != Way::Copy && !linux::shares_pages() {
             self.policy = Policy::Copy;
         }
         let chunk = self.chunk.next_multiple_of(linux::page_size());
@@ -215,7 +215,9 @@ impl<Fd: AsFd> Producer<Fd> {
             let bytes = first.rest();
             let len = bytes.len();
             let sink = self.sink.as_fd();
-            let by_reference = self.is_worth_a_reference(len) && self.way() != Way::Copy;
+            let by_reference = self.is_worth_a_reference(len)
+                && self.way() != Way::Copy
+                && linux::shares_pages();
             let (operation, answer) = if by_reference {
                 // SAFETY: the pages belong to nobody else, nothing writes to them from here on, and
                 // they live on in the pipe after munmap. The direction is as above.

@@ -114,7 +114,7 @@ impl Stage {
         self.grown = true;
         let geometry = Geometry::here();
         // Faulting in base pages one by one costs more than the copy that it would save.
-        if given && geometry.huge_that_suits().is_some() {
+        if given && geometry.huge_that_suits().is_some() && linux::shares_pages() {
             let chunk = chunk.unwrap_or(options::CHUNK).min(MOST);
             let fresh = Fresh::new(chunk, true, &geometry);
             if let Ok(pages) = Memory::map(fresh.memory(), true) {

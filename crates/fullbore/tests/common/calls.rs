@@ -82,7 +82,8 @@ pub fn judging<T: Send>(
     mut verdict: impl FnMut(usize) -> Option<Errno>,
     job: impl FnOnce() -> T + Send,
 ) -> Option<T> {
-    answering(calls, |nth| verdict(nth).map(Err), job)
+    look_up_once();
+    answering(calls, |nth, _| verdict(nth).map(Err), job)
 }
 
 /// Answers the nth of these calls, and only that one, with 0, as if nothing had been moved.
@@ -91,16 +92,51 @@ pub fn moving_nothing_once<T: Send>(
     nth: usize,
     job: impl FnOnce() -> T + Send,
 ) -> Option<T> {
-    answering(calls, |count| (count == nth).then_some(Ok(0)), job)
+    look_up_once();
+    answering(calls, |count, _| (count == nth).then_some(Ok(0)), job)
 }
 
-/// As [`judging`], where a call may also be answered with a number instead of being made.
+/// Runs `job` where vmsplice(2) writes, as on a kernel that does not share pages; returns its result,
+/// and how often it made that call. Nothing is looked up before.
+pub fn copying_vmsplice<T: Send>(job: impl FnOnce() -> T + Send) -> Option<(T, usize)> {
+    let mut made = 0;
+    let job = answering(
+        &[libc::SYS_vmsplice],
+        |nth, [fd, slices, count, flags, ..]| {
+            made = nth;
+            Some(written(
+                fd as i32,
+                slices as *const libc::iovec,
+                count as i32,
+                flags as u32,
+            ))
+        },
+        job,
+    );
+    Some((job?, made))
+}
+
+/// Makes a vmsplice(2) of this process by pwritev2(2).
+fn written(fd: i32, slices: *const libc::iovec, count: i32, flags: u32) -> Result<i64, Errno> {
+    let flags = match flags & libc::SPLICE_F_NONBLOCK {
+        0 => 0,
+        _ => libc::RWF_NOWAIT,
+    };
+    // SAFETY: the thread whose call this is waits for the answer, and its memory and fds are ours too.
+    let answer = unsafe { libc::pwritev2(fd, slices, count, -1, flags) };
+    match answer {
+        0.. => Ok(answer as i64),
+        _ => Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap()),
+    }
+}
+
+/// As [`judging`], where a call may also be answered with a number instead of being made. The verdict
+/// gets the arguments of the call too.
 fn answering<T: Send>(
     calls: &[libc::c_long],
-    mut verdict: impl FnMut(usize) -> Option<Result<i64, Errno>>,
+    mut verdict: impl FnMut(usize, [u64; 6]) -> Option<Result<i64, Errno>>,
     job: impl FnOnce() -> T + Send,
 ) -> Option<T> {
-    look_up_once();
     let filter = notify_of(calls);
     thread::scope(|scope| {
         let (send, receive) = mpsc::channel();
@@ -114,9 +150,9 @@ fn answering<T: Send>(
             Ok(listener) => {
                 let mut count = 0;
                 while !worker.is_finished() {
-                    if let Some(call) = next_call(&listener) {
+                    if let Some((id, arguments)) = next_call(&listener) {
                         count += 1;
-                        answer(&listener, call, verdict(count));
+                        answer(&listener, id, verdict(count, arguments));
                     }
                 }
             }
@@ -188,8 +224,8 @@ fn install_with_listener(filter: &[libc::sock_filter]) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(listener as i32) })
 }
 
-/// The id of the next call, or `None` after a while without one.
-fn next_call(listener: &OwnedFd) -> Option<u64> {
+/// The id of the next call and its arguments, or `None` after a while without one.
+fn next_call(listener: &OwnedFd) -> Option<(u64, [u64; 6])> {
     let a_while = Timespec::try_from(Duration::from_millis(5)).unwrap();
     let mut fds = [PollFd::from_borrowed_fd(listener.as_fd(), PollFlags::IN)];
     poll(&mut fds, Some(&a_while)).unwrap();
@@ -198,7 +234,7 @@ fn next_call(listener: &OwnedFd) -> Option<u64> {
     }
     // SAFETY: a structure of numbers, which the kernel wants zeroed.
     let mut call: libc::seccomp_notif = unsafe { std::mem::zeroed() };
-    ioctl(listener, libc::SECCOMP_IOCTL_NOTIF_RECV, &mut call).then_some(call.id)
+    ioctl(listener, libc::SECCOMP_IOCTL_NOTIF_RECV, &mut call).then_some((call.id, call.data.args))
 }
 
 fn answer(listener: &OwnedFd, id: u64, answer: Option<Result<i64, Errno>>) {
