@@ -14,9 +14,7 @@ use std::thread;
 
 use common::calls::copying_vmsplice;
 use common::{Checker, Reader, fill, send};
-use fullbore::{
-    Pages, Pipe, Producer, ProducerOptions, Tee, Transfer, Way, copy, linux, split,
-};
+use fullbore::{Pages, Pipe, Producer, ProducerOptions, Tee, Transfer, Way, copy, linux, split};
 
 const BYTES: u64 = 16 << 20;
 
@@ -80,7 +78,9 @@ fn careless(sink: OwnedFd) -> Way {
 
 const PRODUCERS: [(&str, Make); 5] = [
     ("new", |sink| reserved(Producer::new(sink).unwrap())),
-    ("fresh", |sink| reserved(ProducerOptions::new().fresh(sink).unwrap())),
+    ("fresh", |sink| {
+        reserved(ProducerOptions::new().fresh(sink).unwrap())
+    }),
     ("recycle", recycled),
     ("write", written),
     ("send", handed_over),
@@ -97,7 +97,7 @@ fn producers_copy_and_every_reader_gets_the_bytes() {
                 return;
             };
             assert_eq!(reading.join().unwrap(), BYTES, "{name}, {reader:?}");
-            assert_eq!(way, Way::Copy, "{name}");
+            assert!(matches!(way, Way::Copy | Way::Socket), "{name}: {way}");
             // The calls that find out what the kernel does, once in the process.
             assert!(made <= 3, "{name}: {made} calls of vmsplice(2)");
         }

@@ -806,8 +806,8 @@ mod tests {
 
     #[test]
     fn long_lines_are_cut_in_a_moment() {
-        let many = vec!["cat"; 3000].join(" | ");
-        assert_eq!(stages(&many).len(), 3000);
+        let many = vec!["cat"; 1000].join(" | ");
+        assert_eq!(stages(&many).len(), 1000);
         let nested = format!("{{ {many}; }} | cat");
         assert!(matches!(
             cut(nested.as_ref(), Dialect::Posix),

@@ -13,7 +13,7 @@ pub mod top;
 pub mod users;
 pub mod verdicts;
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, PipeReader, PipeWriter, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -142,7 +142,15 @@ pub fn spawn(command: &mut Command) -> io::Result<Child> {
     static ALONE: Once = Once::new();
     ALONE.call_once(|| users::inherit_nothing().expect("close_range"));
     let _starting = STARTING.read();
-    command.spawn()
+    let child = command.spawn()?;
+    // The parent of vfork(2) continues before the child has closed what it does not inherit. The child gets
+    // its new name after that (`begin_new_exec`, fs/exec.c).
+    let name = |process: &str| fs::read(format!("/proc/{process}/comm")).ok();
+    let (own, started) = (name("thread-self"), child.id().to_string());
+    while own.is_some() && name(&started) == own {
+        thread::yield_now();
+    }
+    Ok(child)
 }
 
 /// Runs a process to its end, and returns what it printed, as [`Command::output`] does.

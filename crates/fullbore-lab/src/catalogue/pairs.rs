@@ -90,6 +90,8 @@ const PRODUCE: &[Experiment] = experiments! { "produce" Yes:
         "--write-with-vmsplice --huge-page --check-huge-page --data words" => "--chunk 512K --huge-page --sum";
     "fresh_sum", None, "fresh pages: correct for every reader",
         "--way fresh --chunk 512K --pipe-size 1M --huge-page --check-huge-page --data words" => "--chunk 512K --huge-page --sum";
+    "socket_sum", None, "through a socket of the writer: correct for every reader, without vmsplice(2)",
+        "--way socket --chunk 512K --pipe-size 1M --huge-page --data words" => "--chunk 512K --huge-page --sum";
     "recycle_sum", None, "recycled pages: correct only for a reader that copies",
         "--way recycle --pipe-size 1M --huge-page --check-huge-page --data words" => "--chunk 512K --huge-page --sum";
     "recycle_sum_busy", None, "the same, in a busy loop instead of sleeping",
@@ -100,6 +102,8 @@ const PRODUCE: &[Experiment] = experiments! { "produce" Yes:
         "--way copy --chunk 512K --pipe-size 1M --huge-page --data words" => "--read-with-splice --chunk 1M";
     "fresh_splice", None, "fresh pages, spliced to /dev/null",
         "--way fresh --chunk 512K --pipe-size 1M --huge-page --check-huge-page --data words" => "--read-with-splice --chunk 1M";
+    "socket_splice", None, "through a socket, spliced to /dev/null",
+        "--way socket --chunk 512K --pipe-size 1M --huge-page --data words" => "--read-with-splice --chunk 1M";
     "recycle_splice", None, "recycled pages, spliced to /dev/null",
         "--way recycle --pipe-size 1M --huge-page --check-huge-page --data words" => "--read-with-splice --chunk 1M";
     "lines_std_sum", None, "lines of 80 bytes through std's BufWriter, into a default pipe",

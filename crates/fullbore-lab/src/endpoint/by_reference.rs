@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::Context;
-use fullbore::linux::{Calls, page_size};
+use fullbore::linux::{Calls, page_size, vmsplice_shares};
 use fullbore::wait::Ready;
 use fullbore::{Pages, Pipe, Producer, ProducerOptions, Way};
 use rustix::io::Errno;
@@ -178,7 +178,7 @@ impl Buffers {
     }
 }
 
-/// Writes with one of the library's ways that accept new data: copy, fresh or recycle.
+/// Writes with one of the library's ways that accept new data: copy, socket, fresh or recycle.
 pub fn produce(
     options: &Options,
     way: Way,
@@ -195,6 +195,7 @@ pub fn produce(
         producer = producer.ring(ring.next_multiple_of(page_size()));
     }
     let producer = match way {
+        Way::Socket => producer.socket(sink),
         Way::Fresh => producer.fresh(sink),
         // SAFETY: the readers of the laboratory copy or drop what they read from the pipe.
         Way::Recycle => unsafe { producer.recycle(sink) },
@@ -241,12 +242,19 @@ pub fn produce(
     Ok(report)
 }
 
-/// Fails if the producer has switched to copying because vmsplice(2) is refused.
+/// Fails if the producer has switched to another way.
 fn check_way<O: AsFd>(producer: &Producer<O>, way: Way) -> Result<(), Unsupported> {
-    if producer.way() != way {
-        return Err(Unsupported("this machine refuses vmsplice(2)".into()));
-    }
-    Ok(())
+    let reason = match way {
+        _ if producer.way() == way => return Ok(()),
+        Way::Socket => {
+            "this machine refuses sockets or splice(2), or has no memory for a full pipe"
+        }
+        _ if vmsplice_shares().is_ok_and(|shares| !shares) => {
+            "vmsplice(2) copies on this kernel, so there is nothing to gain"
+        }
+        _ => "this machine refuses vmsplice(2)",
+    };
+    Err(Unsupported(reason.into()))
 }
 
 fn vmsplice_failed(errno: Errno, moved: u64) -> anyhow::Error {

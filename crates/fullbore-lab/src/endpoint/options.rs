@@ -186,6 +186,8 @@ impl From<WaitName> for Wait {
 pub enum WayName {
     /// write(2)
     Copy,
+    /// send(2) into a socket of the writer, and splice(2) from it into the pipe
+    Socket,
     /// vmsplice(2) of pages that are never written to again
     Fresh,
     /// vmsplice(2) of a ring of pages that are reused after they were read; requires a reader that
@@ -383,8 +385,12 @@ impl Options {
         }
         if self.lines.is_some() && (self.write_with_vmsplice || self.way == Some(WayName::Repeat)) {
             return Err(
-                "--lines can be used only alone, or with --way copy, fresh or recycle".into(),
+                "--lines can be used only alone, or with --way copy, socket, fresh or recycle"
+                    .into(),
             );
+        }
+        if self.way == Some(WayName::Socket) && self.chunk() < 32 * 1024 {
+            return Err("--way socket requires chunks of 32K or more".into());
         }
         if self.period == Some(0) {
             return Err("--period must be above 0".into());

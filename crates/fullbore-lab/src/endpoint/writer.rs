@@ -41,6 +41,7 @@ pub fn run(options: &Options) -> anyhow::Result<EndpointReport> {
     };
     let mut report = match options.way() {
         Some(WayName::Copy) => by_reference::produce(options, Way::Copy, sink)?,
+        Some(WayName::Socket) => by_reference::produce(options, Way::Socket, sink)?,
         Some(WayName::Fresh) => by_reference::produce(options, Way::Fresh, sink)?,
         Some(WayName::Recycle) => by_reference::produce(options, Way::Recycle, sink)?,
         Some(WayName::Repeat) => repeat(options, sink)?,
@@ -63,7 +64,10 @@ fn check_without_pipe(options: &Options) -> Result<(), Usage> {
     for (given, what) in [
         (options.ring.is_some(), "--ring"),
         (
-            matches!(options.way, Some(WayName::Fresh | WayName::Recycle)),
+            matches!(
+                options.way,
+                Some(WayName::Socket | WayName::Fresh | WayName::Recycle)
+            ),
             "the chosen --way",
         ),
         (

@@ -17,12 +17,12 @@ pub use calls::Calls;
 pub(crate) use calls::{is_closed, is_ready};
 pub use cgroup::memory_limit;
 pub(crate) use refusal::is_refusal;
-pub(crate) use sharing::shares_pages;
-pub use sharing::vmsplice_shares;
 /// The kernel's error number, as rustix has it: [`Calls`] and [`Waiter`](crate::Waiter) return it.
 pub use rustix::io::Errno;
 /// The flags of splice(2) and vmsplice(2), as rustix has them.
 pub use rustix::pipe::SpliceFlags;
+pub(crate) use sharing::shares_pages;
+pub use sharing::vmsplice_shares;
 
 /// Returns the size of a base page in bytes (`AT_PAGESZ`, getauxval(3)).
 pub fn page_size() -> usize {

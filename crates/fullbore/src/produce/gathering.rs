@@ -3,8 +3,7 @@
 use std::io;
 use std::os::fd::AsFd;
 
-use super::options::Way;
-use super::producer::Producer;
+use super::producer::{Policy, Producer};
 use crate::error::Result;
 
 impl<Fd: AsFd> io::Write for Producer<Fd> {
@@ -67,18 +66,19 @@ impl<Fd: AsFd> Producer<Fd> {
         if self.untold.is_some() || !self.handed_over.is_empty() {
             self.send_gathered()?;
         }
-        if self.gathered == 0 && buf.len() >= self.chunk && self.way() == Way::Copy {
+        if self.gathered == 0 && buf.len() >= self.chunk && matches!(self.policy, Policy::Copy) {
             // There is nothing to gather: the bytes are sent from the caller's memory, once the
             // pipe has been grown.
             if !self.settled {
                 self.next_window(1)?;
             }
-            return match self.calls.write(self.sink.as_fd(), buf) {
+            let sink = self.sink.as_fd();
+            return match self.through.write(&mut self.calls, sink, buf) {
                 Ok(n) => {
                     self.sent += n as u64;
                     Ok(n)
                 }
-                Err(errno) => Err(self.broke_off("write", errno)),
+                Err((operation, errno)) => Err(self.broke_off(operation, errno)),
             };
         }
         if self.gathered == self.window.len() {

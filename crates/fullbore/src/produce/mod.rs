@@ -3,6 +3,7 @@
 //! | way | guarantee | how a chunk goes out | file |
 //! |---|---|---|---|
 //! | copy | snapshot | write(2) | `sending.rs` |
+//! | socket | snapshot | send(2) into a socket of our own, and splice(2) from it | `socket.rs` |
 //! | fresh | snapshot | vmsplice(2); its pages are never written to again | `fresh.rs` |
 //! | recycle | needs a reader that copies | vmsplice(2); its pages are used again once the pipe no longer refers to them | `recycle.rs` |
 //! | repeat | snapshot | tee(2) or vmsplice(2) of pages that never change | `repeat.rs` |
@@ -22,6 +23,7 @@ mod producer;
 mod recycle;
 mod repeat;
 mod sending;
+mod socket;
 pub(crate) mod stage;
 
 use std::os::fd::AsFd;
@@ -35,6 +37,7 @@ use producer::Policy;
 pub use producer::{Producer, Unfinished};
 use recycle::Recycle;
 pub use repeat::Repeat;
+use socket::Through;
 
 /// The default number of bytes of one system call with recycled pages. Smaller chunks can be used again
 /// sooner, while they are still in a fast CPU cache.
@@ -60,7 +63,22 @@ impl ProducerOptions {
     /// # Errors
     /// [`Error::Invalid`] for a chunk of 0 bytes; `ENOMEM`.
     pub fn copy<Fd: AsFd>(self, sink: Fd) -> Result<Producer<Fd>> {
-        Producer::make(self, Output::shared(sink), Policy::Copy)
+        Producer::make(self, Output::shared(sink), Policy::Copy, Through::Nothing)
+    }
+
+    /// Creates a producer that copies bytes into a Unix socket of its own, and splices them from there
+    /// into a pipe: fewer and larger pages than by [`copy`](Self::copy), and a pipe holds eight times as
+    /// many bytes (8 MiB where its capacity is 1 MiB). The guarantee is that of a copy.
+    ///
+    /// Less than 32 KiB at a time are sent by [`copy`](Self::copy), and so is everything if the kernel
+    /// refuses sockets or splice(2), if the producer is [`nonblocking`](Self::nonblocking), on pages of
+    /// 32 KiB and more, and in a small memory cgroup; [`Producer::way`] then returns [`Way::Copy`].
+    ///
+    /// # Errors
+    /// [`Error::NotAPipe`]; otherwise as [`copy`](Self::copy).
+    pub fn socket<Fd: AsFd>(self, sink: Fd) -> Result<Producer<Fd>> {
+        let output = Output::own(sink)?;
+        Producer::make(self, output, Policy::Copy, Through::a_socket())
     }
 
     /// Creates a producer that sends pages into a pipe and never writes to them again. The reader
@@ -73,7 +91,8 @@ impl ProducerOptions {
     /// # Errors
     /// [`Error::NotAPipe`]; otherwise as [`copy`](Self::copy).
     pub fn fresh<Fd: AsFd>(self, sink: Fd) -> Result<Producer<Fd>> {
-        Producer::make(self, Output::own(sink)?, Policy::Fresh(None))
+        let output = Output::own(sink)?;
+        Producer::make(self, output, Policy::Fresh(None), Through::Nothing)
     }
 
     /// Creates a producer that sends pages into a pipe, and uses them again once the number of
@@ -102,7 +121,10 @@ impl ProducerOptions {
             Some(ring) if ring < two => Err(Error::Invalid(format!(
                 "a ring of {ring} bytes has no room for two chunks of {chunk} bytes"
             ))),
-            _ => Producer::make(self, output, Policy::Recycle(Recycle::default())),
+            _ => {
+                let policy = Policy::Recycle(Recycle::default());
+                Producer::make(self, output, policy, Through::Nothing)
+            }
         }
     }
 

@@ -21,6 +21,8 @@ pub(super) const BY_REFERENCE_FROM: usize = 32 * 1024;
 pub enum Way {
     /// The bytes are copied by write(2).
     Copy,
+    /// The bytes are copied into a socket, and spliced from there into the pipe.
+    Socket,
     /// vmsplice(2) sends pages that are never written to again.
     Fresh,
     /// vmsplice(2) sends pages that are used again once the pipe no longer refers to them.
@@ -33,6 +35,7 @@ impl fmt::Display for Way {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Way::Copy => "copy",
+            Way::Socket => "socket",
             Way::Fresh => "fresh",
             Way::Recycle => "recycle",
             Way::Repeat => "repeat",

@@ -14,6 +14,7 @@ use super::options::{CHUNK, Produced, ProducerOptions, Way};
 use super::output::Output;
 use super::owner::Owner;
 use super::recycle::Recycle;
+use super::socket::Through;
 use crate::error::{Error, Result};
 use crate::linux::Calls;
 use crate::memory::{self, Memory};
@@ -115,6 +116,8 @@ pub struct Producer<Fd: AsFd> {
     pub(super) calls: Calls,
     pub(super) policy: Policy,
     pub(super) options: ProducerOptions,
+    /// How bytes are written that are not given.
+    pub(super) through: Through,
     pub(super) memory: Memory,
     /// Whether memory for a long output has been set up.
     pub(super) settled: bool,
@@ -154,12 +157,22 @@ impl<Fd: AsFd> Producer<Fd> {
         ProducerOptions::new().open(sink)
     }
 
-    pub(super) fn make(options: ProducerOptions, sink: Output<Fd>, policy: Policy) -> Result<Self> {
+    pub(super) fn make(
+        options: ProducerOptions,
+        sink: Output<Fd>,
+        policy: Policy,
+        through: Through,
+    ) -> Result<Self> {
         let chunk = options.checked_chunk(CHUNK)?;
         let policy = if sink.is_own() { policy } else { Policy::Copy };
+        let through = match options.never {
+            true => Through::Nothing,
+            false => through,
+        };
         Ok(Self {
             calls: Calls::with(options.waiter()),
             policy,
+            through,
             memory: Memory::first(chunk),
             settled: false,
             roomy: false,
@@ -183,7 +196,10 @@ impl<Fd: AsFd> Producer<Fd> {
     /// [`ProducerOptions::open`] chose the way and there are no huge pages, or the memory cgroup of
     /// the process has no room for them.
     pub fn way(&self) -> Way {
-        self.policy.way()
+        match self.policy.way() {
+            Way::Copy if self.through.is_socket() => Way::Socket,
+            way => way,
+        }
     }
 
     /// Returns the number of bytes sent so far.
@@ -367,7 +383,7 @@ impl<Fd: AsFd> Producer<Fd> {
         match self.send_gathered().and_then(|()| self.wait_for_readers()) {
             Ok(()) => Ok(Produced {
                 bytes: self.sent,
-                way: self.policy.way(),
+                way: self.way(),
                 calls: self.calls.made(),
             }),
             Err(error) => Err(self.unfinished(error)),

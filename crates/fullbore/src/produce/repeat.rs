@@ -1,9 +1,7 @@
 //! *repeat*: a pattern is sent again and again, from pages that never change.
 //!
-//! A slot of a pipe usually refers to one base page, but it can refer to a longer run. Bytes that are
-//! written into a Unix stream socket are put into compound pages of 32 KiB (`unix_stream_sendmsg`,
-//! net/unix/af_unix.c: the fragments of a buffer are of order 3), and splicing them out of the socket
-//! moves each run as one slot. So a *master* pipe of 256 such slots holds 8 MiB, and tee(2) puts all
+//! A slot of a pipe usually refers to one base page, but it can refer to a longer run: what is spliced
+//! from a Unix stream socket comes in runs of 32 KiB (`socket.rs`). So a *master* pipe of 256 such slots holds 8 MiB, and tee(2) puts all
 //! of it into the output with one call and 256 references. The kernel owns these pages and no process
 //! can write to them: the guarantee is the same as for a copy.
 //!
@@ -23,15 +21,13 @@ use rustix::pipe::SpliceFlags;
 
 use super::options::{Produced, ProducerOptions, Way};
 use super::output::Output;
+use super::socket::RUN;
 use crate::error::{Error, Result, Side};
 use crate::linux::{self, Calls};
 use crate::memory::{Geometry, Memory};
 use crate::pages::Pages;
 use crate::pipe::{Pipe, PipeEnd, roomy};
 use crate::wait::Ready;
-
-/// Bytes that one write into a Unix stream socket puts into one run: `UNIX_SKB_FRAGS_SZ`.
-const RUN: usize = 32 * 1024;
 
 /// Bytes of repeated pattern in memory, for everything that is not sent from a master pipe.
 const BLOCK: usize = 1024 * 1024;

@@ -6,8 +6,9 @@ use rustix::io::Errno;
 use rustix::pipe::SpliceFlags;
 
 use super::fresh::Fresh;
-use super::options::{BY_REFERENCE_FROM, Way};
+use super::options::BY_REFERENCE_FROM;
 use super::producer::{Policy, Producer};
+use super::socket::Through;
 use crate::error::{Error, Result, Side};
 use crate::linux;
 use crate::memory::{Geometry, Memory};
@@ -77,8 +78,8 @@ impl<Fd: AsFd> Producer<Fd> {
         // Faulting in fresh base pages one by one is slower than the copy that it would save.
         let is_slower = self.options.any_way
             && !(linux::has_huge_pages() && geometry.huge_that_suits().is_some());
-        if is_slower || self.policy.way() != Way::Copy && !linux::shares_pages() {
-            self.policy = Policy::Copy;
+        if !matches!(self.policy, Policy::Copy) && (is_slower || !linux::shares_pages()) {
+            self.copy_from_now_on();
         }
         let chunk = self.chunk.next_multiple_of(linux::page_size());
         let mapped = match &mut self.policy {
@@ -138,10 +139,11 @@ impl<Fd: AsFd> Producer<Fd> {
         let filled = self.gathered == self.window.len();
         while self.gathered > 0 {
             let bytes = &self.memory[self.window.start..][..self.gathered];
-            match self.calls.write(self.sink.as_fd(), bytes) {
+            let sink = self.sink.as_fd();
+            match self.through.write(&mut self.calls, sink, bytes) {
                 Ok(0) => return Err(self.broke_off("write", Errno::IO)),
                 Ok(n) => self.went(n),
-                Err(errno) => return Err(self.broke_off("write", errno)),
+                Err((operation, errno)) => return Err(self.broke_off(operation, errno)),
             }
         }
         // No pipe refers to the copied bytes, so their memory can be filled again at once.
@@ -216,18 +218,18 @@ impl<Fd: AsFd> Producer<Fd> {
             let len = bytes.len();
             let sink = self.sink.as_fd();
             let by_reference = self.is_worth_a_reference(len)
-                && self.way() != Way::Copy
+                && !matches!(self.policy, Policy::Copy)
                 && linux::shares_pages();
-            let (operation, answer) = if by_reference {
+            let answer = if by_reference {
                 // SAFETY: the pages belong to nobody else, nothing writes to them from here on, and
                 // they live on in the pipe after munmap. The direction is as above.
                 let answer = unsafe { self.calls.vmsplice(sink, bytes, SpliceFlags::empty()) };
-                ("vmsplice", answer)
+                answer.map_err(|errno| ("vmsplice", errno))
             } else {
-                ("write", self.calls.write(sink, bytes))
+                self.through.write(&mut self.calls, sink, bytes)
             };
             match answer {
-                Ok(0) => return Err(self.broke_off(operation, Errno::IO)),
+                Ok(0) => return Err(self.broke_off("write", Errno::IO)),
                 Ok(n) => {
                     self.sent += n as u64;
                     if by_reference {
@@ -239,8 +241,8 @@ impl<Fd: AsFd> Producer<Fd> {
                         first.sent += n;
                     }
                 }
-                Err(errno) if by_reference && self.is_refused(errno) => {}
-                Err(errno) => return Err(self.broke_off(operation, errno)),
+                Err((_, errno)) if by_reference && self.is_refused(errno) => {}
+                Err((operation, errno)) => return Err(self.broke_off(operation, errno)),
             }
         }
         Ok(())
@@ -251,9 +253,17 @@ impl<Fd: AsFd> Producer<Fd> {
     fn is_refused(&mut self, errno: Errno) -> bool {
         let refused = linux::is_refusal(errno) && self.sent_by_reference == 0;
         if refused {
-            self.policy = Policy::Copy;
+            self.copy_from_now_on();
         }
         refused
+    }
+
+    /// Gives no more pages to the output, which is a pipe.
+    fn copy_from_now_on(&mut self) {
+        self.policy = Policy::Copy;
+        if !self.options.never {
+            self.through = Through::a_socket();
+        }
     }
 
     /// Records that the first `n` gathered bytes were sent.

@@ -11,8 +11,9 @@ use rustix::io::Errno;
 use rustix::pipe::SpliceFlags;
 
 use super::fresh::Fresh;
-use super::options::{self, BY_REFERENCE_FROM};
+use super::options::{self, BY_REFERENCE_FROM, Way};
 use super::output::own_writable;
+use super::socket::{RUN, Through};
 use crate::error::Result;
 use crate::linux::{self, Calls};
 use crate::memory::{self, Geometry, Memory};
@@ -46,8 +47,12 @@ pub(crate) struct Outlet {
     takes_pages: bool,
     /// A duplicate of the write end, which no other code can replace by another file.
     pipe: Option<OwnedFd>,
+    /// How bytes are written into the pipe that are not given.
+    through: Through,
     /// Bytes that were sent by reference.
     pub(crate) given: u64,
+    /// How bytes were sent the last time.
+    pub(crate) last: Way,
 }
 
 impl Outlet {
@@ -56,15 +61,21 @@ impl Outlet {
             calls,
             takes_pages: false,
             pipe: None,
+            through: Through::Nothing,
             given: 0,
+            last: Way::Copy,
         }
     }
 
     /// Gives pages to `sink` from now on if it is the write end of a pipe, and returns whether it
-    /// is.
+    /// is. If the stage has none to give, the bytes go through a socket.
     pub(crate) fn take_pages(&mut self, sink: BorrowedFd<'_>) -> bool {
         self.pipe = own_writable(sink).ok();
         self.takes_pages = self.pipe.is_some();
+        let may_wait = !self.calls.waiter().never_waits();
+        if self.takes_pages && may_wait && matches!(self.through, Through::Nothing) {
+            self.through = Through::a_socket();
+        }
         self.takes_pages
     }
 
@@ -194,6 +205,7 @@ impl Stage {
         let bytes = &self.memory[self.held.start + from..self.held.end];
         let pays = bytes.len() >= BY_REFERENCE_FROM.min(self.chunk);
         if let Some(pipe) = &outlet.pipe
+            && outlet.takes_pages
             && self.fresh.is_some()
             && pays
         {
@@ -210,12 +222,12 @@ impl Stage {
             match answer {
                 Ok(n) => {
                     outlet.given += n as u64;
+                    outlet.last = Way::Fresh;
                     self.given = self.given.max(from + n);
                     return Ok(n);
                 }
                 Err(errno) if linux::is_refusal(errno) && outlet.given == 0 => {
                     outlet.takes_pages = false;
-                    outlet.pipe = None;
                 }
                 Err(errno) => return Err(("vmsplice", errno)),
             }
@@ -223,10 +235,16 @@ impl Stage {
         // A short rest is written to the same file as the bytes before it.
         let sink = outlet.pipe.as_ref().map_or(sink, AsFd::as_fd);
         let answer = match at {
-            None => outlet.calls.write(sink, bytes),
-            Some(at) => uninterrupted(|| rustix::io::pwrite(sink, bytes, at)),
+            None if outlet.pipe.is_some() => outlet.through.write(&mut outlet.calls, sink, bytes),
+            None => (outlet.calls.write(sink, bytes)).map_err(|errno| ("write", errno)),
+            Some(at) => uninterrupted(|| rustix::io::pwrite(sink, bytes, at))
+                .map_err(|errno| ("write", errno)),
         };
-        answer.map_err(|errno| ("write", errno))
+        outlet.last = match bytes.len() >= RUN && outlet.through.is_socket() {
+            true => Way::Socket,
+            false => Way::Copy,
+        };
+        answer
     }
 
     /// Empties the stage, when every sink has got the held bytes or will never get them.

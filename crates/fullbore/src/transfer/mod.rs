@@ -35,6 +35,7 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 
 use crate::error::{Error, Result, Side};
+use crate::produce::Way;
 use crate::wait::{Cancel, Wait};
 pub(crate) use options::Options;
 pub use plan::{Guarantee, Kind, Route};
@@ -281,9 +282,10 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
             let route = state.route();
             match state.step(route, &ends, options) {
                 Ok(Step::Moved(n)) => {
-                    let route = match route {
-                        Route::Fresh if state.by_writing => Route::ReadWrite,
-                        route => route,
+                    let route = match (route, state.outlet.last) {
+                        (Route::Fresh, Way::Copy) => Route::ReadWrite,
+                        (Route::Fresh, Way::Socket) => Route::Socket,
+                        _ => route,
                     };
                     state.works |= route == state.routes[state.at];
                     let go_on = progress(state.arrived(route, n, options));

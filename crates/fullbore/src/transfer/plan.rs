@@ -123,6 +123,9 @@ pub enum Route {
     Sendfile,
     /// read(2) into fresh pages, which are given to the pipe and never written to again.
     Fresh,
+    /// read(2), and a Unix socket of our own from which the bytes are spliced into the pipe. Used
+    /// instead of [`Fresh`](Self::Fresh) where pages cannot be given to pipes, or are not huge.
+    Socket,
     /// read(2) and write(2).
     ReadWrite,
 }
@@ -135,6 +138,7 @@ impl fmt::Display for Route {
             Route::SpliceThrough => "splice through a pipe",
             Route::Sendfile => "sendfile",
             Route::Fresh => "fresh pages",
+            Route::Socket => "through a socket",
             Route::ReadWrite => "read and write",
         })
     }

@@ -50,8 +50,6 @@ pub(super) struct State {
     sparse: Sparse,
     /// Bytes before the next hole that is to be kept.
     before_hole: usize,
-    /// Whether the last send copied.
-    pub(super) by_writing: bool,
     /// The position of the bytes of the last step in the stage.
     seen: (usize, usize),
 }
@@ -127,7 +125,6 @@ pub(super) fn begin(
         through: None,
         sparse: Sparse::of(&source_stat, &sink_stat, options),
         before_hole: usize::MAX,
-        by_writing: false,
         seen: (0, 0),
     })
 }
@@ -203,7 +200,9 @@ impl State {
                 self.move_directly(route, ends, options)
             }
             Route::SpliceThrough => self.splice_through(ends, options),
-            Route::Fresh | Route::ReadWrite => self.read_or_write(route, ends, options),
+            Route::Fresh | Route::Socket | Route::ReadWrite => {
+                self.read_or_write(route, ends, options)
+            }
         }
     }
 
@@ -291,7 +290,6 @@ impl State {
     /// Makes one read, or one write of bytes that were read.
     fn read_or_write(&mut self, route: Route, ends: &Ends<'_>, options: &Options) -> Stepped {
         if self.stage.len() > 0 {
-            let given = self.outlet.given;
             let n = self
                 .stage
                 .send(&mut self.outlet, ends.sink, self.sent, self.sink_offset)
@@ -303,18 +301,16 @@ impl State {
             }
             self.seen = (self.sent, self.sent + n);
             self.sent += n;
-            self.by_writing = self.outlet.given == given;
             return Ok(Step::Moved(n));
         }
         if self.stage.is_none() {
             self.stage = Stage::small(self.most(options, self.first));
         }
         if self.long && self.stage.is_small() {
+            let is_pipe = route == Route::Fresh && self.outlet.take_pages(ends.sink);
             // Giving base pages to a pipe is slower than copying them.
-            let fresh = route == Route::Fresh
-                && linux::has_huge_pages()
-                && self.outlet.take_pages(ends.sink);
-            self.stage.grow(options.chunk, fresh);
+            self.stage
+                .grow(options.chunk, is_pipe && linux::has_huge_pages());
         }
         let most = self.most(options, usize::MAX);
         let n = match &mut self.through {

@@ -142,6 +142,11 @@ impl Waiter {
         !self.never && self.cancel.is_none() && self.deadline.is_none()
     }
 
+    /// Returns whether a call returns at once instead of waiting.
+    pub(crate) fn never_waits(&self) -> bool {
+        self.never
+    }
+
     /// # Errors
     /// `ECANCELED` after a cancel, `ETIMEDOUT` after the deadline.
     #[inline]

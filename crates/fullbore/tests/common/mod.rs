@@ -315,6 +315,7 @@ impl Reader {
 pub fn open(options: ProducerOptions, way: Way, sink: OwnedFd) -> Producer<OwnedFd> {
     match way {
         Way::Copy => options.copy(sink).unwrap(),
+        Way::Socket => options.socket(sink).unwrap(),
         Way::Fresh => options.fresh(sink).unwrap(),
         // SAFETY: only tests with readers that copy ask for it.
         Way::Recycle => unsafe { options.recycle(sink) }.unwrap(),

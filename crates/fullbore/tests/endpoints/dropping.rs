@@ -10,7 +10,7 @@ use std::thread;
 use crate::common::*;
 use fullbore::{Pipe, ProducerOptions, Way};
 
-const WAYS: [Way; 3] = [Way::Copy, Way::Fresh, Way::Recycle];
+const WAYS: [Way; 4] = [Way::Copy, Way::Socket, Way::Fresh, Way::Recycle];
 
 #[test]
 fn dropping_sends_what_was_gathered() {

@@ -78,7 +78,8 @@ fn way_and_reader() -> impl Strategy<Value = (Way, Reader)> {
     let any = prop_oneof![select(&Reader::COPYING[..]), select(&Reader::HOLDING[..])];
     prop_oneof![
         (Just(Way::Copy), any.clone()),
-        (Just(Way::Fresh), any),
+        (Just(Way::Fresh), any.clone()),
+        (Just(Way::Socket), any),
         (Just(Way::Recycle), copying),
     ]
 }
@@ -308,7 +309,7 @@ fn dev_null_takes_everything_and_dev_full_nothing() {
 
 #[test]
 fn a_closed_reader_ends_the_producer_without_a_signal() {
-    for way in [Way::Copy, Way::Fresh, Way::Recycle] {
+    for way in [Way::Copy, Way::Socket, Way::Fresh, Way::Recycle] {
         for wait in ALL_WAITS {
             let pipe = Pipe::new().unwrap();
             let mut out = open(ProducerOptions::new().wait(wait), way, pipe.writer);
@@ -330,7 +331,7 @@ fn a_closed_reader_ends_the_producer_without_a_signal() {
 #[test]
 fn a_reader_that_dies_in_the_middle_wakes_a_producer_that_waits() {
     let _watch = watch("a_reader_that_dies_in_the_middle_wakes_a_producer_that_waits");
-    for way in [Way::Copy, Way::Fresh, Way::Recycle] {
+    for way in [Way::Copy, Way::Socket, Way::Fresh, Way::Recycle] {
         for wait in ALL_WAITS {
             let pipe = Pipe::new().unwrap();
             let reading = thread::spawn(move || {
@@ -453,7 +454,7 @@ fn finishing_recycle_without_a_reader_is_a_broken_pipe() {
 
 #[test]
 fn pages_in_a_pipe_outlive_the_producer() {
-    for way in [Way::Copy, Way::Fresh, Way::Recycle] {
+    for way in [Way::Copy, Way::Socket, Way::Fresh, Way::Recycle] {
         let pipe = Pipe::new().unwrap();
         let mut out = open(ProducerOptions::new(), way, pipe.writer);
         send(&mut out, 0, 500_000, 100_000).unwrap();
@@ -497,7 +498,7 @@ fn bytes_after_an_error_that_was_overcome_are_not_lost_silently() {
 #[test]
 fn a_signal_storm_does_not_show() {
     let _watch = watch("a_signal_storm_does_not_show");
-    for way in [Way::Copy, Way::Fresh, Way::Recycle] {
+    for way in [Way::Copy, Way::Socket, Way::Fresh, Way::Recycle] {
         for wait in ALL_WAITS {
             let pipe = Pipe::new().unwrap();
             let reading = thread::spawn(move || {
@@ -619,7 +620,7 @@ fn the_pipe_is_grown_for_a_long_output_whatever_the_usage() {
         }),
     ];
     let (_, growth) = Pipe::with_capacity(MIB).unwrap();
-    for way in [Way::Copy, Way::Fresh, Way::Recycle] {
+    for way in [Way::Copy, Way::Socket, Way::Fresh, Way::Recycle] {
         for (name, usage) in usages {
             let pipe = Pipe::new().unwrap();
             let sink = pipe.writer.try_clone().unwrap();
@@ -659,7 +660,7 @@ fn with_wait_block_nothing_is_sent_until_there_is_a_chunk_or_a_flush() {
 
 #[test]
 fn flushing_often_does_not_end_in_tiny_copies() {
-    for way in [Way::Fresh, Way::Recycle] {
+    for way in [Way::Socket, Way::Fresh, Way::Recycle] {
         for piece in [1000, 60_000, 100_000, 520_000] {
             let pipe = Pipe::new().unwrap();
             let reading = Reader::Quick.spawn(pipe.reader, Checker::of_the_stream());

@@ -63,6 +63,7 @@ fn produces_as_a_child() {
     }
     let way = match way {
         "copy" => Way::Copy,
+        "socket" => Way::Socket,
         "fresh" => Way::Fresh,
         "recycle" => Way::Recycle,
         _ => {
@@ -84,7 +85,7 @@ const NO_LOCKED_MEMORY: i32 = 77;
 #[test]
 fn a_program_that_locks_all_its_memory_sends_the_same_bytes() {
     let _watch = watch("a_program_that_locks_all_its_memory_sends_the_same_bytes");
-    for way in ["copy", "fresh", "recycle", "repeat"] {
+    for way in ["copy", "socket", "fresh", "recycle", "repeat"] {
         let pipe = Pipe::new().unwrap();
         let reading = Reader::Quick.spawn(pipe.reader, checker(way));
         let bytes = 9_000_000;
@@ -110,7 +111,7 @@ fn checker(way: &str) -> Checker {
 #[test]
 fn what_was_sent_outlives_the_process_whatever_its_end() {
     let _watch = watch("what_was_sent_outlives_the_process_whatever_its_end");
-    for way in ["copy", "fresh", "recycle", "repeat"] {
+    for way in ["copy", "socket", "fresh", "recycle", "repeat"] {
         for end in ["exit", "_exit", "abort", "kill", "drop"] {
             for bytes in [1, 70_000, 500_000] {
                 let pipe = Pipe::new().unwrap();
@@ -133,7 +134,7 @@ fn what_was_sent_outlives_the_process_whatever_its_end() {
 #[test]
 fn what_a_killed_process_has_sent_is_right_as_far_as_it_goes() {
     let _watch = watch("what_a_killed_process_has_sent_is_right_as_far_as_it_goes");
-    for way in ["copy", "fresh", "recycle", "repeat"] {
+    for way in ["copy", "socket", "fresh", "recycle", "repeat"] {
         for before in [1, 3 * MIB + 7] {
             let pipe = Pipe::new().unwrap();
             let mut child = child(&format!("{way} none {}", u64::MAX / 2), pipe.writer);

@@ -12,7 +12,7 @@ use crate::common::*;
 use fullbore::linux::{Calls, Errno};
 use fullbore::{Cancel, Pipe, ProducerOptions, Stopped, Wait, Waiter, Way};
 
-const WAYS: [Way; 3] = [Way::Copy, Way::Fresh, Way::Recycle];
+const WAYS: [Way; 4] = [Way::Copy, Way::Socket, Way::Fresh, Way::Recycle];
 
 /// Runs `child` in a forked process, and returns its process id.
 fn forked(child: impl FnOnce() -> i32) -> libc::pid_t {
