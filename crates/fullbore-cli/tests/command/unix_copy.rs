@@ -17,11 +17,13 @@ const SHORT: &str = "--rounds 1 --seconds 0.01";
 const AF_INET: u64 = 2;
 const SO_SNDBUFFORCE: u64 = 32;
 
-const ROWS: [&str; 8] = [
+const ROWS: [&str; 10] = [
     "copy_normal",
     "copy_ntcopy",
     "copy_zero_copy",
     "copy_sendfile",
+    "estimate_normal",
+    "estimate_ntcopy",
     "chain_normal",
     "chain_ntcopy",
     "chain_zero_copy",
@@ -71,12 +73,12 @@ fn every_row_is_measured_or_skipped_by_name() {
         let times = network.figure.median / median(experiment);
         assert!((times / 8589.934592 - 1.0).abs() < 1e-6, "{experiment:#?}");
         // Caches are checked if the sender measures.
-        let is_copy = experiment.name.as_str().starts_with("copy_");
+        let is_copy = !experiment.name.as_str().starts_with("chain_");
         let hot = also(experiment, "hot").map(|hot| (hot.figure.median > 0.0, hot.unit));
         assert_eq!(hot, is_copy.then_some((true, Unit::Times)));
     }
-    // There is one table for the socket, and one for the chain.
-    for base in ["copy_normal", "chain_normal"] {
+    // There is one table for the socket, one for the estimate, and one for the chain.
+    for base in ["copy_normal", "estimate_normal", "chain_normal"] {
         assert_eq!(experiment(&run, base).ratio, Some(1.0));
     }
     for published in ["copy_normal", "copy_ntcopy"] {

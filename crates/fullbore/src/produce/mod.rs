@@ -44,8 +44,9 @@ use socket::Through;
 const RECYCLED_CHUNK: usize = 256 * 1024;
 
 impl ProducerOptions {
-    /// Creates a producer that sends in the way that suits the output: [`fresh`](Self::fresh) into
-    /// a pipe if there are huge pages, [`copy`](Self::copy) otherwise.
+    /// Creates a producer that sends in the way that suits the output: into a pipe by
+    /// [`fresh`](Self::fresh) if there are huge pages and by [`socket`](Self::socket) otherwise, and
+    /// into anything else by [`copy`](Self::copy).
     ///
     /// # Errors
     /// As [`fresh`](Self::fresh) and [`copy`](Self::copy).
@@ -86,7 +87,7 @@ impl ProducerOptions {
     ///
     /// If the kernel refuses vmsplice(2), which it does before the first byte is sent, or copies
     /// what it is given ([`vmsplice_shares`](linux::vmsplice_shares)), bytes are sent by
-    /// [`copy`](Self::copy) instead; [`Producer::way`] then returns [`Way::Copy`].
+    /// [`socket`](Self::socket) instead, which [`Producer::way`] then says.
     ///
     /// # Errors
     /// [`Error::NotAPipe`]; otherwise as [`copy`](Self::copy).

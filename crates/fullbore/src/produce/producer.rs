@@ -191,10 +191,10 @@ impl<Fd: AsFd> Producer<Fd> {
         })
     }
 
-    /// Returns the way in which bytes are sent now. The first long send changes it to [`Way::Copy`]
-    /// if the kernel refuses vmsplice(2), copies what it is given, or cannot map memory, and also if
-    /// [`ProducerOptions::open`] chose the way and there are no huge pages, or the memory cgroup of
-    /// the process has no room for them.
+    /// Returns the way in which bytes are sent now. The first long send changes it to
+    /// [`Way::Socket`] or [`Way::Copy`] if the kernel refuses vmsplice(2), copies what it is given,
+    /// or cannot map memory, and also if [`ProducerOptions::open`] chose the way and there are no
+    /// huge pages, or the memory cgroup of the process has no room for them.
     pub fn way(&self) -> Way {
         match self.policy.way() {
             Way::Copy if self.through.is_socket() => Way::Socket,

@@ -4,10 +4,11 @@
 //!
 //! A row is a `Mode`, which is how the object is sent, and a place: one socket with a `receiver`
 //! that drops everything, or the `chain` of processes that the RFC describes. `sender` implements
-//! the modes, `flag` detects whether this kernel has the RFC's flag, and `hot` measures the effect
-//! of a send on the caches.
+//! the modes, `flag` detects whether this kernel has the RFC's flag, `hot` measures the effect of a
+//! send on the caches, and `estimate` makes the copy of a send in user space.
 
 mod chain;
+mod estimate;
 mod flag;
 mod hot;
 mod mode;
@@ -77,6 +78,8 @@ const EXPERIMENTS: &[Experiment] = &[
     row("copy_ntcopy", Some(NTCOPY_2022), "the same with MSG_NTCOPY: the copy bypasses the caches", &UnixCopy(Mode::NtCopy, Place::OneSocket)),
     row("copy_zero_copy", None, "vmsplice(2) into a pipe, splice(2) from there: no copy", &UnixCopy(Mode::ZeroCopy, Place::OneSocket)),
     row("copy_sendfile", None, "sendfile(2) from a file in memory", &UnixCopy(Mode::SendFile, Place::OneSocket)),
+    row("estimate_normal", None, "an estimate: the copy of a send, made in user space", &UnixCopy(Mode::Normal, Place::UserSpace)),
+    row("estimate_ntcopy", None, "the same with stores that bypass the caches", &UnixCopy(Mode::NtCopy, Place::UserSpace)),
     row("chain_normal", None, "storage → Unix socket → front → TCP → client, sent by send(2)", &UnixCopy(Mode::Normal, Place::Chain)),
     row("chain_ntcopy", None, "the same chain, sent with MSG_NTCOPY", &UnixCopy(Mode::NtCopy, Place::Chain)),
     row("chain_zero_copy", None, "the same chain, sent by vmsplice(2) and splice(2)", &UnixCopy(Mode::ZeroCopy, Place::Chain)),
@@ -87,6 +90,8 @@ const EXPERIMENTS: &[Experiment] = &[
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     OneSocket,
+    /// No socket: the copy alone.
+    UserSpace,
     Chain,
 }
 
@@ -95,6 +100,11 @@ enum Place {
 enum Role {
     /// Sends, and measures.
     Sender { mode: Mode, timing: Timing },
+    /// Copies as a sender has it copied, and measures.
+    Copier {
+        past_the_caches: bool,
+        timing: Timing,
+    },
     /// Receives and drops.
     Receiver,
     /// Sends until the receiver has closed the socket.
@@ -113,6 +123,10 @@ impl Role {
     fn play(self, sizes: &Sizes) -> Result<()> {
         match self {
             Role::Sender { mode, timing } => sender::measure(mode, sizes, timing),
+            Role::Copier {
+                past_the_caches,
+                timing,
+            } => estimate::measure(past_the_caches, sizes, timing),
             Role::Receiver => receiver::drop_all(sizes),
             Role::Storage { mode } => sender::serve(mode, sizes),
             Role::Front => chain::front(sizes),
@@ -164,7 +178,7 @@ struct UnixCopy(Mode, Place);
 
 impl Work for UnixCopy {
     fn measure(&self, bench: &mut Bench<'_>) -> Result<Measurement> {
-        if self.0 != Mode::NtCopy {
+        if self.0 != Mode::NtCopy || self.1 == Place::UserSpace {
             return self.send(bench);
         }
         let before = match flag::copied() {
@@ -191,6 +205,7 @@ impl Work for UnixCopy {
     fn table(&self) -> Option<&'static str> {
         Some(match self.1 {
             Place::OneSocket => "one socket",
+            Place::UserSpace => "an estimate, in user space",
             Place::Chain => "storage, front, client",
         })
     }
@@ -213,6 +228,7 @@ impl Work for UnixCopy {
         let mode = self.0.of_peer()?;
         let chain = match self.1 {
             Place::OneSocket => "",
+            Place::UserSpace => return None,
             Place::Chain => " --chain",
         };
         let count = count.map_or_else(String::new, |count| format!(" --count {count}"));
@@ -225,14 +241,34 @@ impl Work for UnixCopy {
 impl UnixCopy {
     fn send(&self, bench: &Bench<'_>) -> Result<Measurement> {
         let sizes = bench.settings.unix_copy.unwrap_or_default();
+        if self.1 == Place::UserSpace {
+            return self.in_user_space(bench, sizes);
+        }
         let socket = match Socket::lay(sizes.sndbuf) {
             Ok(socket) => socket,
             Err(error) => return Ok(Err(Stop::Skipped(format!("{error:#}")))),
         };
         match self.1 {
-            Place::OneSocket => self.through_one_socket(bench, sizes, socket),
             Place::Chain => self.through_the_chain(bench, sizes, socket),
+            _ => self.through_one_socket(bench, sizes, socket),
         }
+    }
+
+    fn in_user_space(&self, bench: &Bench<'_>, sizes: Sizes) -> Result<Measurement> {
+        let copier = Role::Copier {
+            past_the_caches: self.0 == Mode::NtCopy,
+            timing: Timing::of(bench.settings),
+        };
+        let cpu = Some(bench.cpus.writer);
+        let copier = copier.start(bench.program, sizes, cpu, None, None)?;
+        let copied = copier.end_within(self.patience(bench.settings))?;
+        Ok(copied.went_well("copier").and_then(|()| {
+            let copied: Sent = report(&copied.output.stderr)?;
+            let mut taken = taken(&copied.moved)?;
+            taken.also.push(("hot", Unit::Times, copied.hot));
+            taken.notes = copied.note.into_iter().collect();
+            Ok(taken)
+        }))
     }
 
     fn through_one_socket(

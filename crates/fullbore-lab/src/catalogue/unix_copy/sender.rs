@@ -175,9 +175,14 @@ impl Object {
         let (Way::Copy { bytes, .. } | Way::Reference { bytes, .. }) = &self.way else {
             return None;
         };
-        let backing = bytes.backed_by();
-        (!backing.is_huge()).then(|| format!("the object's memory: {backing}"))
+        noted(bytes)
     }
+}
+
+/// Returns a remark about the object's memory if it is not on huge pages.
+pub fn noted(bytes: &Pages) -> Option<String> {
+    let backing = bytes.backed_by();
+    (!backing.is_huge()).then(|| format!("the object's memory: {backing}"))
 }
 
 impl Way {
@@ -224,7 +229,7 @@ impl Way {
 }
 
 /// Allocates memory that holds the object, on huge pages if the kernel provides them.
-fn pages(len: usize) -> Result<Pages> {
+pub fn pages(len: usize) -> Result<Pages> {
     let huge = Pages::options().backing(Backing::Huge).map(len);
     let mut pages = match huge {
         Ok(pages) => pages,
