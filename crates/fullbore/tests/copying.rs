@@ -35,9 +35,7 @@ fn handed_over(sink: OwnedFd) -> Way {
         fill(&mut pages, at);
         out.send(pages).unwrap();
     }
-    // Pages do not tell the producer which way it would take with bytes of its own.
-    out.finish().unwrap();
-    Way::Copy
+    out.finish().unwrap().way
 }
 
 fn written(sink: OwnedFd) -> Way {

@@ -124,6 +124,11 @@ impl Calls {
         self.waiter.wait()
     }
 
+    /// Counts calls that were not made through this.
+    pub(crate) fn also_made(&mut self, calls: u64) {
+        self.made += calls;
+    }
+
     /// Returns the number of calls that moved bytes or found the end.
     pub fn made(&self) -> u64 {
         self.made

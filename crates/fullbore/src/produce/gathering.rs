@@ -74,7 +74,7 @@ impl<Fd: AsFd> Producer<Fd> {
             }
             let sink = self.sink.as_fd();
             return match self.through.write(&mut self.calls, sink, buf) {
-                Ok(n) => {
+                Ok((n, _)) => {
                     self.sent += n as u64;
                     Ok(n)
                 }

@@ -37,7 +37,6 @@ use producer::Policy;
 pub use producer::{Producer, Unfinished};
 use recycle::Recycle;
 pub use repeat::Repeat;
-use socket::Through;
 
 /// The default number of bytes of one system call with recycled pages. Smaller chunks can be used again
 /// sooner, while they are still in a fast CPU cache.
@@ -64,22 +63,24 @@ impl ProducerOptions {
     /// # Errors
     /// [`Error::Invalid`] for a chunk of 0 bytes; `ENOMEM`.
     pub fn copy<Fd: AsFd>(self, sink: Fd) -> Result<Producer<Fd>> {
-        Producer::make(self, Output::shared(sink), Policy::Copy, Through::Nothing)
+        Producer::make(self, Output::shared(sink), Policy::Copy)
     }
 
     /// Creates a producer that copies bytes into a Unix socket of its own, and splices them from there
     /// into a pipe: fewer and larger pages than by [`copy`](Self::copy), and a pipe holds eight times as
     /// many bytes (8 MiB where its capacity is 1 MiB). The guarantee is that of a copy.
     ///
-    /// Less than 32 KiB at a time are sent by [`copy`](Self::copy), and so is everything if the kernel
-    /// refuses sockets or splice(2), if the producer is [`nonblocking`](Self::nonblocking), on pages of
-    /// 32 KiB and more, and in a small memory cgroup; [`Producer::way`] then returns [`Way::Copy`].
+    /// Less than 32 KiB at a time are sent by [`copy`](Self::copy). Everything is, and [`Producer::way`]
+    /// returns [`Way::Copy`], if the [`chunk`](Self::chunk) is smaller, if the producer is
+    /// [`nonblocking`](Self::nonblocking), on pages of 32 KiB and more, if the memory cgroup has no room
+    /// for the full pipe, and once the kernel has refused a socket or splice(2).
     ///
     /// # Errors
     /// [`Error::NotAPipe`]; otherwise as [`copy`](Self::copy).
     pub fn socket<Fd: AsFd>(self, sink: Fd) -> Result<Producer<Fd>> {
-        let output = Output::own(sink)?;
-        Producer::make(self, output, Policy::Copy, Through::a_socket())
+        let mut producer = Producer::make(self, Output::own(sink)?, Policy::Copy)?;
+        producer.copy_from_now_on();
+        Ok(producer)
     }
 
     /// Creates a producer that sends pages into a pipe and never writes to them again. The reader
@@ -92,8 +93,7 @@ impl ProducerOptions {
     /// # Errors
     /// [`Error::NotAPipe`]; otherwise as [`copy`](Self::copy).
     pub fn fresh<Fd: AsFd>(self, sink: Fd) -> Result<Producer<Fd>> {
-        let output = Output::own(sink)?;
-        Producer::make(self, output, Policy::Fresh(None), Through::Nothing)
+        Producer::make(self, Output::own(sink)?, Policy::Fresh(None))
     }
 
     /// Creates a producer that sends pages into a pipe, and uses them again once the number of
@@ -122,10 +122,7 @@ impl ProducerOptions {
             Some(ring) if ring < two => Err(Error::Invalid(format!(
                 "a ring of {ring} bytes has no room for two chunks of {chunk} bytes"
             ))),
-            _ => {
-                let policy = Policy::Recycle(Recycle::default());
-                Producer::make(self, output, policy, Through::Nothing)
-            }
+            _ => Producer::make(self, output, Policy::Recycle(Recycle::default())),
         }
     }
 

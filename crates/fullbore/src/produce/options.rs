@@ -89,6 +89,8 @@ impl ProducerOptions {
     /// closed, every pipe that a program of this user makes has one or two pages instead of 16, and
     /// no pipe can be grown. A program that has many pipes open at a time should set a smaller size
     /// here, or 0.
+    ///
+    /// By [`socket`](Self::socket) a full pipe holds up to eight times as many bytes as its capacity.
     pub fn pipe_size(mut self, bytes: usize) -> Self {
         self.pipe_size = Some(bytes);
         self

@@ -62,8 +62,8 @@ impl Policy {
 /// ```
 ///
 /// # Which file it writes to
-/// A producer that gives pages to a pipe sends everything to the pipe that `sink` was when the producer
-/// was made, through a duplicate of its descriptor, even if standard output is replaced by another file
+/// A producer that gives pages to a pipe, or sends through a socket, sends everything to the pipe that
+/// `sink` was when the producer was made, through a duplicate of its descriptor, even if standard output is replaced by another file
 /// (dup2(2)) afterwards. The pipe has no end of file before the producer is dropped. The producer grows
 /// the pipe; [`ProducerOptions::pipe_size`] says what that costs other programs.
 ///
@@ -157,22 +157,13 @@ impl<Fd: AsFd> Producer<Fd> {
         ProducerOptions::new().open(sink)
     }
 
-    pub(super) fn make(
-        options: ProducerOptions,
-        sink: Output<Fd>,
-        policy: Policy,
-        through: Through,
-    ) -> Result<Self> {
+    pub(super) fn make(options: ProducerOptions, sink: Output<Fd>, policy: Policy) -> Result<Self> {
         let chunk = options.checked_chunk(CHUNK)?;
         let policy = if sink.is_own() { policy } else { Policy::Copy };
-        let through = match options.never {
-            true => Through::Nothing,
-            false => through,
-        };
         Ok(Self {
             calls: Calls::with(options.waiter()),
             policy,
-            through,
+            through: Through::Nothing,
             memory: Memory::first(chunk),
             settled: false,
             roomy: false,

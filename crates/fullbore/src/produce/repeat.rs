@@ -1,9 +1,9 @@
 //! *repeat*: a pattern is sent again and again, from pages that never change.
 //!
 //! A slot of a pipe usually refers to one base page, but it can refer to a longer run: what is spliced
-//! from a Unix stream socket comes in runs of 32 KiB (`socket.rs`). So a *master* pipe of 256 such slots holds 8 MiB, and tee(2) puts all
-//! of it into the output with one call and 256 references. The kernel owns these pages and no process
-//! can write to them: the guarantee is the same as for a copy.
+//! from a Unix stream socket comes in runs of 32 KiB (`socket.rs`). So a *master* pipe of 256 such
+//! slots holds 8 MiB, and tee(2) puts all of it into the output with one call and 256 references. The
+//! kernel owns these pages and no process can write to them: the guarantee is the same as for a copy.
 //!
 //! tee(2) always begins at the start of its source. If the output accepts only some of the slots,
 //! the next call can continue only if each slot ends with the end of a pattern. So the slots are

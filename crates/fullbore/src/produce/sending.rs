@@ -8,7 +8,7 @@ use rustix::pipe::SpliceFlags;
 use super::fresh::Fresh;
 use super::options::BY_REFERENCE_FROM;
 use super::producer::{Policy, Producer};
-use super::socket::Through;
+use super::socket::{RUN, Through};
 use crate::error::{Error, Result, Side};
 use crate::linux;
 use crate::memory::{Geometry, Memory};
@@ -141,8 +141,7 @@ impl<Fd: AsFd> Producer<Fd> {
             let bytes = &self.memory[self.window.start..][..self.gathered];
             let sink = self.sink.as_fd();
             match self.through.write(&mut self.calls, sink, bytes) {
-                Ok(0) => return Err(self.broke_off("write", Errno::IO)),
-                Ok(n) => self.went(n),
+                Ok((n, _)) => self.went(n),
                 Err((operation, errno)) => return Err(self.broke_off(operation, errno)),
             }
         }
@@ -216,20 +215,27 @@ impl<Fd: AsFd> Producer<Fd> {
         while let Some(first) = self.handed_over.front() {
             let bytes = first.rest();
             let len = bytes.len();
+            let by_reference =
+                self.is_worth_a_reference(len) && !matches!(self.policy, Policy::Copy);
+            if by_reference && !linux::shares_pages() {
+                self.copy_from_now_on();
+                continue;
+            }
             let sink = self.sink.as_fd();
-            let by_reference = self.is_worth_a_reference(len)
-                && !matches!(self.policy, Policy::Copy)
-                && linux::shares_pages();
             let answer = if by_reference {
                 // SAFETY: the pages belong to nobody else, nothing writes to them from here on, and
                 // they live on in the pipe after munmap. The direction is as above.
                 let answer = unsafe { self.calls.vmsplice(sink, bytes, SpliceFlags::empty()) };
-                answer.map_err(|errno| ("vmsplice", errno))
+                match answer {
+                    Ok(0) => Err(("vmsplice", Errno::IO)),
+                    Ok(n) => Ok(n),
+                    Err(errno) => Err(("vmsplice", errno)),
+                }
             } else {
-                self.through.write(&mut self.calls, sink, bytes)
+                let written = self.through.write(&mut self.calls, sink, bytes);
+                written.map(|(n, _)| n)
             };
             match answer {
-                Ok(0) => return Err(self.broke_off("write", Errno::IO)),
                 Ok(n) => {
                     self.sent += n as u64;
                     if by_reference {
@@ -258,11 +264,12 @@ impl<Fd: AsFd> Producer<Fd> {
         refused
     }
 
-    /// Gives no more pages to the output, which is a pipe.
-    fn copy_from_now_on(&mut self) {
+    /// Gives no more pages to the output, which is a pipe: copies, through a socket if that can be.
+    pub(super) fn copy_from_now_on(&mut self) {
         self.policy = Policy::Copy;
-        if !self.options.never {
-            self.through = Through::a_socket();
+        if self.sink.is_own() && !self.options.never && self.chunk >= RUN {
+            let capacity = self.options.pipe_size.unwrap_or_else(roomy);
+            self.through = Through::for_capacity(capacity);
         }
     }
 

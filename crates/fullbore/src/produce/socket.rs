@@ -12,15 +12,16 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socketpair};
 use rustix::pipe::SpliceFlags;
 
+use super::options::Way;
 use crate::linux::{self, Calls};
 use crate::memory::Geometry;
-use crate::pipe::roomy;
+use crate::pipe::PipeEnd;
 use crate::wait::{Ready, uninterrupted};
 
 /// Bytes that one write into a Unix stream socket puts into one run: `UNIX_SKB_FRAGS_SZ`.
 pub(super) const RUN: usize = 32 * 1024;
 
-/// The way to write into a pipe: through a socket, if there is one.
+/// How bytes that are not given are written into a pipe: through a socket, if there is one.
 #[derive(Debug)]
 pub(crate) enum Through {
     /// By write(2).
@@ -34,19 +35,20 @@ pub(crate) enum Through {
         /// Whether bytes have arrived through it.
         works: bool,
     },
-    /// This error has to be returned by the next call, because the last one had sent some bytes.
-    Failed(Errno),
+    /// The next call returns this error, because the last one had sent some bytes before it.
+    Failed(&'static str, Errno),
 }
 
+/// A number of bytes and how they were sent, or the call that failed.
+pub(crate) type Written = Result<(usize, Way), (&'static str, Errno)>;
+
 impl Through {
-    /// Returns a way through a socket, if it can be faster on this machine, and the memory cgroup has
-    /// room for a pipe that is full of runs.
-    pub(crate) fn a_socket() -> Self {
-        let full = RUN / linux::page_size().min(RUN) * roomy();
-        if linux::page_size() < RUN && Geometry::here().buffer(full) == full {
-            Through::NewSocket
-        } else {
-            Through::Nothing
+    /// Returns the way for a pipe whose capacity is `capacity` bytes: through a socket, unless runs are
+    /// no longer than base pages, or the memory cgroup has no room for a pipe that is full of them.
+    pub(crate) fn for_capacity(capacity: usize) -> Self {
+        match linux::page_size() < RUN && has_room_for_runs(capacity) {
+            true => Through::NewSocket,
+            false => Through::Nothing,
         }
     }
 
@@ -55,47 +57,83 @@ impl Through {
         !matches!(self, Through::Nothing)
     }
 
-    /// Writes to the pipe `sink`, and returns how many bytes it has got. Only few bytes, and calls that
-    /// must not wait, are written directly; so are all bytes once a socket or splice(2) is refused.
+    /// Writes to the pipe `sink`, and returns how many bytes it has got, and how those at the start were
+    /// sent. Less than a run, and what must not wait, is written directly; so is everything once a socket
+    /// or splice(2) is refused.
     ///
     /// # Errors
-    /// The errors of write(2) and splice(2), with the name of the call.
+    /// The errors of write(2) and splice(2); `EIO` for a call that moves nothing.
     pub(crate) fn write(
         &mut self,
         calls: &mut Calls,
         sink: BorrowedFd<'_>,
         bytes: &[u8],
-    ) -> Result<usize, (&'static str, Errno)> {
-        if let Through::Failed(errno) = *self {
+    ) -> Written {
+        if let Through::Failed(operation, errno) = *self {
             *self = Through::NewSocket;
-            return Err(("splice", errno));
+            return Err((operation, errno));
         }
-        let direct = |calls: &mut Calls| calls.write(sink, bytes).map_err(|errno| ("write", errno));
-        if bytes.len() < RUN || calls.waiter().never_waits() {
-            return direct(calls);
+        if calls.waiter().never_waits() || !self.is_socket() {
+            return directly(calls, sink, bytes);
         }
-        let works = matches!(self, Through::Socket { works: true, .. });
-        match self.fill(bytes) {
-            0 => *self = Through::Nothing,
-            queued => match self.empty_into(calls, sink, queued) {
-                Err(errno) if linux::is_refusal(errno) && !works => {
-                    *self = Through::Nothing;
+        let (mut sent, mut first) = (0, Way::Copy);
+        while sent < bytes.len() && !matches!(self, Through::Failed(..)) {
+            let rest = &bytes[sent..];
+            let answer = match rest.len() >= RUN && self.is_socket() {
+                true => self.through_the_socket(calls, sink, rest),
+                false => directly(calls, sink, rest),
+            };
+            match answer {
+                Ok((n, way)) => {
+                    if sent == 0 {
+                        first = way;
+                    }
+                    sent += n;
                 }
-                answer => return answer.map_err(|errno| ("splice", errno)),
-            },
+                Err(failed) if sent == 0 => return Err(failed),
+                Err((operation, errno)) => {
+                    if calls.stopped().is_none() {
+                        *self = Through::Failed(operation, errno);
+                    }
+                    break;
+                }
+            }
         }
-        direct(calls)
+        Ok((sent, first))
+    }
+
+    /// Copies as many bytes into the socket as it takes, and moves them into the pipe.
+    fn through_the_socket(
+        &mut self,
+        calls: &mut Calls,
+        sink: BorrowedFd<'_>,
+        bytes: &[u8],
+    ) -> Written {
+        let works = matches!(self, Through::Socket { works: true, .. });
+        let queued = self.fill(calls, sink, bytes);
+        let answer = match queued {
+            0 => Err(Errno::OPNOTSUPP),
+            _ => self.empty_into(calls, sink, queued),
+        };
+        match answer {
+            Ok(0) => Err(("splice", Errno::IO)),
+            Ok(n) => Ok((n, Way::Socket)),
+            Err(errno) if queued == 0 || linux::is_refusal(errno) && !works => {
+                *self = Through::Nothing;
+                directly(calls, sink, bytes)
+            }
+            Err(errno) => Err(("splice", errno)),
+        }
     }
 
     /// Copies the first bytes into the socket, and returns how many; 0 if there is none to be had.
-    fn fill(&mut self, bytes: &[u8]) -> usize {
+    fn fill(&mut self, calls: &mut Calls, sink: BorrowedFd<'_>, bytes: &[u8]) -> usize {
         if let Through::NewSocket = self
-            && let Ok((near, far)) = socketpair(
-                AddressFamily::UNIX,
-                SocketType::STREAM,
-                SocketFlags::CLOEXEC,
-                None,
-            )
+            && PipeEnd::new(sink)
+                .and_then(|pipe| pipe.capacity())
+                .is_ok_and(has_room_for_runs)
+            && let (family, kind) = (AddressFamily::UNIX, SocketType::STREAM)
+            && let Ok((near, far)) = socketpair(family, kind, SocketFlags::CLOEXEC, None)
         {
             let works = false;
             *self = Through::Socket { near, far, works };
@@ -106,6 +144,7 @@ impl Through {
         let mut queued = 0;
         for run in bytes.chunks(RUN) {
             let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+            calls.also_made(1);
             let sent = uninterrupted(|| send(&*near, run, flags)).unwrap_or(0);
             queued += sent;
             if sent < run.len() {
@@ -115,7 +154,9 @@ impl Through {
         queued
     }
 
-    /// Moves all bytes of the socket into the pipe, and returns how many have got there.
+    /// Moves all bytes of the socket into the pipe. If that fails, returns how many have got there, or
+    /// the error if there are none; what is left in the socket is discarded with it, and the caller still
+    /// has these bytes.
     fn empty_into(
         &mut self,
         calls: &mut Calls,
@@ -134,17 +175,29 @@ impl Through {
                     *works = true;
                 }
                 answer => {
-                    // The caller still has what is left in the socket, which is discarded.
-                    *self = match answer {
-                        Err(errno) if sent > 0 && calls.stopped().is_none() => {
-                            Through::Failed(errno)
-                        }
-                        _ => Through::NewSocket,
+                    let errno = answer.err().unwrap_or(Errno::IO);
+                    *self = match sent > 0 && calls.stopped().is_none() {
+                        true => Through::Failed("splice", errno),
+                        false => Through::NewSocket,
                     };
-                    return if sent > 0 { Ok(sent) } else { answer };
+                    return if sent > 0 { Ok(sent) } else { Err(errno) };
                 }
             }
         }
         Ok(sent)
+    }
+}
+
+/// Returns whether the memory cgroup has room for a pipe of this capacity that is full of runs.
+fn has_room_for_runs(capacity: usize) -> bool {
+    let full = RUN / linux::page_size().min(RUN) * capacity;
+    Geometry::here().buffer(full) == full
+}
+
+fn directly(calls: &mut Calls, sink: BorrowedFd<'_>, bytes: &[u8]) -> Written {
+    match calls.write(sink, bytes) {
+        Ok(0) => Err(("write", Errno::IO)),
+        Ok(n) => Ok((n, Way::Copy)),
+        Err(errno) => Err(("write", errno)),
     }
 }

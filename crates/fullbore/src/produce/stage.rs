@@ -13,7 +13,7 @@ use rustix::pipe::SpliceFlags;
 use super::fresh::Fresh;
 use super::options::{self, BY_REFERENCE_FROM, Way};
 use super::output::own_writable;
-use super::socket::{RUN, Through};
+use super::socket::Through;
 use crate::error::Result;
 use crate::linux::{self, Calls};
 use crate::memory::{self, Geometry, Memory};
@@ -43,10 +43,12 @@ pub(crate) struct Stage {
 #[derive(Debug)]
 pub(crate) struct Outlet {
     pub(crate) calls: Calls,
-    /// Whether the sink is given pages: it is the write end of a pipe, and the kernel has not refused.
-    takes_pages: bool,
-    /// A duplicate of the write end, which no other code can replace by another file.
+    /// Whether to write to a duplicate of the sink, which is the write end of a pipe.
+    is_pipe: bool,
+    /// The duplicate, which no other code can replace by another file.
     pipe: Option<OwnedFd>,
+    /// Whether the kernel refuses to give pages to the pipe.
+    refuses: bool,
     /// How bytes are written into the pipe that are not given.
     through: Through,
     /// Bytes that were sent by reference.
@@ -59,24 +61,30 @@ impl Outlet {
     pub(crate) fn new(calls: Calls) -> Self {
         Self {
             calls,
-            takes_pages: false,
+            is_pipe: false,
             pipe: None,
+            refuses: false,
             through: Through::Nothing,
             given: 0,
             last: Way::Copy,
         }
     }
 
-    /// Gives pages to `sink` from now on if it is the write end of a pipe, and returns whether it
-    /// is. If the stage has none to give, the bytes go through a socket.
-    pub(crate) fn take_pages(&mut self, sink: BorrowedFd<'_>) -> bool {
-        self.pipe = own_writable(sink).ok();
-        self.takes_pages = self.pipe.is_some();
-        let may_wait = !self.calls.waiter().never_waits();
-        if self.takes_pages && may_wait && matches!(self.through, Through::Nothing) {
-            self.through = Through::a_socket();
+    /// Gives pages to `sink` from now on if it is the write end of a pipe, and what is not given goes
+    /// through a socket if `capacity` bytes of pipe may be full of that. Returns whether either can be.
+    pub(crate) fn take_pages(&mut self, sink: BorrowedFd<'_>, capacity: usize) -> bool {
+        if !self.calls.waiter().never_waits() {
+            self.through = Through::for_capacity(capacity);
         }
-        self.takes_pages
+        if linux::has_huge_pages() || self.through.is_socket() {
+            self.duplicate(sink);
+            self.is_pipe = self.pipe.is_some();
+        }
+        self.is_pipe
+    }
+
+    fn duplicate(&mut self, sink: BorrowedFd<'_>) {
+        self.pipe = own_writable(sink).ok();
     }
 
     /// Closes its duplicate of the sink, so that a reader sees the end of file once the caller has
@@ -85,8 +93,8 @@ impl Outlet {
         self.pipe = None;
     }
 
-    /// Returns the descriptor to write to and to wait for. Once the sink is given pages this is the
-    /// duplicate, because `sink` may refer to another file by then.
+    /// Returns the descriptor to write to and to wait for. If there is a duplicate, this is it,
+    /// because `sink` may refer to another file by then.
     pub(crate) fn fd<'fd>(&'fd self, sink: BorrowedFd<'fd>) -> BorrowedFd<'fd> {
         self.pipe.as_ref().map_or(sink, AsFd::as_fd)
     }
@@ -191,7 +199,7 @@ impl Stage {
     /// sent.
     ///
     /// # Errors
-    /// The errors of write(2) and vmsplice(2), with the name of the call.
+    /// The errors of write(2), vmsplice(2) and splice(2), with the name of the call.
     pub(crate) fn send(
         &mut self,
         outlet: &mut Outlet,
@@ -199,13 +207,13 @@ impl Stage {
         from: usize,
         at: Option<u64>,
     ) -> Result<usize, (&'static str, Errno)> {
-        if outlet.takes_pages && outlet.pipe.is_none() {
-            outlet.take_pages(sink);
+        if outlet.is_pipe && outlet.pipe.is_none() {
+            outlet.duplicate(sink);
         }
         let bytes = &self.memory[self.held.start + from..self.held.end];
         let pays = bytes.len() >= BY_REFERENCE_FROM.min(self.chunk);
         if let Some(pipe) = &outlet.pipe
-            && outlet.takes_pages
+            && !outlet.refuses
             && self.fresh.is_some()
             && pays
         {
@@ -227,24 +235,25 @@ impl Stage {
                     return Ok(n);
                 }
                 Err(errno) if linux::is_refusal(errno) && outlet.given == 0 => {
-                    outlet.takes_pages = false;
+                    outlet.refuses = true;
                 }
                 Err(errno) => return Err(("vmsplice", errno)),
             }
         }
-        // A short rest is written to the same file as the bytes before it.
-        let sink = outlet.pipe.as_ref().map_or(sink, AsFd::as_fd);
-        let answer = match at {
-            None if outlet.pipe.is_some() => outlet.through.write(&mut outlet.calls, sink, bytes),
-            None => (outlet.calls.write(sink, bytes)).map_err(|errno| ("write", errno)),
-            Some(at) => uninterrupted(|| rustix::io::pwrite(sink, bytes, at))
-                .map_err(|errno| ("write", errno)),
+        outlet.last = Way::Copy;
+        let answer = match (&outlet.pipe, at) {
+            // A short rest is written to the same file as the bytes before it.
+            (Some(pipe), None) => {
+                let written = outlet.through.write(&mut outlet.calls, pipe.as_fd(), bytes);
+                return written.map(|(n, way)| {
+                    outlet.last = way;
+                    n
+                });
+            }
+            (None, None) => outlet.calls.write(sink, bytes),
+            (_, Some(at)) => uninterrupted(|| rustix::io::pwrite(sink, bytes, at)),
         };
-        outlet.last = match bytes.len() >= RUN && outlet.through.is_socket() {
-            true => Way::Socket,
-            false => Way::Copy,
-        };
-        answer
+        answer.map_err(|errno| ("write", errno))
     }
 
     /// Empties the stage, when every sink has got the held bytes or will never get them.

@@ -74,9 +74,9 @@ impl Splitting<'_> {
     /// Gets memory of full size, which pipes can be given.
     fn get_roomy(&mut self, stage: &mut Stage) {
         self.grow_sinks();
-        let mut any = false;
+        let (mut any, capacity) = (false, self.options.pipe_size());
         for (branch, sink) in self.state.branches.iter_mut().zip(&self.sinks) {
-            any |= branch.kind == Kind::Pipe && branch.outlet.take_pages(*sink);
+            any |= branch.kind == Kind::Pipe && branch.outlet.take_pages(*sink, capacity);
         }
         stage.grow(self.options.chunk, any && linux::has_huge_pages());
     }

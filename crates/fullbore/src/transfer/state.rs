@@ -307,7 +307,8 @@ impl State {
             self.stage = Stage::small(self.most(options, self.first));
         }
         if self.long && self.stage.is_small() {
-            let is_pipe = route == Route::Fresh && self.outlet.take_pages(ends.sink);
+            let is_pipe =
+                route == Route::Fresh && self.outlet.take_pages(ends.sink, options.pipe_size());
             // Giving base pages to a pipe is slower than copying them.
             self.stage
                 .grow(options.chunk, is_pipe && linux::has_huge_pages());

@@ -97,7 +97,8 @@ pub fn moving_nothing_once<T: Send>(
 }
 
 /// Runs `job` where vmsplice(2) writes, as on a kernel that does not share pages; returns its result,
-/// and how often it made that call. Nothing is looked up before.
+/// and how often that call was made. That the kernel copies is found out first: while a call waits here,
+/// no other thread of the job gets an answer.
 pub fn copying_vmsplice<T: Send>(job: impl FnOnce() -> T + Send) -> Option<(T, usize)> {
     let mut made = 0;
     let job = answering(
@@ -111,7 +112,10 @@ pub fn copying_vmsplice<T: Send>(job: impl FnOnce() -> T + Send) -> Option<(T, u
                 flags as u32,
             ))
         },
-        job,
+        || {
+            let _ = fullbore::linux::vmsplice_shares();
+            job()
+        },
     );
     Some((job?, made))
 }

@@ -219,8 +219,10 @@ impl SharedPage {
         Ok(shared)
     }
 
+    /// Locks the page. If a scan has panicked, which has been printed, this process exits: without its
+    /// thread of samples it could serve nobody.
     fn lock(&self) -> MutexGuard<'_, Page> {
-        self.0.0.lock().expect("no scan panics")
+        (self.0.0.lock()).unwrap_or_else(|_| std::process::exit(101))
     }
 
     fn answer(&self, format: Format) -> Answer {

@@ -7,7 +7,7 @@
 //! A client is never disconnected because this process was slow: what it has sent is read before its time is
 //! checked.
 
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -103,10 +103,11 @@ fn converse(
     is_local: bool,
     page: impl Fn(Format) -> Answer,
 ) -> io::Result<()> {
-    let mut request = Vec::new();
-    let mut asking = BufReader::new(Timed::new(stream, limits.to_ask)).take(MOST_OF_REQUEST as u64);
+    let (mut request, mut buffer) = (Vec::new(), [0; MOST_OF_REQUEST]);
+    let mut asking = Timed::new(stream, limits.to_ask);
     let (head, body) = loop {
-        let read = asking.read_until(b'\n', &mut request)?;
+        let read = asking.read(&mut buffer)?;
+        request.extend_from_slice(&buffer[..read]);
         match answer(&request, is_local, &page) {
             Some(answer) => break answer,
             None if read == 0 => return Ok(()),
@@ -150,7 +151,11 @@ impl<'a> Timed<'a> {
 impl Read for Timed<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.stream.set_read_timeout(self.time_left()?)?;
-        Read::read(&mut self.stream, buffer)
+        match Read::read(&mut self.stream, buffer) {
+            // A stop signal interrupts a call, although no handler is installed (signal(7)).
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => self.read(buffer),
+            read => read,
+        }
     }
 }
 
