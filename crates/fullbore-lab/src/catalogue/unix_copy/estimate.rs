@@ -24,6 +24,9 @@ use crate::part::{self, Timing};
 /// Bytes of one buffer of the kernel: `UNIX_SKB_FRAGS_SZ` (net/unix/af_unix.c).
 const PIECE: usize = 32 * 1024;
 
+/// Copies the first slice into the second, which has the same length.
+type CopyPiece = fn(&[u8], &mut [u8]);
+
 /// Copies for a time or a number of objects, and measures; then copies and walks in turn.
 ///
 /// # Errors
@@ -31,7 +34,7 @@ const PIECE: usize = 32 * 1024;
 pub fn measure(past_the_caches: bool, sizes: &Sizes, timing: Timing) -> Result<()> {
     let object = pages(sizes.object)?;
     let mut buffer = pages(sizes.sndbuf.max(PIECE).next_multiple_of(PIECE))?;
-    let copy: fn(&[u8], &mut [u8]) = match past_the_caches {
+    let copy: CopyPiece = match past_the_caches {
         false => |from, to| to.copy_from_slice(from),
         true => non_temporal()?,
     };
@@ -87,7 +90,7 @@ pub fn measure(past_the_caches: bool, sizes: &Sizes, timing: Timing) -> Result<(
 
 /// Returns a copy whose stores bypass the caches.
 #[cfg(target_arch = "x86_64")]
-fn non_temporal() -> Result<fn(&[u8], &mut [u8]), Unsupported> {
+fn non_temporal() -> Result<CopyPiece, Unsupported> {
     use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_sfence, _mm_stream_si128};
 
     const WORD: usize = size_of::<__m128i>();
@@ -110,7 +113,7 @@ fn non_temporal() -> Result<fn(&[u8], &mut [u8]), Unsupported> {
 
 /// Returns a copy whose stores tell the CPU that what they store is not needed soon.
 #[cfg(target_arch = "aarch64")]
-fn non_temporal() -> Result<fn(&[u8], &mut [u8]), Unsupported> {
+fn non_temporal() -> Result<CopyPiece, Unsupported> {
     const PAIR: usize = 32;
 
     Ok(|from, to| {
@@ -135,7 +138,7 @@ fn non_temporal() -> Result<fn(&[u8], &mut [u8]), Unsupported> {
 }
 
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-fn non_temporal() -> Result<fn(&[u8], &mut [u8]), Unsupported> {
+fn non_temporal() -> Result<CopyPiece, Unsupported> {
     Err(Unsupported(
         "no stores that bypass the caches are known for this kind of CPU".into(),
     ))
