@@ -222,11 +222,11 @@ fn numbers_are_percent_where_the_size_is_known_and_end_with_the_last() {
         [1234]
     );
     assert_eq!(
-        numbers(&fed(&mut meter("-n -s 4936", &[]), &[0; 1234])),
+        numbers(&fed(&mut meter("-n -i 60 -s 4936", &[]), &[0; 1234])),
         [25]
     );
     assert_eq!(
-        numbers(&fed(&mut meter("-n -s 10", &[]), &[0; 1234])),
+        numbers(&fed(&mut meter("-n -i 60 -s 10", &[]), &[0; 1234])),
         [100]
     );
 }
@@ -234,15 +234,18 @@ fn numbers_are_percent_where_the_size_is_known_and_end_with_the_last() {
 #[test]
 fn lines_are_newlines_whether_or_not_the_last_has_one() {
     for (text, lines) in [("", 0), ("a", 0), ("a\n", 1), ("a\nb", 1), ("\n\n\n", 3)] {
-        let output = fed(&mut meter("-n -l", &[]), text.as_bytes());
+        let output = fed(&mut meter("-n -i 60 -l", &[]), text.as_bytes());
         assert_eq!(numbers(&output), [lines], "{text:?}");
         assert_eq!(stdout(&output), text);
     }
     let many = "line\n".repeat(1_000_000);
-    let output = fed(&mut meter("-n -l --by-reference", &[]), many.as_bytes());
+    let output = fed(
+        &mut meter("-n -i 60 -l --by-reference", &[]),
+        many.as_bytes(),
+    );
     assert_eq!(numbers(&output), [1_000_000]);
     assert_eq!(sum(&output.stdout), sum(many.as_bytes()));
-    let output = fed(&mut meter("-n -l --size 4M", &[]), many.as_bytes());
+    let output = fed(&mut meter("-n -i 60 -l --size 4M", &[]), many.as_bytes());
     assert_eq!(numbers(&output), [23], "the size is one of lines");
     let output = fed(&mut meter("-f -l", &[]), many.as_bytes());
     assert!(
@@ -257,7 +260,10 @@ fn the_size_of_a_file_in_bytes_is_none_in_lines() {
     let files = Files::new();
     let path = files.0.path().join("lines");
     std::fs::write(&path, "a\nb\nc\n").unwrap();
-    assert_eq!(numbers(&finish(start(&mut meter("-n -l", &[&path])))), [3]);
+    assert_eq!(
+        numbers(&finish(start(&mut meter("-n -i 60 -l", &[&path])))),
+        [3]
+    );
 }
 
 // Tests of the rate limit.

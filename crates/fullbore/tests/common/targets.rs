@@ -1,11 +1,14 @@
 //! Sources and sinks of every kind, and what arrived at them.
 
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use fullbore::Pipe;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
@@ -52,7 +55,8 @@ pub struct Target {
 }
 
 enum Behind {
-    Reader(JoinHandle<Vec<u8>>),
+    /// A thread that reads, and how many bytes it has read.
+    Reader(JoinHandle<Vec<u8>>, Arc<AtomicUsize>),
     File(File, usize),
     Nobody,
 }
@@ -107,11 +111,19 @@ impl Target {
         Self { kind, fd, behind }
     }
 
-    /// All that arrived, once nobody writes any more; nothing where that cannot be known.
-    pub fn arrived(self) -> Option<Vec<u8>> {
+    /// All that arrived, once nobody writes any more; nothing where that cannot be known. What is still
+    /// on its way through a terminal when it is closed may be lost, so it stays open until `sent` bytes
+    /// were read.
+    pub fn arrived(self, sent: usize) -> Option<Vec<u8>> {
+        if let (SinkKind::Pty, Behind::Reader(_, read)) = (self.kind, &self.behind) {
+            let began = Instant::now();
+            while read.load(Ordering::Acquire) < sent && began.elapsed() < Duration::from_secs(60) {
+                thread::sleep(Duration::from_millis(1));
+            }
+        }
         drop(self.fd);
         match self.behind {
-            Behind::Reader(reader) => Some(reader.join().unwrap()),
+            Behind::Reader(reader, _) => Some(reader.join().unwrap()),
             Behind::File(mut file, skip) => {
                 let mut bytes = Vec::with_capacity(MOST);
                 file.seek(SeekFrom::Start(0)).unwrap();
@@ -124,12 +136,22 @@ impl Target {
 }
 
 fn reader(mut file: File) -> Behind {
-    Behind::Reader(thread::spawn(move || {
+    let read = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&read);
+    let reader = thread::spawn(move || {
         let mut bytes = Vec::with_capacity(MOST);
+        let mut buffer = vec![0; 64 * 1024];
         // The master of a pseudo-terminal says EIO when the other side is gone.
-        let _ = file.read_to_end(&mut bytes);
-        bytes
-    }))
+        loop {
+            match file.read(&mut buffer) {
+                Ok(n @ 1..) => bytes.extend_from_slice(&buffer[..n]),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                _ => break bytes,
+            }
+            count.store(bytes.len(), Ordering::Release);
+        }
+    });
+    Behind::Reader(reader, read)
 }
 
 fn open_to_write(path: &str) -> OwnedFd {

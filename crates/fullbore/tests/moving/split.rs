@@ -67,7 +67,7 @@ fn assert_all_get_all(source: SourceKind, sinks: &[SinkKind], len: usize, guaran
         }
         assert!(said.error.is_none(), "{what}: {kind:?}: {:?}", said.error);
         assert_eq!(said.bytes, len as u64, "{what}: {kind:?}");
-        if let Some(arrived) = target.arrived() {
+        if let Some(arrived) = target.arrived(len) {
             assert_eq!(arrived.len(), len, "{what}: {kind:?}");
             assert!(arrived == bytes, "{what}: {kind:?}: wrong bytes");
         }
@@ -305,7 +305,10 @@ fn waiting_takes_no_cpu_time() {
                     assert!(took < Duration::from_millis(75), "{what}: {took:?}");
                 });
                 for other in others {
-                    assert!(other.arrived().unwrap() == bytes[..expected], "{what}");
+                    assert!(
+                        other.arrived(expected).unwrap() == bytes[..expected],
+                        "{what}"
+                    );
                 }
             }
         }
@@ -379,7 +382,11 @@ fn what_comes_between_a_look_and_a_sleep_is_seen() {
                 "{guarantee:?} {kinds:?}"
             );
             for target in targets.into_iter().filter(|t| t.kind != SinkKind::Full) {
-                assert!(target.arrived().is_none_or(|arrived| arrived == first(len)));
+                assert!(
+                    target
+                        .arrived(len)
+                        .is_none_or(|arrived| arrived == first(len))
+                );
             }
         }
     }
@@ -545,7 +552,7 @@ fn a_full_disk_is_what_the_policy_says() {
                     let at = usize::from(!full_first);
                     let outcome = tee.run();
                     drop(tee);
-                    let arrived = pipe.arrived().unwrap();
+                    let arrived = pipe.arrived(0).unwrap();
                     assert!(arrived == bytes[..arrived.len()], "{what}");
                     match outcome {
                         Ok(report) => {
@@ -616,7 +623,7 @@ fn a_limit_is_kept_to_the_byte_and_leaves_the_rest() {
                 assert_eq!(report.ended, Ended::AtLimit, "{what}");
                 assert_eq!(report.taken, limit as u64, "{what}");
                 for target in targets {
-                    assert!(target.arrived().unwrap() == bytes[..limit], "{what}");
+                    assert!(target.arrived(limit).unwrap() == bytes[..limit], "{what}");
                 }
                 let rest = read_all(source).join().unwrap();
                 assert!(rest == bytes[limit..], "{what}");
@@ -708,7 +715,7 @@ fn a_chunk_of_nothing_is_refused_and_one_of_a_byte_is_not() {
         }
         assert_eq!(tee.run().unwrap().taken, 70_000);
         for target in targets {
-            assert!(target.arrived().unwrap() == bytes);
+            assert!(target.arrived(bytes.len()).unwrap() == bytes);
         }
     }
 }
@@ -767,7 +774,7 @@ fn descriptors_that_do_not_block_lose_nothing() {
                     let report = report.unwrap_or_else(|e| panic!("{what}: {e}"));
                     assert_eq!(report.taken, len as u64, "{what}");
                     for target in targets {
-                        assert!(target.arrived().unwrap() == bytes, "{what}");
+                        assert!(target.arrived(bytes.len()).unwrap() == bytes, "{what}");
                     }
                 }
             }

@@ -62,7 +62,7 @@ fn run(
         if said.error.is_none() && failure.is_none() {
             assert_eq!(said.bytes, LEN as u64, "{what}");
         }
-        if let Some(arrived) = target.arrived() {
+        if let Some(arrived) = target.arrived(said.bytes as usize) {
             assert_eq!(arrived.len() as u64, said.bytes, "{what}");
             assert!(arrived == bytes[..arrived.len()], "{what}: wrong bytes");
         }
