@@ -76,7 +76,13 @@ impl PagesOptions {
             pages.advise_huge()?;
         }
         if self.touched {
-            pages.touch();
+            // Nothing is read before: a page that is read first is the zero page, and writing to the huge
+            // one gives base pages on Linux 6.12 (`do_huge_pmd_wp_page`, mm/huge_memory.c).
+            for page in pages.chunks_mut(linux::page_size()) {
+                // SAFETY: the pointer comes from a live `&mut u8`. The store is volatile, because the
+                // compiler may omit a store of the value that is already there.
+                unsafe { ptr::write_volatile(&mut page[0], 0) };
+            }
         }
         if self.locked {
             pages.lock()?;
@@ -229,8 +235,12 @@ impl Pages {
             .map_err(|_| no_transparent_huge_pages())
     }
 
-    /// Writes to every page, so that none has to be faulted in later. The contents stay the same.
+    /// Makes every page present and writable, so that none has to be faulted in later. The contents
+    /// stay the same (`MADV_POPULATE_WRITE`, since Linux 5.14).
     pub fn touch(&mut self) {
+        if self.advise(Advice::LinuxPopulateWrite).is_ok() {
+            return;
+        }
         for page in self.chunks_mut(linux::page_size()) {
             // The store is volatile, because the compiler may omit a store of the value that is
             // already there.
