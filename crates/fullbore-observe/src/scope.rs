@@ -1,9 +1,14 @@
 //! Which pipes are to be shown.
 
 use std::collections::BTreeSet;
+use std::fs;
+use std::io::ErrorKind;
 
+use fullbore_host::refusal::Unsupported;
 use procfs::FromRead;
 use procfs::process::Stat;
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
 
 use super::census::{Census, Pipe, ProcessId};
 use super::chains::{Chain, Flow, PipeKind};
@@ -54,6 +59,27 @@ fn process(pid: u32) -> Option<ProcessId> {
     })
 }
 
+/// Returns whether /proc hides the process that has this id, because it belongs to another user (proc(5),
+/// `hidepid`).
+pub fn is_hidden(pid: u32) -> bool {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    // kill(2) finds every process, and refuses to signal those of other users.
+    pid.is_some_and(|pid| test_kill_process(pid) == Err(Errno::PERM))
+        && fs::metadata("/proc/1").is_err_and(|error| error.kind() == ErrorKind::NotFound)
+}
+
+/// Returns the error for a process that is not in /proc.
+pub(crate) fn not_found(pid: u32) -> Error {
+    if is_hidden(pid) {
+        return Unsupported(format!(
+            "process {pid}: this user may not inspect it (/proc is mounted with hidepid); run as its owner or \
+             as root"
+        ))
+        .into();
+    }
+    Error::NotFound(format!("process {pid}: no such process"))
+}
+
 /// Returns whether this process still exists, and its id has not been reused.
 pub(crate) fn exists(id: ProcessId) -> bool {
     process(id.pid) == Some(id)
@@ -63,12 +89,12 @@ impl Scope {
     /// Returns the process that the scope names, if it names one.
     ///
     /// # Errors
-    /// If there is no such process.
+    /// If there is no such process, or it is hidden.
     pub(crate) fn root(&self) -> Result<Option<ProcessId>, Error> {
         match self.whose {
             Whose::Tree(pid) => match process(pid) {
                 Some(root) => Ok(Some(root)),
-                None => Err(Error::NotFound(format!("process {pid}: no such process"))),
+                None => Err(not_found(pid)),
             },
             Whose::Everybody | Whose::Named(_) => Ok(None),
         }

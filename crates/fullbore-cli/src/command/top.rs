@@ -43,7 +43,7 @@ Examples:
 Exit codes: 0 done; 1 something failed, or there is no such process (with --once or --json: or \
 there is nothing to show for NAME); 2 the command line is invalid, or stdout is not a terminal \
 and none of --once, --json and --prometheus is given; 3 this user may not listen at that \
-address, or /proc is not mounted.
+address or inspect that process, or /proc is not mounted.
 docs/top.md explains each column and how it is determined.")]
 pub struct Options {
     /// Show only pipelines that contain a process or a FIFO with this name

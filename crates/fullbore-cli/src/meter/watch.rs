@@ -25,6 +25,7 @@ use super::rate::Rate;
 use crate::interrupt::Interrupt;
 use crate::terminal::lines::{Screen, say};
 use fullbore_host::text::error_text;
+use fullbore_observe::scope::is_hidden;
 
 /// A closed fd or a signal is noticed within this time.
 const NOTICE: Duration = Duration::from_millis(100);
@@ -90,7 +91,7 @@ impl Watch {
         let process = Process::new(target.pid).map_err(|error| target.cannot(error))?;
         // A zombie has closed everything.
         if !process.is_alive() {
-            bail!("{target}: No such process");
+            return Err(target.cannot(ProcError::NotFound(None)));
         }
         let pidfd =
             Pid::from_raw(target.pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
@@ -247,6 +248,9 @@ impl Target {
 
     fn cannot(self, error: ProcError) -> anyhow::Error {
         match error {
+            ProcError::NotFound(_) if is_hidden(self.pid.unsigned_abs()) => {
+                anyhow!("{self}: Permission denied (/proc is mounted with hidepid)")
+            }
             ProcError::PermissionDenied(_) => anyhow!("{self}: Permission denied"),
             ProcError::NotFound(_) => anyhow!("{self}: No such process"),
             ProcError::Io(error, _) => anyhow!("{self}: {}", error_text(&error)),

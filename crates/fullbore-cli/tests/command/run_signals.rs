@@ -58,12 +58,14 @@ impl Running {
         }
     }
 
-    /// Waits until this number of processes with the marker in their arguments run, not counting the
-    /// two of `run`.
+    /// Waits until this number of processes with the marker in their arguments run, not counting those of
+    /// `run`: two, and a third while the line is parsed.
     #[track_caller]
     fn wait_for_stages(&self, stages: usize) {
         wait_for("the stages", || {
-            (self.left().len() >= stages + 2).then_some(())
+            let left = self.left();
+            let started = left.iter().filter(|line| !line.contains(FULLBORE));
+            (started.count() >= stages).then_some(())
         });
     }
 

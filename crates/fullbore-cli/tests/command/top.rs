@@ -583,6 +583,37 @@ fn without_proc_it_says_so() {
 }
 
 #[test]
+fn a_hidden_process_is_not_said_to_be_missing() {
+    if !is_root() {
+        return skipped("a hidden process: mounting /proc needs root");
+    }
+    let copy = ForEverybody::new();
+    let script = format!(
+        "umount -l /proc && mount -t proc -o hidepid=2 proc /proc || exit
+        for words in 'top --once --pid 1' 'tune 1' 'meter --watch 1' 'tune 999999999'; do
+            setpriv --reuid {SOMEBODY} --regid {SOMEBODY} --clear-groups {} $words; echo $?
+        done",
+        copy.path().display()
+    );
+    let mut command = Command::new("unshare");
+    command.args(["-m", "sh", "-c", &script]);
+    let output = finish(start(command.stdout(Stdio::piped()).stderr(Stdio::piped())));
+    if !stdout(&output).contains('3') {
+        return skipped(&format!("a hidden process: {}", stderr(&output).trim()));
+    }
+    assert_eq!(stdout(&output), "3\n3\n1\n1\n", "{}", said(&output));
+    let lines: Vec<&str> = stderr(&output).lines().collect();
+    assert_eq!(lines.len(), 4, "{lines:?}");
+    for line in &lines[..3] {
+        assert!(
+            line.contains("process 1: ") && line.contains("hidepid"),
+            "{line}"
+        );
+    }
+    assert!(lines[3].contains("no such process"), "{lines:?}");
+}
+
+#[test]
 fn output_to_a_closed_pipe_ends_quietly() {
     for words in ["top --once", "top --json", "top --json --interval 10ms"] {
         let output = finish(start(fullbore(words).stdout(nobody_reads())));

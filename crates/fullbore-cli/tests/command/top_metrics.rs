@@ -335,7 +335,7 @@ fn a_hundred_scrapes_at_once_do_no_harm() {
     let resting = wait_for("connections to close", || {
         let files = served.count("fd");
         thread::sleep(Duration::from_millis(20));
-        (files == served.count("fd") && served.count("task") == 2).then_some(files)
+        (files == served.count("fd") && served.count("task") == 3).then_some(files)
     });
 
     let before = served.looks();
@@ -403,7 +403,7 @@ fn a_hundred_scrapes_at_once_do_no_harm() {
         "{most} and {resting} at rest"
     );
     wait_for("files to be closed and threads to end", || {
-        (served.count("fd") <= resting + OF_OTHERS && served.count("task") == 2).then_some(())
+        (served.count("fd") <= resting + OF_OTHERS && served.count("task") == 3).then_some(())
     });
 }
 

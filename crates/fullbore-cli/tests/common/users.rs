@@ -4,7 +4,7 @@
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use nix::libc;
@@ -29,6 +29,11 @@ impl ForEverybody {
         Self { path, directory }
     }
 
+    /// Returns its path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Returns the command with the options in `words`, run as that user.
     pub fn command(&self, user: u32, words: &str) -> Command {
         let mut command = Command::new(&self.path);
@@ -43,6 +48,15 @@ impl ForEverybody {
         with_usual_signals(&mut command);
         command
     }
+}
+
+/// Returns whether /proc is mounted such that it hides processes from other users (proc(5), `hidepid`).
+pub fn others_are_hidden() -> bool {
+    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
+    let proc = mounts
+        .lines()
+        .rfind(|mount| mount.split(' ').nth(1) == Some("/proc"));
+    proc.is_some_and(|mount| mount.contains("hidepid=invisible") || mount.contains("hidepid=2"))
 }
 
 /// Makes pipes, as large as is allowed, until new ones get smaller, and leaves them open for the

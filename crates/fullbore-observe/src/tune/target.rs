@@ -9,6 +9,7 @@ use super::super::census::{Census, Unseen};
 use super::super::chains::{Flow, PipeKind};
 use super::super::descendants::descendants;
 use super::super::error::Error;
+use super::super::scope::not_found;
 use fullbore_host::refusal::Unsupported;
 use fullbore_host::text::clean;
 
@@ -151,7 +152,7 @@ fn can_be_seen(pid: u32) -> bool {
 /// Returns why a process is not in the census.
 fn not_seen(pid: u32) -> Error {
     if !Path::new(&format!("/proc/{pid}")).exists() {
-        Error::NotFound(format!("process {pid}: no such process"))
+        not_found(pid)
     } else if can_be_seen(pid) {
         Error::NotFound(format!("process {pid} has no pipe"))
     } else {

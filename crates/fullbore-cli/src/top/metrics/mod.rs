@@ -16,9 +16,8 @@ mod families;
 mod request;
 mod server;
 
-use std::io::{self, Write, stderr};
+use std::io::{self, Read, Write, stderr};
 use std::net::TcpListener;
-use std::os::fd::AsFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -54,18 +53,18 @@ pub fn serve(address: Address, mut monitor: Monitor) -> Result<()> {
     let mut page = Page::new(monitor);
     page.scan()?;
     let interrupt = Interrupt::noted();
-    let stop = interrupt.wakes()?;
+    let mut wakes = interrupt.wakes()?;
     let readers = local.open_to().unwrap_or("every process on this machine");
     let _ = writeln!(
         stderr(),
         "fullbore top: serving metrics at http://{local}/metrics to {readers}"
     );
-    // A signal may have come before `stop` existed.
+    let shared = SharedPage::with_samples(page)?;
+    let page = move |format| shared.answer(format);
+    server::serve(listener, LIMITS, page).with_context(|| format!("serving at {local}"))?;
+    // A signal may have come before `wakes` existed. A read that a signal has interrupted is repeated.
     if !interrupt.came() {
-        let shared = SharedPage::with_samples(page)?;
-        let page = move |format| shared.answer(format);
-        server::serve(&listener, stop.as_fd(), LIMITS, page)
-            .with_context(|| format!("serving at {local}"))?;
+        wakes.read_exact(&mut [0])?;
     }
     interrupt.obey();
     Ok(())

@@ -9,13 +9,10 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
 use rustix::net::sockopt::set_socket_linger;
 
 use super::request::{Answer, Format, MOST_OF_REQUEST, answer};
@@ -25,16 +22,13 @@ use super::request::{Answer, Format, MOST_OF_REQUEST, answer};
 const MOST_AFTER: u64 = 64 * 1024;
 
 /// How long no client is accepted when there are too many, or no file descriptor or memory for one more.
-const PAUSE: Timespec = Timespec {
-    tv_sec: 0,
-    tv_nsec: 20_000_000,
-};
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// The limits for clients.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// The most connections at a time.
-    pub connections: usize,
+    /// The most clients at a time.
+    pub clients: usize,
     /// How long a client may take to send its request.
     pub to_ask: Duration,
     /// How long a client may take to read the answer and close the connection.
@@ -43,57 +37,46 @@ pub struct Limits {
 
 /// The limits of `fullbore top`: more than a hundred scrapes at once are served side by side.
 pub const LIMITS: Limits = Limits {
-    connections: 160,
+    clients: 160,
     to_ask: Duration::from_secs(5),
     to_fetch: Duration::from_secs(10),
 };
 
-/// Serves what `page` returns until `stop` can be read from. Clients that are connected then keep their threads.
+/// Begins a thread that serves what `page` returns for as long as this process runs.
 ///
 /// # Errors
-/// Fails if connections can no longer be waited for.
+/// Fails if no thread can be made.
 pub fn serve(
-    listener: &TcpListener,
-    stop: BorrowedFd<'_>,
+    listener: TcpListener,
     limits: Limits,
     page: impl Fn(Format) -> Answer + Clone + Send + 'static,
 ) -> io::Result<()> {
     let is_local = listener.local_addr()?.ip().to_canonical().is_loopback();
-    listener.set_nonblocking(true)?;
     let connected = Arc::new(());
-    let mut accepted = true;
-    loop {
-        let has_room = accepted && Arc::strong_count(&connected) <= limits.connections;
-        let mut fds = [
-            PollFd::from_borrowed_fd(stop, PollFlags::IN),
-            PollFd::new(listener, PollFlags::IN),
-        ];
-        match poll(
-            &mut fds[..1 + usize::from(has_room)],
-            (!has_room).then_some(&PAUSE),
-        ) {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno.into()),
+    let accept = move || {
+        loop {
+            let (page, token) = (page.clone(), Arc::clone(&connected));
+            let has_room = Arc::strong_count(&connected) <= limits.clients + 1;
+            let accepted = has_room
+                && listener.accept().is_ok_and(|(stream, _)| {
+                    let serve = move || {
+                        if converse(&stream, limits, is_local, page).is_err() {
+                            // The kernel would keep what the client has not read for as long as the client
+                            // pleases (socket(7), `SO_LINGER`).
+                            let _ = set_socket_linger(&stream, Some(Duration::ZERO));
+                        }
+                        drop(stream);
+                        drop(token);
+                    };
+                    thread::Builder::new().spawn(serve).is_ok()
+                });
+            if !accepted {
+                thread::sleep(PAUSE);
+            }
         }
-        let [stopped, has_client] = fds.map(|fd| !fd.revents().is_empty());
-        if stopped {
-            return Ok(());
-        }
-        let (page, token) = (page.clone(), Arc::clone(&connected));
-        accepted = !has_client
-            || listener.accept().is_ok_and(|(stream, _)| {
-                let serve = move || {
-                    if converse(&stream, limits, is_local, page).is_err() {
-                        // The kernel would keep what the client has not read for as long as the client pleases
-                        // (socket(7), `SO_LINGER`).
-                        let _ = set_socket_linger(&stream, Some(Duration::ZERO));
-                    }
-                    drop(stream);
-                    drop(token);
-                };
-                thread::Builder::new().spawn(serve).is_ok()
-            });
-    }
+    };
+    thread::Builder::new().spawn(accept)?;
+    Ok(())
 }
 
 /// Reads a request, sends the answer, and waits for the client to close the connection.
@@ -172,14 +155,14 @@ impl Write for Timed<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::fd::AsFd;
-    use std::os::unix::net::UnixStream;
     use std::sync::OnceLock;
+
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
     use super::*;
 
     const SHORT: Limits = Limits {
-        connections: 8,
+        clients: 8,
         to_ask: Duration::from_millis(500),
         to_fetch: Duration::from_millis(1500),
     };
@@ -208,7 +191,6 @@ mod tests {
     ) -> T {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let (stop, stops) = UnixStream::pair().unwrap();
         let body: Arc<[u8]> = vec![b'#'; size].into();
         let made = Arc::new(OnceLock::new());
         let page = move |_| {
@@ -227,15 +209,8 @@ mod tests {
                 .unwrap();
             client
         };
-        thread::scope(|scope| {
-            let server = scope.spawn(|| serve(&listener, stop.as_fd(), limits, page));
-            // This closure owns `stops`, so the server ends even if the clients panic.
-            let stops = stops;
-            let result = clients(&connect);
-            drop(stops);
-            server.join().unwrap().unwrap();
-            result
-        })
+        serve(listener, limits, page).unwrap();
+        clients(&connect)
     }
 
     fn answer_to(connect: &dyn Fn() -> TcpStream, request: &[u8]) -> String {
@@ -292,7 +267,7 @@ mod tests {
     #[test]
     fn a_client_that_never_asks_delays_others_for_its_time_at_most_and_goes() {
         with_server(SHORT, 3, |connect| {
-            // These are more connections than the limit, and some have begun to send a request.
+            // These are more clients than the limit, and some have begun to send a request.
             let mut silent: Vec<TcpStream> = (0..20).map(|_| connect()).collect();
             for client in silent.iter_mut().step_by(2) {
                 let _ = client.write_all(b"GET /metr");
@@ -342,7 +317,7 @@ mod tests {
         let late = SHORT.to_ask * 2;
         with_slow_server(SHORT, 3, late, |connect| {
             let (first, rest) = GET.split_at(20);
-            // These are more connections than the limit.
+            // These are more clients than the limit.
             let clients = (0..20).map(|_| {
                 let mut client = connect();
                 client.write_all(first).unwrap();
