@@ -166,6 +166,9 @@ pub enum Unit {
     /// Nanoseconds for each page.
     #[serde(rename = "ns/page")]
     NanosecondsPerPage,
+    /// CPU seconds for each 2^30 bytes.
+    #[serde(rename = "s/GiB")]
+    SecondsPerGib,
     /// How many times as long something takes as without what is measured.
     #[serde(rename = "×")]
     Times,
@@ -180,6 +183,7 @@ impl Unit {
             Unit::MbPerS => "MB/s",
             Unit::Microseconds => "µs",
             Unit::NanosecondsPerPage => "ns/page",
+            Unit::SecondsPerGib => "s/GiB",
             Unit::Times => "×",
         }
     }
@@ -353,6 +357,9 @@ pub struct Sizes {
     pub pipe_size: usize,
     /// Bytes of the hot working set.
     pub hot: usize,
+    /// Whether the receiver reads and checks every object, and not only the first.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub check_every_object: bool,
 }
 
 impl Default for Sizes {
@@ -364,6 +371,7 @@ impl Default for Sizes {
             sndbuf: 512 << 10,
             pipe_size: 512 << 10,
             hot: 256 << 10,
+            check_every_object: false,
         }
     }
 }

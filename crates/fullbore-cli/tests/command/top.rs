@@ -127,11 +127,12 @@ fn pipelines_end_as_they_would_without_it_at_a_hundred_looks_a_second() {
         let head = output_of(Command::new("head").arg("-n1").stdin(reader));
         assert_eq!(head.unwrap().stdout, b"y\n");
         assert_eq!(yes.wait().unwrap().signal(), Some(13));
+        let alone = Alone::wait();
         let (reader, mut writer) = pipe();
         let mut goes = start(Command::new("sleep").arg("0.01").stdin(reader));
         goes.wait().unwrap();
-        wait_for_starts();
         let told = writer.write_all(b"x").map_err(|error| error.kind());
+        drop(alone);
         assert_eq!(told, Err(std::io::ErrorKind::BrokenPipe));
         // The open(2) of a FIFO must not return too early, because the reader would then find no
         // bytes.

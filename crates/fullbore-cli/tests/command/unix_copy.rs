@@ -103,7 +103,7 @@ fn the_rfcs_command_line_works_as_typed() {
         count: Some(100),
         sndbuf: 512 << 10,
         pipe_size: 512 << 10,
-        hot: 256 << 10,
+        ..Sizes::default()
     };
     assert_eq!(run.settings.unix_copy, Some(sizes));
 }
@@ -119,6 +119,17 @@ fn sizes_that_fit_nothing_are_measured_all_the_same() {
         assert_code(&output, 0);
         assert_measured(&bench_json(&output));
     }
+}
+
+#[test]
+fn every_object_is_checked_where_that_is_asked_for() {
+    let output = run(&format!(
+        "bench --json {SHORT} unix_copy --object 123457 --check-every-object {ANYWHERE}"
+    ));
+    assert_code(&output, 0);
+    let run = bench_json(&output);
+    assert_measured(&run);
+    assert!(run.settings.unix_copy.unwrap().check_every_object);
 }
 
 #[test]

@@ -13,12 +13,13 @@ pub mod top;
 pub mod users;
 pub mod verdicts;
 
+use std::cell::Cell;
 use std::fs::{self, File};
 use std::io::{self, PipeReader, PipeWriter, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::{Once, RwLock, mpsc};
+use std::sync::{LockResult, Once, RwLock, RwLockWriteGuard, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -135,13 +136,40 @@ pub fn wait_for_starts() {
     drop(STARTING.write());
 }
 
+thread_local! {
+    /// Whether this thread holds [`Alone`].
+    static IS_ALONE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// While this value lives, only this thread starts processes. A pipe that was made meanwhile is never open in
+/// a process that another test started: what execve(2) closes is released only when the new program begins,
+/// which nobody can see from outside.
+pub struct Alone {
+    _starting: LockResult<RwLockWriteGuard<'static, ()>>,
+}
+
+impl Alone {
+    /// Waits until no other thread is starting a process.
+    pub fn wait() -> Self {
+        let _starting = STARTING.write();
+        IS_ALONE.set(true);
+        Self { _starting }
+    }
+}
+
+impl Drop for Alone {
+    fn drop(&mut self) {
+        IS_ALONE.set(false);
+    }
+}
+
 /// Starts a process as [`Command::spawn`] does. All processes of these tests are started here, because of
 /// [`wait_for_starts`].
 pub fn spawn(command: &mut Command) -> io::Result<Child> {
     // A pipe that the tests themselves inherited would be one more pipe of all that they start.
     static ALONE: Once = Once::new();
     ALONE.call_once(|| users::inherit_nothing().expect("close_range"));
-    let _starting = STARTING.read();
+    let _starting = (!IS_ALONE.get()).then(|| STARTING.read());
     let child = command.spawn()?;
     // The parent of vfork(2) continues before the child has closed what it does not inherit. The child gets
     // its new name after that (`begin_new_exec`, fs/exec.c).
@@ -415,9 +443,9 @@ pub fn is_running(pid: Pid) -> bool {
 
 /// Returns the write end of a pipe without a reader.
 pub fn nobody_reads() -> PipeWriter {
+    let _alone = Alone::wait();
     let (reader, writer) = pipe();
     drop(reader);
-    wait_for_starts();
     writer
 }
 

@@ -5,9 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::time::{ClockId, clock_gettime};
-
 use super::options::Options;
+use crate::process::cpu_seconds;
 use fullbore_host::size;
 use fullbore_results::run::EndpointReport;
 
@@ -147,7 +146,6 @@ impl State {
             Some((from, calls)) => (from.elapsed().as_secs_f64(), calls),
             None => (0.0, 0),
         };
-        let cpu = clock_gettime(ClockId::ProcessCPUTime);
         let process = procfs::process::Process::myself();
         let status = process.as_ref().ok().and_then(|p| p.status().ok());
         let stat = process.as_ref().ok().and_then(|p| p.stat().ok());
@@ -163,7 +161,7 @@ impl State {
                 0.0
             },
             calls: calls - calls_before,
-            cpu_seconds: cpu.tv_sec as f64 + cpu.tv_nsec as f64 / 1e9,
+            cpu_seconds: cpu_seconds(),
             sleeps: status.and_then(|s| s.voluntary_ctxt_switches),
             page_faults: stat.map(|s| s.minflt),
             ..EndpointReport::default()

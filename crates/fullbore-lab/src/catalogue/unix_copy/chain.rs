@@ -9,11 +9,23 @@ use std::os::fd::AsFd;
 use anyhow::{Context, Result, bail};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
+use serde::{Deserialize, Serialize};
 
-use super::receiver::{Through, check_first};
-use crate::catalogue::transports::stream::Clock;
+use super::passed::Passed;
+use super::receiver::{Through, check_object};
+use crate::catalogue::transports::stream::{Clock, Moved};
 use crate::part::{self, Timing};
+use crate::process::cpu_seconds;
 use fullbore_results::run::Sizes;
+
+/// The client's report.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Delivered {
+    /// The bytes and the time of the measurement.
+    pub moved: Moved,
+    /// The cost of all bytes, with those of the warm-up.
+    pub passed: Passed,
+}
 
 /// The most bytes that the client drops at a time.
 const DROPPED: usize = 1 << 20;
@@ -29,7 +41,7 @@ pub fn front(sizes: &Sizes) -> Result<()> {
     part::say(&through.received())
 }
 
-/// Checks the first object, drops the following ones, and measures.
+/// Checks the first object, drops the following ones or checks them too, and measures.
 ///
 /// Bytes are dropped with MSG_TRUNC, with which TCP removes them from the socket without copying
 /// (tcp(7)), so that a client uses almost no time of the CPUs that are measured.
@@ -38,20 +50,30 @@ pub fn front(sizes: &Sizes) -> Result<()> {
 /// Fails if bytes are wrong, or the stream ends.
 pub fn client(sizes: &Sizes, timing: Timing) -> Result<()> {
     let front = stdin();
-    if !check_first(front.as_fd(), sizes.object)? {
+    if !check_object(front.as_fd(), sizes.object)? {
         bail!("the stream ended within the first object");
     }
     let mut untouched = vec![0; DROPPED];
+    let (from, mut bytes) = (cpu_seconds(), 0);
     let mut clock = Clock::begin(timing).for_bytes(sizes.bytes());
     loop {
-        let n = match recv(front.as_fd(), &mut untouched[..], RecvFlags::TRUNC) {
-            Ok((_, 0)) => bail!("the stream ended"),
-            Ok((_, n)) => n,
-            Err(Errno::INTR) => continue,
-            Err(errno) => return Err(errno).context("receive"),
+        let n = if sizes.check_every_object {
+            match check_object(front.as_fd(), sizes.object)? {
+                true => sizes.object,
+                false => bail!("the stream ended"),
+            }
+        } else {
+            match recv(front.as_fd(), &mut untouched[..], RecvFlags::TRUNC) {
+                Ok((_, 0)) => bail!("the stream ended"),
+                Ok((_, n)) => n,
+                Err(Errno::INTR) => continue,
+                Err(errno) => return Err(errno).context("receive"),
+            }
         };
+        bytes += n as u64;
         if let Some(moved) = clock.add(n) {
-            return part::say(&moved);
+            let passed = Passed::since(from, bytes);
+            return part::say(&Delivered { moved, passed });
         }
     }
 }

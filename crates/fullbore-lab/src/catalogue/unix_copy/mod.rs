@@ -5,7 +5,8 @@
 //! A row is a `Mode`, which is how the object is sent, and a place: one socket with a `receiver`
 //! that drops everything, or the `chain` of processes that the RFC describes. `sender` implements
 //! the modes, `flag` detects whether this kernel has the RFC's flag, `hot` measures the effect of a
-//! send on the caches, and `estimate` makes the copy of a send in user space.
+//! send on the caches, `passed` counts what a process of the chain costs, and `estimate` makes the copy of a
+//! send in user space.
 
 mod chain;
 mod estimate;
@@ -13,6 +14,7 @@ mod flag;
 mod hot;
 mod mode;
 mod options;
+mod passed;
 mod receiver;
 mod sender;
 
@@ -36,9 +38,11 @@ use crate::part::{Part, Task, Timing};
 use crate::process::{self, GRACE, Process};
 use crate::program::Program;
 use crate::work::{Bench, Work};
+use chain::Delivered;
 use fullbore_host::size;
 use fullbore_results::run::{Settings, Sizes, Unit};
 use mode::Mode;
+use passed::Passed;
 use receiver::Received;
 use sender::Sent;
 
@@ -223,8 +227,12 @@ impl Work for UnixCopy {
             count,
             sndbuf,
             pipe_size,
+            check_every_object: false,
             ..
-        } = settings.unix_copy.unwrap_or_default();
+        } = settings.unix_copy.unwrap_or_default()
+        else {
+            return None;
+        };
         let mode = self.0.of_peer()?;
         let chain = match self.1 {
             Place::OneSocket => "",
@@ -358,12 +366,25 @@ impl UnixCopy {
             return Ok(Err(stop));
         }
         let passed = front.end_within(GRACE)?;
-        Ok(passed.went_well("front").and_then(|()| {
-            let received: Received = report(&passed.output.stderr)?;
-            let mut taken = taken(&report(&measured.output.stderr)?)?;
-            taken.notes = [socket.note, received.note].into_iter().flatten().collect();
-            Ok(taken)
-        }))
+        let served = storage.end_within(GRACE)?;
+        let well = passed.went_well("front");
+        Ok(well
+            .and(served.went_well("storage process"))
+            .and_then(|()| {
+                let received: Received = report(&passed.output.stderr)?;
+                let sent: Passed = report(&served.output.stderr)?;
+                let delivered: Delivered = report(&measured.output.stderr)?;
+                let mut taken = taken(&delivered.moved)?;
+                for (role, passed) in [
+                    ("storage", sent),
+                    ("front", received.passed),
+                    ("client", delivered.passed),
+                ] {
+                    taken.also.push((role, Unit::SecondsPerGib, passed.cost()));
+                }
+                taken.notes = [socket.note, received.note].into_iter().flatten().collect();
+                Ok(taken)
+            }))
     }
 }
 

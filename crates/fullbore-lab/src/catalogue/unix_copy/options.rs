@@ -34,6 +34,11 @@ pub struct CopyOptions {
     /// caches [default: 256K]
     #[arg(long, value_name = "SIZE", value_parser = size::parse_in_memory)]
     hot: Option<usize>,
+
+    /// Let the receiver read every object and check each byte, not only those of the first object;
+    /// the figures then include that
+    #[arg(long)]
+    check_every_object: bool,
 }
 
 impl CopyOptions {
@@ -49,6 +54,7 @@ impl CopyOptions {
             sndbuf: self.sndbuf.unwrap_or(default.sndbuf),
             pipe_size: pipe_size.unwrap_or(default.pipe_size),
             hot: self.hot.unwrap_or(default.hot),
+            check_every_object: self.check_every_object,
         };
         for (option, size, least) in [
             ("--object", sizes.object, 1),
@@ -82,6 +88,7 @@ impl CopyOptions {
             ("--count", self.count.is_some()),
             ("--sndbuf", self.sndbuf.is_some()),
             ("--hot", self.hot.is_some()),
+            ("--check-every-object", self.check_every_object),
         ]
         .into_iter()
         .find_map(|(option, given)| given.then_some(option))
@@ -107,6 +114,7 @@ mod tests {
             count: Some(100_000),
             sndbuf: Some(128 << 10),
             hot: Some(64),
+            check_every_object: true,
         };
         let sizes = options.settle(Some(65536)).unwrap();
         let expected = Sizes {
@@ -115,6 +123,7 @@ mod tests {
             sndbuf: 128 << 10,
             pipe_size: 65536,
             hot: 64,
+            check_every_object: true,
         };
         assert_eq!(sizes, expected);
         assert_eq!(sizes.bytes(), Some(409_600_000));

@@ -1,6 +1,6 @@
 //! Implements the side that receives as the RFC's benchmark does: with splice(2) from the socket
 //! into a pipe, and from there to the sink, without reading the bytes. Only the first object is
-//! read, and every byte of it is checked.
+//! read, and every byte of it is checked; or all objects are, if that was asked for.
 
 use std::fs::File;
 use std::io::stdin;
@@ -15,8 +15,10 @@ use rustix::pipe::SpliceFlags;
 use serde::{Deserialize, Serialize};
 
 use super::mode::failed;
+use super::passed::Passed;
 use crate::endpoint::words;
 use crate::part;
+use crate::process::cpu_seconds;
 use fullbore_host::size;
 use fullbore_results::run::Sizes;
 
@@ -28,9 +30,11 @@ const CHUNK: usize = 64 << 10;
 pub struct Received {
     /// A remark about its pipe for the user.
     pub note: Option<String>,
+    /// What it has passed on.
+    pub passed: Passed,
 }
 
-/// Checks the first object, and drops the following ones.
+/// Checks the first object, and drops the following ones or checks them too.
 ///
 /// # Errors
 /// Fails if bytes are wrong, or this machine does not support splice(2).
@@ -43,17 +47,20 @@ pub fn drop_all(sizes: &Sizes) -> Result<()> {
         .open("/dev/null")
         .context("open /dev/null")?;
     // If the sender ended too soon, the sender reports it.
-    if check_first(socket, sizes.object)? {
-        while through.pass(socket, null.as_fd())? > 0 {}
+    if check_object(socket, sizes.object)? {
+        while match sizes.check_every_object {
+            true => check_object(socket, sizes.object)?,
+            false => through.pass(socket, null.as_fd())? > 0,
+        } {}
     }
     part::say(&through.received())
 }
 
-/// Reads the first object, and returns whether it was complete.
+/// Reads an object, and returns whether it was complete.
 ///
 /// # Errors
 /// Fails if a byte of it is wrong.
-pub fn check_first(socket: BorrowedFd<'_>, object: usize) -> Result<bool> {
+pub fn check_object(socket: BorrowedFd<'_>, object: usize) -> Result<bool> {
     let mut buffer = vec![0; CHUNK.min(object)];
     let mut at = 0;
     while at < object {
@@ -67,7 +74,7 @@ pub fn check_first(socket: BorrowedFd<'_>, object: usize) -> Result<bool> {
                 at += n;
             }
             Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno).context("read the first object"),
+            Err(errno) => return Err(errno).context("read an object"),
         }
     }
     Ok(true)
@@ -79,6 +86,9 @@ pub struct Through {
     wanted: usize,
     capacity: usize,
     calls: Calls,
+    /// The CPU seconds that this process had used when the pipe was made.
+    from: f64,
+    bytes: u64,
 }
 
 impl Through {
@@ -99,6 +109,8 @@ impl Through {
             wanted: size,
             capacity,
             calls: Calls::new(Wait::Block),
+            from: cpu_seconds(),
+            bytes: 0,
         })
     }
 
@@ -127,6 +139,7 @@ impl Through {
                 Err(errno) => return Err(failed("splice(2) from a pipe", errno)),
             }
         }
+        self.bytes += n as u64;
         Ok(n)
     }
 
@@ -134,6 +147,7 @@ impl Through {
     pub fn received(&self) -> Received {
         let is_less = self.capacity < self.wanted;
         Received {
+            passed: Passed::since(self.from, self.bytes),
             note: is_less.then(|| {
                 format!(
                     "the receiving pipe has a capacity of {} instead of {}",
@@ -154,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wrong_byte_of_the_first_object_is_found_wherever_it_is() {
+    fn a_wrong_byte_of_an_object_is_found_wherever_it_is() {
         for wrong in [None, Some(0), Some(65536), Some(99_999)] {
             let (mut near, far) = UnixStream::pair().unwrap();
             let mut object = vec![0; 100_000];
@@ -162,10 +176,14 @@ mod tests {
             if let Some(at) = wrong {
                 object[at] ^= 0x80;
             }
-            // The bytes after the first object are not checked.
-            object.push(7);
-            let sending = thread::spawn(move || near.write_all(&object));
-            let checked = check_first(far.as_fd(), 100_000);
+            // The second object follows a right one. What comes after it is not checked.
+            let mut both = vec![0; 100_000];
+            words::fill(&mut both, 0);
+            both.extend(object);
+            both.push(7);
+            let sending = thread::spawn(move || near.write_all(&both));
+            assert!(check_object(far.as_fd(), 100_000).unwrap());
+            let checked = check_object(far.as_fd(), 100_000);
             match wrong {
                 None => assert!(checked.unwrap()),
                 Some(at) => {
@@ -183,7 +201,7 @@ mod tests {
         let (mut near, far) = UnixStream::pair().unwrap();
         near.write_all(&[0; 5]).unwrap();
         drop(near);
-        assert!(!check_first(far.as_fd(), 4096).unwrap());
+        assert!(!check_object(far.as_fd(), 4096).unwrap());
     }
 
     #[test]
@@ -196,7 +214,7 @@ mod tests {
             words::fill(&mut bytes, 0);
             near.write_all(&bytes)
         });
-        let checking = thread::spawn(move || check_first(last.as_fd(), len).unwrap());
+        let checking = thread::spawn(move || check_object(last.as_fd(), len).unwrap());
         let mut through = Through::new(4096).unwrap();
         let mut passed = 0;
         while passed < len {

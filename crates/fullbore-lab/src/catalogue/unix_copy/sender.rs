@@ -23,9 +23,11 @@ use serde::{Deserialize, Serialize};
 use super::flag::MSG_NTCOPY;
 use super::hot::HotSet;
 use super::mode::{Mode, failed};
+use super::passed::Passed;
 use crate::catalogue::transports::stream::Moved;
 use crate::endpoint::{prepare, send_queue, words};
 use crate::part::{self, Timing};
+use crate::process::cpu_seconds;
 use fullbore_results::run::Sizes;
 
 /// The size of the pipe through which the object's pages are moved into the socket: what an ordinary
@@ -98,8 +100,11 @@ pub fn measure(mode: Mode, sizes: &Sizes, timing: Timing) -> Result<()> {
 pub fn serve(mode: Mode, sizes: &Sizes) -> Result<()> {
     let socket = stdout();
     let mut object = Object::new(mode, sizes.object)?;
-    while object.send(socket.as_fd())? {}
-    Ok(())
+    let (from, mut bytes) = (cpu_seconds(), 0);
+    while object.send(socket.as_fd())? {
+        bytes += sizes.object as u64;
+    }
+    part::say(&Passed::since(from, bytes))
 }
 
 /// Waits until the other side has read everything from the socket, so that a measurement begins and
