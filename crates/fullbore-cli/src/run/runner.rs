@@ -81,6 +81,8 @@ pub(super) struct Runner<'a> {
     watch: Option<Watch>,
     live: Option<Live>,
     json: Option<File>,
+    /// When the live report is drawn next.
+    draw_at: Instant,
     /// The time until which to wait for the stages to stop, before this process stops as well.
     stop_by: Option<Instant>,
     /// A signal that the stages have received, and that may or may not end them.
@@ -131,6 +133,7 @@ impl<'a> Runner<'a> {
             watch: None,
             live: None,
             json,
+            draw_at: Instant::now(),
             stop_by: None,
             noted: None,
             ended_by: None,
@@ -220,7 +223,8 @@ impl<'a> Runner<'a> {
     /// Waits for all stages.
     fn finish(mut self) -> Result<Ending> {
         let began = Instant::now();
-        let (mut sample, mut draw) = (began, began + DRAW_EVERY);
+        let mut sample = began;
+        self.draw_at = began + DRAW_EVERY;
         self.reap();
         while self.is_running() && self.ended_by.is_none() {
             let mut due = None;
@@ -232,12 +236,15 @@ impl<'a> Runner<'a> {
                 }
                 due = Some(sample);
                 if let Some(live) = &mut self.live {
-                    live.give_way();
-                    if now >= draw {
-                        live.draw(watch);
-                        draw = now + DRAW_EVERY;
+                    if live.give_way() {
+                        // A program that draws draws everything again then, and others ignore it.
+                        ending::tell_all(Signal::WINCH);
                     }
-                    due = Some(sample.min(draw));
+                    if now >= self.draw_at {
+                        live.draw(watch);
+                        self.draw_at = now + DRAW_EVERY;
+                    }
+                    due = Some(sample.min(self.draw_at));
                 }
             }
             due = [due, self.stop_by].into_iter().flatten().min();
@@ -273,6 +280,8 @@ impl<'a> Runner<'a> {
             }
             Signal::CONT => {
                 self.stop_by = None;
+                // A program that draws takes the terminal first.
+                self.draw_at = Instant::now() + DRAW_EVERY;
                 if let Some(watch) = &mut self.watch {
                     watch.paused();
                 }

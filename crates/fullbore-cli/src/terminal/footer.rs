@@ -97,11 +97,13 @@ impl Footer {
         say(&text);
     }
 
-    /// Releases the rows, and leaves them empty.
-    pub fn clear(&mut self) {
-        if std::mem::take(&mut self.rows) > 0 {
+    /// Releases the rows, and leaves them empty. Returns whether there were any.
+    pub fn clear(&mut self) -> bool {
+        let were_any = std::mem::take(&mut self.rows) > 0;
+        if were_any {
             give_back();
         }
+        were_any
     }
 
     /// Moves the cursor to the start of a line, wherever it is: the blanks continue on the next line unless

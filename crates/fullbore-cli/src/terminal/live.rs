@@ -26,11 +26,10 @@ impl Live {
         }
     }
 
-    /// Removes the drawing if another job or program uses the terminal.
-    pub fn give_way(&mut self) {
-        if self.footer.is_in_the_way() {
-            self.footer.clear();
-        }
+    /// Removes the drawing if another job or program uses the terminal. Returns whether there was one: a
+    /// program may have drawn around it already.
+    pub fn give_way(&mut self) -> bool {
+        self.footer.is_in_the_way() && self.footer.clear()
     }
 
     /// Removes the drawing, for the job that uses the terminal while this one is stopped.

@@ -462,7 +462,10 @@ fn seconds_end_a_writer() {
         assert_quiet_success(&reader);
         let (writer, reader) = (endpoint(stderr(&writer)), endpoint(stdout(&reader)));
         assert!(writer.seconds >= 0.1, "{way}");
-        assert_eq!(writer.bytes, reader.bytes, "{way}");
+        // A writer that gets no CPU when its time is over is ended there and then. The bytes of its last
+        // call, at most 128 KiB, may have been moved by then and not been counted.
+        let uncounted = reader.bytes - writer.bytes;
+        assert!(uncounted <= 128 << 10, "{way}: {uncounted}");
     }
 }
 

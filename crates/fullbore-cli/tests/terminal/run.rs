@@ -182,6 +182,25 @@ fn a_program_that_draws_has_the_terminal_for_itself() {
 }
 
 #[test]
+fn a_program_that_takes_the_terminal_late_is_asked_to_draw_again() {
+    let Some(terminal) = Terminal::start("a program that draws late") else {
+        return;
+    };
+    terminal.writes(
+        "draws",
+        "until [ -e go ]; do sleep 0.05; done; trap 'echo drawn again' WINCH; stty -icanon < /dev/tty; \
+         while :; do sleep 0.05; done",
+    );
+    terminal.types("run --live 'sleep MARK | sh draws'");
+    terminal.shows("----");
+    std::fs::write(terminal.path("go"), "").unwrap();
+    let screen = terminal.shows("drawn again");
+    assert!(!screen.contains("----"), "{screen}");
+    terminal.presses("C-c");
+    terminal.shows("ready>");
+}
+
+#[test]
 fn a_program_that_puts_the_terminal_back_before_it_stops_has_the_time_to() {
     let Some(terminal) = Terminal::start("Ctrl-Z with a trap") else {
         return;
