@@ -75,7 +75,7 @@ pub use error::{Error, Result, Side};
 pub use linux::close;
 pub use pages::{BackedBy, Backing, Pages};
 pub use pipe::{Growth, Limit, Pipe, PipeEnd, PipeIdentity};
-pub use produce::{Produced, Producer, ProducerOptions, Repeat, Unfinished, Way};
+pub use produce::{Produced, Producer, ProducerOptions, Repeat, Tried, Unfinished, Way};
 pub use split::Tee;
 pub use transfer::{Ended, Failure, Guarantee, Report, Transfer, copy};
 pub use wait::{Cancel, Stopped, Wait, Waiter};

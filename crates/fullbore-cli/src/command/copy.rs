@@ -104,6 +104,7 @@ impl Copy {
             }
             ControlFlow::Continue(())
         });
+        total.tried = transfer.tried().or(total.tried);
         total.add(ran, input, output)?;
         Ok(match self.bytes == Some(total.bytes) {
             true => ControlFlow::Break(()),

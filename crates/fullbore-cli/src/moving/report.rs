@@ -4,7 +4,7 @@ use std::io::{Write, stderr};
 use std::time::Duration;
 
 use fullbore::transfer::Route;
-use fullbore::{Error, Failure, Report};
+use fullbore::{Error, Failure, Report, Tried};
 use indicatif::{BinaryBytes, HumanDuration};
 
 use super::ends::{Input, Output, both_ends};
@@ -31,6 +31,8 @@ pub struct Total {
     pub routes: Vec<(Route, u64)>,
     /// How long it took.
     pub elapsed: Duration,
+    /// What the last trial of two routes showed.
+    pub tried: Option<Tried>,
 }
 
 impl Total {
@@ -82,6 +84,20 @@ impl Total {
             duration(self.elapsed),
             rate(self.bytes, self.elapsed).map_or_else(String::new, |r| format!(", {r}")),
         );
+        if let Some(tried) = self.tried {
+            let chosen = match tried.by_socket {
+                true => Route::Socket,
+                false => Route::Fresh,
+            };
+            let _ = writeln!(
+                stderr(),
+                "tried at first: {}/s by {}, {}/s by {}; then by {chosen}",
+                BinaryBytes(tried.fresh),
+                Route::Fresh,
+                BinaryBytes(tried.socket),
+                Route::Socket,
+            );
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::AsFd;
 
 use super::producer::{Policy, Producer};
+use super::stage::queued;
 use crate::error::Result;
 
 impl<Fd: AsFd> io::Write for Producer<Fd> {
@@ -66,7 +67,9 @@ impl<Fd: AsFd> Producer<Fd> {
         if self.untold.is_some() || !self.handed_over.is_empty() {
             self.send_gathered()?;
         }
-        if self.gathered == 0 && buf.len() >= self.chunk && matches!(self.policy, Policy::Copy) {
+        let is_copied =
+            matches!(self.policy, Policy::Copy) || self.settled && self.trial.by_socket();
+        if self.gathered == 0 && buf.len() >= self.chunk && is_copied {
             // There is nothing to gather: the bytes are sent from the caller's memory, once the
             // pipe has been grown.
             if !self.settled {
@@ -74,8 +77,9 @@ impl<Fd: AsFd> Producer<Fd> {
             }
             let sink = self.sink.as_fd();
             return match self.through.write(&mut self.calls, sink, buf) {
-                Ok((n, _)) => {
+                Ok((n, way)) => {
                     self.sent += n as u64;
+                    self.trial.sent(way, n, || queued(sink));
                     Ok(n)
                 }
                 Err((operation, errno)) => Err(self.broke_off(operation, errno)),

@@ -6,9 +6,11 @@ use rustix::io::Errno;
 use rustix::pipe::SpliceFlags;
 
 use super::fresh::Fresh;
-use super::options::BY_REFERENCE_FROM;
+use super::options::{BY_REFERENCE_FROM, Way};
 use super::producer::{Policy, Producer};
 use super::socket::{RUN, Through};
+use super::stage::queued;
+use super::trial::Trial;
 use crate::error::{Error, Result, Side};
 use crate::linux;
 use crate::memory::{Geometry, Memory};
@@ -104,6 +106,12 @@ impl<Fd: AsFd> Producer<Fd> {
                 self.policy = Policy::Copy;
             }
         }
+        if matches!(self.policy, Policy::Fresh(_)) && self.options.any_way {
+            self.through = self.through_a_socket();
+            if self.through.is_socket() {
+                self.trial = Trial::new();
+            }
+        }
         self.settled = true;
         Ok(())
     }
@@ -116,10 +124,11 @@ impl<Fd: AsFd> Producer<Fd> {
         }
         if self.gathered > 0 {
             let from_pages = self.memory.is_pages() && self.policy.has_memory();
-            if from_pages && self.is_worth_a_reference(self.gathered) {
+            let can_be_given = from_pages && self.is_worth_a_reference(self.gathered);
+            if can_be_given && !self.trial.by_socket() {
                 self.send_by_reference()?;
             } else {
-                self.send_by_copy()?;
+                self.send_by_copy(can_be_given)?;
             }
         }
         if !self.handed_over.is_empty() {
@@ -134,16 +143,33 @@ impl<Fd: AsFd> Producer<Fd> {
         bytes >= BY_REFERENCE_FROM.min(self.chunk)
     }
 
-    fn send_by_copy(&mut self) -> Result<()> {
+    /// Writes what is gathered, although it could be given in a trial of both ways.
+    fn send_by_copy(&mut self, is_tried: bool) -> Result<()> {
         let from = self.window.start;
         let filled = self.gathered == self.window.len();
         while self.gathered > 0 {
             let bytes = &self.memory[self.window.start..][..self.gathered];
             let sink = self.sink.as_fd();
             match self.through.write(&mut self.calls, sink, bytes) {
-                Ok((n, _)) => self.went(n),
+                Ok((n, way)) => {
+                    self.went(n);
+                    if is_tried {
+                        let sink = &self.sink;
+                        self.trial.sent(way, n, || queued(sink.as_fd()));
+                    }
+                }
                 Err((operation, errno)) => return Err(self.broke_off(operation, errno)),
             }
+        }
+        if is_tried
+            && let (Policy::Fresh(Some(fresh)), Memory::Pages(memory)) =
+                (&mut self.policy, &mut self.memory)
+        {
+            // The window is not used up by a copy, so one that is short would be used for ever.
+            let window = fresh.window(memory, self.chunk, self.chunk);
+            self.told |= window.is_err();
+            self.window = window?;
+            return Ok(());
         }
         // No pipe refers to the copied bytes, so their memory can be filled again at once.
         self.window = match &self.policy {
@@ -185,6 +211,8 @@ impl<Fd: AsFd> Producer<Fd> {
                 Ok(n) => {
                     self.went(n);
                     self.sent_by_reference += n as u64;
+                    let sink = &self.sink;
+                    self.trial.sent(Way::Fresh, n, || queued(sink.as_fd()));
                     match &mut self.policy {
                         Policy::Fresh(Some(fresh)) => {
                             if let Memory::Pages(pages) = &mut self.memory
@@ -198,7 +226,7 @@ impl<Fd: AsFd> Producer<Fd> {
                         Policy::Copy | Policy::Fresh(None) => {}
                     }
                 }
-                Err(errno) if self.is_refused(errno) => return self.send_by_copy(),
+                Err(errno) if self.is_refused(errno) => return self.send_by_copy(false),
                 Err(errno) => return Err(self.broke_off("vmsplice", errno)),
             }
         }
@@ -212,6 +240,7 @@ impl<Fd: AsFd> Producer<Fd> {
 
     #[cold]
     fn send_handed_over(&mut self) -> Result<()> {
+        self.trial.begin_again();
         while let Some(first) = self.handed_over.front() {
             let bytes = first.rest();
             let len = bytes.len();
@@ -267,9 +296,14 @@ impl<Fd: AsFd> Producer<Fd> {
     /// Gives no more pages to the output, which is a pipe: copies, through a socket if that can be.
     pub(super) fn copy_from_now_on(&mut self) {
         self.policy = Policy::Copy;
-        if self.sink.is_own() && !self.options.never && self.chunk >= RUN {
-            let capacity = self.options.pipe_size.unwrap_or_else(roomy);
-            self.through = Through::for_capacity(capacity);
+        self.through = self.through_a_socket();
+    }
+
+    /// Returns how to write bytes that are not given: through a socket, if that can be.
+    fn through_a_socket(&self) -> Through {
+        match self.sink.is_own() && !self.options.never && self.chunk >= RUN {
+            true => Through::for_capacity(self.options.pipe_size.unwrap_or_else(roomy)),
+            false => Through::Nothing,
         }
     }
 

@@ -57,6 +57,11 @@ impl Through {
         !matches!(self, Through::Nothing)
     }
 
+    /// Returns whether the next call returns an error that the last one could not return.
+    pub(crate) fn has_failed(&self) -> bool {
+        matches!(self, Through::Failed(..))
+    }
+
     /// Writes to the pipe `sink`, and returns how many bytes it has got, and how those at the start were
     /// sent. Less than a run, and what must not wait, is written directly; so is everything once a socket
     /// or splice(2) is refused.

@@ -13,7 +13,8 @@ use rustix::pipe::SpliceFlags;
 use super::fresh::Fresh;
 use super::options::{self, BY_REFERENCE_FROM, Way};
 use super::output::own_writable;
-use super::socket::Through;
+use super::socket::{RUN, Through};
+use super::trial::Trial;
 use crate::error::Result;
 use crate::linux::{self, Calls};
 use crate::memory::{self, Geometry, Memory};
@@ -36,6 +37,8 @@ pub(crate) struct Stage {
     held: Range<usize>,
     /// The number of held bytes that at least one pipe was given.
     given: usize,
+    /// Whether bytes that could have been given were copied since the last read.
+    copied: bool,
     grown: bool,
 }
 
@@ -51,6 +54,8 @@ pub(crate) struct Outlet {
     refuses: bool,
     /// How bytes are written into the pipe that are not given.
     through: Through,
+    /// Whether bytes that could be given go through a socket nevertheless.
+    pub(crate) trial: Trial,
     /// Bytes that were sent by reference.
     pub(crate) given: u64,
     /// How bytes were sent the last time.
@@ -65,6 +70,7 @@ impl Outlet {
             pipe: None,
             refuses: false,
             through: Through::Nothing,
+            trial: Trial::none(),
             given: 0,
             last: Way::Copy,
         }
@@ -81,6 +87,13 @@ impl Outlet {
             self.is_pipe = self.pipe.is_some();
         }
         self.is_pipe
+    }
+
+    /// Tries both ways once the stream is long, if what could be given could also go through a socket.
+    pub(crate) fn try_both(&mut self, chunk: Option<usize>) {
+        if self.through.is_socket() && chunk.is_none_or(|chunk| chunk >= RUN) {
+            self.trial = Trial::new();
+        }
     }
 
     fn duplicate(&mut self, sink: BorrowedFd<'_>) {
@@ -110,6 +123,7 @@ impl Stage {
             window: 0..0,
             held: 0..0,
             given: 0,
+            copied: false,
             grown: false,
         }
     }
@@ -177,11 +191,15 @@ impl Stage {
     /// The kernel's error, if memory cannot be given back to it.
     pub(crate) fn room(&mut self, most: usize) -> Result<&mut [u8]> {
         debug_assert!(self.held.is_empty());
+        let at_least = match std::mem::take(&mut self.copied) {
+            // A window is left as it is by a copy, so a short one would be used for ever.
+            true => self.chunk,
+            false => BY_REFERENCE_FROM.min(self.chunk),
+        };
         if let Some(fresh) = &mut self.fresh
-            && self.window.len() < BY_REFERENCE_FROM.min(self.chunk)
+            && self.window.len() < at_least
             && let Memory::Pages(pages) = &mut self.memory
         {
-            let at_least = BY_REFERENCE_FROM.min(self.chunk);
             self.window = fresh.window(pages, self.chunk, at_least)?;
         }
         let len = self.window.len().min(self.chunk).min(most);
@@ -212,10 +230,12 @@ impl Stage {
         }
         let bytes = &self.memory[self.held.start + from..self.held.end];
         let pays = bytes.len() >= BY_REFERENCE_FROM.min(self.chunk);
+        let may_be_given = outlet.pipe.is_some() && !outlet.refuses && self.fresh.is_some();
+        let mut can_be_given = may_be_given && pays;
         if let Some(pipe) = &outlet.pipe
-            && !outlet.refuses
-            && self.fresh.is_some()
-            && pays
+            && can_be_given
+            && !outlet.trial.by_socket()
+            && !outlet.through.has_failed()
         {
             // SAFETY: what a pipe was given is noted, and `let_go` sees to it that it is given back
             // to the kernel before anything could be written to it again. The pages are a mapping of
@@ -231,11 +251,13 @@ impl Stage {
                 Ok(n) => {
                     outlet.given += n as u64;
                     outlet.last = Way::Fresh;
+                    outlet.trial.sent(Way::Fresh, n, || queued(pipe.as_fd()));
                     self.given = self.given.max(from + n);
                     return Ok(n);
                 }
                 Err(errno) if linux::is_refusal(errno) && outlet.given == 0 => {
                     outlet.refuses = true;
+                    can_be_given = false;
                 }
                 Err(errno) => return Err(("vmsplice", errno)),
             }
@@ -247,6 +269,15 @@ impl Stage {
                 let written = outlet.through.write(&mut outlet.calls, pipe.as_fd(), bytes);
                 return written.map(|(n, way)| {
                     outlet.last = way;
+                    if may_be_given {
+                        // A rest that is too short to be given belongs to what was sent before it.
+                        let way = match can_be_given {
+                            true => way,
+                            false => outlet.trial.way(),
+                        };
+                        outlet.trial.sent(way, n, || queued(pipe.as_fd()));
+                    }
+                    self.copied |= can_be_given;
                     n
                 });
             }
@@ -276,4 +307,9 @@ impl Stage {
         self.held = 0..0;
         Ok(())
     }
+}
+
+/// Returns the number of bytes in a pipe; 0 where the kernel does not say.
+pub(super) fn queued(pipe: BorrowedFd<'_>) -> u64 {
+    rustix::io::ioctl_fionread(pipe).unwrap_or(0)
 }

@@ -35,7 +35,7 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 
 use crate::error::{Error, Result, Side};
-use crate::produce::Way;
+use crate::produce::{Tried, Way};
 use crate::wait::{Cancel, Wait};
 pub(crate) use options::Options;
 pub use plan::{Guarantee, Kind, Route};
@@ -224,6 +224,9 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
         {
             state.outlet.let_go();
         }
+        if let Some(state) = &mut self.state {
+            state.outlet.trial.begin_again();
+        }
         self.elapsed += began.elapsed();
         match outcome {
             Ok(ended) => Ok(self.report(ended)),
@@ -232,6 +235,12 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
                 error,
             }),
         }
+    }
+
+    /// Returns what a trial of two routes into a pipe showed, [`Route::Fresh`] and [`Route::Socket`].
+    /// Only a long stream makes one; the faster route moves the rest.
+    pub fn tried(&self) -> Option<Tried> {
+        self.state.as_ref()?.outlet.trial.result()
     }
 
     /// Returns the two fds, and the bytes that were taken from the source and have not arrived at

@@ -124,7 +124,8 @@ pub enum Route {
     /// read(2) into fresh pages, which are given to the pipe and never written to again.
     Fresh,
     /// read(2), and a Unix socket of our own from which the bytes are spliced into the pipe. Used
-    /// instead of [`Fresh`](Self::Fresh) where pages cannot be given to pipes, or are not huge.
+    /// instead of [`Fresh`](Self::Fresh) where pages cannot be given to pipes, or are not huge, and for a
+    /// long stream also where it is faster; see [`Transfer::tried`](super::Transfer::tried).
     Socket,
     /// read(2) and write(2).
     ReadWrite,

@@ -310,8 +310,11 @@ impl State {
             let is_pipe =
                 route == Route::Fresh && self.outlet.take_pages(ends.sink, options.pipe_size());
             // Giving base pages to a pipe is slower than copying them.
-            self.stage
-                .grow(options.chunk, is_pipe && linux::has_huge_pages());
+            let can_be_given = is_pipe && linux::has_huge_pages();
+            if can_be_given {
+                self.outlet.try_both(options.chunk);
+            }
+            self.stage.grow(options.chunk, can_be_given);
         }
         let most = self.most(options, usize::MAX);
         let n = match &mut self.through {

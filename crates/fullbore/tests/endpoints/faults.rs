@@ -17,6 +17,7 @@ const WRITE: [libc::c_long; 2] = [libc::SYS_write, libc::SYS_pwritev2];
 const READ: [libc::c_long; 2] = [libc::SYS_read, libc::SYS_preadv2];
 
 /// What sends, with what it is made of ready before any call can fail.
+#[expect(clippy::large_enum_variant, reason = "there is one at a time")]
 enum Sender {
     Producer(Producer<OwnedFd>),
     Repeat(Repeat<OwnedFd>),

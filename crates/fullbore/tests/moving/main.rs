@@ -14,3 +14,4 @@ mod transfer;
 mod transfer_faults;
 mod transfer_guarantee;
 mod transfer_load;
+mod trial;
