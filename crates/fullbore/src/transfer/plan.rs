@@ -139,7 +139,7 @@ impl fmt::Display for Route {
             Route::SpliceThrough => "splice through a pipe",
             Route::Sendfile => "sendfile",
             Route::Fresh => "fresh pages",
-            Route::Socket => "through a socket",
+            Route::Socket => "a socket",
             Route::ReadWrite => "read and write",
         })
     }
