@@ -14,7 +14,7 @@ use fullbore::{Pipe, Producer, ProducerOptions, Transfer, Tried, Way};
 use rustix::fs::{MemfdFlags, SeekFrom, memfd_create, seek};
 
 /// Bytes of a stream that is long enough for several turns, and goes on after them.
-const BYTES: u64 = 256 << 20;
+const BYTES: u64 = 224 << 20;
 
 /// Sends [`BYTES`] of the stream, and returns what was tried.
 type Make = fn(OwnedFd) -> Option<Tried>;
@@ -82,7 +82,7 @@ fn has_two_ways() -> bool {
 fn a_long_stream_is_tried_in_both_ways_and_every_byte_is_right() {
     let _watch = watch("a_long_stream_is_tried_in_both_ways");
     for (name, make) in ALL {
-        for reader in [Reader::Quick, Reader::Splicing, Reader::Resizing] {
+        for reader in [Reader::Quick, Reader::Splicing] {
             let pipe = Pipe::new().unwrap();
             let reading = reader.spawn(pipe.reader, Checker::of_the_stream());
             let tried = make(pipe.writer);
@@ -104,7 +104,7 @@ fn where_giving_pages_is_slow_a_long_stream_goes_on_through_a_socket() {
             let pipe = Pipe::new().unwrap();
             let reading = Reader::Quick.spawn(pipe.reader, Checker::of_the_stream());
             let slowly = |_| {
-                thread::sleep(Duration::from_millis(10));
+                thread::sleep(Duration::from_millis(3));
                 None
             };
             let tried = judging(&[libc::SYS_vmsplice], slowly, || make(pipe.writer));
