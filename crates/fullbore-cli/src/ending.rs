@@ -10,6 +10,7 @@
 //! they are children of this process then.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -26,8 +27,12 @@ use fullbore_observe::descendants;
 /// The time between two checks of which processes are left.
 const INTERVAL: Duration = Duration::from_millis(5);
 
-/// How long processes may take to end after SIGKILL. A process in uninterruptible sleep can take forever.
+/// How long to wait for the same processes to end after SIGKILL. A process in uninterruptible sleep can take
+/// forever.
 const AT_MOST: Duration = Duration::from_secs(2);
+
+/// How long to kill processes that others replace all the time.
+const AT_MOST_IN_ALL: Duration = Duration::from_secs(20);
 
 /// How often to look for new processes to signal. Processes that start others all the time, whatever signal
 /// they get, are not followed forever.
@@ -42,12 +47,43 @@ pub fn end_all(signal: Signal, grace: Duration, mut reap: impl FnMut()) -> BTree
     tell_all(signal);
     // A stopped process handles the signal only after SIGCONT.
     tell_all(Signal::CONT);
-    if is_left_after(grace, || {}, &mut reap) {
-        // A process that is being killed cannot start others. Those started meanwhile are found the next
-        // time.
-        is_left_after(AT_MOST, || tell_all(Signal::KILL), &mut reap);
+    let began = Instant::now();
+    while is_left(&mut reap) {
+        if began.elapsed() >= grace {
+            return kill_all(reap);
+        }
+        thread::sleep(INTERVAL);
     }
-    living()
+    BTreeSet::new()
+}
+
+/// Kills all descendants, and returns those that are left.
+fn kill_all(mut reap: impl FnMut()) -> BTreeSet<u32> {
+    let began = Instant::now();
+    let (mut left, mut since) = (living(), began);
+    loop {
+        // A process that is being killed cannot start others. Those started meanwhile are found the next time.
+        tell_all(Signal::KILL);
+        if !is_left(&mut reap) {
+            return BTreeSet::new();
+        }
+        // Finding them can take long: on a busy machine, and without /proc.
+        let found = living();
+        if found != left {
+            (left, since) = (found, Instant::now());
+        }
+        if since.elapsed() >= AT_MOST || began.elapsed() >= AT_MOST_IN_ALL {
+            return left;
+        }
+        thread::sleep(INTERVAL);
+    }
+}
+
+/// Reaps, and returns whether a descendant is left.
+fn is_left(reap: &mut impl FnMut()) -> bool {
+    reap();
+    // Twice: while others exit, one can be skipped (Documentation/filesystems/proc.rst, 3.7).
+    !(living().is_empty() && living().is_empty())
 }
 
 /// Sends a signal to all descendants of this process, once to each. A process that was about to start another
@@ -80,23 +116,6 @@ pub fn tell_all(signal: Signal) {
                 };
             }
         }
-    }
-}
-
-/// Waits until no descendant is left, at most for `time`. Returns whether one is left.
-fn is_left_after(time: Duration, mut tell: impl FnMut(), reap: &mut impl FnMut()) -> bool {
-    let began = Instant::now();
-    loop {
-        tell();
-        reap();
-        // Twice: while others exit, one can be skipped (Documentation/filesystems/proc.rst, 3.7).
-        if living().is_empty() && living().is_empty() {
-            return false;
-        }
-        if began.elapsed() >= time {
-            return true;
-        }
-        thread::sleep(INTERVAL);
     }
 }
 
@@ -140,10 +159,13 @@ const ASK: WaitIdOptions = WaitIdOptions::EXITED
     .union(WaitIdOptions::NOHANG)
     .union(WaitIdOptions::NOWAIT);
 
-/// The largest number that a process can have (`PID_MAX_LIMIT` in include/linux/threads.h).
+/// The largest PID that there can be (`PID_MAX_LIMIT` in include/linux/threads.h).
 const LARGEST: u32 = 1 << 22;
 
-/// Returns the children that are not zombies, by asking for each PID.
+/// The largest PID on a machine where nobody has set another, on up to 32 CPUs (`pid_idr_init` in kernel/pid.c).
+const USUALLY_LARGEST: u32 = 1 << 15;
+
+/// Returns children that are not zombies, by asking for each PID; none if there are none.
 fn children_by_number() -> BTreeSet<u32> {
     if !has_children() {
         return BTreeSet::new();
@@ -152,18 +174,47 @@ fn children_by_number() -> BTreeSet<u32> {
         let pid = Pid::from_raw(*number as i32);
         pid.is_some_and(|pid| matches!(waitid(WaitId::Pid(pid), ASK), Ok(None)))
     };
-    // PIDs are assigned in ascending order (`alloc_pid` in kernel/pid.c), so these are all that are younger
-    // than this process, unless the numbers have wrapped around.
     let own = std::process::id();
     let newest = thread::Builder::new()
         .spawn(gettid)
         .ok()
         .and_then(|thread| thread.join().ok())
         .map_or(LARGEST, |tid| tid.as_raw_nonzero().get() as u32);
-    let found: BTreeSet<u32> = (own + 1..newest).filter(is_child).collect();
-    // There is a child that is not a zombie: the numbers have wrapped around. Asking for all takes a second.
+    let (above, below) = younger(own, newest);
+    let found: BTreeSet<u32> = above.chain(below).filter(is_child).collect();
+    // There is a child that is not a zombie: the largest PID is an unusual one, or the PIDs have wrapped around
+    // more than once. Asking for all takes a second.
     if found.is_empty() && matches!(waitid(WaitId::All, ASK), Ok(None)) {
         return (1..=LARGEST).filter(is_child).collect();
     }
     found
+}
+
+/// Returns the PIDs that were assigned after `own` up to `newest`, if the largest is a usual one. PIDs are
+/// assigned in ascending order, and from the smallest on after the largest (`alloc_pid` in kernel/pid.c).
+fn younger(own: u32, newest: u32) -> (Range<u32>, Range<u32>) {
+    match own < newest {
+        true => (own + 1..newest, 0..0),
+        false => {
+            let largest = own.next_power_of_two().clamp(USUALLY_LARGEST, LARGEST);
+            (own + 1..largest + 1, 1..newest)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_is_younger_is_looked_for_on_both_sides_of_the_largest_pid() {
+        for (own, newest, above, below) in [
+            (100, 110, 101..110, 0..0),
+            (32_760, 310, 32_761..32_769, 1..310),
+            (40_000, 310, 40_001..65_537, 1..310),
+            (4_194_300, 310, 4_194_301..4_194_305, 1..310),
+        ] {
+            assert_eq!(younger(own, newest), (above, below), "{own}, {newest}");
+        }
+    }
 }

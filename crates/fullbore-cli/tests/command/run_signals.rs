@@ -120,6 +120,13 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
+        // None is left, unless the test has failed.
+        for line in self.left() {
+            let pid = line.split_once(':').and_then(|(pid, _)| pid.parse().ok());
+            if let Some(pid) = pid.and_then(Pid::from_raw) {
+                tell(pid, Signal::KILL);
+            }
+        }
         for child in [&mut self.keeper, &mut self.neighbour] {
             let _ = child.kill();
             let _ = child.wait();
@@ -473,16 +480,18 @@ fn in_a_pid_namespace_with_the_proc_of_another_all_is_ended_too() {
     if !may_unshare() {
         return;
     }
-    for signal in [Signal::TERM, Signal::KILL] {
+    // The PIDs go on from the smallest after the largest: so it is not reached, or it is between the two
+    // processes of `run`, or among the stages.
+    let cases = [0, 3, 5, 8, 12].map(|left| [(Signal::TERM, left), (Signal::KILL, left)]);
+    for (signal, left) in cases.into_iter().flatten() {
         // The shell is the first process of the namespace, and its end would kill all others.
-        let by = [
-            "unshare",
-            "--pid",
-            "--fork",
-            "sh",
-            "-c",
-            "\"$0\" \"$@\"; sleep 1000; :",
-        ];
+        let script = format!(
+            "if [ {left} -gt 0 ]; then \
+             echo $(($(cat {SYSTEM}/pid_max) - {left})) > {SYSTEM}/ns_last_pid; fi; \
+             \"$0\" \"$@\"; sleep 1000; :",
+            SYSTEM = "/proc/sys/kernel"
+        );
+        let by = ["unshare", "--pid", "--fork", "sh", "-c", &script];
         let running = Running::start_by(&by, DAEMONS);
         let keeper = wait_for("the keeper", || {
             let shell = children(running.keeper.id()).first()?.0;

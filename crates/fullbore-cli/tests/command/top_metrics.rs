@@ -413,7 +413,7 @@ fn names_of_others_are_labels_and_nothing_else() {
     // The name has at most fifteen bytes, because the kernel truncates longer ones.
     let name = OsStr::from_bytes(b"e\"v\\i\nl\x1b} 1,=\xff");
     let program = directory.path().join(name);
-    fs::copy("/bin/sleep", &program).unwrap();
+    copy_program("/bin/sleep", &program);
     let words = [program.as_os_str(), OsStr::new("600")];
     let pipeline = Pipeline::start(&[&[OsStr::new("yes")], &words]);
     let pipe = pipeline.pipe();

@@ -72,7 +72,7 @@ impl Stage {
     /// Makes a copy of the command under an unknown name.
     fn stranger(&self) -> PathBuf {
         let path = self.place.path().join("stranger");
-        fs::copy(FULLBORE, &path).unwrap();
+        copy_program(FULLBORE, &path);
         path
     }
 

@@ -183,6 +183,13 @@ pub fn spawn(command: &mut Command) -> io::Result<Child> {
     Ok(child)
 }
 
+/// Copies a program that is executed next: a process that another test is starting has the copy open for writing
+/// until it executes its own program, and the copy cannot be executed before ("Text file busy").
+pub fn copy_program(from: &str, to: &Path) {
+    fs::copy(from, to).unwrap();
+    wait_for_starts();
+}
+
 /// Runs a process to its end, and returns what it printed, as [`Command::output`] does.
 pub fn output_of(command: &mut Command) -> io::Result<Output> {
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -205,22 +212,21 @@ pub fn start(command: &mut Command) -> Child {
     child
 }
 
-/// Waits for a process, which has to end by itself.
+/// Waits for a process, which has to end by itself, and for the end of what it prints.
+#[track_caller]
 pub fn finish(child: Child) -> Output {
     let pid = Pid::from_child(&child);
     let (done, ended) = mpsc::channel();
-    let guard = thread::spawn(move || {
-        let late = ended.recv_timeout(PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout);
-        if late {
-            // The process is not reaped yet, so its id is not reused.
-            let _ = kill_process(pid, Signal::KILL);
+    thread::spawn(move || done.send(child.wait_with_output()));
+    let output = ended.recv_timeout(PATIENCE).unwrap_or_else(|_| {
+        // The process is waited for after its output has ended, so its id is not reused.
+        let _ = kill_process(pid, Signal::KILL);
+        match ended.recv_timeout(Duration::from_secs(10)) {
+            Ok(output) => panic!("no end: {:?}", output.as_ref().map(said)),
+            Err(_) => panic!("no end, and another process has its stdout or stderr"),
         }
-        late
     });
-    let output = child.wait_with_output().expect("the command is waited for");
-    let _ = done.send(());
-    assert!(!guard.join().unwrap(), "no end: {}", said(&output));
-    output
+    output.expect("the command is waited for")
 }
 
 /// Runs `fullbore write … | fullbore read …`.

@@ -25,7 +25,7 @@ impl ForEverybody {
         let open = std::fs::Permissions::from_mode(0o755);
         std::fs::set_permissions(directory.path(), open).unwrap();
         let path = directory.path().join("fullbore");
-        std::fs::copy(FULLBORE, &path).unwrap();
+        copy_program(FULLBORE, &path);
         Self { path, directory }
     }
 
