@@ -7,9 +7,9 @@ use std::process::Output;
 use std::sync::OnceLock;
 
 use crate::common::*;
+use fullbore_results::compare::{COMPARISON_SCHEMA, Comparison, Verdict};
 use fullbore_results::run::{Run, Unit};
 use fullbore_results::statistics::Spread;
-use serde_json::{Value, json};
 
 /// Returns a short run, which is made once.
 fn base() -> &'static Run {
@@ -79,10 +79,8 @@ impl Files {
         finish(start(command.current_dir(&self.0)))
     }
 
-    fn compared(&self, words: &str) -> Value {
-        let output = self.bench(&format!("--json --compare {words}"));
-        assert_code(&output, 0);
-        json(stdout(&output))
+    fn compared(&self, words: &str) -> Comparison {
+        comparison(&self.bench(&format!("--json --compare {words}")))
     }
 }
 
@@ -95,23 +93,21 @@ fn a_and_b() -> Files {
     files
 }
 
-fn rows(compared: &Value) -> &[Value] {
-    compared["rows"].as_array().unwrap()
+/// Reads the comparison that a process has printed as JSON.
+#[track_caller]
+fn comparison(output: &Output) -> Comparison {
+    assert_code(output, 0);
+    serde_json::from_str(stdout(output)).unwrap()
 }
 
-fn names(compared: &Value) -> Vec<&str> {
-    rows(compared)
-        .iter()
-        .map(|row| row["name"].as_str().unwrap())
-        .collect()
+fn names(compared: &Comparison) -> Vec<&str> {
+    compared.rows.iter().map(|row| row.name.as_str()).collect()
 }
 
 /// Returns the verdicts on the run at `index` among the runs that are compared to the first.
-fn verdicts(compared: &Value, index: usize) -> Vec<&str> {
-    rows(compared)
-        .iter()
-        .map(|row| row["to_first"][index]["verdict"].as_str().unwrap())
-        .collect()
+fn verdicts(compared: &Comparison, index: usize) -> Vec<Verdict> {
+    let rows = compared.rows.iter();
+    rows.map(|row| row.to_first[index].verdict).collect()
 }
 
 #[test]
@@ -139,9 +135,9 @@ fn two_runs_of_this_machine_are_set_side_by_side() {
     }
     assert!(!stdout(&output).contains('\u{1b}'));
     let compared = files.compared("a.json b.json");
-    assert_eq!(compared["comparison_schema"], 1);
-    assert!(rows(&compared)[0]["to_first"][0]["ratio"].as_f64().unwrap() > 0.0);
-    assert_eq!(verdicts(&compared, 0), ["too_few_rounds"; 2]);
+    assert_eq!(compared.comparison_schema, COMPARISON_SCHEMA);
+    assert!(compared.rows[0].to_first[0].ratio.unwrap() > 0.0);
+    assert_eq!(verdicts(&compared, 0), [Verdict::TooFewRounds; 2]);
 }
 
 #[test]
@@ -152,18 +148,21 @@ fn a_run_with_every_round_doubled_is_faster_in_everything() {
         names(&compared),
         ["write_read", "vmsplice_read", "roomy_pipe"]
     );
-    assert_eq!(verdicts(&compared, 0), ["faster"; 3]);
-    assert_eq!(verdicts(&compared, 1), ["within_noise"; 3]);
-    for row in rows(&compared) {
-        assert_eq!(row["to_first"][0]["ratio"], 2.0);
-        assert_eq!(row["to_first"][0]["run"], "B");
-        assert_eq!(row["runs"][1]["rounds"], 6);
+    assert_eq!(verdicts(&compared, 0), [Verdict::Faster; 3]);
+    assert_eq!(verdicts(&compared, 1), [Verdict::WithinNoise; 3]);
+    for row in &compared.rows {
+        assert_eq!(row.to_first[0].ratio, Some(2.0));
+        assert_eq!(row.to_first[0].run, "B");
+        assert_eq!(row.runs[1].rounds, 6);
         // This is 2 of the C(12, 6) ways to divide twelve rounds.
-        let p = row["to_first"][0]["p"].as_f64().unwrap();
+        let p = row.to_first[0].p.unwrap();
         assert!((p - 2.0 / 924.0).abs() < 1e-12, "{p}");
     }
-    assert_eq!(compared["tested"], 6);
-    assert_eq!(verdicts(&files.compared("b.json a.json"), 0), ["slower"; 3]);
+    assert_eq!(compared.tested, 6);
+    assert_eq!(
+        verdicts(&files.compared("b.json a.json"), 0),
+        [Verdict::Slower; 3]
+    );
     // A verdict does not change the exit code.
     assert_quiet_success(&files.bench("--compare b.json a.json"));
 }
@@ -171,8 +170,7 @@ fn a_run_with_every_round_doubled_is_faster_in_everything() {
 #[test]
 fn with_json_the_table_goes_to_stderr() {
     let output = a_and_b().bench("--compare a.json b.json --json");
-    assert_code(&output, 0);
-    json(stdout(&output));
+    comparison(&output);
     assert!(stderr(&output).contains("2.00×  faster"));
 }
 
@@ -187,9 +185,8 @@ fn names_stand_before_the_option_or_behind_two_dashes() {
         "--json --compare a.json --compare b.json -- ladder/v* write_read",
     ] {
         let output = files.bench(words);
-        assert_code(&output, 0);
         assert_eq!(
-            names(&json(stdout(&output))),
+            names(&comparison(&output)),
             ["write_read", "vmsplice_read"],
             "{words}"
         );
@@ -269,8 +266,7 @@ fn a_run_is_read_from_stdin() {
         .current_dir(&files.0)
         .stdin(fs::File::open(files.path("b.json")).unwrap());
     let output = finish(start(&mut command));
-    assert_code(&output, 0);
-    assert_eq!(verdicts(&json(stdout(&output)), 0), ["faster"; 3]);
+    assert_eq!(verdicts(&comparison(&output), 0), [Verdict::Faster; 3]);
     let output = files.bench("--compare - -");
     assert_code(&output, 2);
     assert!(one_line(stderr(&output)).contains("only once"));
@@ -317,7 +313,8 @@ fn assert_refused(files: &Files, file: &str, reason: &str) {
 fn files_that_are_no_runs_are_refused() {
     let files = a_and_b();
     let run = text(&with_rounds(&ROUNDS));
-    let compared = files.compared("a.json b.json").to_string();
+    let compared = files.compared("a.json b.json");
+    let compared = serde_json::to_string(&compared).unwrap();
     for (name, text, reason) in [
         ("empty", "", "empty"),
         ("text", "GiB/s\n", "invalid JSON"),
@@ -377,8 +374,8 @@ fn files_that_are_no_runs_are_refused() {
 #[test]
 fn the_same_file_twice_is_within_noise() {
     let compared = a_and_b().compared("a.json a.json");
-    assert_eq!(verdicts(&compared, 0), ["within_noise"; 3]);
-    assert_eq!(compared["warnings"], json!([]));
+    assert_eq!(verdicts(&compared, 0), [Verdict::WithinNoise; 3]);
+    assert_eq!(compared.warnings, [""; 0]);
 }
 
 #[test]
@@ -417,10 +414,10 @@ fn thousands_of_rounds_are_compared() {
         .write("b.json", text(&with_rounds(&many(1.03))))
         .write("none.json", text(&with_rounds(&[])));
     let compared = files.compared("a.json b.json none.json");
-    assert_eq!(verdicts(&compared, 0), ["faster"; 3]);
-    assert_eq!(rows(&compared)[0]["to_first"][0]["exact"], false);
+    assert_eq!(verdicts(&compared, 0), [Verdict::Faster; 3]);
+    assert_eq!(compared.rows[0].to_first[0].exact, Some(false));
     // One figure has no rounds, and one has a median of zero.
-    assert_eq!(verdicts(&compared, 1), ["no_ratio"; 3]);
+    assert_eq!(verdicts(&compared, 1), [Verdict::NoRatio; 3]);
 }
 
 #[test]
