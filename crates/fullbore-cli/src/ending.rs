@@ -32,14 +32,19 @@ const INTERVAL: Duration = Duration::from_millis(5);
 const AT_MOST: Duration = Duration::from_secs(2);
 
 /// How long to kill processes that others replace all the time.
-const AT_MOST_IN_ALL: Duration = Duration::from_secs(20);
+const AT_MOST_IN_ALL: Duration = Duration::from_secs(10);
 
 /// How often to look for new processes to signal. Processes that start others all the time, whatever signal
 /// they get, are not followed forever.
 const AT_MOST_LOOKS: usize = 20;
 
+/// Returns how long [`end_all`] takes at most, with some time for a machine that is busy.
+pub const fn longest(grace: Duration) -> Duration {
+    grace.saturating_add(AT_MOST_IN_ALL.saturating_mul(2))
+}
+
 /// Ends all descendants: with `signal` first, then with SIGKILL for those that are left after `grace`.
-/// `reap` waits for children of this process that have ended.
+/// `reap` waits for all children of this process that have ended.
 ///
 /// Returns the PIDs of those that could not be ended: processes of other users, and processes in
 /// uninterruptible sleep.
@@ -67,23 +72,23 @@ fn kill_all(mut reap: impl FnMut()) -> BTreeSet<u32> {
         if !is_left(&mut reap) {
             return BTreeSet::new();
         }
-        // Finding them can take long: on a busy machine, and without /proc.
+        // Others have lost their parents, or have been started, before that could be prevented.
         let found = living();
-        if found != left {
+        if found.is_disjoint(&left) {
             (left, since) = (found, Instant::now());
         }
         if since.elapsed() >= AT_MOST || began.elapsed() >= AT_MOST_IN_ALL {
-            return left;
+            return living();
         }
         thread::sleep(INTERVAL);
     }
 }
 
-/// Reaps, and returns whether a descendant is left.
+/// Reaps, and returns whether a descendant is left. Without children there is none, because a descendant that loses
+/// its parent becomes a child. What has ended since then is reaped the next time.
 fn is_left(reap: &mut impl FnMut()) -> bool {
     reap();
-    // Twice: while others exit, one can be skipped (Documentation/filesystems/proc.rst, 3.7).
-    !(living().is_empty() && living().is_empty())
+    has_children()
 }
 
 /// Sends a signal to all descendants of this process, once to each. A process that was about to start another

@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, set_child_subreaper};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitOptions, getpid, pidfd_open, set_child_subreaper, waitpid,
+};
 
 use crate::ending;
 use crate::interrupt::Interrupt;
@@ -105,5 +107,7 @@ fn wait(fd: rustix::fd::BorrowedFd<'_>) {
 fn end_all(child: &mut Child) {
     ending::end_all(Signal::TERM, GRACE, || {
         let _ = child.try_wait();
+        // Those that have lost their parents are children of this process.
+        while let Ok(Some(_)) = waitpid(None, WaitOptions::NOHANG) {}
     });
 }

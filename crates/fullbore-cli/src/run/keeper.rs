@@ -21,13 +21,13 @@ use rustix::thread::set_name;
 
 use super::failure::FAILED;
 use super::fork::fork;
-use super::runner::{GRACE, TO_STOP, wait_for};
+use super::runner::{GRACE, TO_STOP, say_left, wait_for};
 use super::signals::{Signals, die_of, is_ending, is_stopped, stop};
 use crate::ending;
 use crate::terminal::footer;
 
 /// How long the runner may take to end the pipeline after it was asked to.
-const PATIENCE: Duration = GRACE.saturating_mul(3);
+const PATIENCE: Duration = ending::longest(GRACE);
 
 /// Forks, calls `run` in the child, which is the runner, and ends as the runner does. `live` says whether the
 /// runner may draw on the terminal. Signals are already blocked and queued for the runner when it starts.
@@ -57,7 +57,8 @@ pub fn keep(
         if live {
             footer::give_back();
         }
-        ending::end_all(Signal::TERM, GRACE, || reap(runner, &mut None));
+        let left = ending::end_all(Signal::TERM, GRACE, || reap(runner, &mut None));
+        say_left(&left);
     }
     match (status.code(), status.signal()) {
         (_, Some(signal)) if is_ending(signal) => die_of(signal),

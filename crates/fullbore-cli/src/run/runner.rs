@@ -1,5 +1,6 @@
 //! The process that runs the pipeline: it starts the stages, waits for them, and forwards signals to them.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Write, stderr};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -313,10 +314,7 @@ impl<'a> Runner<'a> {
     pub(super) fn end_all(&mut self, signal: Signal) {
         self.ended_by = Some(signal);
         let left = ending::end_all(signal, GRACE, || self.reap());
-        if !left.is_empty() {
-            let left: Vec<String> = left.iter().map(u32::to_string).collect();
-            say(&format!("could not kill process {}", left.join(", ")));
-        }
+        say_left(&left);
     }
 
     /// Waits for all children that have ended: stages, and processes that have become children of this one.
@@ -447,6 +445,14 @@ fn without_proc() -> Option<&'static str> {
         "/proc is missing, or belongs to another PID namespace: a signal reaches each stage's first process, \
          and those that it has started only when it has ended",
     )
+}
+
+/// Says which processes could not be ended, if there are any.
+pub fn say_left(left: &BTreeSet<u32>) {
+    if !left.is_empty() {
+        let left: Vec<String> = left.iter().map(u32::to_string).collect();
+        say(&format!("could not kill process {}", left.join(", ")));
+    }
 }
 
 fn shown(text: &std::ffi::OsStr) -> String {

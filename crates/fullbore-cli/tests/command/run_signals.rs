@@ -482,8 +482,23 @@ fn in_a_pid_namespace_with_the_proc_of_another_all_is_ended_too() {
     }
     // The PIDs go on from the smallest after the largest: so it is not reached, or it is between the two
     // processes of `run`, or among the stages.
-    let cases = [0, 3, 5, 8, 12].map(|left| [(Signal::TERM, left), (Signal::KILL, left)]);
-    for (signal, left) in cases.into_iter().flatten() {
+    let numbers: &[u32] = match output_of(Command::new("unshare").args([
+        "--pid",
+        "--fork",
+        "sh",
+        "-c",
+        "echo 400 > /proc/sys/kernel/ns_last_pid",
+    ])) {
+        Ok(output) if output.status.success() => &[0, 3, 5, 8, 12],
+        _ => {
+            skipped("PIDs after the largest: /proc/sys/kernel/ns_last_pid cannot be written");
+            &[0]
+        }
+    };
+    let cases = numbers
+        .iter()
+        .map(|left| [(Signal::TERM, left), (Signal::KILL, left)]);
+    for (signal, left) in cases.flatten() {
         // The shell is the first process of the namespace, and its end would kill all others.
         let script = format!(
             "if [ {left} -gt 0 ]; then \
