@@ -23,6 +23,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use hyper::StatusCode;
+use hyper::body::Bytes;
 
 use crate::interrupt::Interrupt;
 pub use address::Address;
@@ -108,9 +110,9 @@ struct Page {
 
 /// The result of a scan, as it is served.
 struct Seen {
-    open_metrics: Arc<str>,
-    /// The page in the text format, which is made at the first request for it.
-    text: Option<Arc<str>>,
+    open_metrics: Bytes,
+    /// The page in the text format.
+    text: Bytes,
 }
 
 impl Page {
@@ -139,8 +141,8 @@ impl Page {
         match scanned {
             Ok(page) => {
                 self.seen = Ok(Seen {
+                    text: families::text(&page).into(),
                     open_metrics: page.into(),
-                    text: None,
                 });
                 Ok(())
             }
@@ -159,13 +161,13 @@ impl Page {
         }
         self.scrapes += 1;
         self.last_scrape = Some(now);
-        let seen = match &mut self.seen {
+        let seen = match &self.seen {
             Ok(seen) => seen,
             Err(why) => {
                 return Answer {
-                    status: "503 Service Unavailable",
+                    status: StatusCode::SERVICE_UNAVAILABLE,
                     content_type: "text/plain; charset=utf-8",
-                    body: Arc::from(format!("{why}\n").into_bytes()),
+                    body: format!("{why}\n").into(),
                 };
             }
         };
@@ -174,17 +176,12 @@ impl Page {
                 &seen.open_metrics,
                 "application/openmetrics-text; version=1.0.0; charset=utf-8",
             ),
-            Format::Text => (
-                &*seen
-                    .text
-                    .get_or_insert_with(|| families::text(&seen.open_metrics).into()),
-                "text/plain; version=0.0.4; charset=utf-8",
-            ),
+            Format::Text => (&seen.text, "text/plain; version=0.0.4; charset=utf-8"),
         };
         Answer {
-            status: "200 OK",
+            status: StatusCode::OK,
             content_type,
-            body: Arc::from(Arc::clone(page)),
+            body: page.clone(),
         }
     }
 
@@ -205,7 +202,7 @@ impl Page {
     }
 }
 
-/// The page, which the threads of the clients share with the one that takes samples.
+/// The page, which the thread that serves it shares with the one that takes samples.
 #[derive(Clone)]
 struct SharedPage(Arc<(Mutex<Page>, Condvar)>);
 

@@ -1,27 +1,42 @@
-//! A server of one page over HTTP/1.1, for a handful of clients.
+//! A server of one page over HTTP/1.1, for a handful of clients. hyper reads the requests and writes the answers.
 //!
-//! Each client has a thread of its own, so a client that is slow or silent delays no other. It has a time by
-//! which it must have sent its request, and one by which it must have read its answer. Each connection gets
-//! one answer and is closed. When there are too many clients, new ones wait until one has left.
+//! A client that is slow or silent delays no other. It has a time by which it must have sent its request, and one
+//! by which it must have read its answer. Each connection gets one answer and is closed. When there are too many
+//! clients, new ones wait until one has left.
 //!
 //! A client is never disconnected because this process was slow: what it has sent is read before its time is
 //! checked.
 
-use std::io::{self, Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::convert::Infallible;
+use std::io;
+use std::net;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use rustix::net::sockopt::set_socket_linger;
+use hyper::server::conn::http1::Builder;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncReadExt, copy, sink};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::task::yield_now;
+use tokio::time::{sleep, timeout};
 
-use super::request::{Answer, Format, MOST_OF_REQUEST, answer};
+use super::request::{Answer, Format, answer};
+
+/// The most bytes of a request that are read, its line and its headers, and the most headers. A scrape has a few
+/// hundred bytes.
+const MOST_OF_REQUEST: usize = 8192;
+const MOST_HEADERS: usize = 64;
 
 /// The most bytes that are read and discarded after an answer. If they were left unread, the answer might be
 /// lost (RFC 9112, 9.6).
 const MOST_AFTER: u64 = 64 * 1024;
 
-/// How long no client is accepted when there are too many, or no file descriptor or memory for one more.
+/// How long no client is accepted when there is no file descriptor or memory for one more.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// The limits for clients.
@@ -31,7 +46,7 @@ pub struct Limits {
     pub clients: usize,
     /// How long a client may take to send its request.
     pub to_ask: Duration,
-    /// How long a client may take to read the answer and close the connection.
+    /// How long a client may take to read the answer, and then to close the connection.
     pub to_fetch: Duration,
 }
 
@@ -45,118 +60,104 @@ pub const LIMITS: Limits = Limits {
 /// Begins a thread that serves what `page` returns for as long as this process runs.
 ///
 /// # Errors
-/// Fails if no thread can be made.
+/// Fails if the thread cannot be made, or has no file descriptors.
 pub fn serve(
-    listener: TcpListener,
+    listener: net::TcpListener,
     limits: Limits,
     page: impl Fn(Format) -> Answer + Clone + Send + 'static,
 ) -> io::Result<()> {
     let is_local = listener.local_addr()?.ip().to_canonical().is_loopback();
-    let connected = Arc::new(());
-    let accept = move || {
+    listener.set_nonblocking(true)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let listener = {
+        let _entered = runtime.enter();
+        TcpListener::from_std(listener)?
+    };
+    let accept = async move {
+        let places = Arc::new(Semaphore::new(limits.clients));
         loop {
-            let (page, token) = (page.clone(), Arc::clone(&connected));
-            let has_room = Arc::strong_count(&connected) <= limits.clients + 1;
-            let accepted = has_room
-                && listener.accept().is_ok_and(|(stream, _)| {
-                    let serve = move || {
-                        if converse(&stream, limits, is_local, page).is_err() {
-                            // The kernel would keep what the client has not read for as long as the client
-                            // pleases (socket(7), `SO_LINGER`).
-                            let _ = set_socket_linger(&stream, Some(Duration::ZERO));
-                        }
-                        drop(stream);
-                        drop(token);
-                    };
-                    thread::Builder::new().spawn(serve).is_ok()
-                });
-            if !accepted {
-                thread::sleep(PAUSE);
-            }
+            let place = Arc::clone(&places).acquire_owned().await;
+            let Ok((mut stream, _)) = listener.accept().await else {
+                sleep(PAUSE).await;
+                continue;
+            };
+            let page = page.clone();
+            tokio::spawn(async move {
+                if !converse(&mut stream, limits, is_local, page).await {
+                    // The kernel would keep what the client has not read for as long as the client pleases
+                    // (socket(7), `SO_LINGER`).
+                    let _ = stream.set_zero_linger();
+                }
+                drop(place);
+            });
         }
     };
-    thread::Builder::new().spawn(accept)?;
+    thread::Builder::new().spawn(move || runtime.block_on(accept))?;
     Ok(())
 }
 
-/// Reads a request, sends the answer, and waits for the client to close the connection.
-fn converse(
-    stream: &TcpStream,
+/// Reads a request, sends the answer, and waits for the client to close the connection. Returns whether the
+/// client has done its part in time.
+async fn converse(
+    stream: &mut TcpStream,
     limits: Limits,
     is_local: bool,
     page: impl Fn(Format) -> Answer,
-) -> io::Result<()> {
-    let (mut request, mut buffer) = (Vec::new(), [0; MOST_OF_REQUEST]);
-    let mut asking = Timed::new(stream, limits.to_ask);
-    let (head, body) = loop {
-        let read = asking.read(&mut buffer)?;
-        request.extend_from_slice(&buffer[..read]);
-        match answer(&request, is_local, &page) {
-            Some(answer) => break answer,
-            None if read == 0 => return Ok(()),
-            None => {}
+) -> bool {
+    let (has_asked, mut nowhere) = (AtomicBool::new(false), sink());
+    let asked = &has_asked;
+    let service = service_fn(move |request| {
+        asked.store(true, Ordering::Relaxed);
+        let answer = answer(&request, is_local, &page);
+        async { Ok::<_, Infallible>(answer) }
+    });
+    let ended = {
+        let mut conversation = pin!(
+            Builder::new()
+                .max_buf_size(MOST_OF_REQUEST)
+                .max_headers(MOST_HEADERS)
+                .title_case_headers(true)
+                .keep_alive(false)
+                .half_close(true)
+                .serve_connection(TokioIo::new(&mut *stream), service)
+        );
+        match in_time(limits.to_ask, conversation.as_mut()).await {
+            None if asked.load(Ordering::Relaxed) => in_time(limits.to_fetch, conversation).await,
+            ended => ended,
         }
     };
-    let mut fetching = Timed::new(stream, limits.to_fetch);
-    fetching.write_all(&head)?;
-    fetching.write_all(&body)?;
-    stream.shutdown(Shutdown::Write)?;
-    io::copy(&mut fetching.take(MOST_AFTER), &mut io::sink())?;
-    Ok(())
+    let is_answered = match ended {
+        Some(Ok(())) => true,
+        // hyper has answered that it cannot read the request.
+        Some(Err(error)) => error.is_parse(),
+        None => false,
+    };
+    let mut rest = stream.take(MOST_AFTER);
+    let fetched = pin!(copy(&mut rest, &mut nowhere));
+    is_answered && matches!(in_time(limits.to_fetch, fetched).await, Some(Ok(_)))
 }
 
-/// A connection whose calls fail after a time. One call is allowed after it, which finds what came in time.
-struct Timed<'a> {
-    stream: &'a TcpStream,
-    until: Instant,
-    is_over: bool,
-}
-
-impl<'a> Timed<'a> {
-    fn new(stream: &'a TcpStream, time: Duration) -> Self {
-        let until = Instant::now() + time;
-        Self {
-            stream,
-            until,
-            is_over: false,
-        }
+/// Returns the output of `work`, or `None` if it is not done in this time. When the time is up, `work` is looked at
+/// once more: if this process was stopped, or a page took long, what it waits for may have come in time.
+async fn in_time<W: Future>(time: Duration, mut work: Pin<&mut W>) -> Option<W::Output> {
+    if let Ok(done) = timeout(time, work.as_mut()).await {
+        return Some(done);
     }
-
-    fn time_left(&mut self) -> io::Result<Option<Duration>> {
-        let left = self.until.saturating_duration_since(Instant::now());
-        match std::mem::replace(&mut self.is_over, left.is_zero()) {
-            true => Err(io::ErrorKind::TimedOut.into()),
-            false => Ok(Some(left.max(Duration::from_millis(1)))),
-        }
-    }
-}
-
-impl Read for Timed<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.stream.set_read_timeout(self.time_left()?)?;
-        match Read::read(&mut self.stream, buffer) {
-            // A stop signal interrupts a call, although no handler is installed (signal(7)).
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => self.read(buffer),
-            read => read,
-        }
-    }
-}
-
-impl Write for Timed<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.stream.set_write_timeout(self.time_left()?)?;
-        Write::write(&mut self.stream, bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
+    // This lets the runtime ask the kernel what has come.
+    yield_now().await;
+    timeout(Duration::ZERO, work).await.ok()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
     use std::sync::OnceLock;
 
+    use hyper::StatusCode;
+    use hyper::body::Bytes;
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
     use super::*;
@@ -191,14 +192,14 @@ mod tests {
     ) -> T {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let body: Arc<[u8]> = vec![b'#'; size].into();
+        let body = Bytes::from(vec![b'#'; size]);
         let made = Arc::new(OnceLock::new());
         let page = move |_| {
             made.get_or_init(|| thread::sleep(late));
             Answer {
-                status: "200 OK",
+                status: StatusCode::OK,
                 content_type: "text",
-                body: Arc::clone(&body),
+                body: body.clone(),
             }
         };
         let connect = move || {
@@ -245,6 +246,46 @@ mod tests {
                 client.read_exact(&mut answer).unwrap();
                 assert_eq!(&answer, b"HTTP/1.1 431");
             }
+        });
+    }
+
+    #[test]
+    fn what_is_no_request_is_refused() {
+        with_server(PATIENT, 3, |connect| {
+            for request in [
+                "GET /metrics HTTP/2.0",
+                "GET /metrics",
+                "\x16\x03\x01\x02",
+                "GET /\u{e4}\x07 HTTP/1.1",
+                "GET /metrics HTTP/1.1\r\nno colon",
+            ] {
+                let answer = answer_to(connect, format!("{request}\r\n\r\n").as_bytes());
+                assert!(answer.starts_with("HTTP/1.1 400 "), "{request}: {answer}");
+                assert!(!answer.contains('#'), "{request}: {answer}");
+            }
+        });
+    }
+
+    #[test]
+    fn an_answer_is_all_that_a_connection_gets() {
+        with_server(PATIENT, 3, |connect| {
+            let two = [GET, GET].concat();
+            let answer = answer_to(connect, &two);
+            assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+            for header in ["Content-Length: 3\r\n", "Connection: close\r\n"] {
+                assert!(answer.contains(header), "{answer}");
+            }
+            assert_eq!(answer.matches("HTTP/1.1").count(), 1, "{answer}");
+            let head = answer_to(connect, &[b"HEAD", &GET[3..]].concat());
+            assert!(head.contains("Content-Length: 3\r\n"), "{head}");
+            assert!(head.ends_with("\r\n\r\n"), "{head}");
+            // A client of the old version that has closed its side after the request.
+            let mut client = connect();
+            client.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
+            client.shutdown(std::net::Shutdown::Write).unwrap();
+            let mut answer = String::new();
+            client.read_to_string(&mut answer).unwrap();
+            assert!(answer.ends_with("###"), "{answer}");
         });
     }
 
