@@ -98,8 +98,9 @@ pub fn line_round_trip_ns(cpus: &CpuPair) -> Option<f64> {
     })
 }
 
-/// Runs `work` on one CPU. The thread ends after it, so its affinity is not restored.
-fn pinned_to<T>(cpu: usize, work: impl FnOnce() -> T) -> Option<T> {
+/// Runs `work` on one CPU; returns `None` where this thread may not run there. The affinity is not restored, so this is
+/// for a thread that ends after it.
+pub fn pinned_to<T>(cpu: usize, work: impl FnOnce() -> T) -> Option<T> {
     let allowed = sched_getaffinity(None).ok()?;
     if cpu >= CpuSet::MAX_CPU || !allowed.is_set(cpu) {
         return None;

@@ -45,8 +45,10 @@
 #![deny(unsafe_code)]
 
 pub mod catalogue;
+mod cpu_time;
 pub mod endpoint;
 pub mod experiment;
+mod limit;
 pub mod measurement;
 pub mod middleman;
 mod near;

@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 
+use crate::cpu_time::CpuTime;
 use fullbore_results::run::{EndpointReport, Unit};
 
 /// One measurement, or why there is none.
@@ -14,6 +15,11 @@ pub struct Measured {
     pub figure: f64,
     /// Further figures.
     pub also: Vec<(&'static str, Unit, f64)>,
+    /// The bytes that arrived while any of the processes lived, if what they cost is to be reported.
+    pub arrived: Option<u64>,
+    /// The CPU time of all processes that moved these bytes; the runner adds it if it is that of all processes that
+    /// the measurement has started.
+    pub spent: Option<CpuTime>,
     /// The writer's report, if there is a writer.
     pub writer: Option<EndpointReport>,
     /// The reader's report, if there is a reader.

@@ -14,7 +14,6 @@ use anyhow::{Context, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
-use rustix::time::{ClockId, clock_gettime};
 use serde::de::DeserializeOwned;
 
 use crate::measurement::Stop;
@@ -23,12 +22,6 @@ use fullbore_host::refusal::UNSUPPORTED;
 /// How long a process may take to end after the process before or behind it has ended. A process that does
 /// not stand still takes much less, even on a machine with ten others for each CPU.
 pub const GRACE: Duration = Duration::from_secs(20);
-
-/// Returns the CPU seconds that this process has used.
-pub fn cpu_seconds() -> f64 {
-    let used = clock_gettime(ClockId::ProcessCPUTime);
-    used.tv_sec as f64 + used.tv_nsec as f64 / 1e9
-}
 
 /// Parses the report of a process, which is the last line that it printed.
 pub fn report<T: DeserializeOwned>(printed: &[u8]) -> Result<T, serde_json::Error> {

@@ -1,5 +1,6 @@
 //! Collects the rounds of each experiment and turns them into outcomes.
 
+use crate::cpu_time::{CpuTime, cost};
 use crate::experiment::Experiment;
 use crate::measurement::{Measurement, Stop};
 use crate::peers::Beside;
@@ -12,6 +13,7 @@ pub struct Rounds {
     pub experiment: Experiment,
     figures: Vec<f64>,
     also: Vec<(&'static str, Unit, Vec<f64>)>,
+    costs: Vec<(u64, CpuTime)>,
     notes: Vec<String>,
     writer: Option<EndpointReport>,
     reader: Option<EndpointReport>,
@@ -37,6 +39,7 @@ impl Rounds {
             experiment,
             figures: Vec::new(),
             also: Vec::new(),
+            costs: Vec::new(),
             notes: Vec::new(),
             writer: None,
             reader: None,
@@ -58,6 +61,7 @@ impl Rounds {
                         None => self.also.push((name, unit, vec![value])),
                     }
                 }
+                self.costs.extend(taken.arrived.zip(taken.spent));
                 self.notes = taken.notes;
                 self.writer = taken.writer;
                 self.reader = taken.reader;
@@ -119,6 +123,7 @@ impl Rounds {
             figure: spread(&self.figures),
             ratio: None,
             also: also.collect(),
+            cost: cost(&self.costs).filter(|_| is_whole),
             peer: self
                 .peer
                 .as_ref()

@@ -7,7 +7,10 @@ use std::time::SystemTime;
 
 use anyhow::Result;
 
+use crate::cpu_time::CpuTime;
 use crate::experiment::Experiment;
+use crate::limit;
+use crate::measurement::Measurement;
 use crate::near::Near;
 use crate::overall::overall;
 use crate::peers::{Beside, Peers};
@@ -16,7 +19,7 @@ use crate::rounds::{Rounds, outcomes};
 use crate::work::Bench;
 use fullbore_host::date::rfc3339;
 use fullbore_host::machine::{CpuPair, Machine};
-use fullbore_results::run::{Run, SCHEMA, Settings};
+use fullbore_results::run::{Outcome, Remark, Run, SCHEMA, Settings};
 use fullbore_results::statistics::Spread;
 
 /// Receives the progress of a run, always between measurements. `()` ignores every call.
@@ -55,6 +58,8 @@ pub fn run(
     let beside = all.iter().filter(|rounds| rounds.peer.is_some()).count();
     let mut random = fastrand::Rng::with_seed(settings.seed);
     let mut near = Near::new(&cpus, (all.len() + beside) as u32 * settings.rounds);
+    let mut limit = limit::Samples::default();
+    limit.take(&cpus);
     let mut bench = Bench::new(&settings, &cpus, program);
     for round in 1..=settings.rounds {
         for at in order(experiments, &mut random) {
@@ -63,6 +68,8 @@ pub fn run(
             progress.measured(round, &experiments[at], all[at].last_figure());
         }
     }
+    // The host of a virtual machine may have moved the CPUs meanwhile.
+    limit.take(&cpus);
     for rounds in all.iter_mut().filter(|rounds| rounds.stopped.is_none()) {
         progress.checks(&rounds.experiment);
         rounds.soundness = rounds.experiment.work.check(&bench)?;
@@ -74,10 +81,31 @@ pub fn run(
         machine: Machine::read(cpus),
         line_round_trip_ns: Spread::of(near.distances.seen()),
         apart: near.apart,
+        limit: limit.limit(),
         overall: overall(experiments, &outcomes),
+        remarks: remarks(experiments, &outcomes),
         experiments: outcomes,
         settings,
     })
+}
+
+/// Returns what the tables show.
+fn remarks(experiments: &[Experiment], outcomes: &[Outcome]) -> Vec<Remark> {
+    let mut left = outcomes;
+    experiments
+        .chunk_by(Experiment::is_like)
+        .filter_map(|alike| {
+            let (table, rest) = left.split_at(alike.len());
+            left = rest;
+            let first = alike.first()?;
+            let text = first.work.remark(&table.iter().collect::<Vec<_>>())?;
+            Some(Remark {
+                group: first.group.to_owned(),
+                table: first.work.table().map(str::to_owned),
+                text,
+            })
+        })
+        .collect()
 }
 
 /// Measures an experiment once, and its C program next to it.
@@ -96,7 +124,7 @@ fn measure(
             return Ok(());
         }
         if !peers_turn {
-            rounds.take(near.measure(cpus, || work.measure(bench))?);
+            rounds.take(near.measure(cpus, || with_cpu_time(|| work.measure(bench)))?);
         } else if let Some(peers) = peers
             && let Some(beside) = rounds.peer.as_mut().filter(|peer| peer.is_whole())
         {
@@ -107,6 +135,17 @@ fn measure(
         }
     }
     Ok(())
+}
+
+/// Measures, and adds the CPU time of the processes that were started and have ended, unless it is known better.
+fn with_cpu_time(measure: impl FnOnce() -> Result<Measurement>) -> Result<Measurement> {
+    let before = CpuTime::of_children();
+    let mut measurement = measure()?;
+    if let Ok(measured) = &mut measurement {
+        let spent = || CpuTime::of_children().since(before);
+        measured.spent.get_or_insert_with(spent);
+    }
+    Ok(measurement)
 }
 
 /// Returns the order of a round: the tables are shuffled, and so are the experiments in each. Experiments

@@ -38,6 +38,11 @@ pub trait Work: Debug + Sync {
         None
     }
 
+    /// Returns what the outcomes of its table show, in a sentence. Only the first experiment of a table is asked.
+    fn remark(&self, _table: &[&Outcome]) -> Option<String> {
+        None
+    }
+
     /// Adds details that only this kind of work knows to an outcome.
     fn describe(&self, _outcome: &mut Outcome, _settings: &Settings) {}
 

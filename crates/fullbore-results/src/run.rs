@@ -29,6 +29,9 @@ pub struct Run {
     /// How many measurements were made while the two CPUs were farther apart than usual.
     #[serde(default)]
     pub apart: Apart,
+    /// What the two CPUs can do at most; `None` where there is one CPU, or where it could not be measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<Limit>,
     /// How the run measured.
     pub settings: Settings,
     /// The experiments in the order of the catalogue.
@@ -36,6 +39,21 @@ pub struct Run {
     /// The overall result of each group in which the same contestants are compared in several tables.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub overall: Vec<Overall>,
+    /// What tables show, in words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remarks: Vec<Remark>,
+}
+
+/// What a table of a group shows, in a sentence.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Remark {
+    /// The group.
+    pub group: String,
+    /// The table, where the group has several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub table: Option<String>,
+    /// The sentence, without a full stop.
+    pub text: String,
 }
 
 /// Measurements during which the two CPUs were farther apart than at other times of the run.
@@ -45,6 +63,16 @@ pub struct Apart {
     pub repeated: u32,
     /// How many were kept, because too many had been discarded already.
     pub taken: u32,
+}
+
+/// What the two CPUs can do without any system call, in GiB/s: the largest sample is the limit of everything that
+/// passes bytes from one to the other.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Limit {
+    /// Blocks of memory that one CPU writes and the other one reads.
+    pub handed_over: Spread,
+    /// Blocks of memory that one CPU copies.
+    pub copied: Spread,
 }
 
 /// How a run measures.
@@ -89,6 +117,9 @@ pub struct Outcome {
     /// Further figures that were measured in the same rounds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub also: Vec<Also>,
+    /// What it costs, where it moves bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Cost>,
     /// A program in C that does the same, measured in the same rounds, where that was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer: Option<Peer>,
@@ -117,6 +148,13 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// Returns how much of the limit the figure is, so 0.5 for half: above 1 where not every byte is written by
+    /// one CPU and read by the other.
+    pub fn share_of(&self, limit: &Limit) -> Option<f64> {
+        let figure = self.unit.gib_per_s(self.figure.as_ref()?.median)?;
+        Some(figure / limit.handed_over.max)
+    }
+
     /// Returns an experiment that has not been measured yet.
     pub fn new(group: impl Into<String>, name: impl Into<String>, unit: Unit) -> Self {
         Self {
@@ -129,6 +167,7 @@ impl Outcome {
             figure: None,
             ratio: None,
             also: Vec::new(),
+            cost: None,
             peer: None,
             cell: None,
             soundness: None,
@@ -188,6 +227,17 @@ impl Unit {
         }
     }
 
+    /// Returns a figure in GiB/s, if it is an amount per second.
+    pub fn gib_per_s(self, figure: f64) -> Option<f64> {
+        let bytes_per_s = match self {
+            Unit::GibPerS => return Some(figure),
+            Unit::MbPerS => figure * 1e6,
+            Unit::MbitPerS => figure * 1e6 / 8.0,
+            _ => return None,
+        };
+        Some(bytes_per_s / (1u64 << 30) as f64)
+    }
+
     /// Returns whether a larger figure is a better one.
     pub fn more_is_better(self) -> bool {
         matches!(self, Unit::GibPerS | Unit::MbitPerS | Unit::MbPerS)
@@ -213,6 +263,17 @@ pub struct Also {
     pub unit: Unit,
     /// One value per round.
     pub figure: Spread,
+}
+
+/// The CPU seconds that all processes of an experiment use for each 2^30 bytes, their start and end included.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Cost {
+    /// In user mode and in the kernel together.
+    pub total: Spread,
+    /// In user mode.
+    pub user: Spread,
+    /// In the kernel.
+    pub system: Spread,
 }
 
 /// A straightforward program in C that does what an experiment does (`peers/`).

@@ -3,7 +3,8 @@
 mod files;
 mod progress;
 
-use std::io::{self, Write, stderr, stdout};
+use std::io::{self, IsTerminal, Write, stderr, stdout};
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -36,7 +37,7 @@ use progress::Progress;
 /// Measure how fast pipes are on this machine, and how much each technique gains
 ///
 /// Without a NAME, it runs the group 'ladder': the techniques of the article 'How fast are Linux
-/// pipes anyway?', and some that are faster. This takes about 45 seconds. Each experiment runs two
+/// pipes anyway?', and some that are faster. This takes about 50 seconds. Each experiment runs two
 /// processes on two CPUs; all experiments are repeated in several rounds, each in a random order.
 /// The table on stdout shows medians. During the run, stderr shows the last measurement: in the
 /// progress bar or, if stderr is not a terminal and the run takes more than 10 seconds, as one line
@@ -46,6 +47,7 @@ use progress::Progress;
 Examples:
   fullbore bench
   fullbore bench --quick 'vmsplice_*'
+  fullbore bench --cost --limit           CPU time, and what the CPUs could do at most
   fullbore bench move                     copy and tee compared with cat, tee, pv
   fullbore bench 'pipe_pipe_*'            one job of the group 'move'
   fullbore bench pipelines --seconds 1    fullbore run compared with bash
@@ -79,7 +81,7 @@ pub struct Bench {
     /// Ratios are relative to the first file. Give names of experiments before this option, or
     /// after '--'.
     #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = [
-        "list", "rounds", "seconds", "quick", "cpus", "pipe_size", "seed", "Axes", "CopyOptions",
+        "list", "rounds", "seconds", "quick", "cpus", "pipe_size", "seed", "cost", "limit", "Axes", "CopyOptions",
     ])]
     compare: Vec<PathBuf>,
 
@@ -112,6 +114,15 @@ pub struct Bench {
     /// Print one JSON object on stdout, and the table on stderr
     #[arg(long, help_heading = "Reports")]
     json: bool,
+
+    /// Show in the table also what a GiB costs: CPU seconds of all processes
+    #[arg(long, help_heading = "Reports")]
+    cost: bool,
+
+    /// Show in the table also each figure as a percentage of the highest rate at which the two CPUs can hand over
+    /// memory
+    #[arg(long, help_heading = "Reports")]
+    limit: bool,
 
     #[command(flatten)]
     files: ReportFiles,
@@ -289,14 +300,22 @@ impl Bench {
             output::write_to(&|out| Ok(report.write(result, out)?), out)
         };
         if self.report_on_stdout()?.is_none() {
-            let table = output::table_on(&stdout());
+            let table = self.table_on(&stdout());
             return print(&table, &mut inherited::stdout()?.lock());
         }
         if self.json {
             print(&Json, &mut inherited::stdout()?.lock())?;
         }
-        let table = output::table_on(&stderr());
+        let table = self.table_on(&stderr());
         print(&table, &mut stderr().lock())
+    }
+
+    fn table_on(&self, out: &(impl AsFd + IsTerminal)) -> Table {
+        Table {
+            cost: self.cost,
+            limit: self.limit,
+            ..output::table_on(out)
+        }
     }
 }
 

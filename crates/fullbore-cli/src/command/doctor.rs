@@ -46,7 +46,7 @@ impl Doctor {
                 serde_json::to_writer_pretty(&mut *out, &report)?;
                 Ok(out.write_all(b"\n")?)
             } else {
-                let Table { width, color } = table_on(&stdout());
+                let Table { width, color, .. } = table_on(&stdout());
                 let width = width.unwrap_or(WIDTH_WITHOUT_A_TERMINAL);
                 Ok(text::write(&report, width, color, out)?)
             }

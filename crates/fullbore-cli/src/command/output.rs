@@ -23,6 +23,7 @@ pub fn table_on(out: &(impl AsFd + IsTerminal)) -> Table {
     Table {
         width,
         color: to_terminal && std::env::var_os("NO_COLOR").is_none(),
+        ..Table::default()
     }
 }
 

@@ -41,6 +41,7 @@ fn the_list_names_every_rung_with_a_line_of_what_it_shows() {
     let names = listed("");
     for name in [
         "write_read",
+        "write_read_one_cpu",
         "write_read_huge",
         "vmsplice_read",
         "vmsplice_read_huge",
@@ -68,7 +69,12 @@ fn the_list_names_every_rung_with_a_line_of_what_it_shows() {
 fn names_groups_and_globs_select_in_the_order_of_the_catalogue() {
     assert_eq!(
         listed("roomy_pipe ladder/write_*"),
-        ["write_read", "write_read_huge", "roomy_pipe"]
+        [
+            "write_read",
+            "write_read_one_cpu",
+            "write_read_huge",
+            "roomy_pipe"
+        ]
     );
     assert_eq!(listed("ladder/vmsplice_rea?"), ["vmsplice_read"]);
     assert_eq!(listed("*"), listed(""));
@@ -177,6 +183,40 @@ fn the_json_is_of_the_documented_shape() {
         }
         assert!(experiment.get("skipped").is_none() && experiment.get("failed").is_none());
     }
+}
+
+#[test]
+fn costs_and_shares_of_the_limit_are_in_the_json_and_in_the_table_on_request() {
+    let words = "bench --json --rounds 1 --seconds 0.05 write_read write_read_one_cpu";
+    let output = run(words);
+    assert_code(&output, 0);
+    let taken = bench_json(&output);
+    assert_eq!(
+        taken.limit.is_some(),
+        taken.machine.cpus.writer != taken.machine.cpus.reader
+    );
+    for experiment in &taken.experiments {
+        let cost = experiment.cost.as_ref().unwrap();
+        let [total, user, system] = [&cost.total, &cost.user, &cost.system].map(|s| s.median);
+        assert!(total > 0.0 && user >= 0.0 && system >= 0.0, "{cost:?}");
+        assert!((total - user - system).abs() < 1e-9, "{cost:?}");
+        // The endpoints report their own share of it, which ends a moment before they do.
+        let [writer, reader] = [&experiment.writer, &experiment.reader].map(|endpoint| {
+            let endpoint = endpoint.as_ref().unwrap();
+            (endpoint.cpu_seconds, endpoint.moved)
+        });
+        let known = (writer.0 + reader.0) / (reader.1 as f64 / (1u64 << 30) as f64);
+        assert!(total > known * 0.99, "{total} and {known}");
+    }
+    let one_cpu = experiment(&taken, "write_read_one_cpu");
+    let cpus = [&one_cpu.writer, &one_cpu.reader].map(|end| end.as_ref().unwrap().cpu);
+    assert_eq!(cpus[0], cpus[1]);
+    assert!(!stderr(&output).contains("CPU s/GiB"));
+    let output = run(&format!("{words} --cost --limit"));
+    assert_code(&output, 0);
+    let text = stderr(&output);
+    assert!(text.contains("CPU s/GiB (user + system)"), "{text}");
+    assert_eq!(text.contains("of limit"), taken.limit.is_some(), "{text}");
 }
 
 #[test]

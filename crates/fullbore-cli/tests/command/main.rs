@@ -36,3 +36,4 @@ mod transports;
 mod tune;
 mod unix_copy;
 mod verify;
+mod worth;

@@ -7,8 +7,10 @@ mod page_lookup;
 mod pairs;
 mod pipelines;
 pub mod sweep;
+mod text;
 pub(crate) mod transports;
 pub mod unix_copy;
+mod worth;
 
 use fullbore_host::refusal::Usage;
 use fullbore_results::names::{is_meant, pattern};
@@ -33,6 +35,7 @@ impl Catalogue {
         let groups = vec![
             pairs::ladder(),
             pairs::produce(),
+            worth::group(),
             movers::group(),
             pipelines::group(),
             transports::group(),
@@ -176,7 +179,12 @@ mod tests {
         assert_eq!(names(&["all"]).len(), catalogue().iter().count());
         assert_eq!(
             names(&["ladder/write_*", "deep_*"]),
-            ["write_read", "write_read_huge", "deep_ring"]
+            [
+                "write_read",
+                "write_read_one_cpu",
+                "write_read_huge",
+                "deep_ring"
+            ]
         );
         assert_eq!(
             names(&["one_three_s*", "move/pipe_pipe_re*"]),

@@ -6,7 +6,7 @@
 
 use fullbore_results::run::Unit;
 
-use crate::endpoint::{Checked, Pair};
+use crate::endpoint::{Checked, Pair, Place};
 use crate::experiment::{Experiment, Group};
 
 /// Returns the group of the article's techniques, and faster ones.
@@ -30,16 +30,24 @@ pub fn produce() -> Group {
 }
 
 macro_rules! experiments {
-    ($group:literal $checked:ident: $($name:literal, $published:expr, $shows:literal, $writer:literal => $reader:literal;)*) => {
+    ($group:literal $checked:ident: $($name:literal, $published:expr, $shows:literal, $writer:literal => $reader:literal $(on $place:ident)?;)*) => {
         &[$(Experiment {
             group: $group,
             name: $name,
             shows: $shows,
             unit: Unit::GibPerS,
             published: $published,
-            work: &Pair { writer: $writer, reader: $reader, checked: Checked::$checked, cell: None },
+            work: &Pair {
+                writer: $writer,
+                reader: $reader,
+                checked: Checked::$checked,
+                cell: None,
+                place: experiments!(@place $($place)?),
+            },
         }),*]
     };
+    (@place) => { Place::TwoCpus };
+    (@place $place:ident) => { Place::$place };
 }
 
 /// The article's ladder, and further experiments above it.
@@ -50,7 +58,9 @@ macro_rules! experiments {
 const LADDER: &[Experiment] = experiments! { "ladder" No:
     "write_read", Some(3.7), "write(2) and read(2), the usual way",
         "" => "";
-    "write_read_huge", None, "the same, buffers on huge pages",
+    "write_read_one_cpu", None, "the same, with both ends on one CPU: nothing in parallel, and no wake-up of another CPU",
+        "" => "" on OneCpu;
+    "write_read_huge", None, "as write_read, with buffers on huge pages",
         "--huge-page --check-huge-page" => "--huge-page --check-huge-page";
     "vmsplice_read", Some(12.7), "vmsplice(2) instead of write(2): one copy fewer",
         "--write-with-vmsplice" => "";

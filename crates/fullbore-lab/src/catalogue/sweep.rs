@@ -8,7 +8,7 @@
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 
-use crate::endpoint::{Checked, Pair, WaitName, pipe_size};
+use crate::endpoint::{Checked, Pair, Place, WaitName, pipe_size};
 use crate::experiment::{Experiment, Group};
 use crate::measurement::{Measured, Measurement, Stop};
 use crate::work::{Bench, Work};
@@ -197,6 +197,7 @@ fn pair(writer: Writer, reader: Reader, wait: WaitName, cell: Cell) -> Pair {
         reader: format!("--buf-size {chunk} --wait {wait}{read}").leak(),
         checked: Checked::No,
         cell: Some(cell),
+        place: Place::TwoCpus,
     }
 }
 

@@ -243,7 +243,10 @@ pub fn produce(
 }
 
 /// Fails if the producer has switched to another way.
-fn check_way<O: AsFd>(producer: &Producer<O>, way: Way) -> Result<(), Unsupported> {
+///
+/// # Errors
+/// Says what this machine refuses.
+pub fn check_way<O: AsFd>(producer: &Producer<O>, way: Way) -> Result<(), Unsupported> {
     let reason = match way {
         _ if producer.way() == way => return Ok(()),
         Way::Socket => {

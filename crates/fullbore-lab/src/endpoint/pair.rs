@@ -29,6 +29,18 @@ pub struct Pair {
     pub checked: Checked,
     /// Its position in a sweep, if it is part of one.
     pub cell: Option<Cell>,
+    /// On how many CPUs the two run.
+    pub place: Place,
+}
+
+/// On how many CPUs a writer and a reader run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// Each has one of its own.
+    TwoCpus,
+    /// Both are on the reader's, so that no byte and no wake-up goes from one CPU to another, and nothing runs in
+    /// parallel.
+    OneCpu,
 }
 
 /// Whether the bytes of a writer are checked behind middlemen.
@@ -50,7 +62,11 @@ impl Work for Pair {
             .arg(format!("--warm-up={}", settings.warm_up_seconds))
             .stdin(pipe.reader)
             .stdout(Stdio::piped());
-        let mut writer = bench.program.endpoint("write", self.writer, cpus.writer);
+        let cpu = match self.place {
+            Place::TwoCpus => cpus.writer,
+            Place::OneCpu => cpus.reader,
+        };
+        let mut writer = bench.program.endpoint("write", self.writer, cpu);
         writer
             .arg(format!("--bytes-to-pipe={ENDLESS}"))
             .stdin(Stdio::null())
@@ -85,6 +101,10 @@ impl Work for Pair {
     }
 
     fn peer(&self, settings: &Settings) -> Option<String> {
+        // The programs in C use two CPUs.
+        if self.place == Place::OneCpu {
+            return None;
+        }
         let pipe_size = settings.pipe_size.filter(|_| !self.pipe_size_is_fixed());
         peer::command_line(self.writer, self.reader, pipe_size)
     }
@@ -130,6 +150,7 @@ impl Pair {
         }
         Ok(Measured {
             figure: reader.gib_per_s,
+            arrived: Some(reader.moved),
             writer: Some(writer),
             reader: Some(reader),
             ..Measured::default()
@@ -149,6 +170,7 @@ mod tests {
         reader: "",
         checked: Checked::No,
         cell: None,
+        place: Place::TwoCpus,
     };
 
     fn ended(code: i32, stdout: &str, stderr: &str) -> Ended {

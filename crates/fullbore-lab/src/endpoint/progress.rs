@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::options::Options;
-use crate::process::cpu_seconds;
+use crate::cpu_time::CpuTime;
 use fullbore_host::size;
 use fullbore_results::run::EndpointReport;
 
@@ -161,7 +161,7 @@ impl State {
                 0.0
             },
             calls: calls - calls_before,
-            cpu_seconds: cpu_seconds(),
+            cpu_seconds: CpuTime::of_this_process().total(),
             sleeps: status.and_then(|s| s.voluntary_ctxt_switches),
             page_faults: stat.map(|s| s.minflt),
             ..EndpointReport::default()

@@ -154,7 +154,7 @@ mod tests {
                 Csv.write(&comparison, &mut Vec::new()).unwrap();
                 for width in [60_u16, 100] {
                     let mut text = Vec::new();
-                    Table { width: Some(width), color: false }.write(&comparison, &mut text).unwrap();
+                    Table { width: Some(width), ..Table::default() }.write(&comparison, &mut text).unwrap();
                     for line in String::from_utf8(text).unwrap().lines() {
                         prop_assert!(!line.chars().any(char::is_control), "{line:?}");
                         prop_assert!(line.chars().count() <= usize::from(width), "{line:?}");

@@ -202,6 +202,7 @@ mod tests {
         Table {
             width: Some(width),
             color,
+            ..Table::default()
         }
         .write(&comparison(), &mut text)
         .unwrap();

@@ -50,11 +50,16 @@ struct OutcomeRecord<'a> {
     /// Where it stands in a sweep, in bytes.
     chunk: Option<usize>,
     pipe_size: Option<usize>,
+    /// What a GiB costs: CPU seconds of all processes.
+    cpu_seconds_per_gib: Option<f64>,
+    user_seconds_per_gib: Option<f64>,
+    system_seconds_per_gib: Option<f64>,
 }
 
 impl<'a> OutcomeRecord<'a> {
     fn of(outcome: &'a Outcome) -> OutcomeRecord<'a> {
         let spread = outcome.figure.as_ref();
+        let cost = outcome.cost.as_ref();
         let (writer, reader) = (outcome.writer.as_ref(), outcome.reader.as_ref());
         OutcomeRecord {
             group: &outcome.group,
@@ -87,6 +92,9 @@ impl<'a> OutcomeRecord<'a> {
             peer_ratio: outcome.peer.as_ref().and_then(|peer| peer.ratio),
             chunk: outcome.cell.map(|cell| cell.chunk),
             pipe_size: outcome.cell.map(|cell| cell.pipe_size),
+            cpu_seconds_per_gib: cost.map(|cost| cost.total.median),
+            user_seconds_per_gib: cost.map(|cost| cost.user.median),
+            system_seconds_per_gib: cost.map(|cost| cost.system.median),
         }
     }
 }
@@ -113,7 +121,7 @@ fn options(endpoint: Option<&EndpointReport>) -> &str {
 }
 
 /// The header, for the run in which nothing was chosen: the writer takes it from the first row.
-const HEADER: [&str; 25] = [
+const HEADER: [&str; 28] = [
     "group",
     "name",
     "unit",
@@ -139,6 +147,9 @@ const HEADER: [&str; 25] = [
     "peer_ratio",
     "chunk",
     "pipe_size",
+    "cpu_seconds_per_gib",
+    "user_seconds_per_gib",
+    "system_seconds_per_gib",
 ];
 
 impl Report<Run> for Csv {
@@ -186,6 +197,7 @@ mod tests {
         assert_eq!(rows[0][3].parse::<f64>().unwrap(), 0.93);
         assert_eq!(&rows[0][6], "0.92 0.93 0.95");
         assert_eq!(&rows[0][13], "--way copy --size 128K");
+        assert_eq!((&rows[1][25], &rows[1][27]), ("1.25", "0.75"));
         assert_eq!(&rows[3][3], "");
         assert_eq!(&rows[3][16], "no hugetlb page is free here");
         assert_eq!(&rows[4][0], "more <&> \"others\"");

@@ -15,7 +15,8 @@ use askama::Template;
 
 use super::svg;
 use super::{
-    Report, against_c, base_of_ratios, distance, groups, how_measured, over_all_tables, peers,
+    Report, against_c, base_of_ratios, distance, groups, how_measured, limit, over_all_tables,
+    peers,
 };
 use crate::run::{Outcome, Run, Settings};
 use crate::statistics::DISAGREEMENT_WORTH_A_WARNING;
@@ -62,11 +63,12 @@ impl<'a> RunPage<'a> {
     fn of(run: &'a Run) -> RunPage<'a> {
         let mut facts = run.machine.lines();
         facts.extend(distance(run).map(|text| ("cache line", text)));
+        facts.extend(limit(run).map(|text| ("limit", text)));
         facts.extend(peers(run).map(|text| ("peers", text)));
         let groups: Vec<Group> = groups(run)
             .iter()
             .enumerate()
-            .map(|(index, (name, outcomes))| Group::of(index, name, outcomes))
+            .map(|(index, (name, outcomes))| Group::of(index, name, outcomes, run))
             .collect();
         let not_measured = not_measured(run);
         let mut contents = vec![("machine".to_owned(), "The machine".to_owned())];

@@ -15,7 +15,7 @@ pub mod text;
 
 use std::io;
 
-use super::run::{Outcome, Overall, Run};
+use super::run::{Outcome, Overall, Remark, Run};
 use super::statistics::DISAGREEMENT_WORTH_A_WARNING;
 use fullbore_host::size::rounded;
 use fullbore_host::text::{REPLACEMENT, reorders};
@@ -70,6 +70,46 @@ fn distance(run: &Run) -> Option<String> {
     ))
 }
 
+/// Returns what the two CPUs can do at most; `None` where that was not measured.
+fn limit(run: &Run) -> Option<String> {
+    let limit = run.limit.as_ref()?;
+    Some(format!(
+        "{} GiB/s written by one CPU and read by the other in shared memory; {} GiB/s copied by one",
+        figure(limit.handed_over.max),
+        figure(limit.copied.max)
+    ))
+}
+
+/// Returns a share as a percentage, such as `56%`.
+fn percent(share: f64) -> String {
+    format!("{}%", figure(share * 100.0))
+}
+
+/// The fastest costs more than the one with the least cost if it costs more than this many times as much.
+const COSTS_MORE: f64 = 1.05;
+
+/// Returns which experiment of a table costs the least CPU time, in a sentence, if it is not the fastest one.
+fn least_cost(outcomes: &[&Outcome]) -> Option<String> {
+    let figures = outcomes
+        .iter()
+        .filter(|outcome| outcome.unit.more_is_better());
+    let both: Vec<(&str, f64, f64)> = figures
+        .filter_map(|outcome| {
+            let cost = outcome.cost.as_ref()?.total.median;
+            Some((outcome.name.as_str(), outcome.figure.as_ref()?.median, cost))
+        })
+        .collect();
+    let (fastest, _, more) = both.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let (cheapest, _, less) = both.iter().min_by(|a, b| a.2.total_cmp(&b.2))?;
+    (*more > less * COSTS_MORE).then(|| {
+        format!(
+            "{fastest} is the fastest, and {cheapest} uses the least CPU time: {} instead of {} seconds for each GiB",
+            figure(*less),
+            figure(*more)
+        )
+    })
+}
+
 /// Returns the median of an outcome, marked where its rounds disagree; empty where there is none.
 fn marked_median(outcome: &Outcome) -> String {
     match &outcome.figure {
@@ -111,6 +151,18 @@ fn groups(run: &Run) -> Vec<(String, Vec<&Outcome>)> {
         }
     }
     groups
+}
+
+/// Returns what the table of these experiments shows, a sentence each.
+fn remarks<'a>(run: &'a Run, outcomes: &[&'a Outcome]) -> impl Iterator<Item = &'a str> {
+    let first = outcomes.first().copied();
+    let of_table = move |remark: &&Remark| {
+        first.is_some_and(|first| remark.group == first.group && remark.table == first.table)
+    };
+    run.remarks
+        .iter()
+        .filter(of_table)
+        .map(|remark| remark.text.as_str())
 }
 
 /// Returns the programs that moved bytes, each once, with their versions; `None` without any.
@@ -241,7 +293,7 @@ pub(crate) fn one_line(text: &str) -> String {
 /// skipped, one failed.
 #[cfg(test)]
 pub(crate) fn fixture() -> Run {
-    use super::run::{Apart, EndpointReport, SCHEMA, Settings, Unit};
+    use super::run::{Apart, Cost, EndpointReport, Limit, SCHEMA, Settings, Unit};
     use super::statistics::Spread;
 
     let outcome = |group: &str, name: &str, rounds: &[f64], published: Option<f64>| Outcome {
@@ -254,6 +306,7 @@ pub(crate) fn fixture() -> Run {
         figure: Spread::of(rounds),
         ratio: Spread::of(rounds).map(|spread| (spread.median / 0.93 * 100.0).round() / 100.0),
         also: Vec::new(),
+        cost: None,
         peer: None,
         cell: None,
         soundness: None,
@@ -285,7 +338,12 @@ pub(crate) fn fixture() -> Run {
             unix_copy: None,
             seed: 42,
         },
+        limit: Spread::of(&[20.0, 19.0, 18.0]).map(|handed_over| Limit {
+            copied: handed_over.clone(),
+            handed_over,
+        }),
         overall: Vec::new(),
+        remarks: Vec::new(),
         experiments: vec![
             outcome("ladder", "write_read", &[0.92, 0.93, 0.95], Some(3.7)),
             outcome(
@@ -299,6 +357,14 @@ pub(crate) fn fixture() -> Run {
             outcome("more <&> \"others\"", "breaks", &[], None),
         ],
     };
+    for (outcome, seconds) in run.experiments.iter_mut().zip([[0.25, 0.5], [0.5, 0.75]]) {
+        let spread = |seconds| Spread::of(&[seconds; 3]).unwrap();
+        outcome.cost = Some(Cost {
+            total: spread(seconds[0] + seconds[1]),
+            user: spread(seconds[0]),
+            system: spread(seconds[1]),
+        });
+    }
     run.experiments[2].notes = vec!["the kernel backs the buffer with base pages".to_owned()];
     run.experiments[3].skipped = Some("no hugetlb page is free here".to_owned());
     run.experiments[4].failed =

@@ -12,11 +12,11 @@ use std::io;
 use super::grid::{Grid, size};
 use super::text::{GAP, Style, TextPage};
 use super::{
-    Report, against_c, distance, groups, how_measured_with_ratios, is_noisy, marked_median,
-    noisy_footnote, one_line, over_all_tables, peers,
+    Report, against_c, distance, groups, how_measured_with_ratios, is_noisy, least_cost, limit,
+    marked_median, noisy_footnote, one_line, over_all_tables, peers, remarks,
 };
 use crate::run::{Outcome, Run};
-use columns::table;
+use columns::{Wanted, table};
 use footnotes::{Footnotes, superscript};
 
 /// The run as text.
@@ -26,6 +26,10 @@ pub struct Table {
     pub width: Option<u16>,
     /// Whether to use colours (ANSI escape sequences).
     pub color: bool,
+    /// Whether to show the CPU seconds for each GiB.
+    pub cost: bool,
+    /// Whether to show each figure as a share of what the two CPUs can do.
+    pub limit: bool,
 }
 
 /// The mark before the best figure of a grid.
@@ -35,8 +39,15 @@ impl Report<Run> for Table {
     fn write(&self, run: &Run, out: &mut dyn io::Write) -> io::Result<()> {
         let mut page = TextPage::new(self.width);
         page.machine(run);
+        let wanted = Wanted {
+            cost: self.cost,
+            limit: run.limit.as_ref().filter(|_| self.limit),
+        };
         for (name, outcomes) in groups(run) {
-            page.group(&name, &outcomes);
+            page.group(&name, &outcomes, wanted);
+            for text in remarks(run, &outcomes) {
+                page.wrapped(Style::Plain, "  ", text);
+            }
         }
         page.blank();
         if run.experiments.iter().any(is_noisy) {
@@ -61,6 +72,7 @@ impl TextPage {
     fn machine(&mut self, run: &Run) {
         let mut lines = run.machine.lines();
         lines.extend(distance(run).map(|text| ("cache line", text)));
+        lines.extend(limit(run).map(|text| ("limit", text)));
         lines.extend(peers(run).map(|text| ("peers", text)));
         let widest = lines
             .iter()
@@ -73,7 +85,7 @@ impl TextPage {
     }
 
     /// Adds a group: its table, then its footnotes and what was not measured.
-    fn group(&mut self, name: &str, outcomes: &[&Outcome]) {
+    fn group(&mut self, name: &str, outcomes: &[&Outcome], wanted: Wanted<'_>) {
         self.blank();
         self.line(Style::Title, one_line(name));
         let measured: Vec<&Outcome> = outcomes
@@ -85,9 +97,12 @@ impl TextPage {
         if let Some(grid) = Grid::of(outcomes) {
             self.grid(&grid, &footnotes);
         } else if !measured.is_empty() {
-            let mut lines = table(&measured, &footnotes, self.width).into_iter();
+            let mut lines = table(&measured, &footnotes, wanted, self.width).into_iter();
             self.line(Style::Dim, lines.next().unwrap_or_default());
             lines.for_each(|line| self.line(Style::Plain, line));
+        }
+        if let Some(words) = least_cost(&measured).filter(|_| wanted.cost) {
+            self.wrapped(Style::Plain, "  ", &words);
         }
         for (number, note) in footnotes.notes().enumerate() {
             self.wrapped(Style::Dim, &format!("  {} ", superscript(number + 1)), note);
@@ -200,7 +215,7 @@ mod tests {
     fn plain(width: u16) -> String {
         let table = Table {
             width: Some(width),
-            color: false,
+            ..Table::default()
         };
         written(&fixture(), table)
     }
@@ -226,7 +241,7 @@ mod tests {
                 &run,
                 Table {
                     width: Some(width),
-                    color: false,
+                    ..Table::default()
                 },
             );
             for line in text.lines().skip_while(|line| !line.starts_with("sweep")) {
@@ -248,6 +263,39 @@ mod tests {
         }
         assert!(text.contains("  ▸ best: 64KiB per call"), "{text}");
         assert!(text.contains("chunk_4K_pipe_65536K: a pipe of 64MiB is refused"));
+    }
+
+    #[test]
+    fn costs_and_shares_of_the_limit_are_shown_on_request_and_fit() {
+        let shown = |width| {
+            let table = Table {
+                width: Some(width),
+                cost: true,
+                limit: true,
+                ..Table::default()
+            };
+            written(&fixture(), table)
+        };
+        let text = shown(130);
+        for expected in [
+            "CPU s/GiB (user + system)",
+            "1.25 (0.50 + 0.75)",
+            "of limit",
+            "4.65%",
+            "520%",
+            "vmsplice_splice_same_buffer is the fastest, and write_read uses the least CPU time: 0.75 instead of 1.25",
+        ] {
+            assert!(text.contains(expected), "{expected} in\n{text}");
+        }
+        for text in [shown(60), shown(80), shown(100)] {
+            let longest = text.lines().map(|line| line.chars().count()).max();
+            assert!(longest <= Some(100), "{text}");
+        }
+        assert!(shown(80).contains("0.75 (0.25 + 0.50)"));
+        for text in [plain(130), shown(50)] {
+            assert!(!text.contains("0.25 + 0.50"), "{text}");
+        }
+        assert!(plain(130).contains("limit        20.0 GiB/s written by one CPU"));
     }
 
     #[test]
@@ -316,6 +364,7 @@ mod tests {
         let table = Table {
             width: Some(80),
             color: true,
+            ..Table::default()
         };
         let mut text = written(&fixture(), table);
         for escape in ["\u{1b}[0m", "\u{1b}[1m", "\u{1b}[2m", "\u{1b}[36m"] {

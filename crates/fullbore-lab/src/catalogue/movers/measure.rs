@@ -180,6 +180,7 @@ fn judge_file(
     }
     Ok(Measured {
         figure: bytes as f64 / (1u64 << 30) as f64 / seconds,
+        arrived: Some(bytes),
         writer,
         into_file: Some((bytes, seconds)),
         ..Measured::default()
@@ -207,6 +208,7 @@ fn judge_reader(
     }
     Ok(Measured {
         figure: report.gib_per_s,
+        arrived: Some(report.moved),
         writer,
         reader: Some(report),
         ..Measured::default()

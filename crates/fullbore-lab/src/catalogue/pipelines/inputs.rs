@@ -7,7 +7,6 @@
 //! pages from the page cache during a measurement.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
@@ -23,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use super::once::{self, Made};
 use super::table::{Input, PIPELINES, Pipeline, SHELL};
 use crate::catalogue::movers::memory_file;
+use crate::catalogue::text::{SEED, log_lines};
 use crate::measurement::Stop;
 use crate::part::Task;
 use crate::process::{self, Process, on_path};
@@ -31,9 +31,6 @@ use fullbore_results::run::Settings;
 
 /// The size of the block that files repeat: larger than the window of the compressors.
 const BLOCK: usize = 16 << 20;
-
-/// The seed of all contents.
-const SEED: u64 = 1973;
 
 /// The number of files in a directory of the tree.
 const FILES_OF_A_DIRECTORY: usize = 64;
@@ -132,7 +129,7 @@ impl Inputs {
 
     fn lines(&mut self) -> &[u8] {
         if self.lines.is_empty() {
-            self.lines = lines();
+            self.lines = log_lines(BLOCK);
         }
         &self.lines
     }
@@ -309,43 +306,6 @@ fn tree(block: &[u8], bytes: u64, path: &Path) -> Result<u64> {
         left -= len;
     }
     Ok(bytes)
-}
-
-/// Returns lines as web servers write them (Combined Log Format).
-fn lines() -> Vec<u8> {
-    const PAGES: [&str; 5] = ["shop/item", "api/v2/order", "img", "blog", "static/css"];
-    const AGENTS: [&str; 4] = [
-        "Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0",
-        "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Safari/537.36",
-        "curl/8.5.0",
-        "Mozilla/5.0 (compatible; bot/2.1)",
-    ];
-    // Each of these codes is the status of one request in 16; the others have 200.
-    const CODES: [u16; 4] = [304, 301, 404, 500];
-    let mut random = fastrand::Rng::with_seed(SEED);
-    let mut text = String::with_capacity(BLOCK + 300);
-    let mut second = 0;
-    while text.len() < BLOCK {
-        second += random.u32(..2);
-        let code = match random.usize(..16) {
-            n if n < CODES.len() => CODES[n],
-            _ => 200,
-        };
-        let _ = writeln!(
-            text,
-            "203.0.{}.{} - - [10/Oct/2025:{:02}:{:02}:{:02} +0000] \"GET /{}/{} HTTP/1.1\" {code} {} \"-\" \"{}\"",
-            random.u8(..16),
-            random.u8(..),
-            second / 3600 % 24,
-            second / 60 % 60,
-            second % 60,
-            PAGES[random.usize(..PAGES.len())],
-            random.u32(..100_000),
-            random.u32(..200_000),
-            AGENTS[random.usize(..AGENTS.len())],
-        );
-    }
-    text.into_bytes()
 }
 
 /// Returns lines of words of an artificial language, in which the first words are far more frequent than

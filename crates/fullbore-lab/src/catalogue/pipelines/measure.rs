@@ -47,6 +47,8 @@ pub fn measure(
     }
     Ok(Ok(Measured {
         figure: made.bytes as f64 / 1e6 / ran.seconds,
+        arrived: Some(made.bytes),
+        spent: Some(ran.spent),
         into_file: Some((made.bytes, ran.seconds)),
         notes: made.note.iter().cloned().collect(),
         ..Measured::default()

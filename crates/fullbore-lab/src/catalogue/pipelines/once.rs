@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use super::table::{Pipeline, WAYS, Way};
 use crate::catalogue::movers::memory_file;
+use crate::cpu_time::CpuTime;
 use crate::measurement::Stop;
 use crate::part::{self, Task};
 use crate::process::{self, Ended, Process, ended};
@@ -123,6 +124,8 @@ pub struct Once {
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Ran {
     pub seconds: f64,
+    /// The CPU time of all processes of the line.
+    pub spent: CpuTime,
     /// The wait status, as wait(2) returns it.
     status: i32,
     /// The last line that the command wrote to stderr.
@@ -164,6 +167,7 @@ impl Task for Once {
         let said = String::from_utf8_lossy(&said);
         part::say(&Ran {
             seconds,
+            spent: CpuTime::of_children(),
             status: status.into_raw(),
             said: said.lines().next_back().unwrap_or_default().to_owned(),
         })

@@ -7,11 +7,11 @@
 //! and [`stream`] sends and receives. What needs no second process is in [`alone`].
 
 mod alone;
-mod carry;
+pub mod carry;
 mod ends;
 pub mod link;
 mod queue;
-mod ring;
+pub mod ring;
 pub mod shared;
 pub mod stream;
 mod table;
@@ -122,7 +122,10 @@ impl Work for Transport {
         let received = receiving.end_within(timing.patience())?;
         sending.behind("sender", &received, "receiver").map(|well| {
             well.and_then(|()| Moved::read(&received.output.stderr))
-                .map(Moved::taken)
+                .map(|moved| Measured {
+                    arrived: Some(moved.all),
+                    ..moved.taken()
+                })
         })
     }
 
@@ -153,7 +156,12 @@ impl Work for Alone {
         Ok(ended
             .went_well("process")
             .and_then(|()| Moved::read(&ended.output.stderr))
-            .map(Moved::taken))
+            .map(|moved| Measured {
+                arrived: Some(moved.bytes),
+                // Without its preparations, which take longer than the work.
+                spent: Some(moved.spent),
+                ..moved.taken()
+            }))
     }
 
     fn peer(&self, _: &Settings) -> Option<String> {

@@ -1,10 +1,12 @@
 //! Implements a ring in shared memory: the sender copies a block in, the receiver copies it out, and
 //! two counters keep them apart. Neither calls the kernel unless one of them sleeps.
 //!
-//! The only `unsafe` code copies into and out of memory that the other process has mapped too.
+//! The only `unsafe` code copies into and out of memory that the other process has mapped too, and reads it
+//! where it lies.
 
 #![allow(unsafe_code)]
 
+use std::io::{self, BufRead, Read};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -120,6 +122,22 @@ impl Carry for Rings {
     }
 
     fn receive(&mut self, buffer: &mut [u8]) -> Result<usize, Errno> {
+        let (at, n) = self.arrived()?;
+        // A message is received whole or not at all, as from a queue.
+        if n > buffer.len() {
+            return Err(Errno::MSGSIZE);
+        }
+        // SAFETY: the sender has filled this block, as its counter says, and will not access it before
+        // our counter says so.
+        unsafe { self.memory.read(at, &mut buffer[..n]) };
+        self.release();
+        Ok(n)
+    }
+}
+
+impl Rings {
+    /// Waits for a block, and returns where it begins and its length.
+    fn arrived(&mut self) -> Result<(usize, usize), Errno> {
         let ring = Ring {
             memory: &self.memory,
             head: self.head,
@@ -135,17 +153,65 @@ impl Carry for Rings {
             sleep_unless(ring.counter(RECEIVER_SLEEPS), || there().is_ok())
         })?;
         let (at, length) = ring.block(turn);
-        let n = (length.load(Ordering::Relaxed) as usize).min(BLOCK);
-        // A message is received whole or not at all, as from a queue.
-        if n > buffer.len() {
-            return Err(Errno::MSGSIZE);
-        }
-        // SAFETY: the sender has filled this block, as its counter says, and will not access it before
-        // our counter says so.
-        unsafe { self.memory.read(at, &mut buffer[..n]) };
-        received.store(turn.wrapping_add(1), Ordering::SeqCst);
+        Ok((at, (length.load(Ordering::Relaxed) as usize).min(BLOCK)))
+    }
+
+    /// Gives the block that has arrived back to the sender.
+    fn release(&self) {
+        let ring = Ring {
+            memory: &self.memory,
+            head: self.head,
+            number: 1 - self.sends,
+        };
+        ring.counter(RECEIVED).fetch_add(1, Ordering::SeqCst);
         wake_if_asleep(ring.counter(SENDER_SLEEPS));
+    }
+}
+
+/// The receiving end of a ring, whose blocks are read where they lie.
+pub struct InPlace {
+    rings: Rings,
+    /// How much of the block that has arrived was consumed.
+    used: usize,
+    /// The length of that block.
+    len: usize,
+}
+
+impl InPlace {
+    /// Receives from these rings.
+    pub fn new(rings: Rings) -> Self {
+        Self {
+            rings,
+            used: 0,
+            len: 0,
+        }
+    }
+}
+
+impl Read for InPlace {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let n = self.fill_buf()?.read(buffer)?;
+        self.consume(n);
         Ok(n)
+    }
+}
+
+impl BufRead for InPlace {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        let (at, len) = self.rings.arrived()?;
+        self.len = len;
+        // SAFETY: the sender has filled this block, as its counter says, and will not access it before
+        // `consume` has released it, for which it borrows this value exclusively.
+        let block = unsafe { self.rings.memory.slice(at, len) };
+        Ok(&block[self.used..])
+    }
+
+    fn consume(&mut self, n: usize) {
+        self.used += n;
+        if n > 0 && self.used >= self.len {
+            self.used = 0;
+            self.rings.release();
+        }
     }
 }
 
@@ -269,6 +335,26 @@ mod tests {
         let mut buffer = [0; 200];
         assert_eq!(receiver.receive(&mut buffer), Ok(100));
         assert_eq!(buffer[..100], [7; 100]);
+    }
+
+    #[test]
+    fn what_is_read_in_place_is_whole_and_released_when_it_was_consumed() {
+        let memory = make().unwrap();
+        let open = |sends| Rings::open(memory.as_fd(), sends, Waiter::new(Wait::Block)).unwrap();
+        let (mut sender, mut receiver) = (open(0), InPlace::new(open(1)));
+        let mut message = vec![0; 1000];
+        for turn in 0..3 * u64::from(BLOCKS) {
+            words::fill(&mut message, turn * 1000);
+            sender.send_all(&message).unwrap();
+            for (from, to) in [(0, 10), (10, 999), (999, 1000)] {
+                assert_eq!(receiver.fill_buf().unwrap(), &message[from..]);
+                receiver.consume(to - from);
+            }
+            sender.send_all(&message).unwrap();
+            let mut read = vec![0; 1000];
+            receiver.read_exact(&mut read).unwrap();
+            assert_eq!(read, message);
+        }
     }
 
     #[test]

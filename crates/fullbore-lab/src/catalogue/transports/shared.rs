@@ -1,6 +1,6 @@
 //! Provides memory that two processes share, and counters in it that a process can sleep on (futex(2)).
 //!
-//! Everything in it except the counters is bytes that one process copies in and the other copies out, at
+//! Everything in it except the counters is bytes that one process copies in and the other copies out or reads, at
 //! times that the counters keep apart. The `unsafe` code for this is in this file.
 
 #![allow(unsafe_code)]
@@ -89,7 +89,7 @@ impl Shared {
     pub unsafe fn write(&self, at: usize, bytes: &[u8]) {
         assert!(at <= self.len && bytes.len() <= self.len - at);
         // SAFETY: the stretch is within the mapping; `bytes` is not, since no slice of the mapping is
-        // ever given out. No other process uses the stretch, as the caller promises.
+        // given out while it is written. No other process uses the stretch, as the caller promises.
         unsafe {
             let to = self.start.as_ptr().add(at);
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
@@ -107,6 +107,19 @@ impl Shared {
             let from = self.start.as_ptr().add(at);
             std::ptr::copy_nonoverlapping(from, buffer.as_mut_ptr(), buffer.len());
         }
+    }
+}
+
+impl Shared {
+    /// Returns the bytes at `at`.
+    ///
+    /// # Safety
+    /// No process writes that stretch while the slice is used.
+    pub unsafe fn slice(&self, at: usize, len: usize) -> &[u8] {
+        assert!(at <= self.len && len <= self.len - at);
+        // SAFETY: the stretch is within the mapping, which lives as long as `self`, and nobody writes it, as the
+        // caller promises.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr().add(at), len) }
     }
 }
 

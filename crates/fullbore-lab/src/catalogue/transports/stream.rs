@@ -13,6 +13,7 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::link::Link;
+use crate::cpu_time::CpuTime;
 use crate::endpoint::{WaitName, words};
 use crate::measurement::Stop;
 use crate::part::{self, Task, Timing};
@@ -98,7 +99,8 @@ fn receive(link: Link, message: usize, timing: Timing) -> Result<()> {
                 bail!("wrong byte at position {at} of the stream");
             }
         } else if let Some(moved) = clock.get_or_insert_with(|| Clock::begin(timing)).add(n) {
-            return part::say(&moved);
+            let all = received + n as u64;
+            return part::say(&Moved { all, ..moved });
         }
         received += n as u64;
     }
@@ -109,9 +111,23 @@ fn receive(link: Link, message: usize, timing: Timing) -> Result<()> {
 pub struct Moved {
     pub bytes: u64,
     pub seconds: f64,
+    /// The CPU time of this process in that time.
+    pub spent: CpuTime,
+    /// The bytes with those that came before.
+    pub all: u64,
 }
 
 impl Moved {
+    /// Returns what has moved since `began`, when this process had used `before`.
+    pub fn since(began: Instant, before: CpuTime, bytes: u64) -> Self {
+        Self {
+            bytes,
+            seconds: began.elapsed().as_secs_f64(),
+            spent: CpuTime::of_this_process().since(before),
+            all: bytes,
+        }
+    }
+
     /// Returns the rate in GiB/s.
     pub fn gib_per_s(&self) -> f64 {
         self.bytes as f64 / (1u64 << 30) as f64 / self.seconds
@@ -138,7 +154,7 @@ pub struct Clock {
     time: Duration,
     goal: Option<u64>,
     began: Instant,
-    measured_from: Option<Instant>,
+    measured_from: Option<(Instant, CpuTime)>,
     bytes: u64,
 }
 
@@ -166,9 +182,9 @@ impl Clock {
     #[inline]
     pub fn add(&mut self, n: usize) -> Option<Moved> {
         let now = Instant::now();
-        let Some(from) = self.measured_from else {
+        let Some((from, spent)) = self.measured_from else {
             if now - self.began >= self.warm_up {
-                self.measured_from = Some(now);
+                self.measured_from = Some((now, CpuTime::of_this_process()));
             }
             return None;
         };
@@ -178,10 +194,7 @@ impl Clock {
             Some(goal) => self.bytes >= goal,
             None => passed >= self.time,
         };
-        is_over.then_some(Moved {
-            bytes: self.bytes,
-            seconds: passed.as_secs_f64(),
-        })
+        is_over.then(|| Moved::since(from, spent, self.bytes))
     }
 }
 
@@ -212,20 +225,21 @@ mod tests {
 
     #[test]
     fn what_took_no_time_or_moved_nothing_is_no_figure() {
-        assert!(Moved::read(br#"{"bytes":10,"seconds":2.0}"#).is_ok());
-        for text in [
-            r#"{"bytes":0,"seconds":1.0}"#,
-            r#"{"bytes":1,"seconds":0.0}"#,
-            "nonsense",
-            "",
-        ] {
-            assert!(
-                matches!(
-                    Moved::read(text.as_bytes()),
-                    Err(Stop::Failed(_) | Stop::NothingCame)
-                ),
-                "{text}"
-            );
+        let read = |bytes, seconds| {
+            let moved = Moved {
+                bytes,
+                seconds,
+                spent: CpuTime::default(),
+                all: bytes,
+            };
+            Moved::read(&serde_json::to_vec(&moved).unwrap())
+        };
+        assert!(read(10, 2.0).is_ok());
+        assert!(matches!(read(0, 1.0), Err(Stop::NothingCame)));
+        assert!(matches!(read(1, 0.0), Err(Stop::NothingCame)));
+        for text in ["nonsense", ""] {
+            let read = Moved::read(text.as_bytes());
+            assert!(matches!(read, Err(Stop::Failed(_))), "{text}");
         }
     }
 }

@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 use super::passed::Passed;
 use super::receiver::{Through, check_object};
 use crate::catalogue::transports::stream::{Clock, Moved};
+use crate::cpu_time::CpuTime;
 use crate::part::{self, Timing};
-use crate::process::cpu_seconds;
 use fullbore_results::run::Sizes;
 
 /// The client's report.
@@ -54,7 +54,7 @@ pub fn client(sizes: &Sizes, timing: Timing) -> Result<()> {
         bail!("the stream ended within the first object");
     }
     let mut untouched = vec![0; DROPPED];
-    let (from, mut bytes) = (cpu_seconds(), 0);
+    let (from, mut bytes) = (CpuTime::of_this_process(), 0);
     let mut clock = Clock::begin(timing).for_bytes(sizes.bytes());
     loop {
         let n = if sizes.check_every_object {

@@ -19,6 +19,7 @@ use fullbore_results::run::Sizes;
 use super::hot::HotSet;
 use super::sender::{Sent, noted, pages};
 use crate::catalogue::transports::stream::Moved;
+use crate::cpu_time::CpuTime;
 use crate::part::{self, Timing};
 
 /// Bytes of one buffer of the kernel: `UNIX_SKB_FRAGS_SZ` (net/unix/af_unix.c).
@@ -54,7 +55,7 @@ pub fn measure(past_the_caches: bool, sizes: &Sizes, timing: Timing) -> Result<(
     while began.elapsed() < warm_up {
         copy_object();
     }
-    let began = Instant::now();
+    let (began, before) = (Instant::now(), CpuTime::of_this_process());
     let mut copied = 0;
     while match sizes.count {
         Some(count) => copied < count,
@@ -63,10 +64,7 @@ pub fn measure(past_the_caches: bool, sizes: &Sizes, timing: Timing) -> Result<(
         copy_object();
         copied += 1;
     }
-    let moved = Moved {
-        bytes: copied * sizes.object as u64,
-        seconds: began.elapsed().as_secs_f64(),
-    };
+    let moved = Moved::since(began, before, copied * sizes.object as u64);
     let hot = HotSet::new(sizes.hot);
     let undisturbed = hot.walk_undisturbed(time)?;
     let disturbed = hot.walk_after(time, || {

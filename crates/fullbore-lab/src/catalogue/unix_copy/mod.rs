@@ -273,6 +273,8 @@ impl UnixCopy {
         Ok(copied.went_well("copier").and_then(|()| {
             let copied: Sent = report(&copied.output.stderr)?;
             let mut taken = taken(&copied.moved)?;
+            taken.arrived = Some(copied.moved.bytes);
+            taken.spent = Some(copied.moved.spent);
             taken.also.push(("hot", Unit::Times, copied.hot));
             taken.notes = copied.note.into_iter().collect();
             Ok(taken)
@@ -375,6 +377,8 @@ impl UnixCopy {
                 let sent: Passed = report(&served.output.stderr)?;
                 let delivered: Delivered = report(&measured.output.stderr)?;
                 let mut taken = taken(&delivered.moved)?;
+                // The first object came before the client began to count.
+                taken.arrived = Some(delivered.passed.bytes + sizes.object as u64);
                 for (role, passed) in [
                     ("storage", sent),
                     ("front", received.passed),

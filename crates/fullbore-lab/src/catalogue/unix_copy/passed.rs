@@ -2,21 +2,22 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::process::cpu_seconds;
+use crate::cpu_time::CpuTime;
 
 /// How many bytes a process of the chain has passed on, and what that cost.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Passed {
-    bytes: u64,
+    /// The bytes.
+    pub bytes: u64,
     cpu_seconds: f64,
 }
 
 impl Passed {
-    /// Returns what has been passed on since this process had used `from` CPU seconds.
-    pub fn since(from: f64, bytes: u64) -> Self {
+    /// Returns what has been passed on since this process had used `from`.
+    pub fn since(from: CpuTime, bytes: u64) -> Self {
         Self {
             bytes,
-            cpu_seconds: cpu_seconds() - from,
+            cpu_seconds: CpuTime::of_this_process().since(from).total(),
         }
     }
 

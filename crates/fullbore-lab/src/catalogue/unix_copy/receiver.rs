@@ -16,9 +16,9 @@ use serde::{Deserialize, Serialize};
 
 use super::mode::failed;
 use super::passed::Passed;
+use crate::cpu_time::CpuTime;
 use crate::endpoint::words;
 use crate::part;
-use crate::process::cpu_seconds;
 use fullbore_host::size;
 use fullbore_results::run::Sizes;
 
@@ -87,7 +87,7 @@ pub struct Through {
     capacity: usize,
     calls: Calls,
     /// The CPU seconds that this process had used when the pipe was made.
-    from: f64,
+    from: CpuTime,
     bytes: u64,
 }
 
@@ -109,7 +109,7 @@ impl Through {
             wanted: size,
             capacity,
             calls: Calls::new(Wait::Block),
-            from: cpu_seconds(),
+            from: CpuTime::of_this_process(),
             bytes: 0,
         })
     }

@@ -25,9 +25,9 @@ use super::hot::HotSet;
 use super::mode::{Mode, failed};
 use super::passed::Passed;
 use crate::catalogue::transports::stream::Moved;
+use crate::cpu_time::CpuTime;
 use crate::endpoint::{prepare, send_queue, words};
 use crate::part::{self, Timing};
-use crate::process::cpu_seconds;
 use fullbore_results::run::Sizes;
 
 /// The size of the pipe through which the object's pages are moved into the socket: what an ordinary
@@ -69,7 +69,7 @@ pub fn measure(mode: Mode, sizes: &Sizes, timing: Timing) -> Result<()> {
         send()?;
     }
     wait_until_received(socket);
-    let began = Instant::now();
+    let (began, before) = (Instant::now(), CpuTime::of_this_process());
     let mut sent = 0;
     while match sizes.count {
         Some(count) => sent < count,
@@ -79,10 +79,7 @@ pub fn measure(mode: Mode, sizes: &Sizes, timing: Timing) -> Result<()> {
         sent += 1;
     }
     wait_until_received(socket);
-    let moved = Moved {
-        bytes: sent * sizes.object as u64,
-        seconds: began.elapsed().as_secs_f64(),
-    };
+    let moved = Moved::since(began, before, sent * sizes.object as u64);
     let hot = HotSet::new(sizes.hot);
     let undisturbed = hot.walk_undisturbed(time)?;
     let disturbed = hot.walk_after(time, &mut send)?;
@@ -100,7 +97,7 @@ pub fn measure(mode: Mode, sizes: &Sizes, timing: Timing) -> Result<()> {
 pub fn serve(mode: Mode, sizes: &Sizes) -> Result<()> {
     let socket = stdout();
     let mut object = Object::new(mode, sizes.object)?;
-    let (from, mut bytes) = (cpu_seconds(), 0);
+    let (from, mut bytes) = (CpuTime::of_this_process(), 0);
     while object.send(socket.as_fd())? {
         bytes += sizes.object as u64;
     }

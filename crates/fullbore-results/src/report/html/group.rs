@@ -4,9 +4,9 @@ use super::page::{Figure, Table};
 use super::percentiles::Percentiles;
 use super::results::results;
 use crate::report::grid::Grid;
-use crate::report::one_line;
 use crate::report::svg::{self, Paper};
-use crate::run::{EndpointReport, Outcome};
+use crate::report::{least_cost, one_line, remarks};
+use crate::run::{EndpointReport, Outcome, Run};
 
 /// A group, or one table of it.
 pub struct Group {
@@ -17,19 +17,25 @@ pub struct Group {
     pub best: Option<String>,
     /// `None` where nothing was measured.
     pub table: Option<Table>,
+    /// Which experiment uses the least CPU time, if it is not the fastest one; and what else the table shows.
+    pub remarks: Vec<String>,
     /// Names, and command lines that do the same in a shell.
     pub commands: Vec<(String, String)>,
 }
 
 impl Group {
-    pub fn of(index: usize, name: &str, outcomes: &[&Outcome]) -> Group {
+    pub fn of(index: usize, name: &str, outcomes: &[&Outcome], run: &Run) -> Group {
         let id = format!("group-{}", index + 1);
         let grid = Grid::of(outcomes);
         Group {
             name: one_line(name),
             figure: picture(&id, name, outcomes, grid.is_some()),
             best: grid.as_ref().and_then(Grid::in_words),
-            table: results(&id, name, outcomes),
+            table: results(&id, name, outcomes, run.limit.as_ref()),
+            remarks: least_cost(outcomes)
+                .into_iter()
+                .chain(remarks(run, outcomes).map(one_line))
+                .collect(),
             commands: commands(outcomes),
             id,
         }

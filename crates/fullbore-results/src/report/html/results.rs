@@ -1,12 +1,17 @@
 //! The table of what was measured in a group, row by row.
 
 use super::page::{Cell, Column, Table};
-use crate::report::{figure, is_noisy, marked_median, noisy_footnote, one_line};
-use crate::run::{Outcome, Unit};
+use crate::report::{figure, is_noisy, marked_median, noisy_footnote, one_line, percent};
+use crate::run::{Cost, Limit, Outcome, Unit};
 use fullbore_host::size;
 
 /// Returns the table of the experiments that have a figure; `None` where none has.
-pub fn results(id: &str, name: &str, outcomes: &[&Outcome]) -> Option<Table> {
+pub fn results(
+    id: &str,
+    name: &str,
+    outcomes: &[&Outcome],
+    limit: Option<&Limit>,
+) -> Option<Table> {
     let measured: Vec<&Outcome> = outcomes
         .iter()
         .copied()
@@ -19,7 +24,7 @@ pub fn results(id: &str, name: &str, outcomes: &[&Outcome]) -> Option<Table> {
             notes.push(note);
         }
     }
-    let columns = columns(&measured, unit, &notes);
+    let columns = columns(&measured, unit, &notes, limit);
     let row = |outcome: &&Outcome| columns.iter().map(|(_, cell)| cell(outcome)).collect();
     let rows = measured.iter().map(row).collect();
     let columns = columns.into_iter().map(|(column, _)| column).collect();
@@ -42,7 +47,12 @@ fn shown<'a>(column: Column, cell: impl Fn(&Outcome) -> Cell + 'a) -> Shown<'a> 
 }
 
 /// Returns the columns that have something to show.
-fn columns<'a>(measured: &[&'a Outcome], unit: Unit, notes: &'a [String]) -> Vec<Shown<'a>> {
+fn columns<'a>(
+    measured: &[&'a Outcome],
+    unit: Unit,
+    notes: &'a [String],
+    limit: Option<&'a Limit>,
+) -> Vec<Shown<'a>> {
     let any = |has: fn(&Outcome) -> bool| measured.iter().any(|outcome| has(outcome));
     let times = |ratio: f64| format!("{}×", figure(ratio));
     let mut columns = vec![shown(Column::words("experiment"), |o| named(o, notes))];
@@ -71,6 +81,22 @@ fn columns<'a>(measured: &[&'a Outcome], unit: Unit, notes: &'a [String]) -> Vec
     if any(|o| o.ratio.is_some()) {
         columns.push(shown(Column::numbers("ratio"), move |o| {
             Cell::number(o.ratio, times)
+        }));
+    }
+    if any(|o| o.cost.is_some()) {
+        let cost = |heading: &str, of: fn(&Cost) -> f64| {
+            shown(Column::numbers(heading), move |o| {
+                Cell::number(o.cost.as_ref().map(of), figure)
+            })
+        };
+        columns.push(cost("CPU s/GiB", |cost| cost.total.median));
+        columns.push(cost("user", |cost| cost.user.median));
+        columns.push(cost("system", |cost| cost.system.median));
+    }
+    if let Some(limit) = limit.filter(|limit| measured.iter().any(|o| o.share_of(limit).is_some()))
+    {
+        columns.push(shown(Column::numbers("of the limit"), |o| {
+            Cell::number(o.share_of(limit), percent)
         }));
     }
     if any(|o| o.published.is_some()) {

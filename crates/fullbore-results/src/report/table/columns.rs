@@ -4,8 +4,8 @@ use comfy_table::CellAlignment;
 
 use super::footnotes::Footnotes;
 use crate::report::text::{GAP, bar, table_lines};
-use crate::report::{figure, marked_median};
-use crate::run::Outcome;
+use crate::report::{figure, marked_median, percent};
+use crate::run::{Limit, Outcome};
 
 /// What a column of the table shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,6 +16,10 @@ enum Column {
     /// The further figures: in a layout, all of them.
     Also(usize),
     Ratio,
+    /// CPU seconds for each GiB.
+    Cost,
+    /// How much it is of what the two CPUs can do.
+    Limit,
     Published,
     /// How many times as fast this was as the program in C that does the same.
     Peer,
@@ -24,13 +28,15 @@ enum Column {
 }
 
 impl Column {
-    fn header(self, shape: &Shape) -> &str {
+    fn header<'a>(self, shape: &'a Shape<'_>) -> &'a str {
         match self {
             Column::Name => "experiment",
             Column::Median => shape.unit,
             Column::Range => "min–max",
             Column::Also(index) => &shape.also[index].1,
             Column::Ratio => "ratio",
+            Column::Cost => "CPU s/GiB (user + system)",
+            Column::Limit => "of limit",
             Column::Published => "published",
             Column::Peer => "to C",
             Column::Soundness => "bytes",
@@ -47,7 +53,7 @@ impl Column {
 
     /// Returns what the column shows of `outcome`. A bar is empty here, because its length depends
     /// on the other experiments.
-    fn text(self, outcome: &Outcome, shape: &Shape, footnotes: &Footnotes) -> String {
+    fn text(self, outcome: &Outcome, shape: &Shape<'_>, footnotes: &Footnotes) -> String {
         match self {
             Column::Also(index) => outcome
                 .also
@@ -73,6 +79,19 @@ impl Column {
                 .ratio
                 .map(|ratio| format!("{}×", figure(ratio)))
                 .unwrap_or_default(),
+            Column::Cost => outcome
+                .cost
+                .as_ref()
+                .map(|cost| {
+                    let [total, user, system] =
+                        [&cost.total, &cost.user, &cost.system].map(|spread| figure(spread.median));
+                    format!("{total} ({user} + {system})")
+                })
+                .unwrap_or_default(),
+            Column::Limit => (shape.limit)
+                .and_then(|limit| outcome.share_of(limit))
+                .map(percent)
+                .unwrap_or_default(),
             Column::Published => outcome.published.map(figure).unwrap_or_default(),
             Column::Soundness => match &outcome.soundness {
                 None => String::new(),
@@ -85,17 +104,21 @@ impl Column {
 }
 
 /// What the experiments of a table have in common.
-struct Shape {
+struct Shape<'a> {
     unit: &'static str,
     /// The headers of the further figures, by name.
     also: Vec<(String, String)>,
     published: bool,
     peer: bool,
     checked: bool,
+    /// Whether the costs are shown.
+    cost: bool,
+    /// The limit, if shares of it are shown.
+    limit: Option<&'a Limit>,
 }
 
-impl Shape {
-    fn of(outcomes: &[&Outcome]) -> Self {
+impl<'a> Shape<'a> {
+    fn of(outcomes: &[&Outcome], wanted: Wanted<'a>) -> Self {
         let mut also: Vec<(String, String)> = Vec::new();
         for figure in outcomes.iter().flat_map(|outcome| &outcome.also) {
             if also.iter().all(|(known, _)| *known != figure.name) {
@@ -109,6 +132,8 @@ impl Shape {
             published: outcomes.iter().any(|outcome| outcome.published.is_some()),
             peer: outcomes.iter().any(|outcome| outcome.peer.is_some()),
             checked: outcomes.iter().any(|outcome| outcome.soundness.is_some()),
+            cost: wanted.cost && outcomes.iter().any(|outcome| outcome.cost.is_some()),
+            limit: wanted.limit,
         }
     }
 
@@ -118,6 +143,8 @@ impl Shape {
             .iter()
             .flat_map(|column| match column {
                 Column::Also(_) => (0..self.also.len()).map(Column::Also).collect(),
+                Column::Cost if !self.cost => vec![],
+                Column::Limit if self.limit.is_none() => vec![],
                 Column::Published if !self.published => vec![],
                 Column::Peer if !self.peer => vec![],
                 Column::Soundness if !self.checked => vec![],
@@ -132,31 +159,39 @@ const LONGEST_BAR: usize = 40;
 
 /// The sets of columns to try, the largest first, each with the width that a bar must have at least. The
 /// first that fits is used, or else the last.
-const LAYOUTS: [(&[Column], usize); 6] = {
-    use Column::{Also, Bar, Median, Name, Peer, Published, Range, Ratio, Soundness};
+#[rustfmt::skip]
+const LAYOUTS: [(&[Column], usize); 7] = {
+    use Column::{Also, Bar, Cost, Limit, Median, Name, Peer, Published, Range, Ratio, Soundness};
     let also = Also(0);
     [
-        (
-            &[
-                Name, Median, Range, also, Ratio, Published, Peer, Soundness, Bar,
-            ],
-            20,
-        ),
-        (
-            &[Name, Median, also, Ratio, Published, Peer, Soundness, Bar],
-            8,
-        ),
-        (&[Name, Median, also, Ratio, Published, Peer, Soundness], 0),
-        (&[Name, Median, also, Ratio, Soundness], 0),
-        (&[Name, Median, Ratio, Soundness], 0),
+        (&[Name, Median, Range, also, Ratio, Cost, Limit, Published, Peer, Soundness, Bar], 20),
+        (&[Name, Median, also, Ratio, Cost, Limit, Published, Peer, Soundness, Bar], 8),
+        (&[Name, Median, also, Ratio, Cost, Limit, Published, Peer, Soundness], 0),
+        (&[Name, Median, also, Ratio, Cost, Limit, Soundness], 0),
+        (&[Name, Median, Ratio, Cost, Limit, Soundness], 0),
+        (&[Name, Median, Cost, Limit, Soundness], 0),
         (&[Name, Median, Soundness], 0),
     ]
 };
 
+/// What is shown only on request.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Wanted<'a> {
+    /// Whether to show what a GiB costs.
+    pub cost: bool,
+    /// The limit, if shares of it are shown.
+    pub limit: Option<&'a Limit>,
+}
+
 /// Returns the lines of the table of `outcomes`; they are wider than `width` only where no layout
 /// fits.
-pub fn table(outcomes: &[&Outcome], footnotes: &Footnotes, width: usize) -> Vec<String> {
-    let shape = Shape::of(outcomes);
+pub fn table(
+    outcomes: &[&Outcome],
+    footnotes: &Footnotes,
+    wanted: Wanted<'_>,
+    width: usize,
+) -> Vec<String> {
+    let shape = Shape::of(outcomes, wanted);
     let mut chosen = (Vec::new(), 0);
     for (layout, bar_at_least) in LAYOUTS {
         let columns = shape.columns(layout);
@@ -178,7 +213,7 @@ pub fn table(outcomes: &[&Outcome], footnotes: &Footnotes, width: usize) -> Vec<
 fn column_width(
     column: Column,
     outcomes: &[&Outcome],
-    shape: &Shape,
+    shape: &Shape<'_>,
     footnotes: &Footnotes,
 ) -> usize {
     outcomes
@@ -193,7 +228,7 @@ fn column_width(
 fn laid_out(
     columns: &[Column],
     outcomes: &[&Outcome],
-    shape: &Shape,
+    shape: &Shape<'_>,
     footnotes: &Footnotes,
     longest_bar: usize,
 ) -> Vec<String> {

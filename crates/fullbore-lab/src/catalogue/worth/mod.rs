@@ -1,0 +1,259 @@
+//! Defines the group `worth`: what it is worth not to copy, to readers that do something with the bytes.
+//!
+//! There is a table for each reader, with a row for each way to bring the bytes to it. The producer has new bytes for
+//! every buffer in all of them: it copies them from a block in its cache, which stands for making them. The figure is
+//! what the reader has got through; the cost is the CPU time of all processes, and decides as much as the figure.
+//!
+//! `table` lists the ways and the readers, `data` makes the bytes, `produce` is the producer, and `read` the reader:
+//! `look` if it looks at every byte, `pass_on` if it does not.
+
+mod data;
+mod look;
+mod pass_on;
+mod produce;
+mod progress;
+mod read;
+mod table;
+
+use std::os::fd::OwnedFd;
+use std::process::Stdio;
+use std::sync::LazyLock;
+
+use anyhow::{Context, Result};
+use fullbore::Pipe;
+use fullbore_host::size;
+
+use crate::catalogue::transports::stream::Moved;
+use crate::catalogue::transports::{loopback, ring};
+use crate::experiment::{Experiment, Group};
+use crate::measurement::{Measured, Measurement, Stop};
+use crate::part::{Part, Timing};
+use crate::process::{self, Process};
+use crate::work::{Bench, Work};
+use fullbore_results::run::{Outcome, Settings};
+use pass_on::DropTask;
+use produce::ProduceTask;
+use read::ReadTask;
+use table::{READERS, Reader, Use, WAYS, Way, WayName};
+
+/// The group's name.
+const GROUP: &str = "worth";
+
+/// Returns the group.
+pub fn group() -> Group {
+    Group {
+        name: GROUP,
+        shows: "what zero-copy is worth to readers that do something with the bytes",
+        experiments: &EXPERIMENTS,
+        parts: PARTS,
+    }
+}
+
+/// The rows.
+static EXPERIMENTS: LazyLock<Vec<Experiment>> = LazyLock::new(|| {
+    let mut rows = Vec::new();
+    for reader in &READERS {
+        for way in &WAYS {
+            let name = format!("{}_to_{}", way.name, reader.name).leak();
+            let shows = format!("{} → {}", way.shows, reader.title).leak();
+            let work = Box::leak(Box::new(Worth { way, reader }));
+            rows.push(Experiment::bandwidth(GROUP, name, None, shows, work));
+        }
+    }
+    rows
+});
+
+/// The tasks of this group's processes.
+const PARTS: &[Part] = &[
+    Part::of::<ProduceTask>(),
+    Part::of::<ReadTask>(),
+    Part::of::<DropTask>(),
+];
+
+/// The work of bringing bytes to a reader in one way.
+#[derive(Debug)]
+struct Worth {
+    way: &'static Way,
+    reader: &'static Reader,
+}
+
+/// What connects the producer with the reader: the stdin and the stdout of the producer, and the stdin of the reader.
+struct Connection {
+    to_producer: Stdio,
+    from_producer: Stdio,
+    to_reader: OwnedFd,
+}
+
+impl Connection {
+    /// Makes a pipe or a ring.
+    fn make(way: &Way) -> Result<Self, Stop> {
+        let skipped = |error: anyhow::Error| Stop::Skipped(format!("{error:#}"));
+        if way.is == WayName::Shared {
+            let memory = ring::make().map_err(skipped)?;
+            let copy = memory.try_clone().context("dup").map_err(skipped)?;
+            return Ok(Self {
+                to_producer: copy.into(),
+                from_producer: Stdio::null(),
+                to_reader: memory,
+            });
+        }
+        let pipe = match way.pipe_size {
+            None => Pipe::new(),
+            Some(wanted) => match Pipe::with_capacity(wanted) {
+                Ok((_, growth)) if growth.after < wanted => {
+                    return Err(Stop::Skipped(match growth.limit {
+                        Some(limit) => limit.to_string(),
+                        None => format!(
+                            "the pipe has a capacity of {} instead of {}",
+                            size::format(growth.after as u64),
+                            size::format(wanted as u64)
+                        ),
+                    }));
+                }
+                made => made.map(|(pipe, _)| pipe),
+            },
+        };
+        let pipe = pipe.map_err(|error| skipped(error.into()))?;
+        Ok(Self {
+            to_producer: Stdio::null(),
+            from_producer: pipe.writer.into(),
+            to_reader: pipe.reader,
+        })
+    }
+}
+
+impl Work for Worth {
+    fn measure(&self, bench: &mut Bench<'_>) -> Result<Measurement> {
+        let timing = Timing::of(bench.settings);
+        let (way, to) = (self.way.is, self.reader.is);
+        let connection = match Connection::make(self.way) {
+            Ok(connection) => connection,
+            Err(stop) => return Ok(Err(stop)),
+        };
+        let mut read = bench
+            .program
+            .part(&ReadTask { way, to, timing }, Some(bench.cpus.reader))?;
+        read.stdin(connection.to_reader);
+        let mut receiver = None;
+        if to == Use::Tcp {
+            let (near, far) = match loopback() {
+                Ok(ends) => ends,
+                Err(error) => {
+                    let reason = format!("TCP over the loopback: {error:#}");
+                    return Ok(Err(Stop::Skipped(reason)));
+                }
+            };
+            read.stdout(OwnedFd::from(near));
+            let mut receive = bench.program.part(&DropTask {}, None)?;
+            receive.stdin(OwnedFd::from(far));
+            receiver = Some(Process::start(receive)?);
+        }
+        let mut produce = bench
+            .program
+            .part(&ProduceTask { way, to }, Some(bench.cpus.writer))?;
+        produce
+            .stdin(connection.to_producer)
+            .stdout(connection.from_producer);
+        let (reading, producing) = (Process::start(read)?, Process::start(produce)?);
+        let read = reading.end_within(timing.patience())?;
+        let well = producing.behind("producer", &read, "reader")?;
+        // The reader has closed its connection. If the receiver has found a wrong byte, that is the reason.
+        if let Some(receiver) = receiver
+            && let Err(stop) = receiver.end_within(process::GRACE)?.went_well("receiver")
+        {
+            return Ok(Err(stop));
+        }
+        Ok(well.and_then(|()| {
+            let moved = Moved::read(&read.output.stderr)?;
+            Ok(Measured {
+                figure: moved.gib_per_s(),
+                arrived: Some(moved.all),
+                ..Measured::default()
+            })
+        }))
+    }
+
+    fn table(&self) -> Option<&'static str> {
+        Some(self.reader.title)
+    }
+
+    fn describe(&self, outcome: &mut Outcome, settings: &Settings) {
+        if settings.pipe_size.is_some() {
+            outcome
+                .notes
+                .push("--pipe-size does not apply: the capacity is part of the way".into());
+        }
+    }
+
+    fn remark(&self, table: &[&Outcome]) -> Option<String> {
+        let of = |way: WayName| {
+            let way = WAYS.iter().find(|known| known.is == way)?;
+            let name = format!("{}_to_{}", way.name, self.reader.name);
+            table.iter().copied().find(|outcome| outcome.name == name)
+        };
+        worth(self.reader.title, of(WayName::Fresh)?, of(WayName::Roomy)?)
+    }
+}
+
+/// Says what fresh pages are worth to a reader, compared with write(2) into a pipe of the same capacity.
+fn worth(reader: &str, fresh: &Outcome, written: &Outcome) -> Option<String> {
+    let speed = |outcome: &Outcome| Some(outcome.figure.as_ref()?.median);
+    let cost = |outcome: &Outcome| Some(outcome.cost.as_ref()?.total.median);
+    let times = speed(fresh)? / speed(written)?;
+    let share = cost(fresh)? / cost(written)?;
+    let percent = ((share - 1.0) * 100.0).round();
+    let cost = match percent {
+        0.0 => "use the same CPU time".to_owned(),
+        less if less < 0.0 => format!("save {}% of the CPU time", -less),
+        more => format!("use {more}% more CPU time"),
+    };
+    Some(format!(
+        "{reader}: fresh pages are {times:.2} times as fast as write(2) into a pipe of 1 MiB, and {cost}"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fullbore_results::run::{Cost, Unit};
+    use fullbore_results::statistics::Spread;
+
+    #[test]
+    fn what_fresh_pages_are_worth_is_said_in_a_sentence() {
+        let outcome = |gib_per_s: f64, seconds: f64| {
+            let spread = |value| Spread::of(&[value]).unwrap();
+            Outcome {
+                figure: Spread::of(&[gib_per_s]),
+                cost: Some(Cost {
+                    total: spread(seconds),
+                    user: spread(0.0),
+                    system: spread(seconds),
+                }),
+                ..Outcome::new(GROUP, "name", Unit::GibPerS)
+            }
+        };
+        let base = outcome(2.0, 0.5);
+        for (fresh, expected) in [
+            (
+                outcome(2.08, 0.455),
+                "1.04 times as fast as write(2) into a pipe of 1 MiB, and save 9% of the CPU time",
+            ),
+            (
+                outcome(1.0, 0.75),
+                "0.50 times as fast as write(2) into a pipe of 1 MiB, and use 50% more CPU time",
+            ),
+            (
+                outcome(2.0, 0.5),
+                "1.00 times as fast as write(2) into a pipe of 1 MiB, and use the same CPU time",
+            ),
+        ] {
+            let words = worth("a reader that hashes", &fresh, &base).unwrap();
+            assert_eq!(
+                words,
+                format!("a reader that hashes: fresh pages are {expected}")
+            );
+        }
+        let unknown = Outcome::new(GROUP, "name", Unit::GibPerS);
+        assert_eq!(worth("a reader", &unknown, &base), None);
+    }
+}

@@ -1,0 +1,55 @@
+//! The reader: what happens at the other end of a pipe or a ring.
+
+use std::io::stdin;
+use std::os::fd::AsFd;
+
+use anyhow::Result;
+use fullbore::{ConsumerOptions, Wait, Waiter};
+use serde::{Deserialize, Serialize};
+
+use super::look::look;
+use super::pass_on::{pass_on, splice_on};
+use super::progress::Progress;
+use super::table::{Use, WayName};
+use crate::catalogue::transports::ring::{InPlace, Rings};
+use crate::part::{self, Task, Timing};
+
+/// The bytes of the buffer into which a pipe is read.
+const BUFFER: usize = 512 << 10;
+
+/// The task of reading, and measuring.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ReadTask {
+    pub way: WayName,
+    pub to: Use,
+    pub timing: Timing,
+}
+
+impl Task for ReadTask {
+    const NAME: &'static str = "worth_read";
+
+    fn play(self) -> Result<()> {
+        let stdin = stdin();
+        let source = stdin.as_fd();
+        let progress = Progress::new(self.timing);
+        let passes_on = matches!(self.to, Use::Drop | Use::File | Use::Tcp);
+        // A page that a socket refers to has left the pipe, and a producer that recycles it would change it there.
+        let keeps_pages = self.to == Use::Tcp && self.way == WayName::Recycle;
+        let moved = if self.way == WayName::Shared {
+            let rings = Rings::open(source, 1, Waiter::new(Wait::Block))?;
+            match passes_on {
+                true => pass_on(InPlace::new(rings), self.to, progress)?,
+                false => look(InPlace::new(rings), self.to, progress)?,
+            }
+        } else if passes_on && !keeps_pages {
+            splice_on(source, self.to, progress)?
+        } else {
+            let consumer = ConsumerOptions::new().buffer(BUFFER).open(source)?;
+            match passes_on {
+                true => pass_on(consumer, self.to, progress)?,
+                false => look(consumer, self.to, progress)?,
+            }
+        };
+        part::say(&moved)
+    }
+}

@@ -1,0 +1,173 @@
+//! Measures what two CPUs can do at all: hand over blocks of shared memory that one writes and the other reads, and
+//! copy blocks. What passes bytes from one CPU to the other is hardly faster, unless it leaves some bytes unwritten or
+//! unread.
+
+use std::hint::{black_box, spin_loop};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use fullbore::{Backing, Pages};
+use fullbore_host::distance::pinned_to;
+use fullbore_host::machine::CpuPair;
+use fullbore_results::run::Limit;
+use fullbore_results::statistics::Spread;
+
+/// The sizes of a block. Which one is best depends on the caches.
+const BLOCKS: [usize; 3] = [64 << 10, 256 << 10, 1 << 20];
+
+/// How many blocks are under way.
+const UNDER_WAY: usize = 8;
+
+/// How long one block size is measured at a time.
+const TIME: Duration = Duration::from_millis(4);
+
+/// How often all sizes are measured before a run, and after it.
+const SAMPLES: usize = 5;
+
+/// Samples of both, in GiB/s.
+#[derive(Debug, Default)]
+pub struct Samples {
+    handed_over: Vec<f64>,
+    copied: Vec<f64>,
+}
+
+impl Samples {
+    /// Measures some times more. Nothing is added where the two CPUs are one, or where threads cannot be pinned to
+    /// them.
+    pub fn take(&mut self, cpus: &CpuPair) {
+        if cpus.writer == cpus.reader {
+            return;
+        }
+        for _ in 0..SAMPLES {
+            self.handed_over
+                .extend(best_of_sizes(|block| hand_over(cpus, block)));
+            self.copied
+                .extend(best_of_sizes(|block| copy(cpus.reader, block)));
+        }
+    }
+
+    /// Returns the limit; `None` without samples.
+    pub fn limit(&self) -> Option<Limit> {
+        Some(Limit {
+            handed_over: Spread::of(&self.handed_over)?,
+            copied: Spread::of(&self.copied)?,
+        })
+    }
+}
+
+/// Returns the rate with the best block size.
+fn best_of_sizes(rate: impl Fn(usize) -> Option<f64>) -> Option<f64> {
+    BLOCKS.into_iter().filter_map(&rate).max_by(f64::total_cmp)
+}
+
+/// Hands blocks over from one CPU to the other, which give them back to be written again.
+fn hand_over(cpus: &CpuPair, block: usize) -> Option<f64> {
+    let (filled, to_read) = channel();
+    let (empty, to_fill) = channel();
+    let blocks: Option<Vec<Pages>> = (0..UNDER_WAY).map(|_| memory(block)).collect();
+    let (blocks, from) = (blocks?, memory(BLOCKS[0])?);
+    thread::scope(|scope| {
+        let reading = scope.spawn(|| pinned_to(cpus.reader, || read_all(blocks, to_read, empty)));
+        scope.spawn(|| pinned_to(cpus.writer, || fill_all(&from, to_fill, filled)));
+        reading.join().ok()??
+    })
+}
+
+/// Writes the blocks, with bytes that are in this CPU's cache, until the time is up.
+fn fill_all(from: &[u8], to_fill: Receiver<Pages>, filled: Sender<Pages>) {
+    let mut began = None;
+    while let Some(mut block) = next(&to_fill) {
+        let began = *began.get_or_insert_with(Instant::now);
+        for piece in block.chunks_mut(from.len()) {
+            piece.copy_from_slice(&from[..piece.len()]);
+        }
+        if filled.send(block).is_err() || began.elapsed() >= TIME {
+            return;
+        }
+    }
+}
+
+/// Hands over the empty blocks, and reads every word of them until no more come. Returns the rate, which includes the
+/// time in which the first block is written.
+fn read_all(blocks: Vec<Pages>, to_read: Receiver<Pages>, empty: Sender<Pages>) -> Option<f64> {
+    let mut bytes = 0;
+    let began = Instant::now();
+    for block in blocks {
+        empty.send(block).ok()?;
+    }
+    while let Some(block) = next(&to_read) {
+        let words = block.as_chunks().0.iter().copied();
+        black_box(words.map(u64::from_ne_bytes).fold(0, u64::wrapping_add));
+        bytes += block.len();
+        // This fails if the writer has ended, which may have left blocks to read.
+        let _ = empty.send(block);
+    }
+    rate(bytes, began)
+}
+
+/// Copies blocks on one CPU.
+fn copy(cpu: usize, block: usize) -> Option<f64> {
+    let copying = || {
+        let (from, mut to) = (memory(UNDER_WAY * block)?, memory(UNDER_WAY * block)?);
+        let began = Instant::now();
+        let mut bytes = 0;
+        while began.elapsed() < TIME {
+            for (from, to) in from.chunks(block).zip(to.chunks_mut(block)) {
+                to.copy_from_slice(from);
+                bytes += block;
+            }
+            black_box(&mut to);
+        }
+        rate(bytes, began)
+    };
+    thread::scope(|scope| scope.spawn(|| pinned_to(cpu, copying)).join().ok()??)
+}
+
+/// Waits for the next block; `None` when the other side has ended.
+fn next(blocks: &Receiver<Pages>) -> Option<Pages> {
+    loop {
+        match blocks.try_recv() {
+            Ok(block) => return Some(block),
+            Err(TryRecvError::Empty) => spin_loop(),
+            Err(TryRecvError::Disconnected) => return None,
+        }
+    }
+}
+
+fn rate(bytes: usize, began: Instant) -> Option<f64> {
+    let rate = bytes as f64 / (1u64 << 30) as f64 / began.elapsed().as_secs_f64();
+    Some(rate).filter(|rate| rate.is_finite() && *rate > 0.0)
+}
+
+/// Maps memory that has been written to, on huge pages if there are any.
+fn memory(bytes: usize) -> Option<Pages> {
+    let mut pages = Pages::options().backing(Backing::Huge).map(bytes).ok()?;
+    pages.fill(1);
+    Some(pages)
+}
+
+#[cfg(test)]
+mod tests {
+    use fullbore_host::machine::Topology;
+
+    use super::*;
+
+    #[test]
+    fn two_cpus_have_a_limit_and_one_has_none() {
+        let topology = Topology::read();
+        let pair = CpuPair::choose(&topology);
+        let limit = |pair: &CpuPair| {
+            let mut samples = Samples::default();
+            samples.take(pair);
+            samples.limit()
+        };
+        let limit_of_pair = limit(&pair);
+        assert_eq!(limit_of_pair.is_some(), pair.writer != pair.reader);
+        if let Some(limit) = limit_of_pair {
+            assert!(limit.handed_over.min > 0.0 && limit.copied.min > 0.0);
+        }
+        let one = CpuPair::of(pair.writer, pair.writer, &topology).unwrap();
+        assert_eq!(limit(&one), None);
+    }
+}
