@@ -5,6 +5,7 @@
 mod command;
 mod doctor;
 mod ending;
+mod enlarged;
 mod exit;
 mod explain;
 mod inherited;
@@ -14,7 +15,6 @@ mod moving;
 mod run;
 mod terminal;
 mod top;
-mod tune;
 
 use std::io::{Write, stderr};
 use std::process::ExitCode;

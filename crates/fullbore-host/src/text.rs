@@ -1,6 +1,7 @@
 //! Text as it is shown: names that others chose (files, processes) without anything that moves the
 //! cursor, starts a line or makes a text look like another; long text in lines; errors in words.
 
+use std::fmt;
 use std::io;
 
 /// Stands for a character that must not be shown.
@@ -70,13 +71,24 @@ fn pieces(word: &str, columns: usize) -> Vec<String> {
         .collect()
 }
 
+/// A share that is shown as whole percent.
+pub struct Percent(pub f64);
+
+impl fmt::Display for Percent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.0}%", self.0 * 100.0)
+    }
+}
+
 /// Returns the kernel's words for an error, without the number that Rust appends.
 pub fn error_text(error: &io::Error) -> String {
-    let text = error.to_string();
-    match text.find(" (os error") {
-        Some(at) => text[..at].to_owned(),
-        None => text,
-    }
+    without_number(&error.to_string())
+}
+
+/// Returns a message without the number of the error that Rust appends, and without what follows it.
+pub fn without_number(message: &str) -> String {
+    let end = message.find(" (os error").unwrap_or(message.len());
+    message[..end].to_owned()
 }
 
 #[cfg(test)]

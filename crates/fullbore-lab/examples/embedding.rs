@@ -1,7 +1,7 @@
 //! Runs two experiments without the `fullbore` command, and prints their medians.
 //!
 //! The laboratory starts the processes of an experiment from an executable that it is given. Here that is
-//! this program itself: with one of the four verbs of `fullbore_lab::program`, it is such a process.
+//! this program itself: called with a command line of `fullbore_lab::program`, it is such a process.
 
 use std::process::ExitCode;
 

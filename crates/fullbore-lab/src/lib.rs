@@ -29,7 +29,7 @@
 //! # }
 //! ```
 //!
-//! The processes of an experiment are started from an executable that accepts the four verbs of [`program`].
+//! The processes of an experiment are started from an executable that accepts the command lines of [`program`].
 //! `fullbore` is one; `examples/embedding.rs` is a program that starts itself.
 //!
 //! | module | holds |

@@ -11,7 +11,7 @@ pub struct ParentOptions {
     #[arg(long, hide = true)]
     pub die_with_parent: bool,
 
-    /// The process that started this one; exit at once if the parent is another one by now
+    /// The process that started this one; exit at once if that process is no longer the parent
     #[arg(long, hide = true, value_name = "PID", requires = "die_with_parent")]
     pub parent: Option<i32>,
 }

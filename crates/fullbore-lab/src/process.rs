@@ -240,11 +240,9 @@ pub fn is_readable_within(fd: &impl AsFd, patience: Duration) -> Result<bool> {
     let until = Instant::now() + patience;
     loop {
         let left = until.saturating_duration_since(Instant::now());
-        let left = Timespec {
-            tv_sec: left.as_secs() as i64,
-            tv_nsec: i64::from(left.subsec_nanos()),
-        };
-        match poll(&mut [PollFd::new(fd, PollFlags::IN)], Some(&left)) {
+        // A time that is too long for the kernel is no limit.
+        let left = Timespec::try_from(left).ok();
+        match poll(&mut [PollFd::new(fd, PollFlags::IN)], left.as_ref()) {
             Err(Errno::INTR) => {}
             answer => return Ok(answer.context("poll")? > 0),
         }

@@ -155,12 +155,3 @@ impl Cause {
         }
     }
 }
-
-/// A share that is shown as whole percent.
-pub struct Percent(pub f64);
-
-impl fmt::Display for Percent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:.0}%", self.0 * 100.0)
-    }
-}

@@ -2,7 +2,8 @@
 
 use super::attribution::Attribution;
 use super::numbers::{Numbers, StageNumbers};
-use super::verdict::{Bound, Percent, Sureness, VerdictKind};
+use super::verdict::{Bound, Sureness, VerdictKind};
+use fullbore_host::text::Percent;
 use fullbore_host::text::one_line;
 
 /// Returns the verdict as a line of text.

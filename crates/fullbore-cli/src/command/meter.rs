@@ -79,8 +79,8 @@ pub struct Meter {
     #[arg(short, long)]
     force: bool,
 
-    /// Copy nothing; show how far process PID has read or written its regular files, or one file
-    /// descriptor, or how full the pipe at that descriptor is, until it is closed
+    /// Copy nothing. With PID, show the position of that process in each regular file that it has open;
+    /// with PID:FD, show the position in that file, or how full that pipe is. End when it is closed
     #[arg(short = 'd', long, value_name = "PID[:FD]")]
     #[arg(conflicts_with_all = ["files", "by_reference", "rate_limit", "line_mode", "quiet"])]
     watch: Option<Target>,

@@ -7,8 +7,8 @@ use clap::Args;
 use fullbore_host::refusal::Usage;
 use fullbore_host::size;
 
+use crate::enlarged::Report;
 use crate::inherited;
-use crate::tune::Report;
 use fullbore_observe::tune::outcome::Options;
 use fullbore_observe::tune::target::Target;
 use fullbore_observe::tune::tune;

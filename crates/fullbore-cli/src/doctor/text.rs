@@ -159,7 +159,7 @@ fn settings(report: &Report, page: &mut TextPage) {
         let verdict = if setting.fine {
             "fine: "
         } else {
-            "limits pipes: "
+            "not ideal: "
         };
         page.wrapped(
             Style::Plain,

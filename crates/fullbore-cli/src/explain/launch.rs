@@ -92,10 +92,7 @@ pub fn run(words: &[String], at_most: Option<Duration>, interrupt: &Interrupt) -
 }
 
 fn wait(fd: rustix::fd::BorrowedFd<'_>) {
-    let interval = Timespec {
-        tv_sec: 0,
-        tv_nsec: i64::from(INTERVAL.subsec_nanos()),
-    };
+    let interval = Timespec::try_from(INTERVAL).expect("it is short");
     // A signal is meant to end the wait early.
     let _ = poll(
         &mut [PollFd::from_borrowed_fd(fd, PollFlags::IN)],

@@ -37,8 +37,8 @@ pub fn notes(sampled: Result<Sampled, Refused>, samples: u64, names_hidden: bool
 fn no_samples(Refused(errno): Refused) -> String {
     let why = match errno {
         Errno::ACCESS | Errno::PERM => format!(
-            "it is not permitted: kernel.perf_event_paranoid is {}. At most 2 allows all users to \
-             sample user code, and at most 1 the kernel ('sysctl \
+            "it is not permitted: kernel.perf_event_paranoid is {}. With 2 or less, all users may \
+             sample user code; with 1 or less, the kernel too ('sysctl \
              kernel.perf_event_paranoid=1'); in a container, its seccomp profile has to allow the \
              call as well, or give it CAP_PERFMON",
             setting("perf_event_paranoid")

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::classes::{Class, MEANINGS};
 use super::side::{Share, SideReport};
 use super::verdict::Verdict;
-use fullbore_host::text::clean;
+use fullbore_host::text::{Percent, clean};
 use fullbore_results::run::Unit;
 use fullbore_results::statistics::Spread;
 
@@ -253,7 +253,7 @@ fn write_side(side: &SideReport, out: &mut dyn Write) -> io::Result<()> {
         writeln!(
             out,
             "  {:>4}  {class:width$}  {}",
-            percent(share.share),
+            Percent(share.share),
             symbols(share)
         )?;
     }
@@ -262,10 +262,10 @@ fn write_side(side: &SideReport, out: &mut dyn Write) -> io::Result<()> {
 
 /// Formats a line such as `on CPU 42% of the time, slept 55%, …`.
 fn time(side: &SideReport) -> String {
-    let mut words = format!("on CPU {} of the time", percent(side.ran));
-    words += &format!(", slept {}", percent(side.slept));
+    let mut words = format!("on CPU {} of the time", Percent(side.ran));
+    words += &format!(", slept {}", Percent(side.slept));
     if side.waited >= 0.01 {
-        words += &format!(", waited {} for a CPU", percent(side.waited));
+        words += &format!(", waited {} for a CPU", Percent(side.waited));
     }
     let accounts = &side.accounts;
     if accounts.seconds > 0.0 {
@@ -289,7 +289,7 @@ fn symbols(share: &Share) -> String {
         // The largest function of a share is shown even if it is small.
         .filter(|(at, symbol)| *at == 0 || symbol.share >= TINY)
         .take(SHOWN)
-        .map(|(_, symbol)| format!("{} {}", shortened(&symbol.name), percent(symbol.share)))
+        .map(|(_, symbol)| format!("{} {}", shortened(&symbol.name), Percent(symbol.share)))
         .collect();
     words.join(", ")
 }
@@ -301,10 +301,6 @@ fn shortened(name: &str) -> String {
         None => clean(name),
         Some((at, _)) => format!("{}…", clean(&name[..at])),
     }
-}
-
-fn percent(share: f64) -> String {
-    format!("{:.0}%", share * 100.0)
 }
 
 fn thousands(number: u64) -> String {

@@ -87,7 +87,7 @@ fn of_sides(sides: &[SideReport], class: Class) -> String {
         .map(|(share, name)| format!("{:.0}% of {name}'s", share * 100.0))
         .collect();
     match words.as_slice() {
-        [] => "a little of everybody's".to_owned(),
+        [] => "a small share of each side".to_owned(),
         [all @ .., last] if !all.is_empty() => format!("{} and {last}", all.join(", ")),
         _ => words.concat(),
     }
@@ -108,26 +108,26 @@ pub fn without_samples(sides: &[SideReport], subject: Subject<'_>) -> Option<Ver
     let (class, words) = if user > system {
         (
             Class::User,
-            "Most of the time on CPU goes to user code".to_owned(),
+            "Most of the CPU time was spent in user code".to_owned(),
         )
     } else if faults * FAULT > system / 3.0 {
         (
             Class::Faults,
             format!(
-                "Most of the time on CPU is the kernel's, with {faults:.0} page faults: zeroing and page faults have a large part in it"
+                "Most of the CPU time was spent in the kernel, with {faults:.0} page faults: zeroing and page faults are a large part of it"
             ),
         )
     } else if switches * SWITCH > system / 3.0 {
         (
             Class::Sleeping,
             format!(
-                "Most of the time on CPU is the kernel's, and a side went to sleep {switches:.0} times: sleeping and waking have a large part in it"
+                "Most of the CPU time was spent in the kernel, and a side went to sleep {switches:.0} times: sleeping and waking are a large part of it"
             ),
         )
     } else {
         (
             Class::NotClassified,
-            "Most of the time on CPU is the kernel's, with few page faults and few sleeps: copying, looking pages up or the pipe's lock, which only samples tell apart".to_owned(),
+            "Most of the CPU time was spent in the kernel, with few page faults and few sleeps: on copying, page look-ups or the pipe's lock, which cannot be distinguished without samples".to_owned(),
         )
     };
     let advice = match class {

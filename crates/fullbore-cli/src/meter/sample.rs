@@ -43,11 +43,7 @@ fn pipe<'fd>(fd: &'fd BorrowedFd<'_>) -> Option<PipeEnd<'fd>> {
 
 fn readiness(fd: BorrowedFd<'_>, asked: PollFlags) -> PollFlags {
     let mut polled = [PollFd::from_borrowed_fd(fd, asked)];
-    let now = Timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    match poll(&mut polled, Some(&now)) {
+    match poll(&mut polled, Some(&Timespec::default())) {
         Ok(_) => polled[0].revents(),
         Err(_) => PollFlags::empty(),
     }

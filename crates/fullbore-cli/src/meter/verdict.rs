@@ -7,6 +7,8 @@
 use std::fmt;
 use std::ops::AddAssign;
 
+use fullbore_host::text::Percent;
+
 /// The least number of samples for a verdict: those of half a second.
 const LEAST: u32 = 25;
 
@@ -228,15 +230,6 @@ impl fmt::Display for Verdict {
                 Percent(full)
             ),
         }
-    }
-}
-
-/// A share as whole percent.
-struct Percent(f64);
-
-impl fmt::Display for Percent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:.0}%", self.0 * 100.0)
     }
 }
 

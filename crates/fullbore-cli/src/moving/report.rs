@@ -91,7 +91,7 @@ impl Total {
             };
             let _ = writeln!(
                 stderr(),
-                "tried at first: {}/s by {}, {}/s by {}; then by {chosen}",
+                "trial after 64 MiB: {}/s by {}, {}/s by {}; the rest was sent by {chosen}",
                 BinaryBytes(tried.fresh),
                 Route::Fresh,
                 BinaryBytes(tried.socket),

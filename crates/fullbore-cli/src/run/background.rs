@@ -40,8 +40,8 @@ impl Runner<'_> {
                 if jobs.is_empty() && !daemons.is_empty() {
                     let daemons = named(&daemons);
                     self.say_unless_quiet(&format!(
-                        "ended what the pipeline has left in a session of its own: {daemons}; what is to stay \
-                         is started before the pipeline"
+                        "ended processes that the pipeline has left running in sessions of their own: {daemons}; to keep \
+                         such a process running, start it before the pipeline"
                     ));
                     ending::end_all(Signal::TERM, GRACE, || self.reap());
                     return;

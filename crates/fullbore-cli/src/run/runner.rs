@@ -114,8 +114,8 @@ impl<'a> Runner<'a> {
         let plan = plan()?;
         if options.watched() && !ending::proc_is_ours() {
             bail!(
-                "there can be no report: /proc is missing, or belongs to another PID namespace; \
-                 'mount -t proc proc /proc' mounts it, and without a report the pipeline runs"
+                "no report is possible: --report, --live and --json need /proc of this PID namespace; mount it \
+                 ('mount -t proc proc /proc'), or run without these options"
             );
         }
         let json = match &options.json {
@@ -430,10 +430,8 @@ pub fn wait_for(fds: &[BorrowedFd<'_>], time: Option<Duration>) -> Vec<bool> {
         .iter()
         .map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN))
         .collect();
-    let time = time.map(|time| Timespec {
-        tv_sec: time.as_secs().try_into().unwrap_or(i64::MAX),
-        tv_nsec: time.subsec_nanos().into(),
-    });
+    // A time that is too long for the kernel is no limit.
+    let time = time.and_then(|time| Timespec::try_from(time).ok());
     // If poll(2) fails or is interrupted, the caller calls this function again.
     let _ = poll(&mut polled, time.as_ref());
     polled.iter().map(|fd| !fd.revents().is_empty()).collect()
@@ -442,8 +440,8 @@ pub fn wait_for(fds: &[BorrowedFd<'_>], time: Option<Duration>) -> Vec<bool> {
 /// Returns a note about what cannot be promised without /proc.
 fn without_proc() -> Option<&'static str> {
     (!ending::proc_is_ours()).then_some(
-        "/proc is missing, or belongs to another PID namespace: a signal reaches each stage's first process, \
-         and those that it has started only when it has ended",
+        "/proc is missing or belongs to another PID namespace: a signal to fullbore first reaches only the first \
+         process of each stage; the processes that it has started get the signal after it has ended",
     )
 }
 

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 
 use crate::common::*;
-use fullbore_results::run::{EndpointReport, Run};
+use fullbore_results::run::{EndpointReport, Run, SCHEMA};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Options for the shortest possible run.
@@ -146,42 +146,23 @@ fn settings_that_make_no_sense_are_refused() {
 fn the_json_is_of_the_documented_shape() {
     let output = run("bench --json --rounds 3 --seconds 0.01 --seed 7 write_read vmsplice_read");
     assert_code(&output, 0);
-    // This is how other programs read it.
-    let run = json(stdout(&output));
-    assert_eq!(run["schema"], 2);
-    for fact in [
-        "kernel",
-        "cpu_model",
-        "caches",
-        "hypervisor",
-        "pipe_limits",
-        "cpus",
-    ] {
-        assert!(run["machine"].get(fact).is_some(), "machine.{fact}");
-    }
-    assert_eq!(run["settings"]["rounds"], 3);
-    assert_eq!(run["settings"]["seed"], 7);
-    for experiment in run["experiments"].as_array().unwrap() {
-        assert_eq!(experiment["group"], "ladder");
-        let figure = &experiment["figure"];
-        let number = |field: &str| figure[field].as_f64().unwrap();
-        let rounds = figure["rounds"].as_array().unwrap();
-        assert_eq!(rounds.len(), 3);
-        let mut sorted: Vec<f64> = rounds.iter().map(|r| r.as_f64().unwrap()).collect();
+    let run = bench_json(&output);
+    assert_eq!(run.schema, SCHEMA);
+    assert_eq!((run.settings.rounds, run.settings.seed), (3, 7));
+    assert_eq!(names(&run), ["write_read", "vmsplice_read"]);
+    for experiment in &run.experiments {
+        assert_eq!(experiment.group, "ladder");
+        let figure = experiment.figure.as_ref().unwrap();
+        let mut sorted = figure.rounds.clone();
         sorted.sort_by(f64::total_cmp);
-        assert_eq!(
-            [number("min"), number("median"), number("max")],
-            sorted[..],
-            "{experiment:#}"
-        );
-        assert!(number("min") > 0.0);
-        for role in ["writer", "reader"] {
-            let endpoint = &experiment[role];
-            assert!(endpoint["options"].is_string(), "{role}");
-            assert!(endpoint["bytes"].as_u64().unwrap() > 0, "{role}");
-            assert!(endpoint["cpu"].is_u64(), "{role}");
+        assert_eq!([figure.min, figure.median, figure.max], sorted[..]);
+        assert!(figure.min > 0.0);
+        for endpoint in [&experiment.writer, &experiment.reader] {
+            let endpoint = endpoint.as_ref().unwrap();
+            assert!(!endpoint.options.is_empty());
+            assert!(endpoint.bytes > 0 && endpoint.cpu.is_some(), "{endpoint:?}");
         }
-        assert!(experiment.get("skipped").is_none() && experiment.get("failed").is_none());
+        assert!(experiment.skipped.is_none() && experiment.failed.is_none());
     }
 }
 

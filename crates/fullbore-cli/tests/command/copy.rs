@@ -11,6 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::common::*;
+use fullbore_results::run::EndpointReport;
 use tempfile::TempDir;
 
 /// Makes a directory with `a` (hello), `b` (world) and `big`, which is larger than any pipe.
@@ -483,9 +484,9 @@ fn behind_pages_that_are_used_again_every_byte_is_right() {
         for output in &outputs {
             assert_code(output, 0);
         }
-        let report = json(stdout(outputs.last().unwrap()));
-        assert_eq!(report["verified"], true, "{links:?}");
-        assert_eq!(report["bytes"], 96 << 20, "{links:?}");
+        let report = endpoint_report(outputs.last().unwrap());
+        assert_eq!(report.verified, Some(true), "{links:?}");
+        assert_eq!(report.bytes, 96 << 20, "{links:?}");
     }
 }
 
@@ -543,6 +544,12 @@ fn a_neighbour_that_is_killed_ends_it_at_once_and_what_came_is_right() {
     }
 }
 
+/// Reads the report of `fullbore read --json`.
+#[track_caller]
+fn endpoint_report(output: &Output) -> EndpointReport {
+    serde_json::from_str(stdout(output)).unwrap()
+}
+
 /// Asserts that the bytes are the first bytes that `fullbore write --verify` sends.
 #[track_caller]
 fn assert_prefix(bytes: &[u8]) {
@@ -552,7 +559,7 @@ fn assert_prefix(bytes: &[u8]) {
     drop(sink);
     let output = finish(reading);
     assert_code(&output, 0);
-    assert_eq!(json(stdout(&output))["bytes"], bytes.len() as u64);
+    assert_eq!(endpoint_report(&output).bytes, bytes.len() as u64);
 }
 
 #[test]

@@ -98,12 +98,12 @@ fn assert_whole(page: &str) {
                 .all(|th| th.attribute("scope").is_some())
         );
     }
-    let mut pictures = 0;
+    let mut drawings = 0;
     for svg in all(&document, "svg") {
         if svg.attribute("aria-hidden") == Some("true") {
             continue;
         }
-        pictures += 1;
+        drawings += 1;
         assert_eq!(svg.attribute("role"), Some("img"));
         assert!(
             svg.attribute("aria-label")
@@ -116,7 +116,7 @@ fn assert_whole(page: &str) {
             .expect("words that are there");
         assert!(!text(&found).is_empty());
     }
-    assert!(pictures > 0 || !page.contains("<figure>"));
+    assert!(drawings > 0 || !page.contains("<figure>"));
 }
 
 /// Returns a short run of every kind of group, as JSON and as the page that was written with it.

@@ -119,7 +119,7 @@ fn each_row_is_measured_where_its_programs_are() {
         assert!((said / mean - 1.0).abs() < 1e-9, "{said} {mean}");
         let least = overall.least.ratio;
         assert!(ratios.iter().all(|&ratio| ratio >= least));
-        let mean = format!("over {} tables of pipelines (geometric mean)", ratios.len());
+        let mean = format!("(geometric mean of {} tables of pipelines)", ratios.len());
         let table = stderr(&output)
             .split_whitespace()
             .collect::<Vec<_>>()
@@ -146,7 +146,7 @@ fn all_forms_of_report_have_the_group() {
     let html = fs::read_to_string(html).unwrap();
     for words in [
         "pipelines: cat big | cat | cat | wc -l",
-        "as fast as bash -c over 2 tables of pipelines (geometric mean)",
+        "as fast as bash -c (geometric mean of 2 tables of pipelines)",
     ] {
         assert!(html.contains(words), "{words}");
     }

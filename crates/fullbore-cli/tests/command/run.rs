@@ -760,7 +760,7 @@ fn a_daemon_is_ended_with_the_pipeline_and_named() {
         let said = stderr(&output);
         let ended = said
             .lines()
-            .find(|line| line.contains("session of its own"));
+            .find(|line| line.contains("sessions of their own"));
         let ended = ended.unwrap_or_else(|| panic!("{line}: {said}"));
         for number in ended.split(['(', ')']).filter_map(|word| word.parse().ok()) {
             let pid = rustix::process::Pid::from_raw(number).unwrap();

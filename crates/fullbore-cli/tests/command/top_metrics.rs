@@ -565,8 +565,8 @@ fn figures_agree_with_the_json_of_the_same_moment() {
     });
     let output = run(&format!("top --json --pid {pid}"));
     assert_quiet_success(&output);
-    let picture = json(stdout(&output));
-    let mut rows = picture["pipes"].as_array().unwrap().iter();
+    let overview = json(stdout(&output));
+    let mut rows = overview["pipes"].as_array().unwrap().iter();
     let row = rows
         .find(|row| row["inode"].as_u64() == pipe.parse().ok())
         .unwrap();
@@ -596,8 +596,8 @@ fn figures_agree_with_the_json_of_the_same_moment() {
     for (kind, field) in [("of_others", "of_others"), ("of_this_user", "of_this_user")] {
         let served = page.find("fullbore_processes_unseen", "reason", kind);
         assert!(
-            served.is_some() && picture["unseen"][field].is_u64(),
-            "{picture}"
+            served.is_some() && overview["unseen"][field].is_u64(),
+            "{overview}"
         );
     }
 }

@@ -192,10 +192,8 @@ fn begin_with_the_first_bytes(
 ) -> anyhow::Result<Progress> {
     let mut fds = [PollFd::from_borrowed_fd(source, PollFlags::IN)];
     // A reader with a time limit must not wait longer for an idle writer.
-    let patience = options.seconds.map(|seconds| Timespec {
-        tv_sec: seconds as i64,
-        tv_nsec: (seconds.fract() * 1e9) as i64,
-    });
+    let patience = options.seconds.map(Duration::from_secs_f64);
+    let patience = patience.and_then(|time| Timespec::try_from(time).ok());
     while poll(&mut fds, patience.as_ref()) == Err(Errno::INTR) {}
     Ok(Progress::begin(options, Role::Reader))
 }

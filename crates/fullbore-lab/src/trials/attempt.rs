@@ -3,6 +3,7 @@
 
 use anyhow::Result;
 use fullbore::Pipe;
+use fullbore_host::text::without_number;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
@@ -103,12 +104,6 @@ pub fn io_at(operation: &'static str) -> impl Fn(std::io::Error) -> Stop {
             said: without_number(&error.to_string()),
         })
     }
-}
-
-/// Removes the error number that std appends to the kernel's message.
-pub fn without_number(said: &str) -> String {
-    let end = said.find(" (os error").unwrap_or(said.len());
-    said[..end].to_owned()
 }
 
 impl From<fullbore::Error> for Stop {

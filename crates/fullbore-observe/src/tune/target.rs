@@ -168,7 +168,7 @@ fn of_those_seen(unseen: &Unseen) -> String {
     match unseen.of_others + unseen.of_this_user {
         0 if unseen.others_hidden => "; processes of other users are hidden from this one".into(),
         0 => String::new(),
-        1 => "; 1 process is closed to this user".into(),
+        1 => "; 1 process may not be inspected by this user".into(),
         closed => format!("; {closed} processes may not be inspected by this user"),
     }
 }

@@ -306,7 +306,7 @@ fn figure(
         each.join("; ")
     ));
     let label = format!("{name}: ratios to {first} as dots around 1, on a logarithmic axis");
-    Some(Figure::of(id, label, words, |paper| dots.pictures(paper)))
+    Some(Figure::of(id, label, words, |paper| dots.charts(paper)))
 }
 
 fn table(id: &str, name: &str, comparison: &Comparison, rows: &[ComparedFigure]) -> Table {

@@ -70,8 +70,8 @@ pub fn closing(comparison: &Comparison) -> Vec<String> {
             comparison.runs[0].label
         ),
         format!(
-            "faster, slower: by chance rounds are so far apart in fewer than {} of 100 cases (p < \
-             {}, rank-sum test), and the medians differ by more than {percent:.0}%",
+            "faster, slower: the medians differ by more than {percent:.0}%, and rounds of equally fast runs \
+             would differ as much in fewer than {} of 100 comparisons (rank-sum test, p < {})",
             rule.p_below * 100.0,
             rule.p_below
         ),
@@ -96,8 +96,8 @@ pub fn closing(comparison: &Comparison) -> Vec<String> {
         ));
     }
     lines.push(
-        "the rounds of one run do not show how much runs vary: first compare two runs of the same \
-         thing with each other"
+        "rounds of one run do not show how much the result changes from run to run: first compare two \
+         runs with the same settings"
             .to_owned(),
     );
     lines

@@ -58,10 +58,8 @@ fn distance(run: &Run) -> Option<String> {
     let usual = format!("{:.0} ns from one CPU to the other and back", spread.median);
     let apart = match (run.apart.repeated, run.apart.taken) {
         (0, 0) => return Some(usual),
-        (repeated, 0) => format!("{repeated} measurements were repeated"),
-        (repeated, taken) => {
-            format!("{repeated} measurements were repeated, and {taken} were kept anyway")
-        }
+        (repeated, 0) => format!("measurements repeated: {repeated}"),
+        (repeated, taken) => format!("measurements repeated: {repeated}, kept anyway: {taken}"),
     };
     Some(format!(
         "{usual}, {:.0} to {:.0} over the run: {apart}, because the CPUs were farther apart (the \
@@ -219,16 +217,16 @@ fn against_c(run: &Run) -> Option<String> {
 fn over_all_tables(run: &Run) -> Vec<String> {
     let words = |overall: &Overall| {
         format!(
-            "{}: {}× as fast as {} over {} tables of {} (geometric mean); least {} {}×, most {} {}×",
+            "{}: {}× as fast as {} (geometric mean of {} tables of {}), from {}× ({}) to {}× ({})",
             overall.contestant,
             figure(overall.geometric_mean),
             overall.base,
             overall.tables,
             overall.group,
-            overall.least.name,
             figure(overall.least.ratio),
-            overall.most.name,
+            overall.least.name,
             figure(overall.most.ratio),
+            overall.most.name,
         )
     };
     run.overall.iter().map(words).collect()

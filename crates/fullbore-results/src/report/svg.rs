@@ -23,8 +23,8 @@ use canvas::{BACKGROUND, Canvas, Colors, Label, PALETTE, Rect, TEXT_SIZE, escape
 use layout::{LINE_HEIGHT, Legend, shortened, wrapped};
 use section::Section;
 
-pub(crate) use layout::{Paper, Picture};
-pub(crate) use section::pictures;
+pub(crate) use layout::{ChartSvg, Paper};
+pub(crate) use section::charts;
 
 /// The run as one SVG document.
 #[derive(Debug, Clone, Copy, Default)]
@@ -164,7 +164,7 @@ fn draw_lines(canvas: &mut Canvas, lines: &[String], top: i32) {
 }
 
 /// Returns one group in words: every experiment with its figure.
-pub(crate) fn picture_in_words(name: &str, outcomes: &[&Outcome]) -> String {
+pub(crate) fn chart_in_words(name: &str, outcomes: &[&Outcome]) -> String {
     Section::of(name, outcomes.to_vec(), Paper::WIDE).in_words()
 }
 
@@ -281,10 +281,10 @@ mod tests {
         assert_texts_have_room(&written(&run));
         for paper in [Paper::WIDE, Paper::CELLS, Paper::NARROW] {
             for (_, outcomes) in groups(&run) {
-                for picture in pictures(&outcomes, paper) {
+                for chart in charts(&outcomes, paper) {
                     assert_texts_have_room(&format!(
                         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{}\" height=\"{}\">{}</svg>",
-                        picture.width, picture.height, picture.shapes
+                        chart.width, chart.height, chart.shapes
                     ));
                 }
             }

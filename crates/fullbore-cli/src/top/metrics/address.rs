@@ -25,11 +25,10 @@ impl FromStr for Address {
         }
         match text.parse() {
             Ok(address) => Ok(Self(address)),
-            Err(_) => Err(
-                "invalid address: expected PORT or ADDRESS:PORT, such as 9464, 127.0.0.1:9464 or \
+            Err(_) => Err(format!(
+                "invalid address '{text}': expected PORT or ADDRESS:PORT, such as 9464, 127.0.0.1:9464 or \
                  [::1]:9464"
-                    .to_owned(),
-            ),
+            )),
         }
     }
 }

@@ -207,7 +207,7 @@ const PIPE: &[Metric<PipeState>] = &[
     },
     Metric {
         name: "fullbore_pipe_reader_blocked_seconds",
-        help: "How long the reader has been waiting for bytes without having run, at least; 0 where it is not",
+        help: "Minimum time for which the reader has been waiting for bytes; 0 if it is not waiting",
         kind: GAUGE,
         value: |row| blocked(row, Side::Reader),
     },

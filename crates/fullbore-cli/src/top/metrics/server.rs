@@ -343,10 +343,7 @@ mod tests {
             for client in &slow {
                 // This waits only for the end of the connection, and not for bytes to read.
                 let mut cut = [PollFd::new(client, PollFlags::RDHUP)];
-                let patience = Timespec {
-                    tv_sec: 60,
-                    tv_nsec: 0,
-                };
+                let patience = Timespec::try_from(Duration::from_secs(60)).unwrap();
                 assert_eq!(poll(&mut cut, Some(&patience)), Ok(1), "it was kept");
             }
         });

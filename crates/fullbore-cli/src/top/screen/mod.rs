@@ -23,8 +23,8 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use signal_hook::consts::{SIGCONT, SIGTSTP};
 
+use crate::enlarged::Report;
 use crate::interrupt::Interrupt;
-use crate::tune::Report;
 use fullbore::pipe::PipeIdentity;
 use fullbore_host::text::clean;
 use fullbore_observe::Monitor;

@@ -108,7 +108,8 @@ fn headline(state: &State) -> Line<'static> {
     }
     let closed = overview.unseen.of_others + overview.unseen.of_this_user;
     if closed > 0 {
-        parts.push(format!("{closed} processes not inspectable"));
+        let processes = if closed == 1 { "process" } else { "processes" };
+        parts.push(format!("{closed} {processes} not inspectable"));
     }
     if overview.left_out.own > 0 {
         parts.push(format!("{} private pipes not shown", overview.left_out.own));

@@ -60,8 +60,9 @@ impl Percentiles {
     /// # Errors
     /// Fails if the report cannot be read, or contains no times.
     pub fn read(printed: &[u8]) -> Result<Self, Stop> {
-        let percentiles: Self = process::report(printed)
-            .map_err(|error| Stop::Failed(format!("a part reported nothing readable: {error}")))?;
+        let percentiles: Self = process::report(printed).map_err(|error| {
+            Stop::Failed(format!("cannot parse the report of a process: {error}"))
+        })?;
         percentiles.checked()
     }
 

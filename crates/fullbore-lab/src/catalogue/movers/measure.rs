@@ -161,7 +161,7 @@ fn writer_report(writer: Option<Process>) -> Result<Result<Option<EndpointReport
     }
     Ok(process::report(&written.output.stderr)
         .map(Some)
-        .map_err(|e| Stop::Failed(format!("the writer reported nothing readable: {e}"))))
+        .map_err(|e| Stop::Failed(format!("cannot parse the report of the writer: {e}"))))
 }
 
 /// Returns the measurement of a mover that wrote to a file.
@@ -198,7 +198,7 @@ fn judge_reader(
 ) -> Measurement {
     read.went_well("reader")?;
     let report = process::report::<EndpointReport>(&read.output.stdout)
-        .map_err(|e| Stop::Failed(format!("the reader reported nothing readable: {e}")))?;
+        .map_err(|e| Stop::Failed(format!("cannot parse the report of the reader: {e}")))?;
     let whole_file = job.source == End::File && report.moved == SourceFile::len();
     if ended_early && !whole_file {
         return Err(broke(mover, moved, report.moved));

@@ -84,8 +84,9 @@ impl Work for Lookup {
 
 fn judge(ended: &Ended) -> Measurement {
     ended.went_well("look-up")?;
-    let found: Found = process::report(&ended.output.stderr)
-        .map_err(|error| Stop::Failed(format!("the look-up reported nothing readable: {error}")))?;
+    let found: Found = process::report(&ended.output.stderr).map_err(|error| {
+        Stop::Failed(format!("cannot parse the report of the look-up: {error}"))
+    })?;
     Ok(Measured {
         figure: found.ns_per_page,
         notes: found.notes,

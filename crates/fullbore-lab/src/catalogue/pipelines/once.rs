@@ -92,7 +92,7 @@ pub fn run(
 fn judge(way: &Way, ended: &Ended) -> Result<Ran, Stop> {
     ended.went_well("pipeline")?;
     let ran: Ran = process::report(&ended.output.stderr)
-        .map_err(|error| Stop::Failed(format!("the line reported nothing readable: {error}")))?;
+        .map_err(|error| Stop::Failed(format!("cannot parse the report of the line: {error}")))?;
     let status = ExitStatus::from_raw(ran.status);
     if status.success() {
         return Ok(ran);

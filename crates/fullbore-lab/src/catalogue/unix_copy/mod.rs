@@ -442,7 +442,7 @@ fn taken(moved: &Moved) -> Result<Measured, Stop> {
 
 fn report<T: serde::de::DeserializeOwned>(printed: &[u8]) -> Result<T, Stop> {
     process::report(printed)
-        .map_err(|error| Stop::Failed(format!("a part reported nothing readable: {error}")))
+        .map_err(|error| Stop::Failed(format!("cannot parse the report of a process: {error}")))
 }
 
 /// Returns the time after which a measurement that has not ended is considered stuck. A number of

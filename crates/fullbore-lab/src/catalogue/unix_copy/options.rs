@@ -36,7 +36,7 @@ pub struct CopyOptions {
     hot: Option<usize>,
 
     /// Let the receiver read every object and check each byte, not only those of the first object;
-    /// the figures then include that
+    /// the figures include the time that this takes
     #[arg(long)]
     check_every_object: bool,
 }

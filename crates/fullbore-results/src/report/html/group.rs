@@ -29,7 +29,7 @@ impl Group {
         let grid = Grid::of(outcomes);
         Group {
             name: one_line(name),
-            figure: picture(&id, name, outcomes, grid.is_some()),
+            figure: chart(&id, name, outcomes, grid.is_some()),
             best: grid.as_ref().and_then(Grid::in_words),
             table: results(&id, name, outcomes, run.limit.as_ref()),
             remarks: least_cost(outcomes)
@@ -43,22 +43,22 @@ impl Group {
 }
 
 /// Returns the drawing of a group: a heat map, dots or bars.
-fn picture(id: &str, name: &str, outcomes: &[&Outcome], is_grid: bool) -> Figure {
+fn chart(id: &str, name: &str, outcomes: &[&Outcome], is_grid: bool) -> Figure {
     let unit = outcomes.first().map_or("", |outcome| outcome.unit.name());
     let name = one_line(name);
     let label = |kind: &str| format!("{name}: {kind}, {unit}");
-    let words = one_line(&svg::picture_in_words(&name, outcomes));
+    let words = one_line(&svg::chart_in_words(&name, outcomes));
     if is_grid {
-        let pictures = svg::pictures(outcomes, Paper::CELLS);
-        return Figure::scrolling(id, label("heat map"), words, pictures);
+        let charts = svg::charts(outcomes, Paper::CELLS);
+        return Figure::scrolling(id, label("heat map"), words, charts);
     }
     if let Some(dots) = Percentiles::of(outcomes) {
         let words = dots.in_words(&name, unit, outcomes);
         let dots = dots.dots(unit, outcomes);
-        let draw = |paper| dots.pictures(paper);
+        let draw = |paper| dots.charts(paper);
         return Figure::of(id, label("percentiles on a logarithmic axis"), words, draw);
     }
-    let draw = |paper| svg::pictures(outcomes, paper);
+    let draw = |paper| svg::charts(outcomes, paper);
     Figure::of(id, label("bar chart"), words, draw)
 }
 

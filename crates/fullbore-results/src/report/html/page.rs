@@ -13,7 +13,7 @@ use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest as _, Sha256};
 
 use crate::report::harmless;
-use crate::report::svg::{self, Paper, Picture};
+use crate::report::svg::{self, ChartSvg, Paper};
 
 /// Escapes text for HTML, without characters that could make it show as another text.
 #[derive(Debug, Clone, Copy, Default)]
@@ -90,7 +90,7 @@ pub struct Drawing {
     /// Whether it stands in a box that scrolls.
     pub scrolls: bool,
     /// The shapes.
-    pub picture: Picture,
+    pub chart: ChartSvg,
 }
 
 impl Figure {
@@ -99,7 +99,7 @@ impl Figure {
         id: &str,
         label: String,
         words: String,
-        draw: impl Fn(Paper) -> Vec<Picture>,
+        draw: impl Fn(Paper) -> Vec<ChartSvg>,
     ) -> Figure {
         let mut drawings = self::drawings(id, "wide", draw(Paper::WIDE));
         drawings.extend(self::drawings(id, "narrow", draw(Paper::NARROW)));
@@ -112,26 +112,26 @@ impl Figure {
     }
 
     /// Returns a figure in one form, which scrolls where it is too wide.
-    pub fn scrolling(id: &str, label: String, words: String, pictures: Vec<Picture>) -> Figure {
+    pub fn scrolling(id: &str, label: String, words: String, charts: Vec<ChartSvg>) -> Figure {
         Figure {
             label,
             words,
             class: svg::CLASS,
-            drawings: drawings(id, "scroll", pictures),
+            drawings: drawings(id, "scroll", charts),
         }
     }
 }
 
 /// Returns the drawings of one form.
-fn drawings(id: &str, class: &'static str, pictures: Vec<Picture>) -> Vec<Drawing> {
-    let drawing = |(index, picture)| Drawing {
+fn drawings(id: &str, class: &'static str, charts: Vec<ChartSvg>) -> Vec<Drawing> {
+    let drawing = |(index, chart)| Drawing {
         id: format!("{id}-{class}"),
         class,
         scrolls: class == "scroll",
         is_first: index == 0,
-        picture,
+        chart,
     };
-    pictures.into_iter().enumerate().map(drawing).collect()
+    charts.into_iter().enumerate().map(drawing).collect()
 }
 
 /// A table.

@@ -7,7 +7,7 @@
 use super::bars::BAR;
 use super::canvas::{AXIS, Anchor, Canvas, Colors, GRID, Label, Point, Rect, TEXT_SIZE, colors};
 use super::layout::{
-    AXIS_HEIGHT, LINE_HEIGHT, Legend, MOST_ROWS, NAME_GAP, Paper, Picture, draw_name, room_for,
+    AXIS_HEIGHT, ChartSvg, LINE_HEIGHT, Legend, MOST_ROWS, NAME_GAP, Paper, draw_name, room_for,
     shortened,
 };
 use crate::report::one_line;
@@ -113,13 +113,13 @@ const SIGN_MIDDLE: i32 = 7;
 
 impl Dots {
     /// Draws the dots; in several drawings of one scale where there are many, the legend in the first.
-    pub fn pictures(&self, paper: Paper) -> Vec<Picture> {
+    pub fn charts(&self, paper: Paper) -> Vec<ChartSvg> {
         let axis = self.axis(paper);
         let mut legend = Legend {
             sign_room: SIGN_ROOM,
             entries: self.legend.clone(),
         };
-        let mut pictures = Vec::new();
+        let mut charts = Vec::new();
         for rows in self.parts() {
             let mut canvas = Canvas::default();
             let head = legend.height(paper);
@@ -133,10 +133,10 @@ impl Dots {
                 self.draw_row(&mut canvas, &axis, paper, name, lines, top);
                 top += row_height(lines, paper);
             }
-            pictures.push(Picture::of(paper, head + body + AXIS_HEIGHT, canvas));
+            charts.push(ChartSvg::of(paper, head + body + AXIS_HEIGHT, canvas));
             legend.entries.clear();
         }
-        pictures
+        charts
     }
 
     /// Returns the rows in parts that fit on a sheet of paper.
@@ -444,16 +444,16 @@ mod tests {
                     ..Dots::default()
                 };
                 for paper in [Paper::WIDE, Paper::NARROW] {
-                    let pictures = dots.pictures(paper);
-                    let shapes = &pictures[0].shapes;
+                    let charts = dots.charts(paper);
+                    let shapes = &charts[0].shapes;
                     assert!(shapes.contains("words &lt;&amp;&gt;"), "{figure}: {shapes}");
                     assert_texts_have_room(&format!(
                         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{}\" height=\"{}\">{shapes}</svg>",
-                        paper.width, pictures[0].height
+                        paper.width, charts[0].height
                     ));
                 }
             }
         }
-        assert!(Dots::default().pictures(Paper::NARROW).is_empty());
+        assert!(Dots::default().charts(Paper::NARROW).is_empty());
     }
 }

@@ -96,7 +96,7 @@ pub fn wrapped(text: &str, size: i32, room: i32) -> Vec<String> {
 
 /// A drawing for a page, which has its title and its style sheet.
 #[derive(Debug)]
-pub struct Picture {
+pub struct ChartSvg {
     /// In pixels.
     pub width: i32,
     /// In pixels.
@@ -105,10 +105,10 @@ pub struct Picture {
     pub shapes: String,
 }
 
-impl Picture {
+impl ChartSvg {
     /// Returns what was drawn on `canvas`.
-    pub fn of(paper: Paper, height: i32, canvas: Canvas) -> Picture {
-        Picture {
+    pub fn of(paper: Paper, height: i32, canvas: Canvas) -> ChartSvg {
+        ChartSvg {
             width: paper.width,
             height,
             shapes: canvas.into_group(),

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::bars::{self, Bars};
 use super::canvas::Canvas;
 use super::heat_map::HeatMap;
-use super::layout::{MOST_ROWS, Paper, Picture};
+use super::layout::{ChartSvg, MOST_ROWS, Paper};
 use crate::report::grid::Grid;
 use crate::report::{figure, marked_median, one_line, reason};
 use crate::run::Outcome;
@@ -101,19 +101,19 @@ fn in_words(outcome: &Outcome) -> String {
 
 /// Draws one group for a page: a heat map in one drawing, or bars in several of one scale where there
 /// are many. The first has the legend.
-pub fn pictures(outcomes: &[&Outcome], paper: Paper) -> Vec<Picture> {
+pub fn charts(outcomes: &[&Outcome], paper: Paper) -> Vec<ChartSvg> {
     let bars = match Section::of("", outcomes.to_vec(), paper).chart {
         Chart::Bars(bars) => bars,
         Chart::Cells(map) => {
             let mut canvas = Canvas::default();
             map.draw(&mut canvas, 0);
-            return vec![Picture::of(paper, map.height(), canvas)];
+            return vec![ChartSvg::of(paper, map.height(), canvas)];
         }
     };
     let all = outcomes.iter().copied();
     let axis_left = bars::axis_left(all.clone(), paper);
     let mut legend = bars::legend(all);
-    let mut pictures = Vec::new();
+    let mut charts = Vec::new();
     for part in bars.parts(MOST_ROWS) {
         let mut canvas = Canvas::default();
         let top = legend.height(paper);
@@ -121,8 +121,8 @@ pub fn pictures(outcomes: &[&Outcome], paper: Paper) -> Vec<Picture> {
             sign.draw(canvas, at);
         });
         part.draw(&mut canvas, axis_left, top);
-        pictures.push(Picture::of(paper, top + part.height(), canvas));
+        charts.push(ChartSvg::of(paper, top + part.height(), canvas));
         legend.entries.clear();
     }
-    pictures
+    charts
 }

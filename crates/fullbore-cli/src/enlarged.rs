@@ -1,5 +1,5 @@
-//! The results of `fullbore tune`: a line per pipe for people, an object per pipe for machines, and the exit
-//! code.
+//! The report on pipes that were to be enlarged, which `tune` and `top` show: a line per pipe for people, an object
+//! per pipe for machines, and the exit code.
 
 use std::fmt::{self, Write as _};
 
@@ -20,6 +20,14 @@ const WHY: &str = "\
 a writer that passes its own pages to a pipe (vmsplice) may rely on the pipe's capacity to know \
 when it can reuse them. In a larger pipe they have not been read yet, and the reader gets wrong \
 bytes";
+
+/// Returns how many pipes were treated in some way, with the verb.
+fn counted(pipes: usize) -> String {
+    match pipes {
+        1 => "1 pipe was".to_owned(),
+        more => format!("{more} pipes were"),
+    }
+}
 
 /// The report on the results for all pipes.
 #[derive(Debug)]
@@ -79,8 +87,9 @@ impl Report {
             .filter(|one| matches!(one.outcome, Outcome::Refused { .. }))
             .count();
         if refused > 0 {
+            let pipes = counted(refused);
             all.push(format!(
-                "{refused} not enlarged: {WHY}. --force enlarges it anyway"
+                "{pipes} not enlarged: {WHY}. --force enlarges them anyway"
             ));
         }
         let is_forced = |one: &&Tuned| {
@@ -89,7 +98,8 @@ impl Report {
         };
         let forced = self.0.all.iter().filter(is_forced).count();
         if forced > 0 {
-            all.push(format!("{forced} enlarged because of --force: {WHY}"));
+            let pipes = counted(forced);
+            all.push(format!("{pipes} enlarged because of --force: {WHY}"));
         }
         if let Err(error) = &self.0.kept {
             let missing = match self.0.options.revert {
