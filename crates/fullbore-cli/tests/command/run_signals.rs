@@ -18,7 +18,7 @@ struct Running {
 
 /// The placeholder for the marker in a line. The marker is a sleeping time that no other process
 /// uses.
-const MARK: &str = "MARK";
+const MARK: &str = "@MARK@";
 
 impl Running {
     fn start(line: &str) -> Self {
@@ -145,8 +145,8 @@ fn told(what: &str, signal: Signal, whom: impl Fn(&Running) -> Pid) -> Output {
         // A shell that gets the signal while it starts a program waits for the program, as on a
         // terminal: the shell blocks signals at that moment, and the program does not exist yet and
         // cannot get the signal.
-        Signal::INT | Signal::QUIT => "sleep MARK | sleep MARK | sleep MARK",
-        _ => "sleep MARK | { sleep MARK; } | (sleep MARK; sleep MARK)",
+        Signal::INT | Signal::QUIT => "sleep @MARK@ | sleep @MARK@ | sleep @MARK@",
+        _ => "sleep @MARK@ | { sleep @MARK@; } | (sleep @MARK@; sleep @MARK@)",
     };
     let running = Running::start(line);
     let moment = Duration::from_micros(fastrand::u64(..40_000));
@@ -203,7 +203,7 @@ fn what_ends_its_second_process_ends_all() {
 
 #[test]
 fn whoever_kills_by_name_does_not_kill_both() {
-    let running = Running::start("sleep MARK | sleep MARK");
+    let running = Running::start("sleep @MARK@ | sleep @MARK@");
     running.wait_for_stages(2);
     let of_that_name = [running.keeper(), running.runner()].map(|pid| {
         let name = std::fs::read_to_string(format!("/proc/{}/comm", pid.as_raw_nonzero()));
@@ -219,10 +219,10 @@ fn whoever_kills_by_name_does_not_kill_both() {
 
 /// Processes that are hard to end: in the background, in their own session, ignoring all signals that
 /// can be ignored, stopped, and starting other processes all the time.
-const OBSTINATE: &str = "(trap '' TERM HUP INT; sleep MARK; sleep MARK) | \
-    { setsid sleep MARK & (setsid setsid nohup sleep MARK > /dev/null &) & sleep MARK; } | \
-    sh -c 'kill -STOP $$; sleep MARK' | \
-    sh -c 'while :; do (sleep MARK &) ; sleep 0.01; done'";
+const OBSTINATE: &str = "(trap '' TERM HUP INT; sleep @MARK@; sleep @MARK@) | \
+    { setsid sleep @MARK@ & (setsid setsid nohup sleep @MARK@ > /dev/null &) & sleep @MARK@; } | \
+    sh -c 'kill -STOP $$; sleep @MARK@' | \
+    sh -c 'while :; do (sleep @MARK@ &) ; sleep 0.01; done'";
 
 #[test]
 fn those_who_do_not_want_to_go_are_ended_too() {
@@ -244,7 +244,7 @@ fn those_who_do_not_want_to_go_are_ended_too() {
 
 #[test]
 fn a_runner_that_is_stopped_acts_when_the_keeper_is_gone() {
-    let running = Running::start("sleep MARK | sleep MARK");
+    let running = Running::start("sleep @MARK@ | sleep @MARK@");
     running.wait_for_stages(2);
     tell(running.runner(), Signal::STOP);
     tell(running.keeper(), Signal::KILL);
@@ -253,7 +253,7 @@ fn a_runner_that_is_stopped_acts_when_the_keeper_is_gone() {
 
 #[test]
 fn a_keeper_waits_no_longer_than_it_has_to_for_a_runner_that_is_stopped() {
-    let running = Running::start("sleep MARK | sleep MARK");
+    let running = Running::start("sleep @MARK@ | sleep @MARK@");
     running.wait_for_stages(2);
     tell(running.runner(), Signal::STOP);
     tell(running.keeper(), Signal::TERM);
@@ -270,7 +270,7 @@ fn a_keeper_waits_no_longer_than_it_has_to_for_a_runner_that_is_stopped() {
 fn a_stage_that_is_killed_ends_the_others_by_its_pipes_alone() {
     for victim in ["^cat", "^sh .*2", "^sh .*3"] {
         let running = Running::start(
-            "cat /dev/zero MARK 2> /dev/null | sh -c 'cat; : MARK 2' | sh -c 'cat > /dev/null; : MARK 3'",
+            "cat /dev/zero @MARK@ 2> /dev/null | sh -c 'cat; : @MARK@ 2' | sh -c 'cat > /dev/null; : @MARK@ 3'",
         );
         running.wait_for_stages(3);
         let found = wait_for("the victim", || {
@@ -318,7 +318,7 @@ fn stages_are_told_and_can_clean_up() {
         let stage = |number: usize| {
             format!(
                 "sh -c 'trap \"echo {name} > {0}; exit\" {name}; echo > {0}.ready; \
-                 while :; do sleep 0.02; : MARK; done'",
+                 while :; do sleep 0.02; : @MARK@; done'",
                 path(&number.to_string()).display()
             )
         };
@@ -347,7 +347,7 @@ fn stages_that_handle_an_interrupt_decide_what_comes_of_it() {
     let stage = |number: usize, code: i32| {
         let path = directory.path().join(number.to_string());
         format!(
-            "sh -c 'trap \"exit {code}\" INT; echo > {}; while :; do sleep 0.02; : MARK; done'",
+            "sh -c 'trap \"exit {code}\" INT; echo > {}; while :; do sleep 0.02; : @MARK@; done'",
             path.display()
         )
     };
@@ -391,8 +391,8 @@ fn what_was_ignored_before_stays_ignored() {
 }
 
 /// Processes that become daemons, or ignore signals, in each of the usual ways.
-const DAEMONS: &str = "{ (setsid sleep MARK > /dev/null 2>&1 &); (trap '' TERM; sleep MARK & sleep MARK); } | \
-    { setsid -f sh -c '(sleep MARK &); sleep MARK' > /dev/null 2>&1; sleep MARK & sleep MARK; }";
+const DAEMONS: &str = "{ (setsid sleep @MARK@ > /dev/null 2>&1 &); (trap '' TERM; sleep @MARK@ & sleep @MARK@); } | \
+    { setsid -f sh -c '(sleep @MARK@ &); sleep @MARK@' > /dev/null 2>&1; sleep @MARK@ & sleep @MARK@; }";
 
 #[test]
 fn what_becomes_a_daemon_is_ended_at_any_moment() {
@@ -414,7 +414,7 @@ fn what_becomes_a_daemon_is_ended_at_any_moment() {
 fn a_background_job_goes_with_what_ends_the_command() {
     for signal in [Signal::INT, Signal::QUIT, Signal::TERM, Signal::HUP] {
         // Background processes of a shell ignore SIGINT.
-        let running = Running::start("sleep MARK > /dev/null & sleep 0.01 | true");
+        let running = Running::start("sleep @MARK@ > /dev/null & sleep 0.01 | true");
         wait_for("the end of the stages", || {
             let left = running.left();
             let of_sleep = left.iter().filter(|line| line.contains(": sleep"));
@@ -461,7 +461,7 @@ fn without_proc_all_is_ended_too() {
         (Signal::TERM, Running::runner),
         (Signal::KILL, Running::runner),
     ] {
-        for line in ["yes MARK > /dev/null | cat", DAEMONS] {
+        for line in ["yes @MARK@ > /dev/null | cat", DAEMONS] {
             let running = Running::start_by(&WITHOUT_PROC, line);
             running.wait_for_stages(1);
             tell(whom(&running), signal);

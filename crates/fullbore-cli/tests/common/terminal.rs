@@ -67,13 +67,13 @@ impl Terminal {
 
     /// Writes a script.
     pub fn writes(&self, name: &str, script: &str) {
-        let script = script.replace("MARK", &self.marker);
+        let script = script.replace("@MARK@", &self.marker);
         std::fs::write(self.path(name), script).unwrap();
     }
 
     /// Types a line and Enter.
     pub fn types(&self, line: &str) {
-        let line = line.replace("MARK", &self.marker);
+        let line = line.replace("@MARK@", &self.marker);
         self.tmux(&["send-keys", "-l", &line]);
         self.presses("Enter");
     }

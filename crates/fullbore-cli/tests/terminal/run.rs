@@ -13,7 +13,7 @@ fn ctrl_c_ends_a_pipeline_and_the_shell_knows() {
         return;
     };
     let before = terminal.says("stty -a");
-    terminal.types("run 'sleep MARK | sleep MARK'; echo code=$?");
+    terminal.types("run 'sleep @MARK@ | sleep @MARK@'; echo code=$?");
     terminal.wait_for_sleepers(2);
     terminal.presses("C-c");
     // bash does not continue a list when a command was ended by SIGINT.
@@ -37,7 +37,7 @@ fn ctrl_backslash_ends_it_too() {
     let Some(terminal) = Terminal::start("Ctrl-\\") else {
         return;
     };
-    terminal.types("ulimit -c 0; run 'sleep MARK | sleep MARK'");
+    terminal.types("ulimit -c 0; run 'sleep @MARK@ | sleep @MARK@'");
     terminal.wait_for_sleepers(2);
     terminal.presses("C-\\");
     terminal.wait_for_sleepers(0);
@@ -52,7 +52,7 @@ fn ctrl_c_is_for_the_stages_to_handle() {
     terminal.writes(
         "writer",
         "trap 'sleep 0.2; echo summary; exit 0' INT; \
-         until test -e ready; do sleep 0.01; done; sleep MARK; :",
+         until test -e ready; do sleep 0.01; done; sleep @MARK@; :",
     );
     terminal.writes("reader", "trap '' INT; touch ready; cat");
     terminal.types("run 'sh writer | sh reader'; echo code=$?");
@@ -80,7 +80,7 @@ fn ctrl_z_stops_all_of_it_and_fg_and_bg_go_on() {
                 .then_some(())
         });
     };
-    terminal.types("run 'sleep MARK | sleep MARK'");
+    terminal.types("run 'sleep @MARK@ | sleep @MARK@'");
     all_are('S');
     terminal.presses("C-z");
     let screen = terminal.shows("Stopped");
@@ -98,7 +98,7 @@ fn ctrl_z_stops_all_of_it_and_fg_and_bg_go_on() {
     terminal.types("kill %1; wait %1; echo code=$?");
     terminal.shows("code=143");
     terminal.wait_for_sleepers(0);
-    terminal.types("run 'sleep MARK | sleep MARK'");
+    terminal.types("run 'sleep @MARK@ | sleep @MARK@'");
     all_are('S');
     terminal.presses("C-z");
     all_are('T');
@@ -191,7 +191,7 @@ fn a_program_that_takes_the_terminal_late_is_asked_to_draw_again() {
         "until [ -e go ]; do sleep 0.05; done; trap 'echo drawn again' WINCH; stty -icanon < /dev/tty; \
          while :; do sleep 0.05; done",
     );
-    terminal.types("run --live 'sleep MARK | sh draws'");
+    terminal.types("run --live 'sleep @MARK@ | sh draws'");
     terminal.shows("----");
     std::fs::write(terminal.path("go"), "").unwrap();
     let screen = terminal.shows("drawn again");
@@ -208,7 +208,7 @@ fn a_program_that_puts_the_terminal_back_before_it_stops_has_the_time_to() {
     terminal.writes(
         "writer",
         "trap 'sleep 0.3; echo put back >&2; kill -STOP $$; echo goes on >&2' TSTP; \
-         sleep MARK & wait",
+         sleep @MARK@ & wait",
     );
     terminal.types("run 'sh writer | cat'; echo code=$?");
     terminal.wait_for_sleepers(1);
@@ -225,7 +225,7 @@ fn a_stage_that_does_not_stop_does_not_keep_the_shell_waiting() {
     let Some(terminal) = Terminal::start("Ctrl-Z that is ignored") else {
         return;
     };
-    terminal.types("run '(trap \"\" TSTP; sleep MARK) | sleep MARK'");
+    terminal.types("run '(trap \"\" TSTP; sleep @MARK@) | sleep @MARK@'");
     terminal.wait_for_sleepers(2);
     terminal.presses("C-z");
     terminal.shows("Stopped");
@@ -241,7 +241,7 @@ fn a_closed_terminal_leaves_nothing_behind() {
     let Some(terminal) = Terminal::start("a terminal that is closed") else {
         return;
     };
-    terminal.types("run 'sleep MARK | (setsid sleep MARK & sleep MARK)'");
+    terminal.types("run 'sleep @MARK@ | (setsid sleep @MARK@ & sleep @MARK@)'");
     terminal.wait_for_sleepers(3);
     terminal.tmux(&["kill-server"]);
     terminal.wait_for_sleepers(0);

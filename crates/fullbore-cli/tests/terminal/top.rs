@@ -17,7 +17,7 @@ fn with_pipelines(what: &str, columns: usize) -> Option<Terminal> {
         "slow",
         "$| = 1; while (sysread STDIN, $x, 4096) { print 'x'; select undef, undef, undef, 0.02 }",
     );
-    terminal.types("(yes | perl slow | cat >/dev/null) & (cat /dev/zero | sleep MARK) & clear");
+    terminal.types("(yes | perl slow | cat >/dev/null) & (cat /dev/zero | sleep @MARK@) & clear");
     terminal.wait_for_sleepers(1);
     Some(terminal)
 }

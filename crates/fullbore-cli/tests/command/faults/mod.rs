@@ -76,10 +76,14 @@ impl Files {
         options: &str,
         wrap: impl FnOnce(Command) -> Command,
     ) -> (Output, Vec<Vec<u8>>) {
-        let named = words
-            .replace("IN", self.input.to_str().unwrap())
-            .replace("OUT", self.out.to_str().unwrap());
-        let mut command = wrap(fullbore(&format!("{named} {options}")));
+        // Whole words are replaced, because the name of a temporary file may contain "OUT".
+        let named = words.split(' ').map(|word| match word {
+            "IN" => self.input.to_str().unwrap(),
+            "OUT" => self.out.to_str().unwrap(),
+            word => word,
+        });
+        let named: Vec<&str> = named.chain([options]).collect();
+        let mut command = wrap(fullbore(&named.join(" ")));
         let mut feed = None;
         match stdin {
             Nothing => {}
