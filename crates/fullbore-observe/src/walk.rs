@@ -388,14 +388,16 @@ mod tests {
 
     /// Waits until a process has a pipe as this fd, and only `others` other processes have it too, and
     /// returns it. A process that another test starts also has the pipe until it becomes another
-    /// program.
+    /// program. A program that is just starting has no command line yet.
     fn pipe_of(child: &Running, fd: i32, others: usize) -> (Census, Pipe) {
         let began = Instant::now();
         loop {
             let census = Census::take().unwrap();
             let process = census.process(child.0.id());
+            let has_command = |at: usize| !census.processes[at].command.starts_with('[');
             let found = census.pipes.iter().find(|pipe| {
-                pipe.holders.len() == 1 + others
+                process.is_some_and(has_command)
+                    && pipe.holders.len() == 1 + others
                     && pipe.holders.iter().any(|holder| {
                         Some(holder.process) == process
                             && (holder.reads == Some(fd) || holder.writes == Some(fd))

@@ -68,10 +68,10 @@ const MOST_PLAIN: usize = 4096;
 
 /// Cuts a line at its top-level pipes.
 pub fn cut(line: &OsStr, dialect: Dialect) -> CommandLine {
-    // The parser has locks. If a test parses in one thread while another one forks, the child waits for a lock for
-    // ever; the command itself has one thread.
+    // The parser has locks. If a test parsed in one thread while another one forked, the child would wait for a
+    // lock for ever.
     #[cfg(test)]
-    let _alone = tests::PARSING.lock();
+    let _alone = super::bounded::FORKING.lock();
     let cut = || Source::read(line, dialect).map(|source| source.cut());
     let cut = match is_plain(line) {
         true => cut(),
@@ -420,12 +420,7 @@ fn is_plainly_quoted(word: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
-
     use super::*;
-
-    /// Held while a line is parsed.
-    pub static PARSING: Mutex<()> = Mutex::new(());
 
     fn stages(line: &str) -> Vec<String> {
         stages_of(line, Dialect::Posix)

@@ -172,12 +172,20 @@ pub fn spawn(command: &mut Command) -> io::Result<Child> {
     let _starting = (!IS_ALONE.get()).then(|| STARTING.read());
     let child = command.spawn()?;
     // The parent of vfork(2) continues before the child has closed what it does not inherit. The child gets
-    // its new name after that (`begin_new_exec`, fs/exec.c).
-    let name = |process: &str| fs::read(format!("/proc/{process}/comm")).ok();
-    let (own, started) = (name("thread-self"), child.id().to_string());
+    // its new name after that (`begin_new_exec`, fs/exec.c), and its command line last (`create_elf_tables`,
+    // fs/binfmt_elf.c). A process that has ended has none.
+    let of = |process: &str, file: &str| fs::read(format!("/proc/{process}/{file}")).ok();
+    let (own, started) = (of("thread-self", "comm"), child.id().to_string());
+    let has_no_command = || {
+        of(&started, "cmdline").is_some_and(|line| line.is_empty())
+            && of(&started, "stat").is_some_and(|stat| !stat.windows(4).any(|part| part == b") Z "))
+    };
     // A test may start its own program, which has that name already if there is only one thread.
     let began = Instant::now();
-    while own.is_some() && name(&started) == own && began.elapsed() < Duration::from_secs(1) {
+    while own.is_some()
+        && (of(&started, "comm") == own || has_no_command())
+        && began.elapsed() < Duration::from_secs(1)
+    {
         thread::yield_now();
     }
     Ok(child)
