@@ -41,6 +41,7 @@
 //! | [`endpoint`], [`part`], [`middleman`] | what these processes do |
 //! | [`peers`] | programs in C that do the same, measured next to an experiment |
 //! | [`trials`] | each technique that a machine may refuse, tried |
+//! | [`placement`] | a writer and a reader on two CPUs, and both on one |
 
 #![deny(unsafe_code)]
 
@@ -56,6 +57,7 @@ mod overall;
 pub mod parent;
 pub mod part;
 pub mod peers;
+pub mod placement;
 mod process;
 pub mod program;
 mod rounds;

@@ -27,12 +27,14 @@
 //! | [`compare`] | [`Comparison`](compare::Comparison): several runs side by side |
 //! | [`report`] | [`Report`](report::Report): a run or a comparison as a table, JSON, CSV or HTML, and a run as SVG |
 //! | [`names`] | which experiments a pattern means |
+//! | [`placement`] | one CPU for both ends of a pipe compared with two |
 //!
 //! The crate never exits, and writes only to the writers that it is given. It does not depend on how
 //! experiments are run, or on the command.
 
 pub mod compare;
 pub mod names;
+pub mod placement;
 pub mod rank_sum;
 pub mod read;
 pub mod report;

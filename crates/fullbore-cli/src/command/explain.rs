@@ -97,7 +97,8 @@ impl Explain {
             }
             None => {
                 let at_most = self.seconds.map(Duration::from_secs_f64);
-                let (explained, ended) = explain::command(&self.command, at_most, self.twice)?;
+                let (explained, ended) =
+                    explain::command(&self.command, at_most, self.twice, &super::program())?;
                 self.report(&explained)?;
                 Ok(self.end(&ended))
             }

@@ -8,6 +8,7 @@
 //! | `settings.rs` | the limits and settings that matter: a table |
 //! | `topology.rs`, `drawing.rs` | pairs of CPUs, and the CPUs as a drawing |
 //! | `allowance.rs` | how much of the user's allowance for pipes is in use |
+//! | `placement.rs` | whether one CPU for both ends of a pipe is faster than two |
 //! | `advice.rs` | the change that would gain the most: a table |
 //! | `report.rs` | the report |
 //! | `text.rs` | the report as text |
@@ -20,6 +21,7 @@ mod cause;
 mod causes;
 mod circumstances;
 mod drawing;
+mod placement;
 mod report;
 mod rules;
 mod settings;
@@ -34,6 +36,7 @@ use fullbore_host::date::rfc3339;
 use fullbore_host::machine::{CpuPair, Machine, Root, Topology};
 use fullbore_lab::program::Program;
 use fullbore_lab::trials::{Outcome, TRIALS, Trial};
+use placement::PlacementReport;
 pub use report::Report;
 use report::Tried;
 use topology::Cpus;
@@ -52,18 +55,22 @@ pub fn examine(program: &Program) -> Report {
         let (outcome, took) = trial.run(program);
         tried(trial, outcome, took, &around)
     };
+    let cpus = CpuPair::choose(&topology);
     let mut report = Report {
         schema: SCHEMA,
         taken_at: rfc3339(SystemTime::now()),
-        machine: Machine::read(CpuPair::choose(&topology)),
+        machine: Machine::read(cpus.clone()),
         trials: TRIALS.iter().map(try_it).collect(),
         settings: settings::read(&Root::system(), &around),
         cpus: Cpus::measure(&topology),
+        placement: PlacementReport::measure(&cpus, program),
         circumstances: around,
         allowance,
         advice: None,
+        next_advice: None,
     };
     report.advice = Some(advice::of(&report));
+    report.next_advice = advice::next(&report);
     report
 }
 
@@ -108,10 +115,20 @@ fn fixture(refused: &[&str]) -> Report {
         trials: TRIALS.iter().map(tried).collect(),
         settings: settings::read(&machine.root(), &around),
         cpus: Cpus::measure(&machine.topology("0")),
+        placement: fixture_placement(1.0),
         allowance: Allowance::default(),
         circumstances: around,
         advice: None,
+        next_advice: None,
     };
     report.advice = Some(advice::of(&report));
     report
+}
+
+/// Returns the figures of a machine on which one CPU carries this many times as much as two.
+#[cfg(test)]
+fn fixture_placement(ratio: f64) -> PlacementReport {
+    use fullbore_results::placement::Placement;
+    let figures = Placement::of("write_read", 1, &[1.0], &[ratio], Some(20.0));
+    PlacementReport::of(figures.expect("a ratio above 0"))
 }

@@ -5,6 +5,7 @@ use serde::Serialize;
 use super::allowance::Allowance;
 use super::cause::Cause;
 use super::circumstances::Circumstances;
+use super::placement::PlacementReport;
 use super::settings::Setting;
 use super::topology::Cpus;
 use fullbore_host::machine::Machine;
@@ -20,9 +21,13 @@ pub struct Report {
     pub(super) trials: Vec<Tried>,
     pub(super) settings: Vec<Setting>,
     pub(super) cpus: Cpus,
+    pub(super) placement: PlacementReport,
     pub(super) allowance: Allowance,
     /// The advice; `None` only while the report is being built.
     pub(super) advice: Option<Advice>,
+    /// The change that would gain most besides placement, if the advice is about placement.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) next_advice: Option<Advice>,
 }
 
 /// The outcome of a trial.
@@ -65,7 +70,7 @@ pub struct Advice {
     /// slows it down.
     pub worth: Option<f64>,
     pub measured_as: Option<&'static str>,
-    /// The name of the trial whose refusal it is about, or of the setting.
+    /// The name of the trial whose refusal it is about, or of the setting; both are `None` for placement.
     pub trial: Option<&'static str>,
     pub setting: Option<&'static str>,
     /// The command that would change it.

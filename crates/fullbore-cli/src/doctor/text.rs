@@ -22,12 +22,14 @@ pub fn write(report: &Report, width: u16, color: bool, out: &mut dyn Write) -> i
     trials(report, &mut page);
     settings(report, &mut page);
     cpus(report, &mut page);
+    heading(&mut page, "placement");
+    page.wrapped(Style::Plain, "  ", &report.placement.words);
     heading(&mut page, "pipes in use");
     for line in report.allowance.lines() {
         page.wrapped(Style::Plain, "  ", &line);
     }
     page.blank();
-    if let Some(advice) = &report.advice {
+    for advice in report.advice.iter().chain(&report.next_advice) {
         say_how(&mut page, Style::Title, "", &advice.text);
     }
     for line in &page.lines {
@@ -108,7 +110,10 @@ fn say_how(page: &mut TextPage, style: Style, label: &str, text: &str) {
 /// one.
 fn command_at_the_end(text: &str) -> Option<(&str, &str)> {
     let is_command = |text: &str| {
-        ["sudo ", "echo "].iter().any(|word| text.starts_with(word)) && !text.contains(", ")
+        ["sudo ", "echo ", "taskset "]
+            .iter()
+            .any(|word| text.starts_with(word))
+            && !text.contains(", ")
     };
     if is_command(text) {
         return Some(("", text));
@@ -261,6 +266,10 @@ mod tests {
             (
                 "close unused pipes, or: sudo a",
                 Some(("close unused pipes, or:", "sudo a")),
+            ),
+            (
+                "on one CPU: taskset -c 0 sh -c 'A | B'",
+                Some(("on one CPU:", "taskset -c 0 sh -c 'A | B'")),
             ),
             ("sudo fullbore doctor, and sudo dmesg", None),
             ("reboot, then kernel.yama.ptrace_scope=0", None),

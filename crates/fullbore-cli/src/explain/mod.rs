@@ -2,13 +2,15 @@
 //!
 //! `record` runs it and watches: `sampling` takes samples, `processes` reads the kernel's accounts.
 //! `profile` groups them by side, with the names of `symbols`; `classes` maps a sample to a class; `side`
-//! and `verdict` compute the result, and `advice` says what reduces the time. `report` and `flame` show it.
+//! and `verdict` compute the result, and `advice` says what reduces the time. `placement` decides whether the
+//! sides could share one CPU. `report` and `flame` show it.
 
 mod advice;
 mod classes;
 mod flame;
 pub mod launch;
 mod permission;
+mod placement;
 mod processes;
 mod profile;
 mod record;
@@ -28,11 +30,13 @@ use fullbore_host::machine::{CpuPair, Topology};
 use fullbore_host::refusal::Unsupported;
 use fullbore_lab::experiment::Experiment;
 use fullbore_lab::measurement::{Stop, until_bytes_arrive};
+use fullbore_lab::placement::{measure, plain_pipe};
 use fullbore_lab::program::Program;
 use fullbore_lab::work::Bench;
 use fullbore_results::run::Settings;
 
 use advice::Subject;
+use placement::Turns;
 use profile::Side;
 use record::{Recording, merge, record};
 pub use report::Explanation;
@@ -45,6 +49,7 @@ use verdict::{Verdict, without_samples};
 pub struct Explained {
     pub explanation: Explanation,
     sides: Vec<Side>,
+    turns: Option<Turns>,
 }
 
 impl Explained {
@@ -63,7 +68,8 @@ impl Explained {
     }
 }
 
-/// Measures an experiment with and without samples, alternately.
+/// Measures an experiment with and without samples, alternately, and also on one CPU if its writer and its
+/// reader take turns.
 pub fn experiment(
     experiment: &Experiment,
     settings: &Settings,
@@ -107,14 +113,22 @@ pub fn experiment(
     explanation.experiment = Some(experiment.name.to_owned());
     explanation.shows = Some(experiment.shows.to_owned());
     explanation.disturbance = Disturbance::of(experiment.unit, with, without);
+    if experiment.work.endpoints().is_some()
+        && let Some(turns) = explained.turns
+        && let Ok(figures) = measure(experiment, cpus, program)
+    {
+        explanation.placement = Some(turns.measured(figures));
+    }
     Ok(explained)
 }
 
-/// Runs a command line, and before that once without samples if `twice` is set; also returns how it ended.
+/// Runs a command line, and before that once without samples if `twice` is set; also returns how it ended. If
+/// its processes take turns, an ordinary pipe is measured on two CPUs and on one.
 pub fn command(
     words: &[String],
     at_most: Option<Duration>,
     twice: bool,
+    program: &Program,
 ) -> Result<(Explained, launch::Ended)> {
     let interrupt = Interrupt::noted();
     let before = twice
@@ -132,6 +146,11 @@ pub fn command(
     explanation.command = words.to_vec();
     explanation.disturbance = before
         .map(|before| Disturbance::of_seconds(ended.took.as_secs_f64(), before.took.as_secs_f64()));
+    if let Some(turns) = explained.turns
+        && let Ok(figures) = measure(plain_pipe(), &CpuPair::choose(&Topology::read()), program)
+    {
+        explanation.placement = turns.estimated(figures);
+    }
     Ok((explained, ended))
 }
 
@@ -209,10 +228,12 @@ impl Watched {
             disturbance: None,
             sides,
             verdict,
+            placement: None,
             notes: permission::notes(sampled, samples, self.kernel.is_hidden()),
         };
         Explained {
             explanation,
+            turns: Turns::of(&self.sides, named),
             sides: self.sides,
         }
     }

@@ -3,7 +3,7 @@
 //! This requires no permission. This process scans its descendants repeatedly, and the last scan
 //! of each process counts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use procfs::process::Process;
@@ -17,6 +17,8 @@ use fullbore_observe::descendants;
 pub struct Seen {
     /// Its role in an experiment, or its program's name.
     pub name: String,
+    /// The CPUs that its threads may use, according to the last scan.
+    pub cpus: BTreeSet<u32>,
     first: Figures,
     last: Figures,
 }
@@ -57,7 +59,7 @@ impl Processes {
     /// Scans all of them.
     pub fn read(&mut self) {
         for pid in descendants(std::process::id()) {
-            let Some((name, so_far)) = look_at(pid) else {
+            let Some((name, so_far, cpus)) = look_at(pid) else {
                 continue;
             };
             let figures = Figures {
@@ -67,9 +69,9 @@ impl Processes {
             match self.0.get_mut(&pid) {
                 // If the name has changed, the process runs another program, and the usage before
                 // that does not count.
-                Some(seen) if seen.name == name => seen.last = figures,
+                Some(seen) if seen.name == name => (seen.last, seen.cpus) = (figures, cpus),
                 _ => {
-                    self.0.insert(pid, Seen::first(name, figures));
+                    self.0.insert(pid, Seen::first(name, cpus, figures));
                 }
             }
         }
@@ -94,9 +96,10 @@ impl Processes {
 }
 
 impl Seen {
-    fn first(name: String, figures: Figures) -> Self {
+    fn first(name: String, cpus: BTreeSet<u32>, figures: Figures) -> Self {
         Self {
             name,
+            cpus,
             first: figures,
             last: figures,
         }
@@ -160,7 +163,7 @@ impl Accounts {
     }
 }
 
-fn look_at(pid: u32) -> Option<(String, Accounts)> {
+fn look_at(pid: u32) -> Option<(String, Accounts, BTreeSet<u32>)> {
     let process = Process::new(pid as i32).ok()?;
     let stat = process.stat().ok()?;
     let words = process.cmdline().ok()?;
@@ -176,6 +179,7 @@ fn look_at(pid: u32) -> Option<(String, Accounts)> {
         major_faults: stat.majflt,
         ..Accounts::default()
     };
+    let mut cpus = BTreeSet::new();
     for task in process.tasks().ok()?.flatten() {
         if let Ok(times) = task.schedstat() {
             accounts.waited_seconds += times.run_delay as f64 / 1e9;
@@ -183,9 +187,11 @@ fn look_at(pid: u32) -> Option<(String, Accounts)> {
         if let Ok(status) = task.status() {
             accounts.voluntary_switches += status.voluntary_ctxt_switches.unwrap_or(0);
             accounts.involuntary_switches += status.nonvoluntary_ctxt_switches.unwrap_or(0);
+            let allowed = status.cpus_allowed_list.unwrap_or_default();
+            cpus.extend(allowed.into_iter().flat_map(|(first, last)| first..=last));
         }
     }
-    Some((role(&words, &stat.comm), accounts))
+    Some((role(&words, &stat.comm), accounts, cpus))
 }
 
 /// Returns the name of a process: its role in an experiment, according to its command line, or

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use serde::{Deserialize, Serialize};
 
 use super::classes::{Class, MEANINGS};
+use super::placement::PlacementAdvice;
 use super::side::{Share, SideReport};
 use super::verdict::Verdict;
 use fullbore_host::text::{Percent, clean};
@@ -38,6 +39,10 @@ pub struct Explanation {
     pub sides: Vec<SideReport>,
     /// The verdict; `None` if the run was too short.
     pub verdict: Option<Verdict>,
+    /// What both sides on one CPU gain; `None` if they do not take turns, and if it would gain a command too
+    /// little.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub placement: Option<PlacementAdvice>,
     /// What is missing, and which change would provide it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
@@ -156,6 +161,9 @@ impl Explanation {
                 writeln!(out, "{}: {}.", capital(meaning.name), meaning.means)?;
                 write_advice(verdict, out)?;
             }
+        }
+        if let Some(placement) = &self.placement {
+            writeln!(out, "{}", placement.words)?;
         }
         writeln!(out)?;
         self.write_how(out)
@@ -362,6 +370,7 @@ mod tests {
             disturbance: None,
             sides,
             verdict: None,
+            placement: None,
             notes: Vec::new(),
         };
         let mut out = Vec::new();

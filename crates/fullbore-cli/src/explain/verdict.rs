@@ -70,7 +70,7 @@ impl Verdict {
 }
 
 /// The smallest number of samples for a verdict.
-const LEAST: u64 = 50;
+pub const LEAST: u64 = 50;
 
 /// Formats the shares of the sides, the largest first: `48% of the reader's and 20% of the writer's`.
 fn of_sides(sides: &[SideReport], class: Class) -> String {

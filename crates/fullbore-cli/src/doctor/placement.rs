@@ -1,0 +1,142 @@
+//! Measures whether both ends of a pipe on one CPU carry more than on two, and says what to do about it.
+
+use serde::Serialize;
+
+use fullbore_host::machine::{CpuPair, Relation};
+use fullbore_lab::placement::{measure, plain_pipe};
+use fullbore_lab::program::Program;
+use fullbore_results::placement::{PRICE, Placement, Verdict};
+use fullbore_results::report::figure;
+
+/// The figures of both places, and what they say.
+#[derive(Debug, Clone, Serialize)]
+pub struct PlacementReport {
+    /// The figures; `None` if there is only one CPU to use, or they could not be measured.
+    pub figures: Option<Placement>,
+    /// What the figures say, or why there are none, in sentences.
+    pub words: String,
+}
+
+impl PlacementReport {
+    /// Measures on these CPUs, which this process may use.
+    pub fn measure(cpus: &CpuPair, program: &Program) -> Self {
+        if cpus.relation == Relation::OneCpu {
+            return Self::without(format!(
+                "There is nothing to choose: CPU {} is the only one that this process may use.",
+                cpus.writer
+            ));
+        }
+        match measure(plain_pipe(), cpus, program) {
+            Ok(figures) => Self::of(figures),
+            Err(error) => Self::without(format!("It could not be measured: {error:#}.")),
+        }
+    }
+
+    /// Says what these figures mean.
+    pub fn of(figures: Placement) -> Self {
+        Self {
+            words: words(&figures),
+            figures: Some(figures),
+        }
+    }
+
+    fn without(words: String) -> Self {
+        Self {
+            figures: None,
+            words,
+        }
+    }
+
+    /// Returns the figures, if one CPU is clearly faster.
+    pub fn gain(&self) -> Option<&Placement> {
+        self.figures.as_ref().filter(|figures| figures.gains())
+    }
+}
+
+/// Returns the command that starts a pipeline on the CPU on which both ends were measured.
+pub fn command(placement: &Placement) -> String {
+    format!("taskset -c {} sh -c 'A | B'", placement.cpu)
+}
+
+fn words(placement: &Placement) -> String {
+    let one = &placement.one_cpu;
+    let two = &placement.two_cpus;
+    let medians = format!("{} and {} GiB/s", figure(one.median), figure(two.median));
+    let wake_up = placement.wake_up_us.map_or(String::new(), |us| {
+        format!(" Waking a process on another CPU takes {} µs.", figure(us))
+    });
+    match placement.verdict {
+        Verdict::Gains => format!(
+            "Both ends of a pipe on one CPU carry {:.1} times as much as on two CPUs here \
+             ({medians}), because nothing has to be woken on another CPU.{wake_up} Start light \
+             stages with 'taskset -c {}'. {PRICE}",
+            placement.ratio, placement.cpu
+        ),
+        Verdict::Unclear => format!(
+            "It is unclear whether one CPU for both ends of a pipe gains anything here: the medians \
+             on one CPU and on two are {medians}, but the rounds overlap ({} to {} and {} to {}).\
+             {wake_up}",
+            figure(one.min),
+            figure(one.max),
+            figure(two.min),
+            figure(two.max)
+        ),
+        Verdict::GainsNothing => format!(
+            "Placement gains nothing here: both ends of a pipe carry {medians} on one CPU and on \
+             two.{wake_up}"
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(two_cpus: &[f64], one_cpu: &[f64], wake_up_us: Option<f64>) -> PlacementReport {
+        let figures = Placement::of("write_read", 1, two_cpus, one_cpu, wake_up_us);
+        PlacementReport::of(figures.unwrap())
+    }
+
+    #[test]
+    fn a_gain_is_said_with_its_figures_its_command_and_its_price() {
+        let report = report(&[0.9, 0.9, 1.0], &[2.9, 2.8, 3.0], Some(25.0));
+        assert!(report.gain().is_some());
+        assert_eq!(
+            report.words,
+            "Both ends of a pipe on one CPU carry 3.2 times as much as on two CPUs here (2.90 and \
+             0.90 GiB/s), because nothing has to be woken on another CPU. Waking a process on \
+             another CPU takes 25.0 µs. Start light stages with 'taskset -c 1'. The \
+             price is that nothing runs in parallel, so it pays only where the stages compute \
+             little."
+        );
+    }
+
+    #[test]
+    fn where_there_is_no_clear_gain_there_is_no_advice() {
+        for (one_cpu, words) in [
+            ([1.0, 1.1, 0.9], "Placement gains nothing here"),
+            ([2.9, 0.9, 2.9], "It is unclear whether"),
+        ] {
+            let report = report(&[0.9, 1.0, 1.0], &one_cpu, None);
+            assert!(report.gain().is_none());
+            assert!(report.words.starts_with(words), "{}", report.words);
+            assert!(!report.words.contains("taskset"), "{}", report.words);
+        }
+    }
+
+    #[test]
+    fn with_one_cpu_there_is_nothing_to_choose() {
+        let cpus = CpuPair {
+            writer: 3,
+            reader: 3,
+            relation: Relation::OneCpu,
+            shared_cache: None,
+        };
+        let report = PlacementReport::measure(&cpus, &Program::at("/nowhere"));
+        assert!(report.figures.is_none());
+        assert_eq!(
+            report.words,
+            "There is nothing to choose: CPU 3 is the only one that this process may use."
+        );
+    }
+}
