@@ -59,6 +59,39 @@ fn an_experiment_is_explained_side_by_side() {
     );
 }
 
+/// Whether the sides take turns, and what one CPU gains, depends on the machine and on other work.
+#[test]
+fn placement_is_advised_only_where_a_measurement_shows_a_gain() {
+    let line = "explain --json --seconds 1 --";
+    let of_command = finish(start(fullbore(line).arg("yes | cat > /dev/null")));
+    let of_experiment = run(&format!("explain write_read {SHORT} --json"));
+    for (text, estimated) in [(stderr(&of_command), true), (stdout(&of_experiment), false)] {
+        let explanation = json(text);
+        let placement = &explanation["placement"];
+        if placement.is_null() {
+            skipped("the sides do not take turns here, or one CPU gains too little");
+            continue;
+        }
+        assert_eq!(placement["estimated"], estimated, "{placement:#}");
+        assert!(placement["cpus_used"].as_f64().unwrap() <= 1.2);
+        let is_gain = placement["figures"]["verdict"] == "gains";
+        assert_eq!(placement["advised"], is_gain, "{placement:#}");
+        let words = placement["words"].as_str().unwrap();
+        assert_eq!(words.contains("The price is that nothing runs in parallel"), is_gain);
+    }
+}
+
+#[test]
+fn what_is_on_one_cpu_already_or_computes_in_parallel_is_not_placed() {
+    let mut computing = fullbore("explain --json --seconds 1 --");
+    let computing = computing.arg("(while :; do :; done) | while :; do :; done");
+    let explanation = json(stderr(&finish(start(computing))));
+    assert!(explanation["placement"].is_null(), "{explanation:#}");
+    let words = format!("explain write_read_one_cpu {SHORT} --json");
+    let explanation = explained(&run(&words));
+    assert!(explanation["placement"].is_null(), "{explanation:#}");
+}
+
 /// Returns whether a side has a paragraph, or is named among those that hardly ran: on a busy machine one side
 /// may get no CPU.
 fn names_side(text: &str, side: &str) -> bool {
