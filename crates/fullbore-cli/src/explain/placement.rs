@@ -117,8 +117,8 @@ impl Turns {
             return None;
         }
         let words = format!(
-            "The largest gain may be placement: on one CPU, with 'taskset -c {}' in front of the \
-             command, it could be up to {worth:.1} times as fast. {} An ordinary pipe carries {:.1} \
+            "The largest gain may be placement: on one CPU, with taskset -c {} sh -c 'COMMAND', it \
+             could be up to {worth:.1} times as fast. {} An ordinary pipe carries {:.1} \
              times as much there, {}, and the programs' own code takes {:.0}% of a CPU. {PRICE}",
             figures.cpu,
             self.reason(&figures),

@@ -77,7 +77,10 @@ fn placement_is_advised_only_where_a_measurement_shows_a_gain() {
         let is_gain = placement["figures"]["verdict"] == "gains";
         assert_eq!(placement["advised"], is_gain, "{placement:#}");
         let words = placement["words"].as_str().unwrap();
-        assert_eq!(words.contains("The price is that nothing runs in parallel"), is_gain);
+        assert_eq!(
+            words.contains("The price is that nothing runs in parallel"),
+            is_gain
+        );
     }
 }
 
