@@ -49,6 +49,7 @@ pub mod catalogue;
 mod cpu_time;
 pub mod endpoint;
 pub mod experiment;
+mod keeper;
 mod limit;
 pub mod measurement;
 pub mod middleman;

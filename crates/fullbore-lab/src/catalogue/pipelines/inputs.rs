@@ -1,7 +1,7 @@
 //! Makes the inputs of pipelines: files and trees of files, made when the first row that needs them is
 //! measured, and kept for the others.
 //!
-//! Command lines name files, so the inputs have names and must be removed. A separate process, the keeper,
+//! Command lines name files, so the inputs have names and must be removed. A separate process (`keeper.rs`)
 //! waits until no process is left that could use them, so that they are also removed after the laboratory
 //! is interrupted or killed. They are in memory (tmpfs) if there is space, because the kernel may evict
 //! pages from the page cache during a measurement.
@@ -9,9 +9,8 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{ChildStdin, Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -23,9 +22,10 @@ use super::once::{self, Made};
 use super::table::{Input, PIPELINES, Pipeline, SHELL};
 use crate::catalogue::movers::memory_file;
 use crate::catalogue::text::{SEED, log_lines};
+use crate::keeper::{Keeper, wait_for_the_end_of_stdin};
 use crate::measurement::Stop;
 use crate::part::Task;
-use crate::process::{self, Process, on_path};
+use crate::process::{self, on_path};
 use crate::program::Program;
 use fullbore_results::run::Settings;
 
@@ -38,9 +38,6 @@ const FILES_OF_A_DIRECTORY: usize = 64;
 /// The divisor of the free space that all inputs may use, in memory and on the file system that holds
 /// them.
 const PART_OF_THE_ROOM: u64 = 3;
-
-/// How long removing the inputs may take.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The inputs that were made so far.
 #[derive(Debug, Default)]
@@ -148,9 +145,7 @@ struct Directory {
     path: PathBuf,
     /// The fraction of the wanted bytes for which there is space.
     share: f64,
-    /// The keeper waits for the end of this pipe.
-    stdin: Option<ChildStdin>,
-    keeper: Option<Process>,
+    _keeper: Keeper,
 }
 
 impl Directory {
@@ -175,26 +170,12 @@ impl Directory {
         let kept = Kept {
             directory: directory.path().to_owned(),
         };
-        let mut command = program.part_that_cleans_up(&kept)?;
-        // The keeper is in another process group, so that Ctrl-C does not end it.
-        command.stdout(Stdio::null()).process_group(0);
-        let mut keeper = Process::start(command)?;
+        let keeper = Keeper::start(program, &kept)?;
         Ok(Self {
             share: share(&place),
             path: directory.keep(),
-            stdin: keeper.take_stdin(),
-            keeper: Some(keeper),
+            _keeper: keeper,
         })
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        drop(self.stdin.take());
-        if let Some(keeper) = self.keeper.take() {
-            // If removing takes longer, the keeper continues by itself.
-            let _ = keeper.end_within(PATIENCE);
-        }
     }
 }
 
@@ -222,7 +203,7 @@ impl Task for Kept {
     /// # Errors
     /// Fails if it cannot be removed.
     fn play(self) -> Result<()> {
-        once::wait_for_the_end_of_stdin();
+        wait_for_the_end_of_stdin();
         let mut attempts = 0;
         loop {
             match fs::remove_dir_all(&self.directory) {

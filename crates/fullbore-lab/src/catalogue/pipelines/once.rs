@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use super::table::{Pipeline, WAYS, Way};
 use crate::catalogue::movers::memory_file;
 use crate::cpu_time::CpuTime;
+use crate::keeper::wait_for_the_end_of_stdin;
 use crate::measurement::Stop;
 use crate::part::{self, Task};
 use crate::process::{self, Ended, Process, ended};
@@ -188,12 +189,4 @@ fn read_all(directory: &Path) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-/// Waits for the end of stdin, which means that no process is left that could write to it, so that the
-/// process that started this one has ended.
-pub fn wait_for_the_end_of_stdin() {
-    let mut byte = [0];
-    // Any read error counts as an end, too.
-    while io::stdin().read(&mut byte).is_ok_and(|n| n > 0) {}
 }
