@@ -93,7 +93,7 @@ pub struct Bench {
     #[arg(long, value_name = "SECONDS", default_value = "0.25", value_parser = seconds)]
     seconds: f64,
 
-    /// Measure briefly: 10 seconds for the ladder, about 3 minutes for all groups. The figures are
+    /// Measure briefly: 10 seconds for the ladder, about 4 minutes for all groups. The figures are
     /// less reliable
     #[arg(long, conflicts_with_all = ["rounds", "seconds"])]
     quick: bool,

@@ -20,6 +20,7 @@ mod explain;
 mod faults;
 mod html;
 mod json_keys;
+mod many;
 mod meter;
 mod page_lookup;
 mod peers;

@@ -2,6 +2,7 @@
 //! an experiment is a row in its group.
 
 mod latency;
+mod many;
 pub(crate) mod movers;
 mod page_lookup;
 mod pairs;
@@ -40,6 +41,7 @@ impl Catalogue {
             pipelines::group(),
             transports::group(),
             latency::group(),
+            many::group(),
             page_lookup::group(),
             sweep::group(axes),
             unix_copy::group(),

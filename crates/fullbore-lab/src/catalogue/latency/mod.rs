@@ -6,7 +6,8 @@
 //! trip is timed by itself, and the figure is the median, beside the 99th and the 99.9th
 //! percentile.
 
-mod percentiles;
+pub mod clock;
+pub mod percentiles;
 mod round_trip;
 mod wake_up;
 

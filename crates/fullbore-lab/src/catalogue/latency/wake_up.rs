@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use fullbore::linux::page_size;
-use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
+use super::clock::now;
 use super::percentiles::{Percentiles, Times};
 use crate::catalogue::transports::shared;
 use crate::measurement::{Measured, Stop};
@@ -99,12 +99,6 @@ fn play(role: Role, timing: Timing) -> Result<()> {
         Role::Sleeper => sleep(&memory),
         Role::Waker => wake(&memory, timing),
     }
-}
-
-/// Returns nanoseconds of a clock that is the same on all CPUs and in all processes.
-fn now() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 /// Sleeps, reports when it ran again, and repeats this until it is killed.
