@@ -100,7 +100,7 @@ pub fn compare(sent: &[Tally], read: &[Tally]) -> Result<(), String> {
     for (writer, (sent, read)) in sent.iter().zip(read).enumerate() {
         if sent.count != read.count {
             return Err(format!(
-                "wrong bytes: writer {writer} sent {} messages, and {} of them were read",
+                "wrong bytes: writer {writer} sent {} messages, and {} were read",
                 sent.count, read.count
             ));
         }

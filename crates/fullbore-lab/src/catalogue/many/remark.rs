@@ -48,7 +48,7 @@ fn of_one_pipe(table: &[&Outcome]) -> Option<String> {
     );
     Some(format!(
         "with {writers} writers and {readers} readers, one pipe carries {much:.2} times as much as with one of each, \
-         and the 99th percentile of a message's way is {} times as long",
+         and the 99th percentile of the time that messages are under way is {} times as long",
         rounded(long)
     ))
 }
@@ -141,7 +141,7 @@ mod tests {
         ];
         let table: Vec<&Outcome> = all.iter().collect();
         let first = "with 5 writers and 10 readers, one pipe carries 0.31 times as much as with one of each, and the \
-                     99th percentile of a message's way is 12 times as long";
+                     99th percentile of the time that messages are under way is 12 times as long";
         let second = "while memory has to be reclaimed in a cgroup with a limit, one writer and one reader keep 0.80 \
                       of their speed, and 5 writers and 10 readers keep 0.50";
         assert_eq!(
@@ -170,6 +170,6 @@ mod tests {
         let expected = "64 pipelines side by side carry in all 0.90 times as much as one by write(2); while memory has \
                         to be reclaimed in a cgroup with a limit, 64 pipelines keep 0.50 of their speed by write(2)";
         assert_eq!(remark(SIDE_BY_SIDE, &table[..3]).unwrap(), expected);
-        assert_eq!(rounded(1.25), "1.2");
+        assert_eq!([1.26, 9.96].map(rounded), ["1.3", "10"]);
     }
 }

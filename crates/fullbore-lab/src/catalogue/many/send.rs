@@ -95,7 +95,7 @@ enum Out<'fd> {
     /// Each buffer is memory of its own that is given away. The producer's own windows are parts of at least 2 MiB,
     /// of which 64 writers would hold 128 MiB.
     Fresh {
-        producer: Producer<BorrowedFd<'fd>>,
+        producer: Box<Producer<BorrowedFd<'fd>>>,
         len: usize,
     },
 }
@@ -110,7 +110,10 @@ impl<'fd> Out<'fd> {
             WayName::Fresh => {
                 let options = ProducerOptions::new().huge_pages(false).pipe_size(0);
                 let producer = prepare::unsupported_as_such(options.fresh(sink))?;
-                Out::Fresh { producer, len }
+                Out::Fresh {
+                    producer: Box::new(producer),
+                    len,
+                }
             }
         })
     }
