@@ -103,6 +103,12 @@ pub(crate) fn suits_copying() -> usize {
     Geometry::here().buffer(by_cache)
 }
 
+/// Returns the size of a buffer for what is read from a pipe and copied: all that a roomy pipe holds (`roomy`, pipe.rs), or less in a
+/// small cgroup.
+pub(crate) fn suits_a_pipe() -> usize {
+    Geometry::here().buffer(1024 * 1024)
+}
+
 /// Memory that is filled with bytes to send or to return.
 #[derive(Debug)]
 pub(crate) enum Memory {

@@ -314,7 +314,12 @@ impl State {
             if can_be_given {
                 self.outlet.try_both(options.chunk);
             }
-            self.stage.grow(options.chunk, can_be_given);
+            // Every read empties a pipe, so that its writer works while these bytes are written.
+            let copied_from_a_pipe = self.source_kind == Kind::Pipe && !is_pipe;
+            let chunk = options
+                .chunk
+                .or_else(|| copied_from_a_pipe.then(memory::suits_a_pipe));
+            self.stage.grow(chunk, can_be_given);
         }
         let most = self.most(options, usize::MAX);
         let n = match &mut self.through {
