@@ -6,9 +6,9 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::process::Stdio;
+use std::process::{Output, Stdio};
 
-use crate::common::{assert_code, finish, fullbore, json, start, stdout};
+use crate::common::{assert_code, finish, fullbore, json, start, stderr, stdout};
 use serde_json::Value;
 
 #[test]
@@ -41,19 +41,65 @@ fn run_writes_the_keys_that_it_always_has() {
 
 #[test]
 fn top_prints_the_keys_that_it_always_has() {
+    let output = beside_a_pipeline("top --json --count 1 --pid");
+    assert_keys(&json(stdout(&output)), include_str!("json_keys/top.txt"));
+}
+
+#[test]
+fn tune_prints_the_keys_that_it_always_has() {
+    let output = beside_a_pipeline("tune --json --dry-run");
+    assert_keys(&json(stdout(&output)), include_str!("json_keys/tune.txt"));
+}
+
+#[test]
+fn explain_prints_the_keys_that_it_always_has() {
+    let list = include_str!("json_keys/explain.txt");
+    let output = crate::common::run("explain write_read --json --rounds 1 --seconds 0.5");
+    assert_code(&output, 0);
+    assert_keys(&json(stdout(&output)), list);
+    let mut command = fullbore("explain --json --");
+    let output = finish(start(command.arg("head -c 100M /dev/zero | wc -c")));
+    assert_code(&output, 0);
+    assert_keys(&json(stderr(&output)), list);
+}
+
+#[test]
+fn a_comparison_has_the_keys_that_it_always_has() {
+    let directory = tempfile::tempdir().unwrap();
+    for (file, settings) in [("a", "--rounds 2"), ("b", "--rounds 3 --pipe-size 128K")] {
+        let words = format!("bench --json --seconds 0.02 {settings} write_read");
+        let output = crate::common::run(&words);
+        fs::write(directory.path().join(file), &output.stdout).unwrap();
+    }
+    let mut command = fullbore("bench --json --compare a b");
+    let output = finish(start(command.current_dir(&directory)));
+    assert_code(&output, 0);
+    let list = include_str!("json_keys/comparison.txt");
+    assert_keys(&json(stdout(&output)), list);
+}
+
+#[test]
+fn write_and_read_print_the_keys_that_they_always_have() {
+    let words = "--json --bytes-to-pipe 1M --verify";
+    let (writing, reading) = crate::common::pipeline(words, words);
+    let list = include_str!("json_keys/endpoint.txt");
+    assert_keys(&json(stderr(&writing)), list);
+    assert_keys(&json(stdout(&reading)), list);
+}
+
+/// Runs `fullbore` with these options and the id of a process that writes to another one.
+fn beside_a_pipeline(words: &str) -> Output {
     let (reader, writer) = std::io::pipe().unwrap();
     let mut cat = std::process::Command::new("cat");
     let mut first = start(cat.stdin(Stdio::piped()).stdout(writer));
     let mut cat = std::process::Command::new("cat");
     let mut second = start(cat.stdin(reader).stdout(Stdio::null()));
-    let words = format!("top --json --count 1 --pid {}", first.id());
-    let output = crate::common::run(&words);
+    let output = crate::common::run(&format!("{words} {}", first.id()));
     drop(first.stdin.take());
     first.wait().unwrap();
     second.wait().unwrap();
     assert_code(&output, 0);
-    let look: Value = serde_json::from_str(stdout(&output).trim()).unwrap();
-    assert_keys(&look, include_str!("json_keys/top.txt"));
+    output
 }
 
 /// Asserts that a value has all keys of a list, except those that may be missing, and no others.
