@@ -18,11 +18,12 @@ use fullbore_host::refusal::{UNSUPPORTED, Unsupported, Usage};
 use fullbore_host::text::clean;
 use fullbore_observe::Error;
 
-/// Prints the error of a verb on stderr. Unlike eprintln!, it does not panic if stderr is closed.
-pub fn say(verb: &str, error: &anyhow::Error) {
+/// Prints an error of `who`, such as `fullbore copy`, on stderr. Unlike eprintln!, it does not panic if stderr
+/// is closed.
+pub fn say(who: &str, error: &anyhow::Error) {
     // The text can contain names that others chose: files, arguments, programs.
     let words = clean(&format!("{error:#}"));
-    let _ = writeln!(stderr(), "fullbore {verb}: {words}");
+    let _ = writeln!(stderr(), "{who}: {words}");
 }
 
 /// Flushes stdout, and closes it so that the file system reports its errors: the last thing that a verb

@@ -62,7 +62,7 @@ const VERBS: &[Verb] = verbs! {
     "bench" "Measure how fast pipes are on this machine, and how much each technique gains" command::bench::Bench, hidden: false;
     "doctor" "Report what this machine allows, and which settings slow pipes down" command::doctor::Doctor, hidden: false;
     "explain" "Report where an experiment, or any command, spends its time" command::explain::Explain, hidden: false;
-    "top" "Show all pipes and FIFOs that this user may inspect, live" command::top::Options, hidden: false;
+    "top" "Show all pipes and FIFOs that this user may inspect, live" command::top::Top, hidden: false;
     "tune" "Enlarge the pipes of a running pipeline" command::tune::Tune, hidden: false;
     "write" "Write to the pipe on stdout, as an experiment does" command::write::Write, hidden: false;
     "read" "Read from the pipe on stdin, and report the throughput" command::read::Read, hidden: false;
@@ -115,15 +115,10 @@ fn main() -> ExitCode {
 fn ended(who: &str, outcome: anyhow::Result<ExitCode>) -> ExitCode {
     match outcome {
         Ok(code) => code,
-        Err(error) => match exit::code(&error) {
-            Some(code) => {
-                // It may name what others have named: files, arguments, programs.
-                let words = clean(&format!("{error:#}"));
-                let _ = writeln!(stderr(), "{who}: {words}");
-                code
-            }
-            None => ExitCode::SUCCESS,
-        },
+        Err(error) => exit::code(&error).map_or(ExitCode::SUCCESS, |code| {
+            exit::say(who, &error);
+            code
+        }),
     }
 }
 

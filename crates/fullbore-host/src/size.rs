@@ -2,7 +2,7 @@
 //!
 //! | function | example | for |
 //! |---|---|---|
-//! | [`parse`] | reads `64K`, `1M`, `1MiB`, `10G` | options |
+//! | [`parse`], [`parse_in_memory`], [`parse_capacity`] | reads `64K`, `1M`, `1MiB`, `10G` | options |
 //! | [`format()`] | `64KiB` | a size that was chosen: exact, and [`parse`] reads it |
 //! | [`rounded`] | `1.5 MiB` | a fact about the machine: as short as possible |
 //! | [`amount`] | `1.50 MiB` | a figure that changes: always about as wide |
@@ -31,6 +31,22 @@ pub fn parse(text: &str) -> Result<u64, String> {
 pub fn parse_in_memory(text: &str) -> Result<usize, String> {
     usize::try_from(parse(text)?)
         .map_err(|_| format!("invalid size '{text}': too large for this machine"))
+}
+
+/// Reads the capacity of a pipe in bytes: at most 2 GiB, since fcntl(2) accepts no more (`round_pipe_size`,
+/// fs/pipe.c).
+///
+/// # Errors
+///
+/// Those of [`parse_in_memory`], and a sentence for the user where no pipe can have this capacity.
+pub fn parse_capacity(text: &str) -> Result<usize, String> {
+    match parse_in_memory(text)? {
+        0 => Err("invalid capacity 0: a pipe needs at least one page".to_owned()),
+        bytes if bytes > 1 << 31 => Err(format!(
+            "invalid capacity '{text}': a pipe can have at most 2G"
+        )),
+        bytes => Ok(bytes),
+    }
 }
 
 /// Writes a size in the largest unit that divides it: `256KiB`, `10GiB`, `1000B`.

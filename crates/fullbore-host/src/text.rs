@@ -71,6 +71,11 @@ fn pieces(word: &str, columns: usize) -> Vec<String> {
         .collect()
 }
 
+/// Returns a number with its noun: `1 process`, `2 processes`.
+pub fn counted(number: usize, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
+}
+
 /// A share that is shown as whole percent.
 pub struct Percent(pub f64);
 

@@ -19,8 +19,37 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::Result;
+use serde_json::Value;
 
 use crate::part::Task;
+
+/// Returns what a process does for an experiment, by the command line with which this process's own
+/// executable was started: `writer`, `reader`, the role in the task of a part, or the name of the part or of
+/// the verb. `None` if it was not started in one of these ways.
+pub fn role(words: &[String]) -> Option<String> {
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let (verb, rest) = match words.as_slice() {
+        ["/proc/self/exe", verb, rest @ ..] => (*verb, rest),
+        _ => return None,
+    };
+    Some(match (verb, rest) {
+        ("write", _) => "writer".to_owned(),
+        ("read", _) => "reader".to_owned(),
+        ("part", [.., part, task]) => role_in(task).unwrap_or_else(|| (*part).to_owned()),
+        (verb, _) => verb.to_owned(),
+    })
+}
+
+/// Returns the `role` in the task of a part, if there is one.
+fn role_in(task: &str) -> Option<String> {
+    let task: Value = serde_json::from_str(task).ok()?;
+    let role = match task.get("role")? {
+        Value::String(role) => role,
+        Value::Object(fields) => fields.keys().next()?,
+        _ => return None,
+    };
+    Some(role.to_lowercase())
+}
 
 /// The executable of the `fullbore` command.
 #[derive(Debug, Clone)]
@@ -96,5 +125,26 @@ impl Program {
             .stdin(Stdio::piped())
             .stderr(Stdio::piped());
         Ok(command)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_role_of_a_process_is_what_it_does() {
+        let role = |words: &[&str]| {
+            let words: Vec<String> = words.iter().map(|&word| word.into()).collect();
+            super::role(&words)
+        };
+        let exe = "/proc/self/exe";
+        assert_eq!(role(&[exe, "write", "--json"]).unwrap(), "writer");
+        assert_eq!(role(&[exe, "read", "--json"]).unwrap(), "reader");
+        assert_eq!(role(&[exe, "copy", "-"]).unwrap(), "copy");
+        let part = |name, task| role(&[exe, "part", "--cpu=1", name, task]).unwrap();
+        assert_eq!(part("send", r#"{"message":1}"#), "send");
+        assert_eq!(part("wakeup", r#"{"role":"Waker"}"#), "waker");
+        assert_eq!(part("unixcopy", r#"{"role":{"Client":{}}}"#), "client");
+        assert_eq!(role(&["cat", "-"]), None);
+        assert_eq!(role(&["write", "someone"]), None);
     }
 }

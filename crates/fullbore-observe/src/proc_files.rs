@@ -9,6 +9,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
+use fullbore_host::proc::{self, Need};
 use fullbore_host::refusal::Unsupported;
 use fullbore_host::text::clean;
 
@@ -22,14 +23,7 @@ pub type Schedule = ([u8; 64], usize);
 
 /// Checks that proc(5) is mounted at /proc.
 pub fn needs_proc() -> Result<(), Unsupported> {
-    let found = rustix::fs::statfs("/proc");
-    if found.is_ok_and(|found| found.f_type == rustix::fs::PROC_SUPER_MAGIC) {
-        return Ok(());
-    }
-    Err(Unsupported(
-        "/proc is not mounted here, and nothing can be seen without it: mount -t proc proc /proc"
-            .into(),
-    ))
+    proc::check(Need::Mounted, "nothing can be seen without it")
 }
 
 /// Returns the id of this process in the PID namespace that /proc was mounted in.

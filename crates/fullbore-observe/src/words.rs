@@ -3,8 +3,7 @@
 use super::attribution::Attribution;
 use super::numbers::{Numbers, StageNumbers};
 use super::verdict::{Bound, Sureness, VerdictKind};
-use fullbore_host::text::Percent;
-use fullbore_host::text::one_line;
+use fullbore_host::text::{Percent, counted, one_line};
 
 /// Returns the verdict as a line of text.
 pub fn words(kind: &VerdictKind, sure: Sureness, numbers: &Numbers) -> String {
@@ -18,9 +17,8 @@ pub fn words(kind: &VerdictKind, sure: Sureness, numbers: &Numbers) -> String {
             |stage| format!("there is only one stage: it {}", doing(stage)),
         ),
         VerdictKind::TooShort => format!(
-            "too short to tell which stage is slow: {} sample{} in {:.3} s",
-            numbers.samples,
-            if numbers.samples == 1 { "" } else { "s" },
+            "too short to tell which stage is slow: {} in {:.3} s",
+            counted(numbers.samples as usize, "sample", "samples"),
             numbers.seconds
         ),
         VerdictKind::Stage(number, bound) => {

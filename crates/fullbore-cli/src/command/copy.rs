@@ -70,7 +70,7 @@ impl Copy {
         let copied = join(
             &inputs,
             &mut output,
-            |error| exit::say("copy", error),
+            |error| exit::say("fullbore copy", error),
             |input, output| self.copy(input, &inputs, output, &mut total, bar.as_ref()),
         );
         drop(bar);

@@ -63,7 +63,7 @@ pub struct Meter {
     name: Option<String>,
 
     /// Seconds between updates
-    #[arg(short, long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
+    #[arg(short, long, value_name = "SECONDS", default_value = "1", value_parser = interval)]
     interval: Duration,
 
     /// Print one number per line, for scripts: the percentage if the size is known, otherwise the
@@ -123,7 +123,7 @@ impl Meter {
         let passed = join(
             &inputs,
             &mut output,
-            |error| meter.aside(|| exit::say("meter", error)),
+            |error| meter.aside(|| exit::say("fullbore meter", error)),
             |input, output| self.pass_one(input, output, &mut total, &meter, &mut pace),
         );
         meter.finish();
@@ -201,13 +201,7 @@ fn positive_size(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Parses a number of seconds such as `1` or `0.1`.
-fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds = text.parse::<f64>().ok().filter(|&seconds| seconds > 0.0);
-    seconds
-        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
-        .filter(|interval| !interval.is_zero() && *interval <= Duration::from_secs(86_400))
-        .ok_or_else(|| {
-            format!("invalid time '{text}': expected seconds, such as 1 or 0.1, up to one day")
-        })
+/// Parses the time between updates.
+fn interval(text: &str) -> Result<Duration, String> {
+    fullbore_host::seconds::parse(text, 0.001..=86_400.0).map(Duration::from_secs_f64)
 }

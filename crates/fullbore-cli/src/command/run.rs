@@ -46,7 +46,7 @@ pub struct Run {
     words: Vec<OsString>,
 
     /// Capacity of each pipe
-    #[arg(long, value_name = "SIZE", default_value = "1M", value_parser = size::parse_in_memory)]
+    #[arg(long, value_name = "SIZE", default_value = "1M", value_parser = size::parse_capacity)]
     pipe_size: usize,
 
     /// Exit with the code of the last stage, even if another stage failed
@@ -100,7 +100,7 @@ impl Run {
             if error.is::<Usage>() {
                 return Err(error);
             }
-            exit::say("run", &error);
+            exit::say("fullbore run", &error);
             let code = error
                 .downcast_ref::<Failure>()
                 .map_or(FAILED, |failure| failure.code);

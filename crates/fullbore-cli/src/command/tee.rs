@@ -87,32 +87,11 @@ const BY_DEFAULT: Policy = Policy::of(OnError::FailAll, OnError::Drop);
 impl Tee {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         if self.ignore_interrupts {
-            // The handler only sets a flag that nobody reads; interrupted calls are repeated.
-            signal_hook::flag::register(
-                signal_hook::consts::SIGINT,
-                Arc::new(AtomicBool::new(false)),
-            )
-            .context("cannot ignore SIGINT")?;
+            ignore_interrupts()?;
         }
-        let mut all_well = true;
-        let named = |path: &PathBuf| Output::new(Some(path.clone()), self.append);
-        let mut all = vec![Output::new(None, false)];
-        all.extend(self.files.iter().map(named));
-        for output in &all {
-            output.refuse(&[Input::Stdin])?;
-        }
+        let named = self.outputs()?;
         let stdin = Input::Stdin.open()?;
-        let mut outputs = Vec::new();
-        for mut output in all {
-            match output.open(&[Input::Stdin]) {
-                Ok(()) => outputs.push(output),
-                Err(error) if self.goes_on_after(&error) => {
-                    exit::say("tee", &error);
-                    all_well = false;
-                }
-                Err(error) => return Err(error),
-            }
-        }
+        let (outputs, mut all_well) = self.open(named)?;
         if outputs.is_empty() {
             return Ok(ExitCode::FAILURE);
         }
@@ -143,6 +122,34 @@ impl Tee {
         }
     }
 
+    /// Returns stdout and the files, none of which is the input.
+    fn outputs(&self) -> anyhow::Result<Vec<Output>> {
+        let named = |path: &PathBuf| Output::new(Some(path.clone()), self.append);
+        let mut all = vec![Output::new(None, false)];
+        all.extend(self.files.iter().map(named));
+        for output in &all {
+            output.refuse(&[Input::Stdin])?;
+        }
+        Ok(all)
+    }
+
+    /// Opens the outputs. Returns those that could be opened, and whether all could.
+    fn open(&self, all: Vec<Output>) -> anyhow::Result<(Vec<Output>, bool)> {
+        let mut all_well = true;
+        let mut outputs = Vec::new();
+        for mut output in all {
+            match output.open(&[Input::Stdin]) {
+                Ok(()) => outputs.push(output),
+                Err(error) if self.goes_on_after(&error) => {
+                    exit::say("fullbore tee", &error);
+                    all_well = false;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok((outputs, all_well))
+    }
+
     /// Reports which outputs failed. Returns whether none did.
     fn outcome(
         &self,
@@ -158,7 +165,7 @@ impl Tee {
                 let is_of_stdout = failure.sink.is_none() || matches!(sink, Output::Stdout(_));
                 let is_news = self.mode() == Some(Mode::Exit) || !is_of_stdout;
                 if is_news && exit::code(&error).is_none() {
-                    exit::say("tee", &error);
+                    exit::say("fullbore tee", &error);
                     return Ok(false);
                 }
                 return Err(error);
@@ -167,7 +174,7 @@ impl Tee {
         let mut all_well = true;
         for (sink, output) in sinks.into_iter().zip(outputs) {
             if let Some(error) = sink.error.filter(|_| !sink.ignored) {
-                exit::say("tee", &moving::named(error, &Input::Stdin, output));
+                exit::say("fullbore tee", &moving::named(error, &Input::Stdin, output));
                 all_well = false;
             }
         }
@@ -193,6 +200,14 @@ impl Tee {
     }
 }
 
+/// Ignores SIGINT. The handler only sets a flag that nobody reads, and interrupted calls are repeated.
+fn ignore_interrupts() -> anyhow::Result<()> {
+    let flag = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(signal_hook::consts::SIGINT, flag)
+        .context("cannot ignore SIGINT")?;
+    Ok(())
+}
+
 /// Closes the outputs, and reports errors of those that had not `failed` before. Returns whether there
 /// were none.
 fn close(outputs: Vec<Output>, failed: Vec<bool>) -> bool {
@@ -201,7 +216,7 @@ fn close(outputs: Vec<Output>, failed: Vec<bool>) -> bool {
         if let Err(error) = output.close()
             && !failed
         {
-            exit::say("tee", &error);
+            exit::say("fullbore tee", &error);
             all_well = false;
         }
     }

@@ -45,7 +45,7 @@ there is nothing to show for NAME); 2 the command line is invalid, or stdout is 
 and none of --once, --json and --prometheus is given; 3 this user may not listen at that \
 address or inspect that process, or /proc is not mounted.
 docs/top.md explains each column and how it is determined.")]
-pub struct Options {
+pub struct Top {
     /// Show only pipelines that contain a process or a FIFO with this name
     #[arg(value_name = "NAME")]
     name: Option<String>,
@@ -84,7 +84,7 @@ pub struct Options {
     prometheus: Option<Address>,
 }
 
-impl Options {
+impl Top {
     /// Returns whether only one scan is asked for.
     fn is_one(&self) -> bool {
         match self.count {
@@ -120,7 +120,7 @@ impl Options {
                 anyhow::bail!("no process with a pipe, and no FIFO, is named '{name}'");
             }
         } else if self.json {
-            each_look(&mut monitor, self.interval.unwrap_or(SECOND), self.count)?;
+            print_scans(&mut monitor, self.interval.unwrap_or(SECOND), self.count)?;
         } else if stdout().is_terminal() && stdin().is_terminal() {
             screen::run(&mut monitor, self.interval.unwrap_or(SECOND))?;
         } else {
@@ -136,7 +136,11 @@ impl Options {
 const SECOND: Duration = Duration::from_secs(1);
 
 /// Prints the result of each scan, until `count` is reached or the reader of stdout is gone.
-fn each_look(monitor: &mut Monitor, interval: Duration, count: Option<u64>) -> anyhow::Result<()> {
+fn print_scans(
+    monitor: &mut Monitor,
+    interval: Duration,
+    count: Option<u64>,
+) -> anyhow::Result<()> {
     // The first overview needs earlier samples to compare with.
     monitor.warm_up(interval.min(A_MOMENT))?;
     let mut next = Instant::now();
@@ -164,25 +168,7 @@ fn print(text: &[u8]) -> anyhow::Result<()> {
     written.context("write to stdout")
 }
 
-/// Parses a time such as `1s`, `0.5` or `10ms`.
+/// Parses the time between scans.
 fn interval(text: &str) -> Result<Duration, String> {
-    let (number, unit) = match (text.strip_suffix("ms"), text.strip_suffix('s')) {
-        (Some(number), _) => (number, 1e-3),
-        (None, Some(number)) => (number, 1.0),
-        (None, None) => (text, 1.0),
-    };
-    let seconds = number
-        .trim()
-        .parse::<f64>()
-        .ok()
-        .map(|number| number * unit);
-    seconds
-        .filter(|seconds| (1e-3..=86_400.0).contains(seconds))
-        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
-        .ok_or_else(|| {
-            format!(
-                "invalid time '{text}': expected a time from 1ms to one day, such \
-         as 1s, 0.5 or 10ms"
-            )
-        })
+    fullbore_host::seconds::parse(text, 0.001..=86_400.0).map(Duration::from_secs_f64)
 }

@@ -5,6 +5,7 @@
 //! their numbers, the first is drawn and the rest are counted.
 
 use fullbore_host::machine::{Topology, format_cpu_list};
+use fullbore_host::text::counted;
 
 /// The width of the drawing in columns, which is the width of a terminal without the indent.
 pub const WIDTH: usize = 78;
@@ -60,10 +61,10 @@ impl Domain {
         let cores = self.clusters.iter().map(Vec::len).sum::<usize>();
         if !in_full {
             let threads = self.cpus.len() / cores.max(1);
-            let plural = if cores == 1 { "core" } else { "cores" };
+            let cores = counted(cores, "core", "cores");
             return match threads {
-                0 | 1 => format!("{cores} {plural}"),
-                threads => format!("{cores} {plural} of {threads} threads"),
+                0 | 1 => cores,
+                threads => format!("{cores} of {threads} threads"),
             };
         }
         let clusters = self.clusters.iter().map(|cores| {
@@ -147,10 +148,9 @@ pub fn draw(topology: &Topology) -> Vec<String> {
             Some(number) => format!("socket {number}"),
             None => "socket unknown".into(),
         };
-        let count = cpus.len();
-        let plural = if count == 1 { "CPU" } else { "CPUs" };
         lines.push(format!(
-            "{name}: {count} {plural}, {}",
+            "{name}: {}, {}",
+            counted(cpus.len(), "CPU", "CPUs"),
             format_cpu_list(cpus)
         ));
         let domains = domains(topology, cpus);

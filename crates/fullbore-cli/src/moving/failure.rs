@@ -5,9 +5,9 @@ use std::io;
 
 use anyhow::anyhow;
 use fullbore::{Error, Side};
-use indicatif::BinaryBytes;
 use rustix::io::Errno;
 
+use fullbore_host::size::amount;
 use fullbore_host::text::error_text;
 
 /// The failure of one side, with the name of its file.
@@ -40,7 +40,7 @@ impl Broken {
             "read" | "write" => None,
             operation => Some(operation.to_owned()),
         };
-        let after = (*moved > 0).then(|| format!("after {}", BinaryBytes(*moved)));
+        let after = (*moved > 0).then(|| format!("after {}", amount(*moved as f64)));
         let more: Vec<String> = by.into_iter().chain(after).collect();
         let more = match more.as_slice() {
             [] => String::new(),

@@ -1,9 +1,11 @@
 //! The progress bar of a copy.
 
+use std::fmt::Write;
 use std::io::{IsTerminal, stderr};
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use fullbore_host::size::amount;
+use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 
 /// A progress bar on stderr, or nothing if stderr is not a terminal.
 pub struct Bar(ProgressBar);
@@ -17,14 +19,24 @@ impl Bar {
         let (bar, template) = match size {
             Some(size) => (
                 ProgressBar::new(size),
-                "{bar:30} {binary_bytes} of {binary_total_bytes}  {binary_bytes_per_sec}  {eta} left",
+                "{bar:30} {moved} of {size}  {rate}/s  {eta} left",
             ),
             None => (
                 ProgressBar::new_spinner(),
-                "{spinner} {binary_bytes}  {binary_bytes_per_sec}  {elapsed}",
+                "{spinner} {moved}  {rate}/s  {elapsed}",
             ),
         };
-        let style = ProgressStyle::with_template(template).expect("the template is a fixed one");
+        let style = ProgressStyle::with_template(template)
+            .expect("the template is a fixed one")
+            .with_key("moved", |state: &ProgressState, out: &mut dyn Write| {
+                let _ = out.write_str(&amount(state.pos() as f64));
+            })
+            .with_key("size", |state: &ProgressState, out: &mut dyn Write| {
+                let _ = out.write_str(&amount(state.len().unwrap_or(0) as f64));
+            })
+            .with_key("rate", |state: &ProgressState, out: &mut dyn Write| {
+                let _ = out.write_str(&amount(state.per_sec()));
+            });
         let bar = bar.with_style(style);
         bar.enable_steady_tick(Duration::from_millis(200));
         Self(bar)

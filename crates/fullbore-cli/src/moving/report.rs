@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use fullbore::transfer::Route;
 use fullbore::{Error, Failure, Report, Tried};
-use indicatif::{BinaryBytes, HumanDuration};
+use fullbore_host::size::amount;
+use indicatif::HumanDuration;
 
 use super::ends::{Input, Output, both_ends};
 use super::failure::Broken;
@@ -72,7 +73,7 @@ impl Total {
             routes => {
                 let routes: Vec<String> = routes
                     .iter()
-                    .map(|(route, bytes)| format!("{} by {route}", BinaryBytes(*bytes)))
+                    .map(|(route, bytes)| format!("{} by {route}", amount(*bytes as f64)))
                     .collect();
                 format!(", {}", routes.join(", "))
             }
@@ -80,7 +81,7 @@ impl Total {
         let _ = writeln!(
             stderr(),
             "{} in {}{}{routes}",
-            BinaryBytes(self.bytes),
+            amount(self.bytes as f64),
             duration(self.elapsed),
             rate(self.bytes, self.elapsed).map_or_else(String::new, |r| format!(", {r}")),
         );
@@ -92,9 +93,9 @@ impl Total {
             let _ = writeln!(
                 stderr(),
                 "trial after 64 MiB: {}/s by {}, {}/s by {}; the rest was sent by {chosen}",
-                BinaryBytes(tried.fresh),
+                amount(tried.fresh as f64),
                 Route::Fresh,
-                BinaryBytes(tried.socket),
+                amount(tried.socket as f64),
                 Route::Socket,
             );
         }
@@ -115,5 +116,5 @@ pub fn duration(time: Duration) -> String {
 /// Formats a rate: `4.10 GiB/s`.
 pub fn rate(bytes: u64, time: Duration) -> Option<String> {
     let seconds = time.as_secs_f64();
-    (seconds > 0.0).then(|| format!("{}/s", BinaryBytes((bytes as f64 / seconds) as u64)))
+    (seconds > 0.0).then(|| format!("{}/s", amount(bytes as f64 / seconds)))
 }

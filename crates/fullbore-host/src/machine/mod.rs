@@ -178,6 +178,12 @@ fn kernel_release(root: &Root) -> Option<String> {
     })
 }
 
+/// Returns the bytes of memory that programs can get without swapping (proc_meminfo(5), `MemAvailable`).
+pub fn available_memory() -> Option<u64> {
+    let meminfo = Root::system().text("proc/meminfo")?;
+    meminfo_number(&meminfo, "MemAvailable").map(|kibibytes| kibibytes * 1024)
+}
+
 /// Returns the number of `key` in `/proc/meminfo`, in the unit it has there: KiB, or none.
 fn meminfo_number(meminfo: &str, key: &str) -> Option<u64> {
     field(meminfo, key)?.split_whitespace().next()?.parse().ok()

@@ -8,7 +8,7 @@
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 
-use crate::endpoint::{Checked, Pair, Place, WaitName, pipe_size};
+use crate::endpoint::{Checked, Pair, Place, WaitName};
 use crate::experiment::{Experiment, Group};
 use crate::measurement::{Measured, Measurement, Stop};
 use crate::work::{Bench, Work};
@@ -49,7 +49,7 @@ pub struct Axes {
     chunks: Option<Vec<usize>>,
 
     /// Capacities of the pipe [default: 4K,64K,256K,1M]
-    #[arg(long, value_name = "SIZE,…", value_delimiter = ',', value_parser = capacity)]
+    #[arg(long, value_name = "SIZE,…", value_delimiter = ',', value_parser = size::parse_capacity)]
     pipe_sizes: Option<Vec<usize>>,
 }
 
@@ -91,13 +91,6 @@ fn chunk(text: &str) -> Result<usize, String> {
         bytes if bytes > CHUNK_AT_MOST => {
             Err(format!("invalid size '{text}': a call can move at most 1G"))
         }
-        bytes => Ok(bytes),
-    }
-}
-
-fn capacity(text: &str) -> Result<usize, String> {
-    match pipe_size(text)? {
-        0 => Err("invalid capacity 0: a pipe needs at least one page".into()),
         bytes => Ok(bytes),
     }
 }

@@ -207,15 +207,8 @@ pub enum Data {
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
-    text.parse()
-        .ok()
-        .filter(|&s: &f64| s.is_finite() && s > 0.0 && s < 1e6)
-        .ok_or_else(|| format!("invalid time '{text}': expected seconds above 0"))
+    fullbore_host::seconds::parse(text, 0.001..=1e6)
 }
-
-/// The largest capacity that a pipe can have: fcntl(2) accepts no more (`round_pipe_size`,
-/// fs/pipe.c).
-const PIPE_SIZE_AT_MOST: usize = 1 << 31;
 
 /// Parses the capacity of a pipe, in bytes; 0 leaves a pipe as it is.
 ///
@@ -223,10 +216,8 @@ const PIPE_SIZE_AT_MOST: usize = 1 << 31;
 /// Fails if no machine can have such a pipe.
 pub fn pipe_size(text: &str) -> Result<usize, String> {
     match size::parse_in_memory(text)? {
-        bytes if bytes > PIPE_SIZE_AT_MOST => Err(format!(
-            "invalid capacity '{text}': a pipe can have at most 2G"
-        )),
-        bytes => Ok(bytes),
+        0 => Ok(0),
+        _ => size::parse_capacity(text),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::comparison::{ComparedFigure, ComparedRun, Comparison, Verdict};
 use crate::report::{figure, one_line};
+use fullbore_host::text::counted;
 
 /// Returns when a run was taken, or when its file was written.
 pub fn date(run: &ComparedRun) -> String {
@@ -85,13 +86,12 @@ pub fn closing(comparison: &Comparison) -> Vec<String> {
     }
     if comparison.tested > 0 {
         lines.push(format!(
-            "{} {} tested: up to {} of them may be significant by chance",
-            comparison.tested,
-            if comparison.tested == 1 {
-                "pair of figures was"
-            } else {
+            "{} tested: up to {} of them may be significant by chance",
+            counted(
+                comparison.tested,
+                "pair of figures was",
                 "pairs of figures were"
-            },
+            ),
             number(comparison.by_chance)
         ));
     }

@@ -9,7 +9,7 @@ use ratatui::widgets::{Cell, Clear, Paragraph, Row as TableRow, Table, TableStat
 use super::state::{KEYS, Mode, State};
 use crate::top::cells;
 use fullbore_host::size::amount;
-use fullbore_host::text::{one_line, wrapped};
+use fullbore_host::text::{counted, one_line, wrapped};
 use fullbore_observe::overview::{Overview, PipeState, ProcessInfo, Slow};
 
 /// A column of the table.
@@ -108,8 +108,8 @@ fn headline(state: &State) -> Line<'static> {
     }
     let closed = overview.unseen.of_others + overview.unseen.of_this_user;
     if closed > 0 {
-        let processes = if closed == 1 { "process" } else { "processes" };
-        parts.push(format!("{closed} {processes} not inspectable"));
+        let processes = counted(closed, "process", "processes");
+        parts.push(format!("{processes} not inspectable"));
     }
     if overview.left_out.own > 0 {
         parts.push(format!("{} private pipes not shown", overview.left_out.own));

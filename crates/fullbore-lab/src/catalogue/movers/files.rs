@@ -5,10 +5,10 @@ use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 
 use anyhow::{Context, Result};
-use procfs::Current;
 use rustix::fs::{MemfdFlags, memfd_create};
 
 use crate::endpoint::words;
+use fullbore_host::machine::available_memory;
 
 /// Creates an unnamed file in memory, which is removed with its last fd, so that none is left
 /// behind, however this process ends.
@@ -55,10 +55,7 @@ impl SourceFile {
 
     /// Returns the size of this file, and of a file that is written: less if memory is short.
     pub fn len() -> u64 {
-        let available = procfs::Meminfo::current()
-            .ok()
-            .and_then(|memory| memory.mem_available);
-        match available {
+        match available_memory() {
             // There are two such files, and other programs need memory too.
             Some(available) if available < 6 * Self::LEN => Self::LEN / 4,
             _ => Self::LEN,

@@ -14,7 +14,6 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use procfs::Current;
 use rustix::fs::{statvfs, syncfs};
 use serde::{Deserialize, Serialize};
 
@@ -27,6 +26,7 @@ use crate::measurement::Stop;
 use crate::part::Task;
 use crate::process::{self, on_path};
 use crate::program::Program;
+use fullbore_host::machine::available_memory;
 use fullbore_results::run::Settings;
 
 /// The size of the block that files repeat: larger than the window of the compressors.
@@ -183,10 +183,7 @@ impl Directory {
 /// memory (tmpfs or page cache) in any case.
 fn room(place: &Path) -> u64 {
     let free = statvfs(place).map_or(0, |disk| disk.f_bavail * disk.f_frsize);
-    let memory = procfs::Meminfo::current()
-        .ok()
-        .and_then(|memory| memory.mem_available);
-    memory.map_or(free, |memory| memory.min(free))
+    available_memory().map_or(free, |memory| memory.min(free))
 }
 
 /// The task of removing a directory when the process that made it has ended.

@@ -1,0 +1,58 @@
+//! Seconds as text, as options take them.
+
+use std::ops::RangeInclusive;
+
+/// Reads a number of seconds in a range, such as `1`, `0.5`, `1s` or `500ms`.
+///
+/// # Errors
+///
+/// A sentence for the user where `text` is not a time, or is out of the range.
+pub fn parse(text: &str, range: RangeInclusive<f64>) -> Result<f64, String> {
+    let (number, unit) = match (text.strip_suffix("ms"), text.strip_suffix('s')) {
+        (Some(number), _) => (number, 1e-3),
+        (None, Some(number)) => (number, 1.0),
+        (None, None) => (text, 1.0),
+    };
+    let number: Option<f64> = number.trim().parse().ok();
+    let seconds = number.map(|number| number * unit);
+    seconds
+        .filter(|seconds| range.contains(seconds))
+        .ok_or_else(|| {
+            let (least, most) = range.into_inner();
+            format!(
+                "invalid time '{text}': expected seconds from {least} to {most}, such as 1, 0.5 or 500ms"
+            )
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_may_have_a_unit_and_have_to_be_in_range() {
+        let range = 0.01..=3600.0;
+        for (text, seconds) in [
+            ("1", Some(1.0)),
+            ("0.5", Some(0.5)),
+            ("500ms", Some(0.5)),
+            ("2s", Some(2.0)),
+            ("0.01", Some(0.01)),
+            ("3600", Some(3600.0)),
+            ("3600.1", None),
+            ("9ms", None),
+            ("0", None),
+            ("-1", None),
+            ("nan", None),
+            ("inf", None),
+            ("", None),
+            ("s", None),
+            ("1h", None),
+        ] {
+            assert_eq!(parse(text, range.clone()).ok(), seconds, "{text}");
+        }
+        let error = parse("0", range).unwrap_err();
+        let words = "invalid time '0': expected seconds from 0.01 to 3600, such as 1, 0.5 or 500ms";
+        assert_eq!(error, words);
+    }
+}
