@@ -34,9 +34,9 @@ const AT_MOST: Duration = Duration::from_secs(2);
 /// How long to kill processes that others replace all the time.
 const AT_MOST_IN_ALL: Duration = Duration::from_secs(10);
 
-/// How often to look for new processes to signal. Processes that start others all the time, whatever signal
+/// How many times new processes are searched for and signalled. Processes that start others all the time, whatever signal
 /// they get, are not followed forever.
-const AT_MOST_LOOKS: usize = 20;
+const AT_MOST_PASSES: usize = 20;
 
 /// Returns how long [`end_all`] takes at most, with some time for a machine that is busy.
 pub const fn longest(grace: Duration) -> Duration {
@@ -97,7 +97,7 @@ fn is_left(reap: &mut impl FnMut()) -> bool {
 /// then, as shells do.
 pub fn tell_all(signal: Signal) {
     let mut told = BTreeSet::new();
-    for _ in 0..AT_MOST_LOOKS {
+    for _ in 0..AT_MOST_PASSES {
         let found: Vec<_> = living()
             .into_iter()
             .filter(|&number| told.insert(number))

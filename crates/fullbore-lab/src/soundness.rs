@@ -13,7 +13,7 @@ use fullbore::Pipe;
 use crate::process::{self, Process};
 use crate::work::Bench;
 use fullbore_results::run::EndpointReport;
-use fullbore_results::soundness::{Habit, Soundness, Verdict};
+use fullbore_results::soundness::{CheckResult, Habit, Soundness};
 
 /// Bytes of one check: several times what the longest of these pipelines holds.
 const BYTES: &str = "64M";
@@ -40,7 +40,7 @@ pub fn check(writer: &str, bench: &Bench<'_>) -> Result<Soundness> {
     })
 }
 
-fn check_behind(habit: Habit, writer: &str, bench: &Bench<'_>) -> Result<Verdict> {
+fn check_behind(habit: Habit, writer: &str, bench: &Bench<'_>) -> Result<CheckResult> {
     let (first, second) = (Pipe::new()?, Pipe::new()?);
     let mut arguments = vec!["--verify".to_owned(), format!("--bytes-to-pipe={BYTES}")];
     if writer.contains("--way repeat") {
@@ -82,7 +82,7 @@ fn check_behind(habit: Habit, writer: &str, bench: &Bench<'_>) -> Result<Verdict
     let complete = process::report::<EndpointReport>(&read.stdout)
         .is_ok_and(|report| report.moved == fullbore_host::size::parse(BYTES).unwrap_or(0));
     let right = read.status.success() && complete;
-    Ok(Verdict {
+    Ok(CheckResult {
         middleman: Some(habit),
         check: None,
         right,

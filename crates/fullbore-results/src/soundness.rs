@@ -8,12 +8,12 @@ pub struct Soundness {
     /// Whether every byte was right through all of them.
     pub right: bool,
     /// One verdict for each program in between.
-    pub verdicts: Vec<Verdict>,
+    pub verdicts: Vec<CheckResult>,
 }
 
 /// Whether the reader received the right bytes through one program in between.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Verdict {
+pub struct CheckResult {
     /// The program between writer and reader, where a way of writing is checked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub middleman: Option<Habit>,

@@ -32,7 +32,7 @@ use fullbore_results::report::{
     table::Table,
 };
 use fullbore_results::run::Settings;
-use progress::Progress;
+use progress::BenchProgress;
 
 /// Measure how fast pipes are on this machine, and how much each technique gains
 ///
@@ -167,7 +167,7 @@ impl Bench {
         let topology = Topology::read();
         let cpus = CpuPair::wanted(self.cpus, &topology)?;
         let peers = self.peers.as_deref().map(Peers::of).transpose()?;
-        let mut progress = Progress::new(experiments.len(), &settings);
+        let mut progress = BenchProgress::new(experiments.len(), &settings);
         let run = runner::run(
             &experiments,
             settings,
@@ -338,10 +338,7 @@ fn list(catalogue: &Catalogue, experiments: &[Experiment], out: &mut dyn Write) 
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
-    text.parse()
-        .ok()
-        .filter(|&s: &f64| (0.01..=3600.0).contains(&s))
-        .ok_or_else(|| format!("invalid time '{text}': expected seconds from 0.01 to 3600"))
+    fullbore_host::seconds::parse(text, 0.01..=3600.0)
 }
 
 pub fn cpu_pair(text: &str) -> Result<(usize, usize), String> {

@@ -38,8 +38,8 @@ use rate::Rate;
 use verdict::Seen;
 pub use watch::{Target, Watch};
 
-/// 50 samples per second show within a second which side is slow, and take no measurable time.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// The time between two samples: 50 per second show within a second which side is slow, and take no measurable time.
+const SAMPLING_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Counts what passes, and shows it.
 pub struct Meter {
@@ -220,7 +220,7 @@ impl<'a> Drawing<'a> {
     fn run(mut self) {
         let mut due = Instant::now() + self.options.interval;
         while !self.interrupt.came() {
-            thread::park_timeout(LOOK_EVERY);
+            thread::park_timeout(SAMPLING_INTERVAL);
             if self.shared.has_ended() {
                 break;
             }

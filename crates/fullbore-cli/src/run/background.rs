@@ -12,7 +12,7 @@ use crate::ending;
 use fullbore_host::text::clean;
 
 /// The interval at which the processes in the background are listed.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+const LISTING_INTERVAL: Duration = Duration::from_millis(100);
 
 /// How long the runner waits for processes in the background before it prints a message.
 const SAY_AFTER: Duration = Duration::from_secs(1);
@@ -57,7 +57,7 @@ impl Runner<'_> {
             let fds = [self.signals.as_fd(), self.keeper.as_fd()];
             // No event reports that a process has created a session (setsid(2)), so the processes are listed
             // again and again.
-            let came = wait_for(&fds, known.then_some(LOOK_EVERY));
+            let came = wait_for(&fds, known.then_some(LISTING_INTERVAL));
             self.reap();
             while let Some(came) = self.signals.next() {
                 match came.signal {

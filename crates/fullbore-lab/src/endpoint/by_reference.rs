@@ -18,7 +18,7 @@ use rustix::pipe::SpliceFlags;
 
 use super::lines::write_lines;
 use super::options::{Data, Options};
-use super::progress::{Progress, Role};
+use super::progress::{EndpointProgress, Role};
 use super::{prepare, words};
 use fullbore_host::refusal::Unsupported;
 use fullbore_results::run::EndpointReport;
@@ -33,7 +33,7 @@ pub fn double_buffering(options: &Options, sink: BorrowedFd<'_>) -> anyhow::Resu
     } else {
         SpliceFlags::empty()
     };
-    let mut progress = Progress::begin(options, Role::Writer);
+    let mut progress = EndpointProgress::begin(options, Role::Writer);
     'stream: while let Some(most) = progress.next(buffers.len()) {
         let buffer = buffers.next();
         if options.data() == Data::Words {
@@ -70,7 +70,7 @@ pub fn through_a_pipe(options: &Options, sink: BorrowedFd<'_>) -> anyhow::Result
     let mut calls = Calls::new(options.wait());
     let mut buffers = Buffers::new(options)?;
     let (own, growth) = Pipe::with_capacity(buffers.len())?;
-    let mut progress = Progress::begin(options, Role::Writer);
+    let mut progress = EndpointProgress::begin(options, Role::Writer);
     let mut sent_last = usize::MAX;
     'stream: while let Some(most) = progress.next(buffers.len()) {
         let buffer = buffers.next();
@@ -207,7 +207,7 @@ pub fn produce(
         check_way(&producer, way)?;
         return Ok(report);
     }
-    let mut progress = Progress::begin(options, Role::Writer);
+    let mut progress = EndpointProgress::begin(options, Role::Writer);
     while let Some(most) = progress.next(chunk) {
         let buffer = match producer.reserve(most) {
             Ok(buffer) => buffer,

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use anyhow::Context;
 
 use super::options::{Data, Options};
-use super::progress::{Progress, Role};
+use super::progress::{EndpointProgress, Role};
 use super::{prepare, words};
 use fullbore_results::run::EndpointReport;
 
@@ -19,7 +19,7 @@ pub fn write_lines(
     /// measured.
     const AT_ONCE: usize = 256;
     let mut lines = vec![prepare::CONSTANT; len * AT_ONCE];
-    let mut progress = Progress::begin(options, Role::Writer);
+    let mut progress = EndpointProgress::begin(options, Role::Writer);
     'stream: while let Some(most) = progress.next(lines.len()) {
         if options.data() == Data::Words {
             words::fill(&mut lines[..most], progress.moved());

@@ -29,7 +29,7 @@ pub enum Role {
 ///
 /// With --seconds, a thread watches it: an endpoint whose other side is idle sleeps in a system call
 /// and does not notice that its time is up. The thread then reports in its place.
-pub struct Progress(Arc<Mutex<State>>);
+pub struct EndpointProgress(Arc<Mutex<State>>);
 
 struct State {
     bytes_left: u64,
@@ -45,7 +45,7 @@ struct State {
     reported: bool,
 }
 
-impl Progress {
+impl EndpointProgress {
     /// Starts the clock.
     pub fn begin(options: &Options, role: Role) -> Self {
         let began = Instant::now();

@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use rustix::pipe::SpliceFlags;
 
 use super::options::Options;
-use super::progress::{Progress, Role};
+use super::progress::{EndpointProgress, Role};
 use super::{prepare, words};
 use fullbore_host::refusal::{Unsupported, Usage};
 use fullbore_results::run::EndpointReport;
@@ -189,13 +189,13 @@ impl Copy {
 fn begin_with_the_first_bytes(
     options: &Options,
     source: BorrowedFd<'_>,
-) -> anyhow::Result<Progress> {
+) -> anyhow::Result<EndpointProgress> {
     let mut fds = [PollFd::from_borrowed_fd(source, PollFlags::IN)];
     // A reader with a time limit must not wait longer for an idle writer.
     let patience = options.seconds.map(Duration::from_secs_f64);
     let patience = patience.and_then(|time| Timespec::try_from(time).ok());
     while poll(&mut fds, patience.as_ref()) == Err(Errno::INTR) {}
-    Ok(Progress::begin(options, Role::Reader))
+    Ok(EndpointProgress::begin(options, Role::Reader))
 }
 
 fn check(options: &Options, bytes: &[u8], position: u64) -> anyhow::Result<()> {
@@ -205,6 +205,6 @@ fn check(options: &Options, bytes: &[u8], position: u64) -> anyhow::Result<()> {
     }
 }
 
-fn at(what: &str, progress: &Progress) -> String {
+fn at(what: &str, progress: &EndpointProgress) -> String {
     format!("{what} (after {} bytes)", progress.moved())
 }

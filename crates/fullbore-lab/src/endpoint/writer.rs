@@ -11,7 +11,7 @@ use rustix::io::Errno;
 
 use super::lines::write_lines;
 use super::options::{Data, Options, WayName};
-use super::progress::{Progress, Role};
+use super::progress::{EndpointProgress, Role};
 use super::{by_reference, prepare, words};
 use fullbore_host::refusal::{Unsupported, Usage};
 use fullbore_host::size;
@@ -131,7 +131,7 @@ fn repeat(options: &Options, sink: BorrowedFd<'_>) -> anyhow::Result<EndpointRep
         .pipe_size(0)
         .wait(options.wait())
         .repeat(sink, &pattern)?;
-    let mut progress = Progress::begin(options, Role::Writer);
+    let mut progress = EndpointProgress::begin(options, Role::Writer);
     while let Some(most) = progress.next(usize::MAX) {
         match repeat.send_some(most as u64) {
             Ok(n) => progress.add(n as usize, repeat.calls()),
@@ -146,7 +146,7 @@ fn write_all(options: &Options, sink: BorrowedFd<'_>) -> anyhow::Result<Endpoint
     let mut calls = Calls::new(options.wait());
     let mut buffer = prepare::buffer(options, options.chunk())?;
     let backing = buffer.backed_by();
-    let mut progress = Progress::begin(options, Role::Writer);
+    let mut progress = EndpointProgress::begin(options, Role::Writer);
     'stream: while let Some(most) = progress.next(buffer.len()) {
         if options.data() == Data::Words {
             words::fill(&mut buffer[..most], progress.moved());

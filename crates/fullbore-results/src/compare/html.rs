@@ -11,7 +11,7 @@ use super::comparison::{ComparedFigure, ComparedRun, Comparison, Difference, Pai
 use super::words::{closing, date, name, number, row_name, tables, unit};
 use crate::report::Report;
 use crate::report::html::Html;
-use crate::report::html::page::{Cell, Column, Dress, Figure, Table};
+use crate::report::html::page::{Cell, Column, Figure, PageFrame, Table};
 use crate::report::one_line;
 use crate::report::svg::dots::{Dot, Dots, Dotted};
 
@@ -25,7 +25,7 @@ impl Report<Comparison> for Html {
 #[derive(Template)]
 #[template(path = "compare.html")]
 struct ComparisonPage<'a> {
-    dress: Dress,
+    frame: PageFrame,
     title: String,
     /// How many were faster and slower, of each further run.
     in_short: Vec<String>,
@@ -66,7 +66,7 @@ impl<'a> ComparisonPage<'a> {
         }
         contents.push(("method".into(), "What ratios and verdicts mean".into()));
         ComparisonPage {
-            dress: Dress::new(),
+            frame: PageFrame::new(),
             title: title(comparison),
             in_short: in_short(comparison),
             contents,

@@ -21,7 +21,7 @@ use super::{
 use crate::run::{Outcome, Run, Settings};
 use crate::statistics::DISAGREEMENT_WORTH_A_WARNING;
 use group::Group;
-use page::{Cell, Column, Dress, Table};
+use page::{Cell, Column, PageFrame, Table};
 
 /// The run as one HTML document.
 #[derive(Debug, Clone, Copy, Default)]
@@ -37,7 +37,7 @@ impl Report<Run> for Html {
 #[derive(Template)]
 #[template(path = "run.html")]
 struct RunPage<'a> {
-    dress: Dress,
+    frame: PageFrame,
     title: String,
     lead: String,
     /// Anchors and their headings.
@@ -78,7 +78,7 @@ impl<'a> RunPage<'a> {
         }
         contents.push(("method".into(), "How it was measured".into()));
         RunPage {
-            dress: Dress::new(),
+            frame: PageFrame::new(),
             title: svg::title(run),
             lead: lead(run),
             contents,

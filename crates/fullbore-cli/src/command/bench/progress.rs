@@ -11,7 +11,7 @@ use fullbore_results::report::figure;
 use fullbore_results::run::Settings;
 
 /// The progress of one run. The bar is removed on drop.
-pub struct Progress {
+pub struct BenchProgress {
     /// The bar, which is hidden if stderr is no terminal.
     bar: ProgressBar,
     rounds: u32,
@@ -21,7 +21,7 @@ pub struct Progress {
     last: String,
 }
 
-impl Progress {
+impl BenchProgress {
     /// The least duration of a run, in seconds, for which the first round is printed. A shorter run soon
     /// shows its figures at its end.
     const LONG: f64 = 10.0;
@@ -45,7 +45,7 @@ impl Progress {
     }
 }
 
-impl runner::Progress for Progress {
+impl runner::Progress for BenchProgress {
     fn begins(&mut self, round: u32, experiment: &Experiment) {
         let Self { rounds, last, .. } = self;
         let name = experiment.name;
@@ -73,7 +73,7 @@ impl runner::Progress for Progress {
     }
 }
 
-impl Drop for Progress {
+impl Drop for BenchProgress {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
     }

@@ -21,7 +21,7 @@ use crate::program::Program;
 use crate::work::Bench;
 use fullbore_host::size;
 use fullbore_results::run::EndpointReport;
-use fullbore_results::soundness::{Soundness, Verdict};
+use fullbore_results::soundness::{CheckResult, Soundness};
 
 /// Bytes through a pipe or a socket: many times the capacity of any of them.
 const BYTES: &str = "8M";
@@ -70,7 +70,7 @@ pub fn check(job: &Job, mover: &Mover, bench: &Bench<'_>) -> Result<Soundness> {
             behind_a_writer(job, mover, bench)?,
         ),
     };
-    let verdict = Verdict {
+    let verdict = CheckResult {
         middleman: None,
         check: Some(check.into()),
         right: wrong.is_none(),

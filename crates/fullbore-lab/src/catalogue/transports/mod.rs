@@ -77,9 +77,9 @@ const fn row(
 #[rustfmt::skip]
 const ALONE: &[Experiment] = &[
     row("file_reread", None, "a file in the page cache, read(2) again and again", &Alone::FileReread),
-    row("mmap_reread", None, "the same file, mapped, with all words summed", &Alone::MmapReread),
+    row("mmap_reread", None, "a file in the page cache, mapped, with all words summed", &Alone::MmapReread),
     row("memory_copy", None, "memcpy(3) from one stretch of memory to another", &Alone::Copy),
-    row("memory_copy_by_hand", None, "the same, one word at a time", &Alone::CopyByHand),
+    row("memory_copy_by_hand", None, "as memory_copy, one word at a time", &Alone::CopyByHand),
     row("memory_read", Some(MEMORY_READ_2022), "every word of memory added up", &Alone::Read),
     row("memory_write", None, "every word of memory written", &Alone::Write),
 ];

@@ -79,15 +79,15 @@ const fn row(
 #[rustfmt::skip]
 const EXPERIMENTS: &[Experiment] = &[
     row("copy_normal", Some(NORMAL_2022), "send(2): the kernel copies the object", &UnixCopy(Mode::Normal, Place::OneSocket)),
-    row("copy_ntcopy", Some(NTCOPY_2022), "the same with MSG_NTCOPY: the copy bypasses the caches", &UnixCopy(Mode::NtCopy, Place::OneSocket)),
+    row("copy_ntcopy", Some(NTCOPY_2022), "as copy_normal, with MSG_NTCOPY: the copy bypasses the caches", &UnixCopy(Mode::NtCopy, Place::OneSocket)),
     row("copy_zero_copy", None, "vmsplice(2) into a pipe, splice(2) from there: no copy", &UnixCopy(Mode::ZeroCopy, Place::OneSocket)),
     row("copy_sendfile", None, "sendfile(2) from a file in memory", &UnixCopy(Mode::SendFile, Place::OneSocket)),
     row("estimate_normal", None, "an estimate: the copy of a send, made in user space", &UnixCopy(Mode::Normal, Place::UserSpace)),
-    row("estimate_ntcopy", None, "the same with stores that bypass the caches", &UnixCopy(Mode::NtCopy, Place::UserSpace)),
+    row("estimate_ntcopy", None, "as estimate_normal, with stores that bypass the caches", &UnixCopy(Mode::NtCopy, Place::UserSpace)),
     row("chain_normal", None, "storage → Unix socket → front → TCP → client, sent by send(2)", &UnixCopy(Mode::Normal, Place::Chain)),
-    row("chain_ntcopy", None, "the same chain, sent with MSG_NTCOPY", &UnixCopy(Mode::NtCopy, Place::Chain)),
-    row("chain_zero_copy", None, "the same chain, sent by vmsplice(2) and splice(2)", &UnixCopy(Mode::ZeroCopy, Place::Chain)),
-    row("chain_sendfile", None, "the same chain, sent by sendfile(2)", &UnixCopy(Mode::SendFile, Place::Chain)),
+    row("chain_ntcopy", None, "as chain_normal, sent with MSG_NTCOPY", &UnixCopy(Mode::NtCopy, Place::Chain)),
+    row("chain_zero_copy", None, "as chain_normal, sent by vmsplice(2) and splice(2)", &UnixCopy(Mode::ZeroCopy, Place::Chain)),
+    row("chain_sendfile", None, "as chain_normal, sent by sendfile(2)", &UnixCopy(Mode::SendFile, Place::Chain)),
 ];
 
 /// What the object passes through.

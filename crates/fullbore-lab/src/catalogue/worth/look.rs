@@ -9,7 +9,7 @@ use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 use sha2::{Digest, Sha256};
 
 use super::data::Block;
-use super::progress::Progress;
+use super::progress::ReadProgress;
 use super::table::Use;
 use crate::catalogue::transports::stream::Moved;
 use crate::endpoint::words;
@@ -18,7 +18,7 @@ use crate::endpoint::words;
 ///
 /// # Errors
 /// Fails if a byte is wrong, or the stream ends.
-pub fn look(source: impl BufRead, to: Use, progress: Progress) -> Result<Moved> {
+pub fn look(source: impl BufRead, to: Use, progress: ReadProgress) -> Result<Moved> {
     match to {
         Use::Sha256 => {
             let mut hash = Sha256::new();
@@ -55,7 +55,7 @@ pub fn look(source: impl BufRead, to: Use, progress: Progress) -> Result<Moved> 
 /// Uses the bytes as they come, with their position in the stream. The first ones are also checked.
 fn each(
     mut source: impl BufRead,
-    mut progress: Progress,
+    mut progress: ReadProgress,
     mut take: impl FnMut(&[u8], u64),
 ) -> Result<Moved> {
     let expected = Block::seen();
@@ -74,7 +74,7 @@ fn each(
 }
 
 /// Decompresses one frame after the other. The first ones are also checked.
-fn decompress(mut source: impl BufRead, mut progress: Progress) -> Result<Moved> {
+fn decompress(mut source: impl BufRead, mut progress: ReadProgress) -> Result<Moved> {
     let expected = Block::seen();
     let mut decoder = FrameDecoder::new();
     let (mut text, mut seen) = (Vec::new(), 0);

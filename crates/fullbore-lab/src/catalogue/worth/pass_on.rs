@@ -15,7 +15,7 @@ use rustix::pipe::SpliceFlags;
 use serde::{Deserialize, Serialize};
 
 use super::data::{Block, CHECKED};
-use super::progress::Progress;
+use super::progress::ReadProgress;
 use super::table::Use;
 use crate::catalogue::movers::memory_file;
 use crate::catalogue::transports::stream::Moved;
@@ -80,7 +80,7 @@ impl Sink {
 ///
 /// # Errors
 /// Fails if the stream ends, or the sink refuses the bytes.
-pub fn pass_on(mut source: impl BufRead, to: Use, mut progress: Progress) -> Result<Moved> {
+pub fn pass_on(mut source: impl BufRead, to: Use, mut progress: ReadProgress) -> Result<Moved> {
     let mut sink = Sink::open(to)?;
     loop {
         let bytes = source.fill_buf().context("read")?;
@@ -100,7 +100,7 @@ pub fn pass_on(mut source: impl BufRead, to: Use, mut progress: Progress) -> Res
 ///
 /// # Errors
 /// Fails if the stream ends, or the sink refuses the bytes.
-pub fn splice_on(source: BorrowedFd<'_>, to: Use, mut progress: Progress) -> Result<Moved> {
+pub fn splice_on(source: BorrowedFd<'_>, to: Use, mut progress: ReadProgress) -> Result<Moved> {
     let mut sink = Sink::open(to)?;
     let mut calls = Calls::new(Wait::Block);
     let flags = SpliceFlags::empty();

@@ -7,13 +7,13 @@ use crate::catalogue::transports::stream::{Clock, Moved};
 use crate::part::Timing;
 
 /// How far a reader has come. Its clock starts when the bytes that are checked have come.
-pub struct Progress {
+pub struct ReadProgress {
     timing: Timing,
     clock: Option<Clock>,
     position: u64,
 }
 
-impl Progress {
+impl ReadProgress {
     /// Begins to count.
     pub fn new(timing: Timing) -> Self {
         Self {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::look::look;
 use super::pass_on::{pass_on, splice_on};
-use super::progress::Progress;
+use super::progress::ReadProgress;
 use super::table::{Use, WayName};
 use crate::catalogue::transports::ring::{InPlace, Rings};
 use crate::part::{self, Task, Timing};
@@ -31,7 +31,7 @@ impl Task for ReadTask {
     fn play(self) -> Result<()> {
         let stdin = stdin();
         let source = stdin.as_fd();
-        let progress = Progress::new(self.timing);
+        let progress = ReadProgress::new(self.timing);
         let passes_on = matches!(self.to, Use::Drop | Use::File | Use::Tcp);
         // A page that a socket refers to has left the pipe, and a producer that recycles it would change it there.
         let keeps_pages = self.to == Use::Tcp && self.way == WayName::Recycle;

@@ -26,8 +26,8 @@ impl Escaper for Harmless {
     }
 }
 
-/// How the page looks and behaves, and what it may do.
-pub struct Dress {
+/// What every page has around its content: how it looks and behaves, and what it may do.
+pub struct PageFrame {
     /// The style sheet.
     pub style: String,
     /// The script.
@@ -38,9 +38,9 @@ pub struct Dress {
     pub version: &'static str,
 }
 
-impl Dress {
+impl PageFrame {
     /// Returns the style, the script and the policy of every page.
-    pub fn new() -> Dress {
+    pub fn new() -> PageFrame {
         let style = format!(
             "\n{}{}",
             include_str!("../../../templates/page.css"),
@@ -53,7 +53,7 @@ impl Dress {
             hash(&style),
             hash(script)
         );
-        Dress {
+        PageFrame {
             style,
             script,
             policy,
@@ -251,8 +251,8 @@ mod tests {
 
     #[test]
     fn style_and_script_need_no_escaping_in_xml_and_fetch_nothing() {
-        let dress = Dress::new();
-        for text in [dress.script, dress.style.as_str()] {
+        let frame = PageFrame::new();
+        for text in [frame.script, frame.style.as_str()] {
             assert!(!text.contains(['<', '&']));
             for word in ["://", "url(", "@import", "fetch(", "import("] {
                 assert!(!text.contains(word), "{word}");
