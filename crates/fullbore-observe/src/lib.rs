@@ -1,23 +1,10 @@
 //! Observes pipelines from outside: which processes have which pipes open, how full the pipes are, which
 //! process waits for which, and so which stage of a pipeline is the slow one.
 //!
-//! Which stage of the pipeline of process 4711 is slow?
+//! Which stages are slow in the pipelines of a process and its descendants?
 //!
 //! ```no_run
-//! use std::time::Duration;
-//!
-//! use fullbore_observe::scope::{Scope, Whose};
-//! use fullbore_observe::{Error, Monitor};
-//!
-//! fn main() -> Result<(), Error> {
-//!     let whose = Whose::Tree(4711);
-//!     let mut monitor = Monitor::new(Scope { whose, all: false })?;
-//!     let overview = monitor.once(Duration::from_secs(2))?;
-//!     for verdict in overview.chains.iter().filter_map(|chain| chain.verdict.as_ref()) {
-//!         println!("stages {:?} are slow ({}): {verdict}", verdict.stages(), verdict.sure);
-//!     }
-//!     Ok(())
-//! }
+#![doc = include_str!("../examples/slow_stage.rs")]
 //! ```
 //!
 //! Nothing here starts or ends a process, and no byte passes through it. Everything is read from /proc, and
