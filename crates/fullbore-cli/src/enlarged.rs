@@ -1,33 +1,22 @@
-//! The report on pipes that were to be enlarged, which `tune` and `top` show: a line per pipe for people, an object
-//! per pipe for machines, and the exit code.
+//! The report for people on pipes that were to be enlarged, which `tune` and `top` show: a line per pipe, warnings,
+//! and the exit code.
 
 use std::fmt::{self, Write as _};
 
 use fullbore::pipe::Limit;
 use rustix::io::Errno;
-use serde_json::{Value, json};
 
 use fullbore_host::refusal::UNSUPPORTED;
 use fullbore_host::size::rounded;
-use fullbore_host::text::error_text;
+use fullbore_host::text::{counted, error_text};
 use fullbore_observe::census::{Holder, Pipe};
-use fullbore_observe::tune::evidence::Writer;
 use fullbore_observe::tune::outcome::{Outcome, Tuned, Tuning, is_safe};
-use fullbore_observe::tune::producers::Sends;
 
 /// The hazard of a pipe that is enlarged under its writer, in two sentences.
 const WHY: &str = "\
 a writer that passes its own pages to a pipe (vmsplice) may rely on the pipe's capacity to know \
 when it can reuse them. In a larger pipe they have not been read yet, and the reader gets wrong \
 bytes";
-
-/// Returns how many pipes were treated in some way, with the verb.
-fn counted(pipes: usize) -> String {
-    match pipes {
-        1 => "1 pipe was".to_owned(),
-        more => format!("{more} pipes were"),
-    }
-}
 
 /// The report on the results for all pipes.
 #[derive(Debug)]
@@ -87,7 +76,7 @@ impl Report {
             .filter(|one| matches!(one.outcome, Outcome::Refused { .. }))
             .count();
         if refused > 0 {
-            let pipes = counted(refused);
+            let pipes = counted(refused, "pipe was", "pipes were");
             all.push(format!(
                 "{pipes} not enlarged: {WHY}. --force enlarges them anyway"
             ));
@@ -98,7 +87,7 @@ impl Report {
         };
         let forced = self.0.all.iter().filter(is_forced).count();
         if forced > 0 {
-            let pipes = counted(forced);
+            let pipes = counted(forced, "pipe was", "pipes were");
             all.push(format!("{pipes} enlarged because of --force: {WHY}"));
         }
         if let Err(error) = &self.0.kept {
@@ -109,70 +98,6 @@ impl Report {
             all.push(format!("{missing}: {error:#}"));
         }
         all
-    }
-
-    /// Returns the report for machines, as JSON.
-    pub fn json(&self) -> Value {
-        let pipes: Vec<Value> = self.0.all.iter().map(|one| self.json_of(one)).collect();
-        json!({
-            "size": self.0.options.size,
-            "revert": self.0.options.revert,
-            "force": self.0.options.force,
-            "dry_run": self.0.options.dry_run,
-            "pipes": pipes,
-            "left_out": self.0.found.left_out,
-        })
-    }
-
-    fn json_of(&self, one: &Tuned) -> Value {
-        let pipe = &self.0.census.pipes[one.pipe];
-        let (word, from, to) = match one.outcome {
-            Outcome::Grown { from, to } => ("grown", Some(from), Some(to)),
-            Outcome::Reverted { from, to } => ("reverted", Some(from), Some(to)),
-            Outcome::Roomy { size } => ("roomy", Some(size), Some(size)),
-            Outcome::Stopped { size } => ("stopped", Some(size), Some(size)),
-            Outcome::NeverTuned { size } => ("never_tuned", Some(size), Some(size)),
-            Outcome::ChangedSince { size } => ("changed_since", Some(size), Some(size)),
-            Outcome::Refused { size } => ("refused", Some(size), Some(size)),
-            Outcome::TooFull { size, .. } => ("too_full", Some(size), Some(size)),
-            Outcome::HalfOpen => ("half_open", None, None),
-            Outcome::Failed(_) => ("failed", None, None),
-        };
-        let person = |process: usize| {
-            let process = &self.0.census.processes[process];
-            json!({
-                "pid": process.id.pid,
-                "name": process.name,
-                "command": process.command,
-            })
-        };
-        let all = |holders: &mut dyn Iterator<Item = &Holder>| -> Vec<Value> {
-            holders.map(|holder| person(holder.process)).collect()
-        };
-        let sends = one.writers.iter().map(|writer| {
-            let (word, because) = sends(writer);
-            json!({
-                "pid": self.0.census.processes[writer.process].id.pid,
-                "sends": word,
-                "because": because,
-            })
-        });
-        json!({
-            "device": pipe.identity.device,
-            "inode": pipe.identity.inode,
-            "path": pipe.name,
-            "writers": all(&mut pipe.writers()),
-            "readers": all(&mut pipe.readers()),
-            "outcome": word,
-            "from": from,
-            "to": to,
-            "limit": one.limit.as_ref().map(Limit::to_string),
-            "error": match one.outcome {
-                Outcome::Failed(errno) => Some(error_text(&errno.into())),
-                _ => None,
-            },
-            "judged": sends.collect::<Vec<Value>>(),
-        })
     }
 
     /// Returns the processes that write and the processes that read: `tar 12 → zstd 13`.
@@ -260,18 +185,9 @@ impl Report {
         match one.writers.first() {
             None => "no visible process writes to it".to_owned(),
             Some(writer) => {
-                let (_, because) = sends(writer);
-                format!("{}: {because}", self.who(writer.process))
+                format!("{}: {}", self.who(writer.process), writer.sends.because())
             }
         }
-    }
-}
-
-fn sends(writer: &Writer) -> (&'static str, &'static str) {
-    match writer.sends {
-        Sends::Safely(because) => ("safely", because),
-        Sends::Pages(because) => ("pages", because),
-        Sends::Unknown(because) => ("unknown", because),
     }
 }
 

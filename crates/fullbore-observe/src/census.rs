@@ -9,10 +9,10 @@ use std::os::fd::OwnedFd;
 use fullbore::pipe::PipeIdentity;
 use rustix::fs::{CWD, Mode, OFlags, fstat, openat};
 use rustix::io::Errno;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Identifies a process until the next boot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ProcessId {
     /// Its process id, which another process may get later.
     pub pid: u32,
@@ -61,7 +61,7 @@ pub struct Pipe {
 }
 
 /// The processes that could not be examined.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unseen {
     /// Processes of other users, whose fds this user may not read.
     pub of_others: usize,

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeSet;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::census::{Census, Holder, Pipe};
 
@@ -17,7 +17,7 @@ const STDOUT: i32 = 1;
 const STDERR: i32 = 2;
 
 /// What a pipe is used for, as far as its readers and writers show.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PipeKind {
     /// It leads from one process to another, as the stdin, stdout or stderr of one of them.

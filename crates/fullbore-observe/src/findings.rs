@@ -1,12 +1,12 @@
 //! The findings about a pipeline: the numbers, and the verdict that is based on them.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::numbers::Numbers;
 use super::verdict::Verdict;
 
 /// The findings about a pipeline.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Findings {
     /// The numbers.
     #[serde(flatten)]

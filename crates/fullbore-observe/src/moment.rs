@@ -1,7 +1,7 @@
 //! What a stage does at a moment, derived from what all of its threads do and how full its pipes are.
 //! This module only computes; it reads nothing from /proc.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::link::Fill;
 use super::waiting::{Doing, Object, On};
@@ -25,7 +25,7 @@ pub enum Moment {
 
 /// What a stage waits for outside of the pipeline. If its threads wait for several of them, the first one
 /// in this list counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
     /// It waits for a file or a device.

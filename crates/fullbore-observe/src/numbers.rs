@@ -6,7 +6,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::attribution::Attribution;
 use super::link::Link;
@@ -54,7 +54,7 @@ pub(crate) struct StageFacts {
 }
 
 /// What was counted and sampled.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Numbers {
     /// Seconds that the pipeline ran, without the time in which it was stopped.
     pub seconds: f64,
@@ -75,7 +75,7 @@ pub struct Numbers {
 }
 
 /// A stage.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct StageNumbers {
     /// Its number, from 1.
     pub number: usize,
@@ -94,21 +94,21 @@ pub struct StageNumbers {
     /// The share of the pipeline's time in which it kept others waiting. If several stages did so at
     /// the same time, it is the stage's part of that time.
     pub blame: f64,
-    /// Whether these figures are of the process that the others wait for.
+    /// Whether these figures are of the process that the others wait for. It is not in the JSON.
     #[serde(skip)]
     pub attribution: Attribution,
     /// Microseconds that a thread waited for a CPU each time, on average.
     pub queue_us: f64,
     /// The code that it exited with.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
     /// The signal that ended it.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signal: Option<i32>,
 }
 
 /// What a stage did, as shares of its time.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Shares {
     /// At least one thread of it ran.
     pub ran: f64,
@@ -123,7 +123,7 @@ pub struct Shares {
 }
 
 /// A pipe.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct PipeNumbers {
     /// Its number, from 1.
     pub number: usize,
@@ -155,7 +155,7 @@ pub struct PipeNumbers {
 }
 
 /// Bytes, and how well they are known.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Bytes {
     /// The number of bytes; `None` if it is not known.
     pub bytes: Option<u64>,
@@ -164,7 +164,7 @@ pub struct Bytes {
 }
 
 /// How well a number of bytes is known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Certainty {
     /// Both sides counted the same number.

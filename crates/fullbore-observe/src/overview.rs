@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 
 use fullbore::pipe::PipeIdentity;
 use rustix::io::Errno;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::census::{Census, Holder, Pipe, Process, ProcessId, Unseen};
 use super::chains::{self, PipeKind};
@@ -26,7 +26,7 @@ const UNKNOWN: Bytes = Bytes {
 };
 
 /// The state of all pipelines and pipes at one scan.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Overview {
     /// When it was taken, in seconds since 1970.
     pub taken_at: f64,
@@ -49,7 +49,7 @@ pub struct Overview {
 }
 
 /// A pipeline, or a part of one that has no branches.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ChainState {
     /// The stages between and around the pipes: one more than there are pipes.
     pub stages: Vec<StageState>,
@@ -62,7 +62,7 @@ pub struct ChainState {
 }
 
 /// A stage of a chain.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct StageState {
     /// The process that names the stage comes first. Empty if no process has both pipes open any more.
     pub processes: Vec<ProcessInfo>,
@@ -75,7 +75,7 @@ pub struct StageState {
 }
 
 /// A process.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessInfo {
     /// The identity of the process.
     #[serde(flatten)]
@@ -89,7 +89,7 @@ pub struct ProcessInfo {
 }
 
 /// A pipe.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct PipeState {
     /// The device number of its inode, which with `inode` identifies the pipe while it exists.
     pub device: u64,
@@ -141,7 +141,7 @@ pub struct PipeState {
 }
 
 /// A side that waits.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Blocked {
     /// The side.
     pub side: Side,
@@ -151,7 +151,7 @@ pub struct Blocked {
 }
 
 /// A side of a pipe, with all stages beyond it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Side {
     /// The processes that write to the pipe.
@@ -161,7 +161,7 @@ pub enum Side {
 }
 
 /// Which side is slow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Slow {
     /// Its writer, or a stage before its writer.
@@ -177,7 +177,7 @@ pub enum Slow {
 }
 
 /// Pipes that were seen, but are not shown in full.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeftOut {
     /// Pipes that one process keeps to itself (`--all` shows them).
     pub own: usize,

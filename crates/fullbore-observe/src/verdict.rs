@@ -2,12 +2,13 @@
 
 use std::fmt;
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 use super::moment::Cause;
 
 /// Which stage is the slow one.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(into = "Shape", try_from = "Shape")]
 pub struct Verdict {
     /// The statement of the verdict.
     pub kind: VerdictKind,
@@ -39,7 +40,7 @@ pub enum VerdictKind {
 }
 
 /// What a slow stage spends its time on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Bound {
     /// It runs.
@@ -51,7 +52,7 @@ pub enum Bound {
 }
 
 /// How sure a verdict is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Sureness {
     /// All observations agree.
@@ -78,34 +79,72 @@ impl fmt::Display for Verdict {
     }
 }
 
-impl Serialize for Verdict {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        #[derive(Serialize)]
-        struct Shape<'a> {
-            kind: &'static str,
-            stages: &'a [usize],
-            bound_by: Option<Bound>,
-            sure: Sureness,
-            words: &'a str,
-        }
-        let (kind, bound_by) = match &self.kind {
-            VerdictKind::Stage(_, bound) => ("stage", Some(*bound)),
-            VerdictKind::Shared(_) => ("shared", None),
-            VerdictKind::ByTurns(_) => ("by_turns", None),
-            VerdictKind::Cpus => ("cpus", None),
-            VerdictKind::Waking => ("waking", None),
-            VerdictKind::Nobody => ("nobody", None),
-            VerdictKind::TooShort => ("too_short", None),
-            VerdictKind::Alone => ("alone", None),
+/// The shape of a verdict in JSON: the stages are a list, however many there are.
+#[derive(Serialize, Deserialize)]
+struct Shape {
+    kind: ShapeKind,
+    stages: Vec<usize>,
+    bound_by: Option<Bound>,
+    sure: Sureness,
+    words: String,
+}
+
+/// The word for a [`VerdictKind`] in JSON.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum ShapeKind {
+    Stage,
+    Shared,
+    ByTurns,
+    Cpus,
+    Waking,
+    Nobody,
+    TooShort,
+    Alone,
+}
+
+impl From<Verdict> for Shape {
+    fn from(verdict: Verdict) -> Self {
+        let (kind, bound_by) = match &verdict.kind {
+            VerdictKind::Stage(_, bound) => (ShapeKind::Stage, Some(*bound)),
+            VerdictKind::Shared(_) => (ShapeKind::Shared, None),
+            VerdictKind::ByTurns(_) => (ShapeKind::ByTurns, None),
+            VerdictKind::Cpus => (ShapeKind::Cpus, None),
+            VerdictKind::Waking => (ShapeKind::Waking, None),
+            VerdictKind::Nobody => (ShapeKind::Nobody, None),
+            VerdictKind::TooShort => (ShapeKind::TooShort, None),
+            VerdictKind::Alone => (ShapeKind::Alone, None),
         };
-        Shape {
+        Self {
             kind,
-            stages: &self.stages(),
+            stages: verdict.stages(),
             bound_by,
-            sure: self.sure,
-            words: &self.words,
+            sure: verdict.sure,
+            words: verdict.words,
         }
-        .serialize(serializer)
+    }
+}
+
+impl TryFrom<Shape> for Verdict {
+    type Error = &'static str;
+
+    fn try_from(shape: Shape) -> Result<Self, Self::Error> {
+        let kind = match (shape.kind, shape.stages.as_slice(), shape.bound_by) {
+            (ShapeKind::Stage, &[number], Some(bound)) => VerdictKind::Stage(number, bound),
+            (ShapeKind::Stage, ..) => return Err("a slow stage needs one number and 'bound_by'"),
+            (ShapeKind::Shared, ..) => VerdictKind::Shared(shape.stages),
+            (ShapeKind::ByTurns, ..) => VerdictKind::ByTurns(shape.stages),
+            (ShapeKind::Cpus, ..) => VerdictKind::Cpus,
+            (ShapeKind::Waking, ..) => VerdictKind::Waking,
+            (ShapeKind::Nobody, ..) => VerdictKind::Nobody,
+            (ShapeKind::TooShort, ..) => VerdictKind::TooShort,
+            (ShapeKind::Alone, ..) => VerdictKind::Alone,
+        };
+        Ok(Self {
+            kind,
+            sure: shape.sure,
+            words: shape.words,
+        })
     }
 }
 

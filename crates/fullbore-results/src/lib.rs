@@ -1,5 +1,5 @@
 //! The results of `fullbore bench`: their types, their JSON, the statistics over the rounds, the
-//! comparison of runs, and the reports.
+//! comparison of runs, and the reports; and the types of what `fullbore explain` and `fullbore doctor` find.
 //!
 //! Which was the fastest experiment of a run that `fullbore bench --json` printed?
 //!
@@ -26,6 +26,7 @@
 //! | [`statistics`], [`rank_sum`] | medians and spreads; whether two samples differ by more than chance |
 //! | [`compare`] | [`Comparison`](compare::Comparison): several runs side by side |
 //! | [`report`] | [`Report`](report::Report): a run or a comparison as a table, JSON, CSV or HTML, and a run as SVG |
+//! | [`explain`], [`doctor`] | [`Explanation`](explain::Explanation) and [`Examination`](doctor::Examination), the shapes of their JSON |
 //! | [`names`] | which experiments a pattern means |
 //! | [`placement`] | one CPU for both ends of a pipe compared with two |
 //!
@@ -33,6 +34,8 @@
 //! experiments are run, or on the command.
 
 pub mod compare;
+pub mod doctor;
+pub mod explain;
 pub mod names;
 pub mod placement;
 pub mod rank_sum;

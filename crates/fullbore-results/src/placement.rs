@@ -36,6 +36,33 @@ pub struct Placement {
     pub wake_up_us: Option<f64>,
 }
 
+/// What `doctor` found: the figures of both places, and what they say.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PlacementReport {
+    /// The figures; `None` if there is only one CPU to use, or they could not be measured.
+    pub figures: Option<Placement>,
+    /// What the figures say, or why there are none, in sentences.
+    pub words: String,
+}
+
+/// What `explain` found: what all sides on one CPU gain.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PlacementAdvice {
+    /// Whether it is advised.
+    pub advised: bool,
+    /// How many times as fast it is: measured for an experiment, and estimated for a command, which is not run
+    /// again.
+    pub worth: f64,
+    /// Whether `worth` is an estimate.
+    pub estimated: bool,
+    /// How many CPUs all sides together would have used if none had waited for a CPU.
+    pub cpus_used: f64,
+    /// The measurement: of the experiment, or of an ordinary pipe.
+    pub figures: Placement,
+    /// The advice in sentences.
+    pub words: String,
+}
+
 /// Whether one CPU is faster than two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -159,7 +159,7 @@ impl Explain {
                 serde_json::to_writer_pretty(&mut *out, &explained.explanation)?;
                 writeln!(out)?;
             } else {
-                explained.explanation.write(out)?;
+                explain::report::write(&explained.explanation, out)?;
             }
             Ok(())
         };
@@ -190,8 +190,5 @@ impl Explain {
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
-    text.parse()
-        .ok()
-        .filter(|&s: &f64| (0.05..=86_400.0).contains(&s))
-        .ok_or_else(|| format!("invalid time '{text}': expected seconds from 0.05 to 86400"))
+    fullbore_host::seconds::parse(text, 0.05..=86_400.0)
 }

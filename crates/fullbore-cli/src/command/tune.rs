@@ -46,7 +46,7 @@ pub struct Tune {
     pipeline: Option<u32>,
 
     /// Least capacity of each pipe [default: 1M, or as much as the limits allow]
-    #[arg(short, long, value_name = "SIZE", value_parser = capacity)]
+    #[arg(short, long, value_name = "SIZE", value_parser = size::parse_capacity)]
     size: Option<usize>,
 
     /// Restore the capacities that the pipes had before they were tuned
@@ -89,7 +89,7 @@ impl Tune {
         let report = Report(tuning);
         let mut out = inherited::stdout()?.lock();
         if self.json {
-            serde_json::to_writer_pretty(&mut out, &report.json())?;
+            serde_json::to_writer_pretty(&mut out, &report.0.report())?;
             out.write_all(b"\n")?;
         } else {
             write!(out, "{report}")?;
@@ -99,16 +99,5 @@ impl Tune {
             let _ = writeln!(stderr(), "fullbore tune: {warning}");
         }
         Ok(ExitCode::from(report.code()))
-    }
-}
-
-/// Parses a capacity that the kernel can be asked for (`F_SETPIPE_SZ`: at most 2 GiB).
-fn capacity(text: &str) -> Result<usize, String> {
-    match size::parse_in_memory(text)? {
-        0 => Err("invalid capacity 0: a pipe needs at least one page".to_owned()),
-        size if size > 1 << 31 => Err(format!(
-            "invalid capacity '{text}': a pipe can have at most 2G"
-        )),
-        size => Ok(size),
     }
 }

@@ -6,15 +6,14 @@
 //! The value of each other change is a ratio of two experiments of the groups `ladder` and `produce`, as in the
 //! README: it is exact for the machine on which it was measured, and approximate elsewhere.
 
-use super::placement::command;
-use super::report::{Advice, Report};
-use super::settings::{HALT_POLL, Setting};
-use fullbore_lab::trials::Outcome;
+use super::placement::{command, gain};
+use super::settings::HALT_POLL;
+use fullbore_results::doctor::{Advice, Examination};
 use fullbore_results::placement::Placement;
 
 /// Something that makes pipes slower, and the condition under which it applies.
 struct Loss {
-    holds: fn(&Report) -> bool,
+    holds: fn(&Examination) -> bool,
     loses: &'static str,
     /// How many times as fast the workload would be without it.
     worth: f64,
@@ -52,7 +51,7 @@ const LOSSES: &[Loss] = &[
         held_by: HeldBy::Trial("splice"),
     },
     Loss {
-        holds: |report| report.holds_back(HALT_POLL),
+        holds: |report| slows(report, HALT_POLL),
         loses: "idle CPUs halt at once, so waking a task that sleeps on a pipe needs an exit to \
          the hypervisor",
         worth: 2.9,
@@ -76,7 +75,7 @@ const LOSSES: &[Loss] = &[
 ];
 
 /// Returns the advice for this report.
-pub fn of(report: &Report) -> Advice {
+pub fn of(report: &Examination) -> Advice {
     match leading_placement(report) {
         Some(placement) => of_placement(placement),
         None => of_losses(report, "largest possible gain"),
@@ -84,14 +83,14 @@ pub fn of(report: &Report) -> Advice {
 }
 
 /// Returns the advice about the largest loss, if [`of`] is about placement and there is a loss.
-pub fn next(report: &Report) -> Option<Advice> {
+pub fn next(report: &Examination) -> Option<Advice> {
     leading_placement(report)?;
     Some(of_losses(report, "next")).filter(|advice| advice.worth.is_some())
 }
 
 /// Returns what placement gains, if that is more than the largest loss costs.
-fn leading_placement(report: &Report) -> Option<&Placement> {
-    let gain = report.placement.gain()?;
+fn leading_placement(report: &Examination) -> Option<&Placement> {
+    let gain = gain(&report.placement)?;
     let worth = of_losses(report, "").worth.unwrap_or(1.0);
     (!report.is_wrong() && gain.ratio > worth).then_some(gain)
 }
@@ -107,7 +106,7 @@ fn of_placement(placement: &Placement) -> Advice {
         ),
         worth: Some(placement.ratio),
         measured_as: Some(
-            "the ratio of write_read on one CPU to write_read on two, on this machine",
+            "the ratio of write_read on one CPU to write_read on two, on this machine".to_owned(),
         ),
         trial: None,
         setting: None,
@@ -116,23 +115,21 @@ fn of_placement(placement: &Placement) -> Advice {
 }
 
 /// Returns the advice about the largest loss, which begins with `rank`.
-fn of_losses(report: &Report, rank: &str) -> Advice {
+fn of_losses(report: &Examination, rank: &str) -> Advice {
     let wrong = report.wrong().next();
     if let Some(loss) = LOSSES
         .iter()
         .find(|loss| wrong.is_none() && (loss.holds)(report))
     {
         let (trial, setting) = match loss.held_by {
-            HeldBy::Trial(name) => (Some(name), None),
-            HeldBy::Setting(name) => (None, Some(name)),
+            HeldBy::Trial(name) => (Some(name.to_owned()), None),
+            HeldBy::Setting(name) => (None, Some(name.to_owned())),
         };
         let command = match loss.held_by {
             HeldBy::Trial(name) => report
                 .trial(name)
                 .and_then(|trial| trial.cause.as_ref()?.remedy.clone()),
-            HeldBy::Setting(name) => report
-                .setting(name)
-                .map(|setting| setting.command.to_owned()),
+            HeldBy::Setting(name) => report.setting(name).map(|setting| setting.command.clone()),
         };
         let how = match &command {
             Some(command) => format!(": {command}"),
@@ -144,7 +141,7 @@ fn of_losses(report: &Report, rank: &str) -> Advice {
                 loss.loses, loss.worth
             ),
             worth: Some(loss.worth),
-            measured_as: Some(loss.measured_as),
+            measured_as: Some(loss.measured_as.to_owned()),
             trial,
             setting,
             command,
@@ -166,27 +163,18 @@ fn of_losses(report: &Report, rank: &str) -> Advice {
     }
 }
 
-impl Report {
-    fn is_refused(&self, name: &str) -> bool {
-        self.trial(name)
-            .is_some_and(|trial| matches!(trial.outcome, Outcome::Refused(_)))
-    }
-
-    fn holds_back(&self, setting: &str) -> bool {
-        self.setting(setting).is_some_and(|setting| !setting.fine)
-    }
-
-    fn setting(&self, name: &str) -> Option<&Setting> {
-        self.settings.iter().find(|setting| setting.name == name)
-    }
+/// Returns whether a setting slows pipes down.
+fn slows(report: &Examination, setting: &str) -> bool {
+    report.setting(setting).is_some_and(|setting| !setting.fine)
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::settings::{self, GOVERNOR_FILE, HALT_POLL_FILE};
-    use super::super::{fixture, fixture_placement};
+    use super::super::{fixture, fixture_circumstances, fixture_placement};
     use super::*;
     use fullbore_host::fixtures::Fixture;
+    use fullbore_results::doctor::TrialOutcome;
 
     #[test]
     fn where_nothing_is_refused_nothing_is_held_back() {
@@ -215,7 +203,7 @@ mod tests {
     #[test]
     fn the_biggest_of_several_is_said_with_the_command_that_changes_it() {
         let advice = of(&fixture(&["splice", "roomy_pipe"]));
-        assert_eq!(advice.trial, Some("roomy_pipe"));
+        assert_eq!(advice.trial.as_deref(), Some("roomy_pipe"));
         assert!(
             advice
                 .text
@@ -226,7 +214,7 @@ mod tests {
         assert!(advice.text.ends_with(&command), "{}", advice.text);
         let advice = of(&fixture(&["vmsplice", "huge_pages", "splice"]));
         assert_eq!(
-            advice.trial,
+            advice.trial.as_deref(),
             Some("vmsplice"),
             "huge pages gain nothing without it"
         );
@@ -236,17 +224,20 @@ mod tests {
     fn a_guest_whose_idle_cpus_halt_at_once_is_told_what_would_help() {
         let mut report = fixture(&["huge_pages"]);
         let machine = Fixture::new(&[(GOVERNOR_FILE, "haltpoll"), (HALT_POLL_FILE, "0")]);
-        report.settings = settings::read(&machine.root(), &report.circumstances);
+        report.settings = settings::read(&machine.root(), &fixture_circumstances());
         let advice = of(&report);
-        assert_eq!((advice.trial, advice.setting), (None, Some(HALT_POLL)));
+        assert_eq!(
+            (advice.trial, advice.setting.as_deref()),
+            (None, Some(HALT_POLL))
+        );
         assert!(
             advice.text.contains("about 2.9 times") && advice.text.contains("echo 200000"),
             "{}",
             advice.text
         );
         let of_another = Fixture::new(&[(GOVERNOR_FILE, "menu"), (HALT_POLL_FILE, "0")]);
-        report.settings = settings::read(&of_another.root(), &report.circumstances);
-        assert_eq!(of(&report).trial, Some("huge_pages"));
+        report.settings = settings::read(&of_another.root(), &fixture_circumstances());
+        assert_eq!(of(&report).trial.as_deref(), Some("huge_pages"));
     }
 
     #[test]
@@ -257,20 +248,20 @@ mod tests {
             (of(&report), next(&report))
         };
         let (first, second) = advised(&["splice"], 5.0);
-        assert_eq!((first.worth, first.trial), (Some(5.0), None));
+        assert_eq!((first.worth, &first.trial), (Some(5.0), &None));
         assert!(first.text.contains("nothing runs in parallel"), "{first:?}");
         assert!(
             first.text.ends_with(": taskset -c 1 sh -c 'A | B'"),
             "{first:?}"
         );
         let second = second.unwrap();
-        assert_eq!(second.trial, Some("splice"));
+        assert_eq!(second.trial.as_deref(), Some("splice"));
         assert!(
             second.text.starts_with("next: splice is refused"),
             "{second:?}"
         );
         let (first, second) = advised(&["splice"], 2.0);
-        assert_eq!((first.trial, second), (Some("splice"), None));
+        assert_eq!((first.trial.as_deref(), second), (Some("splice"), None));
         let (first, second) = advised(&[], 2.0);
         assert_eq!((first.worth, second), (Some(2.0), None));
         // What gains little is not advised.
@@ -281,7 +272,7 @@ mod tests {
     fn wrong_bytes_are_said_before_praise() {
         let mut report = fixture(&["splice"]);
         report.placement = fixture_placement(9.0);
-        report.trials[1].outcome = Outcome::Wrong("byte 0 of 1".into());
+        report.trials[1].outcome = TrialOutcome::Wrong("byte 0 of 1".into());
         assert!(of(&report).text.contains("corrupts data"));
         assert_eq!(next(&report), None);
     }

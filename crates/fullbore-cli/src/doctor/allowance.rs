@@ -4,9 +4,9 @@
 //! The sum is therefore computed in user space, over the fds of all processes that are visible. A pipe
 //! belongs to the user who made it, who is the owner of its inode. Its capacity is only available to
 //! processes that have it open, and fdinfo does not contain it: so each pipe is opened, without blocking,
-//! until its capacity has been read. It is opened for reading and never for writing, because a reader would
-//! not see the end of file meanwhile. While it is open, a writer whose last reader closes the pipe learns of
-//! this a moment later.
+//! until its capacity has been read. It is opened for writing and never for reading: another reader could keep
+//! a writer from learning that its last reader has gone, while another writer only delays the end of file for
+//! some microseconds.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 
 use fullbore::PipeEnd;
 use fullbore::linux::page_size;
+use fullbore_results::doctor::Allowance;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, StatxFlags};
-use serde::Serialize;
 
 /// The time after which the scan ends, even if it is incomplete.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -25,120 +25,94 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// The capacities in bytes, by device and inode; `None` for a pipe that could not be opened.
 type Capacities = BTreeMap<(u32, u32, u64), Option<u64>>;
 
-/// The visible part of a user's pipes.
-#[derive(Debug, Clone, Default, Serialize)]
-pub struct Allowance {
-    /// The user.
-    pub uid: u32,
-    /// The number of pipes that this user made.
-    pub pipes: usize,
-    /// The sum of their capacities in bytes.
-    pub bytes: u64,
-    /// The same sum in pages, which is what the limits count.
-    pub pages: u64,
-    /// The value of `fs.pipe-user-pages-soft`; 0 means no limit.
-    pub soft_limit: Option<u64>,
-    /// Whether this process is exempt from the limits.
-    pub exempt: bool,
-    /// The number of processes whose fds were read.
-    pub processes_seen: usize,
-    /// The number of this user's processes whose fds could not be read.
-    pub processes_closed: usize,
-    /// The number of this user's pipes that could not be opened.
-    pub pipes_closed: usize,
-    /// Whether time ran out before everything was read.
-    pub cut_short: bool,
+/// Scans all processes under /proc.
+pub fn read() -> Allowance {
+    read_at(Path::new("/proc"), rustix::process::geteuid().as_raw())
 }
 
-impl Allowance {
-    /// Scans all processes under /proc.
-    pub fn read() -> Self {
-        Self::read_at(Path::new("/proc"), rustix::process::geteuid().as_raw())
-    }
-
-    fn read_at(proc: &Path, uid: u32) -> Self {
-        let mut found = Allowance {
-            uid,
-            ..Allowance::default()
-        };
-        let began = Instant::now();
-        // A pipe is usually open in several processes.
-        let mut capacities = Capacities::new();
-        for process in fs::read_dir(proc).into_iter().flatten().flatten() {
-            if process
-                .file_name()
-                .to_string_lossy()
-                .parse::<u32>()
-                .is_err()
-            {
-                continue;
-            }
-            if began.elapsed() > PATIENCE {
-                found.cut_short = true;
-                break;
-            }
-            let Ok(fds) = fs::read_dir(process.path().join("fd")) else {
-                let is_ours = process.metadata().is_ok_and(|process| process.uid() == uid);
-                found.processes_closed += usize::from(is_ours);
-                continue;
-            };
-            found.processes_seen += 1;
-            for fd in fds.flatten() {
-                look_at_fd(&fd.path(), uid, &mut capacities);
-            }
+fn read_at(proc: &Path, uid: u32) -> Allowance {
+    let mut found = Allowance {
+        uid,
+        ..Allowance::default()
+    };
+    let began = Instant::now();
+    // A pipe is usually open in several processes.
+    let mut capacities = Capacities::new();
+    for process in fs::read_dir(proc).into_iter().flatten().flatten() {
+        if process
+            .file_name()
+            .to_string_lossy()
+            .parse::<u32>()
+            .is_err()
+        {
+            continue;
         }
-        found.pipes = capacities.len();
-        found.bytes = capacities.values().flatten().sum();
-        found.pages = found.bytes / page_size() as u64;
-        found.pipes_closed = capacities.values().filter(|seen| seen.is_none()).count();
-        found
+        if began.elapsed() > PATIENCE {
+            found.cut_short = true;
+            break;
+        }
+        let Ok(fds) = fs::read_dir(process.path().join("fd")) else {
+            let is_ours = process.metadata().is_ok_and(|process| process.uid() == uid);
+            found.processes_closed += usize::from(is_ours);
+            continue;
+        };
+        found.processes_seen += 1;
+        for fd in fds.flatten() {
+            look_at_fd(&fd.path(), uid, &mut capacities);
+        }
     }
+    found.pipes = capacities.len();
+    found.bytes = capacities.values().flatten().sum();
+    found.pages = found.bytes / page_size() as u64;
+    found.pipes_closed = capacities.values().filter(|seen| seen.is_none()).count();
+    found
+}
 
-    /// Formats the report for the terminal.
-    pub fn lines(&self) -> Vec<String> {
-        let Self {
-            uid, pipes, pages, ..
-        } = self;
-        let of = match self.soft_limit {
-            Some(0) => " (no limit)".into(),
-            Some(limit) => format!(" of {limit} ({:.0}%)", *pages as f64 * 100.0 / limit as f64),
-            None => String::new(),
-        };
-        let size = fullbore_host::size::rounded(self.bytes);
-        let exempt = match self.exempt {
-            true => "; the limit does not apply to this process",
-            false => "",
-        };
-        let mut lines = vec![format!(
-            "user {uid} has {pipes} pipes with a total capacity of {size}: {pages} \
-             pages{of}{exempt}"
-        )];
-        let unseen: Vec<String> = [
-            (
-                self.processes_closed,
-                "processes of this user may not be inspected",
-            ),
-            (
-                self.pipes_closed,
-                "pipes could not be opened and are not counted",
-            ),
-        ]
-        .iter()
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, what)| format!("{count} {what}"))
-        .chain(
-            self.cut_short
-                .then(|| "the scan was stopped after its time limit".into()),
-        )
-        .chain([
-            "pipes of other PID namespaces, and those that are being passed over \
-         sockets"
-                .into(),
-        ])
-        .collect();
-        lines.push(format!("not seen: {}", unseen.join("; ")));
-        lines
-    }
+/// Formats the report for the terminal.
+pub fn lines(allowance: &Allowance) -> Vec<String> {
+    let Allowance {
+        uid, pipes, pages, ..
+    } = allowance;
+    let of = match allowance.soft_limit {
+        Some(0) => " (no limit)".into(),
+        Some(limit) => format!(" of {limit} ({:.0}%)", *pages as f64 * 100.0 / limit as f64),
+        None => String::new(),
+    };
+    let size = fullbore_host::size::rounded(allowance.bytes);
+    let exempt = match allowance.exempt {
+        true => "; the limit does not apply to this process",
+        false => "",
+    };
+    let mut lines = vec![format!(
+        "user {uid} has {pipes} pipes with a total capacity of {size}: {pages} \
+         pages{of}{exempt}"
+    )];
+    let unseen: Vec<String> = [
+        (
+            allowance.processes_closed,
+            "processes of this user may not be inspected",
+        ),
+        (
+            allowance.pipes_closed,
+            "pipes could not be opened and are not counted",
+        ),
+    ]
+    .iter()
+    .filter(|(count, _)| *count > 0)
+    .map(|(count, what)| format!("{count} {what}"))
+    .chain(
+        allowance
+            .cut_short
+            .then(|| "the scan was stopped after its time limit".into()),
+    )
+    .chain([
+        "pipes of other PID namespaces, and those that are being passed over \
+     sockets"
+            .into(),
+    ])
+    .collect();
+    lines.push(format!("not seen: {}", unseen.join("; ")));
+    lines
 }
 
 /// Adds the capacity of this fd, if it is a pipe of the user that was not seen before.
@@ -211,19 +185,19 @@ mod tests {
         link(1, &pipe.writer);
         link(2, &fs::File::open("/dev/null").unwrap());
         fs::write(proc.path().join("version"), "no process").unwrap();
-        let found = Allowance::read_at(proc.path(), uid);
+        let found = read_at(proc.path(), uid);
         assert_eq!((found.pipes, found.bytes), (1, capacity));
         assert_eq!(found.pages, capacity / page_size() as u64);
         assert_eq!(found.processes_seen, 1);
         // For another user, the pipe does not count.
-        assert_eq!(Allowance::read_at(proc.path(), uid + 1).pipes, 0);
+        assert_eq!(read_at(proc.path(), uid + 1).pipes, 0);
     }
 
     #[test]
     fn looking_at_a_pipe_leaves_its_ends_as_they_were() {
         let pipe = Pipe::new().unwrap();
         rustix::io::write(&pipe.writer, b"hello").unwrap();
-        Allowance::read();
+        read();
         drop(pipe.writer);
         let mut came = [0; 16];
         assert_eq!(rustix::io::read(&pipe.reader, &mut came), Ok(5));
@@ -258,7 +232,7 @@ mod tests {
             soft_limit: Some(16384),
             ..Allowance::default()
         };
-        let lines = some.lines();
+        let lines = lines(&some);
         assert_eq!(
             lines[0],
             "user 1000 has 3 pipes with a total capacity of 192 KiB: 48 pages of 16384 (0%)"

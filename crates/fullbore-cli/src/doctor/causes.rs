@@ -1,12 +1,11 @@
 //! Lists the rules for each kind of refusal, in tables of which the first rule that matches is used. Rules
 //! for one technique come before those for any call.
 
-use super::cause::Cause;
 use super::circumstances::Circumstances;
 use super::rules;
-use fullbore_lab::trials::Refusal;
+use fullbore_results::doctor::{Refusal, RefusalCause};
 
-type Rule = fn(&Refusal, &Circumstances) -> Option<Cause>;
+type Rule = fn(&Refusal, &Circumstances) -> Option<RefusalCause>;
 
 /// Rules for single trials, in order; a trial can have several.
 const SPECIAL: &[(&str, Rule)] = &[
@@ -39,14 +38,14 @@ const GENERAL: &[Rule] = &[
 ];
 
 /// Returns why `trial` was refused.
-pub fn of(trial: &str, refusal: &Refusal, around: &Circumstances) -> Cause {
+pub fn of(trial: &str, refusal: &Refusal, around: &Circumstances) -> RefusalCause {
     let special = SPECIAL
         .iter()
         .filter(|(name, _)| *name == trial)
         .find_map(|(_, rule)| rule(refusal, around));
     special
         .or_else(|| GENERAL.iter().find_map(|rule| rule(refusal, around)))
-        .unwrap_or_else(|| Cause::for_good("the cause is not known"))
+        .unwrap_or_else(|| RefusalCause::for_good("the cause is not known"))
 }
 
 #[cfg(test)]

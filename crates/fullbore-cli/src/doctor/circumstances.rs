@@ -1,13 +1,12 @@
 //! Reads the environment of this process: a filter of system calls, an emulated kernel, capabilities
 //! and settings. The cause of a refusal is derived from it.
 
-use rustix::process::{Resource, getrlimit};
-use serde::{Serialize, Serializer};
-
 use fullbore_host::machine::{Capabilities, Root, bracketed_word, field};
+use fullbore_results::doctor::{Conditions, SECCOMP_FILTER};
+use rustix::process::{Resource, getrlimit};
 
 /// The facts from which the cause of a refusal is derived.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default)]
 pub struct Circumstances {
     /// The user.
     pub uid: u32,
@@ -15,8 +14,7 @@ pub struct Circumstances {
     pub seccomp: u64,
     /// Whether the kernel is gVisor.
     pub gvisor: bool,
-    /// The capabilities that matter, by their names.
-    #[serde(serialize_with = "names_of")]
+    /// The capabilities that matter.
     pub capabilities: Capabilities,
     /// Whether transparent huge pages are switched off for this process (prctl(2),
     /// `PR_SET_THP_DISABLE`).
@@ -24,45 +22,20 @@ pub struct Circumstances {
     /// Kernel lockdown: `none`, `integrity` or `confidentiality` (kernel_lockdown(7)).
     pub lockdown: Option<String>,
     /// The settings to which refusals refer.
-    #[serde(skip)]
     pub pipe_max_size: Option<u64>,
-    #[serde(skip)]
     pub user_pages_soft: Option<u64>,
-    #[serde(skip)]
     pub user_pages_hard: Option<u64>,
-    #[serde(skip)]
     pub huge_pages: Option<String>,
-    #[serde(skip)]
     pub perf_event_paranoid: Option<i64>,
-    #[serde(skip)]
     pub kptr_restrict: Option<u64>,
-    #[serde(skip)]
     pub ptrace_scope: Option<u64>,
-    #[serde(skip)]
     pub hugetlb_free: Option<u64>,
     /// `ulimit -n`, `ulimit -l` and `ulimit -q`; `None` means no limit.
-    #[serde(skip)]
     pub open_files: Option<u64>,
-    #[serde(skip)]
     pub locked_bytes: Option<u64>,
-    #[serde(skip)]
     pub queue_bytes: Option<u64>,
     /// The pages in this user's pipes, as far as they are visible.
-    #[serde(skip)]
     pub pipe_pages_in_use: u64,
-}
-
-fn names_of<S: Serializer>(capabilities: &Capabilities, serializer: S) -> Result<S::Ok, S::Error> {
-    let names = [
-        ("CAP_NET_ADMIN", capabilities.net_admin),
-        ("CAP_IPC_LOCK", capabilities.ipc_lock),
-        ("CAP_SYS_PTRACE", capabilities.sys_ptrace),
-        ("CAP_SYS_ADMIN", capabilities.sys_admin),
-        ("CAP_SYS_RESOURCE", capabilities.sys_resource),
-        ("CAP_SYSLOG", capabilities.syslog),
-        ("CAP_PERFMON", capabilities.perfmon),
-    ];
-    serializer.collect_seq(names.iter().filter(|(_, has)| *has).map(|(name, _)| name))
 }
 
 impl Circumstances {
@@ -110,9 +83,21 @@ impl Circumstances {
         }
     }
 
+    /// Returns the part that the report shows.
+    pub fn conditions(&self) -> Conditions {
+        Conditions {
+            uid: self.uid,
+            seccomp: self.seccomp,
+            gvisor: self.gvisor,
+            capabilities: names(&self.capabilities),
+            huge_pages_disabled: self.huge_pages_disabled,
+            lockdown: self.lockdown.clone(),
+        }
+    }
+
     /// Returns whether a filter of system calls is active.
     pub fn is_filtered(&self) -> bool {
-        self.seccomp == 2
+        self.seccomp == SECCOMP_FILTER
     }
 
     /// Returns whether this process is exempt from the limits of a user's pipes.
@@ -125,6 +110,20 @@ impl Circumstances {
     pub fn is_too_paranoid(&self) -> bool {
         !self.capabilities.perfmon && self.perf_event_paranoid.is_some_and(|level| level > 1)
     }
+}
+
+fn names(capabilities: &Capabilities) -> Vec<String> {
+    let names = [
+        ("CAP_NET_ADMIN", capabilities.net_admin),
+        ("CAP_IPC_LOCK", capabilities.ipc_lock),
+        ("CAP_SYS_PTRACE", capabilities.sys_ptrace),
+        ("CAP_SYS_ADMIN", capabilities.sys_admin),
+        ("CAP_SYS_RESOURCE", capabilities.sys_resource),
+        ("CAP_SYSLOG", capabilities.syslog),
+        ("CAP_PERFMON", capabilities.perfmon),
+    ];
+    let has = names.iter().filter(|(_, has)| *has);
+    has.map(|(name, _)| (*name).to_owned()).collect()
 }
 
 /// Returns whether this is the version that gVisor always reports

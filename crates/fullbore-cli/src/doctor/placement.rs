@@ -1,56 +1,40 @@
 //! Measures whether both ends of a pipe on one CPU carry more than on two, and says what to do about it.
 
-use serde::Serialize;
-
 use fullbore_host::machine::{CpuPair, Relation};
-use fullbore_lab::placement::{measure, plain_pipe};
+use fullbore_lab::placement::{self, plain_pipe};
 use fullbore_lab::program::Program;
-use fullbore_results::placement::{PRICE, Placement, Verdict};
+use fullbore_results::placement::{PRICE, Placement, PlacementReport, Verdict};
 use fullbore_results::report::figure;
 
-/// The figures of both places, and what they say.
-#[derive(Debug, Clone, Serialize)]
-pub struct PlacementReport {
-    /// The figures; `None` if there is only one CPU to use, or they could not be measured.
-    pub figures: Option<Placement>,
-    /// What the figures say, or why there are none, in sentences.
-    pub words: String,
+/// Measures on these CPUs, which this process may use.
+pub fn measure(cpus: &CpuPair, program: &Program) -> PlacementReport {
+    let without = |words| PlacementReport {
+        figures: None,
+        words,
+    };
+    if cpus.relation == Relation::OneCpu {
+        return without(format!(
+            "There is nothing to choose: CPU {} is the only one that this process may use.",
+            cpus.writer
+        ));
+    }
+    match placement::measure(plain_pipe(), cpus, program) {
+        Ok(figures) => report(figures),
+        Err(error) => without(format!("It could not be measured: {error:#}.")),
+    }
 }
 
-impl PlacementReport {
-    /// Measures on these CPUs, which this process may use.
-    pub fn measure(cpus: &CpuPair, program: &Program) -> Self {
-        if cpus.relation == Relation::OneCpu {
-            return Self::without(format!(
-                "There is nothing to choose: CPU {} is the only one that this process may use.",
-                cpus.writer
-            ));
-        }
-        match measure(plain_pipe(), cpus, program) {
-            Ok(figures) => Self::of(figures),
-            Err(error) => Self::without(format!("It could not be measured: {error:#}.")),
-        }
+/// Says what these figures mean.
+pub fn report(figures: Placement) -> PlacementReport {
+    PlacementReport {
+        words: words(&figures),
+        figures: Some(figures),
     }
+}
 
-    /// Says what these figures mean.
-    pub fn of(figures: Placement) -> Self {
-        Self {
-            words: words(&figures),
-            figures: Some(figures),
-        }
-    }
-
-    fn without(words: String) -> Self {
-        Self {
-            figures: None,
-            words,
-        }
-    }
-
-    /// Returns the figures, if one CPU is clearly faster.
-    pub fn gain(&self) -> Option<&Placement> {
-        self.figures.as_ref().filter(|figures| figures.gains())
-    }
+/// Returns the figures, if one CPU is clearly faster.
+pub fn gain(report: &PlacementReport) -> Option<&Placement> {
+    report.figures.as_ref().filter(|figures| figures.gains())
 }
 
 /// Returns the command that starts a pipeline on the CPU on which both ends were measured.
@@ -92,15 +76,15 @@ fn words(placement: &Placement) -> String {
 mod tests {
     use super::*;
 
-    fn report(two_cpus: &[f64], one_cpu: &[f64], wake_up_us: Option<f64>) -> PlacementReport {
+    fn report_of(two_cpus: &[f64], one_cpu: &[f64], wake_up_us: Option<f64>) -> PlacementReport {
         let figures = Placement::of("write_read", 1, two_cpus, one_cpu, wake_up_us);
-        PlacementReport::of(figures.unwrap())
+        report(figures.unwrap())
     }
 
     #[test]
     fn a_gain_is_said_with_its_figures_its_command_and_its_price() {
-        let report = report(&[0.9, 0.9, 1.0], &[2.9, 2.8, 3.0], Some(25.0));
-        assert!(report.gain().is_some());
+        let report = report_of(&[0.9, 0.9, 1.0], &[2.9, 2.8, 3.0], Some(25.0));
+        assert!(gain(&report).is_some());
         assert_eq!(
             report.words,
             "Both ends of a pipe on one CPU carry 3.2 times as much as on two CPUs here (2.90 and \
@@ -117,8 +101,8 @@ mod tests {
             ([1.0, 1.1, 0.9], "Placement gains nothing here"),
             ([2.9, 0.9, 2.9], "It is unclear whether"),
         ] {
-            let report = report(&[0.9, 1.0, 1.0], &one_cpu, None);
-            assert!(report.gain().is_none());
+            let report = report_of(&[0.9, 1.0, 1.0], &one_cpu, None);
+            assert!(gain(&report).is_none());
             assert!(report.words.starts_with(words), "{}", report.words);
             assert!(!report.words.contains("taskset"), "{}", report.words);
         }
@@ -132,7 +116,7 @@ mod tests {
             relation: Relation::OneCpu,
             shared_cache: None,
         };
-        let report = PlacementReport::measure(&cpus, &Program::at("/nowhere"));
+        let report = measure(&cpus, &Program::at("/nowhere"));
         assert!(report.figures.is_none());
         assert_eq!(
             report.words,

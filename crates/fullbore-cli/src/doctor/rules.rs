@@ -2,18 +2,21 @@
 
 use rustix::io::Errno;
 
-use super::cause::Cause;
 use super::circumstances::Circumstances;
-use fullbore_lab::trials::Refusal;
+use fullbore_results::doctor::{Refusal, RefusalCause};
 
-fn is(refusal: &Refusal, errnos: &[Errno]) -> bool {
-    refusal.errno().is_some_and(|errno| errnos.contains(&errno))
+fn errno(refusal: &Refusal) -> Option<Errno> {
+    refusal.errno.map(Errno::from_raw_os_error)
 }
 
-pub fn pipe_max_size(_: &Refusal, around: &Circumstances) -> Option<Cause> {
+fn is(refusal: &Refusal, errnos: &[Errno]) -> bool {
+    errno(refusal).is_some_and(|errno| errnos.contains(&errno))
+}
+
+pub fn pipe_max_size(_: &Refusal, around: &Circumstances) -> Option<RefusalCause> {
     let max = around.pipe_max_size.filter(|&max| max < 1 << 20)?;
     (!around.capabilities.sys_resource).then(|| {
-        Cause::new(
+        RefusalCause::new(
             format!("fs.pipe-max-size is {max}"),
             "sudo sysctl -w fs.pipe-max-size=1048576",
         )
@@ -25,7 +28,7 @@ fn pages_of_1_mib() -> u64 {
     (1 << 20) / fullbore::linux::page_size() as u64
 }
 
-pub fn user_pages(_: &Refusal, around: &Circumstances) -> Option<Cause> {
+pub fn user_pages(_: &Refusal, around: &Circumstances) -> Option<RefusalCause> {
     if around.is_exempt_from_user_pages() {
         return None;
     }
@@ -43,7 +46,7 @@ pub fn user_pages(_: &Refusal, around: &Circumstances) -> Option<Cause> {
         return None;
     }
     let room = limit.max(used).saturating_mul(2).next_power_of_two();
-    Some(Cause::new(
+    Some(RefusalCause::new(
         format!(
             "{name} allows {limit} pages for all pipes of a user, and the visible pipes of this \
              user use {used}"
@@ -52,16 +55,16 @@ pub fn user_pages(_: &Refusal, around: &Circumstances) -> Option<Cause> {
     ))
 }
 
-pub fn huge_pages_off(_: &Refusal, around: &Circumstances) -> Option<Cause> {
+pub fn huge_pages_off(_: &Refusal, around: &Circumstances) -> Option<RefusalCause> {
     match around.huge_pages.as_deref() {
-        None => Some(Cause::for_good(
+        None => Some(RefusalCause::for_good(
             "this kernel has no transparent huge pages (CONFIG_TRANSPARENT_HUGEPAGE)",
         )),
-        Some("never") => Some(Cause::new(
+        Some("never") => Some(RefusalCause::new(
             "transparent_hugepage/enabled is set to 'never'",
             "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled",
         )),
-        Some(_) if around.huge_pages_disabled => Some(Cause::new(
+        Some(_) if around.huge_pages_disabled => Some(RefusalCause::new(
             "a parent process disabled them for this process (prctl PR_SET_THP_DISABLE)",
             "start it from another shell or service",
         )),
@@ -70,22 +73,22 @@ pub fn huge_pages_off(_: &Refusal, around: &Circumstances) -> Option<Cause> {
 }
 
 /// Matches if huge pages were requested, and the kernel had none to give.
-pub fn no_huge_page_free(refusal: &Refusal, _: &Circumstances) -> Option<Cause> {
+pub fn no_huge_page_free(refusal: &Refusal, _: &Circumstances) -> Option<RefusalCause> {
     refusal.said.contains("the kernel gave").then(|| {
-        Cause::new(
+        RefusalCause::new(
             "memory is too fragmented for huge pages, or its cgroup is full",
             "echo 1 | sudo tee /proc/sys/vm/compact_memory",
         )
     })
 }
 
-pub fn hugetlb_pool(_: &Refusal, around: &Circumstances) -> Option<Cause> {
+pub fn hugetlb_pool(_: &Refusal, around: &Circumstances) -> Option<RefusalCause> {
     match around.hugetlb_free {
-        None => Some(Cause::for_good(
+        None => Some(RefusalCause::for_good(
             "this kernel has no hugetlb pages (CONFIG_HUGETLBFS)",
         )),
         // The trial needs two pages; a pool of 64 is 128 MiB.
-        Some(free) if free < 2 => Some(Cause::new(
+        Some(free) if free < 2 => Some(RefusalCause::new(
             format!(
                 "{free} pages of the pool are free. It is empty by default, and fullbore does not \
                  need it"
@@ -96,33 +99,33 @@ pub fn hugetlb_pool(_: &Refusal, around: &Circumstances) -> Option<Cause> {
     }
 }
 
-pub fn root_only(refusal: &Refusal, around: &Circumstances) -> Option<Cause> {
+pub fn root_only(refusal: &Refusal, around: &Circumstances) -> Option<RefusalCause> {
     if around.uid == 0 {
         return is(refusal, &[Errno::NOENT]).then(|| {
-            Cause::for_good("this kernel has no /proc/kpageflags (CONFIG_PROC_PAGE_MONITOR)")
+            RefusalCause::for_good("this kernel has no /proc/kpageflags (CONFIG_PROC_PAGE_MONITOR)")
         });
     }
-    Some(Cause::new(
+    Some(RefusalCause::new(
         "only root may see page frames; /proc/self/smaps is used instead",
         "sudo fullbore doctor",
     ))
 }
 
-pub fn ulimit_l(refusal: &Refusal, around: &Circumstances) -> Option<Cause> {
+pub fn ulimit_l(refusal: &Refusal, around: &Circumstances) -> Option<RefusalCause> {
     let limit = around
         .locked_bytes
         .filter(|_| !around.capabilities.ipc_lock)?;
     (limit < 1 << 20 && is(refusal, &[Errno::PERM, Errno::NOMEM, Errno::AGAIN])).then(|| {
-        Cause::new(
+        RefusalCause::new(
             format!("ulimit -l is {} KiB", limit / 1024),
             "ulimit -l 8192, and above the hard limit as root: sudo prlimit --pid $$ --memlock=8388608",
         )
     })
 }
 
-pub fn queue_limits(refusal: &Refusal, around: &Circumstances) -> Option<Cause> {
-    match refusal.errno()? {
-        Errno::MFILE | Errno::NOMEM => Some(Cause::new(
+pub fn queue_limits(refusal: &Refusal, around: &Circumstances) -> Option<RefusalCause> {
+    match errno(refusal)? {
+        Errno::MFILE | Errno::NOMEM => Some(RefusalCause::new(
             format!(
                 "ulimit -q is {} bytes for all queues of this user",
                 around
@@ -131,26 +134,26 @@ pub fn queue_limits(refusal: &Refusal, around: &Circumstances) -> Option<Cause> 
             ),
             "ulimit -q 819200, and above the hard limit as root: sudo prlimit --pid $$ --msgqueue=819200",
         )),
-        Errno::NOSPC => Some(Cause::new(
+        Errno::NOSPC => Some(RefusalCause::new(
             "fs.mqueue.queues_max message queues exist already",
             "sudo sysctl -w fs.mqueue.queues_max=512",
         )),
-        Errno::INVAL => Some(Cause::new(
+        Errno::INVAL => Some(RefusalCause::new(
             "fs.mqueue.msg_max or msgsize_max is lower than what was asked for",
             "sudo sysctl -w fs.mqueue.msg_max=10 fs.mqueue.msgsize_max=8192",
         )),
-        Errno::NOSYS if !around.is_filtered() && !around.gvisor => Some(Cause::for_good(
+        Errno::NOSYS if !around.is_filtered() && !around.gvisor => Some(RefusalCause::for_good(
             "this kernel has no POSIX message queues (CONFIG_POSIX_MQUEUE)",
         )),
         _ => None,
     }
 }
 
-pub fn yama(refusal: &Refusal, around: &Circumstances) -> Option<Cause> {
+pub fn yama(refusal: &Refusal, around: &Circumstances) -> Option<RefusalCause> {
     let scope = around.ptrace_scope.filter(|&scope| scope > 0)?;
     let binds = scope == 3 || !around.capabilities.sys_ptrace;
     (refusal.operation == "pidfd_getfd" && binds && is(refusal, &[Errno::PERM])).then(|| {
-        Cause::new(
+        RefusalCause::new(
             format!(
                 "kernel.yama.ptrace_scope is {scope}, which allows it only to ancestors of \
              the process"
@@ -164,9 +167,9 @@ pub fn yama(refusal: &Refusal, around: &Circumstances) -> Option<Cause> {
     })
 }
 
-pub fn ptrace_capability(refusal: &Refusal, around: &Circumstances) -> Option<Cause> {
+pub fn ptrace_capability(refusal: &Refusal, around: &Circumstances) -> Option<RefusalCause> {
     (!around.capabilities.sys_ptrace && is(refusal, &[Errno::ACCESS, Errno::PERM])).then(|| {
-        Cause::new(
+        RefusalCause::new(
             "only a process with CAP_SYS_PTRACE (such as root) may inspect processes of other \
              users",
             "sudo fullbore doctor",
@@ -174,20 +177,20 @@ pub fn ptrace_capability(refusal: &Refusal, around: &Circumstances) -> Option<Ca
     })
 }
 
-pub fn paranoid(refusal: &Refusal, around: &Circumstances) -> Option<Cause> {
+pub fn paranoid(refusal: &Refusal, around: &Circumstances) -> Option<RefusalCause> {
     let level = around.perf_event_paranoid?;
     (around.is_too_paranoid() && is(refusal, &[Errno::PERM, Errno::ACCESS])).then(|| {
-        Cause::new(
+        RefusalCause::new(
             format!("kernel.perf_event_paranoid is {level}, and this user has no CAP_PERFMON"),
             "sudo sysctl -w kernel.perf_event_paranoid=1",
         )
     })
 }
 
-pub fn lockdown(refusal: &Refusal, around: &Circumstances) -> Option<Cause> {
+pub fn lockdown(refusal: &Refusal, around: &Circumstances) -> Option<RefusalCause> {
     (around.lockdown.as_deref() == Some("confidentiality") && is(refusal, &[Errno::PERM])).then(
         || {
-            Cause::new(
+            RefusalCause::new(
                 "the kernel is locked down for confidentiality (kernel_lockdown(7))",
                 "none until the machine is started again, with lockdown=integrity",
             )
@@ -195,9 +198,9 @@ pub fn lockdown(refusal: &Refusal, around: &Circumstances) -> Option<Cause> {
     )
 }
 
-pub fn kernel_addresses(refusal: &Refusal, around: &Circumstances) -> Option<Cause> {
+pub fn kernel_addresses(refusal: &Refusal, around: &Circumstances) -> Option<RefusalCause> {
     if is(refusal, &[Errno::NOENT]) {
-        return Some(Cause::for_good(
+        return Some(RefusalCause::for_good(
             "this kernel has no /proc/kallsyms (CONFIG_KALLSYMS)",
         ));
     }
@@ -206,55 +209,55 @@ pub fn kernel_addresses(refusal: &Refusal, around: &Circumstances) -> Option<Cau
         0 if around.perf_event_paranoid.is_some_and(|level| level > 1)
             && !around.capabilities.syslog =>
         {
-            Some(Cause::new(
+            Some(RefusalCause::new(
                 "kernel.perf_event_paranoid is above 1, and this user has no CAP_SYSLOG",
                 "sudo sysctl -w kernel.perf_event_paranoid=1",
             ))
         }
         0 => None,
         1 if around.capabilities.syslog => None,
-        level => Some(Cause::new(
+        level => Some(RefusalCause::new(
             format!("kernel.kptr_restrict is {level}"),
             "sudo sysctl -w kernel.kptr_restrict=0 kernel.perf_event_paranoid=1",
         )),
     }
 }
 
-pub fn no_counters(refusal: &Refusal, _: &Circumstances) -> Option<Cause> {
+pub fn no_counters(refusal: &Refusal, _: &Circumstances) -> Option<RefusalCause> {
     is(refusal, &[Errno::NOENT, Errno::OPNOTSUPP, Errno::NODEV]).then(|| {
-        Cause::new(
+        RefusalCause::new(
             "the CPU's counters are not available; hypervisors often hide them",
             "use a machine type that has them; for KVM: qemu -cpu host,pmu=on",
         )
     })
 }
 
-pub fn killed_by_a_filter(refusal: &Refusal, _: &Circumstances) -> Option<Cause> {
+pub fn killed_by_a_filter(refusal: &Refusal, _: &Circumstances) -> Option<RefusalCause> {
     const SIGSYS: i32 = rustix::process::Signal::SYS.as_raw();
     (refusal.signal == Some(SIGSYS)).then(|| {
-        Cause::new(
+        RefusalCause::new(
             "a seccomp filter kills the calling process (SIGSYS)",
             allow("the call"),
         )
     })
 }
 
-pub fn gvisor(refusal: &Refusal, around: &Circumstances) -> Option<Cause> {
+pub fn gvisor(refusal: &Refusal, around: &Circumstances) -> Option<RefusalCause> {
     (around.gvisor && refusal.errno.is_some()).then(|| {
-        Cause::new(
+        RefusalCause::new(
             "gVisor does not implement it",
             "run it on the host's kernel: docker run --runtime=runc",
         )
     })
 }
 
-pub fn too_many_files(refusal: &Refusal, around: &Circumstances) -> Option<Cause> {
-    match refusal.errno()? {
-        Errno::MFILE => Some(Cause::new(
+pub fn too_many_files(refusal: &Refusal, around: &Circumstances) -> Option<RefusalCause> {
+    match errno(refusal)? {
+        Errno::MFILE => Some(RefusalCause::new(
             format!("ulimit -n is {}", around.open_files.unwrap_or_default()),
             "ulimit -n 1024",
         )),
-        Errno::NFILE => Some(Cause::new(
+        Errno::NFILE => Some(RefusalCause::new(
             "fs.file-max, or fs.pipe-user-pages-hard for pipes, is reached",
             "sudo sysctl -w fs.file-max=1000000 fs.pipe-user-pages-hard=0",
         )),
@@ -264,7 +267,7 @@ pub fn too_many_files(refusal: &Refusal, around: &Circumstances) -> Option<Cause
 
 /// Matches errors that the kernel itself does not return for a call on a process's own pipes and
 /// memory.
-pub fn filter(refusal: &Refusal, around: &Circumstances) -> Option<Cause> {
+pub fn filter(refusal: &Refusal, around: &Circumstances) -> Option<RefusalCause> {
     let errnos = [
         Errno::PERM,
         Errno::NOSYS,
@@ -278,7 +281,7 @@ pub fn filter(refusal: &Refusal, around: &Circumstances) -> Option<Cause> {
             "" => "the call",
             operation => operation,
         };
-        Cause::new(
+        RefusalCause::new(
             "most likely a seccomp filter, since one is active (Seccomp: 2 in /proc/self/status)",
             allow(call),
         )
@@ -292,18 +295,18 @@ fn allow(call: &str) -> String {
     )
 }
 
-pub fn kernel_without(refusal: &Refusal, _: &Circumstances) -> Option<Cause> {
+pub fn kernel_without(refusal: &Refusal, _: &Circumstances) -> Option<RefusalCause> {
     is(refusal, &[Errno::NOSYS, Errno::OPNOTSUPP, Errno::INVAL]).then(|| {
-        Cause::new(
+        RefusalCause::new(
             "this kernel does not support it: it is too old, or was built without it",
             "use a newer kernel ('uname -r' prints the version)",
         )
     })
 }
 
-pub fn denied(refusal: &Refusal, _: &Circumstances) -> Option<Cause> {
+pub fn denied(refusal: &Refusal, _: &Circumstances) -> Option<RefusalCause> {
     is(refusal, &[Errno::PERM, Errno::ACCESS]).then(|| {
-        Cause::new(
+        RefusalCause::new(
             "this user lacks permission: a capability is missing, or a security module (AppArmor, \
              SELinux) denies it",
             "sudo fullbore doctor, and sudo dmesg | grep -i denied",

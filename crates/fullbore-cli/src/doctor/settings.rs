@@ -3,11 +3,10 @@
 //!
 //! A setting that this machine does not have is left out.
 
-use serde::Serialize;
-
 use super::circumstances::Circumstances;
 use fullbore_host::machine::{Root, bracketed_word};
 use fullbore_host::size::rounded;
+use fullbore_results::doctor::Setting;
 
 /// How a setting is read and judged.
 struct Definition {
@@ -38,23 +37,6 @@ fn low(because: impl Into<String>) -> Judgement {
         is_fine: false,
         because: because.into(),
     }
-}
-
-/// A setting with its value on this machine.
-#[derive(Debug, Clone, Serialize)]
-pub struct Setting {
-    pub name: &'static str,
-    pub value: String,
-    /// Whether the value is fine.
-    pub fine: bool,
-    /// What the value means on this machine.
-    pub meaning: String,
-    /// The purpose of the setting.
-    pub purpose: &'static str,
-    /// The command that would change it.
-    pub command: &'static str,
-    /// The cost of the change.
-    pub cost: &'static str,
 }
 
 macro_rules! in_proc {
@@ -314,12 +296,12 @@ pub fn read(root: &Root, around: &Circumstances) -> Vec<Setting> {
             let value = (row.read)(root, around)?;
             let Judgement { is_fine, because } = (row.judge)(&value, around);
             Some(Setting {
-                name: row.name,
+                name: row.name.to_owned(),
                 fine: is_fine,
                 meaning: because,
-                purpose: row.purpose,
-                command: row.command,
-                cost: row.cost,
+                purpose: row.purpose.to_owned(),
+                command: row.command.to_owned(),
+                cost: row.cost.to_owned(),
                 value,
             })
         })
@@ -383,7 +365,7 @@ mod tests {
     #[test]
     fn what_a_machine_has_not_got_is_left_out() {
         let found = settings(&[]);
-        let names: Vec<_> = found.iter().map(|setting| setting.name).collect();
+        let names: Vec<_> = found.iter().map(|setting| setting.name.as_str()).collect();
         assert_eq!(names, ["ulimit -n", "ulimit -l"]);
         assert!(found.iter().all(|setting| setting.fine));
     }

@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-use super::report::{Report, Tried};
-use fullbore_lab::trials::Outcome;
+use super::{allowance, topology};
+use fullbore_results::doctor::{Examination, SECCOMP_FILTER, Setting, TrialOutcome, TrialReport};
 use fullbore_results::report::text::{Style, TextPage};
 
 /// The properties of the machine that are not elsewhere in the report.
@@ -13,7 +13,7 @@ const MACHINE: [&str; 5] = ["kernel", "CPU", "caches", "memory", "hypervisor"];
 ///
 /// # Errors
 /// Returns the errors of writing.
-pub fn write(report: &Report, width: u16, color: bool, out: &mut dyn Write) -> io::Result<()> {
+pub fn write(report: &Examination, width: u16, color: bool, out: &mut dyn Write) -> io::Result<()> {
     let mut page = TextPage {
         width: usize::from(width),
         lines: Vec::new(),
@@ -25,7 +25,7 @@ pub fn write(report: &Report, width: u16, color: bool, out: &mut dyn Write) -> i
     heading(&mut page, "placement");
     page.wrapped(Style::Plain, "  ", &report.placement.words);
     heading(&mut page, "pipes in use");
-    for line in report.allowance.lines() {
+    for line in allowance::lines(&report.allowance) {
         page.wrapped(Style::Plain, "  ", &line);
     }
     page.blank();
@@ -43,7 +43,7 @@ fn heading(page: &mut TextPage, text: &str) {
     page.line(Style::Title, text);
 }
 
-fn machine(report: &Report, page: &mut TextPage) {
+fn machine(report: &Examination, page: &mut TextPage) {
     let around = &report.circumstances;
     let mut lines = report.machine.lines();
     lines.retain(|(label, _)| MACHINE.contains(label));
@@ -51,9 +51,9 @@ fn machine(report: &Report, page: &mut TextPage) {
         0 => "root".into(),
         uid => format!("uid {uid}"),
     };
-    let filter = match around.is_filtered() {
-        true => ", under a seccomp filter",
-        false => "",
+    let filter = match around.seccomp {
+        SECCOMP_FILTER => ", under a seccomp filter",
+        _ => "",
     };
     let gvisor = if around.gvisor { ", in gVisor" } else { "" };
     lines.push(("user", format!("{user}{filter}{gvisor}")));
@@ -72,17 +72,17 @@ fn labelled(page: &mut TextPage, indent: &str, lines: &[(&str, String)]) {
     }
 }
 
-fn trials(report: &Report, page: &mut TextPage) {
+fn trials(report: &Examination, page: &mut TextPage) {
     heading(page, "techniques, as tried on this machine");
     let widest = report.trials.iter().map(|trial| trial.name.len()).max();
     let widest = widest.unwrap_or(0);
     for trial in &report.trials {
         let verdict = word(&trial.outcome);
         let label = format!("  {:<widest$}  {verdict:<9}  ", trial.name);
-        page.wrapped(Style::Plain, &label, &trial.in_words());
+        page.wrapped(Style::Plain, &label, &in_words(trial));
         let indent = " ".repeat(label.chars().count());
         if let Some(cause) = &trial.cause {
-            page.wrapped(Style::Dim, &format!("{indent}for:    "), trial.purpose);
+            page.wrapped(Style::Dim, &format!("{indent}for:    "), &trial.purpose);
             if let Some(remedy) = &cause.remedy {
                 say_how(page, Style::Dim, &format!("{indent}change: "), remedy);
             }
@@ -122,43 +122,41 @@ fn command_at_the_end(text: &str) -> Option<(&str, &str)> {
     is_command(command).then(|| (&text[..words.len() + 1], command))
 }
 
-fn word(outcome: &Outcome) -> &'static str {
+fn word(outcome: &TrialOutcome) -> &'static str {
     match outcome {
-        Outcome::Works(_) => "works",
-        Outcome::Refused(_) => "refused",
-        Outcome::Wrong(_) => "WRONG",
-        Outcome::NotTried(_) => "not tried",
+        TrialOutcome::Works(_) => "works",
+        TrialOutcome::Refused(_) => "refused",
+        TrialOutcome::Wrong(_) => "WRONG",
+        TrialOutcome::NotTried(_) => "not tried",
     }
 }
 
-impl Tried {
-    fn in_words(&self) -> String {
-        let refusal = match &self.outcome {
-            Outcome::Works(seen) | Outcome::Wrong(seen) | Outcome::NotTried(seen) => {
-                return seen.clone();
-            }
-            Outcome::Refused(refusal) => refusal,
-        };
-        let why = self.cause.as_ref().map_or("", |cause| cause.why.as_str());
-        let operation = match refusal.operation.as_str() {
-            "" => String::new(),
-            operation => format!("{operation}: "),
-        };
-        let errno = match &self.errno_name {
-            Some(name) => format!(" ({name})"),
-            None => String::new(),
-        };
-        format!("{operation}{}{errno}; {why}", refusal.said)
-    }
+fn in_words(trial: &TrialReport) -> String {
+    let refusal = match &trial.outcome {
+        TrialOutcome::Works(seen) | TrialOutcome::Wrong(seen) | TrialOutcome::NotTried(seen) => {
+            return seen.clone();
+        }
+        TrialOutcome::Refused(refusal) => refusal,
+    };
+    let why = trial.cause.as_ref().map_or("", |cause| cause.why.as_str());
+    let operation = match refusal.operation.as_str() {
+        "" => String::new(),
+        operation => format!("{operation}: "),
+    };
+    let errno = match &trial.errno_name {
+        Some(name) => format!(" ({name})"),
+        None => String::new(),
+    };
+    format!("{operation}{}{errno}; {why}", refusal.said)
 }
 
-fn settings(report: &Report, page: &mut TextPage) {
+fn settings(report: &Examination, page: &mut TextPage) {
     heading(page, "settings");
-    let widest = |text: fn(&super::settings::Setting) -> &str| {
+    let widest = |text: fn(&Setting) -> &str| {
         let widths = report.settings.iter().map(|setting| text(setting).len());
         widths.max().unwrap_or(0)
     };
-    let (names, values) = (widest(|s| s.name), widest(|s| &s.value));
+    let (names, values) = (widest(|s| &s.name), widest(|s| &s.value));
     for setting in &report.settings {
         let label = format!("  {:<names$}  {:>values$}  ", setting.name, setting.value);
         let verdict = if setting.fine {
@@ -173,19 +171,19 @@ fn settings(report: &Report, page: &mut TextPage) {
         );
         if !setting.fine {
             let indent = " ".repeat(label.chars().count());
-            page.wrapped(Style::Dim, &format!("{indent}for:    "), setting.purpose);
+            page.wrapped(Style::Dim, &format!("{indent}for:    "), &setting.purpose);
             say_how(
                 page,
                 Style::Dim,
                 &format!("{indent}change: "),
-                setting.command,
+                &setting.command,
             );
-            page.wrapped(Style::Dim, &format!("{indent}cost:   "), setting.cost);
+            page.wrapped(Style::Dim, &format!("{indent}cost:   "), &setting.cost);
         }
     }
 }
 
-fn cpus(report: &Report, page: &mut TextPage) {
+fn cpus(report: &Examination, page: &mut TextPage) {
     heading(page, "CPUs");
     let cpus = &report.cpus;
     // The drawing is not wrapped, because it already fits.
@@ -199,7 +197,7 @@ fn cpus(report: &Report, page: &mut TextPage) {
         let text = format!("{}, by its affinity or a cpuset", cpus.allowed);
         page.wrapped(Style::Plain, "  this process may use only ", &text);
     }
-    let pairs = cpus.pair_lines();
+    let pairs = topology::pair_lines(cpus);
     if pairs.is_empty() {
         let text = "only one CPU: writer and reader share it";
         page.wrapped(Style::Plain, "  ", text);
@@ -212,11 +210,11 @@ fn cpus(report: &Report, page: &mut TextPage) {
 #[cfg(test)]
 mod tests {
     use super::super::settings::{GOVERNOR_FILE, HALT_POLL_FILE, read};
-    use super::super::{advice, fixture};
+    use super::super::{advice, fixture, fixture_circumstances};
     use super::*;
     use fullbore_host::fixtures::Fixture;
 
-    fn text(report: &Report, width: u16) -> String {
+    fn text(report: &Examination, width: u16) -> String {
         let mut out = Vec::new();
         write(report, width, false, &mut out).unwrap();
         String::from_utf8(out).unwrap()
@@ -244,7 +242,7 @@ mod tests {
     fn a_command_that_does_not_fit_has_a_line_of_its_own() {
         let mut report = fixture(&[]);
         let machine = Fixture::new(&[(GOVERNOR_FILE, "haltpoll"), (HALT_POLL_FILE, "0")]);
-        report.settings = read(&machine.root(), &report.circumstances);
+        report.settings = read(&machine.root(), &fixture_circumstances());
         report.advice = Some(advice::of(&report));
         let text = text(&report, 80);
         let command =

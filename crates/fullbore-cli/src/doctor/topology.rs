@@ -1,125 +1,78 @@
 //! Finds the pairs of CPUs that are worth pinning a writer and a reader to, and adds a drawing of all CPUs.
 
-use serde::Serialize;
-
 use super::drawing::draw;
 use fullbore_host::distance::line_round_trip_ns;
 use fullbore_host::machine::{CpuPair, Relation, Topology, format_cpu_list};
+use fullbore_results::doctor::{CpuReport, PairReport, Sharing};
 use fullbore_results::statistics::Spread;
 
-/// What two CPUs share, the nearest first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Share {
-    /// They are two threads of one core.
-    Core,
-    /// They share an L2 cache.
-    L2,
-    /// They share the last-level cache.
-    LastLevel,
-    /// They share a socket, and no cache.
-    Socket,
-    /// They are in different sockets.
-    OtherSocket,
-    /// The kernel does not report it.
-    Unknown,
-}
-
-impl Share {
-    fn words(self) -> &'static str {
-        match self {
-            Share::Core => "two threads of one core",
-            Share::L2 => "share an L2",
-            Share::LastLevel => "share the last-level cache",
-            Share::Socket => "one socket, no shared cache",
-            Share::OtherSocket => "two sockets",
-            Share::Unknown => "sharing unknown",
-        }
+fn words(sharing: Sharing) -> &'static str {
+    match sharing {
+        Sharing::Core => "two threads of one core",
+        Sharing::L2 => "share an L2",
+        Sharing::LastLevel => "share the last-level cache",
+        Sharing::Socket => "one socket, no shared cache",
+        Sharing::OtherSocket => "two sockets",
+        Sharing::Unknown => "sharing unknown",
     }
 }
 
-/// A pair of CPUs that represents all pairs of the same kind.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Pair {
-    pub writer: usize,
-    pub reader: usize,
-    pub share: Share,
-    /// Whether `bench` uses it by default.
-    pub chosen: bool,
-    /// The nanoseconds that a cache line takes from one CPU to the other and back.
-    pub line_round_trip_ns: Option<f64>,
+/// Describes the CPUs of this machine, and measures the distance of each pair.
+pub fn measure(topology: &Topology) -> CpuReport {
+    let mut cpus = describe(topology);
+    for pair in &mut cpus.pairs {
+        let Ok(both) = CpuPair::of(pair.writer, pair.reader, topology) else {
+            continue;
+        };
+        let round_trips: Vec<f64> = (0..5).filter_map(|_| line_round_trip_ns(&both)).collect();
+        pair.line_round_trip_ns = Spread::of(&round_trips).map(|round_trips| round_trips.median);
+    }
+    cpus
 }
 
-/// The drawing, and the pairs.
-#[derive(Debug, Clone, Serialize)]
-pub struct Cpus {
-    pub online: String,
-    /// The CPUs that this process may use.
-    pub allowed: String,
-    pub offline: String,
-    pub drawing: Vec<String>,
-    pub pairs: Vec<Pair>,
+fn describe(topology: &Topology) -> CpuReport {
+    CpuReport {
+        online: format_cpu_list(&topology.online()),
+        allowed: format_cpu_list(topology.allowed()),
+        offline: format_cpu_list(topology.offline()),
+        drawing: draw(topology),
+        pairs: pairs(topology),
+    }
 }
 
-impl Cpus {
-    /// Describes the CPUs of this machine, and measures the distance of each pair.
-    pub fn measure(topology: &Topology) -> Self {
-        let mut cpus = Self::of(topology);
-        for pair in &mut cpus.pairs {
-            let Ok(both) = CpuPair::of(pair.writer, pair.reader, topology) else {
-                continue;
+/// Formats the pairs for the terminal.
+pub fn pair_lines(cpus: &CpuReport) -> Vec<String> {
+    let names: Vec<String> = cpus
+        .pairs
+        .iter()
+        .map(|pair| format!("{},{}", pair.writer, pair.reader))
+        .collect();
+    let widest = names.iter().map(String::len).max().unwrap_or(0);
+    cpus.pairs
+        .iter()
+        .zip(names)
+        .map(|(pair, name)| {
+            let distance = pair.line_round_trip_ns.map_or_else(
+                || "distance unknown".into(),
+                |ns| format!("{ns:.0} ns round trip"),
+            );
+            let chosen = match pair.chosen {
+                true => ", bench default",
+                false => "",
             };
-            let round_trips: Vec<f64> = (0..5).filter_map(|_| line_round_trip_ns(&both)).collect();
-            pair.line_round_trip_ns =
-                Spread::of(&round_trips).map(|round_trips| round_trips.median);
-        }
-        cpus
-    }
-
-    fn of(topology: &Topology) -> Self {
-        Cpus {
-            online: format_cpu_list(&topology.online()),
-            allowed: format_cpu_list(topology.allowed()),
-            offline: format_cpu_list(topology.offline()),
-            drawing: draw(topology),
-            pairs: pairs(topology),
-        }
-    }
-
-    /// Formats the pairs for the terminal.
-    pub fn pair_lines(&self) -> Vec<String> {
-        let names: Vec<String> = self
-            .pairs
-            .iter()
-            .map(|pair| format!("{},{}", pair.writer, pair.reader))
-            .collect();
-        let widest = names.iter().map(String::len).max().unwrap_or(0);
-        self.pairs
-            .iter()
-            .zip(names)
-            .map(|(pair, name)| {
-                let distance = pair.line_round_trip_ns.map_or_else(
-                    || "distance unknown".into(),
-                    |ns| format!("{ns:.0} ns round trip"),
-                );
-                let chosen = match pair.chosen {
-                    true => ", bench default",
-                    false => "",
-                };
-                let words = pair.share.words();
-                format!("--cpus {name:<widest$}  {words}, {distance}{chosen}")
-            })
-            .collect()
-    }
+            let words = words(pair.share);
+            format!("--cpus {name:<widest$}  {words}, {distance}{chosen}")
+        })
+        .collect()
 }
 
 /// Returns the first pair of each kind, of the CPUs that this process may use.
-fn pairs(topology: &Topology) -> Vec<Pair> {
+fn pairs(topology: &Topology) -> Vec<PairReport> {
     let chosen = CpuPair::choose(topology);
     if chosen.relation == Relation::OneCpu {
         return Vec::new();
     }
-    let pair = |writer, reader| Pair {
+    let pair = |writer, reader| PairReport {
         writer,
         reader,
         share: share(topology, writer, reader),
@@ -140,26 +93,26 @@ fn pairs(topology: &Topology) -> Vec<Pair> {
     found
 }
 
-fn share(topology: &Topology, a: usize, b: usize) -> Share {
+fn share(topology: &Topology, a: usize, b: usize) -> Sharing {
     let by_cache = |level| {
         topology
             .cache(a, level)
             .is_some_and(|(_, cpus)| cpus.contains(&b))
     };
     if topology.core(a).contains(&b) {
-        return Share::Core;
+        return Sharing::Core;
     }
     let last = topology.last_level(a);
     if last.is_some_and(|last| last > 2) && by_cache(2) {
-        return Share::L2;
+        return Sharing::L2;
     }
     if last.is_some_and(by_cache) {
-        return Share::LastLevel;
+        return Sharing::LastLevel;
     }
     match (topology.package(a), topology.package(b)) {
-        (Some(a), Some(b)) if a == b => Share::Socket,
-        (Some(_), Some(_)) => Share::OtherSocket,
-        _ => Share::Unknown,
+        (Some(a), Some(b)) if a == b => Sharing::Socket,
+        (Some(_), Some(_)) => Sharing::OtherSocket,
+        _ => Sharing::Unknown,
     }
 }
 
@@ -201,16 +154,16 @@ mod tests {
         fixture
     }
 
-    fn drawn(fixture: &Fixture, allowed: &str) -> Cpus {
-        let cpus = Cpus::of(&fixture.topology(allowed));
-        for line in cpus.drawing.iter().chain(&cpus.pair_lines()) {
+    fn drawn(fixture: &Fixture, allowed: &str) -> CpuReport {
+        let cpus = describe(&fixture.topology(allowed));
+        for line in cpus.drawing.iter().chain(&pair_lines(&cpus)) {
             assert!(line.chars().count() <= WIDTH, "{line}");
         }
         cpus
     }
 
-    fn kinds(cpus: &Cpus) -> Vec<(usize, usize, Share)> {
-        let kind = |pair: &Pair| (pair.writer, pair.reader, pair.share);
+    fn kinds(cpus: &CpuReport) -> Vec<(usize, usize, Sharing)> {
+        let kind = |pair: &PairReport| (pair.writer, pair.reader, pair.share);
         cpus.pairs.iter().map(kind).collect()
     }
 
@@ -239,7 +192,7 @@ mod tests {
                 "└─ L3 32 MiB  [0] [1], L2 1 MiB each core"
             ]
         );
-        assert_eq!(kinds(&cpus), [(0, 1, Share::LastLevel)]);
+        assert_eq!(kinds(&cpus), [(0, 1, Sharing::LastLevel)]);
         assert!(cpus.pairs[0].chosen);
     }
 
@@ -255,7 +208,7 @@ mod tests {
         );
         assert_eq!(
             kinds(&cpus),
-            [(0, 4, Share::Core), (0, 1, Share::LastLevel)]
+            [(0, 4, Sharing::Core), (0, 1, Sharing::LastLevel)]
         );
         assert!(!cpus.pairs[0].chosen && cpus.pairs[1].chosen);
     }
@@ -279,10 +232,10 @@ mod tests {
         assert_eq!(
             kinds(&cpus),
             [
-                (0, 64, Share::Core),
-                (0, 1, Share::LastLevel),
-                (0, 4, Share::Socket),
-                (0, 32, Share::OtherSocket)
+                (0, 64, Sharing::Core),
+                (0, 1, Sharing::LastLevel),
+                (0, 4, Sharing::Socket),
+                (0, 32, Sharing::OtherSocket)
             ]
         );
     }
@@ -304,7 +257,10 @@ mod tests {
             cpus.drawing[1],
             "└─ L3 32 MiB  ([0] [1]) ([2] [3]), L2 2 MiB each ( )"
         );
-        assert_eq!(kinds(&cpus), [(0, 1, Share::L2), (0, 2, Share::LastLevel)]);
+        assert_eq!(
+            kinds(&cpus),
+            [(0, 1, Sharing::L2), (0, 2, Sharing::LastLevel)]
+        );
     }
 
     #[test]
@@ -331,7 +287,7 @@ mod tests {
             cpus.drawing,
             ["socket unknown: 2 CPUs, 0-1", "└─ caches unknown  [0] [1]"]
         );
-        assert_eq!(kinds(&cpus), [(0, 1, Share::Unknown)]);
+        assert_eq!(kinds(&cpus), [(0, 1, Sharing::Unknown)]);
     }
 
     #[test]
@@ -344,6 +300,6 @@ mod tests {
         }
         let cpus = drawn(&fixture, "0-15");
         assert_eq!(cpus.drawing.len(), 4, "{:?}", cpus.drawing);
-        assert_eq!(kinds(&cpus), [(0, 1, Share::Socket)]);
+        assert_eq!(kinds(&cpus), [(0, 1, Sharing::Socket)]);
     }
 }

@@ -1,18 +1,6 @@
 //! Lists what reduces the time of each class, as a table.
 
-use serde::{Deserialize, Serialize};
-
-use super::classes::Class;
-
-/// The advice on how to reduce the time.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Advice {
-    /// The experiment that shows it, or the verb that does it; `None` if there is none.
-    #[serde(rename = "try")]
-    pub instead: Option<String>,
-    /// The advice in words.
-    pub words: String,
-}
+use fullbore_results::explain::{Class, CostAdvice};
 
 /// The conditions for a piece of advice.
 struct Remedy {
@@ -120,7 +108,7 @@ pub struct Subject<'a> {
 
 /// Returns the advice about the class with most of the time, to which the side of `program`
 /// contributes most.
-pub fn advice(class: Class, program: &str, subject: Subject<'_>) -> Advice {
+pub fn advice(class: Class, program: &str, subject: Subject<'_>) -> CostAdvice {
     let has = |options: &[&str]| {
         options
             .iter()
@@ -134,11 +122,11 @@ pub fn advice(class: Class, program: &str, subject: Subject<'_>) -> Advice {
             && subject.experiment != Some(remedy.instead)
     });
     match remedy {
-        Some(remedy) => Advice {
+        Some(remedy) => CostAdvice {
             instead: Some(remedy.instead.to_owned()),
             words: remedy.words.to_owned(),
         },
-        None => Advice {
+        None => CostAdvice {
             instead: None,
             words: without_a_remedy(class).to_owned(),
         },

@@ -7,79 +7,7 @@
 //! the innermost function. The time of a function that no row names belongs to its caller; a chain
 //! without any named function is not classified, and shown as such.
 
-use serde::{Deserialize, Serialize};
-
-/// What time is spent on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Class {
-    Copying,
-    LookingUp,
-    Pages,
-    Faults,
-    Lock,
-    Sleeping,
-    Entering,
-    Bookkeeping,
-    Interrupts,
-    User,
-    NotClassified,
-}
-
-/// The name and the description of a class.
-#[derive(Debug)]
-pub struct Meaning {
-    pub class: Class,
-    /// Its name in the report.
-    pub name: &'static str,
-    /// Its description in one sentence.
-    pub means: &'static str,
-}
-
-/// All classes, in the order that decides ties.
-#[rustfmt::skip]
-pub const MEANINGS: &[Meaning] = &[
-    Meaning { class: Class::Copying, name: "copying",
-        means: "bytes copied between a program's memory and the kernel's, or within the kernel" },
-    Meaning { class: Class::LookingUp, name: "looking pages up",
-        means: "finding the pages behind an address for vmsplice(2), or those of a file in the page cache" },
-    Meaning { class: Class::Pages, name: "allocating and freeing pages",
-        means: "allocating pages and buffers, charging them to a control group, and freeing them" },
-    Meaning { class: Class::Faults, name: "zeroing and page faults",
-        means: "memory touched for the first time, and the zeros it is filled with" },
-    Meaning { class: Class::Lock, name: "waiting for the pipe's lock",
-        means: "taking the mutex that the reader and the writer of a pipe share, by spinning or \
-         sleeping" },
-    Meaning { class: Class::Sleeping, name: "sleeping and waking",
-        means: "going to sleep, waking the other side, and switching between tasks" },
-    Meaning { class: Class::Entering, name: "entering and leaving the kernel",
-        means: "the fixed cost of a system call: entry and exit, finding the file, reading \
-         arguments" },
-    Meaning { class: Class::Bookkeeping, name: "the pipe's own work",
-        means: "read, write, splice, vmsplice and tee themselves: filling and emptying slots, and \
-         checking whether there are any" },
-    Meaning { class: Class::Interrupts, name: "interrupts",
-        means: "timers, devices, and preemption" },
-    Meaning { class: Class::User, name: "user code",
-        means: "the program itself" },
-    Meaning { class: Class::NotClassified, name: "not classified",
-        means: "functions of the kernel that the table does not know" },
-];
-
-impl Class {
-    /// Returns its name.
-    pub fn name(self) -> &'static str {
-        self.meaning().name
-    }
-
-    /// Returns its name and description.
-    pub fn meaning(self) -> &'static Meaning {
-        MEANINGS
-            .iter()
-            .find(|meaning| meaning.class == self)
-            .expect("every class has a meaning")
-    }
-}
+use fullbore_results::explain::Class;
 
 /// The part of a chain that a row examines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -307,6 +235,7 @@ fn matches(pattern: &str, name: &str) -> bool {
 mod tests {
     use super::super::profile::Stack;
     use super::*;
+    use fullbore_results::explain::MEANINGS;
 
     /// The chains of each kernel; each file says whether it is a recording.
     const STACKS: &[(&str, &str)] = &[

@@ -14,7 +14,7 @@ mod placement;
 mod processes;
 mod profile;
 mod record;
-mod report;
+pub mod report;
 mod sampling;
 mod side;
 mod symbols;
@@ -33,17 +33,15 @@ use fullbore_lab::measurement::{Stop, until_bytes_arrive};
 use fullbore_lab::placement::{measure, plain_pipe};
 use fullbore_lab::program::Program;
 use fullbore_lab::work::Bench;
+use fullbore_results::explain::{Disturbance, Explanation, SCHEMA, SamplingReport, SideReport};
 use fullbore_results::run::Settings;
 
 use advice::Subject;
 use placement::Turns;
 use profile::Side;
 use record::{Recording, merge, record};
-pub use report::Explanation;
-use report::{Disturbance, SCHEMA, SamplingReport};
-use side::SideReport;
 use symbols::{Files, Kernel};
-use verdict::{Verdict, without_samples};
+use verdict::{of_samples, without_samples};
 
 /// The explanation, and the data from which it was derived.
 pub struct Explained {
@@ -200,10 +198,10 @@ impl Watched {
         let sides: Vec<SideReport> = self
             .sides
             .iter()
-            .map(|side| SideReport::of(side, of_kernel))
+            .map(|side| side.report(of_kernel))
             .collect();
         let verdict = match named {
-            true => Verdict::of(&sides, subject),
+            true => of_samples(&sides, subject),
             false => without_samples(&sides, subject),
         };
         let sampling = sampled.ok().map(|sampled| SamplingReport {

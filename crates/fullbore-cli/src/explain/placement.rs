@@ -5,31 +5,11 @@
 //! the decision rests on the kernel's accounts: how long the sides together ran or were ready to run, how often
 //! they slept, and which CPUs they may use.
 
-use serde::{Deserialize, Serialize};
-
-use super::classes::Class;
 use super::profile::Side;
 use super::verdict::LEAST;
-use fullbore_results::placement::{LEAST_RATIO, PRICE, Placement, Verdict};
+use fullbore_results::explain::Class;
+use fullbore_results::placement::{LEAST_RATIO, PRICE, Placement, PlacementAdvice, Verdict};
 use fullbore_results::report::figure;
-
-/// What both sides on one CPU gain.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct PlacementAdvice {
-    /// Whether it is advised.
-    pub advised: bool,
-    /// How many times as fast it is: measured for an experiment, and estimated for a command, which is not run
-    /// again.
-    pub worth: f64,
-    /// Whether `worth` is an estimate.
-    pub estimated: bool,
-    /// How many CPUs all sides together would have used if none had waited for a CPU.
-    pub cpus_used: f64,
-    /// The measurement: of the experiment, or of an ordinary pipe.
-    pub figures: Placement,
-    /// The advice in sentences.
-    pub words: String,
-}
 
 /// The use of CPUs by sides that wait for each other.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -170,9 +150,9 @@ fn is_waking(sides: &[Side]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::processes::Accounts;
     use super::super::profile::Stack;
     use super::*;
+    use fullbore_results::explain::Accounts;
 
     /// Returns a side of one process that was watched for a second, on these CPUs.
     fn side(user: f64, system: f64, waited: f64, sleeps: u64, cpus: &[u32]) -> Side {

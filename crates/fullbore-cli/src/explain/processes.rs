@@ -7,10 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use procfs::process::Process;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
+use fullbore_lab::program::role;
 use fullbore_observe::descendants;
+use fullbore_results::explain::Accounts;
 
 /// What was read about one process.
 #[derive(Debug, Clone)]
@@ -28,27 +28,6 @@ pub struct Seen {
 struct Figures {
     at: Instant,
     so_far: Accounts,
-}
-
-/// The resource usage of a process, summed over its threads.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct Accounts {
-    /// Seconds between the first and the last scan.
-    pub seconds: f64,
-    /// Seconds in user mode.
-    pub user_seconds: f64,
-    /// Seconds in the kernel.
-    pub system_seconds: f64,
-    /// Seconds that it was runnable and waited for a CPU.
-    pub waited_seconds: f64,
-    /// The number of times it slept.
-    pub voluntary_switches: u64,
-    /// The number of times another task took its CPU.
-    pub involuntary_switches: u64,
-    /// Page faults without disk access.
-    pub minor_faults: u64,
-    /// Page faults with disk access.
-    pub major_faults: u64,
 }
 
 /// All processes below this one, with their last scan.
@@ -126,43 +105,6 @@ impl Seen {
     }
 }
 
-impl Accounts {
-    /// Adds the usage of another process.
-    pub fn add(&mut self, other: &Accounts) {
-        self.seconds += other.seconds;
-        self.user_seconds += other.user_seconds;
-        self.system_seconds += other.system_seconds;
-        self.waited_seconds += other.waited_seconds;
-        self.voluntary_switches += other.voluntary_switches;
-        self.involuntary_switches += other.involuntary_switches;
-        self.minor_faults += other.minor_faults;
-        self.major_faults += other.major_faults;
-    }
-
-    /// Returns the fraction of its time in which it ran; it is above 1 if threads ran in parallel.
-    pub fn ran(&self) -> f64 {
-        self.of_time(self.user_seconds + self.system_seconds)
-    }
-
-    /// Returns the fraction of its time in which it waited for a CPU.
-    pub fn waited(&self) -> f64 {
-        self.of_time(self.waited_seconds).min(1.0)
-    }
-
-    /// Returns the fraction of its time in which it slept, so neither ran nor waited for a CPU.
-    pub fn slept(&self) -> f64 {
-        (1.0 - self.ran() - self.waited()).max(0.0)
-    }
-
-    fn of_time(&self, seconds: f64) -> f64 {
-        if self.seconds > 0.0 {
-            seconds / self.seconds
-        } else {
-            0.0
-        }
-    }
-}
-
 fn look_at(pid: u32) -> Option<(String, Accounts, BTreeSet<u32>)> {
     let process = Process::new(pid as i32).ok()?;
     let stat = process.stat().ok()?;
@@ -191,56 +133,12 @@ fn look_at(pid: u32) -> Option<(String, Accounts, BTreeSet<u32>)> {
             cpus.extend(allowed.into_iter().flat_map(|(first, last)| first..=last));
         }
     }
-    Some((role(&words, &stat.comm), accounts, cpus))
-}
-
-/// Returns the name of a process: its role in an experiment, according to its command line, or
-/// else `name`.
-fn role(words: &[String], name: &str) -> String {
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    match words.as_slice() {
-        ["/proc/self/exe", "write", ..] => "writer".to_owned(),
-        ["/proc/self/exe", "read", ..] => "reader".to_owned(),
-        ["/proc/self/exe", "part", .., part, task] => {
-            role_in(task).unwrap_or_else(|| (*part).to_owned())
-        }
-        ["/proc/self/exe", verb, ..] => (*verb).to_owned(),
-        _ => name.to_owned(),
-    }
-}
-
-/// Returns the `role` in the task of a part, if there is one.
-fn role_in(task: &str) -> Option<String> {
-    let task: Value = serde_json::from_str(task).ok()?;
-    let role = match task.get("role")? {
-        Value::String(role) => role,
-        Value::Object(fields) => fields.keys().next()?,
-        _ => return None,
-    };
-    Some(role.to_lowercase())
+    Some((role(&words).unwrap_or(stat.comm), accounts, cpus))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn processes_of_an_experiment_are_called_by_what_they_do() {
-        let role = |words: &[&str], name: &str| {
-            let words: Vec<String> = words.iter().map(|&word| word.into()).collect();
-            super::role(&words, name)
-        };
-        let exe = "/proc/self/exe";
-        assert_eq!(role(&[exe, "write", "--json"], "exe"), "writer");
-        assert_eq!(role(&[exe, "read", "--json"], "exe"), "reader");
-        assert_eq!(role(&[exe, "copy", "-"], "exe"), "copy");
-        let part = |name, task| role(&[exe, "part", "--cpu=1", name, task], "exe");
-        assert_eq!(part("send", r#"{"message":1}"#), "send");
-        assert_eq!(part("wakeup", r#"{"role":"Waker"}"#), "waker");
-        assert_eq!(part("unixcopy", r#"{"role":{"Client":{}}}"#), "client");
-        assert_eq!(role(&["cat", "-"], "cat"), "cat");
-        assert_eq!(role(&["write", "someone"], "write"), "write");
-    }
 
     #[test]
     fn what_is_below_this_process_is_found_and_accounted_for() {

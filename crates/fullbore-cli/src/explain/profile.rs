@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt::Write;
 use std::time::Duration;
 
-use super::classes::{Class, classify};
-use super::processes::{Accounts, Processes};
+use super::classes::classify;
+use super::processes::Processes;
 use super::sampling::{Event, Sample, What};
 use super::symbols::{Files, Kernel, Mapping, Mappings};
 use fullbore_host::text::clean;
+use fullbore_results::explain::{Accounts, Class};
 
 /// A process, or all processes with the same name.
 #[derive(Debug, Clone, Default)]
@@ -269,7 +270,6 @@ impl Sides {
 
 #[cfg(test)]
 mod tests {
-    use super::super::side::SideReport;
     use super::*;
 
     const KERNEL: &str = "\
@@ -327,7 +327,7 @@ ffffffff81003000 T other
             );
             let names: Vec<&str> = sides.iter().map(|side| side.name.as_str()).collect();
             assert_eq!(names, ["gzip", "cat"]);
-            let reports = [0, 1].map(|at| SideReport::of(&sides[at], true));
+            let reports = [0, 1].map(|at| sides[at].report(true));
             assert_eq!(reports[0].share(Class::User), 0.9);
             assert_eq!(reports[0].share(Class::Copying), 0.1);
             assert_eq!(reports[1].share(Class::Copying), 1.0);
@@ -360,7 +360,7 @@ ffffffff81003000 T other
             &mut files,
             Duration::ZERO,
         );
-        let report = SideReport::of(&sides[1], true);
+        let report = sides[1].report(true);
         assert_eq!(report.share(Class::User), 0.0);
         assert_eq!(sides[1].stacks.keys().next().map(Stack::leaf), Some(HIDDEN));
     }

@@ -1,117 +1,10 @@
-//! Writes the result of `explain` as JSON and as text.
+//! Writes an explanation as text.
 
 use std::io::{self, Write};
 
-use serde::{Deserialize, Serialize};
-
-use super::classes::{Class, MEANINGS};
-use super::placement::PlacementAdvice;
-use super::side::{Share, SideReport};
-use super::verdict::Verdict;
 use fullbore_host::text::{Percent, clean};
-use fullbore_results::run::Unit;
+use fullbore_results::explain::{Class, ClassShare, Explanation, MEANINGS, MainCost, SideReport};
 use fullbore_results::statistics::Spread;
-
-/// The version of the JSON format.
-pub const SCHEMA: u32 = 1;
-
-/// The explanation. Serialised, it is what `--json` prints; docs/explain.md documents it.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Explanation {
-    /// The version of this format, [`SCHEMA`].
-    pub schema: u32,
-    /// The name of the experiment, if it is one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub experiment: Option<String>,
-    /// What the experiment shows.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub shows: Option<String>,
-    /// The command line, if it is one.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub command: Vec<String>,
-    /// The kernel, as uname(2) reports it.
-    pub kernel: String,
-    /// How samples were taken; `None` if there are none.
-    pub sampling: Option<SamplingReport>,
-    /// How much sampling changed the speed.
-    pub disturbance: Option<Disturbance>,
-    /// One entry for each side.
-    pub sides: Vec<SideReport>,
-    /// The verdict; `None` if the run was too short.
-    pub verdict: Option<Verdict>,
-    /// What both sides on one CPU gain; `None` if they do not take turns, and if it would gain a command too
-    /// little.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub placement: Option<PlacementAdvice>,
-    /// What is missing, and which change would provide it.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub notes: Vec<String>,
-}
-
-/// How samples were taken.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct SamplingReport {
-    /// The clock that triggers samples.
-    pub clock: String,
-    /// Whether whole CPUs were sampled, or only the processes that were started, which disturbs them
-    /// more.
-    pub whole_cpus: bool,
-    /// Samples per second, on each CPU.
-    pub frequency: u64,
-    /// Whether the kernel was sampled too.
-    pub of_kernel: bool,
-    /// Whether the kernel's functions have names.
-    pub kernel_names: bool,
-    /// The number of samples.
-    pub samples: u64,
-    /// The number of samples that were lost because a buffer was full.
-    pub lost: u64,
-}
-
-/// The effect of sampling on the figure: pairs of measurements, with and without it.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Disturbance {
-    /// The unit of the figures.
-    pub unit: String,
-    /// The figures with sampling, one for each pair.
-    pub with: Vec<f64>,
-    /// The figures without sampling.
-    pub without: Vec<f64>,
-    /// The median of the pairs' changes: -0.02 is 2% slower while sampled.
-    pub change: f64,
-}
-
-/// Returns the median; for an even number of figures, the mean of the two middle ones.
-fn median(figures: &[f64]) -> Option<f64> {
-    Spread::of(figures).map(|spread| spread.median)
-}
-
-impl Disturbance {
-    /// Computes it from figures in `unit`, of which the n-th of both lists are a pair.
-    pub fn of(unit: Unit, with: Vec<f64>, without: Vec<f64>) -> Option<Self> {
-        let changes: Vec<f64> = with
-            .iter()
-            .zip(&without)
-            .map(|(&with, &without)| unit.times_as_fast(with, without) - 1.0)
-            .collect();
-        Some(Self {
-            unit: unit.name().to_owned(),
-            change: median(&changes)?,
-            with,
-            without,
-        })
-    }
-
-    /// Computes it from the seconds that the same work took.
-    pub fn of_seconds(with: f64, without: f64) -> Self {
-        Self {
-            unit: "s".to_owned(),
-            change: without / with - 1.0,
-            with: vec![with],
-            without: vec![without],
-        }
-    }
-}
 
 /// The fraction of the time below which sides are not shown one by one.
 const SMALL: f64 = 0.01;
@@ -119,111 +12,114 @@ const SMALL: f64 = 0.01;
 /// The share of a side below which it is not shown.
 const TINY: f64 = 0.005;
 
-impl Explanation {
-    /// Writes the explanation as text.
-    pub fn write(&self, out: &mut dyn Write) -> io::Result<()> {
-        match (&self.experiment, &self.shows) {
-            (Some(name), Some(shows)) => writeln!(out, "{name}: {shows}")?,
-            _ => writeln!(out, "{}", clean(&self.command.join(" ")))?,
-        }
-        let all: f64 = self.sides.iter().map(|side| self.weight(side)).sum();
-        let is_small = |side: &&SideReport| self.weight(side) < SMALL * all;
-        for side in self.sides.iter().filter(|side| !is_small(side)) {
-            writeln!(out)?;
-            write_side(side, out)?;
-        }
-        let small: Vec<&str> = self
-            .sides
-            .iter()
-            .filter(is_small)
-            .map(|side| side.name.as_str())
-            .collect();
-        if !small.is_empty() {
-            writeln!(
-                out,
-                "\nNot shown, with less than 1% of {}: {}",
-                match self.has_samples_of_all() {
-                    true => "the samples",
-                    false => "the time on CPU",
-                },
-                clean(&small.join(", "))
-            )?;
-        }
+/// Writes the explanation as text.
+pub fn write(explanation: &Explanation, out: &mut dyn Write) -> io::Result<()> {
+    match (&explanation.experiment, &explanation.shows) {
+        (Some(name), Some(shows)) => writeln!(out, "{name}: {shows}")?,
+        _ => writeln!(out, "{}", clean(&explanation.command.join(" ")))?,
+    }
+    let all: f64 = explanation
+        .sides
+        .iter()
+        .map(|side| weight(explanation, side))
+        .sum();
+    let is_small = |side: &&SideReport| weight(explanation, side) < SMALL * all;
+    for side in explanation.sides.iter().filter(|side| !is_small(side)) {
         writeln!(out)?;
-        match &self.verdict {
-            None => writeln!(
-                out,
-                "It did not run long enough to say where its time went."
-            )?,
-            Some(verdict) => {
-                writeln!(out, "{}", clean(&verdict.words))?;
-                let meaning = verdict.class.meaning();
-                writeln!(out, "{}: {}.", capital(meaning.name), meaning.means)?;
-                write_advice(verdict, out)?;
-            }
-        }
-        if let Some(placement) = &self.placement {
-            writeln!(out, "{}", placement.words)?;
-        }
-        writeln!(out)?;
-        self.write_how(out)
+        write_side(side, out)?;
     }
-
-    /// Returns whether samples were taken of user code and of the kernel.
-    fn has_samples_of_all(&self) -> bool {
-        self.sampling
-            .as_ref()
-            .is_some_and(|sampling| sampling.of_kernel)
+    let small: Vec<&str> = explanation
+        .sides
+        .iter()
+        .filter(is_small)
+        .map(|side| side.name.as_str())
+        .collect();
+    if !small.is_empty() {
+        writeln!(
+            out,
+            "\nNot shown, with less than 1% of {}: {}",
+            match has_samples_of_all(explanation) {
+                true => "the samples",
+                false => "the time on CPU",
+            },
+            clean(&small.join(", "))
+        )?;
     }
-
-    /// Returns the side's weight in the time on CPU. Without samples of the kernel, a side that ran
-    /// only in the kernel has no samples, so the kernel's accounts are used.
-    fn weight(&self, side: &SideReport) -> f64 {
-        match self.has_samples_of_all() {
-            true => side.samples as f64,
-            false => side.accounts.user_seconds + side.accounts.system_seconds,
+    writeln!(out)?;
+    match &explanation.verdict {
+        None => writeln!(
+            out,
+            "It did not run long enough to say where its time went."
+        )?,
+        Some(verdict) => {
+            writeln!(out, "{}", clean(&verdict.words))?;
+            let meaning = verdict.class.meaning();
+            writeln!(out, "{}: {}.", capital(meaning.name), meaning.means)?;
+            write_advice(verdict, out)?;
         }
     }
+    if let Some(placement) = &explanation.placement {
+        writeln!(out, "{}", placement.words)?;
+    }
+    writeln!(out)?;
+    write_how(explanation, out)
+}
 
-    fn write_how(&self, out: &mut dyn Write) -> io::Result<()> {
-        if let Some(sampling) = &self.sampling {
-            writeln!(
-                out,
-                "{} samples, {} times a second with {}; {} lost. Shares are of time on CPU.",
-                sampling.samples, sampling.frequency, sampling.clock, sampling.lost
-            )?;
-            match &self.disturbance {
-                Some(disturbance) => writeln!(
-                    out,
-                    "Sampling changed the figure by {:+.1}%: {} with it, {} without, {}.",
-                    disturbance.change * 100.0,
-                    figures(&disturbance.with),
-                    figures(&disturbance.without),
-                    disturbance.unit
-                )
-                .and_then(|()| match Spread::of(&disturbance.without) {
-                    Some(spread) if spread.is_noisy() && disturbance.without.len() > 1 => writeln!(
-                        out,
-                        "This is only a guess: the runs without sampling differ by {:.0}% from \
-                         each other.",
-                        spread.disagreement() * 100.0
-                    ),
-                    _ => Ok(()),
-                })?,
-                None => writeln!(
-                    out,
-                    "It is unknown how much sampling slowed it down: use --twice to measure that."
-                )?,
-            }
-        }
-        for note in &self.notes {
-            writeln!(out, "Note: {}", clean(note))?;
-        }
-        Ok(())
+/// Returns whether samples were taken of user code and of the kernel.
+fn has_samples_of_all(explanation: &Explanation) -> bool {
+    explanation
+        .sampling
+        .as_ref()
+        .is_some_and(|sampling| sampling.of_kernel)
+}
+
+/// Returns the side's weight in the time on CPU. Without samples of the kernel, a side that ran
+/// only in the kernel has no samples, so the kernel's accounts are used.
+fn weight(explanation: &Explanation, side: &SideReport) -> f64 {
+    match has_samples_of_all(explanation) {
+        true => side.samples as f64,
+        false => side.accounts.user_seconds + side.accounts.system_seconds,
     }
 }
 
-fn write_advice(verdict: &Verdict, out: &mut dyn Write) -> io::Result<()> {
+fn write_how(explanation: &Explanation, out: &mut dyn Write) -> io::Result<()> {
+    if let Some(sampling) = &explanation.sampling {
+        writeln!(
+            out,
+            "{} samples, {} times a second with {}; {} lost. Shares are of time on CPU.",
+            sampling.samples, sampling.frequency, sampling.clock, sampling.lost
+        )?;
+        match &explanation.disturbance {
+            Some(disturbance) => writeln!(
+                out,
+                "Sampling changed the figure by {:+.1}%: {} with it, {} without, {}.",
+                disturbance.change * 100.0,
+                figures(&disturbance.with),
+                figures(&disturbance.without),
+                disturbance.unit
+            )
+            .and_then(|()| match Spread::of(&disturbance.without) {
+                Some(spread) if spread.is_noisy() && disturbance.without.len() > 1 => writeln!(
+                    out,
+                    "This is only a guess: the runs without sampling differ by {:.0}% from \
+                     each other.",
+                    spread.disagreement() * 100.0
+                ),
+                _ => Ok(()),
+            })?,
+            None => writeln!(
+                out,
+                "It is unknown how much sampling slowed it down: use --twice to measure that."
+            )?,
+        }
+    }
+    for note in &explanation.notes {
+        writeln!(out, "Note: {}", clean(note))?;
+    }
+    Ok(())
+}
+
+fn write_advice(verdict: &MainCost, out: &mut dyn Write) -> io::Result<()> {
     let advice = &verdict.advice;
     match &advice.instead {
         Some(instead) => writeln!(out, "Try {instead}: {}.", advice.words),
@@ -288,7 +184,7 @@ fn time(side: &SideReport) -> String {
     words
 }
 
-fn symbols(share: &Share) -> String {
+fn symbols(share: &ClassShare) -> String {
     const SHOWN: usize = 4;
     let words: Vec<String> = share
         .symbols
@@ -325,8 +221,8 @@ fn thousands(number: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::processes::Accounts;
     use super::*;
+    use fullbore_results::explain::{Accounts, SCHEMA, SamplingReport};
 
     /// Returns a side that ran for a second, in which `samples` were taken.
     fn side(name: &str, samples: u64, user_seconds: f64, class: Class) -> SideReport {
@@ -343,7 +239,7 @@ mod tests {
                 system_seconds: 1.0 - user_seconds,
                 ..Accounts::default()
             },
-            shares: vec![Share {
+            shares: vec![ClassShare {
                 class,
                 share: 1.0,
                 symbols: Vec::new(),
@@ -374,7 +270,7 @@ mod tests {
             notes: Vec::new(),
         };
         let mut out = Vec::new();
-        explanation.write(&mut out).unwrap();
+        write(&explanation, &mut out).unwrap();
         String::from_utf8(out).unwrap()
     }
 

@@ -2,59 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
-
-use super::classes::Class;
-use super::processes::Accounts;
 use super::profile::Side;
-
-/// The time of one side.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct SideReport {
-    /// Its role in an experiment, or its program's name.
-    pub name: String,
-    /// The number of processes with that name.
-    pub processes: usize,
-    /// The number of samples in which it was running.
-    pub samples: u64,
-    /// The fraction of its time in which it was on a CPU. It is above 1 if threads ran in parallel.
-    pub ran: f64,
-    /// The fraction of its time in which it slept.
-    pub slept: f64,
-    /// The fraction of its time in which it waited for a CPU that other tasks used.
-    pub waited: f64,
-    /// The kernel's accounts from which these are computed, and more of them.
-    pub accounts: Accounts,
-    /// The classes of its time on CPU, the largest share first.
-    pub shares: Vec<Share>,
-}
-
-/// The share of one class in a side's time on CPU.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Share {
-    pub class: Class,
-    /// The share, from 0 to 1.
-    pub share: f64,
-    /// The functions in which it was sampled, the largest share first.
-    pub symbols: Vec<Symbol>,
-}
-
-/// A function, and the share of the side's time on CPU that was in it, for this class.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Symbol {
-    pub name: String,
-    pub share: f64,
-}
+use fullbore_results::explain::{Class, ClassShare, FunctionShare, SideReport};
 
 /// The number of functions that are listed for each share.
 const SYMBOLS: usize = 8;
 
-impl SideReport {
-    /// Creates the report of a side. If `whole` is false there are no samples of the kernel, and the
+impl Side {
+    /// Returns its report. If `whole` is false there are no samples of the kernel, and the
     /// kernel's share of the time is taken from the kernel's own accounts.
-    pub fn of(side: &Side, whole: bool) -> Self {
-        let mut report = Self::sampled(side);
-        let accounts = &side.accounts;
+    pub fn report(&self, whole: bool) -> SideReport {
+        let mut report = self.sampled();
+        let accounts = &self.accounts;
         let ran = accounts.user_seconds + accounts.system_seconds;
         if !whole && ran > 0.0 {
             let user = accounts.user_seconds / ran;
@@ -65,7 +24,7 @@ impl SideReport {
             for symbol in &mut symbols {
                 symbol.share *= user;
             }
-            let share = |class, share, symbols| Share {
+            let share = |class, share, symbols| ClassShare {
                 class,
                 share,
                 symbols,
@@ -79,28 +38,28 @@ impl SideReport {
         report
     }
 
-    fn sampled(side: &Side) -> Self {
-        let samples = side.samples();
+    fn sampled(&self) -> SideReport {
+        let samples = self.samples();
         let mut classes: BTreeMap<Class, BTreeMap<&str, u64>> = BTreeMap::new();
-        for (stack, &count) in &side.stacks {
+        for (stack, &count) in &self.stacks {
             let symbols = classes.entry(stack.class()).or_default();
             *symbols.entry(stack.leaf()).or_default() += count;
         }
         let part = |count: u64| count as f64 / samples.max(1) as f64;
-        let mut shares: Vec<Share> = classes
+        let mut shares: Vec<ClassShare> = classes
             .into_iter()
             .map(|(class, symbols)| {
                 let share = part(symbols.values().sum());
-                let mut symbols: Vec<Symbol> = symbols
+                let mut symbols: Vec<FunctionShare> = symbols
                     .into_iter()
-                    .map(|(name, count)| Symbol {
+                    .map(|(name, count)| FunctionShare {
                         name: name.to_owned(),
                         share: part(count),
                     })
                     .collect();
                 symbols.sort_by(|a, b| b.share.total_cmp(&a.share));
                 symbols.truncate(SYMBOLS);
-                Share {
+                ClassShare {
                     class,
                     share,
                     symbols,
@@ -108,23 +67,15 @@ impl SideReport {
             })
             .collect();
         shares.sort_by(|a, b| b.share.total_cmp(&a.share));
-        Self {
-            name: side.name.clone(),
-            processes: side.processes,
+        SideReport {
+            name: self.name.clone(),
+            processes: self.processes,
             samples,
-            ran: side.accounts.ran(),
-            slept: side.accounts.slept(),
-            waited: side.accounts.waited(),
-            accounts: side.accounts,
+            ran: self.accounts.ran(),
+            slept: self.accounts.slept(),
+            waited: self.accounts.waited(),
+            accounts: self.accounts,
             shares,
         }
-    }
-
-    /// Returns the share of `class` in its time on CPU.
-    pub fn share(&self, class: Class) -> f64 {
-        self.shares
-            .iter()
-            .find(|share| share.class == class)
-            .map_or(0.0, |share| share.share)
     }
 }

@@ -2,71 +2,50 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use super::advice::{Subject, advice};
+use fullbore_results::explain::{Accounts, Class, CostAdvice, MainCost, SideReport};
 
-use super::advice::{Advice, Subject, advice};
-use super::classes::Class;
-use super::processes::Accounts;
-use super::side::SideReport;
-
-/// The class on which most of the time was spent.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Verdict {
-    /// The class with the largest share of all sides' time on CPU together.
-    pub class: Class,
-    /// The share of this class, from 0 to 1.
-    pub share: f64,
-    /// The class with the second largest share.
-    pub next: Option<Class>,
-    /// The verdict in words.
-    pub words: String,
-    /// The advice that reduces this time.
-    pub advice: Advice,
-}
-
-impl Verdict {
-    /// Returns the verdict of the samples, or `None` if there are too few.
-    pub fn of(sides: &[SideReport], subject: Subject<'_>) -> Option<Self> {
-        let all: u64 = sides.iter().map(|side| side.samples).sum();
-        if all < LEAST {
-            return None;
-        }
-        let mut totals: BTreeMap<Class, f64> = BTreeMap::new();
-        for side in sides {
-            for share in &side.shares {
-                *totals.entry(share.class).or_default() += share.share * side.samples as f64;
-            }
-        }
-        let mut totals: Vec<(Class, f64)> = totals.into_iter().collect();
-        totals.sort_by(|a, b| b.1.total_cmp(&a.1));
-        let (class, samples) = *totals.first()?;
-        let next = totals
-            .iter()
-            .find(|(other, _)| *other != class && *other != Class::User)
-            .filter(|(_, samples)| *samples > 0.1 * all as f64)
-            .map(|(class, _)| *class);
-        let words = format!(
-            "Most of the time on CPU goes to {}: {}.{}",
-            class.name(),
-            of_sides(sides, class),
-            next.map_or(String::new(), |next| format!(
-                " Next is {}: {}.",
-                next.name(),
-                of_sides(sides, next)
-            )),
-        );
-        let most = sides.iter().max_by(|a, b| {
-            let weight = |side: &SideReport| side.share(class) * side.samples as f64;
-            weight(a).total_cmp(&weight(b))
-        })?;
-        Some(Self {
-            class,
-            share: samples / all as f64,
-            next,
-            words,
-            advice: advice(class, &most.name, subject),
-        })
+/// Returns on what most of the time was spent, by the samples, or `None` if there are too few.
+pub fn of_samples(sides: &[SideReport], subject: Subject<'_>) -> Option<MainCost> {
+    let all: u64 = sides.iter().map(|side| side.samples).sum();
+    if all < LEAST {
+        return None;
     }
+    let mut totals: BTreeMap<Class, f64> = BTreeMap::new();
+    for side in sides {
+        for share in &side.shares {
+            *totals.entry(share.class).or_default() += share.share * side.samples as f64;
+        }
+    }
+    let mut totals: Vec<(Class, f64)> = totals.into_iter().collect();
+    totals.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let (class, samples) = *totals.first()?;
+    let next = totals
+        .iter()
+        .find(|(other, _)| *other != class && *other != Class::User)
+        .filter(|(_, samples)| *samples > 0.1 * all as f64)
+        .map(|(class, _)| *class);
+    let words = format!(
+        "Most of the time on CPU goes to {}: {}.{}",
+        class.name(),
+        of_sides(sides, class),
+        next.map_or(String::new(), |next| format!(
+            " Next is {}: {}.",
+            next.name(),
+            of_sides(sides, next)
+        )),
+    );
+    let most = sides.iter().max_by(|a, b| {
+        let weight = |side: &SideReport| side.share(class) * side.samples as f64;
+        weight(a).total_cmp(&weight(b))
+    })?;
+    Some(MainCost {
+        class,
+        share: samples / all as f64,
+        next,
+        words,
+        advice: advice(class, &most.name, subject),
+    })
 }
 
 /// The smallest number of samples for a verdict.
@@ -94,7 +73,7 @@ fn of_sides(sides: &[SideReport], class: Class) -> String {
 }
 
 /// Returns a verdict without samples, from user and system time, switches and faults.
-pub fn without_samples(sides: &[SideReport], subject: Subject<'_>) -> Option<Verdict> {
+pub fn without_samples(sides: &[SideReport], subject: Subject<'_>) -> Option<MainCost> {
     let sum = |figure: fn(&Accounts) -> f64| -> f64 {
         sides.iter().map(|side| figure(&side.accounts)).sum()
     };
@@ -131,13 +110,13 @@ pub fn without_samples(sides: &[SideReport], subject: Subject<'_>) -> Option<Ver
         )
     };
     let advice = match class {
-        Class::NotClassified => Advice {
+        Class::NotClassified => CostAdvice {
             instead: None,
             words: "allow samples (see above) to learn which".to_owned(),
         },
         class => advice(class, "", subject),
     };
-    Some(Verdict {
+    Some(MainCost {
         class,
         share: (user.max(system)) / (user + system),
         next: None,
@@ -173,10 +152,7 @@ mod tests {
             };
             *side.stacks.entry(stack).or_default() += count;
         }
-        sides
-            .iter()
-            .map(|side| SideReport::of(side, true))
-            .collect()
+        sides.iter().map(|side| side.report(true)).collect()
     }
 
     #[test]
@@ -187,7 +163,7 @@ mod tests {
             "reader;do_syscall_64_[k];pipe_read_[k];copy_page_to_iter_[k];_copy_to_iter_[k] 150",
             "reader;do_syscall_64_[k];pipe_read_[k];schedule_[k];finish_task_switch.isra.0_[k] 50",
         ]);
-        let verdict = Verdict::of(&sides, Subject::default()).unwrap();
+        let verdict = of_samples(&sides, Subject::default()).unwrap();
         assert_eq!(verdict.class, Class::Copying);
         assert_eq!(verdict.share, 0.5);
         assert_eq!(verdict.next, Some(Class::Sleeping));
@@ -212,7 +188,7 @@ mod tests {
     #[test]
     fn a_few_samples_are_too_few() {
         let sides = sides(&["cat;[cat] 49"]);
-        assert!(Verdict::of(&sides, Subject::default()).is_none());
+        assert!(of_samples(&sides, Subject::default()).is_none());
     }
 
     #[test]
@@ -223,7 +199,7 @@ mod tests {
                 accounts,
                 ..Side::default()
             };
-            vec![SideReport::of(&side, false)]
+            vec![side.report(false)]
         };
         let accounts = Accounts {
             seconds: 2.0,

@@ -204,7 +204,7 @@ fn costs_and_shares_of_the_limit_are_in_the_json_and_in_the_table_on_request() {
 fn with_json_stdout_is_json_and_the_table_goes_to_stderr() {
     let output = run(&format!("bench --json {SHORT} write_read"));
     assert_code(&output, 0);
-    json(stdout(&output));
+    bench_json(&output);
     assert!(stderr(&output).contains("write_read"));
 }
 

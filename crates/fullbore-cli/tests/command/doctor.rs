@@ -8,57 +8,51 @@ use std::process::{Output, Stdio};
 use crate::common::refusing::*;
 use crate::common::users::*;
 use crate::common::*;
+use fullbore_results::doctor::{Advice, Examination, PairReport, TrialOutcome, TrialReport};
 use rustix::io::Errno;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use seccompiler::{SeccompAction, SeccompCmpOp, SeccompFilter};
-use serde_json::Value;
 
-/// Returns the doctor's findings as JSON.
+/// Returns the doctor's findings.
 #[track_caller]
-fn report(output: &Output) -> Value {
+fn report(output: &Output) -> Examination {
     assert_quiet_success(output);
     json(stdout(output))
 }
 
 /// Returns the trial with that name.
 #[track_caller]
-fn trial<'a>(report: &'a Value, name: &str) -> &'a Value {
-    let trials = report["trials"].as_array().expect("trials");
-    trials
-        .iter()
-        .find(|trial| trial["name"] == name)
-        .unwrap_or_else(|| panic!("no trial {name}"))
+fn trial<'a>(report: &'a Examination, name: &str) -> &'a TrialReport {
+    let trial = report.trial(name);
+    trial.unwrap_or_else(|| panic!("no trial {name}"))
 }
 
-fn is_refused(report: &Value, name: &str) -> bool {
-    trial(report, name)["refused"].is_object()
+fn works(trial: &TrialReport) -> bool {
+    matches!(trial.outcome, TrialOutcome::Works(_))
 }
 
 #[track_caller]
-fn assert_works(report: &Value, name: &str) {
+fn assert_works(report: &Examination, name: &str) {
     let trial = trial(report, name);
-    assert!(trial["works"].is_string(), "{trial:#}");
-    assert!(trial["cause"].is_null(), "{trial:#}");
+    assert!(works(trial) && trial.cause.is_none(), "{trial:#?}");
 }
 
 /// Asserts that it was refused with that error, for a reason that contains `word`, and that there
 /// is advice.
 #[track_caller]
-fn assert_refused(report: &Value, name: &str, errno: &str, word: &str) {
+fn assert_refused(report: &Examination, name: &str, errno: &str, word: &str) {
     let trial = trial(report, name);
-    assert!(trial["refused"].is_object(), "{trial:#}");
-    assert_eq!(trial["errno_name"], errno, "{trial:#}");
-    let why = trial["cause"]["why"].as_str().unwrap();
-    assert!(why.contains(word), "'{word}' in {trial:#}");
-    assert!(trial["cause"]["remedy"].is_string(), "{trial:#}");
+    assert!(report.is_refused(name), "{trial:#?}");
+    assert_eq!(trial.errno_name.as_deref(), Some(errno), "{trial:#?}");
+    let cause = trial.cause.as_ref().unwrap();
+    assert!(cause.why.contains(word), "'{word}' in {trial:#?}");
+    assert!(cause.remedy.is_some(), "{trial:#?}");
 }
 
 /// Returns the advice about a trial or a setting, which is the second one if placement gains more.
-fn advice_on_limits(report: &Value) -> &Value {
-    match &report["next_advice"] {
-        Value::Null => &report["advice"],
-        next => next,
-    }
+fn advice_on_limits(report: &Examination) -> &Advice {
+    let advice = report.next_advice.as_ref().or(report.advice.as_ref());
+    advice.unwrap()
 }
 
 #[test]
@@ -70,24 +64,16 @@ fn what_works_here_is_said_in_json_and_in_text_alike() {
     // What depends on free memory or on the limits of a user may change between two runs. The text is from
     // the time between these two.
     let later = report(&run("doctor --json"));
-    assert_eq!(found["schema"], 1);
-    let trials = found["trials"].as_array().unwrap();
-    for (trial, later) in trials.iter().zip(later["trials"].as_array().unwrap()) {
-        let verdicts = [
-            ("works", "works"),
-            ("refused", "refused"),
-            ("wrong", "WRONG"),
-            ("not-tried", "not tried"),
-        ];
-        let word_of = |trial: &Value| {
-            let mut verdict = verdicts.iter().filter(|(key, _)| !trial[key].is_null());
-            let (Some((_, word)), None) = (verdict.next(), verdict.next()) else {
-                panic!("not one verdict: {trial:#}");
-            };
-            *word
+    assert_eq!(found.schema, 1);
+    for (trial, later) in found.trials.iter().zip(&later.trials) {
+        let word_of = |trial: &TrialReport| match trial.outcome {
+            TrialOutcome::Works(_) => "works",
+            TrialOutcome::Refused(_) => "refused",
+            TrialOutcome::Wrong(_) => "WRONG",
+            TrialOutcome::NotTried(_) => "not tried",
         };
         let words = [word_of(trial), word_of(later)];
-        let name = trial["name"].as_str().unwrap();
+        let name = &trial.name;
         let line = text
             .lines()
             .find(|line| line.trim_start().starts_with(&format!("{name} ")));
@@ -97,9 +83,8 @@ fn what_works_here_is_said_in_json_and_in_text_alike() {
             "{words:?} in {line}"
         );
     }
-    for setting in found["settings"].as_array().unwrap() {
-        let name = setting["name"].as_str().unwrap();
-        let value = setting["value"].as_str().unwrap();
+    for setting in &found.settings {
+        let (name, value) = (setting.name.as_str(), setting.value.as_str());
         let shown = text.lines().any(|line| {
             line.trim_start().starts_with(name) && line.split_whitespace().any(|word| word == value)
         });
@@ -113,8 +98,8 @@ fn what_works_here_is_said_in_json_and_in_text_alike() {
             .map(str::to_owned)
             .collect::<Vec<_>>()
     };
-    let is_last = |run: &Value| {
-        let advice = advice_on_limits(run)["text"].as_str().unwrap();
+    let is_last = |run: &Examination| {
+        let advice = &advice_on_limits(run).text;
         words(text).ends_with(&words(advice))
     };
     // Placement is measured anew each time.
@@ -145,10 +130,10 @@ fn every_call_that_is_refused_is_named_with_the_filter_and_the_rest_goes_on() {
             for (other, _) in calls.iter().filter(|(other, _)| *other != refused) {
                 assert_works(&found, other);
             }
-            assert_eq!(found["circumstances"]["seccomp"], 2);
+            assert_eq!(found.circumstances.seccomp, 2);
             if refused == "vmsplice" {
-                assert_eq!(advice_on_limits(&found)["trial"], "vmsplice");
-                assert!(is_refused(&found, "fresh_pages"));
+                assert_eq!(advice_on_limits(&found).trial.as_deref(), Some("vmsplice"));
+                assert!(found.is_refused("fresh_pages"));
             }
         }
         let filter = refusing(&[(call::PERF_EVENT_OPEN, &[])], errno);
@@ -182,11 +167,12 @@ fn a_filter_that_kills_takes_one_trial_and_not_the_report() {
     let filter = filter.unwrap().try_into().unwrap();
     let found = report(&run_under(&filter, "doctor --json"));
     let tee = trial(&found, "tee");
-    assert_eq!(tee["refused"]["signal"], 31, "{tee:#}");
-    assert!(
-        tee["cause"]["why"].as_str().unwrap().contains("kills"),
-        "{tee:#}"
-    );
+    let TrialOutcome::Refused(refusal) = &tee.outcome else {
+        panic!("not refused: {tee:#?}");
+    };
+    assert_eq!(refusal.signal, Some(31));
+    let why = &tee.cause.as_ref().unwrap().why;
+    assert!(why.contains("kills"), "{why}");
     assert_works(&found, "splice");
 }
 
@@ -204,8 +190,8 @@ fn pipes_that_stay_small_are_the_biggest_win_left() {
     let word = if is_root() { "seccomp" } else { "" };
     assert_refused(&found, "roomy_pipe", "EPERM", word);
     let advice = advice_on_limits(&found);
-    assert_eq!(advice["trial"], "roomy_pipe");
-    assert!(advice["worth"].as_f64().unwrap() > 1.0);
+    assert_eq!(advice.trial.as_deref(), Some("roomy_pipe"));
+    assert!(advice.worth > Some(1.0));
     let output = run_under(&filter, "doctor");
     assert_quiet_success(&output);
     let text = stdout(&output);
@@ -220,22 +206,19 @@ fn pipes_that_stay_small_are_the_biggest_win_left() {
 #[test]
 fn placement_is_measured_or_the_reason_is_said() {
     let found = report(&run("doctor --json"));
-    let placement = &found["placement"];
-    let words = placement["words"].as_str().unwrap();
-    let figures = &placement["figures"];
-    if figures.is_null() {
+    let placement = &found.placement;
+    let words = &placement.words;
+    if let Some(figures) = &placement.figures {
+        let of_medians = figures.one_cpu.median / figures.two_cpus.median;
+        let difference = figures.ratio / of_medians - 1.0;
+        assert!(difference.abs() < 1e-9, "{placement:#?}");
+        assert_eq!(words.contains("taskset"), figures.gains());
+        let is_reader = |pair: &PairReport| pair.reader == figures.cpu;
+        assert!(found.cpus.pairs.iter().any(is_reader), "{found:#?}");
+    } else {
         let reasons = ["There is nothing to choose", "It could not be measured"];
         let is_reason = |reason| words.starts_with(reason);
-        assert!(reasons.into_iter().any(is_reason), "{placement:#}");
-    } else {
-        let median = |place: &str| figures[place]["median"].as_f64().unwrap();
-        let ratio = figures["ratio"].as_f64().unwrap();
-        let of_medians = median("one_cpu") / median("two_cpus");
-        assert!((ratio / of_medians - 1.0).abs() < 1e-9, "{placement:#}");
-        assert_eq!(words.contains("taskset"), figures["verdict"] == "gains");
-        let cpu = figures["cpu"].as_u64().unwrap();
-        let pairs = found["cpus"]["pairs"].as_array().unwrap();
-        assert!(pairs.iter().any(|pair| pair["reader"] == cpu), "{found:#}");
+        assert!(reasons.into_iter().any(is_reason), "{placement:#?}");
     }
     assert!(stdout(&run("doctor")).contains("\nplacement\n  "));
 }
@@ -256,17 +239,13 @@ fn a_user_who_has_too_many_pipes_is_told_so_and_how_many() {
     unsafe { command.pre_exec(hold_pipes) };
     let found = report(&finish(start(&mut command)));
     assert_refused(&found, "roomy_pipe", "EPERM", "fs.pipe-user-pages-soft");
-    assert_eq!(found["allowance"]["uid"], SOMEBODY);
+    assert_eq!(found.allowance.uid, SOMEBODY);
     // All pipes are of this process, so the doctor sees them. The process stopped making pipes less
     // than one large pipe below the limit.
-    let pages = found["allowance"]["pages"].as_u64().unwrap();
-    assert!(pages + 256 > soft as u64, "{:#}", found["allowance"]);
-    let settings = found["settings"].as_array().unwrap();
-    let setting = settings
-        .iter()
-        .find(|setting| setting["name"] == "fs.pipe-user-pages-soft")
-        .unwrap();
-    assert_eq!(setting["fine"], false, "{setting:#}");
+    let allowance = &found.allowance;
+    assert!(allowance.pages + 256 > soft as u64, "{allowance:#?}");
+    let setting = found.setting("fs.pipe-user-pages-soft").unwrap();
+    assert!(!setting.fine, "{setting:#?}");
     // Small pipes still work.
     assert_works(&found, "process_fds");
 }
@@ -300,14 +279,12 @@ fn who_is_not_root_is_told_what_is_roots() {
     }
     if is_root() {
         if others_are_hidden() {
-            assert!(trial(&found, "others_fds")["not-tried"].is_string());
+            let others = &trial(&found, "others_fds").outcome;
+            assert!(matches!(others, TrialOutcome::NotTried(_)));
         } else {
             assert_refused(&found, "others_fds", "EACCES", "CAP_SYS_PTRACE");
         }
-        assert_eq!(
-            found["circumstances"]["capabilities"],
-            Value::Array(Vec::new())
-        );
+        assert_eq!(found.circumstances.capabilities, [""; 0]);
     }
 }
 
@@ -326,11 +303,10 @@ fn with_one_cpu_there_is_no_pair() {
             assert!(stdout(&output).contains("only one CPU: writer and reader share it"));
         } else {
             let found = report(&output);
-            assert_eq!(found["cpus"]["allowed"], cpu.to_string());
-            assert_eq!(found["cpus"]["pairs"], Value::Array(Vec::new()));
-            let placement = &found["placement"];
-            assert!(placement["figures"].is_null(), "{placement:#}");
-            let words = placement["words"].as_str().unwrap();
+            assert_eq!(found.cpus.allowed, cpu.to_string());
+            assert_eq!(found.cpus.pairs, []);
+            assert_eq!(found.placement.figures, None);
+            let words = &found.placement.words;
             assert!(
                 words.contains(&format!("CPU {cpu} is the only one")),
                 "{words}"
@@ -430,8 +406,8 @@ fn without_the_flags_of_pages_another_file_serves() {
         return skipped("/proc/kpageflags cannot be taken away here");
     };
     let found = report(&output);
-    assert!(is_refused(&found, "page_flags"));
-    if trial(&found, "fresh_pages")["works"].is_string() {
+    assert!(found.is_refused("page_flags"));
+    if works(trial(&found, "fresh_pages")) {
         assert_works(&found, "huge_pages");
     }
 }

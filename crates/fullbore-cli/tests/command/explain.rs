@@ -6,6 +6,7 @@ use std::process::{Command, Output};
 use crate::common::explain::*;
 use crate::common::users::ForEverybody;
 use crate::common::*;
+use fullbore_results::explain::{Class, Explanation};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Options with which an experiment takes a second.
@@ -17,37 +18,23 @@ fn an_experiment_is_explained_side_by_side() {
     let flame = dir.path().join("flame.svg");
     let mut command = fullbore(&format!("explain write_read {SHORT} --json --flame"));
     let output = finish(start(command.arg(&flame)));
-    let explanation = json(stdout(&output));
-    let sides = explanation["sides"].as_array().unwrap().iter();
-    let samples: u64 = sides.map(|side| side["samples"].as_u64().unwrap()).sum();
+    let explanation: Explanation = json(stdout(&output));
+    let samples: u64 = explanation.sides.iter().map(|side| side.samples).sum();
     // Without samples no graph is drawn. This happens if the kernel may not be sampled and hardly any user
     // code ran.
     assert_code(&output, if samples > 0 { 0 } else { 3 });
-    assert_eq!(explanation["experiment"], "write_read");
+    assert_eq!(explanation.experiment.as_deref(), Some("write_read"));
     for name in ["writer", "reader"] {
         let side = side(&explanation, name);
-        let sum: f64 = side["shares"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|share| share["share"].as_f64().unwrap())
-            .sum();
-        let is_seen = side["samples"].as_u64() > Some(0);
-        assert!((sum - 1.0).abs() < 1e-6 || !is_seen, "{side:#}");
-        let of_time = |what: &str| side[what].as_f64().unwrap();
-        for part in ["ran", "slept", "waited"] {
-            assert!(of_time(part) >= 0.0, "{side:#}");
-        }
-        assert!(
-            of_time("ran") + of_time("slept") + of_time("waited") > 0.9,
-            "{side:#}"
-        );
+        let sum: f64 = side.shares.iter().map(|share| share.share).sum();
+        assert!((sum - 1.0).abs() < 1e-6 || side.samples == 0, "{side:#?}");
+        let parts = [side.ran, side.slept, side.waited];
+        assert!(parts.iter().all(|part| *part >= 0.0), "{side:#?}");
+        assert!(parts.iter().sum::<f64>() > 0.9, "{side:#?}");
     }
-    assert_eq!(explanation["disturbance"]["unit"], "GiB/s");
-    assert_eq!(
-        explanation["disturbance"]["with"].as_array().unwrap().len(),
-        1
-    );
+    let disturbance = explanation.disturbance.as_ref().unwrap();
+    assert_eq!(disturbance.unit, "GiB/s");
+    assert_eq!(disturbance.with.len(), 1);
     if !is_whole(&explanation) {
         return skipped("the kernel is not sampled here, or has no names");
     }
@@ -66,19 +53,19 @@ fn placement_is_advised_only_where_a_measurement_shows_a_gain() {
     let of_command = finish(start(fullbore(line).arg("yes | cat > /dev/null")));
     let of_experiment = run(&format!("explain write_read {SHORT} --json"));
     for (text, estimated) in [(stderr(&of_command), true), (stdout(&of_experiment), false)] {
-        let explanation = json(text);
-        let placement = &explanation["placement"];
-        if placement.is_null() {
+        let explanation: Explanation = json(text);
+        let Some(placement) = explanation.placement else {
             skipped("the sides do not take turns here, or one CPU gains too little");
             continue;
-        }
-        assert_eq!(placement["estimated"], estimated, "{placement:#}");
-        assert!(placement["cpus_used"].as_f64().unwrap() <= 1.2);
-        let is_gain = placement["figures"]["verdict"] == "gains";
-        assert_eq!(placement["advised"], is_gain, "{placement:#}");
-        let words = placement["words"].as_str().unwrap();
+        };
+        assert_eq!(placement.estimated, estimated, "{placement:#?}");
+        assert!(placement.cpus_used <= 1.2);
+        let is_gain = placement.figures.gains();
+        assert_eq!(placement.advised, is_gain, "{placement:#?}");
         assert_eq!(
-            words.contains("The price is that nothing runs in parallel"),
+            placement
+                .words
+                .contains("The price is that nothing runs in parallel"),
             is_gain
         );
     }
@@ -88,11 +75,10 @@ fn placement_is_advised_only_where_a_measurement_shows_a_gain() {
 fn what_is_on_one_cpu_already_or_computes_in_parallel_is_not_placed() {
     let mut computing = fullbore("explain --json --seconds 1 --");
     let computing = computing.arg("(while :; do :; done) | while :; do :; done");
-    let explanation = json(stderr(&finish(start(computing))));
-    assert!(explanation["placement"].is_null(), "{explanation:#}");
+    let explanation: Explanation = json(stderr(&finish(start(computing))));
+    assert_eq!(explanation.placement, None);
     let words = format!("explain write_read_one_cpu {SHORT} --json");
-    let explanation = explained(&run(&words));
-    assert!(explanation["placement"].is_null(), "{explanation:#}");
+    assert_eq!(explained(&run(&words)).placement, None);
 }
 
 /// Returns whether a side has a paragraph, or is named among those that hardly ran: on a busy machine one side
@@ -124,7 +110,7 @@ fn text_names_the_sides_the_classes_and_a_rung() {
 fn other_work_than_a_writer_and_a_reader_has_its_parts_for_sides() {
     let explanation = explained(&run(&format!("explain unix_stream {SHORT} --json")));
     for name in ["send", "receive"] {
-        assert!(side(&explanation, name)["ran"].as_f64().unwrap() > 0.0);
+        assert!(side(&explanation, name).ran > 0.0);
     }
 }
 
@@ -135,14 +121,14 @@ fn what_a_program_computes_is_its_own_time() {
     let mut command = fullbore("explain --json --seconds 2 --");
     let output = finish(start(command.arg("while :; do :; done")));
     assert_code(&output, 0);
-    let explanation = json(stderr(&output));
-    if explanation["sampling"].is_null() {
+    let explanation: Explanation = json(stderr(&output));
+    let Some(sampling) = &explanation.sampling else {
         return skipped("nothing is sampled here");
-    }
+    };
     let side = side(&explanation, "sh");
-    assert!(side["samples"].as_u64().unwrap() > 0, "{explanation:#}");
-    assert!(share(side, "user") > 0.5, "{side:#}");
-    assert_eq!(explanation["sampling"]["lost"], 0);
+    assert!(side.samples > 0, "{explanation:#?}");
+    assert!(side.share(Class::User) > 0.5, "{side:#?}");
+    assert_eq!(sampling.lost, 0);
 }
 
 #[test]
@@ -156,12 +142,12 @@ fn a_command_is_explained_by_the_names_of_its_processes() {
         "629145600",
         "stdout is the command's own"
     );
-    let explanation = json(stderr(&output));
-    assert_eq!(explanation["command"][0], line);
+    let explanation: Explanation = json(stderr(&output));
+    assert_eq!(explanation.command, [line]);
     for name in ["head", "cat", "wc"] {
         side(&explanation, name);
     }
-    assert!(explanation["disturbance"].is_null());
+    assert!(explanation.disturbance.is_none());
 }
 
 #[test]
@@ -360,27 +346,25 @@ fn without_perf_event_open_the_kernels_accounts_have_to_do() {
             &filter,
             &format!("explain write_read {SHORT} --json"),
         ));
-        assert!(explanation["sampling"].is_null());
-        let note = explanation["notes"][0].as_str().unwrap();
+        assert!(explanation.sampling.is_none());
+        let note = &explanation.notes[0];
         assert!(
             note.contains(word) && note.contains("context switches"),
             "{note}"
         );
         let (mut user, mut system) = (0.0, 0.0);
         for side in ["writer", "reader"].map(|name| side(&explanation, name)) {
-            assert_eq!(side["samples"], 0);
-            let accounts = &side["accounts"];
-            assert!(accounts["voluntary_switches"].is_u64());
-            let seconds = |of: &str| accounts[of].as_f64().unwrap();
-            let both = seconds("user_seconds") + seconds("system_seconds");
-            let off = side["ran"].as_f64().unwrap() - both / seconds("seconds");
-            assert!(off.abs() < 1e-6, "{side:#}");
-            user += seconds("user_seconds");
-            system += seconds("system_seconds");
+            assert_eq!(side.samples, 0);
+            let accounts = &side.accounts;
+            let both = accounts.user_seconds + accounts.system_seconds;
+            let off = side.ran - both / accounts.seconds;
+            assert!(off.abs() < 1e-6, "{side:#?}");
+            user += accounts.user_seconds;
+            system += accounts.system_seconds;
         }
         // Sides that hardly ran do not allow a verdict.
-        let is_judged = explanation["verdict"].is_object();
-        assert_eq!(is_judged, user + system > 0.05, "{explanation:#}");
+        let is_judged = explanation.verdict.is_some();
+        assert_eq!(is_judged, user + system > 0.05, "{explanation:#?}");
         ran += user + system;
     }
     assert!(ran > 0.0, "none of them ran");
@@ -412,10 +396,10 @@ fn an_ordinary_user_is_told_which_setting_is_in_the_way() {
     // On a busy machine it may not have run for one tick of the clock.
     let explanation = wait_for("a writer that ran", || {
         let explanation = explained(&finish(start(&mut copy.command(NOBODY, &words))));
-        let ran = side(&explanation, "writer")["ran"].as_f64();
-        (ran > Some(0.0)).then_some(explanation)
+        let ran = side(&explanation, "writer").ran;
+        (ran > 0.0).then_some(explanation)
     });
-    let note = explanation["notes"][0].as_str().unwrap();
+    let note = &explanation.notes[0];
     assert!(
         note.contains(&format!("kernel.perf_event_paranoid is {paranoid}")),
         "{note}"
@@ -425,13 +409,14 @@ fn an_ordinary_user_is_told_which_setting_is_in_the_way() {
         "{note}"
     );
     let writer = side(&explanation, "writer");
-    let parts = share(writer, "user") + share(writer, "not-classified");
-    assert!((parts - 1.0).abs() < 1e-6, "{writer:#}");
+    let parts = writer.share(Class::User) + writer.share(Class::NotClassified);
+    assert!((parts - 1.0).abs() < 1e-6, "{writer:#?}");
     if paranoid == 2 {
-        assert_eq!(
-            explanation["sampling"]["of_kernel"], false,
-            "{explanation:#}"
-        );
+        let of_kernel = explanation
+            .sampling
+            .as_ref()
+            .map(|sampling| sampling.of_kernel);
+        assert_eq!(of_kernel, Some(false), "{explanation:#?}");
     }
 }
 

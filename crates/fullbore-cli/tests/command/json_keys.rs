@@ -1,4 +1,5 @@
-//! Tests that the JSON, which other programs read, has the keys in `json_keys/`, and no others.
+//! Tests that the JSON, which other programs read, has the keys in `json_keys/`, and no others, and that the
+//! types that programs in Rust read it by hold all of it.
 //!
 //! A line is the path of a key, in which `[]` means every item of a list. A `?` at its end says that
 //! the key may be missing, because it depends on the machine or on what was measured. A key that is
@@ -9,6 +10,15 @@ use std::fs;
 use std::process::{Output, Stdio};
 
 use crate::common::{assert_code, finish, fullbore, json, start, stderr, stdout};
+use fullbore_observe::Findings;
+use fullbore_observe::overview::Overview;
+use fullbore_observe::tune::report::TuningReport;
+use fullbore_results::compare::Comparison;
+use fullbore_results::doctor::Examination;
+use fullbore_results::explain::Explanation;
+use fullbore_results::run::{EndpointReport, Run};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 #[test]
@@ -18,13 +28,13 @@ fn bench_prints_the_keys_that_it_always_has() {
          write_read write_default_sum pipe_pipe_std pipe_file_std pipe_byte_block cat_wc_* \
          cat_grep_* copy_normal memory_read sweep",
     );
-    assert_keys(&json(stdout(&output)), include_str!("json_keys/bench.txt"));
+    assert_keys::<Run>(stdout(&output), include_str!("json_keys/bench.txt"));
 }
 
 #[test]
 fn doctor_prints_the_keys_that_it_always_has() {
     let output = crate::common::run("doctor --json");
-    assert_keys(&json(stdout(&output)), include_str!("json_keys/doctor.txt"));
+    assert_keys::<Examination>(stdout(&output), include_str!("json_keys/doctor.txt"));
 }
 
 #[test]
@@ -35,20 +45,20 @@ fn run_writes_the_keys_that_it_always_has() {
     command.arg(&file).arg("head -c 1M /dev/zero | cat | wc -c");
     let output = finish(start(&mut command));
     assert_code(&output, 0);
-    let report: Value = serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap();
-    assert_keys(&report, include_str!("json_keys/run.txt"));
+    let report = fs::read_to_string(file).unwrap();
+    assert_keys::<Findings>(&report, include_str!("json_keys/run.txt"));
 }
 
 #[test]
 fn top_prints_the_keys_that_it_always_has() {
     let output = beside_a_pipeline("top --json --count 1 --pid");
-    assert_keys(&json(stdout(&output)), include_str!("json_keys/top.txt"));
+    assert_keys::<Overview>(stdout(&output), include_str!("json_keys/top.txt"));
 }
 
 #[test]
 fn tune_prints_the_keys_that_it_always_has() {
-    let output = beside_a_pipeline("tune --json --dry-run");
-    assert_keys(&json(stdout(&output)), include_str!("json_keys/tune.txt"));
+    let output = beside_a_pipeline("tune --json --dry-run --force");
+    assert_keys::<TuningReport>(stdout(&output), include_str!("json_keys/tune.txt"));
 }
 
 #[test]
@@ -56,11 +66,11 @@ fn explain_prints_the_keys_that_it_always_has() {
     let list = include_str!("json_keys/explain.txt");
     let output = crate::common::run("explain write_read --json --rounds 1 --seconds 0.5");
     assert_code(&output, 0);
-    assert_keys(&json(stdout(&output)), list);
+    assert_keys::<Explanation>(stdout(&output), list);
     let mut command = fullbore("explain --json --");
     let output = finish(start(command.arg("head -c 100M /dev/zero | wc -c")));
     assert_code(&output, 0);
-    assert_keys(&json(stderr(&output)), list);
+    assert_keys::<Explanation>(stderr(&output), list);
 }
 
 #[test]
@@ -75,7 +85,7 @@ fn a_comparison_has_the_keys_that_it_always_has() {
     let output = finish(start(command.current_dir(&directory)));
     assert_code(&output, 0);
     let list = include_str!("json_keys/comparison.txt");
-    assert_keys(&json(stdout(&output)), list);
+    assert_keys::<Comparison>(stdout(&output), list);
 }
 
 #[test]
@@ -83,8 +93,8 @@ fn write_and_read_print_the_keys_that_they_always_have() {
     let words = "--json --bytes-to-pipe 1M --verify";
     let (writing, reading) = crate::common::pipeline(words, words);
     let list = include_str!("json_keys/endpoint.txt");
-    assert_keys(&json(stderr(&writing)), list);
-    assert_keys(&json(stdout(&reading)), list);
+    assert_keys::<EndpointReport>(stderr(&writing), list);
+    assert_keys::<EndpointReport>(stdout(&reading), list);
 }
 
 /// Runs `fullbore` with these options and the id of a process that writes to another one.
@@ -102,10 +112,15 @@ fn beside_a_pipeline(words: &str) -> Output {
     output
 }
 
-/// Asserts that a value has all keys of a list, except those that may be missing, and no others.
-fn assert_keys(value: &Value, list: &str) {
+/// Asserts that JSON has all keys of a list, except those that may be missing, and no others, and that it is
+/// the same after it was read as a `T`.
+#[track_caller]
+fn assert_keys<T: Serialize + DeserializeOwned>(text: &str, list: &str) {
+    let value: Value = json(text);
+    let read = serde_json::to_value(json::<T>(text)).unwrap();
+    assert!(read == value, "{value:#} was read as {read:#}");
     let mut found = BTreeSet::new();
-    add_keys(value, "", &mut found);
+    add_keys(&value, "", &mut found);
     let listed: BTreeSet<&str> = list
         .lines()
         .map(|line| line.trim_end_matches('?'))

@@ -5,10 +5,12 @@ use std::os::unix::process::CommandExt;
 use std::process::Stdio;
 use std::thread;
 
+use crate::common::top::is_among;
 use crate::common::verdicts::judged;
 use crate::common::*;
+use fullbore_observe::overview::{Overview, PipeState};
+use fullbore_observe::verdict::Sureness;
 use rustix::process::{Pid, Signal, kill_process_group};
-use serde_json::Value;
 
 /// Pipelines that other programs have started, in which more processes have an end of a pipe open than use
 /// it: the number of processes that have the write end of the pipe that `tee` reads, and the stages that may
@@ -60,34 +62,29 @@ fn names_nobody_else_with_conviction(script: &str, writers: usize, right: &[&str
         .stdout(Stdio::null())
         .stderr(Stdio::null());
     let mut shell = start(shell.process_group(0));
-    let look = || {
+    let overview = || -> Overview {
         let output = run(&format!("top --once --json --pid {}", shell.id()));
         assert_quiet_success(&output);
         json(stdout(&output))
     };
-    let is_read_by_tee = |pipe: &Value| {
-        let readers = pipe["readers"].as_array().unwrap();
-        readers.iter().any(|who| who["name"] == "tee")
-    };
+    let is_read_by_tee = |pipe: &PipeState| is_among("tee", &pipe.readers);
     // All processes have to run before the test asks for a verdict.
     wait_for(script, || {
-        let look = look();
-        let mut pipes = look["pipes"].as_array()?.iter();
-        let pipe = pipes.find(|pipe| is_read_by_tee(pipe))?;
-        (pipe["writers"].as_array()?.len() >= writers).then_some(())
+        let overview = overview();
+        let pipe = overview.pipes.iter().find(|pipe| is_read_by_tee(pipe))?;
+        (pipe.writers.len() >= writers).then_some(())
     });
-    let look = look();
-    for chain in look["chains"].as_array().unwrap() {
-        let pipes = chain["pipes"].as_array().unwrap();
-        let last = &look["pipes"][pipes.last().unwrap().as_u64().unwrap() as usize];
-        let verdict = &chain["verdict"];
-        if !is_read_by_tee(last) || verdict["sure"] != "sure" {
+    let overview = overview();
+    for chain in &overview.chains {
+        let last = &overview.pipes[*chain.pipes.last().unwrap()];
+        let verdict = chain.verdict.as_ref();
+        let sure = verdict.filter(|verdict| verdict.sure == Sureness::Sure);
+        let Some(verdict) = sure.filter(|_| is_read_by_tee(last)) else {
             continue;
-        }
-        for stage in verdict["stages"].as_array().unwrap() {
-            let stage = &chain["stages"][stage.as_u64().unwrap() as usize - 1];
-            let name = stage["processes"][0]["name"].as_str().unwrap();
-            assert!(right.contains(&name), "{script}: {verdict:#}");
+        };
+        for number in verdict.stages() {
+            let name = chain.stages[number - 1].processes[0].name.as_str();
+            assert!(right.contains(&name), "{script}: {verdict}");
         }
     }
     let _ = kill_process_group(Pid::from_child(&shell), Signal::KILL);

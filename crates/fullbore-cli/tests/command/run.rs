@@ -15,6 +15,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Output, Stdio};
 
 use crate::common::*;
+use fullbore_observe::Findings;
 use tempfile::TempDir;
 
 /// A line, and how it is run.
@@ -673,12 +674,8 @@ fn json_goes_to_a_file_and_never_into_the_pipelines_output() {
     let output = finish(start(command.arg(&path).arg("seq 100000 | tail -n 1")));
     assert_quiet_success(&output);
     assert_eq!(stdout(&output), "100000\n");
-    let found = json(&std::fs::read_to_string(&path).unwrap());
-    assert_eq!(
-        found["stages"].as_array().map(Vec::len),
-        Some(2),
-        "{found:#}"
-    );
+    let found: Findings = json(&std::fs::read_to_string(&path).unwrap());
+    assert_eq!(found.numbers.stages.len(), 2, "{found:#?}");
     let output = finish(start(fullbore("run --json -").arg("echo x")));
     assert_code(&output, 2);
     assert!(one_line(stderr(&output)).contains("--json cannot write to stdout"));
@@ -811,8 +808,8 @@ fn words_are_shown_as_they_would_stand_in_a_line() {
         "{}",
         said(&output)
     );
-    let found = json(&std::fs::read_to_string(&path).unwrap());
-    assert_eq!(found["stages"][1]["text"], "tr '\\n' ' '", "{found:#}");
+    let found: Findings = json(&std::fs::read_to_string(&path).unwrap());
+    assert_eq!(found.numbers.stages[1].text, "tr '\\n' ' '", "{found:#?}");
 }
 
 #[test]
@@ -827,11 +824,10 @@ fn no_stage_with_one_thread_keeps_more_than_one_cpu_busy() {
     let mut command = fullbore("run -q --pipe-size 64K --json");
     let output = finish(start(command.arg(&path).arg(line)));
     assert_code(&output, 0);
-    let found = json(&std::fs::read_to_string(&path).unwrap());
-    for stage in found["stages"].as_array().unwrap() {
+    let found: Findings = json(&std::fs::read_to_string(&path).unwrap());
+    for stage in &found.numbers.stages {
         // The CPU time of children that were waited for is counted in clock ticks of up to 10 ms.
-        let (cpu, seconds) = (stage["cpu_seconds"].as_f64(), stage["seconds"].as_f64());
-        assert!(cpu.unwrap() <= seconds.unwrap() + 0.02, "{stage:#}");
+        assert!(stage.cpu_seconds <= stage.seconds + 0.02, "{stage:#?}");
     }
 }
 

@@ -12,9 +12,11 @@ use std::time::{Duration, Instant};
 use crate::common::top::*;
 use crate::common::users::ForEverybody;
 use crate::common::*;
+use fullbore_observe::chains::PipeKind;
+use fullbore_observe::numbers::Certainty;
+use fullbore_observe::overview::{Overview, PipeState, Side, Slow, StageState};
 use rustix::fs::{CWD, FileType, Mode, fstat, mknodat};
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
-use serde_json::Value;
 
 /// A user id that no other program here uses.
 const SOMEBODY: u32 = 54_323;
@@ -24,69 +26,71 @@ fn the_slow_side_of_pipelines_is_named() {
     let slow_reader = format!("yes | {FULLBORE} read --chunk 4K --pause 5000");
     the_slow_side_is_named(&[
         // The reader sleeps between small reads.
-        (slow_reader.as_str(), &[("yes", "fullbore", "reader")][..]),
+        (
+            slow_reader.as_str(),
+            &[("yes", "fullbore", Slow::Reader)][..],
+        ),
         // The writer sleeps between small writes.
         (
             "while :; do echo x; sleep 0.02; done | cat >/dev/null",
-            &[("sh", "cat", "writer")],
+            &[("sh", "cat", Slow::Writer)],
         ),
         // The last stage does not read.
-        ("cat /dev/zero | sleep 600", &[("cat", "sleep", "reader")]),
+        (
+            "cat /dev/zero | sleep 600",
+            &[("cat", "sleep", Slow::Reader)],
+        ),
     ]);
 }
 
 #[test]
 fn who_waits_is_said_with_how_long_and_rates_only_where_they_are_counted() {
     let line = Line::new("cat /dev/zero | sleep 600; exit 3");
-    let mut looks = Looks::new(&format!("--interval 200ms --pid {}", line.pid()));
-    let found = looks.until("a long wait", |look| {
-        let row = row(look, "cat", "sleep")?;
-        let blocked = &row["blocked"][0];
-        let looks = row["fills"].as_array()?.len();
-        (blocked["seconds"].as_f64()? > 1.0 && looks > 3).then(|| row.clone())
+    let mut overviews = Overviews::new(&format!("--interval 200ms --pid {}", line.pid()));
+    let found = overviews.until("a long wait", |overview| {
+        let pipe = pipe_between(overview, "cat", "sleep")?;
+        let blocked = pipe.blocked.first()?;
+        (blocked.seconds > 1.0 && pipe.fills.len() > 3).then(|| pipe.clone())
     });
-    assert_eq!(found["blocked"][0]["side"], "writer", "{found:#}");
-    assert_eq!(found["queued"], found["capacity"], "{found:#}");
-    assert_eq!(found["kind"], "link");
-    let fills = found["fills"].as_array().unwrap();
-    assert!(fills.last().unwrap() == 1.0, "{found:#}");
-    drop((looks, line));
+    assert_eq!(found.blocked[0].side, Side::Writer, "{found:#?}");
+    assert!(found.queued.is_some(), "{found:#?}");
+    assert_eq!(found.queued, found.capacity, "{found:#?}");
+    assert_eq!(found.kind, PipeKind::Link);
+    assert_eq!(found.fills.last(), Some(&1.0), "{found:#?}");
+    drop((overviews, line));
     // Both count the same number of bytes in the end: on a busy machine, the counter of one may have been
     // read much later than the counter of the other. Bytes that are spliced are not counted at all.
     let line = Line::new("head -c 100G /dev/zero | wc -c; exit 3");
-    let mut looks = Looks::new(&format!("--interval 300ms --pid {}", line.pid()));
-    looks.until("a rate that is counted", |look| {
-        let row = row(look, "head", "wc")?;
-        let is_one = row["bytes_per_second"].as_f64()? > 0.0;
-        (is_one && row["rate_is"] == "counted").then_some(())
+    let mut overviews = Overviews::new(&format!("--interval 300ms --pid {}", line.pid()));
+    overviews.until("a rate that is counted", |overview| {
+        let pipe = pipe_between(overview, "head", "wc")?;
+        let is_one = pipe.bytes_per_second? > 0.0;
+        (is_one && pipe.rate_is == Certainty::Counted).then_some(())
     });
-    drop((looks, line));
+    drop((overviews, line));
     let splices = format!(
         "{FULLBORE} write --way repeat --bytes-to-pipe 1000G | {FULLBORE} copy --by-reference >/dev/null; exit 3"
     );
     let line = Line::new(&splices);
-    let mut looks = Looks::new(&format!("--interval 300ms --pid {}", line.pid()));
+    let mut overviews = Overviews::new(&format!("--interval 300ms --pid {}", line.pid()));
     for _ in 0..8 {
-        let look = looks.next();
-        let Some(row) = row(&look, "fullbore", "fullbore") else {
+        let overview = overviews.next();
+        let Some(pipe) = pipe_between(&overview, "fullbore", "fullbore") else {
             continue;
         };
-        let rate = row["bytes_per_second"].as_f64();
-        assert!(rate.is_none_or(|rate| rate == 0.0), "invented: {row:#}");
+        let rate = pipe.bytes_per_second;
+        assert!(rate.is_none_or(|rate| rate == 0.0), "invented: {pipe:#?}");
     }
 }
 
 #[test]
 fn a_pipeline_is_one_chain_in_the_order_of_its_bytes() {
     let line = Line::new("sleep 600 | tr a b | cat | sort; exit 3");
-    let mut looks = Looks::new(&format!("--interval 100ms --pid {}", line.pid()));
-    let names = looks.until("a chain", |look| {
-        let chains = look["chains"].as_array()?;
-        let chain = chains
-            .iter()
-            .find(|chain| chain["pipes"].as_array().unwrap().len() == 3)?;
-        let stages = chain["stages"].as_array()?;
-        let name = |stage: &Value| stage["processes"][0]["name"].as_str().map(str::to_owned);
+    let mut overviews = Overviews::new(&format!("--interval 100ms --pid {}", line.pid()));
+    let names = overviews.until("a chain", |overview| {
+        let mut chains = overview.chains.iter();
+        let stages = &chains.find(|chain| chain.pipes.len() == 3)?.stages;
+        let name = |stage: &StageState| Some(stage.processes.first()?.name.clone());
         stages.iter().map(name).collect::<Option<Vec<String>>>()
     });
     assert_eq!(names, ["sleep", "tr", "cat", "sort"]);
@@ -99,10 +103,10 @@ fn a_while() -> Duration {
 }
 
 #[test]
-fn pipelines_end_as_they_would_without_it_at_a_hundred_looks_a_second() {
-    let mut looking = fullbore("top --json --interval 10ms");
+fn pipelines_end_as_they_would_without_it_at_a_hundred_scans_a_second() {
+    let mut top = fullbore("top --json --interval 10ms");
     // It is killed at the end of this test, in its own process group.
-    let mut looking = Line(start(looking.stdout(Stdio::null()).process_group(0)));
+    let mut top = Line(start(top.stdout(Stdio::null()).process_group(0)));
     let place = tempfile::tempdir().unwrap();
     let fifo = place.path().join("fifo");
     mknodat(CWD, &fifo, FileType::Fifo, Mode::RWXU, 0).unwrap();
@@ -139,22 +143,22 @@ fn pipelines_end_as_they_would_without_it_at_a_hundred_looks_a_second() {
         let script = format!("cat {fifo} | wc -c & head -c 70000 /dev/zero > {fifo}; wait");
         assert_eq!(shell(&script), "70000\n");
         rounds += 1;
-        assert!(looking.0.try_wait().unwrap().is_none(), "it still looks");
+        assert!(top.0.try_wait().unwrap().is_none(), "it still runs");
     }
     let _ = writeln!(std::io::stderr(), "{rounds} rounds beside top");
-    looking.0.kill().unwrap();
-    let said = std::io::read_to_string(looking.0.stderr.take().unwrap()).unwrap();
+    top.0.kill().unwrap();
+    let said = std::io::read_to_string(top.0.stderr.take().unwrap()).unwrap();
     assert_eq!(said, "");
 }
 
 #[test]
-fn no_end_of_a_pipe_is_open_between_looks() {
+fn no_end_of_a_pipe_is_open_between_scans() {
     let line = Line::new("cat /dev/zero | sleep 600; exit 3");
-    let mut looks = Looks::new(&format!("--interval 300ms --pid {}", line.pid()));
-    let inode = looks.until("the pipeline", |look| {
-        row(look, "cat", "sleep")?["inode"].as_u64()
+    let mut overviews = Overviews::new(&format!("--interval 300ms --pid {}", line.pid()));
+    let inode = overviews.until("the pipeline", |overview| {
+        Some(pipe_between(overview, "cat", "sleep")?.inode)
     });
-    let fds = format!("/proc/{}/fd", looks.child.id());
+    let fds = format!("/proc/{}/fd", overviews.child.id());
     // It may lose the CPU while it has a pipe open; then it is watched again.
     let few = (0..10).any(|_| {
         let (open, names) = ends_and_names(&fds, inode);
@@ -208,7 +212,7 @@ fn ctrl_z_leaves_no_end_of_a_pipe_open() {
     // and its parent is in another group of the same session.
     let mut top = start(command.process_group(0).stdout(Stdio::null()));
     let pid = Pid::from_child(&top);
-    wait_for("looks", || {
+    wait_for("scans", || {
         let fds = fs::read_dir(format!("/proc/{}/fd", top.id())).ok()?;
         (fds.count() > 10).then_some(())
     });
@@ -240,16 +244,18 @@ fn ctrl_z_leaves_no_end_of_a_pipe_open() {
 fn when_the_process_that_it_is_about_has_ended_it_leaves() {
     let line = Line::new("sleep 600 | cat; exit 3");
     let pid = line.pid();
-    let mut looks = Looks::new(&format!("--interval 50ms --pid {pid}"));
-    looks.until("the pipeline", |look| row(look, "sleep", "cat").map(|_| ()));
+    let mut overviews = Overviews::new(&format!("--interval 50ms --pid {pid}"));
+    overviews.until("the pipeline", |overview| {
+        pipe_between(overview, "sleep", "cat").map(|_| ())
+    });
     drop(line);
     let status = wait_for("its end", || {
         let mut line = String::new();
-        looks.lines.read_line(&mut line).unwrap();
-        looks.child.try_wait().unwrap()
+        overviews.lines.read_line(&mut line).unwrap();
+        overviews.child.try_wait().unwrap()
     });
     assert_eq!(status.code(), Some(1));
-    let said = std::io::read_to_string(looks.child.stderr.take().unwrap()).unwrap();
+    let said = std::io::read_to_string(overviews.child.stderr.take().unwrap()).unwrap();
     assert!(
         one_line(&said).contains(&format!("process {pid} has ended")),
         "{said}"
@@ -262,16 +268,17 @@ fn a_one_sided_pipe_is_asked_once() {
     drop(writer);
     let mut cat = Command::new("sleep");
     let reads = Line::with(cat.arg("600").stdin(reader).stdout(Stdio::null()));
-    let mut looks = Looks::new(&format!("--interval 50ms --pid {}", reads.pid()));
-    looks.until("its end", |look| {
-        let row = rows(look).iter().find(|row| row["kind"] == "one_sided")?;
-        assert!(row["capacity"].is_u64(), "{row:#}");
-        row["queued"].is_null().then_some(())
+    let mut overviews = Overviews::new(&format!("--interval 50ms --pid {}", reads.pid()));
+    overviews.until("its end", |overview| {
+        let mut pipes = overview.pipes.iter();
+        let pipe = pipes.find(|pipe| pipe.kind == PipeKind::OneSided)?;
+        assert!(pipe.capacity.is_some(), "{pipe:#?}");
+        pipe.queued.is_none().then_some(())
     });
 }
 
 #[test]
-fn processes_may_vanish_in_mid_look() {
+fn processes_may_vanish_during_a_scan() {
     let storms: Vec<Line> = (0..2)
         .map(|_| Line::new("while :; do true | sh -c : | true; done"))
         .collect();
@@ -279,11 +286,11 @@ fn processes_may_vanish_in_mid_look() {
         "top --json --interval 10ms --count 50 --all",
     )));
     assert_quiet_success(&output);
-    let looks: Vec<Value> = stdout(&output).lines().map(json).collect();
-    assert_eq!(looks.len(), 50);
-    assert!(looks.iter().any(|look| !rows(look).is_empty()));
-    for (at, look) in looks.iter().enumerate() {
-        assert_eq!(look["look"], at + 1);
+    let overviews: Vec<Overview> = stdout(&output).lines().map(json).collect();
+    assert_eq!(overviews.len(), 50);
+    assert!(overviews.iter().any(|overview| !overview.pipes.is_empty()));
+    for (at, overview) in overviews.iter().enumerate() {
+        assert_eq!(overview.scan, at as u64 + 1);
     }
     drop(storms);
 }
@@ -300,43 +307,33 @@ fn a_pipe_that_passes_to_another_process_keeps_its_history() {
         let mut command = Command::new(program);
         Line::with(command.stdin(give(&reads)).stdout(Stdio::null()))
     };
-    let mut looks = Looks::new("--interval 100ms");
+    let mut overviews = Overviews::new("--interval 100ms");
     let first = drains("cat");
     // Other programs may run 'sh | cat' too.
     let inode = fstat(&reader).unwrap().st_ino;
-    let its_row = move |look: &Value, name: &str| {
-        let row = rows(look).iter().find(|row| row["inode"] == inode)?;
-        let mut readers = row["readers"].as_array()?.iter();
-        readers.any(|who| who["name"] == name).then(|| row.clone())
+    let its_state = move |overview: &Overview, name: &str| {
+        let pipe = overview.pipes.iter().find(|pipe| pipe.inode == inode)?;
+        is_among(name, &pipe.readers).then(|| pipe.clone())
     };
     let sees = |name: &'static str| {
-        move |look: &Value| {
-            let row = its_row(look, name)?;
-            let bytes = row["bytes"].as_u64()?;
-            let is_alone = row["readers"]
-                .as_array()?
-                .iter()
-                .all(|who| who["name"] != "cat")
-                || name == "cat";
-            (bytes > 20 && is_alone).then_some(row)
+        move |overview: &Overview| {
+            let pipe = its_state(overview, name)?;
+            let is_alone = !is_among("cat", &pipe.readers) || name == "cat";
+            (pipe.bytes.bytes? > 20 && is_alone).then_some(pipe)
         }
     };
-    let before = looks.until("the first reader", sees("cat"));
+    let before = overviews.until("the first reader", sees("cat"));
     let second = drains("sort");
-    looks.until("both", |look| its_row(look, "sort"));
+    overviews.until("both", |overview| its_state(overview, "sort"));
     drop(first);
-    let after = looks.until("the second reader", sees("sort"));
-    for field in ["device", "inode", "first_seen"] {
-        assert_eq!(before[field], after[field], "{field}");
-    }
-    let of = |row: &Value, field: &str| row[field].as_f64().unwrap();
-    assert!(
-        of(&after, "bytes") >= of(&before, "bytes"),
-        "{before:#} {after:#}"
-    );
-    assert!(of(&after, "last_seen") > of(&before, "last_seen"));
-    let looks = |row: &Value| row["fills"].as_array().unwrap().len();
-    assert!(looks(&after) > looks(&before).min(50), "{after:#}");
+    let after = overviews.until("the second reader", sees("sort"));
+    assert_eq!(before.identity(), after.identity());
+    assert_eq!(before.first_seen, after.first_seen);
+    let is_more = after.bytes.bytes >= before.bytes.bytes;
+    assert!(is_more, "{before:#?} {after:#?}");
+    assert!(after.last_seen > before.last_seen);
+    let scans = |pipe: &PipeState| pipe.fills.len();
+    assert!(scans(&after) > scans(&before).min(50), "{after:#?}");
     drop((feeding, second));
 }
 
@@ -354,33 +351,33 @@ fn without_privilege_it_shows_what_it_may_and_says_what_it_may_not() {
             .uid(SOMEBODY)
             .gid(SOMEBODY),
     );
-    let look = wait_for("its own pipeline", || {
+    let overview = wait_for("its own pipeline", || {
         let output = finish(start(&mut copy.command(SOMEBODY, "top --json")));
         assert_quiet_success(&output);
-        let look = json(stdout(&output));
-        let row = row(&look, "cat", "sleep")?;
-        (row["slow"] == "reader").then(|| look.clone())
+        let overview: Overview = json(stdout(&output));
+        let pipe = pipe_between(&overview, "cat", "sleep")?;
+        (pipe.slow == Slow::Reader).then(|| overview.clone())
     });
-    let pids: Vec<u64> = rows(&look)
-        .iter()
-        .flat_map(|row| row["writers"].as_array().unwrap())
-        .filter_map(|who| who["pid"].as_u64())
-        .collect();
-    let of = |line: &Line| -> Vec<u64> {
+    let writers = overview.pipes.iter().flat_map(|pipe| &pipe.writers);
+    let pids: Vec<u32> = writers.map(|process| process.id.pid).collect();
+    let of = |line: &Line| -> Vec<u32> {
         let all = children(line.pid());
         all.iter()
-            .map(|(pid, _)| pid.as_raw_nonzero().get() as u64)
+            .map(|(pid, _)| pid.as_raw_nonzero().get() as u32)
             .collect()
     };
-    assert!(of(&mine).iter().any(|pid| pids.contains(pid)), "{look:#}");
+    assert!(
+        of(&mine).iter().any(|pid| pids.contains(pid)),
+        "{overview:#?}"
+    );
     assert!(
         !of(&of_root).iter().any(|pid| pids.contains(pid)),
-        "{look:#}"
+        "{overview:#?}"
     );
     // If /proc hides processes of other users (proc(5), `hidepid`), they cannot be counted.
-    let is_hidden = look["unseen"]["others_hidden"] == true;
-    let is_counted = look["unseen"]["of_others"].as_u64() > Some(0);
-    assert!(is_counted != is_hidden, "{look:#}");
+    let is_hidden = overview.unseen.others_hidden;
+    let is_counted = overview.unseen.of_others > 0;
+    assert!(is_counted != is_hidden, "{overview:#?}");
     let output = finish(start(&mut copy.command(SOMEBODY, "top --once")));
     assert_quiet_success(&output);
     let text = stdout(&output);
@@ -397,16 +394,15 @@ fn without_privilege_it_shows_what_it_may_and_says_what_it_may_not() {
         .gid(SOMEBODY)
         .stdin(Stdio::null());
     let cat = Line::with(cat.stdout(writer));
-    let look = finish(start(
+    let output = finish(start(
         &mut copy.command(SOMEBODY, &format!("top --json --pid {}", cat.pid())),
     ));
-    let look = json(stdout(&look));
-    let row = rows(&look)
-        .iter()
-        .find(|row| row["writers"][0]["name"] == "cat")
-        .unwrap();
-    assert_eq!(row["closed"], "Permission denied", "{row:#}");
-    assert!(row["queued"].is_null());
+    let overview: Overview = json(stdout(&output));
+    let mut pipes = overview.pipes.iter();
+    let pipe = pipes.find(|pipe| is_among("cat", &pipe.writers)).unwrap();
+    let closed = pipe.closed.as_deref();
+    assert_eq!(closed, Some("Permission denied"), "{pipe:#?}");
+    assert_eq!(pipe.queued, None);
     drop(reader);
 }
 
@@ -446,13 +442,13 @@ fn names_that_a_terminal_would_obey_are_shown_harmless() {
         is_harmless(&table);
         let output = run(&format!("top --json --all --pid {pid}"));
         is_harmless(one_line(stdout(&output)));
-        for row in rows(&json(stdout(&output))) {
-            for text in [
-                &row["path"],
-                &row["writers"][0]["name"],
-                &row["writers"][0]["command"],
-            ] {
-                is_harmless(&text.as_str().unwrap_or_default().replace('\n', "\u{1b}"));
+        for pipe in json::<Overview>(stdout(&output)).pipes {
+            let names = pipe
+                .writers
+                .iter()
+                .flat_map(|one| [&one.name, &one.command]);
+            for text in pipe.path.iter().chain(names) {
+                is_harmless(&text.replace('\n', "\u{1b}"));
             }
         }
     }
@@ -485,38 +481,34 @@ fn a_process_with_tens_of_thousands_of_fds_is_looked_at_as_far_as_that_is_quick(
     // It has to end in time; otherwise it is killed.
     let output = run("top --json --interval 10ms --count 3");
     assert_quiet_success(&output);
-    let last = json(stdout(&output).lines().last().unwrap());
-    assert!(
-        last["unseen"]["too_many_fds"].as_u64() > Some(0),
-        "{}",
-        last["unseen"]
-    );
+    let last: Overview = json(stdout(&output).lines().last().unwrap());
+    assert!(last.unseen.too_many_fds > 0, "{:?}", last.unseen);
     drop(holder);
 }
 
 #[test]
 fn only_what_was_asked_for_is_shown() {
     let line = Line::new("sleep 600 | tr a b; exit 3");
-    let mut looks = Looks::new(&format!("--interval 100ms --pid {}", line.pid()));
-    looks.until("the pipeline", |look| row(look, "sleep", "tr").map(|_| ()));
-    let look = looks.next();
-    assert_eq!(look["chains"].as_array().unwrap().len(), 1, "{look:#}");
-    assert!(look["left_out"]["of_others"].is_u64());
+    let mut overviews = Overviews::new(&format!("--interval 100ms --pid {}", line.pid()));
+    overviews.until("the pipeline", |overview| {
+        pipe_between(overview, "sleep", "tr").map(|_| ())
+    });
+    let overview = overviews.next();
+    assert_eq!(overview.chains.len(), 1, "{overview:#?}");
     let output = run("top --json tr");
     assert_quiet_success(&output);
-    let look = json(stdout(&output));
-    assert!(row(&look, "sleep", "tr").is_some(), "{look:#}");
+    let overview: Overview = json(stdout(&output));
+    let found = pipe_between(&overview, "sleep", "tr");
+    assert!(found.is_some(), "{overview:#?}");
     let output = run("top --once --json no-such-program");
     assert_code(&output, 1);
-    assert!(rows(&json(stdout(&output))).is_empty());
+    assert!(json::<Overview>(stdout(&output)).pipes.is_empty());
     let line = one_line(stderr(&output));
     assert!(line.contains("is named 'no-such-program'"), "{line}");
     let own = |words: &str| {
-        let look = json(stdout(&run(words)));
-        rows(&look)
-            .iter()
-            .filter(|row| row["kind"] == "own")
-            .count()
+        let overview: Overview = json(stdout(&run(words)));
+        let pipes = overview.pipes.iter();
+        pipes.filter(|pipe| pipe.kind == PipeKind::Own).count()
     };
     let (_reader, _writer) = pipe();
     let me = std::process::id();
@@ -546,21 +538,20 @@ fn a_command_line_that_makes_no_sense_is_one_line_and_code_2() {
 }
 
 #[test]
-fn one_look_for_machines_has_looked_for_as_long_as_one_for_people() {
+fn one_overview_for_machines_takes_as_long_as_one_for_people() {
     let line = Line::new("cat /dev/zero | sleep 600; exit 3");
-    let mut looks = Looks::new(&format!("--interval 100ms --pid {}", line.pid()));
-    looks.until("the pipeline", |look| row(look, "cat", "sleep").map(|_| ()));
+    let mut overviews = Overviews::new(&format!("--interval 100ms --pid {}", line.pid()));
+    overviews.until("the pipeline", |overview| {
+        pipe_between(overview, "cat", "sleep").map(|_| ())
+    });
     for words in ["--json --count 1", "--json", "--once --json"] {
         let output = run(&format!("top {words} --pid {}", line.pid()));
         assert_quiet_success(&output);
-        let look = json(one_line(stdout(&output)));
-        assert_eq!(look["look"], 1, "{words}");
-        assert!(look["seconds"].as_f64() > Some(0.5), "{words}: {look:#}");
-        let found = row(&look, "cat", "sleep").expect("the pipe");
-        assert!(
-            found["writer_waits"].as_f64() > Some(0.0),
-            "{words}: {found:#}"
-        );
+        let overview: Overview = json(one_line(stdout(&output)));
+        assert_eq!(overview.scan, 1, "{words}");
+        assert!(overview.seconds > 0.5, "{words}: {overview:#?}");
+        let found = pipe_between(&overview, "cat", "sleep").expect("the pipe");
+        assert!(found.writer_waits > Some(0.0), "{words}: {found:#?}");
     }
 }
 

@@ -17,8 +17,10 @@ use std::time::{Duration, Instant};
 
 use crate::common::users::ForEverybody;
 use crate::common::*;
+use fullbore_observe::overview::{Overview, Side, Slow};
 use prometheus_parse::{Sample, Scrape, Value};
 use rustix::process::{Pid, Signal, kill_process};
+use serde::Deserialize;
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -101,14 +103,14 @@ impl Served {
 
     /// Returns a page of a scan that is newer than all before.
     fn fresh_page(&self) -> Page {
-        let before = self.looks();
+        let before = self.scans();
         wait_for("another look", || {
             let page = Page::of(&self.page());
             (page.number("fullbore_looks_total") > before).then_some(page)
         })
     }
 
-    fn looks(&self) -> f64 {
+    fn scans(&self) -> f64 {
         Page::of(&self.page()).number("fullbore_looks_total")
     }
 
@@ -236,9 +238,12 @@ fn read_by(program: &mut Command, page: &str) -> Option<std::process::Output> {
     Some(output)
 }
 
+/// A sample as Prometheus' own client for Python reads it: its name, the type of its family, and its labels.
+type PythonSample = (String, String, BTreeMap<String, String>);
+
 /// Parses a page with Prometheus' own client for Python, which accepts only correct pages, and
-/// returns the labels of each sample as JSON; `None` if it is not installed.
-fn python(parser: &str, page: &str) -> Option<Vec<serde_json::Value>> {
+/// returns its samples; `None` if it is not installed.
+fn python(parser: &str, page: &str) -> Option<Vec<PythonSample>> {
     let program = format!(
         "import sys, json\n\
          try: from prometheus_client.{parser} import text_string_to_metric_families as parse\n\
@@ -301,12 +306,12 @@ fn the_page_is_read_by_those_who_read_prometheus_text() {
 
     match (python("parser", &text), python("openmetrics.parser", &open)) {
         (Some(in_text), Some(in_open)) => {
-            let is_counter = |sample: &&serde_json::Value| sample[1] == "counter";
+            let is_counter = |(_, family, _): &&PythonSample| family == "counter";
             let counters = in_text.iter().filter(is_counter).count();
             assert_eq!(counters, in_open.iter().filter(is_counter).count());
             assert!(counters >= 2, "{in_text:?}");
             assert!(
-                in_text.iter().all(|sample| sample[1] != "unknown"),
+                in_text.iter().all(|(_, family, _)| family != "unknown"),
                 "{in_text:?}"
             );
         }
@@ -338,7 +343,7 @@ fn a_hundred_scrapes_at_once_do_no_harm() {
         (files == served.count("fd") && served.count("task") == 3).then_some(files)
     });
 
-    let before = served.looks();
+    let before = served.scans();
     let began = Instant::now();
     let done = AtomicBool::new(false);
     let together = Barrier::new(100);
@@ -377,7 +382,7 @@ fn a_hundred_scrapes_at_once_do_no_harm() {
             body
         })
         .collect();
-    let after = served.looks();
+    let after = served.scans();
     let seconds = began.elapsed().as_secs_f64();
 
     // All responses from one scan are the same.
@@ -434,10 +439,10 @@ fn names_of_others_are_labels_and_nothing_else() {
             skipped("prometheus_client is not installed for python3");
             return;
         };
-        let labels = samples.iter().map(|sample| &sample[2]);
-        let of_pipe = labels.filter(|labels| labels["pipe"] == pipe.as_str());
+        let labels = samples.iter().map(|(_, _, labels)| labels);
+        let of_pipe = labels.filter(|labels| labels.get("pipe") == Some(&pipe));
         let readers: BTreeSet<&str> = of_pipe
-            .filter_map(|labels| labels["reader"].as_str())
+            .filter_map(|labels| Some(labels.get("reader")?.as_str()))
             .collect();
         assert_eq!(
             readers,
@@ -565,40 +570,36 @@ fn figures_agree_with_the_json_of_the_same_moment() {
     });
     let output = run(&format!("top --json --pid {pid}"));
     assert_quiet_success(&output);
-    let overview = json(stdout(&output));
-    let mut rows = overview["pipes"].as_array().unwrap().iter();
-    let row = rows
-        .find(|row| row["inode"].as_u64() == pipe.parse().ok())
-        .unwrap();
-    for (metric, field) in [
-        ("fullbore_pipe_capacity_bytes", "capacity"),
-        ("fullbore_pipe_queued_bytes", "queued"),
+    let overview: Overview = json(stdout(&output));
+    let mut pipes = overview.pipes.iter();
+    let state = pipes.find(|state| state.inode.to_string() == pipe).unwrap();
+    for (metric, bytes) in [
+        ("fullbore_pipe_capacity_bytes", state.capacity),
+        ("fullbore_pipe_queued_bytes", state.queued),
     ] {
         let served = page.find(metric, "pipe", &pipe);
-        assert_eq!(served, row[field].as_f64(), "{field} in {row}");
+        let bytes = bytes.map(|bytes| bytes as f64);
+        assert_eq!(served, bytes, "{metric}: {state:#?}");
     }
-    assert_eq!(row["slow"], "reader", "{row}");
+    assert_eq!(state.slow, Slow::Reader, "{state:#?}");
     assert_eq!(
         page.find("fullbore_pipe_slow_writer", "pipe", &pipe),
         Some(0.0)
     );
-    assert_eq!(row["blocked"][0]["side"], "writer", "{row}");
+    assert_eq!(state.blocked[0].side, Side::Writer, "{state:#?}");
     let blocked = page.find("fullbore_pipe_writer_blocked_seconds", "pipe", &pipe);
     assert!(blocked > Some(0.0), "{blocked:?}");
     let reader = page.find("fullbore_pipe_reader_blocked_seconds", "pipe", &pipe);
     assert_eq!(reader, Some(0.0));
     let waits = page.find("fullbore_pipe_writer_waiting_ratio", "pipe", &pipe);
-    let waits_too = row["writer_waits"].as_f64().unwrap();
+    let waits_too = state.writer_waits.unwrap();
     assert!(
         (waits.unwrap() - waits_too).abs() < 0.25,
-        "{waits:?}, {row}"
+        "{waits:?}, {state:#?}"
     );
-    for (kind, field) in [("of_others", "of_others"), ("of_this_user", "of_this_user")] {
-        let served = page.find("fullbore_processes_unseen", "reason", kind);
-        assert!(
-            served.is_some() && overview["unseen"][field].is_u64(),
-            "{overview}"
-        );
+    for reason in ["of_others", "of_this_user"] {
+        let served = page.find("fullbore_processes_unseen", "reason", reason);
+        assert!(served.is_some(), "{reason}");
     }
 }
 
@@ -772,18 +773,33 @@ fn metrics_in(text: &str) -> BTreeSet<String> {
     names.map(str::to_owned).collect()
 }
 
+/// The parts of a dashboard of Grafana that matter here.
+#[derive(Deserialize)]
+struct Dashboard {
+    panels: Vec<Panel>,
+}
+
+/// A panel of a [`Dashboard`].
+#[derive(Deserialize)]
+struct Panel {
+    targets: Vec<Query>,
+}
+
+/// A query of a [`Panel`].
+#[derive(Deserialize)]
+struct Query {
+    expr: String,
+}
+
 #[test]
 fn the_documentation_and_the_dashboard_name_what_is_served_and_all_of_it() {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
     let manual = fs::read_to_string(docs.join("top.md")).unwrap();
     let dashboard = fs::read_to_string(docs.join("top-dashboard.json")).unwrap();
-    let panels = json(&dashboard)["panels"].as_array().unwrap().clone();
+    let panels = json::<Dashboard>(&dashboard).panels;
     assert!(panels.len() > 3);
-    for panel in &panels {
-        for target in panel["targets"].as_array().unwrap() {
-            let query = target["expr"].as_str().unwrap();
-            assert!(!metrics_in(query).is_empty(), "{query}");
-        }
+    for query in panels.iter().flat_map(|panel| &panel.targets) {
+        assert!(!metrics_in(&query.expr).is_empty(), "{}", query.expr);
     }
     let pipeline = Pipeline::of_words(&["yes", "cat", "sleep 600"]);
     let served = Served::of_process(pipeline.pid());

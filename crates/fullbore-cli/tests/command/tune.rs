@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use crate::common::users::{ForEverybody, hold_pipes};
 use crate::common::*;
+use fullbore_observe::tune::report::{OutcomeKind, PipeUser, SendsKind, TunedPipe, TuningReport};
 use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
-use serde_json::Value;
 use tempfile::TempDir;
 
 /// A user id that no other program here uses.
@@ -100,19 +100,13 @@ impl Stage {
     }
 
     /// Returns the outcome for the pipe that `writer` writes to.
-    fn json_of(&self, words: &str, writer: u32) -> (Value, Output) {
+    fn outcome(&self, words: &str, writer: u32) -> (TunedPipe, Output) {
         let output = self.tune(&format!("{words} --json"));
-        let report = json(stdout(&output));
-        let pipes = report["pipes"].as_array().unwrap();
-        let is_its = |pipe: &&Value| {
-            let writers = pipe["writers"].as_array().unwrap();
-            writers.iter().any(|one| one["pid"] == writer)
-        };
-        let found = pipes.iter().find(is_its);
-        (
-            found.unwrap_or_else(|| panic!("{report:#}")).clone(),
-            output,
-        )
+        let report: TuningReport = json(stdout(&output));
+        let is_its = |pipe: &&TunedPipe| pipe.writers.iter().any(|one| one.pid == writer);
+        let found = report.pipes.iter().find(is_its);
+        let found = found.unwrap_or_else(|| panic!("{report:#?}")).clone();
+        (found, output)
     }
 }
 
@@ -120,39 +114,33 @@ impl Stage {
 fn a_running_pipeline_gets_room_and_its_old_size_back() {
     let mut stage = Stage::new();
     let (cat, sleep) = stage.cat_and_sleep();
-    let (dry, output) = stage.json_of(&format!("{cat} --size 512K --dry-run"), cat);
+    let (dry, output) = stage.outcome(&format!("{cat} --size 512K --dry-run"), cat);
     assert_quiet_success(&output);
-    let from = dry["from"].as_u64().unwrap();
-    assert_eq!(
-        (dry["outcome"].as_str(), dry["to"].as_u64()),
-        (Some("grown"), Some(512 << 10))
-    );
-    let (grown, output) = stage.json_of(&format!("{cat} --size 512K"), cat);
+    assert!(dry.from.is_some(), "{dry:#?}");
+    assert_eq!((dry.outcome, dry.to), (OutcomeKind::Grown, Some(512 << 10)));
+    let (grown, output) = stage.outcome(&format!("{cat} --size 512K"), cat);
     assert_quiet_success(&output);
-    assert_eq!(grown["from"], from, "a dry run changes nothing");
-    assert_eq!(grown["to"], 512 << 10);
-    assert_eq!(grown["readers"][0]["pid"], sleep);
+    assert_eq!(grown.from, dry.from, "a dry run changes nothing");
+    assert_eq!(grown.to, Some(512 << 10));
+    assert_eq!(grown.readers[0].pid, sleep);
     // From the other end it is the same pipe, and it never shrinks: a request for a smaller size is
     // not met.
-    let (again, output) = stage.json_of(&format!("{sleep} --size 64K"), cat);
+    let (again, output) = stage.outcome(&format!("{sleep} --size 64K"), cat);
     assert_code(&output, 1);
     assert_eq!(
-        (again["outcome"].as_str(), again["to"].as_u64()),
-        (Some("roomy"), Some(512 << 10))
+        (again.outcome, again.to),
+        (OutcomeKind::Roomy, Some(512 << 10))
     );
-    let (more, _) = stage.json_of(&format!("{sleep} --size 1M"), cat);
-    assert_eq!(more["to"], 1 << 20);
-    let (reverted, output) = stage.json_of(&format!("{cat} --revert"), cat);
+    let (more, _) = stage.outcome(&format!("{sleep} --size 1M"), cat);
+    assert_eq!(more.to, Some(1 << 20));
+    let (reverted, output) = stage.outcome(&format!("{cat} --revert"), cat);
     assert_quiet_success(&output);
-    assert_eq!(reverted["outcome"], "reverted");
+    assert_eq!(reverted.outcome, OutcomeKind::Reverted);
+    assert_eq!((reverted.from, reverted.to), (Some(1 << 20), dry.from));
+    let (never, _) = stage.outcome(&format!("{cat} --revert"), cat);
     assert_eq!(
-        (&reverted["from"], &reverted["to"]),
-        (&(1 << 20).into(), &from.into())
-    );
-    let (never, _) = stage.json_of(&format!("{cat} --revert"), cat);
-    assert_eq!(
-        (&never["outcome"], &never["from"]),
-        (&"never_tuned".into(), &from.into())
+        (never.outcome, never.from),
+        (OutcomeKind::NeverTuned, dry.from)
     );
 }
 
@@ -163,16 +151,16 @@ fn a_pipe_that_holds_more_than_its_old_size_is_not_reverted_and_loses_nothing() 
     let yes = stage.start(&mut Command::new("yes"), Stdio::null(), writer);
     let kept = reader.try_clone().unwrap();
     stage.start(Command::new("sleep").arg("600"), reader, Stdio::null());
-    let (grown, _) = stage.json_of(&format!("{yes} --size 256K"), yes);
-    assert_eq!(grown["outcome"], "grown");
+    let (grown, _) = stage.outcome(&format!("{yes} --size 256K"), yes);
+    assert_eq!(grown.outcome, OutcomeKind::Grown);
     let full = || {
         let queued = rustix::io::ioctl_fionread(&kept).unwrap();
         (queued > 128 << 10).then_some(queued)
     };
     let queued = wait_for("a full pipe", full);
-    let (reverted, output) = stage.json_of(&format!("{yes} --revert"), yes);
+    let (reverted, output) = stage.outcome(&format!("{yes} --revert"), yes);
     assert_code(&output, 1);
-    assert_eq!(reverted["outcome"], "too_full");
+    assert_eq!(reverted.outcome, OutcomeKind::TooFull);
     assert!(rustix::io::ioctl_fionread(&kept).unwrap() >= queued);
 }
 
@@ -189,7 +177,7 @@ fn a_pipe_that_is_full_for_a_moment_is_reverted_all_the_same() {
     };
     // On a busy machine tune may give up before the test reads from the pipe.
     for _ in 0..10 {
-        let (_, output) = stage.json_of(&format!("{yes} --size 256K"), yes);
+        let (_, output) = stage.outcome(&format!("{yes} --size 256K"), yes);
         assert_quiet_success(&output);
         wait_for("a full pipe", is_full);
         let mut command = fullbore(&format!("tune {yes} --revert --json"));
@@ -204,8 +192,9 @@ fn a_pipe_that_is_full_for_a_moment_is_reverted_all_the_same() {
         }
         let output = finish(reverting);
         if output.status.success() {
-            let report = json(stdout(&output));
-            assert_eq!(report["pipes"][0]["outcome"], "reverted", "{report:#}");
+            let report: TuningReport = json(stdout(&output));
+            let outcome = report.pipes[0].outcome;
+            assert_eq!(outcome, OutcomeKind::Reverted, "{report:#?}");
             return;
         }
         assert_code(&output, 1);
@@ -225,14 +214,14 @@ fn the_whole_pipeline_is_found_from_any_of_its_processes_and_from_the_shell() {
     for pid in [first, middle, sleep] {
         let output = stage.tune(&format!("--pipeline {pid} --dry-run --json"));
         assert_quiet_success(&output);
-        let report = json(stdout(&output));
-        let pipes = report["pipes"].as_array().unwrap();
+        let report: TuningReport = json(stdout(&output));
         let has = |writer: u32, reader: u32| {
-            pipes.iter().any(|pipe| {
-                pipe["writers"][0]["pid"] == writer && pipe["readers"][0]["pid"] == reader
-            })
+            let first = |users: &[PipeUser]| users.first().map(|user| user.pid);
+            let ends = |pipe: &TunedPipe| (first(&pipe.writers), first(&pipe.readers));
+            let mut pipes = report.pipes.iter();
+            pipes.any(|pipe| ends(pipe) == (Some(writer), Some(reader)))
         };
-        assert!(has(first, middle) && has(middle, sleep), "{report:#}");
+        assert!(has(first, middle) && has(middle, sleep), "{report:#?}");
     }
     let source = stage.silence();
     let mut shell = Command::new("sh");
@@ -240,16 +229,15 @@ fn the_whole_pipeline_is_found_from_any_of_its_processes_and_from_the_shell() {
     let shell = stage.start(&mut shell, source, Stdio::null());
     let pipes = wait_for("three stages", || {
         let output = stage.tune(&format!("--pipeline {shell} --dry-run --json"));
-        let report: Value = serde_json::from_slice(&output.stdout).ok()?;
-        let pipes = report["pipes"].as_array()?.clone();
-        let is_named =
-            |pipe: &Value| pipe["writers"][0]["name"] == "tr" || pipe["readers"][0]["name"] == "tr";
-        (pipes.iter().filter(|pipe| is_named(pipe)).count() == 2).then_some(pipes)
+        let report: TuningReport = serde_json::from_slice(&output.stdout).ok()?;
+        let is_of_tr = |pipe: &&TunedPipe| {
+            let mut users = pipe.writers.iter().chain(&pipe.readers);
+            users.any(|user| user.name == "tr")
+        };
+        (report.pipes.iter().filter(is_of_tr).count() == 2).then_some(report.pipes)
     });
-    assert!(
-        pipes.iter().all(|pipe| pipe["outcome"] == "grown"),
-        "{pipes:#?}"
-    );
+    let is_grown = |pipe: &TunedPipe| pipe.outcome == OutcomeKind::Grown;
+    assert!(pipes.iter().all(is_grown), "{pipes:#?}");
 }
 
 #[test]
@@ -258,13 +246,13 @@ fn a_writer_that_counts_on_its_pipe_s_capacity_is_refused_unless_forced() {
     let writer = stage.slow_pipeline(Path::new(FULLBORE), "--write-with-vmsplice");
     // The program sets the size of its pipe itself, once it runs.
     let before = wait_for("the size that it counts on", || {
-        let (pipe, _) = stage.json_of(&format!("{writer} --dry-run"), writer);
-        (pipe["from"] == 128 << 10).then_some(pipe)
+        let (pipe, _) = stage.outcome(&format!("{writer} --dry-run"), writer);
+        (pipe.from == Some(128 << 10)).then_some(pipe)
     });
-    assert_eq!(before["judged"][0]["sends"], "pages", "{before:#}");
-    let (refused, output) = stage.json_of(&writer.to_string(), writer);
+    assert_eq!(before.judged[0].sends, SendsKind::Pages, "{before:#?}");
+    let (refused, output) = stage.outcome(&writer.to_string(), writer);
     assert_code(&output, 1);
-    assert_eq!(refused["outcome"], "refused");
+    assert_eq!(refused.outcome, OutcomeKind::Refused);
     let said = stderr(&output);
     assert!(
         said.contains("wrong bytes") && said.contains("--force"),
@@ -276,11 +264,11 @@ fn a_writer_that_counts_on_its_pipe_s_capacity_is_refused_unless_forced() {
         "{}",
         stdout(&line)
     );
-    let (forced, output) = stage.json_of(&format!("{writer} --force"), writer);
+    let (forced, output) = stage.outcome(&format!("{writer} --force"), writer);
     assert_code(&output, 0);
     assert_eq!(
-        (&forced["outcome"], &forced["to"]),
-        (&"grown".into(), &(1 << 20).into())
+        (forced.outcome, forced.to),
+        (OutcomeKind::Grown, Some(1 << 20))
     );
     assert!(
         stderr(&output).contains("because of --force"),
@@ -294,34 +282,30 @@ fn a_program_that_nobody_knows_is_judged_by_the_calls_it_is_seen_in() {
     let mut stage = Stage::new();
     let stranger = stage.stranger();
     let vmsplices = stage.slow_pipeline(&stranger, "--write-with-vmsplice");
-    let (seen, _) = stage.json_of(&format!("{vmsplices} --dry-run"), vmsplices);
-    assert_eq!(seen["outcome"], "refused", "{seen:#}");
-    let judged = &seen["judged"][0];
-    if judged["because"]
-        .as_str()
-        .unwrap()
-        .contains("may not observe")
-    {
+    let (seen, _) = stage.outcome(&format!("{vmsplices} --dry-run"), vmsplices);
+    assert_eq!(seen.outcome, OutcomeKind::Refused, "{seen:#?}");
+    let judged = &seen.judged[0];
+    if judged.because.contains("may not observe") {
         return skipped("judging a stranger: this user may not see the calls of others");
     }
-    assert_eq!(judged["sends"], "pages", "{seen:#}");
+    assert_eq!(judged.sends, SendsKind::Pages, "{seen:#?}");
     let writes = stage.slow_pipeline(&stranger, "--buf-size 8K");
     // It can only be seen while it waits, which on a busy machine may not happen at once.
     let grown = wait_for("a judgement", || {
-        let (seen, output) = stage.json_of(&writes.to_string(), writes);
-        let is_grown = seen["outcome"] == "grown" && output.stderr.is_empty();
+        let (seen, output) = stage.outcome(&writes.to_string(), writes);
+        let is_grown = seen.outcome == OutcomeKind::Grown && output.stderr.is_empty();
         is_grown.then_some(seen)
     });
-    assert_eq!(grown["judged"][0]["sends"], "safely", "{grown:#}");
+    assert_eq!(grown.judged[0].sends, SendsKind::Safely, "{grown:#?}");
     // An idle program gives no evidence.
     let source = stage.silence();
     let (reader, writer) = pipe();
     let mut idle = Command::new(&stranger);
     let idle = stage.start(idle.args(["read", "--verify"]), source, writer);
     stage.start(Command::new("sleep").arg("600"), reader, Stdio::null());
-    let (seen, output) = stage.json_of(&idle.to_string(), idle);
+    let (seen, output) = stage.outcome(&idle.to_string(), idle);
     assert_code(&output, 1);
-    assert_eq!(seen["judged"][0]["sends"], "unknown", "{seen:#}");
+    assert_eq!(seen.judged[0].sends, SendsKind::Unknown, "{seen:#?}");
 }
 
 /// The environment variable that makes the test below act as a program.
@@ -349,14 +333,14 @@ fn one_call_that_waits_is_no_evidence_however_much_other_threads_write() {
     program.args(["--exact", "tune::two_threads_write", "--nocapture"]);
     let stranger = stage.start(program.env(TWO_THREADS, "1"), Stdio::null(), writer);
     stage.start(Command::new("sleep").arg("600"), reader, Stdio::null());
-    let seen = wait_for("its one call", || {
-        let (seen, _) = stage.json_of(&stranger.to_string(), stranger);
-        assert_eq!(seen["outcome"], "refused", "{seen:#}");
-        let because = seen["judged"][0]["because"].as_str().unwrap();
+    let because = wait_for("its one call", || {
+        let (seen, _) = stage.outcome(&stranger.to_string(), stranger);
+        assert_eq!(seen.outcome, OutcomeKind::Refused, "{seen:#?}");
+        let because = seen.judged[0].because.clone();
         let is_told = because.contains("one call") || because.contains("may not observe");
-        is_told.then_some(seen)
+        is_told.then_some(because)
     });
-    if seen.to_string().contains("may not observe") {
+    if because.contains("may not observe") {
         skipped("judging a stranger: this user may not see the calls of others");
     }
 }
@@ -470,10 +454,10 @@ fn a_fifo_that_is_open_on_one_side_is_not_opened() {
     let writer = File::options().write(true).open(&path).unwrap();
     let source = stage.silence();
     let cat = stage.start(&mut Command::new("cat"), source, writer);
-    let (grown, output) = stage.json_of(&sleep.to_string(), cat);
+    let (grown, output) = stage.outcome(&sleep.to_string(), cat);
     assert_quiet_success(&output);
-    assert_eq!(grown["outcome"], "grown");
-    assert_eq!(grown["path"].as_str(), path.to_str());
+    assert_eq!(grown.outcome, OutcomeKind::Grown);
+    assert_eq!(grown.path.as_deref(), path.to_str());
 }
 
 #[test]
@@ -501,9 +485,12 @@ fn a_fifo_whose_writer_goes_while_it_is_judged_is_not_opened() {
         writer.kill().unwrap();
         writer.wait().unwrap();
         let output = finish(tuning);
-        let report = json(stdout(&output));
-        let pipe = &report["pipes"][0];
-        if pipe["writers"][0]["pid"] == writing && pipe["outcome"] == "half_open" {
+        let report: TuningReport = json(stdout(&output));
+        let is_half_open = |pipe: &TunedPipe| {
+            pipe.outcome == OutcomeKind::HalfOpen
+                && pipe.writers.first().is_some_and(|one| one.pid == writing)
+        };
+        if report.pipes.first().is_some_and(is_half_open) {
             return assert_code(&output, 1);
         }
     }
@@ -569,9 +556,9 @@ fn who_is_meant_by_a_name_is_said_and_nobody_is_an_error() {
 fn a_size_below_what_a_pipe_holds_changes_nothing_and_is_said_to() {
     let mut stage = Stage::new();
     let (cat, _) = stage.cat_and_sleep();
-    let (before, output) = stage.json_of(&format!("{cat} --size 4K"), cat);
+    let (before, output) = stage.outcome(&format!("{cat} --size 4K"), cat);
     assert_code(&output, 1);
-    assert_eq!(before["outcome"], "roomy", "{before:#}");
+    assert_eq!(before.outcome, OutcomeKind::Roomy, "{before:#?}");
     let output = stage.tune(&format!("{cat} --size 4K"));
     assert_code(&output, 1);
     let text = stdout(&output);
@@ -580,7 +567,8 @@ fn a_size_below_what_a_pipe_holds_changes_nothing_and_is_said_to() {
         "{text}"
     );
     // A size that is already reached exactly is a success.
-    let output = stage.tune(&format!("{cat} --size {}", before["from"]));
+    let capacity = before.from.unwrap();
+    let output = stage.tune(&format!("{cat} --size {capacity}"));
     assert!(stdout(&output).contains(" already"), "{}", said(&output));
 }
 

@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 
 use fullbore_results::run::{EndpointReport, Outcome, Run};
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
+use serde::de::DeserializeOwned;
 
 /// A time limit that is longer than any process of these tests takes, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(180);
@@ -306,9 +306,9 @@ pub fn one_line(text: &str) -> &str {
     line
 }
 
-/// Parses `text` as JSON.
+/// Parses `text` as the JSON of a value.
 #[track_caller]
-pub fn json(text: &str) -> Value {
+pub fn json<T: DeserializeOwned>(text: &str) -> T {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error} in {text:?}"))
 }
 

@@ -1,4 +1,4 @@
-//! Pipelines that run beside `fullbore top`, and its output about them, scan after scan.
+//! Pipelines that run beside `fullbore top`, and its overviews of them, scan after scan.
 
 #![allow(unsafe_code)]
 
@@ -7,8 +7,8 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use fullbore_observe::overview::{Overview, PipeState, ProcessInfo, Slow};
 use rustix::process::{Pid, Signal, kill_process_group};
-use serde_json::Value;
 
 use super::*;
 
@@ -45,73 +45,74 @@ impl Drop for Line {
     }
 }
 
-/// The scans of a `top` that runs until this value is dropped.
-pub struct Looks {
+/// The overviews of a `top` that runs until this value is dropped, one for each scan.
+pub struct Overviews {
     pub child: Child,
     pub lines: BufReader<ChildStdout>,
 }
 
-impl Looks {
+impl Overviews {
     pub fn new(words: &str) -> Self {
         let mut child = start(&mut fullbore(&format!("top --json {words}")));
         let lines = BufReader::new(child.stdout.take().unwrap());
         Self { child, lines }
     }
 
-    pub fn next(&mut self) -> Value {
+    pub fn next(&mut self) -> Overview {
         let mut line = String::new();
         assert!(self.lines.read_line(&mut line).unwrap() > 0, "it has ended");
         json(&line)
     }
 
-    /// Reads scans until `found` returns something.
+    /// Reads overviews until `found` returns something.
     #[track_caller]
-    pub fn until<T>(&mut self, what: &str, found: impl Fn(&Value) -> Option<T>) -> T {
+    pub fn until<T>(&mut self, what: &str, found: impl Fn(&Overview) -> Option<T>) -> T {
         let began = Instant::now();
         loop {
-            let look = self.next();
-            if let Some(found) = found(&look) {
+            let overview = self.next();
+            if let Some(found) = found(&overview) {
                 return found;
             }
             let is_late = began.elapsed() > Duration::from_secs(60);
-            assert!(!is_late, "{what}: not seen: {look:#}");
+            assert!(!is_late, "{what}: not seen: {overview:#?}");
         }
     }
 }
 
-impl Drop for Looks {
+impl Drop for Overviews {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-pub fn rows(look: &Value) -> &[Value] {
-    look["pipes"].as_array().expect("pipes")
+/// Returns whether one of these processes has that name.
+pub fn is_among(name: &str, processes: &[ProcessInfo]) -> bool {
+    processes.iter().any(|process| process.name == name)
 }
 
 /// Returns the pipe from one program to another.
-pub fn row<'a>(look: &'a Value, writer: &str, reader: &str) -> Option<&'a Value> {
-    rows(look).iter().find(|row| {
-        let has = |side: &str, name: &str| {
-            let all = row[side].as_array().unwrap();
-            all.iter().any(|who| who["name"] == name)
-        };
-        has("writers", writer) && has("readers", reader)
-    })
+pub fn pipe_between<'a>(
+    overview: &'a Overview,
+    writer: &str,
+    reader: &str,
+) -> Option<&'a PipeState> {
+    let is_it =
+        |pipe: &&PipeState| is_among(writer, &pipe.writers) && is_among(reader, &pipe.readers);
+    overview.pipes.iter().find(is_it)
 }
 
 /// The writer of a pipe, its reader, and which of the two sides is slow.
-pub type SlowSide<'a> = (&'a str, &'a str, &'a str);
+pub type SlowSide<'a> = (&'a str, &'a str, Slow);
 
 /// Observes each script until `top` names the slow side of each of its pipes.
 pub fn the_slow_side_is_named(cases: &[(&str, &[SlowSide<'_>])]) {
     for (script, pipes) in cases {
         let line = Line::new(&format!("{script}; exit 3"));
-        let mut looks = Looks::new(&format!("--interval 300ms --pid {}", line.pid()));
-        looks.until(script, |look| {
-            let is_seen = |&(writer, reader, slow): &(&str, &str, &str)| {
-                row(look, writer, reader).is_some_and(|row| row["slow"] == slow)
+        let mut overviews = Overviews::new(&format!("--interval 300ms --pid {}", line.pid()));
+        overviews.until(script, |overview| {
+            let is_seen = |&(writer, reader, slow): &SlowSide<'_>| {
+                pipe_between(overview, writer, reader).is_some_and(|pipe| pipe.slow == slow)
             };
             pipes.iter().all(is_seen).then_some(())
         });

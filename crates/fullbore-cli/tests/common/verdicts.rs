@@ -11,7 +11,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use serde_json::Value;
+use fullbore_observe::Findings;
+use fullbore_observe::numbers::Certainty;
+use fullbore_observe::verdict::{Sureness, Verdict, VerdictKind};
 
 use super::*;
 
@@ -79,42 +81,40 @@ struct Case {
     bytes: Option<u64>,
 }
 
-fn judge(slow: Slow, verdict: &Value) -> Outcome {
-    let kind = verdict["kind"].as_str().unwrap();
-    let stages: Vec<usize> = (verdict["stages"].as_array().unwrap().iter())
-        .map(|stage| stage.as_u64().unwrap() as usize)
-        .collect();
-    let named = match (slow, kind) {
-        (Slow::Stage(slow), "stage") => Some(stages == [slow]),
-        (Slow::All(all), "shared" | "by_turns") => Some(stages == all),
-        (Slow::All(_), "stage") => Some(false),
+fn judge(slow: Slow, verdict: &Verdict) -> Outcome {
+    use VerdictKind::{ByTurns, Cpus, Shared, Stage};
+    let named = match (slow, &verdict.kind) {
+        (Slow::Stage(slow), Stage(stage, _)) => Some(*stage == slow),
+        (Slow::All(all), Shared(stages) | ByTurns(stages)) => Some(stages == all),
+        (Slow::All(_), Stage(..)) => Some(false),
         // The verdict names several stages, but one is slow: it is not wrong if that one is among
         // them, but it is no answer.
-        (Slow::Stage(slow), "shared" | "by_turns") if stages.contains(&slow) => None,
-        (Slow::Stage(_), "shared" | "by_turns") => Some(false),
-        (Slow::Cpus, "cpus") => Some(true),
-        (Slow::Cpus, "stage") => Some(false),
+        (Slow::Stage(slow), Shared(stages) | ByTurns(stages)) if stages.contains(&slow) => None,
+        (Slow::Stage(_), Shared(_) | ByTurns(_)) => Some(false),
+        (Slow::Cpus, Cpus) => Some(true),
+        (Slow::Cpus, Stage(..)) => Some(false),
         _ => None,
     };
-    match (named, verdict["sure"].as_str().unwrap()) {
-        (Some(true), "sure" | "likely") => Outcome::Right,
-        (Some(false), "sure") => Outcome::Misled,
-        (Some(false), "likely") => Outcome::Wrong,
+    match (named, verdict.sure) {
+        (Some(true), Sureness::Sure | Sureness::Likely) => Outcome::Right,
+        (Some(false), Sureness::Sure) => Outcome::Misled,
+        (Some(false), Sureness::Likely) => Outcome::Wrong,
         _ => Outcome::NotSure,
     }
 }
 
 /// Asserts that the reported bytes are right to a few percent, and almost exact if they are reported as
 /// counted.
-fn check_bytes(case: &Case, findings: &Value) {
+fn check_bytes(case: &Case, findings: &Findings) {
     let Some(right) = case.bytes else { return };
-    for pipe in findings["pipes"].as_array().unwrap() {
-        let Some(bytes) = pipe["bytes"].as_u64() else {
-            assert_eq!(pipe["bytes_are"], "unknown", "{}: {pipe}", case.line);
+    for pipe in &findings.numbers.pipes {
+        let Some(bytes) = pipe.bytes.bytes else {
+            let known = pipe.bytes.bytes_are;
+            assert_eq!(known, Certainty::Unknown, "{}: {pipe:?}", case.line);
             continue;
         };
         let off = bytes.abs_diff(right);
-        assert!(off <= right / 20 + (256 << 10), "{}: {pipe}", case.line);
+        assert!(off <= right / 20 + (256 << 10), "{}: {pipe:?}", case.line);
     }
 }
 
@@ -208,7 +208,7 @@ fn first_cpu() -> Option<usize> {
     has("taskset").then(|| cpus.into_iter().find(|&cpu| set.is_set(cpu)))?
 }
 
-fn findings(case: &Case, dir: &Path) -> Value {
+fn findings(case: &Case, dir: &Path) -> Findings {
     let path = tempfile::NamedTempFile::new_in(dir).unwrap();
     let options = format!("run --quiet --pipe-size {} --json", case.pipe_size);
     let output = finish(start(fullbore(&options).arg(path.path()).arg(&case.line)));
@@ -256,11 +256,11 @@ pub fn judged(part: usize) -> Option<[usize; 4]> {
 /// Runs a pipeline, and returns how the verdict compares to the right answer.
 fn outcome(case: &Case, dir: &Path) -> Outcome {
     let findings = findings(case, dir);
-    let outcome = judge(case.slow, &findings["verdict"]);
-    let words = &findings["verdict"]["words"];
-    println!("{outcome:?}: {}, {}: {words}", case.kind, case.pipe_size);
+    let verdict = &findings.verdict;
+    let outcome = judge(case.slow, verdict);
+    println!("{outcome:?}: {}, {}: {verdict}", case.kind, case.pipe_size);
     if outcome != Outcome::Right {
-        println!("{findings:#}");
+        println!("{findings:#?}");
     }
     check_bytes(case, &findings);
     outcome

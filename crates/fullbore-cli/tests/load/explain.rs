@@ -5,22 +5,22 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use serde_json::Value;
+use fullbore_results::explain::{Class, Explanation};
 
 use crate::common::explain::*;
 use crate::common::*;
 
 /// Experiments whose main cost is known, each with its CPUs and that cost: on one CPU, waking is
 /// cheap everywhere.
-const KNOWN: [(&str, Option<&str>, &str); 4] = [
-    ("busy_loop_huge", None, "lock"),
-    ("vmsplice_read", None, "copying"),
-    ("vmsplice_read", Some("0,0"), "copying"),
-    ("write_read", None, "sleeping"),
+const KNOWN: [(&str, Option<&str>, Class); 4] = [
+    ("busy_loop_huge", None, Class::Lock),
+    ("vmsplice_read", None, Class::Copying),
+    ("vmsplice_read", Some("0,0"), Class::Copying),
+    ("write_read", None, Class::Sleeping),
 ];
 
 /// The kinds of cost that perf's own names show without the table of classes.
-const KINDS: [&str; 3] = ["lock", "copying", "sleeping"];
+const KINDS: [Class; 3] = [Class::Lock, Class::Copying, Class::Sleeping];
 
 /// Shares that differ by less than this are considered the same.
 const SAME: f64 = 0.15;
@@ -32,20 +32,20 @@ fn under_load_what_is_computed_and_what_is_moved_are_told_apart() {
     }
     at_least(16, 20, "a side's largest share", |at| {
         let (line, name, class) = [
-            ("sha256sum /dev/zero", "sha256sum", "user"),
-            ("gzip -9 </dev/zero >/dev/null", "gzip", "user"),
-            ("while :; do :; done", "sh", "user"),
-            ("cat /dev/zero >/dev/null", "cat", "faults"),
+            ("sha256sum /dev/zero", "sha256sum", Class::User),
+            ("gzip -9 </dev/zero >/dev/null", "gzip", Class::User),
+            ("while :; do :; done", "sh", Class::User),
+            ("cat /dev/zero >/dev/null", "cat", Class::Faults),
         ][at % 4];
         let mut command = fullbore("explain --json --seconds 1 --");
-        let explanation = json(stderr(&finish(start(command.arg(line)))));
+        let explanation: Explanation = json(stderr(&finish(start(command.arg(line)))));
         if !is_whole(&explanation) {
             return Ok(());
         }
-        let largest = side(&explanation, name)["shares"][0]["class"].clone();
-        match largest == class {
+        let largest = side(&explanation, name).shares.first();
+        match largest.is_some_and(|largest| largest.class == class) {
             true => Ok(()),
-            false => Err(format!("{line}: {largest}")),
+            false => Err(format!("{line}: {largest:?}")),
         }
     });
 }
@@ -57,10 +57,9 @@ fn under_load_what_is_known_of_an_experiment_is_seen_in_it() {
     }
     at_least(14, 20, "shares of write_read", |_| {
         let explanation = explained(&run("explain write_read --rounds 1 --seconds 2 --json"));
-        let of_time = |side: &Value, what: &str| side[what].as_f64().unwrap();
         for name in ["writer", "reader"] {
             let side = side(&explanation, name);
-            let all = of_time(side, "ran") + of_time(side, "slept") + of_time(side, "waited");
+            let all = side.ran + side.slept + side.waited;
             if !(0.9..1.5).contains(&all) {
                 return Err(format!("{name}: {all} of its time is accounted for"));
             }
@@ -68,8 +67,8 @@ fn under_load_what_is_known_of_an_experiment_is_seen_in_it() {
         if !is_whole(&explanation) {
             return Ok(());
         }
-        let copying = share(side(&explanation, "writer"), "copying");
-        let unknown = share_of_all(&explanation, "not-classified");
+        let copying = side(&explanation, "writer").share(Class::Copying);
+        let unknown = share_of_all(&explanation, Class::NotClassified);
         match copying > 0.01 && unknown < 0.1 {
             true => Ok(()),
             false => Err(format!("copying {copying:.3}, not classified {unknown:.3}")),
@@ -97,24 +96,24 @@ fn under_load_it_agrees_with_perf_about_the_same_run() {
 /// Returns whether explain agrees with perf about an experiment, or how they differ.
 fn agrees_with_perf(
     dir: &Path,
-    (name, cpus, class): (&str, Option<&str>, &str),
+    (name, cpus, class): (&str, Option<&str>, Class),
 ) -> Result<(), String> {
     let (explanation, perf) = seen_by_both(dir, name, cpus)?;
     let ours = |class| share_of_all(&explanation, class);
-    let theirs = |class| perf.get(class).copied().unwrap_or(0.0);
+    let theirs = |class| perf.get(&class).copied().unwrap_or(0.0);
     let all: Vec<_> = KINDS.map(|kind| (kind, ours(kind), theirs(kind))).into();
     let what = format!("{name} on {cpus:?}: {all:.2?}");
     if ours(class) <= 0.02 || theirs(class) <= 0.02 {
-        return Err(format!("no {class}: {what}"));
+        return Err(format!("no {class:?}: {what}"));
     }
     if let Some((kind, ..)) = all
         .iter()
         .find(|(_, ours, theirs)| (ours - theirs).abs() >= SAME)
     {
-        return Err(format!("{kind} of {what}"));
+        return Err(format!("{kind:?} of {what}"));
     }
     // This is the largest of them, unless two are about equally large.
-    let largest_by = |share: fn(&(&'static str, f64, f64)) -> f64| {
+    let largest_by = |share: fn(&(Class, f64, f64)) -> f64| {
         let mut sorted = all.clone();
         sorted.sort_by(|a, b| share(b).total_cmp(&share(a)));
         (sorted[0].0, share(&sorted[0]) - share(&sorted[1]))
@@ -125,12 +124,13 @@ fn agrees_with_perf(
         return Err(what);
     }
     // The class that is named as the largest has to be the largest.
-    let verdict = &explanation["verdict"];
-    let named = verdict["class"].as_str().unwrap_or_default();
-    let next = verdict["next"].as_str();
-    match named == by_us || next == Some(by_us) || ours(named) > ours(by_us) {
+    let Some(verdict) = &explanation.verdict else {
+        return Err(format!("no verdict: {what}"));
+    };
+    let named = verdict.class;
+    match named == by_us || verdict.next == Some(by_us) || ours(named) > ours(by_us) {
         true => Ok(()),
-        false => Err(format!("{what}: {}", verdict["words"])),
+        false => Err(format!("{what}: {}", verdict.words)),
     }
 }
 
@@ -140,7 +140,7 @@ fn seen_by_both(
     dir: &Path,
     experiment: &str,
     cpus: Option<&str>,
-) -> Result<(Value, BTreeMap<&'static str, f64>), &'static str> {
+) -> Result<(Explanation, BTreeMap<Class, f64>), &'static str> {
     let data = dir.join("perf.data");
     let mut both = Command::new("perf");
     both.args(["record", "-q", "-e", "cpu-clock", "-F", "997", "-g", "-o"])
@@ -162,14 +162,14 @@ fn seen_by_both(
 
 /// Returns the shares according to perf's own samples and names, by three patterns that are
 /// independent of the table; `None` if perf may not sample the kernel.
-fn perf_shares(data: &Path) -> Option<BTreeMap<&'static str, f64>> {
+fn perf_shares(data: &Path) -> Option<BTreeMap<Class, f64>> {
     let script = Command::new("perf")
         .args(["script", "-F", "comm,ip,sym", "-i"])
         .arg(data)
         .output()
         .unwrap();
     let text = String::from_utf8_lossy(&script.stdout);
-    let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+    let mut counts: BTreeMap<Option<Class>, u64> = BTreeMap::new();
     for chain in text
         .split("\n\n")
         .filter(|chain| chain.trim_start().starts_with("exe"))
@@ -180,29 +180,30 @@ fn perf_shares(data: &Path) -> Option<BTreeMap<&'static str, f64>> {
     if all < 100 || !text.contains("pipe") {
         return None;
     }
-    let share = |(kind, count)| (kind, count as f64 / all as f64);
-    Some(counts.into_iter().map(share).collect())
+    let share = |(kind, count)| Some((kind?, count as f64 / all as f64));
+    Some(counts.into_iter().filter_map(share).collect())
 }
 
-fn kind(chain: &str) -> &'static str {
+/// Returns the kind of a chain, if it is one of [`KINDS`].
+fn kind(chain: &str) -> Option<Class> {
     let has = |words: &[&str]| words.iter().any(|word| chain.contains(word));
     let leaf = chain.lines().nth(1).unwrap_or_default();
     if has(&["mutex_", "pipe_lock"]) {
-        "lock"
+        Some(Class::Lock)
     } else if has(&["page_fault"]) {
-        "other"
+        None
     } else if has(&[
         "copy_to_iter",
         "copy_from_iter",
         "copy_page_to",
         "copy_page_from",
     ]) {
-        "copying"
+        Some(Class::Copying)
     } else if has(&["schedule", "__wake_up", "try_to_wake"])
         || (leaf.contains("_raw_spin_unlock_irqrestore") && !has(&["alloc", "free"]))
     {
-        "sleeping"
+        Some(Class::Sleeping)
     } else {
-        "other"
+        None
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::common::load_is_wanted;
 use crate::common::top::the_slow_side_is_named;
+use fullbore_observe::overview::Slow;
 
 /// Whether a stage that computes is slow, or all stages lack CPUs, depends on the other load of this
 /// machine.
@@ -10,7 +11,7 @@ fn under_load_a_stage_that_computes_is_named_as_the_slow_side_of_both_its_pipes(
     if load_is_wanted() {
         the_slow_side_is_named(&[(
             "yes | gzip -9 | cat >/dev/null",
-            &[("yes", "gzip", "reader"), ("gzip", "cat", "writer")],
+            &[("yes", "gzip", Slow::Reader), ("gzip", "cat", Slow::Writer)],
         )]);
     }
 }

@@ -1,9 +1,9 @@
-//! Defines what all trials share: their outcome, the description of a refusal, and bytes to move and to
-//! compare.
+//! Defines what all trials share: why one did not succeed, and bytes to move and to compare.
 
 use anyhow::Result;
 use fullbore::Pipe;
 use fullbore_host::text::without_number;
+use fullbore_results::doctor::Refusal;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
@@ -21,46 +21,6 @@ pub struct Given {
 pub struct Target {
     pub pid: u32,
     pub fd: i32,
-}
-
-/// The outcome of a trial.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Outcome {
-    /// The technique works; the text says what was observed.
-    Works(String),
-    /// The machine refuses it.
-    Refused(Refusal),
-    /// The technique moved bytes, but not the right ones.
-    Wrong(String),
-    /// There was nothing to try the technique on.
-    NotTried(String),
-}
-
-/// How something was refused.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Refusal {
-    /// The call or the step that was refused.
-    pub operation: String,
-    /// The kernel's error number, if there is one.
-    pub errno: Option<i32>,
-    /// The signal that ended the process of the trial.
-    pub signal: Option<i32>,
-    /// The error message, or a description of what was observed.
-    pub said: String,
-}
-
-impl Refusal {
-    /// Returns the kernel's error, if there is one.
-    pub fn errno(&self) -> Option<Errno> {
-        self.errno.map(Errno::from_raw_os_error)
-    }
-
-    /// Returns the name of the kernel's error, such as `EPERM`.
-    pub fn errno_name(&self) -> Option<String> {
-        let errno = nix::errno::Errno::from_raw(self.errno?);
-        Some(format!("{errno:?}"))
-    }
 }
 
 /// Why a trial did not succeed.
@@ -245,7 +205,6 @@ mod tests {
             panic!("it was refused");
         };
         assert_eq!(refusal.operation, "shared memory: memfd_create");
-        assert_eq!(refusal.errno(), Some(Errno::NOSYS));
-        assert_eq!(refusal.errno_name().as_deref(), Some("ENOSYS"));
+        assert_eq!(refusal.errno, Some(Errno::NOSYS.raw_os_error()));
     }
 }

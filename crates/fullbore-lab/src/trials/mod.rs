@@ -3,7 +3,7 @@
 //!
 //! Each trial runs in its own process (`process`): a trial that hangs is killed when its time is up, a
 //! sandbox that kills it ends only that process, and everything it opened is closed with it. A trial
-//! moves bytes, compares them, and reports an [`Outcome`] in one line of JSON.
+//! moves bytes, compares them, and reports a [`TrialOutcome`] in one line of JSON.
 
 mod attempt;
 mod calls;
@@ -20,7 +20,7 @@ use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
 use attempt::{Given, Stop, Target};
-pub use attempt::{Outcome, Refusal};
+use fullbore_results::doctor::{Refusal, TrialOutcome};
 
 use crate::part::{self, Part, Task};
 use crate::process::{self, Process};
@@ -114,28 +114,28 @@ fn play(name: &str, target: Option<Target>) -> Result<()> {
     let trial = TRIALS.iter().find(|trial| trial.name == name);
     let trial = trial.ok_or_else(|| anyhow::anyhow!("unknown trial '{name}'"))?;
     let outcome = match (trial.try_it)(&Given { target }) {
-        Ok(seen) => Outcome::Works(seen),
-        Err(Stop::Refused(refusal)) => Outcome::Refused(refusal),
-        Err(Stop::Wrong(found)) => Outcome::Wrong(found),
-        Err(Stop::NotTried(why)) => Outcome::NotTried(why),
+        Ok(seen) => TrialOutcome::Works(seen),
+        Err(Stop::Refused(refusal)) => TrialOutcome::Refused(refusal),
+        Err(Stop::Wrong(found)) => TrialOutcome::Wrong(found),
+        Err(Stop::NotTried(why)) => TrialOutcome::NotTried(why),
     };
     part::say(&outcome)
 }
 
 impl Trial {
     /// Runs the trial in its own process; returns the outcome and how long it took.
-    pub fn run(&self, program: &Program) -> (Outcome, Duration) {
+    pub fn run(&self, program: &Program) -> (TrialOutcome, Duration) {
         let began = Instant::now();
         let outcome = self
             .in_a_process(program)
             .unwrap_or_else(|error| match Stop::from(error) {
-                Stop::Refused(refusal) => Outcome::Refused(refusal),
-                Stop::Wrong(said) | Stop::NotTried(said) => Outcome::NotTried(said),
+                Stop::Refused(refusal) => TrialOutcome::Refused(refusal),
+                Stop::Wrong(said) | Stop::NotTried(said) => TrialOutcome::NotTried(said),
             });
         (outcome, began.elapsed())
     }
 
-    fn in_a_process(&self, program: &Program) -> Result<Outcome> {
+    fn in_a_process(&self, program: &Program) -> Result<TrialOutcome> {
         // This pipe is held until the trial is over, because some trials read a pipe of another process,
         // which is this one.
         let held = processes::Held::new()?;
@@ -145,7 +145,7 @@ impl Trial {
         };
         let ended = Process::start(program.part(&task, None)?)?.end_within(PATIENCE)?;
         let refused = |signal, said| {
-            Outcome::Refused(Refusal {
+            TrialOutcome::Refused(Refusal {
                 operation: self.name.into(),
                 errno: None,
                 signal,

@@ -7,8 +7,9 @@ use fullbore::{Pipe, PipeEnd, ProducerOptions};
 use rustix::io::{Errno, ReadWriteFlags};
 use rustix::pipe::SpliceFlags;
 
-use super::attempt::{BYTES, Given, Refusal, Stop, at, io_at, pattern, read_back};
+use super::attempt::{BYTES, Given, Stop, at, io_at, pattern, read_back};
 use fullbore_host::size::rounded;
+use fullbore_results::doctor::Refusal;
 
 /// The capacity that every unprivileged user may have by default, and that this project gives its
 /// pipes.

@@ -7,6 +7,7 @@
 pub mod evidence;
 pub mod outcome;
 pub mod producers;
+pub mod report;
 mod sizes;
 pub mod target;
 

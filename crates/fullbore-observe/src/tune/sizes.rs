@@ -21,7 +21,7 @@ const FILE: &str = "tuned.json";
 
 /// A pipe that was tuned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Tuned {
+pub struct KeptSize {
     device: u64,
     inode: u64,
     /// Its capacity before it was tuned, in bytes.
@@ -35,7 +35,7 @@ pub struct Tuned {
 struct Kept {
     /// The id of the boot, because inode numbers of pipes are not valid after another boot.
     boot: String,
-    pipes: Vec<Tuned>,
+    pipes: Vec<KeptSize>,
 }
 
 /// The sizes, locked so that no other process changes them.
@@ -100,7 +100,7 @@ impl Sizes {
     }
 
     /// Returns the sizes of a pipe.
-    pub fn of(&self, pipe: PipeIdentity) -> Option<Tuned> {
+    pub fn of(&self, pipe: PipeIdentity) -> Option<KeptSize> {
         let mut all = self.kept.pipes.iter();
         all.find(|tuned| tuned.identity() == pipe).copied()
     }
@@ -111,7 +111,7 @@ impl Sizes {
         let all = &mut self.kept.pipes;
         match all.iter_mut().find(|tuned| tuned.identity() == pipe) {
             Some(tuned) => tuned.after = after,
-            None => all.push(Tuned {
+            None => all.push(KeptSize {
                 device: pipe.device,
                 inode: pipe.inode,
                 before,
@@ -144,7 +144,7 @@ impl Sizes {
     }
 }
 
-impl Tuned {
+impl KeptSize {
     fn identity(&self) -> PipeIdentity {
         PipeIdentity {
             device: self.device,

@@ -336,7 +336,7 @@ mod tests {
         let row = row("pipes_8_write");
         let sent: Vec<Sent> = (0..8).map(|n| sent(tally(n, 0..3))).collect();
         let parts = |shift| -> Vec<Received> {
-            let writers = (0..8).map(|n| (n + shift) % 8);
+            let writers = (0..8u64).map(|n| (n + shift) % 8);
             writers.map(|n| received(&[tally(n, 0..3)], 2)).collect()
         };
         assert_eq!(

@@ -1,0 +1,195 @@
+//! What was done to the pipes of a pipeline, in the shape of the JSON that `fullbore tune --json` prints:
+//! a [`Tuning`] without indices into a census. docs/tune.md documents it.
+
+use fullbore::pipe::Limit;
+use serde::{Deserialize, Serialize};
+
+use super::super::census::{Census, Holder};
+use super::evidence::Writer;
+use super::outcome::{Outcome, Tuned, Tuning};
+use super::producers::Sends;
+use fullbore_host::text::error_text;
+
+/// What was done, or would be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TuningReport {
+    /// The capacity that was asked for, in bytes.
+    pub size: usize,
+    /// Whether the old capacities were to be restored.
+    pub revert: bool,
+    /// Whether pipes were changed whatever their writers do.
+    pub force: bool,
+    /// Whether nothing was changed.
+    pub dry_run: bool,
+    /// One entry for each pipe.
+    pub pipes: Vec<TunedPipe>,
+    /// The number of pipes that do not connect two processes.
+    pub left_out: usize,
+}
+
+/// A pipe, and what was done to it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TunedPipe {
+    /// The device number of its inode.
+    pub device: u64,
+    /// The number of its inode.
+    pub inode: u64,
+    /// The path of a FIFO.
+    pub path: Option<String>,
+    /// The processes that write to it.
+    pub writers: Vec<PipeUser>,
+    /// The processes that read from it.
+    pub readers: Vec<PipeUser>,
+    /// What was done.
+    pub outcome: OutcomeKind,
+    /// Its capacity before, in bytes, if it could be read.
+    pub from: Option<usize>,
+    /// Its capacity now, in bytes.
+    pub to: Option<usize>,
+    /// The limit that prevented a larger capacity.
+    pub limit: Option<String>,
+    /// The error, if it could not be opened or changed.
+    pub error: Option<String>,
+    /// How each writer sends, the least safe first.
+    pub judged: Vec<JudgedWriter>,
+}
+
+/// A process that has the pipe open.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PipeUser {
+    /// Its process id.
+    pub pid: u32,
+    /// Its name.
+    pub name: String,
+    /// Its arguments.
+    pub command: String,
+}
+
+/// An [`Outcome`] without its sizes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OutcomeKind {
+    /// Its capacity is larger now, or would be.
+    Grown,
+    /// Its old capacity was restored, or would be.
+    Reverted,
+    /// Its capacity was large enough.
+    Roomy,
+    /// A limit stopped it at once.
+    Stopped,
+    /// It was never tuned.
+    NeverTuned,
+    /// Another program has resized it since.
+    ChangedSince,
+    /// It is not known whether its writer tolerates it.
+    Refused,
+    /// It held more bytes than would fit.
+    TooFull,
+    /// It is a FIFO that is not open on both sides.
+    HalfOpen,
+    /// It could not be opened, or resized.
+    Failed,
+}
+
+/// A writer, and how it sends.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JudgedWriter {
+    /// Its process id.
+    pub pid: u32,
+    /// How it sends.
+    pub sends: SendsKind,
+    /// How this is known.
+    pub because: String,
+}
+
+/// How a program sends: [`Sends`] without the reason.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SendsKind {
+    /// It works with any capacity.
+    Safely,
+    /// It sends pages of its own, which it may write to again.
+    Pages,
+    /// It is not known how it sends.
+    Unknown,
+}
+
+impl Tuning {
+    /// Returns the report on it.
+    pub fn report(&self) -> TuningReport {
+        TuningReport {
+            size: self.options.size,
+            revert: self.options.revert,
+            force: self.options.force,
+            dry_run: self.options.dry_run,
+            pipes: (self.all.iter())
+                .map(|one| TunedPipe::of(&self.census, one))
+                .collect(),
+            left_out: self.found.left_out,
+        }
+    }
+}
+
+impl TunedPipe {
+    fn of(census: &Census, one: &Tuned) -> Self {
+        let pipe = &census.pipes[one.pipe];
+        let user = |holder: &Holder| {
+            let process = &census.processes[holder.process];
+            PipeUser {
+                pid: process.id.pid,
+                name: process.name.clone(),
+                command: process.command.clone(),
+            }
+        };
+        let judged = |writer: &Writer| JudgedWriter {
+            pid: census.processes[writer.process].id.pid,
+            sends: writer.sends.kind(),
+            because: writer.sends.because().to_owned(),
+        };
+        let (outcome, from, to) = match one.outcome {
+            Outcome::Grown { from, to } => (OutcomeKind::Grown, Some(from), Some(to)),
+            Outcome::Reverted { from, to } => (OutcomeKind::Reverted, Some(from), Some(to)),
+            Outcome::Roomy { size } => (OutcomeKind::Roomy, Some(size), Some(size)),
+            Outcome::Stopped { size } => (OutcomeKind::Stopped, Some(size), Some(size)),
+            Outcome::NeverTuned { size } => (OutcomeKind::NeverTuned, Some(size), Some(size)),
+            Outcome::ChangedSince { size } => (OutcomeKind::ChangedSince, Some(size), Some(size)),
+            Outcome::Refused { size } => (OutcomeKind::Refused, Some(size), Some(size)),
+            Outcome::TooFull { size, .. } => (OutcomeKind::TooFull, Some(size), Some(size)),
+            Outcome::HalfOpen => (OutcomeKind::HalfOpen, None, None),
+            Outcome::Failed(_) => (OutcomeKind::Failed, None, None),
+        };
+        Self {
+            device: pipe.identity.device,
+            inode: pipe.identity.inode,
+            path: pipe.name.clone(),
+            writers: pipe.writers().map(user).collect(),
+            readers: pipe.readers().map(user).collect(),
+            outcome,
+            from,
+            to,
+            limit: one.limit.as_ref().map(Limit::to_string),
+            error: match one.outcome {
+                Outcome::Failed(errno) => Some(error_text(&errno.into())),
+                _ => None,
+            },
+            judged: one.writers.iter().map(judged).collect(),
+        }
+    }
+}
+
+impl Sends {
+    fn kind(self) -> SendsKind {
+        match self {
+            Sends::Safely(_) => SendsKind::Safely,
+            Sends::Pages(_) => SendsKind::Pages,
+            Sends::Unknown(_) => SendsKind::Unknown,
+        }
+    }
+
+    /// Returns how this is known.
+    pub fn because(self) -> &'static str {
+        match self {
+            Sends::Safely(because) | Sends::Pages(because) | Sends::Unknown(because) => because,
+        }
+    }
+}
