@@ -1,6 +1,6 @@
 //! Measures what placement gains: a writer and a reader on two CPUs and both on one, in turns.
 //!
-//! It takes about 0.3 s, so the figures are less exact than those of `fullbore bench`; the verdict takes the
+//! It measures for 0.25 s in all, so the figures are less exact than those of `fullbore bench`; the verdict takes the
 //! spread of the rounds into account.
 
 use anyhow::{Context, Result, bail};
