@@ -49,9 +49,17 @@ const PROGRAMS: [&str; 12] = [
 
 /// Examples of the help that are not run, and why; their options are checked. The comments in the
 /// help are for its readers, so the reasons are here.
-const EXAMPLES_NOT_RUN: [(&str, &str); 16] = [
+const EXAMPLES_NOT_RUN: [(&str, &str); 18] = [
     ("fullbore bench all", "needs the programs of a checkout"),
     ("fullbore bench --compare", "needs the files of two runs"),
+    (
+        "fullbore bench --html new.html --compare",
+        "needs the files of two runs",
+    ),
+    (
+        "fullbore bench 'vmsplice_*' --compare",
+        "needs the files of three runs",
+    ),
     (
         "fullbore bench ladder latency sweep",
         "takes minutes on a slow machine",
