@@ -46,7 +46,7 @@ pub struct Run {
     words: Vec<OsString>,
 
     /// Capacity of each pipe
-    #[arg(long, value_name = "SIZE", default_value = "1M", value_parser = size::parse_capacity)]
+    #[arg(long, value_name = "SIZE", default_value = "1M", value_parser = size::parse_in_memory)]
     pipe_size: usize,
 
     /// Exit with the code of the last stage, even if another stage failed
