@@ -335,7 +335,7 @@ mod tests {
     fn pipelines_side_by_side_have_nothing_from_each_other() {
         let row = row("pipes_8_write");
         let sent: Vec<Sent> = (0..8).map(|n| sent(tally(n, 0..3))).collect();
-        let parts = |shift| -> Vec<Received> {
+        let parts = |shift: u64| -> Vec<Received> {
             let writers = (0..8u64).map(|n| (n + shift) % 8);
             writers.map(|n| received(&[tally(n, 0..3)], 2)).collect()
         };
