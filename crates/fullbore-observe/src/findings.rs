@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::numbers::Numbers;
+use super::place::report::Placed;
 use super::verdict::Verdict;
 
 /// The findings about a pipeline.
@@ -13,6 +14,9 @@ pub struct Findings {
     pub numbers: Numbers,
     /// Which stage is the slow one.
     pub verdict: Verdict,
+    /// What placement on CPUs did; `None` if the scheduler placed the stages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub placement: Option<Placed>,
 }
 
 impl From<Numbers> for Findings {
@@ -20,6 +24,7 @@ impl From<Numbers> for Findings {
         Self {
             verdict: Verdict::of(&numbers),
             numbers,
+            placement: None,
         }
     }
 }

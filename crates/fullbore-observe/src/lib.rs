@@ -8,8 +8,9 @@
 //! ```
 //!
 //! Nothing here starts or ends a process, and no byte passes through it. Everything is read from /proc, and
-//! by opening a pipe for a moment to read how full it is ([`link`]). Nothing is printed, and only [`tune`]
-//! changes anything: it makes the pipes of a pipeline larger.
+//! by opening a pipe for a moment to read how full it is ([`link`]). Nothing is printed, and only two modules
+//! change anything: [`tune`] makes the pipes of a pipeline larger, and [`place`] chooses the CPUs of its
+//! stages.
 //!
 //! | to | use |
 //! |---|---|
@@ -18,6 +19,7 @@
 //! | find all pipes and the processes that have them open, once | [`census`] |
 //! | find out which of these pipes form a pipeline | [`chains`] |
 //! | enlarge the pipes of a running pipeline | [`tune`] |
+//! | find the CPUs on which a pipeline costs least | [`place`] |
 
 mod attribution;
 mod blame;
@@ -30,11 +32,13 @@ mod error;
 mod findings;
 mod history;
 mod judge;
+mod kept;
 pub mod link;
 mod moment;
 mod monitor;
 pub mod numbers;
 pub mod overview;
+pub mod place;
 mod proc_files;
 mod process;
 pub mod scope;

@@ -14,6 +14,7 @@ use procfs::FromRead;
 use procfs::process::{Io, Schedstat, Stat};
 
 use super::attribution::Part;
+use super::census::ProcessId;
 use super::waiting::{self, Doing, Object, On};
 
 /// The most threads that are sampled; a process may have thousands.
@@ -106,6 +107,12 @@ pub fn started(pid: u32) -> Option<u64> {
     Some(stat(&file)?.starttime)
 }
 
+/// Returns the identity of a process; `None` if it has gone.
+pub fn process_id(pid: u32) -> Option<ProcessId> {
+    let start = started(pid)?;
+    Some(ProcessId { pid, start })
+}
+
 /// A process that is sampled repeatedly.
 #[derive(Debug)]
 pub struct Watched {
@@ -115,6 +122,8 @@ pub struct Watched {
     pub start: u64,
     /// The process id of its parent.
     pub parent: u32,
+    /// The CPU on which its first thread last ran, when it was last [refreshed](Self::refresh).
+    pub ran_on: Option<u32>,
     /// Whether the caller will ask for its children.
     with_children: bool,
     stat: File,
@@ -155,6 +164,7 @@ impl Watched {
             pid,
             start: 0,
             parent: 0,
+            ran_on: None,
             with_children,
             stat: File::open(format!("/proc/{pid}/stat")).ok()?,
             io: File::open(format!("/proc/{pid}/io")).ok(),
@@ -252,6 +262,7 @@ impl Watched {
         };
         self.start = stat.starttime;
         self.parent = stat.ppid.max(0) as u32;
+        self.ran_on = stat.processor.and_then(|cpu| cpu.try_into().ok());
         self.stopped = matches!(stat.state, 'T' | 't');
         if self.changed || stat.num_threads.min(THREADS as i64) != self.threads.len() as i64 {
             self.list_threads();
