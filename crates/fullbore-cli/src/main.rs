@@ -8,6 +8,7 @@ mod ending;
 mod enlarged;
 mod exit;
 mod explain;
+mod fork;
 mod inherited;
 mod interrupt;
 mod meter;

@@ -7,9 +7,10 @@ use std::process::ExitCode;
 use clap::Args;
 
 use crate::exit;
-use crate::run::{FAILED, Failure, Options, Plan, keep, run};
+use crate::run::{FAILED, Failure, Options, Place, Plan, keep, run};
 use fullbore_host::refusal::Usage;
 use fullbore_host::size;
+use fullbore_observe::place::Goal;
 
 /// Run a pipeline as the shell would, with larger pipes, and name the slow stage
 ///
@@ -27,6 +28,7 @@ Examples:
   fullbore run --report 'seq 5000000 | sort -n | md5sum'
   fullbore run --live 'seq 3000000 | sort -R | tail -n 3'
   fullbore run --json how.json -- seq 5 '|' tr '\\n' ' '
+  fullbore run --place auto --report 'cat /dev/zero | head -c 9G | wc -c'
   fullbore run --shell bash 'sort -m <(seq 3) <(seq 4) | uniq -c'
   fullbore run --no-pipefail 'false | true'
 
@@ -57,6 +59,23 @@ pub struct Run {
     /// 'yes' in 'yes | head': its exit code is 141, as with bash's pipefail
     #[arg(long, conflicts_with = "no_pipefail")]
     sigpipe_fails: bool,
+
+    /// Who chooses the CPUs on which the stages run: 'none' leaves it to the scheduler; 'auto' tries
+    /// placements while the pipeline runs, and keeps one that moves more bytes per second or costs
+    /// less CPU time; 'together' puts all stages on one CPU; 'spread' puts each stage on another
+    /// CPU; or the CPUs of each stage, such as 0/0/1 or 0-3/4,6
+    #[arg(
+        long,
+        value_name = "HOW",
+        default_value = "none",
+        value_parser = Place::parse
+    )]
+    place: Place,
+
+    /// Place the stages so that they use less CPU time, even if the pipeline becomes up to 5% slower
+    /// (implies --place auto)
+    #[arg(long, conflicts_with = "place")]
+    save_cpu: bool,
 
     /// The shell that runs the stages
     #[arg(
@@ -150,6 +169,14 @@ impl Run {
             pipe_size: self.pipe_size,
             pipefail: !self.no_pipefail,
             sigpipe_fails: self.sigpipe_fails,
+            place: match self.save_cpu {
+                true => Place::Auto,
+                false => self.place.clone(),
+            },
+            goal: match self.save_cpu {
+                true => Goal::SaveCpu,
+                false => Goal::Speed,
+            },
             report: self.report,
             live: self.live,
             json: self.json.clone(),

@@ -11,7 +11,7 @@ use rustix::process::{
     Pid, Resource, Rlimit, Signal, WaitOptions, getrlimit, kill_process, setrlimit, waitpid,
 };
 
-use super::fork::{exit_at_once, fork};
+use crate::fork::{exit_at_once, fork};
 
 /// The limit of CPU time, in whole seconds because that is the unit of `RLIMIT_CPU` (setrlimit(2)).
 const CPU_SECONDS: u64 = 1;

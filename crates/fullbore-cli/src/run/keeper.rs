@@ -20,10 +20,10 @@ use rustix::process::{
 use rustix::thread::set_name;
 
 use super::failure::FAILED;
-use super::fork::fork;
 use super::runner::{GRACE, TO_STOP, say_left, wait_for};
 use super::signals::{Signals, die_of, is_ending, is_stopped, stop};
 use crate::ending;
+use crate::fork::fork;
 use crate::terminal::footer;
 
 /// How long the runner may take to end the pipeline after it was asked to.

@@ -7,12 +7,12 @@
 //! | `tokens.rs` | … the classification of the line's tokens |
 //! | `words.rs` | … from words, without a shell |
 //! | `keeper.rs` | the process that the user started, which watches the runner |
-//! | `fork.rs` | the fork that creates the runner |
 //! | `bounded.rs` | a computation that may not end, in a child process |
 //! | `runner.rs` | the process that runs the pipeline |
 //! | `background.rs` | … and how it waits for processes in the background |
 //! | `options.rs`, `status.rs` | the options of a caller; the status of a pipeline |
 //! | `start.rs` | making pipes, starting programs |
+//! | `place.rs` | the CPUs on which the stages run |
 //! | `signals.rs` | Ctrl-C and other signals |
 //! | `failure.rs` | the failure to start a stage, and its exit code |
 //!
@@ -24,10 +24,10 @@
 mod background;
 mod bounded;
 mod failure;
-mod fork;
 mod keeper;
 mod line;
 mod options;
+mod place;
 mod plan;
 mod runner;
 mod signals;
@@ -39,5 +39,6 @@ mod words;
 pub use failure::{FAILED, Failure};
 pub use keeper::keep;
 pub use options::Options;
+pub use place::Place;
 pub use plan::Plan;
 pub use runner::run;

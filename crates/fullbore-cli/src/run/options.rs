@@ -2,6 +2,10 @@
 
 use std::path::PathBuf;
 
+use fullbore_observe::place::Goal;
+
+use super::place::Place;
+
 /// How to run a pipeline, and what to report about it.
 #[derive(Debug, Default)]
 pub struct Options {
@@ -11,6 +15,10 @@ pub struct Options {
     pub pipefail: bool,
     /// Whether a stage counts as failed if SIGPIPE ended it because a later stage had read enough.
     pub sigpipe_fails: bool,
+    /// Who decides on which CPUs the stages run.
+    pub place: Place,
+    /// What trials of placements are for.
+    pub goal: Goal,
     /// Whether to print a report at the end.
     pub report: bool,
     /// Whether to show the report while the pipeline runs, if stderr is a terminal.

@@ -21,6 +21,7 @@ use rustix::termios::tcgetwinsize;
 
 use super::failure::Failure;
 use super::options::Options;
+use super::place::Place;
 use super::plan::Plan;
 use super::signals::{Came, Signals, die_of, is_stopped, stop};
 use super::start::{self, Starting};
@@ -29,10 +30,11 @@ use crate::ending;
 use crate::terminal::live::Live;
 use crate::terminal::report;
 use fullbore_host::size;
-use fullbore_host::text::clean;
-use fullbore_observe::Watch;
+use fullbore_host::text::{clean, error_text};
 use fullbore_observe::link::Link;
 use fullbore_observe::numbers::StartedStage;
+use fullbore_observe::place::placing::Placing;
+use fullbore_observe::{Findings, Watch};
 
 /// How long processes that are asked to end may take before they are killed.
 pub const GRACE: Duration = Duration::from_secs(2);
@@ -80,6 +82,8 @@ pub(super) struct Runner<'a> {
     negated: bool,
     /// The observation of the pipeline; `None` if no report was asked for.
     watch: Option<Watch>,
+    /// The placement of its stages on CPUs; `None` if the scheduler places them.
+    placing: Option<Placing>,
     live: Option<Live>,
     json: Option<File>,
     /// When the live report is drawn next.
@@ -132,6 +136,7 @@ impl<'a> Runner<'a> {
             stages: Vec::with_capacity(plan.stages.len()),
             negated: plan.negated,
             watch: None,
+            placing: None,
             live: None,
             json,
             draw_at: Instant::now(),
@@ -152,6 +157,7 @@ impl<'a> Runner<'a> {
     }
 
     fn start(&mut self, plan: &Plan) -> Result<()> {
+        self.options.place.check(plan.stages.len())?;
         let wanted = self.pipe_size(plan.stages.len() - 1);
         let began = Instant::now();
         let mut pipes = start::pipes(plan.stages.len(), wanted)?;
@@ -192,6 +198,7 @@ impl<'a> Runner<'a> {
             });
             self.watch = Some(Watch::new(stages.collect(), links).started_at(began));
         }
+        self.place(began);
         if self.options.live {
             self.live = Live::new();
         }
@@ -203,6 +210,25 @@ impl<'a> Runner<'a> {
             });
         }
         Ok(())
+    }
+
+    /// Begins to place the stages on CPUs.
+    fn place(&mut self, began: Instant) {
+        let Options { place, goal, .. } = self.options;
+        if *place != Place::None && !ending::proc_is_ours() {
+            return self.say_unless_quiet(
+                "the stages are not placed on CPUs, because that needs /proc of this PID namespace",
+            );
+        }
+        let stages: Vec<Pid> = self.stages.iter().map(|stage| stage.pid).collect();
+        match place.begin(&stages, *goal, began) {
+            Ok(placing) => self.placing = placing,
+            // A stage may be a program of another user, such as sudo.
+            Err(error) => {
+                let error = error_text(&error.into());
+                self.say_unless_quiet(&format!("the stages are not placed on CPUs: {error}"));
+            }
+        }
     }
 
     /// Returns the capacity that each of `pipes` pipes is to have.
@@ -248,7 +274,13 @@ impl<'a> Runner<'a> {
                     due = Some(sample.min(self.draw_at));
                 }
             }
-            due = [due, self.stop_by].into_iter().flatten().min();
+            let placed = self.placing.as_mut().and_then(|placing| {
+                if placing.due().is_some_and(|due| Instant::now() >= due) {
+                    placing.step();
+                }
+                placing.due()
+            });
+            due = [due, placed, self.stop_by].into_iter().flatten().min();
             let left = due.map(|due| due.saturating_duration_since(Instant::now()));
             let came = wait_for(&[self.signals.as_fd(), self.keeper.as_fd()], left);
             while let Some(came) = self.signals.next() {
@@ -259,6 +291,9 @@ impl<'a> Runner<'a> {
                 self.end_all(Signal::TERM);
             }
             self.stop_with_the_others();
+        }
+        if let Some(placing) = &mut self.placing {
+            placing.end();
         }
         let reported = self.report();
         self.wait_for_the_background();
@@ -285,6 +320,9 @@ impl<'a> Runner<'a> {
                 self.draw_at = Instant::now() + DRAW_EVERY;
                 if let Some(watch) = &mut self.watch {
                     watch.paused();
+                }
+                if let Some(placing) = &mut self.placing {
+                    placing.paused();
                 }
             }
             // Each stage decides what the signal means to it, as under a shell.
@@ -355,7 +393,11 @@ impl<'a> Runner<'a> {
         let Some(watch) = &self.watch else {
             return Ok(());
         };
-        let findings = watch.findings();
+        let placed = self.placing.as_ref().map(Placing::report);
+        let findings = Findings {
+            placement: placed,
+            ..watch.findings()
+        };
         if let Some(live) = &mut self.live {
             live.end();
         }

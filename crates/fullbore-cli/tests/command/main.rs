@@ -26,6 +26,7 @@ mod page_lookup;
 mod peers;
 mod pipeline_verdict;
 mod pipelines;
+mod place;
 mod run;
 mod run_signals;
 mod structure;
