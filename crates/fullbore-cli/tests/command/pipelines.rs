@@ -13,7 +13,7 @@ use serde_json::Value;
 /// Options for the shortest possible run.
 const SHORT: &str = "--rounds 1 --seconds 0.01";
 
-const WAYS: [&str; 3] = ["bash", "run", "report"];
+const WAYS: [&str; 5] = ["bash", "run", "report", "together", "auto"];
 
 /// Returns the names of the group's experiments.
 fn listed() -> Vec<String> {
@@ -101,8 +101,8 @@ fn each_row_is_measured_where_its_programs_are() {
         }
     }
     // The overall result agrees with the rows.
-    assert_eq!(run.overall.len(), 2, "{:#?}", run.overall);
-    for (overall, way) in run.overall.iter().zip(["run", "report"]) {
+    assert_eq!(run.overall.len(), WAYS.len() - 1, "{:#?}", run.overall);
+    for (overall, way) in run.overall.iter().zip(&WAYS[1..]) {
         let ratios: Vec<f64> = run
             .experiments
             .iter()

@@ -135,6 +135,18 @@ pub const WAYS: &[Way] = &[
         program: None,
         options: &["run", "--report"],
     },
+    Way {
+        name: "together",
+        title: "fullbore run --place together",
+        program: None,
+        options: &["run", "--place", "together"],
+    },
+    Way {
+        name: "auto",
+        title: "fullbore run --place auto",
+        program: None,
+        options: &["run", "--place", "auto"],
+    },
 ];
 
 /// The shell that runs lines as a reference.
