@@ -1,15 +1,21 @@
-//! Tests of `fullbore run --place`: the stages run on the CPUs that were named or
+//! Tests of `fullbore run --place` and `fullbore tune --place`: the stages run on the CPUs that were named or
 //! found, never on others, and nothing keeps fewer CPUs than it had.
 
 use std::fs;
 use std::os::unix::process::CommandExt;
-use std::process::{Command, Output};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
 
+use crate::common::users::with_usual_signals;
 use crate::common::*;
 use fullbore_host::machine::{format_cpu_list, parse_cpu_list};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde_json::Value;
+
+/// A user id that no other program here uses.
+const SOMEBODY: u32 = 54_323;
 
 /// A stage that prints its CPUs, and first waits until it has been placed.
 const SHOW: &str = "sh -c 'sleep 1; grep Cpus_allowed_list /proc/self/status'";
@@ -214,4 +220,137 @@ fn nothing_stays_placed_whichever_process_of_run_or_stage_is_killed() {
         });
     }
     assert_eq!(cpus(None), Some(all));
+}
+
+/// A pipeline `cat /dev/zero | cat`, which is killed at the end of the test, and a directory for the record.
+struct Running {
+    stages: Vec<Child>,
+    place: tempfile::TempDir,
+}
+
+impl Running {
+    fn start(mut each: impl FnMut(&mut Command)) -> Self {
+        let (reader, writer) = pipe();
+        let mut first = Command::new("cat");
+        first.arg("/dev/zero").stdin(Stdio::null()).stdout(writer);
+        let mut second = Command::new("cat");
+        second.stdin(reader).stdout(Stdio::null());
+        let stages = [first, second].map(|mut command| {
+            each(&mut command);
+            start(command.stderr(Stdio::null()))
+        });
+        Self {
+            stages: stages.into(),
+            place: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    fn pids(&self) -> [u32; 2] {
+        [0, 1].map(|stage| self.stages[stage].id())
+    }
+
+    fn command(&self, words: &str) -> Command {
+        let words = format!("tune --place --pipeline {} {words}", self.pids()[0]);
+        let mut command = fullbore(&words);
+        command.env("XDG_RUNTIME_DIR", self.place.path());
+        command
+    }
+
+    fn tune(&self, words: &str) -> Output {
+        wait_for_starts();
+        finish(start(&mut self.command(words)))
+    }
+
+    fn has_all(&self, all: &[usize]) -> bool {
+        let mut pids = self.pids().into_iter();
+        pids.all(|pid| cpus(Some(pid)).as_deref() == Some(all))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        for child in &mut self.stages {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+#[test]
+fn a_running_pipeline_is_placed_and_gets_its_cpus_back() {
+    let all = cpus(None).unwrap();
+    let running = Running::start(|_| {});
+    let output = running.tune("--json");
+    assert_code(&output, 0);
+    let report = json(stdout(&output));
+    let placement = &report["placement"];
+    let is_placed = placement["kind"] != "none";
+    for (at, pid) in running.pids().into_iter().enumerate() {
+        let expected = match placement["stages"][at].as_str() {
+            Some(list) => parse_cpu_list(list).unwrap(),
+            None => all.clone(),
+        };
+        assert_eq!(cpus(Some(pid)), Some(expected), "{report:#}");
+    }
+    let output = running.tune("--revert");
+    assert_code(&output, 0);
+    let expected = match is_placed {
+        true => "2 processes got their CPUs back",
+        false => "it was never placed",
+    };
+    assert!(stdout(&output).contains(expected), "{}", stdout(&output));
+    assert!(running.has_all(&all));
+}
+
+#[test]
+fn a_killed_tune_leaves_nothing_placed() {
+    let Some(all) = several() else {
+        return;
+    };
+    let running = Running::start(|_| {});
+    for signal in [Signal::KILL, Signal::INT, Signal::TERM] {
+        let mut tune = start(&mut running.command(""));
+        let pid = Pid::from_child(&tune);
+        let has_ended = wait_for("a trial", || match tune.try_wait().unwrap() {
+            Some(_) => Some(true),
+            None => (!running.has_all(&all)).then_some(false),
+        });
+        if has_ended {
+            // It was over before it was seen; what it found is reverted.
+            assert_code(&running.tune("--revert"), 0);
+            continue;
+        }
+        let _ = kill_process(pid, signal);
+        finish(tune);
+        // Between two trials, the signal may have come after the last one.
+        let began = std::time::Instant::now();
+        while !running.has_all(&all) && began.elapsed() < Duration::from_secs(20) {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        assert!(running.has_all(&all), "{signal:?}");
+    }
+}
+
+#[test]
+fn processes_of_another_user_are_refused() {
+    if !is_root() {
+        return skipped("only root can start processes as another user");
+    }
+    let all = cpus(None).unwrap();
+    let running = Running::start(|command| {
+        with_usual_signals(command.uid(SOMEBODY).gid(SOMEBODY));
+    });
+    let output = running.tune("");
+    assert_code(&output, 3);
+    assert!(
+        stderr(&output).contains("belongs to another user"),
+        "{}",
+        stderr(&output)
+    );
+    assert!(running.has_all(&all));
+    assert!(
+        !Path::new(running.place.path())
+            .join("fullbore/placed.json")
+            .exists()
+    );
 }

@@ -1,0 +1,45 @@
+//! A process that undoes something if the process that started it is killed.
+
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+
+use rustix::process::{Pid, WaitOptions, setsid, waitpid};
+
+use crate::fork::{exit_at_once, fork};
+
+/// A process that waits for the end of this one.
+#[derive(Debug)]
+pub struct Guard {
+    pid: Pid,
+    /// The guard reads the end of the file when this process has ended, whatever has ended it.
+    socket: UnixStream,
+}
+
+impl Guard {
+    /// Starts a process that calls `undo` when this process ends, unless it is [dismissed](Self::dismiss).
+    /// It has a session of its own, so that signals of the terminal, and for the process group, do not reach
+    /// it.
+    ///
+    /// # Errors
+    /// Fails if no more processes or files may be created.
+    pub fn start(undo: impl FnOnce()) -> io::Result<Self> {
+        let (ours, theirs) = UnixStream::pair()?;
+        let Some(pid) = fork()? else {
+            drop(ours);
+            let _ = setsid();
+            // `read_exact` begins again if a signal interrupts it.
+            if (&theirs).read_exact(&mut [0]).is_err() {
+                undo();
+            }
+            exit_at_once(0)
+        };
+        Ok(Self { pid, socket: ours })
+    }
+
+    /// Ends the guard; nothing is undone.
+    pub fn dismiss(mut self) {
+        // If it has been killed, there is nobody to be told.
+        let _ = self.socket.write_all(&[1]);
+        let _ = waitpid(Some(self.pid), WaitOptions::empty());
+    }
+}
