@@ -9,6 +9,7 @@ use super::link::{Link, WriteEnd};
 use super::moment::Moment;
 use super::numbers::{Certainty, Mixes, StartedStage};
 use super::overview::{Blocked, Overview, Side, Slow};
+use super::place::estimate;
 use super::process::awaits_a_child;
 use super::stage::PROCESSES;
 use super::verdict::{Verdict, VerdictKind};
@@ -126,7 +127,10 @@ impl WatchedChain {
     pub fn describe(&self, chain: usize, overview: &mut Overview) {
         let found = self.watch.recent();
         let chain = &mut overview.chains[chain];
-        for (stage, numbers) in chain.stages.iter_mut().zip(&found.numbers.stages) {
+        for (at, (stage, numbers)) in
+            (chain.stages.iter_mut().zip(&found.numbers.stages)).enumerate()
+        {
+            stage.ran_on = self.watch.ran_on(at);
             stage.time = Some(numbers.time);
             stage.cpus = Some(numbers.cpus);
             stage.blame = Some(numbers.blame);
@@ -156,6 +160,13 @@ impl WatchedChain {
             row.reader_waits = Some(stages[at + 1].time.waited_for_input);
             row.slow = slow(&found.verdict, at);
         }
+        let cpus: BTreeSet<u32> = chain
+            .stages
+            .iter()
+            .flat_map(|stage| &stage.ran_on)
+            .copied()
+            .collect();
+        chain.together = estimate::together(&self.watch.usage(&found.numbers), cpus.len());
         chain.verdict = Some(found.verdict);
     }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::cells::{branch, capacity, ends, filled, notes, rate, slow, waits};
+use super::cells::{branch, capacity, cpus, ends, filled, notes, rate, slow, waits};
 use super::order::{Sort, order};
 use crate::terminal::report;
 use fullbore_observe::overview::Overview;
@@ -19,7 +19,15 @@ impl fmt::Display for Shown<'_> {
         if overview.pipes.is_empty() {
             writeln!(f, "no pipes")?;
         } else {
-            let header = ["writer → reader", "holds", "full", "rate", "waits", "slow"];
+            let header = [
+                "writer → reader",
+                "holds",
+                "full",
+                "rate",
+                "waits",
+                "CPUs",
+                "slow",
+            ];
             let mut table = report::table(&header);
             for at in order(overview, Sort::default(), false, "") {
                 let row = &overview.pipes[at];
@@ -29,6 +37,7 @@ impl fmt::Display for Shown<'_> {
                     filled(row),
                     rate(row),
                     waits(row),
+                    cpus(overview, row),
                     slow(overview, row),
                 ]);
             }
@@ -36,13 +45,14 @@ impl fmt::Display for Shown<'_> {
                 writeln!(f, "{line}")?;
             }
         }
-        let verdicts = overview
-            .chains
-            .iter()
-            .filter_map(|chain| chain.verdict.as_ref());
         if overview.chains.len() <= FEW {
-            for verdict in verdicts {
-                writeln!(f, "{verdict}")?;
+            for chain in &overview.chains {
+                if let Some(verdict) = &chain.verdict {
+                    writeln!(f, "{verdict}")?;
+                }
+                if let Some(why) = &chain.together {
+                    writeln!(f, "* {why}")?;
+                }
             }
         }
         for note in notes(overview) {
