@@ -28,7 +28,7 @@ Examples:
   fullbore run --report 'seq 5000000 | sort -n | md5sum'
   fullbore run --live 'seq 3000000 | sort -R | tail -n 3'
   fullbore run --json how.json -- seq 5 '|' tr '\\n' ' '
-  fullbore run --place auto --report 'cat /dev/zero | head -c 9G | wc -c'
+  fullbore run --place auto --report 'head -c 3G /dev/zero | wc -c'
   fullbore run --shell bash 'sort -m <(seq 3) <(seq 4) | uniq -c'
   fullbore run --no-pipefail 'false | true'
 

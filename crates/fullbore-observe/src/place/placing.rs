@@ -27,7 +27,8 @@ const AGAIN: Duration = Duration::from_millis(20);
 /// A pipeline that is placed.
 #[derive(Debug)]
 pub struct Placing {
-    how: How,
+    /// Decides what is tried; `None` if the placement was given.
+    placer: Option<Placer>,
     processes: Vec<Vec<ProcessId>>,
     grows: bool,
     /// Reads the counters; `None` before they are needed for the first time.
@@ -39,14 +40,6 @@ pub struct Placing {
     from: Option<Counted>,
     step: Step,
     cpus: Vec<usize>,
-}
-
-#[derive(Debug)]
-enum How {
-    /// It has this placement.
-    Given,
-    /// Placements are tried.
-    Tried(Placer),
 }
 
 /// A pipeline that is to be placed.
@@ -80,7 +73,7 @@ impl Placing {
         Self {
             cpus,
             due: after(Instant::now(), step.seconds),
-            ..Self::new(pipeline, How::Tried(placer), step)
+            ..Self::new(pipeline, Some(placer), step)
         }
     }
 
@@ -94,16 +87,16 @@ impl Placing {
             settle: 0.0,
             seconds: f64::INFINITY,
         };
-        let mut placing = Self::new(pipeline, How::Given, step);
+        let mut placing = Self::new(pipeline, None, step);
         let stages = placing.counters();
         placing.place(&stages)?;
         placing.due = Some(Instant::now() + AGAIN);
         Ok(placing)
     }
 
-    fn new(pipeline: Pipeline, how: How, step: Step) -> Self {
+    fn new(pipeline: Pipeline, placer: Option<Placer>, step: Step) -> Self {
         Self {
-            how,
+            placer,
             processes: pipeline.processes,
             grows: pipeline.is_own,
             watch: None,
@@ -126,24 +119,21 @@ impl Placing {
 
     /// Ends a window, and changes the placement if that was decided.
     pub fn step(&mut self) {
-        let needs_cpus = self.step.seconds >= IDLE_KNOWN && matches!(self.how, How::Tried(_));
+        let needs_cpus = self.step.seconds >= IDLE_KNOWN && self.placer.is_some();
         let now = Counted {
             at: Instant::now(),
             stages: self.counters(),
             cpus: needs_cpus.then(Reading::now).flatten(),
         };
-        let (placer, from) = match (&mut self.how, self.from.take()) {
-            (How::Given, _) => {
-                self.due = None;
-                let _ = self.place(&now.stages);
-                return;
-            }
-            (How::Tried(_), None) => {
-                self.due = after(now.at, self.step.seconds);
-                self.from = Some(now);
-                return;
-            }
-            (How::Tried(placer), Some(from)) => (placer, from),
+        let Some(placer) = &mut self.placer else {
+            self.due = None;
+            let _ = self.place(&now.stages);
+            return;
+        };
+        let Some(from) = self.from.take() else {
+            self.due = after(now.at, self.step.seconds);
+            self.from = Some(now);
+            return;
         };
         let step = placer.next(now.since(&from, self.began, &self.cpus));
         self.begin(step, now);
@@ -160,7 +150,7 @@ impl Placing {
             stages: self.counters(),
             cpus: None,
         };
-        if let How::Tried(placer) = &mut self.how {
+        if let Some(placer) = &mut self.placer {
             let step = placer.skip();
             self.begin(step, now);
         }
@@ -187,18 +177,15 @@ impl Placing {
 
     /// Returns what was done so far.
     pub fn report(&self) -> Placed {
-        match &self.how {
-            How::Given => Placed::given(self.step.placement.clone()),
-            How::Tried(placer) => placer.report(),
+        match &self.placer {
+            None => Placed::given(self.step.placement.clone()),
+            Some(placer) => placer.report(),
         }
     }
 
     /// Returns whether all that was to be tried has been tried.
     pub fn is_resting(&self) -> bool {
-        match &self.how {
-            How::Given => true,
-            How::Tried(placer) => placer.is_resting(),
-        }
+        self.placer.as_ref().is_none_or(Placer::is_resting)
     }
 
     fn counters(&mut self) -> Vec<Counters> {
@@ -216,7 +203,7 @@ impl Placing {
             return;
         }
         if self.place(&now.stages).is_err()
-            && let How::Tried(placer) = &mut self.how
+            && let Some(placer) = &mut self.placer
         {
             self.step = placer.refused();
             let _ = self.threads.give_back();
