@@ -29,7 +29,10 @@ const ENOUGH: usize = 5;
 
 /// The least and the most seconds of a window in a trial.
 const TRY: f64 = 0.01;
-const TRY_LONG: f64 = 0.1;
+const TRY_LONG: f64 = 0.05;
+
+/// The number of windows after which a trial without a verdict ends.
+const TOO_MANY: usize = 40;
 
 /// The wake-ups that a window of a trial should contain.
 const TURNS: f64 = 20.0;
@@ -114,6 +117,8 @@ struct Trying {
     placement: Placement,
     trial: Trial,
     usage: Usage,
+    /// Whether the pipeline has the new placement at this moment.
+    is_new: bool,
     /// Seconds that were lost before this trial, and seconds of the new placement in it.
     lost_before: f64,
     seconds: f64,
@@ -165,10 +170,20 @@ impl Placer {
 
     /// Begins to observe anew, because the last window cannot be used: the pipeline was stopped, for example.
     pub fn skip(&mut self) -> Step {
-        if let Phase::Watching(..) | Phase::Trying(_) = self.phase {
-            self.phase = Phase::Watching(Vec::new(), WATCH);
+        match std::mem::replace(&mut self.phase, Phase::Over) {
+            Phase::Trying(trying) => {
+                // It is tried again later.
+                if let Some(queue) = &mut self.queue {
+                    queue.push_front(trying.placement);
+                }
+                self.watch_on(Vec::new(), WATCH)
+            }
+            Phase::Watching(_, length) => self.watch_on(Vec::new(), length),
+            other => {
+                self.phase = other;
+                self.step(WATCH)
+            }
         }
-        self.step(WATCH)
     }
 
     /// Takes that the CPUs of the pipeline cannot be changed. It tries nothing any more.
@@ -260,7 +275,7 @@ impl Placer {
             rate: median(rates),
             cost: median(scores.iter().map(|score| score.cost).collect()),
         };
-        let trial = Trial::new(before);
+        let trial = Trial::new(before, spread);
         let Some(seconds) = self.affordable(&trial, &usage, age) else {
             self.queue = Some(queue);
             return self.watch_on(windows, length);
@@ -278,6 +293,7 @@ impl Placer {
             placement,
             trial,
             usage,
+            is_new: true,
             lost_before: self.lost,
             seconds: 0.0,
         }));
@@ -296,7 +312,7 @@ impl Placer {
         let left = BUDGET * age - self.lost;
         // The budget is measured in time, and the clock of a busy machine is late.
         let is_affordable = |loss: f64| left >= (least * 0.9 + SETTLE) * loss;
-        match trial.rate().map(|rate| 1.0 - rate) {
+        match trial.loss() {
             // Nothing is known about a placement before its first window, which is short therefore. What is
             // known is how much the current placement has gained over the scheduler's.
             None => {
@@ -317,7 +333,7 @@ impl Placer {
         let Some(score) = trying.usage.score(&window).filter(|_| is_same) else {
             return self.end_trial(&trying, Outcome::Interrupted, age);
         };
-        if trying.trial.is_new_next() {
+        if trying.is_new {
             trying.trial.add_new(score);
             trying.seconds += window.seconds + SETTLE;
             let part = 1.0 - trying.trial.rate().unwrap_or(1.0);
@@ -328,13 +344,20 @@ impl Placer {
         if let Some(outcome) = trying.trial.outcome(self.goal) {
             return self.end_trial(&trying, outcome, age);
         }
-        let (placement, seconds) = match trying.trial.is_new_next() {
-            true => match self.affordable(&trying.trial, &trying.usage, age) {
-                Some(seconds) => (trying.placement.clone(), seconds),
-                // It is slower, or there would be time for another window.
-                None => return self.end_trial(&trying, Outcome::Slower, age),
-            },
-            false => (self.current.clone(), WATCH.max(window.seconds)),
+        if trying.trial.windows() > TOO_MANY {
+            return self.end_trial(&trying, Outcome::NoDifference, age);
+        }
+        // After a window of the new placement, or while the budget allows no other, the old one has its turn.
+        let affordable = (!trying.is_new)
+            .then(|| self.affordable(&trying.trial, &trying.usage, age))
+            .flatten();
+        trying.is_new = affordable.is_some();
+        let (placement, seconds) = match affordable {
+            Some(seconds) => (trying.placement.clone(), seconds),
+            None => (
+                self.current.clone(),
+                WATCH.max(window.seconds.min(WATCH_LONG)),
+            ),
         };
         self.phase = Phase::Trying(trying);
         Step {

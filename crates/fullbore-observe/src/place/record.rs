@@ -105,6 +105,6 @@ impl PlacedProcess {
     fn give_back(&self) -> Result<(), Errno> {
         let given: Vec<CpuSet> = self.given.iter().map(|cpus| set_of(cpus)).collect();
         let own: BTreeSet<(u32, u64)> = self.own.iter().copied().collect();
-        Threads::recorded(self.pid, set_of(&self.before), given, own).give_back()
+        Threads::recorded(self.id(), set_of(&self.before), given, own).give_back()
     }
 }

@@ -150,7 +150,7 @@ impl Simulated {
             );
             let lost = placer.report().lost_seconds;
             // Before its first window, a placement may turn out to be worse than expected.
-            assert!(lost <= 0.01 * age + 0.012, "{lost} s lost in {age} s");
+            assert!(lost <= 0.01 * age + 0.015, "{lost} s lost in {age} s");
         }
         ran.placed = placer.report();
         ran
@@ -352,4 +352,29 @@ fn who_wants_to_save_cpu_time_may_lose_a_little_speed() {
         "{}",
         save.placed.words
     );
+}
+
+#[test]
+fn a_pause_in_the_middle_of_a_trial_only_delays_it() {
+    let simulated = Simulated::new(cpus(2), moving, 2e-4);
+    let mut random = fastrand::Rng::with_seed(7);
+    let mut placer = Placer::new(2, simulated.layout.clone(), Goal::Speed);
+    let mut step = placer.first();
+    let (mut age, mut pauses) = (0.0, 0);
+    while age < 10.0 {
+        age += step.seconds;
+        let is_trial = step.placement.kind != placer.report().placement.kind;
+        step = match is_trial && pauses < 3 {
+            true => {
+                pauses += 1;
+                placer.skip()
+            }
+            false => {
+                let (window, _) = simulated.window(&step.placement, step.seconds, age, &mut random);
+                placer.next(window)
+            }
+        };
+    }
+    assert_eq!(pauses, 3);
+    assert_eq!(placer.report().placement.kind, Kind::Together);
 }

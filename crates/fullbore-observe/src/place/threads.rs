@@ -14,8 +14,9 @@ use rustix::io::Errno;
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
+use super::super::census::ProcessId;
 use super::super::descendants::descendants;
-use super::super::process::started;
+use super::super::process::{process_id, started};
 use super::placement::Placement;
 
 /// How often the threads are listed until no new one is found. Those that start others all the time are not
@@ -32,7 +33,7 @@ pub struct Threads {
     /// Threads that have chosen their CPUs themselves, with their start times.
     own: BTreeSet<(u32, u64)>,
     /// The processes to which CPUs were given, with their stages.
-    known: BTreeMap<u32, usize>,
+    known: BTreeMap<ProcessId, usize>,
     /// Whether all descendants of this process belong to the stages.
     all_descendants: bool,
 }
@@ -58,7 +59,7 @@ impl Threads {
 
     /// Creates the record of a process that may have been given CPUs by another process.
     pub(super) fn recorded(
-        pid: u32,
+        process: ProcessId,
         before: CpuSet,
         given: Vec<CpuSet>,
         own: BTreeSet<(u32, u64)>,
@@ -67,7 +68,7 @@ impl Threads {
             before: vec![before],
             given: vec![given],
             own,
-            known: BTreeMap::from([(pid, 0)]),
+            known: BTreeMap::from([(process, 0)]),
             all_descendants: false,
         }
     }
@@ -90,7 +91,8 @@ impl Threads {
             })
             .collect();
         for (stage, pids) in processes.iter().enumerate() {
-            self.known.extend(pids.iter().map(|&pid| (pid, stage)));
+            let ids = pids.iter().filter_map(|&pid| process_id(pid));
+            self.known.extend(ids.map(|id| (id, stage)));
         }
         for (stage, mask) in wanted.iter().enumerate() {
             if *mask != self.before[stage] && !self.given[stage].contains(mask) {
@@ -109,12 +111,14 @@ impl Threads {
             return Ok(());
         }
         let mut processes = vec![BTreeSet::new(); self.before.len()];
-        for (&pid, &stage) in &self.known {
-            processes[stage].insert(pid);
+        // Another process may have the id of one that has ended.
+        self.known.retain(|id, _| process_id(id.pid) == Some(*id));
+        for (id, &stage) in &self.known {
+            processes[stage].insert(id.pid);
         }
         if self.all_descendants {
             let known: BTreeSet<u32> = (self.known.keys())
-                .flat_map(|&pid| descendants(pid).into_iter().chain([pid]))
+                .flat_map(|id| descendants(id.pid).into_iter().chain([id.pid]))
                 .collect();
             for &pid in descendants(std::process::id()).difference(&known) {
                 let mask = sched_getaffinity(Pid::from_raw(pid as i32));

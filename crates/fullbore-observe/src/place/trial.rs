@@ -54,6 +54,8 @@ const CHEAPER: f64 = 0.92;
 pub struct Trial {
     old: Vec<Score>,
     new: Vec<Score>,
+    /// The spread of the rate before the trial.
+    noise: f64,
 }
 
 /// A comparison of one number under both placements.
@@ -68,11 +70,12 @@ struct Compared {
 }
 
 impl Trial {
-    /// Begins a trial with what was observed of the old placement just before.
-    pub fn new(before: Score) -> Self {
+    /// Begins a trial with what was observed of the old placement just before, and the [spread] of its rate.
+    pub fn new(before: Score, noise: f64) -> Self {
         Self {
             old: vec![before],
             new: Vec::new(),
+            noise,
         }
     }
 
@@ -91,15 +94,17 @@ impl Trial {
         self.old.len() + self.new.len()
     }
 
-    /// Returns whether the next window is one of the new placement.
-    pub fn is_new_next(&self) -> bool {
-        self.new.len() < self.old.len()
-    }
-
     /// Returns the rate under the new placement as a multiple of the rate under the old one; `None` before
     /// its first window.
     pub fn rate(&self) -> Option<f64> {
         (!self.new.is_empty()).then(|| self.compare(|score| score.rate).ratio)
+    }
+
+    /// Returns the part of the rate that the new placement may lose, given the noise; `None` before its first
+    /// window.
+    pub fn loss(&self) -> Option<f64> {
+        let rate = self.compare(|score| score.rate);
+        (!self.new.is_empty()).then(|| (1.0 - rate.ratio + rate.error).clamp(0.0, 1.0))
     }
 
     /// Returns the CPU time per byte under the new placement as a multiple of that under the old one.
@@ -123,9 +128,9 @@ impl Trial {
         };
         let is_faster = rate.is_clear && rate.ratio >= FASTER;
         let is_cheaper = cost.is_clear && cost.ratio <= CHEAPER;
-        // Somewhat more speed is not worth more CPU time to whoever wants to save it.
+        // A little more speed is not worth much more CPU time; least so to those who want to save it.
         let is_worth_it = match goal {
-            Goal::Speed => true,
+            Goal::Speed => cost.ratio <= 1.05 || rate.ratio - rate.error > 1.03,
             Goal::SaveCpu => cost.ratio <= 1.0 || rate.ratio - 2.0 * rate.error > 1.05,
         };
         if is_faster && is_worth_it {
@@ -157,7 +162,7 @@ impl Trial {
             is_clear: is_apart || (ratio - 1.0).abs() > 2.0 * spread,
             // The median distance of normally distributed numbers is 0.67 standard deviations, and that of few
             // numbers can be 0 by chance.
-            error: (1.5 * spread).max(0.015) / (new.len().max(1) as f64).sqrt(),
+            error: (1.5 * spread.max(self.noise)).max(0.015) / (new.len().max(1) as f64).sqrt(),
         }
     }
 }
@@ -176,14 +181,12 @@ mod tests {
     /// Adds windows by turns, until there is an outcome.
     fn outcome(goal: Goal, old: &[(f64, f64)], new: &[(f64, f64)]) -> (Option<Outcome>, usize) {
         let score = |&(rate, cost): &(f64, f64)| Score { rate, cost };
-        let mut trial = Trial::new(score(&old[0]));
+        let mut trial = Trial::new(score(&old[0]), 0.0);
         for (at, window) in new.iter().enumerate() {
-            assert!(trial.is_new_next());
             trial.add_new(score(window));
             if let Some(outcome) = trial.outcome(goal) {
                 return (Some(outcome), at + 1);
             }
-            assert!(!trial.is_new_next());
             trial.add_old(score(&old[(at + 1) % old.len()]));
         }
         (trial.outcome(goal), new.len())
@@ -217,12 +220,12 @@ mod tests {
         assert_eq!(outcome(Goal::Speed, OLD, &slower).0, Some(Outcome::Slower));
         // Faster, at half again the CPU time.
         let dear = [
-            (1.04, 1.5),
-            (1.04, 1.52),
-            (1.04, 1.5),
-            (1.04, 1.5),
-            (1.04, 1.5),
-            (1.04, 1.5),
+            (1.06, 1.5),
+            (1.06, 1.52),
+            (1.06, 1.5),
+            (1.06, 1.5),
+            (1.06, 1.5),
+            (1.06, 1.5),
         ];
         assert_eq!(outcome(Goal::Speed, OLD, &dear).0, Some(Outcome::Faster));
         assert_eq!(
