@@ -27,6 +27,7 @@ mod peers;
 mod pipeline_verdict;
 mod pipelines;
 mod place;
+mod quoted_figures;
 mod run;
 mod run_signals;
 mod structure;
