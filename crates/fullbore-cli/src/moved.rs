@@ -8,11 +8,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use serde_json::{Value, json};
 
 use fullbore_observe::census::ProcessId;
 use fullbore_observe::place::placing::Placing;
-use fullbore_observe::place::report::Placed;
+use fullbore_observe::place::report::PlacedPipeline;
 use fullbore_observe::place::running::{self, RunningPipeline};
 use fullbore_observe::place::{Goal, record};
 use fullbore_observe::tune::target::Target;
@@ -24,18 +23,7 @@ const AT_MOST: Duration = Duration::from_secs(10);
 
 /// The report on a pipeline that was placed, or got back its CPUs.
 #[derive(Debug)]
-pub struct Moved {
-    /// The names of the processes of each stage.
-    names: Vec<Vec<String>>,
-    done: Done,
-}
-
-#[derive(Debug)]
-enum Done {
-    Placed(Box<Placed>),
-    /// So many of its processes had been placed.
-    Reverted(usize),
-}
+pub struct Moved(pub PlacedPipeline);
 
 impl Moved {
     /// Tries placements on a pipeline, and leaves it in the best one.
@@ -69,10 +57,11 @@ impl Moved {
             false => placing.leave(),
         }
         guard.dismiss();
-        Ok(Self {
-            names: found.names,
-            done: Done::Placed(Box::new(placed)),
-        })
+        Ok(Self(PlacedPipeline {
+            stages: found.names,
+            placement: Some(placed),
+            reverted: None,
+        }))
     }
 
     /// Gives a pipeline the CPUs back that it had.
@@ -83,35 +72,25 @@ impl Moved {
     pub fn revert(target: &Target) -> Result<Self> {
         let found = running::find(target)?;
         let reverted = record::revert(&processes(&found))?;
-        Ok(Self {
-            names: found.names,
-            done: Done::Reverted(reverted.len()),
-        })
-    }
-
-    /// Returns the report for machines, as JSON.
-    pub fn json(&self) -> Value {
-        let (placement, reverted) = match &self.done {
-            Done::Placed(placed) => (Some(placed), None),
-            Done::Reverted(count) => (None, Some(count)),
-        };
-        json!({
-            "stages": self.names,
-            "placement": placement,
-            "reverted": reverted,
-        })
+        Ok(Self(PlacedPipeline {
+            stages: found.names,
+            placement: None,
+            reverted: Some(reverted.len()),
+        }))
     }
 }
 
 impl fmt::Display for Moved {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<String> = self.names.iter().map(|stage| stage.join(", ")).collect();
+        let names: Vec<String> = (self.0.stages.iter())
+            .map(|stage| stage.join(", "))
+            .collect();
         writeln!(f, "{}", names.join(" → "))?;
-        match &self.done {
-            Done::Placed(placed) => writeln!(f, "{}", placed.words),
-            Done::Reverted(0) => f.write_str("it was never placed\n"),
-            Done::Reverted(1) => f.write_str("1 process got its CPUs back\n"),
-            Done::Reverted(more) => writeln!(f, "{more} processes got their CPUs back"),
+        match (&self.0.placement, self.0.reverted.unwrap_or(0)) {
+            (Some(placed), _) => writeln!(f, "{}", placed.words),
+            (None, 0) => f.write_str("it was never placed\n"),
+            (None, 1) => f.write_str("1 process got its CPUs back\n"),
+            (None, more) => writeln!(f, "{more} processes got their CPUs back"),
         }
     }
 }

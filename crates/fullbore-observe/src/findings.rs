@@ -15,7 +15,7 @@ pub struct Findings {
     /// Which stage is the slow one.
     pub verdict: Verdict,
     /// What placement on CPUs did; `None` if the scheduler placed the stages.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placement: Option<Placed>,
 }
 

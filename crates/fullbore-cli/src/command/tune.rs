@@ -125,7 +125,7 @@ impl Tune {
         };
         let mut out = inherited::stdout()?.lock();
         if self.json {
-            serde_json::to_writer_pretty(&mut out, &moved.json())?;
+            serde_json::to_writer_pretty(&mut out, &moved.0)?;
             out.write_all(b"\n")?;
         } else {
             write!(out, "{moved}")?;

@@ -10,15 +10,23 @@ use std::time::Duration;
 use crate::common::users::with_usual_signals;
 use crate::common::*;
 use fullbore_host::machine::{format_cpu_list, parse_cpu_list};
+use fullbore_observe::Findings;
+use fullbore_observe::place::candidates::Untried;
+use fullbore_observe::place::placement::Kind;
+use fullbore_observe::place::report::{Placed, PlacedPipeline};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-use serde_json::Value;
 
 /// A user id that no other program here uses.
 const SOMEBODY: u32 = 54_323;
 
-/// A stage that prints its CPUs, and first waits until it has been placed.
+/// A stage that prints its CPUs after a second.
 const SHOW: &str = "sh -c 'sleep 1; grep Cpus_allowed_list /proc/self/status'";
+
+/// A stage that prints its CPUs as soon as it has only one.
+const SHOW_ONE: &str = "sh -c 'tries=0; while grep -q \"Cpus_allowed_list:.*[-,]\" /proc/self/status && \
+                        test $tries -lt 600; do sleep 0.1; tries=$((tries + 1)); done; \
+                        grep Cpus_allowed_list /proc/self/status'";
 
 /// Returns the CPUs that a process may use; those of this process for `None`.
 fn cpus(pid: Option<u32>) -> Option<Vec<usize>> {
@@ -62,14 +70,14 @@ fn shown(output: &Output) -> Vec<usize> {
     parse_cpu_list(list).unwrap()
 }
 
-fn placement(options: &str, line: &str) -> Value {
+fn placement(options: &str, line: &str) -> Placed {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("run.json");
     let mut command = fullbore(&format!("run {options} --json"));
     let output = finish(start(command.arg(&file).arg(line)));
     assert_code(&output, 0);
-    let report = json(&fs::read_to_string(file).unwrap());
-    report["placement"].clone()
+    let findings: Findings = json(&fs::read_to_string(file).unwrap());
+    findings.placement.unwrap()
 }
 
 #[test]
@@ -78,26 +86,25 @@ fn stages_run_on_the_cpus_that_were_named() {
         return;
     };
     let (first, last) = (all[0], all[all.len() - 1]);
-    let line = format!("{SHOW} | cat");
-    for (place, expected) in [
-        (format!("{last}/{first}"), vec![last]),
-        (format!("{first},{last}/"), vec![first, last]),
-        (format!("/{first}"), all.clone()),
-        ("none".to_owned(), all.clone()),
+    for (place, show, expected) in [
+        (format!("{last}/{first}"), SHOW_ONE, vec![last]),
+        (format!("/{first}"), SHOW, all.clone()),
+        ("none".to_owned(), SHOW, all.clone()),
     ] {
-        let output = run_line(&format!("--place {place}"), &line);
+        let output = run_line(&format!("--place {place}"), &format!("{show} | cat"));
         assert_eq!(shown(&output), expected, "{place}");
     }
     for place in ["together", "spread"] {
+        let line = format!("{SHOW_ONE} | cat");
         let output = run_line(&format!("--place {place}"), &line);
         assert_eq!(shown(&output).len(), 1, "{place}");
     }
     let found = placement(&format!("--place {last}/{first}"), "echo | cat");
-    assert_eq!(found["kind"], "chosen");
-    assert_eq!(found["stages"][0], last.to_string());
+    assert_eq!(found.placement.kind, Kind::Chosen);
+    assert_eq!(found.placement.stages[0], Some(vec![last]));
     let found = placement("--place together", "echo | cat | cat");
-    assert_eq!(found["kind"], "together");
-    assert_eq!(found["stages"][0], found["stages"][2]);
+    assert_eq!(found.placement.kind, Kind::Together);
+    assert_eq!(found.placement.stages[0], found.placement.stages[2]);
 }
 
 #[test]
@@ -165,18 +172,15 @@ fn what_is_left_in_the_background_gets_its_cpus_back() {
 #[test]
 fn a_short_pipeline_is_left_alone_and_a_long_one_is_reported() {
     let found = placement("--place auto", "echo | cat");
-    assert_eq!(
-        (found["kind"].as_str(), found["untried"].as_str()),
-        (Some("none"), Some("too_short"))
-    );
+    assert_eq!(found.placement.kind, Kind::None);
+    assert_eq!(found.untried, Some(Untried::TooShort));
     let line = "sh -c 'timeout 2 cat /dev/zero; :' | wc -c";
     let found = placement("--save-cpu", line);
-    let tried = found["trials"].as_array().unwrap();
     assert!(
-        !tried.is_empty() || found["untried"].is_string(),
-        "{found:#}"
+        !found.trials.is_empty() || found.untried.is_some(),
+        "{found:#?}"
     );
-    assert!(found["words"].as_str().unwrap().starts_with("placement: "));
+    assert!(found.words.starts_with("placement: "));
     let output = run_line("--save-cpu --report", line);
     assert!(
         stderr(&output).contains("placement: "),
@@ -282,15 +286,12 @@ fn a_running_pipeline_is_placed_and_gets_its_cpus_back() {
     let running = Running::start(|_| {});
     let output = running.tune("--json");
     assert_code(&output, 0);
-    let report = json(stdout(&output));
-    let placement = &report["placement"];
-    let is_placed = placement["kind"] != "none";
+    let report: PlacedPipeline = json(stdout(&output));
+    let placed = report.placement.as_ref().unwrap();
+    let is_placed = placed.placement.kind != Kind::None;
     for (at, pid) in running.pids().into_iter().enumerate() {
-        let expected = match placement["stages"][at].as_str() {
-            Some(list) => parse_cpu_list(list).unwrap(),
-            None => all.clone(),
-        };
-        assert_eq!(cpus(Some(pid)), Some(expected), "{report:#}");
+        let expected = placed.placement.stages[at].as_ref().unwrap_or(&all);
+        assert_eq!(cpus(Some(pid)).as_ref(), Some(expected), "{report:#?}");
     }
     let output = running.tune("--revert");
     assert_code(&output, 0);

@@ -20,7 +20,10 @@ fn pages_of_figures_quote_the_runs_beside_them() {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
     for (page, runs) in PAGES {
         let text = fs::read_to_string(docs.join(page)).unwrap();
-        let printed: String = files(&docs.join(runs)).iter().map(|run| printed(run)).collect();
+        let printed: String = files(&docs.join(runs))
+            .iter()
+            .map(|run| printed(run))
+            .collect();
         let lines: BTreeSet<&str> = printed.lines().map(str::trim_end).collect();
         let figures = figures(&printed);
         let mut is_table = false;
@@ -28,10 +31,16 @@ fn pages_of_figures_quote_the_runs_beside_them() {
             if line.starts_with("```") {
                 is_table = line == "```console";
             } else if is_table && !line.starts_with('$') {
-                assert!(lines.contains(line.trim_end()), "{page}: no run has printed {line:?}");
+                assert!(
+                    lines.contains(line.trim_end()),
+                    "{page}: no run has printed {line:?}"
+                );
             } else if !is_table {
                 for figure in self::figures(line) {
-                    assert!(figures.contains(figure), "{page}: no run has {figure} of {line:?}");
+                    assert!(
+                        figures.contains(figure),
+                        "{page}: no run has {figure} of {line:?}"
+                    );
                 }
             }
         }
@@ -41,7 +50,10 @@ fn pages_of_figures_quote_the_runs_beside_them() {
 #[test]
 fn what_counts_as_a_figure() {
     let text = "It was 1.04 times as fast, saved 9% (from 12 to 8.) on Linux 6.18.44.";
-    assert_eq!(figures(text).into_iter().collect::<Vec<_>>(), ["1.04", "6.18.44", "9%"]);
+    assert_eq!(
+        figures(text).into_iter().collect::<Vec<_>>(),
+        ["1.04", "6.18.44", "9%"]
+    );
 }
 
 /// Returns the files of a folder.

@@ -1,6 +1,6 @@
 //! Which placements could pay for a pipeline, from the averages of what it does.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::layout::Layout;
 use super::placement::{Kind, Placement};
@@ -30,7 +30,7 @@ const FULL: f64 = 0.95;
 const BEST_CASE: f64 = 1.05;
 
 /// Why no placement is tried.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Untried {
     /// The pipeline ended before there was enough to go by.

@@ -2,21 +2,22 @@
 
 use std::fmt;
 
-use fullbore_host::machine::format_cpu_list;
-use serde::{Serialize, Serializer};
+use fullbore_host::machine::{format_cpu_list, parse_cpu_list};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// On which CPUs each stage may run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placement {
     /// The idea behind it.
     pub kind: Kind,
     /// The CPUs of each stage; `None` for a stage that the scheduler places.
-    #[serde(serialize_with = "as_lists")]
+    #[serde(serialize_with = "as_lists", deserialize_with = "from_lists")]
     pub stages: Vec<Option<Vec<usize>>>,
 }
 
 /// The idea behind a placement.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// The scheduler places every stage.
@@ -121,6 +122,19 @@ fn as_lists<S: Serializer>(
     serializer.collect_seq(lists)
 }
 
+fn from_lists<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Vec<Option<Vec<usize>>>, D::Error> {
+    let lists: Vec<Option<String>> = Vec::deserialize(deserializer)?;
+    let parse = |list: Option<String>| match list {
+        None => Ok(None),
+        Some(list) => parse_cpu_list(&list)
+            .map(Some)
+            .ok_or_else(|| D::Error::custom(format!("invalid list of CPUs '{list}'"))),
+    };
+    lists.into_iter().map(parse).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -162,5 +176,7 @@ mod tests {
     fn cpus_are_written_as_lists() {
         let json = serde_json::to_string(&Placement::together(2, 3)).unwrap();
         assert_eq!(json, r#"{"kind":"together","stages":["3","3"]}"#);
+        let read: Placement = serde_json::from_str(&json).unwrap();
+        assert_eq!(read, Placement::together(2, 3));
     }
 }

@@ -1,14 +1,14 @@
 //! What placement did to a pipeline: which placements were tried, what was gained, as data and in words.
 
 use fullbore_host::text::Percent;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::candidates::Untried;
 use super::placement::Placement;
 use super::trial::Outcome;
 
 /// What placement did to a pipeline.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Placed {
     /// On which CPUs the stages may run now, or did at the end.
     #[serde(flatten)]
@@ -29,8 +29,19 @@ pub struct Placed {
     pub words: String,
 }
 
+/// What was done to the placement of a pipeline that another program has started.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PlacedPipeline {
+    /// The names of the processes of each stage.
+    pub stages: Vec<Vec<String>>,
+    /// What placement did; `None` if the pipeline got its CPUs back.
+    pub placement: Option<Placed>,
+    /// How many of its processes got back their CPUs; `None` if it was placed.
+    pub reverted: Option<usize>,
+}
+
 /// A placement that was tried.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Tried {
     /// The age of the pipeline at the end of the trial, in seconds.
     pub at: f64,

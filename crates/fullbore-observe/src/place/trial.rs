@@ -1,7 +1,7 @@
 //! The comparison of two placements, which a pipeline has by turns: a short time in the one that it had, a
 //! short time in the new one, and so on. So what changes slowly changes both.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::window::{Score, median};
 
@@ -16,7 +16,7 @@ pub enum Goal {
 }
 
 /// How a trial ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// The new placement moves more bytes per second.
