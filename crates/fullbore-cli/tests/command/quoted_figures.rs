@@ -10,7 +10,7 @@ use fullbore_results::report::table::Table;
 use fullbore_results::run::Run;
 
 /// The pages, each with the folder of its runs.
-const PAGES: [(&str, &str); 1] = [("worth.md", "worth")];
+const PAGES: [(&str, &str); 2] = [("results.md", "results"), ("worth.md", "worth")];
 
 /// The width of the tables on these pages.
 const WIDTH: u16 = 100;
