@@ -78,16 +78,20 @@ impl Usage {
     }
 
     /// Returns how fast the pipeline was in a window, as a multiple of this average, and the CPU time that a
-    /// second's work of this average cost. Both are `None` if no pipe of this average is known in the window.
+    /// second's work of this average cost; `None` if no pipe of this average is known in the window. A pipe
+    /// counts as much as bytes go through it, because few bytes come in bursts.
     pub fn score(&self, window: &Window) -> Option<Score> {
-        let ratios: Vec<f64> = (self.rates.iter().zip(&window.pipes))
-            .filter_map(|(rate, bytes)| Some((*bytes)? / window.seconds.max(1e-9) / (*rate)?))
-            .collect();
+        let known = (self.rates.iter().zip(&window.pipes))
+            .filter_map(|(rate, bytes)| Some(((*rate)?, (*bytes)?)));
+        let (usual, bytes) = known.fold((0.0, 0.0), |(usual, all), (rate, bytes)| {
+            (usual + rate, all + bytes)
+        });
         let cpu: f64 = window.stages.iter().map(|stage| stage.cpu).sum();
-        let rate = ratios.iter().sum::<f64>() / ratios.len() as f64;
-        (!ratios.is_empty()).then(|| Score {
+        let seconds = window.seconds.max(1e-9);
+        let rate = bytes / seconds / usual;
+        (usual > 0.0).then(|| Score {
             rate,
-            cost: cpu / window.seconds.max(1e-9) / rate.max(1e-9),
+            cost: cpu / seconds / rate.max(1e-9),
         })
     }
 }
@@ -95,7 +99,7 @@ impl Usage {
 /// How fast a pipeline was in a window, and what that cost.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Score {
-    /// The mean of the rates of all pipes, as multiples of an average.
+    /// The bytes per second of all pipes together, as a multiple of an average.
     pub rate: f64,
     /// Seconds of CPU time for the work of one second of that average.
     pub cost: f64,
