@@ -137,7 +137,8 @@ fn only_existing(usage: &Usage, mut placement: Placement) -> Placement {
 }
 
 /// Puts neighbours on one CPU as long as it has time for them, and then also others, until there are no more
-/// groups than cores. Returns `None` if nothing is grouped, or the groups need more cores than there are.
+/// groups than cores. If nothing can be grouped so, the stages are divided in two. Returns `None` if that is
+/// hopeless too.
 fn grouped(stages: &[usize], usage: &Usage, layout: &Layout) -> Option<Placement> {
     let load = |group: &Vec<usize>| group.iter().map(|&stage| usage.loads[stage]).sum::<f64>();
     // A stage that needs several CPUs is left alone.
@@ -168,8 +169,8 @@ fn grouped(stages: &[usize], usage: &Usage, layout: &Layout) -> Option<Placement
         let other = groups.remove(b);
         groups[a].extend(other);
     }
-    if groups.len() == placed {
-        return None;
+    if groups.len() == placed || layout.near_group(groups.len(), &usage.idle).is_none() {
+        groups = halves(groups.concat(), usage)?;
     }
     let mut cpus = layout.near_cores(groups.len(), &usage.idle)?.into_iter();
     groups.sort_by(|a, b| load(b).total_cmp(&load(a)));
@@ -187,6 +188,20 @@ fn grouped(stages: &[usize], usage: &Usage, layout: &Layout) -> Option<Placement
         }
     }
     Some(placement)
+}
+
+/// Divides stages that all do much into the first and the last ones, so that only one pipe leads from one CPU to
+/// another. Returns `None` if there are too few stages, or they would need more time than two CPUs have in the
+/// best case.
+fn halves(mut stages: Vec<usize>, usage: &Usage) -> Option<Vec<Vec<usize>>> {
+    stages.sort_unstable();
+    let load = |stages: &[usize]| stages.iter().map(|&stage| usage.loads[stage]).sum::<f64>();
+    let larger = |at: usize| load(&stages[..at]).max(load(&stages[at..]));
+    let middle = (1..stages.len()).min_by(|&a, &b| larger(a).total_cmp(&larger(b)))?;
+    let part = best_case(usage) / usage.load().max(1e-9);
+    let (first, last) = stages.split_at(middle);
+    (stages.len() > 2 && larger(middle) * part <= BEST_CASE)
+        .then(|| vec![first.to_vec(), last.to_vec()])
 }
 
 /// Keeps all stages on CPUs that are near each other; `None` if no part of the CPUs has enough cores.
@@ -291,6 +306,22 @@ mod tests {
             grouped.to_string(),
             "stages 1, 3, 4, 5 and 6 on CPU 1, stage 2 on CPU 0"
         );
+    }
+
+    #[test]
+    fn stages_that_all_move_bytes_are_also_tried_in_two_halves() {
+        let moving = usage(&[0.5, 0.6, 0.5, 0.4], 6000.0, 2e9);
+        let found = candidates(&moving, &cpus(2)).unwrap();
+        let words: Vec<String> = found.iter().map(Placement::to_string).collect();
+        assert_eq!(
+            words,
+            [
+                "all stages on CPU 0",
+                "stages 1 and 2 on CPU 0, stages 3 and 4 on CPU 1"
+            ]
+        );
+        let heavy = usage(&[1.0, 1.0, 1.0], 1200.0, 1e8);
+        assert_eq!(candidates(&heavy, &cpus(2)), Err(Untried::Busy));
     }
 
     #[test]
