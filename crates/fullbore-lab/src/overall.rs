@@ -93,7 +93,8 @@ mod tests {
     /// Returns the overall ratios of the experiments of two pipelines with these ratios.
     fn with_ratios(ratios: [Option<f64>; 6]) -> Vec<Overall> {
         let catalogue = Catalogue::new(&Axes::default());
-        let patterns = ["pipelines/cat_wc_*", "pipelines/cat_grep_*"].map(String::from);
+        let of = |pipeline| ["bash", "run", "report"].map(|way| format!("{pipeline}_{way}"));
+        let patterns = [of("cat_wc"), of("cat_grep")].concat();
         let experiments = catalogue.select(&patterns).unwrap();
         assert_eq!(experiments.len(), ratios.len());
         let outcomes: Vec<Outcome> = experiments
