@@ -1,7 +1,10 @@
 //! Tests of `fullbore run`: no process is left running, whichever of its processes gets whichever
 //! signal, at any time.
 
+use std::fs::File;
+use std::io::Read;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::Duration;
@@ -77,8 +80,7 @@ impl Running {
             let Some(pid) = name.to_str().and_then(|name| name.parse().ok()) else {
                 continue;
             };
-            let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
-            let line = String::from_utf8_lossy(&line).replace('\0', " ");
+            let line = command_line(&entry.path()).unwrap_or_default();
             if line.contains(&self.marker) && Pid::from_raw(pid).is_some_and(is_running) {
                 left.push(format!("{pid}: {line}"));
             }
@@ -132,6 +134,14 @@ impl Drop for Running {
             let _ = child.wait();
         }
     }
+}
+
+/// Returns the command line of a process with this directory in /proc, read by one call: between two, the process
+/// may execute another program, and the end of its command line would follow the beginning of the old one.
+fn command_line(process: &Path) -> std::io::Result<String> {
+    let mut line = [0; 16 * 1024];
+    let len = File::open(process.join("cmdline"))?.read(&mut line)?;
+    Ok(String::from_utf8_lossy(&line[..len]).replace('\0', " "))
 }
 
 fn tell(pid: Pid, signal: Signal) {
