@@ -34,8 +34,8 @@ const AT_MOST: Duration = Duration::from_secs(2);
 /// How long to kill processes that others replace all the time.
 const AT_MOST_IN_ALL: Duration = Duration::from_secs(10);
 
-/// How many times new processes are searched for and signalled. Processes that start others all the time, whatever signal
-/// they get, are not followed forever.
+/// How many times new processes are searched for and signalled. Processes that start others all the time,
+/// whatever signal they get, are not followed forever.
 const AT_MOST_PASSES: usize = 20;
 
 /// Returns how long [`end_all`] takes at most, with some time for a machine that is busy.

@@ -17,8 +17,8 @@ use fullbore_results::report::text::WIDTH_WITHOUT_A_TERMINAL;
 /// It tries every technique: it moves and compares bytes, inspects memory and takes samples. For
 /// each technique that is refused, it prints the cause, if it can find one, and the command that
 /// would change it. Then it reports settings, CPUs, whether both ends of a pipe are faster on one
-/// CPU than on two, and how much of this user's limit for pipes is in use. The last lines name the change that would gain most. It changes nothing and leaves
-/// nothing behind.
+/// CPU than on two, and how much of this user's limit for pipes is in use. The last lines name the
+/// change that would gain most. It changes nothing and leaves nothing behind.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:

@@ -224,17 +224,8 @@ fn near(stages: &[usize], usage: &Usage, layout: &Layout) -> Option<Placement> {
 mod tests {
     use fullbore_host::fixtures::Fixture;
 
+    use super::super::window::usage;
     use super::*;
-
-    fn usage(loads: &[f64], turns: f64, rate: f64) -> Usage {
-        Usage {
-            rates: vec![Some(rate); loads.len() - 1],
-            loads: loads.to_vec(),
-            turns: vec![turns; loads.len()],
-            idle: Vec::new(),
-            existing: vec![true; loads.len()],
-        }
-    }
 
     fn cpus(count: usize) -> Layout {
         let fixture = Fixture::new(&[]).online(&format!("0-{}", count - 1));

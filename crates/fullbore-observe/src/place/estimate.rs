@@ -39,17 +39,8 @@ pub fn together(usage: &Usage, cpus: usize) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::window::usage;
     use super::*;
-
-    fn usage(loads: &[f64], turns: f64, rate: f64) -> Usage {
-        Usage {
-            rates: vec![Some(rate); loads.len() - 1],
-            loads: loads.to_vec(),
-            turns: vec![turns; loads.len()],
-            idle: Vec::new(),
-            existing: vec![true; loads.len()],
-        }
-    }
 
     #[test]
     fn stages_that_wake_each_other_and_do_little_are_marked_with_the_reason() {

@@ -116,6 +116,19 @@ pub fn median(mut numbers: Vec<f64>) -> f64 {
     }
 }
 
+/// Returns averages for the tests: of stages with these loads that are woken `turns` times a second each, and of
+/// pipes that carry `rate` bytes per second each.
+#[cfg(test)]
+pub(super) fn usage(loads: &[f64], turns: f64, rate: f64) -> Usage {
+    Usage {
+        rates: vec![Some(rate); loads.len() - 1],
+        loads: loads.to_vec(),
+        turns: vec![turns; loads.len()],
+        idle: Vec::new(),
+        existing: vec![true; loads.len()],
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
