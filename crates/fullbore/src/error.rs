@@ -34,6 +34,8 @@ pub enum Stopped {
     Cancelled,
     /// The deadline passed.
     TimedOut,
+    /// A signal arrived, and the wait is [interruptible](crate::Waiter::interruptible).
+    Interrupted,
 }
 
 impl fmt::Display for Stopped {
@@ -41,6 +43,7 @@ impl fmt::Display for Stopped {
         f.write_str(match self {
             Stopped::Cancelled => "cancelled",
             Stopped::TimedOut => "the deadline passed",
+            Stopped::Interrupted => "interrupted by a signal",
         })
     }
 }
@@ -52,6 +55,7 @@ impl Stopped {
         match self {
             Stopped::Cancelled => Errno::CANCELED,
             Stopped::TimedOut => Errno::TIMEDOUT,
+            Stopped::Interrupted => Errno::INTR,
         }
     }
 }
@@ -112,7 +116,7 @@ pub enum Error {
         /// Bytes that were moved before the error.
         moved: u64,
     },
-    /// A cancel or a deadline ended the wait; no call failed.
+    /// A cancel, a deadline or a signal ended the wait; no call failed.
     #[non_exhaustive]
     Stopped {
         /// What ended the wait.
@@ -187,6 +191,7 @@ impl Error {
             Error::Unsupported(_) => io::ErrorKind::Unsupported,
             Error::Stopped { by, .. } => match by {
                 Stopped::TimedOut => io::ErrorKind::TimedOut,
+                Stopped::Interrupted => io::ErrorKind::Interrupted,
                 // This is not `Interrupted`, because callers try again after that.
                 Stopped::Cancelled => io::ErrorKind::Other,
             },

@@ -22,8 +22,8 @@
 //! process that can still write to such a page can change what a reader gets later.
 //!
 //! - **Snapshot** means that a reader gets the bytes as they were when the call returned.
-//!   [`Producer`], [`Repeat`] and [`Consumer`] keep it, and [`Transfer`] and [`Tee`] keep it by
-//!   default. The calls in [`linux::Calls`] are those of the kernel, and guarantee nothing.
+//!   [`Producer`], [`Repeat`] and [`Consumer`] keep it, [`Buffer`] too, and [`Transfer`] and [`Tee`] keep it
+//!   by default. The calls in [`linux::Calls`] are those of the kernel, and guarantee nothing.
 //! - **Reference** has to be asked for. If it depends on how the reader behaves, the function is
 //!   `unsafe`, and its `# Safety` section says what the reader must do.
 //!
@@ -43,6 +43,7 @@
 //! | [`produce`] | memory to fd: [`Producer`], and [`Repeat`] for what repeats itself |
 //! | [`transfer`] | fd to fd: [`Transfer`] |
 //! | [`split`] | fd to many: [`Tee`] |
+//! | [`buffer`] | fd to many, through a large memory: [`Buffer`] |
 //! | [`consume`] | fd to memory: [`Consumer`], a [`BufRead`](std::io::BufRead) |
 //! | [`pipe`] | what a pipe is: capacity, slots, bytes queued, identity |
 //! | [`pages`] | page-aligned memory, and what the kernel really backs it with |
@@ -56,6 +57,7 @@
 #![warn(missing_docs)]
 #![deny(unsafe_code)]
 
+pub mod buffer;
 pub mod consume;
 mod error;
 #[allow(unsafe_code)]
@@ -66,10 +68,12 @@ pub mod pages;
 pub mod pipe;
 #[allow(unsafe_code)]
 pub mod produce;
+mod ring;
 pub mod split;
 pub mod transfer;
 pub mod wait;
 
+pub use buffer::Buffer;
 pub use consume::{Consumer, ConsumerOptions};
 pub use error::{Error, Result, Side};
 pub use linux::close;

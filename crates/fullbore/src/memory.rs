@@ -11,6 +11,7 @@ use std::sync::OnceLock;
 use crate::error::Result;
 use crate::linux;
 use crate::pages::{Backing, Pages};
+use crate::ring::Giving;
 
 /// Bytes that are moved before memory is mapped.
 pub(crate) const FIRST: usize = 64 * 1024;
@@ -116,6 +117,8 @@ pub(crate) enum Memory {
     First(Aligned),
     /// A mapping of our own.
     Pages(Pages),
+    /// The ring that is shared with the consumer.
+    Ring(Box<Giving>),
 }
 
 /// Memory from the allocator that begins at a multiple of [`BLOCK`], as reading from a source with
@@ -198,6 +201,7 @@ impl Deref for Memory {
         match self {
             Memory::First(first) => &first.bytes[first.range.clone()],
             Memory::Pages(pages) => pages,
+            Memory::Ring(ring) => ring.bytes(),
         }
     }
 }
@@ -208,6 +212,7 @@ impl DerefMut for Memory {
         match self {
             Memory::First(first) => &mut first.bytes[first.range.clone()],
             Memory::Pages(pages) => pages,
+            Memory::Ring(ring) => ring.bytes_mut(),
         }
     }
 }

@@ -174,7 +174,7 @@ impl Calls {
         self.look_at(fd);
         if self.is_plain(fd) {
             let is_socket = matches!(self.no_wait, NoWait::Message);
-            return self.waiter.until_ready(fd, Ready::ToWrite, || {
+            let answer = self.waiter.until_ready(fd, Ready::ToWrite, || {
                 if is_socket {
                     match rustix::net::send(fd, buf, SendFlags::NOSIGNAL) {
                         Err(errno) if is_no_message(errno) => {}
@@ -183,6 +183,10 @@ impl Calls {
                 }
                 rustix::io::write(fd, buf)
             });
+            if answer.is_ok_and(|n| n < buf.len()) {
+                self.waiter.note_short();
+            }
+            return answer;
         }
         // A pipe that poll(2) reports as ready has room for this many bytes.
         let looked = match self.waiter.may_wait() {

@@ -5,6 +5,7 @@ mod calls;
 mod cgroup;
 mod refusal;
 mod sharing;
+mod sigpipe;
 
 use std::fs;
 use std::os::fd::{IntoRawFd, OwnedFd};
@@ -23,6 +24,7 @@ pub use rustix::io::Errno;
 pub use rustix::pipe::SpliceFlags;
 pub(crate) use sharing::shares_pages;
 pub use sharing::vmsplice_shares;
+pub(crate) use sigpipe::without_sigpipe;
 
 /// Returns the size of a base page in bytes (`AT_PAGESZ`, getauxval(3)).
 pub fn page_size() -> usize {

@@ -14,6 +14,7 @@ mod backed_by;
 
 use std::fmt;
 use std::ops::{Deref, DerefMut, Range};
+use std::os::fd::OwnedFd;
 use std::ptr::{self, NonNull};
 
 use rustix::io::Errno;
@@ -222,6 +223,29 @@ impl Pages {
             let _ = self.advise(Advice::LinuxNoHugepage);
         }
         Ok(())
+    }
+
+    /// Maps the first `len` bytes of a regular file, which others can change. Only system calls may reach
+    /// them: where the file is shorter or the disk fails, they return `EFAULT`, while other accesses kill
+    /// the process.
+    ///
+    /// # Errors
+    /// As mmap(2).
+    pub(crate) fn of_file(file: OwnedFd, len: usize) -> Result<Self> {
+        let pages = Self::reserve(len, Backing::Base)?;
+        // SAFETY: replaces a part of our own reservation, which nobody has a reference to yet.
+        unsafe {
+            rustix::mm::mmap(
+                pages.start.as_ptr().cast(),
+                pages.mapped,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::SHARED | MapFlags::FIXED,
+                file,
+                0,
+            )
+        }
+        .map_err(Error::system("mmap"))?;
+        Ok(pages)
     }
 
     fn advise(&mut self, advice: Advice) -> rustix::io::Result<()> {

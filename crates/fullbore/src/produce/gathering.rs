@@ -44,8 +44,6 @@ impl<Fd: AsFd> Producer<Fd> {
     /// Gathers bytes of `buf`, and returns how many.
     #[inline]
     fn take(&mut self, buf: &[u8]) -> Result<usize> {
-        let start = self.window.start + self.gathered;
-        let room = self.window.end.saturating_sub(start);
         if buf.is_empty() {
             return Ok(0);
         }
@@ -53,7 +51,8 @@ impl<Fd: AsFd> Producer<Fd> {
         // now has been returned to the caller.
         self.reserved = 0;
         self.told = false;
-        if buf.len() < room && self.handed_over.is_empty() {
+        if buf.len() < self.room() {
+            let start = self.window.start + self.gathered;
             self.memory[start..start + buf.len()].copy_from_slice(buf);
             self.gathered += buf.len();
             return Ok(buf.len());
@@ -67,8 +66,11 @@ impl<Fd: AsFd> Producer<Fd> {
         if self.untold.is_some() || !self.handed_over.is_empty() {
             self.send_gathered()?;
         }
-        let is_copied =
-            matches!(self.policy, Policy::Copy) || self.settled && self.trial.by_socket();
+        let is_copied = match self.policy {
+            Policy::Copy => true,
+            Policy::Ring(_) => false,
+            _ => self.settled && self.trial.by_socket(),
+        };
         if self.gathered == 0 && buf.len() >= self.chunk && is_copied {
             // There is nothing to gather: the bytes are sent from the caller's memory, once the
             // pipe has been grown.

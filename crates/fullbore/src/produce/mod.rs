@@ -6,25 +6,30 @@
 //! | socket | snapshot | send(2) into a socket of our own, and splice(2) from it | `socket.rs` |
 //! | fresh | snapshot | vmsplice(2); its pages are never written to again | `fresh.rs` |
 //! | recycle | needs a reader that copies | vmsplice(2); its pages are used again once the pipe no longer refers to them | `recycle.rs` |
+//! | ring | snapshot | the consumer reads it in memory that both share | `ringing.rs`, `../ring/` |
 //! | repeat | snapshot | tee(2) or vmsplice(2) of pages that never change | `repeat.rs` |
 //!
 //! `producer.rs` has the public interface, `gathering.rs` implements [`io::Write`](std::io::Write), and
-//! `sending.rs` sends the bytes. `trial.rs` finds out whether *fresh* or *socket* is faster for a long stream.
+//! `sending.rs` sends the bytes. `stage.rs` has the memory of a transfer, and `store/` that of a
+//! [`Buffer`](crate::Buffer). `trial.rs` finds out whether *fresh* or *socket* is faster for a long stream.
 //!
 //! All ways fill a *window*, a range of memory that no pipe refers to. They differ in how a window
 //! is sent, and in where the next window comes from.
 
 mod fresh;
 mod gathering;
+mod into_socket;
 mod options;
 mod output;
-mod owner;
+pub(crate) mod owner;
 mod producer;
 mod recycle;
 mod repeat;
+mod ringing;
 mod sending;
 mod socket;
 pub(crate) mod stage;
+pub(crate) mod store;
 pub(crate) mod trial;
 
 use std::os::fd::AsFd;

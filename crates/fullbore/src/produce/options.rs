@@ -29,6 +29,8 @@ pub enum Way {
     Recycle,
     /// References to pages that never change are sent.
     Repeat,
+    /// The consumer reads the bytes in memory that it shares with the producer.
+    Ring,
 }
 
 impl fmt::Display for Way {
@@ -39,6 +41,7 @@ impl fmt::Display for Way {
             Way::Fresh => "fresh",
             Way::Recycle => "recycle",
             Way::Repeat => "repeat",
+            Way::Ring => "ring",
         })
     }
 }
@@ -52,10 +55,13 @@ pub struct ProducerOptions {
     pub(super) base_pages: bool,
     /// Whether the producer may choose the way.
     pub(super) any_way: bool,
+    pub(super) shared: bool,
+    pub(super) only_writer: bool,
     pub(super) wait: Wait,
     pub(super) never: bool,
     pub(super) cancel: Option<Cancel>,
     pub(super) deadline: Option<Instant>,
+    pub(super) interruptible: bool,
 }
 
 impl ProducerOptions {
@@ -103,6 +109,32 @@ impl ProducerOptions {
         self
     }
 
+    /// Sets whether to share memory with the consumer of the pipe, if that is a
+    /// [`Consumer`](crate::Consumer) of the same user which allows it too
+    /// ([`ConsumerOptions::shared`](crate::ConsumerOptions::shared)). The default is not to.
+    ///
+    /// The two ends of a pipe of pipe(2) find each other, without a byte in the pipe and without a file,
+    /// and only if no third process holds either end. From then on the bytes no longer go through the
+    /// pipe, and [`Producer::way`](super::Producer::way) returns [`Way::Ring`]. If either end goes, what
+    /// was not consumed goes into the pipe, at the latest when the producer finishes or is dropped.
+    ///
+    /// What others write into the pipe in the meantime keeps its place among what the producer sends.
+    /// The size of the pipe does not matter. It has no effect for [`copy`](Self::copy), and for a
+    /// producer that is [`nonblocking`](Self::nonblocking), because poll(2) does not know about the
+    /// shared memory.
+    pub fn shared(mut self, shared: bool) -> Self {
+        self.shared = shared;
+        self
+    }
+
+    /// Promises that nothing but the producer writes into the pipe while the producer exists. With
+    /// [`shared`](Self::shared) this saves a system call for each send. If something else does write into
+    /// the pipe, a consumer gets its bytes sooner or later than their place would be.
+    pub fn only_writer(mut self) -> Self {
+        self.only_writer = true;
+        self
+    }
+
     /// Sets what to do while the output is full.
     pub fn wait(mut self, wait: Wait) -> Self {
         self.wait = wait;
@@ -134,10 +166,22 @@ impl ProducerOptions {
         self
     }
 
+    /// Makes a signal that arrives during a wait end it. The call then fails with
+    /// [`Error::Stopped`], whose kind is [`Interrupted`](std::io::ErrorKind::Interrupted), and can be
+    /// made again: what was not sent stays in the producer. Without this, a wait goes on after a
+    /// signal.
+    pub fn interruptible(mut self) -> Self {
+        self.interruptible = true;
+        self
+    }
+
     pub(super) fn waiter(&self) -> Waiter {
         let mut waiter = Waiter::new(self.wait).until_deadline(self.deadline);
         if self.never {
             waiter = waiter.never_waiting();
+        }
+        if self.interruptible {
+            waiter = waiter.interruptible();
         }
         match &self.cancel {
             Some(cancel) => waiter.until_cancelled(cancel),

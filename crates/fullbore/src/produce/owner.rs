@@ -18,11 +18,11 @@ const BY_PROCESS_ID: u64 = 1 << 63;
 
 /// The process that created an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Owner(u64);
+pub(crate) struct Owner(u64);
 
 impl Owner {
     /// Returns the calling process.
-    pub(super) fn this() -> Self {
+    pub(crate) fn this() -> Self {
         /// The last number that this process or one of its ancestors used. Unlike the page, it is
         /// inherited by a child, which therefore uses a number that no ancestor used.
         static LAST: AtomicU64 = AtomicU64::new(0);
@@ -46,7 +46,7 @@ impl Owner {
     }
 
     /// Returns whether the calling process is this one, and not a child with a copy.
-    pub(super) fn is_here(self) -> bool {
+    pub(crate) fn is_here(self) -> bool {
         match self.0 & BY_PROCESS_ID {
             0 => self == Self::this(),
             _ => self == Self::by_process_id(),

@@ -18,8 +18,9 @@ use super::socket::Through;
 use super::trial::{Trial, Tried};
 use crate::error::{Error, Result};
 use crate::linux::Calls;
-use crate::memory::{self, Memory};
+use crate::memory::{self, Geometry, Memory};
 use crate::pages::{BackedBy, Pages};
+use crate::ring::{self, Offering};
 
 /// The way of sending, with the state that provides the next window.
 #[derive(Debug)]
@@ -28,6 +29,16 @@ pub(super) enum Policy {
     /// `None` until there is memory.
     Fresh(Option<Fresh>),
     Recycle(Recycle),
+    /// The memory is a ring. This is what to go on with once the ring has been closed.
+    Ring(Box<Before>),
+}
+
+/// What a producer that uses a ring had before.
+#[derive(Debug)]
+pub(super) struct Before {
+    pub(super) policy: Policy,
+    pub(super) memory: Memory,
+    pub(super) settled: bool,
 }
 
 impl Policy {
@@ -42,6 +53,7 @@ impl Policy {
             Policy::Copy => Way::Copy,
             Policy::Fresh(_) => Way::Fresh,
             Policy::Recycle(_) => Way::Recycle,
+            Policy::Ring(_) => Way::Ring,
         }
     }
 }
@@ -139,6 +151,8 @@ pub struct Producer<Fd: AsFd> {
     pub(super) sent_by_reference: u64,
     /// The error of a send that has not been returned to the caller yet.
     pub(super) untold: Option<(&'static str, Errno)>,
+    /// How the producer looks for a consumer to share memory with, until there is one.
+    pub(super) offering: Option<Offering>,
     /// Whether an error about the gathered bytes has been returned to the caller.
     pub(super) told: bool,
     owner: Owner,
@@ -163,6 +177,11 @@ impl<Fd: AsFd> Producer<Fd> {
     pub(super) fn make(options: ProducerOptions, sink: Output<Fd>, policy: Policy) -> Result<Self> {
         let chunk = options.checked_chunk(CHUNK)?;
         let policy = if sink.is_own() { policy } else { Policy::Copy };
+        let may_share = options.shared && !options.never && sink.is_own();
+        let offering = ring::size_for(chunk)
+            // A small memory cgroup has no room for it.
+            .filter(|&size| may_share && Geometry::here().buffer(size) == size)
+            .and_then(|size| Offering::new(sink.as_fd(), size, options.only_writer));
         Ok(Self {
             calls: Calls::with(options.waiter()),
             policy,
@@ -181,6 +200,7 @@ impl<Fd: AsFd> Producer<Fd> {
             sent_by_reference: 0,
             untold: None,
             told: false,
+            offering,
             owner: Owner::this(),
             sink,
         })
@@ -222,6 +242,16 @@ impl<Fd: AsFd> Producer<Fd> {
         &self.memory[self.window.start..][..self.gathered]
     }
 
+    /// Returns a number of bytes: fewer than these are gathered by a [`write`](io::Write::write) without
+    /// a system call.
+    #[inline]
+    pub fn room(&self) -> usize {
+        match self.handed_over.is_empty() {
+            true => (self.window.end).saturating_sub(self.window.start + self.gathered),
+            false => 0,
+        }
+    }
+
     /// Returns the sink that the producer was created with.
     pub fn get_ref(&self) -> &Fd {
         self.sink.given()
@@ -239,15 +269,17 @@ impl<Fd: AsFd> Producer<Fd> {
     /// # Errors
     /// The errors of sending. The error contains the producer, which still has what was not sent.
     pub fn into_inner(mut self) -> Result<Fd, Unfinished<Fd>> {
-        match self.send_gathered() {
+        match self.send_all() {
             Ok(()) => Ok(self.sink.take_back()),
             Err(error) => Err(self.unfinished(error)),
         }
     }
 
     /// Returns the sink that the producer was created with, and the bytes that were not sent. Sends
-    /// nothing.
+    /// nothing. Of memory that is shared with a consumer, these include the bytes that it has not had.
     pub fn into_parts(mut self) -> (Fd, Vec<u8>) {
+        // What the consumer has not had of a ring was not sent.
+        let _ = self.close_ring();
         let mut unsent = self.buffer().to_vec();
         self.gathered = 0;
         for handed_over in self.handed_over.drain(..) {
@@ -267,6 +299,9 @@ impl<Fd: AsFd> Producer<Fd> {
             Memory::Pages(pages) => pages.backed_by(),
             Memory::First(_) => BackedBy::Unknown {
                 reason: "nothing has been mapped yet".into(),
+            },
+            Memory::Ring(_) => BackedBy::Unknown {
+                reason: "the memory is shared with the consumer".into(),
             },
         }
     }
@@ -383,10 +418,11 @@ impl<Fd: AsFd> Producer<Fd> {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn finish(mut self) -> Result<Produced, Unfinished<Fd>> {
-        match self.send_gathered().and_then(|()| self.wait_for_readers()) {
+        let way = self.way();
+        match self.send_all().and_then(|()| self.wait_for_readers()) {
             Ok(()) => Ok(Produced {
                 bytes: self.sent,
-                way: self.way(),
+                way: if way == Way::Ring { way } else { self.way() },
                 calls: self.calls.made(),
             }),
             Err(error) => Err(self.unfinished(error)),
@@ -412,9 +448,17 @@ impl HandedOver {
 
 impl<Fd: AsFd> Drop for Producer<Fd> {
     fn drop(&mut self) {
-        if self.unsent() > 0 && !self.told && self.owner.is_here() {
-            // A drop cannot return an error.
-            let _ = self.send_gathered();
+        if self.owner.is_here() {
+            let is_interrupted = |error: &Error| error.kind() == io::ErrorKind::Interrupted;
+            // A drop cannot return an error, and no one could make it go on after a signal.
+            while self
+                .close_ring_at_the_end()
+                .as_ref()
+                .is_err_and(is_interrupted)
+            {}
+            if self.unsent() > 0 && !self.told {
+                while self.send_gathered().as_ref().is_err_and(is_interrupted) {}
+            }
         }
     }
 }

@@ -34,6 +34,9 @@ impl<Fd: AsFd> Producer<Fd> {
         // A window that is too short to be sent by reference would be copied, and the next window
         // would then be the same one again.
         let at_least = at_least.max(BY_REFERENCE_FROM.min(self.chunk));
+        if self.has_next_window_of_ring(at_least)? {
+            return Ok(());
+        }
         if !self.settled {
             self.settle(at_least)?;
         }
@@ -95,6 +98,7 @@ impl<Fd: AsFd> Producer<Fd> {
                 let len = ring.set_len(self.options.ring.unwrap_or(enough));
                 Memory::map(len, huge)
             }
+            Policy::Ring(_) => return Ok(()),
         };
         match mapped {
             Ok(pages) => self.memory = Memory::Pages(pages),
@@ -122,6 +126,22 @@ impl<Fd: AsFd> Producer<Fd> {
             self.told = true;
             return Err(self.moving(operation, errno));
         }
+        if self.gathered == 0 && self.handed_over.is_empty() {
+            return Ok(());
+        }
+        if let Some(offering) = &mut self.offering
+            && offering.is_due(self.sent)
+        {
+            self.offer_ring();
+        }
+        self.send_what_there_is()
+    }
+
+    #[inline]
+    fn send_what_there_is(&mut self) -> Result<()> {
+        if matches!(self.policy, Policy::Ring(_)) {
+            self.send_through_ring()?;
+        }
         if self.gathered > 0 {
             let from_pages = self.memory.is_pages() && self.policy.has_memory();
             let can_be_given = from_pages && self.is_worth_a_reference(self.gathered);
@@ -144,7 +164,7 @@ impl<Fd: AsFd> Producer<Fd> {
     }
 
     /// Writes what is gathered, although it could be given in a trial of both ways.
-    fn send_by_copy(&mut self, is_tried: bool) -> Result<()> {
+    pub(super) fn send_by_copy(&mut self, is_tried: bool) -> Result<()> {
         let from = self.window.start;
         let filled = self.gathered == self.window.len();
         while self.gathered > 0 {
@@ -169,6 +189,9 @@ impl<Fd: AsFd> Producer<Fd> {
             let window = fresh.window(memory, self.chunk, self.chunk);
             self.told |= window.is_err();
             self.window = window?;
+            return Ok(());
+        }
+        if matches!(self.policy, Policy::Ring(_)) {
             return Ok(());
         }
         // No pipe refers to the copied bytes, so their memory can be filled again at once.
@@ -223,7 +246,7 @@ impl<Fd: AsFd> Producer<Fd> {
                             }
                         }
                         Policy::Recycle(ring) => ring.gave(start..start + n, self.sent),
-                        Policy::Copy | Policy::Fresh(None) => {}
+                        Policy::Copy | Policy::Fresh(None) | Policy::Ring(_) => {}
                     }
                 }
                 Err(errno) if self.is_refused(errno) => return self.send_by_copy(false),
@@ -308,7 +331,7 @@ impl<Fd: AsFd> Producer<Fd> {
     }
 
     /// Records that the first `n` gathered bytes were sent.
-    fn went(&mut self, n: usize) {
+    pub(super) fn went(&mut self, n: usize) {
         self.sent += n as u64;
         self.gathered -= n;
         self.window.start += n;
@@ -340,7 +363,7 @@ impl<Fd: AsFd> Producer<Fd> {
         }
     }
 
-    fn failed(&self, operation: &'static str, errno: Errno) -> Error {
+    pub(super) fn failed(&self, operation: &'static str, errno: Errno) -> Error {
         let stopped = self.calls.stopped();
         Error::of_call(stopped, Side::Sink, operation, errno, self.sent)
     }

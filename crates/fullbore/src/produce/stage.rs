@@ -11,6 +11,7 @@ use rustix::io::Errno;
 use rustix::pipe::SpliceFlags;
 
 use super::fresh::Fresh;
+use super::into_socket::{IntoSocket, Refused};
 use super::options::{self, BY_REFERENCE_FROM, Way};
 use super::output::own_writable;
 use super::socket::{RUN, Through};
@@ -50,6 +51,8 @@ pub(crate) struct Outlet {
     is_pipe: bool,
     /// The duplicate, which no other code can replace by another file.
     pipe: Option<OwnedFd>,
+    /// The way of pages into a sink that is a Unix socket.
+    into_socket: Option<IntoSocket>,
     /// Whether the kernel refuses to give pages to the pipe.
     refuses: bool,
     /// How bytes are written into the pipe that are not given.
@@ -62,12 +65,31 @@ pub(crate) struct Outlet {
     pub(crate) last: Way,
 }
 
+/// How some bytes were sent.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Sent {
+    /// A pipe refers to this many.
+    Given(usize),
+    /// They were copied, `instead` of being given where that was possible.
+    Copied { bytes: usize, instead: bool },
+}
+
+impl Sent {
+    /// Returns how many.
+    pub(super) fn bytes(self) -> usize {
+        match self {
+            Sent::Given(bytes) | Sent::Copied { bytes, .. } => bytes,
+        }
+    }
+}
+
 impl Outlet {
     pub(crate) fn new(calls: Calls) -> Self {
         Self {
             calls,
             is_pipe: false,
             pipe: None,
+            into_socket: None,
             refuses: false,
             through: Through::Nothing,
             trial: Trial::none(),
@@ -89,6 +111,15 @@ impl Outlet {
         self.is_pipe
     }
 
+    /// Gives pages to a sink that is a Unix stream socket from now on, through a pipe of up to `capacity`
+    /// bytes. Returns whether they can be.
+    pub(crate) fn take_pages_for_a_socket(&mut self, capacity: usize) -> bool {
+        if linux::has_huge_pages() {
+            self.into_socket = IntoSocket::new(capacity);
+        }
+        self.into_socket.is_some()
+    }
+
     /// Tries both ways once the stream is long, if what could be given could also go through a socket.
     pub(crate) fn try_both(&mut self, chunk: Option<usize>) {
         if self.through.is_socket() && chunk.is_none_or(|chunk| chunk >= RUN) {
@@ -104,6 +135,84 @@ impl Outlet {
     /// closed the sink too. If there is more to send after all, the duplicate is made again.
     pub(crate) fn let_go(&mut self) {
         self.pipe = None;
+    }
+
+    /// Sends some of `bytes` to `sink`. A pipe is given them if they `may_be_given`, and if that `pays`.
+    ///
+    /// # Safety
+    /// Memory that may be given is a mapping of our own, and what the answer says was given is not written
+    /// to again before it was given back to the kernel.
+    ///
+    /// # Errors
+    /// The errors of write(2), vmsplice(2) and splice(2), with the name of the call.
+    pub(super) unsafe fn send(
+        &mut self,
+        sink: BorrowedFd<'_>,
+        bytes: &[u8],
+        may_be_given: bool,
+        pays: bool,
+        at: Option<u64>,
+    ) -> Result<Sent, (&'static str, Errno)> {
+        if self.is_pipe && self.pipe.is_none() {
+            self.duplicate(sink);
+        }
+        let may_be_given = self.pipe.is_some() && !self.refuses && may_be_given;
+        let mut can_be_given = may_be_given && pays;
+        if let Some(pipe) = &self.pipe
+            && can_be_given
+            && !self.trial.by_socket()
+            && !self.through.has_failed()
+        {
+            // SAFETY: the caller vouches for the memory, which lives on in the pipe after munmap.
+            // `own_writable` made sure that this is the write end of a pipe, and no one else can change
+            // what its descriptor refers to.
+            let answer = unsafe {
+                self.calls
+                    .vmsplice(pipe.as_fd(), bytes, SpliceFlags::empty())
+            };
+            match answer {
+                Ok(n) => {
+                    self.given += n as u64;
+                    self.last = Way::Fresh;
+                    self.trial.sent(Way::Fresh, n, || queued(pipe.as_fd()));
+                    return Ok(Sent::Given(n));
+                }
+                Err(errno) if linux::is_refusal(errno) && self.given == 0 => {
+                    self.refuses = true;
+                    can_be_given = false;
+                }
+                Err(errno) => return Err(("vmsplice", errno)),
+            }
+        }
+        self.last = Way::Copy;
+        let answer = match (&self.pipe, at) {
+            // A short rest is written to the same file as the bytes before it.
+            (Some(pipe), None) => {
+                let written = self.through.write(&mut self.calls, pipe.as_fd(), bytes);
+                return written.map(|(n, way)| {
+                    self.last = way;
+                    if may_be_given {
+                        // A rest that is too short to be given belongs to what was sent before it.
+                        let way = match can_be_given {
+                            true => way,
+                            false => self.trial.way(),
+                        };
+                        self.trial.sent(way, n, || queued(pipe.as_fd()));
+                    }
+                    Sent::Copied {
+                        bytes: n,
+                        instead: can_be_given,
+                    }
+                });
+            }
+            (None, None) => self.calls.write(sink, bytes),
+            (_, Some(at)) => uninterrupted(|| rustix::io::pwrite(sink, bytes, at)),
+        };
+        let copied = |bytes| Sent::Copied {
+            bytes,
+            instead: false,
+        };
+        answer.map(copied).map_err(|errno| ("write", errno))
     }
 
     /// Returns the descriptor to write to and to wait for. If there is a duplicate, this is it,
@@ -225,66 +334,36 @@ impl Stage {
         from: usize,
         at: Option<u64>,
     ) -> Result<usize, (&'static str, Errno)> {
-        if outlet.is_pipe && outlet.pipe.is_none() {
-            outlet.duplicate(sink);
-        }
         let bytes = &self.memory[self.held.start + from..self.held.end];
         let pays = bytes.len() >= BY_REFERENCE_FROM.min(self.chunk);
-        let may_be_given = outlet.pipe.is_some() && !outlet.refuses && self.fresh.is_some();
-        let mut can_be_given = may_be_given && pays;
-        if let Some(pipe) = &outlet.pipe
-            && can_be_given
-            && !outlet.trial.by_socket()
-            && !outlet.through.has_failed()
+        if let Some(into) = &mut outlet.into_socket
+            && self.fresh.is_some()
+            && (pays || into.is_under_way())
         {
-            // SAFETY: what a pipe was given is noted, and `let_go` sees to it that it is given back
-            // to the kernel before anything could be written to it again. The pages are a mapping of
-            // our own, which lives on in the pipe after munmap. `own_writable` made sure that the
-            // outlet's pipe is the write end of one, and no one else can change what its descriptor
-            // refers to.
-            let answer = unsafe {
-                outlet
-                    .calls
-                    .vmsplice(pipe.as_fd(), bytes, SpliceFlags::empty())
-            };
-            match answer {
+            self.given = self.held.len();
+            // SAFETY: what is given was noted, and `let_go` sees to it that it is given back to the kernel
+            // before anything could be written to it again. The pages are a mapping of our own.
+            match unsafe { into.send(&mut outlet.calls, sink, bytes) } {
                 Ok(n) => {
                     outlet.given += n as u64;
                     outlet.last = Way::Fresh;
-                    outlet.trial.sent(Way::Fresh, n, || queued(pipe.as_fd()));
-                    self.given = self.given.max(from + n);
                     return Ok(n);
                 }
-                Err(errno) if linux::is_refusal(errno) && outlet.given == 0 => {
-                    outlet.refuses = true;
-                    can_be_given = false;
-                }
-                Err(errno) => return Err(("vmsplice", errno)),
+                Err(Refused::Failed(operation, errno)) => return Err((operation, errno)),
+                Err(Refused::Always) => outlet.into_socket = None,
             }
         }
-        outlet.last = Way::Copy;
-        let answer = match (&outlet.pipe, at) {
-            // A short rest is written to the same file as the bytes before it.
-            (Some(pipe), None) => {
-                let written = outlet.through.write(&mut outlet.calls, pipe.as_fd(), bytes);
-                return written.map(|(n, way)| {
-                    outlet.last = way;
-                    if may_be_given {
-                        // A rest that is too short to be given belongs to what was sent before it.
-                        let way = match can_be_given {
-                            true => way,
-                            false => outlet.trial.way(),
-                        };
-                        outlet.trial.sent(way, n, || queued(pipe.as_fd()));
-                    }
-                    self.copied |= can_be_given;
-                    n
-                });
-            }
-            (None, None) => outlet.calls.write(sink, bytes),
-            (_, Some(at)) => uninterrupted(|| rustix::io::pwrite(sink, bytes, at)),
-        };
-        answer.map_err(|errno| ("write", errno))
+        // SAFETY: what a pipe was given is noted, and `let_go` sees to it that it is given back to the
+        // kernel before anything could be written to it again. Fresh memory is a mapping of our own.
+        let sent = unsafe {
+            let may_be_given = self.fresh.is_some();
+            outlet.send(sink, bytes, may_be_given, pays, at)
+        }?;
+        match sent {
+            Sent::Given(n) => self.given = self.given.max(from + n),
+            Sent::Copied { instead, .. } => self.copied |= instead,
+        }
+        Ok(sent.bytes())
     }
 
     /// Empties the stage, when every sink has got the held bytes or will never get them.

@@ -9,7 +9,7 @@ use rustix::pipe::SpliceFlags;
 use super::plan::{Kind, Route};
 use super::step::{Ends, Stop, has_flag};
 use crate::error::Side;
-use crate::linux::{self, is_ready};
+use crate::linux::{self, is_ready, without_sigpipe};
 use crate::pages::Pages;
 use crate::wait::{Ready, Waiter, uninterrupted};
 
@@ -61,7 +61,7 @@ pub(super) fn sendfile(
 ) -> Result<usize, Stop> {
     let sent = waiter.until_ready(ends.sink, Ready::ToWrite, || {
         let mut from = from;
-        rustix::fs::sendfile(ends.sink, ends.source, from.as_mut(), most)
+        without_sigpipe(|| rustix::fs::sendfile(ends.sink, ends.source, from.as_mut(), most))
     });
     sent.map_err(|errno| {
         let side = match errno {
@@ -98,14 +98,12 @@ pub(crate) fn splice(
                 return Err(Errno::AGAIN);
             }
             let (mut from, mut to) = (from, to);
-            rustix::pipe::splice(
-                ends.source,
-                from.as_mut(),
-                ends.sink,
-                to.as_mut(),
-                most,
-                flags,
-            )
+            let (offset, at) = (from.as_mut(), to.as_mut());
+            let call = || rustix::pipe::splice(ends.source, offset, ends.sink, at, most, flags);
+            match ends.sink_kind.is_stream_socket() {
+                true => without_sigpipe(call),
+                false => call(),
+            }
         },
     );
     spliced.map_err(|errno| match waiter.stopped() {

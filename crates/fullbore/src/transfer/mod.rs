@@ -171,6 +171,14 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
         self
     }
 
+    /// Makes a signal that arrives during a wait end it: [`run`](Self::run) then returns
+    /// [`Ended::Interrupted`], and the next call continues from there. Without this, a wait goes on
+    /// after a signal.
+    pub fn interruptible(mut self) -> Self {
+        self.options.interruptible = true;
+        self
+    }
+
     /// Sets the most bytes that one system call moves. The default depends on the route.
     pub fn chunk(mut self, bytes: usize) -> Self {
         self.options.chunk = Some(bytes);

@@ -22,6 +22,7 @@ pub(crate) struct Options {
     pub(crate) chunk: Option<usize>,
     pub(crate) pipe_size: Option<usize>,
     pub(crate) in_sight: bool,
+    pub(crate) interruptible: bool,
 }
 
 impl Options {
@@ -39,6 +40,9 @@ impl Options {
         let mut waiter = Waiter::new(self.wait).until_deadline(self.deadline);
         if self.never {
             waiter = waiter.never_waiting();
+        }
+        if self.interruptible {
+            waiter = waiter.interruptible();
         }
         match &self.cancel {
             Some(cancel) => waiter.until_cancelled(cancel),

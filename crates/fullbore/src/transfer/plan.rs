@@ -78,6 +78,11 @@ impl Kind {
         }
     }
 
+    /// Returns whether it is a socket that splice(2) can move bytes into.
+    pub(super) fn is_stream_socket(self) -> bool {
+        matches!(self, Kind::UnixStream | Kind::Tcp)
+    }
+
     /// Returns whether `SPLICE_F_NONBLOCK` keeps splice(2) from waiting on this kind. On the other
     /// kinds only `O_NONBLOCK` of the fd itself does.
     pub(crate) fn splices_without_waiting(self) -> bool {
@@ -121,7 +126,8 @@ pub enum Route {
     SpliceThrough,
     /// sendfile(2).
     Sendfile,
-    /// read(2) into fresh pages, which are given to the pipe and never written to again.
+    /// read(2) into fresh pages, which are given to the pipe, or through a pipe of our own to the Unix
+    /// socket, and never written to again.
     Fresh,
     /// read(2), and a Unix socket of our own from which the bytes are spliced into the pipe. Used
     /// instead of [`Fresh`](Self::Fresh) where pages cannot be given to pipes, or are not huge, and for a
@@ -166,6 +172,7 @@ pub(super) fn routes(source: Kind, sink: Kind, guarantee: Guarantee) -> &'static
         // A page that is forwarded by reference can still be written to by the process that made
         // it.
         (_,                Pipe,             Snapshot)  => &[Fresh, ReadWrite],
+        (_,                UnixStream,       Snapshot)  => &[Fresh, ReadWrite],
         (_,                _,                Snapshot)  => &[ReadWrite],
 
         (Other, _, _) | (_, Other, _)                   => &[ReadWrite],

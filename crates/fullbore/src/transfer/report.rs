@@ -46,6 +46,9 @@ pub enum Ended {
     Cancelled,
     /// The [`deadline`](super::Transfer::deadline) passed.
     TimedOut,
+    /// A signal arrived during a wait, and the transfer is
+    /// [`interruptible`](super::Transfer::interruptible).
+    Interrupted,
     /// It would have to wait for this side, and it is nonblocking.
     WouldWait(Side),
     /// It failed; [`Failure`] has the error.
@@ -67,6 +70,7 @@ impl From<Stopped> for Ended {
         match stopped {
             Stopped::Cancelled => Ended::Cancelled,
             Stopped::TimedOut => Ended::TimedOut,
+            Stopped::Interrupted => Ended::Interrupted,
         }
     }
 }

@@ -94,7 +94,11 @@ pub(super) fn begin(
         .copied()
         .filter(|route| match route {
             Route::ReadWrite => true,
-            Route::Fresh => options.sink_offset.is_none(),
+            // Into a socket, fresh pages are spliced.
+            Route::Fresh => {
+                options.sink_offset.is_none()
+                    && (!waiter.is_nonblocking() || can_ask(sink_kind, sink))
+            }
             _ => may_splice && !options.in_sight,
         })
         .collect();
@@ -276,8 +280,7 @@ impl State {
                 n => Step::Moved(n),
             });
         }
-        let at_once = own.at_once(ends.source_kind).min(self.before_hole);
-        let most = options.most(self.taken, at_once);
+        let most = options.most(self.taken, own.capacity.min(self.before_hole));
         let source = (ends.source, ends.source_kind);
         let n = own.fill(&mut self.waiter, source, self.source_offset, most)?;
         self.took(n);
@@ -307,15 +310,19 @@ impl State {
             self.stage = Stage::small(self.most(options, self.first));
         }
         if self.long && self.stage.is_small() {
-            let is_pipe =
-                route == Route::Fresh && self.outlet.take_pages(ends.sink, options.pipe_size());
+            let capacity = options.pipe_size();
+            let takes_pages = match (route, ends.sink_kind) {
+                (Route::Fresh, Kind::Pipe) => self.outlet.take_pages(ends.sink, capacity),
+                (Route::Fresh, _) => self.outlet.take_pages_for_a_socket(capacity),
+                _ => false,
+            };
             // Giving base pages to a pipe is slower than copying them.
-            let can_be_given = is_pipe && linux::has_huge_pages();
-            if can_be_given {
+            let can_be_given = takes_pages && linux::has_huge_pages();
+            if can_be_given && ends.sink_kind == Kind::Pipe {
                 self.outlet.try_both(options.chunk);
             }
             // Every read empties a pipe, so that its writer works while these bytes are written.
-            let copied_from_a_pipe = self.source_kind == Kind::Pipe && !is_pipe;
+            let copied_from_a_pipe = self.source_kind == Kind::Pipe && !takes_pages;
             let chunk = options
                 .chunk
                 .or_else(|| copied_from_a_pipe.then(memory::suits_a_pipe));

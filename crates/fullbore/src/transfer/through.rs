@@ -15,15 +15,13 @@ use crate::error::{Result, Side};
 use crate::pipe::Pipe;
 use crate::wait::{Waiter, uninterrupted};
 
-/// Bytes that are moved at a time from pipe to pipe. It is less than a pipe holds, so that the writer and
-/// the reader on both sides can work while these bytes are moved.
-const FROM_A_PIPE: usize = 256 * 1024;
-
 /// A pipe of the transfer itself, and the number of bytes in it.
 #[derive(Debug)]
 pub(crate) struct OwnPipe {
     pub(crate) pipe: Pipe,
-    capacity: usize,
+    /// The most bytes that one splice(2) from the source takes: all that the pipe can hold. Each pair of
+    /// calls then moves all that has come to a roomy source pipe, and each side is woken once for it.
+    pub(super) capacity: usize,
     /// Bytes that were taken from the source and have not arrived at the sink.
     pub(crate) held: usize,
 }
@@ -40,14 +38,6 @@ impl OwnPipe {
             capacity: growth.after,
             held: 0,
         })
-    }
-
-    /// Returns the most bytes that one splice(2) from such a source should take.
-    pub(super) fn at_once(&self, source: Kind) -> usize {
-        match source {
-            Kind::Pipe => self.capacity.min(FROM_A_PIPE),
-            _ => self.capacity,
-        }
     }
 
     /// Takes at most `most` bytes from the source; the pipe must be empty. Every error is an error

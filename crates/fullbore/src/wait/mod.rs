@@ -8,6 +8,7 @@
 
 mod budget;
 mod cancel;
+mod pace;
 
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
@@ -20,6 +21,7 @@ use rustix::net::sockopt::{self, Timeout};
 pub use crate::error::Stopped;
 use budget::Budget;
 pub use cancel::Cancel;
+pub use pace::Pace;
 
 /// What to do while a pipe is full (for a writer) or empty (for a reader).
 ///
@@ -77,6 +79,10 @@ pub struct Waiter {
     never: bool,
     cancel: Option<Cancel>,
     deadline: Option<Instant>,
+    /// Return `EINTR` instead of trying again.
+    interruptible: bool,
+    /// Whether a signal may have ended the last call after it had written some bytes.
+    was_short: bool,
     /// Whether it waits for sockets, which may have timeouts of their own.
     for_sockets: bool,
     stopped: Option<Stopped>,
@@ -91,6 +97,8 @@ impl Waiter {
             never: false,
             cancel: None,
             deadline: None,
+            interruptible: false,
+            was_short: false,
             for_sockets: false,
             stopped: None,
         }
@@ -116,7 +124,15 @@ impl Waiter {
         self
     }
 
-    /// Returns what ended the last wait, if it was [`Cancel`] or the deadline. If it returns
+    /// Makes it return [`Errno::INTR`] if a signal interrupts a call or a wait, and the handler of that
+    /// signal does not restart calls (sigaction(2), `SA_RESTART`). A signal that arrives before the call
+    /// begins to wait does not end the wait.
+    pub fn interruptible(mut self) -> Self {
+        self.interruptible = true;
+        self
+    }
+
+    /// Returns what ended the last wait, if it was [`Cancel`], the deadline or a signal. If it returns
     /// `None`, the last error came from the kernel.
     pub fn stopped(&self) -> Option<Stopped> {
         self.stopped
@@ -150,7 +166,7 @@ impl Waiter {
     /// # Errors
     /// `ECANCELED` after a cancel, `ETIMEDOUT` after the deadline.
     #[inline]
-    fn check_stopped(&mut self) -> Result<(), Errno> {
+    pub(crate) fn check_stopped(&mut self) -> Result<(), Errno> {
         self.stopped = if self.cancel.as_ref().is_some_and(Cancel::is_cancelled) {
             Some(Stopped::Cancelled)
         } else if self.deadline.is_some_and(|at| Instant::now() >= at) {
@@ -219,6 +235,15 @@ impl Waiter {
         self.poll_for(polled.into_iter(), Some(at_most)).map(drop)
     }
 
+    /// Sleeps until one of these is ready for these events, has an error, or has its other end closed.
+    ///
+    /// # Errors
+    /// `ECANCELED` after a cancel, `ETIMEDOUT` after the deadline; otherwise as poll(2), without
+    /// `EINTR`.
+    pub(crate) fn sleep_on(&mut self, fds: &[(BorrowedFd<'_>, PollFlags)]) -> Result<(), Errno> {
+        self.poll_for(fds.iter().copied(), None).map(drop)
+    }
+
     fn poll_for<'fd>(
         &mut self,
         fds: impl ExactSizeIterator<Item = (BorrowedFd<'fd>, PollFlags)>,
@@ -228,7 +253,11 @@ impl Waiter {
             .deadline
             .map(|at| at.saturating_duration_since(Instant::now()));
         let at_most = at_most.into_iter().chain(left).min();
-        let is_any_ready = poll_any(fds, self.cancel.as_ref(), at_most)?;
+        let polled = poll_any(fds, self.cancel.as_ref(), at_most, self.interruptible);
+        if polled == Err(Errno::INTR) {
+            self.stopped = Some(Stopped::Interrupted);
+        }
+        let is_any_ready = polled?;
         if is_any_ready && self.cancel.is_none() {
             return Ok(true);
         }
@@ -239,7 +268,8 @@ impl Waiter {
     /// Repeats `call` until it no longer returns `EAGAIN`, waiting in between for `fd` to be
     /// `ready`.
     ///
-    /// After `EINTR` it tries again. It returns every other answer. With [`Wait::Block`] the call
+    /// After `EINTR` it tries again, unless it is [`interruptible`](Self::interruptible). It returns
+    /// every other answer. With [`Wait::Block`] the call
     /// itself is expected to wait. If it returns `EAGAIN` nevertheless, either the timeout of a
     /// socket has passed (`SO_RCVTIMEO`, `SO_SNDTIMEO`), and this returns `EAGAIN`; or another
     /// program has set `O_NONBLOCK` on the description, and this sleeps in poll(2).
@@ -296,27 +326,60 @@ impl Waiter {
         mut sleep: impl FnMut(&mut Self) -> Result<(), Errno>,
     ) -> Result<T, Errno> {
         self.check_stopped()?;
-        match uninterrupted(&mut call) {
+        if std::mem::take(&mut self.was_short) {
+            self.stopped = Some(Stopped::Interrupted);
+            return Err(Errno::INTR);
+        }
+        match self.attempt(&mut call) {
             Err(Errno::AGAIN) if !self.never => {}
             answer => return answer,
         }
         match self.wait {
             Wait::Block | Wait::Poll => loop {
                 sleep(self)?;
-                match uninterrupted(&mut call) {
+                match self.attempt(&mut call) {
                     Err(Errno::AGAIN) => {}
                     answer => return answer,
                 }
             },
-            Wait::Spin => loop {
-                std::hint::spin_loop();
-                self.check_stopped()?;
-                match uninterrupted(&mut call) {
-                    Err(Errno::AGAIN) => {}
-                    answer => return answer,
+            Wait::Spin => {
+                let mut tries = 0u32;
+                loop {
+                    std::hint::spin_loop();
+                    self.check_stopped()?;
+                    match self.attempt(&mut call) {
+                        Err(Errno::AGAIN) => {}
+                        answer => return answer,
+                    }
+                    // The other side may be waiting for this CPU.
+                    tries = tries.wrapping_add(1);
+                    if tries.is_multiple_of(TRIES_BETWEEN_YIELDS) {
+                        std::thread::yield_now();
+                    }
                 }
-            },
+            }
             Wait::Adaptive => self.spin_then_sleep(call, sleep),
+        }
+    }
+
+    /// Records that a blocking write(2) has written fewer bytes than it was given. A signal may be the
+    /// reason, and the rest could wait forever, so the next call is interrupted.
+    pub(crate) fn note_short(&mut self) {
+        self.was_short = self.interruptible;
+    }
+
+    /// Makes the call, and again as long as a signal interrupts it and must not end the wait.
+    #[inline]
+    fn attempt<T>(&mut self, call: &mut impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+        loop {
+            match call() {
+                Err(Errno::INTR) if self.interruptible => {
+                    self.stopped = Some(Stopped::Interrupted);
+                    return Err(Errno::INTR);
+                }
+                Err(Errno::INTR) => {}
+                answer => return answer,
+            }
         }
     }
 
@@ -364,7 +427,7 @@ impl Waiter {
         let spin_for = self.budget.spin_for();
         for tries in 1u64.. {
             std::hint::spin_loop();
-            match uninterrupted(&mut call) {
+            match self.attempt(&mut call) {
                 Err(Errno::AGAIN) => {}
                 answer => {
                     let waited = first_look.map_or(Duration::ZERO, |at: Instant| at.elapsed());
@@ -382,7 +445,7 @@ impl Waiter {
         loop {
             self.check_stopped()?;
             sleep(self)?;
-            match uninterrupted(&mut call) {
+            match self.attempt(&mut call) {
                 Err(Errno::AGAIN) => {}
                 answer => {
                     self.budget.slept(began.elapsed());
@@ -396,6 +459,10 @@ impl Waiter {
 /// Tries between two readings of the clock, each of which costs about as much as a few of the
 /// cheapest tries.
 const TRIES_BETWEEN_LOOKS: u64 = 8;
+
+/// Tries between two calls of sched_yield(2) while spinning. The call returns at once where no other thread wants this
+/// CPU; where one does, it need not wait until the scheduler takes the CPU away.
+const TRIES_BETWEEN_YIELDS: u32 = 256;
 
 /// Repeats the call as long as a signal interrupts it.
 #[inline]
@@ -417,11 +484,13 @@ fn timeout_of_socket(fd: BorrowedFd<'_>, ready: Ready) -> Option<Duration> {
 }
 
 /// Sleeps until one of these is ready, has an error, or has its other end closed, or `cancel` is
-/// cancelled, but no longer than `at_most`; returns whether any of this happened.
+/// cancelled, but no longer than `at_most`; returns whether any of this happened. A signal ends the
+/// sleep with `EINTR` if it is `interruptible`.
 fn poll_any<'fd>(
     fds: impl ExactSizeIterator<Item = (BorrowedFd<'fd>, PollFlags)>,
     cancel: Option<&Cancel>,
     at_most: Option<Duration>,
+    interruptible: bool,
 ) -> Result<bool, Errno> {
     let began = at_most.map(|_| Instant::now());
     let mut fds = fds.map(|(fd, flags)| PollFd::from_borrowed_fd(fd, flags));
@@ -439,7 +508,7 @@ fn poll_any<'fd>(
             &mut many
         }
     };
-    let count = uninterrupted(|| {
+    let mut wait = || {
         // Repeated signals do not prolong the wait.
         let left = at_most
             .zip(began)
@@ -447,7 +516,11 @@ fn poll_any<'fd>(
         // A time that is too long for a `Timespec` is treated as no limit.
         let left = left.and_then(|left| Timespec::try_from(left).ok());
         poll(polled, left.as_ref())
-    })?;
+    };
+    let count = match interruptible {
+        true => wait(),
+        false => uninterrupted(wait),
+    }?;
     if let (Some(cancel), Some(event)) = (cancel, polled.last())
         && event.revents().contains(PollFlags::IN)
     {

@@ -2,9 +2,10 @@
 //! meanwhile.
 
 use std::fs::File;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{BufRead, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -455,4 +456,115 @@ fn calls_on_another_fd_do_not_go_to_the_terminal_of_the_last() {
         assert_eq!(queued(&pipe.reader), 22);
         rustix::io::read(&pipe.reader, &mut [0; 99]).unwrap();
     }
+}
+
+/// Makes a call while signals arrive at this thread. Their handler does nothing and restarts no call.
+fn under_signals<T>(call: impl FnOnce() -> T) -> T {
+    extern "C" fn nothing(_: libc::c_int) {}
+    let (me, done) = (
+        // SAFETY: it has no conditions.
+        unsafe { libc::pthread_self() },
+        AtomicBool::new(false),
+    );
+    // SAFETY: zeros are a valid `sigaction`, and the handler only returns.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = nothing as extern "C" fn(libc::c_int) as libc::sighandler_t;
+        libc::sigaction(libc::SIGUSR1, &raw const action, std::ptr::null_mut());
+    }
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Acquire) {
+                // SAFETY: that thread waits for this one.
+                unsafe { libc::pthread_kill(me, libc::SIGUSR1) };
+                thread::sleep(Duration::from_millis(1));
+            }
+        });
+        let answer = call();
+        done.store(true, Ordering::Release);
+        answer
+    })
+}
+
+#[test]
+fn a_signal_ends_the_wait_of_what_is_interruptible_and_nothing_is_lost() {
+    for wait in SLEEPING {
+        let pipe = Pipe::new().unwrap();
+        let options = ConsumerOptions::new().wait(wait).interruptible();
+        let mut consumer = options.open(&pipe.reader).unwrap();
+        let error = under_signals(|| consumer.fill_buf().map(<[u8]>::len)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Interrupted, "{wait:?}");
+        rustix::io::write(&pipe.writer, b"here").unwrap();
+        assert_eq!(consumer.fill_buf().unwrap(), b"here");
+
+        let (source, sink) = (Pipe::new().unwrap(), Pipe::new().unwrap());
+        let mut transfer = Transfer::new(&source.reader, &sink.writer)
+            .wait(wait)
+            .interruptible();
+        let ended = under_signals(|| transfer.run().map(|report| report.ended));
+        assert_eq!(ended.unwrap(), Ended::Interrupted, "{wait:?}");
+        File::from(source.writer).write_all(b"hello").unwrap();
+        assert_eq!(transfer.run().unwrap().ended, Ended::AtEnd);
+        assert_eq!(
+            PipeEnd::of(&sink.reader)
+                .unwrap()
+                .unwrap()
+                .queued()
+                .unwrap(),
+            5
+        );
+
+        let pipe = Pipe::new().unwrap();
+        // More than any pipe of 1 MiB holds.
+        let bytes: Vec<u8> = (0..20u32 << 20).map(|i| (i % 251) as u8).collect();
+        let options = ProducerOptions::new().wait(wait).interruptible();
+        let mut out = options.open(pipe.writer).unwrap();
+        let mut written = 0;
+        let error = under_signals(|| {
+            loop {
+                match out.write(&bytes[written..]) {
+                    Ok(n) => written += n,
+                    Err(error) => break error,
+                }
+            }
+        });
+        assert_eq!(error.kind(), ErrorKind::Interrupted, "{wait:?}");
+        let mut reader = File::from(pipe.reader);
+        let reading = thread::spawn(move || {
+            let mut all = Vec::new();
+            reader.read_to_end(&mut all).map(|_| all)
+        });
+        out.write_all(&bytes[written..]).unwrap();
+        assert_eq!(out.finish().unwrap().bytes, bytes.len() as u64);
+        assert!(reading.join().unwrap().unwrap() == bytes, "{wait:?}");
+    }
+}
+
+#[test]
+fn a_signal_that_cuts_a_write_short_ends_the_next_wait() {
+    let pipe = Pipe::new().unwrap();
+    let mut out = ProducerOptions::new()
+        .interruptible()
+        .copy(pipe.writer)
+        .unwrap();
+    // More than any pipe of 1 MiB holds.
+    let bytes = vec![7; 20 << 20];
+    let written = under_signals(|| out.write(&bytes)).unwrap();
+    assert!(written < bytes.len());
+    let error = out.write(&bytes[written..]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Interrupted);
+    drop(pipe.reader);
+    let error = out.write(&bytes[written..]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::BrokenPipe);
+}
+
+#[test]
+fn what_a_producer_has_room_for_needs_no_call() {
+    let pipe = Pipe::new().unwrap();
+    let mut out = fullbore::Producer::new(&pipe.writer).unwrap();
+    let room = out.room();
+    out.write_all(&vec![7; room - 1]).unwrap();
+    assert_eq!((out.calls(), out.room()), (0, 1));
+    out.write_all(&[7]).unwrap();
+    assert!(out.calls() > 0);
 }

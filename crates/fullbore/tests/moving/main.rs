@@ -8,6 +8,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod buffer;
 mod split;
 mod split_faults;
 mod transfer;

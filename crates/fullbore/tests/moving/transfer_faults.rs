@@ -43,7 +43,7 @@ struct Case {
 }
 
 #[rustfmt::skip]
-const CASES: [Case; 14] = [
+const CASES: [Case; 17] = [
     case("copy_file_range", From::File, To::File, Guarantee::Snapshot, Route::CopyFileRange, COPY_FILE_RANGE, "copy_file_range", Side::Sink, true),
     case("splice, pipe to file", From::Pipe, To::File, Guarantee::Snapshot, Route::Splice, SPLICE, "splice", Side::Sink, true),
     case("splice through, pipe to socket", From::Pipe, To::Unix, Guarantee::Reference, Route::SpliceThrough, SPLICE, "splice", Side::Source, true),
@@ -56,8 +56,11 @@ const CASES: [Case; 14] = [
     case("fresh, reading", From::File, To::Pipe, Guarantee::Snapshot, Route::Fresh, READ, "read", Side::Source, true),
     case("fresh, giving", From::File, To::Pipe, Guarantee::Snapshot, Route::Fresh, VMSPLICE, "vmsplice", Side::Sink, true),
     case("fresh, from a pipe", From::Pipe, To::Pipe, Guarantee::Snapshot, Route::Fresh, VMSPLICE, "vmsplice", Side::Sink, true),
-    case("reading", From::Tcp, To::Unix, Guarantee::Snapshot, Route::ReadWrite, READ, "read", Side::Source, false),
-    case("writing", From::Memfd, To::Unix, Guarantee::Snapshot, Route::ReadWrite, WRITE, "write", Side::Sink, false),
+    case("fresh into a socket, reading", From::Pipe, To::Unix, Guarantee::Snapshot, Route::Fresh, READ, "read", Side::Source, true),
+    case("fresh into a socket, giving", From::Pipe, To::Unix, Guarantee::Snapshot, Route::Fresh, VMSPLICE, "vmsplice", Side::Sink, true),
+    case("fresh into a socket, splicing", From::Memfd, To::Unix, Guarantee::Snapshot, Route::Fresh, SPLICE, "splice", Side::Sink, true),
+    case("reading", From::Unix, To::Tcp, Guarantee::Snapshot, Route::ReadWrite, READ, "read", Side::Source, false),
+    case("writing", From::Memfd, To::Tcp, Guarantee::Snapshot, Route::ReadWrite, WRITE, "write", Side::Sink, false),
 ];
 
 #[allow(

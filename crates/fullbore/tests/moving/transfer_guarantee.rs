@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 
 use crate::common::ends::{content, memfd, same_bytes, tcp_pair};
 use crate::common::*;
+use fullbore::linux::{has_huge_pages, vmsplice_shares};
+use fullbore::transfer::Route;
 use fullbore::{
     Ended, Guarantee, Pages, Pipe, PipeEnd, Producer, ProducerOptions, Report, Transfer,
 };
@@ -64,12 +66,17 @@ const PRODUCERS: [(&str, Make); 2] = [("two buffers", double_buffer), ("recycle"
 fn moved_on(source: OwnedFd, guarantee: Guarantee) -> (OwnedFd, JoinHandle<Report>) {
     let pipe = Pipe::new().unwrap();
     let moving = thread::spawn(move || {
-        let before = PipeEnd::new(source.as_fd()).unwrap().capacity().unwrap();
+        let capacity = || {
+            PipeEnd::of(&source)
+                .unwrap()
+                .map(|pipe| pipe.capacity().unwrap())
+        };
+        let before = capacity();
         let report = Transfer::new(&source, pipe.writer)
             .guarantee(guarantee)
             .run()
             .unwrap();
-        let after = PipeEnd::new(source.as_fd()).unwrap().capacity().unwrap();
+        let after = capacity();
         // The pipe between two transfers is the output of the first, which makes it roomy.
         assert!(before <= after);
         report
@@ -301,6 +308,56 @@ fn what_a_holding_reader_keeps_of_a_snapshot_stays() {
         assert_eq!(reader.drain(pipe.reader, Checker::of_the_stream()), FEWER);
         assert_eq!(moving.join().unwrap().bytes, FEWER);
         sending.join().unwrap();
+    }
+}
+
+#[test]
+fn what_a_receiver_keeps_of_a_snapshot_that_went_into_a_unix_socket_stays() {
+    let _watch = watch("what_a_receiver_keeps_of_a_snapshot_that_went_into_a_unix_socket_stays");
+    for reader in Reader::HOLDING {
+        for (what, produce) in PRODUCERS {
+            let first = Pipe::new().unwrap();
+            let producing = thread::spawn(move || produce(first.writer, FEWER));
+            let (ours, theirs) = unix_pair();
+            let moving = thread::spawn(move || Transfer::new(first.reader, ours).run().unwrap());
+            // The receiver moves references on, and then holds them.
+            let (source, receiving) = moved_on(theirs, Guarantee::Reference);
+            let read = reader.drain(source, Checker::of_the_stream());
+            assert_eq!(read, FEWER, "{reader:?}");
+            let report = moving.join().unwrap();
+            assert_eq!(report.bytes, FEWER);
+            if has_huge_pages() && vmsplice_shares().is_ok_and(|shares| shares) {
+                let fresh: u64 = report
+                    .routes
+                    .iter()
+                    .filter(|(way, _)| *way == Route::Fresh)
+                    .map(|(_, n)| n)
+                    .sum();
+                assert!(fresh > FEWER / 2, "{what}: {report:?}");
+            }
+            assert_eq!(receiving.join().unwrap().bytes, FEWER);
+            producing.join().unwrap();
+        }
+    }
+}
+
+#[test]
+fn what_a_socket_holds_of_a_snapshot_stays_when_the_transfer_is_gone() {
+    for len in [100_000, 140_000] {
+        for bytes in [&content()[..len], &content()[MIB..MIB + len]] {
+            let mut source = memfd();
+            source.write_all(bytes).unwrap();
+            source.rewind().unwrap();
+            let (ours, theirs) = unix_pair();
+            let report = Transfer::new(&source, ours).run().unwrap();
+            assert_eq!(report.bytes, len as u64);
+            source.write_all_at(&vec![0xFF; len], 0).unwrap();
+            let mut memory = Pages::new(4 * MIB).unwrap();
+            memory.fill(0xEE);
+            let mut left = Vec::new();
+            File::from(theirs).read_to_end(&mut left).unwrap();
+            same_bytes(&left, bytes, "left in the socket");
+        }
     }
 }
 

@@ -1,16 +1,19 @@
 //! What a forked child may do with its copies, and what its parent does not notice of it.
 
 use std::fs::File;
-use std::io::{self, Read, Write};
-use std::os::fd::AsFd;
+use std::io::{self, Read, Seek, Write};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitStatus;
 
+use crate::common::ends::{memfd, tcp_pair};
 use crate::common::*;
 use fullbore::linux::{Calls, Errno};
-use fullbore::{Cancel, Pipe, ProducerOptions, Stopped, Wait, Waiter, Way};
+use fullbore::{
+    Cancel, Error, Guarantee, Pipe, ProducerOptions, Stopped, Transfer, Wait, Waiter, Way,
+};
 
 const WAYS: [Way; 4] = [Way::Copy, Way::Socket, Way::Fresh, Way::Recycle];
 
@@ -194,4 +197,83 @@ fn a_socket_whose_peer_is_gone_is_an_error_and_no_signal() {
             assert_eq!(answer, Err(Errno::PIPE), "{wait:?}");
         }
     });
+}
+
+/// Moves bytes into a socket whose peer goes after it has read `read` of them, and returns what the
+/// transfer says.
+fn into_a_socket_that_is_left(
+    (ours, theirs): (OwnedFd, OwnedFd),
+    (from_pipe, guarantee): (bool, Guarantee),
+    read: usize,
+) -> Error {
+    let bytes = first(MIB);
+    let source: OwnedFd = match from_pipe {
+        true => {
+            let (pipe, growth) = Pipe::with_capacity(MIB).unwrap();
+            File::from(pipe.writer)
+                .write_all(&bytes[..growth.after.min(MIB)])
+                .unwrap();
+            pipe.reader
+        }
+        false => {
+            let mut file = memfd();
+            for _ in 0..8 {
+                file.write_all(&bytes).unwrap();
+            }
+            file.rewind().unwrap();
+            file.into()
+        }
+    };
+    let peer = (read > 0).then(|| {
+        forked(|| {
+            let mut peer = File::from(theirs.try_clone().unwrap());
+            peer.read_exact(&mut vec![0; read]).unwrap();
+            0
+        })
+    });
+    drop(theirs);
+    let failure = Transfer::new(source, ours).guarantee(guarantee).run();
+    if let Some(peer) = peer {
+        assert_eq!(exit_code(peer), 0);
+    }
+    failure.unwrap_err().error
+}
+
+#[test]
+fn a_transfer_into_a_socket_whose_peer_is_gone_raises_no_signal() {
+    let _watch = watch("a_transfer_into_a_socket_whose_peer_is_gone_raises_no_signal");
+    let unix = || -> (OwnedFd, OwnedFd) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        (ours.into(), theirs.into())
+    };
+    for guarantee in [Guarantee::Snapshot, Guarantee::Reference] {
+        for from_pipe in [false, true] {
+            for read in [0, 1, 300_000] {
+                fork_and_wait(|| {
+                    // SAFETY: the default action is what a program in C has.
+                    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+                    let error = into_a_socket_that_is_left(unix(), (from_pipe, guarantee), read);
+                    let errno = error.errno().and_then(Errno::from_io_error);
+                    let is_gone = matches!(errno, Some(Errno::PIPE | Errno::CONNRESET));
+                    assert!(is_gone, "{guarantee:?}, {from_pipe}, {read}: {error}");
+                });
+            }
+        }
+        fork_and_wait(|| {
+            // SAFETY: as above.
+            unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+            let (ours, theirs) = tcp_pair();
+            into_a_socket_that_is_left((ours.into(), theirs.into()), (false, guarantee), 1);
+        });
+    }
+    // In such a process, the signal would have been seen.
+    let process = forked(|| {
+        // SAFETY: as above.
+        unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+        let pipe = Pipe::new().unwrap();
+        drop(pipe.reader);
+        let _ = rustix::io::write(&pipe.writer, b"hello");
+        0
+    });
+    assert_eq!(exit_code(process), 98);
 }

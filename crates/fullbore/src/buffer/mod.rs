@@ -1,0 +1,353 @@
+//! One fd to others through a large memory: [`Buffer`] reads on while its outputs are slow, and keeps them
+//! busy while its source is.
+//!
+//! | file | contains |
+//! |---|---|
+//! | `reading.rs` | the thread that reads |
+//! | `writing.rs` | the threads that write, one for each output |
+//! | `report.rs` | what a buffer reports, while it runs and at its end |
+//! | this one | the options |
+//!
+//! Bytes are copied once, from the source into memory. A pipe is given this memory, which is not written to
+//! again; every other sink is written to. The memory itself is in `produce/store/`.
+
+mod reading;
+mod report;
+mod writing;
+
+use std::fmt;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread::{self, ScopedJoinHandle};
+use std::time::{Duration, Instant};
+
+use crate::error::{Error, Result, Side};
+use crate::linux::Calls;
+use crate::pipe::roomy;
+use crate::produce::stage::Outlet;
+use crate::produce::store::{Layout, Store};
+use crate::split::{Policy, SinkReport};
+use crate::transfer::{self, Ended};
+use crate::wait::{Cancel, Pace, Wait, Waiter};
+use reading::Reading;
+pub use report::{BufferFailure, BufferReport, Level, Waits};
+use writing::{Writing, Written};
+
+/// Bytes of one system call.
+const CHUNK: usize = 1 << 20;
+
+/// The memory of a buffer for which nothing else was asked.
+const MEMORY: usize = 64 << 20;
+
+/// Moves bytes from one source through a large memory to one sink or to many.
+///
+/// Every sink that does not fail gets exactly the bytes of the source, as they were when they were read
+/// ([`Guarantee::Snapshot`](crate::Guarantee::Snapshot)). A byte is passed on as soon as it is there, unless
+/// [`start_at`](Self::start_at) or [`write_rate`](Self::write_rate) says otherwise. A sink that takes
+/// nothing holds the others back only once the memory is full.
+///
+/// ```
+/// use std::io::{Read, Write};
+/// use fullbore::{Buffer, Pipe, split::Policy};
+/// let (source, sink) = (Pipe::new()?, Pipe::new()?);
+/// std::fs::File::from(source.writer).write_all(b"hello")?;
+/// let report = Buffer::new(&source.reader)
+///     .sink(&sink.writer, Policy::FAIL_ALL)
+///     .memory(1 << 20)
+///     .run()?;
+/// assert_eq!(report.level.taken, 5);
+/// assert_eq!(report.sinks[0].bytes, 5);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Buffer<Source: AsFd, Sink: AsFd> {
+    source: Source,
+    sinks: Vec<(Sink, Policy)>,
+    options: Options,
+    file: Option<OwnedFd>,
+}
+
+#[derive(Debug, Clone)]
+struct Options {
+    memory: usize,
+    chunk: usize,
+    start: f64,
+    resume: f64,
+    read_rate: Option<u64>,
+    write_rate: Option<u64>,
+    pause: Duration,
+    wait: Wait,
+    pipe_size: Option<usize>,
+}
+
+impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
+    /// Creates a buffer of 64 MiB that has no sinks yet.
+    pub fn new(source: Source) -> Self {
+        Self {
+            source,
+            sinks: Vec::new(),
+            options: Options {
+                memory: MEMORY,
+                chunk: CHUNK,
+                start: 0.0,
+                resume: 100.0,
+                read_rate: None,
+                write_rate: None,
+                pause: Duration::ZERO,
+                wait: Wait::Adaptive,
+                pipe_size: None,
+            },
+            file: None,
+        }
+    }
+
+    /// Adds a sink, and sets what its errors mean.
+    pub fn sink(mut self, sink: Sink, policy: Policy) -> Self {
+        self.sinks.push((sink, policy));
+        self
+    }
+
+    /// Sets the most bytes of memory to use. It is taken as it fills, on huge pages if there are any and it
+    /// has room for some, and is given back as it empties.
+    pub fn memory(mut self, bytes: usize) -> Self {
+        self.options.memory = bytes;
+        self
+    }
+
+    /// Keeps the bytes in this regular file, whose contents are lost, instead of memory. Room on the disk
+    /// for as many bytes as [`memory`](Self::memory) says is taken at the start.
+    pub fn in_file(mut self, file: impl Into<OwnedFd>) -> Self {
+        self.file = Some(file.into());
+        self
+    }
+
+    /// Sets the most bytes that one system call moves. The default is 1 MiB.
+    pub fn chunk(mut self, bytes: usize) -> Self {
+        self.options.chunk = bytes;
+        self
+    }
+
+    /// Makes a sink that has got everything wait until this many percent of the memory are full, also at
+    /// the beginning. It waits no longer once the source has ended or reading has to pause. The default is
+    /// 0: it never waits.
+    pub fn start_at(mut self, percent: f64) -> Self {
+        self.options.start = percent;
+        self
+    }
+
+    /// Makes reading pause, once the memory is full, until no more than this many percent are. The default
+    /// is 100: it goes on as soon as there is room.
+    pub fn resume_at(mut self, percent: f64) -> Self {
+        self.options.resume = percent;
+        self
+    }
+
+    /// Limits the rate of reading to this many bytes per second.
+    pub fn read_rate(mut self, per_second: impl Into<Option<u64>>) -> Self {
+        self.options.read_rate = per_second.into();
+        self
+    }
+
+    /// Limits the rate of writing to this many bytes per second, for each sink.
+    pub fn write_rate(mut self, per_second: impl Into<Option<u64>>) -> Self {
+        self.options.write_rate = per_second.into();
+        self
+    }
+
+    /// Sets for how long a sink pauses after each write. By default it does not.
+    pub fn pause_after_write(mut self, pause: Duration) -> Self {
+        self.options.pause = pause;
+        self
+    }
+
+    /// Sets what to do while there is nothing to read or a sink has no room. The default is
+    /// [`Wait::Adaptive`].
+    pub fn wait(mut self, wait: Wait) -> Self {
+        self.options.wait = wait;
+        self
+    }
+
+    /// Sets the capacity in bytes that output pipes are grown to, as [`Tee::pipe_size`](crate::Tee::pipe_size).
+    pub fn pipe_size(mut self, bytes: usize) -> Self {
+        self.options.pipe_size = Some(bytes);
+        self
+    }
+
+    /// Moves bytes until the source ends, or no sink is left.
+    ///
+    /// # Errors
+    /// [`BufferFailure`]: with [`Error::Moving`] if the source failed, which every sink learns only after all
+    /// that was read before, or a sink whose policy says that the whole buffer then fails; with
+    /// [`Error::Invalid`] for options that make no sense, or a sink that is the source; with
+    /// [`Error::System`] if there is no memory, or no room for the file.
+    pub fn run(self) -> Result<BufferReport, BufferFailure> {
+        self.run_with(Duration::MAX, |_| {})
+    }
+
+    /// Works as [`run`](Self::run), and calls `watch` again and again, about every `interval`.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub fn run_with(
+        mut self,
+        interval: Duration,
+        mut watch: impl FnMut(&Level),
+    ) -> Result<BufferReport, BufferFailure> {
+        let began = Instant::now();
+        let prepared = self.prepare();
+        let (mut store, cancel) = prepared.map_err(|error| BufferFailure::before(error, began))?;
+        let capacity = store.capacity();
+        let (store, filler, emptiers) = store.sides();
+        let options = &self.options;
+        let pace = |per_second: Option<u64>| per_second.map(|rate| Pace::new(rate, began));
+        let calls = || Calls::with(Waiter::new(options.wait).until_cancelled(&cancel));
+        let reading = Reading {
+            store,
+            filler,
+            calls: calls(),
+            source: self.source.as_fd(),
+            chunk: options.chunk,
+            pace: pace(options.read_rate),
+        };
+        let writing: Vec<Writing<'_>> = emptiers
+            .into_iter()
+            .zip(&self.sinks)
+            .map(|(emptier, (sink, policy))| Writing {
+                store,
+                emptier,
+                outlet: Outlet::new(calls()),
+                sink: sink.as_fd(),
+                policy: *policy,
+                chunk: options.chunk,
+                pipe_size: options.pipe_size.unwrap_or_else(roomy),
+                pace: pace(options.write_rate),
+                pause: options.pause,
+            })
+            .collect();
+        let stop = || {
+            store.stop();
+            cancel.cancel();
+        };
+        let (read, written) = thread::scope(|scope| {
+            // It is over once no writer is left: when all of them have ended after the reader, or been
+            // dropped, so that nobody needs what it may still read.
+            let (ends, ended) = channel::<()>();
+            let writers: Vec<_> = writing
+                .into_iter()
+                .map(|writing| {
+                    let (end, stop) = (ends.clone(), &stop);
+                    spawn(scope, move || {
+                        let _end = end;
+                        let written = writing.run();
+                        if written.fails_all() {
+                            stop();
+                        }
+                        written
+                    })
+                })
+                .collect();
+            drop(ends);
+            let reader = spawn(scope, move || reading.run());
+            if reader.is_err() || writers.iter().any(Result::is_err) {
+                stop();
+            }
+            while ended.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
+                watch(&Level::of(store, capacity, began.elapsed()));
+            }
+            stop();
+            let written: Result<Vec<Written>> = writers.into_iter().map(joined).collect();
+            (joined(reader).and_then(|read| read), written)
+        });
+        let level = Level::of(store, capacity, began.elapsed());
+        let (mut written, read) = match written {
+            Ok(written) => (written, read),
+            Err(error) => (Vec::new(), Err(error)),
+        };
+        let sinks: Vec<SinkReport> = written.iter().map(Written::report).collect();
+        let failure = match written.iter().position(Written::fails_all) {
+            Some(sink) => written[sink].error().map(|error| (Some(sink), error)),
+            None => read.err().map(|error| (None, error)),
+        };
+        let report = BufferReport {
+            level,
+            sinks,
+            ended: match failure {
+                Some(_) => Ended::Failed,
+                None => Ended::AtEnd,
+            },
+        };
+        match failure {
+            None => Ok(report),
+            Some((sink, error)) => Err(BufferFailure {
+                report: Box::new(report),
+                sink,
+                error,
+            }),
+        }
+    }
+
+    /// Checks the options and the fds, and gets the memory.
+    fn prepare(&mut self) -> Result<(Store, Cancel)> {
+        let Options {
+            memory,
+            chunk,
+            start,
+            resume,
+            ..
+        } = self.options;
+        let is_percent = |percent: f64| (0.0..=100.0).contains(&percent);
+        let invalid = |text: &str| Err(Error::Invalid(text.into()));
+        if chunk == 0 {
+            return invalid("a chunk of 0 bytes moves nothing");
+        }
+        if !is_percent(start) || !is_percent(resume) {
+            return invalid("a threshold is a number of percent from 0 to 100");
+        }
+        let is_zero = |rate: Option<u64>| rate == Some(0);
+        if is_zero(self.options.read_rate) || is_zero(self.options.write_rate) {
+            return invalid("a rate of 0 bytes per second moves nothing");
+        }
+        let source = transfer::stat_of(self.source.as_fd(), Side::Source)?;
+        for (sink, _) in &self.sinks {
+            let sink = transfer::stat_of(sink.as_fd(), Side::Sink)?;
+            transfer::refuse_the_same(&source, &sink, false)?;
+        }
+        let store = Store::new(Layout {
+            bytes: memory,
+            outputs: self.sinks.len(),
+            start,
+            resume,
+            file: self.file.take(),
+        })?;
+        Ok((store, Cancel::new()?))
+    }
+}
+
+/// Starts a thread.
+fn spawn<'scope, T: Send + 'scope>(
+    scope: &'scope thread::Scope<'scope, '_>,
+    run: impl FnOnce() -> T + Send + 'scope,
+) -> Result<ScopedJoinHandle<'scope, T>> {
+    let spawned = thread::Builder::new().spawn_scoped(scope, run);
+    spawned.map_err(|errno| Error::System {
+        operation: "start a thread",
+        errno,
+    })
+}
+
+/// Waits for a thread.
+fn joined<T>(thread: Result<ScopedJoinHandle<'_, T>>) -> Result<T> {
+    match thread?.join() {
+        Ok(value) => Ok(value),
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
+}
+
+impl<Source: AsFd + fmt::Debug, Sink: AsFd + fmt::Debug> fmt::Debug for Buffer<Source, Sink> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Buffer")
+            .field("source", &self.source)
+            .field("sinks", &self.sinks)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}

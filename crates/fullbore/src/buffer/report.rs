@@ -1,0 +1,128 @@
+//! What a [`Buffer`](crate::Buffer) reports, while it runs and at its end.
+
+use std::fmt;
+use std::io;
+use std::time::{Duration, Instant};
+
+use crate::error::Error;
+pub use crate::produce::store::Waits;
+use crate::produce::store::{Counts, Store};
+use crate::split::SinkReport;
+use crate::transfer::Ended;
+
+/// How full a [`Buffer`](crate::Buffer) is, and what it has moved so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Level {
+    /// Bytes that were read.
+    pub taken: u64,
+    /// Bytes of them that the slowest sink has not got yet.
+    pub held: u64,
+    /// Bytes of memory: all that was asked for, in whole pieces.
+    pub capacity: u64,
+    /// The most bytes that were held at a time.
+    pub most: u64,
+    /// Waits of the first sink for bytes, without those before the first byte and after the last one.
+    pub empty: Waits,
+    /// Waits of the source for room.
+    pub full: Waits,
+    /// How long the first sink waited for bytes after the memory had been full once.
+    pub empty_after_full: Duration,
+    /// Time since the start.
+    pub elapsed: Duration,
+}
+
+impl Level {
+    pub(super) fn of(store: &Store, capacity: u64, elapsed: Duration) -> Self {
+        let (counts, taken, held) = store.look();
+        let Counts {
+            empty,
+            full,
+            empty_after_full,
+            most,
+        } = counts;
+        Self {
+            taken,
+            held,
+            capacity,
+            most,
+            empty,
+            full,
+            empty_after_full,
+            elapsed,
+        }
+    }
+
+    /// Returns the most time that a larger memory could have saved: the source had to wait for room, and
+    /// after that the sink for bytes, which it would have had otherwise.
+    pub fn could_save(&self) -> Duration {
+        self.full.time.min(self.empty_after_full)
+    }
+}
+
+/// The result of a [`Buffer`](crate::Buffer).
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct BufferReport {
+    /// What was moved, and how full the memory was.
+    pub level: Level,
+    /// The results of the sinks, in the order in which they were added.
+    pub sinks: Vec<SinkReport>,
+    /// Why it returned. This is also [`Ended::AtEnd`] if all sinks have been dropped.
+    pub ended: Ended,
+}
+
+/// The error of a [`Buffer`](crate::Buffer), with a report of what it had done before.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct BufferFailure {
+    /// What was done before it failed.
+    pub report: Box<BufferReport>,
+    /// The number of the sink that failed, from 0; `None` if it was the source, or something else.
+    pub sink: Option<usize>,
+    /// The error: which side failed, in which operation, and what the kernel said.
+    pub error: Error,
+}
+
+impl BufferFailure {
+    /// Makes the failure of a buffer that has moved nothing.
+    pub(super) fn before(error: Error, began: Instant) -> Self {
+        Self {
+            report: Box::new(BufferReport {
+                level: Level {
+                    elapsed: began.elapsed(),
+                    ..Level::default()
+                },
+                sinks: Vec::new(),
+                ended: Ended::Failed,
+            }),
+            sink: None,
+            error,
+        }
+    }
+}
+
+impl fmt::Display for BufferFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl std::error::Error for BufferFailure {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        // This error prints the same message as `self.error`, so its source is the source of that error.
+        self.error.source()
+    }
+}
+
+impl From<BufferFailure> for Error {
+    fn from(failure: BufferFailure) -> Self {
+        failure.error
+    }
+}
+
+impl From<BufferFailure> for io::Error {
+    fn from(failure: BufferFailure) -> Self {
+        failure.error.into()
+    }
+}

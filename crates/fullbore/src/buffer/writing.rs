@@ -1,0 +1,125 @@
+//! The threads that write, one for each output: an output that waits holds no other one back.
+
+use std::os::fd::BorrowedFd;
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+
+use crate::error::{Error, Side};
+use crate::memory;
+use crate::pipe::PipeEnd;
+use crate::produce::stage::Outlet;
+use crate::produce::store::{Emptier, Step, Store};
+use crate::split::{OnError, Policy, SinkReport};
+use crate::wait::Pace;
+
+/// One output.
+pub(super) struct Writing<'a> {
+    pub(super) store: &'a Store,
+    pub(super) emptier: Emptier<'a>,
+    pub(super) outlet: Outlet,
+    pub(super) sink: BorrowedFd<'a>,
+    pub(super) policy: Policy,
+    pub(super) chunk: usize,
+    pub(super) pipe_size: usize,
+    pub(super) pace: Option<Pace>,
+    pub(super) pause: Duration,
+}
+
+/// What an output has got, and what ended it, if that was no end of the source.
+#[derive(Debug)]
+pub(super) struct Written {
+    bytes: u64,
+    failed: Option<(&'static str, Errno, OnError)>,
+    /// The memory could not be given back to the kernel.
+    broken: Option<Error>,
+}
+
+impl Writing<'_> {
+    /// Writes until everything is written, or it fails.
+    pub(super) fn run(mut self) -> Written {
+        let chunk = self.chunk;
+        let most = self.pace.as_ref().map_or(chunk, |p| p.chunk().min(chunk));
+        let mut is_roomy = false;
+        loop {
+            if !is_roomy && self.emptier.sent() >= memory::FIRST as u64 {
+                is_roomy = true;
+                self.make_roomy();
+            }
+            match self.emptier.send(&mut self.outlet, self.sink, most) {
+                Ok(Step::Sent(n)) => {
+                    let due = self.pace.as_mut();
+                    let due = due.map_or(Duration::ZERO, |pace| {
+                        pace.wait_after(n as u64, Instant::now())
+                    });
+                    let pause = due.max(self.pause);
+                    if !pause.is_zero() {
+                        self.store.pause(pause);
+                    }
+                }
+                Ok(Step::End) => return self.written(None, None),
+                Ok(Step::Failed(..)) if self.outlet.calls.stopped().is_some() => {
+                    return self.written(None, None);
+                }
+                Ok(Step::Failed(operation, errno)) => {
+                    let on_error = match errno {
+                        Errno::PIPE => self.policy.closed,
+                        _ => self.policy.other,
+                    };
+                    return self.written(Some((operation, errno, on_error)), None);
+                }
+                Err(error) => return self.written(None, Some(error)),
+            }
+        }
+    }
+
+    /// Grows the output if it is a pipe, and gives it pages from now on.
+    fn make_roomy(&mut self) {
+        if let Ok(pipe) = PipeEnd::new(self.sink) {
+            // With a small pipe, writing is only slower.
+            let _ = pipe.grow(self.pipe_size);
+            self.outlet.take_pages(self.sink, self.pipe_size);
+        }
+    }
+
+    fn written(
+        &self,
+        failed: Option<(&'static str, Errno, OnError)>,
+        broken: Option<Error>,
+    ) -> Written {
+        Written {
+            bytes: self.emptier.sent(),
+            failed,
+            broken,
+        }
+    }
+}
+
+impl Written {
+    /// Returns whether the whole buffer fails with this output.
+    pub(super) fn fails_all(&self) -> bool {
+        self.broken.is_some() || matches!(self.failed, Some((_, _, OnError::FailAll)))
+    }
+
+    /// Takes the error, if there is one.
+    pub(super) fn error(&mut self) -> Option<Error> {
+        let failed = self
+            .failed
+            .map(|(operation, errno, _)| Error::moving(Side::Sink, operation, errno, self.bytes));
+        self.broken.take().or(failed)
+    }
+
+    pub(super) fn report(&self) -> SinkReport {
+        SinkReport {
+            bytes: self.bytes,
+            error: self
+                .failed
+                .filter(|(_, _, on_error)| *on_error != OnError::FailAll)
+                .map(|(operation, errno, _)| {
+                    Error::moving(Side::Sink, operation, errno, self.bytes)
+                }),
+            ignored: matches!(self.failed, Some((_, _, OnError::Ignore))),
+            would_wait: false,
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Keeps a call into a socket from raising SIGPIPE.
+//!
+//! send(2) has MSG_NOSIGNAL for this. splice(2) and sendfile(2) into a socket have nothing of the kind:
+//! if the peer is gone, they raise SIGPIPE, which ends a process that does not ignore it. The kernel
+//! sends this signal to the calling thread only (`unix_stream_sendmsg`, net/unix/af_unix.c;
+//! `sk_stream_error`, net/core/stream.c). So the thread blocks it during the call, and then removes the
+//! signal that the call has raised. Other threads, and signals for the whole process, are not affected.
+
+use std::ffi::{c_int, c_void};
+use std::ptr;
+
+use rustix::process::Signal;
+
+/// A `sigset_t`. It has 1024 bits in glibc and in musl.
+#[derive(Clone, Copy)]
+#[repr(C, align(16))]
+struct SignalSet([u8; 128]);
+
+/// A `struct timespec` that is zero.
+#[repr(C, align(16))]
+struct NoTime([u8; 16]);
+
+const SIG_BLOCK: c_int = 0;
+const SIG_SETMASK: c_int = 2;
+
+// These are functions of POSIX, in the libc that std is linked to. rustix offers them only for programs
+// without a libc.
+unsafe extern "C" {
+    fn sigemptyset(set: *mut SignalSet) -> c_int;
+    fn sigaddset(set: *mut SignalSet, signal: c_int) -> c_int;
+    fn sigismember(set: *const SignalSet, signal: c_int) -> c_int;
+    fn sigpending(set: *mut SignalSet) -> c_int;
+    fn pthread_sigmask(how: c_int, set: *const SignalSet, old: *mut SignalSet) -> c_int;
+    fn sigtimedwait(set: *const SignalSet, info: *mut c_void, timeout: *const NoTime) -> c_int;
+}
+
+impl SignalSet {
+    fn empty() -> Self {
+        let mut set = Self([0; 128]);
+        // SAFETY: the set is as large as a `sigset_t`, and is valid for writing.
+        unsafe { sigemptyset(&mut set) };
+        set
+    }
+
+    fn sigpipe() -> Self {
+        let mut set = Self::empty();
+        // SAFETY: as above, and the set has been initialized.
+        unsafe { sigaddset(&mut set, Signal::PIPE.as_raw()) };
+        set
+    }
+
+    fn has_sigpipe(&self) -> bool {
+        // SAFETY: the set has been initialized.
+        unsafe { sigismember(self, Signal::PIPE.as_raw()) == 1 }
+    }
+}
+
+/// Makes a call that may raise SIGPIPE, and removes the signal.
+///
+/// The signal may have been raised although the call succeeded, because a part of its bytes was sent
+/// before the peer was gone.
+pub(crate) fn without_sigpipe<T>(call: impl FnOnce() -> T) -> T {
+    let sigpipe = SignalSet::sigpipe();
+    let mut before = SignalSet::empty();
+    // SAFETY: both sets are initialized. Blocking a signal in this thread affects no other one.
+    let is_blocked = unsafe { pthread_sigmask(SIG_BLOCK, &sigpipe, &mut before) } == 0;
+    // A signal that is pending already is the caller's, who has blocked it.
+    let is_pending = before.has_sigpipe() && {
+        let mut pending = SignalSet::empty();
+        // SAFETY: the set is valid for writing.
+        unsafe { sigpending(&mut pending) == 0 && pending.has_sigpipe() }
+    };
+    let answer = call();
+    if is_blocked {
+        if !is_pending {
+            let no_time = NoTime([0; 16]);
+            // SAFETY: the set and the time are initialized, and no information is asked for. It does
+            // not wait: it takes the signal, or finds none.
+            unsafe { sigtimedwait(&sigpipe, ptr::null_mut(), &no_time) };
+        }
+        // SAFETY: this is the mask that the thread had before.
+        unsafe { pthread_sigmask(SIG_SETMASK, &before, ptr::null_mut()) };
+    }
+    answer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns whether SIGPIPE is blocked in this thread, and whether it is pending.
+    fn state() -> (bool, bool) {
+        let (mut mask, mut pending) = (SignalSet::empty(), SignalSet::empty());
+        // SAFETY: both sets are valid for writing, and the mask stays as it is.
+        unsafe {
+            pthread_sigmask(SIG_BLOCK, ptr::null(), &mut mask);
+            sigpending(&mut pending);
+        }
+        (mask.has_sigpipe(), pending.has_sigpipe())
+    }
+
+    fn raise() {
+        unsafe extern "C" {
+            fn raise(signal: c_int) -> c_int;
+        }
+        // SAFETY: the signal goes to this thread, which has blocked it.
+        unsafe { raise(Signal::PIPE.as_raw()) };
+    }
+
+    #[test]
+    fn a_signal_of_the_call_is_removed_and_one_of_the_caller_stays() {
+        let during = without_sigpipe(|| {
+            raise();
+            state()
+        });
+        assert_eq!((during, state()), ((true, true), (false, false)));
+        without_sigpipe(|| {
+            // In here the test is a caller that has blocked the signal.
+            without_sigpipe(raise);
+            assert_eq!(state(), (true, false));
+            raise();
+            without_sigpipe(|| assert_eq!(state(), (true, true)));
+            without_sigpipe(raise);
+            assert_eq!(state(), (true, true), "the caller's signal");
+        });
+        assert_eq!(state(), (false, false));
+    }
+}

@@ -1,0 +1,416 @@
+//! The memory of a [`Buffer`](crate::Buffer): one side fills it, and several outputs send from it, all at
+//! the same time.
+//!
+//! `state.rs` decides who may use which part. This file makes that safe: a part is reached only through a
+//! [`Filler`], of which there is one, or a [`Emptier`], of which there is one for each output, and only
+//! while the state says that it is theirs. No lock is held during a system call.
+
+mod state;
+
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::fs::FallocateFlags;
+use rustix::io::Errno;
+
+use super::options::BY_REFERENCE_FROM;
+use super::stage::{Outlet, Sent};
+use crate::error::{Error, Result};
+use crate::linux;
+use crate::memory::{Geometry, Memory};
+use crate::pages::Pages;
+use state::{Next, Released, State};
+
+/// The number of slots that memory is divided into if it is too small for huge pages.
+const SMALL_SLOTS: usize = 16;
+
+/// The smallest number of huge pages that memory is made of.
+const LEAST_HUGE: usize = 4;
+
+/// The memory between the side that reads and the outputs.
+#[derive(Debug)]
+pub(crate) struct Store {
+    /// The first byte, from which all parts are derived.
+    start: NonNull<u8>,
+    /// The mapping. It is used only to give memory back, never to reach it.
+    pages: Mutex<Pages>,
+    /// Bytes of a slot.
+    slot: usize,
+    /// Whether pipes may be given parts of it.
+    may_be_given: bool,
+    inner: Mutex<Inner>,
+    /// There are more bytes, or there is something else that an output has to know.
+    more: Condvar,
+    /// There is more room, or there is something else that the side that reads has to know.
+    room: Condvar,
+    /// Everything ends early.
+    stop: Condvar,
+}
+
+// SAFETY: `start` is the only field that is not Send and Sync by itself. It points to memory that `pages`
+// owns and that belongs to no thread; who may use which part of it is decided under a lock.
+unsafe impl Send for Store {}
+// SAFETY: as above.
+unsafe impl Sync for Store {}
+
+#[derive(Debug)]
+struct Inner {
+    state: State,
+    counts: Counts,
+    /// Outputs that sleep.
+    outputs_asleep: usize,
+    reader_sleeps: bool,
+    stopped: bool,
+}
+
+/// How often the memory was empty and full, and for how long.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Counts {
+    pub(crate) empty: Waits,
+    pub(crate) full: Waits,
+    /// How long an output waited for bytes after the memory had been full once.
+    pub(crate) empty_after_full: Duration,
+    /// The most bytes that it held.
+    pub(crate) most: u64,
+}
+
+/// How often and how long one side of a [`Buffer`](crate::Buffer) waited for the other.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Waits {
+    /// The number of waits.
+    pub times: u64,
+    /// How long they took together.
+    pub time: Duration,
+}
+
+impl Waits {
+    fn add(&mut self, time: Duration) {
+        self.times += 1;
+        self.time += time;
+    }
+}
+
+/// The sizes and thresholds of a store.
+#[derive(Debug)]
+pub(crate) struct Layout {
+    /// Bytes of memory.
+    pub(crate) bytes: usize,
+    /// The number of outputs.
+    pub(crate) outputs: usize,
+    /// Percent of the memory that an output waits for once it has sent everything.
+    pub(crate) start: f64,
+    /// Percent of the memory below which reading goes on after it was full.
+    pub(crate) resume: f64,
+    /// The file that holds the bytes, instead of memory.
+    pub(crate) file: Option<OwnedFd>,
+}
+
+/// What came of one step of an output.
+#[derive(Debug)]
+pub(crate) enum Step {
+    /// This many bytes were sent.
+    Sent(usize),
+    /// There is nothing more to send, or everything ends early.
+    End,
+    /// This call failed.
+    Failed(&'static str, Errno),
+}
+
+impl Store {
+    /// Maps the memory. It takes no room before it is filled.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for less than a few pages; `ENOMEM` if there is not enough address space;
+    /// `ENOSPC` if there is no room for the file.
+    pub(crate) fn new(layout: Layout) -> Result<Self> {
+        let geometry = Geometry::here();
+        let huge = geometry.huge_that_suits().filter(|huge| {
+            layout.file.is_none() && linux::has_huge_pages() && layout.bytes / huge >= LEAST_HUGE
+        });
+        let page = geometry.page;
+        let slot = huge.unwrap_or_else(|| {
+            let small = layout.bytes / SMALL_SLOTS / page * page;
+            small.clamp(page, geometry.given_back_at_once(false))
+        });
+        let slots = layout.bytes / slot;
+        if slots < 2 {
+            return Err(Error::Invalid(format!(
+                "a buffer of {} bytes is too small: it needs at least {}",
+                layout.bytes,
+                2 * page
+            )));
+        }
+        let len = slots * slot;
+        let mut pages = match layout.file {
+            Some(file) => in_file(file, len)?,
+            None => Memory::map(len, huge.is_some())?,
+        };
+        let part = |percent: f64| (len as f64 * percent / 100.0) as u64;
+        let (start, resume) = (part(layout.start), part(layout.resume));
+        Ok(Self {
+            start: NonNull::from(&mut pages[..]).cast(),
+            pages: Mutex::new(pages),
+            slot,
+            may_be_given: huge.is_some() && linux::shares_pages(),
+            inner: Mutex::new(Inner {
+                state: State::new(slot, slots, layout.outputs, start, resume),
+                counts: Counts::default(),
+                outputs_asleep: 0,
+                reader_sleeps: false,
+                stopped: false,
+            }),
+            more: Condvar::new(),
+            room: Condvar::new(),
+            stop: Condvar::new(),
+        })
+    }
+
+    /// Returns a view of it, the side that fills it, and the outputs.
+    pub(crate) fn sides(&mut self) -> (&Self, Filler<'_>, Vec<Emptier<'_>>) {
+        let store: &Self = self;
+        let outputs = store.lock().state.outputs();
+        let emptier = |output| Emptier { store, output };
+        let emptiers = (0..outputs).map(emptier).collect();
+        (store, Filler { store }, emptiers)
+    }
+
+    /// Returns all bytes of memory.
+    pub(crate) fn capacity(&self) -> u64 {
+        self.lock().state.capacity()
+    }
+
+    /// Returns the counts, how many bytes were read, and how many of them some output has not got yet.
+    pub(crate) fn look(&self) -> (Counts, u64, u64) {
+        let inner = self.lock();
+        (inner.counts, inner.state.filled(), inner.state.held())
+    }
+
+    /// Makes all sides stop as soon as they return from their system calls.
+    pub(crate) fn stop(&self) {
+        self.lock().stopped = true;
+        self.more.notify_all();
+        self.room.notify_all();
+        self.stop.notify_all();
+    }
+
+    /// Sleeps for this long, or until everything ends early.
+    pub(crate) fn pause(&self, time: Duration) {
+        let asleep = self
+            .stop
+            .wait_timeout_while(self.lock(), time, |inner| !inner.stopped);
+        drop(asleep.unwrap_or_else(PoisonError::into_inner));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Wakes the outputs that sleep.
+    fn wake_outputs(&self, inner: &Inner) {
+        if inner.outputs_asleep > 0 {
+            self.more.notify_all();
+        }
+    }
+
+    /// Frees the slots that no output needs any more, and wakes the side that reads.
+    ///
+    /// # Errors
+    /// If memory cannot be given back to the kernel. It is never used again then.
+    fn release<'a>(&'a self, mut inner: MutexGuard<'a, Inner>) -> Result<()> {
+        let mut outcome = Ok(());
+        while let Some(released) = inner.state.release() {
+            if let Released::GiveBack(slot) = released {
+                drop(inner);
+                let start = slot * self.slot;
+                let mut pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
+                let given_back = pages.give_back(start..start + self.slot);
+                drop(pages);
+                inner = self.lock();
+                match given_back {
+                    Ok(()) => inner.state.gave_back(slot),
+                    Err(error) => outcome = Err(error),
+                }
+            }
+        }
+        if inner.reader_sleeps && inner.state.has_room() {
+            self.room.notify_one();
+        }
+        outcome
+    }
+}
+
+/// Maps a file that holds the bytes of a buffer, and gets all of its room on the disk first.
+///
+/// The file may be shortened by others, and the disk may fail. That kills no process, since only system
+/// calls reach the memory, and they return `EFAULT` then.
+fn in_file(file: OwnedFd, len: usize) -> Result<Pages> {
+    let bytes = len as u64;
+    match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, bytes) {
+        // This file system cannot reserve room, so that a full disk is found out later.
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
+            rustix::fs::ftruncate(&file, bytes).map_err(Error::system("ftruncate"))?;
+        }
+        answer => answer.map_err(Error::system("fallocate"))?,
+    }
+    Pages::of_file(file, len)
+}
+
+/// The side that fills the memory. When it is dropped, there is nothing more to come.
+#[derive(Debug)]
+pub(crate) struct Filler<'a> {
+    store: &'a Store,
+}
+
+impl Filler<'_> {
+    /// Waits for room, and has `read` put bytes into it, at most `most`; `read` returns how many. Returns
+    /// `None` if no output is left, or if everything ends early.
+    pub(crate) fn fill<E>(
+        &mut self,
+        most: usize,
+        read: impl FnOnce(&mut [u8]) -> Result<usize, E>,
+    ) -> Option<Result<usize, E>> {
+        let store = self.store;
+        let mut inner = store.lock();
+        let mut waited: Option<Instant> = None;
+        let room = loop {
+            if inner.stopped || inner.state.first_output().is_none() {
+                return None;
+            }
+            if let Some(room) = inner.state.room(most) {
+                break room;
+            }
+            if waited.is_none() {
+                waited = Some(Instant::now());
+                // Outputs that wait for a threshold need not wait for it any more.
+                store.wake_outputs(&inner);
+            }
+            inner.reader_sleeps = true;
+            inner = store
+                .room
+                .wait(inner)
+                .unwrap_or_else(PoisonError::into_inner);
+            inner.reader_sleeps = false;
+        };
+        if let Some(since) = waited {
+            inner.counts.full.add(since.elapsed());
+        }
+        drop(inner);
+        // SAFETY: the state says that these bytes are inside of the mapping, that no output may send them
+        // before they are recorded as filled, and that no pipe refers to them. This is the only filler, and
+        // `&mut self` sees to it that it has one room at a time.
+        let bytes = unsafe {
+            std::slice::from_raw_parts_mut(store.start.as_ptr().add(room.start), room.len())
+        };
+        let read = read(bytes);
+        if let Ok(n @ 1..) = read {
+            let mut inner = store.lock();
+            inner.state.fill(n.min(room.len()));
+            inner.counts.most = inner.counts.most.max(inner.state.held());
+            store.wake_outputs(&inner);
+        }
+        Some(read)
+    }
+}
+
+impl Drop for Filler<'_> {
+    fn drop(&mut self) {
+        self.store.lock().state.end();
+        self.store.more.notify_all();
+    }
+}
+
+/// An output. When it is dropped, nothing is kept for it any more.
+#[derive(Debug)]
+pub(crate) struct Emptier<'a> {
+    store: &'a Store,
+    output: usize,
+}
+
+impl Emptier<'_> {
+    /// Returns how many bytes were sent.
+    pub(crate) fn sent(&self) -> u64 {
+        self.store.lock().state.sent(self.output)
+    }
+
+    /// Waits for bytes, and sends some of them, at most `most`.
+    pub(crate) fn send(
+        &mut self,
+        outlet: &mut Outlet,
+        sink: BorrowedFd<'_>,
+        most: usize,
+    ) -> Result<Step> {
+        let store = self.store;
+        let Some(bytes) = self.next(most) else {
+            return Ok(Step::End);
+        };
+        // SAFETY: the state says that these bytes are inside of the mapping and filled, and that they are not
+        // filled again before this output has sent them, which only this emptier can record.
+        let bytes = unsafe {
+            std::slice::from_raw_parts(store.start.as_ptr().add(bytes.start), bytes.len())
+        };
+        let pays = bytes.len() >= BY_REFERENCE_FROM;
+        // SAFETY: what was given is recorded below, and the state then has the slot given back to the kernel
+        // before it is filled again. The memory is a mapping of our own, unless it must not be given.
+        let sent = unsafe { outlet.send(sink, bytes, store.may_be_given, pays, None) };
+        let (n, given) = match sent {
+            Ok(sent) if sent.bytes() == 0 => return Ok(Step::Failed("write", Errno::IO)),
+            Ok(Sent::Given(n)) => (n, true),
+            Ok(Sent::Copied { bytes, .. }) => (bytes, false),
+            Err((operation, errno)) => return Ok(Step::Failed(operation, errno)),
+        };
+        let mut inner = store.lock();
+        inner.state.send(self.output, n, given);
+        store.release(inner).map(|()| Step::Sent(n))
+    }
+
+    /// Waits for bytes, and returns which, or `None` if there are none to come.
+    fn next(&mut self, most: usize) -> Option<std::ops::Range<usize>> {
+        let store = self.store;
+        let mut inner = store.lock();
+        let mut waited: Option<Instant> = None;
+        loop {
+            let next = match inner.stopped {
+                true => Next::End,
+                false => inner.state.next(self.output, most),
+            };
+            if next != Next::Wait {
+                // Before the first byte and after the last one, it is no shortage that there are none.
+                let is_short = !inner.state.has_ended() && inner.state.sent(self.output) > 0;
+                if let Some(since) = waited
+                    && is_short
+                    && inner.state.first_output() == Some(self.output)
+                {
+                    let time = since.elapsed();
+                    inner.counts.empty.add(time);
+                    if inner.counts.full.times > 0 {
+                        inner.counts.empty_after_full += time;
+                    }
+                }
+                return match next {
+                    Next::Send(bytes) => Some(bytes),
+                    Next::Wait | Next::End => None,
+                };
+            }
+            waited.get_or_insert_with(Instant::now);
+            inner.outputs_asleep += 1;
+            inner = store
+                .more
+                .wait(inner)
+                .unwrap_or_else(PoisonError::into_inner);
+            inner.outputs_asleep -= 1;
+        }
+    }
+}
+
+impl Drop for Emptier<'_> {
+    fn drop(&mut self) {
+        let mut inner = self.store.lock();
+        inner.state.lose(self.output);
+        // Memory that cannot be given back is not used again.
+        let _ = self.store.release(inner);
+        // It also has to know that no output is left.
+        self.store.room.notify_one();
+    }
+}

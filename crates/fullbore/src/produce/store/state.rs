@@ -1,0 +1,475 @@
+//! Which part of the memory of a buffer may be filled, and which part each output may read: numbers
+//! only, without memory, clocks or threads.
+//!
+//! The memory is divided into *slots* of one size. The stream is cut into pieces of that size, and each
+//! piece has a slot from its first byte until the slowest output has got its last one. Bytes of the
+//! stream are counted from 0.
+//!
+//! The rules, which the tests try in every order of events:
+//! - What may be filled is never a part of what an output may read.
+//! - A slot of which a pipe was given a part is not filled again before it was given back to the kernel.
+//! - As long as bytes are missing somewhere, somebody can go on.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+/// Slots that are kept after the last byte of their piece is sent, if no pipe was given any of it:
+/// memory that is in the cache is filled again sooner than new memory.
+const WARM: usize = 2;
+
+/// The state of the memory of a buffer.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct State {
+    /// Bytes of a slot.
+    slot: usize,
+    /// All bytes of memory.
+    capacity: u64,
+    /// The slots of the pieces that some output still needs, in the order of the stream.
+    pieces: VecDeque<Piece>,
+    /// The first byte of the stream that these slots hold.
+    first: u64,
+    /// Free slots that hold memory already.
+    warm: Vec<usize>,
+    /// Free slots without memory.
+    cold: Vec<usize>,
+    /// Bytes that were read.
+    filled: u64,
+    ended: bool,
+    outputs: Vec<Output>,
+    /// An output that has sent everything waits for this many bytes.
+    start: u64,
+    /// Once the memory is full, nothing is read until it holds this many bytes at most.
+    resume: u64,
+    paused: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Piece {
+    slot: usize,
+    given: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Output {
+    sent: u64,
+    is_alive: bool,
+    /// Whether it waits until there are `start` bytes.
+    holds_back: bool,
+}
+
+/// What an output can do next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// Send these bytes of the memory.
+    Send(Range<usize>),
+    /// Wait for more.
+    Wait,
+    /// Nothing any more.
+    End,
+}
+
+/// What happens to the memory of a slot that no output needs any more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Released {
+    /// It is kept for the next bytes.
+    Kept,
+    /// It has to be given back to the kernel. [`State::gave_back`] frees it.
+    GiveBack(usize),
+}
+
+impl State {
+    /// Creates the state of `slots` slots of `slot` bytes, which `outputs` outputs read. The thresholds
+    /// are in bytes: see [`Buffer::start_at`](crate::Buffer::start_at) and
+    /// [`Buffer::resume_at`](crate::Buffer::resume_at).
+    pub(crate) fn new(slot: usize, slots: usize, outputs: usize, start: u64, resume: u64) -> Self {
+        let output = Output {
+            sent: 0,
+            is_alive: true,
+            holds_back: start > 0,
+        };
+        Self {
+            slot,
+            capacity: (slot * slots) as u64,
+            pieces: VecDeque::new(),
+            first: 0,
+            warm: Vec::new(),
+            // The first ones are used first.
+            cold: (0..slots).rev().collect(),
+            filled: 0,
+            ended: false,
+            outputs: vec![output; outputs],
+            start,
+            resume,
+            paused: false,
+        }
+    }
+
+    /// Returns all bytes of memory.
+    pub(crate) fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    /// Returns how many outputs there were at the start.
+    pub(crate) fn outputs(&self) -> usize {
+        self.outputs.len()
+    }
+
+    /// Returns how many bytes were read.
+    pub(crate) fn filled(&self) -> u64 {
+        self.filled
+    }
+
+    /// Returns how many bytes this output has got.
+    pub(crate) fn sent(&self, output: usize) -> u64 {
+        self.outputs[output].sent
+    }
+
+    /// Returns how many bytes the slowest output has not got yet.
+    pub(crate) fn held(&self) -> u64 {
+        self.filled - self.slowest()
+    }
+
+    /// Returns whether everything was read.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// Returns the first output that is left, if there is any.
+    pub(crate) fn first_output(&self) -> Option<usize> {
+        self.outputs.iter().position(|output| output.is_alive)
+    }
+
+    /// Returns the memory that the next bytes are read into, at most `most` of them, or `None` as long as
+    /// the buffer is full. Nothing else changes it until [`fill`](Self::fill).
+    pub(crate) fn room(&mut self, most: usize) -> Option<Range<usize>> {
+        if !self.has_room() {
+            self.paused = true;
+            return None;
+        }
+        let used = self.used();
+        if used == self.pieces.len() * self.slot {
+            let slot = self.warm.pop().or_else(|| self.cold.pop())?;
+            self.pieces.push_back(Piece { slot, given: false });
+        }
+        self.paused = false;
+        let at = used % self.slot;
+        let start = self.pieces[used / self.slot].slot * self.slot + at;
+        Some(start..start + most.min(self.slot - at))
+    }
+
+    /// Returns whether something may be read now.
+    pub(crate) fn has_room(&self) -> bool {
+        let waits = self.paused && self.held() > self.resume;
+        let has_slot = !(self.warm.is_empty() && self.cold.is_empty());
+        !waits && (has_slot || self.used() < self.pieces.len() * self.slot)
+    }
+
+    /// Returns how many bytes of the slots of all pieces are filled.
+    fn used(&self) -> usize {
+        usize::try_from(self.filled - self.first).expect("it is in memory")
+    }
+
+    /// Records that `n` bytes were read into the room.
+    pub(crate) fn fill(&mut self, n: usize) {
+        self.filled += n as u64;
+    }
+
+    /// Records that there is nothing more to read.
+    pub(crate) fn end(&mut self) {
+        self.ended = true;
+    }
+
+    /// Returns what this output can do next; it sends at most `most` bytes.
+    pub(crate) fn next(&mut self, output: usize, most: usize) -> Next {
+        let Output {
+            sent, holds_back, ..
+        } = self.outputs[output];
+        let there = self.filled - sent;
+        if there == 0 {
+            self.outputs[output].holds_back = self.start > 0;
+            return match self.ended {
+                true => Next::End,
+                false => Next::Wait,
+            };
+        }
+        if holds_back && there < self.start && !self.ended && !self.paused {
+            return Next::Wait;
+        }
+        self.outputs[output].holds_back = false;
+        let from = usize::try_from(sent - self.first).expect("it is in memory");
+        let at = from % self.slot;
+        let start = self.pieces[from / self.slot].slot * self.slot + at;
+        let there = usize::try_from(there).unwrap_or(usize::MAX);
+        Next::Send(start..start + most.min(self.slot - at).min(there))
+    }
+
+    /// Records that this output has got `n` bytes, and whether it is a pipe that was `given` them.
+    pub(crate) fn send(&mut self, output: usize, n: usize, given: bool) {
+        let sent = &mut self.outputs[output].sent;
+        let from = usize::try_from(*sent - self.first).expect("it is in memory");
+        *sent += n as u64;
+        self.pieces[from / self.slot].given |= given;
+    }
+
+    /// Records that nothing more is sent to this output.
+    pub(crate) fn lose(&mut self, output: usize) {
+        self.outputs[output].is_alive = false;
+    }
+
+    /// Takes a slot that no output needs any more away from its piece, if there is one.
+    pub(crate) fn release(&mut self) -> Option<Released> {
+        let piece_ends = self.first + self.slot as u64;
+        let all_sent = self.slowest().min(self.filled) >= piece_ends;
+        if self.pieces.is_empty() || !all_sent {
+            return None;
+        }
+        let piece = self.pieces.pop_front()?;
+        self.first = piece_ends;
+        if !piece.given && self.warm.len() < WARM {
+            self.warm.push(piece.slot);
+            return Some(Released::Kept);
+        }
+        Some(Released::GiveBack(piece.slot))
+    }
+
+    /// Frees a slot that was given back to the kernel.
+    pub(crate) fn gave_back(&mut self, slot: usize) {
+        self.cold.push(slot);
+    }
+
+    /// Returns how far the slowest output is.
+    fn slowest(&self) -> u64 {
+        let alive = self.outputs.iter().filter(|output| output.is_alive);
+        alive.map(|output| output.sent).min().unwrap_or(self.filled)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    /// A state, and memory in which each byte is known by its place in the stream.
+    #[derive(Clone, PartialEq, Eq, Hash)]
+    struct Model {
+        state: State,
+        memory: Vec<Option<u64>>,
+        /// The bytes of memory that a pipe may refer to.
+        given: Vec<bool>,
+        /// Slots that are to be given back.
+        returning: Vec<usize>,
+        /// What the side that reads holds.
+        room: Option<Range<usize>>,
+        length: u64,
+    }
+
+    impl Model {
+        fn new(
+            slot: usize,
+            slots: usize,
+            outputs: usize,
+            start: u64,
+            resume: u64,
+            length: u64,
+        ) -> Self {
+            Self {
+                state: State::new(slot, slots, outputs, start, resume),
+                memory: vec![None; slot * slots],
+                given: vec![false; slot * slots],
+                returning: Vec::new(),
+                room: None,
+                length,
+            }
+        }
+
+        /// Everything that can happen next.
+        fn successors(&self, all: &mut Vec<Self>) {
+            let State { slot, .. } = self.state;
+            // The side that reads takes room, and fills some of it, or finds the end.
+            match &self.room {
+                None if !self.state.has_ended() => {
+                    let mut next = self.clone();
+                    next.room = next.state.room(usize::MAX);
+                    let waits = next.room.is_none();
+                    if !waits || next.state != self.state {
+                        all.push(next);
+                    }
+                }
+                None => {}
+                Some(room) => {
+                    let left = (self.length - self.state.filled()) as usize;
+                    for n in 1..=room.len().min(left) {
+                        let mut next = self.clone();
+                        for at in room.start..room.start + n {
+                            assert!(!self.given[at], "a pipe refers to this byte");
+                            next.memory[at] = Some(next.state.filled());
+                            next.state.fill(1);
+                        }
+                        next.room = None;
+                        all.push(next);
+                    }
+                    if left == 0 {
+                        let mut next = self.clone();
+                        next.room = None;
+                        next.state.end();
+                        all.push(next);
+                    }
+                }
+            }
+            // Each output sends some bytes, or is lost.
+            for output in 0..self.state.outputs.len() {
+                if !self.state.outputs[output].is_alive {
+                    continue;
+                }
+                let mut asked = self.clone();
+                if let Next::Send(bytes) = asked.state.next(output, usize::MAX) {
+                    if let Some(room) = &self.room {
+                        assert!(bytes.end <= room.start || room.end <= bytes.start);
+                    }
+                    for (n, given) in (1..=bytes.len()).flat_map(|n| [(n, true), (n, false)]) {
+                        let mut next = asked.clone();
+                        for i in 0..n {
+                            let expected = self.state.sent(output) + i as u64;
+                            assert_eq!(self.memory[bytes.start + i], Some(expected));
+                            next.given[bytes.start + i] |= given;
+                        }
+                        next.state.send(output, n, given);
+                        all.push(next);
+                    }
+                }
+                if self.state.outputs.len() > 1 {
+                    let mut next = self.clone();
+                    next.state.lose(output);
+                    all.push(next);
+                }
+            }
+            // A slot is released, and given back a little later.
+            let mut next = self.clone();
+            match next.state.release() {
+                Some(Released::GiveBack(slot)) => {
+                    next.returning.push(slot);
+                    all.push(next);
+                }
+                Some(Released::Kept) => all.push(next),
+                None => {}
+            }
+            if let Some(&number) = self.returning.last() {
+                let mut next = self.clone();
+                next.returning.pop();
+                for at in number * slot..(number + 1) * slot {
+                    (next.memory[at], next.given[at]) = (None, false);
+                }
+                next.state.gave_back(number);
+                all.push(next);
+            }
+        }
+
+        fn is_over(&self) -> bool {
+            let outputs = &self.state.outputs;
+            let is_done = |output: &Output| !output.is_alive || output.sent == self.length;
+            self.state.has_ended() && outputs.iter().all(is_done)
+        }
+    }
+
+    /// Tries all orders of events, and returns how many states there are.
+    fn explore(first: Model) -> usize {
+        let mut seen = HashSet::from([first.clone()]);
+        let mut todo = vec![first];
+        let mut next = Vec::new();
+        while let Some(model) = todo.pop() {
+            assert!(model.state.held() <= model.state.capacity());
+            model.successors(&mut next);
+            let loses = |other: &Model| {
+                let alive = |model: &Model| {
+                    let outputs = model.state.outputs.iter();
+                    outputs.filter(|output| output.is_alive).count()
+                };
+                alive(other) < alive(&model)
+            };
+            // That an output is lost is no way to go on.
+            let goes_on = next.iter().any(|other| !loses(other));
+            assert!(goes_on || model.is_over(), "nobody can go on");
+            for model in next.drain(..) {
+                if seen.insert(model.clone()) {
+                    todo.push(model);
+                }
+            }
+        }
+        seen.len()
+    }
+
+    #[test]
+    fn every_order_of_events_sends_each_byte_once_and_ends() {
+        for slots in 1..=3 {
+            for (start, resume) in [(0, 6), (1, 6), (4, 6), (6, 6), (0, 0), (0, 3), (5, 2)] {
+                let states = explore(Model::new(2, slots, 1, start, resume, 6));
+                assert!(states > 50, "{states}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_same_is_so_with_two_outputs_of_which_each_may_be_lost() {
+        for (start, resume) in [(0, 4), (3, 4), (4, 0)] {
+            let states = explore(Model::new(2, 2, 2, start, resume, 4));
+            assert!(states > 1000, "{states}");
+        }
+    }
+
+    #[test]
+    fn an_output_waits_until_there_are_enough_bytes_and_then_sends_all() {
+        let mut state = State::new(4, 4, 1, 8, 16);
+        for _ in 0..7 {
+            state.room(1).unwrap();
+            state.fill(1);
+            assert_eq!(state.next(0, 99), Next::Wait);
+        }
+        state.room(1).unwrap();
+        state.fill(1);
+        assert_eq!(state.next(0, 99), Next::Send(0..4));
+        state.send(0, 4, false);
+        assert_eq!(state.next(0, 99), Next::Send(4..8));
+        state.send(0, 4, false);
+        assert_eq!(state.next(0, 99), Next::Wait);
+        state.room(1).unwrap();
+        state.fill(1);
+        assert_eq!(state.next(0, 99), Next::Wait, "it was empty again");
+        state.end();
+        assert!(matches!(state.next(0, 99), Next::Send(_)));
+    }
+
+    #[test]
+    fn nothing_is_read_after_it_was_full_until_enough_is_sent() {
+        let mut state = State::new(4, 4, 1, 0, 8);
+        while let Some(room) = state.room(4) {
+            state.fill(room.len());
+        }
+        assert_eq!(state.held(), 16);
+        for _ in 0..2 {
+            assert_eq!(state.room(4), None);
+            state.send(0, 4, false);
+            state.release();
+        }
+        assert_eq!(state.held(), 8);
+        assert!(state.room(4).is_some());
+    }
+
+    #[test]
+    fn slots_that_no_pipe_was_given_are_filled_again_and_few_are_kept() {
+        let mut state = State::new(4, 8, 1, 0, 32);
+        while let Some(room) = state.room(4) {
+            state.fill(room.len());
+        }
+        let released: Vec<Released> = (0..5)
+            .map(|i| {
+                state.send(0, 4, i == 0);
+                state.release().unwrap()
+            })
+            .collect();
+        use Released::{GiveBack, Kept};
+        let expected = [GiveBack(0), Kept, Kept, GiveBack(3), GiveBack(4)];
+        assert_eq!(released, expected);
+        assert_eq!(state.room(4), Some(8..12), "the one that was kept last");
+    }
+}

@@ -1,0 +1,298 @@
+//! The words that the two sides of a ring share, and the rules for them. No memory is touched here.
+//!
+//! | word | written by | meaning |
+//! |---|---|---|
+//! | head | producer | bytes that were published: the consumer may claim up to here |
+//! | claim | consumer; `CLOSED` by either | bytes that the consumer has claimed: up to here they are the consumer's |
+//! | released | consumer | bytes that the consumer no longer reads: their memory may be filled again |
+//! | two flags | the side that sleeps, cleared by the one that wakes it | whether that side has to be woken |
+//!
+//! All of them count from the start of the ring and never go back. The one idea is `CLOSED`, a bit of
+//! the word that the consumer claims with. Either side sets it, in one atomic operation that also
+//! returns how much was claimed. So each byte is either the consumer's, or the producer's to send
+//! through the pipe, and both sides agree which, whenever one of them goes.
+//!
+//! Each side keeps its own copies of the numbers that it writes. A number of the other side is
+//! checked each time that it is read: `Broken` if it is not one that an honest side could have
+//! written.
+
+use std::fmt::Debug;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+/// Set in `claim` once nothing can be claimed any more.
+const CLOSED: u64 = 1 << 63;
+
+/// A shared word. The model check has one of its own.
+pub(super) trait Word: Debug {
+    fn load(&self, ordering: Ordering) -> u64;
+    fn store(&self, value: u64, ordering: Ordering);
+    fn swap(&self, value: u64, ordering: Ordering) -> u64;
+    fn compare_exchange(&self, current: u64, new: u64) -> Result<u64, u64>;
+    fn fetch_or(&self, bits: u64) -> u64;
+    /// A fence of sequential consistency.
+    fn fence();
+}
+
+impl Word for AtomicU64 {
+    #[inline]
+    fn load(&self, ordering: Ordering) -> u64 {
+        AtomicU64::load(self, ordering)
+    }
+
+    #[inline]
+    fn store(&self, value: u64, ordering: Ordering) {
+        AtomicU64::store(self, value, ordering);
+    }
+
+    #[inline]
+    fn swap(&self, value: u64, ordering: Ordering) -> u64 {
+        AtomicU64::swap(self, value, ordering)
+    }
+
+    #[inline]
+    fn compare_exchange(&self, current: u64, new: u64) -> Result<u64, u64> {
+        AtomicU64::compare_exchange(self, current, new, Ordering::AcqRel, Ordering::Acquire)
+    }
+
+    #[inline]
+    fn fetch_or(&self, bits: u64) -> u64 {
+        AtomicU64::fetch_or(self, bits, Ordering::AcqRel)
+    }
+
+    #[inline]
+    fn fence() {
+        fence(Ordering::SeqCst);
+    }
+}
+
+/// A word on cache lines of its own: CPUs fetch lines in pairs of 64 bytes, and some have lines of 128.
+#[derive(Debug)]
+#[repr(C, align(128))]
+pub(super) struct Line<W>(pub(super) W);
+
+/// The shared words. Zeros are those of a ring that nothing was put into.
+#[derive(Debug)]
+#[repr(C)]
+pub(super) struct Control<W> {
+    pub(super) head: Line<W>,
+    pub(super) claim: Line<W>,
+    pub(super) released: Line<W>,
+    pub(super) consumer_sleeps: Line<W>,
+    pub(super) producer_sleeps: Line<W>,
+}
+
+impl<W: Word> Control<W> {
+    /// Announces that the producer is about to sleep. It has to look once more afterwards.
+    pub(super) fn producer_will_sleep(&self) {
+        self.producer_sleeps.0.store(1, Ordering::Relaxed);
+        W::fence();
+    }
+
+    pub(super) fn producer_is_awake(&self) {
+        self.producer_sleeps.0.store(0, Ordering::Relaxed);
+    }
+
+    /// Announces that the consumer is about to sleep. It has to look once more afterwards.
+    pub(super) fn consumer_will_sleep(&self) {
+        self.consumer_sleeps.0.store(1, Ordering::Relaxed);
+        W::fence();
+    }
+
+    pub(super) fn consumer_is_awake(&self) {
+        self.consumer_sleeps.0.store(0, Ordering::Relaxed);
+    }
+
+    /// Returns whether something has happened that a producer which waits for `released` bytes to be
+    /// released has to see.
+    pub(super) fn is_released(&self, released: u64) -> bool {
+        self.released.0.load(Ordering::Acquire) >= released
+            || self.claim.0.load(Ordering::Acquire) & CLOSED != 0
+    }
+
+    /// Returns whether something has happened that a consumer which has claimed `claimed` bytes has to
+    /// see.
+    pub(super) fn is_published(&self, claimed: u64) -> bool {
+        self.head.0.load(Ordering::Acquire) != claimed
+            || self.claim.0.load(Ordering::Acquire) & CLOSED != 0
+    }
+}
+
+/// Clears the flag of a side that sleeps; returns whether it was set, so that this side has to wake it.
+fn has_to_be_woken<W: Word>(sleeps: &W) -> bool {
+    // The flag is read after what it was set for has been written: either this side sees the flag, or
+    // the other one sees what was written when it looks once more before it sleeps.
+    W::fence();
+    sleeps.load(Ordering::Relaxed) != 0 && sleeps.swap(0, Ordering::Relaxed) != 0
+}
+
+/// The other side has written a number that no honest side writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Broken;
+
+/// The numbers of the producer.
+#[derive(Debug)]
+pub(super) struct Giver {
+    size: u64,
+    head: u64,
+    /// The last number of released bytes that was seen.
+    released: u64,
+}
+
+impl Giver {
+    pub(super) fn new(size: u64) -> Self {
+        Self {
+            size,
+            head: 0,
+            released: 0,
+        }
+    }
+
+    /// Returns the number of bytes that were published.
+    pub(super) fn head(&self) -> u64 {
+        self.head
+    }
+
+    /// Returns how many bytes can be filled; if these are less than `wanted`, also those that were
+    /// released since the last look.
+    #[inline]
+    pub(super) fn free<W: Word>(
+        &mut self,
+        control: &Control<W>,
+        wanted: u64,
+    ) -> Result<u64, Broken> {
+        let free = self.size - (self.head - self.released);
+        if free >= wanted {
+            return Ok(free);
+        }
+        let released = control.released.0.load(Ordering::Acquire);
+        if released < self.released || released > self.head {
+            return Err(Broken);
+        }
+        self.released = released;
+        Ok(self.size - (self.head - released))
+    }
+
+    /// Returns the number of released bytes with which `wanted` bytes can be filled.
+    pub(super) fn released_for(&self, wanted: u64) -> u64 {
+        (self.head + wanted).saturating_sub(self.size)
+    }
+
+    /// Publishes the next `n` bytes, which have been filled; returns whether the consumer has to be
+    /// woken.
+    #[inline]
+    pub(super) fn publish<W: Word>(&mut self, control: &Control<W>, n: u64) -> bool {
+        self.head += n;
+        control.head.0.store(self.head, Ordering::Release);
+        has_to_be_woken(&control.consumer_sleeps.0)
+    }
+
+    /// Returns whether the consumer has closed the ring.
+    pub(super) fn is_closed<W: Word>(&self, control: &Control<W>) -> bool {
+        control.claim.0.load(Ordering::Acquire) & CLOSED != 0
+    }
+
+    /// Closes the ring, and returns how many bytes at the end the consumer has not claimed and never
+    /// will.
+    pub(super) fn close<W: Word>(&mut self, control: &Control<W>) -> Result<u64, Broken> {
+        let claimed = control.claim.0.fetch_or(CLOSED) & !CLOSED;
+        if claimed < self.released || claimed > self.head {
+            return Err(Broken);
+        }
+        Ok(self.head - claimed)
+    }
+}
+
+/// What a consumer finds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Claim {
+    /// So many bytes, which follow those that were claimed before, are the consumer's.
+    Bytes(u64),
+    /// There is nothing yet.
+    Nothing,
+    /// The ring was closed: what follows comes through the pipe.
+    Closed,
+}
+
+/// The numbers of the consumer.
+#[derive(Debug)]
+pub(super) struct Taker {
+    size: u64,
+    claimed: u64,
+    released: u64,
+    /// The last number of published bytes that was seen.
+    head: u64,
+}
+
+impl Taker {
+    pub(super) fn new(size: u64) -> Self {
+        Self {
+            size,
+            claimed: 0,
+            released: 0,
+            head: 0,
+        }
+    }
+
+    /// Returns the number of bytes that were claimed.
+    pub(super) fn claimed(&self) -> u64 {
+        self.claimed
+    }
+
+    /// Claims the next bytes, at most `most`.
+    #[inline]
+    pub(super) fn claim<W: Word>(
+        &mut self,
+        control: &Control<W>,
+        most: u64,
+    ) -> Result<Claim, Broken> {
+        if self.head == self.claimed {
+            let head = control.head.0.load(Ordering::Acquire);
+            if head < self.claimed || head - self.released > self.size {
+                return Err(Broken);
+            }
+            self.head = head;
+        }
+        let n = most.min(self.head - self.claimed);
+        if n == 0 {
+            let closed = control.claim.0.load(Ordering::Acquire) & CLOSED != 0;
+            return Ok(if closed {
+                Claim::Closed
+            } else {
+                Claim::Nothing
+            });
+        }
+        match control
+            .claim
+            .0
+            .compare_exchange(self.claimed, self.claimed + n)
+        {
+            Ok(_) => {
+                self.claimed += n;
+                Ok(Claim::Bytes(n))
+            }
+            Err(found) if found == self.claimed | CLOSED => Ok(Claim::Closed),
+            Err(_) => Err(Broken),
+        }
+    }
+
+    /// Releases all claimed bytes but the last `kept`; returns whether the producer has to be woken.
+    #[inline]
+    pub(super) fn release<W: Word>(&mut self, control: &Control<W>, kept: u64) -> bool {
+        let released = self.claimed - kept;
+        if released == self.released {
+            return false;
+        }
+        self.released = released;
+        control.released.0.store(released, Ordering::Release);
+        has_to_be_woken(&control.producer_sleeps.0)
+    }
+
+    /// Closes the ring. The last `unread` of the claimed bytes, which were not released, go back to the
+    /// producer, unless it has closed the ring before. Returns whether the producer has to be woken.
+    pub(super) fn close<W: Word>(&mut self, control: &Control<W>, unread: u64) -> bool {
+        let back_to = (self.claimed - unread) | CLOSED;
+        // An error means that the producer was first, or is not honest: nothing is to be done.
+        let _ = control.claim.0.compare_exchange(self.claimed, back_to);
+        has_to_be_woken(&control.producer_sleeps.0)
+    }
+}

@@ -1,0 +1,346 @@
+//! The producer's side of a ring.
+
+use std::cell::Cell;
+use std::ops::Range;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use rustix::event::PollFlags;
+use rustix::io::Errno;
+
+use super::control::{Broken, Giver};
+use super::meeting::{self, Listener, Peer};
+use super::memory::{MOST, Shared};
+use crate::linux;
+use crate::wait::{Ready, Waiter, uninterrupted};
+
+/// A producer that writes to the ring looks this often whether the consumer is still there.
+const LOOK_EVERY: Duration = Duration::from_millis(1);
+
+/// How often a side tries to go on between two system calls that show whether the other side is gone,
+/// while it spins.
+pub(super) const TRIES_BETWEEN_LOOKS: u32 = 1024;
+
+/// The ring of a producer that has offered it to a consumer.
+#[derive(Debug)]
+pub(crate) struct Giving {
+    shared: Shared,
+    giver: Giver,
+    link: OwnedFd,
+    /// Whoever connects now is a second reader.
+    listener: Listener,
+    /// Whether nobody else writes into the pipe.
+    only_writer: bool,
+    looked: Instant,
+    /// Whether nothing may be published any more.
+    over: bool,
+    closed: bool,
+}
+
+/// What became of bytes that were to be published.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Published {
+    /// The consumer may claim them.
+    Yes,
+    /// They were not, because they and all that follow must go through the pipe.
+    No,
+}
+
+/// A producer that has offered nothing yet.
+#[derive(Debug)]
+pub(crate) struct Offering {
+    listener: Listener,
+    /// Bytes of the ring.
+    size: usize,
+    only_writer: bool,
+    /// How often the producer has sent something.
+    sends: u64,
+    /// The number of bytes that were sent at the last look.
+    looked_at: u64,
+    /// The connection to the consumer, once it has asked.
+    link: Option<OwnedFd>,
+    /// How often the producer has waited for an empty pipe.
+    waits: u32,
+}
+
+impl Offering {
+    /// Bytes that are sent between two looks for a consumer; a look takes less than a microsecond.
+    const LOOK_EVERY: u64 = 256 * 1024;
+
+    /// Waits for the consumer of `pipe`, without blocking, to offer it a ring of `size` bytes; `None` if
+    /// there cannot be one.
+    pub(crate) fn new(pipe: BorrowedFd<'_>, size: usize, only_writer: bool) -> Option<Self> {
+        Some(Self {
+            listener: Listener::new(pipe)?,
+            size,
+            only_writer,
+            sends: 0,
+            looked_at: 0,
+            link: None,
+            waits: 0,
+        })
+    }
+
+    /// Returns whether it is time to look for a consumer: often at first, and then after every few
+    /// hundred kilobytes. `sent` is the number of bytes sent so far.
+    pub(crate) fn is_due(&mut self, sent: u64) -> bool {
+        self.sends += 1;
+        let due =
+            self.sends.is_power_of_two() || sent.saturating_sub(self.looked_at) >= Self::LOOK_EVERY;
+        if due {
+            self.looked_at = sent;
+        }
+        due
+    }
+
+    /// Offers a ring to the consumer of `pipe`, if it has asked for one and has read everything in the
+    /// pipe. From then on, everything must be sent through the ring, and nothing into the pipe before
+    /// the ring is closed.
+    ///
+    /// Returns itself if there is nobody yet, and `None` if there will be no ring.
+    pub(crate) fn offer(
+        mut self,
+        pipe: BorrowedFd<'_>,
+        waiter: &mut Waiter,
+    ) -> Result<Giving, Option<Self>> {
+        let link = self.link.take();
+        let Some(link) = link.or_else(|| self.listener.accept(pipe)) else {
+            return Err((!self.listener.is_exhausted()).then_some(self));
+        };
+        // With an empty pipe, all that is found in the pipe later was written by somebody else.
+        if !self.wait_until_empty(pipe, waiter) {
+            self.link = Some(link);
+            return Err(Some(self));
+        }
+        let size = self.size;
+        let (shared, files) = Shared::create(size).map_err(|_| None)?;
+        if meeting::offer(link.as_fd(), size, &files).is_err() {
+            return Err(Some(self));
+        }
+        Ok(Giving {
+            shared,
+            giver: Giver::new(size as u64),
+            link,
+            listener: self.listener,
+            only_writer: self.only_writer,
+            looked: Instant::now(),
+            over: false,
+            closed: false,
+        })
+    }
+}
+
+impl Offering {
+    /// Waits a little until `pipe` is empty, and returns whether it is. A consumer that takes longer than
+    /// that gains little from a ring, and has bytes to read all the time.
+    fn wait_until_empty(&mut self, pipe: BorrowedFd<'_>, waiter: &mut Waiter) -> bool {
+        const MOST: Duration = Duration::from_millis(2);
+        const PAUSE: Duration = Duration::from_micros(20);
+        const MOST_WAITS: u32 = 32;
+        if !is_anything_in(pipe) {
+            return true;
+        }
+        self.waits += 1;
+        let began = Instant::now();
+        while self.waits <= MOST_WAITS
+            && began.elapsed() < MOST
+            && waiter.pause(pipe, PAUSE).is_ok()
+        {
+            if !is_anything_in(pipe) {
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// Returns the number of bytes of a ring for chunks of this size; `None` if they are too large.
+pub(crate) fn size_for(chunk: usize) -> Option<usize> {
+    /// One chunk is filled and one is read, and the others make up for pauses of either side.
+    const CHUNKS: usize = 4;
+    const LEAST: usize = 1 << 20;
+    let bytes = chunk.checked_mul(CHUNKS)?.max(LEAST);
+    let size = bytes.checked_next_power_of_two()?;
+    (size <= MOST).then_some(size)
+}
+
+impl Giving {
+    /// Returns all memory of the ring, twice in a row.
+    #[inline]
+    pub(crate) fn bytes(&self) -> &[u8] {
+        self.shared.bytes()
+    }
+
+    /// As [`bytes`](Self::bytes). Only windows may be written to.
+    #[inline]
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        self.shared.bytes_mut()
+    }
+
+    /// Returns whether bytes can still be published.
+    pub(crate) fn is_open(&self) -> bool {
+        !self.closed
+    }
+
+    /// Returns whether the ring has to be closed, because the consumer is gone, or because there is
+    /// another reader.
+    pub(crate) fn is_over(&self) -> bool {
+        self.over
+    }
+
+    fn position(&self) -> usize {
+        (self.giver.head() % self.shared.size() as u64) as usize
+    }
+
+    /// Returns the next window, of at least `at_least` bytes and at most `chunk`, once the consumer has
+    /// released it; `None` if the ring has to be closed.
+    pub(crate) fn window(
+        &mut self,
+        chunk: usize,
+        at_least: usize,
+        pipe: BorrowedFd<'_>,
+        waiter: &mut Waiter,
+    ) -> Result<Option<Range<usize>>, Errno> {
+        self.check_process()?;
+        let start = self.position();
+        let free = self.wait_for_room(at_least as u64, pipe, waiter, || false)?;
+        Ok(free.map(|free| start..start + chunk.min(free as usize)))
+    }
+
+    /// Publishes the first `n` bytes of the last window.
+    pub(crate) fn publish(
+        &mut self,
+        n: usize,
+        pipe: BorrowedFd<'_>,
+        waiter: &mut Waiter,
+    ) -> Result<Published, Errno> {
+        self.check_process()?;
+        waiter.check_stopped()?;
+        let now = Instant::now();
+        if now.duration_since(self.looked) >= LOOK_EVERY {
+            self.look();
+            self.looked = now;
+        }
+        // What somebody else has written into the pipe comes before these bytes, and after those that
+        // were published before.
+        if !self.over && !self.only_writer && is_anything_in(pipe) {
+            let all = self.shared.size() as u64;
+            let free = self.wait_for_room(all, pipe, waiter, || !is_anything_in(pipe))?;
+            if free.is_none_or(|free| free == all && is_anything_in(pipe)) {
+                self.over = true;
+            }
+        }
+        if self.over {
+            return Ok(Published::No);
+        }
+        if self.giver.publish(self.shared.control(), n as u64)
+            && meeting::wake(self.link.as_fd()) == Peer::Gone
+        {
+            self.over = true;
+        }
+        Ok(Published::Yes)
+    }
+
+    /// Closes the ring, and returns how many bytes at the end of what was published the consumer will
+    /// never have. They are still in the memory before the last window.
+    pub(crate) fn close(&mut self) -> Result<usize, Errno> {
+        self.check_process()?;
+        self.closed = true;
+        let left = self.giver.close(self.shared.control()).map_err(broken)?;
+        // A consumer that sleeps has to see it.
+        self.shared.control().consumer_is_awake();
+        meeting::wake(self.link.as_fd());
+        Ok(left as usize)
+    }
+
+    /// Publishes nothing any more, and takes nothing back: the consumer claims what there is, as if the
+    /// producer had been killed.
+    pub(crate) fn leave_to_consumer(&mut self) {
+        self.closed = true;
+    }
+
+    /// # Errors
+    /// `EPERM` in a forked child.
+    #[inline]
+    fn check_process(&self) -> Result<(), Errno> {
+        match self.shared.is_here() {
+            true => Ok(()),
+            false => Err(Errno::PERM),
+        }
+    }
+
+    /// Waits until `wanted` bytes can be filled, or `or_until`, and returns how many can be; `None` if
+    /// the ring has to be closed.
+    fn wait_for_room(
+        &mut self,
+        wanted: u64,
+        pipe: BorrowedFd<'_>,
+        waiter: &mut Waiter,
+        or_until: impl Fn() -> bool,
+    ) -> Result<Option<u64>, Errno> {
+        let control = self.shared.control();
+        let needed = self.giver.released_for(wanted);
+        let (giver, over) = (&mut self.giver, &mut self.over);
+        let (link, listener) = (self.link.as_fd(), self.listener.as_fd());
+        let has_slept = Cell::new(false);
+        let mut tries = 0u32;
+        waiter.until(
+            || {
+                let free = giver.free(control, wanted).map_err(broken)?;
+                if free >= wanted || or_until() {
+                    return Ok(Some(free));
+                }
+                tries = tries.wrapping_add(1);
+                if has_slept.take() || tries.is_multiple_of(TRIES_BETWEEN_LOOKS) {
+                    *over |= giver.is_closed(control)
+                        || meeting::is_woken(link) == Peer::Gone
+                        || linux::is_closed(pipe)?
+                        || linux::is_ready(listener, Ready::ToRead)?;
+                }
+                match *over {
+                    true => Ok(None),
+                    false => Err(Errno::AGAIN),
+                }
+            },
+            |waiter| {
+                control.producer_will_sleep();
+                let answer = match control.is_released(needed) || or_until() {
+                    true => Ok(()),
+                    false => waiter.sleep_on(&[
+                        (link, PollFlags::IN),
+                        (listener, PollFlags::IN),
+                        (pipe, PollFlags::empty()),
+                    ]),
+                };
+                control.producer_is_awake();
+                has_slept.set(true);
+                answer
+            },
+        )
+    }
+
+    /// Finds out whether the ring has to be closed.
+    fn look(&mut self) {
+        self.over |= self.giver.is_closed(self.shared.control())
+            || meeting::is_woken(self.link.as_fd()) == Peer::Gone
+            || linux::is_ready(self.listener.as_fd(), Ready::ToRead).unwrap_or(true);
+    }
+}
+
+impl Drop for Giving {
+    fn drop(&mut self) {
+        if !self.closed && self.shared.is_here() {
+            let _ = self.giver.close(self.shared.control());
+        }
+    }
+}
+
+fn is_anything_in(pipe: BorrowedFd<'_>) -> bool {
+    // A pipe whose bytes cannot be counted is one that nothing more is said about.
+    uninterrupted(|| rustix::io::ioctl_fionread(pipe)).is_ok_and(|queued| queued > 0)
+}
+
+/// The error for a side that is not honest, or whose memory was overwritten.
+pub(super) fn broken(Broken: Broken) -> Errno {
+    Errno::PROTO
+}

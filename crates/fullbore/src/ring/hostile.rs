@@ -1,0 +1,293 @@
+//! Sides of a ring that are not honest, and others that should not be let in.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+
+use super::control::Control;
+use super::meeting::{self, Listener, Peer};
+use super::memory::Shared;
+use super::{Giving, Joining, Next, Offering, Published};
+use crate::pipe::Pipe;
+use crate::wait::{Wait, Waiter};
+
+/// How long a test waits for what has to happen.
+const LONG: Duration = Duration::from_secs(30);
+
+/// Offers a ring to whoever connects.
+fn give(pipe: &OwnedFd) -> Giving {
+    let mut offering = Offering::new(pipe.as_fd(), 1 << 20, false).unwrap();
+    let began = Instant::now();
+    loop {
+        match offering.offer(pipe.as_fd(), &mut Waiter::new(Wait::Block)) {
+            Ok(giving) => return giving,
+            Err(again) => offering = again.expect("nobody is refused so often"),
+        }
+        assert!(began.elapsed() < LONG);
+    }
+}
+
+/// Connects, and receives the offer.
+fn take(pipe: &OwnedFd) -> (OwnedFd, Shared) {
+    let began = Instant::now();
+    loop {
+        assert!(began.elapsed() < LONG);
+        let Some(link) = meeting::connect(pipe.as_fd()) else {
+            continue;
+        };
+        loop {
+            match meeting::receive(link.as_fd()) {
+                Ok(offer) => return (link, Shared::accept(&offer.files, offer.size).unwrap()),
+                Err(Errno::AGAIN) => thread::yield_now(),
+                // It was refused, because a process that another test started has the pipe too.
+                Err(_) => break,
+            }
+        }
+    }
+}
+
+/// Writes random numbers, and some that are nearly right, over all words, until it is stopped.
+fn scribble(control: &Control<AtomicU64>, stop: &AtomicBool) {
+    let mut random = 88_172_645_463_325_252u64;
+    while !stop.load(Ordering::Relaxed) {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        let words = [
+            &control.head.0,
+            &control.claim.0,
+            &control.released.0,
+            &control.consumer_sleeps.0,
+            &control.producer_sleeps.0,
+        ];
+        let word = words[(random % 5) as usize];
+        let near = word.load(Ordering::Relaxed).wrapping_add(random >> 60);
+        let value = [random, random >> 40, near, near | 1 << 63][(random >> 8) as usize % 4];
+        word.store(value, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_consumer_that_overwrites_all_words_gets_an_error_or_the_pipe() {
+    for _ in 0..20 {
+        let pipe = Pipe::new().unwrap();
+        let stop = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let (link, shared) = take(&pipe.reader);
+                scribble(shared.control(), &stop);
+                drop(link);
+            });
+            let mut giving = give(&pipe.writer);
+            let size = giving.bytes().len() / 2;
+            let deadline = Instant::now() + Duration::from_millis(20);
+            let mut waiter = Waiter::new(Wait::Adaptive).until_deadline(deadline);
+            let sink = pipe.writer.as_fd();
+            loop {
+                let window = match giving.window(64 * 1024, 1, sink, &mut waiter) {
+                    Ok(Some(window)) => window,
+                    Ok(None) | Err(Errno::PROTO | Errno::TIMEDOUT) => break,
+                    Err(errno) => panic!("{errno}"),
+                };
+                assert!(
+                    window.start < size && window.len() <= 64 * 1024,
+                    "{window:?}"
+                );
+                giving.bytes_mut()[window.clone()].fill(1);
+                match giving.publish(window.len(), sink, &mut waiter) {
+                    Ok(Published::Yes) => {}
+                    Ok(Published::No) | Err(Errno::PROTO | Errno::TIMEDOUT) => break,
+                    Err(errno) => panic!("{errno}"),
+                }
+            }
+            match giving.close() {
+                Ok(left) => assert!(left <= size),
+                Err(errno) => assert_eq!(errno, Errno::PROTO),
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+    }
+}
+
+#[test]
+fn a_producer_that_overwrites_all_words_gets_no_more_than_an_error() {
+    for _ in 0..10 {
+        let pipe = Pipe::new().unwrap();
+        let stop = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let size = 1 << 20;
+                let (_link, shared) = listen_and_offer(&pipe.writer, |link| {
+                    let (shared, files) = Shared::create(size).unwrap();
+                    // On a busy machine, the consumer may have given up by now.
+                    let _ = meeting::offer(link.as_fd(), size, &files);
+                    (link, shared)
+                });
+                scribble(shared.control(), &stop);
+            });
+            let mut joining = connected(&pipe.reader);
+            let deadline = Instant::now() + Duration::from_millis(100);
+            let mut waiter = Waiter::new(Wait::Adaptive).until_deadline(deadline);
+            let mut buffer = vec![0; 64 * 1024];
+            loop {
+                match joining.next(pipe.reader.as_fd(), buffer.len(), &mut waiter) {
+                    Ok(Next::Claimed(range)) => {
+                        assert!(range.len() <= buffer.len());
+                        let ring = joining.ring_mut().unwrap();
+                        ring.copy(range, &mut buffer);
+                        ring.release(0);
+                    }
+                    Ok(Next::Pipe) if Instant::now() < deadline => {}
+                    Ok(Next::Pipe) | Err(Errno::PROTO | Errno::TIMEDOUT) => break,
+                    Ok(Next::Queued(n)) => panic!("{n} bytes in an empty pipe"),
+                    Err(errno) => panic!("{errno}"),
+                }
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+    }
+}
+
+/// Listens as a producer, and calls `offer` for the first that connects.
+fn listen_and_offer<T>(pipe: &OwnedFd, offer: impl FnOnce(OwnedFd) -> T) -> T {
+    let listener = Listener::new(pipe.as_fd()).unwrap();
+    let began = Instant::now();
+    loop {
+        // Unlike a real one, it does not care who else has the pipe.
+        if let Ok(link) = rustix::net::accept(&listener) {
+            return offer(link);
+        }
+        assert!(began.elapsed() < LONG);
+        thread::yield_now();
+    }
+}
+
+/// A consumer that has connected to a producer.
+fn connected(pipe: &OwnedFd) -> Joining {
+    let began = Instant::now();
+    loop {
+        assert!(began.elapsed() < LONG);
+        match meeting::connect(pipe.as_fd()) {
+            Some(link) => return Joining::Connected { link, reads: 1 },
+            None => thread::yield_now(),
+        }
+    }
+}
+
+/// What a consumer does after such an offer.
+fn after(offer: impl FnOnce(OwnedFd) + Send) -> Next {
+    let pipe = Pipe::new().unwrap();
+    thread::scope(|scope| {
+        scope.spawn(|| listen_and_offer(&pipe.writer, offer));
+        let mut joining = connected(&pipe.reader);
+        let mut waiter = Waiter::new(Wait::Block);
+        joining.next(pipe.reader.as_fd(), 100, &mut waiter).unwrap()
+    })
+}
+
+#[test]
+fn wrong_offers_leave_the_consumer_with_the_pipe() {
+    let file = || OwnedFd::from(tempfile::tempfile().unwrap());
+    let files = || [file(), file()];
+    // Ordinary files, sizes of every kind, and files in the wrong order.
+    assert_eq!(
+        after(|link| {
+            let _ = meeting::offer(link.as_fd(), 4096, &files());
+        }),
+        Next::Pipe
+    );
+    for size in [0, 1, 4097, 1 << 21, usize::MAX] {
+        let next = after(|link| {
+            let (_, files) = Shared::create(1 << 20).unwrap();
+            let _ = meeting::offer(link.as_fd(), size, &files);
+        });
+        assert_eq!(next, Next::Pipe, "{size}");
+    }
+    let next = after(|link| {
+        let (_, [words, bytes]) = Shared::create(1 << 20).unwrap();
+        let _ = meeting::offer(link.as_fd(), 1 << 20, &[bytes, words]);
+    });
+    assert_eq!(next, Next::Pipe);
+    // A flood of bytes without files, and an end at once.
+    let flood =
+        |link: OwnedFd| while meeting::wake(link.as_fd()) == Peer::Here && !is_full(&link) {};
+    assert_eq!(after(flood), Next::Pipe);
+    assert_eq!(after(drop), Next::Pipe);
+}
+
+fn is_full(link: &OwnedFd) -> bool {
+    !crate::linux::is_ready(link.as_fd(), crate::wait::Ready::ToWrite).unwrap()
+}
+
+#[test]
+fn a_side_that_floods_the_socket_is_only_woken() {
+    let pipe = Pipe::new().unwrap();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let (link, shared) = take(&pipe.reader);
+            while meeting::wake(link.as_fd()) == Peer::Here && !is_full(&link) {}
+            // It claims nothing, and ends.
+            drop((link, shared));
+        });
+        let mut giving = give(&pipe.writer);
+        let sink = pipe.writer.as_fd();
+        let mut waiter = Waiter::new(Wait::Block);
+        let mut sent = 0;
+        while let Some(window) = giving.window(64 * 1024, 1, sink, &mut waiter).unwrap()
+            && giving.publish(window.len(), sink, &mut waiter) == Ok(Published::Yes)
+        {
+            sent += window.len();
+        }
+        assert_eq!(
+            giving.close(),
+            Ok(sent),
+            "everything is the producer's again"
+        );
+    });
+}
+
+#[test]
+fn connections_of_others_are_refused_and_end_the_looking_after_some() {
+    let pipe = Pipe::new().unwrap();
+    let other = Pipe::new().unwrap();
+    let mut listener = Listener::new(pipe.writer.as_fd()).unwrap();
+    let user = rustix::process::geteuid().as_raw();
+    // This process does not hold the read end.
+    drop(pipe.reader);
+    for _ in 0..100 {
+        let _ = meeting::connect_by(pipe.writer.as_fd(), user);
+        assert!(listener.accept(pipe.writer.as_fd()).is_none());
+    }
+    assert!(listener.is_exhausted());
+    // Nobody listens for the other one, and its name cannot be bound twice.
+    assert!(meeting::connect(other.reader.as_fd()).is_none());
+    let _first = Listener::new(other.writer.as_fd()).unwrap();
+    assert!(Listener::new(other.writer.as_fd()).is_none());
+}
+
+#[test]
+fn another_user_is_refused() {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: only root can be another user");
+        return;
+    }
+    let pipe = Pipe::new().unwrap();
+    let mut listener = Listener::new(pipe.writer.as_fd()).unwrap();
+    // A thread of another user, which has the pipe as this one has.
+    let connected = thread::scope(|scope| {
+        let connecting = scope.spawn(|| {
+            // SAFETY: the system call changes the user of this thread alone.
+            let answer = unsafe { libc::syscall(libc::SYS_setresuid, 65534, 65534, 65534) };
+            assert_eq!(answer, 0);
+            // The name is that of the producer's user.
+            meeting::connect_by(pipe.reader.as_fd(), 0)
+        });
+        connecting.join().unwrap()
+    });
+    let link = connected.expect("anybody may connect");
+    assert!(listener.accept(pipe.writer.as_fd()).is_none());
+    drop(link);
+}

@@ -1,0 +1,268 @@
+//! How the two ends of a pipe find each other, without a byte in the stream and without a file.
+//!
+//! The producer listens on an abstract Unix socket whose name is made of the pipe's inode and the user
+//! (unix(7)): such a name is gone with the process. Anybody may bind a name first, so a name proves
+//! nothing. What counts is what the kernel says:
+//!
+//! - `SO_PEERCRED` has the user and the process at the other end of the socket;
+//! - `/proc/PID/fd` has the descriptors of that process, and whether it reads or writes with them.
+//!
+//! The two meet only if the other one is the same user and holds the other end of the same pipe, and
+//! if no third process that this user can look into holds either end. No descriptor of the pipe is ever
+//! sent: one that is on its way in a socket would keep the pipe open.
+//!
+//! Only pipes of pipe(2) are considered: others can open a FIFO at any time.
+
+use std::fs;
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use rustix::cmsg_space;
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
+};
+use rustix::process::Pid;
+
+use crate::wait::uninterrupted;
+
+/// The version of all that the two sides must agree on; a part of the name.
+const VERSION: u32 = 1;
+
+/// How many connections a producer looks at. Looking takes time, and an honest consumer needs one.
+const MOST_TRIES: u32 = 16;
+
+/// One end of a pipe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    Read,
+    Write,
+}
+
+impl End {
+    /// The permissions that `/proc/PID/fd/N` itself has for a descriptor of this end
+    /// (`tid_fd_update_inode`, fs/proc/fd.c).
+    fn mode(self) -> u32 {
+        match self {
+            End::Read => 0o400,
+            End::Write => 0o200,
+        }
+    }
+}
+
+/// What a consumer that knows about rings connects to.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    socket: OwnedFd,
+    tries: u32,
+}
+
+impl Listener {
+    /// Listens for the consumer of `pipe`; `None` if it cannot, for whatever reason.
+    pub(crate) fn new(pipe: BorrowedFd<'_>) -> Option<Self> {
+        let name = name_for(pipe, rustix::process::geteuid().as_raw())?;
+        let socket = socket()?;
+        rustix::net::bind(&socket, &name).ok()?;
+        rustix::net::listen(&socket, 4).ok()?;
+        Some(Self { socket, tries: 0 })
+    }
+
+    /// Returns whether it is useless to ask again.
+    pub(super) fn is_exhausted(&self) -> bool {
+        self.tries >= MOST_TRIES
+    }
+
+    /// Returns a connection to the consumer of `pipe`, if there is one and nobody else holds the pipe.
+    /// Does not wait.
+    pub(super) fn accept(&mut self, pipe: BorrowedFd<'_>) -> Option<OwnedFd> {
+        while !self.is_exhausted() {
+            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+            let link = uninterrupted(|| rustix::net::accept_with(&self.socket, flags)).ok()?;
+            self.tries += 1;
+            let Some(peer) = process_of_same_user(&link) else {
+                continue;
+            };
+            let text = link_text(pipe)?;
+            if holds(peer, &text, End::Read) && !any_other_holds(peer, &text) {
+                return Some(link);
+            }
+        }
+        None
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// Connects to the producer of `pipe`, if there is one that knows about rings. Does not wait.
+pub(super) fn connect(pipe: BorrowedFd<'_>) -> Option<OwnedFd> {
+    let link = connect_by(pipe, rustix::process::geteuid().as_raw())?;
+    let peer = process_of_same_user(&link)?;
+    holds(peer, &link_text(pipe)?, End::Write).then_some(link)
+}
+
+/// Connects to whoever listens for the consumer of `pipe` under this user's name.
+pub(super) fn connect_by(pipe: BorrowedFd<'_>, user: u32) -> Option<OwnedFd> {
+    let name = name_for(pipe, user)?;
+    let link = socket()?;
+    rustix::net::connect(&link, &name).ok()?;
+    Some(link)
+}
+
+/// What a producer sends to a consumer: the size of the ring in bytes, and its two files.
+#[derive(Debug)]
+pub(super) struct Offer {
+    pub(super) size: usize,
+    pub(super) files: [OwnedFd; 2],
+}
+
+/// The first bytes of an offer.
+const MAGIC: [u8; 8] = *b"fullbore";
+
+/// Sends an offer. Does not wait.
+pub(super) fn offer(link: BorrowedFd<'_>, size: usize, files: &[OwnedFd; 2]) -> Result<(), Errno> {
+    let mut message = [0; 16];
+    message[..8].copy_from_slice(&MAGIC);
+    message[8..].copy_from_slice(&(size as u64).to_ne_bytes());
+    let files = [files[0].as_fd(), files[1].as_fd()];
+    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(2))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    control.push(SendAncillaryMessage::ScmRights(&files));
+    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+    let slices = [IoSlice::new(&message)];
+    match uninterrupted(|| rustix::net::sendmsg(link, &slices, &mut control, flags))? {
+        n if n == message.len() => Ok(()),
+        _ => Err(Errno::PROTO),
+    }
+}
+
+/// Receives an offer. Does not wait.
+///
+/// # Errors
+/// `EAGAIN` if there is none yet; `EPROTO` for anything else than an offer, or if the producer is gone.
+pub(super) fn receive(link: BorrowedFd<'_>) -> Result<Offer, Errno> {
+    let mut message = [0; 16];
+    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(2))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+    let received = uninterrupted(|| {
+        let mut slices = [IoSliceMut::new(&mut message)];
+        rustix::net::recvmsg(link, &mut slices, &mut control, flags)
+    })
+    .map_err(|errno| match errno {
+        Errno::AGAIN => Errno::AGAIN,
+        _ => Errno::PROTO,
+    })?;
+    let mut files = Vec::new();
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(fds) = message {
+            files.extend(fds);
+        }
+    }
+    let size = u64::from_ne_bytes(message[8..].try_into().map_err(|_| Errno::PROTO)?);
+    match (<[OwnedFd; 2]>::try_from(files), usize::try_from(size)) {
+        (Ok(files), Ok(size)) if received.bytes == 16 && message[..8] == MAGIC => {
+            Ok(Offer { size, files })
+        }
+        _ => Err(Errno::PROTO),
+    }
+}
+
+/// The answer to whether the other side is still there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Peer {
+    Here,
+    Gone,
+}
+
+/// Wakes the other side, which sleeps until there is something to receive.
+pub(super) fn wake(link: BorrowedFd<'_>) -> Peer {
+    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+    match uninterrupted(|| rustix::net::send(link, &[1], flags)) {
+        // A socket that is full has something to receive.
+        Ok(_) | Err(Errno::AGAIN) => Peer::Here,
+        Err(_) => Peer::Gone,
+    }
+}
+
+/// Receives what the other side has sent to wake this one.
+pub(super) fn is_woken(link: BorrowedFd<'_>) -> Peer {
+    let mut bytes = [0; 64];
+    match uninterrupted(|| rustix::net::recv(link, &mut bytes, RecvFlags::DONTWAIT)) {
+        Ok((0, _)) => Peer::Gone,
+        Ok(_) | Err(Errno::AGAIN) => Peer::Here,
+        Err(_) => Peer::Gone,
+    }
+}
+
+fn socket() -> Option<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).ok()
+}
+
+fn name_for(pipe: BorrowedFd<'_>, user: u32) -> Option<SocketAddrUnix> {
+    let text = link_text(pipe)?;
+    let name = format!("fullbore/ring/{VERSION}/{user}/{text}");
+    SocketAddrUnix::new_abstract_name(name.as_bytes()).ok()
+}
+
+/// Returns what `/proc/self/fd/N` refers to for a pipe of pipe(2), `pipe:[INODE]`, which no other file
+/// has; `None` for anything else, or without /proc.
+fn link_text(pipe: BorrowedFd<'_>) -> Option<String> {
+    let link = fs::read_link(format!("/proc/self/fd/{}", pipe.as_raw_fd())).ok()?;
+    let text = link.to_str()?;
+    text.starts_with("pipe:[").then(|| text.to_owned())
+}
+
+/// Returns the process at the other end of a socket, if it belongs to the same user.
+fn process_of_same_user(link: &OwnedFd) -> Option<u32> {
+    let peer = rustix::net::sockopt::socket_peercred(link).ok()?;
+    let process = u32::try_from(Pid::as_raw(Some(peer.pid))).ok()?;
+    (peer.uid == rustix::process::geteuid()).then_some(process)
+}
+
+/// Returns whether `process` holds this end of the pipe.
+fn holds(process: u32, text: &str, end: End) -> bool {
+    any_descriptor(&format!("/proc/{process}/fd"), |descriptor| {
+        is_of_pipe(descriptor, text)
+            && fs::symlink_metadata(descriptor).is_ok_and(|m| m.mode() & end.mode() != 0)
+    })
+}
+
+/// Returns whether any process but this one and `peer` holds an end of the pipe, as far as this process
+/// may look; `true` if it cannot look at all.
+fn any_other_holds(peer: u32, text: &str) -> bool {
+    let Ok(processes) = fs::read_dir("/proc") else {
+        return true;
+    };
+    processes.flatten().any(|process| {
+        let name = process.file_name();
+        let number = name.to_str().and_then(|name| name.parse::<u32>().ok());
+        number.is_some_and(|number| {
+            number != peer
+                && number != std::process::id()
+                && any_descriptor(&format!("/proc/{number}/fd"), |descriptor| {
+                    is_of_pipe(descriptor, text)
+                })
+        })
+    })
+}
+
+fn any_descriptor(directory: &str, is_it: impl Fn(&Path) -> bool) -> bool {
+    let descriptors = fs::read_dir(directory).into_iter().flatten().flatten();
+    descriptors
+        .map(|entry| entry.path())
+        .any(|path| is_it(&path))
+}
+
+/// Reads where the link leads, which never waits, whatever it leads to.
+fn is_of_pipe(descriptor: &Path, text: &str) -> bool {
+    fs::read_link(descriptor).is_ok_and(|link| link.as_os_str() == text)
+}

@@ -1,0 +1,281 @@
+//! The memory of a ring, and all unsafe code about it.
+//!
+//! It consists of two memfds. The first holds the [`Control`] words, which both sides write. The second
+//! holds the bytes: the producer alone can write to them, because it maps them before it seals them
+//! (`F_SEAL_FUTURE_WRITE`, Linux 5.1). Neither can be made smaller (`F_SEAL_SHRINK`), so touching a
+//! mapping never raises SIGBUS.
+//!
+//! The bytes are mapped twice in a row, so that every stretch of them is in one piece.
+//!
+//! A forked child has none of the mappings (`MADV_DONTFORK`).
+
+use std::ops::Range;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ptr::{self, NonNull};
+use std::slice;
+use std::sync::atomic::AtomicU64;
+
+use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::io::Errno;
+use rustix::mm::{Advice, MapFlags, ProtFlags};
+
+use super::control::Control;
+use crate::linux;
+use crate::produce::owner::Owner;
+
+/// The largest ring that is made or accepted, in bytes.
+pub(super) const MOST: usize = 64 << 20;
+
+/// The memory of a ring, as one side has mapped it.
+#[derive(Debug)]
+pub(super) struct Shared {
+    control: Mapping,
+    bytes: Mapping,
+    /// Bytes of the ring.
+    size: usize,
+    writable: bool,
+}
+
+/// A mapping that is unmapped in the process that made it, and that a forked child does not have.
+#[derive(Debug)]
+struct Mapping {
+    address: NonNull<u8>,
+    len: usize,
+    owner: Owner,
+}
+
+// SAFETY: a mapping is not bound to a thread.
+unsafe impl Send for Mapping {}
+// SAFETY: through a shared reference, its memory is only read, or accessed by atomic operations.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Reserves addresses.
+    fn reserve(len: usize) -> Result<Self, Errno> {
+        // SAFETY: a new mapping at an address of the kernel's choice touches no memory in use.
+        let address = unsafe {
+            rustix::mm::mmap_anonymous(ptr::null_mut(), len, ProtFlags::empty(), MapFlags::PRIVATE)
+        }?;
+        Self::at(address.cast(), len)
+    }
+
+    fn at(address: *mut u8, len: usize) -> Result<Self, Errno> {
+        Ok(Self {
+            address: NonNull::new(address).ok_or(Errno::NOMEM)?,
+            len,
+            owner: Owner::this(),
+        })
+    }
+
+    /// Maps the first `len` bytes of `file` at `offset` of this mapping.
+    fn put(
+        &mut self,
+        offset: usize,
+        file: BorrowedFd<'_>,
+        len: usize,
+        protection: ProtFlags,
+    ) -> Result<(), Errno> {
+        assert!(offset + len <= self.len);
+        let flags = MapFlags::SHARED | MapFlags::FIXED;
+        // SAFETY: it replaces a part of this mapping, to which nothing refers yet.
+        unsafe {
+            let at = self.address.as_ptr().add(offset).cast();
+            rustix::mm::mmap(at, len, protection, flags, file, 0)?;
+            rustix::mm::madvise(at, len, Advice::LinuxDontFork)?;
+            // Huge pages, and all pages at once, are only faster.
+            let _ = rustix::mm::madvise(at, len, Advice::LinuxHugepage);
+            let populate = match protection.contains(ProtFlags::WRITE) {
+                true => Advice::LinuxPopulateWrite,
+                false => Advice::LinuxPopulateRead,
+            };
+            let _ = rustix::mm::madvise(at, len, populate);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // In a forked child, these addresses may belong to something else.
+        if self.owner.is_here() {
+            // SAFETY: nothing refers to the mapping any more.
+            let _ = unsafe { rustix::mm::munmap(self.address.as_ptr().cast(), self.len) };
+        }
+    }
+}
+
+impl Shared {
+    /// Creates the memory of a ring of `size` bytes, and returns it with the files of the words and of
+    /// the bytes, in this order, for the consumer.
+    ///
+    /// # Errors
+    /// `ENOSYS` or `EINVAL` on a kernel without the seals; `EMFILE`; `ENOMEM`.
+    pub(super) fn create(size: usize) -> Result<(Self, [OwnedFd; 2]), Errno> {
+        let files = [
+            file("fullbore-ring-words", words())?,
+            file("fullbore-ring-bytes", size)?,
+        ];
+        let shared = Self::map(&files, size, true)?;
+        let seals = SealFlags::SHRINK | SealFlags::GROW;
+        rustix::fs::fcntl_add_seals(&files[0], seals | SealFlags::SEAL)?;
+        let seals = seals | SealFlags::FUTURE_WRITE | SealFlags::SEAL;
+        rustix::fs::fcntl_add_seals(&files[1], seals)?;
+        Ok((shared, files))
+    }
+
+    /// Maps a ring of `size` bytes that another process has made, after checking that it cannot shrink.
+    ///
+    /// # Errors
+    /// `EPROTO` for files that are not those of a ring of this size; `ENOMEM`.
+    pub(super) fn accept(files: &[OwnedFd; 2], size: usize) -> Result<Self, Errno> {
+        let fits = size.is_power_of_two() && size >= linux::page_size() && size <= MOST;
+        if !fits || !is_sealed(&files[0], words())? || !is_sealed(&files[1], size)? {
+            return Err(Errno::PROTO);
+        }
+        Self::map(files, size, false)
+    }
+
+    fn map(files: &[OwnedFd; 2], size: usize, writable: bool) -> Result<Self, Errno> {
+        let both = ProtFlags::READ | ProtFlags::WRITE;
+        let mut control = Mapping::reserve(words())?;
+        control.put(0, files[0].as_fd(), words(), both)?;
+        let protection = if writable { both } else { ProtFlags::READ };
+        let mut bytes = Mapping::reserve(2 * size)?;
+        for half in [0, size] {
+            bytes.put(half, files[1].as_fd(), size, protection)?;
+        }
+        Ok(Self {
+            control,
+            bytes,
+            size,
+            writable,
+        })
+    }
+
+    /// Returns the number of bytes that the ring holds.
+    pub(super) fn size(&self) -> usize {
+        self.size
+    }
+
+    /// Returns whether the calling process is the one that mapped the memory, and not a forked child.
+    #[inline]
+    pub(super) fn is_here(&self) -> bool {
+        self.bytes.owner.is_here()
+    }
+
+    #[inline]
+    pub(super) fn control(&self) -> &Control<AtomicU64> {
+        // SAFETY: the mapping is aligned to a page and as long as the words, every value of which is a
+        // valid number. All accesses on both sides are atomic.
+        unsafe { self.control.address.cast().as_ref() }
+    }
+
+    /// Returns all bytes, twice in a row.
+    #[inline]
+    pub(super) fn bytes(&self) -> &[u8] {
+        // SAFETY: the mapping is this long, and readable. On the producer's side, nobody else can write
+        // to it. On the consumer's side, what is read through it was claimed, and an honest producer
+        // does not write to claimed bytes; one that is not trusted is read with `copy` only.
+        unsafe { slice::from_raw_parts(self.bytes.address.as_ptr(), 2 * self.size) }
+    }
+
+    /// Returns all bytes, twice in a row, on the producer's side.
+    #[inline]
+    pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
+        assert!(self.writable);
+        // SAFETY: the mapping is this long, and this process alone can write to it. The consumer reads
+        // only what was published, and the producer writes only to what was not. The two halves are
+        // the same memory: the producer uses each stretch of it through one half at a time.
+        unsafe { slice::from_raw_parts_mut(self.bytes.address.as_ptr(), 2 * self.size) }
+    }
+
+    /// Copies claimed bytes, which another process may write to in the meantime.
+    pub(super) fn copy(&self, from: Range<usize>, into: &mut [u8]) {
+        assert!(from.start <= from.end && from.end <= 2 * self.size && from.len() <= into.len());
+        // SAFETY: both are this long, and `into` is not in the mapping, which nobody has a mutable
+        // reference to. The source is only read through a raw pointer: whatever the other process
+        // writes meanwhile, each byte is some byte.
+        unsafe {
+            ptr::copy_nonoverlapping(
+                self.bytes.address.as_ptr().add(from.start),
+                into.as_mut_ptr(),
+                from.len(),
+            );
+        }
+    }
+}
+
+/// Returns the number of bytes that the words take: whole pages.
+fn words() -> usize {
+    size_of::<Control<AtomicU64>>().next_multiple_of(linux::page_size())
+}
+
+fn file(name: &str, len: usize) -> Result<OwnedFd, Errno> {
+    let file = rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+    rustix::fs::ftruncate(&file, len as u64)?;
+    Ok(file)
+}
+
+/// Returns whether `file` has `len` bytes and always will have. Only a memfd in the kernel's own tmpfs,
+/// which has no limit of its size, can be sealed so; huge pages of a pool, which may run dry, are refused.
+fn is_sealed(file: &OwnedFd, len: usize) -> Result<bool, Errno> {
+    const TMPFS: u32 = 0x0102_1994;
+    let Ok(seals) = rustix::fs::fcntl_get_seals(file) else {
+        return Ok(false);
+    };
+    let is_tmpfs = rustix::fs::fstatfs(file)?.f_type as u32 == TMPFS;
+    let is_long_enough = rustix::fs::fstat(file)?.st_size == len as i64;
+    Ok(is_tmpfs && is_long_enough && seals.contains(SealFlags::SHRINK))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SIZE: usize = 256 * 1024;
+
+    #[test]
+    fn what_one_side_writes_the_other_reads_in_one_piece_across_the_end() {
+        let (mut ours, files) = Shared::create(SIZE).unwrap();
+        let theirs = Shared::accept(&files, SIZE).unwrap();
+        ours.bytes_mut()[SIZE - 3..SIZE + 3].copy_from_slice(b"abcdef");
+        assert_eq!(&theirs.bytes()[SIZE - 3..SIZE + 3], b"abcdef");
+        assert_eq!(&theirs.bytes()[..3], b"def");
+        let mut copied = [0; 6];
+        theirs.copy(SIZE - 3..SIZE + 3, &mut copied);
+        assert_eq!(&copied, b"abcdef");
+    }
+
+    #[test]
+    fn the_consumer_cannot_write_to_the_bytes_or_change_their_number() {
+        let (_ours, files) = Shared::create(SIZE).unwrap();
+        assert_eq!(rustix::io::write(&files[1], b"x"), Err(Errno::PERM));
+        for len in [0, SIZE as u64 / 2, SIZE as u64 * 2] {
+            assert_eq!(rustix::fs::ftruncate(&files[1], len), Err(Errno::PERM));
+            assert_eq!(rustix::fs::ftruncate(&files[0], len), Err(Errno::PERM));
+        }
+        let mut mapping = Mapping::reserve(SIZE).unwrap();
+        let both = ProtFlags::READ | ProtFlags::WRITE;
+        let answer = mapping.put(0, files[1].as_fd(), SIZE, both);
+        assert_eq!(answer, Err(Errno::PERM));
+    }
+
+    #[test]
+    fn files_that_could_shrink_or_have_another_size_are_refused() {
+        let (_ours, [words_file, bytes_file]) = Shared::create(SIZE).unwrap();
+        let not_sealed = file("test", SIZE).unwrap();
+        let dup = |file: &OwnedFd| file.try_clone().unwrap();
+        let refused = |files: [OwnedFd; 2], size| {
+            assert_eq!(Shared::accept(&files, size).unwrap_err(), Errno::PROTO);
+        };
+        refused([dup(&words_file), not_sealed], SIZE);
+        refused([dup(&words_file), dup(&bytes_file)], SIZE * 2);
+        refused([dup(&words_file), dup(&bytes_file)], SIZE - 1);
+        refused([dup(&words_file), dup(&bytes_file)], 0);
+        refused([dup(&words_file), dup(&bytes_file)], usize::MAX);
+        refused([dup(&bytes_file), dup(&words_file)], SIZE);
+        let on_disk: OwnedFd = tempfile::tempfile().unwrap().into();
+        rustix::fs::ftruncate(&on_disk, SIZE as u64).unwrap();
+        refused([dup(&words_file), on_disk], SIZE);
+    }
+}

@@ -1,0 +1,67 @@
+//! Shared memory between the two ends of a pipe, if both know how to use it.
+//!
+//! # The protocol
+//! 1. The producer listens, and the consumer connects when it begins to read, and again later
+//!    (`meeting.rs`). Until then, and if they never meet, both use the pipe.
+//! 2. Between two sends, the producer accepts the connection. If it finds the consumer of its pipe at
+//!    the other end, and the pipe is empty, it makes the memory (`memory.rs`) and sends it: the
+//!    *offer*. From this moment on, what it sends goes into the ring.
+//! 3. Before the consumer reads from the pipe, it looks what is there, and then for an offer. If there is
+//!    none, what it has seen in the pipe was written before any offer. Nothing has to be agreed, and
+//!    nobody waits: if the consumer never takes up the offer, the producer takes back what it has put
+//!    into the ring.
+//! 4. The producer *publishes* bytes, the consumer *claims* them, uses them, and *releases* their memory
+//!    (`control.rs`). To claim bytes is what read(2) is for a pipe: from then on they are the
+//!    consumer's.
+//! 5. Either side can *close* the ring at any time. What was claimed is the consumer's. All the rest is
+//!    the producer's again, which writes it into the pipe, and everything that follows. The consumer
+//!    goes on reading there.
+//!
+//! The producer closes the ring when it finishes, is dropped, finds that the consumer is gone (the
+//! socket has an end too), or finds a second reader or another writer of the pipe. So when it has
+//! finished, all bytes are in the pipe or were claimed, as if there had been no ring.
+//!
+//! # What somebody else writes into the pipe
+//! The order is that of a pipe. The producer looks into the pipe before it publishes bytes. If
+//! there are any, they come after what was published before, and before what is to be published: so it
+//! waits until the consumer has had the former, closes the ring, and writes the latter into the pipe.
+//! A consumer that finds the ring empty and bytes in the pipe looks into the ring once more, and then
+//! reads as many from the pipe as it had found.
+//!
+//! # The end of either side
+//! | what ends | what becomes of the bytes |
+//! |---|---|
+//! | consumer, which drops its `Consumer` | the producer writes what was not consumed into the pipe |
+//! | consumer, killed | the same, except for what was claimed, which read(2) would have taken too |
+//! | producer, which finishes | what was not claimed is in the pipe |
+//! | producer, killed | the consumer claims all that was published, and then reads the pipe |
+//! | producer killed while the ring has bytes, and then the consumer ends early | a later reader of the pipe does not get what was left in the ring |
+//!
+//! The producer does its part when it is called next, or finishes.
+//!
+//! # Waiting
+//! A side that has nothing to do sets its flag, looks once more, and sleeps in poll(2) until the other
+//! side has sent a byte through the socket, or the socket or the pipe has come to its end. So it notices
+//! at once when the other side is gone, and a [`Wait`](crate::Wait), a deadline and a
+//! [`Cancel`](crate::Cancel) work as they do on a pipe.
+//!
+//! # Trust
+//! Every number of the other side is checked when it is read. The consumer cannot write to the bytes of
+//! the ring. The producer can, also to what it has published, if it is not honest: so the consumer copies
+//! bytes out before it lends them, unless its caller vouches for the producer.
+
+mod control;
+mod giving;
+#[cfg(test)]
+#[allow(unsafe_code)]
+mod hostile;
+mod meeting;
+#[allow(unsafe_code)]
+mod memory;
+#[cfg(test)]
+#[allow(unsafe_code)]
+mod model;
+mod taking;
+
+pub(crate) use giving::{Giving, Offering, Published, size_for};
+pub(crate) use taking::{Joining, Next};

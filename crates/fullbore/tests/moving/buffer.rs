@@ -1,0 +1,417 @@
+//! `Buffer`: every sink that does not fail gets every byte, at once or at the threshold, and the source goes
+//! on while sinks are slow.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::common::targets::{self, SinkKind, SourceKind, Target};
+use crate::common::*;
+use fullbore::split::Policy;
+use fullbore::{Buffer, Ended, Error, Pipe, PipeEnd, Side};
+
+/// Memory on small pages, on huge pages, and less than what is moved.
+const MEMORY: [usize; 3] = [64 << 10, MIB, 16 * MIB];
+
+/// How long a test waits for what has to happen.
+const LONG: Duration = Duration::from_secs(60);
+
+/// A buffer of `memory` from such a source to such sinks, each of which gets every byte or is `/dev/full`.
+#[track_caller]
+fn assert_all_get_all(source: SourceKind, sinks: &[SinkKind], len: usize, memory: usize) {
+    let what = format!("{len} bytes, {source:?} to {sinks:?}, {memory} bytes of memory");
+    let (fd, bytes) = source.open(len);
+    let targets: Vec<Target> = sinks.iter().map(|&kind| Target::new(kind)).collect();
+    let mut buffer = Buffer::new(&fd).memory(memory);
+    for target in &targets {
+        buffer = buffer.sink(target.as_fd(), Policy::DROP);
+    }
+    let report = buffer.run().unwrap_or_else(|e| panic!("{what}: {e:?}"));
+    let level = report.level;
+    assert!(level.most <= level.capacity && level.capacity <= memory as u64);
+    assert_eq!(report.ended, Ended::AtEnd);
+    if sinks.iter().any(|&kind| kind != SinkKind::Full) {
+        assert_eq!(level.taken, bytes.len() as u64, "{what}");
+    }
+    for (target, said) in targets.into_iter().zip(&report.sinks) {
+        let kind = target.kind;
+        if kind == SinkKind::Full && !bytes.is_empty() {
+            let error = said.error.as_ref().expect("it is full");
+            assert_eq!(error.kind(), ErrorKind::StorageFull, "{what}");
+            continue;
+        }
+        assert!(said.error.is_none(), "{what}: {kind:?}: {:?}", said.error);
+        assert_eq!(said.bytes, bytes.len() as u64, "{what}: {kind:?}");
+        if let Some(arrived) = target.arrived(bytes.len()) {
+            assert_eq!(arrived.len(), bytes.len(), "{what}: {kind:?}");
+            assert!(arrived == bytes, "{what}: {kind:?}: wrong bytes");
+        }
+    }
+}
+
+#[test]
+fn a_sink_of_any_kind_gets_every_byte_of_any_source() {
+    let _watch = watch("a_sink_of_any_kind_gets_every_byte_of_any_source");
+    for source in [SourceKind::Pipe, SourceKind::File, SourceKind::Unix] {
+        for sink in SinkKind::ALL {
+            for len in [0, 1, 70_001, 2 * MIB + 4097] {
+                for memory in MEMORY {
+                    assert_all_get_all(source, &[sink], len, memory);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn all_sinks_get_exact_bytes_at_the_same_time() {
+    let _watch = watch("all_sinks_get_exact_bytes_at_the_same_time");
+    use SinkKind::{File, Full, Pipe, Unix};
+    for memory in MEMORY {
+        let sinks = [Pipe, File, Pipe, Full, Unix];
+        assert_all_get_all(SourceKind::Pipe, &sinks, 5 * MIB + 3, memory);
+    }
+}
+
+/// Writes `len` bytes of the stream in pieces of any size, in a thread of its own.
+fn writer(sink: OwnedFd, len: usize, seed: u64) -> thread::JoinHandle<()> {
+    thread::spawn(move || {
+        let (mut sink, mut random, mut at) = (File::from(sink), Random::new(seed), 0);
+        while at < len {
+            let piece = random.up_to(200_000).min(len - at);
+            let mut bytes = vec![0; piece];
+            fill(&mut bytes, at as u64);
+            sink.write_all(&bytes).unwrap();
+            at += piece;
+            if random.up_to(8) == 1 {
+                thread::sleep(Duration::from_micros(300));
+            }
+        }
+    })
+}
+
+#[test]
+fn readers_that_hold_pages_get_the_bytes_as_they_were() {
+    let _watch = watch("readers_that_hold_pages_get_the_bytes_as_they_were");
+    let readers = Reader::HOLDING.into_iter().chain(Reader::COPYING);
+    for (seed, reader) in readers.enumerate() {
+        for memory in [256 << 10, 8 * MIB] {
+            let (source, sink) = (Pipe::new().unwrap(), Pipe::new().unwrap());
+            let len = 40 * MIB + 12_345;
+            let writes = writer(source.writer, len, seed as u64);
+            let reads = reader.spawn(sink.reader, Checker::of_the_stream());
+            let buffer = Buffer::new(source.reader).memory(memory);
+            let ran = buffer.sink(sink.writer, Policy::FAIL_ALL).run();
+            assert_eq!(ran.unwrap().level.taken, len as u64);
+            writes.join().unwrap();
+            assert_eq!(reads.join().unwrap(), len as u64, "{reader:?}");
+        }
+    }
+}
+
+#[test]
+fn all_waits_move_every_byte() {
+    let _watch = watch("all_waits_move_every_byte");
+    for wait in ALL_WAITS {
+        let (source, sink) = (Pipe::new().unwrap(), Pipe::new().unwrap());
+        let writes = writer(source.writer, 9 * MIB, 3);
+        let reads = Reader::Bursty.spawn(sink.reader, Checker::of_the_stream());
+        let buffer = Buffer::new(source.reader).memory(8 * MIB).wait(wait);
+        buffer.sink(sink.writer, Policy::DROP).run().unwrap();
+        writes.join().unwrap();
+        assert_eq!(reads.join().unwrap(), 9 * MIB as u64, "{wait:?}");
+    }
+}
+
+#[test]
+fn a_byte_is_passed_on_at_once() {
+    let _watch = watch("a_byte_is_passed_on_at_once");
+    let (source, sink) = (Pipe::new().unwrap(), Pipe::new().unwrap());
+    let runs = thread::spawn(move || {
+        let buffer = Buffer::new(source.reader);
+        buffer.sink(sink.writer, Policy::DROP).run().unwrap()
+    });
+    let (mut there, mut here) = (File::from(source.writer), File::from(sink.reader));
+    for byte in 0..100 {
+        // Each is only written once the one before has arrived.
+        there.write_all(&[byte]).unwrap();
+        let mut arrived = [0];
+        here.read_exact(&mut arrived).unwrap();
+        assert_eq!(arrived, [byte]);
+    }
+    drop(there);
+    assert_eq!(runs.join().unwrap().level.taken, 100);
+}
+
+#[test]
+fn the_source_goes_on_while_the_sink_takes_nothing_until_the_memory_is_full() {
+    let _watch = watch("the_source_goes_on_while_the_sink_takes_nothing");
+    let (source, sink) = (Pipe::new().unwrap(), Pipe::new().unwrap());
+    let (full, is_full) = channel();
+    let runs = thread::spawn(move || {
+        let buffer = Buffer::new(source.reader).memory(16 * MIB);
+        let buffer = buffer.sink(sink.writer, Policy::DROP);
+        let ran = buffer.run_with(Duration::from_millis(1), |level| {
+            if level.taken >= level.capacity {
+                let _ = full.send(level.taken);
+            }
+        });
+        ran.unwrap()
+    });
+    let writes = writer(source.writer, 40 * MIB, 1);
+    let taken = is_full.recv_timeout(LONG).expect("it fills");
+    // The sink holds less than a huge page, so that none is free.
+    assert_eq!(taken, 16 * MIB as u64);
+    let reads = Reader::Quick.spawn(sink.reader, Checker::of_the_stream());
+    writes.join().unwrap();
+    assert_eq!(reads.join().unwrap(), 40 * MIB as u64);
+    let level = runs.join().unwrap().level;
+    assert!(level.most > level.capacity - 2 * MIB as u64);
+    assert!(level.full.times >= 1 && level.full.time > Duration::ZERO);
+}
+
+#[test]
+fn a_slow_sink_holds_others_back_only_once_the_memory_is_full() {
+    let _watch = watch("a_slow_sink_holds_others_back_only_once_the_memory_is_full");
+    let (source, slow, quick) = (
+        Pipe::new().unwrap(),
+        Pipe::new().unwrap(),
+        Pipe::new().unwrap(),
+    );
+    let runs = thread::spawn(move || {
+        let buffer = Buffer::new(source.reader).memory(16 * MIB);
+        let buffer = buffer.sink(slow.writer, Policy::DROP);
+        buffer.sink(quick.writer, Policy::DROP).run().unwrap()
+    });
+    let writes = writer(source.writer, 20 * MIB, 1);
+    let mut here = File::from(quick.reader);
+    let mut checker = Checker::of_the_stream();
+    let mut bytes = vec![0; 15 * MIB];
+    here.read_exact(&mut bytes).unwrap();
+    checker.check(&bytes);
+    let slow = Reader::Quick.spawn(slow.reader, Checker::of_the_stream());
+    here.read_to_end(&mut bytes).unwrap();
+    checker.check(&bytes[15 * MIB..]);
+    assert_eq!(slow.join().unwrap(), 20 * MIB as u64);
+    assert_eq!(bytes.len(), 20 * MIB);
+    writes.join().unwrap();
+    runs.join().unwrap();
+}
+
+#[test]
+fn a_sink_waits_for_the_threshold() {
+    let _watch = watch("a_sink_waits_for_the_threshold");
+    let (source, sink) = (Pipe::new().unwrap(), Pipe::new().unwrap());
+    let watched = sink.reader.try_clone().unwrap();
+    let runs = thread::spawn(move || {
+        let buffer = Buffer::new(source.reader).memory(1 << 20).start_at(50.0);
+        buffer.sink(sink.writer, Policy::DROP).run().unwrap()
+    });
+    let queued = || PipeEnd::of(&watched).unwrap().unwrap().queued().unwrap();
+    let mut there = File::from(source.writer);
+    let mut bytes = vec![0; MIB];
+    fill(&mut bytes, 0);
+    there.write_all(&bytes[..MIB / 2 - 1]).unwrap();
+    let empty = || {
+        let there = PipeEnd::of(&there).unwrap().unwrap();
+        there.queued().unwrap() == 0
+    };
+    until(empty);
+    assert_eq!(queued(), 0);
+    there.write_all(&bytes[MIB / 2 - 1..MIB / 2]).unwrap();
+    until(|| queued() > 0);
+    // The end of the source ends all waiting.
+    let reads = Reader::Quick.spawn(sink.reader, Checker::of_the_stream());
+    there.write_all(&bytes[MIB / 2..MIB / 2 + 10]).unwrap();
+    drop(there);
+    assert_eq!(reads.join().unwrap(), MIB as u64 / 2 + 10);
+    runs.join().unwrap();
+}
+
+#[track_caller]
+fn until(mut holds: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !holds() {
+        assert!(began.elapsed() < LONG, "it never came");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn a_sink_that_is_dropped_leaves_the_others_complete() {
+    let _watch = watch("a_sink_that_is_dropped_leaves_the_others_complete");
+    let (source, dies, lives) = (
+        Pipe::new().unwrap(),
+        Pipe::new().unwrap(),
+        Pipe::new().unwrap(),
+    );
+    let writes = writer(source.writer, 20 * MIB, 5);
+    let reads = Reader::Quick.spawn(lives.reader, Checker::of_the_stream());
+    let mut dying = File::from(dies.reader);
+    let dies_later = thread::spawn(move || dying.read_exact(&mut vec![0; MIB]).unwrap());
+    let buffer = Buffer::new(source.reader).memory(4 * MIB);
+    let buffer = buffer.sink(dies.writer, Policy::DROP);
+    let report = buffer.sink(lives.writer, Policy::FAIL_ALL).run().unwrap();
+    writes.join().unwrap();
+    dies_later.join().unwrap();
+    assert_eq!(reads.join().unwrap(), 20 * MIB as u64);
+    let error = report.sinks[0].error.as_ref().expect("its reader has gone");
+    assert_eq!(error.kind(), ErrorKind::BrokenPipe);
+    assert!(report.sinks[1].error.is_none());
+}
+
+#[test]
+fn it_ends_when_its_sinks_are_gone_although_the_source_is_silent() {
+    let _watch = watch("it_ends_when_its_sinks_are_gone_although_the_source_is_silent");
+    for policy in [Policy::FAIL_ALL, Policy::DROP, Policy::IGNORE_CLOSED] {
+        let (source, sink) = (Pipe::new().unwrap(), Pipe::new().unwrap());
+        drop(sink.reader);
+        rustix::io::write(&source.writer, b"one").unwrap();
+        let buffer = Buffer::new(&source.reader).sink(&sink.writer, policy);
+        match buffer.run() {
+            Ok(report) => {
+                let sink = &report.sinks[0];
+                assert!(policy != Policy::FAIL_ALL && sink.error.is_some());
+                assert_eq!(sink.ignored, policy == Policy::IGNORE_CLOSED);
+            }
+            Err(failure) => {
+                assert_eq!((policy, failure.sink), (Policy::FAIL_ALL, Some(0)));
+                assert_eq!(failure.error.kind(), ErrorKind::BrokenPipe);
+                assert_eq!(failure.report.ended, Ended::Failed);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_was_read_before_the_source_failed_arrives() {
+    let _watch = watch("what_was_read_before_the_source_failed_arrives");
+    // A socket that is reset after some bytes.
+    let (source, peer) = targets::tcp();
+    rustix::io::write(&peer, &first(100_000)).unwrap();
+    let sink = Pipe::new().unwrap();
+    let reads = Reader::Quick.spawn(sink.reader, Checker::of_the_stream());
+    let runs = thread::spawn(move || {
+        let buffer = Buffer::new(&source).sink(&sink.writer, Policy::FAIL_ALL);
+        buffer.start_at(100.0).run()
+    });
+    until(|| {
+        let left = rustix::net::sockopt::socket_error(&peer);
+        left.is_ok() && rustix::io::ioctl_fionread(&peer).is_ok() && unsent(&peer) == 0
+    });
+    rustix::net::sockopt::set_socket_linger(&peer, Some(Duration::ZERO)).unwrap();
+    drop(peer);
+    let failure = runs.join().unwrap().expect_err("the source was reset");
+    assert_eq!(failure.sink, None);
+    assert!(matches!(
+        failure.error,
+        Error::Moving {
+            side: Side::Source,
+            ..
+        }
+    ));
+    // A reset discards what the receiver has not read yet.
+    let arrived = reads.join().unwrap();
+    assert_eq!(arrived, failure.report.level.taken);
+    assert_eq!(arrived, failure.report.sinks[0].bytes);
+}
+
+/// Bytes of a socket that the peer has not acknowledged.
+fn unsent(socket: &impl AsFd) -> usize {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: the ioctl writes an int.
+    let answer = unsafe {
+        libc::ioctl(
+            std::os::fd::AsRawFd::as_raw_fd(&socket.as_fd()),
+            libc::TIOCOUTQ,
+            &raw mut bytes,
+        )
+    };
+    assert_eq!(answer, 0);
+    bytes as usize
+}
+
+#[test]
+fn a_file_holds_the_bytes_instead_of_memory() {
+    let _watch = watch("a_file_holds_the_bytes_instead_of_memory");
+    let (source, sink) = (Pipe::new().unwrap(), Pipe::new().unwrap());
+    let file = tempfile::tempfile().unwrap();
+    let size = file.try_clone().unwrap();
+    let writes = writer(source.writer, 20 * MIB, 9);
+    let reads = Reader::Splicing.spawn(sink.reader, Checker::of_the_stream());
+    let buffer = Buffer::new(source.reader).memory(MIB).in_file(file);
+    let report = buffer.sink(sink.writer, Policy::FAIL_ALL).run().unwrap();
+    writes.join().unwrap();
+    assert_eq!(reads.join().unwrap(), 20 * MIB as u64);
+    assert_eq!(size.metadata().unwrap().len(), report.level.capacity);
+}
+
+#[test]
+fn a_file_that_is_shortened_meanwhile_is_an_error_and_no_signal() {
+    let _watch = watch("a_file_that_is_shortened_meanwhile_is_an_error_and_no_signal");
+    let (source, sink) = (Pipe::new().unwrap(), Pipe::new().unwrap());
+    let file = tempfile::tempfile().unwrap();
+    let shortened = file.try_clone().unwrap();
+    let runs = thread::spawn(move || {
+        let buffer = Buffer::new(source.reader).memory(MIB).in_file(file);
+        buffer.sink(sink.writer, Policy::FAIL_ALL).run()
+    });
+    until(|| shortened.metadata().unwrap().len() == MIB as u64);
+    shortened.set_len(0).unwrap();
+    File::from(source.writer).write_all(b"bytes").unwrap();
+    let failure = runs.join().unwrap().unwrap_err();
+    assert_eq!(failure.error.raw_os_error(), Some(libc::EFAULT));
+    drop(sink.reader);
+}
+
+#[test]
+fn rates_are_kept_over_time() {
+    let _watch = watch("rates_are_kept_over_time");
+    for read in [true, false] {
+        let (source, bytes) = SourceKind::File.open(MIB);
+        let target = Target::new(SinkKind::Pipe);
+        let mut buffer = Buffer::new(&source);
+        buffer = match read {
+            true => buffer.read_rate(4 * MIB as u64),
+            false => buffer.write_rate(4 * MIB as u64),
+        };
+        let began = Instant::now();
+        buffer.sink(target.as_fd(), Policy::DROP).run().unwrap();
+        // The last piece is not waited for, and some may be made up for.
+        assert!(began.elapsed() > Duration::from_millis(150));
+        assert!(target.arrived(MIB).unwrap() == bytes);
+    }
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_before_the_first_byte() {
+    let (source, sink) = (Pipe::new().unwrap(), Pipe::new().unwrap());
+    rustix::io::write(&source.writer, b"one").unwrap();
+    let new = || Buffer::new(&source.reader);
+    let buffers = [
+        new().memory(0),
+        new().memory(4096),
+        new().chunk(0),
+        new().start_at(101.0),
+        new().start_at(f64::NAN),
+        new().resume_at(-1.0),
+        new().read_rate(0),
+        new().write_rate(0),
+    ];
+    for buffer in buffers {
+        let what = format!("{buffer:?}");
+        let failure = buffer.sink(&sink.writer, Policy::DROP).run().unwrap_err();
+        assert!(matches!(failure.error, Error::Invalid(_)), "{what}");
+        assert_eq!(failure.report.level.taken, 0);
+    }
+    let failure = new()
+        .sink(&source.writer, Policy::DROP)
+        .run()
+        .expect_err("the sink is the source");
+    assert!(matches!(failure.error, Error::Invalid(_)));
+    let queued = PipeEnd::of(&source.reader).unwrap().unwrap().queued();
+    assert_eq!(queued.unwrap(), 3);
+}

@@ -1,0 +1,691 @@
+//! Memory that a producer and a consumer share: who meets, and where each byte goes when one of them
+//! goes.
+//!
+//! The stream consists of numbers of eight bytes, each of which says its own place. The two ends of a
+//! pipe only meet if no other process holds the pipe, and a process that another test starts does so for
+//! a moment. So producers here go on until they have met their consumer.
+
+#![allow(unsafe_code)]
+
+#[path = "common/mod.rs"]
+mod common;
+
+use std::env;
+use std::fs::File;
+use std::io::{self, BufRead, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use common::*;
+use fullbore::{
+    Consumer, ConsumerOptions, Pages, Pipe, PipeEnd, Producer, ProducerOptions, Wait, Way,
+};
+
+/// How long a producer sends before it gives up meeting anybody.
+const LONG: Duration = Duration::from_secs(60);
+
+const NUMBER: usize = size_of::<u64>();
+
+/// The stream from byte number `at` on.
+fn numbers(bytes: &mut [u8], at: u64) {
+    assert!(at.is_multiple_of(NUMBER as u64) && bytes.len().is_multiple_of(NUMBER));
+    for (i, number) in (at / NUMBER as u64..).zip(bytes.chunks_exact_mut(NUMBER)) {
+        number.copy_from_slice(&i.to_le_bytes());
+    }
+}
+
+/// Reads the stream, and panics at the first byte that is wrong.
+struct Numbers {
+    at: u64,
+    begun: Vec<u8>,
+}
+
+impl Numbers {
+    fn from(at: u64) -> Self {
+        assert!(at.is_multiple_of(NUMBER as u64));
+        let begun = Vec::new();
+        Self { at, begun }
+    }
+
+    fn check(&mut self, bytes: &[u8]) {
+        self.begun.extend_from_slice(bytes);
+        let whole = self.begun.len() / NUMBER * NUMBER;
+        for number in self.begun[..whole].chunks_exact(NUMBER) {
+            let number = u64::from_le_bytes(number.try_into().unwrap());
+            assert_eq!(number * NUMBER as u64, self.at, "at byte {}", self.at);
+            self.at += NUMBER as u64;
+        }
+        self.begun.drain(..whole);
+    }
+
+    /// Checks everything up to the end, and returns the number of bytes of the whole stream.
+    fn rest_of(mut self, mut source: impl Read) -> u64 {
+        let mut buffer = vec![0; MIB];
+        loop {
+            match source.read(&mut buffer).unwrap() {
+                0 => break,
+                n => self.check(&buffer[..n]),
+            }
+        }
+        assert!(self.begun.is_empty(), "ends within a number");
+        self.at
+    }
+}
+
+fn producer(sink: OwnedFd, wait: Wait) -> Producer<OwnedFd> {
+    let options = ProducerOptions::new().shared(true).wait(wait);
+    options.open(sink).unwrap()
+}
+
+fn consumer(source: OwnedFd, wait: Wait, in_place: bool) -> Consumer<OwnedFd> {
+    let options = ConsumerOptions::new().wait(wait);
+    let options = match in_place {
+        // SAFETY: the producers here are of this library.
+        true => unsafe { options.shared_in_place() },
+        false => options.shared(true),
+    };
+    options.open(source).unwrap()
+}
+
+/// Sends at least `least` bytes, and until it has met its consumer if it `meets`; returns how many.
+fn send_in_pieces(
+    out: &mut Producer<OwnedFd>,
+    least: u64,
+    meets: bool,
+    random: &mut Random,
+) -> u64 {
+    let began = Instant::now();
+    let mut at = out.sent() + out.unsent();
+    while at < least || meets && out.way() != Way::Ring {
+        assert!(began.elapsed() < LONG, "has met nobody");
+        let most = [2, 100, 10_000, out.chunk() / NUMBER][random.up_to(3)];
+        let n = (random.up_to(most - 1) + 1) * NUMBER;
+        match random.up_to(5) {
+            0 => {
+                let mut bytes = vec![0; n];
+                numbers(&mut bytes, at);
+                out.write_all(&bytes).unwrap();
+            }
+            1 => {
+                let mut pages = Pages::new(n).unwrap();
+                numbers(&mut pages, at);
+                out.send(pages).unwrap();
+            }
+            2 => {
+                out.flush().unwrap();
+                continue;
+            }
+            _ => {
+                numbers(out.reserve(n).unwrap(), at);
+                out.commit(n).unwrap();
+            }
+        }
+        at += n as u64;
+    }
+    at
+}
+
+/// Reads the stream up to the end, in all ways; returns its length, and whether memory was shared.
+fn read_in_pieces(mut source: Consumer<OwnedFd>, random: &mut Random) -> (u64, bool) {
+    let mut checker = Numbers::from(0);
+    let mut shared = false;
+    let mut buffer = vec![0; 3 * MIB];
+    loop {
+        shared |= source.is_sharing();
+        let n = match random.up_to(9) {
+            0 => {
+                let most = [1, 1000, buffer.len()][random.up_to(2)];
+                let n = source.read(&mut buffer[..most]).unwrap();
+                checker.check(&buffer[..n]);
+                n
+            }
+            1 if checker.begun.is_empty() => {
+                let numbers = random.up_to(300) + 1;
+                let n = source.discard((numbers * NUMBER) as u64).unwrap();
+                checker.at += n;
+                n as usize
+            }
+            _ => {
+                let bytes = source.fill_buf().unwrap();
+                let n = match random.up_to(2) {
+                    0 => random.up_to(bytes.len()),
+                    _ => bytes.len(),
+                };
+                checker.check(&bytes[..n]);
+                let ended = bytes.is_empty();
+                source.consume(n);
+                usize::from(!ended)
+            }
+        };
+        if n == 0 {
+            assert!(checker.begun.is_empty());
+            return (checker.at, shared);
+        }
+    }
+}
+
+#[test]
+fn two_ends_that_allow_it_meet_and_every_byte_arrives_in_order() {
+    let _watch = watch("two_ends_that_allow_it_meet_and_every_byte_arrives_in_order");
+    for (seed, wait) in (1..).zip(ALL_WAITS) {
+        for in_place in [false, true] {
+            let pipe = Pipe::new().unwrap();
+            let sending = thread::spawn(move || {
+                let mut random = Random::new(seed);
+                let options = ProducerOptions::new().shared(true).wait(wait);
+                let options = match in_place {
+                    true => options.only_writer(),
+                    false => options,
+                };
+                let mut out = options.open(pipe.writer).unwrap();
+                let met = send_in_pieces(&mut out, 1, true, &mut random);
+                let sent = send_in_pieces(&mut out, met + 40_000_000, false, &mut random);
+                let produced = out.finish().unwrap();
+                assert_eq!((produced.bytes, produced.way), (sent, Way::Ring));
+                sent
+            });
+            let source = consumer(pipe.reader, wait, in_place);
+            let (read, shared) = read_in_pieces(source, &mut Random::new(seed + 100));
+            assert!(shared, "{wait:?}");
+            assert_eq!(read, sending.join().unwrap(), "{wait:?} {in_place}");
+        }
+    }
+}
+
+#[test]
+fn an_end_that_does_not_allow_it_reads_or_writes_the_pipe() {
+    let _watch = watch("an_end_that_does_not_allow_it_reads_or_writes_the_pipe");
+    for (producer_allows, consumer_allows) in [(true, false), (false, true), (false, false)] {
+        let pipe = Pipe::new().unwrap();
+        let sending = thread::spawn(move || {
+            let options = ProducerOptions::new().shared(producer_allows);
+            let mut out = options.open(pipe.writer).unwrap();
+            let sent = send_in_pieces(&mut out, 20_000_000, false, &mut Random::new(3));
+            assert_ne!(out.finish().unwrap().way, Way::Ring);
+            sent
+        });
+        let options = ConsumerOptions::new().shared(consumer_allows);
+        let source = options.open(pipe.reader).unwrap();
+        let (read, shared) = read_in_pieces(source, &mut Random::new(4));
+        assert!(!shared);
+        assert_eq!(read, sending.join().unwrap());
+    }
+}
+
+#[test]
+fn the_ends_of_files_sockets_and_fifos_share_nothing() {
+    let (reader, writer) = ends::fifo();
+    let sending = thread::spawn(move || {
+        let mut out = producer(writer.into(), Wait::Block);
+        let sent = send_in_pieces(&mut out, 10_000_000, false, &mut Random::new(3));
+        assert_ne!(out.finish().unwrap().way, Way::Ring);
+        sent
+    });
+    let source = consumer(reader.into(), Wait::Block, false);
+    let (read, shared) = read_in_pieces(source, &mut Random::new(4));
+    assert!(!shared);
+    assert_eq!(read, sending.join().unwrap());
+    let mut text = String::new();
+    let file: OwnedFd = File::open("/proc/self/comm").unwrap().into();
+    let mut source = consumer(file, Wait::Block, false);
+    source.read_to_string(&mut text).unwrap();
+    assert!(!text.is_empty());
+}
+
+#[test]
+fn what_others_write_into_the_pipe_keeps_its_place() {
+    let _watch = watch("what_others_write_into_the_pipe_keeps_its_place");
+    for seed in 1..20 {
+        let wait = ALL_WAITS[seed as usize % 4];
+        let pipe = Pipe::new().unwrap();
+        let sending = thread::spawn(move || {
+            let mut random = Random::new(seed);
+            let mut other = File::from(pipe.writer.try_clone().unwrap());
+            let mut out = producer(pipe.writer, wait);
+            let mut at = send_in_pieces(&mut out, 1, true, &mut random);
+            for _ in 0..10 {
+                // Everything that was written before is in the output, so a direct write comes next.
+                out.flush().unwrap();
+                let mut bytes = vec![0; (random.up_to(200) + 1) * NUMBER];
+                numbers(&mut bytes, at);
+                other.write_all(&bytes).unwrap();
+                let mut more = vec![0; (random.up_to(20_000) + 1) * NUMBER];
+                at += bytes.len() as u64;
+                numbers(&mut more, at);
+                out.write_all(&more).unwrap();
+                at += more.len() as u64;
+            }
+            out.finish().unwrap();
+            at
+        });
+        let source = consumer(pipe.reader, wait, seed % 2 == 0);
+        let (read, _) = read_in_pieces(source, &mut Random::new(seed + 100));
+        assert_eq!(read, sending.join().unwrap(), "{wait:?}");
+    }
+}
+
+#[test]
+fn finishing_does_not_wait_for_the_consumer_and_leaves_the_bytes_in_the_pipe() {
+    let _watch = watch("finishing_does_not_wait_for_the_consumer_and_leaves_the_bytes_in_the_pipe");
+    for in_place in [false, true] {
+        let pipe = Pipe::new().unwrap();
+        let mut out = producer(pipe.writer, Wait::Block);
+        let mut source = consumer(pipe.reader.try_clone().unwrap(), Wait::Block, in_place);
+        let at = meet_in_turns(&mut out, &mut source);
+        // Nobody reads now. The pipe has room for this.
+        let n = 4000 * NUMBER;
+        numbers(out.reserve(n).unwrap(), at);
+        out.commit(n).unwrap();
+        assert_eq!(out.way(), Way::Ring);
+        let queued_before = queued(&pipe.reader);
+        out.finish().unwrap();
+        assert_eq!((queued_before, queued(&pipe.reader)), (0, n));
+        drop(source);
+        let total = Numbers::from(at).rest_of(File::from(pipe.reader));
+        assert_eq!(total, at + n as u64);
+    }
+}
+
+/// Sends and reads a little in turns until the two have met, and returns how many bytes that took.
+fn meet_in_turns(out: &mut Producer<OwnedFd>, source: &mut Consumer<OwnedFd>) -> u64 {
+    let began = Instant::now();
+    let mut checker = Numbers::from(0);
+    // The consumer asks for memory the first time that it reads.
+    let n = NUMBER;
+    while out.way() != Way::Ring || !source.is_sharing() {
+        assert!(began.elapsed() < LONG, "have not met");
+        numbers(out.reserve(n).unwrap(), checker.at);
+        out.commit(n).unwrap();
+        let bytes = source.fill_buf().unwrap();
+        checker.check(bytes);
+        let n = bytes.len();
+        source.consume(n);
+    }
+    checker.at
+}
+
+#[test]
+fn a_consumer_that_is_dropped_leaves_the_rest_to_the_next_reader() {
+    let _watch = watch("a_consumer_that_is_dropped_leaves_the_rest_to_the_next_reader");
+    for in_place in [false, true] {
+        for consumed in [0, NUMBER, 500 * NUMBER] {
+            let pipe = Pipe::new().unwrap();
+            let mut out = producer(pipe.writer, Wait::Block);
+            let mut source = consumer(pipe.reader.try_clone().unwrap(), Wait::Block, in_place);
+            let at = meet_in_turns(&mut out, &mut source);
+            let n = 1000 * NUMBER;
+            numbers(out.reserve(n).unwrap(), at);
+            out.commit(n).unwrap();
+            let mut next = at;
+            if consumed > 0 {
+                let available = source.fill_buf().unwrap();
+                assert_eq!(available.len(), n);
+                source.consume(consumed);
+                // What was copied out is lost with the buffer, as what is read from a pipe.
+                next += if in_place { consumed } else { n } as u64;
+            }
+            drop(source);
+            let reading =
+                thread::spawn(move || Numbers::from(next).rest_of(File::from(pipe.reader)));
+            let mut random = Random::new(9);
+            let total = send_in_pieces(&mut out, at + 5_000_000, false, &mut random);
+            assert_ne!(out.way(), Way::Ring);
+            out.finish().unwrap();
+            assert_eq!(reading.join().unwrap(), total);
+        }
+    }
+}
+
+#[test]
+fn a_consumer_that_is_taken_apart_returns_all_that_was_shared() {
+    let _watch = watch("a_consumer_that_is_taken_apart_returns_all_that_was_shared");
+    for in_place in [false, true] {
+        let pipe = Pipe::new().unwrap();
+        let mut out = producer(pipe.writer, Wait::Block);
+        let mut source = consumer(pipe.reader, Wait::Block, in_place);
+        let at = meet_in_turns(&mut out, &mut source);
+        let n = 60_000 * NUMBER;
+        numbers(out.reserve(n).unwrap(), at);
+        out.commit(n).unwrap();
+        source.fill_buf().unwrap();
+        source.consume(NUMBER);
+        let (rest, begun) = source.into_inner();
+        let mut checker = Numbers::from(at + NUMBER as u64);
+        checker.check(&begun);
+        assert_eq!(checker.at, at + n as u64);
+        let mut bytes = [0; 2 * NUMBER];
+        numbers(&mut bytes, checker.at);
+        out.write_all(&bytes).unwrap();
+        out.finish().unwrap();
+        assert_eq!(
+            checker.rest_of(File::from(rest)),
+            at + (n + 2 * NUMBER) as u64
+        );
+    }
+}
+
+#[test]
+fn a_producer_without_readers_gets_the_error_of_a_pipe() {
+    let _watch = watch("a_producer_without_readers_gets_the_error_of_a_pipe");
+    let pipe = Pipe::new().unwrap();
+    let mut out = producer(pipe.writer, Wait::Block);
+    let mut source = consumer(pipe.reader, Wait::Block, false);
+    meet_in_turns(&mut out, &mut source);
+    drop(source);
+    let began = Instant::now();
+    let error = loop {
+        assert!(began.elapsed() < LONG);
+        out.reserve(NUMBER).unwrap().fill(0);
+        if let Err(error) = out.commit(NUMBER) {
+            break error;
+        }
+    };
+    assert_eq!(error.kind(), io::ErrorKind::BrokenPipe, "{error}");
+}
+
+#[test]
+fn a_deadline_ends_the_wait_of_either_side() {
+    let _watch = watch("a_deadline_ends_the_wait_of_either_side");
+    let pipe = Pipe::new().unwrap();
+    let mut out = producer(pipe.writer, Wait::Block);
+    let mut source = consumer(pipe.reader, Wait::Block, false);
+    let at = meet_in_turns(&mut out, &mut source);
+    source.set_deadline(Some(Instant::now() + Duration::from_millis(5)));
+    let error = source.fill_buf().unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    source.set_deadline(None);
+    out.set_deadline(Some(Instant::now() + Duration::from_millis(5)));
+    let mut sent = at;
+    let error = loop {
+        match out.reserve(100 * NUMBER) {
+            Ok(bytes) => numbers(bytes, sent),
+            Err(error) => break error,
+        }
+        match out.commit(100 * NUMBER) {
+            Ok(()) => sent += 100 * NUMBER as u64,
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    // What was sent is not lost, although nothing may be sent any more.
+    drop(out);
+    let mut checker = Numbers::from(at);
+    let mut rest = Vec::new();
+    source.read_to_end(&mut rest).unwrap();
+    checker.check(&rest);
+    assert!(checker.at >= sent, "{} {sent}", checker.at);
+}
+
+#[test]
+fn a_second_reader_ends_the_sharing() {
+    let _watch = watch("a_second_reader_ends_the_sharing");
+    let pipe = Pipe::new().unwrap();
+    let mut out = producer(pipe.writer, Wait::Block);
+    let mut source = consumer(pipe.reader.try_clone().unwrap(), Wait::Block, false);
+    let at = meet_in_turns(&mut out, &mut source);
+    let mut second = consumer(pipe.reader, Wait::Block, false);
+    let began = Instant::now();
+    let reading = thread::spawn(move || second.read(&mut [0; NUMBER]).unwrap());
+    let mut sent = at;
+    while out.way() == Way::Ring {
+        assert!(began.elapsed() < LONG);
+        let mut bytes = [0; NUMBER];
+        numbers(&mut bytes, sent);
+        out.write_all(&bytes).unwrap();
+        out.flush().unwrap();
+        sent += NUMBER as u64;
+    }
+    assert_eq!(reading.join().unwrap(), NUMBER);
+    drop(source);
+}
+
+/// Starts `plays_a_part` in a process of its own, with one end of a pipe as its stdin.
+fn start(part: &str, end: OwnedFd) -> Child {
+    Command::new(env::current_exe().unwrap())
+        .args(["--exact", "plays_a_part", "--ignored", "--nocapture"])
+        .env("FULLBORE_TEST_PART", part)
+        .stdin(end)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+fn kill_myself() -> ! {
+    // SAFETY: ends the process.
+    unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
+    unreachable!("a killed process does not go on");
+}
+
+/// The bytes of all streams here are a multiple of this many.
+const ROUND: u64 = 8 << 20;
+
+#[test]
+#[ignore = "runs in the processes that other tests start"]
+#[expect(
+    clippy::zombie_processes,
+    reason = "the process that starts another one here is killed"
+)]
+fn plays_a_part() {
+    let Ok(part) = env::var("FULLBORE_TEST_PART") else {
+        return;
+    };
+    let words: Vec<&str> = part.split(' ').collect();
+    let end = rustix::io::dup(io::stdin()).unwrap();
+    match words[..] {
+        ["produce", ending] => {
+            let mut out = producer(end, Wait::Adaptive);
+            let mut random = Random::new(5);
+            let met = send_in_pieces(&mut out, 1, true, &mut random);
+            // A whole number of rounds, the last of it in one piece.
+            let total = (met + 4 * ROUND).next_multiple_of(ROUND);
+            let mut at = met;
+            while at < total {
+                let n = (total - at).min(out.chunk() as u64) as usize;
+                numbers(out.reserve(n).unwrap(), at);
+                out.commit(n).unwrap();
+                at += n as u64;
+            }
+            match ending {
+                "finish" => drop(out.finish().unwrap()),
+                "drop" => drop(out),
+                "exit" => std::process::exit(0),
+                "kill" => kill_myself(),
+                _ => panic!("{ending}"),
+            }
+        }
+        ["consume", ending] => {
+            let mut source = consumer(end, Wait::Adaptive, ending == "drop");
+            if ending == "all" {
+                let (total, shared) = read_in_pieces(source, &mut Random::new(6));
+                println!("right {total} {shared}");
+                return;
+            }
+            let mut checker = Numbers::from(0);
+            while !source.is_sharing() || checker.at < ROUND {
+                let bytes = source.fill_buf().unwrap();
+                assert!(!bytes.is_empty(), "have not met");
+                let n = bytes.len();
+                checker.check(bytes);
+                source.consume(n);
+            }
+            match ending {
+                "drop" => {
+                    // Only a part of what is lent is consumed.
+                    let bytes = source.fill_buf().unwrap();
+                    let n = bytes.len().min(3 * NUMBER);
+                    checker.check(&bytes[..n]);
+                    source.consume(n);
+                    drop(source);
+                    let total = checker.rest_of(File::from(rustix::io::dup(io::stdin()).unwrap()));
+                    println!("right {total} true");
+                }
+                "kill" => {
+                    let _lent = source.fill_buf().unwrap();
+                    let rest = format!("rest {}", source.taken());
+                    let end = rustix::io::dup(io::stdin()).unwrap();
+                    Command::new(env::current_exe().unwrap())
+                        .args(["--exact", "plays_a_part", "--ignored", "--nocapture"])
+                        .env("FULLBORE_TEST_PART", rest)
+                        .stdin(end)
+                        .spawn()
+                        .unwrap();
+                    kill_myself();
+                }
+                _ => panic!("{ending}"),
+            }
+        }
+        ["rest", from] => {
+            let from = from.parse().unwrap();
+            let total = Numbers::from(from).rest_of(File::from(end));
+            println!("right {total} true");
+        }
+        _ => panic!("{part}"),
+    }
+}
+
+/// Runs both in processes of their own, and returns the number of bytes that arrived in the end.
+fn run_both(producing: &str, consuming: &str, disturb: impl FnOnce(&Child, &Child)) -> u64 {
+    let pipe = Pipe::new().unwrap();
+    let mut to = start(&format!("consume {consuming}"), pipe.reader);
+    let mut from = start(&format!("produce {producing}"), pipe.writer);
+    disturb(&from, &to);
+    let mut said = String::new();
+    to.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+    to.wait().unwrap();
+    from.wait().unwrap();
+    let line = said.lines().find_map(|line| line.split_once("right "));
+    let Some((_, line)) = line else {
+        panic!("{producing}, {consuming}: {said}")
+    };
+    let (total, shared) = line.split_once(' ').unwrap();
+    assert!(shared.starts_with("true"), "{line}");
+    total.parse().unwrap()
+}
+
+#[test]
+fn every_byte_arrives_whatever_ends_the_producer() {
+    let _watch = watch("every_byte_arrives_whatever_ends_the_producer");
+    for producing in ["finish", "drop", "exit", "kill"] {
+        let total = run_both(producing, "all", |_, _| {});
+        assert!(
+            total > 0 && total.is_multiple_of(ROUND),
+            "{producing}: {total}"
+        );
+    }
+}
+
+#[test]
+fn the_next_reader_gets_the_rest_whatever_ends_the_consumer() {
+    let _watch = watch("the_next_reader_gets_the_rest_whatever_ends_the_consumer");
+    for consuming in ["drop", "kill"] {
+        for producing in ["finish", "drop"] {
+            let total = run_both(producing, consuming, |_, _| {});
+            assert!(
+                total > 0 && total.is_multiple_of(ROUND),
+                "{consuming}: {total}"
+            );
+        }
+    }
+}
+
+#[test]
+fn either_side_may_be_stopped_for_a_while() {
+    let _watch = watch("either_side_may_be_stopped_for_a_while");
+    let total = run_both("finish", "all", |from, to| {
+        let mut random = Random::new(11);
+        for _ in 0..30 {
+            let process = [from, to][random.up_to(1)].id() as i32;
+            // SAFETY: these are children of this process, which were not waited for.
+            unsafe {
+                libc::kill(process, libc::SIGSTOP);
+                thread::sleep(Duration::from_micros(random.up_to(3000) as u64));
+                libc::kill(process, libc::SIGCONT);
+            }
+        }
+    });
+    assert!(total > 0 && total.is_multiple_of(ROUND), "{total}");
+}
+
+#[test]
+fn a_third_process_with_an_end_of_the_pipe_keeps_the_two_apart() {
+    let _watch = watch("a_third_process_with_an_end_of_the_pipe_keeps_the_two_apart");
+    let pipe = Pipe::new().unwrap();
+    let mut third = Command::new("cat")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(pipe.reader.try_clone().unwrap())
+        .spawn()
+        .unwrap();
+    let sending = thread::spawn(move || {
+        let mut out = producer(pipe.writer, Wait::Block);
+        let sent = send_in_pieces(&mut out, 30_000_000, false, &mut Random::new(3));
+        assert_ne!(out.finish().unwrap().way, Way::Ring);
+        sent
+    });
+    let source = consumer(pipe.reader, Wait::Block, false);
+    let (read, shared) = read_in_pieces(source, &mut Random::new(4));
+    assert!(!shared);
+    assert_eq!(read, sending.join().unwrap());
+    drop(third.stdin.take());
+    third.wait().unwrap();
+}
+
+#[test]
+fn a_forked_child_can_neither_send_nor_read_nor_disturb() {
+    let _watch = watch("a_forked_child_can_neither_send_nor_read_nor_disturb");
+    look_up_once();
+    let pipe = Pipe::new().unwrap();
+    let mut out = producer(pipe.writer, Wait::Block);
+    let mut source = consumer(pipe.reader, Wait::Block, true);
+    let at = meet_in_turns(&mut out, &mut source);
+    let n = 1000 * NUMBER;
+    numbers(out.reserve(n).unwrap(), at);
+    out.commit(n).unwrap();
+    let (mut out, mut source) = (Some(out), Some(source));
+    // SAFETY: the child allocates little, and ends by _exit without coming back here.
+    let process = unsafe { libc::fork() };
+    if process == 0 {
+        let mut theirs = (out.take().unwrap(), source.take().unwrap());
+        let refused =
+            theirs.0.reserve(out_of_window(&theirs.0)).is_err() && theirs.1.fill_buf().is_err();
+        drop(theirs);
+        // SAFETY: ends the child.
+        unsafe { libc::_exit(if refused { 0 } else { 1 }) };
+    }
+    let mut status = 0;
+    // SAFETY: writes to where it is told.
+    assert_eq!(unsafe { libc::waitpid(process, &mut status, 0) }, process);
+    assert_eq!(status, 0);
+    let (mut out, source) = (out.unwrap(), source.unwrap());
+    assert_eq!(out.way(), Way::Ring);
+    let mut bytes = [0; NUMBER];
+    numbers(&mut bytes, at + n as u64);
+    out.write_all(&bytes).unwrap();
+    out.finish().unwrap();
+    let total = Numbers::from(at).rest_of(source);
+    assert_eq!(total, at + (n + NUMBER) as u64);
+}
+
+/// More than what is left of the window, so that the producer has to look at the ring.
+fn out_of_window<Fd: AsFd>(out: &Producer<Fd>) -> usize {
+    out.chunk()
+}
+
+#[test]
+fn the_pipe_stays_empty_while_memory_is_shared() {
+    let _watch = watch("the_pipe_stays_empty_while_memory_is_shared");
+    let pipe = Pipe::new().unwrap();
+    let look = pipe.reader.try_clone().unwrap();
+    let mut out = producer(pipe.writer, Wait::Block);
+    let mut source = consumer(pipe.reader, Wait::Block, false);
+    let at = meet_in_turns(&mut out, &mut source);
+    let n = 20_000 * NUMBER;
+    numbers(out.reserve(n).unwrap(), at);
+    out.commit(n).unwrap();
+    assert_eq!(PipeEnd::of(&look).unwrap().unwrap().queued().unwrap(), 0);
+    let mut bytes = vec![0; n];
+    source.read_exact(&mut bytes).unwrap();
+    Numbers::from(at).check(&bytes);
+}
