@@ -7,7 +7,7 @@ use fullbore::pipe::Limit;
 use rustix::io::Errno;
 
 use fullbore_host::refusal::UNSUPPORTED;
-use fullbore_host::size::rounded;
+use fullbore_host::size;
 use fullbore_host::text::{counted, error_text};
 use fullbore_observe::census::{Holder, Pipe};
 use fullbore_observe::tune::outcome::{Outcome, Tuned, Tuning, is_safe};
@@ -125,7 +125,7 @@ impl Report {
 
     /// Describes the result for one pipe.
     fn words(&self, one: &Tuned) -> String {
-        let bytes = |size: usize| rounded(size as u64);
+        let bytes = |size: usize| size::format(size as u64);
         let would = match self.0.options.dry_run {
             true => "would be ",
             false => "",

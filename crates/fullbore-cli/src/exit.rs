@@ -18,12 +18,23 @@ use fullbore_host::refusal::{UNSUPPORTED, Unsupported, Usage};
 use fullbore_host::text::clean;
 use fullbore_observe::Error;
 
+/// How the help begins to tell the exit codes.
+pub const PREFIX: &str = "Exit codes: ";
+
+/// The exit codes, for the help.
+pub const CODES: &str = "Exit codes: 0 done; 1 something failed; 2 the command line is invalid; 3 \
+    this machine does not allow it, or this user lacks permission.";
+
 /// Prints an error of `who`, such as `fullbore copy`, on stderr. Unlike eprintln!, it does not panic if stderr
 /// is closed.
 pub fn say(who: &str, error: &anyhow::Error) {
+    let _ = writeln!(stderr(), "{}", line(who, error));
+}
+
+/// Returns the line about an error of `who`.
+pub fn line(who: &str, error: &anyhow::Error) -> String {
     // The text can contain names that others chose: files, arguments, programs.
-    let words = clean(&format!("{error:#}"));
-    let _ = writeln!(stderr(), "{who}: {words}");
+    format!("{who}: {}", clean(&format!("{error:#}")))
 }
 
 /// Flushes stdout, and closes it so that the file system reports its errors: the last thing that a verb

@@ -1,9 +1,11 @@
 //! A process that undoes something if the process that started it is killed.
 
+use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 
 use rustix::process::{Pid, WaitOptions, setsid, waitpid};
+use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 
 use crate::fork::{exit_at_once, fork};
 
@@ -27,6 +29,12 @@ impl Guard {
         let Some(pid) = fork()? else {
             drop(ours);
             let _ = setsid();
+            // It must not hold the pipes of the pipeline that this process is a stage of.
+            if let Ok(null) = File::options().read(true).write(true).open("/dev/null") {
+                let _ = dup2_stdin(&null);
+                let _ = dup2_stdout(&null);
+                let _ = dup2_stderr(&null);
+            }
             // `read_exact` begins again if a signal interrupts it.
             if (&theirs).read_exact(&mut [0]).is_err() {
                 undo();

@@ -2,7 +2,9 @@
 
 #![deny(unsafe_code)]
 
+mod buffer;
 mod command;
+mod completion;
 mod doctor;
 mod ending;
 mod enlarged;
@@ -12,6 +14,7 @@ mod fork;
 mod guard;
 mod inherited;
 mod interrupt;
+mod manual;
 mod meter;
 mod moved;
 mod moving;
@@ -27,8 +30,6 @@ use clap::{ArgMatches, Args, Command, FromArgMatches};
 use fullbore_host::text::clean;
 
 const ABOUT: &str = "Move bytes through Linux pipes as fast as memory allows, and measure it";
-const EXIT_CODES: &str = "Exit codes: 0 done; 1 something failed; 2 the command line is invalid; 3 \
-    this machine does not allow it, or this user lacks permission.";
 
 /// A verb of the command line.
 struct Verb {
@@ -44,23 +45,24 @@ struct Verb {
 }
 
 macro_rules! verbs {
-    ($($name:literal $about:literal $options:ty, hidden: $hidden:literal;)*) => {
+    ($($name:literal $about:literal $options:ty, hidden: $hidden:literal $(, of: $parser:ident)?;)*) => {
         &[$(Verb {
             name: $name,
             about: $about,
             hidden: $hidden,
             options: <$options>::augment_args,
-            run: |matches| Ok(<$options>::from_arg_matches_mut(matches)?.run()),
+            run: |matches| Ok(<$options>::from_arg_matches_mut(matches)?.run($($parser())?)),
         }),*]
     };
 }
 
-/// The verbs, in the order in which the help lists them.
+/// The verbs, in the order in which the help lists them. Some are about the parser.
 #[rustfmt::skip]
 const VERBS: &[Verb] = verbs! {
     "copy" "Copy files, or stdin, to stdout or into a file" command::copy::Copy, hidden: false;
     "tee" "Copy stdin to stdout, and to each of the files" command::tee::Tee, hidden: false;
     "meter" "Copy files, or stdin, to stdout, and show progress, rate and which side is slow" command::meter::Meter, hidden: false;
+    "buffer" "Copy stdin to stdout through a large memory, so that neither side waits for the other" command::buffer::Buffer, hidden: false;
     "run" "Run a pipeline as the shell would, with larger pipes, and name the slow stage" command::run::Run, hidden: false;
     "bench" "Measure how fast pipes are on this machine, and how much each technique gains" command::bench::Bench, hidden: false;
     "doctor" "Report what this machine allows, and which settings slow pipes down" command::doctor::Doctor, hidden: false;
@@ -69,6 +71,9 @@ const VERBS: &[Verb] = verbs! {
     "tune" "Enlarge the pipes of a running pipeline" command::tune::Tune, hidden: false;
     "write" "Write to the pipe on stdout, as an experiment does" command::write::Write, hidden: false;
     "read" "Read from the pipe on stdin, and report the throughput" command::read::Read, hidden: false;
+    "man" "Write the manual pages, one for each verb" command::man::Man, hidden: false, of: parser;
+    "completions" "Print what makes a shell complete verbs, options and values" command::completions::Completions, hidden: false;
+    "complete" "Print what can stand in place of the last word" command::complete::Complete, hidden: true, of: parser;
     "middleman" "Copy stdin to stdout with one behaviour that programs in pipelines have" command::middleman::Middleman, hidden: true;
     "part" "Run one process of an experiment" command::part::Part, hidden: true;
 };
@@ -83,9 +88,9 @@ fn parser() -> Command {
             .defer(verb.options)
     });
     Command::new("fullbore")
-        .version(env!("CARGO_PKG_VERSION"))
+        .version(env!("FULLBORE_VERSION"))
         .about(ABOUT)
-        .long_about(format!("{ABOUT}\n\n{EXIT_CODES}"))
+        .long_about(format!("{ABOUT}\n\n{}", exit::CODES))
         .max_term_width(100)
         .arg_required_else_help(true)
         .subcommand_required(true)

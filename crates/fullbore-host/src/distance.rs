@@ -45,7 +45,12 @@ impl Distances {
             return true;
         };
         self.seen.push(now);
-        now <= near(&self.seen) * Self::APART
+        now <= self.near_up_to()
+    }
+
+    /// Returns the distance in nanoseconds up to which the CPUs count as near, by all measurements so far.
+    pub fn near_up_to(&self) -> f64 {
+        near(&self.seen) * Self::APART
     }
 
     /// Returns all measurements in nanoseconds, in the order in which they were made; none where
@@ -113,10 +118,14 @@ pub fn pinned_to<T>(cpu: usize, work: impl FnOnce() -> T) -> Option<T> {
 
 /// Sets the word back to 0 whenever it is 1, until `end` says that nobody asks any more.
 fn answer(line: &CacheLine, end: &End) {
+    let mut loads = 0u32;
     loop {
+        loads = loads.wrapping_add(1);
         match line.0.load(Ordering::Acquire) {
             1 => line.0.store(0, Ordering::Release),
             _ if end.0.load(Ordering::Relaxed) => return,
+            // The asking thread may be waiting for this CPU.
+            _ if loads.is_multiple_of(1 << 16) => thread::yield_now(),
             _ => std::hint::spin_loop(),
         }
     }
@@ -137,8 +146,11 @@ fn ask(line: &CacheLine) -> f64 {
                 loads = loads.wrapping_add(1);
                 // The answering thread may not have started, or may never start, so there is a time
                 // limit. The clock is read rarely, so that reading it is not what is measured.
-                if loads.is_multiple_of(1 << 16) && began.elapsed() > TIME * 50 {
-                    return f64::INFINITY;
+                if loads.is_multiple_of(1 << 16) {
+                    if began.elapsed() > TIME * 50 {
+                        return f64::INFINITY;
+                    }
+                    thread::yield_now();
                 }
             }
         }

@@ -79,6 +79,7 @@ fn experiments() -> Result<()> {
         pipe_size: None,
         unix_copy: None,
         seed: 1,
+        any_distance: false,
     };
     let cpus = CpuPair::wanted(None, &Topology::read())?;
     let program = Program::at("/proc/self/exe");

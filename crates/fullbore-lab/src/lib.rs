@@ -18,6 +18,7 @@
 //!     pipe_size: None,
 //!     unix_copy: None,
 //!     seed: 1,
+//!     any_distance: false,
 //! };
 //! let cpus = CpuPair::wanted(None, &Topology::read())?;
 //! let fullbore = Program::at("/usr/local/bin/fullbore");

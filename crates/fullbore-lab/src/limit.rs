@@ -22,8 +22,11 @@ const UNDER_WAY: usize = 8;
 /// How long one block size is measured at a time.
 const TIME: Duration = Duration::from_millis(4);
 
-/// How often all sizes are measured before a run, and after it.
-const SAMPLES: usize = 5;
+/// How often all sizes are measured at most before a run, and after it. One sample takes a twentieth of a second.
+const MOST_SAMPLES: usize = 5;
+
+/// How many tries pass between two moments at which a thread that waits offers its CPU to others.
+const TRIES_BETWEEN_YIELDS: u32 = 1 << 12;
 
 /// Samples of both, in GiB/s.
 #[derive(Debug, Default)]
@@ -33,13 +36,14 @@ pub struct Samples {
 }
 
 impl Samples {
-    /// Measures some times more. Nothing is added where the two CPUs are one, or where threads cannot be pinned to
-    /// them.
-    pub fn take(&mut self, cpus: &CpuPair) {
+    /// Measures some times more: once for each second that the run is going to take, so that a short run is not
+    /// spent on its limit. Nothing is added where the two CPUs are one, or where threads cannot be pinned to them.
+    pub fn take(&mut self, cpus: &CpuPair, run: Duration) {
         if cpus.writer == cpus.reader {
             return;
         }
-        for _ in 0..SAMPLES {
+        let samples = (run.as_secs() as usize).clamp(1, MOST_SAMPLES);
+        for _ in 0..samples {
             self.handed_over
                 .extend(best_of_sizes(|block| hand_over(cpus, block)));
             self.copied
@@ -126,9 +130,15 @@ fn copy(cpu: usize, block: usize) -> Option<f64> {
 
 /// Waits for the next block; `None` when the other side has ended.
 fn next(blocks: &Receiver<Pages>) -> Option<Pages> {
+    let mut tries = 0u32;
     loop {
+        tries = tries.wrapping_add(1);
         match blocks.try_recv() {
             Ok(block) => return Some(block),
+            // The other side may be waiting for this CPU's time, or for that of its own.
+            Err(TryRecvError::Empty) if tries.is_multiple_of(TRIES_BETWEEN_YIELDS) => {
+                thread::yield_now();
+            }
             Err(TryRecvError::Empty) => spin_loop(),
             Err(TryRecvError::Disconnected) => return None,
         }
@@ -159,7 +169,7 @@ mod tests {
         let pair = CpuPair::choose(&topology);
         let limit = |pair: &CpuPair| {
             let mut samples = Samples::default();
-            samples.take(pair);
+            samples.take(pair, Duration::ZERO);
             samples.limit()
         };
         let limit_of_pair = limit(&pair);

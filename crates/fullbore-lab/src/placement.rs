@@ -23,6 +23,7 @@ const SETTINGS: Settings = Settings {
     pipe_size: None,
     unix_copy: None,
     seed: 0,
+    any_distance: false,
 };
 
 /// Returns the experiment with write(2) and read(2), which stands for pipelines of ordinary programs.

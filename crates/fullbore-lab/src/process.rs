@@ -5,7 +5,7 @@ use std::env;
 use std::ffi::OsString;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -254,13 +254,18 @@ pub fn on_path(program: &str) -> Option<PathBuf> {
     find(program, env::var_os("PATH").unwrap_or_default())
 }
 
-fn find(program: &str, path: OsString) -> Option<PathBuf> {
+/// Returns the path of a program in a directory, if it is there and may be executed.
+pub fn in_directory(program: &str, directory: &Path) -> Option<PathBuf> {
     use rustix::fs::{Access, access};
+    let file = directory.join(program);
+    (file.is_file() && access(&file, Access::EXEC_OK).is_ok()).then_some(file)
+}
+
+fn find(program: &str, path: OsString) -> Option<PathBuf> {
     env::split_paths(&path)
         // An empty entry means the current directory, where no peer is looked for.
         .filter(|directory| directory.is_absolute())
-        .map(|directory| directory.join(program))
-        .find(|file| file.is_file() && access(file, Access::EXEC_OK).is_ok())
+        .find_map(|directory| in_directory(program, &directory))
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! Only the experiment runs while it is measured: this process sleeps until there is a report, and reports
 //! its progress between measurements.
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use anyhow::Result;
 
@@ -57,9 +57,12 @@ pub fn run(
     }
     let beside = all.iter().filter(|rounds| rounds.peer.is_some()).count();
     let mut random = fastrand::Rng::with_seed(settings.seed);
-    let mut near = Near::new(&cpus, (all.len() + beside) as u32 * settings.rounds);
+    let measurements = (all.len() + beside) as u32 * settings.rounds;
+    let mut near = Near::new(&cpus, measurements, settings.any_distance);
     let mut limit = limit::Samples::default();
-    limit.take(&cpus);
+    let planned = Duration::try_from_secs_f64(settings.seconds * f64::from(measurements));
+    let planned = planned.unwrap_or(Duration::MAX);
+    limit.take(&cpus, planned);
     let mut bench = Bench::new(&settings, &cpus, program);
     for round in 1..=settings.rounds {
         for at in order(experiments, &mut random) {
@@ -69,12 +72,12 @@ pub fn run(
         }
     }
     // The host of a virtual machine may have moved the CPUs meanwhile.
-    limit.take(&cpus);
+    limit.take(&cpus, planned);
     for rounds in all.iter_mut().filter(|rounds| rounds.stopped.is_none()) {
         progress.checks(&rounds.experiment);
         rounds.soundness = rounds.experiment.work.check(&bench)?;
     }
-    let outcomes = outcomes(all, &settings);
+    let outcomes = outcomes(all, &settings, near.distances.near_up_to());
     Ok(Run {
         schema: SCHEMA,
         taken_at,
@@ -124,13 +127,15 @@ fn measure(
             return Ok(());
         }
         if !peers_turn {
-            rounds.take(near.measure(cpus, || with_cpu_time(|| work.measure(bench)))?);
+            let (measurement, line) =
+                near.measure(cpus, || with_cpu_time(|| work.measure(bench)))?;
+            rounds.take(measurement, line);
         } else if let Some(peers) = peers
             && let Some(beside) = rounds.peer.as_mut().filter(|peer| peer.is_whole())
         {
             let patience = work.patience(settings);
             let run = || peers.measure(&beside.command, settings, cpus, patience);
-            let measurement = near.measure(cpus, run)?;
+            let (measurement, _) = near.measure(cpus, run)?;
             beside.take(measurement);
         }
     }

@@ -23,6 +23,7 @@
 
 mod attribution;
 mod blame;
+mod capacity;
 pub mod census;
 pub mod chains;
 mod cpus;
@@ -52,6 +53,7 @@ mod watch;
 mod watched;
 mod words;
 
+pub use capacity::affordable;
 pub use descendants::descendants;
 pub use error::Error;
 pub use findings::Findings;

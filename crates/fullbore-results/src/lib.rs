@@ -37,6 +37,7 @@ pub mod compare;
 pub mod doctor;
 pub mod explain;
 pub mod names;
+pub mod pairs;
 pub mod placement;
 pub mod rank_sum;
 pub mod read;

@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::pairs::Pairs;
 use crate::soundness::Soundness;
 use crate::statistics::Spread;
 use fullbore_host::machine::Machine;
@@ -61,7 +62,8 @@ pub struct Remark {
 pub struct Apart {
     /// How many were discarded and repeated.
     pub repeated: u32,
-    /// How many were kept, because too many had been discarded already.
+    /// How many were kept, because too many had been discarded already, or because measurements were kept
+    /// at any distance.
     pub taken: u32,
 }
 
@@ -91,6 +93,9 @@ pub struct Settings {
     pub unix_copy: Option<Sizes>,
     /// Seed of the order in which experiments were shuffled.
     pub seed: u64,
+    /// Whether measurements were kept however far apart the CPUs were.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub any_distance: bool,
 }
 
 /// The result of one experiment.
@@ -114,6 +119,15 @@ pub struct Outcome {
     /// How many times as fast it is as the first experiment of its table in this run: the ratio of
     /// the medians.
     pub ratio: Option<f64>,
+    /// How many times as fast it is as the first experiment of its table, pair by pair: with the CPUs near
+    /// each other, and where measurements were kept at any distance also with the CPUs far apart. Empty for
+    /// the first experiment itself.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pairs: Vec<Pairs>,
+    /// Nanoseconds that a cache line took from one CPU to the other and back at each measurement: the longer
+    /// of the times before it and after it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line_round_trip_ns: Option<Spread>,
     /// Further figures that were measured in the same rounds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub also: Vec<Also>,
@@ -166,6 +180,8 @@ impl Outcome {
             published: None,
             figure: None,
             ratio: None,
+            pairs: Vec::new(),
+            line_round_trip_ns: None,
             also: Vec::new(),
             cost: None,
             peer: None,

@@ -1,7 +1,7 @@
 //! The median of several rounds of one measurement, and how far the rounds disagree.
 //!
 //! A few rounds on a shared machine do not have a normal distribution, so there is no mean, no standard
-//! deviation and no confidence interval here. The median says where the rounds lie, the smallest and the
+//! deviation and no interval that assumes one. The median says where the rounds lie, the smallest and the
 //! largest show their range. Every round is kept, so that a reader can apply another statistic.
 
 use serde::{Deserialize, Serialize};

@@ -16,9 +16,9 @@ use files::ReportFiles;
 use fullbore_host::machine::{CpuPair, Topology};
 use fullbore_host::proc::{self, Need};
 use fullbore_host::refusal::Usage;
-use fullbore_lab::catalogue::Catalogue;
 use fullbore_lab::catalogue::sweep::{self, Axes};
 use fullbore_lab::catalogue::unix_copy;
+use fullbore_lab::catalogue::{Catalogue, MOVE};
 use fullbore_lab::endpoint;
 use fullbore_lab::experiment::Experiment;
 use fullbore_lab::peers::Peers;
@@ -50,6 +50,7 @@ Examples:
   fullbore bench --cost --limit           CPU time, and what the CPUs could do at most
   fullbore bench move                     copy and tee compared with cat, tee, pv
   fullbore bench 'pipe_pipe_*'            one job of the group 'move'
+  fullbore bench --pairs --rounds 40 --seconds 0.1 pipe_pipe_dd pipe_pipe_snapshot
   fullbore bench pipelines --seconds 1    fullbore run compared with bash
   fullbore bench sweep --svg sweep.svg    a heat map of call and pipe sizes
   fullbore bench sweep --sweep-writer recycle --chunks 64K,1M --pipe-sizes 64K,1M
@@ -62,10 +63,10 @@ Examples:
   fullbore bench 'vmsplice_*' --compare old.json new.json third.json
   fullbore bench --html new.html --compare old.json new.json
 
-Exit codes: 0 done, even if an experiment was skipped because this machine does not allow it; 1 \
-an experiment failed; 2 the command line is invalid, a report cannot be written to its file, \
-or a file of --compare does not hold a run; \
-3 /proc is not mounted. A comparison exits with 0 whatever its result.")]
+Exit codes: 0 done, even if an experiment was skipped because this machine does not allow it, \
+and for --compare whatever the verdicts are; 1 an experiment failed; 2 the command line is \
+invalid, a report cannot be written to its file, or a file of --compare does not hold a run; \
+3 /proc is not mounted.")]
 pub struct Bench {
     /// Experiments to measure, by name, group or glob pattern [default: ladder; with --compare,
     /// all]
@@ -81,7 +82,8 @@ pub struct Bench {
     /// Ratios are relative to the first file. Give names of experiments before this option, or
     /// after '--'.
     #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = [
-        "list", "rounds", "seconds", "quick", "cpus", "pipe_size", "seed", "cost", "limit", "Axes", "CopyOptions",
+        "list", "rounds", "seconds", "quick", "cpus", "any_distance", "also", "pipe_size", "seed", "cost", "limit", "pairs",
+        "Axes", "CopyOptions",
     ])]
     compare: Vec<PathBuf>,
 
@@ -102,6 +104,11 @@ pub struct Bench {
     #[arg(long, value_name = "A,B", value_parser = cpu_pair)]
     cpus: Option<(usize, usize)>,
 
+    /// Keep measurements however far apart the CPUs are, instead of repeating those that are taken
+    /// while they are farther apart than usual
+    #[arg(long)]
+    any_distance: bool,
+
     /// Capacity of the pipe, for experiments that do not set their own
     #[arg(long, value_name = "SIZE", value_parser = endpoint::pipe_size)]
     pipe_size: Option<usize>,
@@ -110,6 +117,11 @@ pub struct Bench {
     /// them in peers/bin
     #[arg(long, value_name = "DIR")]
     peers: Option<PathBuf>,
+
+    /// In the group 'move', measure also the programs in DIR, beside those with the same names on PATH.
+    /// Their experiments are named after their versions, such as file_pipe_cat_9.1
+    #[arg(long, value_name = "DIR")]
+    also: Vec<PathBuf>,
 
     /// Print one JSON object on stdout, and the table on stderr
     #[arg(long, help_heading = "Reports")]
@@ -123,6 +135,11 @@ pub struct Bench {
     /// memory
     #[arg(long, help_heading = "Reports")]
     limit: bool,
+
+    /// Show in the table also the ratios pair by pair: the median of the rounds' ratios, and the interval
+    /// that holds it with a probability of 95%
+    #[arg(long, help_heading = "Reports")]
+    pairs: bool,
 
     #[command(flatten)]
     files: ReportFiles,
@@ -144,7 +161,7 @@ impl Bench {
             self.compare()?;
             return Ok(ExitCode::SUCCESS);
         }
-        let catalogue = Catalogue::new(&self.axes);
+        let catalogue = Catalogue::with_programs(&self.axes, &self.also);
         let experiments = if self.list && self.names.is_empty() {
             catalogue.select(&[names::ALL.into()])?
         } else {
@@ -189,6 +206,7 @@ impl Bench {
         let given = [
             (self.axes.given(), sweep::GROUP),
             (self.unix_copy.given(), unix_copy::GROUP),
+            ((!self.also.is_empty()).then_some("--also"), MOVE),
         ];
         for (option, group) in given {
             if let Some(option) = option
@@ -241,6 +259,7 @@ impl Bench {
                 false => None,
             },
             seed: self.seed.unwrap_or_else(|| fastrand::u64(..)),
+            any_distance: self.any_distance,
         })
     }
 
@@ -314,6 +333,7 @@ impl Bench {
         Table {
             cost: self.cost,
             limit: self.limit,
+            pairs: self.pairs,
             ..output::table_on(out)
         }
     }

@@ -1,13 +1,17 @@
 //! `fullbore copy`: what cat is for.
 
+use std::io::{Write, stderr};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use anyhow::Context;
 use clap::Args;
 use fullbore::Transfer;
 
 use crate::exit;
+use crate::inherited;
+use crate::moving::hash::{Algorithm, Digest};
 use crate::moving::{self, Bar, Input, Output, Total, join};
 use fullbore_host::size;
 
@@ -27,6 +31,7 @@ Examples:
   tar c src | fullbore copy -o src.tar --report
   fullbore copy header.csv - footer.csv < rows.csv > all.csv
   fullbore copy --by-reference --bytes 1G /dev/zero | wc -c
+  fullbore copy disk.img -o copy.img --hash sha256 | sha256sum --check
 
 Exit codes: 0 done, even if the reader of the output closed it early; 1 a file could not be read \
 or written; 2 the command line is invalid, or an input is also the output.")]
@@ -52,6 +57,12 @@ pub struct Copy {
     #[arg(short = 'n', long, value_name = "SIZE", value_parser = size::parse)]
     bytes: Option<u64>,
 
+    /// Print the digest of what was written, as sha256sum prints it: on stdout with --output,
+    /// otherwise on stderr; nothing if the copy is incomplete. All bytes are copied then, whatever
+    /// --by-reference says
+    #[arg(long, value_name = "ALGORITHM")]
+    hash: Option<Algorithm>,
+
     /// Print on stderr how many bytes were copied, how fast, and by which methods
     #[arg(long)]
     report: bool,
@@ -59,6 +70,10 @@ pub struct Copy {
     /// Show progress if stderr is a terminal
     #[arg(long)]
     progress: bool,
+
+    /// Print neither report nor progress, whatever other options say
+    #[arg(short, long)]
+    quiet: bool,
 }
 
 impl Copy {
@@ -66,20 +81,44 @@ impl Copy {
         let inputs = Input::all(&self.files);
         let mut output = Output::new(self.output.clone(), self.append);
         let mut total = Total::default();
-        let bar = self.progress.then(|| Bar::new(self.size(&inputs)));
+        let mut digest = self.hash.map(Digest::new);
+        if digest.is_some() && self.output.is_some() {
+            inherited::stdout()?;
+        }
+        let named = self.output.clone().unwrap_or_else(|| "-".into());
+        let bar = (self.progress && !self.quiet).then(|| Bar::new(self.size(&inputs)));
         let copied = join(
             &inputs,
             &mut output,
             |error| exit::say("fullbore copy", error),
-            |input, output| self.copy(input, &inputs, output, &mut total, bar.as_ref()),
+            |input, output| {
+                self.copy(
+                    input,
+                    &inputs,
+                    output,
+                    &mut total,
+                    &mut digest,
+                    bar.as_ref(),
+                )
+            },
         );
         drop(bar);
         let closed = output.close();
-        if self.report {
+        if self.report && !self.quiet {
             total.print();
         }
         let code = copied?;
         closed?;
+        // An incomplete copy has no digest that anybody could ask for.
+        if let Some(digest) = digest.filter(|_| code == ExitCode::SUCCESS) {
+            let line = digest.line(named.as_os_str());
+            if self.output.is_some() {
+                let mut out = inherited::stdout()?.lock();
+                out.write_all(&line).context("write to stdout")?;
+            } else {
+                stderr().write_all(&line).context("write to stderr")?;
+            }
+        }
         Ok(code)
     }
 
@@ -89,6 +128,7 @@ impl Copy {
         inputs: &[Input],
         output: &mut Output,
         total: &mut Total,
+        digest: &mut Option<Digest>,
         bar: Option<&Bar>,
     ) -> anyhow::Result<ControlFlow<()>> {
         let source = input.open()?;
@@ -98,7 +138,13 @@ impl Copy {
         if let Some(bytes) = self.bytes {
             transfer = transfer.limit(bytes - total.bytes);
         }
+        if digest.is_some() {
+            transfer = transfer.in_sight();
+        }
         let ran = transfer.run_with(|progress| {
+            if let Some(digest) = digest {
+                digest.add(progress.seen);
+            }
             if let Some(bar) = bar {
                 bar.add(progress.step);
             }

@@ -47,6 +47,7 @@ pub struct Explain {
     #[arg(
         last = true,
         value_name = "COMMAND",
+        value_hint = clap::ValueHint::CommandName,
         conflicts_with_all = ["rounds", "cpus"]
     )]
     command: Vec<String>,
@@ -141,6 +142,7 @@ impl Explain {
             warm_up_seconds: 0.1,
             pipe_size: None,
             seed: 0,
+            any_distance: false,
             unix_copy: match experiment.group {
                 unix_copy::GROUP => Some(unix_copy::CopyOptions::default().settle(None)?),
                 _ => None,

@@ -1,17 +1,29 @@
 //! `fullbore meter`: what pv is for.
 
+use std::cell::Cell;
+use std::fs::File;
 use std::ops::ControlFlow;
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use anyhow::anyhow;
 use clap::Args;
-use fullbore::Transfer;
+use fullbore::wait::Pace;
+use fullbore::{Error, Failure, Side, Transfer};
+use rustix::fs::SeekFrom;
+use rustix::process::Pid;
 
 use crate::exit;
-use crate::meter::{self, Options, Pace, Target, Unit, Watch};
-use crate::moving::{self, Input, Output, Total, join};
+use crate::meter::pv::OptionsOfPv;
+use crate::meter::remote::{Request, ask};
+use crate::meter::{
+    self, Changes, Display, Format, Look, Next, Options, PidFile, Scale, Skipping, Target, Unit,
+    Watch,
+};
+use crate::moving::{self, Input, Output, Source, Total, join};
 use fullbore_host::refusal::Usage;
 use fullbore_host::size;
 
@@ -22,79 +34,257 @@ use fullbore_host::size;
 /// the pipeline made the other wait; it follows from how often the pipe before was empty and the
 /// pipe after was full. As with 'fullbore copy', the reader gets the bytes as they were when they
 /// passed.
+///
+/// The options are those of pv. With -p, -t, -e, -I, -r, -a, -b, -A or -F the line is pv's as well.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   tar c src | fullbore meter | gzip > src.tgz
   fullbore meter access.log | grep -c ' 404 '
-  fullbore meter --rate-limit 10M disk.img > copy.img
+  fullbore meter -pterb --rate-limit 10M disk.img > copy.img
   seq 3000000 | fullbore meter --line-mode --size 3000000 > /dev/null
   fullbore meter --numeric --interval 0.2 access.log 2> percent.txt | wc -l
+  fullbore meter -cN in access.log | gzip | fullbore meter -cN out > access.log.gz
+  fullbore meter -F '%b %{slow} %p' disk.img | gzip > disk.img.gz
   fullbore meter --watch $(pgrep -n gzip)
 
+Sequences of a FORMAT: %p %{progress} %{progress-amount-only} %{bar-plain} %{bar-block} \
+%{bar-granular} %{bar-shaded} %t %{timer} %e %{eta} %I %{fineta} %r %{rate} %a %{average-rate} \
+%b %{bytes} %nA %{last-written} %nL %{previous-line} %N %{name} %{sgr:COLOUR,...} %% as pv has \
+them, and %{slow}: which side is slow.
+
 Exit codes: 0 done, even if the reader of the output closed it early; 1 a file could not be read \
-or written, or a process could not be watched; 2 the command line is invalid, or an input is \
-also the output.")]
+or written (also if --skip-errors went on), or a process could not be watched or told; 2 the \
+command line is invalid, or an input is also the output.")]
 pub struct Meter {
     /// Files to copy, in order; '-' means stdin [default: stdin]
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
 
+    /// Write to FILE instead of stdout
+    #[arg(short, long, value_name = "FILE", help_heading = "Transfer")]
+    output: Option<PathBuf>,
+
+    /// Write nothing: only read
+    #[arg(
+        short = 'X',
+        long,
+        help_heading = "Transfer",
+        conflicts_with = "output"
+    )]
+    discard: bool,
+
     /// Pass references to pages instead of copying, where possible (correct only if the source does
     /// not change); never with --line-mode
-    #[arg(long)]
+    #[arg(long, help_heading = "Transfer")]
     by_reference: bool,
+
+    /// Limit the rate to SIZE bytes per second; 0 is no limit
+    #[arg(short = 'L', long, value_name = "SIZE", value_parser = size::parse, help_heading = "Transfer")]
+    rate_limit: Option<u64>,
+
+    /// Move at most SIZE bytes with one system call, and do not splice
+    #[arg(short = 'B', long, value_name = "SIZE", value_parser = positive, help_heading = "Transfer")]
+    buffer_size: Option<usize>,
+
+    /// Read and write instead of splicing
+    #[arg(short = 'C', long, help_heading = "Transfer")]
+    no_splice: bool,
+
+    /// Go on behind bytes that cannot be read, and write zeros instead; twice: say so only once per
+    /// file
+    #[arg(short = 'E', long, action = clap::ArgAction::Count, help_heading = "Transfer")]
+    skip_errors: u8,
+
+    /// With --skip-errors, leave out SIZE bytes at a time
+    #[arg(short = 'Z', long, value_name = "SIZE", value_parser = positive, requires = "skip_errors", help_heading = "Transfer")]
+    error_skip_block: Option<usize>,
+
+    /// Stop after the number of bytes of --size
+    #[arg(short = 'S', long, requires = "size", conflicts_with_all = ["line_mode", "null"], help_heading = "Transfer")]
+    stop_at_size: bool,
+
+    /// Show a bar, with the percentage if the size is known
+    #[arg(short, long, help_heading = "Line")]
+    progress: bool,
+
+    /// Show the elapsed time
+    #[arg(short, long, help_heading = "Line")]
+    timer: bool,
+
+    /// Show the remaining time, if the size is known
+    #[arg(short, long, help_heading = "Line")]
+    eta: bool,
+
+    /// Show when it will be done, if the size is known
+    #[arg(short = 'I', long, help_heading = "Line")]
+    fineta: bool,
+
+    /// Show the current rate
+    #[arg(short, long, help_heading = "Line")]
+    rate: bool,
+
+    /// Show the average rate
+    #[arg(short, long, help_heading = "Line")]
+    average_rate: bool,
+
+    /// Show the number of bytes, or of lines
+    #[arg(short, long, help_heading = "Line")]
+    bytes: bool,
+
+    /// Show the last NUM bytes that were written
+    #[arg(short = 'A', long, value_name = "NUM", help_heading = "Line")]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=256))]
+    last_written: Option<u16>,
+
+    /// Show bits instead of bytes
+    #[arg(short = '8', long, help_heading = "Line")]
+    bits: bool,
+
+    /// Show powers of 1000 instead of 1024
+    #[arg(short = 'k', long, help_heading = "Line")]
+    si: bool,
+
+    /// Show a line of this format
+    #[arg(short = 'F', long, value_parser = format, help_heading = "Line")]
+    format: Option<String>,
 
     /// Expected number of bytes, or of lines with --line-mode [default: the sum of the files'
     /// sizes]
-    #[arg(short, long, value_name = "SIZE", value_parser = size::parse)]
+    #[arg(short, long, value_name = "SIZE", value_parser = size::parse, help_heading = "Line")]
     size: Option<u64>,
 
-    /// Limit the rate to SIZE bytes per second
-    #[arg(short = 'L', long, value_name = "SIZE", value_parser = positive_size)]
-    rate_limit: Option<u64>,
-
     /// Count lines (newline characters) instead of bytes
-    #[arg(short, long)]
+    #[arg(short, long, help_heading = "Line")]
     line_mode: bool,
 
+    /// Count lines that end with a null character
+    #[arg(short = '0', long, help_heading = "Line")]
+    null: bool,
+
     /// Text to print before the line
-    #[arg(short = 'N', long)]
+    #[arg(short = 'N', long, help_heading = "Line")]
     name: Option<String>,
 
-    /// Seconds between updates
-    #[arg(short, long, value_name = "SECONDS", default_value = "1", value_parser = interval)]
-    interval: Duration,
+    /// Draw below the other meters of the pipeline that have this option too
+    #[arg(short, long, help_heading = "Line")]
+    cursor: bool,
+
+    /// Seconds between updates [default: 1]
+    #[arg(short, long, value_name = "SECONDS", value_parser = interval, help_heading = "Line")]
+    interval: Option<Duration>,
+
+    /// Show nothing, and measure no time, before the first byte has passed
+    #[arg(short = 'W', long, help_heading = "Line")]
+    wait: bool,
+
+    /// Show nothing before this time
+    #[arg(short = 'D', long, value_name = "SECONDS", value_parser = delay, help_heading = "Line")]
+    delay_start: Option<Duration>,
+
+    /// The columns of a line [default: those of the terminal, or 80]
+    #[arg(short, long, value_name = "COLUMNS", help_heading = "Line")]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..))]
+    width: Option<u16>,
+
+    /// The rows that lines may take [default: those of the terminal]
+    #[arg(short = 'H', long, value_name = "ROWS", help_heading = "Line")]
+    #[arg(value_parser = clap::value_parser!(u16).range(2..))]
+    height: Option<u16>,
 
     /// Print one number per line, for scripts: the percentage if the size is known, otherwise the
-    /// number of bytes or lines
-    #[arg(short, long, conflicts_with = "name")]
+    /// number of bytes or lines. With --bytes, always that number; with --timer, after the seconds
+    #[arg(short, long, help_heading = "Line")]
     numeric: bool,
 
     /// Print nothing, whatever other options say
-    #[arg(short, long)]
+    #[arg(short, long, help_heading = "Line")]
     quiet: bool,
 
     /// Show the line even if stderr is not a terminal
-    #[arg(short, long)]
+    #[arg(short, long, help_heading = "Line")]
     force: bool,
 
     /// Copy nothing. With PID, show the position of that process in each regular file that it has open;
     /// with PID:FD, show the position in that file, or how full that pipe is. End when it is closed
-    #[arg(short = 'd', long, value_name = "PID[:FD]")]
-    #[arg(conflicts_with_all = ["files", "by_reference", "rate_limit", "line_mode", "quiet"])]
+    #[arg(short = 'd', long, visible_alias = "watchfd", value_name = "PID[:FD]")]
+    #[arg(help_heading = "Other processes", conflicts_with_all = TRANSFER, conflicts_with = "cursor")]
     watch: Option<Target>,
+
+    /// Copy nothing. Change the running meter with this PID: its rate limit, size, name, interval,
+    /// width, height, or what its line shows
+    #[arg(short = 'R', long, value_name = "PID", value_parser = pid, help_heading = "Other processes")]
+    #[arg(conflicts_with_all = TRANSFER, conflicts_with_all = ["watch", "cursor", "force", "wait", "delay_start"])]
+    remote: Option<Pid>,
+
+    /// Copy nothing. Show how far the running meter with this PID is
+    #[arg(short = 'Q', long, value_name = "PID", value_parser = pid, help_heading = "Other processes")]
+    #[arg(conflicts_with_all = TRANSFER, conflicts_with_all = ["watch", "remote", "rate_limit"])]
+    query: Option<Pid>,
+
+    /// Write the PID of this process to FILE, and remove the file at the end
+    #[arg(
+        short = 'P',
+        long,
+        value_name = "FILE",
+        help_heading = "Other processes"
+    )]
+    pidfile: Option<PathBuf>,
+
+    #[command(flatten)]
+    _of_pv: OptionsOfPv,
+}
+
+/// The options that say what is copied, and how.
+const TRANSFER: [&str; 13] = [
+    "files",
+    "output",
+    "discard",
+    "by_reference",
+    "buffer_size",
+    "no_splice",
+    "skip_errors",
+    "error_skip_block",
+    "stop_at_size",
+    "line_mode",
+    "null",
+    "quiet",
+    "pidfile",
+];
+
+/// What has happened so far.
+#[derive(Default)]
+struct Run {
+    total: Total,
+    /// The limit to the rate in bytes per second, and what keeps it.
+    pace: Option<(u64, Pace)>,
+    /// Whether something could not be read, and was left out.
+    skipped: bool,
 }
 
 impl Meter {
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        match self.watch {
-            Some(target) => self.watch(target),
-            None => self.pass(),
+        if let Some(target) = self.watch {
+            self.watch(target)
+        } else if let Some(pid) = self.remote {
+            ask(pid, &Request::Change(self.changes()))?;
+            Ok(ExitCode::SUCCESS)
+        } else if let Some(pid) = self.query {
+            let display = self.display();
+            meter::query(pid, self.options(self.size), display)?;
+            Ok(ExitCode::SUCCESS)
+        } else {
+            self.pass()
         }
     }
 
     fn watch(&self, target: Target) -> anyhow::Result<ExitCode> {
+        if self.rate_limit.is_some() {
+            return Err(Usage(
+                "--rate-limit cannot be used with --watch, which copies nothing".into(),
+            )
+            .into());
+        }
         if !target.is_one_fd() && (self.numeric || self.size.is_some()) {
             let option = if self.numeric { "--numeric" } else { "--size" };
             return Err(Usage(format!(
@@ -113,95 +303,435 @@ impl Meter {
 
     fn pass(&self) -> anyhow::Result<ExitCode> {
         let inputs = Input::all(&self.files);
-        let mut output = Output::new(None, false);
+        let path = match self.discard {
+            true => Some("/dev/null".into()),
+            false => self.output.clone(),
+        };
+        let mut output = Output::new(path, false);
+        if self.output.is_some() {
+            // No output is truncated for an input that is not there.
+            inputs[0].check()?;
+        }
+        if inputs.len() > 1 {
+            output.refuse(&inputs)?;
+        }
         output.open(&inputs)?;
-        let mut meter = self.meter(&inputs);
-        let mut pace = self
-            .rate_limit
-            .map(|per_second| Pace::new(per_second, Instant::now()));
-        let mut total = Total::default();
+        // It starts a process, which has to be before any thread is started.
+        let pid_file = self.pidfile.clone().map(PidFile::new).transpose()?;
+        let fills =
+            moving::block_size(&output).filter(|_| self.size.is_none() && !self.counts_lines());
+        let known = self.known_size(&inputs);
+        let stop = match self.stop_at_size {
+            true => self.size,
+            false => fills.filter(|_| known.is_none()),
+        };
+        let mut meter = self.meter(known.or(fills), &output);
+        meter.listen();
+        let run = Cell::new(Run::default());
         let passed = join(
             &inputs,
             &mut output,
-            |error| meter.aside(|| exit::say("fullbore meter", error)),
-            |input, output| self.pass_one(input, output, &mut total, &meter, &mut pace),
+            |error| meter.say(exit::line("fullbore meter", error)),
+            |input, output| {
+                let mut now = run.take();
+                let passed = self.pass_one(input, output, &mut now, stop, &meter);
+                run.set(now);
+                passed
+            },
         );
         meter.finish();
-        passed
+        drop(pid_file);
+        let closed = output.close();
+        let code = passed?;
+        closed?;
+        Ok(match run.into_inner().skipped {
+            true => ExitCode::FAILURE,
+            false => code,
+        })
     }
 
     fn pass_one(
         &self,
         input: &Input,
         output: &Output,
-        total: &mut Total,
+        run: &mut Run,
+        stop: Option<u64>,
         meter: &meter::Meter,
-        pace: &mut Option<Pace>,
     ) -> anyhow::Result<ControlFlow<()>> {
         let source = Arc::new(input.open()?);
         meter.takes_from(Some(&source));
-        let mut transfer =
-            Transfer::new(source, output).guarantee(moving::guarantee(self.by_reference));
-        if let Some(pace) = pace {
-            transfer = transfer.chunk(pace.chunk());
-        }
-        if self.line_mode {
-            transfer = transfer.in_sight();
-        }
-        let ran = transfer.run_with(|progress| {
-            meter.add(match self.line_mode {
-                true => memchr::memchr_iter(b'\n', progress.seen).count() as u64,
-                false => progress.step,
-            });
-            if let Some(pace) = pace {
-                meter.hold(pace.wait_after(progress.step, Instant::now()));
-            }
-            ControlFlow::Continue(())
-        });
+        let passed = self.pass_source(&source, input, output, run, stop, meter);
         meter.takes_from(None);
-        total.add(ran, input, output)?;
-        Ok(ControlFlow::Continue(()))
+        passed?;
+        Ok(match stop == Some(run.total.bytes) {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        })
     }
 
-    fn meter(&self, inputs: &[Input]) -> meter::Meter {
+    /// Moves the bytes of a source, and goes on behind those that cannot be read if that is asked for.
+    fn pass_source(
+        &self,
+        source: &Arc<Source>,
+        input: &Input,
+        output: &Output,
+        run: &mut Run,
+        stop: Option<u64>,
+        meter: &meter::Meter,
+    ) -> anyhow::Result<()> {
+        let mut skips = Skips::new(self, input, meter);
+        loop {
+            let position = rustix::fs::tell(source).ok();
+            let error = match self.pass_stretch(source, output, run, stop, meter, &mut skips) {
+                Ok(report) => {
+                    skips.say();
+                    return run.total.add(Ok(report), input, output);
+                }
+                Err(failure) => failure,
+            };
+            let is_source = matches!(
+                error.error,
+                Error::Moving {
+                    side: Side::Source,
+                    ..
+                }
+            );
+            let may_go_on = self.skip_errors > 0
+                && is_source
+                && position.is_some()
+                && error.report.taken == error.report.bytes;
+            if !may_go_on {
+                skips.say();
+                return run.total.add(Err(error), input, output);
+            }
+            let Failure { report, error, .. } = error;
+            run.total.add(Ok(report), input, output)?;
+            let position = rustix::fs::tell(source)?;
+            if let Next::Skip(bytes) = skips.skipping.failed(position, moving::end(source)) {
+                let bytes = match stop {
+                    Some(stop) => bytes.min(stop - run.total.bytes),
+                    None => bytes,
+                };
+                run.skipped = true;
+                skips.note(position, bytes, &error);
+                let zeros =
+                    File::open("/dev/zero").map_err(|error| anyhow!("open /dev/zero: {error}"))?;
+                let wrote = Transfer::new(&zeros, output).in_sight().limit(bytes).run();
+                run.total.add(wrote, input, output)?;
+                // They are null characters, but not newlines.
+                if self.null || !self.line_mode {
+                    meter.add(bytes);
+                }
+                if stop == Some(run.total.bytes) {
+                    skips.say();
+                    return Ok(());
+                }
+                rustix::fs::seek(source, SeekFrom::Start(position + bytes))
+                    .map_err(|errno| anyhow!("seek in {input}: {errno}"))?;
+            }
+        }
+    }
+
+    /// Moves bytes up to the end, or the next byte that cannot be read.
+    fn pass_stretch(
+        &self,
+        source: &Arc<Source>,
+        output: &Output,
+        run: &mut Run,
+        stop: Option<u64>,
+        meter: &meter::Meter,
+        skips: &mut Skips<'_>,
+    ) -> Result<fullbore::Report, Failure> {
+        let mut position = rustix::fs::tell(source).unwrap_or(0);
+        let before = run.total.bytes;
+        let mut transfer = Transfer::new(Arc::clone(source), output)
+            .guarantee(moving::guarantee(self.by_reference));
+        if let Some(stop) = stop {
+            transfer = transfer.limit(stop - before);
+        }
+        let looks_at = meter.looks_at();
+        if self.counts_lines()
+            || self.no_splice
+            || self.buffer_size.is_some()
+            || self.skip_errors > 0
+            || looks_at.is_some()
+        {
+            transfer = transfer.in_sight();
+        }
+        let mut chunk = self.chunk(meter, skips);
+        if let Some(bytes) = chunk {
+            transfer = transfer.chunk(bytes);
+        }
+        loop {
+            let mut other = None;
+            let report = transfer.run_with(|progress| {
+                meter.add(match (self.null, self.line_mode) {
+                    (true, _) => memchr::memchr_iter(0, progress.seen).count() as u64,
+                    (false, true) => memchr::memchr_iter(b'\n', progress.seen).count() as u64,
+                    (false, false) => progress.step,
+                });
+                if let Some(most) = looks_at {
+                    meter.saw(progress.seen, most);
+                }
+                position += progress.step;
+                skips.went_well(position);
+                let limit = meter.rate_limit();
+                if limit > 0 {
+                    let now = Instant::now();
+                    if run
+                        .pace
+                        .as_ref()
+                        .is_none_or(|(current, _)| *current != limit)
+                    {
+                        run.pace = Some((limit, Pace::new(limit, now)));
+                    }
+                    let (_, pace) = run.pace.as_mut().expect("it was just set");
+                    meter.hold(pace.wait_after(progress.step, now));
+                }
+                let wanted = self.chunk(meter, skips);
+                match wanted == chunk {
+                    true => ControlFlow::Continue(()),
+                    false => {
+                        other = Some(wanted);
+                        ControlFlow::Break(())
+                    }
+                }
+            })?;
+            match other {
+                None => return Ok(report),
+                // What was set cannot be unset.
+                Some(wanted) => {
+                    transfer = transfer.chunk(wanted.unwrap_or(CHUNK));
+                    chunk = wanted;
+                }
+            }
+        }
+    }
+
+    /// Returns the most bytes to move at a time, if that is limited.
+    fn chunk(&self, meter: &meter::Meter, skips: &Skips<'_>) -> Option<usize> {
+        let paced = match meter.rate_limit() {
+            0 => None,
+            limit => Some(Pace::new(limit, Instant::now()).chunk()),
+        };
+        let reach = skips.skipping.reach().map(|bytes| bytes as usize);
+        [paced, reach, self.buffer_size].into_iter().flatten().min()
+    }
+
+    fn counts_lines(&self) -> bool {
+        self.line_mode || self.null
+    }
+
+    /// Returns how much will pass, if that is known.
+    fn known_size(&self, inputs: &[Input]) -> Option<u64> {
         // Lines are not counted in advance: files would be read twice.
-        let bytes = || match self.line_mode {
+        let bytes = || match self.counts_lines() {
             true => None,
             false => Input::size_of_all(inputs),
         };
+        self.size.or_else(bytes)
+    }
+
+    fn meter(&self, total: Option<u64>, output: &Output) -> meter::Meter {
+        let limit = self.rate_limit.unwrap_or(0);
         if self.quiet {
-            meter::Meter::quiet()
-        } else {
-            let options = self.options(self.size.or_else(bytes));
-            if self.numeric {
-                meter::Meter::numbers(options)
-            } else {
-                meter::Meter::line(options, self.force)
-            }
+            return meter::Meter::quiet(self.options(total), limit);
         }
+        let sink = output.as_fd().try_clone_to_owned().ok();
+        let display = match self.numeric {
+            true => None,
+            false => self.display(),
+        };
+        meter::Meter::new(self.options(total), limit, display, sink)
+    }
+
+    fn display(&self) -> Option<Display> {
+        Display::new(self.force, self.cursor, self.height.map(usize::from))
     }
 
     fn options(&self, total: Option<u64>) -> Options {
         Options {
             name: self.name.clone(),
-            unit: match self.line_mode {
+            unit: match self.counts_lines() {
                 true => Unit::Lines,
                 false => Unit::Bytes,
             },
             total,
-            interval: self.interval,
+            interval: self.interval.unwrap_or(Duration::from_secs(1)),
+            look: self.look().unwrap_or(Look::Ours),
+            width: self.width.map(usize::from),
+            height: self.height.map(usize::from),
+            waits: self.wait,
+            delay: self.delay_start.unwrap_or_default(),
         }
+    }
+
+    fn changes(&self) -> Changes {
+        Changes {
+            name: self.name.clone(),
+            total: self.size,
+            interval: self.interval,
+            look: self.look(),
+            width: self.width.map(usize::from),
+            height: self.height.map(usize::from),
+            rate_limit: self.rate_limit,
+        }
+    }
+
+    /// Returns what the line shows, if the command line says so.
+    fn look(&self) -> Option<Look> {
+        let scale = Scale {
+            si: self.si,
+            bits: self.bits,
+        };
+        if self.numeric {
+            return Some(Look::Number {
+                timer: self.timer,
+                count: self.bytes,
+            });
+        }
+        if let Some(format) = &self.format {
+            return Some(Look::Format(format.clone(), scale));
+        }
+        let last = self.last_written.map(|number| format!("%{number}A"));
+        let switches = [
+            (self.bytes, "%b"),
+            (self.timer, "%t"),
+            (self.rate, "%r"),
+            (self.average_rate, "%a"),
+            (self.progress, "%p"),
+            (self.eta, "%e"),
+            (self.fineta, "%I"),
+            (last.is_some(), last.as_deref().unwrap_or_default()),
+        ];
+        let mut shown: Vec<&str> = (switches.iter())
+            .filter_map(|&(on, sequence)| on.then_some(sequence))
+            .collect();
+        if shown.is_empty() && scale == Scale::default() {
+            return None;
+        }
+        if shown.is_empty() {
+            shown = vec!["%b", "%t", "%r", "%p", "%e"];
+        }
+        if self.name.is_some() {
+            shown.insert(0, "%N");
+        }
+        Some(Look::Format(shown.join(" "), scale))
     }
 }
 
-fn positive_size(text: &str) -> Result<u64, String> {
-    match size::parse(text)? {
-        0 => Err("invalid rate limit 0: no byte would ever pass".to_owned()),
+/// The chunk when a limit was taken away.
+const CHUNK: usize = 1 << 20;
+
+/// What was left out of one input.
+struct Skips<'a> {
+    skipping: Skipping,
+    meter: &'a meter::Meter,
+    input: &'a Input,
+    /// Say each of them, not only the first.
+    each: bool,
+    said: bool,
+    /// The last ones, which are said when it is clear where they end.
+    range: Option<(u64, u64, String)>,
+}
+
+impl<'a> Skips<'a> {
+    fn new(of: &Meter, input: &'a Input, meter: &'a meter::Meter) -> Self {
+        Self {
+            skipping: Skipping::new(of.error_skip_block.map(|bytes| bytes as u64)),
+            meter,
+            input,
+            each: of.skip_errors < 2,
+            said: false,
+            range: None,
+        }
+    }
+
+    fn went_well(&mut self, position: u64) {
+        self.skipping.well(position);
+        self.say();
+    }
+
+    fn note(&mut self, position: u64, bytes: u64, error: &Error) {
+        match &mut self.range {
+            Some((_, end, _)) if *end == position => *end += bytes,
+            _ => {
+                self.say();
+                let why = match error {
+                    Error::Moving { errno, .. } => fullbore_host::text::error_text(errno),
+                    error => error.to_string(),
+                };
+                self.range = Some((position, position + bytes, why));
+            }
+        }
+    }
+
+    fn say(&mut self) {
+        let Some((begin, end, why)) = self.range.take() else {
+            return;
+        };
+        if self.each || !self.said {
+            let input = self.input;
+            let what = match self.each {
+                true => format!(
+                    "wrote zeros for bytes {begin} to {} ({})",
+                    end - 1,
+                    size::format(end - begin)
+                ),
+                false => "wrote zeros for what cannot be read".to_owned(),
+            };
+            let error = anyhow!("read from {input}: {why}: {what}");
+            self.meter.say(exit::line("fullbore meter", &error));
+        }
+        self.said = true;
+    }
+}
+
+fn positive(text: &str) -> Result<usize, String> {
+    match size::parse_in_memory(text)? {
+        0 => Err("invalid size 0: expected at least one byte".to_owned()),
         size => Ok(size),
     }
+}
+
+fn format(text: &str) -> Result<String, String> {
+    Format::new(text).map(|_| text.to_owned())
+}
+
+fn pid(text: &str) -> Result<Pid, String> {
+    let number = text.parse().ok().filter(|_| !text.starts_with('+'));
+    let pid = number.filter(|&number| number > 0).and_then(Pid::from_raw);
+    pid.ok_or_else(|| format!("invalid PID '{text}': expected the number of a process"))
 }
 
 /// Parses the time between updates.
 fn interval(text: &str) -> Result<Duration, String> {
     fullbore_host::seconds::parse(text, 0.001..=86_400.0).map(Duration::from_secs_f64)
+}
+
+/// Parses the time before the first line.
+fn delay(text: &str) -> Result<Duration, String> {
+    fullbore_host::seconds::parse(text, 0.0..=86_400.0).map(Duration::from_secs_f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{Args, Command};
+
+    use super::Meter;
+    use crate::meter::pv::{Here, TABLE};
+
+    #[test]
+    fn every_row_of_the_table_is_an_option_and_hidden_if_it_is_refused() {
+        let command = Meter::augment_args(Command::new("meter"));
+        for &(letter, name, here) in TABLE.iter().filter(|row| row.1 != "help") {
+            let option = command.get_arguments().find(|option| {
+                let also = option.get_visible_aliases().unwrap_or_default();
+                option.get_long() == Some(name) || also.contains(&name)
+            });
+            let option = option.unwrap_or_else(|| panic!("no --{name}"));
+            assert_eq!(option.get_short(), Some(letter), "{name}");
+            assert_eq!(option.is_hide_set(), here != Here::Taken, "{name}");
+        }
+    }
 }

@@ -1,9 +1,13 @@
 //! The verbs: each file parses its options, calls what does the work, and prints.
 
 pub mod bench;
+pub mod buffer;
+pub mod complete;
+pub mod completions;
 pub mod copy;
 pub mod doctor;
 pub mod explain;
+pub mod man;
 pub mod meter;
 pub mod middleman;
 mod output;

@@ -19,7 +19,11 @@ use fullbore_lab::endpoint::{Options, Role, print, reader};
 Examples:
   fullbore write | fullbore read
   fullbore write --bytes-to-pipe 1G --verify | fullbore read --verify
-  cat /dev/zero | fullbore read --seconds 2 --json"
+  cat /dev/zero | fullbore read --seconds 2 --json
+
+Exit codes: 0 done; 1 something failed, or --verify found a wrong byte; 2 the command line is \
+invalid, or an option needs a pipe on stdin; 3 this machine does not allow it, or \
+--check-huge-page finds that the kernel gave no huge pages."
 )]
 pub struct Read {
     #[command(flatten)]

@@ -44,7 +44,7 @@ pub struct Run {
     line: Vec<OsString>,
 
     /// Programs and their arguments, separated by '|', without a shell
-    #[arg(last = true, value_name = "WORD")]
+    #[arg(last = true, value_name = "WORD", value_hint = clap::ValueHint::CommandName)]
     words: Vec<OsString>,
 
     /// Capacity of each pipe

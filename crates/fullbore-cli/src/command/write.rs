@@ -20,7 +20,11 @@ Examples:
     fullbore read --read-with-splice --busy-loop
   fullbore write --ring 2M --chunk 512K --pipe-size 1M --verify |
     fullbore read --verify
-  fullbore write --seconds 2 | wc -c"
+  fullbore write --seconds 2 | wc -c
+
+Exit codes: 0 done, even if the reader closed the pipe early; 1 something failed; 2 the command \
+line is invalid, or an option needs a pipe on stdout; 3 this machine does not allow it, or \
+--check-huge-page finds that the kernel gave no huge pages."
 )]
 pub struct Write {
     #[command(flatten)]

@@ -78,7 +78,7 @@ pub fn lines(allowance: &Allowance) -> Vec<String> {
         Some(limit) => format!(" of {limit} ({:.0}%)", *pages as f64 * 100.0 / limit as f64),
         None => String::new(),
     };
-    let size = fullbore_host::size::rounded(allowance.bytes);
+    let size = fullbore_host::size::format(allowance.bytes);
     let exempt = match allowance.exempt {
         true => "; the limit does not apply to this process",
         false => "",

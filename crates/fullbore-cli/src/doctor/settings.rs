@@ -5,7 +5,7 @@
 
 use super::circumstances::Circumstances;
 use fullbore_host::machine::{Root, bracketed_word};
-use fullbore_host::size::rounded;
+use fullbore_host::size;
 use fullbore_results::doctor::Setting;
 
 /// How a setting is read and judged.
@@ -68,7 +68,7 @@ const DEFINITIONS: &[Definition] = &[
             bytes if bytes >= 1 << 20 => fine("pipes can have a capacity of 1 MiB"),
             bytes => low(format!(
                 "pipes are limited to {}; fullbore uses 1 MiB",
-                rounded(bytes)
+                size::format(bytes)
             )),
         },
         command: "sudo sysctl -w fs.pipe-max-size=1048576",
@@ -195,7 +195,7 @@ const DEFINITIONS: &[Definition] = &[
                 fine("does not apply to this process (CAP_NET_ADMIN)")
             }
             bytes if bytes >= 512 << 10 => fine("512 KiB is allowed"),
-            bytes => low(format!("send buffers stay at {}", rounded(bytes))),
+            bytes => low(format!("send buffers stay at {}", size::format(bytes))),
         },
         command: "sudo sysctl -w net.core.wmem_max=524288",
         cost: "a socket of any user that asks can queue 512 KiB",

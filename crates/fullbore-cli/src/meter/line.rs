@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use indicatif::HumanCount;
+use serde::{Deserialize, Serialize};
 
 use crate::moving::duration;
 use fullbore_host::size::amount;
@@ -15,7 +16,7 @@ use fullbore_host::text::clean;
 const LEAST_BAR: usize = 12;
 
 /// What is counted.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Unit {
     /// Bytes, shown in powers of 1024.
     #[default]
@@ -49,6 +50,8 @@ pub struct Reading {
     pub tick: u64,
     /// Whether this is the final line.
     pub ended: bool,
+    /// The last bytes that passed, if they are to be shown.
+    pub tail: Vec<u8>,
 }
 
 /// The parts of a line, the least important first.
@@ -295,7 +298,7 @@ mod tests {
         };
         assert_eq!(
             line(&quick, 50),
-            "3.00 GiB 0.840 s [3.90 GiB/s] [=============] 100%"
+            "   3 GiB 0.840 s [3.90 GiB/s] [=============] 100%"
         );
     }
 

@@ -2,26 +2,38 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `line.rs` | the line, fitted to the terminal |
+//! | `line.rs` | our line, fitted to the terminal |
+//! | `display.rs` | where lines are drawn |
+//! | `format.rs` | pv's line, and its formats |
 //! | `rate.rs` | rates, and the remaining time |
 //! | `sample.rs` | one sample of the pipes on both sides |
 //! | `verdict.rs` | what many samples mean |
-//! | `pace.rs` | the rate limit |
-//! | `options.rs` | what is shown, and how |
+//! | `options.rs` | what is shown, and how; what can be changed while it runs |
+//! | `pv.rs` | the table of pv's options, and those that are refused |
+//! | `remote.rs` | telling and asking a meter that is running |
+//! | `query.rs` | the line of a meter that is running, shown by another one |
+//! | `skip.rs` | how far to go on behind a read error |
+//! | `pid_file.rs` | the file with the PID |
 //! | `watch.rs` | the files of a process that is already running |
 //!
 //! The one idea: the thread that moves the bytes only adds to a counter. Another thread, which sleeps most
 //! of the time, samples the counter and the pipes, and draws.
 
+mod display;
+mod format;
 mod line;
 mod options;
-mod pace;
+mod pid_file;
+pub mod pv;
+mod query;
 mod rate;
+pub mod remote;
 mod sample;
+mod skip;
 mod verdict;
 mod watch;
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -29,12 +41,17 @@ use std::time::{Duration, Instant};
 
 use crate::interrupt::Interrupt;
 use crate::moving::Source;
-use crate::terminal::lines::{Screen, say};
+use crate::terminal::lines::say;
+pub use display::Display;
+pub use format::{Format, Scale};
+use line::Reading;
 pub use line::Unit;
-use line::{Reading, line};
-pub use options::Options;
-pub use pace::Pace;
+pub use options::{Changes, Look, Options};
+pub use pid_file::PidFile;
+pub use query::query;
 use rate::Rate;
+use remote::{Request, State};
+pub use skip::{Next, Skipping};
 use verdict::Seen;
 pub use watch::{Target, Watch};
 
@@ -47,57 +64,80 @@ pub struct Meter {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What the two threads share.
-#[derive(Default)]
+/// What the threads share.
 struct Shared {
+    began: Instant,
     passed: AtomicU64,
+    /// What is shown, and how.
+    options: Mutex<Options>,
+    /// Bytes per second; 0 is no limit.
+    rate_limit: AtomicU64,
+    /// The last bytes that passed, if they are shown.
+    tail: Mutex<Vec<u8>>,
     /// Whether the rate limit delays bytes at this moment.
     held: AtomicBool,
     ended: AtomicBool,
     /// The input that is being read.
     source: Mutex<Option<Arc<Source>>>,
+    /// The output.
+    sink: Option<OwnedFd>,
     /// `None` if no line is shown.
-    screen: Mutex<Option<Screen>>,
+    display: Mutex<Option<Display>>,
 }
 
 impl Meter {
-    /// Returns a meter that only counts.
-    pub fn quiet() -> Self {
+    /// Returns a meter that only counts, or limits the rate.
+    pub fn quiet(options: Options, rate_limit: u64) -> Self {
         Self {
-            shared: Arc::default(),
+            shared: Shared::new(options, rate_limit, None, None),
             thread: None,
         }
     }
 
-    /// Returns a meter that prints one number per line.
-    pub fn numbers(options: Options) -> Self {
-        Self::start(None, move |shared| numbers(shared, &options))
-    }
-
-    /// Returns a meter that draws a line if stderr is a terminal, or if `anyway` is set. Otherwise it only
-    /// counts.
-    pub fn line(options: Options, anyway: bool) -> Self {
-        match Screen::new(anyway) {
-            None => Self::quiet(),
-            Some(screen) => {
-                // Before the thread starts, so that a signal in between is noted too.
-                let interrupt = Interrupt::noted();
-                Self::start(Some(screen), move |shared| {
-                    Drawing::new(shared, options, interrupt).run();
-                })
-            }
-        }
-    }
-
-    fn start(screen: Option<Screen>, run: impl FnOnce(&Shared) + Send + 'static) -> Self {
-        let shared = Arc::new(Shared {
-            screen: Mutex::new(screen),
-            ..Shared::default()
+    /// Returns a meter that draws a line on `display`, if there is one, or prints numbers. `sink` is a
+    /// duplicate of the output, which is sampled.
+    pub fn new(
+        options: Options,
+        rate_limit: u64,
+        display: Option<Display>,
+        sink: Option<OwnedFd>,
+    ) -> Self {
+        let is_shown = display.is_some() || matches!(options.look, Look::Number { .. });
+        let shared = Shared::new(options, rate_limit, display, sink);
+        // Before the thread starts, so that a signal in between is noted too.
+        let interrupt = is_shown.then(Interrupt::noted);
+        let thread = interrupt.and_then(|interrupt| {
+            let theirs = Arc::clone(&shared);
+            // If no thread can be started, nothing is shown; the bytes are moved all the same.
+            let draw = move || Drawing::new(&theirs, interrupt).run();
+            thread::Builder::new().spawn(draw).ok()
         });
-        let theirs = Arc::clone(&shared);
-        // If no thread can be started, nothing is shown; the bytes are moved all the same.
-        let thread = thread::Builder::new().spawn(move || run(&theirs)).ok();
         Self { shared, thread }
+    }
+
+    /// Lets others change this meter while it runs, and ask how far it is.
+    pub fn listen(&self) {
+        let shared = Arc::clone(&self.shared);
+        remote::answer(move |request| shared.answer(request));
+    }
+
+    /// Returns the limit in bytes per second; 0 is none.
+    pub fn rate_limit(&self) -> u64 {
+        self.shared.rate_limit.load(Ordering::Relaxed)
+    }
+
+    /// Returns how many of the last bytes are shown, if any.
+    pub fn looks_at(&self) -> Option<usize> {
+        locked(&self.shared.options).looks_at()
+    }
+
+    /// Keeps the last of these bytes, to be shown.
+    pub fn saw(&self, bytes: &[u8], most: usize) {
+        let mut tail = locked(&self.shared.tail);
+        let new = &bytes[bytes.len().saturating_sub(most)..];
+        let old = tail.len().saturating_sub(most - new.len());
+        tail.drain(..old);
+        tail.extend(new);
     }
 
     /// Counts bytes or lines that have passed.
@@ -121,13 +161,12 @@ impl Meter {
         *locked(&self.shared.source) = source.cloned();
     }
 
-    /// Clears the line, then calls `say`, which prints something on stderr.
-    pub fn aside(&self, say: impl FnOnce()) {
-        let mut screen = locked(&self.shared.screen);
-        if let Some(screen) = &mut *screen {
-            screen.clear();
+    /// Prints a line on stderr, above the one that is drawn.
+    pub fn say(&self, line: String) {
+        match &mut *locked(&self.shared.display) {
+            Some(display) => display.say(line),
+            None => say(&format!("{line}\n")),
         }
-        say();
     }
 
     /// Shows the final line, and which side was slow.
@@ -147,6 +186,51 @@ impl Drop for Meter {
 }
 
 impl Shared {
+    fn new(
+        options: Options,
+        rate_limit: u64,
+        display: Option<Display>,
+        sink: Option<OwnedFd>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            began: Instant::now(),
+            passed: AtomicU64::new(0),
+            options: Mutex::new(options),
+            rate_limit: AtomicU64::new(rate_limit),
+            tail: Mutex::default(),
+            held: AtomicBool::new(false),
+            ended: AtomicBool::new(false),
+            source: Mutex::default(),
+            sink,
+            display: Mutex::new(display),
+        })
+    }
+
+    fn answer(&self, request: Request) -> Result<State, String> {
+        let mut options = locked(&self.options);
+        if let Request::Change(changes) = request {
+            let is_number = |look: &Look| matches!(look, Look::Number { .. });
+            if changes
+                .look
+                .as_ref()
+                .is_some_and(|look| is_number(look) != is_number(&options.look))
+            {
+                return Err("--numeric cannot be changed while it runs".into());
+            }
+            if let Some(limit) = changes.rate_limit {
+                self.rate_limit.store(limit, Ordering::Relaxed);
+            }
+            options.change(changes);
+        }
+        Ok(State {
+            name: options.name.clone(),
+            unit: options.unit,
+            passed: self.passed(),
+            total: options.total,
+            elapsed: self.began.elapsed(),
+        })
+    }
+
     fn passed(&self) -> u64 {
         self.passed.load(Ordering::Relaxed)
     }
@@ -160,7 +244,10 @@ impl Shared {
         // The lock is not held while sampling: the thread that moves bytes must not wait for this one.
         let source = locked(&self.source).clone();
         let input = source.as_ref().map(AsFd::as_fd);
-        sample::sample(input, std::io::stdout().as_fd(), held)
+        match &self.sink {
+            Some(sink) => sample::sample(input, sink.as_fd(), held),
+            None => sample::sample(input, std::io::stdout().as_fd(), held),
+        }
     }
 }
 
@@ -169,32 +256,9 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Prints a number in each interval, and one at the end.
-fn numbers(shared: &Shared, options: &Options) {
-    let mut due = Instant::now() + options.interval;
-    loop {
-        let ended = shared.has_ended();
-        let now = Instant::now();
-        if ended || now >= due {
-            let reading = Reading {
-                passed: shared.passed(),
-                total: options.total,
-                ..Reading::default()
-            };
-            say(&format!("{}\n", reading.number()));
-            due = (due + options.interval).max(now);
-        }
-        if ended {
-            return;
-        }
-        thread::park_timeout(due.saturating_duration_since(now));
-    }
-}
-
 /// The thread that takes samples and draws.
 struct Drawing<'a> {
     shared: &'a Shared,
-    options: Options,
     interrupt: Interrupt,
     rate: Rate,
     /// All samples.
@@ -205,10 +269,9 @@ struct Drawing<'a> {
 }
 
 impl<'a> Drawing<'a> {
-    fn new(shared: &'a Shared, options: Options, interrupt: Interrupt) -> Self {
+    fn new(shared: &'a Shared, interrupt: Interrupt) -> Self {
         Self {
             shared,
-            options,
             interrupt,
             rate: Rate::new(0, Instant::now()),
             seen: Seen::default(),
@@ -218,20 +281,50 @@ impl<'a> Drawing<'a> {
     }
 
     fn run(mut self) {
-        let mut due = Instant::now() + self.options.interval;
+        let interval = || locked(&self.shared.options).interval;
+        let mut due = Instant::now() + interval();
+        let (waits, delay) = {
+            let options = locked(&self.shared.options);
+            (options.waits, options.delay)
+        };
+        let began = Instant::now();
+        let mut waiting = waits;
         while !self.interrupt.came() {
-            thread::park_timeout(SAMPLING_INTERVAL);
+            thread::park_timeout(match waiting {
+                true => SAMPLING_INTERVAL,
+                false => SAMPLING_INTERVAL.min(due.saturating_duration_since(Instant::now())),
+            });
             if self.shared.has_ended() {
                 break;
+            }
+            if waiting && self.shared.passed() == 0 {
+                continue;
+            }
+            let now = Instant::now();
+            if std::mem::take(&mut waiting) {
+                self.rate = Rate::new(0, now);
+                due = now;
             }
             let seen = self.shared.sample();
             self.seen += seen;
             self.recent += seen;
-            let now = Instant::now();
-            if now >= due {
-                due = (due + self.options.interval).max(now);
-                self.draw();
+            let is_due = now >= due;
+            if is_due {
+                let interval = locked(&self.shared.options).interval;
+                due = (due + interval).max(now);
             }
+            // A change of the interval has an effect before the old one is over.
+            due = due.min(now + locked(&self.shared.options).interval);
+            if is_due && began.elapsed() >= delay {
+                self.draw();
+            } else if let Some(display) = &mut *locked(&self.shared.display) {
+                display.turn();
+            }
+        }
+        if waiting && self.shared.passed() == 0 || began.elapsed() < delay {
+            // Nothing was ever to be shown.
+            self.interrupt.obey();
+            return;
         }
         self.finish();
         self.interrupt.obey();
@@ -239,9 +332,13 @@ impl<'a> Drawing<'a> {
 
     fn draw(&mut self) {
         let reading = self.reading(false);
-        if let Some(screen) = &mut *locked(&self.shared.screen) {
-            let (columns, _) = screen.size();
-            screen.draw(&[line(&reading, columns)]);
+        let options = locked(&self.shared.options).clone();
+        match &mut *locked(&self.shared.display) {
+            Some(display) => {
+                let columns = display.columns();
+                display.draw(vec![options.line(&reading, columns)]);
+            }
+            None => say(&format!("{}\n", options.line(&reading, 0))),
         }
         self.recent = self.recent.fading();
         self.tick += 1;
@@ -249,32 +346,39 @@ impl<'a> Drawing<'a> {
 
     fn finish(&mut self) {
         let reading = self.reading(true);
-        let verdict = self.seen.verdict();
-        if let Some(screen) = &mut *locked(&self.shared.screen) {
-            let (columns, _) = screen.size();
-            let words = match &reading.name {
+        let options = locked(&self.shared.options).clone();
+        let Some(display) = &mut *locked(&self.shared.display) else {
+            return say(&format!("{}\n", options.line(&reading, 0)));
+        };
+        let columns = display.columns();
+        let mut lines = vec![options.line(&reading, columns)];
+        if options.look == Look::Ours {
+            let verdict = self.seen.verdict();
+            lines.push(match &reading.name {
                 Some(name) => format!("{}: {verdict}", fullbore_host::text::clean(name)),
                 None => verdict.to_string(),
-            };
-            screen.leave(&[line(&reading, columns), words]);
+            });
         }
+        display.leave(lines);
     }
 
     fn reading(&mut self, ended: bool) -> Reading {
         let passed = self.shared.passed();
         self.rate.update(passed, Instant::now());
+        let options = locked(&self.shared.options);
         Reading {
-            name: self.options.name.clone(),
-            unit: self.options.unit,
+            name: options.name.clone(),
+            unit: options.unit,
             passed,
-            total: self.options.total,
+            total: options.total,
             elapsed: self.rate.elapsed(),
             now: self.rate.now(),
             average: self.rate.average(),
-            left: self.options.total.and_then(|total| self.rate.left(total)),
+            left: options.total.and_then(|total| self.rate.left(total)),
             hint: self.recent.verdict().in_short(),
             tick: self.tick,
             ended,
+            tail: locked(&self.shared.tail).clone(),
         }
     }
 }

@@ -1,8 +1,11 @@
-//! What a meter shows.
+//! What a meter shows, and what a meter that is running can be told to change.
 
 use std::time::Duration;
 
-use super::line::Unit;
+use serde::{Deserialize, Serialize};
+
+use super::format::{Format, Scale};
+use super::line::{Reading, Unit, line};
 
 /// What a meter shows.
 #[derive(Debug, Clone)]
@@ -15,4 +18,82 @@ pub struct Options {
     pub total: Option<u64>,
     /// The time between two updates of the line.
     pub interval: Duration,
+    /// How it is shown.
+    pub look: Look,
+    /// The columns of the terminal, if they are not to be asked for.
+    pub width: Option<usize>,
+    /// The rows of the terminal, if they are not to be asked for.
+    pub height: Option<usize>,
+    /// Show nothing, and measure no time, before the first byte.
+    pub waits: bool,
+    /// Show nothing before this time.
+    pub delay: Duration,
+}
+
+/// How readings are shown.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Look {
+    /// Our line, and at the end which side was slow.
+    Ours,
+    /// A line of this format.
+    Format(String, Scale),
+    /// One number on a line: the count or the percentage, after the time.
+    Number { timer: bool, count: bool },
+}
+
+/// What a running meter is told to change; `None` leaves it as it is.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct Changes {
+    pub name: Option<String>,
+    pub total: Option<u64>,
+    pub interval: Option<Duration>,
+    pub look: Option<Look>,
+    pub width: Option<usize>,
+    pub height: Option<usize>,
+    /// Bytes per second; 0 is no limit.
+    pub rate_limit: Option<u64>,
+}
+
+impl Options {
+    pub fn change(&mut self, changes: Changes) {
+        self.name = changes.name.or(self.name.take());
+        self.total = changes.total.or(self.total);
+        self.interval = changes.interval.unwrap_or(self.interval);
+        self.width = changes.width.or(self.width);
+        self.height = changes.height.or(self.height);
+        if let Some(look) = changes.look {
+            self.look = look;
+        }
+    }
+
+    /// Returns the line about a reading, in the columns that a terminal has.
+    pub fn line(&self, reading: &Reading, columns: usize) -> String {
+        let columns = self.width.unwrap_or(columns);
+        match &self.look {
+            Look::Ours => line(reading, columns),
+            Look::Format(format, scale) => match Format::new(format) {
+                Ok(format) => format.line(reading, *scale, columns),
+                Err(_) => String::new(),
+            },
+            Look::Number { timer, count } => {
+                let time = match timer {
+                    true => format!("{:.4} ", reading.elapsed.as_secs_f64()),
+                    false => String::new(),
+                };
+                let number = match count {
+                    true => reading.passed,
+                    false => reading.number(),
+                };
+                format!("{time}{number}")
+            }
+        }
+    }
+
+    /// Returns how many of the last bytes are shown, if any.
+    pub fn looks_at(&self) -> Option<usize> {
+        match &self.look {
+            Look::Format(format, _) => Format::new(format).ok()?.looks_at(),
+            _ => None,
+        }
+    }
 }

@@ -19,7 +19,7 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, StatxFlags, statx};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use super::line::{Reading, Unit, gauge, line};
+use super::line::{Reading, Unit, gauge};
 use super::options::Options;
 use super::rate::Rate;
 use crate::interrupt::Interrupt;
@@ -130,8 +130,8 @@ impl Watch {
     pub fn numbers(mut self) {
         self.each_interval(&Interrupt::default(), |watch, _| {
             if let Some(followed) = watch.followed.first() {
-                let number = followed.reading(&watch.options, false).number();
-                say(&format!("{number}\n"));
+                let reading = followed.reading(&watch.options, false);
+                say(&format!("{}\n", watch.options.line(&reading, 0)));
             }
         });
     }
@@ -351,7 +351,7 @@ impl Followed {
     fn line(&self, options: &Options, columns: usize, ended: bool) -> String {
         let reading = self.reading(options, ended);
         match self.state {
-            State::File { .. } => line(&reading, columns),
+            State::File { .. } => options.line(&reading, columns),
             State::Pipe { .. } => gauge(&reading, columns),
         }
     }

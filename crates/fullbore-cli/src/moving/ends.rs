@@ -3,12 +3,13 @@
 
 use std::fmt;
 use std::fs::File;
-use std::io::{Stdin, Stdout, stdin, stdout};
+use std::io::{self, Stdin, Stdout, stdin, stdout};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
-use rustix::fs::{FileType, Stat};
+use rustix::fs::{Access, FileType, Stat};
 use rustix::io::Errno;
 
 use super::failure::{BadInput, close_failed};
@@ -69,6 +70,19 @@ impl Input {
         }
     }
 
+    /// Finds out whether the input may be opened, without opening it.
+    ///
+    /// # Errors
+    /// Those of access(2), with the name of the input.
+    pub fn check(&self) -> anyhow::Result<()> {
+        match self {
+            Input::Stdin => Ok(()),
+            Input::File(path) => rustix::fs::access(path, Access::READ_OK).map_err(|errno| {
+                BadInput(format!("open {self}: {}", error_text(&errno.into()))).into()
+            }),
+        }
+    }
+
     /// Returns the sum of the sizes in bytes, if every input has a known one.
     pub fn size_of_all(inputs: &[Self]) -> Option<u64> {
         inputs.iter().map(Self::size).sum()
@@ -85,7 +99,8 @@ impl Input {
         let stat = self.stat().ok()?;
         let size = u64::try_from(stat.st_size)
             .ok()
-            .filter(|_| is_regular(&stat))?;
+            .filter(|_| is_regular(&stat))
+            .or_else(|| size_of_device(&stat))?;
         match self {
             // Part of it may have been read before.
             Input::Stdin => Some(size.saturating_sub(rustix::fs::tell(stdin()).unwrap_or(0))),
@@ -115,8 +130,27 @@ impl AsFd for Source {
 /// Where the bytes go. A file is opened and truncated only after the first input has been opened.
 pub enum Output {
     Stdout(Stdout),
-    Named { path: PathBuf, append: bool },
-    File { path: PathBuf, file: File },
+    Named {
+        path: PathBuf,
+        existing: Existing,
+        /// Whether each write returns once the bytes are on the disk (`O_SYNC`).
+        is_synchronous: bool,
+    },
+    File {
+        path: PathBuf,
+        file: File,
+    },
+}
+
+/// What becomes of a regular file that exists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Existing {
+    /// Its contents are replaced.
+    Replace,
+    /// It is appended to.
+    Append,
+    /// It is left as it is, and not written to.
+    Refuse,
 }
 
 impl Output {
@@ -124,7 +158,14 @@ impl Output {
     pub fn new(path: Option<PathBuf>, append: bool) -> Self {
         match path {
             None => Output::Stdout(stdout()),
-            Some(path) => Output::Named { path, append },
+            Some(path) => Output::Named {
+                path,
+                existing: match append {
+                    true => Existing::Append,
+                    false => Existing::Replace,
+                },
+                is_synchronous: false,
+            },
         }
     }
 
@@ -153,8 +194,13 @@ impl Output {
         if matches!(self, Output::Stdout(_)) {
             inherited::stdout()?;
         }
-        if let Output::Named { path, append } = self {
-            let file = open_output(path, *append, inputs)?;
+        if let Output::Named {
+            path,
+            existing,
+            is_synchronous,
+        } = self
+        {
+            let file = open_output(path, *existing, *is_synchronous, inputs)?;
             *self = Output::File {
                 path: std::mem::take(path),
                 file,
@@ -198,18 +244,38 @@ impl fmt::Display for Output {
     }
 }
 
-fn open_output(path: &Path, append: bool, inputs: &[Input]) -> anyhow::Result<File> {
-    let file = File::options()
-        .create(true)
-        .truncate(false)
-        .write(!append)
-        .append(append)
-        .open(path)
-        .map_err(|error| anyhow::anyhow!("open '{}': {}", shown(path), error_text(&error)))?;
+fn open_output(
+    path: &Path,
+    existing: Existing,
+    is_synchronous: bool,
+    inputs: &[Input],
+) -> anyhow::Result<File> {
+    let append = existing == Existing::Append;
+    let mut options = File::options();
+    options.write(!append).append(append);
+    if is_synchronous {
+        options.custom_flags(nix::libc::O_SYNC);
+    }
+    let cannot = |error: io::Error| anyhow!("open '{}': {}", shown(path), error_text(&error));
+    if existing == Existing::Refuse {
+        match options.clone().create_new(true).open(path) {
+            Ok(file) => return Ok(file),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(cannot(error)),
+        }
+    }
+    let file = options.create(true).truncate(false).open(path);
+    let file = file.map_err(cannot)?;
     let stat = rustix::fs::fstat(&file)
         .map_err(|errno| anyhow!("fstat '{}': {}", shown(path), error_text(&errno.into())))?;
     // Checked again: another file may have been put in its place meanwhile.
     refuse_the_same(&stat, inputs)?;
+    if existing == Existing::Refuse && is_regular(&stat) {
+        return Err(anyhow!(
+            "open '{}': File exists (-f replaces it, --append before -o appends to it)",
+            shown(path)
+        ));
+    }
     if is_regular(&stat) && !append && stat.st_size > 0 {
         file.set_len(0)
             .map_err(|error| anyhow!("truncate '{}': {}", shown(path), error_text(&error)))?;
@@ -231,6 +297,33 @@ fn refuse_the_same(output: &Stat, inputs: &[Input]) -> Result<(), Usage> {
         Some(input) => Err(both_ends(input)),
         None => Ok(()),
     }
+}
+
+/// Returns the size in bytes of a block device, which sysfs(5) has in sectors of 512 bytes.
+fn size_of_device(stat: &Stat) -> Option<u64> {
+    if FileType::from_raw_mode(stat.st_mode) != FileType::BlockDevice {
+        return None;
+    }
+    let (major, minor) = (
+        rustix::fs::major(stat.st_rdev),
+        rustix::fs::minor(stat.st_rdev),
+    );
+    let sectors = std::fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/size")).ok()?;
+    sectors.trim().parse::<u64>().ok()?.checked_mul(512)
+}
+
+/// Returns the size in bytes if `fd` is a block device.
+pub fn block_size(fd: impl AsFd) -> Option<u64> {
+    size_of_device(&rustix::fs::fstat(fd).ok()?)
+}
+
+/// Returns where the bytes of a file or a block device end, if that is known.
+pub fn end(fd: impl AsFd) -> Option<u64> {
+    let stat = rustix::fs::fstat(fd).ok()?;
+    let size = u64::try_from(stat.st_size)
+        .ok()
+        .filter(|&size| size > 0 && is_regular(&stat));
+    size.or_else(|| size_of_device(&stat))
 }
 
 fn is_regular(stat: &Stat) -> bool {

@@ -1,16 +1,17 @@
-//! What `copy`, `tee` and `meter` share: inputs and outputs with their names, the report of what was
-//! moved, and the progress bar.
+//! What `copy`, `tee`, `meter` and `buffer` share: inputs and outputs with their names, the report of what was
+//! moved, digests, and the progress bar.
 
 mod ends;
 pub mod failure;
+pub mod hash;
 mod join;
 mod progress;
 mod report;
 
-pub use ends::{Input, Output, Source};
+pub use ends::{Existing, Input, Output, Source, block_size, end};
 pub use join::join;
 pub use progress::Bar;
-pub use report::{Total, duration, named};
+pub use report::{Total, duration, named, rate};
 
 use fullbore::Guarantee;
 

@@ -235,7 +235,7 @@ impl<'a> Runner<'a> {
     fn pipe_size(&self, pipes: usize) -> usize {
         let wanted = self.options.pipe_size;
         let memory = memory_limit();
-        let affordable = start::affordable(pipes, wanted, memory);
+        let affordable = fullbore_observe::affordable(pipes, wanted, memory);
         if pipes > 0 && affordable < wanted {
             self.say_unless_quiet(&format!(
                 "pipes of {} instead of {}: the cgroup of this process may use {} of memory",

@@ -6,6 +6,9 @@
 
 use std::io::{IsTerminal, Write, stderr};
 
+use rustix::process::getpgrp;
+use rustix::termios::tcgetpgrp;
+
 /// The number of columns if the real number is unknown.
 const COLUMNS: usize = 80;
 
@@ -18,8 +21,12 @@ const SPARE: usize = 3;
 #[derive(Debug)]
 pub struct Screen {
     terminal: bool,
-    /// The number of lines of the last drawing that the next one overwrites.
-    rows: usize,
+    /// Whether lines are drawn also while another job has the terminal.
+    anyway: bool,
+    /// The number of rows, if it is not to be asked for.
+    height: Option<usize>,
+    /// The columns of each line of the last drawing, which the next one overwrites.
+    drawn: Vec<usize>,
     /// The width of the last line, which the next one has to cover if stderr is no terminal.
     columns: usize,
 }
@@ -30,9 +37,34 @@ impl Screen {
         let terminal = stderr().is_terminal();
         (terminal || anyway).then_some(Self {
             terminal,
-            rows: 0,
+            anyway,
+            height: None,
+            drawn: Vec::new(),
             columns: 0,
         })
+    }
+
+    /// Uses at most this many rows.
+    pub fn high(mut self, rows: Option<usize>) -> Self {
+        self.height = rows;
+        self
+    }
+
+    /// Whether another job has the terminal. tcgetpgrp(3) fails if it is not that of this session.
+    fn is_in_the_background(&self) -> bool {
+        self.terminal
+            && !self.anyway
+            && tcgetpgrp(stderr()).is_ok_and(|foreground| foreground != getpgrp())
+    }
+
+    /// Returns the columns of each line of the last drawing.
+    pub fn drawn(&self) -> Vec<usize> {
+        self.drawn.clone()
+    }
+
+    /// Draws over the lines that another process has drawn from now on.
+    pub fn continue_after(&mut self, drawn: Vec<usize>) {
+        self.drawn = drawn;
     }
 
     /// Returns the columns that a line may have, and the number of rows.
@@ -41,16 +73,26 @@ impl Screen {
         let size = size.ok().filter(|size| size.ws_col > 0);
         let columns = size.map_or(COLUMNS, |size| size.ws_col.into());
         let rows = size.map_or(usize::MAX, |size| size.ws_row.max(2).into());
-        (columns.saturating_sub(SPARE), rows)
+        let rows = self.height.unwrap_or(rows);
+        let spare = if self.terminal { SPARE } else { 0 };
+        (columns.saturating_sub(spare), rows)
     }
 
     /// Draws these lines over the last ones.
     pub fn draw(&mut self, lines: &[String]) {
+        self.draw_below(&[], lines);
+    }
+
+    /// Draws these lines over the last ones, below lines that stay.
+    pub fn draw_below(&mut self, above: &[String], lines: &[String]) {
+        if self.is_in_the_background() {
+            let above = above.iter().map(|line| format!("{line}\n"));
+            return say(&above.collect::<String>());
+        }
         let mut text = String::new();
         if self.terminal {
-            text += &self.erase();
-            text += &lines.join("\r\n");
-            self.rows = lines.len();
+            text += &self.over(&[above, lines].concat());
+            self.drawn = lines.iter().map(|line| line.chars().count()).collect();
         } else if let [line] = lines {
             let columns = self.columns;
             text = format!("{line:<columns$}\r");
@@ -68,33 +110,50 @@ impl Screen {
     pub fn leave(&mut self, lines: &[String]) {
         let mut text = String::new();
         if self.terminal {
-            text += &self.erase();
+            text += &self.over(lines);
+            text.push('\n');
+        } else {
+            for line in lines {
+                let columns = std::mem::take(&mut self.columns);
+                text += &format!("{line:<columns$}\n");
+            }
         }
-        for line in lines {
-            let columns = std::mem::take(&mut self.columns);
-            text += &format!("{line:<columns$}\n");
-        }
-        self.rows = 0;
+        self.drawn.clear();
         say(&text);
     }
 
     /// Removes the lines from the screen.
     pub fn clear(&mut self) {
         if self.terminal {
-            say(&self.erase());
+            say(&self.over(&[]));
         } else if self.columns > 0 {
             say("\n");
         }
-        (self.rows, self.columns) = (0, 0);
+        self.drawn.clear();
+        self.columns = 0;
     }
 
-    /// Returns the sequence that moves the cursor to the start of the first row and erases everything below
-    /// (console_codes(4): CUU, and ED with its default).
-    fn erase(&self) -> String {
-        match self.rows {
-            0 | 1 => "\r\x1b[J".to_owned(),
-            rows => format!("\r\x1b[{}A\x1b[J", rows - 1),
-        }
+    /// Returns the sequences that move the cursor to the start of the first row, write these lines over the
+    /// last ones, and erase what is left of those (console_codes(4): CUU, EL, and ED with their defaults).
+    /// Nothing is erased before it is written again, so that nothing flickers.
+    fn over(&self, lines: &[String]) -> String {
+        let columns = rustix::termios::tcgetwinsize(stderr())
+            .map_or(COLUMNS, |size| usize::from(size.ws_col).max(1));
+        // A line that became too long when the terminal became narrower has more than one row.
+        let rows: usize = (self.drawn.iter())
+            .map(|&line| line.div_ceil(columns).max(1))
+            .sum();
+        let up = match rows {
+            0 | 1 => String::new(),
+            rows => format!("\x1b[{}A", rows - 1),
+        };
+        // A terminal that remembers which rows are one line would join them with others when it gets wider.
+        let clear = if rows > self.drawn.len() {
+            "\x1b[J"
+        } else {
+            ""
+        };
+        format!("\r{up}{clear}{}\x1b[J", lines.join("\x1b[K\r\n"))
     }
 }
 

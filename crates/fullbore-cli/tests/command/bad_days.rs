@@ -153,7 +153,7 @@ fn where_pipes_may_have_64_kib_the_rest_of_the_ladder_goes_on() {
     assert_quiet_success(&writer);
     assert_eq!(endpoint(stdout(&reader)).verified, Some(true));
     let (writer, _) = pipeline_under(&filter, "--pipe-size 1M", "");
-    assert_unsupported(&writer, "1MiB");
+    assert_unsupported(&writer, "1 MiB");
 }
 
 #[test]

@@ -625,3 +625,63 @@ fn a_reader_that_is_killed_ends_the_whole_pipeline_quietly() {
         }
     }
 }
+
+// Tests of digests.
+
+#[test]
+fn a_digest_is_the_one_of_what_was_written_by_every_way() {
+    let dir = directory();
+    for line in [
+        "$FB copy big -o out --hash sha256 | sha256sum --check",
+        "cat big | $FB copy -o out --hash sha256 | sha256sum --check",
+        "$FB copy --by-reference big -o out --hash sha256 | sha256sum --check",
+        "$FB copy a big b -o out --hash sha256 | sha256sum --check",
+        "$FB copy --bytes 100001 big -o out --hash sha256 -q --report --progress | sha256sum --check",
+        "truncate -s 5M holes && $FB copy holes -o out --hash sha256 | sha256sum --check",
+    ] {
+        assert_prints(&dir, line, b"out: OK\n");
+    }
+    // Into a pipe, through which the pages themselves may go.
+    for by in ["", "--by-reference"] {
+        let line = format!(
+            "cat big | $FB copy {by} --hash sha256 2> digest | sha256sum > sum; cmp digest sum"
+        );
+        assert_prints(&dir, &line, b"");
+    }
+    // A producer that uses its pages again, and a reader that is late.
+    let line =
+        "$FB write --write-with-vmsplice --bytes-to-pipe 64M | $FB copy --hash sha256 2> digest |
+        (sleep 0.2; sha256sum > sum); cmp digest sum";
+    assert_prints(&dir, line, b"");
+    assert_prints(
+        &dir,
+        "$FB copy a -o 'x y\n' --hash crc32c",
+        b"\\353dd8be  x y\\n\n",
+    );
+}
+
+#[test]
+fn an_incomplete_copy_has_no_digest() {
+    let dir = directory();
+    for (line, code) in [
+        ("$FB copy a missing -o out --hash blake3", 1),
+        ("$FB copy big --hash xxh3 > /dev/full", 1),
+        (
+            "$FB copy /dev/zero --hash sha256 | head -c 1 > /dev/null",
+            0,
+        ),
+    ] {
+        let output = shell(&dir, line);
+        assert_code(&output, code);
+        assert_eq!(stdout(&output), "");
+        assert!(
+            stderr(&output).lines().count() == code as usize,
+            "{}",
+            said(&output)
+        );
+    }
+    let output = shell(&dir, "$FB copy a -o never --hash md5");
+    assert_code(&output, 2);
+    assert!(one_line(stderr(&output)).contains("sha256, blake3, xxh3, crc32c"));
+    assert!(!dir.path().join("never").exists());
+}

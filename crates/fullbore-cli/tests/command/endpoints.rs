@@ -164,7 +164,7 @@ fn the_last_of_a_repeated_option_wins() {
 }
 
 #[test]
-fn sizes_are_powers_of_1024_whether_written_short_or_long() {
+fn sizes_have_the_units_of_coreutils() {
     for (text, bytes) in [
         ("1000", 1000),
         ("64K", 64 << 10),
@@ -172,6 +172,7 @@ fn sizes_are_powers_of_1024_whether_written_short_or_long() {
         ("64KiB", 64 << 10),
         ("1M", 1 << 20),
         ("1MiB", 1 << 20),
+        ("1MB", 1_000_000),
         ("10G", 10u64 << 30),
         ("10GiB", 10u64 << 30),
     ] {

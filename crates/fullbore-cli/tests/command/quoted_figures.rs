@@ -66,12 +66,13 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 fn printed(path: &Path) -> String {
     let run = Run::read(File::open(path).unwrap()).unwrap();
     let mut text = Vec::new();
-    for (cost, limit) in [(false, false), (false, true), (true, false), (true, true)] {
+    for choice in 0..8 {
         let table = Table {
             width: Some(WIDTH),
             color: false,
-            cost,
-            limit,
+            cost: choice & 1 != 0,
+            limit: choice & 2 != 0,
+            pairs: choice & 4 != 0,
         };
         table.write(&run, &mut text).unwrap();
     }

@@ -60,7 +60,7 @@ fn every_chunk_meets_every_pipe() {
     let table = stderr(&output);
     assert!(table.contains("sweep: copy → read, block"), "{table}");
     assert!(table.contains("▸ best: "), "{table}");
-    let across = ["4KiB", "64KiB"];
+    let across = ["4", "KiB", "64", "KiB"];
     let is_header = |line: &str| line.split_whitespace().eq(across);
     assert!(table.lines().any(is_header), "{table}");
 }
@@ -112,7 +112,7 @@ fn a_pipe_that_cannot_be_had_is_skipped_by_name() {
         assert!(has_figure(&at("64K")));
         for (pipe, word) in [
             ("5000", "rounded the capacity 5000 to 8K"),
-            ("2G", "a capacity of 2GiB"),
+            ("2G", "a capacity of 2 GiB"),
         ] {
             let reason = at(pipe).skipped.as_deref().unwrap_or_default().to_owned();
             assert!(reason.contains(word), "{pipe}: {reason}");

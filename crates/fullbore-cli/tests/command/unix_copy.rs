@@ -179,7 +179,7 @@ fn what_is_less_than_was_asked_for_is_noted() {
         let notes = experiment.notes.concat();
         for word in [
             "net.core.wmem_max",
-            "the receiving pipe has a capacity of 64KiB",
+            "the receiving pipe has a capacity of 64 KiB",
         ] {
             assert!(notes.contains(word), "{experiment:#?}");
         }

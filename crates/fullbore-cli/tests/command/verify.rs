@@ -42,6 +42,18 @@ fn technique(options: &str) -> String {
 }
 
 #[test]
+fn two_ends_that_share_memory_deliver_every_byte() {
+    for (i, wait) in WAITS.iter().enumerate() {
+        let bytes = (200 << 20) + 13 * i as u64;
+        let ring = format!("--way ring --wait {wait}");
+        assert_verified(wait, &format!("{ring} --chunk 512K"), &ring, bytes);
+        // An end that does not share reads or writes the same pipe.
+        assert_verified(wait, &ring, &format!("--wait {wait}"), bytes);
+        assert_verified(wait, &format!("--wait {wait}"), &ring, bytes);
+    }
+}
+
+#[test]
 fn every_case_of_the_ladder_delivers_every_byte() {
     let run = run("bench --json --rounds 1 --seconds 0.01 ladder");
     assert_code(&run, 0);

@@ -19,7 +19,7 @@ use std::io::{self, PipeReader, PipeWriter, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::{LockResult, Once, RwLock, RwLockWriteGuard, mpsc};
+use std::sync::{LazyLock, LockResult, Once, RwLock, RwLockWriteGuard, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -46,16 +46,32 @@ pub fn fullbore(words: &str) -> Command {
     command
 }
 
-/// Returns whether the tests of sampling, timing and load are wanted: `FULLBORE_TEST_LOAD=1`. If they are
-/// not, it prints that they are skipped. The names of those tests begin with `under_load`, by which
-/// `.ci/run` finds them.
+/// How much of the tests of sampling, timing and load is wanted: nothing, all (`FULLBORE_TEST_LOAD=1`), or
+/// about a quarter of the repetitions (`FULLBORE_TEST_LOAD=quick`), which is what CI has time for.
+fn load() -> Option<&'static str> {
+    static LOAD: LazyLock<Option<String>> =
+        LazyLock::new(|| std::env::var("FULLBORE_TEST_LOAD").ok());
+    LOAD.as_deref().filter(|load| ["1", "quick"].contains(load))
+}
+
+/// Returns how many bytes to move in a test of `bytes` bytes under load: an eighth with little time.
+pub fn under_load(bytes: u64) -> u64 {
+    if load() == Some("quick") {
+        bytes / 8
+    } else {
+        bytes
+    }
+}
+
+/// Returns whether the tests of sampling, timing and load are wanted. If they are not, it prints that they
+/// are skipped. The names of those tests begin with `under_load`, by which `.ci/run` finds them.
 #[track_caller]
 pub fn load_is_wanted() -> bool {
     let this = thread::current();
     let name = this.name().unwrap_or("main");
     // With one thread for all tests, the name of the thread is not the name of a test.
     assert!(name == "main" || name.contains("under_load"), "{name}");
-    let wanted = std::env::var_os("FULLBORE_TEST_LOAD").is_some_and(|value| value == "1");
+    let wanted = load().is_some();
     if !wanted {
         skipped("FULLBORE_TEST_LOAD=1 runs it");
     }
@@ -68,6 +84,10 @@ pub fn load_is_wanted() -> bool {
 /// The two numbers follow from how often a right program succeeds, by the binomial distribution. With 19 of
 /// 20, it comes to fewer than 16 of 20 once in 390 runs; with 9 of 10, to fewer than 14 of 20 once in 420. A
 /// program that succeeds every other time comes to 16 once in 170 runs, and to 14 once in 17.
+///
+/// With `FULLBORE_TEST_LOAD=quick` there are a quarter of the tries, and one fewer has to succeed than that
+/// share: 3 of 5 for 16 of 20, which with 19 of 20 is missed once in 860 runs, and 2 of 5 for 14 of 20, which
+/// with 9 of 10 is missed once in 2,170. It finds what is broken, not what has become a little worse.
 #[track_caller]
 pub fn at_least(
     at_least: usize,
@@ -75,6 +95,10 @@ pub fn at_least(
     what: &str,
     mut attempt: impl FnMut(usize) -> Result<(), String>,
 ) {
+    let (at_least, tries) = match load() {
+        Some("quick") => (at_least / 4 - 1, tries.div_ceil(4)),
+        _ => (at_least, tries),
+    };
     let failed: Vec<String> = (0..tries).filter_map(|at| attempt(at).err()).collect();
     let right = tries - failed.len();
     let why = failed.iter().map(|why| format!("\n  {why}"));

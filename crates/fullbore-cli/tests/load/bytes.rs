@@ -1,8 +1,11 @@
 //! Tests with much load: hundreds of gigabytes, and a hundred processes at once. Each test has a small
-//! form, which always runs, and a large one, under `FULLBORE_TEST_LOAD=1`. They do not depend on chance,
+//! form, which always runs, and a large one, with `FULLBORE_TEST_LOAD`. They do not depend on chance,
 //! so each has to succeed every time.
 
+use std::hash::{DefaultHasher, Hasher};
+use std::io::{Read, Write};
 use std::process::{Child, Stdio};
+use std::time::Duration;
 
 use crate::common::*;
 
@@ -43,7 +46,7 @@ fn gigabytes_go_by_reference_and_none_is_lost() {
 #[test]
 fn under_load_two_hundred_gigabytes_go_by_reference_and_none_is_lost() {
     if load_is_wanted() {
-        bytes_go_by_reference_and_none_is_lost(200 << 30);
+        bytes_go_by_reference_and_none_is_lost(under_load(200 << 30));
     }
 }
 
@@ -79,10 +82,12 @@ fn what_comes_from_producers_that_use_their_pages_again_is_right(bytes: u64) {
         "--write-with-vmsplice --huge-page",
         "--way recycle --pipe-size 1M --huge-page",
     ];
-    let chains: [&[&str]; 4] = [
+    let chains: [&[&str]; 6] = [
         &["copy"],
         &["tee /dev/null"],
         &["meter -q"],
+        &["buffer -q -m 8M"],
+        &["buffer -q -t -m 1M"],
         &["copy", "tee /dev/null", "meter -q"],
     ];
     for producer in producers {
@@ -101,12 +106,12 @@ fn megabytes_behind_producers_that_use_their_pages_again_are_right() {
 #[test]
 fn under_load_a_gigabyte_behind_producers_that_use_their_pages_again_is_right() {
     if load_is_wanted() {
-        what_comes_from_producers_that_use_their_pages_again_is_right(1 << 30);
+        what_comes_from_producers_that_use_their_pages_again_is_right(under_load(1 << 30));
     }
 }
 
 fn bytes_are_copied_and_every_one_is_right(bytes: u64) {
-    for mover in ["copy", "tee /dev/null"] {
+    for mover in ["copy", "tee /dev/null", "buffer -q -m 32M"] {
         let moved = finish_chain(start_chain(
             &format!("--ring 2M --chunk 512K --pipe-size 1M --verify --bytes-to-pipe {bytes}"),
             mover,
@@ -124,7 +129,65 @@ fn megabytes_are_copied_and_every_byte_is_right() {
 #[test]
 fn under_load_gigabytes_are_copied_and_every_byte_is_right() {
     if load_is_wanted() {
-        bytes_are_copied_and_every_one_is_right(1 << 30);
+        bytes_are_copied_and_every_one_is_right(under_load(1 << 30));
+    }
+}
+
+/// Bytes through a buffer between a writer and a reader that pause at random, each of which makes the
+/// buffer empty or full again and again. The bytes are compared by their hashes.
+fn bytes_through_a_buffer_are_right(bytes: u64, memory: &str) {
+    let ((stdin, mut writer), (mut reader, stdout)) = (pipe(), pipe());
+    let mut command = fullbore(&format!("buffer -q -m {memory}"));
+    let child = start(command.stdin(stdin).stdout(stdout));
+    drop(command);
+    let pause = |random: &mut fastrand::Rng, what: u64| {
+        if random.u64(..what) == 0 {
+            std::thread::sleep(Duration::from_micros(random.u64(..20_000)));
+        }
+    };
+    let writes = std::thread::spawn(move || {
+        let (mut random, mut hash, mut left) = (fastrand::Rng::new(), DefaultHasher::new(), bytes);
+        let mut data: Vec<u8> = (0..1 << 20).map(|_| random.u8(..)).collect();
+        while left > 0 {
+            let at = random.usize(..data.len() - 8);
+            data[at..at + 8].copy_from_slice(&random.u64(..).to_le_bytes());
+            let len = random.usize(1..=data.len()).min(left as usize);
+            writer.write_all(&data[..len]).unwrap();
+            hash.write(&data[..len]);
+            left -= len as u64;
+            pause(&mut random, 100);
+        }
+        hash.finish()
+    });
+    let (mut random, mut hash, mut moved) = (fastrand::Rng::new(), DefaultHasher::new(), 0);
+    let mut data = vec![0; 1 << 20];
+    loop {
+        let len = random.usize(1..=data.len());
+        match reader.read(&mut data[..len]).unwrap() {
+            0 => break,
+            n => {
+                hash.write(&data[..n]);
+                moved += n as u64;
+            }
+        }
+        pause(&mut random, 200);
+    }
+    assert_eq!(moved, bytes);
+    assert_eq!(hash.finish(), writes.join().unwrap(), "{memory} of memory");
+    assert_quiet_success(&finish(child));
+}
+
+#[test]
+fn megabytes_through_a_buffer_between_sides_that_pause_are_right() {
+    for memory in ["256K", "1M", "16M"] {
+        bytes_through_a_buffer_are_right(64 << 20, memory);
+    }
+}
+
+#[test]
+fn under_load_ten_gigabytes_through_a_buffer_between_sides_that_pause_are_right() {
+    if load_is_wanted() {
+        bytes_through_a_buffer_are_right(under_load(10 << 30), "64M");
     }
 }
 

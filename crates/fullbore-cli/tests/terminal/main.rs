@@ -1,7 +1,10 @@
-//! The tests of what `run` and `top` draw on a terminal, which is provided by tmux.
+//! The tests of what `meter`, `run` and `top` draw on a terminal, and of completion there, which is provided
+//! by tmux.
 
 #[path = "../common/mod.rs"]
 mod common;
 
+mod completions;
+mod meter;
 mod run;
 mod top;

@@ -153,14 +153,14 @@ fn keys_sort_filter_pause_help_and_grow() {
     terminal.presses("Enter");
     let screen = terminal.shows("with 'ZERO'");
     assert!(!screen.contains("yes "), "{screen}");
-    assert!(line(&screen, "→ sleep").contains("64KiB"), "{screen}");
+    assert!(line(&screen, "→ sleep").contains("64 KiB"), "{screen}");
     terminal.presses("+");
     let screen = terminal.shows("64 KiB → 128 KiB");
     line(&screen, "→ sleep");
     let screen = terminal.shows_what("the new size", |screen| {
         screen
             .lines()
-            .any(|line| line.contains("→ sleep") && line.contains("128KiB"))
+            .any(|line| line.contains("→ sleep") && line.contains("128 KiB"))
     });
     drop(screen);
     terminal.presses("Escape");
@@ -181,7 +181,7 @@ fn a_writer_that_counts_on_its_pipe_s_capacity_is_grown_only_after_a_question() 
         "({FULLBORE} write --write-with-vmsplice --bytes-to-pipe 1000G | {reader}) & clear"
     ));
     terminal.types(TOP);
-    terminal.shows("128KiB");
+    terminal.shows("128 KiB");
     terminal.presses("+");
     let screen = terminal.shows("enlarge it anyway?");
     assert!(
@@ -190,7 +190,7 @@ fn a_writer_that_counts_on_its_pipe_s_capacity_is_grown_only_after_a_question() 
     );
     terminal.presses("n");
     let screen = terminal.shows("not changed");
-    assert!(line(&screen, "→ full").contains("128KiB"), "{screen}");
+    assert!(line(&screen, "→ full").contains("128 KiB"), "{screen}");
     terminal.presses("+");
     terminal.shows("enlarge it anyway?");
     terminal.presses("y");

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::files::Root;
-use crate::size::rounded;
+use crate::size;
 
 /// Whether a cache holds data, instructions or both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,7 +71,7 @@ impl Cache {
     pub fn describe(&self) -> String {
         let name = format!("L{}{}", self.level, self.kind.suffix());
         match self.size {
-            Some(size) => format!("{name} {}", rounded(size)),
+            Some(size) => format!("{name} {}", size::format(size)),
             None => name,
         }
     }

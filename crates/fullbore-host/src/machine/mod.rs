@@ -21,7 +21,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::size::rounded;
+use crate::size;
 use cache::last_level;
 use hypervisor::{hypervisor, hypervisor_of_cpuid};
 use model::cpu_model;
@@ -146,16 +146,16 @@ impl Machine {
     }
 
     fn describe_memory(&self) -> String {
-        let pages = format!("base pages of {}", rounded(self.page_size));
+        let pages = format!("base pages of {}", size::format(self.page_size));
         match self.memory {
-            Some(memory) => format!("{}, {pages}", rounded(memory)),
+            Some(memory) => format!("{}, {pages}", size::format(memory)),
             None => pages,
         }
     }
 
     fn describe_huge_pages(&self) -> Option<String> {
         let parts: Vec<String> = [
-            self.huge_page_size.map(rounded),
+            self.huge_page_size.map(size::format),
             self.transparent_huge_pages
                 .as_ref()
                 .map(|setting| format!("transparent: {setting}")),

@@ -6,7 +6,7 @@ use super::cache::{Cache, last_level};
 use super::files::format_cpu_list;
 use super::topology::{Relation, Topology};
 use crate::refusal::Usage;
-use crate::size::rounded;
+use crate::size;
 
 /// The CPUs that the writer and the reader of an experiment are pinned to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -109,7 +109,7 @@ impl CpuPair {
                 size: Some(size),
                 ..
             }) => {
-                let size = rounded(*size);
+                let size = size::format(*size);
                 format!("{} {size} L{level} cache", indefinite_article(&size))
             }
             Some(Cache { level, .. }) => format!("an L{level} cache"),

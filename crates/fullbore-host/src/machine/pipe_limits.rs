@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::capabilities::Capabilities;
 use super::files::Root;
-use crate::size::rounded;
+use crate::size;
 
 /// The limits for the sizes of pipes (pipe(7), "/proc files"), and whether they bind this process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,7 +51,7 @@ impl PipeLimits {
         .into_iter()
         .flatten()
         .collect();
-        let a_pipe = self.max_size.map(rounded);
+        let a_pipe = self.max_size.map(size::format);
         let limits: Vec<String> = [
             a_pipe.map(|size| format!("{size} per pipe")),
             (!a_user.is_empty()).then(|| format!("{} per user", a_user.join(", "))),

@@ -13,11 +13,14 @@ pub(crate) mod transports;
 pub mod unix_copy;
 mod worth;
 
+use std::path::PathBuf;
+
 use fullbore_host::refusal::Usage;
 use fullbore_results::names::{is_meant, pattern};
 
 use crate::experiment::{Experiment, Group};
 use crate::part::Part;
+pub use movers::GROUP as MOVE;
 use sweep::Axes;
 
 /// The group that runs when none is named.
@@ -33,11 +36,18 @@ impl Catalogue {
     /// Creates the catalogue, with a sweep over these axes. The groups are in the order of display; a
     /// new group is a new row.
     pub fn new(axes: &Axes) -> Self {
+        Self::with_programs(axes, &[])
+    }
+
+    /// Creates the catalogue as [`new`](Self::new) does, and adds to the group `move` the programs in these
+    /// directories, beside those of the same name on PATH.
+    pub fn with_programs(axes: &Axes, also: &[PathBuf]) -> Self {
         let groups = vec![
             pairs::ladder(),
             pairs::produce(),
             worth::group(),
-            movers::group(),
+            movers::buffers(),
+            movers::group(also),
             pipelines::group(),
             transports::group(),
             latency::group(),

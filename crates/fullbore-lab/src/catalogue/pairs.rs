@@ -106,6 +106,10 @@ const PRODUCE: &[Experiment] = experiments! { "produce" Yes:
         "--way recycle --pipe-size 1M --huge-page --check-huge-page --data words" => "--chunk 512K --huge-page --sum";
     "recycle_sum_busy", None, "as recycle_sum, in a busy loop instead of sleeping",
         "--way recycle --pipe-size 1M --huge-page --check-huge-page --data words --busy-loop" => "--chunk 512K --huge-page --sum --busy-loop";
+    "ring_sum", None, "memory that both ends share, met through the pipe: filled and read in place",
+        "--way ring --chunk 512K --huge-page --data words" => "--way ring --chunk 256K --sum";
+    "ring_sum_busy", None, "as ring_sum, in a busy loop instead of sleeping",
+        "--way ring --chunk 512K --huge-page --data words --busy-loop" => "--way ring --chunk 256K --sum --busy-loop";
     "write_default_splice", None, "write(2) into a default pipe, spliced to /dev/null",
         "--way copy --chunk 512K --huge-page --data words" => "--read-with-splice --chunk 1M";
     "write_roomy_splice", None, "as write_default_splice, into a pipe of 1 MiB",

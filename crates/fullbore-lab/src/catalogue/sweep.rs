@@ -97,10 +97,7 @@ fn chunk(text: &str) -> Result<usize, String> {
 
 /// Formats a size as it is typed: `64K`.
 fn short(bytes: usize) -> String {
-    size::format(bytes as u64)
-        .trim_end_matches('B')
-        .trim_end_matches('i')
-        .to_owned()
+    size::typed(bytes as u64)
 }
 
 /// Returns the sizes in ascending order without duplicates, or the default sizes if none are given.
@@ -312,6 +309,7 @@ mod tests {
             pipe_size: None,
             unix_copy: None,
             seed: 1,
+            any_distance: false,
         };
         let peer = |words: &str| axes(words).experiments()[0].work.peer(&settings);
         assert_eq!(

@@ -178,7 +178,7 @@ impl Buffers {
     }
 }
 
-/// Writes with one of the library's ways that accept new data: copy, socket, fresh or recycle.
+/// Writes with one of the library's ways that accept new data: copy, socket, fresh, recycle or ring.
 pub fn produce(
     options: &Options,
     way: Way,
@@ -199,6 +199,7 @@ pub fn produce(
         Way::Fresh => producer.fresh(sink),
         // SAFETY: the readers of the laboratory copy or drop what they read from the pipe.
         Way::Recycle => unsafe { producer.recycle(sink) },
+        Way::Ring => producer.shared(true).open(sink),
         _ => producer.copy(sink),
     };
     let mut producer = prepare::unsupported_as_such(producer)?;
@@ -208,7 +209,9 @@ pub fn produce(
         return Ok(report);
     }
     let mut progress = EndpointProgress::begin(options, Role::Writer);
+    let mut shared = false;
     while let Some(most) = progress.next(chunk) {
+        shared |= producer.way() == Way::Ring;
         let buffer = match producer.reserve(most) {
             Ok(buffer) => buffer,
             // Waiting for the reader to release a chunk reports a closed pipe too.
@@ -229,6 +232,11 @@ pub fn produce(
             Err(error) => return Err(error).context("write to stdout"),
         }
     }
+    if way == Way::Ring && !shared && progress.moved() > MET_BY {
+        let reason = "the two ends of the pipe did not meet: both need --way ring and the same user, \
+                      and no other process may hold the pipe";
+        return Err(Unsupported(reason.into()).into());
+    }
     let calls = producer.calls();
     let backing = producer.backed_by().to_string();
     // The reader may have closed the pipe by now, after it has read all that it needed.
@@ -242,13 +250,16 @@ pub fn produce(
     Ok(report)
 }
 
-/// Fails if the producer has switched to another way.
+/// The bytes that go through a pipe at most before two ends that share memory have met.
+const MET_BY: u64 = 256 << 20;
+
+/// Fails if the producer has switched to another way. A ring is only begun with later.
 ///
 /// # Errors
 /// Says what this machine refuses.
 pub fn check_way<O: AsFd>(producer: &Producer<O>, way: Way) -> Result<(), Unsupported> {
     let reason = match way {
-        _ if producer.way() == way => return Ok(()),
+        _ if producer.way() == way || way == Way::Ring => return Ok(()),
         Way::Socket => {
             "this machine refuses sockets or splice(2), or has no memory for a full pipe"
         }

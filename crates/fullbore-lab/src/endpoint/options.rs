@@ -92,7 +92,8 @@ pub struct Options {
     #[arg(help_heading = "Technique", long, value_name = "SIZE", value_parser = size::parse_in_memory)]
     pub ring: Option<usize>,
 
-    /// Write with the library's Producer, by this method (write)
+    /// Write with the library's Producer, by this method (write); with 'ring', read what it shares
+    /// (read)
     #[arg(
         help_heading = "Technique",
         long,
@@ -195,6 +196,8 @@ pub enum WayName {
     Recycle,
     /// tee(2) of pages that never change
     Repeat,
+    /// In memory that both ends share; requires the same at the other end of the pipe
+    Ring,
 }
 
 /// What a writer writes.
@@ -330,7 +333,7 @@ impl Options {
             return Err(format!(
                 "--pipe-size {} cannot be used with --write-with-vmsplice: its two buffers are \
                  safe only in a pipe with the capacity of half a buffer. Omit it, or use --ring",
-                size::format(self.pipe_size as u64)
+                size::typed(self.pipe_size as u64)
             ));
         }
         if !self.buf_size.is_multiple_of(2) {
@@ -366,7 +369,7 @@ impl Options {
             if ring < 2 * chunk {
                 return Err(format!(
                     "--ring {} is too small: it must hold two chunks of {}",
-                    size::format(ring as u64),
+                    size::typed(ring as u64),
                     size::format(chunk as u64)
                 ));
             }
@@ -376,7 +379,7 @@ impl Options {
         }
         if self.lines.is_some() && (self.write_with_vmsplice || self.way == Some(WayName::Repeat)) {
             return Err(
-                "--lines can be used only alone, or with --way copy, socket, fresh or recycle"
+                "--lines can be used only alone, or with --way copy, socket, fresh, recycle or ring"
                     .into(),
             );
         }
@@ -416,7 +419,13 @@ impl Options {
     pub fn check_reader(&self) -> Result<(), Usage> {
         self.check_both()
             .and_then(|()| {
-                if self.read_with_splice && self.sum {
+                if self.read_with_splice && self.way == Some(WayName::Ring) {
+                    Err(
+                        "--read-with-splice cannot be used with --way ring, which does not go \
+                         through the pipe: omit one of them"
+                            .into(),
+                    )
+                } else if self.read_with_splice && self.sum {
                     Err(
                         "--sum cannot be used with --read-with-splice, which does not read the \
                          data: use --verify"

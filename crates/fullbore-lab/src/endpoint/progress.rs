@@ -198,14 +198,15 @@ pub fn print(report: &EndpointReport, options: &Options, role: Role) -> io::Resu
     }
 }
 
-/// Returns the article's human-readable line.
+/// Returns the article's human-readable line, in which sizes have no space.
 fn line(report: &EndpointReport, options: &Options) -> String {
+    let size = |bytes| size::format(bytes).replace(' ', "");
     format!(
         "{:.1}GiB/s, {} buffer, {} iterations ({} piped)",
         report.gib_per_s,
-        size::format(options.buf_size as u64),
+        size(options.buf_size as u64),
         report.bytes / options.buf_size as u64,
-        size::format(report.bytes),
+        size(report.bytes),
     )
 }
 

@@ -1,7 +1,10 @@
-//! Implements `fullbore read`: reads or splices from stdin, and measures.
+//! Implements `fullbore read`: reads or splices from stdin, and measures. It reads memory that it shares
+//! with the writer where it lies, which is right because that writer is one of this library.
+
+#![allow(unsafe_code)]
 
 use std::fs::File;
-use std::io::stdin;
+use std::io::{BufRead, stdin};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::thread;
 use std::time::Duration;
@@ -9,12 +12,12 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use fullbore::linux::Calls;
 use fullbore::wait::Ready;
-use fullbore::{Pipe, PipeEnd};
+use fullbore::{ConsumerOptions, Pipe, PipeEnd};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::pipe::SpliceFlags;
 
-use super::options::Options;
+use super::options::{Options, WayName};
 use super::progress::{EndpointProgress, Role};
 use super::{prepare, words};
 use fullbore_host::refusal::{Unsupported, Usage};
@@ -31,7 +34,9 @@ pub fn run(options: &Options) -> anyhow::Result<EndpointReport> {
         bail!(Usage("--read-with-splice needs a pipe on stdin".into()));
     }
     let mut calls = Calls::new(options.wait());
-    let mut report = if options.splices_through_a_pipe() {
+    let mut report = if options.way == Some(WayName::Ring) {
+        read_shared(options, source)?
+    } else if options.splices_through_a_pipe() {
         splice_through_a_pipe(options, source, &mut calls)?
     } else if options.read_with_splice {
         splice_all(options, source, &mut calls)?
@@ -70,6 +75,39 @@ fn read_all(
     }
     let mut report = progress.report(options, calls.made());
     report.backing = Some(backing.to_string());
+    report.verified = options.verify.then_some(true);
+    report.sum = options.sum.then_some(sum);
+    Ok(report)
+}
+
+/// Reads with the library's consumer, in memory that it shares with the writer.
+fn read_shared(options: &Options, source: BorrowedFd<'_>) -> anyhow::Result<EndpointReport> {
+    let consumer = ConsumerOptions::new().buffer(options.chunk());
+    // SAFETY: a writer of the laboratory is one of this library.
+    let consumer = unsafe { consumer.wait(options.wait()).shared_in_place() };
+    let mut consumer = consumer.open(source)?;
+    let mut progress = begin_with_the_first_bytes(options, source)?;
+    let mut sum = 0u64;
+    while let Some(most) = progress.next(options.chunk()) {
+        let bytes = match consumer.fill_buf() {
+            Ok([]) => break,
+            Ok(bytes) => &bytes[..bytes.len().min(most)],
+            Err(error) => return Err(error).with_context(|| at("read from stdin", &progress)),
+        };
+        if options.verify {
+            check(options, bytes, progress.moved())?;
+        }
+        if options.sum {
+            sum = sum.wrapping_add(words::sum(bytes, progress.moved()));
+        }
+        let n = bytes.len();
+        consumer.consume(n);
+        progress.add(n, consumer.calls());
+        if options.pause > 0 {
+            thread::sleep(Duration::from_micros(options.pause));
+        }
+    }
+    let mut report = progress.report(options, consumer.calls());
     report.verified = options.verify.then_some(true);
     report.sum = options.sum.then_some(sum);
     Ok(report)

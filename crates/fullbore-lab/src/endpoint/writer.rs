@@ -44,6 +44,7 @@ pub fn run(options: &Options) -> anyhow::Result<EndpointReport> {
         Some(WayName::Socket) => by_reference::produce(options, Way::Socket, sink)?,
         Some(WayName::Fresh) => by_reference::produce(options, Way::Fresh, sink)?,
         Some(WayName::Recycle) => by_reference::produce(options, Way::Recycle, sink)?,
+        Some(WayName::Ring) => by_reference::produce(options, Way::Ring, sink)?,
         Some(WayName::Repeat) => repeat(options, sink)?,
         None if options.double_buffers_through_a_pipe() => {
             by_reference::through_a_pipe(options, sink)?
@@ -66,7 +67,7 @@ fn check_without_pipe(options: &Options) -> Result<(), Usage> {
         (
             matches!(
                 options.way,
-                Some(WayName::Socket | WayName::Fresh | WayName::Recycle)
+                Some(WayName::Socket | WayName::Fresh | WayName::Recycle | WayName::Ring)
             ),
             "the chosen --way",
         ),

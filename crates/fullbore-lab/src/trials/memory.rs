@@ -9,7 +9,7 @@ use fullbore::{Backing, Pages};
 use rustix::fs::{MemfdFlags, memfd_create};
 
 use super::attempt::{BYTES, Given, Stop, at, compare, io_at, pattern};
-use fullbore_host::size::rounded;
+use fullbore_host::size;
 
 /// Allocates two pages of `backing`, writes to all of both, reads them back, and checks their size.
 fn on(backing: Backing, operation: &str) -> Result<String, Stop> {
@@ -21,14 +21,14 @@ fn on(backing: Backing, operation: &str) -> Result<String, Stop> {
     compare(&sent, &pages)?;
     match pages.backed_by() {
         backed @ BackedBy::Known { huge, .. } if backed.is_huge() => {
-            Ok(format!("{} on huge pages", rounded(huge as u64)))
+            Ok(format!("{} on huge pages", size::format(huge as u64)))
         }
         BackedBy::Known { huge, base, .. } => Err(Stop::seen(
             operation,
             format!(
                 "the kernel gave {} on huge pages and {} on base pages",
-                rounded(huge as u64),
-                rounded(base as u64)
+                size::format(huge as u64),
+                size::format(base as u64)
             ),
         )),
         BackedBy::Unknown { reason } => Err(Stop::NotTried(format!(
@@ -55,7 +55,7 @@ pub(super) fn page_flags(_: &Given) -> Result<String, Stop> {
         .map_err(io_at("read /proc/kpageflags"))?;
     match pages.backed_by() {
         BackedBy::Known { source, base, .. } if source.contains("kpageflags") => {
-            Ok(format!("{} seen page by page", rounded(base as u64)))
+            Ok(format!("{} seen page by page", size::format(base as u64)))
         }
         BackedBy::Known { source, .. } => Err(Stop::seen(
             "/proc/self/pagemap",
@@ -82,7 +82,10 @@ pub(super) fn locked(_: &Given) -> Result<String, Stop> {
     let pages = Pages::options().locked(true).map(1 << 20)?;
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let locked = fullbore_host::machine::field(&status, "VmLck").unwrap_or("an unknown amount");
-    let seen = format!("{} requested, {locked} locked", rounded(pages.len() as u64));
+    let seen = format!(
+        "{} requested, {locked} locked",
+        size::format(pages.len() as u64)
+    );
     if locked.starts_with("0 ") {
         return Err(Stop::seen("mlock", seen));
     }

@@ -8,7 +8,7 @@ use rustix::io::{Errno, ReadWriteFlags};
 use rustix::pipe::SpliceFlags;
 
 use super::attempt::{BYTES, Given, Stop, at, io_at, pattern, read_back};
-use fullbore_host::size::rounded;
+use fullbore_host::size;
 use fullbore_results::doctor::Refusal;
 
 /// The capacity that every unprivileged user may have by default, and that this project gives its
@@ -46,7 +46,7 @@ pub(super) fn nowait(_: &Given) -> Result<String, Stop> {
 pub(super) fn roomy_pipe(_: &Given) -> Result<String, Stop> {
     let (pipe, growth) = Pipe::with_capacity(ROOMY)?;
     let (before, after) = (growth.before as u64, growth.after as u64);
-    let (before, grown) = (rounded(before), rounded(after));
+    let (before, grown) = (size::format(before), size::format(after));
     if growth.after < ROOMY {
         let limit = growth.limit.map(|limit| limit.to_string());
         return Err(Stop::Refused(Refusal {
@@ -55,7 +55,7 @@ pub(super) fn roomy_pipe(_: &Given) -> Result<String, Stop> {
             signal: None,
             said: format!(
                 "a pipe has {before} and could be enlarged only to {grown} instead of {}: {}",
-                rounded(ROOMY as u64),
+                size::format(ROOMY as u64),
                 limit.unwrap_or_else(|| "unknown reason".into())
             ),
         }));
@@ -77,7 +77,11 @@ pub(super) fn jumbo_slots(_: &Given) -> Result<String, Stop> {
     let mut last = String::new();
     for _ in 0..TRIES {
         let (sent, capacity) = fill_with_jumbo_slots()?;
-        last = format!("{} in a pipe of {}", rounded(sent), rounded(capacity));
+        last = format!(
+            "{} in a pipe of {}",
+            size::format(sent),
+            size::format(capacity)
+        );
         if sent > capacity {
             return Ok(last);
         }

@@ -6,7 +6,7 @@ use super::comparison::{Difference, label};
 use super::read::LoadedRun;
 use crate::run::Run;
 use fullbore_host::distance::Distances;
-use fullbore_host::size::rounded;
+use fullbore_host::size;
 
 /// Returns the facts about machine and settings that are not the same in all runs.
 pub fn differences(runs: &[LoadedRun]) -> Vec<Difference> {
@@ -50,7 +50,7 @@ fn facts(run: &Run) -> Vec<(String, String)> {
         for (name, value) in settings.into_iter().filter(|(name, _)| name != "seed") {
             let size = value.as_u64().filter(|_| name.ends_with("size"));
             let text = match (size, value) {
-                (Some(bytes), _) => rounded(bytes),
+                (Some(bytes), _) => size::format(bytes),
                 (None, Value::Null) => "default".to_owned(),
                 (None, Value::String(text)) => text,
                 (None, value) => value.to_string(),

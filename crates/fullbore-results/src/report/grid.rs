@@ -147,7 +147,7 @@ pub fn fixture() -> crate::run::Run {
                 pipe_size: pipe_size << 10,
             });
             if median.is_none() {
-                outcome.skipped = Some("a pipe of 64MiB is refused".into());
+                outcome.skipped = Some("a pipe of 64 MiB is refused".into());
             }
             run.experiments.push(outcome);
         }
@@ -174,8 +174,8 @@ mod tests {
         assert!(grid.at(1, 1).is_none());
         assert_eq!(
             grid.in_words().unwrap(),
-            "best: 64KiB per call, pipe capacity 64KiB, 4.00 GiB/s, 16.0× the smallest \
-             (4KiB per call, pipe capacity 4KiB)"
+            "best: 64 KiB per call, pipe capacity 64 KiB, 4.00 GiB/s, 16.0× the smallest \
+             (4 KiB per call, pipe capacity 4 KiB)"
         );
     }
 

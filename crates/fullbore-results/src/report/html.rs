@@ -201,7 +201,7 @@ mod tests {
             "the reader ended with status 1:  read from",
             "base pages</li>",
             "7 of 11 experiments measured",
-            "best: 64KiB per call",
+            "best: 64 KiB per call",
         ] {
             assert!(page.contains(words), "{words}");
         }

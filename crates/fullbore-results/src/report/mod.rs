@@ -17,7 +17,7 @@ use std::io;
 
 use super::run::{Outcome, Overall, Remark, Run};
 use super::statistics::DISAGREEMENT_WORTH_A_WARNING;
-use fullbore_host::size::rounded;
+use fullbore_host::size;
 use fullbore_host::text::{REPLACEMENT, reorders};
 
 /// A form in which a result is shown: a [`Run`], or a [`Comparison`](crate::compare::Comparison) of
@@ -56,6 +56,13 @@ fn noisy_footnote() -> String {
 fn distance(run: &Run) -> Option<String> {
     let spread = run.line_round_trip_ns.as_ref()?;
     let usual = format!("{:.0} ns from one CPU to the other and back", spread.median);
+    if run.settings.any_distance {
+        return Some(format!(
+            "{usual}, {:.0} to {:.0} over the run: measurements kept while the CPUs were farther apart: \
+             {} (--any-distance)",
+            spread.min, spread.max, run.apart.taken
+        ));
+    }
     let apart = match (run.apart.repeated, run.apart.taken) {
         (0, 0) => return Some(usual),
         (repeated, 0) => format!("measurements repeated: {repeated}"),
@@ -241,7 +248,7 @@ fn how_measured(run: &Run) -> String {
         rounds => format!("median of {rounds} rounds of {seconds} s each, shuffled"),
     };
     if let Some(size) = settings.pipe_size {
-        sentence += &format!("; with --pipe-size {}", rounded(size as u64));
+        sentence += &format!("; with --pipe-size {}", size::typed(size as u64));
     }
     sentence
 }
@@ -303,6 +310,8 @@ pub(crate) fn fixture() -> Run {
         published,
         figure: Spread::of(rounds),
         ratio: Spread::of(rounds).map(|spread| (spread.median / 0.93 * 100.0).round() / 100.0),
+        pairs: Vec::new(),
+        line_round_trip_ns: None,
         also: Vec::new(),
         cost: None,
         peer: None,
@@ -335,6 +344,7 @@ pub(crate) fn fixture() -> Run {
             pipe_size: None,
             unix_copy: None,
             seed: 42,
+            any_distance: false,
         },
         limit: Spread::of(&[20.0, 19.0, 18.0]).map(|handed_over| Limit {
             copied: handed_over.clone(),
@@ -485,7 +495,7 @@ mod tests {
         }
         assert_eq!(
             how_measured_with_ratios(&run),
-            "one round of 0.5 s; with --pipe-size 1 MiB"
+            "one round of 0.5 s; with --pipe-size 1M"
         );
     }
 

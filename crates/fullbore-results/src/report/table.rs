@@ -30,6 +30,8 @@ pub struct Table {
     pub cost: bool,
     /// Whether to show each figure as a share of what the two CPUs can do.
     pub limit: bool,
+    /// Whether to show ratios pair by pair.
+    pub pairs: bool,
 }
 
 /// The mark before the best figure of a grid.
@@ -42,6 +44,7 @@ impl Report<Run> for Table {
         let wanted = Wanted {
             cost: self.cost,
             limit: run.limit.as_ref().filter(|_| self.limit),
+            pairs: self.pairs,
         };
         for (name, outcomes) in groups(run) {
             page.group(&name, &outcomes, wanted);
@@ -58,6 +61,14 @@ impl Report<Run> for Table {
         }
         for text in over_all_tables(run) {
             page.wrapped(Style::Plain, "", &text);
+        }
+        if self.pairs {
+            page.wrapped(
+                Style::Dim,
+                "",
+                "pair by pair: the median of the rounds' ratios, and the interval that holds it with a \
+                 probability of 95%",
+            );
         }
         page.wrapped(Style::Dim, "", &how_measured_with_ratios(run));
         for line in &page.lines {
@@ -252,17 +263,17 @@ mod tests {
         let text = written(&run, Table::default());
         for line in [
             "sweep: copy → read, block",
-            "         4KiB  64KiB    64MiB",
-            "   4KiB  0.25   0.50  skipped",
-            "  64KiB  0.30  ▸4.00  skipped",
+            "          4 KiB  64 KiB   64 MiB",
+            "   4 KiB   0.25    0.50  skipped",
+            "  64 KiB   0.30   ▸4.00  skipped",
         ] {
             assert!(
                 text.lines().any(|found| found == line),
                 "{line:?} in\n{text}"
             );
         }
-        assert!(text.contains("  ▸ best: 64KiB per call"), "{text}");
-        assert!(text.contains("chunk_4K_pipe_65536K: a pipe of 64MiB is refused"));
+        assert!(text.contains("  ▸ best: 64 KiB per call"), "{text}");
+        assert!(text.contains("chunk_4K_pipe_65536K: a pipe of 64 MiB is refused"));
     }
 
     #[test]

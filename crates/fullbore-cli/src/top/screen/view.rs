@@ -28,8 +28,8 @@ struct Column {
 #[rustfmt::skip]
 const COLUMNS: &[Column] = &[
     Column { name: "writer → reader", least: 24, most: 64, weight: 9, right: false, text: ends },
-    Column { name: "holds", least: 6, most: 7, weight: 4, right: true, text: |_, row, _| cells::capacity(row) },
-    Column { name: "fill", least: 6, most: 40, weight: 5, right: false, text: |_, row, width| spark(&row.fills, width) },
+    Column { name: "holds", least: 7, most: 8, weight: 4, right: true, text: |_, row, _| cells::capacity(row) },
+    Column { name: "fill", least: 5, most: 40, weight: 5, right: false, text: |_, row, width| spark(&row.fills, width) },
     Column { name: "full", least: 4, most: 4, weight: 8, right: true, text: |_, row, _| cells::filled(row) },
     Column { name: "rate", least: 11, most: 11, weight: 6, right: true, text: |_, row, _| cells::rate(row) },
     Column { name: "passed", least: 9, most: 9, weight: 3, right: true, text: |_, row, _| passed(row) },

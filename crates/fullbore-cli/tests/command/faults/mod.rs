@@ -2,6 +2,7 @@
 //! refused, outputs that cannot be closed, little memory. Either every byte is right, or one clear error
 //! says what went wrong and the output is a prefix of the bytes. No command hangs.
 
+mod bad_sectors;
 mod close;
 mod fuse;
 mod memory;

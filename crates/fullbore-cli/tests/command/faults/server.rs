@@ -4,6 +4,7 @@
 //! read(2) and write(2) of a program is a request that this server answers.
 
 use std::ffi::OsStr;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -39,6 +40,8 @@ pub struct Nature {
     pub size: u64,
     pub read: fn(u32) -> Answer,
     pub write: fn(u32) -> Answer,
+    /// The bytes that cannot be read: a read of any of them fails with EIO.
+    pub bad: Vec<Range<usize>>,
     /// The error of close(2), if it fails.
     pub flush: Option<Errno>,
 }
@@ -51,6 +54,7 @@ impl Nature {
             size: content.len() as u64,
             read: |_| Answer::All,
             write: |_| Answer::All,
+            bad: Vec::new(),
             flush: None,
         }
     }
@@ -253,6 +257,10 @@ impl Filesystem for Server {
         let rest = self.0.nature.content.get(offset as usize..);
         let rest = rest.unwrap_or_default();
         let rest = &rest[..rest.len().min(size as usize)];
+        let (begin, end) = (offset as usize, offset as usize + rest.len());
+        if (self.0.nature.bad.iter()).any(|bad| bad.start < end && begin < bad.end) {
+            return reply.error(Errno::EIO);
+        }
         let nth = self.0.reads.fetch_add(1, Ordering::SeqCst) + 1;
         match (self.0.nature.read)(nth) {
             Answer::All => reply.data(rest),

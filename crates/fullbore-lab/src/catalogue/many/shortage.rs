@@ -96,8 +96,8 @@ fn decide(program: &Program) -> Result<Means, String> {
     if available < SHARE * limit {
         return Err(format!(
             "{} of memory are available, and memory can be made short without danger from {} on",
-            size::rounded(available),
-            size::rounded(SHARE * limit)
+            size::format(available),
+            size::format(SHARE * limit)
         ));
     }
     let limited = || -> Result<Means> {
@@ -182,11 +182,11 @@ impl Means {
         match self {
             Means::Limit { limit, .. } => format!(
                 "{LIMITED} {}, where another process reads a larger file again and again",
-                size::rounded(*limit)
+                size::format(*limit)
             ),
             Means::Taking { bytes, why } => format!(
                 "{TAKEN} another process maps {} again and again, because no cgroup could be used ({why})",
-                size::rounded(*bytes)
+                size::format(*bytes)
             ),
         }
     }

@@ -1,4 +1,4 @@
-//! Defines the group `move`: programs that pass bytes on, and their jobs.
+//! Defines the groups `move` and `buffer`: programs that pass bytes on, and their jobs.
 //!
 //! The jobs and the programs are tables (`table.rs`), and the experiments are their cross
 //! product: a new job or a new program is a new row.
@@ -10,6 +10,8 @@ mod measure;
 pub mod std_copy;
 mod table;
 
+use std::path::PathBuf;
+
 use anyhow::Result;
 
 use crate::experiment::{Experiment, Group};
@@ -19,32 +21,65 @@ pub use files::memory_file;
 use fullbore_results::run::{Outcome, Settings, Unit};
 use fullbore_results::soundness::Soundness;
 pub use table::version;
-use table::{JOBS, Job, Mover};
+use table::{BUFFER_JOBS, JOBS, Job, Mover};
 
 /// The group's name.
-const GROUP: &str = "move";
+pub const GROUP: &str = "move";
 
 /// Returns the group.
-pub fn group() -> Group {
+///
+/// Programs in the directories `also` are further movers, beside those of the same name on PATH.
+pub fn group(also: &[PathBuf]) -> Group {
     Group {
         name: GROUP,
         shows: "programs that copy from one file descriptor to another: copy and \
                 tee compared with cat, tee, pv and others",
-        experiments: experiments().leak(),
+        experiments: experiments(GROUP, JOBS, also).leak(),
+        parts: &[],
+    }
+}
+
+/// Returns the group `buffer`.
+pub fn buffers() -> Group {
+    const GROUP: &str = "buffer";
+    Group {
+        name: GROUP,
+        shows: "a large memory between two pipes: buffer compared with mbuffer",
+        experiments: experiments(GROUP, BUFFER_JOBS, &[]).leak(),
         parts: &[],
     }
 }
 
 /// Returns an experiment for every job and every mover that can do it.
-fn experiments() -> Vec<Experiment> {
-    JOBS.iter()
-        .flat_map(|job| job.movers.iter().map(move |mover| experiment(job, mover)))
-        .collect()
+fn experiments(group: &'static str, jobs: &'static [Job], also: &[PathBuf]) -> Vec<Experiment> {
+    let mut others: Vec<(&'static Mover, Vec<&'static Mover>)> = Vec::new();
+    let mut experiments = Vec::new();
+    for job in jobs {
+        for mover in job.movers {
+            experiments.push(experiment(group, job, mover));
+            // A program that does several jobs is asked for its version once.
+            let known = others.iter().find(|(known, _)| *known == mover);
+            let found = match known {
+                Some((_, found)) => found.clone(),
+                None => {
+                    let found = also
+                        .iter()
+                        .filter_map(|directory| mover.of_directory(directory));
+                    let found: Vec<&'static Mover> =
+                        found.map(|other| &*Box::leak(Box::new(other))).collect();
+                    others.push((mover, found.clone()));
+                    found
+                }
+            };
+            experiments.extend(found.into_iter().map(|other| experiment(group, job, other)));
+        }
+    }
+    experiments
 }
 
-fn experiment(job: &'static Job, mover: &'static Mover) -> Experiment {
+fn experiment(group: &'static str, job: &'static Job, mover: &'static Mover) -> Experiment {
     Experiment {
-        group: GROUP,
+        group,
         name: kept(format!("{}_{}", job.name, mover.name)),
         shows: kept(format!("{}, by {}", job.title, mover.shows)),
         unit: Unit::GibPerS,

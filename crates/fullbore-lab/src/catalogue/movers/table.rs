@@ -4,9 +4,10 @@
 //! named on its command line. Programs other than this one run with the options that a user would give
 //! them, and otherwise with their defaults.
 
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::process::{self, on_path};
+use crate::process::{self, in_directory, on_path};
 use crate::program::Program;
 use fullbore_results::run::MoverReport;
 
@@ -36,6 +37,8 @@ pub struct Job {
     pub branches: usize,
     /// The movers that can do it.
     pub movers: &'static [Mover],
+    /// The options of the writer and the reader, if they are not the usual ones for such ends.
+    ends: Option<(&'static str, &'static str)>,
 }
 
 /// The jobs, in the order of display.
@@ -43,18 +46,31 @@ pub struct Job {
 pub const JOBS: &[Job] = {
     use End::{File, Pipe, Socket};
     &[
-        Job { name: "file_pipe",   title: "file → pipe",        source: File,   sink: Pipe,   branches: 0, movers: COPIERS },
-        Job { name: "pipe_pipe",   title: "pipe → pipe",        source: Pipe,   sink: Pipe,   branches: 0, movers: COPIERS },
-        Job { name: "pipe_file",   title: "pipe → file",        source: Pipe,   sink: File,   branches: 0, movers: COPIERS },
-        Job { name: "file_file",   title: "file → file",        source: File,   sink: File,   branches: 0, movers: COPIERS },
-        Job { name: "pipe_socket", title: "pipe → Unix socket", source: Pipe,   sink: Socket, branches: 0, movers: COPIERS },
-        Job { name: "socket_pipe", title: "Unix socket → pipe", source: Socket, sink: Pipe,   branches: 0, movers: COPIERS },
-        Job { name: "one_three",   title: "pipe → three pipes", source: Pipe,   sink: Pipe,   branches: 2, movers: SPLITTERS },
+        Job { name: "file_pipe",   title: "file → pipe",        source: File,   sink: Pipe,   branches: 0, movers: COPIERS, ends: None },
+        Job { name: "pipe_pipe",   title: "pipe → pipe",        source: Pipe,   sink: Pipe,   branches: 0, movers: COPIERS, ends: None },
+        Job { name: "pipe_file",   title: "pipe → file",        source: Pipe,   sink: File,   branches: 0, movers: COPIERS, ends: None },
+        Job { name: "file_file",   title: "file → file",        source: File,   sink: File,   branches: 0, movers: COPIERS, ends: None },
+        Job { name: "pipe_socket", title: "pipe → Unix socket", source: Pipe,   sink: Socket, branches: 0, movers: COPIERS, ends: None },
+        Job { name: "socket_pipe", title: "Unix socket → pipe", source: Socket, sink: Pipe,   branches: 0, movers: COPIERS, ends: None },
+        Job { name: "one_three",   title: "pipe → three pipes", source: Pipe,   sink: Pipe,   branches: 2, movers: SPLITTERS, ends: None },
+    ]
+};
+
+/// The jobs of a large memory, in the order of display: between programs that write and read as most do, and
+/// between some that have pipes of 1 MiB.
+#[rustfmt::skip]
+pub const BUFFER_JOBS: &[Job] = {
+    use End::Pipe;
+    const USUAL: (&str, &str) = ("--way copy --buf-size 128K --chunk 128K", "--chunk 128K");
+    const ROOMY: (&str, &str) = ("--way copy --buf-size 1M --chunk 1M --pipe-size 1M", "--chunk 1M");
+    &[
+        Job { name: "usual", title: "buffer between usual ends", source: Pipe, sink: Pipe, branches: 0, movers: BUFFERS, ends: Some(USUAL) },
+        Job { name: "roomy", title: "buffer between pipes of 1 MiB", source: Pipe, sink: Pipe, branches: 0, movers: BUFFERS, ends: Some(ROOMY) },
     ]
 };
 
 /// A program that does the job, with its options.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mover {
     /// The suffix of its experiments' names.
     pub name: &'static str,
@@ -66,6 +82,8 @@ pub struct Mover {
     pub shows: &'static str,
     /// The option before the name of each further sink.
     sink_option: Option<&'static str>,
+    /// The file of the program, if it is not the one on PATH.
+    file: Option<&'static Path>,
 }
 
 /// Where a program comes from.
@@ -84,6 +102,7 @@ const fn own(name: &'static str, words: &'static str, shows: &'static str) -> Mo
         words,
         shows,
         sink_option: None,
+        file: None,
     }
 }
 
@@ -94,6 +113,7 @@ const fn peer(name: &'static str, words: &'static str) -> Mover {
         words,
         shows: words,
         sink_option: None,
+        file: None,
     }
 }
 
@@ -110,6 +130,18 @@ const COPIERS: &[Mover] = &[
     peer("socat", "socat -u STDIN STDOUT"),
     own("snapshot", "copy", "fullbore copy"),
     own("reference", "copy --by-reference", "fullbore copy --by-reference"),
+];
+
+/// Movers with a large memory. The first one has none.
+const BUFFERS: &[Mover] = &[
+    own("copy", "copy", "fullbore copy, without a large memory"),
+    peer("mbuffer", "mbuffer -q -m 64M"),
+    own("buffer", "buffer -q -m 64M", "fullbore buffer"),
+    own(
+        "buffer_keep",
+        "buffer -q -m 64M --keep-input",
+        "fullbore buffer, which leaves the pipe before it as it is",
+    ),
 ];
 
 /// Movers from one source to several sinks.
@@ -141,6 +173,9 @@ const SOCKET_READER: &str = "--read-with-splice --through-pipe --chunk 1M";
 impl Job {
     /// Returns the options of `fullbore write` for the source; there are none if it is a file.
     pub fn writer(&self) -> &'static str {
+        if let Some((writer, _)) = self.ends {
+            return writer;
+        }
         match self.source {
             End::File => "",
             End::Pipe => PIPE_WRITER,
@@ -150,6 +185,9 @@ impl Job {
 
     /// Returns the options of `fullbore read` for the sink; there are none if it is a file.
     pub fn reader(&self) -> &'static str {
+        if let Some((_, reader)) = self.ends {
+            return reader;
+        }
         match self.sink {
             End::File => "",
             End::Pipe => PIPE_READER,
@@ -164,13 +202,42 @@ impl Mover {
         let mut words = self.words.split_whitespace();
         let mut command = match self.of {
             Of::Fullbore => program.command(),
-            Of::Path => Command::new(on_path(words.next()?)?),
+            Of::Path => {
+                words.next();
+                Command::new(self.file()?)
+            }
         };
         command.args(words);
         for sink in sinks {
             command.args(self.sink_option).arg(sink);
         }
         Some(command)
+    }
+
+    /// Returns the file of a program that is not this one.
+    fn file(&self) -> Option<PathBuf> {
+        match self.file {
+            Some(file) => Some(file.to_owned()),
+            None => on_path(self.program()),
+        }
+    }
+
+    /// Returns the same mover with the program in `directory`, named after the version; `None` if there is
+    /// none, or if it is the one on PATH.
+    pub fn of_directory(&self, directory: &Path) -> Option<Mover> {
+        if self.of != Of::Path {
+            return None;
+        }
+        let file = in_directory(self.program(), directory)?;
+        let is_same = on_path(self.program())
+            .is_some_and(|other| other.canonicalize().ok() == file.canonicalize().ok());
+        let version = version_of(self.program(), &file)?;
+        (!is_same).then(|| Mover {
+            name: format!("{}_{}", self.name, number_in(&version)).leak(),
+            shows: format!("{} of {}", self.words, directory.display()).leak(),
+            file: Some(Box::leak(file.into_boxed_path())),
+            ..*self
+        })
     }
 
     /// Returns the program's name.
@@ -196,7 +263,9 @@ impl Mover {
             command: self.line(),
             version: match self.of {
                 Of::Fullbore => None,
-                Of::Path => version(self.program()),
+                Of::Path => self
+                    .file()
+                    .and_then(|file| version_of(self.program(), &file)),
             },
             bytes: None,
             seconds: None,
@@ -206,12 +275,30 @@ impl Mover {
 
 /// Returns the line with the version that a program on PATH prints.
 pub fn version(program: &str) -> Option<String> {
+    version_of(program, &on_path(program)?)
+}
+
+/// Returns the number in the line with the version of a program: its first word that begins with a digit, or
+/// with an R before it.
+fn number_in(version: &str) -> &str {
+    let is_number = |word: &&str| {
+        word.trim_start_matches('R')
+            .starts_with(|c: char| c.is_ascii_digit())
+    };
+    version
+        .split_whitespace()
+        .find(is_number)
+        .unwrap_or("other")
+}
+
+/// Returns the line with the version that a program prints.
+fn version_of(program: &str, file: &Path) -> Option<String> {
     let option = if program == "socat" {
         "-V"
     } else {
         "--version"
     };
-    let mut command = Command::new(on_path(program)?);
+    let mut command = Command::new(file);
     command.arg(option).stdin(Stdio::null());
     let output = process::output(command).ok()?;
     let text = [output.stdout, output.stderr].concat();
@@ -235,6 +322,57 @@ mod tests {
             }
             assert_eq!(job.movers[0].of, Of::Fullbore, "ratios need a base");
         }
+    }
+
+    #[test]
+    fn the_version_of_a_program_is_found_in_the_line_that_has_it() {
+        let lines = [
+            ("cat (GNU coreutils) 9.1", "9.1"),
+            ("coreutils 0.12.0 (multi-call binary)", "0.12.0"),
+            ("pv 1.6.20 - Copyright 2015 Andrew Wood", "1.6.20"),
+            ("mbuffer version R20260511", "R20260511"),
+            ("socat version 1.7.4.4 on 06 Nov 2022 08:15:51", "1.7.4.4"),
+            ("GNU bash, version 5.2.15(1)-release", "5.2.15(1)-release"),
+            ("unknown", "other"),
+        ];
+        for (line, number) in lines {
+            assert_eq!(number_in(line), number);
+        }
+    }
+
+    #[test]
+    fn a_program_of_a_directory_is_another_mover_named_after_its_version() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("cat");
+        // If this process wrote the file, a child of another test could have it open, and nobody could
+        // execute it.
+        let script = "printf '#!/bin/sh\\necho cat 0.1 of a test\\n' > cat && chmod +x cat";
+        let written = Command::new("sh")
+            .args(["-c", script])
+            .current_dir(&directory)
+            .status();
+        assert!(written.unwrap().success());
+        let by_name = |name: &str| COPIERS.iter().find(|mover| mover.name == name).unwrap();
+        let other = by_name("cat").of_directory(directory.path()).unwrap();
+        assert_eq!(other.name, "cat_0.1");
+        let command = other.command(&Program::at("fullbore"), &[]).unwrap();
+        assert_eq!(command.get_program(), file);
+        assert_eq!(
+            other.report(&JOBS[0]).version.as_deref(),
+            Some("cat 0.1 of a test")
+        );
+        for name in ["dd", "std", "snapshot"] {
+            assert!(
+                by_name(name).of_directory(directory.path()).is_none(),
+                "{name}"
+            );
+        }
+        let on_path = on_path("cat").unwrap();
+        assert!(
+            by_name("cat")
+                .of_directory(on_path.parent().unwrap())
+                .is_none()
+        );
     }
 
     #[test]

@@ -201,7 +201,7 @@ impl Work for UnixCopy {
         }
         measured.notes.push(format!(
             "the kernel counted {} that it copied past the caches",
-            size::rounded(copied)
+            size::format(copied)
         ));
         Ok(Ok(measured))
     }

@@ -334,9 +334,9 @@ mod tests {
             "sweep: copy → read, block",
             "best 4.00",
             "0.25",
-            "64MiB",
+            "64 MiB",
             "capacity of the pipe",
-            "skipped: a pipe of 64MiB is refused",
+            "skipped: a pipe of 64 MiB is refused",
         ] {
             assert!(svg.contains(text), "{text}");
         }

@@ -16,6 +16,8 @@ enum Column {
     /// The further figures: in a layout, all of them.
     Also(usize),
     Ratio,
+    /// The ratio pair by pair, with the CPUs near each other or, if this is `true`, far apart.
+    Pairs(bool),
     /// CPU seconds for each GiB.
     Cost,
     /// How much it is of what the two CPUs can do.
@@ -35,6 +37,8 @@ impl Column {
             Column::Range => "min–max",
             Column::Also(index) => &shape.also[index].1,
             Column::Ratio => "ratio",
+            Column::Pairs(false) => "pair by pair",
+            Column::Pairs(true) => "with far CPUs",
             Column::Cost => "CPU s/GiB (user + system)",
             Column::Limit => "of limit",
             Column::Published => "published",
@@ -79,6 +83,18 @@ impl Column {
                 .ratio
                 .map(|ratio| format!("{}×", figure(ratio)))
                 .unwrap_or_default(),
+            Column::Pairs(apart) => outcome
+                .pairs
+                .iter()
+                .find(|pairs| pairs.apart == apart)
+                .map(|pairs| {
+                    let ratio = figure(pairs.ratio);
+                    match pairs.interval.map(|ends| ends.map(figure)) {
+                        Some([low, high]) => format!("{ratio}× ({low}–{high})"),
+                        None => format!("{ratio}×"),
+                    }
+                })
+                .unwrap_or_default(),
             Column::Cost => outcome
                 .cost
                 .as_ref()
@@ -111,6 +127,8 @@ struct Shape<'a> {
     published: bool,
     peer: bool,
     checked: bool,
+    /// Whether there are pairs to show, with the CPUs near each other and far apart.
+    pairs: [bool; 2],
     /// Whether the costs are shown.
     cost: bool,
     /// The limit, if shares of it are shown.
@@ -132,6 +150,10 @@ impl<'a> Shape<'a> {
             published: outcomes.iter().any(|outcome| outcome.published.is_some()),
             peer: outcomes.iter().any(|outcome| outcome.peer.is_some()),
             checked: outcomes.iter().any(|outcome| outcome.soundness.is_some()),
+            pairs: [false, true].map(|apart| {
+                let mut pairs = outcomes.iter().flat_map(|outcome| &outcome.pairs);
+                wanted.pairs && pairs.any(|pairs| pairs.apart == apart)
+            }),
             cost: wanted.cost && outcomes.iter().any(|outcome| outcome.cost.is_some()),
             limit: wanted.limit,
         }
@@ -143,6 +165,7 @@ impl<'a> Shape<'a> {
             .iter()
             .flat_map(|column| match column {
                 Column::Also(_) => (0..self.also.len()).map(Column::Also).collect(),
+                Column::Pairs(apart) if !self.pairs[usize::from(*apart)] => vec![],
                 Column::Cost if !self.cost => vec![],
                 Column::Limit if self.limit.is_none() => vec![],
                 Column::Published if !self.published => vec![],
@@ -161,15 +184,15 @@ const LONGEST_BAR: usize = 40;
 /// first that fits is used, or else the last.
 #[rustfmt::skip]
 const LAYOUTS: [(&[Column], usize); 7] = {
-    use Column::{Also, Bar, Cost, Limit, Median, Name, Peer, Published, Range, Ratio, Soundness};
-    let also = Also(0);
+    use Column::{Also, Bar, Cost, Limit, Median, Name, Pairs, Peer, Published, Range, Ratio, Soundness};
+    let (also, near, far) = (Also(0), Pairs(false), Pairs(true));
     [
-        (&[Name, Median, Range, also, Ratio, Cost, Limit, Published, Peer, Soundness, Bar], 20),
-        (&[Name, Median, also, Ratio, Cost, Limit, Published, Peer, Soundness, Bar], 8),
-        (&[Name, Median, also, Ratio, Cost, Limit, Published, Peer, Soundness], 0),
-        (&[Name, Median, also, Ratio, Cost, Limit, Soundness], 0),
-        (&[Name, Median, Ratio, Cost, Limit, Soundness], 0),
-        (&[Name, Median, Cost, Limit, Soundness], 0),
+        (&[Name, Median, Range, also, Ratio, near, far, Cost, Limit, Published, Peer, Soundness, Bar], 20),
+        (&[Name, Median, also, Ratio, near, far, Cost, Limit, Published, Peer, Soundness, Bar], 8),
+        (&[Name, Median, also, Ratio, near, far, Cost, Limit, Published, Peer, Soundness], 0),
+        (&[Name, Median, also, Ratio, near, far, Cost, Limit, Soundness], 0),
+        (&[Name, Median, Ratio, near, far, Cost, Limit, Soundness], 0),
+        (&[Name, Median, near, far, Cost, Limit, Soundness], 0),
         (&[Name, Median, Soundness], 0),
     ]
 };
@@ -181,6 +204,8 @@ pub struct Wanted<'a> {
     pub cost: bool,
     /// The limit, if shares of it are shown.
     pub limit: Option<&'a Limit>,
+    /// Whether to show ratios pair by pair.
+    pub pairs: bool,
 }
 
 /// Returns the lines of the table of `outcomes`; they are wider than `width` only where no layout

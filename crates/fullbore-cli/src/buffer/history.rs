@@ -1,0 +1,79 @@
+//! How full a buffer was over time: at most [`MOST`] samples, however long it runs.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+/// When there are this many, every second one is left out, and the others are taken half as often.
+const MOST: usize = 240;
+
+/// How full the buffer was at one time.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Sample {
+    /// Seconds since the start.
+    pub seconds: f64,
+    /// Percent of the memory.
+    pub percent: f64,
+}
+
+/// Samples at a regular interval.
+#[derive(Debug)]
+pub struct History {
+    samples: Vec<Sample>,
+    interval: Duration,
+    due: Duration,
+}
+
+impl History {
+    /// Takes a sample in every `interval` at first.
+    pub fn new(interval: Duration) -> Self {
+        Self {
+            samples: Vec::new(),
+            interval,
+            due: Duration::ZERO,
+        }
+    }
+
+    /// Takes a sample if it is time for one.
+    pub fn note(&mut self, at: Duration, percent: f64) {
+        if at < self.due {
+            return;
+        }
+        self.samples.push(Sample {
+            seconds: at.as_secs_f64(),
+            percent,
+        });
+        if self.samples.len() >= MOST {
+            let mut odd = false;
+            self.samples.retain(|_| {
+                odd = !odd;
+                odd
+            });
+            self.interval *= 2;
+        }
+        self.due = at + self.interval;
+    }
+
+    /// Returns the samples, the oldest first.
+    pub fn samples(&self) -> &[Sample] {
+        &self.samples
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_run_has_few_samples_of_all_of_its_time() {
+        let mut history = History::new(Duration::from_millis(500));
+        for tick in 0..2_000_000u64 {
+            history.note(Duration::from_millis(tick * 50), (tick % 100) as f64);
+        }
+        let samples = history.samples();
+        assert!((MOST / 4..MOST).contains(&samples.len()));
+        assert!(samples[0].seconds < 1.0);
+        assert!(samples.last().unwrap().seconds > 98_000.0);
+        assert!(samples.is_sorted_by(|a, b| a.seconds < b.seconds));
+    }
+}

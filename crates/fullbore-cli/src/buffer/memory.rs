@@ -1,0 +1,134 @@
+//! How much memory a buffer may use: what was asked for, or as mbuffer does, 2% of what there is.
+
+use std::fmt;
+use std::str::FromStr;
+
+use anyhow::Context;
+use fullbore::linux;
+use fullbore_host::refusal::Usage;
+use fullbore_host::size;
+
+/// Percent of the memory by default.
+const DEFAULT: f64 = 2.0;
+
+/// The most percent of the memory that a buffer may use: other programs need some too.
+const MOST: f64 = 90.0;
+
+/// A size in bytes, or in percent of the memory.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Asked {
+    Bytes(u64),
+    Percent(f64),
+}
+
+impl FromStr for Asked {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let Some(number) = text.strip_suffix('%') else {
+            return match size::parse(text)? {
+                0 => Err("a buffer of 0 bytes holds nothing".into()),
+                bytes => Ok(Self::Bytes(bytes)),
+            };
+        };
+        match number.parse::<f64>() {
+            Ok(percent) if percent > 0.0 && percent <= MOST => Ok(Self::Percent(percent)),
+            _ => Err(format!(
+                "invalid size '{text}': expected more than 0% and at most {MOST}%"
+            )),
+        }
+    }
+}
+
+/// The memory that there is.
+#[derive(Debug, Clone, Copy)]
+pub struct Memory {
+    /// Bytes of this machine.
+    pub machine: u64,
+    /// Bytes that the cgroup allows, if it has a limit.
+    pub cgroup: Option<u64>,
+}
+
+impl Memory {
+    /// Returns the memory of this machine.
+    pub fn here() -> anyhow::Result<Self> {
+        let found = procfs::Current::current();
+        let found: procfs::Meminfo = found.context("read /proc/meminfo")?;
+        Ok(Self {
+            machine: found.mem_total,
+            cgroup: linux::memory_limit(),
+        })
+    }
+
+    fn least(self) -> u64 {
+        self.machine.min(self.cgroup.unwrap_or(u64::MAX))
+    }
+
+    /// Returns how many bytes a buffer gets. If it is `in_memory`, and not on a disk, they have to be there.
+    ///
+    /// # Errors
+    /// [`Usage`] if that is more than there is.
+    pub fn bytes(self, asked: Option<Asked>, in_memory: bool) -> Result<usize, Usage> {
+        let least = self.least() as f64;
+        let bytes = match asked.unwrap_or(Asked::Percent(DEFAULT)) {
+            Asked::Bytes(bytes) => bytes,
+            // A small machine has room for some pages nevertheless.
+            Asked::Percent(percent) => ((least * percent / 100.0) as u64).max(128 << 10),
+        };
+        if in_memory && bytes as f64 > least * MOST / 100.0 {
+            return Err(Usage(format!(
+                "a buffer of {} does not fit into {self}: at most {MOST}% of that can be used; \
+                 -t has a buffer on the disk instead",
+                size::format(bytes)
+            )));
+        }
+        usize::try_from(bytes)
+            .map_err(|_| Usage("the buffer is larger than the address space".into()))
+    }
+}
+
+impl fmt::Display for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.cgroup {
+            Some(bytes) if bytes < self.machine => {
+                write!(f, "the {} that its cgroup allows", size::format(bytes))
+            }
+            _ => write!(f, "the {} of this machine", size::format(self.machine)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_buffer_is_as_large_as_was_asked_or_2_percent() {
+        let memory = Memory {
+            machine: 10 << 30,
+            cgroup: Some(1 << 30),
+        };
+        let bytes = |text: &str| memory.bytes(Some(text.parse().unwrap()), true);
+        assert_eq!(bytes("64M").unwrap(), 64 << 20);
+        assert_eq!(bytes("50%").unwrap(), 512 << 20);
+        assert_eq!(memory.bytes(None, true).unwrap(), (1 << 30) / 50);
+        let error = bytes("2G").unwrap_err().to_string();
+        assert!(error.contains("1 GiB that its cgroup allows"), "{error}");
+        let on_disk = memory.bytes(Some(Asked::Bytes(2 << 30)), false);
+        assert_eq!(on_disk.unwrap(), 2 << 30);
+        let machine = Memory {
+            cgroup: None,
+            ..memory
+        };
+        let error = machine.bytes(Some(Asked::Bytes(10 << 30)), true);
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains("10 GiB of this machine"), "{error}");
+    }
+
+    #[test]
+    fn what_is_no_size_is_refused() {
+        for text in ["0", "0%", "91%", "-1%", "x%", "%", "1x", "", "nan%", "inf%"] {
+            assert!(text.parse::<Asked>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! What happens again and again while bytes are moved: the line is drawn, samples are taken, and a pipe on
+//! stdin that is small is enlarged.
+
+use std::thread;
+use std::time::Duration;
+
+use fullbore::buffer::Level;
+use fullbore::{PipeEnd, PipeIdentity, linux};
+use fullbore_observe::tune::{self, outcome, target::Target};
+
+use super::history::History;
+use super::line::{Reading, line};
+use crate::interrupt::Interrupt;
+use crate::terminal::lines::Screen;
+
+/// The time between two calls of [`Show::tick`].
+pub const TICK: Duration = Duration::from_millis(50);
+
+/// The time between two drawings, as mbuffer has it.
+const INTERVAL: Duration = Duration::from_millis(500);
+
+/// Bytes after which a stream is long enough for its pipe to be enlarged.
+const LONG: u64 = 32 << 20;
+
+/// The capacity that a pipe on stdin gets.
+const ROOMY: usize = 1 << 20;
+
+/// The memory limit of a cgroup that leaves room for such a pipe.
+const MEMORY: u64 = 64 << 20;
+
+/// The line on the terminal, if there is one, and what it shows.
+pub struct Show {
+    screen: Option<(Screen, Interrupt)>,
+    history: History,
+    /// What was last drawn.
+    drawn: Level,
+    /// The pipe to enlarge.
+    pipe: Option<PipeIdentity>,
+    watchdog: Option<Watchdog>,
+}
+
+/// Notices that nothing is read or written any more.
+struct Watchdog {
+    timeout: Duration,
+    /// The bytes that had been read, and when they last changed; the same for those that were written.
+    sides: [(u64, Duration); 2],
+}
+
+impl Show {
+    /// Draws on stderr if it `is_shown` and stderr is a terminal.
+    pub fn new(is_shown: bool, watchdog: Option<Duration>) -> Self {
+        let screen = is_shown.then(|| Screen::new(false)).flatten();
+        Self {
+            screen: screen.map(|screen| (screen, Interrupt::noted())),
+            history: History::new(INTERVAL),
+            drawn: Level::default(),
+            pipe: None,
+            watchdog: watchdog.map(|timeout| Watchdog {
+                timeout,
+                sides: [(0, Duration::ZERO); 2],
+            }),
+        }
+    }
+
+    /// Enlarges this input once the stream is long, if it is a pipe and its writer is known not to rely on
+    /// its capacity.
+    pub fn enlarge(&mut self, input: PipeEnd<'_>) {
+        let is_small = input.capacity().is_ok_and(|capacity| capacity < ROOMY);
+        let has_room = linux::memory_limit().is_none_or(|limit| limit >= MEMORY);
+        self.pipe = input.identity().ok().filter(|_| is_small && has_room);
+    }
+
+    /// Returns how full the buffer was.
+    pub fn history(&self) -> &History {
+        &self.history
+    }
+
+    /// Looks at the buffer. Returns which side has stalled, if the watchdog has found that.
+    pub fn tick(&mut self, level: &Level) -> Option<&'static str> {
+        self.history.note(level.elapsed, percent(level));
+        if level.taken >= LONG
+            && let Some(pipe) = self.pipe.take()
+        {
+            // It goes on by itself: nothing waits for it, and without it reading is only slower.
+            let _ = thread::Builder::new().spawn(move || enlarge(pipe));
+        }
+        if let Some((_, interrupt)) = &self.screen
+            && interrupt.came()
+        {
+            let interrupt = interrupt.clone();
+            self.leave(level);
+            interrupt.obey();
+        }
+        if level.elapsed >= self.drawn.elapsed + INTERVAL {
+            self.draw(level);
+        }
+        self.watchdog.as_mut()?.stalled(level)
+    }
+
+    fn draw(&mut self, level: &Level) {
+        let since = self.drawn;
+        self.drawn = *level;
+        let Some((screen, _)) = &mut self.screen else {
+            return;
+        };
+        let seconds = (level.elapsed - since.elapsed).as_secs_f64();
+        let sent = |level: &Level| level.taken - level.held;
+        let percent = percent(level);
+        let reading = Reading {
+            comes: (level.taken - since.taken) as f64 / seconds,
+            goes: sent(level).saturating_sub(sent(&since)) as f64 / seconds,
+            taken: level.taken,
+            percent,
+            before: self.history.samples().iter().map(|s| s.percent).collect(),
+            elapsed: level.elapsed,
+            hint: match percent {
+                90.0.. => "slow: output",
+                ..5.0 => "slow: input",
+                _ => "",
+            },
+        };
+        let (columns, _) = screen.size();
+        screen.draw(&[line(&reading, columns)]);
+    }
+
+    /// Draws once more, and leaves the line on the screen.
+    fn leave(&mut self, level: &Level) {
+        self.draw(level);
+        if let Some((screen, _)) = &mut self.screen {
+            screen.leave(&[]);
+            crate::terminal::lines::say("\n");
+        }
+    }
+
+    /// Removes the line from the screen.
+    pub fn clear(&mut self) {
+        if let Some((screen, _)) = &mut self.screen {
+            screen.clear();
+        }
+    }
+}
+
+impl Watchdog {
+    fn stalled(&mut self, level: &Level) -> Option<&'static str> {
+        let now = [level.taken, level.taken - level.held];
+        for (side, bytes) in self.sides.iter_mut().zip(now) {
+            if side.0 != bytes {
+                *side = (bytes, level.elapsed);
+            }
+        }
+        let is_over = |side: usize| level.elapsed - self.sides[side].1 >= self.timeout;
+        match (is_over(0), is_over(1)) {
+            (true, _) => Some("input"),
+            (false, true) => Some("output"),
+            (false, false) => None,
+        }
+    }
+}
+
+fn percent(level: &Level) -> f64 {
+    100.0 * level.held as f64 / level.capacity.max(1) as f64
+}
+
+/// Enlarges a pipe as `fullbore tune` does.
+fn enlarge(pipe: PipeIdentity) {
+    let options = outcome::Options {
+        size: ROOMY,
+        is_strict: false,
+        revert: false,
+        force: false,
+        dry_run: false,
+    };
+    let _ = tune::tune(&Target::Pipe(pipe), options);
+}

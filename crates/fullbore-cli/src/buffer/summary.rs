@@ -1,0 +1,200 @@
+//! What is said at the end of a buffer, in words and as JSON.
+
+use std::time::Duration;
+
+use fullbore::buffer::{Level, Waits};
+use fullbore_host::size::{self, amount};
+use serde::Serialize;
+
+use super::history::{History, Sample};
+use crate::moving::{duration, rate};
+
+/// A side that waited for less than this part of the time was not held up.
+const LITTLE: f64 = 0.02;
+
+/// Where bytes went, and how many.
+#[derive(Debug, Serialize)]
+pub struct Destination {
+    /// Its name.
+    pub name: String,
+    /// Bytes that it got.
+    pub bytes: u64,
+    /// Why it got no more, if it failed.
+    pub error: Option<String>,
+}
+
+/// The side that made the other one wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Slow {
+    Input,
+    Output,
+    /// Both in turn.
+    Both,
+    Neither,
+}
+
+#[derive(Debug, Serialize)]
+struct Shortage {
+    times: u64,
+    seconds: f64,
+}
+
+impl From<Waits> for Shortage {
+    fn from(waits: Waits) -> Self {
+        Self {
+            times: waits.times,
+            seconds: waits.time.as_secs_f64(),
+        }
+    }
+}
+
+/// The JSON of `--json`.
+#[derive(Debug, Serialize)]
+pub struct Summary<'a> {
+    bytes: u64,
+    seconds: f64,
+    /// Bytes of memory that it was allowed to use.
+    memory: u64,
+    /// The most bytes that it held.
+    most: u64,
+    empty: Shortage,
+    full: Shortage,
+    slow: Slow,
+    /// Seconds that a larger buffer could have saved at most.
+    could_save_seconds: f64,
+    verdict: String,
+    outputs: &'a [Destination],
+    levels: &'a [Sample],
+}
+
+impl<'a> Summary<'a> {
+    pub fn new(level: &Level, outputs: &'a [Destination], history: &'a History) -> Self {
+        Self {
+            bytes: level.taken,
+            seconds: level.elapsed.as_secs_f64(),
+            memory: level.capacity,
+            most: level.most,
+            empty: level.empty.into(),
+            full: level.full.into(),
+            slow: slow(level),
+            could_save_seconds: level.could_save().as_secs_f64(),
+            verdict: verdict(level),
+            outputs,
+            levels: history.samples(),
+        }
+    }
+}
+
+/// Returns the line that mbuffer has too.
+pub fn line(level: &Level) -> String {
+    let average = rate(level.taken, level.elapsed);
+    format!(
+        "summary: {} in {}{}",
+        amount(level.taken as f64),
+        duration(level.elapsed),
+        average.map_or_else(String::new, |rate| format!(", average of {rate}")),
+    )
+}
+
+/// Returns how full it was, and whether a larger one would have helped.
+pub fn report(level: &Level) -> Vec<String> {
+    let percent = 100.0 * level.most as f64 / level.capacity.max(1) as f64;
+    vec![
+        format!(
+            "buffer: {}, at most {percent:.0}% full; empty {}, full {}",
+            size::format(level.capacity),
+            waits(level.empty),
+            waits(level.full),
+        ),
+        verdict(level),
+    ]
+}
+
+fn waits(waits: Waits) -> String {
+    match waits.times {
+        0 => "never".to_owned(),
+        1 => format!("once ({})", duration(waits.time)),
+        times => format!("{times} times ({})", duration(waits.time)),
+    }
+}
+
+/// Returns the side that made the other one wait.
+fn slow(level: &Level) -> Slow {
+    let matters = |waits: Waits| waits.time.as_secs_f64() > LITTLE * level.elapsed.as_secs_f64();
+    match (matters(level.empty), matters(level.full)) {
+        (true, false) => Slow::Input,
+        (false, true) => Slow::Output,
+        (true, true) => Slow::Both,
+        (false, false) => Slow::Neither,
+    }
+}
+
+/// Returns in a sentence or two which side was slow, and whether a larger buffer would have helped.
+fn verdict(level: &Level) -> String {
+    let side = match slow(level) {
+        Slow::Input => "The input was the slow side. ",
+        Slow::Output => "The output was the slow side. ",
+        Slow::Both => "Input and output were slow in turn. ",
+        Slow::Neither => "",
+    };
+    let saved = level.could_save();
+    let is_much = saved.as_secs_f64() > LITTLE * level.elapsed.as_secs_f64();
+    let help = match level.full.times {
+        0 => "A larger buffer would not have helped: it was never full.".to_owned(),
+        _ if is_much && saved > Duration::ZERO => format!(
+            "A larger buffer could have saved up to {}: it was full, and later empty.",
+            duration(saved)
+        ),
+        _ => "A larger buffer would not have helped: after it was full, it was hardly ever empty."
+            .to_owned(),
+    };
+    format!("{side}{help}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn level(empty: u64, full: u64, after: u64) -> Level {
+        let waits = |seconds| Waits {
+            times: seconds,
+            time: Duration::from_secs(seconds),
+        };
+        let mut level = Level::default();
+        level.elapsed = Duration::from_secs(100);
+        level.empty = waits(empty);
+        level.full = waits(full);
+        level.empty_after_full = Duration::from_secs(after);
+        level
+    }
+
+    #[test]
+    fn the_verdict_says_who_was_slow_and_whether_more_memory_would_have_helped() {
+        let starts = |level: Level, text: &str| {
+            let verdict = verdict(&level);
+            assert!(verdict.starts_with(text), "{verdict}");
+        };
+        starts(
+            level(0, 0, 0),
+            "A larger buffer would not have helped: it was never",
+        );
+        starts(
+            level(50, 0, 0),
+            "The input was the slow side. A larger buffer would not",
+        );
+        starts(
+            level(0, 50, 0),
+            "The output was the slow side. A larger buffer would not",
+        );
+        starts(
+            level(30, 40, 30),
+            "Input and output were slow in turn. A larger buffer could have saved up to 30.00 s",
+        );
+        // Empty first, and full later: more memory changes nothing.
+        starts(
+            level(30, 40, 0),
+            "Input and output were slow in turn. A larger buffer would not",
+        );
+    }
+}

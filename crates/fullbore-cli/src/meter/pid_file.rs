@@ -1,0 +1,54 @@
+//! The file with the PID of a meter, which is removed when the meter ends, whatever ends it: a small process
+//! waits for that.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use anyhow::anyhow;
+use fullbore_host::text::{clean, error_text};
+
+use crate::guard::Guard;
+
+/// A file that is removed with this value, or with this process.
+pub struct PidFile {
+    path: PathBuf,
+    text: String,
+    guard: Option<Guard>,
+}
+
+impl PidFile {
+    /// Writes the file. No other thread may have been started.
+    ///
+    /// # Errors
+    /// If the file cannot be written, or no process can be started.
+    pub fn new(path: PathBuf) -> anyhow::Result<Self> {
+        let shown = clean(&path.to_string_lossy());
+        let failed = |error: io::Error| anyhow!("write '{shown}': {}", error_text(&error));
+        let text = format!("{}\n", std::process::id());
+        let (theirs, said) = (path.clone(), text.clone());
+        let guard = Guard::start(move || remove(&theirs, &said)).map_err(failed)?;
+        let file = Self {
+            path,
+            text,
+            guard: Some(guard),
+        };
+        std::fs::write(&file.path, &file.text).map_err(failed)?;
+        Ok(file)
+    }
+}
+
+impl Drop for PidFile {
+    fn drop(&mut self) {
+        remove(&self.path, &self.text);
+        if let Some(guard) = self.guard.take() {
+            guard.dismiss();
+        }
+    }
+}
+
+/// Removes the file, unless another process has written its PID to it.
+fn remove(path: &Path, text: &str) {
+    if std::fs::read_to_string(path).is_ok_and(|found| found == text) {
+        let _ = std::fs::remove_file(path);
+    }
+}

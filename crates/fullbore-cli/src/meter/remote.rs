@@ -1,0 +1,119 @@
+//! How a running meter is told to change, and asked how far it is: a socket with a name of its own in the
+//! abstract namespace (unix(7)), which is gone with the process, whatever ends it.
+//!
+//! Only the same user is heard, and root; and the one who asks makes sure that the process with that PID
+//! answers.
+
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::fd::AsFd;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::time::Duration;
+
+use anyhow::{Context, anyhow};
+use rustix::net::sockopt::socket_peercred;
+use rustix::process::{Pid, geteuid, getpid};
+use serde::{Deserialize, Serialize};
+
+use super::line::Unit;
+use super::options::Changes;
+
+/// The longest time that another process may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What a meter is told or asked.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Request {
+    Change(Changes),
+    Progress,
+}
+
+/// How far a meter is.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct State {
+    pub name: Option<String>,
+    pub unit: Unit,
+    pub passed: u64,
+    pub total: Option<u64>,
+    pub elapsed: Duration,
+}
+
+fn address(pid: Pid) -> io::Result<SocketAddr> {
+    SocketAddr::from_abstract_name(format!("fullbore-meter-{}", pid.as_raw_nonzero()))
+}
+
+/// Answers requests until this process ends. Without sockets, nobody is answered.
+pub fn answer(mut handle: impl FnMut(Request) -> Result<State, String> + Send + 'static) {
+    let Ok(listener) = address(getpid()).and_then(|at| UnixListener::bind_addr(&at)) else {
+        return;
+    };
+    let serve = move || {
+        for stream in listener.incoming().flatten() {
+            // One who says nothing holds up others for a limited time, and nothing else.
+            let _ = answer_one(&stream, &mut handle);
+        }
+    };
+    let _ = std::thread::Builder::new().spawn(serve);
+}
+
+fn answer_one(
+    stream: &UnixStream,
+    handle: &mut impl FnMut(Request) -> Result<State, String>,
+) -> anyhow::Result<()> {
+    if !is_trusted(stream, None) {
+        return Ok(());
+    }
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line)?;
+    let said = handle(serde_json::from_str(&line)?);
+    let mut text = serde_json::to_vec(&said)?;
+    text.push(b'\n');
+    let mut stream = stream;
+    stream.write_all(&text)?;
+    Ok(())
+}
+
+/// Returns whether the other end is a process of this user, or of root, and has this PID.
+fn is_trusted(stream: &UnixStream, pid: Option<Pid>) -> bool {
+    socket_peercred(stream.as_fd()).is_ok_and(|peer| {
+        (peer.uid == geteuid() || peer.uid.is_root() || geteuid().is_root())
+            && pid.is_none_or(|pid| peer.pid == pid)
+    })
+}
+
+/// Asks the meter with this PID.
+///
+/// # Errors
+/// If that process is no meter that can be reached, belongs to another user, or refuses.
+pub fn ask(pid: Pid, request: &Request) -> anyhow::Result<State> {
+    let number = pid.as_raw_nonzero();
+    let stream = address(pid).and_then(|at| UnixStream::connect_addr(&at));
+    let mut stream = stream.map_err(|_| {
+        anyhow!(
+            "process {number} is not a 'fullbore meter' that is running here and passes bytes on \
+             (one in another container cannot be reached)"
+        )
+    })?;
+    if !is_trusted(&stream, Some(pid)) {
+        return Err(anyhow!("process {number} belongs to another user"));
+    }
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let no_answer = || format!("process {number} does not answer");
+    let mut text = serde_json::to_vec(request)?;
+    text.push(b'\n');
+    stream.write_all(&text).with_context(no_answer)?;
+    let mut line = String::new();
+    BufReader::new(&stream)
+        .read_line(&mut line)
+        .with_context(no_answer)?;
+    if line.is_empty() {
+        return Err(anyhow!(
+            "process {number} belongs to another user, or has ended"
+        ));
+    }
+    let said: Result<State, String> = serde_json::from_str(&line).with_context(no_answer)?;
+    said.map_err(|why| anyhow!("process {number}: {why}"))
+}

@@ -1,0 +1,295 @@
+//! Several meters of one pipeline that draw below each other.
+//!
+//! One of them, the leader, draws the lines of all, in one write; the others send it theirs. Whoever binds
+//! the name of the group, which is a socket in the abstract namespace (unix(7)), leads. The name is gone with
+//! its process, whatever ends it. Then another one leads and goes on below what was drawn last, because the
+//! leader has told it to all. So nothing is left behind, and nobody asks the terminal where its cursor is.
+//!
+//! Nothing here waits while bytes pass: all sockets are nonblocking until the last line of this process.
+
+use std::collections::BTreeMap;
+use std::io::{ErrorKind, Read, Write, stderr};
+use std::os::fd::AsFd;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::time::{Duration, Instant};
+
+use rustix::net::sockopt::socket_peercred;
+use rustix::process::{geteuid, getpgrp};
+use serde::{Deserialize, Serialize};
+
+use super::lines::Screen;
+
+/// How long the last line of this process may take to be drawn by another one.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The longest text that another process may send.
+const LONGEST: usize = 1 << 20;
+
+/// The lines of a member. They are shown in the order of PIDs, which is that of most pipelines.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+struct Drawn {
+    lines: Vec<String>,
+    ended: bool,
+}
+
+/// What is on the screen.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+struct Picture {
+    members: BTreeMap<u32, Drawn>,
+    /// The columns of each line that was drawn.
+    drawn: Vec<usize>,
+}
+
+/// What a member tells.
+#[derive(Debug, Serialize, Deserialize)]
+struct Told {
+    pid: u32,
+    drawn: Drawn,
+    /// A line that is to stay above all others.
+    above: Option<String>,
+}
+
+/// The meters of a process group on one terminal.
+#[derive(Debug)]
+pub struct Group {
+    name: String,
+    role: Role,
+    picture: Picture,
+}
+
+#[derive(Debug)]
+enum Role {
+    Leader {
+        listener: UnixListener,
+        members: Vec<Peer>,
+    },
+    Member(Peer),
+    /// Not decided yet, or not possible.
+    Alone,
+}
+
+impl Group {
+    /// Returns the group of this process on the terminal on stderr; `None` if that is no terminal.
+    pub fn new() -> Option<Self> {
+        let stat = rustix::fs::fstat(stderr()).ok()?;
+        if !rustix::termios::isatty(stderr()) {
+            return None;
+        }
+        let (user, group) = (geteuid().as_raw(), getpgrp().as_raw_nonzero());
+        let mut this = Self {
+            name: format!("fullbore-meters-{user}-{:x}-{group}", stat.st_rdev),
+            role: Role::Alone,
+            picture: Picture::default(),
+        };
+        this.join();
+        Some(this)
+    }
+
+    /// Binds the name, or connects to the one who has.
+    fn join(&mut self) {
+        let Ok(address) = SocketAddr::from_abstract_name(&self.name) else {
+            return;
+        };
+        // The leader can be gone between the two.
+        for _ in 0..8 {
+            if let Ok(listener) = UnixListener::bind_addr(&address) {
+                if listener.set_nonblocking(true).is_ok() {
+                    let members = Vec::new();
+                    self.role = Role::Leader { listener, members };
+                }
+                return;
+            }
+            if let Some(peer) = UnixStream::connect_addr(&address).ok().and_then(Peer::new) {
+                self.role = Role::Member(peer);
+                return;
+            }
+        }
+    }
+
+    /// Shows these lines of this process.
+    pub fn show(&mut self, screen: &mut Screen, lines: Vec<String>) {
+        let ended = false;
+        self.tell(screen, Drawn { lines, ended }, None);
+    }
+
+    /// Prints a line above those that are drawn.
+    pub fn say(&mut self, screen: &mut Screen, line: String) {
+        let own = self.picture.members.get(&std::process::id());
+        self.tell(screen, own.cloned().unwrap_or_default(), Some(line));
+    }
+
+    fn tell(&mut self, screen: &mut Screen, drawn: Drawn, above: Option<String>) {
+        let pid = std::process::id();
+        self.picture.members.insert(pid, drawn.clone());
+        match &mut self.role {
+            Role::Member(leader) => leader.send(&Told { pid, drawn, above }),
+            Role::Leader { .. } | Role::Alone => {
+                let above: Vec<String> = above.into_iter().collect();
+                self.draw(screen, &above);
+            }
+        }
+    }
+
+    /// Hears what the others have told, and draws it if this process leads.
+    pub fn turn(&mut self, screen: &mut Screen) {
+        let mut changed = false;
+        let mut above = Vec::new();
+        match &mut self.role {
+            Role::Alone => {}
+            Role::Leader { listener, members } => {
+                while let Ok((stream, _)) = listener.accept() {
+                    if let Some(mut peer) = Peer::new(stream) {
+                        peer.send(&self.picture);
+                        members.push(peer);
+                    }
+                }
+                for peer in members.iter_mut() {
+                    for told in peer.hear::<Told>() {
+                        let before = self.picture.members.insert(told.pid, told.drawn.clone());
+                        changed |= before.as_ref() != Some(&told.drawn) || told.above.is_some();
+                        above.extend(told.above);
+                    }
+                }
+                members.retain(|peer| peer.open);
+            }
+            Role::Member(leader) => {
+                let own = self.picture.members.get(&std::process::id()).cloned();
+                if let Some(picture) = leader.hear::<Picture>().pop() {
+                    self.picture = picture;
+                }
+                if let Some(own) = own {
+                    self.picture.members.insert(std::process::id(), own.clone());
+                    if !leader.open {
+                        // Somebody else has to lead.
+                        screen.continue_after(self.picture.drawn.clone());
+                        self.role = Role::Alone;
+                        self.join();
+                        self.tell(screen, own, None);
+                    }
+                }
+            }
+        }
+        if changed {
+            self.draw(screen, &above);
+        }
+    }
+
+    fn draw(&mut self, screen: &mut Screen, above: &[String]) {
+        let lines = self.lines(screen);
+        screen.draw_below(above, &lines);
+        self.publish(screen);
+    }
+
+    fn publish(&mut self, screen: &Screen) {
+        self.picture.drawn = screen.drawn();
+        if let Role::Leader { members, .. } = &mut self.role {
+            for peer in members {
+                peer.send(&self.picture);
+            }
+        }
+    }
+
+    /// Returns all lines, the last ones if there are too many for the terminal.
+    fn lines(&self, screen: &Screen) -> Vec<String> {
+        let (_, rows) = screen.size();
+        let all = self.picture.members.values();
+        let lines: Vec<String> = all.flat_map(|drawn| drawn.lines.clone()).collect();
+        lines[lines.len().saturating_sub(rows - 1)..].to_vec()
+    }
+
+    /// Shows the last lines of this process. The last of the group leaves them all on the screen for good.
+    pub fn finish(mut self, screen: &mut Screen, lines: Vec<String>) {
+        let own = Drawn { lines, ended: true };
+        self.turn(screen);
+        self.tell(screen, own.clone(), None);
+        let until = Instant::now() + PATIENCE;
+        let pid = std::process::id();
+        while let Role::Member(leader) = &mut self.role {
+            // The leader has drawn it when it says so.
+            let heard = leader.hear::<Picture>().pop();
+            if heard.is_some_and(|picture| picture.members.get(&pid) == Some(&own)) {
+                return;
+            }
+            if !leader.open {
+                self.turn(screen);
+                continue;
+            }
+            if Instant::now() >= until {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        self.turn(screen);
+        let all_ended = self.picture.members.values().all(|drawn| drawn.ended);
+        let nobody = match &self.role {
+            Role::Leader { members, .. } => members.is_empty(),
+            _ => true,
+        };
+        if all_ended || nobody {
+            let lines = self.lines(screen);
+            screen.leave(&lines);
+            self.picture = Picture::default();
+            self.publish(screen);
+        }
+    }
+}
+
+/// Another meter.
+#[derive(Debug)]
+struct Peer {
+    stream: UnixStream,
+    /// What was received and is no whole line yet.
+    heard: Vec<u8>,
+    open: bool,
+}
+
+impl Peer {
+    /// Returns `None` for a process of another user.
+    fn new(stream: UnixStream) -> Option<Self> {
+        let peer = socket_peercred(stream.as_fd()).ok()?;
+        let ours = peer.uid == geteuid() && stream.set_nonblocking(true).is_ok();
+        ours.then_some(Self {
+            stream,
+            heard: Vec::new(),
+            open: true,
+        })
+    }
+
+    /// Sends a line. A peer that does not take it whole is left: it looks for another leader then.
+    fn send(&mut self, what: &impl Serialize) {
+        let Ok(mut text) = serde_json::to_vec(what) else {
+            return;
+        };
+        text.push(b'\n');
+        if !matches!(self.stream.write(&text), Ok(n) if n == text.len()) {
+            self.open = false;
+            let _ = self.stream.shutdown(std::net::Shutdown::Both);
+        }
+    }
+
+    /// Returns what was received since the last time.
+    fn hear<T: for<'de> Deserialize<'de>>(&mut self) -> Vec<T> {
+        let mut part = [0; 16 << 10];
+        while self.heard.len() < LONGEST {
+            match self.stream.read(&mut part) {
+                Ok(0) => self.open = false,
+                Ok(n) => {
+                    self.heard.extend(&part[..n]);
+                    continue;
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(_) => self.open = false,
+            }
+            break;
+        }
+        let end = self.heard.iter().rposition(|&byte| byte == b'\n');
+        let rest = self.heard.split_off(end.map_or(0, |at| at + 1));
+        let whole = std::mem::replace(&mut self.heard, rest);
+        let lines = whole.split(|&byte| byte == b'\n');
+        lines
+            .filter_map(|line| serde_json::from_slice(line).ok())
+            .collect()
+    }
+}

@@ -1,0 +1,457 @@
+//! Tests of `fullbore buffer`: every output gets every byte, the options are those of mbuffer, and what is
+//! wrong is refused before the first byte. Where mbuffer is installed, the outcomes are compared.
+
+use std::io::{Read, Write};
+use std::os::fd::AsFd;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::common::*;
+use fullbore::PipeEnd;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// How many bytes `big` has.
+const BIG: usize = 400_000 * 8;
+
+fn big() -> Vec<u8> {
+    (0..400_000_u64).flat_map(|n| n.to_le_bytes()).collect()
+}
+
+fn directory() -> TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("a"), "hello\n").unwrap();
+    std::fs::write(directory.path().join("big"), big()).unwrap();
+    directory
+}
+
+/// Runs a line of bash in the directory, where `$B` is `buffer`.
+fn shell(directory: &TempDir, buffer: &str, line: &str) -> Output {
+    let mut command = Command::new("bash");
+    command
+        .args(["-o", "pipefail", "-c", line])
+        .env("B", buffer)
+        .env("TMPDIR", directory.path())
+        .current_dir(directory.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    finish(start(&mut command))
+}
+
+fn ours() -> String {
+    format!("{FULLBORE} buffer")
+}
+
+fn content(directory: &TempDir, name: &str) -> Vec<u8> {
+    std::fs::read(directory.path().join(name)).unwrap()
+}
+
+fn has_mbuffer() -> bool {
+    let has = output_of(Command::new("mbuffer").arg("-V")).is_ok();
+    if !has {
+        skipped("a comparison with mbuffer: it is not installed");
+    }
+    has
+}
+
+#[test]
+fn every_output_gets_every_byte_whatever_the_options() {
+    let dir = directory();
+    for options in [
+        "",
+        "-m 64k",
+        "-m 16M",
+        "-m 10%",
+        "-s 4k -b 16",
+        "-s 100k -m 1M",
+        "-P 50 -m 1M",
+        "-p 50 -m 128k",
+        "-P 80 -p 20 -m 128k",
+        "-t -m 1M",
+        "-T file -m 256k",
+        "-r 100M -R 100M",
+        "-u 1",
+        "-c",
+        "-e",
+        "-W 100",
+        "-v 3 -Q --no-direct --keep-input",
+    ] {
+        for line in [
+            format!("$B -q {options} < big"),
+            format!("cat big | $B -q {options} | cat"),
+            format!("$B -q {options} -i big -o -"),
+            format!("cat big | $B -q {options} -f -o x -o - -o y && cmp x big && cmp y big"),
+        ] {
+            let output = shell(&dir, &ours(), &line);
+            assert_quiet_success(&output);
+            assert!(output.stdout == big(), "{line}");
+        }
+    }
+    let names: Vec<_> = std::fs::read_dir(dir.path()).unwrap().collect();
+    assert_eq!(names.len(), 4, "a, big, x and y: {names:?}");
+}
+
+/// Options and situations, with what both do: whether they succeed, what is printed, and the file x.
+#[test]
+fn files_that_exist_are_kept_replaced_or_appended_to_as_mbuffer_does() {
+    let lines = [
+        ("$B -o x < a", false, "before\n"),
+        ("$B -f -o x < a", true, "hello\n"),
+        ("$B -f --truncate -o x < a", true, "hello\n"),
+        ("$B --append -o x < a", true, "before\nhello\n"),
+        ("$B -o new --append -o x < a", true, "before\nhello\n"),
+        ("$B --append -o new -o x < a", false, "before\n"),
+        ("$B -o /dev/null < a", true, "before\n"),
+        ("$B -o no/where < a", false, "before\n"),
+        ("$B -i no/where -o x", false, "before\n"),
+        ("$B -T x < a", false, "before\n"),
+        ("$B -o /dev/full < big", false, "before\n"),
+        ("$B -o /dev/full -o - < a", false, "before\n"),
+    ];
+    let buffers: &[String] = match has_mbuffer() {
+        true => &[ours(), "mbuffer".to_owned()],
+        false => &[ours()],
+    };
+    for buffer in buffers {
+        for (line, succeeds, x) in lines {
+            let dir = directory();
+            std::fs::write(dir.path().join("x"), "before\n").unwrap();
+            let output = shell(&dir, buffer, &line.replace("$B", "$B -q -m 1M"));
+            let what = format!("{buffer}: {line}: {}", said(&output));
+            assert_eq!(output.status.success(), succeeds, "{what}");
+            assert_eq!(String::from_utf8(content(&dir, "x")).unwrap(), x, "{what}");
+        }
+    }
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_in_one_line_as_mbuffer_does() {
+    let dir = directory();
+    let has_mbuffer = has_mbuffer();
+    for (options, says) in [
+        ("-m 0", "0 bytes"),
+        ("-m 1x", "invalid size '1x'"),
+        ("-m 1000000G", "does not fit"),
+        ("-m 95%", "at most 90%"),
+        ("-b 4", "5"),
+        ("-s 0", "0 bytes"),
+        ("-m 10k -s 4k", "less than 5 blocks"),
+        ("-m 64k -s 4k -b 8", "is not 8 blocks"),
+        ("-P 101", "invalid percentage '101'"),
+        ("-P 0", "-P"),
+        ("-P x", "invalid percentage 'x'"),
+        ("-p 101", "invalid percentage '101'"),
+        ("-P 50 -p 80", "-p 80 has to be below -P 50"),
+        ("-P 50 -p 50", "-p 50 has to be below -P 50"),
+        ("-R 0", "0 bytes"),
+    ] {
+        let line = format!("$B {options} -f -o x < a");
+        let output = shell(&dir, &ours(), &line);
+        assert_code(&output, 2);
+        assert!(output.stdout.is_empty(), "{line}");
+        let said = one_line(stderr(&output));
+        assert!(said.contains(says), "{line}: {said}");
+        assert!(!dir.path().join("x").exists(), "{line}");
+        if has_mbuffer {
+            let theirs = shell(&dir, "mbuffer", &line);
+            assert!(!theirs.status.success(), "{line}");
+        }
+    }
+    for line in ["$B -i a -o a -f", "$B --append -o a < a"] {
+        let output = shell(&dir, &ours(), line);
+        assert_code(&output, 2);
+        assert!(one_line(stderr(&output)).contains("is both input and output"));
+        assert_eq!(content(&dir, "a"), b"hello\n");
+    }
+}
+
+#[test]
+fn options_for_networks_and_tapes_are_refused_with_what_to_use_instead() {
+    let dir = directory();
+    for (options, says) in [
+        ("-I 8000", "nc, socat or ssh"),
+        ("-O host:8000", "nc, socat or ssh"),
+        ("-6", "nc, socat or ssh"),
+        ("--tcptimeo 1s", "nc, socat or ssh"),
+        ("-n 3", "use mbuffer"),
+        ("-A /bin/false", "use mbuffer"),
+        ("-D 1G", "use mbuffer"),
+        ("-d", "with -s"),
+        ("-L", "memory.swap.max"),
+        ("-H", "fullbore tee"),
+        ("--hash list", "fullbore tee"),
+        ("--direct", "page cache"),
+    ] {
+        let output = shell(&dir, &ours(), &format!("$B {options} < a"));
+        assert_code(&output, 2);
+        assert!(output.stdout.is_empty());
+        let said = one_line(stderr(&output));
+        let option = options.split(' ').next().unwrap();
+        assert!(said.contains(&format!("{option} is not offered")), "{said}");
+        assert!(said.contains(says), "{said}");
+    }
+}
+
+#[test]
+fn an_output_that_fails_leaves_the_others_complete() {
+    let dir = directory();
+    let buffers = match has_mbuffer() {
+        true => vec![ours(), "mbuffer".to_owned()],
+        false => vec![ours()],
+    };
+    for buffer in buffers {
+        for failing in ["/dev/full", ">(head -c 1 > /dev/null)"] {
+            let line = format!("$B -q -m 1M -o {failing} -o - < big");
+            let output = shell(&dir, &buffer, &line);
+            assert!(!output.status.success(), "{buffer}: {line}");
+            assert!(output.stdout == big(), "{buffer}: {line}");
+        }
+    }
+    let output = shell(&dir, &ours(), "$B -q -o /dev/full -o - < big");
+    assert_code(&output, 1);
+    let said = one_line(stderr(&output));
+    assert!(said.contains("write to '/dev/full': No space left on device"));
+    // With -e, the first error ends it.
+    let output = shell(&dir, &ours(), "$B -q -e -o /dev/full -o - < big");
+    assert_code(&output, 1);
+    one_line(stderr(&output));
+}
+
+#[test]
+fn a_reader_of_stdout_that_has_enough_is_no_error() {
+    let dir = directory();
+    let output = shell(&dir, &ours(), "($B -q < big; echo $? >&2) | head -c 5");
+    assert_eq!(output.stdout, big()[..5]);
+    assert_eq!(stderr(&output), "0\n");
+}
+
+#[test]
+fn the_end_is_summed_up_on_stderr_or_in_the_log() {
+    let dir = directory();
+    let all = |text: &str| {
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 3, "{text}");
+        assert!(lines[0].starts_with("summary: 3.05 MiB in "), "{text}");
+        assert!(lines[1].starts_with("buffer: 1 MiB, at most "), "{text}");
+        assert!(lines[2].contains("A larger buffer "), "{text}");
+    };
+    let output = shell(&dir, &ours(), "$B -m 1M < big");
+    assert_code(&output, 0);
+    all(stderr(&output));
+    for (options, has_summary) in [("", true), ("-q", true), ("-Q", false)] {
+        let line = format!("$B -m 1M -l log {options} < big");
+        assert_quiet_success(&shell(&dir, &ours(), &line));
+        let log = String::from_utf8(content(&dir, "log")).unwrap();
+        match has_summary {
+            true => all(&log),
+            false => assert_eq!(log, ""),
+        }
+    }
+    let output = shell(&dir, &ours(), "$B -q --report -m 1M < big");
+    assert!(stderr(&output).starts_with("buffer: 1 MiB"));
+    // Errors are in the log too.
+    let output = shell(&dir, &ours(), "$B -q -l log -o /dev/full < big");
+    assert_code(&output, 1);
+    assert!(output.stderr.is_empty());
+    let log = String::from_utf8(content(&dir, "log")).unwrap();
+    assert!(log.contains("write to '/dev/full'"), "{log}");
+    let output = shell(&dir, &ours(), "$B -l log -i no/where");
+    assert_code(&output, 1);
+    let log = String::from_utf8(content(&dir, "log")).unwrap();
+    assert!(log.contains("open 'no/where'"), "{log}");
+}
+
+#[test]
+fn the_report_is_also_json() {
+    let dir = directory();
+    let output = shell(&dir, &ours(), "$B -m 1M --json -o /dev/full -o - < big");
+    assert_code(&output, 1);
+    let text = stderr(&output).lines().last().unwrap();
+    let report: Value = json(text);
+    assert_eq!(report["bytes"], BIG);
+    assert_eq!(report["memory"], 1 << 20);
+    assert_eq!(report["outputs"][0]["name"], "'/dev/full'");
+    assert_eq!(report["outputs"][0]["bytes"], 0);
+    let error = report["outputs"][0]["error"].as_str().unwrap();
+    assert!(error.contains("No space left"), "{error}");
+    assert_eq!(report["outputs"][1]["bytes"], BIG);
+    assert!(report["outputs"][1]["error"].is_null());
+    for key in ["empty", "full"] {
+        assert!(report[key]["times"].is_u64() && report[key]["seconds"].is_f64());
+    }
+    for key in ["seconds", "could_save_seconds"] {
+        assert!(report[key].is_f64(), "{key}");
+    }
+    for key in ["slow", "verdict"] {
+        assert!(report[key].is_string(), "{key}");
+    }
+    assert!(report["levels"].is_array() && report["most"].is_u64());
+}
+
+/// Bytes of memory that a process has of its own.
+fn resident(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find(|line| line.starts_with("RssAnon:"));
+    let kib = line.and_then(|line| line.split_whitespace().nth(1));
+    kib.and_then(|kib| kib.parse::<u64>().ok()).unwrap_or(0) * 1024
+}
+
+#[test]
+fn memory_is_taken_as_it_fills_and_given_back_as_it_empties() {
+    const MIB: u64 = 1 << 20;
+    let ((stdin, mut writer), (mut reader, stdout)) = (pipe(), pipe());
+    let mut command = fullbore("buffer -q -m 64M");
+    let mut child = start(command.stdin(stdin).stdout(stdout));
+    drop(command);
+    let pid = child.id();
+    let before = wait_for("the start", || {
+        Some(resident(pid)).filter(|&bytes| bytes > 0)
+    });
+    assert!(before < 20 * MIB, "{before}");
+    let bytes = vec![7; 60 << 20];
+    // All of it goes in although nobody reads.
+    writer.write_all(&bytes).unwrap();
+    wait_for("all to be read", || {
+        let queued = PipeEnd::of(&writer).unwrap().unwrap().queued().unwrap();
+        (queued == 0).then_some(())
+    });
+    let full = resident(pid);
+    assert!((50 * MIB..90 * MIB).contains(&full), "{full}");
+    let mut all = vec![0; bytes.len()];
+    reader.read_exact(&mut all).unwrap();
+    assert!(all == bytes);
+    wait_for("the memory to be given back", || {
+        (resident(pid) < before + 12 * MIB).then_some(())
+    });
+    drop(writer);
+    assert_eq!(reader.read(&mut all).unwrap(), 0);
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn a_byte_is_passed_on_at_once() {
+    let ((stdin, mut writer), (mut reader, stdout)) = (pipe(), pipe());
+    let mut command = fullbore("buffer -q");
+    let child = start(command.stdin(stdin).stdout(stdout));
+    drop(command);
+    for byte in 0..50 {
+        writer.write_all(&[byte]).unwrap();
+        let mut arrived = [0];
+        reader.read_exact(&mut arrived).unwrap();
+        assert_eq!(arrived, [byte]);
+    }
+    drop(writer);
+    assert_quiet_success(&finish(child));
+}
+
+#[test]
+fn a_full_disk_under_the_buffer_is_one_clear_line() {
+    let dir = directory();
+    let mount = "mount -t tmpfs -o size=1M none /mnt";
+    let mut tried = Command::new("unshare");
+    tried.args(["--mount", "--map-root-user", "sh", "-c", mount]);
+    if !output_of(&mut tried).is_ok_and(|output| output.status.success()) {
+        skipped("a full disk: this user may not mount one");
+        return;
+    }
+    for options in ["-t", "-T /mnt/file"] {
+        let line = format!("{mount}; TMPDIR=/mnt $B -q -m 8M {options} < a; echo $?; ls /mnt");
+        let output = shell(
+            &dir,
+            &ours(),
+            &format!("unshare --mount --map-root-user sh -c '{line}'"),
+        );
+        let said = one_line(stderr(&output));
+        assert!(
+            said.contains("needs 8 MiB: No space left on device"),
+            "{said}"
+        );
+        assert_eq!(stdout(&output), "1\n");
+    }
+}
+
+#[test]
+fn the_watchdog_ends_a_side_that_has_stalled() {
+    let (stdin, _writer) = pipe();
+    let output = finish(start(fullbore("buffer -q -W 0.2").stdin(stdin)));
+    assert_code(&output, 1);
+    assert!(one_line(stderr(&output)).contains("watchdog: the input has stalled"));
+}
+
+/// Starts `fullbore write | fullbore buffer | fullbore read`, and kills one of the three after `time`.
+fn kill_one(options: &str, killed: usize, time: Duration) {
+    let ((stdin, writer), (reader, stdout)) = (pipe(), pipe());
+    let reading = start(fullbore("read --json --verify --bytes-to-pipe 100G").stdin(reader));
+    let moving = start(fullbore(options).stdin(stdin).stdout(stdout));
+    let writing = start(fullbore("write --verify --bytes-to-pipe 100G").stdout(writer));
+    let all = [writing, moving, reading];
+    std::thread::sleep(time);
+    let pid = Pid::from_child(&all[killed]);
+    kill_process(pid, Signal::KILL).unwrap();
+    let began = Instant::now();
+    let [writing, moving, reading] = all.map(finish);
+    assert!(began.elapsed() < Duration::from_secs(60));
+    let what = format!("{options}, {killed} killed after {time:?}");
+    if killed != 1 {
+        assert_quiet_success(&moving);
+    }
+    if killed != 2 && !reading.stdout.is_empty() {
+        // It got the first bytes, and all of them were right.
+        let report = endpoint(crate::common::stdout(&reading));
+        assert_ne!(report.verified, Some(false), "{what}");
+    }
+    let _ = writing;
+}
+
+#[test]
+fn whichever_process_is_killed_the_others_end_and_no_byte_is_wrong() {
+    let dir = directory();
+    for (i, options) in ["buffer -q", "buffer -q -m 256k", "buffer -q -t -m 8M"]
+        .into_iter()
+        .enumerate()
+    {
+        for killed in 0..3 {
+            let time = fastrand::u64(1..80) + 10 * i as u64;
+            kill_one(options, killed, Duration::from_millis(time));
+        }
+    }
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2);
+}
+
+#[test]
+fn a_pipe_on_stdin_grows_once_the_stream_is_long_unless_it_is_to_be_kept() {
+    for (options, grows) in [("", true), ("--keep-input", false)] {
+        let (stdin, writer) = pipe();
+        let watched = stdin.try_clone().unwrap();
+        let capacity = || PipeEnd::of(&watched).unwrap().unwrap().capacity().unwrap();
+        let before = capacity();
+        if before >= 1 << 20 {
+            skipped("a pipe that grows: pipes are large here already");
+            return;
+        }
+        let buffer = start(
+            fullbore(&format!("buffer -q {options}"))
+                .stdin(stdin)
+                .stdout(Stdio::null()),
+        );
+        // dd is known to send by write(2).
+        let mut dd = Command::new("dd");
+        dd.args(["if=/dev/zero", "bs=64K", "status=none"])
+            .stdout(writer);
+        let mut dd = start(&mut dd);
+        match grows {
+            true => wait_for("the pipe to grow", || (capacity() > before).then_some(())),
+            false => std::thread::sleep(Duration::from_millis(300)),
+        }
+        if !grows {
+            assert_eq!(capacity(), before);
+        }
+        dd.kill().unwrap();
+        dd.wait().unwrap();
+        assert!(watched.as_fd().try_clone_to_owned().is_ok());
+        drop(watched);
+        assert_quiet_success(&finish(buffer));
+    }
+}

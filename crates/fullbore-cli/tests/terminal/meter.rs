@@ -1,0 +1,101 @@
+//! Tests of several `fullbore meter` in one pipeline on one terminal.
+
+use crate::common::terminal::Terminal;
+use crate::common::*;
+
+/// Returns the lines of the screen that begin with these names, in this order and below each other.
+fn below_each_other<'a>(screen: &'a str, names: &[&str]) -> Option<Vec<&'a str>> {
+    let lines: Vec<&str> = screen.lines().collect();
+    lines.windows(names.len()).find_map(|part| {
+        let all = part
+            .iter()
+            .zip(names)
+            .all(|(line, name)| line.trim_start().starts_with(name));
+        all.then(|| part.to_vec())
+    })
+}
+
+#[test]
+fn several_meters_draw_below_each_other_at_every_width() {
+    for columns in [40, 80, 200] {
+        let Some(terminal) = Terminal::wide("several meters", columns) else {
+            return;
+        };
+        // It goes on until the test has seen the lines.
+        terminal.writes(
+            "source",
+            "until test -e go; do head -c 1M /dev/zero; sleep 0.05; done",
+        );
+        terminal.types(&format!(
+            "sh source | {FULLBORE} meter -cN one -i 0.1 | {FULLBORE} meter -cN two -rb -i 0.1 | \
+             {FULLBORE} meter -cN three -i 0.1 > /dev/null; echo do''ne"
+        ));
+        let is_drawn = |screen: &str| {
+            below_each_other(screen, &["one:", "two:", "three:"])
+                .is_some_and(|lines| lines.iter().all(|line| line.contains("iB/s]")))
+        };
+        let screen = terminal.shows_what("three lines", is_drawn);
+        for name in ["one:", "two:", "three:"] {
+            let count = screen
+                .lines()
+                .filter(|line| line.trim_start().starts_with(name))
+                .count();
+            assert_eq!(count, 1, "{screen}");
+        }
+        if columns == 80 {
+            // Narrower and wider again: no line is left behind.
+            terminal.tmux(&["resize-window", "-x", "50"]);
+            terminal.shows_what("three lines in 50 columns", |screen| {
+                is_drawn(screen) && screen.matches("one:").count() == 1
+            });
+            terminal.tmux(&["resize-window", "-x", "120"]);
+            terminal.shows_what("three lines in 120 columns", |screen| {
+                is_drawn(screen) && screen.matches("three:").count() == 1
+            });
+        }
+        std::fs::write(terminal.path("go"), "").unwrap();
+        let screen = terminal.shows("\ndone\n");
+        // At 80 columns and less, what is said about the slow side can take two rows.
+        let last = ["one:", "one:", "two:", "three:", "three:", "done"];
+        assert!(
+            columns < 200 || below_each_other(&screen, &last).is_some(),
+            "{screen}"
+        );
+    }
+}
+
+#[test]
+fn a_meter_that_is_killed_leaves_the_others_drawing() {
+    let Some(terminal) = Terminal::start("a meter that is killed") else {
+        return;
+    };
+    // Each passes on what the one before gives it; the first is the one that is killed.
+    terminal.writes("source", "while head -c 1M /dev/zero; do sleep 0.05; done");
+    terminal.types(&format!(
+        "{FULLBORE} meter -cN one -i 0.1 -P {one} /dev/zero -L 1M > /dev/null & \
+         sh source | {FULLBORE} meter -cN two -i 0.1 -P {two} | {FULLBORE} meter -cN three -i 0.1 > /dev/null",
+        one = terminal.path("one"),
+        two = terminal.path("two"),
+    ));
+    terminal.shows_what("two lines", |screen| {
+        below_each_other(screen, &["two:", "three:"]).is_some()
+    });
+    let pid: i32 = wait_for("the PID", || {
+        std::fs::read_to_string(terminal.path("two"))
+            .ok()?
+            .trim()
+            .parse()
+            .ok()
+    });
+    let pid = rustix::process::Pid::from_raw(pid).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    // The last one ends because its input does, and says so below.
+    terminal.shows("three: ");
+    assert_eq!(terminal.says("echo well"), "well");
+    assert!(
+        !terminal.screen().contains("one:"),
+        "in the background: {}",
+        terminal.screen()
+    );
+    terminal.says("kill %1");
+}
