@@ -1,0 +1,3 @@
+module example.org/copy
+
+go 1.19

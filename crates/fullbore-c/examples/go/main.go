@@ -1,0 +1,83 @@
+// Command copy copies standard input to standard output, and says on standard error how many bytes there
+// were and by which system calls they went.
+//
+//	CGO_CFLAGS="$(pkg-config --cflags fullbore)" CGO_LDFLAGS="$(pkg-config --libs fullbore)" go build -o copy .
+package main
+
+// #cgo LDFLAGS: -lfullbore
+// #include <fullbore.h>
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+)
+
+// Side is the side of a transfer that failed.
+type Side int
+
+// Error is what failed, as the library says it.
+type Error struct {
+	Errno   syscall.Errno
+	Side    Side
+	Moved   uint64
+	Message string
+}
+
+func (e *Error) Error() string { return e.Message }
+
+func (e *Error) Unwrap() error { return e.Errno }
+
+func errorOf(failed *C.fullbore_error) error {
+	return &Error{
+		Errno:   syscall.Errno(-failed.code),
+		Side:    Side(failed.side),
+		Moved:   uint64(failed.moved),
+		Message: C.GoString(&failed.message[0]),
+	}
+}
+
+var routes = map[C.int]string{
+	C.FULLBORE_ROUTE_COPY_FILE_RANGE: "copy_file_range",
+	C.FULLBORE_ROUTE_SPLICE:          "splice",
+	C.FULLBORE_ROUTE_SPLICE_THROUGH:  "splice through a pipe",
+	C.FULLBORE_ROUTE_SENDFILE:        "sendfile",
+	C.FULLBORE_ROUTE_FRESH:           "fresh pages",
+	C.FULLBORE_ROUTE_SOCKET:          "a socket",
+	C.FULLBORE_ROUTE_READ_WRITE:      "read and write",
+}
+
+// Transfer moves all bytes of source to sink, and calls said for each route with its bytes.
+func Transfer(source, sink *os.File, said func(route string, bytes uint64)) error {
+	// Fd makes both blocking; the library waits in the kernel, and this goroutine with it.
+	var failed C.fullbore_error
+	var transfer *C.fullbore_transfer
+	if C.fullbore_transfer_new(C.int(source.Fd()), C.int(sink.Fd()), nil, &transfer, &failed) < 0 {
+		return errorOf(&failed)
+	}
+	defer C.fullbore_transfer_free(transfer)
+	if C.fullbore_transfer_run(transfer, nil, nil, &failed) < 0 {
+		return errorOf(&failed)
+	}
+	for i := C.size_t(0); ; i++ {
+		var bytes C.uint64_t
+		route := C.fullbore_transfer_route(transfer, i, &bytes)
+		if route <= 0 {
+			return nil
+		}
+		said(routes[route], uint64(bytes))
+	}
+}
+
+func main() {
+	err := Transfer(os.Stdin, os.Stdout, func(route string, bytes uint64) {
+		fmt.Fprintf(os.Stderr, "%d bytes by %s\n", bytes, route)
+	})
+	// A reader that has gone is no failure of a filter.
+	if err != nil && !errors.Is(err, syscall.EPIPE) {
+		fmt.Fprintf(os.Stderr, "copy: %v\n", err)
+		os.Exit(1)
+	}
+}

@@ -1,0 +1,1499 @@
+// fullbore.h: moves bytes through Linux pipes at the speed of memory, and says what each fast way guarantees.
+//
+// Link with -lfullbore; `pkg-config --cflags --libs fullbore` prints all that is needed. Linux only.
+// docs/c.md has an example, and says how to install the library.
+//
+// What holds for all functions:
+//
+// Results. A function returns a negative errno if it fails: -EINVAL for an argument that is wrong on every
+// machine (NULL where an object or a place is needed, a wrong size, an unknown number), -EBADF for a file
+// descriptor that is not open, and otherwise what the kernel said. Any other value is a result. A function
+// that returns an int64_t returns a number of bytes or nanoseconds. A function that returns a pointer returns
+// NULL for a wrong argument. errno itself is not set.
+//
+// Errors. `fullbore_error *error` may be NULL. If it is not, a function that fails says there on which side
+// (source or sink), after how many bytes, and in words, what failed.
+//
+// Objects. Every `..._new` stores a pointer that is freed by `..._free`, and NULL if it fails. An object must
+// not be used after it was freed. File descriptors stay the caller's; they must stay open as long as the
+// object exists.
+//
+// Threads. Different objects are independent. One object is used by one thread at a time; it may move to
+// another thread between two calls. A call with an object that another call uses returns -EBUSY, and changes
+// nothing. A fullbore_cancel and a fullbore_overview may be used by several threads at a time.
+//
+// fork(2). A child must not use, and must not free, the objects of its parent.
+//
+// Signals. SIGPIPE is never raised: it is blocked in the calling thread for the time of a call, and one that
+// the call has caused is taken away. A handler of another signal runs, and the call then goes on; use a
+// fullbore_cancel to end it.
+//
+// Panics. A defect of the library is reported as -ENOTRECOVERABLE. No panic and no exception leaves a
+// function.
+//
+// Versions. Options begin with their size, so that they can grow, and structures that the library lends may
+// grow at their end. The soname, libfullbore.so.0.1, changes with every release that breaks a program.
+
+
+#ifndef FULLBORE_H
+#define FULLBORE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+// For `pipe_size` in options: leave the output pipe as it is.
+#define FULLBORE_PIPE_SIZE_KEEP SIZE_MAX
+
+// The side of an error: none, because no bytes were to be moved.
+#define FULLBORE_SIDE_NONE 0
+
+// The side of an error: the one that bytes are read from.
+#define FULLBORE_SIDE_SOURCE 1
+
+// The side of an error: the one that bytes are written to.
+#define FULLBORE_SIDE_SINK 2
+
+// The cause of an error: a system call failed, and the code is its errno.
+#define FULLBORE_CAUSE_SYSTEM 1
+
+// The cause of an error: an argument is wrong on every machine (-EINVAL, or -EBADF for a file
+// descriptor that is not open).
+#define FULLBORE_CAUSE_ARGUMENT 2
+
+// The cause of an error: a fullbore_cancel (-ECANCELED) or a deadline (-ETIMEDOUT) ended the call.
+#define FULLBORE_CAUSE_STOPPED 3
+
+// The cause of an error: this kernel, or this user on it, does not offer what was asked for
+// (-EOPNOTSUPP).
+#define FULLBORE_CAUSE_UNSUPPORTED 4
+
+// The cause of an error: the object is in use by another call (-EBUSY).
+#define FULLBORE_CAUSE_IN_USE 5
+
+// The cause of an error: there is no such process, or it has ended (-ESRCH).
+#define FULLBORE_CAUSE_NOT_FOUND 6
+
+// The cause of an error: a defect of this library (-ENOTRECOVERABLE). It has printed what happened to
+// stderr. Free the object; what it holds is not to be relied on.
+#define FULLBORE_CAUSE_DEFECT 7
+
+// Sleep in the call itself, as a blocking file descriptor does. This is the default.
+#define FULLBORE_WAIT_BLOCK 0
+
+// Try without waiting, and sleep in poll(2) until another try is worthwhile.
+#define FULLBORE_WAIT_POLL 1
+
+// Try again and again. This uses a whole CPU. It is the fastest if a CPU is idle, and the slowest if
+// the other side has to run on the same CPU.
+#define FULLBORE_WAIT_SPIN 2
+
+// Spin as long as recent waits have been short, at most 100 microseconds at a time, then sleep.
+#define FULLBORE_WAIT_ADAPTIVE 3
+
+// A flag of all options: a call that would have to wait fails with -EAGAIN instead, or, for a
+// fullbore_transfer and a fullbore_tee, returns that it would wait.
+#define FULLBORE_NONBLOCKING 1
+
+// Nothing kept a pipe from growing as far as was asked.
+#define FULLBORE_LIMIT_NONE 0
+
+// /proc/sys/fs/pipe-max-size kept a pipe from growing further; `limit_is` is its value in bytes.
+#define FULLBORE_LIMIT_PIPE_MAX_SIZE 1
+
+// /proc/sys/fs/pipe-user-pages-soft (or -hard), which limits all pipes of a user together, kept a pipe
+// from growing further; `limit_is` is the soft limit in pages, or -1 if it cannot be read.
+#define FULLBORE_LIMIT_PIPE_USER_PAGES 2
+
+// The bytes in the pipe would not fit.
+#define FULLBORE_LIMIT_BUSY 3
+
+// Another limit, which this version has no name for.
+#define FULLBORE_LIMIT_OTHER 4
+
+// The way in which a producer sends: the one that suits the file. A pipe gets fresh pages or is sent
+// through a socket, anything else is written to.
+#define FULLBORE_WAY_AUTO 0
+
+// The bytes are copied by write(2). Any file.
+#define FULLBORE_WAY_COPY 1
+
+// The bytes are copied into a socket, and spliced from there into the pipe. Pipes only.
+#define FULLBORE_WAY_SOCKET 2
+
+// vmsplice(2) sends pages that are never written to again. Pipes only.
+#define FULLBORE_WAY_FRESH 3
+
+// vmsplice(2) sends pages that are used again once the pipe no longer refers to them. Pipes only, and
+// only right if every reader of the pipe COPIES the bytes out of it, as read(2) does, or drops them. A
+// reader that moves them on by reference, as splice(2) and tee(2) do and newer versions of cat, tee and
+// pv, passes on bytes that change later.
+#define FULLBORE_WAY_RECYCLE 4
+
+// References to pages that never change are sent. Only a fullbore_repeat sends in this way.
+#define FULLBORE_WAY_REPEAT 5
+
+// Another way, which this version has no name for.
+#define FULLBORE_WAY_OTHER 6
+
+// A flag of fullbore_producer_options: do not ask for huge pages.
+#define FULLBORE_NO_HUGE_PAGES 2
+
+
+
+// A reader gets the bytes as they were when they were moved, whatever any process does afterwards. This
+// is the default.
+#define FULLBORE_GUARANTEE_SNAPSHOT 0
+
+// A reader may get what the source's pages hold when it reads. This is faster, and right if no process
+// changes the source's bytes before they have been read.
+#define FULLBORE_GUARANTEE_REFERENCE 1
+
+// A run ended because the source has no more bytes; for a fullbore_tee also because no sink is left.
+#define FULLBORE_ENDED_AT_END 0
+
+// A run ended because the limit was reached.
+#define FULLBORE_ENDED_AT_LIMIT 1
+
+// A run was ended by a fullbore_cancel, or by the progress function.
+#define FULLBORE_ENDED_CANCELLED 2
+
+// A run ended because the deadline passed.
+#define FULLBORE_ENDED_TIMED_OUT 3
+
+// A run ended because there is nothing to read yet, with FULLBORE_NONBLOCKING.
+#define FULLBORE_ENDED_SOURCE_WOULD_WAIT 4
+
+// A run ended because there is no room to write, with FULLBORE_NONBLOCKING.
+#define FULLBORE_ENDED_SINK_WOULD_WAIT 5
+
+// A run ended for another reason, which this version has no name for.
+#define FULLBORE_ENDED_OTHER 6
+
+// Bytes are moved by copy_file_range(2).
+#define FULLBORE_ROUTE_COPY_FILE_RANGE 1
+
+// Bytes are moved by splice(2).
+#define FULLBORE_ROUTE_SPLICE 2
+
+// Bytes are moved by two splice(2), with a pipe of the library's own between them.
+#define FULLBORE_ROUTE_SPLICE_THROUGH 3
+
+// Bytes are moved by sendfile(2).
+#define FULLBORE_ROUTE_SENDFILE 4
+
+// Bytes are read into fresh pages, which are given to the pipe.
+#define FULLBORE_ROUTE_FRESH 5
+
+// Bytes are read, copied into a socket and spliced from there into the pipe.
+#define FULLBORE_ROUTE_SOCKET 6
+
+// Bytes are moved by read(2) and write(2).
+#define FULLBORE_ROUTE_READ_WRITE 7
+
+// Bytes are moved in another way, which this version has no name for.
+#define FULLBORE_ROUTE_OTHER 8
+
+// A file is a pipe or a FIFO.
+#define FULLBORE_KIND_PIPE 1
+
+// A file is a regular file.
+#define FULLBORE_KIND_REGULAR 2
+
+// A file is a block device.
+#define FULLBORE_KIND_BLOCK 3
+
+// A file is /dev/null.
+#define FULLBORE_KIND_NULL 4
+
+// A file is another character device.
+#define FULLBORE_KIND_CHAR 5
+
+// A file is a Unix socket of type stream.
+#define FULLBORE_KIND_UNIX_STREAM 6
+
+// A file is a TCP socket.
+#define FULLBORE_KIND_TCP 7
+
+// A file is of any other kind.
+#define FULLBORE_KIND_OTHER 8
+
+// A flag of fullbore_transfer_options: `source_offset` is where to start reading, and the position of
+// the source is left alone.
+#define FULLBORE_AT_SOURCE_OFFSET 4
+
+// A flag of fullbore_transfer_options: `sink_offset` is where to start writing, and the position of the
+// sink is left alone.
+#define FULLBORE_AT_SINK_OFFSET 8
+
+// A flag of fullbore_transfer_options: let all bytes pass through the memory of this process, and show
+// them to the progress function.
+#define FULLBORE_IN_SIGHT 16
+
+// An error of one sink makes the whole tee fail.
+#define FULLBORE_ON_ERROR_FAIL_ALL 0
+
+// A sink with an error is dropped, and its error is kept.
+#define FULLBORE_ON_ERROR_DROP 1
+
+// A sink with an error is dropped, and this does not count as an error.
+#define FULLBORE_ON_ERROR_IGNORE 2
+
+// A flag of fullbore_monitor_new: include pipes of which every process has both ends open.
+#define FULLBORE_ALL_PIPES 1
+
+// There is no verdict: the pipeline is not watched.
+#define FULLBORE_VERDICT_NONE 0
+
+// One stage is slow; `bound` says what it spends its time on.
+#define FULLBORE_VERDICT_STAGE 1
+
+// Several stages are slow together, at the same time.
+#define FULLBORE_VERDICT_SHARED 2
+
+// Several stages are slow at different times.
+#define FULLBORE_VERDICT_BY_TURNS 3
+
+// There are too few CPUs for all stages that could run.
+#define FULLBORE_VERDICT_CPUS 4
+
+// No stage is slow: the time is spent on waking each other.
+#define FULLBORE_VERDICT_WAKING 5
+
+// No stage is clearly the slow one.
+#define FULLBORE_VERDICT_NOBODY 6
+
+// It was watched for too short a time.
+#define FULLBORE_VERDICT_TOO_SHORT 7
+
+// There is only one stage.
+#define FULLBORE_VERDICT_ALONE 8
+
+// A verdict may be wrong.
+#define FULLBORE_NOT_SURE 0
+
+// Most observations agree with a verdict.
+#define FULLBORE_LIKELY 1
+
+// All observations agree with a verdict.
+#define FULLBORE_SURE 2
+
+// No slow stage is named.
+#define FULLBORE_BOUND_NONE 0
+
+// The slow stage runs.
+#define FULLBORE_BOUND_CPU 1
+
+// The slow stage waits for a CPU.
+#define FULLBORE_BOUND_QUEUE 2
+
+// The slow stage waits for a file or a device.
+#define FULLBORE_BOUND_DISK 3
+
+// The slow stage waits for a socket.
+#define FULLBORE_BOUND_NETWORK 4
+
+// The slow stage waits for a terminal.
+#define FULLBORE_BOUND_TERMINAL 5
+
+// The slow stage waits for one of several things, in poll(2) or a similar call.
+#define FULLBORE_BOUND_SEVERAL 6
+
+// The slow stage waits for a timer.
+#define FULLBORE_BOUND_TIMER 7
+
+// The slow stage was stopped.
+#define FULLBORE_BOUND_STOPPED 8
+
+// The slow stage waits for a pipe that is not between two stages.
+#define FULLBORE_BOUND_OTHER_PIPE 9
+
+// The slow stage waits for a lock.
+#define FULLBORE_BOUND_LOCK 10
+
+// The slow stage waits for a signal.
+#define FULLBORE_BOUND_SIGNAL 11
+
+// The slow stage waits for a process that it started.
+#define FULLBORE_BOUND_CHILD 12
+
+// What the slow stage waits for is unknown.
+#define FULLBORE_BOUND_UNKNOWN 13
+
+// A pipe leads from one process to another, as the stdin, stdout or stderr of one of them.
+#define FULLBORE_USE_LINK 1
+
+// A pipe leads from one process to another, and is not the stdin, stdout or stderr of either.
+#define FULLBORE_USE_PRIVATE 2
+
+// Every process that has the pipe open has both of its ends.
+#define FULLBORE_USE_OWN 3
+
+// One side of a pipe is open in no process that can be seen.
+#define FULLBORE_USE_ONE_SIDED 4
+
+// A number is not known.
+#define FULLBORE_CERTAINTY_UNKNOWN 0
+
+// A number may include other files.
+#define FULLBORE_CERTAINTY_ABOUT 1
+
+// Both sides counted the same number.
+#define FULLBORE_CERTAINTY_COUNTED 2
+
+// Which side of a pipe is slow is not known.
+#define FULLBORE_SLOW_UNKNOWN 0
+
+// The writer of a pipe is slow, or a stage before it.
+#define FULLBORE_SLOW_WRITER 1
+
+// The reader of a pipe is slow, or a stage after it.
+#define FULLBORE_SLOW_READER 2
+
+// Both sides are about equally slow, or are slow by turns.
+#define FULLBORE_SLOW_BOTH 3
+
+// Neither side is slow: there are too few CPUs.
+#define FULLBORE_SLOW_CPUS 4
+
+// Ends the calls of other objects, from another thread or from a signal handler. It is passed to them
+// by their options.
+typedef struct fullbore_cancel fullbore_cancel;
+
+// Reads bytes from any file descriptor through a buffer. It never resizes the pipe that it reads from.
+typedef struct fullbore_consumer fullbore_consumer;
+
+// Observes the pipelines of running processes, again and again, without touching a byte of them.
+typedef struct fullbore_monitor fullbore_monitor;
+
+// The state of all pipelines and pipes at one scan. It does not change.
+typedef struct fullbore_overview fullbore_overview;
+
+// Sends bytes from memory to any file descriptor, as fast as the guarantee of its way allows.
+//
+// The reader gets the bytes as they were when they were sent, whatever it does with them, except by
+// FULLBORE_WAY_RECYCLE.
+typedef struct fullbore_producer fullbore_producer;
+
+// Sends a pattern again and again, into a pipe from pages that never change.
+typedef struct fullbore_repeat fullbore_repeat;
+
+// Moves bytes from one file descriptor to many. A sink that reads nothing holds the others back only once
+// its own pipe is full.
+typedef struct fullbore_tee fullbore_tee;
+
+// Moves bytes from any file descriptor to any other.
+typedef struct fullbore_transfer fullbore_transfer;
+
+// What failed.
+//
+// A function that takes a pointer to one of these fills it in when it fails, and leaves it alone when
+// it succeeds. The pointer may be NULL. It needs no preparation, and nothing in it has to be freed. Its
+// size is 256 bytes in all versions.
+typedef struct {
+  // The code that the function returned: a negative errno.
+  int code;
+  // The side that failed: FULLBORE_SIDE_...
+  int32_t side;
+  // The cause: FULLBORE_CAUSE_...
+  int32_t cause;
+  // The number of the sink that failed, from 0, for a fullbore_tee; otherwise -1.
+  int32_t sink;
+  // Bytes that the object had moved before the error. They are not lost.
+  uint64_t moved;
+  // What failed, in words, as one line of UTF-8 that ends with a NUL. It is cut off if it is too long.
+  char message[232];
+} fullbore_error;
+
+// The result of growing a pipe.
+typedef struct {
+  // Capacity in bytes before.
+  uint64_t before;
+  // Capacity in bytes now.
+  uint64_t after;
+  // The value of the limit; -1 if it has none.
+  int64_t limit_is;
+  // The limit that kept the pipe below what was asked for: FULLBORE_LIMIT_...
+  int32_t limit;
+  // 0.
+  int32_t reserved;
+} fullbore_growth;
+
+// The identity of a pipe: equal for two file descriptors only if they are of the same pipe, in any two
+// processes.
+typedef struct {
+  // The device number of its file system, as in `struct stat`.
+  uint64_t device;
+  // Its inode number in that file system.
+  uint64_t inode;
+} fullbore_pipe_identity;
+
+// The options of a fullbore_producer and a fullbore_repeat. Set `size` to `sizeof options` and all else
+// to 0, then what is to differ from the default: `fullbore_producer_options o = {.size = sizeof o}`.
+typedef struct {
+  // sizeof(fullbore_producer_options).
+  size_t size;
+  // The most bytes that one system call sends, and that one fullbore_producer_reserve lends. 0 is
+  // the default: 512 KiB, and 256 KiB for FULLBORE_WAY_RECYCLE.
+  size_t chunk;
+  // The bytes of memory that FULLBORE_WAY_RECYCLE uses in rotation. 0 is the default: the capacity of
+  // the pipe and two chunks.
+  size_t ring;
+  // The capacity in bytes that an output pipe is grown to, as far as this user may, once more than
+  // 64 KiB are to be sent. 0 is the default: 1 MiB, and less in a small memory cgroup.
+  // FULLBORE_PIPE_SIZE_KEEP leaves the pipe as it is. 64 pipes of 1 MiB use up what all pipes of an
+  // unprivileged user may have together.
+  size_t pipe_size;
+  // The time at which calls end with -ETIMEDOUT, in nanoseconds of CLOCK_MONOTONIC, as
+  // fullbore_deadline_in returns it. 0 is none.
+  int64_t deadline;
+  // Ends calls with -ECANCELED. NULL is none. It may be freed once the object has been created.
+  const fullbore_cancel *cancel;
+  // FULLBORE_WAY_...; a fullbore_repeat takes only FULLBORE_WAY_AUTO.
+  int32_t way;
+  // What to do while the output is full: FULLBORE_WAIT_...
+  int32_t wait;
+  // FULLBORE_NONBLOCKING, FULLBORE_NO_HUGE_PAGES.
+  uint32_t flags;
+  // 0.
+  uint32_t reserved;
+} fullbore_producer_options;
+
+// What a long stream into a pipe has shown about the two ways to send it.
+typedef struct {
+  // Bytes per second as fresh pages.
+  uint64_t fresh;
+  // Bytes per second through a socket.
+  uint64_t socket;
+  // 1 if the rest of the stream is sent through the socket, otherwise 0.
+  int32_t by_socket;
+  // 0.
+  int32_t reserved;
+} fullbore_tried;
+
+// The options of a fullbore_consumer. Set `size` to `sizeof options` and all else to 0, then what is to
+// differ from the default.
+typedef struct {
+  // sizeof(fullbore_consumer_options).
+  size_t size;
+  // The size of the buffer in bytes. 0 is the default: half of the second-level cache.
+  size_t buffer;
+  // The time at which calls end with -ETIMEDOUT, in nanoseconds of CLOCK_MONOTONIC, as
+  // fullbore_deadline_in returns it. 0 is none.
+  int64_t deadline;
+  // What to do while there is nothing to read: FULLBORE_WAIT_...
+  int32_t wait;
+  // FULLBORE_NONBLOCKING.
+  uint32_t flags;
+} fullbore_consumer_options;
+
+// The options of a fullbore_transfer and a fullbore_tee. Set `size` to `sizeof options` and all else to
+// 0, then what is to differ from the default.
+typedef struct {
+  // sizeof(fullbore_transfer_options).
+  size_t size;
+  // The most bytes to move; no more than that are taken from the source. 0 is no limit.
+  uint64_t limit;
+  // With FULLBORE_AT_SOURCE_OFFSET: where to start reading. Not for a fullbore_tee.
+  uint64_t source_offset;
+  // With FULLBORE_AT_SINK_OFFSET: where to start writing. Not for a fullbore_tee.
+  uint64_t sink_offset;
+  // The most bytes that one system call moves. 0 is the default, which depends on the route.
+  size_t chunk;
+  // The capacity in bytes that output pipes, and pipes of the library's own, are grown to, as far as
+  // this user may. 0 is the default: 1 MiB, and less in a small memory cgroup.
+  // FULLBORE_PIPE_SIZE_KEEP leaves them as they are.
+  size_t pipe_size;
+  // The time at which a run ends with FULLBORE_ENDED_TIMED_OUT, in nanoseconds of CLOCK_MONOTONIC, as
+  // fullbore_deadline_in returns it. 0 is none.
+  int64_t deadline;
+  // Ends a run with FULLBORE_ENDED_CANCELLED. NULL is none. It may be freed once the object has been
+  // created.
+  const fullbore_cancel *cancel;
+  // FULLBORE_GUARANTEE_...
+  int32_t guarantee;
+  // What to do while there is nothing to read or no room to write: FULLBORE_WAIT_...
+  int32_t wait;
+  // FULLBORE_NONBLOCKING, FULLBORE_AT_SOURCE_OFFSET, FULLBORE_AT_SINK_OFFSET, FULLBORE_IN_SIGHT; for a
+  // fullbore_tee only FULLBORE_NONBLOCKING.
+  uint32_t flags;
+  // 0.
+  uint32_t reserved;
+} fullbore_transfer_options;
+
+// What has happened so far in a transfer. Later versions may add to its end.
+typedef struct {
+  // Bytes that have arrived in total.
+  uint64_t bytes;
+  // Bytes that arrived with this step.
+  uint64_t step;
+  // The bytes of this step themselves, with FULLBORE_IN_SIGHT; otherwise NULL. They are lent for the
+  // time of the call.
+  const void *seen;
+  // The number of bytes in `seen`.
+  size_t seen_len;
+  // How they were moved: FULLBORE_ROUTE_...
+  int32_t route;
+} fullbore_progress;
+
+// A function that is called after each step of a transfer that moved bytes, in the thread that runs the
+// transfer, with the pointer that was given with it. It returns 0 to continue, anything else to stop. It
+// must return: no longjmp and no C++ exception may leave it. Calls with the same transfer fail in it with
+// -EBUSY. SIGPIPE is blocked in it.
+typedef int (*fullbore_progress_fn)(void *user, const fullbore_progress *progress);
+
+// A pipeline without branches. Later versions may add to its end.
+typedef struct {
+  // The number of stages, for fullbore_overview_stage.
+  size_t stages;
+  // The number of pipes, for fullbore_overview_chain_pipe; one less than there are stages.
+  size_t pipes;
+  // The number of stages that the verdict names, for fullbore_overview_slow_stage.
+  size_t slow_stages;
+  // The verdict in words, as one line of UTF-8; NULL if there is none.
+  const char *words;
+  // Why its stages may cost less on one CPU; NULL if there is no reason to think so.
+  const char *together;
+  // Which stage is slow: FULLBORE_VERDICT_...
+  int32_t verdict;
+  // How sure that is: FULLBORE_NOT_SURE, FULLBORE_LIKELY or FULLBORE_SURE.
+  int32_t sure;
+  // What the slow stage of FULLBORE_VERDICT_STAGE spends its time on: FULLBORE_BOUND_...
+  int32_t bound;
+  // 1 if its last stage writes to its first, otherwise 0.
+  int32_t is_circle;
+} fullbore_chain;
+
+// A stage of a chain, and what it did in the last seconds. Shares are from 0 to 1, and NAN if they are not
+// known. Later versions may add to its end.
+typedef struct {
+  // The number of processes, for fullbore_overview_stage_process. It is 0 if no process has both pipes
+  // open any more.
+  size_t processes;
+  // How many CPUs it kept busy.
+  double cpus;
+  // The share of the time in which the others waited for it.
+  double blame;
+  // The share in which at least one thread of it ran.
+  double ran;
+  // The share in which it waited for a CPU.
+  double waited_for_cpu;
+  // The share in which it waited for the stage before it.
+  double waited_for_input;
+  // The share in which it waited for the stage after it.
+  double waited_for_output;
+  // The share in which it waited for something else.
+  double waited_elsewhere;
+} fullbore_stage;
+
+// A process. Later versions may add to its end.
+typedef struct {
+  // When it started, in clock ticks since boot: with `pid` this identifies it.
+  uint64_t start;
+  // Its name, 15 bytes at most.
+  const char *name;
+  // Its arguments, shortened to 200 characters, as one line that is safe to show.
+  const char *command;
+  // Its process id.
+  uint32_t pid;
+  // The user id of its owner.
+  uint32_t uid;
+} fullbore_process;
+
+// A pipe. Shares and rates are of the last seconds, and NAN if they are not known; whole numbers are then
+// -1. Later versions may add to its end.
+typedef struct {
+  // The device number of its inode, which with `inode` identifies it.
+  uint64_t device;
+  // The number of its inode.
+  uint64_t inode;
+  // The path of a FIFO; NULL for another pipe.
+  const char *path;
+  // Why its capacity and its queued bytes could not be read; NULL if they could.
+  const char *closed;
+  // The number of the chain that it is part of, or -1.
+  int64_t chain;
+  // The number of processes that write to it, for fullbore_overview_pipe_writer.
+  size_t writers;
+  // The number of processes that read from it, for fullbore_overview_pipe_reader.
+  size_t readers;
+  // Its capacity in bytes.
+  int64_t capacity;
+  // Bytes that are queued in it.
+  int64_t queued;
+  // Bytes that went through it since it was first seen.
+  int64_t bytes;
+  // Bytes per second.
+  double bytes_per_second;
+  // The share of the time in which it was empty.
+  double empty;
+  // The share in which it was full, or its writer waited for room in it.
+  double full;
+  // The share in which its writer waited for room in it.
+  double writer_waits;
+  // The share in which its reader waited for bytes.
+  double reader_waits;
+  // Seconds that its writer has been waiting at this moment, at least; NAN if it is not waiting.
+  double writer_blocked;
+  // Seconds that its reader has been waiting at this moment, at least; NAN if it is not waiting.
+  double reader_blocked;
+  // What it is used for: FULLBORE_USE_...
+  int32_t use_of;
+  // How well `bytes` is known: FULLBORE_CERTAINTY_...
+  int32_t bytes_are;
+  // How well `bytes_per_second` is known: FULLBORE_CERTAINTY_...
+  int32_t rate_is;
+  // The side that the other one waits for, by the verdict of its chain: FULLBORE_SLOW_...
+  int32_t slow;
+  // The user id of the user who created it.
+  uint32_t owner;
+} fullbore_pipe_state;
+
+#ifdef __cplusplus
+extern "C" {
+#endif // __cplusplus
+
+// Returns the version of the library that is running, such as "0.1.0". It is static: do not free it.
+//
+// Threads: any.
+const char *fullbore_version(void);
+
+// Creates a cancel, and stores it in `*cancel`. Free it with fullbore_cancel_free.
+//
+// Returns 0; -EMFILE, -ENFILE or -ENOMEM as eventfd(2); -EINVAL if `cancel` is NULL.
+// Threads: any.
+int fullbore_cancel_new(fullbore_cancel **cancel, fullbore_error *error);
+
+// Ends all calls of the objects that have this cancel, and refuses further ones, for good. They fail
+// with -ECANCELED, or return FULLBORE_ENDED_CANCELLED.
+//
+// Returns 0, or -EINVAL if `cancel` is NULL.
+// Threads: any, at any time; also in a signal handler, where it leaves errno alone.
+int fullbore_cancel_now(const fullbore_cancel *cancel);
+
+// Returns 1 if fullbore_cancel_now was called, 0 if it was not, or -EINVAL if `cancel` is NULL.
+//
+// Threads: any, at any time.
+int fullbore_cancel_is_cancelled(const fullbore_cancel *cancel);
+
+// Frees a cancel. Objects that were created with it keep what they need of it, so it may be freed
+// before they are. NULL is allowed.
+//
+// Returns 0.
+// Threads: any, while no other call uses this cancel.
+int fullbore_cancel_free(fullbore_cancel *cancel);
+
+// Returns the time that is `nanoseconds` from now, in nanoseconds of CLOCK_MONOTONIC, as deadlines are
+// given; never 0, which is no deadline. A negative number is a time that has passed.
+//
+// Threads: any.
+int64_t fullbore_deadline_in(int64_t nanoseconds);
+
+// Creates a pipe with pipe2(O_CLOEXEC), and grows it up to `bytes` as far as this user may; 0 leaves it
+// as it is, at 64 KiB with pages of 4 KiB.
+//
+// `fds` points to room for two: `fds[0]` is set to the end that bytes are read from, `fds[1]` to the one
+// that they are written to.
+// The caller closes both. `growth` gets the capacity that was reached, and may be NULL.
+//
+// Returns 0; -EMFILE or -ENFILE as pipe2(2); -EINVAL if `fds` is NULL.
+// Threads: any.
+int fullbore_pipe(int *fds,
+                  size_t bytes,
+                  fullbore_growth *growth,
+                  fullbore_error *error);
+
+// Returns 1 if `pipe` is a pipe or a FIFO, 0 if it is not, or -EBADF if it is not open.
+//
+// Threads: any.
+int fullbore_pipe_is_pipe(int pipe, fullbore_error *error);
+
+// Returns 1 if `pipe` can be written to, 0 if it cannot; -EBADF if it is not open; -EINVAL if it is not
+// a pipe.
+//
+// Threads: any.
+int fullbore_pipe_is_writer(int pipe,
+                            fullbore_error *error);
+
+// Returns the capacity of a pipe in bytes (F_GETPIPE_SZ); -EBADF if `pipe` is not open; -EINVAL if it is
+// not a pipe.
+//
+// Threads: any.
+int64_t fullbore_pipe_capacity(int pipe,
+                               fullbore_error *error);
+
+// Returns the capacity of a pipe in slots: the number of runs of bytes that it can refer to, each at
+// most a page or compound page. -EBADF if `pipe` is not open; -EINVAL if it is not a pipe.
+//
+// Threads: any.
+int64_t fullbore_pipe_slots(int pipe,
+                            fullbore_error *error);
+
+// Returns the number of bytes that are in a pipe now (FIONREAD), from either end; -EBADF if `pipe` is
+// not open; -EINVAL if it is not a pipe.
+//
+// Threads: any.
+int64_t fullbore_pipe_queued(int pipe,
+                             fullbore_error *error);
+
+// Stores the identity of a pipe in `*identity`.
+//
+// Returns 0; -EBADF if `pipe` is not open; -EINVAL if it is not a pipe, or `identity` is NULL.
+// Threads: any.
+int fullbore_pipe_identify(int pipe, fullbore_pipe_identity *identity, fullbore_error *error);
+
+// Sets the capacity of a pipe to `bytes`, which the kernel rounds up to a power of two of pages
+// (F_SETPIPE_SZ).
+//
+// Returns the new capacity in bytes; -EPERM above the limits of this user; -EBUSY if the bytes in the
+// pipe use more slots than that; -EBADF if `pipe` is not open; -EINVAL if it is not a pipe, and for 0
+// and for 2 GiB or more.
+// Threads: any.
+int64_t fullbore_pipe_resize(int pipe,
+                             size_t bytes,
+                             fullbore_error *error);
+
+// Grows a pipe up to `bytes` as far as this user may, and never shrinks it. A limit is not an error:
+// `growth`, which may be NULL, gets the capacity that was reached, and the limit.
+//
+// Grow a pipe only if you write to it: a writer on the other side may use the capacity to find out when
+// a page is free. All pipes of an unprivileged user together may have 64 MiB
+// (/proc/sys/fs/pipe-user-pages-soft); beyond that, new pipes of all programs of this user have one or
+// two pages.
+//
+// Returns 0; -EBADF if `pipe` is not open; -EINVAL if it is not a pipe; -ENOMEM.
+// Threads: any.
+int fullbore_pipe_grow(int pipe,
+                       size_t bytes,
+                       fullbore_growth *growth,
+                       fullbore_error *error);
+
+// Creates a producer that sends to `sink`, and stores it in `*producer`. Free it with
+// fullbore_producer_free.
+//
+// `sink` stays the caller's, and has to stay open as long as the producer exists. A producer that sends
+// to a pipe keeps a duplicate of it: the pipe's reader sees no end of file before the producer has
+// finished or is freed. `options` may be NULL, which is all defaults.
+//
+// Returns 0; -EBADF if `sink` is not open, or is the read end of a pipe; -EINVAL for a way that needs a
+// pipe if `sink` is not one, for options that are wrong, and if `producer` is NULL; -ENOMEM.
+// Threads: any.
+int fullbore_producer_new(int sink,
+                          const fullbore_producer_options *options,
+                          fullbore_producer **producer,
+                          fullbore_error *error);
+
+// Gathers `len` bytes of `memory`, and sends them in chunks: the bytes may be sent by this call or by a
+// later one. `memory` may be used again when it returns.
+//
+// Returns how many bytes were accepted: all of them, unless an error comes after a part of them, which
+// the next call then returns. Bytes that were accepted must not be written again.
+// -EPIPE if no reader is left, and other errors of write(2) and vmsplice(2), with FULLBORE_SIDE_SINK;
+// -EAGAIN with FULLBORE_NONBLOCKING; -ETIMEDOUT; -ECANCELED; -EINVAL if `producer` or `memory` is NULL,
+// `len` is more than SSIZE_MAX, or the producer has finished; -EBUSY while another call uses it.
+// Threads: one at a time for one producer.
+int64_t fullbore_producer_write(fullbore_producer *producer,
+                                const void *memory,
+                                size_t len,
+                                fullbore_error *error);
+
+// Lends `len` bytes of memory to fill, and stores their address in `*memory`. What is in them at first
+// is unspecified. Bytes that were gathered by fullbore_producer_write are sent first.
+//
+// The memory is lent until the next call with this producer, other than those that only return a
+// number. fullbore_producer_commit sends it.
+//
+// Returns 0; -EINVAL for more bytes than fullbore_producer_chunk, if an argument is NULL, and if the
+// producer has finished; -ENOMEM; otherwise as fullbore_producer_write.
+// Threads: one at a time for one producer.
+int fullbore_producer_reserve(fullbore_producer *producer,
+                              size_t len,
+                              void **memory,
+                              fullbore_error *error);
+
+// Sends the first `len` bytes of the memory that fullbore_producer_reserve lent last. The memory must
+// not be used any more, even if this fails.
+//
+// Returns 0; -EINVAL for more bytes than were lent, if `producer` is NULL, and if it has finished;
+// otherwise as fullbore_producer_write. After an error what was not sent stays in the producer and is
+// sent first by the next call: do not commit it again.
+// Threads: one at a time for one producer.
+int fullbore_producer_commit(fullbore_producer *producer,
+                             size_t len,
+                             fullbore_error *error);
+
+// Sends what was gathered.
+//
+// Returns 0; -EINVAL if `producer` is NULL or has finished; otherwise as fullbore_producer_write. With
+// FULLBORE_NONBLOCKING, wait after -EAGAIN until the sink can be written to (poll(2)), and call it
+// again.
+// Threads: one at a time for one producer.
+int fullbore_producer_flush(fullbore_producer *producer,
+                            fullbore_error *error);
+
+// Sends what is left, and ends the producer: it closes its duplicate of the sink, and only the
+// functions that return a number, and fullbore_producer_free, are then allowed. By FULLBORE_WAY_RECYCLE
+// it returns when the last byte has been read.
+//
+// Returns 0 if all bytes were sent; -EINVAL if `producer` is NULL or has finished; otherwise as
+// fullbore_producer_write. After an error the producer has not finished, and keeps what was not sent:
+// call this again to continue, or fullbore_producer_free to lose it.
+// Threads: one at a time for one producer.
+int fullbore_producer_finish(fullbore_producer *producer,
+                             fullbore_error *error);
+
+// Stores the address and the length of the bytes that were accepted and not sent yet. They are lent as
+// by fullbore_producer_reserve. None are left after fullbore_producer_finish.
+//
+// Returns 0; -EINVAL if an argument is NULL; -EBUSY while another call uses the producer.
+// Threads: one at a time for one producer.
+int fullbore_producer_unsent(fullbore_producer *producer,
+                             const void **memory,
+                             size_t *len,
+                             fullbore_error *error);
+
+// Sets the time at which calls end with -ETIMEDOUT, in nanoseconds of CLOCK_MONOTONIC; 0 removes it.
+//
+// Returns 0; -EINVAL if `producer` is NULL or has finished, or `deadline` is negative; -EBUSY while
+// another call uses the producer.
+// Threads: one at a time for one producer.
+int fullbore_producer_set_deadline(fullbore_producer *producer,
+                                   int64_t deadline,
+                                   fullbore_error *error);
+
+// Returns the number of bytes that were sent so far; -EINVAL if `producer` is NULL; -EBUSY while another
+// call uses it.
+//
+// Threads: one at a time for one producer.
+int64_t fullbore_producer_sent(fullbore_producer *producer);
+
+// Returns the number of system calls that were made to send bytes; -EINVAL if `producer` is NULL; -EBUSY
+// while another call uses it.
+//
+// Threads: one at a time for one producer.
+int64_t fullbore_producer_calls(fullbore_producer *producer);
+
+// Returns the way in which bytes are sent now, FULLBORE_WAY_...; it can change when the kernel refuses
+// one, and in a long stream. -EINVAL if `producer` is NULL; -EBUSY while another call uses it.
+//
+// Threads: one at a time for one producer.
+int fullbore_producer_way(fullbore_producer *producer);
+
+// Returns the size of a chunk in bytes: the most that one fullbore_producer_reserve lends. -EINVAL if
+// `producer` is NULL; -EBUSY while another call uses it.
+//
+// Threads: one at a time for one producer.
+int64_t fullbore_producer_chunk(fullbore_producer *producer);
+
+// Stores in `*tried` how fast two ways were, if this stream was long enough to try them: only one by
+// FULLBORE_WAY_AUTO, of more than 64 MiB into a pipe, is.
+//
+// Returns 1 if there is a result, 0 if there is none; -EINVAL if an argument is NULL; -EBUSY while
+// another call uses the producer.
+// Threads: one at a time for one producer.
+int fullbore_producer_tried(fullbore_producer *producer,
+                            fullbore_tried *tried);
+
+// Frees a producer. Like fclose(3), it first sends what is left, but without a way to return an error:
+// call fullbore_producer_finish before. Nothing is sent if a call has returned an error other than
+// -EAGAIN, -ECANCELED and -ETIMEDOUT since bytes were last passed in. NULL is allowed.
+//
+// Returns 0, or -EBUSY, and frees nothing, while another call uses the producer.
+// Threads: any, once no other call uses this producer.
+int fullbore_producer_free(fullbore_producer *producer);
+
+// Creates a repeat that sends the `len` bytes of `pattern` to `sink`, and stores it in `*repeat`. The
+// pattern is copied. Free it with fullbore_repeat_free.
+//
+// `sink` stays the caller's, and has to stay open as long as the repeat exists. A repeat that sends to a
+// pipe keeps a duplicate of it: the pipe's reader sees no end of file before it is freed. `options` may
+// be NULL; `way` in it has to be FULLBORE_WAY_AUTO, and `chunk` and `ring` have no effect.
+//
+// Returns 0; -EBADF if `sink` is not open, or is the read end of a pipe; -EINVAL for an empty pattern,
+// for options that are wrong, and if `pattern` or `repeat` is NULL; -ENOMEM.
+// Threads: any.
+int fullbore_repeat_new(int sink,
+                        const void *pattern,
+                        size_t len,
+                        const fullbore_producer_options *options,
+                        fullbore_repeat **repeat,
+                        fullbore_error *error);
+
+// Sends `len` more bytes, starting where the last call stopped in the pattern.
+//
+// Returns 0; -EPIPE if no reader is left, and other errors of write(2), tee(2) and splice(2), with
+// FULLBORE_SIDE_SINK; -EAGAIN with FULLBORE_NONBLOCKING; -ETIMEDOUT; -ECANCELED; -EINVAL if `repeat` is
+// NULL; -EBUSY while another call uses it. What was sent before an error is counted by
+// fullbore_repeat_sent, and the next call continues from there. To send until the reader has gone, pass
+// UINT64_MAX.
+// Threads: one at a time for one repeat.
+int fullbore_repeat_send(fullbore_repeat *repeat,
+                         uint64_t len,
+                         fullbore_error *error);
+
+// Sends as many bytes as one system call can, at most `len`.
+//
+// Returns how many were sent; otherwise as fullbore_repeat_send.
+// Threads: one at a time for one repeat.
+int64_t fullbore_repeat_send_some(fullbore_repeat *repeat, uint64_t len, fullbore_error *error);
+
+// Sets the time at which calls end with -ETIMEDOUT, in nanoseconds of CLOCK_MONOTONIC; 0 removes it.
+//
+// Returns 0; -EINVAL if `repeat` is NULL or `deadline` is negative; -EBUSY while another call uses it.
+// Threads: one at a time for one repeat.
+int fullbore_repeat_set_deadline(fullbore_repeat *repeat,
+                                 int64_t deadline,
+                                 fullbore_error *error);
+
+// Returns the number of bytes that were sent so far; -EINVAL if `repeat` is NULL; -EBUSY while another
+// call uses it.
+//
+// Threads: one at a time for one repeat.
+int64_t fullbore_repeat_sent(fullbore_repeat *repeat);
+
+// Returns the number of system calls that were made to send bytes; -EINVAL if `repeat` is NULL; -EBUSY
+// while another call uses it.
+//
+// Threads: one at a time for one repeat.
+int64_t fullbore_repeat_calls(fullbore_repeat *repeat);
+
+// Returns FULLBORE_WAY_REPEAT, or FULLBORE_WAY_COPY if the output cannot be given references; -EINVAL if
+// `repeat` is NULL; -EBUSY while another call uses it.
+//
+// Threads: one at a time for one repeat.
+int fullbore_repeat_way(fullbore_repeat *repeat);
+
+// Frees a repeat. Sends nothing. NULL is allowed.
+//
+// Returns 0, or -EBUSY, and frees nothing, while another call uses it.
+// Threads: any, once no other call uses this repeat.
+int fullbore_repeat_free(fullbore_repeat *repeat);
+
+// Creates a consumer that reads from `source`, and stores it in `*consumer`. Free it with
+// fullbore_consumer_free.
+//
+// `source` stays the caller's, and has to stay open as long as the consumer exists. `options` may be
+// NULL, which is all defaults.
+//
+// Returns 0; -EBADF if `source` is not open; -EINVAL for options that are wrong, and if `consumer` is
+// NULL; -ENOMEM.
+// Threads: any.
+int fullbore_consumer_new(int source,
+                          const fullbore_consumer_options *options,
+                          fullbore_consumer **consumer,
+                          fullbore_error *error);
+
+// Reads up to `len` bytes into `memory`.
+//
+// Returns how many bytes were read, which may be fewer than `len`; 0 at the end, when all writers have
+// closed, and if `len` is 0. Errors of read(2), with FULLBORE_SIDE_SOURCE; -EAGAIN with
+// FULLBORE_NONBLOCKING if there is nothing to read yet; -ETIMEDOUT; -EINVAL if `consumer` or `memory` is
+// NULL or `len` is more than SSIZE_MAX; -EBUSY while another call uses the consumer. A signal does not
+// interrupt it.
+// Threads: one at a time for one consumer.
+int64_t fullbore_consumer_read(fullbore_consumer *consumer,
+                               void *memory,
+                               size_t len,
+                               fullbore_error *error);
+
+// Lends the bytes that are in the buffer, and stores their address in `*memory` and their number in
+// `*len`. If there are none, it reads some first, and so `*len` is 0 only at the end. They stay in the
+// buffer until fullbore_consumer_consume.
+//
+// The memory is lent until the next call with this consumer, other than those that only return a number.
+//
+// Returns 0; -EINVAL if an argument is NULL; otherwise as fullbore_consumer_read.
+// Threads: one at a time for one consumer.
+int fullbore_consumer_fill(fullbore_consumer *consumer,
+                           const void **memory,
+                           size_t *len,
+                           fullbore_error *error);
+
+// Takes the first `len` bytes out of the buffer.
+//
+// Returns 0; -EINVAL for more bytes than are in the buffer, and if `consumer` is NULL; -EBUSY while
+// another call uses it.
+// Threads: one at a time for one consumer.
+int fullbore_consumer_consume(fullbore_consumer *consumer, size_t len, fullbore_error *error);
+
+// Discards the next `len` bytes, or all up to the end if there are fewer. The bytes in a pipe are
+// discarded without being copied.
+//
+// Returns how many were discarded; otherwise as fullbore_consumer_read. Bytes that were discarded before
+// an error are lost.
+// Threads: one at a time for one consumer.
+int64_t fullbore_consumer_discard(fullbore_consumer *consumer,
+                                  uint64_t len,
+                                  fullbore_error *error);
+
+// Sets the time at which calls end with -ETIMEDOUT, in nanoseconds of CLOCK_MONOTONIC; 0 removes it.
+//
+// Returns 0; -EINVAL if `consumer` is NULL or `deadline` is negative; -EBUSY while another call uses it.
+// Threads: one at a time for one consumer.
+int fullbore_consumer_set_deadline(fullbore_consumer *consumer,
+                                   int64_t deadline,
+                                   fullbore_error *error);
+
+// Returns the number of bytes that were taken from the source so far, including those in the buffer;
+// -EINVAL if `consumer` is NULL; -EBUSY while another call uses it.
+//
+// Threads: one at a time for one consumer.
+int64_t fullbore_consumer_taken(fullbore_consumer *consumer);
+
+// Returns the number of bytes that are in the buffer: fullbore_consumer_fill lends them without reading.
+// -EINVAL if `consumer` is NULL; -EBUSY while another call uses it.
+//
+// Threads: one at a time for one consumer.
+int64_t fullbore_consumer_buffered(fullbore_consumer *consumer);
+
+// Returns the number of system calls that were made to read or discard bytes; -EINVAL if `consumer` is
+// NULL; -EBUSY while another call uses it.
+//
+// Threads: one at a time for one consumer.
+int64_t fullbore_consumer_calls(fullbore_consumer *consumer);
+
+// Frees a consumer. Bytes in its buffer are lost. NULL is allowed.
+//
+// Returns 0, or -EBUSY, and frees nothing, while another call uses it.
+// Threads: any, once no other call uses this consumer.
+int fullbore_consumer_free(fullbore_consumer *consumer);
+
+// Copies all bytes of `source` to `sink`, with the default options of a fullbore_transfer.
+//
+// Returns how many bytes there were; errors of the side that `error` names, with the number of bytes that
+// had arrived; -EBADF if one is not open; -EINVAL if both are the same file or pipe.
+// Threads: any.
+int64_t fullbore_copy(int source,
+                      int sink,
+                      fullbore_error *error);
+
+// Closes `fd` with close(2), and returns its error: NFS, FUSE and file systems with quotas may report a
+// failed write only here. The descriptor is closed in any case.
+//
+// Returns 0; -EIO, -ENOSPC or -EDQUOT as close(2); -EBADF if `fd` is not open.
+// Threads: any.
+int fullbore_close(int fd,
+                   fullbore_error *error);
+
+// Creates a transfer from `source` to `sink`, and stores it in `*transfer`. Nothing is moved yet. Free it
+// with fullbore_transfer_free.
+//
+// Both file descriptors stay the caller's, and have to stay open as long as the transfer exists.
+// `options` may be NULL, which is all defaults.
+//
+// Returns 0; -EBADF if a file descriptor is not open; -EINVAL for options that are wrong, and if
+// `transfer` is NULL.
+// Threads: any.
+int fullbore_transfer_new(int source,
+                          int sink,
+                          const fullbore_transfer_options *options,
+                          fullbore_transfer **transfer,
+                          fullbore_error *error);
+
+// Moves bytes until the source ends, the limit is reached, or the transfer cannot continue.
+//
+// `progress` is called after each step, with `user`; it may be NULL. After a run that was cancelled, timed
+// out, would have to wait, or has reached a limit that was then raised, another run continues.
+//
+// Returns why it ended, FULLBORE_ENDED_...; the error of a side, which `error` names; -EINVAL if both are
+// the same file or pipe, or if `transfer` is NULL; -EBUSY while another call uses it.
+// Threads: one at a time for one transfer.
+int fullbore_transfer_run(fullbore_transfer *transfer,
+                          fullbore_progress_fn progress,
+                          void *user,
+                          fullbore_error *error);
+
+// Sets the most bytes to move, over all runs. Unlike in the options, 0 means that no byte is to be moved.
+//
+// Returns 0; -EINVAL if `transfer` is NULL, or its bytes have been taken back; -EBUSY while another call
+// uses it.
+// Threads: one at a time for one transfer.
+int fullbore_transfer_set_limit(fullbore_transfer *transfer,
+                                uint64_t limit,
+                                fullbore_error *error);
+
+// Sets the time at which a run ends, in nanoseconds of CLOCK_MONOTONIC; 0 removes it.
+//
+// Returns 0; -EINVAL if `transfer` is NULL, its bytes have been taken back, or `deadline` is negative;
+// -EBUSY while another call uses it.
+// Threads: one at a time for one transfer.
+int fullbore_transfer_set_deadline(fullbore_transfer *transfer,
+                                   int64_t deadline,
+                                   fullbore_error *error);
+
+// Sets another cancel, so that a transfer that was cancelled can continue. `cancel` may be freed
+// afterwards.
+//
+// Returns 0; -EINVAL if an argument is NULL, or the bytes of the transfer have been taken back; -EBUSY
+// while another call uses it.
+// Threads: one at a time for one transfer.
+int fullbore_transfer_set_cancel(fullbore_transfer *transfer,
+                                 const fullbore_cancel *cancel,
+                                 fullbore_error *error);
+
+// Ends a transfer, and stores the address and the length of the bytes that were taken from the source and
+// have not arrived at the sink, in order. There are some only if the sink failed or the transfer was
+// stopped early. They are lent until the transfer is freed.
+//
+// Returns 0; -EINVAL if an argument is NULL, or they have been taken back before; -EBUSY while another call
+// uses the transfer; the error of read(2) if they are in a pipe of the library's own, with
+// FULLBORE_SIDE_SOURCE.
+// Threads: one at a time for one transfer.
+int fullbore_transfer_take_back(fullbore_transfer *transfer,
+                                const void **memory,
+                                size_t *len,
+                                fullbore_error *error);
+
+// Returns the number of bytes that have arrived at the sink, over all runs; -EINVAL if `transfer` is NULL;
+// -EBUSY while another call uses it.
+//
+// Threads: one at a time for one transfer.
+int64_t fullbore_transfer_bytes(fullbore_transfer *transfer);
+
+// Returns the number of bytes that were taken from the source, over all runs: more than have arrived only
+// if the sink failed, or the transfer was stopped early. -EINVAL if `transfer` is NULL; -EBUSY while
+// another call uses it.
+//
+// Threads: one at a time for one transfer.
+int64_t fullbore_transfer_taken(fullbore_transfer *transfer);
+
+// Returns the number of system calls that were made to move bytes, over all runs; -EINVAL if `transfer` is
+// NULL; -EBUSY while another call uses it.
+//
+// Threads: one at a time for one transfer.
+int64_t fullbore_transfer_calls(fullbore_transfer *transfer);
+
+// Returns how long all runs took together, in nanoseconds; -EINVAL if `transfer` is NULL; -EBUSY while
+// another call uses it.
+//
+// Threads: one at a time for one transfer.
+int64_t fullbore_transfer_elapsed(fullbore_transfer *transfer);
+
+// Returns the kind of the source, FULLBORE_KIND_..., or 0 before the first run; -EINVAL if `transfer` is
+// NULL; -EBUSY while another call uses it.
+//
+// Threads: one at a time for one transfer.
+int fullbore_transfer_source_kind(fullbore_transfer *transfer);
+
+// Returns the kind of the sink, FULLBORE_KIND_..., or 0 before the first run; -EINVAL if `transfer` is
+// NULL; -EBUSY while another call uses it.
+//
+// Threads: one at a time for one transfer.
+int fullbore_transfer_sink_kind(fullbore_transfer *transfer);
+
+// Returns the route that moved bytes as the one with this number, from 0, in the order of their first
+// byte, FULLBORE_ROUTE_..., and stores how many bytes it moved in `*bytes`, which may be NULL. Returns 0 if
+// fewer routes were used; -EINVAL if `transfer` is NULL; -EBUSY while another call uses it.
+//
+// Threads: one at a time for one transfer.
+int fullbore_transfer_route(fullbore_transfer *transfer,
+                            size_t index,
+                            uint64_t *bytes);
+
+// Stores in `*tried` how fast two routes into a pipe were, if this transfer was long enough to try them.
+//
+// Returns 1 if there is a result, 0 if there is none; -EINVAL if an argument is NULL; -EBUSY while another
+// call uses the transfer.
+// Threads: one at a time for one transfer.
+int fullbore_transfer_tried(fullbore_transfer *transfer,
+                            fullbore_tried *tried);
+
+// Frees a transfer. Bytes that were taken from the source and have not arrived are lost;
+// fullbore_transfer_take_back returns them. NULL is allowed.
+//
+// Returns 0, or -EBUSY, and frees nothing, while another call uses it.
+// Threads: any, once no other call uses this transfer.
+int fullbore_transfer_free(fullbore_transfer *transfer);
+
+// Creates a tee of `source` without sinks, and stores it in `*tee`. Free it with fullbore_tee_free.
+//
+// All file descriptors stay the caller's, and have to stay open as long as the tee exists. `options` may
+// be NULL, which is all defaults.
+//
+// Returns 0; -EBADF if `source` is not open; -EINVAL for options that are wrong or that a tee does not
+// have, and if `tee` is NULL.
+// Threads: any.
+int fullbore_tee_new(int source,
+                     const fullbore_transfer_options *options,
+                     fullbore_tee **tee,
+                     fullbore_error *error);
+
+// Adds a sink. Sinks are numbered from 0 in the order in which they are added.
+//
+// `on_closed` says what it means if the reader of the sink has gone (EPIPE), `on_error` what any other
+// error of it means: FULLBORE_ON_ERROR_...
+//
+// Returns 0; -EBADF if `sink` is not open; -EINVAL after the first run, for numbers that are not
+// FULLBORE_ON_ERROR_..., and if `tee` is NULL; -EBUSY while another call uses it.
+// Threads: one at a time for one tee.
+int fullbore_tee_add(fullbore_tee *tee,
+                     int sink,
+                     int32_t on_closed,
+                     int32_t on_error,
+                     fullbore_error *error);
+
+// Moves bytes until the source ends, the limit is reached, or no sink is left. After a run that was
+// cancelled, timed out or would have to wait, another run continues.
+//
+// Returns why it ended, FULLBORE_ENDED_...; the error of a side, which `error` names, with the number of the
+// sink; -EINVAL if a sink is the source, if there is no sink, or if `tee` is NULL; -EBUSY while another call
+// uses it.
+// Threads: one at a time for one tee.
+int fullbore_tee_run(fullbore_tee *tee,
+                     fullbore_error *error);
+
+// Sets the time at which a run ends, in nanoseconds of CLOCK_MONOTONIC; 0 removes it.
+//
+// Returns 0; -EINVAL if `tee` is NULL or `deadline` is negative; -EBUSY while another call uses it.
+// Threads: one at a time for one tee.
+int fullbore_tee_set_deadline(fullbore_tee *tee, int64_t deadline, fullbore_error *error);
+
+// Sets another cancel, so that a tee that was cancelled can continue. `cancel` may be freed afterwards.
+//
+// Returns 0; -EINVAL if an argument is NULL; -EBUSY while another call uses the tee.
+// Threads: one at a time for one tee.
+int fullbore_tee_set_cancel(fullbore_tee *tee,
+                            const fullbore_cancel *cancel,
+                            fullbore_error *error);
+
+// Returns the number of bytes that were taken from the source, over all runs; -EINVAL if `tee` is NULL;
+// -EBUSY while another call uses it.
+//
+// Threads: one at a time for one tee.
+int64_t fullbore_tee_taken(fullbore_tee *tee);
+
+// Returns how long all runs took together, in nanoseconds; -EINVAL if `tee` is NULL; -EBUSY while another
+// call uses it.
+//
+// Threads: one at a time for one tee.
+int64_t fullbore_tee_elapsed(fullbore_tee *tee);
+
+// Returns the guarantee that was kept, FULLBORE_GUARANTEE_...: FULLBORE_GUARANTEE_SNAPSHOT also where
+// references were asked for and the kernel cannot give them. -EINVAL if `tee` is NULL; -EBUSY while another
+// call uses it.
+//
+// Threads: one at a time for one tee.
+int fullbore_tee_guarantee(fullbore_tee *tee);
+
+// Returns the number of bytes that arrived at a sink, over all runs; -EINVAL if there is no such sink, or
+// `tee` is NULL; -EBUSY while another call uses it.
+//
+// Threads: one at a time for one tee.
+int64_t fullbore_tee_sink_bytes(fullbore_tee *tee,
+                                size_t sink);
+
+// Returns the error for which a sink was dropped, as a negative errno, and describes it in `*error`; 0 if it
+// was not dropped, or if its errors do not count. -EINVAL with FULLBORE_CAUSE_ARGUMENT if there is no such
+// sink, or `tee` is NULL; -EBUSY with FULLBORE_CAUSE_IN_USE while another call uses it.
+//
+// Threads: one at a time for one tee.
+int fullbore_tee_sink_error(fullbore_tee *tee,
+                            size_t sink,
+                            fullbore_error *error);
+
+// Returns 1 if a sink was dropped for an error, which may be one that does not count, otherwise 0; -EINVAL if
+// there is no such sink, or `tee` is NULL; -EBUSY while another call uses it.
+//
+// Threads: one at a time for one tee.
+int fullbore_tee_sink_is_dropped(fullbore_tee *tee,
+                                 size_t sink);
+
+// Returns 1 if a sink has to make room before the tee can continue, after
+// FULLBORE_ENDED_SINK_WOULD_WAIT, otherwise 0; -EINVAL if there is no such sink, or `tee` is NULL; -EBUSY
+// while another call uses it.
+//
+// Threads: one at a time for one tee.
+int fullbore_tee_sink_would_wait(fullbore_tee *tee,
+                                 size_t sink);
+
+// Frees a tee. Bytes that were taken from the source and that not every sink has got are lost. NULL is
+// allowed.
+//
+// Returns 0, or -EBUSY, and frees nothing, while another call uses it.
+// Threads: any, once no other call uses this tee.
+int fullbore_tee_free(fullbore_tee *tee);
+
+// Creates a monitor of the pipes of all processes that this user may see, and stores it in `*monitor`.
+// Free it with fullbore_monitor_free.
+//
+// It keeps files of /proc open, and therefore raises the limit on open files of this process as far as it
+// may (RLIMIT_NOFILE). A program that uses select(2), which knows no descriptor above 1023, should watch
+// from a process of its own.
+//
+// `flags` is 0 or FULLBORE_ALL_PIPES.
+//
+// Returns 0; -EOPNOTSUPP if /proc is not mounted; -EINVAL for flags that do not exist, and if `monitor` is
+// NULL.
+// Threads: any.
+int fullbore_monitor_new(uint32_t flags,
+                         fullbore_monitor **monitor,
+                         fullbore_error *error);
+
+// Creates a monitor as fullbore_monitor_new does, of the pipelines of a process and all its descendants.
+//
+// Returns as fullbore_monitor_new; -ESRCH if there is no such process; -EOPNOTSUPP if /proc hides it from
+// this user; -EINVAL if `pid` is not positive.
+// Threads: any.
+int fullbore_monitor_new_tree(int32_t pid,
+                              uint32_t flags,
+                              fullbore_monitor **monitor,
+                              fullbore_error *error);
+
+// Creates a monitor as fullbore_monitor_new does, of the pipelines of processes with this name, and of
+// FIFOs with this name.
+//
+// Returns as fullbore_monitor_new; -EINVAL if `name` is NULL or not UTF-8.
+// Threads: any.
+int fullbore_monitor_new_named(const char *name,
+                               uint32_t flags,
+                               fullbore_monitor **monitor,
+                               fullbore_error *error);
+
+// Observes for this time, and stores an overview with rates and verdicts in `*overview`. This is what a
+// program calls that looks once. Free the overview with fullbore_overview_free.
+//
+// Returns 0; -ESRCH if the process that the monitor is of has ended; -EINVAL if an argument is NULL, or the
+// time is negative; -EBUSY while another call uses the monitor.
+// Threads: one at a time for one monitor.
+int fullbore_monitor_once(fullbore_monitor *monitor,
+                          int64_t nanoseconds,
+                          fullbore_overview **overview,
+                          fullbore_error *error);
+
+// Samples what the watched processes do, for this time. Between two scans, a verdict needs many samples.
+//
+// Returns 0; -EINVAL if `monitor` is NULL, or the time is negative; -EBUSY while another call uses it.
+// Threads: one at a time for one monitor.
+int fullbore_monitor_sample(fullbore_monitor *monitor,
+                            int64_t nanoseconds,
+                            fullbore_error *error);
+
+// Returns how long to wait before the next fullbore_monitor_sample of 0 nanoseconds, in nanoseconds, for a
+// program that has its own loop; -EINVAL if `monitor` is NULL; -EBUSY while another call uses it.
+//
+// Threads: one at a time for one monitor.
+int64_t fullbore_monitor_next_sample(fullbore_monitor *monitor);
+
+// Finds all pipes and processes again, and stores what is known about them in `*overview`. Rates and
+// verdicts are about the samples since earlier scans: a program that watches scans once a second, say, and
+// samples in between. Free the overview with fullbore_overview_free.
+//
+// Returns as fullbore_monitor_once.
+// Threads: one at a time for one monitor.
+int fullbore_monitor_scan(fullbore_monitor *monitor,
+                          fullbore_overview **overview,
+                          fullbore_error *error);
+
+// Closes all files that the monitor keeps open, and forgets all processes. A descriptor of a FIFO keeps its
+// file system busy: call this before a longer time without scans.
+//
+// Returns 0; -EINVAL if `monitor` is NULL; -EBUSY while another call uses it.
+// Threads: one at a time for one monitor.
+int fullbore_monitor_forget(fullbore_monitor *monitor,
+                            fullbore_error *error);
+
+// Frees a monitor. Overviews that it has made stay. NULL is allowed.
+//
+// Returns 0, or -EBUSY, and frees nothing, while another call uses it.
+// Threads: any, once no other call uses this monitor.
+int fullbore_monitor_free(fullbore_monitor *monitor);
+
+// Returns the number of chains; -EINVAL if `overview` is NULL.
+//
+// Threads: any, several at a time.
+int64_t fullbore_overview_chains(const fullbore_overview *overview);
+
+// Returns the number of pipes; -EINVAL if `overview` is NULL.
+//
+// Threads: any, several at a time.
+int64_t fullbore_overview_pipes(const fullbore_overview *overview);
+
+// Returns the number of processes that could not be examined, because this user may not, or because they
+// have too many files open; -EINVAL if `overview` is NULL.
+//
+// Threads: any, several at a time.
+int64_t fullbore_overview_unseen(const fullbore_overview *overview);
+
+// Returns 1 if /proc shows no processes of other users, otherwise 0; -EINVAL if `overview` is NULL.
+//
+// Threads: any, several at a time.
+int fullbore_overview_others_hidden(const fullbore_overview *overview);
+
+// Returns a chain, by its number from 0; NULL if there is none, or `overview` is NULL. It is the
+// overview's, until that is freed.
+//
+// Threads: any, several at a time.
+const fullbore_chain *fullbore_overview_chain(const fullbore_overview *overview, size_t chain);
+
+// Returns a stage of a chain, by its number from 0; NULL if there is none, or `overview` is NULL. It is the
+// overview's, until that is freed.
+//
+// Threads: any, several at a time.
+const fullbore_stage *fullbore_overview_stage(const fullbore_overview *overview,
+                                              size_t chain,
+                                              size_t stage);
+
+// Returns a process of a stage, by its number from 0: the first one names the stage. NULL if there is none,
+// or `overview` is NULL. It is the overview's, until that is freed.
+//
+// Threads: any, several at a time.
+const fullbore_process *fullbore_overview_stage_process(const fullbore_overview *overview,
+                                                        size_t chain,
+                                                        size_t stage,
+                                                        size_t process);
+
+// Returns the number of a pipe of a chain, for fullbore_overview_pipe, by its place in the chain from 0, in
+// the direction of the bytes; -EINVAL if there is none, or `overview` is NULL.
+//
+// Threads: any, several at a time.
+int64_t fullbore_overview_chain_pipe(const fullbore_overview *overview,
+                                     size_t chain,
+                                     size_t place);
+
+// Returns the number, from 0, of a stage that the verdict of a chain names, by its place among them from 0;
+// -EINVAL if there is none, or `overview` is NULL.
+//
+// Threads: any, several at a time.
+int64_t fullbore_overview_slow_stage(const fullbore_overview *overview,
+                                     size_t chain,
+                                     size_t place);
+
+// Returns a pipe, by its number from 0; NULL if there is none, or `overview` is NULL. It is the overview's,
+// until that is freed.
+//
+// Threads: any, several at a time.
+const fullbore_pipe_state *fullbore_overview_pipe(const fullbore_overview *overview,
+                                                  size_t pipe);
+
+// Returns a process that writes to a pipe, by its number from 0; NULL if there is none, or `overview` is
+// NULL. It is the overview's, until that is freed.
+//
+// Threads: any, several at a time.
+const fullbore_process *fullbore_overview_pipe_writer(const fullbore_overview *overview,
+                                                      size_t pipe,
+                                                      size_t process);
+
+// Returns a process that reads from a pipe, by its number from 0; NULL if there is none, or `overview` is
+// NULL. It is the overview's, until that is freed.
+//
+// Threads: any, several at a time.
+const fullbore_process *fullbore_overview_pipe_reader(const fullbore_overview *overview,
+                                                      size_t pipe,
+                                                      size_t process);
+
+// Returns the whole overview as JSON, with the keys of `fullbore top --json`; NULL if `overview` is NULL. It
+// is the overview's, until that is freed.
+//
+// Threads: any, several at a time.
+const char *fullbore_overview_json(const fullbore_overview *overview);
+
+// Frees an overview, and all that was returned from it. NULL is allowed.
+//
+// Returns 0.
+// Threads: any, once no other call uses this overview.
+int fullbore_overview_free(fullbore_overview *overview);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif  // __cplusplus
+
+#endif  /* FULLBORE_H */

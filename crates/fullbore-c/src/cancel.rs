@@ -1,0 +1,87 @@
+//! Ending a wait from outside, and deadlines.
+
+use std::ffi::c_int;
+use std::mem::MaybeUninit;
+
+use fullbore::Cancel;
+
+use crate::arguments::now;
+use crate::call::{Failure, fullbore_error, number, status};
+use crate::handle::{Handle, free, given, make, some};
+
+/// Ends the calls of other objects, from another thread or from a signal handler. It is passed to them
+/// by their options.
+pub struct fullbore_cancel(pub Cancel);
+
+impl Handle for fullbore_cancel {
+    const NAME: &str = "cancel";
+
+    fn is_unused(&self) -> Result<(), Failure> {
+        Ok(())
+    }
+}
+
+/// Returns the cancel that options name, if they name one.
+pub fn named(cancel: *const fullbore_cancel) -> Option<Cancel> {
+    some(cancel).map(|cancel| cancel.0.clone())
+}
+
+/// Creates a cancel, and stores it in `*cancel`. Free it with fullbore_cancel_free.
+///
+/// Returns 0; -EMFILE, -ENFILE or -ENOMEM as eventfd(2); -EINVAL if `cancel` is NULL.
+/// Threads: any.
+#[unsafe(no_mangle)]
+pub extern "C" fn fullbore_cancel_new(
+    cancel: Option<&mut MaybeUninit<*mut fullbore_cancel>>,
+    error: Option<&mut fullbore_error>,
+) -> c_int {
+    status(error, || {
+        make(cancel, || Ok(fullbore_cancel(Cancel::new()?)))
+    })
+}
+
+/// Ends all calls of the objects that have this cancel, and refuses further ones, for good. They fail
+/// with -ECANCELED, or return FULLBORE_ENDED_CANCELLED.
+///
+/// Returns 0, or -EINVAL if `cancel` is NULL.
+/// Threads: any, at any time; also in a signal handler, where it leaves errno alone.
+#[unsafe(no_mangle)]
+pub extern "C" fn fullbore_cancel_now(cancel: *const fullbore_cancel) -> c_int {
+    match some(cancel) {
+        Some(cancel) => {
+            cancel.0.cancel();
+            0
+        }
+        // A message would need memory, which a signal handler must not ask for.
+        None => -libc::EINVAL,
+    }
+}
+
+/// Returns 1 if fullbore_cancel_now was called, 0 if it was not, or -EINVAL if `cancel` is NULL.
+///
+/// Threads: any, at any time.
+#[unsafe(no_mangle)]
+pub extern "C" fn fullbore_cancel_is_cancelled(cancel: *const fullbore_cancel) -> c_int {
+    status(None, || Ok(given(cancel)?.0.is_cancelled().into()))
+}
+
+/// Frees a cancel. Objects that were created with it keep what they need of it, so it may be freed
+/// before they are. NULL is allowed.
+///
+/// Returns 0.
+/// Threads: any, while no other call uses this cancel.
+#[unsafe(no_mangle)]
+pub extern "C" fn fullbore_cancel_free(cancel: *mut fullbore_cancel) -> c_int {
+    free(cancel)
+}
+
+/// Returns the time that is `nanoseconds` from now, in nanoseconds of CLOCK_MONOTONIC, as deadlines are
+/// given; never 0, which is no deadline. A negative number is a time that has passed.
+///
+/// Threads: any.
+#[unsafe(no_mangle)]
+pub extern "C" fn fullbore_deadline_in(nanoseconds: i64) -> i64 {
+    number(None, || {
+        Ok(now().saturating_add(nanoseconds).max(1).unsigned_abs())
+    })
+}

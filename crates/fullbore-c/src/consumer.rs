@@ -1,0 +1,238 @@
+//! Fd to memory.
+
+use std::ffi::{c_int, c_void};
+use std::io::{BufRead, Read};
+use std::mem::MaybeUninit;
+use std::os::fd::BorrowedFd;
+
+use fullbore::{Consumer, ConsumerOptions};
+
+use crate::arguments::{self, FULLBORE_NONBLOCKING, Options, fd, only, place, room, size, wait};
+use crate::call::{Failure, fullbore_error, number, status};
+use crate::handle::{Exclusive, free, given, handles, make};
+
+/// The options of a fullbore_consumer. Set `size` to `sizeof options` and all else to 0, then what is to
+/// differ from the default.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct fullbore_consumer_options {
+    /// sizeof(fullbore_consumer_options).
+    pub size: usize,
+    /// The size of the buffer in bytes. 0 is the default: half of the second-level cache.
+    pub buffer: usize,
+    /// The time at which calls end with -ETIMEDOUT, in nanoseconds of CLOCK_MONOTONIC, as
+    /// fullbore_deadline_in returns it. 0 is none.
+    pub deadline: i64,
+    /// What to do while there is nothing to read: FULLBORE_WAIT_...
+    pub wait: i32,
+    /// FULLBORE_NONBLOCKING.
+    pub flags: u32,
+}
+
+// SAFETY: it begins with its size, and consists of numbers.
+unsafe impl Options for fullbore_consumer_options {
+    const FIRST: usize = size_of::<Self>();
+}
+
+/// Reads bytes from any file descriptor through a buffer. It never resizes the pipe that it reads from.
+pub struct fullbore_consumer(Exclusive<Consumer<BorrowedFd<'static>>>);
+
+handles! {
+    fullbore_consumer is "consumer";
+}
+
+fn open(
+    source: BorrowedFd<'static>,
+    given: &fullbore_consumer_options,
+) -> Result<Consumer<BorrowedFd<'static>>, Failure> {
+    only(given.flags, FULLBORE_NONBLOCKING, 0)?;
+    let mut options = ConsumerOptions::new().wait(wait(given.wait)?);
+    if let Some(buffer) = size(given.buffer) {
+        if isize::try_from(buffer).is_err() {
+            let message = format!("a buffer of {buffer} bytes is more than memory can hold");
+            return Err(Failure::invalid(message));
+        }
+        options = options.buffer(buffer);
+    }
+    if let Some(at) = arguments::deadline(given.deadline)? {
+        options = options.deadline(at);
+    }
+    if given.flags & FULLBORE_NONBLOCKING != 0 {
+        options = options.nonblocking();
+    }
+    Ok(options.open(source)?)
+}
+
+/// Creates a consumer that reads from `source`, and stores it in `*consumer`. Free it with
+/// fullbore_consumer_free.
+///
+/// `source` stays the caller's, and has to stay open as long as the consumer exists. `options` may be
+/// NULL, which is all defaults.
+///
+/// Returns 0; -EBADF if `source` is not open; -EINVAL for options that are wrong, and if `consumer` is
+/// NULL; -ENOMEM.
+/// Threads: any.
+#[unsafe(no_mangle)]
+pub extern "C" fn fullbore_consumer_new(
+    source: c_int,
+    options: Option<&MaybeUninit<fullbore_consumer_options>>,
+    consumer: Option<&mut MaybeUninit<*mut fullbore_consumer>>,
+    error: Option<&mut fullbore_error>,
+) -> c_int {
+    status(error, || {
+        make(consumer, || {
+            let options = arguments::options(options)?;
+            let consumer = open(fd("source", source)?, &options)?;
+            Ok(fullbore_consumer(Exclusive::new(consumer)))
+        })
+    })
+}
+
+/// Reads up to `len` bytes into `memory`.
+///
+/// Returns how many bytes were read, which may be fewer than `len`; 0 at the end, when all writers have
+/// closed, and if `len` is 0. Errors of read(2), with FULLBORE_SIDE_SOURCE; -EAGAIN with
+/// FULLBORE_NONBLOCKING if there is nothing to read yet; -ETIMEDOUT; -EINVAL if `consumer` or `memory` is
+/// NULL or `len` is more than SSIZE_MAX; -EBUSY while another call uses the consumer. A signal does not
+/// interrupt it.
+/// Threads: one at a time for one consumer.
+#[unsafe(no_mangle)]
+pub extern "C" fn fullbore_consumer_read(
+    consumer: *mut fullbore_consumer,
+    memory: *mut c_void,
+    len: usize,
+    error: Option<&mut fullbore_error>,
+) -> i64 {
+    number(error, || {
+        let room = room(memory, len)?;
+        (given(consumer)?.0).with(|consumer| Ok(consumer.read(room)? as u64))
+    })
+}
+
+/// Lends the bytes that are in the buffer, and stores their address in `*memory` and their number in
+/// `*len`. If there are none, it reads some first, and so `*len` is 0 only at the end. They stay in the
+/// buffer until fullbore_consumer_consume.
+///
+/// The memory is lent until the next call with this consumer, other than those that only return a number.
+///
+/// Returns 0; -EINVAL if an argument is NULL; otherwise as fullbore_consumer_read.
+/// Threads: one at a time for one consumer.
+#[unsafe(no_mangle)]
+pub extern "C" fn fullbore_consumer_fill(
+    consumer: *mut fullbore_consumer,
+    memory: Option<&mut MaybeUninit<*const c_void>>,
+    len: Option<&mut MaybeUninit<usize>>,
+    error: Option<&mut fullbore_error>,
+) -> c_int {
+    status(error, || {
+        let (memory, len) = (place("memory", memory)?, place("length", len)?);
+        given(consumer)?.0.with(|consumer| {
+            let bytes = consumer.fill_buf()?;
+            memory.write(bytes.as_ptr().cast());
+            len.write(bytes.len());
+            Ok(0)
+        })
+    })
+}
+
+/// Takes the first `len` bytes out of the buffer.
+///
+/// Returns 0; -EINVAL for more bytes than are in the buffer, and if `consumer` is NULL; -EBUSY while
+/// another call uses it.
+/// Threads: one at a time for one consumer.
+#[unsafe(no_mangle)]
+pub extern "C" fn fullbore_consumer_consume(
+    consumer: *mut fullbore_consumer,
+    len: usize,
+    error: Option<&mut fullbore_error>,
+) -> c_int {
+    status(error, || {
+        given(consumer)?.0.with(|consumer| {
+            let has = consumer.buffer().len();
+            if len > has {
+                let message = format!("{len} bytes consumed, and {has} are in the buffer");
+                return Err(Failure::invalid(message));
+            }
+            consumer.consume(len);
+            Ok(0)
+        })
+    })
+}
+
+/// Discards the next `len` bytes, or all up to the end if there are fewer. The bytes in a pipe are
+/// discarded without being copied.
+///
+/// Returns how many were discarded; otherwise as fullbore_consumer_read. Bytes that were discarded before
+/// an error are lost.
+/// Threads: one at a time for one consumer.
+#[unsafe(no_mangle)]
+pub extern "C" fn fullbore_consumer_discard(
+    consumer: *mut fullbore_consumer,
+    len: u64,
+    error: Option<&mut fullbore_error>,
+) -> i64 {
+    number(error, || {
+        (given(consumer)?.0).with(|consumer| Ok(consumer.discard(len)?))
+    })
+}
+
+/// Sets the time at which calls end with -ETIMEDOUT, in nanoseconds of CLOCK_MONOTONIC; 0 removes it.
+///
+/// Returns 0; -EINVAL if `consumer` is NULL or `deadline` is negative; -EBUSY while another call uses it.
+/// Threads: one at a time for one consumer.
+#[unsafe(no_mangle)]
+pub extern "C" fn fullbore_consumer_set_deadline(
+    consumer: *mut fullbore_consumer,
+    deadline: i64,
+    error: Option<&mut fullbore_error>,
+) -> c_int {
+    status(error, || {
+        let deadline = arguments::deadline(deadline)?;
+        given(consumer)?.0.with(|consumer| {
+            consumer.set_deadline(deadline);
+            Ok(0)
+        })
+    })
+}
+
+/// Returns the number of bytes that were taken from the source so far, including those in the buffer;
+/// -EINVAL if `consumer` is NULL; -EBUSY while another call uses it.
+///
+/// Threads: one at a time for one consumer.
+#[unsafe(no_mangle)]
+pub extern "C" fn fullbore_consumer_taken(consumer: *mut fullbore_consumer) -> i64 {
+    number(None, || {
+        given(consumer)?.0.with(|consumer| Ok(consumer.taken()))
+    })
+}
+
+/// Returns the number of bytes that are in the buffer: fullbore_consumer_fill lends them without reading.
+/// -EINVAL if `consumer` is NULL; -EBUSY while another call uses it.
+///
+/// Threads: one at a time for one consumer.
+#[unsafe(no_mangle)]
+pub extern "C" fn fullbore_consumer_buffered(consumer: *mut fullbore_consumer) -> i64 {
+    number(None, || {
+        (given(consumer)?.0).with(|consumer| Ok(consumer.buffer().len() as u64))
+    })
+}
+
+/// Returns the number of system calls that were made to read or discard bytes; -EINVAL if `consumer` is
+/// NULL; -EBUSY while another call uses it.
+///
+/// Threads: one at a time for one consumer.
+#[unsafe(no_mangle)]
+pub extern "C" fn fullbore_consumer_calls(consumer: *mut fullbore_consumer) -> i64 {
+    number(None, || {
+        given(consumer)?.0.with(|consumer| Ok(consumer.calls()))
+    })
+}
+
+/// Frees a consumer. Bytes in its buffer are lost. NULL is allowed.
+///
+/// Returns 0, or -EBUSY, and frees nothing, while another call uses it.
+/// Threads: any, once no other call uses this consumer.
+#[unsafe(no_mangle)]
+pub extern "C" fn fullbore_consumer_free(consumer: *mut fullbore_consumer) -> c_int {
+    free(consumer)
+}

@@ -1,0 +1,120 @@
+//! Objects that C holds by a pointer: how they are made, used and freed.
+
+use std::cell::UnsafeCell;
+use std::ffi::c_int;
+use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::call::{FULLBORE_CAUSE_IN_USE, Failure, status};
+
+/// A value that one call at a time may use.
+pub struct Exclusive<T> {
+    is_in_use: AtomicBool,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: only the call that has set `is_in_use` reaches the value, so it moves from thread to thread
+// and is never in two at once.
+unsafe impl<T: Send> Sync for Exclusive<T> {}
+
+/// Ends a use, also when the call panics.
+struct Use<'a>(&'a AtomicBool);
+
+impl Drop for Use<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
+}
+
+impl<T> Exclusive<T> {
+    pub fn new(value: T) -> Self {
+        Self {
+            is_in_use: AtomicBool::new(false),
+            value: UnsafeCell::new(value),
+        }
+    }
+
+    fn begin(&self) -> Result<Use<'_>, Failure> {
+        if self.is_in_use.swap(true, Ordering::Acquire) {
+            let message = "this object is in use by another call";
+            return Err(Failure::new(libc::EBUSY, FULLBORE_CAUSE_IN_USE, message));
+        }
+        Ok(Use(&self.is_in_use))
+    }
+
+    /// Uses the value.
+    ///
+    /// # Errors
+    /// `EBUSY` while another call uses it; those of `work`.
+    pub fn with<R>(&self, work: impl FnOnce(&mut T) -> Result<R, Failure>) -> Result<R, Failure> {
+        let _use = self.begin()?;
+        // SAFETY: `begin` has refused all other calls until `_use` is dropped.
+        work(unsafe { &mut *self.value.get() })
+    }
+}
+
+/// An object that C holds by a pointer.
+pub trait Handle: Sized + Send + Sync {
+    /// What the object is called in an error.
+    const NAME: &str;
+
+    /// Returns an error if a call uses it.
+    fn is_unused(&self) -> Result<(), Failure>;
+}
+
+/// Declares objects that one call at a time may use.
+macro_rules! handles {
+    ($($handle:ident is $name:literal;)*) => {$(
+        impl $crate::handle::Handle for $handle {
+            const NAME: &str = $name;
+
+            fn is_unused(&self) -> Result<(), $crate::call::Failure> {
+                self.0.with(|_| Ok(()))
+            }
+        }
+    )*};
+}
+pub(crate) use handles;
+
+/// Returns the object that an argument points to, unless it is null.
+pub fn some<'a, H: Handle>(handle: *const H) -> Option<&'a H> {
+    // SAFETY: it is null, or C passes what `make` has stored and has not been freed, which the header
+    // asks for.
+    unsafe { handle.as_ref() }
+}
+
+/// Returns the object that an argument points to.
+///
+/// # Errors
+/// `EINVAL` for null.
+pub fn given<'a, H: Handle>(handle: *const H) -> Result<&'a H, Failure> {
+    some(handle).ok_or_else(|| Failure::invalid(format!("the {} is NULL", H::NAME)))
+}
+
+/// Makes an object, and stores a pointer to it.
+///
+/// # Errors
+/// `EINVAL` if there is no place to store it; those of `make`.
+pub fn make<H: Handle>(
+    place: Option<&mut MaybeUninit<*mut H>>,
+    make: impl FnOnce() -> Result<H, Failure>,
+) -> Result<c_int, Failure> {
+    let place =
+        place.ok_or_else(|| Failure::invalid(format!("the place for the {} is NULL", H::NAME)))?;
+    place.write(std::ptr::null_mut());
+    place.write(Box::into_raw(Box::new(make()?)));
+    Ok(0)
+}
+
+/// Frees an object, unless a call uses it.
+pub fn free<H: Handle>(handle: *mut H) -> c_int {
+    status(None, || {
+        if handle.is_null() {
+            return Ok(0);
+        }
+        given(handle)?.is_unused()?;
+        // SAFETY: C no longer uses it after this, which the header asks for too.
+        drop(unsafe { Box::from_raw(handle) });
+        Ok(0)
+    })
+}

@@ -1,0 +1,225 @@
+//! Watching pipelines from outside.
+
+use std::ffi::{c_char, c_int};
+use std::mem::MaybeUninit;
+use std::time::Instant;
+
+use fullbore_observe::scope::{Scope, Whose};
+use fullbore_observe::{Error, Monitor};
+
+use crate::arguments::{nanoseconds, only, span, text};
+use crate::call::{
+    FULLBORE_CAUSE_NOT_FOUND, FULLBORE_CAUSE_SYSTEM, FULLBORE_CAUSE_UNSUPPORTED, Failure,
+    fullbore_error, number, status,
+};
+use crate::handle::{Exclusive, free, given, handles, make};
+use crate::overview::fullbore_overview;
+
+/// A flag of fullbore_monitor_new: include pipes of which every process has both ends open.
+pub const FULLBORE_ALL_PIPES: u32 = 1;
+
+/// Observes the pipelines of running processes, again and again, without touching a byte of them.
+pub struct fullbore_monitor(Exclusive<Monitor>);
+
+handles! {
+    fullbore_monitor is "monitor";
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let (errno, cause) = match &error {
+            Error::Unsupported(_) => (libc::EOPNOTSUPP, FULLBORE_CAUSE_UNSUPPORTED),
+            Error::NotFound(_) => (libc::ESRCH, FULLBORE_CAUSE_NOT_FOUND),
+            Error::UnsafeFolder(_) => (libc::EPERM, FULLBORE_CAUSE_UNSUPPORTED),
+            Error::System { source, .. } => (
+                source.raw_os_error().unwrap_or(libc::EIO),
+                FULLBORE_CAUSE_SYSTEM,
+            ),
+        };
+        Failure::new(errno, cause, error.to_string())
+    }
+}
+
+fn monitor_of(whose: Whose, flags: u32) -> Result<fullbore_monitor, Failure> {
+    only(flags, FULLBORE_ALL_PIPES, 0)?;
+    let all = flags & FULLBORE_ALL_PIPES != 0;
+    let monitor = Monitor::new(Scope { whose, all })?;
+    Ok(fullbore_monitor(Exclusive::new(monitor)))
+}
+
+/// Creates a monitor of the pipes of all processes that this user may see, and stores it in `*monitor`.
+/// Free it with fullbore_monitor_free.
+///
+/// It keeps files of /proc open, and therefore raises the limit on open files of this process as far as it
+/// may (RLIMIT_NOFILE). A program that uses select(2), which knows no descriptor above 1023, should watch
+/// from a process of its own.
+///
+/// `flags` is 0 or FULLBORE_ALL_PIPES.
+///
+/// Returns 0; -EOPNOTSUPP if /proc is not mounted; -EINVAL for flags that do not exist, and if `monitor` is
+/// NULL.
+/// Threads: any.
+#[unsafe(no_mangle)]
+pub extern "C" fn fullbore_monitor_new(
+    flags: u32,
+    monitor: Option<&mut MaybeUninit<*mut fullbore_monitor>>,
+    error: Option<&mut fullbore_error>,
+) -> c_int {
+    status(error, || {
+        make(monitor, || monitor_of(Whose::Everybody, flags))
+    })
+}
+
+/// Creates a monitor as fullbore_monitor_new does, of the pipelines of a process and all its descendants.
+///
+/// Returns as fullbore_monitor_new; -ESRCH if there is no such process; -EOPNOTSUPP if /proc hides it from
+/// this user; -EINVAL if `pid` is not positive.
+/// Threads: any.
+#[unsafe(no_mangle)]
+pub extern "C" fn fullbore_monitor_new_tree(
+    pid: i32,
+    flags: u32,
+    monitor: Option<&mut MaybeUninit<*mut fullbore_monitor>>,
+    error: Option<&mut fullbore_error>,
+) -> c_int {
+    status(error, || {
+        make(monitor, || match u32::try_from(pid) {
+            Ok(pid) if pid > 0 => monitor_of(Whose::Tree(pid), flags),
+            _ => Err(Failure::invalid(format!(
+                "{pid} is not the id of a process"
+            ))),
+        })
+    })
+}
+
+/// Creates a monitor as fullbore_monitor_new does, of the pipelines of processes with this name, and of
+/// FIFOs with this name.
+///
+/// Returns as fullbore_monitor_new; -EINVAL if `name` is NULL or not UTF-8.
+/// Threads: any.
+#[unsafe(no_mangle)]
+pub extern "C" fn fullbore_monitor_new_named(
+    name: *const c_char,
+    flags: u32,
+    monitor: Option<&mut MaybeUninit<*mut fullbore_monitor>>,
+    error: Option<&mut fullbore_error>,
+) -> c_int {
+    status(error, || {
+        make(monitor, || {
+            monitor_of(Whose::Named(text("name", name)?.to_owned()), flags)
+        })
+    })
+}
+
+/// Observes for this time, and stores an overview with rates and verdicts in `*overview`. This is what a
+/// program calls that looks once. Free the overview with fullbore_overview_free.
+///
+/// Returns 0; -ESRCH if the process that the monitor is of has ended; -EINVAL if an argument is NULL, or the
+/// time is negative; -EBUSY while another call uses the monitor.
+/// Threads: one at a time for one monitor.
+#[unsafe(no_mangle)]
+pub extern "C" fn fullbore_monitor_once(
+    monitor: *mut fullbore_monitor,
+    nanoseconds: i64,
+    overview: Option<&mut MaybeUninit<*mut fullbore_overview>>,
+    error: Option<&mut fullbore_error>,
+) -> c_int {
+    status(error, || {
+        let time = not_negative(nanoseconds)?;
+        given(monitor)?.0.with(|monitor| {
+            make(overview, || {
+                Ok(fullbore_overview::of(monitor.once(span(time))?))
+            })
+        })
+    })
+}
+
+/// Samples what the watched processes do, for this time. Between two scans, a verdict needs many samples.
+///
+/// Returns 0; -EINVAL if `monitor` is NULL, or the time is negative; -EBUSY while another call uses it.
+/// Threads: one at a time for one monitor.
+#[unsafe(no_mangle)]
+pub extern "C" fn fullbore_monitor_sample(
+    monitor: *mut fullbore_monitor,
+    nanoseconds: i64,
+    error: Option<&mut fullbore_error>,
+) -> c_int {
+    status(error, || {
+        let time = not_negative(nanoseconds)?;
+        given(monitor)?.0.with(|monitor| {
+            match time {
+                0 => monitor.sample(),
+                _ => monitor.sample_until(Instant::now() + span(time)),
+            }
+            Ok(0)
+        })
+    })
+}
+
+/// Returns how long to wait before the next fullbore_monitor_sample of 0 nanoseconds, in nanoseconds, for a
+/// program that has its own loop; -EINVAL if `monitor` is NULL; -EBUSY while another call uses it.
+///
+/// Threads: one at a time for one monitor.
+#[unsafe(no_mangle)]
+pub extern "C" fn fullbore_monitor_next_sample(monitor: *mut fullbore_monitor) -> i64 {
+    number(None, || {
+        (given(monitor)?.0).with(|monitor| Ok(nanoseconds(monitor.next_sample())))
+    })
+}
+
+/// Finds all pipes and processes again, and stores what is known about them in `*overview`. Rates and
+/// verdicts are about the samples since earlier scans: a program that watches scans once a second, say, and
+/// samples in between. Free the overview with fullbore_overview_free.
+///
+/// Returns as fullbore_monitor_once.
+/// Threads: one at a time for one monitor.
+#[unsafe(no_mangle)]
+pub extern "C" fn fullbore_monitor_scan(
+    monitor: *mut fullbore_monitor,
+    overview: Option<&mut MaybeUninit<*mut fullbore_overview>>,
+    error: Option<&mut fullbore_error>,
+) -> c_int {
+    status(error, || {
+        given(monitor)?
+            .0
+            .with(|monitor| make(overview, || Ok(fullbore_overview::of(monitor.scan()?))))
+    })
+}
+
+/// Closes all files that the monitor keeps open, and forgets all processes. A descriptor of a FIFO keeps its
+/// file system busy: call this before a longer time without scans.
+///
+/// Returns 0; -EINVAL if `monitor` is NULL; -EBUSY while another call uses it.
+/// Threads: one at a time for one monitor.
+#[unsafe(no_mangle)]
+pub extern "C" fn fullbore_monitor_forget(
+    monitor: *mut fullbore_monitor,
+    error: Option<&mut fullbore_error>,
+) -> c_int {
+    status(error, || {
+        given(monitor)?.0.with(|monitor| {
+            monitor.forget();
+            Ok(0)
+        })
+    })
+}
+
+/// Frees a monitor. Overviews that it has made stay. NULL is allowed.
+///
+/// Returns 0, or -EBUSY, and frees nothing, while another call uses it.
+/// Threads: any, once no other call uses this monitor.
+#[unsafe(no_mangle)]
+pub extern "C" fn fullbore_monitor_free(monitor: *mut fullbore_monitor) -> c_int {
+    free(monitor)
+}
+
+/// A day, which is longer than anybody waits for a call and far from the end of all clocks.
+const LONGEST: i64 = 24 * 3600 * 1_000_000_000;
+
+fn not_negative(nanoseconds: i64) -> Result<i64, Failure> {
+    match nanoseconds {
+        ..0 => Err(Failure::invalid("the time is negative")),
+        LONGEST.. => Err(Failure::invalid("the time is longer than a day")),
+        time => Ok(time),
+    }
+}

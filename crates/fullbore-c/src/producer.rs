@@ -1,0 +1,519 @@
+//! Memory to fd.
+
+use std::ffi::{c_int, c_void};
+use std::io::{ErrorKind, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::BorrowedFd;
+
+use fullbore::{Producer, ProducerOptions, Tried, Way};
+
+use crate::arguments::{
+    self, FULLBORE_NONBLOCKING, Options, bytes, deadline, fd, only, place, size, wait,
+};
+use crate::call::{Failure, fullbore_error, number, status};
+use crate::cancel::{self, fullbore_cancel};
+use crate::handle::{Exclusive, free, given, handles, make};
+use crate::sigpipe;
+
+/// The way in which a producer sends: the one that suits the file. A pipe gets fresh pages or is sent
+/// through a socket, anything else is written to.
+pub const FULLBORE_WAY_AUTO: i32 = 0;
+/// The bytes are copied by write(2). Any file.
+pub const FULLBORE_WAY_COPY: i32 = 1;
+/// The bytes are copied into a socket, and spliced from there into the pipe. Pipes only.
+pub const FULLBORE_WAY_SOCKET: i32 = 2;
+/// vmsplice(2) sends pages that are never written to again. Pipes only.
+pub const FULLBORE_WAY_FRESH: i32 = 3;
+/// vmsplice(2) sends pages that are used again once the pipe no longer refers to them. Pipes only, and
+/// only right if every reader of the pipe COPIES the bytes out of it, as read(2) does, or drops them. A
+/// reader that moves them on by reference, as splice(2) and tee(2) do and newer versions of cat, tee and
+/// pv, passes on bytes that change later.
+pub const FULLBORE_WAY_RECYCLE: i32 = 4;
+/// References to pages that never change are sent. Only a fullbore_repeat sends in this way.
+pub const FULLBORE_WAY_REPEAT: i32 = 5;
+/// Another way, which this version has no name for.
+pub const FULLBORE_WAY_OTHER: i32 = 6;
+
+/// A flag of fullbore_producer_options: do not ask for huge pages.
+pub const FULLBORE_NO_HUGE_PAGES: u32 = 2;
+
+/// For `pipe_size` in options: leave the output pipe as it is. cbindgen.toml has it for the header.
+pub const FULLBORE_PIPE_SIZE_KEEP: usize = usize::MAX;
+
+/// The options of a fullbore_producer and a fullbore_repeat. Set `size` to `sizeof options` and all else
+/// to 0, then what is to differ from the default: `fullbore_producer_options o = {.size = sizeof o}`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct fullbore_producer_options {
+    /// sizeof(fullbore_producer_options).
+    pub size: usize,
+    /// The most bytes that one system call sends, and that one fullbore_producer_reserve lends. 0 is
+    /// the default: 512 KiB, and 256 KiB for FULLBORE_WAY_RECYCLE.
+    pub chunk: usize,
+    /// The bytes of memory that FULLBORE_WAY_RECYCLE uses in rotation. 0 is the default: the capacity of
+    /// the pipe and two chunks.
+    pub ring: usize,
+    /// The capacity in bytes that an output pipe is grown to, as far as this user may, once more than
+    /// 64 KiB are to be sent. 0 is the default: 1 MiB, and less in a small memory cgroup.
+    /// FULLBORE_PIPE_SIZE_KEEP leaves the pipe as it is. 64 pipes of 1 MiB use up what all pipes of an
+    /// unprivileged user may have together.
+    pub pipe_size: usize,
+    /// The time at which calls end with -ETIMEDOUT, in nanoseconds of CLOCK_MONOTONIC, as
+    /// fullbore_deadline_in returns it. 0 is none.
+    pub deadline: i64,
+    /// Ends calls with -ECANCELED. NULL is none. It may be freed once the object has been created.
+    pub cancel: *const fullbore_cancel,
+    /// FULLBORE_WAY_...; a fullbore_repeat takes only FULLBORE_WAY_AUTO.
+    pub way: i32,
+    /// What to do while the output is full: FULLBORE_WAIT_...
+    pub wait: i32,
+    /// FULLBORE_NONBLOCKING, FULLBORE_NO_HUGE_PAGES.
+    pub flags: u32,
+    /// 0.
+    pub reserved: u32,
+}
+
+// SAFETY: it begins with its size, and consists of numbers and a pointer.
+unsafe impl Options for fullbore_producer_options {
+    const FIRST: usize = size_of::<Self>();
+}
+
+/// Sends bytes from memory to any file descriptor, as fast as the guarantee of its way allows.
+///
+/// The reader gets the bytes as they were when they were sent, whatever it does with them, except by
+/// FULLBORE_WAY_RECYCLE.
+pub struct fullbore_producer(Exclusive<Sending>);
+
+pub struct Sending {
+    /// `None` once it has finished.
+    producer: Option<Producer<BorrowedFd<'static>>>,
+    sent: u64,
+    calls: u64,
+    way: Way,
+    tried: Option<Tried>,
+    chunk: usize,
+}
+
+handles! {
+    fullbore_producer is "producer";
+}
+
+impl Drop for Sending {
+    fn drop(&mut self) {
+        if let Some(producer) = self.producer.take() {
+            sigpipe::without(|| drop(producer));
+        }
+    }
+}
+
+/// What a long stream into a pipe has shown about the two ways to send it.
+#[repr(C)]
+pub struct fullbore_tried {
+    /// Bytes per second as fresh pages.
+    pub fresh: u64,
+    /// Bytes per second through a socket.
+    pub socket: u64,
+    /// 1 if the rest of the stream is sent through the socket, otherwise 0.
+    pub by_socket: i32,
+    /// 0.
+    pub reserved: i32,
+}
+
+pub fn tell_tried(
+    tried: Option<Tried>,
+    at: Option<&mut MaybeUninit<fullbore_tried>>,
+) -> Result<c_int, Failure> {
+    let at = place("result", at)?;
+    let Some(tried) = tried else {
+        return Ok(0);
+    };
+    at.write(fullbore_tried {
+        fresh: tried.fresh,
+        socket: tried.socket,
+        by_socket: tried.by_socket.into(),
+        reserved: 0,
+    });
+    Ok(1)
+}
+
+/// Returns the options of the library.
+pub fn library_options(given: &fullbore_producer_options) -> Result<ProducerOptions, Failure> {
+    only(
+        given.flags,
+        FULLBORE_NONBLOCKING | FULLBORE_NO_HUGE_PAGES,
+        given.reserved,
+    )?;
+    let mut options = ProducerOptions::new()
+        .huge_pages(given.flags & FULLBORE_NO_HUGE_PAGES == 0)
+        .wait(wait(given.wait)?);
+    if let Some(chunk) = size(given.chunk) {
+        options = options.chunk(chunk);
+    }
+    if let Some(ring) = size(given.ring) {
+        options = options.ring(ring);
+    }
+    match given.pipe_size {
+        0 => {}
+        FULLBORE_PIPE_SIZE_KEEP => options = options.pipe_size(0),
+        bytes => options = options.pipe_size(bytes),
+    }
+    if let Some(at) = deadline(given.deadline)? {
+        options = options.deadline(at);
+    }
+    if let Some(cancel) = cancel::named(given.cancel) {
+        options = options.cancel(&cancel);
+    }
+    if given.flags & FULLBORE_NONBLOCKING != 0 {
+        options = options.nonblocking();
+    }
+    Ok(options)
+}
+
+pub fn number_of_way(way: Way) -> i32 {
+    match way {
+        Way::Copy => FULLBORE_WAY_COPY,
+        Way::Socket => FULLBORE_WAY_SOCKET,
+        Way::Fresh => FULLBORE_WAY_FRESH,
+        Way::Recycle => FULLBORE_WAY_RECYCLE,
+        Way::Repeat => FULLBORE_WAY_REPEAT,
+        _ => FULLBORE_WAY_OTHER,
+    }
+}
+
+impl Sending {
+    fn open(sink: BorrowedFd<'static>, given: &fullbore_producer_options) -> Result<Self, Failure> {
+        let options = library_options(given)?;
+        let producer = match given.way {
+            FULLBORE_WAY_AUTO => options.open(sink),
+            FULLBORE_WAY_COPY => options.copy(sink),
+            FULLBORE_WAY_SOCKET => options.socket(sink),
+            FULLBORE_WAY_FRESH => options.fresh(sink),
+            // SAFETY: the header asks for readers that copy.
+            FULLBORE_WAY_RECYCLE => unsafe { options.recycle(sink) },
+            way => {
+                return Err(Failure::invalid(format!("a producer has no way {way}")));
+            }
+        }?;
+        Ok(Self {
+            sent: 0,
+            calls: 0,
+            way: producer.way(),
+            tried: None,
+            chunk: producer.chunk(),
+            producer: Some(producer),
+        })
+    }
+
+    fn going_on(&mut self) -> Result<&mut Producer<BorrowedFd<'static>>, Failure> {
+        (self.producer.as_mut()).ok_or_else(|| Failure::invalid("the producer has finished"))
+    }
+
+    /// Remembers what is asked for after the end.
+    fn note(&mut self) {
+        if let Some(producer) = &self.producer {
+            self.sent = producer.sent();
+            self.calls = producer.calls();
+            self.way = producer.way();
+            self.tried = producer.tried();
+        }
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<u64, Failure> {
+        let producer = self.going_on()?;
+        if bytes.len() < producer.room() {
+            // No system call is made, and so there is no SIGPIPE.
+            return Ok(producer.write(bytes)? as u64);
+        }
+        sigpipe::without(|| {
+            let mut written = 0;
+            while written < bytes.len() {
+                match producer.write(&bytes[written..]) {
+                    Ok(0) => return Err(std::io::Error::from(ErrorKind::WriteZero).into()),
+                    Ok(n) => written += n,
+                    // The next call returns the error: what it is about is still to be sent.
+                    Err(_) if written > 0 => break,
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            Ok(written as u64)
+        })
+    }
+
+    fn finish(&mut self) -> Result<c_int, Failure> {
+        self.note();
+        let producer =
+            (self.producer.take()).ok_or_else(|| Failure::invalid("the producer has finished"))?;
+        // These do not change any more.
+        self.tried = producer.tried();
+        match sigpipe::without(|| producer.finish()) {
+            Ok(produced) => {
+                self.sent = produced.bytes;
+                self.calls = produced.calls;
+                self.way = produced.way;
+                Ok(0)
+            }
+            Err(unfinished) => {
+                let (error, producer) = unfinished.into_parts();
+                self.producer = Some(producer);
+                Err(error.into())
+            }
+        }
+    }
+}
+
+/// Creates a producer that sends to `sink`, and stores it in `*producer`. Free it with
+/// fullbore_producer_free.
+///
+/// `sink` stays the caller's, and has to stay open as long as the producer exists. A producer that sends
+/// to a pipe keeps a duplicate of it: the pipe's reader sees no end of file before the producer has
+/// finished or is freed. `options` may be NULL, which is all defaults.
+///
+/// Returns 0; -EBADF if `sink` is not open, or is the read end of a pipe; -EINVAL for a way that needs a
+/// pipe if `sink` is not one, for options that are wrong, and if `producer` is NULL; -ENOMEM.
+/// Threads: any.
+#[unsafe(no_mangle)]
+pub extern "C" fn fullbore_producer_new(
+    sink: c_int,
+    options: Option<&MaybeUninit<fullbore_producer_options>>,
+    producer: Option<&mut MaybeUninit<*mut fullbore_producer>>,
+    error: Option<&mut fullbore_error>,
+) -> c_int {
+    status(error, || {
+        make(producer, || {
+            let options = arguments::options(options)?;
+            let sending = Sending::open(fd("sink", sink)?, &options)?;
+            Ok(fullbore_producer(Exclusive::new(sending)))
+        })
+    })
+}
+
+/// Gathers `len` bytes of `memory`, and sends them in chunks: the bytes may be sent by this call or by a
+/// later one. `memory` may be used again when it returns.
+///
+/// Returns how many bytes were accepted: all of them, unless an error comes after a part of them, which
+/// the next call then returns. Bytes that were accepted must not be written again.
+/// -EPIPE if no reader is left, and other errors of write(2) and vmsplice(2), with FULLBORE_SIDE_SINK;
+/// -EAGAIN with FULLBORE_NONBLOCKING; -ETIMEDOUT; -ECANCELED; -EINVAL if `producer` or `memory` is NULL,
+/// `len` is more than SSIZE_MAX, or the producer has finished; -EBUSY while another call uses it.
+/// Threads: one at a time for one producer.
+#[unsafe(no_mangle)]
+pub extern "C" fn fullbore_producer_write(
+    producer: *mut fullbore_producer,
+    memory: *const c_void,
+    len: usize,
+    error: Option<&mut fullbore_error>,
+) -> i64 {
+    number(error, || {
+        let bytes = bytes(memory, len)?;
+        given(producer)?.0.with(|sending| sending.write(bytes))
+    })
+}
+
+/// Lends `len` bytes of memory to fill, and stores their address in `*memory`. What is in them at first
+/// is unspecified. Bytes that were gathered by fullbore_producer_write are sent first.
+///
+/// The memory is lent until the next call with this producer, other than those that only return a
+/// number. fullbore_producer_commit sends it.
+///
+/// Returns 0; -EINVAL for more bytes than fullbore_producer_chunk, if an argument is NULL, and if the
+/// producer has finished; -ENOMEM; otherwise as fullbore_producer_write.
+/// Threads: one at a time for one producer.
+#[unsafe(no_mangle)]
+pub extern "C" fn fullbore_producer_reserve(
+    producer: *mut fullbore_producer,
+    len: usize,
+    memory: Option<&mut MaybeUninit<*mut c_void>>,
+    error: Option<&mut fullbore_error>,
+) -> c_int {
+    status(error, || {
+        let place = place("memory", memory)?;
+        given(producer)?.0.with(|sending| {
+            let producer = sending.going_on()?;
+            let lent = sigpipe::without(|| producer.reserve(len))?;
+            place.write(lent.as_mut_ptr().cast());
+            Ok(0)
+        })
+    })
+}
+
+/// Sends the first `len` bytes of the memory that fullbore_producer_reserve lent last. The memory must
+/// not be used any more, even if this fails.
+///
+/// Returns 0; -EINVAL for more bytes than were lent, if `producer` is NULL, and if it has finished;
+/// otherwise as fullbore_producer_write. After an error what was not sent stays in the producer and is
+/// sent first by the next call: do not commit it again.
+/// Threads: one at a time for one producer.
+#[unsafe(no_mangle)]
+pub extern "C" fn fullbore_producer_commit(
+    producer: *mut fullbore_producer,
+    len: usize,
+    error: Option<&mut fullbore_error>,
+) -> c_int {
+    status(error, || {
+        given(producer)?.0.with(|sending| {
+            let producer = sending.going_on()?;
+            sigpipe::without(|| producer.commit(len))?;
+            Ok(0)
+        })
+    })
+}
+
+/// Sends what was gathered.
+///
+/// Returns 0; -EINVAL if `producer` is NULL or has finished; otherwise as fullbore_producer_write. With
+/// FULLBORE_NONBLOCKING, wait after -EAGAIN until the sink can be written to (poll(2)), and call it
+/// again.
+/// Threads: one at a time for one producer.
+#[unsafe(no_mangle)]
+pub extern "C" fn fullbore_producer_flush(
+    producer: *mut fullbore_producer,
+    error: Option<&mut fullbore_error>,
+) -> c_int {
+    status(error, || {
+        given(producer)?.0.with(|sending| {
+            let producer = sending.going_on()?;
+            sigpipe::without(|| producer.flush())?;
+            Ok(0)
+        })
+    })
+}
+
+/// Sends what is left, and ends the producer: it closes its duplicate of the sink, and only the
+/// functions that return a number, and fullbore_producer_free, are then allowed. By FULLBORE_WAY_RECYCLE
+/// it returns when the last byte has been read.
+///
+/// Returns 0 if all bytes were sent; -EINVAL if `producer` is NULL or has finished; otherwise as
+/// fullbore_producer_write. After an error the producer has not finished, and keeps what was not sent:
+/// call this again to continue, or fullbore_producer_free to lose it.
+/// Threads: one at a time for one producer.
+#[unsafe(no_mangle)]
+pub extern "C" fn fullbore_producer_finish(
+    producer: *mut fullbore_producer,
+    error: Option<&mut fullbore_error>,
+) -> c_int {
+    status(error, || given(producer)?.0.with(Sending::finish))
+}
+
+/// Stores the address and the length of the bytes that were accepted and not sent yet. They are lent as
+/// by fullbore_producer_reserve. None are left after fullbore_producer_finish.
+///
+/// Returns 0; -EINVAL if an argument is NULL; -EBUSY while another call uses the producer.
+/// Threads: one at a time for one producer.
+#[unsafe(no_mangle)]
+pub extern "C" fn fullbore_producer_unsent(
+    producer: *mut fullbore_producer,
+    memory: Option<&mut MaybeUninit<*const c_void>>,
+    len: Option<&mut MaybeUninit<usize>>,
+    error: Option<&mut fullbore_error>,
+) -> c_int {
+    status(error, || {
+        let (memory, len) = (place("memory", memory)?, place("length", len)?);
+        given(producer)?.0.with(|sending| {
+            let unsent = (sending.producer.as_ref()).map_or(&[][..], |producer| producer.buffer());
+            memory.write(unsent.as_ptr().cast());
+            len.write(unsent.len());
+            Ok(0)
+        })
+    })
+}
+
+/// Sets the time at which calls end with -ETIMEDOUT, in nanoseconds of CLOCK_MONOTONIC; 0 removes it.
+///
+/// Returns 0; -EINVAL if `producer` is NULL or has finished, or `deadline` is negative; -EBUSY while
+/// another call uses the producer.
+/// Threads: one at a time for one producer.
+#[unsafe(no_mangle)]
+pub extern "C" fn fullbore_producer_set_deadline(
+    producer: *mut fullbore_producer,
+    deadline: i64,
+    error: Option<&mut fullbore_error>,
+) -> c_int {
+    status(error, || {
+        let deadline = arguments::deadline(deadline)?;
+        given(producer)?.0.with(|sending| {
+            sending.going_on()?.set_deadline(deadline);
+            Ok(0)
+        })
+    })
+}
+
+fn asked(
+    producer: *mut fullbore_producer,
+    what: impl FnOnce(&Sending) -> u64,
+) -> Result<u64, Failure> {
+    given(producer)?.0.with(|sending| {
+        sending.note();
+        Ok(what(sending))
+    })
+}
+
+/// Returns the number of bytes that were sent so far; -EINVAL if `producer` is NULL; -EBUSY while another
+/// call uses it.
+///
+/// Threads: one at a time for one producer.
+#[unsafe(no_mangle)]
+pub extern "C" fn fullbore_producer_sent(producer: *mut fullbore_producer) -> i64 {
+    number(None, || asked(producer, |sending| sending.sent))
+}
+
+/// Returns the number of system calls that were made to send bytes; -EINVAL if `producer` is NULL; -EBUSY
+/// while another call uses it.
+///
+/// Threads: one at a time for one producer.
+#[unsafe(no_mangle)]
+pub extern "C" fn fullbore_producer_calls(producer: *mut fullbore_producer) -> i64 {
+    number(None, || asked(producer, |sending| sending.calls))
+}
+
+/// Returns the way in which bytes are sent now, FULLBORE_WAY_...; it can change when the kernel refuses
+/// one, and in a long stream. -EINVAL if `producer` is NULL; -EBUSY while another call uses it.
+///
+/// Threads: one at a time for one producer.
+#[unsafe(no_mangle)]
+pub extern "C" fn fullbore_producer_way(producer: *mut fullbore_producer) -> c_int {
+    status(None, || {
+        given(producer)?.0.with(|sending| {
+            sending.note();
+            Ok(number_of_way(sending.way))
+        })
+    })
+}
+
+/// Returns the size of a chunk in bytes: the most that one fullbore_producer_reserve lends. -EINVAL if
+/// `producer` is NULL; -EBUSY while another call uses it.
+///
+/// Threads: one at a time for one producer.
+#[unsafe(no_mangle)]
+pub extern "C" fn fullbore_producer_chunk(producer: *mut fullbore_producer) -> i64 {
+    number(None, || asked(producer, |sending| sending.chunk as u64))
+}
+
+/// Stores in `*tried` how fast two ways were, if this stream was long enough to try them: only one by
+/// FULLBORE_WAY_AUTO, of more than 64 MiB into a pipe, is.
+///
+/// Returns 1 if there is a result, 0 if there is none; -EINVAL if an argument is NULL; -EBUSY while
+/// another call uses the producer.
+/// Threads: one at a time for one producer.
+#[unsafe(no_mangle)]
+pub extern "C" fn fullbore_producer_tried(
+    producer: *mut fullbore_producer,
+    tried: Option<&mut MaybeUninit<fullbore_tried>>,
+) -> c_int {
+    status(None, || {
+        given(producer)?.0.with(|sending| {
+            sending.note();
+            tell_tried(sending.tried, tried)
+        })
+    })
+}
+
+/// Frees a producer. Like fclose(3), it first sends what is left, but without a way to return an error:
+/// call fullbore_producer_finish before. Nothing is sent if a call has returned an error other than
+/// -EAGAIN, -ECANCELED and -ETIMEDOUT since bytes were last passed in. NULL is allowed.
+///
+/// Returns 0, or -EBUSY, and frees nothing, while another call uses the producer.
+/// Threads: any, once no other call uses this producer.
+#[unsafe(no_mangle)]
+pub extern "C" fn fullbore_producer_free(producer: *mut fullbore_producer) -> c_int {
+    free(producer)
+}

@@ -1,0 +1,148 @@
+//! A pattern, again and again.
+
+use std::ffi::{c_int, c_void};
+use std::mem::MaybeUninit;
+use std::os::fd::BorrowedFd;
+
+use fullbore::Repeat;
+
+use crate::arguments::{self, bytes, fd};
+use crate::call::{Failure, fullbore_error, number, status};
+use crate::handle::{Exclusive, free, given, handles, make};
+use crate::producer::{
+    FULLBORE_WAY_AUTO, fullbore_producer_options, library_options, number_of_way,
+};
+use crate::sigpipe;
+
+/// Sends a pattern again and again, into a pipe from pages that never change.
+pub struct fullbore_repeat(Exclusive<Repeat<BorrowedFd<'static>>>);
+
+handles! {
+    fullbore_repeat is "repeat";
+}
+
+/// Creates a repeat that sends the `len` bytes of `pattern` to `sink`, and stores it in `*repeat`. The
+/// pattern is copied. Free it with fullbore_repeat_free.
+///
+/// `sink` stays the caller's, and has to stay open as long as the repeat exists. A repeat that sends to a
+/// pipe keeps a duplicate of it: the pipe's reader sees no end of file before it is freed. `options` may
+/// be NULL; `way` in it has to be FULLBORE_WAY_AUTO, and `chunk` and `ring` have no effect.
+///
+/// Returns 0; -EBADF if `sink` is not open, or is the read end of a pipe; -EINVAL for an empty pattern,
+/// for options that are wrong, and if `pattern` or `repeat` is NULL; -ENOMEM.
+/// Threads: any.
+#[unsafe(no_mangle)]
+pub extern "C" fn fullbore_repeat_new(
+    sink: c_int,
+    pattern: *const c_void,
+    len: usize,
+    options: Option<&MaybeUninit<fullbore_producer_options>>,
+    repeat: Option<&mut MaybeUninit<*mut fullbore_repeat>>,
+    error: Option<&mut fullbore_error>,
+) -> c_int {
+    status(error, || {
+        make(repeat, || {
+            let options = arguments::options(options)?;
+            if options.way != FULLBORE_WAY_AUTO {
+                return Err(Failure::invalid("a repeat takes no way"));
+            }
+            let sink = fd("sink", sink)?;
+            let repeat = library_options(&options)?.repeat(sink, bytes(pattern, len)?)?;
+            Ok(fullbore_repeat(Exclusive::new(repeat)))
+        })
+    })
+}
+
+/// Sends `len` more bytes, starting where the last call stopped in the pattern.
+///
+/// Returns 0; -EPIPE if no reader is left, and other errors of write(2), tee(2) and splice(2), with
+/// FULLBORE_SIDE_SINK; -EAGAIN with FULLBORE_NONBLOCKING; -ETIMEDOUT; -ECANCELED; -EINVAL if `repeat` is
+/// NULL; -EBUSY while another call uses it. What was sent before an error is counted by
+/// fullbore_repeat_sent, and the next call continues from there. To send until the reader has gone, pass
+/// UINT64_MAX.
+/// Threads: one at a time for one repeat.
+#[unsafe(no_mangle)]
+pub extern "C" fn fullbore_repeat_send(
+    repeat: *mut fullbore_repeat,
+    len: u64,
+    error: Option<&mut fullbore_error>,
+) -> c_int {
+    status(error, || {
+        given(repeat)?.0.with(|repeat| {
+            sigpipe::without(|| repeat.send(len))?;
+            Ok(0)
+        })
+    })
+}
+
+/// Sends as many bytes as one system call can, at most `len`.
+///
+/// Returns how many were sent; otherwise as fullbore_repeat_send.
+/// Threads: one at a time for one repeat.
+#[unsafe(no_mangle)]
+pub extern "C" fn fullbore_repeat_send_some(
+    repeat: *mut fullbore_repeat,
+    len: u64,
+    error: Option<&mut fullbore_error>,
+) -> i64 {
+    number(error, || {
+        (given(repeat)?.0).with(|repeat| Ok(sigpipe::without(|| repeat.send_some(len))?))
+    })
+}
+
+/// Sets the time at which calls end with -ETIMEDOUT, in nanoseconds of CLOCK_MONOTONIC; 0 removes it.
+///
+/// Returns 0; -EINVAL if `repeat` is NULL or `deadline` is negative; -EBUSY while another call uses it.
+/// Threads: one at a time for one repeat.
+#[unsafe(no_mangle)]
+pub extern "C" fn fullbore_repeat_set_deadline(
+    repeat: *mut fullbore_repeat,
+    deadline: i64,
+    error: Option<&mut fullbore_error>,
+) -> c_int {
+    status(error, || {
+        let deadline = arguments::deadline(deadline)?;
+        given(repeat)?.0.with(|repeat| {
+            repeat.set_deadline(deadline);
+            Ok(0)
+        })
+    })
+}
+
+/// Returns the number of bytes that were sent so far; -EINVAL if `repeat` is NULL; -EBUSY while another
+/// call uses it.
+///
+/// Threads: one at a time for one repeat.
+#[unsafe(no_mangle)]
+pub extern "C" fn fullbore_repeat_sent(repeat: *mut fullbore_repeat) -> i64 {
+    number(None, || given(repeat)?.0.with(|repeat| Ok(repeat.sent())))
+}
+
+/// Returns the number of system calls that were made to send bytes; -EINVAL if `repeat` is NULL; -EBUSY
+/// while another call uses it.
+///
+/// Threads: one at a time for one repeat.
+#[unsafe(no_mangle)]
+pub extern "C" fn fullbore_repeat_calls(repeat: *mut fullbore_repeat) -> i64 {
+    number(None, || given(repeat)?.0.with(|repeat| Ok(repeat.calls())))
+}
+
+/// Returns FULLBORE_WAY_REPEAT, or FULLBORE_WAY_COPY if the output cannot be given references; -EINVAL if
+/// `repeat` is NULL; -EBUSY while another call uses it.
+///
+/// Threads: one at a time for one repeat.
+#[unsafe(no_mangle)]
+pub extern "C" fn fullbore_repeat_way(repeat: *mut fullbore_repeat) -> c_int {
+    status(None, || {
+        (given(repeat)?.0).with(|repeat| Ok(number_of_way(repeat.way())))
+    })
+}
+
+/// Frees a repeat. Sends nothing. NULL is allowed.
+///
+/// Returns 0, or -EBUSY, and frees nothing, while another call uses it.
+/// Threads: any, once no other call uses this repeat.
+#[unsafe(no_mangle)]
+pub extern "C" fn fullbore_repeat_free(repeat: *mut fullbore_repeat) -> c_int {
+    free(repeat)
+}

@@ -1,0 +1,339 @@
+//! One fd to many.
+
+use std::ffi::c_int;
+use std::mem::MaybeUninit;
+use std::os::fd::BorrowedFd;
+
+use fullbore::Guarantee;
+use fullbore::split::{OnError, Policy, SinkReport, TeeReport};
+
+use crate::arguments::{self, FULLBORE_NONBLOCKING, fd, nanoseconds};
+use crate::call::{FULLBORE_SIDE_SINK, Failure, fullbore_error, number, status};
+use crate::cancel::fullbore_cancel;
+use crate::handle::{Exclusive, free, given, handles, make};
+use crate::sigpipe;
+use crate::transfer::{
+    FULLBORE_GUARANTEE_REFERENCE, FULLBORE_GUARANTEE_SNAPSHOT, Settings, fullbore_transfer_options,
+    number_of_ended,
+};
+
+/// An error of one sink makes the whole tee fail.
+pub const FULLBORE_ON_ERROR_FAIL_ALL: i32 = 0;
+/// A sink with an error is dropped, and its error is kept.
+pub const FULLBORE_ON_ERROR_DROP: i32 = 1;
+/// A sink with an error is dropped, and this does not count as an error.
+pub const FULLBORE_ON_ERROR_IGNORE: i32 = 2;
+
+/// Moves bytes from one file descriptor to many. A sink that reads nothing holds the others back only once
+/// its own pipe is full.
+pub struct fullbore_tee(Exclusive<Splitting>);
+
+type FdTee = fullbore::Tee<BorrowedFd<'static>, BorrowedFd<'static>>;
+
+pub struct Splitting {
+    /// It is always there, except while an option is changed.
+    tee: Option<FdTee>,
+    sinks: usize,
+    has_begun: bool,
+    report: Option<TeeReport>,
+}
+
+handles! {
+    fullbore_tee is "tee";
+}
+
+impl Splitting {
+    fn set(&mut self, change: impl FnOnce(FdTee) -> FdTee) -> c_int {
+        self.tee = self.tee.take().map(change);
+        0
+    }
+
+    fn run(&mut self) -> Result<c_int, Failure> {
+        if self.sinks == 0 {
+            return Err(Failure::invalid(
+                "the tee has no sink: fullbore_tee_add adds one",
+            ));
+        }
+        self.has_begun = true;
+        let Some(tee) = &mut self.tee else {
+            return Err(Failure::invalid("the tee has failed before"));
+        };
+        match sigpipe::without(|| tee.run()) {
+            Ok(report) => {
+                let ended = number_of_ended(report.ended);
+                self.report = Some(report);
+                Ok(ended)
+            }
+            Err(failed) => {
+                self.report = Some(failed.report);
+                let mut failure = Failure::from(failed.error);
+                failure.sink = (failed.sink).map_or(-1, |sink| sink.try_into().unwrap_or(i32::MAX));
+                Err(failure)
+            }
+        }
+    }
+
+    /// Returns the report of a sink; `None` before the first run.
+    fn sink(&self, index: usize) -> Result<Option<&SinkReport>, Failure> {
+        if index >= self.sinks {
+            let message = format!("there is no sink {index}: the tee has {}", self.sinks);
+            return Err(Failure::invalid(message));
+        }
+        Ok((self.report.as_ref()).and_then(|report| report.sinks.get(index)))
+    }
+}
+
+fn on_error(number: i32) -> Result<OnError, Failure> {
+    match number {
+        FULLBORE_ON_ERROR_FAIL_ALL => Ok(OnError::FailAll),
+        FULLBORE_ON_ERROR_DROP => Ok(OnError::Drop),
+        FULLBORE_ON_ERROR_IGNORE => Ok(OnError::Ignore),
+        _ => Err(Failure::invalid(format!(
+            "nothing can be done on an error by the number {number}"
+        ))),
+    }
+}
+
+/// Creates a tee of `source` without sinks, and stores it in `*tee`. Free it with fullbore_tee_free.
+///
+/// All file descriptors stay the caller's, and have to stay open as long as the tee exists. `options` may
+/// be NULL, which is all defaults.
+///
+/// Returns 0; -EBADF if `source` is not open; -EINVAL for options that are wrong or that a tee does not
+/// have, and if `tee` is NULL.
+/// Threads: any.
+#[unsafe(no_mangle)]
+pub extern "C" fn fullbore_tee_new(
+    source: c_int,
+    options: Option<&MaybeUninit<fullbore_transfer_options>>,
+    tee: Option<&mut MaybeUninit<*mut fullbore_tee>>,
+    error: Option<&mut fullbore_error>,
+) -> c_int {
+    status(error, || {
+        make(tee, || {
+            let options = arguments::options(options)?;
+            let settings = Settings::of(&options, FULLBORE_NONBLOCKING)?;
+            if options.source_offset != 0 || options.sink_offset != 0 {
+                return Err(Failure::invalid("a tee has no offsets"));
+            }
+            let mut made = FdTee::new(fd("source", source)?)
+                .guarantee(settings.guarantee)
+                .wait(settings.wait)
+                .deadline(settings.deadline);
+            if let Some(limit) = settings.limit {
+                made = made.limit(limit);
+            }
+            if settings.is_nonblocking {
+                made = made.nonblocking();
+            }
+            if let Some(cancel) = settings.cancel {
+                made = made.cancel(&cancel);
+            }
+            if let Some(chunk) = settings.chunk {
+                made = made.chunk(chunk);
+            }
+            if let Some(bytes) = settings.pipe_size {
+                made = made.pipe_size(bytes);
+            }
+            Ok(fullbore_tee(Exclusive::new(Splitting {
+                tee: Some(made),
+                sinks: 0,
+                has_begun: false,
+                report: None,
+            })))
+        })
+    })
+}
+
+/// Adds a sink. Sinks are numbered from 0 in the order in which they are added.
+///
+/// `on_closed` says what it means if the reader of the sink has gone (EPIPE), `on_error` what any other
+/// error of it means: FULLBORE_ON_ERROR_...
+///
+/// Returns 0; -EBADF if `sink` is not open; -EINVAL after the first run, for numbers that are not
+/// FULLBORE_ON_ERROR_..., and if `tee` is NULL; -EBUSY while another call uses it.
+/// Threads: one at a time for one tee.
+#[unsafe(no_mangle)]
+pub extern "C" fn fullbore_tee_add(
+    tee: *mut fullbore_tee,
+    sink: c_int,
+    on_closed: i32,
+    on_error: i32,
+    error: Option<&mut fullbore_error>,
+) -> c_int {
+    status(error, || {
+        let policy = Policy::of(self::on_error(on_closed)?, self::on_error(on_error)?);
+        given(tee)?.0.with(|splitting| {
+            if splitting.has_begun {
+                return Err(Failure::invalid("the tee has begun: no sink can be added"));
+            }
+            let sink = fd("sink", sink)?;
+            splitting.sinks += 1;
+            Ok(splitting.set(|tee| tee.sink(sink, policy)))
+        })
+    })
+}
+
+/// Moves bytes until the source ends, the limit is reached, or no sink is left. After a run that was
+/// cancelled, timed out or would have to wait, another run continues.
+///
+/// Returns why it ended, FULLBORE_ENDED_...; the error of a side, which `error` names, with the number of the
+/// sink; -EINVAL if a sink is the source, if there is no sink, or if `tee` is NULL; -EBUSY while another call
+/// uses it.
+/// Threads: one at a time for one tee.
+#[unsafe(no_mangle)]
+pub extern "C" fn fullbore_tee_run(
+    tee: *mut fullbore_tee,
+    error: Option<&mut fullbore_error>,
+) -> c_int {
+    status(error, || given(tee)?.0.with(Splitting::run))
+}
+
+/// Sets the time at which a run ends, in nanoseconds of CLOCK_MONOTONIC; 0 removes it.
+///
+/// Returns 0; -EINVAL if `tee` is NULL or `deadline` is negative; -EBUSY while another call uses it.
+/// Threads: one at a time for one tee.
+#[unsafe(no_mangle)]
+pub extern "C" fn fullbore_tee_set_deadline(
+    tee: *mut fullbore_tee,
+    deadline: i64,
+    error: Option<&mut fullbore_error>,
+) -> c_int {
+    status(error, || {
+        let deadline = arguments::deadline(deadline)?;
+        (given(tee)?.0).with(|splitting| Ok(splitting.set(|tee| tee.deadline(deadline))))
+    })
+}
+
+/// Sets another cancel, so that a tee that was cancelled can continue. `cancel` may be freed afterwards.
+///
+/// Returns 0; -EINVAL if an argument is NULL; -EBUSY while another call uses the tee.
+/// Threads: one at a time for one tee.
+#[unsafe(no_mangle)]
+pub extern "C" fn fullbore_tee_set_cancel(
+    tee: *mut fullbore_tee,
+    cancel: *const fullbore_cancel,
+    error: Option<&mut fullbore_error>,
+) -> c_int {
+    status(error, || {
+        let cancel = given(cancel)?;
+        (given(tee)?.0).with(|splitting| Ok(splitting.set(|tee| tee.cancel(&cancel.0))))
+    })
+}
+
+fn reported(tee: *mut fullbore_tee, what: impl FnOnce(&TeeReport) -> u64) -> Result<u64, Failure> {
+    (given(tee)?.0).with(|splitting| Ok(splitting.report.as_ref().map_or(0, what)))
+}
+
+/// Returns the number of bytes that were taken from the source, over all runs; -EINVAL if `tee` is NULL;
+/// -EBUSY while another call uses it.
+///
+/// Threads: one at a time for one tee.
+#[unsafe(no_mangle)]
+pub extern "C" fn fullbore_tee_taken(tee: *mut fullbore_tee) -> i64 {
+    number(None, || reported(tee, |report| report.taken))
+}
+
+/// Returns how long all runs took together, in nanoseconds; -EINVAL if `tee` is NULL; -EBUSY while another
+/// call uses it.
+///
+/// Threads: one at a time for one tee.
+#[unsafe(no_mangle)]
+pub extern "C" fn fullbore_tee_elapsed(tee: *mut fullbore_tee) -> i64 {
+    number(None, || reported(tee, |report| nanoseconds(report.elapsed)))
+}
+
+/// Returns the guarantee that was kept, FULLBORE_GUARANTEE_...: FULLBORE_GUARANTEE_SNAPSHOT also where
+/// references were asked for and the kernel cannot give them. -EINVAL if `tee` is NULL; -EBUSY while another
+/// call uses it.
+///
+/// Threads: one at a time for one tee.
+#[unsafe(no_mangle)]
+pub extern "C" fn fullbore_tee_guarantee(tee: *mut fullbore_tee) -> c_int {
+    status(None, || {
+        given(tee)?.0.with(|splitting| {
+            let kept = splitting.report.as_ref().map(|report| report.guarantee);
+            Ok(match kept {
+                Some(Guarantee::Reference) => FULLBORE_GUARANTEE_REFERENCE,
+                _ => FULLBORE_GUARANTEE_SNAPSHOT,
+            })
+        })
+    })
+}
+
+/// Returns the number of bytes that arrived at a sink, over all runs; -EINVAL if there is no such sink, or
+/// `tee` is NULL; -EBUSY while another call uses it.
+///
+/// Threads: one at a time for one tee.
+#[unsafe(no_mangle)]
+pub extern "C" fn fullbore_tee_sink_bytes(tee: *mut fullbore_tee, sink: usize) -> i64 {
+    number(None, || {
+        (given(tee)?.0).with(|splitting| Ok(splitting.sink(sink)?.map_or(0, |sink| sink.bytes)))
+    })
+}
+
+/// Returns the error for which a sink was dropped, as a negative errno, and describes it in `*error`; 0 if it
+/// was not dropped, or if its errors do not count. -EINVAL with FULLBORE_CAUSE_ARGUMENT if there is no such
+/// sink, or `tee` is NULL; -EBUSY with FULLBORE_CAUSE_IN_USE while another call uses it.
+///
+/// Threads: one at a time for one tee.
+#[unsafe(no_mangle)]
+pub extern "C" fn fullbore_tee_sink_error(
+    tee: *mut fullbore_tee,
+    sink: usize,
+    error: Option<&mut fullbore_error>,
+) -> c_int {
+    status(error, || {
+        given(tee)?.0.with(|splitting| {
+            let report = splitting.sink(sink)?.filter(|sink| !sink.ignored);
+            match report.and_then(|sink| sink.error.as_ref()) {
+                Some(error) => {
+                    let mut failure = Failure::from(error);
+                    failure.side = FULLBORE_SIDE_SINK;
+                    failure.sink = sink.try_into().unwrap_or(i32::MAX);
+                    Err(failure)
+                }
+                None => Ok(0),
+            }
+        })
+    })
+}
+
+/// Returns 1 if a sink was dropped for an error, which may be one that does not count, otherwise 0; -EINVAL if
+/// there is no such sink, or `tee` is NULL; -EBUSY while another call uses it.
+///
+/// Threads: one at a time for one tee.
+#[unsafe(no_mangle)]
+pub extern "C" fn fullbore_tee_sink_is_dropped(tee: *mut fullbore_tee, sink: usize) -> c_int {
+    status(None, || {
+        given(tee)?.0.with(|splitting| {
+            let dropped = (splitting.sink(sink)?).is_some_and(|sink| sink.error.is_some());
+            Ok(dropped.into())
+        })
+    })
+}
+
+/// Returns 1 if a sink has to make room before the tee can continue, after
+/// FULLBORE_ENDED_SINK_WOULD_WAIT, otherwise 0; -EINVAL if there is no such sink, or `tee` is NULL; -EBUSY
+/// while another call uses it.
+///
+/// Threads: one at a time for one tee.
+#[unsafe(no_mangle)]
+pub extern "C" fn fullbore_tee_sink_would_wait(tee: *mut fullbore_tee, sink: usize) -> c_int {
+    status(None, || {
+        given(tee)?.0.with(|splitting| {
+            let would_wait = (splitting.sink(sink)?).is_some_and(|sink| sink.would_wait);
+            Ok(would_wait.into())
+        })
+    })
+}
+
+/// Frees a tee. Bytes that were taken from the source and that not every sink has got are lost. NULL is
+/// allowed.
+///
+/// Returns 0, or -EBUSY, and frees nothing, while another call uses it.
+/// Threads: any, once no other call uses this tee.
+#[unsafe(no_mangle)]
+pub extern "C" fn fullbore_tee_free(tee: *mut fullbore_tee) -> c_int {
+    free(tee)
+}

@@ -1,0 +1,624 @@
+//! Fd to fd.
+
+use std::ffi::{c_int, c_void};
+use std::mem::MaybeUninit;
+use std::ops::ControlFlow;
+use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd};
+use std::time::Instant;
+
+use fullbore::transfer::{Kind, Progress, Route};
+use fullbore::{Cancel, Ended, Guarantee, Report, Side, Tried, Wait};
+
+use crate::arguments::{self, FULLBORE_NONBLOCKING, Options, fd, nanoseconds, only, place, size};
+use crate::call::{Failure, fullbore_error, number, status};
+use crate::cancel::{self, fullbore_cancel};
+use crate::handle::{Exclusive, free, given, handles, make};
+use crate::producer::{FULLBORE_PIPE_SIZE_KEEP, fullbore_tried, tell_tried};
+use crate::sigpipe;
+
+/// A reader gets the bytes as they were when they were moved, whatever any process does afterwards. This
+/// is the default.
+pub const FULLBORE_GUARANTEE_SNAPSHOT: i32 = 0;
+/// A reader may get what the source's pages hold when it reads. This is faster, and right if no process
+/// changes the source's bytes before they have been read.
+pub const FULLBORE_GUARANTEE_REFERENCE: i32 = 1;
+
+/// A run ended because the source has no more bytes; for a fullbore_tee also because no sink is left.
+pub const FULLBORE_ENDED_AT_END: i32 = 0;
+/// A run ended because the limit was reached.
+pub const FULLBORE_ENDED_AT_LIMIT: i32 = 1;
+/// A run was ended by a fullbore_cancel, or by the progress function.
+pub const FULLBORE_ENDED_CANCELLED: i32 = 2;
+/// A run ended because the deadline passed.
+pub const FULLBORE_ENDED_TIMED_OUT: i32 = 3;
+/// A run ended because there is nothing to read yet, with FULLBORE_NONBLOCKING.
+pub const FULLBORE_ENDED_SOURCE_WOULD_WAIT: i32 = 4;
+/// A run ended because there is no room to write, with FULLBORE_NONBLOCKING.
+pub const FULLBORE_ENDED_SINK_WOULD_WAIT: i32 = 5;
+/// A run ended for another reason, which this version has no name for.
+pub const FULLBORE_ENDED_OTHER: i32 = 6;
+
+/// Bytes are moved by copy_file_range(2).
+pub const FULLBORE_ROUTE_COPY_FILE_RANGE: i32 = 1;
+/// Bytes are moved by splice(2).
+pub const FULLBORE_ROUTE_SPLICE: i32 = 2;
+/// Bytes are moved by two splice(2), with a pipe of the library's own between them.
+pub const FULLBORE_ROUTE_SPLICE_THROUGH: i32 = 3;
+/// Bytes are moved by sendfile(2).
+pub const FULLBORE_ROUTE_SENDFILE: i32 = 4;
+/// Bytes are read into fresh pages, which are given to the pipe.
+pub const FULLBORE_ROUTE_FRESH: i32 = 5;
+/// Bytes are read, copied into a socket and spliced from there into the pipe.
+pub const FULLBORE_ROUTE_SOCKET: i32 = 6;
+/// Bytes are moved by read(2) and write(2).
+pub const FULLBORE_ROUTE_READ_WRITE: i32 = 7;
+/// Bytes are moved in another way, which this version has no name for.
+pub const FULLBORE_ROUTE_OTHER: i32 = 8;
+
+/// A file is a pipe or a FIFO.
+pub const FULLBORE_KIND_PIPE: i32 = 1;
+/// A file is a regular file.
+pub const FULLBORE_KIND_REGULAR: i32 = 2;
+/// A file is a block device.
+pub const FULLBORE_KIND_BLOCK: i32 = 3;
+/// A file is /dev/null.
+pub const FULLBORE_KIND_NULL: i32 = 4;
+/// A file is another character device.
+pub const FULLBORE_KIND_CHAR: i32 = 5;
+/// A file is a Unix socket of type stream.
+pub const FULLBORE_KIND_UNIX_STREAM: i32 = 6;
+/// A file is a TCP socket.
+pub const FULLBORE_KIND_TCP: i32 = 7;
+/// A file is of any other kind.
+pub const FULLBORE_KIND_OTHER: i32 = 8;
+
+/// A flag of fullbore_transfer_options: `source_offset` is where to start reading, and the position of
+/// the source is left alone.
+pub const FULLBORE_AT_SOURCE_OFFSET: u32 = 4;
+/// A flag of fullbore_transfer_options: `sink_offset` is where to start writing, and the position of the
+/// sink is left alone.
+pub const FULLBORE_AT_SINK_OFFSET: u32 = 8;
+/// A flag of fullbore_transfer_options: let all bytes pass through the memory of this process, and show
+/// them to the progress function.
+pub const FULLBORE_IN_SIGHT: u32 = 16;
+
+/// The options of a fullbore_transfer and a fullbore_tee. Set `size` to `sizeof options` and all else to
+/// 0, then what is to differ from the default.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct fullbore_transfer_options {
+    /// sizeof(fullbore_transfer_options).
+    pub size: usize,
+    /// The most bytes to move; no more than that are taken from the source. 0 is no limit.
+    pub limit: u64,
+    /// With FULLBORE_AT_SOURCE_OFFSET: where to start reading. Not for a fullbore_tee.
+    pub source_offset: u64,
+    /// With FULLBORE_AT_SINK_OFFSET: where to start writing. Not for a fullbore_tee.
+    pub sink_offset: u64,
+    /// The most bytes that one system call moves. 0 is the default, which depends on the route.
+    pub chunk: usize,
+    /// The capacity in bytes that output pipes, and pipes of the library's own, are grown to, as far as
+    /// this user may. 0 is the default: 1 MiB, and less in a small memory cgroup.
+    /// FULLBORE_PIPE_SIZE_KEEP leaves them as they are.
+    pub pipe_size: usize,
+    /// The time at which a run ends with FULLBORE_ENDED_TIMED_OUT, in nanoseconds of CLOCK_MONOTONIC, as
+    /// fullbore_deadline_in returns it. 0 is none.
+    pub deadline: i64,
+    /// Ends a run with FULLBORE_ENDED_CANCELLED. NULL is none. It may be freed once the object has been
+    /// created.
+    pub cancel: *const fullbore_cancel,
+    /// FULLBORE_GUARANTEE_...
+    pub guarantee: i32,
+    /// What to do while there is nothing to read or no room to write: FULLBORE_WAIT_...
+    pub wait: i32,
+    /// FULLBORE_NONBLOCKING, FULLBORE_AT_SOURCE_OFFSET, FULLBORE_AT_SINK_OFFSET, FULLBORE_IN_SIGHT; for a
+    /// fullbore_tee only FULLBORE_NONBLOCKING.
+    pub flags: u32,
+    /// 0.
+    pub reserved: u32,
+}
+
+// SAFETY: it begins with its size, and consists of numbers and a pointer.
+unsafe impl Options for fullbore_transfer_options {
+    const FIRST: usize = size_of::<Self>();
+}
+
+/// What has happened so far in a transfer. Later versions may add to its end.
+#[repr(C)]
+pub struct fullbore_progress {
+    /// Bytes that have arrived in total.
+    pub bytes: u64,
+    /// Bytes that arrived with this step.
+    pub step: u64,
+    /// The bytes of this step themselves, with FULLBORE_IN_SIGHT; otherwise NULL. They are lent for the
+    /// time of the call.
+    pub seen: *const c_void,
+    /// The number of bytes in `seen`.
+    pub seen_len: usize,
+    /// How they were moved: FULLBORE_ROUTE_...
+    pub route: i32,
+}
+
+/// A function that is called after each step of a transfer that moved bytes, in the thread that runs the
+/// transfer, with the pointer that was given with it. It returns 0 to continue, anything else to stop. It
+/// must return: no longjmp and no C++ exception may leave it. Calls with the same transfer fail in it with
+/// -EBUSY. SIGPIPE is blocked in it.
+pub type fullbore_progress_fn =
+    Option<extern "C" fn(user: *mut c_void, progress: &fullbore_progress) -> c_int>;
+
+/// Moves bytes from any file descriptor to any other.
+pub struct fullbore_transfer(Exclusive<Moving>);
+
+type FdTransfer = fullbore::Transfer<BorrowedFd<'static>, BorrowedFd<'static>>;
+
+pub struct Moving {
+    /// `None` once its bytes have been taken back.
+    transfer: Option<FdTransfer>,
+    report: Option<Report>,
+    under_way: Vec<u8>,
+}
+
+handles! {
+    fullbore_transfer is "transfer";
+}
+
+/// The options of a transfer or a tee, checked.
+pub struct Settings {
+    pub guarantee: Guarantee,
+    pub limit: Option<u64>,
+    pub wait: Wait,
+    pub is_nonblocking: bool,
+    pub cancel: Option<Cancel>,
+    pub deadline: Option<Instant>,
+    pub chunk: Option<usize>,
+    pub pipe_size: Option<usize>,
+}
+
+impl Settings {
+    /// # Errors
+    /// `EINVAL` for an option that does not exist, or a flag that is not one of these.
+    pub fn of(given: &fullbore_transfer_options, flags: u32) -> Result<Self, Failure> {
+        only(given.flags, flags, given.reserved)?;
+        Ok(Self {
+            guarantee: match given.guarantee {
+                FULLBORE_GUARANTEE_SNAPSHOT => Guarantee::Snapshot,
+                FULLBORE_GUARANTEE_REFERENCE => Guarantee::Reference,
+                other => {
+                    return Err(Failure::invalid(format!("there is no guarantee {other}")));
+                }
+            },
+            limit: (given.limit != 0).then_some(given.limit),
+            wait: arguments::wait(given.wait)?,
+            is_nonblocking: given.flags & FULLBORE_NONBLOCKING != 0,
+            cancel: cancel::named(given.cancel),
+            deadline: arguments::deadline(given.deadline)?,
+            chunk: size(given.chunk),
+            pipe_size: match given.pipe_size {
+                0 => None,
+                FULLBORE_PIPE_SIZE_KEEP => Some(0),
+                bytes => Some(bytes),
+            },
+        })
+    }
+}
+
+pub fn number_of_ended(ended: Ended) -> c_int {
+    match ended {
+        Ended::AtEnd => FULLBORE_ENDED_AT_END,
+        Ended::AtLimit => FULLBORE_ENDED_AT_LIMIT,
+        Ended::Cancelled => FULLBORE_ENDED_CANCELLED,
+        Ended::TimedOut => FULLBORE_ENDED_TIMED_OUT,
+        Ended::WouldWait(Side::Source) => FULLBORE_ENDED_SOURCE_WOULD_WAIT,
+        Ended::WouldWait(Side::Sink) => FULLBORE_ENDED_SINK_WOULD_WAIT,
+        _ => FULLBORE_ENDED_OTHER,
+    }
+}
+
+fn number_of_route(route: Route) -> i32 {
+    match route {
+        Route::CopyFileRange => FULLBORE_ROUTE_COPY_FILE_RANGE,
+        Route::Splice => FULLBORE_ROUTE_SPLICE,
+        Route::SpliceThrough => FULLBORE_ROUTE_SPLICE_THROUGH,
+        Route::Sendfile => FULLBORE_ROUTE_SENDFILE,
+        Route::Fresh => FULLBORE_ROUTE_FRESH,
+        Route::Socket => FULLBORE_ROUTE_SOCKET,
+        Route::ReadWrite => FULLBORE_ROUTE_READ_WRITE,
+        _ => FULLBORE_ROUTE_OTHER,
+    }
+}
+
+fn number_of_kind(kind: Kind) -> c_int {
+    match kind {
+        Kind::Pipe => FULLBORE_KIND_PIPE,
+        Kind::Regular => FULLBORE_KIND_REGULAR,
+        Kind::Block => FULLBORE_KIND_BLOCK,
+        Kind::Null => FULLBORE_KIND_NULL,
+        Kind::Char => FULLBORE_KIND_CHAR,
+        Kind::UnixStream => FULLBORE_KIND_UNIX_STREAM,
+        Kind::Tcp => FULLBORE_KIND_TCP,
+        _ => FULLBORE_KIND_OTHER,
+    }
+}
+
+/// Copies all bytes of `source` to `sink`, with the default options of a fullbore_transfer.
+///
+/// Returns how many bytes there were; errors of the side that `error` names, with the number of bytes that
+/// had arrived; -EBADF if one is not open; -EINVAL if both are the same file or pipe.
+/// Threads: any.
+#[unsafe(no_mangle)]
+pub extern "C" fn fullbore_copy(
+    source: c_int,
+    sink: c_int,
+    error: Option<&mut fullbore_error>,
+) -> i64 {
+    number(error, || {
+        let (source, sink) = (fd("source", source)?, fd("sink", sink)?);
+        Ok(sigpipe::without(|| fullbore::copy(&source, &sink))?)
+    })
+}
+
+/// Closes `fd` with close(2), and returns its error: NFS, FUSE and file systems with quotas may report a
+/// failed write only here. The descriptor is closed in any case.
+///
+/// Returns 0; -EIO, -ENOSPC or -EDQUOT as close(2); -EBADF if `fd` is not open.
+/// Threads: any.
+#[unsafe(no_mangle)]
+pub extern "C" fn fullbore_close(fd: c_int, error: Option<&mut fullbore_error>) -> c_int {
+    status(error, || {
+        arguments::fd("file", fd)?;
+        // SAFETY: the caller gives the descriptor away.
+        fullbore::close(unsafe { OwnedFd::from_raw_fd(fd) })?;
+        Ok(0)
+    })
+}
+
+/// Creates a transfer from `source` to `sink`, and stores it in `*transfer`. Nothing is moved yet. Free it
+/// with fullbore_transfer_free.
+///
+/// Both file descriptors stay the caller's, and have to stay open as long as the transfer exists.
+/// `options` may be NULL, which is all defaults.
+///
+/// Returns 0; -EBADF if a file descriptor is not open; -EINVAL for options that are wrong, and if
+/// `transfer` is NULL.
+/// Threads: any.
+#[unsafe(no_mangle)]
+pub extern "C" fn fullbore_transfer_new(
+    source: c_int,
+    sink: c_int,
+    options: Option<&MaybeUninit<fullbore_transfer_options>>,
+    transfer: Option<&mut MaybeUninit<*mut fullbore_transfer>>,
+    error: Option<&mut fullbore_error>,
+) -> c_int {
+    const FLAGS: u32 = FULLBORE_NONBLOCKING
+        | FULLBORE_AT_SOURCE_OFFSET
+        | FULLBORE_AT_SINK_OFFSET
+        | FULLBORE_IN_SIGHT;
+    status(error, || {
+        make(transfer, || {
+            let options = arguments::options(options)?;
+            let settings = Settings::of(&options, FLAGS)?;
+            let mut made = FdTransfer::new(fd("source", source)?, fd("sink", sink)?)
+                .guarantee(settings.guarantee)
+                .wait(settings.wait)
+                .deadline(settings.deadline);
+            if let Some(limit) = settings.limit {
+                made = made.limit(limit);
+            }
+            if settings.is_nonblocking {
+                made = made.nonblocking();
+            }
+            if let Some(cancel) = settings.cancel {
+                made = made.cancel(&cancel);
+            }
+            if let Some(chunk) = settings.chunk {
+                made = made.chunk(chunk);
+            }
+            if let Some(bytes) = settings.pipe_size {
+                made = made.pipe_size(bytes);
+            }
+            for (flag, offset) in [
+                (FULLBORE_AT_SOURCE_OFFSET, options.source_offset),
+                (FULLBORE_AT_SINK_OFFSET, options.sink_offset),
+            ] {
+                if options.flags & flag != 0 && i64::try_from(offset).is_err() {
+                    let message = format!("{offset} is more than any file is long");
+                    return Err(Failure::invalid(message));
+                }
+            }
+            if options.flags & FULLBORE_AT_SOURCE_OFFSET != 0 {
+                made = made.source_offset(options.source_offset);
+            }
+            if options.flags & FULLBORE_AT_SINK_OFFSET != 0 {
+                made = made.sink_offset(options.sink_offset);
+            }
+            if options.flags & FULLBORE_IN_SIGHT != 0 {
+                made = made.in_sight();
+            }
+            Ok(fullbore_transfer(Exclusive::new(Moving {
+                transfer: Some(made),
+                report: None,
+                under_way: Vec::new(),
+            })))
+        })
+    })
+}
+
+impl Moving {
+    fn going_on(&mut self) -> Result<&mut FdTransfer, Failure> {
+        (self.transfer.as_mut())
+            .ok_or_else(|| Failure::invalid("the bytes of the transfer have been taken back"))
+    }
+
+    /// Changes an option between two runs.
+    fn set(&mut self, change: impl FnOnce(FdTransfer) -> FdTransfer) -> Result<c_int, Failure> {
+        self.going_on()?;
+        self.transfer = self.transfer.take().map(change);
+        Ok(0)
+    }
+
+    fn run(&mut self, progress: fullbore_progress_fn, user: *mut c_void) -> Result<c_int, Failure> {
+        let transfer = self.going_on()?;
+        let tell = |step: Progress<'_>| {
+            let stops = progress.is_some_and(|progress| {
+                let seen = (!step.seen.is_empty()).then_some(step.seen.as_ptr().cast());
+                let told = fullbore_progress {
+                    bytes: step.bytes,
+                    step: step.step,
+                    seen: seen.unwrap_or(std::ptr::null()),
+                    seen_len: step.seen.len(),
+                    route: number_of_route(step.route),
+                };
+                progress(user, &told) != 0
+            });
+            match stops {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        };
+        match sigpipe::without(|| transfer.run_with(tell)) {
+            Ok(report) => {
+                let ended = number_of_ended(report.ended);
+                self.report = Some(report);
+                Ok(ended)
+            }
+            Err(failure) => {
+                self.report = Some(failure.report);
+                Err(failure.error.into())
+            }
+        }
+    }
+
+    fn take_back(&mut self) -> Result<&[u8], Failure> {
+        self.going_on()?;
+        if let Some(transfer) = self.transfer.take() {
+            self.under_way = transfer.into_inner()?.2;
+        }
+        Ok(&self.under_way)
+    }
+}
+
+/// Moves bytes until the source ends, the limit is reached, or the transfer cannot continue.
+///
+/// `progress` is called after each step, with `user`; it may be NULL. After a run that was cancelled, timed
+/// out, would have to wait, or has reached a limit that was then raised, another run continues.
+///
+/// Returns why it ended, FULLBORE_ENDED_...; the error of a side, which `error` names; -EINVAL if both are
+/// the same file or pipe, or if `transfer` is NULL; -EBUSY while another call uses it.
+/// Threads: one at a time for one transfer.
+#[unsafe(no_mangle)]
+pub extern "C" fn fullbore_transfer_run(
+    transfer: *mut fullbore_transfer,
+    progress: fullbore_progress_fn,
+    user: *mut c_void,
+    error: Option<&mut fullbore_error>,
+) -> c_int {
+    status(error, || {
+        (given(transfer)?.0).with(|moving| moving.run(progress, user))
+    })
+}
+
+/// Sets the most bytes to move, over all runs. Unlike in the options, 0 means that no byte is to be moved.
+///
+/// Returns 0; -EINVAL if `transfer` is NULL, or its bytes have been taken back; -EBUSY while another call
+/// uses it.
+/// Threads: one at a time for one transfer.
+#[unsafe(no_mangle)]
+pub extern "C" fn fullbore_transfer_set_limit(
+    transfer: *mut fullbore_transfer,
+    limit: u64,
+    error: Option<&mut fullbore_error>,
+) -> c_int {
+    status(error, || {
+        (given(transfer)?.0).with(|moving| moving.set(|transfer| transfer.limit(limit)))
+    })
+}
+
+/// Sets the time at which a run ends, in nanoseconds of CLOCK_MONOTONIC; 0 removes it.
+///
+/// Returns 0; -EINVAL if `transfer` is NULL, its bytes have been taken back, or `deadline` is negative;
+/// -EBUSY while another call uses it.
+/// Threads: one at a time for one transfer.
+#[unsafe(no_mangle)]
+pub extern "C" fn fullbore_transfer_set_deadline(
+    transfer: *mut fullbore_transfer,
+    deadline: i64,
+    error: Option<&mut fullbore_error>,
+) -> c_int {
+    status(error, || {
+        let deadline = arguments::deadline(deadline)?;
+        (given(transfer)?.0).with(|moving| moving.set(|transfer| transfer.deadline(deadline)))
+    })
+}
+
+/// Sets another cancel, so that a transfer that was cancelled can continue. `cancel` may be freed
+/// afterwards.
+///
+/// Returns 0; -EINVAL if an argument is NULL, or the bytes of the transfer have been taken back; -EBUSY
+/// while another call uses it.
+/// Threads: one at a time for one transfer.
+#[unsafe(no_mangle)]
+pub extern "C" fn fullbore_transfer_set_cancel(
+    transfer: *mut fullbore_transfer,
+    cancel: *const fullbore_cancel,
+    error: Option<&mut fullbore_error>,
+) -> c_int {
+    status(error, || {
+        let cancel = given(cancel)?;
+        (given(transfer)?.0).with(|moving| moving.set(|transfer| transfer.cancel(&cancel.0)))
+    })
+}
+
+/// Ends a transfer, and stores the address and the length of the bytes that were taken from the source and
+/// have not arrived at the sink, in order. There are some only if the sink failed or the transfer was
+/// stopped early. They are lent until the transfer is freed.
+///
+/// Returns 0; -EINVAL if an argument is NULL, or they have been taken back before; -EBUSY while another call
+/// uses the transfer; the error of read(2) if they are in a pipe of the library's own, with
+/// FULLBORE_SIDE_SOURCE.
+/// Threads: one at a time for one transfer.
+#[unsafe(no_mangle)]
+pub extern "C" fn fullbore_transfer_take_back(
+    transfer: *mut fullbore_transfer,
+    memory: Option<&mut MaybeUninit<*const c_void>>,
+    len: Option<&mut MaybeUninit<usize>>,
+    error: Option<&mut fullbore_error>,
+) -> c_int {
+    status(error, || {
+        let (memory, len) = (place("memory", memory)?, place("length", len)?);
+        given(transfer)?.0.with(|moving| {
+            let bytes = moving.take_back()?;
+            memory.write(bytes.as_ptr().cast());
+            len.write(bytes.len());
+            Ok(0)
+        })
+    })
+}
+
+fn reported(
+    transfer: *mut fullbore_transfer,
+    what: impl FnOnce(&Report) -> u64,
+) -> Result<u64, Failure> {
+    (given(transfer)?.0).with(|moving| Ok(moving.report.as_ref().map_or(0, what)))
+}
+
+/// Returns the number of bytes that have arrived at the sink, over all runs; -EINVAL if `transfer` is NULL;
+/// -EBUSY while another call uses it.
+///
+/// Threads: one at a time for one transfer.
+#[unsafe(no_mangle)]
+pub extern "C" fn fullbore_transfer_bytes(transfer: *mut fullbore_transfer) -> i64 {
+    number(None, || reported(transfer, |report| report.bytes))
+}
+
+/// Returns the number of bytes that were taken from the source, over all runs: more than have arrived only
+/// if the sink failed, or the transfer was stopped early. -EINVAL if `transfer` is NULL; -EBUSY while
+/// another call uses it.
+///
+/// Threads: one at a time for one transfer.
+#[unsafe(no_mangle)]
+pub extern "C" fn fullbore_transfer_taken(transfer: *mut fullbore_transfer) -> i64 {
+    number(None, || reported(transfer, |report| report.taken))
+}
+
+/// Returns the number of system calls that were made to move bytes, over all runs; -EINVAL if `transfer` is
+/// NULL; -EBUSY while another call uses it.
+///
+/// Threads: one at a time for one transfer.
+#[unsafe(no_mangle)]
+pub extern "C" fn fullbore_transfer_calls(transfer: *mut fullbore_transfer) -> i64 {
+    number(None, || reported(transfer, |report| report.calls))
+}
+
+/// Returns how long all runs took together, in nanoseconds; -EINVAL if `transfer` is NULL; -EBUSY while
+/// another call uses it.
+///
+/// Threads: one at a time for one transfer.
+#[unsafe(no_mangle)]
+pub extern "C" fn fullbore_transfer_elapsed(transfer: *mut fullbore_transfer) -> i64 {
+    number(None, || {
+        reported(transfer, |report| nanoseconds(report.elapsed))
+    })
+}
+
+/// Returns the kind of the source, FULLBORE_KIND_..., or 0 before the first run; -EINVAL if `transfer` is
+/// NULL; -EBUSY while another call uses it.
+///
+/// Threads: one at a time for one transfer.
+#[unsafe(no_mangle)]
+pub extern "C" fn fullbore_transfer_source_kind(transfer: *mut fullbore_transfer) -> c_int {
+    kind(transfer, |report| report.source)
+}
+
+/// Returns the kind of the sink, FULLBORE_KIND_..., or 0 before the first run; -EINVAL if `transfer` is
+/// NULL; -EBUSY while another call uses it.
+///
+/// Threads: one at a time for one transfer.
+#[unsafe(no_mangle)]
+pub extern "C" fn fullbore_transfer_sink_kind(transfer: *mut fullbore_transfer) -> c_int {
+    kind(transfer, |report| report.sink)
+}
+
+fn kind(transfer: *mut fullbore_transfer, which: impl FnOnce(&Report) -> Kind) -> c_int {
+    status(None, || {
+        given(transfer)?.0.with(|moving| {
+            let kind = moving.report.as_ref().map(which);
+            Ok(kind.map_or(0, number_of_kind))
+        })
+    })
+}
+
+/// Returns the route that moved bytes as the one with this number, from 0, in the order of their first
+/// byte, FULLBORE_ROUTE_..., and stores how many bytes it moved in `*bytes`, which may be NULL. Returns 0 if
+/// fewer routes were used; -EINVAL if `transfer` is NULL; -EBUSY while another call uses it.
+///
+/// Threads: one at a time for one transfer.
+#[unsafe(no_mangle)]
+pub extern "C" fn fullbore_transfer_route(
+    transfer: *mut fullbore_transfer,
+    index: usize,
+    bytes: Option<&mut MaybeUninit<u64>>,
+) -> c_int {
+    status(None, || {
+        given(transfer)?.0.with(|moving| {
+            let routes = moving
+                .report
+                .as_ref()
+                .map_or(&[][..], |report| &report.routes);
+            let Some(&(route, moved)) = routes.get(index) else {
+                return Ok(0);
+            };
+            if let Some(bytes) = bytes {
+                bytes.write(moved);
+            }
+            Ok(number_of_route(route))
+        })
+    })
+}
+
+/// Stores in `*tried` how fast two routes into a pipe were, if this transfer was long enough to try them.
+///
+/// Returns 1 if there is a result, 0 if there is none; -EINVAL if an argument is NULL; -EBUSY while another
+/// call uses the transfer.
+/// Threads: one at a time for one transfer.
+#[unsafe(no_mangle)]
+pub extern "C" fn fullbore_transfer_tried(
+    transfer: *mut fullbore_transfer,
+    tried: Option<&mut MaybeUninit<fullbore_tried>>,
+) -> c_int {
+    status(None, || {
+        given(transfer)?.0.with(|moving| {
+            let result: Option<Tried> = moving.transfer.as_ref().and_then(FdTransfer::tried);
+            tell_tried(result, tried)
+        })
+    })
+}
+
+/// Frees a transfer. Bytes that were taken from the source and have not arrived are lost;
+/// fullbore_transfer_take_back returns them. NULL is allowed.
+///
+/// Returns 0, or -EBUSY, and frees nothing, while another call uses it.
+/// Threads: any, once no other call uses this transfer.
+#[unsafe(no_mangle)]
+pub extern "C" fn fullbore_transfer_free(transfer: *mut fullbore_transfer) -> c_int {
+    free(transfer)
+}

@@ -1,0 +1,723 @@
+/* What the library promises to a program in C: no SIGPIPE, right bytes, errors with their side, objects that
+ * two threads share by mistake, cancels and deadlines. With the argument "slow" no thread spins: valgrind runs
+ * one thread at a time, and a thread that spins would keep the other from running. */
+#define _GNU_SOURCE
+#include "check.h"
+#include <fcntl.h>
+#include <fullbore.h>
+#include <math.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static fullbore_error error;
+static volatile sig_atomic_t signals;
+
+static void count_signal(int number) {
+    (void)number;
+    signals++;
+}
+
+static void pipe_of(int fds[2]) { IS(0, fullbore_pipe(fds, 0, NULL, NULL)); }
+
+static void temporary(int *fd) {
+    char name[] = "/tmp/fullbore-c-XXXXXX";
+    *fd = mkstemp(name);
+    CHECK(*fd >= 0);
+    unlink(name);
+}
+
+static int is_pending(void) {
+    sigset_t set;
+    sigpending(&set);
+    return sigismember(&set, SIGPIPE);
+}
+
+static int is_blocked(void) {
+    sigset_t set;
+    pthread_sigmask(SIG_BLOCK, NULL, &set);
+    return sigismember(&set, SIGPIPE);
+}
+
+/* The byte at a position of every stream here. */
+static char byte_at(uint64_t at) { return (char)(at * 7 + (at >> 12)); }
+
+static void fill(char *to, size_t len, uint64_t at) {
+    for (size_t i = 0; i < len; i++) to[i] = byte_at(at + i);
+}
+
+static void compare(const char *bytes, size_t len, uint64_t at) {
+    for (size_t i = 0; i < len; i++) CHECK(bytes[i] == byte_at(at + i));
+}
+
+/* ---- SIGPIPE ---- */
+
+static void write_to_nobody(int sink, int way) {
+    fullbore_producer_options options = {.size = sizeof options, .way = way};
+    fullbore_producer *producer;
+    static char big[600000];
+    IS(0, fullbore_producer_new(sink, &options, &producer, NULL));
+    IS(3, fullbore_producer_write(producer, "abc", 3, NULL));
+    IS(-EPIPE, fullbore_producer_flush(producer, &error));
+    CHECK(error.side == FULLBORE_SIDE_SINK && error.cause == FULLBORE_CAUSE_SYSTEM && error.moved == 0);
+    const void *unsent;
+    size_t len;
+    IS(0, fullbore_producer_unsent(producer, &unsent, &len, NULL));
+    CHECK(len == 3 && memcmp(unsent, "abc", 3) == 0);
+    IS(-EPIPE, fullbore_producer_finish(producer, NULL));
+    IS(0, fullbore_producer_free(producer));
+
+    /* The error that a write cannot return, because it accepted bytes, is returned by the next one. */
+    IS(0, fullbore_producer_new(sink, &options, &producer, NULL));
+    int64_t n = fullbore_producer_write(producer, big, sizeof big, &error);
+    if (n > 0) n = fullbore_producer_write(producer, big, sizeof big, &error);
+    IS(-EPIPE, n);
+    IS(0, fullbore_producer_free(producer));
+
+    /* Freeing sends what is left. */
+    IS(0, fullbore_producer_new(sink, &options, &producer, NULL));
+    IS(3, fullbore_producer_write(producer, "abc", 3, NULL));
+    IS(0, fullbore_producer_free(producer));
+
+    void *memory;
+    IS(0, fullbore_producer_new(sink, &options, &producer, NULL));
+    IS(0, fullbore_producer_reserve(producer, 100000, &memory, NULL));
+    memset(memory, 1, 100000);
+    IS(-EPIPE, fullbore_producer_commit(producer, 100000, &error));
+    IS(0, fullbore_producer_free(producer));
+}
+
+static void all_that_write_to_nobody(void) {
+    int fds[2], source[2], file;
+    pipe_of(fds);
+    close(fds[0]);
+    for (int way = FULLBORE_WAY_AUTO; way <= FULLBORE_WAY_RECYCLE; way++) write_to_nobody(fds[1], way);
+    fullbore_repeat *repeat;
+    IS(0, fullbore_repeat_new(fds[1], "y\n", 2, NULL, &repeat, NULL));
+    IS(-EPIPE, fullbore_repeat_send(repeat, UINT64_MAX, &error));
+    IS(-EPIPE, fullbore_repeat_send_some(repeat, 10, &error));
+    CHECK(error.side == FULLBORE_SIDE_SINK);
+    IS(0, fullbore_repeat_free(repeat));
+
+    temporary(&file);
+    CHECK(write(file, "hello", 5) == 5);
+    for (int guarantee = 0; guarantee < 2; guarantee++) {
+        fullbore_transfer_options options = {.size = sizeof options, .guarantee = guarantee};
+        fullbore_transfer *transfer;
+        lseek(file, 0, SEEK_SET);
+        IS(0, fullbore_transfer_new(file, fds[1], &options, &transfer, NULL));
+        IS(-EPIPE, fullbore_transfer_run(transfer, NULL, NULL, &error));
+        CHECK(error.side == FULLBORE_SIDE_SINK);
+        const void *memory;
+        size_t len;
+        IS(fullbore_transfer_taken(transfer) - fullbore_transfer_bytes(transfer),
+           (fullbore_transfer_take_back(transfer, &memory, &len, NULL), len));
+        CHECK(memcmp(memory, "hello", len) == 0);
+        IS(0, fullbore_transfer_free(transfer));
+
+        pipe_of(source);
+        CHECK(write(source[1], "hello", 5) == 5);
+        close(source[1]);
+        fullbore_tee *tee;
+        IS(0, fullbore_tee_new(source[0], &options, &tee, NULL));
+        IS(0, fullbore_tee_add(tee, fds[1], FULLBORE_ON_ERROR_FAIL_ALL, FULLBORE_ON_ERROR_FAIL_ALL, NULL));
+        IS(-EPIPE, fullbore_tee_run(tee, &error));
+        CHECK(error.side == FULLBORE_SIDE_SINK && error.sink == 0);
+        IS(0, fullbore_tee_free(tee));
+        close(source[0]);
+    }
+    lseek(file, 0, SEEK_SET);
+    IS(-EPIPE, fullbore_copy(file, fds[1], NULL));
+
+    int sockets[2];
+    CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) == 0);
+    close(sockets[1]);
+    for (int guarantee = 0; guarantee < 2; guarantee++) {
+        fullbore_transfer_options options = {.size = sizeof options, .guarantee = guarantee};
+        fullbore_transfer *transfer;
+        lseek(file, 0, SEEK_SET);
+        IS(0, fullbore_transfer_new(file, sockets[0], &options, &transfer, NULL));
+        IS(-EPIPE, fullbore_transfer_run(transfer, NULL, NULL, NULL));
+        IS(0, fullbore_transfer_free(transfer));
+    }
+    close(sockets[0]);
+    close(file);
+    close(fds[1]);
+}
+
+static void no_sigpipe(void) {
+    /* By default it would end this program. */
+    signal(SIGPIPE, SIG_DFL);
+    all_that_write_to_nobody();
+    CHECK(!is_pending() && !is_blocked());
+    /* A handler is not called. */
+    signal(SIGPIPE, count_signal);
+    all_that_write_to_nobody();
+    CHECK(signals == 0 && !is_pending() && !is_blocked());
+    /* One that is blocked is not left pending. */
+    sigset_t set, before;
+    sigemptyset(&set);
+    sigaddset(&set, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &set, &before);
+    all_that_write_to_nobody();
+    CHECK(!is_pending() && is_blocked());
+    /* One that is the program's own stays. */
+    raise(SIGPIPE);
+    all_that_write_to_nobody();
+    CHECK(is_pending() && is_blocked() && signals == 0);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    CHECK(signals == 1 && !is_pending());
+    signal(SIGPIPE, SIG_DFL);
+}
+
+/* ---- the right bytes ---- */
+
+enum { LONG = 3000000 };
+
+struct reading {
+    int fd;
+    int wait;
+    uint64_t bytes;
+};
+
+static void *read_all(void *arg) {
+    struct reading *reading = arg;
+    fullbore_consumer_options options = {.size = sizeof options, .wait = reading->wait};
+    fullbore_consumer *consumer;
+    IS(0, fullbore_consumer_new(reading->fd, &options, &consumer, NULL));
+    const void *memory;
+    for (size_t len;;) {
+        IS(0, fullbore_consumer_fill(consumer, &memory, &len, NULL));
+        if (len == 0) break;
+        IS(len, fullbore_consumer_buffered(consumer));
+        compare(memory, len, reading->bytes);
+        IS(0, fullbore_consumer_consume(consumer, len, NULL));
+        reading->bytes += len;
+    }
+    IS(reading->bytes, fullbore_consumer_taken(consumer));
+    CHECK(fullbore_consumer_calls(consumer) > 0);
+    IS(0, fullbore_consumer_free(consumer));
+    return NULL;
+}
+
+static void produce(int way, int wait, int lend) {
+    int fds[2];
+    pthread_t thread;
+    pipe_of(fds);
+    struct reading reading = {.fd = fds[0], .wait = wait};
+    CHECK(pthread_create(&thread, NULL, read_all, &reading) == 0);
+    fullbore_producer_options options = {.size = sizeof options, .way = way, .wait = wait};
+    fullbore_producer *producer;
+    IS(0, fullbore_producer_new(fds[1], &options, &producer, NULL));
+    size_t chunk = (size_t)fullbore_producer_chunk(producer);
+    char *own = malloc(chunk);
+    for (uint64_t at = 0; at < LONG;) {
+        size_t len = LONG - at < chunk ? LONG - at : chunk;
+        if (lend) {
+            void *memory;
+            IS(0, fullbore_producer_reserve(producer, chunk, &memory, NULL));
+            fill(memory, len, at);
+            IS(0, fullbore_producer_commit(producer, len, NULL));
+        } else {
+            len = len < 1234 ? len : 1234;
+            fill(own, len, at);
+            IS(len, fullbore_producer_write(producer, own, len, NULL));
+        }
+        at += len;
+    }
+    free(own);
+    IS(0, fullbore_producer_finish(producer, NULL));
+    IS(LONG, fullbore_producer_sent(producer));
+    CHECK(fullbore_producer_calls(producer) > 0);
+    CHECK(fullbore_producer_way(producer) > 0 && fullbore_producer_way(producer) <= FULLBORE_WAY_RECYCLE);
+    IS(0, fullbore_producer_free(producer));
+    close(fds[1]);
+    pthread_join(thread, NULL);
+    IS(LONG, reading.bytes);
+    close(fds[0]);
+}
+
+static void right_bytes(int may_spin) {
+    int last = may_spin ? FULLBORE_WAIT_ADAPTIVE : FULLBORE_WAIT_POLL;
+    for (int wait = FULLBORE_WAIT_BLOCK; wait <= last; wait++)
+        for (int lend = 0; lend < 2; lend++) produce(FULLBORE_WAY_AUTO, wait, lend);
+    for (int way = FULLBORE_WAY_COPY; way <= FULLBORE_WAY_RECYCLE; way++) produce(way, FULLBORE_WAIT_BLOCK, 1);
+}
+
+static void pattern(void) {
+    int fds[2];
+    char got[16] = {0};
+    fullbore_repeat *repeat;
+    pipe_of(fds);
+    IS(0, fullbore_repeat_new(fds[1], "yes\n", 4, NULL, &repeat, NULL));
+    IS(0, fullbore_repeat_send(repeat, 6, NULL));
+    int64_t more = fullbore_repeat_send_some(repeat, 4, NULL);
+    CHECK(more >= 1 && more <= 4);
+    IS(6 + more, fullbore_repeat_sent(repeat));
+    CHECK(fullbore_repeat_calls(repeat) > 0 && fullbore_repeat_way(repeat) > 0);
+    IS(0, fullbore_repeat_free(repeat));
+    IS(6 + more, read(fds[0], got, sizeof got));
+    CHECK(memcmp(got, "yes\nyes\nyes\n", (size_t)(6 + more)) == 0);
+    close(fds[0]);
+    close(fds[1]);
+}
+
+static void reading(void) {
+    int fds[2];
+    char got[8];
+    fullbore_consumer *consumer;
+    pipe_of(fds);
+    CHECK(write(fds[1], "0123456789", 10) == 10);
+    close(fds[1]);
+    fullbore_consumer_options options = {.size = sizeof options, .buffer = 4};
+    IS(0, fullbore_consumer_new(fds[0], &options, &consumer, NULL));
+    IS(2, fullbore_consumer_read(consumer, got, 2, NULL));
+    CHECK(memcmp(got, "01", 2) == 0);
+    IS(5, fullbore_consumer_discard(consumer, 5, NULL));
+    IS(3, fullbore_consumer_read(consumer, got, 8, NULL));
+    CHECK(memcmp(got, "789", 3) == 0);
+    IS(0, fullbore_consumer_read(consumer, got, 8, NULL));
+    IS(0, fullbore_consumer_discard(consumer, 5, NULL));
+    IS(0, fullbore_consumer_free(consumer));
+    close(fds[0]);
+}
+
+/* ---- transfers ---- */
+
+struct seen {
+    fullbore_transfer *transfer;
+    uint64_t bytes;
+    int calls;
+};
+
+static int see(void *user, const fullbore_progress *progress) {
+    struct seen *seen = user;
+    seen->calls++;
+    CHECK(progress->seen && progress->seen_len == progress->step);
+    compare(progress->seen, progress->seen_len, seen->bytes);
+    seen->bytes += progress->step;
+    IS(seen->bytes, progress->bytes);
+    CHECK(progress->route > 0);
+    /* The transfer is in use: by this very call. */
+    IS(-EBUSY, fullbore_transfer_bytes(seen->transfer));
+    IS(-EBUSY, fullbore_transfer_run(seen->transfer, NULL, NULL, &error));
+    CHECK(error.cause == FULLBORE_CAUSE_IN_USE);
+    IS(-EBUSY, fullbore_transfer_free(seen->transfer));
+    return 1;
+}
+
+static void transfer(void) {
+    int source, sink;
+    temporary(&source);
+    temporary(&sink);
+    static char bytes[200000], got[200000];
+    fill(bytes, sizeof bytes, 0);
+    CHECK(write(source, bytes, sizeof bytes) == sizeof bytes);
+
+    /* A part of a file, and then more. */
+    fullbore_transfer *transfer;
+    fullbore_transfer_options options = {.size = sizeof options,
+                                         .limit = 10,
+                                         .flags = FULLBORE_AT_SOURCE_OFFSET | FULLBORE_AT_SINK_OFFSET,
+                                         .source_offset = 5,
+                                         .sink_offset = 3};
+    IS(0, fullbore_transfer_new(source, sink, &options, &transfer, NULL));
+    IS(0, fullbore_transfer_source_kind(transfer));
+    IS(FULLBORE_ENDED_AT_LIMIT, fullbore_transfer_run(transfer, NULL, NULL, NULL));
+    IS(10, fullbore_transfer_bytes(transfer));
+    IS(0, fullbore_transfer_set_limit(transfer, 20, NULL));
+    IS(FULLBORE_ENDED_AT_LIMIT, fullbore_transfer_run(transfer, NULL, NULL, NULL));
+    IS(20, fullbore_transfer_bytes(transfer));
+    IS(20, fullbore_transfer_taken(transfer));
+    CHECK(fullbore_transfer_elapsed(transfer) > 0);
+    IS(FULLBORE_KIND_REGULAR, fullbore_transfer_source_kind(transfer));
+    IS(FULLBORE_KIND_REGULAR, fullbore_transfer_sink_kind(transfer));
+    uint64_t moved = 0, sum = 0;
+    for (size_t i = 0; fullbore_transfer_route(transfer, i, &moved) > 0; i++) sum += moved;
+    IS(20, sum);
+    fullbore_tried tried;
+    IS(0, fullbore_transfer_tried(transfer, &tried));
+    IS(0, fullbore_transfer_free(transfer));
+    IS(20, pread(sink, got, 20, 3));
+    compare(got, 20, 5);
+    IS(0, lseek(sink, 0, SEEK_CUR));
+
+    /* The progress function sees the bytes, and stops the transfer. */
+    CHECK(ftruncate(sink, 0) == 0);
+    lseek(source, 0, SEEK_SET);
+    options = (fullbore_transfer_options){.size = sizeof options, .flags = FULLBORE_IN_SIGHT, .chunk = 65536};
+    IS(0, fullbore_transfer_new(source, sink, &options, &transfer, NULL));
+    struct seen seen = {.transfer = transfer};
+    int ended;
+    while ((ended = fullbore_transfer_run(transfer, see, &seen, &error)) == FULLBORE_ENDED_CANCELLED) {}
+    IS(FULLBORE_ENDED_AT_END, ended);
+    IS(sizeof bytes, seen.bytes);
+    CHECK(seen.calls >= 3);
+    CHECK(fullbore_transfer_calls(transfer) >= 3);
+    IS(0, fullbore_transfer_free(transfer));
+    IS(sizeof bytes, pread(sink, got, sizeof got, 0));
+    compare(got, sizeof got, 0);
+
+    /* A side that fails is named: what is only for reading, and what is only for writing. */
+    int fds[2];
+    pipe_of(fds);
+    lseek(source, 0, SEEK_SET);
+    IS(-EBADF, fullbore_copy(source, fds[0], &error));
+    CHECK(error.side == FULLBORE_SIDE_SINK);
+    IS(-EBADF, fullbore_copy(fds[1], sink, &error));
+    CHECK(error.side == FULLBORE_SIDE_SOURCE && error.moved == 0);
+
+    /* Nothing to read yet, or no room. */
+    options = (fullbore_transfer_options){.size = sizeof options, .flags = FULLBORE_NONBLOCKING};
+    IS(0, fullbore_transfer_new(fds[0], sink, &options, &transfer, NULL));
+    IS(FULLBORE_ENDED_SOURCE_WOULD_WAIT, fullbore_transfer_run(transfer, NULL, NULL, NULL));
+    IS(0, fullbore_transfer_free(transfer));
+    options.pipe_size = FULLBORE_PIPE_SIZE_KEEP;
+    int64_t capacity = fullbore_pipe_capacity(fds[1], NULL);
+    lseek(source, 0, SEEK_SET);
+    IS(0, fullbore_transfer_new(source, fds[1], &options, &transfer, NULL));
+    if (capacity < (int64_t)sizeof bytes)
+        IS(FULLBORE_ENDED_SINK_WOULD_WAIT, fullbore_transfer_run(transfer, NULL, NULL, NULL));
+    IS(0, fullbore_transfer_free(transfer));
+    IS(capacity, fullbore_pipe_capacity(fds[1], NULL));
+    close(fds[0]);
+    close(fds[1]);
+    close(sink);
+    IS(0, fullbore_close(source, NULL));
+    CHECK(fcntl(source, F_GETFD) == -1);
+}
+
+static void splitting(void) {
+    int source[2], good[2], gone[2];
+    fullbore_tee *tee;
+    char got[8];
+    pipe_of(source);
+    pipe_of(good);
+    pipe_of(gone);
+    close(gone[0]);
+    CHECK(write(source[1], "hello", 5) == 5);
+    close(source[1]);
+    IS(0, fullbore_tee_new(source[0], NULL, &tee, NULL));
+    IS(0, fullbore_tee_add(tee, good[1], FULLBORE_ON_ERROR_FAIL_ALL, FULLBORE_ON_ERROR_FAIL_ALL, NULL));
+    IS(0, fullbore_tee_add(tee, gone[1], FULLBORE_ON_ERROR_DROP, FULLBORE_ON_ERROR_DROP, NULL));
+    IS(0, fullbore_tee_add(tee, gone[1], FULLBORE_ON_ERROR_IGNORE, FULLBORE_ON_ERROR_DROP, NULL));
+    IS(FULLBORE_ENDED_AT_END, fullbore_tee_run(tee, NULL));
+    IS(5, fullbore_tee_taken(tee));
+    CHECK(fullbore_tee_elapsed(tee) > 0);
+    IS(FULLBORE_GUARANTEE_SNAPSHOT, fullbore_tee_guarantee(tee));
+    IS(5, fullbore_tee_sink_bytes(tee, 0));
+    IS(0, fullbore_tee_sink_bytes(tee, 1));
+    IS(0, fullbore_tee_sink_error(tee, 0, &error));
+    IS(-EPIPE, fullbore_tee_sink_error(tee, 1, &error));
+    CHECK(error.sink == 1 && error.side == FULLBORE_SIDE_SINK);
+    IS(0, fullbore_tee_sink_error(tee, 2, &error));
+    IS(0, fullbore_tee_sink_is_dropped(tee, 0));
+    IS(1, fullbore_tee_sink_is_dropped(tee, 1));
+    IS(1, fullbore_tee_sink_is_dropped(tee, 2));
+    IS(0, fullbore_tee_sink_would_wait(tee, 0));
+    IS(0, fullbore_tee_free(tee));
+    IS(5, read(good[0], got, sizeof got));
+    CHECK(memcmp(got, "hello", 5) == 0);
+    close(source[0]);
+    close(good[0]);
+    close(good[1]);
+    close(gone[1]);
+}
+
+/* ---- threads ---- */
+
+struct shared {
+    fullbore_consumer *consumer;
+    int64_t got;
+};
+
+static void *read_one(void *arg) {
+    struct shared *shared = arg;
+    char byte;
+    shared->got = fullbore_consumer_read(shared->consumer, &byte, 1, NULL);
+    return NULL;
+}
+
+static void one_object_in_two_threads(void) {
+    int fds[2];
+    pthread_t thread;
+    char byte;
+    const void *memory;
+    size_t len;
+    struct shared shared;
+    pipe_of(fds);
+    IS(0, fullbore_consumer_new(fds[0], NULL, &shared.consumer, NULL));
+    CHECK(pthread_create(&thread, NULL, read_one, &shared) == 0);
+    /* The other thread waits for a byte, and uses the consumer until it gets one. */
+    while (fullbore_consumer_taken(shared.consumer) == 0) poll(NULL, 0, 1);
+    IS(-EBUSY, fullbore_consumer_taken(shared.consumer));
+    IS(-EBUSY, fullbore_consumer_read(shared.consumer, &byte, 1, &error));
+    CHECK(error.cause == FULLBORE_CAUSE_IN_USE && error.code == -EBUSY);
+    IS(-EBUSY, fullbore_consumer_fill(shared.consumer, &memory, &len, NULL));
+    IS(-EBUSY, fullbore_consumer_discard(shared.consumer, 1, NULL));
+    IS(-EBUSY, fullbore_consumer_set_deadline(shared.consumer, 0, NULL));
+    IS(-EBUSY, fullbore_consumer_free(shared.consumer));
+    CHECK(write(fds[1], "x", 1) == 1);
+    pthread_join(thread, NULL);
+    IS(1, shared.got);
+    IS(0, fullbore_consumer_free(shared.consumer));
+    close(fds[0]);
+    close(fds[1]);
+}
+
+static void *cancel_it(void *cancel) {
+    IS(0, fullbore_cancel_now(cancel));
+    return NULL;
+}
+
+static fullbore_cancel *on_alarm;
+
+static void cancel_by_signal(int number) {
+    (void)number;
+    fullbore_cancel_now(on_alarm);
+}
+
+static void stops(void) {
+    int fds[2], sink[2];
+    pthread_t thread;
+    fullbore_cancel *cancel, *other;
+    fullbore_transfer *transfer;
+    pipe_of(fds);
+    pipe_of(sink);
+    /* Another thread cancels; the bytes before and after are not lost. */
+    IS(0, fullbore_cancel_new(&cancel, NULL));
+    fullbore_transfer_options options = {.size = sizeof options, .cancel = cancel};
+    IS(0, fullbore_transfer_new(fds[0], sink[1], &options, &transfer, NULL));
+    CHECK(pthread_create(&thread, NULL, cancel_it, cancel) == 0);
+    IS(FULLBORE_ENDED_CANCELLED, fullbore_transfer_run(transfer, NULL, NULL, NULL));
+    pthread_join(thread, NULL);
+    IS(0, fullbore_cancel_free(cancel));
+    IS(0, fullbore_transfer_set_deadline(transfer, fullbore_deadline_in(1000000), NULL));
+    IS(0, fullbore_cancel_new(&other, NULL));
+    IS(0, fullbore_transfer_set_cancel(transfer, other, NULL));
+    IS(FULLBORE_ENDED_TIMED_OUT, fullbore_transfer_run(transfer, NULL, NULL, NULL));
+    /* A signal handler cancels. */
+    on_alarm = other;
+    signal(SIGALRM, cancel_by_signal);
+    IS(0, fullbore_transfer_set_deadline(transfer, 0, NULL));
+    ualarm(2000, 0);
+    IS(FULLBORE_ENDED_CANCELLED, fullbore_transfer_run(transfer, NULL, NULL, NULL));
+    IS(1, fullbore_cancel_is_cancelled(other));
+    IS(0, fullbore_transfer_free(transfer));
+    signal(SIGALRM, SIG_DFL);
+
+    /* An end that has passed, and a cancel, are errors of what returns no reason. */
+    char byte;
+    fullbore_consumer_options late = {.size = sizeof late, .deadline = fullbore_deadline_in(-1)};
+    fullbore_consumer *consumer;
+    IS(0, fullbore_consumer_new(fds[0], &late, &consumer, NULL));
+    IS(-ETIMEDOUT, fullbore_consumer_read(consumer, &byte, 1, &error));
+    CHECK(error.cause == FULLBORE_CAUSE_STOPPED && error.side == FULLBORE_SIDE_NONE);
+    IS(0, fullbore_consumer_free(consumer));
+    fullbore_producer_options ended = {.size = sizeof ended, .cancel = other};
+    fullbore_producer *producer;
+    IS(0, fullbore_producer_new(sink[1], &ended, &producer, NULL));
+    IS(1, fullbore_producer_write(producer, "x", 1, NULL));
+    IS(-ECANCELED, fullbore_producer_flush(producer, &error));
+    CHECK(error.cause == FULLBORE_CAUSE_STOPPED);
+    IS(0, fullbore_producer_free(producer));
+    IS(0, fullbore_cancel_free(other));
+
+    fullbore_tee *tee;
+    options = (fullbore_transfer_options){.size = sizeof options, .flags = FULLBORE_NONBLOCKING};
+    IS(0, fullbore_tee_new(fds[0], &options, &tee, NULL));
+    IS(0, fullbore_tee_add(tee, sink[1], 0, 0, NULL));
+    IS(FULLBORE_ENDED_SOURCE_WOULD_WAIT, fullbore_tee_run(tee, NULL));
+    IS(0, fullbore_tee_set_deadline(tee, fullbore_deadline_in(-1), NULL));
+    IS(FULLBORE_ENDED_TIMED_OUT, fullbore_tee_run(tee, NULL));
+    IS(0, fullbore_tee_free(tee));
+    for (int i = 0; i < 2; i++) {
+        close(fds[i]);
+        close(sink[i]);
+    }
+}
+
+/* A producer that must not wait keeps what it could not send. */
+static void nonblocking(void) {
+    int fds[2];
+    static char bytes[4 << 20], got[1 << 16];
+    fill(bytes, sizeof bytes, 0);
+    pipe_of(fds);
+    fullbore_producer_options options = {.size = sizeof options, .flags = FULLBORE_NONBLOCKING};
+    fullbore_producer *producer;
+    IS(0, fullbore_producer_new(fds[1], &options, &producer, NULL));
+    size_t written = 0, read_back = 0;
+    int waited = 0;
+    for (;;) {
+        int64_t n = written < sizeof bytes
+                        ? fullbore_producer_write(producer, bytes + written, sizeof bytes - written, &error)
+                        : fullbore_producer_finish(producer, &error);
+        if (n >= 0 && written == sizeof bytes) break;
+        if (n > 0) written += (size_t)n;
+        if (n < 0) {
+            IS(-EAGAIN, n);
+            waited++;
+            ssize_t len = read(fds[0], got, sizeof got);
+            CHECK(len > 0);
+            compare(got, (size_t)len, read_back);
+            read_back += (size_t)len;
+        }
+    }
+    CHECK(waited > 0);
+    IS(sizeof bytes, fullbore_producer_sent(producer));
+    IS(0, fullbore_producer_free(producer));
+    close(fds[1]);
+    for (ssize_t len; (len = read(fds[0], got, sizeof got)) > 0; read_back += (size_t)len)
+        compare(got, (size_t)len, read_back);
+    IS(sizeof bytes, read_back);
+    close(fds[0]);
+}
+
+/* ---- pipes, and watching them ---- */
+
+static void pipes(void) {
+    int fds[2], other[2];
+    fullbore_growth growth;
+    fullbore_pipe_identity one, two;
+    IS(0, fullbore_pipe(fds, 256 << 10, &growth, NULL));
+    CHECK(fcntl(fds[0], F_GETFD) & FD_CLOEXEC);
+    CHECK(growth.after >= 256 << 10 || growth.limit != FULLBORE_LIMIT_NONE);
+    IS(growth.after, fullbore_pipe_capacity(fds[0], NULL));
+    IS(growth.after / (uint64_t)sysconf(_SC_PAGESIZE), fullbore_pipe_slots(fds[1], NULL));
+    IS(1, fullbore_pipe_is_pipe(fds[0], NULL));
+    IS(0, fullbore_pipe_is_writer(fds[0], NULL));
+    IS(1, fullbore_pipe_is_writer(fds[1], NULL));
+    CHECK(write(fds[1], "hello", 5) == 5);
+    IS(5, fullbore_pipe_queued(fds[0], NULL));
+    IS(5, fullbore_pipe_queued(fds[1], NULL));
+    pipe_of(other);
+    IS(0, fullbore_pipe_identify(fds[0], &one, NULL));
+    IS(0, fullbore_pipe_identify(fds[1], &two, NULL));
+    CHECK(one.device == two.device && one.inode == two.inode);
+    IS(0, fullbore_pipe_identify(other[0], &two, NULL));
+    CHECK(one.inode != two.inode);
+    IS(sysconf(_SC_PAGESIZE), fullbore_pipe_resize(other[1], 1, NULL));
+    IS(0, fullbore_pipe_grow(other[1], 1, &growth, NULL));
+    CHECK(growth.before == growth.after && growth.limit == FULLBORE_LIMIT_NONE && growth.limit_is == -1);
+    for (int i = 0; i < 2; i++) {
+        close(fds[i]);
+        close(other[i]);
+    }
+}
+
+static void watching(void) {
+    int fds[2], hold[2];
+    pipe_of(fds);
+    pipe_of(hold);
+    fullbore_pipe_identity identity;
+    IS(0, fullbore_pipe_identify(fds[0], &identity, NULL));
+    /* Two processes with the pipe between them, which live until `hold` has no writer any more. */
+    pid_t children[2];
+    for (int child = 0; child < 2; child++) {
+        children[child] = fork();
+        CHECK(children[child] >= 0);
+        if (children[child] == 0) {
+            char byte;
+            int null = open("/dev/null", O_RDWR);
+            for (int fd = 0; fd < 3; fd++) dup2(null, fd);
+            dup2(fds[1 - child], 1 - child);
+            close(fds[0]);
+            close(fds[1]);
+            close(hold[1]);
+            if (child == 0 && write(1, "hello", 5) != 5) _exit(1);
+            _exit(read(hold[0], &byte, 1) == 0 ? 0 : 1);
+        }
+    }
+    close(fds[0]);
+    close(fds[1]);
+    fullbore_monitor *monitor;
+    IS(0, fullbore_monitor_new_tree(getpid(), 0, &monitor, NULL));
+    const fullbore_pipe_state *pipe = NULL;
+    fullbore_overview *overview = NULL;
+    /* The children may not have begun yet. */
+    for (int tries = 0; tries < 2000; tries++) {
+        IS(0, fullbore_monitor_scan(monitor, &overview, &error));
+        pipe = NULL;
+        for (size_t i = 0; (int64_t)i < fullbore_overview_pipes(overview); i++) {
+            const fullbore_pipe_state *one = fullbore_overview_pipe(overview, i);
+            if (one->inode == identity.inode && one->device == identity.device) pipe = one;
+        }
+        if (pipe && pipe->chain >= 0 && pipe->queued == 5 && pipe->writers == 1 && pipe->readers == 1) break;
+        IS(0, fullbore_overview_free(overview));
+        overview = NULL;
+        IS(0, fullbore_monitor_sample(monitor, 10000000, NULL));
+    }
+    CHECK(overview && pipe);
+    CHECK(pipe->use_of == FULLBORE_USE_LINK && pipe->capacity >= 5 && !pipe->path && !pipe->closed);
+    CHECK(isnan(pipe->writer_blocked) || pipe->writer_blocked >= 0);
+    size_t number = (size_t)pipe->chain;
+    const fullbore_chain *chain = fullbore_overview_chain(overview, number);
+    CHECK(chain && chain->stages == chain->pipes + 1);
+    /* What runs this program may have given it pipes that are part of the same pipeline. */
+    size_t place = 0, at = 0;
+    while (fullbore_overview_pipe(overview, at) != pipe) at++;
+    while (fullbore_overview_chain_pipe(overview, number, place) != (int64_t)at) CHECK(++place < chain->pipes);
+    for (size_t i = 0; i < 2; i++) {
+        CHECK(fullbore_overview_stage(overview, number, place + i)->processes >= 1);
+        const fullbore_process *process = fullbore_overview_stage_process(overview, number, place + i, 0);
+        CHECK(process && (pid_t)process->pid == children[i] && process->uid == getuid());
+        CHECK(process->name[0] && process->command[0] && process->start > 0);
+    }
+    CHECK(!fullbore_overview_stage(overview, number, chain->stages));
+    CHECK((pid_t)fullbore_overview_pipe_writer(overview, at, 0)->pid == children[0]);
+    CHECK((pid_t)fullbore_overview_pipe_reader(overview, at, 0)->pid == children[1]);
+    IS(0, fullbore_overview_free(overview));
+
+    /* With a verdict. */
+    IS(0, fullbore_monitor_once(monitor, 100000000, &overview, &error));
+    int verdicts = 0;
+    for (size_t i = 0; (int64_t)i < fullbore_overview_chains(overview); i++) {
+        chain = fullbore_overview_chain(overview, i);
+        if (chain->verdict == FULLBORE_VERDICT_NONE) continue;
+        verdicts++;
+        CHECK(chain->words && chain->words[0] && chain->sure >= 0 && chain->sure <= FULLBORE_SURE);
+        CHECK((chain->bound != FULLBORE_BOUND_NONE) == (chain->verdict == FULLBORE_VERDICT_STAGE));
+        for (size_t slow = 0; slow < chain->slow_stages; slow++)
+            CHECK(fullbore_overview_stage(overview, i, (size_t)fullbore_overview_slow_stage(overview, i, slow)));
+        CHECK(!isnan(fullbore_overview_stage(overview, i, 0)->ran));
+    }
+    CHECK(verdicts > 0);
+    CHECK(fullbore_overview_unseen(overview) >= 0 && fullbore_overview_others_hidden(overview) >= 0);
+    CHECK(strstr(fullbore_overview_json(overview), "\"chains\""));
+    IS(0, fullbore_overview_free(overview));
+    IS(0, fullbore_monitor_free(monitor));
+    close(hold[1]);
+    for (int child = 0; child < 2; child++) {
+        int status;
+        CHECK(waitpid(children[child], &status, 0) == children[child] && status == 0);
+    }
+    close(hold[0]);
+
+    /* By the name of a process, and of a process that has ended. */
+    IS(0, fullbore_monitor_new_named("no such name", 0, &monitor, NULL));
+    IS(0, fullbore_monitor_scan(monitor, &overview, NULL));
+    IS(0, fullbore_overview_pipes(overview));
+    IS(0, fullbore_overview_free(overview));
+    IS(0, fullbore_monitor_free(monitor));
+    IS(-ESRCH, fullbore_monitor_new_tree(children[0], 0, &monitor, &error));
+    CHECK(error.cause == FULLBORE_CAUSE_NOT_FOUND && monitor == NULL);
+}
+
+int main(int argc, char **argv) {
+    int is_slow = argc > 1 && strcmp(argv[1], "slow") == 0;
+    no_sigpipe();
+    right_bytes(!is_slow);
+    pattern();
+    reading();
+    transfer();
+    splitting();
+    one_object_in_two_threads();
+    stops();
+    nonblocking();
+    pipes();
+    watching();
+    return 0;
+}

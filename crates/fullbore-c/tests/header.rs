@@ -1,0 +1,77 @@
+//! The header is what cbindgen makes from the sources, every function of it says what a caller needs to
+//! know, and C and C++ accept it by itself.
+//!
+//! `FULLBORE_UPDATE_HEADER=1 cargo test -p fullbore-c --test header` writes it.
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+
+use common::*;
+
+#[test]
+fn the_header_is_what_the_sources_say() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let config = cbindgen::Config::from_file(root.join("cbindgen.toml")).unwrap();
+    let bindings = cbindgen::generate_with_config(root, config).unwrap();
+    let mut fresh = Vec::new();
+    bindings.write(&mut fresh);
+    let fresh = String::from_utf8(fresh).unwrap();
+    let path = root.join("include/fullbore.h");
+    if std::env::var_os("FULLBORE_UPDATE_HEADER").is_some() {
+        fs::write(&path, &fresh).unwrap();
+    }
+    assert!(
+        fs::read_to_string(&path).unwrap() == fresh,
+        "include/fullbore.h is not what cbindgen makes; \
+         FULLBORE_UPDATE_HEADER=1 cargo test -p fullbore-c --test header writes it"
+    );
+}
+
+#[test]
+fn every_function_says_what_it_returns_and_which_threads_may_call_it() {
+    let functions = functions();
+    assert!(functions.len() > 80, "{}", functions.len());
+    for function in functions {
+        for word in ["Return", "Threads:"] {
+            assert!(
+                function.says.contains(word),
+                "{} does not say '{word}'",
+                function.name
+            );
+        }
+        if function.takes.contains("_free(") || function.name.ends_with("_free") {
+            assert!(
+                function.says.contains("NULL is allowed"),
+                "{}",
+                function.name
+            );
+        }
+    }
+}
+
+#[test]
+fn c_and_cpp_accept_the_header_by_itself() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = "#include <fullbore.h>\nint main(void) { return fullbore_version() == 0; }\n";
+    for (compiler, name, standards) in [
+        ("cc", "alone.c", &["c99", "c11", "c17"][..]),
+        ("c++", "alone.cc", &["c++11", "c++17"][..]),
+    ] {
+        let Some(compiler) = program(compiler) else {
+            skipped(&format!("no {compiler} here"));
+            continue;
+        };
+        let source = dir.path().join(name);
+        fs::write(&source, text).unwrap();
+        for standard in standards {
+            run(compiler
+                .command()
+                .args(["-Wall", "-Wextra", "-Werror", "-pedantic", "-fsyntax-only"])
+                .arg(format!("-std={standard}"))
+                .arg(include())
+                .arg(&source));
+        }
+    }
+}
