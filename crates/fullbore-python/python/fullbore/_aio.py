@@ -1,0 +1,76 @@
+"""acopy(): copy() for asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+from ._fullbore import Canceller
+from ._moving import _copy
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ._files import File
+    from ._fullbore import Report
+    from ._moving import Guarantee
+
+
+async def acopy(
+    src: File,
+    dst: File,
+    guarantee: Guarantee = "snapshot",
+    limit: int | None = None,
+    progress: Callable[[int], object] | None = None,
+    *,
+    pipe_size: int | str | None = None,
+) -> Report:
+    """Copies as copy() does, and lets other tasks run meanwhile.
+
+    It runs in a thread of its own. When the task is cancelled, the thread stops before the cancellation goes
+    on, also while it waits. `progress` is called in the thread of the event loop.
+    """
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[Report] = loop.create_future()
+    canceller = Canceller()
+
+    def tell(done: int) -> None:
+        assert progress is not None
+        loop.call_soon_threadsafe(progress, done)
+
+    def settle(report: Report | None, error: BaseException | None) -> None:
+        if future.done():
+            return
+        if error is not None:
+            future.set_exception(error)
+        elif report is not None:
+            future.set_result(report)
+
+    def run() -> None:
+        report, error = None, None
+        try:
+            report = _copy(
+                src, dst, guarantee, limit, tell if progress else None, pipe_size, canceller
+            )
+        except BaseException as raised:
+            error = raised
+        try:
+            loop.call_soon_threadsafe(settle, report, error)
+        except RuntimeError:
+            pass  # The loop was closed.
+
+    # A thread of an executor could be one that all others wait for.
+    threading.Thread(target=run, name="fullbore.acopy", daemon=True).start()
+    try:
+        return await asyncio.shield(future)
+    except asyncio.CancelledError:
+        canceller.cancel()
+        while not future.done():
+            try:
+                await asyncio.wait([future])
+            except asyncio.CancelledError:
+                pass
+        if not future.cancelled():
+            future.exception()
+        raise

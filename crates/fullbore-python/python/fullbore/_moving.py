@@ -1,0 +1,137 @@
+"""copy() and tee()."""
+
+from __future__ import annotations
+
+from . import _fullbore
+from ._files import Opened
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Literal
+
+    from ._files import File
+    from ._fullbore import Report, TeeReport
+
+    Guarantee = Literal["snapshot", "reference"]
+
+
+def _check(guarantee: str, limit: int | None, pipe_size: int | str | None) -> None:
+    """Refuses wrong arguments, before a file is emptied."""
+    if guarantee not in ("snapshot", "reference"):
+        raise ValueError(f"invalid guarantee {guarantee!r}: expected 'snapshot' or 'reference'")
+    if limit is not None and limit < 0:
+        raise ValueError(f"invalid limit {limit}: expected a number of bytes from 0, or None")
+    if pipe_size is not None:
+        _fullbore.parse_size(pipe_size)
+
+
+def _copy(
+    src: File,
+    dst: File,
+    guarantee: Guarantee,
+    limit: int | None,
+    progress: Callable[[int], object] | None,
+    pipe_size: int | str | None,
+    cancel: _fullbore.Canceller | None,
+) -> Report:
+    _check(guarantee, limit, pipe_size)
+    source = Opened(src, writes=False)
+    try:
+        sink = Opened(dst, writes=True)
+        try:
+            sink.empty(source)
+            report = _fullbore.transfer(
+                (source.fd, source.name),
+                (sink.fd, sink.name),
+                guarantee,
+                limit,
+                progress,
+                pipe_size,
+                cancel,
+            )
+        except BaseException:
+            try:
+                sink.close()
+            except OSError:
+                pass  # The first error says why.
+            raise
+        # A file is only written when close(2) has said so.
+        sink.close()
+        return report
+    finally:
+        source.done()
+        source.close()
+
+
+def copy(
+    src: File,
+    dst: File,
+    guarantee: Guarantee = "snapshot",
+    limit: int | None = None,
+    progress: Callable[[int], object] | None = None,
+    *,
+    pipe_size: int | str | None = None,
+) -> Report:
+    """Copies all bytes of `src`, or `limit` bytes, to `dst`, and returns a Report.
+
+    Both are paths, descriptors or objects with fileno(); a path is created or emptied, and closed at the end.
+
+    With guarantee='snapshot' a reader gets the bytes as they were when they were copied. With 'reference' it
+    may get what the pages of the source hold when it looks: faster, and right if nobody changes the source.
+
+    `progress` is called with the bytes so far, at most ten times a second and at the end. An exception that it
+    raises ends the copy.
+
+    Raises OSError with the file that failed in `filename`. That exception, and any other that ends the copy,
+    such as KeyboardInterrupt, has the attribute `report`: what arrived, and in `report.unsent` the bytes that
+    were taken from the source and did not arrive.
+    """
+    return _copy(src, dst, guarantee, limit, progress, pipe_size, None)
+
+
+def tee(
+    src: File,
+    *sinks: File,
+    guarantee: Guarantee = "snapshot",
+    limit: int | None = None,
+    on_error: Literal["fail", "drop"] = "fail",
+    pipe_size: int | str | None = None,
+) -> TeeReport:
+    """Copies all bytes of `src`, or `limit` bytes, to every sink, and returns a TeeReport.
+
+    The files and the guarantee are as in copy(). A sink that is full holds the others back only once its own
+    pipe is full. With on_error='fail' the first error of a sink is raised; with 'drop' the others go on, and
+    the report has the error.
+    """
+    _check(guarantee, limit, pipe_size)
+    if on_error not in ("fail", "drop"):
+        raise ValueError(f"invalid on_error {on_error!r}: expected 'fail' or 'drop'")
+    if not sinks:
+        raise ValueError("tee() needs at least one sink")
+    opened: list[Opened] = []
+    source = Opened(src, writes=False)
+    try:
+        for sink in sinks:
+            opened.append(Opened(sink, writes=True))
+        for one in opened:
+            one.empty(source)
+        report = _fullbore.split(
+            (source.fd, source.name),
+            [(one.fd, one.name) for one in opened],
+            guarantee,
+            limit,
+            on_error,
+            pipe_size,
+        )
+        for one in opened:
+            one.close()
+        return report
+    finally:
+        for one in opened:
+            try:
+                one.close()
+            except OSError:
+                pass  # Another error is being raised.
+        source.done()
+        source.close()

@@ -1,0 +1,106 @@
+"""pipelines(): the pipelines that are running, as `fullbore top` shows them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from ._fullbore import overview as _overview
+from ._report import Bottleneck, _bottleneck, _made
+
+
+@dataclass(frozen=True)
+class ProcessInfo:
+    """A process."""
+
+    pid: int
+    uid: int
+    name: str
+    command: str
+
+
+@dataclass(frozen=True)
+class RunningStage:
+    """A stage: the processes that share its pipes. Figures are None if they are not known."""
+
+    processes: tuple[ProcessInfo, ...]
+    #: CPUs that it keeps busy.
+    cpus: float | None
+    #: The share of the time in which it keeps others waiting, from 0 to 1.
+    blame: float | None
+
+
+@dataclass(frozen=True)
+class PipeInfo:
+    """A pipe. Shares are from 0 to 1, of the time that it was observed; None is unknown."""
+
+    inode: int
+    #: The path of a FIFO; None for other pipes.
+    path: str | None
+    writers: tuple[ProcessInfo, ...]
+    readers: tuple[ProcessInfo, ...]
+    capacity: int | None
+    queued: int | None
+    bytes_per_second: float | None
+    empty: float | None
+    full: float | None
+    writer_waits: float | None
+    reader_waits: float | None
+
+
+@dataclass(frozen=True)
+class RunningPipeline:
+    """A pipeline."""
+
+    stages: tuple[RunningStage, ...]
+    pipes: tuple[PipeInfo, ...]
+    bottleneck: Bottleneck | None
+
+
+@dataclass(frozen=True)
+class Overview:
+    """The pipelines, and the pipes that belong to none."""
+
+    pipelines: tuple[RunningPipeline, ...]
+    pipes: tuple[PipeInfo, ...]
+    #: Seconds that were observed.
+    seconds: float
+
+
+def _process(found: dict[str, Any]) -> ProcessInfo:
+    return _made(ProcessInfo, found)
+
+
+def _pipe(found: dict[str, Any]) -> PipeInfo:
+    people = {side: tuple(map(_process, found.pop(side))) for side in ("writers", "readers")}
+    return _made(PipeInfo, found, **people)
+
+
+def _stage(found: dict[str, Any]) -> RunningStage:
+    processes = tuple(map(_process, found.pop("processes")))
+    return _made(RunningStage, found, processes=processes)
+
+
+def pipelines(
+    seconds: float = 1.0, *, pid: int | None = None, name: str | None = None
+) -> Overview:
+    """Observes the pipelines of this machine for some seconds, and returns the Overview.
+
+    With `pid`, those of this process and its descendants; with `name`, those of processes with this name. Only
+    processes that this user may inspect are seen. Raises OSError if there is no /proc or no such process.
+    """
+    found = json.loads(_overview(seconds, pid, name))
+    pipes = [(pipe["chain"], _pipe(pipe)) for pipe in found["pipes"]]
+    return Overview(
+        pipelines=tuple(
+            RunningPipeline(
+                stages=tuple(map(_stage, chain["stages"])),
+                pipes=tuple(pipes[number][1] for number in chain["pipes"]),
+                bottleneck=_bottleneck(chain["verdict"]) if chain["verdict"] else None,
+            )
+            for chain in found["chains"]
+        ),
+        pipes=tuple(pipe for chain, pipe in pipes if chain is None),
+        seconds=found["seconds"],
+    )

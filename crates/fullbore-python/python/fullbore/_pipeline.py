@@ -1,0 +1,521 @@
+"""Pipeline: unmodified programs, one after the other, in roomy pipes."""
+
+from __future__ import annotations
+
+import io
+import os
+import select
+import shlex
+import signal
+import subprocess
+import threading
+import time
+from subprocess import DEVNULL, PIPE, STDOUT, TimeoutExpired
+from typing import IO, Any, Union
+
+from . import _fullbore
+from ._fullbore import Consumer, Producer
+from ._report import PipelineReport, read_report
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+__all__ = ["DEVNULL", "PIPE", "STDOUT", "Pipeline", "PipelineError", "TimeoutExpired"]
+
+Stage = Union[str, "Sequence[str | bytes | os.PathLike[str]]"]
+
+
+class PipelineError(subprocess.CalledProcessError):
+    """A stage of a pipeline failed. `cmd` is its text, and `stage` its number, from 1."""
+
+    def __init__(self, stage: int, stages: Sequence[str], returncodes: Sequence[int]) -> None:
+        super().__init__(returncodes[stage - 1], stages[stage - 1])
+        self.stage = stage
+        self.stages = list(stages)
+        self.returncodes = list(returncodes)
+
+    def __str__(self) -> str:
+        if self.returncode < 0:
+            try:
+                how = f"died of {signal.Signals(-self.returncode).name}"
+            except ValueError:
+                how = f"died of signal {-self.returncode}"
+        else:
+            how = f"exited with {self.returncode}"
+        return f"stage {self.stage} of {len(self.stages)} ({self.cmd}) {how}"
+
+
+def _words(number: int, stage: Stage) -> tuple[list[str | bytes | os.PathLike[str]], str]:
+    """Returns the words of a stage, and its text."""
+    if isinstance(stage, (bytes, os.PathLike)):
+        raise TypeError(f"stage {number}: expected a str or a sequence, not {type(stage).__name__}")
+    words: list[str | bytes | os.PathLike[str]] = []
+    if isinstance(stage, str):
+        _refuse_shell(number, stage)
+        words.extend(shlex.split(stage))
+        text = stage
+    else:
+        words.extend(stage)
+        text = shlex.join(os.fsdecode(word) for word in words)
+    if not words:
+        raise ValueError(f"stage {number} is empty: expected a program and its arguments")
+    return words, text
+
+
+def _refuse_shell(number: int, stage: str) -> None:
+    """Refuses what would have a meaning only to a shell, instead of passing it to the program."""
+    quote = ""
+    skip = False
+    for char in stage:
+        if skip:
+            skip = False
+        elif char == "\\" and quote != "'":
+            skip = True
+        elif quote:
+            quote = "" if char == quote else quote
+        elif char in "'\"":
+            quote = char
+        elif char in "|&;<>()$`":
+            raise ValueError(
+                f"stage {number} has a '{char}' for a shell, and no shell runs it: give each stage as an item "
+                "of its own, quote the character, or use ['sh', '-c', '...']"
+            )
+
+
+def _fileno(file: int | IO[Any] | None) -> int | IO[Any] | None:
+    if file is None or isinstance(file, int) or hasattr(file, "fileno"):
+        return file
+    raise TypeError(
+        "expected None, PIPE, DEVNULL, a file descriptor (int) or an object with fileno(), "
+        f"not {type(file).__name__}"
+    )
+
+
+class Pipeline:
+    """Runs programs, each of which reads what the one before it writes, in pipes of `pipe_size` bytes.
+
+        with Pipeline(["zstd -dc a.zst", ["grep", "-c", "x"]], stdout=PIPE, check=True) as p:
+            print(p.stdout.read())
+
+    A stage is a sequence of words, or a text that is split as a shell would split it; there is no shell, so
+    that variables, wildcards and redirections have no effect.
+
+    `stdin` is for the first stage and `stdout` for the last: None (that of this process), PIPE, DEVNULL, a
+    descriptor or a file object. `stderr` is for all, and may be STDOUT. With PIPE, the attributes `stdin`, a
+    Producer, and `stdout` and `stderr`, Consumers, are the other ends; with `text`, `encoding` or `errors` they
+    are text files. What is read from or written to them while another one is full can block for ever, as with
+    subprocess.Popen: communicate() does not.
+
+    With `check`, wait() and communicate() and the end of the block raise a PipelineError that names the stage
+    that failed. A stage that SIGPIPE ended because a later one had read enough has not failed.
+
+    When the block is left by an exception, all processes and their descendants are ended: by SIGTERM, and
+    after `grace` seconds by SIGKILL. Otherwise the end of the block closes the pipes and waits.
+
+    With `watch`, a thread samples what the stages do, for at most 1% of the time, and report() tells.
+
+    Raises OSError if a stage cannot be started; then nothing is left running.
+    """
+
+    def __init__(
+        self,
+        stages: Sequence[Stage],
+        *,
+        stdin: int | IO[Any] | None = None,
+        stdout: int | IO[Any] | None = None,
+        stderr: int | IO[Any] | None = None,
+        pipe_size: int | str = "1M",
+        cwd: str | os.PathLike[str] | None = None,
+        env: Mapping[str, str] | None = None,
+        text: bool = False,
+        encoding: str | None = None,
+        errors: str | None = None,
+        check: bool = False,
+        grace: float = 2.0,
+        watch: bool = True,
+    ) -> None:
+        if isinstance(stages, (str, bytes)):
+            raise TypeError("expected a sequence of stages, such as ['cat a', 'wc -l'], not one text")
+        split = [_words(number, stage) for number, stage in enumerate(stages, 1)]
+        if not split:
+            raise ValueError("expected at least one stage")
+        wanted = _fullbore.parse_size(pipe_size)
+        self.stages: list[str] = [text for _, text in split]
+        self.stdin: Any = None
+        self.stdout: Any = None
+        self.stderr: Any = None
+        self._check = check
+        self._grace = grace
+        self._text = (encoding, errors) if text or encoding or errors else None
+        self._processes: list[subprocess.Popen[bytes]] = []
+        # Whatever is raised where, this kills what it has when nobody refers to it any more.
+        self._children = _fullbore.Children()
+        self._watcher: _fullbore.Watcher | None = None
+        self._threads: dict[str, _Thread] = {}
+        self._owner = os.getpid()
+        starter = _Thread(
+            lambda: self._start(
+                [words for words, _ in split],
+                _fileno(stdin),
+                _fileno(stdout),
+                _fileno(stderr),
+                wanted,
+                cwd,
+                env,
+                watch,
+            )
+        )
+        try:
+            # The handler of a signal raises its exception in the main thread, and so not between the start of a
+            # process and its record.
+            starter.start()
+            starter.finish()
+        except BaseException:
+            self._abort(starter)
+            raise
+
+    def _start(
+        self,
+        stages: list[list[str | bytes | os.PathLike[str]]],
+        stdin: int | IO[Any] | None,
+        stdout: int | IO[Any] | None,
+        stderr: int | IO[Any] | None,
+        wanted: int,
+        cwd: str | os.PathLike[str] | None,
+        env: Mapping[str, str] | None,
+        watch: bool,
+    ) -> None:
+        began = time.monotonic()
+        ours: list[int] = []
+        kept: list[int] = []
+        ends: dict[str, int] = {}
+
+        def pipe(size: int | None) -> tuple[int, int]:
+            reader, writer = _fullbore.pipe(size)
+            ours.extend((reader, writer))
+            return reader, writer
+
+        try:
+            size = _fullbore.affordable(len(stages) - 1, wanted)
+            pipes = [pipe(size) for _ in stages[1:]]
+            first, last, errors = stdin, stdout, stderr
+            if stdin == PIPE:
+                first, ends["stdin"] = pipe(size)
+            if stdout == PIPE:
+                ends["stdout"], last = pipe(size)
+            if stderr == PIPE:
+                ends["stderr"], errors = pipe(None)
+            inputs = [first, *(reader for reader, _ in pipes)]
+            outputs = [*(writer for _, writer in pipes), last]
+            for number, words in enumerate(stages):
+                try:
+                    process = subprocess.Popen(
+                        words,
+                        stdin=inputs[number],
+                        stdout=outputs[number],
+                        stderr=errors,
+                        cwd=cwd,
+                        env=env,
+                    )
+                except OSError as error:
+                    if hasattr(error, "add_note"):
+                        error.add_note(f"stage {number + 1} of {len(stages)} cannot be started")
+                    raise
+                self._processes.append(process)
+                self._children.add(process.pid)
+            if watch:
+                links = [(writer, _fullbore.capacity(writer), wanted) for _, writer in pipes]
+                named = [(self.stages[i], p.pid) for i, p in enumerate(self._processes)]
+                try:
+                    self._watcher = _fullbore.Watcher(named, links, time.monotonic() - began)
+                except OSError:
+                    pass  # There is no /proc: report() says so.
+            for name, fd in ends.items():
+                file: Any = Producer(fd) if name == "stdin" else Consumer(fd)
+                kept.append(fd)
+                if self._text:
+                    encoding, on_errors = self._text
+                    file = io.TextIOWrapper(
+                        file,
+                        encoding=encoding,
+                        errors=on_errors,
+                        line_buffering=False,
+                        write_through=name == "stdin",
+                    )
+                setattr(self, name, file)
+        finally:
+            for fd in ours:
+                if fd not in kept:
+                    os.close(fd)
+
+    def _abort(self, starter: _Thread) -> None:
+        """Ends what a start that was broken off has started."""
+        starter.wait()
+        self._end()
+        self._close()
+
+    def _end(self) -> None:
+        """Ends all processes; one call, which no signal interrupts."""
+        if self._owner != os.getpid():
+            return
+        self._children.end(self._grace)
+        for process in self._processes:
+            # It has ended, unless it is in uninterruptible sleep.
+            process.poll()
+        self._settle()
+
+    def _settle(self) -> None:
+        """Gives back what is needed only as long as a process is there."""
+        if self._watcher is not None:
+            self._watcher.stop()
+        if None not in self.returncodes:
+            self._children.forget()
+
+    def _close(self) -> None:
+        """Closes our ends, whatever they say: the processes are gone."""
+        for file in (self.stdin, self.stdout, self.stderr):
+            if file is not None:
+                try:
+                    file.close()
+                except (OSError, ValueError):
+                    pass
+
+    @property
+    def pids(self) -> list[int]:
+        """The numbers of the processes, in order."""
+        return [process.pid for process in self._processes]
+
+    @property
+    def returncodes(self) -> list[int | None]:
+        """How each stage ended, as Popen.returncode: None for one that has not been waited for."""
+        return [process.returncode for process in self._processes]
+
+    @property
+    def returncode(self) -> int | None:
+        """How the pipeline ended: as the last stage that failed, or the last. None until all were waited for."""
+        failed = self._failed()
+        return None if failed is None else self._processes[failed].returncode
+
+    def _failed(self) -> int | None:
+        """Returns the index of the stage that decides about the pipeline; None as long as one is running."""
+        codes = self.returncodes
+        if None in codes:
+            return None
+        last = len(codes) - 1
+        if codes[last]:
+            return last
+        # A shell exits with 141 if SIGPIPE has ended the program that it started.
+        had_enough = (-signal.SIGPIPE, 128 + signal.SIGPIPE)
+        failed = [i for i, code in enumerate(codes) if code and code not in had_enough]
+        return failed[-1] if failed else last
+
+    def poll(self) -> int | None:
+        """Returns the returncode if all stages have ended, and None otherwise. Does not wait."""
+        self._own()
+        for number in range(len(self._processes)):
+            self._reap(number, 0.0)
+        code = self.returncode
+        if code is not None:
+            self._settle()
+        return code
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Waits until all stages have ended, and returns the returncode.
+
+        Raises TimeoutExpired after `timeout` seconds, and with `check` PipelineError if a stage failed.
+        """
+        self._own()
+        until = None if timeout is None else time.monotonic() + timeout
+        for number in range(len(self._processes)):
+            left = None if until is None else max(0.0, until - time.monotonic())
+            if not self._reap(number, left):
+                assert timeout is not None
+                raise TimeoutExpired(" | ".join(self.stages), timeout)
+        self._settle()
+        failed = self._failed()
+        assert failed is not None
+        code = self._processes[failed].returncode
+        if self._check and code:
+            codes = [process.returncode for process in self._processes]
+            raise PipelineError(failed + 1, self.stages, codes)
+        return code
+
+    def _reap(self, number: int, timeout: float | None) -> bool:
+        """Waits for one process, and returns whether it has ended."""
+        process = self._processes[number]
+        if process.returncode is not None:
+            return True
+        try:
+            if timeout is None:
+                os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+            elif not _ends_within(process.pid, timeout):
+                return False
+            if self._watcher is not None:
+                # As long as nobody has waited for it, /proc has its last counters.
+                self._watcher.ended(number)
+        except ChildProcessError:
+            pass  # SIGCHLD is ignored, or somebody else has waited for it.
+        code = process.wait()
+        if self._watcher is not None:
+            self._watcher.status(number, code)
+        return True
+
+    def send_signal(self, number: int) -> None:
+        """Sends a signal to every stage that is running."""
+        self._own()
+        self._children.signal(int(number))
+
+    def terminate(self) -> None:
+        """Sends SIGTERM to every stage that is running."""
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Sends SIGKILL to every stage that is running."""
+        self.send_signal(signal.SIGKILL)
+
+    def communicate(self, input: Any = None, timeout: float | None = None) -> tuple[Any, Any]:
+        """Writes `input` to stdin, closes it, reads stdout and stderr to their ends, and waits.
+
+        Returns what was read from stdout and from stderr, each None without PIPE. After TimeoutExpired the
+        processes are still running, and it can be called again: nothing is lost.
+        """
+        self._own()
+        if input is not None and self.stdin is None:
+            raise ValueError("communicate() has an input, and the pipeline no stdin: use stdin=PIPE")
+        until = None if timeout is None else time.monotonic() + timeout
+        stdin, stdout, stderr = self.stdin, self.stdout, self.stderr
+        jobs = {}
+        if stdin is not None:
+            jobs["stdin"] = lambda: _feed(stdin, input)
+        if stdout is not None:
+            jobs["stdout"] = stdout.read
+        if stderr is not None:
+            jobs["stderr"] = stderr.read
+        for name, job in jobs.items():
+            if name not in self._threads:
+                self._threads[name] = thread = _Thread(job)
+                thread.start()
+        for thread in self._threads.values():
+            left = None if until is None else max(0.0, until - time.monotonic())
+            if not thread.wait(left):
+                assert timeout is not None
+                raise TimeoutExpired(" | ".join(self.stages), timeout)
+        read = [
+            self._threads[name].finish() if name in self._threads else None
+            for name in ("stdin", "stdout", "stderr")
+        ]
+        for file in (stdout, stderr):
+            if file is not None:
+                file.close()
+        self.wait(None if until is None else max(0.0, until - time.monotonic()))
+        return read[1], read[2]
+
+    def report(self) -> PipelineReport:
+        """Returns what was found out so far: what each stage did with its time, how full the pipes were, and
+        which stage is the bottleneck.
+
+        Raises RuntimeError without `watch`, and OSError if there is no /proc.
+        """
+        self._own()
+        if self._watcher is None:
+            raise RuntimeError("there is no report: the pipeline was started with watch=False or without /proc")
+        return read_report(self._watcher.findings())
+
+    def _own(self) -> None:
+        if self._owner != os.getpid():
+            raise ValueError("this pipeline belongs to the parent process")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._owner != os.getpid():
+            return
+        try:
+            if kind is None:
+                self._finish()
+        finally:
+            # After an exception this ends what is left, and otherwise there is nothing.
+            if self._processes and None in self.returncodes:
+                self._end()
+            self._close()
+
+    def _finish(self) -> None:
+        """Closes our ends, and waits."""
+        failed = None
+        for file in (self.stdin, self.stdout, self.stderr):
+            try:
+                if file is not None:
+                    file.close()
+            except OSError as error:
+                # The other stages can still come to their ends.
+                failed = error
+        self.wait()
+        if failed is not None:
+            raise failed
+
+    def __repr__(self) -> str:
+        return f"<fullbore.Pipeline {' | '.join(self.stages)!r} returncodes={self.returncodes}>"
+
+
+class _Thread:
+    """A call in a thread of its own, and its result."""
+
+    def __init__(self, call: Any) -> None:
+        self._call = call
+        self._result: Any = None
+        self._error: BaseException | None = None
+        self._done = threading.Event()
+        self._began = False
+
+    def start(self) -> None:
+        self._began = True
+        threading.Thread(target=self._run, name="fullbore", daemon=True).start()
+
+    def _run(self) -> None:
+        try:
+            self._result = self._call()
+        except BaseException as error:
+            self._error = error
+        finally:
+            self._done.set()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        return not self._began or self._done.wait(timeout)
+
+    def finish(self) -> Any:
+        self.wait()
+        if self._error is not None:
+            raise self._error
+        return self._result
+
+
+def _feed(stdin: Any, data: Any) -> None:
+    try:
+        try:
+            if data is not None:
+                stdin.write(data)
+        finally:
+            stdin.close()
+    except BrokenPipeError:
+        pass  # The first stage had enough, as with subprocess.Popen.communicate().
+
+
+def _ends_within(pid: int, timeout: float) -> bool:
+    """Returns whether a child ends within some seconds."""
+    pidfd = os.pidfd_open(pid)
+    try:
+        poll = select.poll()
+        poll.register(pidfd, select.POLLIN)
+        return bool(poll.poll(timeout * 1000))
+    finally:
+        os.close(pidfd)

@@ -1,0 +1,130 @@
+"""What was found out about a pipeline, as `fullbore run --report` shows it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar
+
+_T = TypeVar("_T")
+
+
+def _made(cls: type[_T], found: dict[str, Any], **more: Any) -> _T:
+    """Makes an object of those values that it has fields for."""
+    names = {field.name for field in fields(cls)}  # type: ignore[arg-type]
+    return cls(**{name: found[name] for name in names & found.keys()}, **more)
+
+
+@dataclass(frozen=True)
+class StageReport:
+    """A stage. Shares are from 0 to 1, of the time that it existed."""
+
+    number: int
+    text: str
+    seconds: float
+    cpu_seconds: float
+    #: CPUs that it kept busy on average.
+    cpus: float
+    ran: float
+    waited_for_cpu: float
+    waited_for_input: float
+    waited_for_output: float
+    waited_elsewhere: float
+    #: The share of the pipeline's time in which it kept others waiting.
+    blame: float
+    exit_code: int | None = None
+    signal: int | None = None
+
+
+@dataclass(frozen=True)
+class PipeReport:
+    """A pipe between two stages. Shares are from 0 to 1."""
+
+    number: int
+    #: Numbers of stages.
+    writer: int
+    reader: int
+    #: Bytes that it holds, and that were asked for.
+    capacity: int
+    wanted: int
+    #: Bytes that went through it; None if that is not known.
+    bytes: int | None
+    #: How well that is known: 'counted', 'about' or 'unknown'.
+    bytes_are: str
+    bytes_per_second: float | None
+    #: Percentiles of how full it was, over time.
+    filled_10: float
+    filled_50: float
+    filled_90: float
+    #: Shares of the time in which it was empty, and full.
+    empty: float
+    full: float
+
+
+@dataclass(frozen=True)
+class Bottleneck:
+    """Which stage is slow; str() is the sentence."""
+
+    #: 'stage', 'shared', 'by_turns', 'cpus', 'waking', 'nobody', 'too_short' or 'alone'.
+    kind: str
+    #: The numbers of the stages that it names, from 1.
+    stages: tuple[int, ...]
+    #: What a slow stage spends its time on: 'cpu', 'queue', or what it waits for.
+    bound_by: str | None
+    #: 'sure', 'likely' or 'not_sure'.
+    sure: str
+    words: str
+
+    def __str__(self) -> str:
+        return self.words
+
+
+@dataclass(frozen=True)
+class PipelineReport:
+    """What was found out about a pipeline. str() is a table and the bottleneck."""
+
+    seconds: float
+    stages: tuple[StageReport, ...]
+    pipes: tuple[PipeReport, ...]
+    bottleneck: Bottleneck
+
+    def __str__(self) -> str:
+        lines = ["stage                   CPU   ran  for CPU  input  output  else"]
+        for stage in self.stages:
+            shares = (
+                stage.ran,
+                stage.waited_for_cpu,
+                stage.waited_for_input,
+                stage.waited_for_output,
+                stage.waited_elsewhere,
+            )
+            ran, queue, reads, writes, other = (f"{share:.0%}" for share in shares)
+            name = f"{stage.number} {stage.text}"[:22]
+            cpus = f"{stage.cpus:.0%}"
+            lines.append(
+                f"{name:22} {cpus:>5} {ran:>5} {queue:>8} {reads:>6} {writes:>7} {other:>5}"
+            )
+        return "\n".join([*lines, str(self.bottleneck)])
+
+
+def _bottleneck(found: dict[str, Any]) -> Bottleneck:
+    bound = found["bound_by"]
+    # {"cause": "disk"} names what it waits for.
+    bound = next(iter(bound.values())) if isinstance(bound, dict) else bound
+    return Bottleneck(
+        kind=found["kind"],
+        stages=tuple(found["stages"]),
+        bound_by=bound,
+        sure=found["sure"],
+        words=found["words"],
+    )
+
+
+def read_report(text: str) -> PipelineReport:
+    found = json.loads(text)
+    return PipelineReport(
+        seconds=found["seconds"],
+        stages=tuple(_made(StageReport, stage, **stage["time"]) for stage in found["stages"]),
+        pipes=tuple(_made(PipeReport, pipe) for pipe in found["pipes"]),
+        bottleneck=_bottleneck(found["verdict"]),
+    )

@@ -1,0 +1,526 @@
+//! `Consumer`: any file to memory, as `io.BufferedReader`, and views of the bytes that were read.
+
+#![allow(unsafe_code)]
+
+use std::io::{BufRead, Read};
+use std::os::fd::{AsFd, OwnedFd, RawFd};
+
+use fullbore::{Consumer, ConsumerOptions};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyList, PyMemoryView};
+use rustix::fs::SeekFrom;
+
+use crate::buffer::{Loan, NewBytes, Shared};
+use crate::errors::{inner, os_error, waiting, while_freed};
+use crate::file::{self, File};
+use crate::sizes::Size;
+use crate::turn::{Turn, Turns};
+
+/// Reads bytes from any file through a buffer that suits the caches of this machine.
+///
+/// It has the interface of io.BufferedReader. It never changes the size of a pipe that it reads from. See
+/// help(fullbore) for `file` and threads.
+#[pyclass(name = "Consumer", module = "fullbore", frozen, subclass, weakref)]
+pub struct PyConsumer {
+    turns: Turns<Input>,
+    file: File,
+}
+
+struct Input {
+    consumer: Consumer<OwnedFd>,
+    loan: Option<Loan>,
+    /// Bytes that a call had taken when the handler of a signal raised an exception. They come before those of
+    /// the consumer.
+    kept: Vec<u8>,
+    /// How many of them have been read again.
+    read_again: usize,
+}
+
+impl Input {
+    /// Ends the loan of memory, if there is one.
+    fn end_loan(&mut self, py: Python<'_>) -> PyResult<()> {
+        if let Some(loan) = &self.loan {
+            loan.end(py)?;
+            self.loan = None;
+        }
+        Ok(())
+    }
+
+    /// Returns the bytes that can be read without a system call.
+    fn buffer(&self) -> &[u8] {
+        match &self.kept[self.read_again..] {
+            [] => self.consumer.buffer(),
+            kept => kept,
+        }
+    }
+
+    fn consume(&mut self, n: usize) {
+        if self.read_again == self.kept.len() {
+            self.consumer.consume(n);
+            return;
+        }
+        self.read_again += n;
+        if self.read_again == self.kept.len() {
+            self.kept = Vec::new();
+            self.read_again = 0;
+        }
+    }
+
+    /// Keeps bytes that were taken, for the next call. Everything else was read.
+    fn keep(&mut self, mut bytes: Vec<u8>) {
+        bytes.extend_from_slice(&self.kept[self.read_again..]);
+        (self.kept, self.read_again) = (bytes, 0);
+    }
+
+    /// Makes sure that the buffer has bytes, and returns whether it has: otherwise the file has ended.
+    fn fill(&mut self, py: Python<'_>, file: &File) -> PyResult<bool> {
+        if !self.buffer().is_empty() {
+            return Ok(true);
+        }
+        let consumer = &mut self.consumer;
+        let n = waiting(py, &file.name, || {
+            consumer.fill_buf().map(<[u8]>::len).map_err(inner)
+        })?;
+        Ok(n > 0)
+    }
+
+    /// Takes bytes of the buffer.
+    fn take(&mut self, into: &mut [u8]) -> usize {
+        let buffer = self.buffer();
+        let n = into.len().min(buffer.len());
+        into[..n].copy_from_slice(&buffer[..n]);
+        self.consume(n);
+        n
+    }
+
+    /// Reads until `into` is full or the file has ended, and returns how many bytes it has read.
+    fn read_full(&mut self, py: Python<'_>, file: &File, into: &mut [u8]) -> PyResult<usize> {
+        let mut n = self.take(into);
+        while n < into.len() {
+            if !self.buffer().is_empty() {
+                n += self.take(&mut into[n..]);
+                continue;
+            }
+            let consumer = &mut self.consumer;
+            let filled = &mut n;
+            let rest: &mut [u8] = into;
+            let read = waiting(py, &file.name, || {
+                while *filled < rest.len() {
+                    match consumer.read(&mut rest[*filled..]).map_err(inner)? {
+                        0 => return Ok(()),
+                        more => *filled += more,
+                    }
+                }
+                Ok(())
+            });
+            if let Err(error) = read {
+                self.keep(into[..n].to_vec());
+                return Err(error);
+            }
+            break;
+        }
+        Ok(n)
+    }
+
+    /// Reads all bytes up to the end.
+    fn read_all<'py>(&mut self, py: Python<'py>, file: &File) -> PyResult<Bound<'py, PyBytes>> {
+        let mut all =
+            std::mem::take(&mut self.kept).split_off(std::mem::take(&mut self.read_again));
+        let consumer = &mut self.consumer;
+        // `read_to_end` would not let a signal interrupt it.
+        let read = waiting(py, &file.name, || {
+            loop {
+                let bytes = consumer.fill_buf().map_err(inner)?;
+                if bytes.is_empty() {
+                    return Ok(());
+                }
+                all.extend_from_slice(bytes);
+                let n = bytes.len();
+                consumer.consume(n);
+            }
+        });
+        match read {
+            Ok(()) => Ok(PyBytes::new(py, &all)),
+            Err(error) => {
+                self.keep(all);
+                Err(error)
+            }
+        }
+    }
+
+    /// Returns the next line with its end, or what there is before the end of the file or the limit.
+    fn line<'py>(
+        &mut self,
+        py: Python<'py>,
+        file: &File,
+        limit: usize,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let mut begun = Vec::new();
+        loop {
+            let buffer = self.buffer();
+            let most = buffer.len().min(limit - begun.len());
+            let (n, is_whole) = match memchr::memchr(b'\n', &buffer[..most]) {
+                Some(at) => (at + 1, true),
+                None => (most, begun.len() + most == limit),
+            };
+            if is_whole && begun.is_empty() {
+                let line = PyBytes::new(py, &buffer[..n]);
+                self.consume(n);
+                return Ok(line);
+            }
+            begun.extend_from_slice(&buffer[..n]);
+            self.consume(n);
+            if is_whole {
+                return Ok(PyBytes::new(py, &begun));
+            }
+            match self.fill(py, file) {
+                Ok(true) => {}
+                Ok(false) => return Ok(PyBytes::new(py, &begun)),
+                Err(error) => {
+                    self.keep(begun);
+                    return Err(error);
+                }
+            }
+        }
+    }
+}
+
+/// Returns how many bytes were read from the consumer.
+fn read_from(consumer: &Consumer<OwnedFd>) -> u64 {
+    consumer.taken() - consumer.buffer().len() as u64
+}
+
+/// Returns the size of an argument that may be -1 or None for no limit.
+fn limit_of(size: Option<i64>) -> usize {
+    size.and_then(|size| usize::try_from(size).ok())
+        .unwrap_or(usize::MAX)
+}
+
+impl PyConsumer {
+    /// Takes the turn, and ends the loan of memory.
+    fn turn(&self, py: Python<'_>) -> PyResult<Turn<'_, Input>> {
+        let mut input = self.turns.take(py)?;
+        input.end_loan(py)?;
+        Ok(input)
+    }
+}
+
+#[pymethods]
+impl PyConsumer {
+    #[new]
+    #[pyo3(signature = (file, *, buffer = None, closefd = true))]
+    fn new(
+        py: Python<'_>,
+        file: &Bound<'_, PyAny>,
+        buffer: Option<Size>,
+        closefd: bool,
+    ) -> PyResult<Self> {
+        let (own, file) = File::open(file, closefd)?;
+        let mut options = ConsumerOptions::new().interruptible();
+        if let Some(Size(bytes)) = buffer {
+            options = options.buffer(bytes);
+        }
+        let consumer = options
+            .open(own)
+            .map_err(|error| crate::errors::exception(py, &error, &file.name))?;
+        Ok(Self {
+            turns: Turns::new(Input {
+                consumer,
+                loan: None,
+                kept: Vec::new(),
+                read_again: 0,
+            }),
+            file,
+        })
+    }
+
+    /// Reads size bytes, or fewer at the end of the file; all bytes up to the end by default.
+    #[pyo3(signature = (size = None, /))]
+    fn read<'py>(&self, py: Python<'py>, size: Option<i64>) -> PyResult<Bound<'py, PyBytes>> {
+        let mut input = self.turn(py)?;
+        let Some(len) = size.and_then(|size| usize::try_from(size).ok()) else {
+            return input.read_all(py, &self.file);
+        };
+        if let Some(bytes) = input.buffer().get(..len) {
+            let bytes = PyBytes::new(py, bytes);
+            input.consume(len);
+            return Ok(bytes);
+        }
+        let mut new = NewBytes::new(py, len)?;
+        let n = input.read_full(py, &self.file, new.bytes_mut())?;
+        Ok(new.finish(n))
+    }
+
+    /// Reads up to size bytes with at most one read(2), which waits only if there are none yet.
+    #[pyo3(signature = (size = None, /))]
+    fn read1<'py>(&self, py: Python<'py>, size: Option<i64>) -> PyResult<Bound<'py, PyBytes>> {
+        let mut input = self.turn(py)?;
+        let most = limit_of(size);
+        if most > 0 {
+            input.fill(py, &self.file)?;
+        }
+        let n = most.min(input.buffer().len());
+        let bytes = PyBytes::new(py, &input.buffer()[..n]);
+        input.consume(n);
+        Ok(bytes)
+    }
+
+    /// Reads into a writable bytes-like object until it is full or the file has ended; returns how many bytes.
+    fn readinto(&self, py: Python<'_>, into: &Bound<'_, PyAny>) -> PyResult<usize> {
+        let mut shared = Shared::to_write(into)?;
+        self.turn(py)?.read_full(py, &self.file, shared.bytes_mut())
+    }
+
+    /// Reads into a writable bytes-like object with at most one read(2); returns how many bytes.
+    fn readinto1(&self, py: Python<'_>, into: &Bound<'_, PyAny>) -> PyResult<usize> {
+        let mut shared = Shared::to_write(into)?;
+        let mut input = self.turn(py)?;
+        let memory = shared.bytes_mut();
+        if !memory.is_empty() {
+            input.fill(py, &self.file)?;
+        }
+        Ok(input.take(memory))
+    }
+
+    /// Reads one line with its end, or at most size bytes of it. Returns b"" at the end of the file.
+    #[pyo3(signature = (size = None, /))]
+    fn readline<'py>(&self, py: Python<'py>, size: Option<i64>) -> PyResult<Bound<'py, PyBytes>> {
+        self.turn(py)?.line(py, &self.file, limit_of(size))
+    }
+
+    /// Reads lines up to the end of the file, or until they have hint bytes together.
+    #[pyo3(signature = (hint = None, /))]
+    fn readlines<'py>(&self, py: Python<'py>, hint: Option<i64>) -> PyResult<Bound<'py, PyList>> {
+        let most = match limit_of(hint) {
+            0 => usize::MAX,
+            most => most,
+        };
+        let lines = PyList::empty(py);
+        let mut bytes = 0;
+        while bytes < most {
+            let line = self.readline(py, None)?;
+            if line.as_bytes().is_empty() {
+                break;
+            }
+            bytes += line.as_bytes().len();
+            lines.append(line)?;
+        }
+        Ok(lines)
+    }
+
+    fn __iter__<'py>(slf: &Bound<'py, Self>, py: Python<'py>) -> PyResult<Bound<'py, Self>> {
+        slf.get().turns.take(py)?;
+        Ok(slf.clone())
+    }
+
+    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let line = self.turn(py)?.line(py, &self.file, usize::MAX)?;
+        Ok((!line.as_bytes().is_empty()).then_some(line))
+    }
+
+    /// Returns bytes that come next without taking them: all that is buffered, and at least one byte unless the
+    /// file has ended. `size` is ignored, as by io.BufferedReader.
+    #[pyo3(signature = (_size = 0, /))]
+    fn peek<'py>(&self, py: Python<'py>, _size: i64) -> PyResult<Bound<'py, PyBytes>> {
+        let mut input = self.turn(py)?;
+        input.fill(py, &self.file)?;
+        Ok(PyBytes::new(py, input.buffer()))
+    }
+
+    /// Takes up to n bytes, by default all that are buffered, and returns them as a read-only memoryview of the
+    /// buffer: they are not copied. It has at least one byte unless the file has ended.
+    ///
+    /// The view is dead after the next call of this object: using it raises ValueError. That call raises
+    /// BufferError, and does nothing, as long as slices of the view or arrays made from it exist.
+    #[pyo3(signature = (n = -1, /))]
+    fn read_view<'py>(
+        slf: &Bound<'py, Self>,
+        py: Python<'py>,
+        n: i64,
+    ) -> PyResult<Bound<'py, PyMemoryView>> {
+        let this = slf.get();
+        let mut input = this.turn(py)?;
+        let most = limit_of(Some(n));
+        if most > 0 {
+            input.fill(py, &this.file)?;
+        }
+        // What was kept is freed once it has been read, so it is not lent.
+        if input.read_again < input.kept.len() {
+            let kept = &input.kept[input.read_again..];
+            let bytes = PyBytes::new(py, &kept[..kept.len().min(most)]);
+            input.consume(bytes.as_bytes().len());
+            return PyMemoryView::from(bytes.as_any());
+        }
+        let memory = input.buffer();
+        let memory = std::ptr::from_ref(&memory[..memory.len().min(most)]);
+        // SAFETY: every method that reads into the buffer or frees it ends the loan first, and the view keeps the
+        // consumer alive.
+        let (loan, view) = unsafe { Loan::new(slf.as_any(), memory, false)? };
+        input.loan = Some(loan);
+        input.consume(memory.len());
+        Ok(view)
+    }
+
+    /// Discards the next n bytes, or all up to the end if there are fewer, and returns how many. The bytes in a
+    /// pipe are discarded without being copied.
+    fn discard(&self, py: Python<'_>, n: u64) -> PyResult<u64> {
+        let mut input = self.turn(py)?;
+        let kept =
+            (input.kept.len() - input.read_again).min(usize::try_from(n).unwrap_or(usize::MAX));
+        if kept > 0 {
+            input.consume(kept);
+        }
+        let left = n - kept as u64;
+        let consumer = &mut input.consumer;
+        let before = read_from(consumer);
+        let mut gone = 0;
+        waiting(py, &self.file.name, || {
+            let answer = consumer.discard(left - gone);
+            // A call that a signal interrupts has discarded some.
+            gone = read_from(consumer) - before;
+            answer.map(drop)
+        })?;
+        Ok(kept as u64 + gone)
+    }
+
+    /// Closes the file (unless closefd is false).
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        if !self.turns.is_here() || self.turns.is_closed() {
+            return Ok(());
+        }
+        drop(self.turn(py)?.close());
+        self.file.close(py)
+    }
+
+    /// Returns the file. This object cannot be used any more, and the bytes in its buffer are lost.
+    fn detach(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        drop(self.turn(py)?.close());
+        Ok(self.file.given.clone_ref(py))
+    }
+
+    /// Whether it is closed.
+    #[getter]
+    fn closed(&self) -> bool {
+        self.turns.is_closed()
+    }
+
+    /// The file that it was made from.
+    #[getter]
+    fn raw(&self, py: Python<'_>) -> Py<PyAny> {
+        self.file.given.clone_ref(py)
+    }
+
+    /// The name of the file, or the number of its descriptor.
+    #[getter]
+    fn name(&self, py: Python<'_>) -> Py<PyAny> {
+        self.file.name.clone_ref(py)
+    }
+
+    /// The mode: 'rb'.
+    #[getter]
+    fn mode(&self) -> &'static str {
+        "rb"
+    }
+
+    /// Bytes taken from the file so far, including those in the buffer.
+    #[getter]
+    fn taken(&self, py: Python<'_>) -> PyResult<u64> {
+        Ok(self.turns.take(py)?.consumer.taken())
+    }
+
+    /// The number of the descriptor of the file.
+    fn fileno(&self, py: Python<'_>) -> PyResult<RawFd> {
+        let input = self.turns.take(py)?;
+        Ok(file::fileno(py, &self.file, input.consumer.get_ref()))
+    }
+
+    fn isatty(&self, py: Python<'_>) -> PyResult<bool> {
+        Ok(rustix::termios::isatty(
+            self.turns.take(py)?.consumer.get_ref(),
+        ))
+    }
+
+    fn readable(&self, py: Python<'_>) -> PyResult<bool> {
+        self.turns.take(py).map(|_| true)
+    }
+
+    fn writable(&self, py: Python<'_>) -> PyResult<bool> {
+        self.turns.take(py).map(|_| false)
+    }
+
+    fn seekable(&self, py: Python<'_>) -> PyResult<bool> {
+        let input = self.turns.take(py)?;
+        Ok(rustix::fs::tell(input.consumer.get_ref()).is_ok())
+    }
+
+    fn tell(&self, py: Python<'_>) -> PyResult<u64> {
+        let input = self.turns.take(py)?;
+        let ahead = input.kept.len() - input.read_again + input.consumer.buffer().len();
+        match rustix::fs::tell(input.consumer.get_ref()) {
+            Ok(at) => Ok(at.saturating_sub(ahead as u64)),
+            Err(errno) => Err(os_error(py, errno.raw_os_error(), &self.file.name)),
+        }
+    }
+
+    #[pyo3(signature = (offset, whence = 0, /))]
+    fn seek(&self, py: Python<'_>, offset: i64, whence: i32) -> PyResult<u64> {
+        let to = match file::seek_from(offset, whence)? {
+            SeekFrom::Current(offset) => {
+                let at = self.tell(py)?.checked_add_signed(offset);
+                SeekFrom::Start(at.ok_or_else(|| {
+                    PyValueError::new_err("the position would be before the start of the file")
+                })?)
+            }
+            to => to,
+        };
+        let mut input = self.turn(py)?;
+        let at = rustix::fs::seek(input.consumer.get_ref().as_fd(), to)
+            .map_err(|errno| os_error(py, errno.raw_os_error(), &self.file.name))?;
+        (input.kept, input.read_again) = (Vec::new(), 0);
+        let buffered = input.consumer.buffer().len();
+        input.consumer.consume(buffered);
+        Ok(at)
+    }
+
+    #[pyo3(signature = (*_data))]
+    fn write(&self, py: Python<'_>, _data: &Bound<'_, pyo3::types::PyTuple>) -> PyResult<()> {
+        Err(file::unsupported(py, "write"))
+    }
+
+    /// Does nothing, as for every file that is only read.
+    fn flush(&self, py: Python<'_>) -> PyResult<()> {
+        self.turns.take(py).map(drop)
+    }
+
+    fn __enter__<'py>(slf: &Bound<'py, Self>, py: Python<'py>) -> PyResult<Bound<'py, Self>> {
+        slf.get().turns.take(py)?;
+        Ok(slf.clone())
+    }
+
+    #[pyo3(signature = (*_exception))]
+    fn __exit__(
+        slf: &Bound<'_, Self>,
+        _exception: &Bound<'_, pyo3::types::PyTuple>,
+    ) -> PyResult<()> {
+        // A class that is derived from this one may close more.
+        slf.call_method0("close").map(drop)
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        Ok(format!(
+            "<fullbore.Consumer name={}>",
+            self.file.name.bind(py).repr()?
+        ))
+    }
+}
+
+impl Drop for PyConsumer {
+    fn drop(&mut self) {
+        if let Some(input) = self.turns.take_out()
+            && self.turns.is_here()
+        {
+            while_freed(|py| self.file.let_go(py, input.consumer.get_ref()));
+        }
+    }
+}

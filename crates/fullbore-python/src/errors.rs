@@ -1,0 +1,79 @@
+//! Errors of the library as exceptions.
+
+use std::io;
+
+use fullbore::Error;
+use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::prelude::*;
+use rustix::io::Errno;
+
+/// Returns the exception for an error of the library about this file, which the caller sees in `filename`.
+pub fn exception(py: Python<'_>, error: &Error, file: &Py<PyAny>) -> PyErr {
+    match (error.raw_os_error(), error) {
+        (Some(errno), _) => os_error(py, errno, file),
+        (None, Error::Invalid(_) | Error::NotAPipe) => PyValueError::new_err(error.to_string()),
+        (None, Error::Unsupported(text)) => PyOSError::new_err((
+            Errno::OPNOTSUPP.raw_os_error(),
+            text.clone(),
+            file.clone_ref(py),
+        )),
+        // What was stopped goes on, or raises the exception of a signal handler.
+        (None, _) => PyOSError::new_err((Errno::CANCELED.raw_os_error(), error.to_string())),
+    }
+}
+
+/// Returns the `OSError` of this number, or of the subclass that Python has for it.
+pub fn os_error(py: Python<'_>, errno: i32, file: &Py<PyAny>) -> PyErr {
+    let text = io::Error::from_raw_os_error(errno).to_string();
+    let text = match text.find(" (os error") {
+        Some(at) => text[..at].to_owned(),
+        None => text,
+    };
+    PyOSError::new_err((errno, text, file.clone_ref(py)))
+}
+
+/// Returns whether the error says that a signal has ended a wait, so that the call is to be made again.
+fn is_interrupted(error: &Error) -> bool {
+    error.kind() == io::ErrorKind::Interrupted
+}
+
+/// Makes a call that waits, without the interpreter's lock, and again after every signal whose handler raises
+/// no exception.
+///
+/// # Errors
+/// The exception of a signal handler, and of the call.
+pub fn waiting<T: Send>(
+    py: Python<'_>,
+    file: &Py<PyAny>,
+    mut call: impl FnMut() -> Result<T, Error> + Send,
+) -> PyResult<T> {
+    loop {
+        match py.detach(&mut call) {
+            Ok(value) => return Ok(value),
+            Err(error) if is_interrupted(&error) => py.check_signals()?,
+            Err(error) => return Err(exception(py, &error, file)),
+        }
+    }
+}
+
+/// Makes calls of Python while an object is freed, which may be while an exception is being raised.
+pub fn while_freed(call: impl FnOnce(Python<'_>)) {
+    Python::attach(|py| {
+        let raised = PyErr::take(py);
+        call(py);
+        if let Some(raised) = raised {
+            raised.restore(py);
+        }
+    });
+}
+
+/// Returns the error of the library that is in an error of std.
+pub fn inner(error: io::Error) -> Error {
+    match error.downcast::<Error>() {
+        Ok(error) => error,
+        Err(errno) => Error::System {
+            operation: "",
+            errno,
+        },
+    }
+}

@@ -1,0 +1,151 @@
+//! The file that a producer or a consumer was made from: a descriptor of our own, and what the caller passed.
+
+#![allow(unsafe_code)]
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use rustix::fs::SeekFrom;
+use rustix::io::Errno;
+
+use crate::errors::os_error;
+
+/// What the caller passed: a number of a descriptor, or an object with `fileno()`.
+pub struct File {
+    /// The object, or the number.
+    pub given: Py<PyAny>,
+    /// What errors call it: the `name` of the object, or the number.
+    pub name: Py<PyAny>,
+    /// Whether closing also closes what the caller passed.
+    closes: bool,
+}
+
+impl File {
+    /// Returns a duplicate of its descriptor, which no other code can close or redirect, and the file.
+    ///
+    /// # Errors
+    /// `TypeError` if it is no file; `OSError` if it is not open.
+    pub fn open(given: &Bound<'_, PyAny>, closes: bool) -> PyResult<(OwnedFd, Self)> {
+        let (number, name) = number_of(given)?;
+        let name = name.unbind();
+        let own = duplicate(given.py(), number, &name)?;
+        let given = given.clone().unbind();
+        Ok((
+            own,
+            Self {
+                given,
+                name,
+                closes,
+            },
+        ))
+    }
+
+    /// Closes what the caller passed, if it is to be closed.
+    ///
+    /// # Errors
+    /// `OSError`.
+    pub fn close(&self, py: Python<'_>) -> PyResult<()> {
+        if !self.closes {
+            return Ok(());
+        }
+        let given = self.given.bind(py);
+        match given.extract::<RawFd>() {
+            Ok(number) => {
+                let os = py.import("os")?;
+                os.call_method1("close", (number,)).map(drop)
+            }
+            Err(_) => given.call_method0("close").map(drop),
+        }
+    }
+
+    /// Closes the number that the caller passed, as an object that nobody has closed does at its end, if it
+    /// still is the file of `own`. An object of the caller closes itself, when nobody refers to it any more.
+    pub fn let_go(&self, py: Python<'_>, own: &OwnedFd) {
+        let Ok(number @ 0..) = self.given.bind(py).extract::<RawFd>() else {
+            return;
+        };
+        // SAFETY: it is not -1, and is used for one call alone, which fails if it is not open.
+        let borrowed = unsafe { BorrowedFd::borrow_raw(number) };
+        let identity = |fd| rustix::fs::fstat(fd).map(|stat| (stat.st_dev, stat.st_ino));
+        if identity(borrowed) == identity(own.as_fd()) {
+            let _ = self.close(py);
+        }
+    }
+}
+
+/// Returns the number of a descriptor and what to call it.
+///
+/// # Errors
+/// `TypeError` if it is neither an `int` nor an object with `fileno()`.
+pub fn number_of<'py>(given: &Bound<'py, PyAny>) -> PyResult<(RawFd, Bound<'py, PyAny>)> {
+    if let Ok(number) = given.extract::<RawFd>() {
+        return Ok((number, given.clone()));
+    }
+    let Ok(fileno) = given.getattr("fileno") else {
+        return Err(PyTypeError::new_err(format!(
+            "expected a file descriptor (int) or an object with fileno(), not {}",
+            given.get_type().name()?
+        )));
+    };
+    let number = fileno.call0()?.extract()?;
+    let name = match given.getattr("name") {
+        Ok(name) if !name.is_none() => name,
+        _ => fileno.call0()?,
+    };
+    Ok((number, name))
+}
+
+/// Duplicates a descriptor (F_DUPFD_CLOEXEC).
+///
+/// # Errors
+/// `OSError`: `EBADF`, `EMFILE`.
+pub fn duplicate(py: Python<'_>, number: RawFd, name: &Py<PyAny>) -> PyResult<OwnedFd> {
+    let failed = |errno: Errno| os_error(py, errno.raw_os_error(), name);
+    if number < 0 {
+        return Err(failed(Errno::BADF));
+    }
+    // SAFETY: it is not -1, and is used for this call alone, which fails if it is not open.
+    let borrowed = unsafe { BorrowedFd::borrow_raw(number) };
+    rustix::io::fcntl_dupfd_cloexec(borrowed, 0).map_err(failed)
+}
+
+/// Returns the number of the caller's descriptor, or of ours if it has none any more.
+pub fn fileno(py: Python<'_>, file: &File, own: &impl AsFd) -> RawFd {
+    match number_of(file.given.bind(py)) {
+        Ok((number, _)) => number,
+        Err(_) => own.as_fd().as_raw_fd(),
+    }
+}
+
+/// Converts the arguments of `seek()`.
+///
+/// # Errors
+/// `ValueError`.
+pub fn seek_from(offset: i64, whence: i32) -> PyResult<SeekFrom> {
+    match (whence, u64::try_from(offset)) {
+        (0, Ok(offset)) => Ok(SeekFrom::Start(offset)),
+        (0, Err(_)) => Err(PyValueError::new_err(format!(
+            "negative seek position {offset}"
+        ))),
+        (1, _) => Ok(SeekFrom::Current(offset)),
+        (2, _) => Ok(SeekFrom::End(offset)),
+        _ => Err(PyValueError::new_err(format!(
+            "invalid whence ({whence}): expected 0, 1 or 2"
+        ))),
+    }
+}
+
+/// Returns the exception for an operation that this kind of file object does not have.
+pub fn unsupported(py: Python<'_>, operation: &str) -> PyErr {
+    let class = py
+        .import("io")
+        .and_then(|io| io.getattr("UnsupportedOperation"));
+    match class {
+        Ok(class) => match class.call1((operation.to_owned(),)) {
+            Ok(exception) => PyErr::from_value(exception),
+            Err(error) => error,
+        },
+        Err(error) => error,
+    }
+}

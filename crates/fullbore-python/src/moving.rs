@@ -1,0 +1,313 @@
+//! `copy` and `tee`: file to file, and the reports of both.
+
+use std::ops::ControlFlow;
+use std::os::fd::{OwnedFd, RawFd};
+use std::time::{Duration, Instant};
+
+use fullbore::split::Policy;
+use fullbore::transfer::Progress;
+use fullbore::{Cancel, Ended, Failure, Guarantee, Side, Tee, Transfer};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+use crate::errors::exception;
+use crate::file::duplicate;
+use crate::sizes::Size;
+
+/// How often signals are handled and progress is reported while bytes move.
+const TICK: Duration = Duration::from_millis(100);
+
+/// What copy() did.
+#[pyclass(module = "fullbore", frozen, get_all, name = "Report")]
+pub struct PyReport {
+    /// Bytes that arrived.
+    bytes: u64,
+    /// Bytes that were taken from the source: more than `bytes` only after an error or an interruption.
+    taken: u64,
+    /// How long it took.
+    seconds: f64,
+    /// System calls that were made to move bytes.
+    calls: u64,
+    /// The ways that were used, each with the number of bytes that it moved.
+    routes: Vec<(String, u64)>,
+    /// Why it returned: 'end', 'limit', 'interrupted' or 'failed'.
+    ended: &'static str,
+    /// The bytes that were taken and did not arrive; empty unless there was an error or an interruption.
+    unsent: Vec<u8>,
+}
+
+#[pymethods]
+impl PyReport {
+    fn __repr__(&self) -> String {
+        let routes: Vec<String> = self
+            .routes
+            .iter()
+            .map(|(route, bytes)| format!("('{route}', {bytes})"))
+            .collect();
+        format!(
+            "Report(bytes={}, seconds={:.3}, calls={}, routes=[{}], ended='{}')",
+            self.bytes,
+            self.seconds,
+            self.calls,
+            routes.join(", "),
+            self.ended
+        )
+    }
+}
+
+/// What tee() did for one sink.
+#[pyclass(module = "fullbore", frozen, get_all, name = "SinkReport")]
+pub struct PySinkReport {
+    /// Bytes that it got.
+    bytes: u64,
+    /// The OSError for which it was dropped, or None.
+    error: Option<Py<PyAny>>,
+}
+
+#[pymethods]
+impl PySinkReport {
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        let error = match &self.error {
+            Some(error) => error.bind(py).repr()?.to_string(),
+            None => "None".to_owned(),
+        };
+        Ok(format!("SinkReport(bytes={}, error={error})", self.bytes))
+    }
+}
+
+/// What tee() did.
+#[pyclass(module = "fullbore", frozen, get_all, name = "TeeReport")]
+pub struct PyTeeReport {
+    /// Bytes that were taken from the source.
+    bytes: u64,
+    /// How long it took.
+    seconds: f64,
+    /// The sinks, in the order in which they were given.
+    sinks: Vec<Py<PySinkReport>>,
+}
+
+#[pymethods]
+impl PyTeeReport {
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        let sinks: PyResult<Vec<String>> = self
+            .sinks
+            .iter()
+            .map(|sink| sink.get().__repr__(py))
+            .collect();
+        Ok(format!(
+            "TeeReport(bytes={}, seconds={:.3}, sinks=[{}])",
+            self.bytes,
+            self.seconds,
+            sinks?.join(", ")
+        ))
+    }
+}
+
+/// Ends a copy from another thread.
+#[pyclass(module = "fullbore._fullbore", frozen)]
+pub struct Canceller(Cancel);
+
+#[pymethods]
+impl Canceller {
+    #[new]
+    fn new() -> PyResult<Self> {
+        let cancel = Cancel::new().map_err(std::io::Error::from)?;
+        Ok(Self(cancel))
+    }
+
+    fn cancel(&self) {
+        self.0.cancel();
+    }
+}
+
+/// A file to move bytes from or to: its descriptor, and what errors call it.
+type Named = (RawFd, Py<PyAny>);
+
+/// Moves bytes from one descriptor to another; copy() opens the files for it.
+#[pyfunction]
+#[pyo3(signature = (source, sink, guarantee, limit, progress, pipe_size, cancel))]
+#[allow(clippy::too_many_arguments)]
+pub fn transfer(
+    py: Python<'_>,
+    source: Named,
+    sink: Named,
+    guarantee: &str,
+    limit: Option<u64>,
+    progress: Option<Bound<'_, PyAny>>,
+    pipe_size: Option<Size>,
+    cancel: Option<&Canceller>,
+) -> PyResult<PyReport> {
+    let (from, to) = (
+        duplicate(py, source.0, &source.1)?,
+        duplicate(py, sink.0, &sink.1)?,
+    );
+    let mut transfer = Transfer::new(from, to)
+        .guarantee(guarantee_of(guarantee)?)
+        .interruptible();
+    if let Some(limit) = limit {
+        transfer = transfer.limit(limit);
+    }
+    if let Some(Size(bytes)) = pipe_size {
+        transfer = transfer.pipe_size(bytes);
+    }
+    if let Some(Canceller(cancel)) = cancel {
+        transfer = transfer.cancel(cancel);
+    }
+    let progress = progress.map(Bound::unbind);
+    let tell = |py: Python<'_>, bytes: u64| match &progress {
+        Some(progress) => progress.call1(py, (bytes,)).map(drop),
+        None => Ok(()),
+    };
+    let mut ticked = Instant::now();
+    loop {
+        let mut raised = None;
+        let mut tick = |progress: Progress<'_>| {
+            if ticked.elapsed() < TICK {
+                return ControlFlow::Continue(());
+            }
+            let told = Python::attach(|py| {
+                py.check_signals()?;
+                tell(py, progress.bytes)
+            });
+            ticked = Instant::now();
+            match told {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(error) => {
+                    raised = Some(error);
+                    ControlFlow::Break(())
+                }
+            }
+        };
+        let outcome = py.detach(|| transfer.run_with(&mut tick));
+        let (report, error) = match outcome {
+            Ok(report) if report.ended == Ended::Interrupted => match py.check_signals() {
+                Ok(()) => continue,
+                Err(error) => (report, Some(error)),
+            },
+            Ok(report) => (report, raised),
+            Err(Failure { report, error, .. }) => {
+                let file = match &error {
+                    fullbore::Error::Moving { side, .. } if *side == Side::Source => &source.1,
+                    _ => &sink.1,
+                };
+                (report, Some(exception(py, &error, file)))
+            }
+        };
+        if error.is_none() {
+            tell(py, report.bytes)?;
+        }
+        let report = reported(&report, transfer);
+        let Some(error) = error else {
+            return Ok(report);
+        };
+        error.value(py).setattr("report", Py::new(py, report)?)?;
+        return Err(error);
+    }
+}
+
+fn reported(report: &fullbore::Report, transfer: Transfer<OwnedFd, OwnedFd>) -> PyReport {
+    let (_, _, unsent) = match transfer.into_inner() {
+        Ok(parts) => parts,
+        // A sandbox refuses to read a pipe back. `taken` shows how much it holds.
+        Err(_) => return PyReport::new(report, Vec::new()),
+    };
+    PyReport::new(report, unsent)
+}
+
+impl PyReport {
+    fn new(report: &fullbore::Report, unsent: Vec<u8>) -> Self {
+        let routes = report.routes.iter();
+        Self {
+            bytes: report.bytes,
+            taken: report.taken,
+            seconds: report.elapsed.as_secs_f64(),
+            calls: report.calls,
+            routes: routes.map(|(route, n)| (route.to_string(), *n)).collect(),
+            ended: match report.ended {
+                Ended::AtEnd => "end",
+                Ended::AtLimit => "limit",
+                Ended::Failed => "failed",
+                _ => "interrupted",
+            },
+            unsent,
+        }
+    }
+}
+
+/// # Errors
+/// `ValueError`.
+fn guarantee_of(text: &str) -> PyResult<Guarantee> {
+    match text {
+        "snapshot" => Ok(Guarantee::Snapshot),
+        "reference" => Ok(Guarantee::Reference),
+        _ => Err(PyValueError::new_err(format!(
+            "invalid guarantee '{text}': expected 'snapshot' or 'reference'"
+        ))),
+    }
+}
+
+/// Moves bytes from one descriptor to several; tee() opens the files for it.
+#[pyfunction]
+#[pyo3(signature = (source, sinks, guarantee, limit, on_error, pipe_size))]
+pub fn split(
+    py: Python<'_>,
+    source: Named,
+    sinks: Vec<Named>,
+    guarantee: &str,
+    limit: Option<u64>,
+    on_error: &str,
+    pipe_size: Option<Size>,
+) -> PyResult<PyTeeReport> {
+    let policy = match on_error {
+        "fail" => Policy::FAIL_ALL,
+        "drop" => Policy::DROP,
+        _ => {
+            return Err(PyValueError::new_err(format!(
+                "invalid on_error '{on_error}': expected 'fail' or 'drop'"
+            )));
+        }
+    };
+    let mut tee = Tee::new(duplicate(py, source.0, &source.1)?).guarantee(guarantee_of(guarantee)?);
+    for (number, name) in &sinks {
+        tee = tee.sink(duplicate(py, *number, name)?, policy);
+    }
+    if let Some(limit) = limit {
+        tee = tee.limit(limit);
+    }
+    if let Some(Size(bytes)) = pipe_size {
+        tee = tee.pipe_size(bytes);
+    }
+    loop {
+        // A tee waits for no sink alone, so it does without calls that sleep and loses nothing by a deadline.
+        tee = tee.deadline(Instant::now() + TICK);
+        let (report, error) = match py.detach(|| tee.run()) {
+            Ok(report) if report.ended == Ended::TimedOut => match py.check_signals() {
+                Ok(()) => continue,
+                Err(error) => (report, Some(error)),
+            },
+            Ok(report) => (report, None),
+            Err(failure) => {
+                let name = failure.sink.and_then(|number| Some(&sinks.get(number)?.1));
+                let error = exception(py, &failure.error, name.unwrap_or(&source.1));
+                (failure.report, Some(error))
+            }
+        };
+        let parts = report.sinks.iter().zip(&sinks);
+        let parts = parts.map(|(sink, (_, name))| {
+            let error = sink.error.as_ref().map(|error| exception(py, error, name));
+            let error = error.map(|error| error.into_value(py).into_any());
+            let bytes = sink.bytes;
+            Py::new(py, PySinkReport { bytes, error })
+        });
+        let report = PyTeeReport {
+            bytes: report.taken,
+            seconds: report.elapsed.as_secs_f64(),
+            sinks: parts.collect::<PyResult<_>>()?,
+        };
+        let Some(error) = error else {
+            return Ok(report);
+        };
+        error.value(py).setattr("report", Py::new(py, report)?)?;
+        return Err(error);
+    }
+}

@@ -1,0 +1,311 @@
+//! Watching pipelines: one that this process has started, and all that are running.
+
+use std::os::fd::RawFd;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use fullbore_host::text::error_text;
+use fullbore_observe::link::Link;
+use fullbore_observe::numbers::StartedStage;
+use fullbore_observe::scope::{Scope, Whose};
+use fullbore_observe::{Monitor, Watch};
+use nix::sys::signal::{SigSet, SigmaskHow, pthread_sigmask};
+use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use rustix::fs::{Mode, OFlags};
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+use serde::Serialize;
+
+/// Takes samples of a pipeline that this process has started, in a thread of its own.
+#[pyclass(module = "fullbore._fullbore", frozen)]
+pub struct Watcher {
+    sampling: Arc<Sampling>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+struct Sampling {
+    state: Mutex<State>,
+    /// Is signalled when the thread has to end.
+    changed: Condvar,
+}
+
+struct State {
+    watch: Watched,
+    stages: Vec<Stage>,
+    is_over: bool,
+}
+
+/// A watch has many files of /proc open, until it is over.
+enum Watched {
+    Now(Box<Watch>),
+    /// The JSON of its findings.
+    Before(String),
+}
+
+struct Stage {
+    pid: u32,
+    has_ended: bool,
+}
+
+impl Sampling {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes samples until all stages have ended.
+    fn sample(&self) {
+        let mut state = self.lock();
+        while !state.is_over {
+            let State {
+                watch: Watched::Now(watch),
+                stages,
+                ..
+            } = &mut *state
+            else {
+                break;
+            };
+            for (number, stage) in stages.iter_mut().enumerate() {
+                stage.look(watch, number);
+            }
+            if stages.iter().all(|stage| stage.has_ended) {
+                break;
+            }
+            watch.sample();
+            let pause = watch.next_sample();
+            let waited = self.changed.wait_timeout(state, pause);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+impl Stage {
+    /// Reads the last counters of a process that has ended, as long as nobody has waited for it: until then
+    /// /proc has them.
+    fn look(&mut self, watch: &mut Watch, number: usize) {
+        let Some(pid) = i32::try_from(self.pid).ok().and_then(Pid::from_raw) else {
+            return;
+        };
+        if self.has_ended {
+            return;
+        }
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        // It fails for a process that was waited for.
+        if !matches!(waitid(WaitId::Pid(pid), options), Ok(None)) {
+            self.has_ended = true;
+            watch.ended(number);
+        }
+    }
+}
+
+#[pymethods]
+impl Watcher {
+    /// Begins to watch processes, each with the text of its command, and the pipes between them: a descriptor
+    /// of each, its capacity, and the capacity that was asked for. The first process was started `ago` seconds
+    /// ago.
+    #[new]
+    fn new(
+        stages: Vec<(String, u32)>,
+        pipes: Vec<(RawFd, usize, usize)>,
+        ago: f64,
+    ) -> PyResult<Self> {
+        let links = pipes
+            .into_iter()
+            .enumerate()
+            .map(|(number, (fd, capacity, wanted))| {
+                // This makes the process neither a reader nor a writer of the pipe.
+                let path = format!("/proc/self/fd/{fd}");
+                let handle = rustix::fs::open(&path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
+                    .map_err(std::io::Error::from)?;
+                Ok(Link {
+                    writer: number,
+                    reader: number + 1,
+                    handle,
+                    capacity,
+                    wanted,
+                    write_end: None,
+                })
+            })
+            .collect::<PyResult<Vec<_>>>()?;
+        let pids = stages.iter().map(|(_, pid)| Stage {
+            pid: *pid,
+            has_ended: false,
+        });
+        let ago = Duration::try_from_secs_f64(ago).unwrap_or_default();
+        let state = State {
+            stages: pids.collect(),
+            watch: {
+                let started = stages.into_iter();
+                let started = started.map(|(text, pid)| StartedStage { text, pid });
+                let now = Instant::now();
+                let watch = Watch::new(started.collect(), links);
+                Watched::Now(Box::new(
+                    watch.started_at(now.checked_sub(ago).unwrap_or(now)),
+                ))
+            },
+            is_over: false,
+        };
+        let sampling = Arc::new(Sampling {
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+        });
+        let sampled = sampling.clone();
+        // Signals are for the threads of Python, whose calls they have to interrupt.
+        let thread = without_signals(|| {
+            let thread = thread::Builder::new().name("fullbore".into());
+            thread.spawn(move || sampled.sample())
+        })?;
+        Ok(Self {
+            sampling,
+            thread: Mutex::new(Some(thread)),
+        })
+    }
+
+    /// Reads the last counters of a stage that has ended and that nobody has waited for yet.
+    fn ended(&self, py: Python<'_>, number: usize) {
+        py.detach(|| {
+            let state = &mut *self.sampling.lock();
+            if let (Some(stage), Watched::Now(watch)) =
+                (state.stages.get_mut(number), &mut state.watch)
+            {
+                stage.look(watch, number);
+            }
+        });
+    }
+
+    /// Records how a stage has ended, as `subprocess.Popen.returncode`.
+    fn status(&self, py: Python<'_>, number: usize, returncode: i32) {
+        let raw = match returncode {
+            signal if signal < 0 => -signal,
+            code => code << 8,
+        };
+        py.detach(|| {
+            if let Watched::Now(watch) = &mut self.sampling.lock().watch {
+                watch.status(number, ExitStatus::from_raw(raw));
+            }
+        });
+    }
+
+    /// Returns the findings so far, as the JSON of `fullbore run --json`.
+    fn findings(&self, py: Python<'_>) -> PyResult<String> {
+        py.detach(|| match &self.sampling.lock().watch {
+            Watched::Now(watch) => json_of(&watch.findings()),
+            Watched::Before(json) => Ok(json.clone()),
+        })
+    }
+
+    /// Ends the thread, and keeps what was found.
+    fn stop(&self, py: Python<'_>) {
+        py.detach(|| {
+            {
+                let mut state = self.sampling.lock();
+                state.is_over = true;
+                if let Watched::Now(watch) = &state.watch
+                    && let Ok(json) = json_of(&watch.findings())
+                {
+                    state.watch = Watched::Before(json);
+                }
+            }
+            self.sampling.changed.notify_all();
+            let thread = self.thread.lock();
+            let thread = thread.unwrap_or_else(PoisonError::into_inner).take();
+            if let Some(thread) = thread {
+                let _ = thread.join();
+            }
+        });
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        // In a child of fork(2) the thread does not exist, and may have had the lock.
+        if let Ok(mut state) = self.sampling.state.try_lock() {
+            state.is_over = true;
+        }
+        self.sampling.changed.notify_all();
+    }
+}
+
+fn json_of(found: &impl Serialize) -> PyResult<String> {
+    serde_json::to_string(found).map_err(|error| PyRuntimeError::new_err(error.to_string()))
+}
+
+/// Starts a thread that gets no signals.
+fn without_signals<T>(start: impl FnOnce() -> std::io::Result<T>) -> std::io::Result<T> {
+    let mut before = SigSet::empty();
+    pthread_sigmask(
+        SigmaskHow::SIG_BLOCK,
+        Some(&SigSet::all()),
+        Some(&mut before),
+    )?;
+    let started = start();
+    pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&before), None)?;
+    started
+}
+
+/// Observes the pipelines that are running, for some seconds, and returns the JSON of `fullbore top --json`.
+#[pyfunction]
+pub fn overview(
+    py: Python<'_>,
+    seconds: f64,
+    pid: Option<u32>,
+    name: Option<String>,
+) -> PyResult<String> {
+    let time = Duration::try_from_secs_f64(seconds)
+        .map_err(|_| PyValueError::new_err(format!("invalid number of seconds: {seconds}")))?;
+    let whose = match (pid, name) {
+        (Some(_), Some(_)) => {
+            return Err(PyValueError::new_err("give a pid or a name, not both"));
+        }
+        (Some(pid), None) => Whose::Tree(pid),
+        (None, Some(name)) => Whose::Named(name),
+        (None, None) => Whose::Everybody,
+    };
+    let (sender, receiver) = mpsc::channel();
+    // The exception of a signal handler leaves the thread alone, which then ends by itself.
+    without_signals(|| {
+        thread::Builder::new().spawn(move || {
+            let overview = Monitor::new(Scope { whose, all: false })
+                .and_then(|mut monitor| monitor.once(time))
+                .map_err(|error| match error {
+                    fullbore_observe::Error::System { what, source } => (
+                        source.raw_os_error(),
+                        format!("{what}: {}", error_text(&source)),
+                    ),
+                    error => (None, error.to_string()),
+                });
+            let _ = sender.send(overview);
+        })
+    })?;
+    let receiver = Mutex::new(receiver);
+    loop {
+        let answer = py.detach(|| {
+            let receiver = receiver.lock().unwrap_or_else(PoisonError::into_inner);
+            receiver.recv_timeout(Duration::from_millis(50))
+        });
+        match answer {
+            Ok(Ok(overview)) => {
+                return json_of(&overview);
+            }
+            Ok(Err((errno, text))) => {
+                return Err(match errno {
+                    Some(errno) => PyOSError::new_err((errno, text)),
+                    None => PyOSError::new_err(text),
+                });
+            }
+            Err(mpsc::RecvTimeoutError::Timeout) => py.check_signals()?,
+            Err(mpsc::RecvTimeoutError::Disconnected) => {
+                return Err(PyRuntimeError::new_err("the observation has ended early"));
+            }
+        }
+    }
+}
+
+/// Returns the capacity that each of these pipes may have: all together get a sixteenth of the memory that the
+/// cgroup of this process allows.
+#[pyfunction]
+pub fn affordable(pipes: usize, wanted: usize) -> usize {
+    fullbore_observe::affordable(pipes, wanted, fullbore::linux::memory_limit())
+}

@@ -1,0 +1,391 @@
+//! `Producer`: memory to any file, as `io.BufferedWriter`, and pages that are lent and given away.
+
+#![allow(unsafe_code)]
+
+use std::io::Write;
+use std::os::fd::{AsFd, OwnedFd, RawFd};
+
+use fullbore::{Error, Producer, ProducerOptions};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyMemoryView;
+use rustix::fs::SeekFrom;
+
+use crate::buffer::{Loan, Shared};
+use crate::errors::{exception, inner, os_error, waiting, while_freed};
+use crate::file::{self, File};
+use crate::sizes::Size;
+use crate::turn::Turns;
+
+/// Writes bytes to any file as fast as its guarantee allows: what a reader gets is what the bytes were when
+/// the call returned.
+///
+/// It has the interface of io.BufferedWriter. Into a pipe it gives whole pages instead of copying them; to
+/// anything else it calls write(2). See help(fullbore) for `file`, `pipe_size` and threads.
+#[pyclass(name = "Producer", module = "fullbore", frozen, subclass, weakref)]
+pub struct PyProducer {
+    turns: Turns<Output>,
+    file: File,
+    chunk: usize,
+}
+
+struct Output {
+    producer: Producer<OwnedFd>,
+    loan: Option<Loan>,
+    /// Whether the last call was broken off by an exception: it is then freed without sending the rest.
+    failed: bool,
+}
+
+impl Output {
+    /// Ends the loan of memory, if there is one.
+    fn end_loan(&mut self, py: Python<'_>) -> PyResult<()> {
+        if let Some(loan) = &self.loan {
+            loan.end(py)?;
+            self.loan = None;
+        }
+        Ok(())
+    }
+
+    /// Makes a call that sends, and notes whether it failed.
+    fn sending<T: Send>(
+        &mut self,
+        py: Python<'_>,
+        file: &File,
+        mut call: impl FnMut(&mut Producer<OwnedFd>) -> Result<T, Error> + Send,
+    ) -> PyResult<T> {
+        let Self {
+            producer, failed, ..
+        } = self;
+        waiting(py, &file.name, || {
+            let answer = call(producer);
+            // Also if a signal handler ends it: what is left is sent only if close() or flush() asks for it.
+            *failed = answer.is_err();
+            answer
+        })
+    }
+
+    fn flush(&mut self, py: Python<'_>, file: &File) -> PyResult<()> {
+        self.sending(py, file, |producer| producer.flush().map_err(inner))
+    }
+}
+
+#[pymethods]
+impl PyProducer {
+    #[new]
+    #[pyo3(signature = (file, *, pipe_size = None, chunk = None, closefd = true))]
+    fn new(
+        py: Python<'_>,
+        file: &Bound<'_, PyAny>,
+        pipe_size: Option<Size>,
+        chunk: Option<Size>,
+        closefd: bool,
+    ) -> PyResult<Self> {
+        // What the file object has gathered comes first.
+        if let Ok(flush) = file.getattr("flush") {
+            flush.call0()?;
+        }
+        let (own, file) = File::open(file, closefd)?;
+        let mut options = ProducerOptions::new().interruptible();
+        if let Some(Size(bytes)) = pipe_size {
+            options = options.pipe_size(bytes);
+        }
+        if let Some(Size(bytes)) = chunk {
+            options = options.chunk(bytes);
+        }
+        let producer = options
+            .open(own)
+            .map_err(|error| exception(py, &error, &file.name))?;
+        Ok(Self {
+            chunk: producer.chunk(),
+            turns: Turns::new(Output {
+                producer,
+                loan: None,
+                failed: false,
+            }),
+            file,
+        })
+    }
+
+    /// Accepts all bytes of a bytes-like object, and returns their number.
+    fn write(&self, py: Python<'_>, data: &Bound<'_, PyAny>) -> PyResult<usize> {
+        let shared = Shared::to_read(data)?;
+        let mut output = self.turns.take(py)?;
+        output.end_loan(py)?;
+        let bytes = shared.bytes();
+        let mut left = bytes;
+        if bytes.len() < output.producer.room() {
+            // This makes no system call, so no other thread need run meanwhile.
+            let written = output.producer.write_all(bytes).map_err(inner);
+            return written
+                .map(|()| bytes.len())
+                .map_err(|error| exception(py, &error, &self.file.name));
+        }
+        output.sending(py, &self.file, |producer| {
+            while !left.is_empty() {
+                let n = producer.write(left).map_err(inner)?;
+                left = &left[n..];
+            }
+            Ok(())
+        })?;
+        Ok(bytes.len())
+    }
+
+    /// Writes each of these bytes-like objects.
+    fn writelines(&self, py: Python<'_>, lines: &Bound<'_, PyAny>) -> PyResult<()> {
+        for line in lines.try_iter()? {
+            self.write(py, &line?)?;
+        }
+        Ok(())
+    }
+
+    /// Sends what was gathered.
+    fn flush(&self, py: Python<'_>) -> PyResult<()> {
+        let mut output = self.turns.take(py)?;
+        output.end_loan(py)?;
+        output.flush(py, &self.file)
+    }
+
+    /// Lends n bytes of the memory that will be sent, as a writable memoryview.
+    ///
+    /// Fill the view and call commit(). At most `chunk` bytes, and by default as many. The view is dead after
+    /// the next call of this object: using it raises ValueError. What it holds at first is unspecified.
+    #[pyo3(signature = (n = None))]
+    fn reserve<'py>(
+        slf: &Bound<'py, Self>,
+        py: Python<'py>,
+        n: Option<usize>,
+    ) -> PyResult<Bound<'py, PyMemoryView>> {
+        let this = slf.get();
+        let n = n.unwrap_or(this.chunk);
+        if n > this.chunk {
+            return Err(PyValueError::new_err(format!(
+                "{n} bytes are more than reserve() lends at once: at most {} (chunk)",
+                this.chunk
+            )));
+        }
+        let mut output = this.turns.take(py)?;
+        output.end_loan(py)?;
+        output.sending(py, &this.file, |producer| producer.reserve(n).map(drop))?;
+        let memory = producer_memory(&mut output.producer, n)
+            .map_err(|error| exception(py, &error, &this.file.name))?;
+        // SAFETY: every method that sends the memory or writes to it ends the loan first, and the view keeps the
+        // producer alive.
+        let (loan, view) = unsafe { Loan::new(slf.as_any(), memory, true)? };
+        output.loan = Some(loan);
+        Ok(view)
+    }
+
+    /// Sends the first n bytes of the memory that reserve() lent last.
+    ///
+    /// Raises BufferError, and sends nothing, as long as slices of the view or arrays made from it exist.
+    fn commit(&self, py: Python<'_>, n: usize) -> PyResult<()> {
+        let mut output = self.turns.take(py)?;
+        match &output.loan {
+            None => {
+                return Err(PyValueError::new_err(
+                    "commit() without reserve(): any other call in between ends what reserve() lent",
+                ));
+            }
+            Some(loan) if n > loan.len => {
+                return Err(PyValueError::new_err(format!(
+                    "commit({n}) after reserve({}): no more than that can be sent",
+                    loan.len
+                )));
+            }
+            Some(_) => {}
+        }
+        output.end_loan(py)?;
+        let mut is_committed = false;
+        output.sending(py, &self.file, |producer| {
+            match std::mem::replace(&mut is_committed, true) {
+                false => producer.commit(n),
+                true => producer.flush().map_err(inner),
+            }
+        })
+    }
+
+    /// Sends what was gathered, and closes the file (unless closefd is false).
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        if !self.turns.is_here() || self.turns.is_closed() {
+            return Ok(());
+        }
+        let mut output = self.turns.take(py)?;
+        output.end_loan(py)?;
+        let sent = output.flush(py, &self.file);
+        let (sink, _) = output.close().producer.into_parts();
+        let closed = fullbore::close(sink);
+        let also = self.file.close(py);
+        sent?;
+        closed.map_err(|error| exception(py, &error, &self.file.name))?;
+        also
+    }
+
+    /// Sends what was gathered, and returns the file. This object cannot be used any more.
+    fn detach(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let mut output = self.turns.take(py)?;
+        output.end_loan(py)?;
+        output.flush(py, &self.file)?;
+        drop(output.close());
+        Ok(self.file.given.clone_ref(py))
+    }
+
+    /// Whether it is closed.
+    #[getter]
+    fn closed(&self) -> bool {
+        self.turns.is_closed()
+    }
+
+    /// The file that it was made from.
+    #[getter]
+    fn raw(&self, py: Python<'_>) -> Py<PyAny> {
+        self.file.given.clone_ref(py)
+    }
+
+    /// The name of the file, or the number of its descriptor.
+    #[getter]
+    fn name(&self, py: Python<'_>) -> Py<PyAny> {
+        self.file.name.clone_ref(py)
+    }
+
+    /// The mode: 'wb'.
+    #[getter]
+    fn mode(&self) -> &'static str {
+        "wb"
+    }
+
+    /// Bytes that were sent so far.
+    #[getter]
+    fn sent(&self, py: Python<'_>) -> PyResult<u64> {
+        Ok(self.turns.take(py)?.producer.sent())
+    }
+
+    /// Bytes that were accepted and not sent yet.
+    #[getter]
+    fn unsent(&self, py: Python<'_>) -> PyResult<u64> {
+        Ok(self.turns.take(py)?.producer.unsent())
+    }
+
+    /// How bytes are sent now: 'fresh' (pages are given away), 'socket' or 'copy'.
+    #[getter]
+    fn way(&self, py: Python<'_>) -> PyResult<String> {
+        Ok(self.turns.take(py)?.producer.way().to_string())
+    }
+
+    /// The most bytes that reserve() lends, and that one system call sends.
+    #[getter]
+    fn chunk(&self) -> usize {
+        self.chunk
+    }
+
+    /// The number of the descriptor of the file.
+    fn fileno(&self, py: Python<'_>) -> PyResult<RawFd> {
+        let output = self.turns.take(py)?;
+        Ok(file::fileno(py, &self.file, output.producer.get_ref()))
+    }
+
+    fn isatty(&self, py: Python<'_>) -> PyResult<bool> {
+        Ok(rustix::termios::isatty(
+            self.turns.take(py)?.producer.get_ref(),
+        ))
+    }
+
+    fn readable(&self, py: Python<'_>) -> PyResult<bool> {
+        self.turns.take(py).map(|_| false)
+    }
+
+    fn writable(&self, py: Python<'_>) -> PyResult<bool> {
+        self.turns.take(py).map(|_| true)
+    }
+
+    fn seekable(&self, py: Python<'_>) -> PyResult<bool> {
+        let output = self.turns.take(py)?;
+        Ok(rustix::fs::tell(output.producer.get_ref()).is_ok())
+    }
+
+    fn tell(&self, py: Python<'_>) -> PyResult<u64> {
+        let output = self.turns.take(py)?;
+        match rustix::fs::tell(output.producer.get_ref()) {
+            Ok(at) => Ok(at + output.producer.unsent()),
+            Err(errno) => Err(os_error(py, errno.raw_os_error(), &self.file.name)),
+        }
+    }
+
+    #[pyo3(signature = (offset, whence = 0))]
+    fn seek(&self, py: Python<'_>, offset: i64, whence: i32) -> PyResult<u64> {
+        self.flush(py)?;
+        let output = self.turns.take(py)?;
+        self.seek_to(py, &output.producer, file::seek_from(offset, whence)?)
+    }
+
+    /// Changes the size of the file.
+    #[pyo3(signature = (size = None))]
+    fn truncate(&self, py: Python<'_>, size: Option<u64>) -> PyResult<u64> {
+        self.flush(py)?;
+        let size = match size {
+            Some(size) => size,
+            None => self.tell(py)?,
+        };
+        let output = self.turns.take(py)?;
+        match rustix::fs::ftruncate(output.producer.get_ref(), size) {
+            Ok(()) => Ok(size),
+            Err(errno) => Err(os_error(py, errno.raw_os_error(), &self.file.name)),
+        }
+    }
+
+    #[pyo3(signature = (*_size))]
+    fn read(&self, py: Python<'_>, _size: &Bound<'_, pyo3::types::PyTuple>) -> PyResult<()> {
+        Err(file::unsupported(py, "read"))
+    }
+
+    fn __enter__<'py>(slf: &Bound<'py, Self>, py: Python<'py>) -> PyResult<Bound<'py, Self>> {
+        slf.get().turns.take(py)?;
+        Ok(slf.clone())
+    }
+
+    #[pyo3(signature = (*_exception))]
+    fn __exit__(
+        slf: &Bound<'_, Self>,
+        _exception: &Bound<'_, pyo3::types::PyTuple>,
+    ) -> PyResult<()> {
+        // A class that is derived from this one may close more.
+        slf.call_method0("close").map(drop)
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        Ok(format!(
+            "<fullbore.Producer name={}>",
+            self.file.name.bind(py).repr()?
+        ))
+    }
+}
+
+impl PyProducer {
+    fn seek_to(&self, py: Python<'_>, producer: &Producer<OwnedFd>, to: SeekFrom) -> PyResult<u64> {
+        rustix::fs::seek(producer.get_ref().as_fd(), to)
+            .map_err(|errno| os_error(py, errno.raw_os_error(), &self.file.name))
+    }
+}
+
+/// Returns the memory that the producer has just reserved: the same call again sends nothing and finds the
+/// same memory.
+fn producer_memory(producer: &mut Producer<OwnedFd>, n: usize) -> Result<*mut [u8], Error> {
+    producer.reserve(n).map(std::ptr::from_mut)
+}
+
+impl Drop for PyProducer {
+    fn drop(&mut self) {
+        // A view of lent memory would keep this object alive, so there is none.
+        if let Some(mut output) = self.turns.take_out() {
+            while_freed(|py| {
+                let sends = self.turns.is_here() && !output.failed && output.producer.unsent() > 0;
+                if sends && let Err(error) = output.flush(py, &self.file) {
+                    error.write_unraisable(py, None);
+                }
+                let (sink, _) = output.producer.into_parts();
+                if self.turns.is_here() {
+                    self.file.let_go(py, &sink);
+                }
+            });
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! An object that several threads may use, one at a time, while the interpreter's lock is released.
+
+use std::collections::VecDeque;
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+
+/// How long to wait for another thread before signals are handled.
+const A_WHILE: Duration = Duration::from_millis(50);
+
+/// How many forks lie between this process and the first that imported the module.
+static FORKS: AtomicU64 = AtomicU64::new(0);
+
+/// Records that this process is a new child (`os.register_at_fork`).
+#[pyfunction]
+pub fn _after_fork() {
+    FORKS.fetch_add(1, Ordering::AcqRel);
+}
+
+/// A value that one thread has at a time, until it is closed. Threads that wait for it get it in the order in
+/// which they came: a thread that uses it again and again gives it back only while it holds the interpreter's
+/// lock, so without an order the others would find it taken whenever they look.
+pub struct Turns<T> {
+    state: Mutex<State<T>>,
+    freed: Condvar,
+    /// The process that it belongs to.
+    forks: u64,
+}
+
+struct State<T> {
+    value: Value<T>,
+    /// Who waits, in the order in which they came.
+    queue: VecDeque<Waiting>,
+    /// How many have waited.
+    tickets: u64,
+}
+
+/// A call that waits. A thread has several if a signal handler uses the object that its thread waits for.
+struct Waiting {
+    ticket: u64,
+    thread: usize,
+}
+
+enum Value<T> {
+    Free(Box<T>),
+    /// This thread has it.
+    Taken(usize),
+    Closed,
+}
+
+/// A value while this thread has it.
+pub struct Turn<'a, T> {
+    turns: &'a Turns<T>,
+    value: Option<Box<T>>,
+}
+
+impl<T: Send> Turns<T> {
+    pub fn new(value: T) -> Self {
+        Self {
+            state: Mutex::new(State {
+                value: Value::Free(Box::new(value)),
+                queue: VecDeque::new(),
+                tickets: 0,
+            }),
+            freed: Condvar::new(),
+            forks: FORKS.load(Ordering::Acquire),
+        }
+    }
+
+    /// Returns whether it was made in this process, and not in a parent.
+    pub fn is_here(&self) -> bool {
+        self.forks == FORKS.load(Ordering::Acquire)
+    }
+
+    pub fn is_closed(&self) -> bool {
+        self.is_here() && matches!(self.lock().value, Value::Closed)
+    }
+
+    /// Waits until no other thread has the value, and takes it.
+    ///
+    /// # Errors
+    /// `ValueError` if it is closed, or belongs to the parent process; `RuntimeError` if this thread has it
+    /// already: a signal handler uses the object that it has interrupted.
+    pub fn take(&self, py: Python<'_>) -> PyResult<Turn<'_, T>> {
+        if !self.is_here() {
+            return Err(PyValueError::new_err(
+                "this object belongs to the parent process: make one after fork",
+            ));
+        }
+        let me = this_thread();
+        let mut state = self.lock();
+        if let Some(value) = state.take(me)? {
+            return Ok(self.turn(value));
+        }
+        let ticket = state.enqueue(me);
+        drop(state);
+        let taken = self.wait(py, me);
+        self.lock().queue.retain(|waiting| waiting.ticket != ticket);
+        self.freed.notify_all();
+        taken
+    }
+
+    fn wait(&self, py: Python<'_>, me: usize) -> PyResult<Turn<'_, T>> {
+        loop {
+            py.detach(|| {
+                let state = self.lock();
+                if state.is_to_wait(me) {
+                    drop(self.freed.wait_timeout(state, A_WHILE));
+                }
+            });
+            py.check_signals()?;
+            if let Some(value) = self.lock().take(me)? {
+                return Ok(self.turn(value));
+            }
+        }
+    }
+
+    fn turn(&self, value: Box<T>) -> Turn<'_, T> {
+        Turn {
+            turns: self,
+            value: Some(value),
+        }
+    }
+
+    /// Closes the object, to which nobody else refers any more, and returns its value.
+    pub fn take_out(&mut self) -> Option<T> {
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        match std::mem::replace(&mut state.value, Value::Closed) {
+            Value::Free(value) => Some(*value),
+            _ => None,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T> State<T> {
+    /// Returns whether another thread has the value, or is the first of those who wait for it.
+    fn is_to_wait(&self, me: usize) -> bool {
+        match self.value {
+            Value::Free(_) => self.queue.front().is_some_and(|first| first.thread != me),
+            Value::Taken(thread) => thread != me,
+            Value::Closed => false,
+        }
+    }
+
+    /// Takes the value, or returns `None` if the thread has to wait.
+    fn take(&mut self, me: usize) -> PyResult<Option<Box<T>>> {
+        if self.is_to_wait(me) {
+            return Ok(None);
+        }
+        match std::mem::replace(&mut self.value, Value::Taken(me)) {
+            Value::Free(value) => Ok(Some(value)),
+            Value::Taken(_) => Err(PyRuntimeError::new_err(
+                "reentrant call: this thread is inside of a call of the same object",
+            )),
+            Value::Closed => {
+                self.value = Value::Closed;
+                Err(PyValueError::new_err("I/O operation on closed file"))
+            }
+        }
+    }
+
+    fn enqueue(&mut self, thread: usize) -> u64 {
+        self.tickets += 1;
+        let ticket = self.tickets;
+        self.queue.push_back(Waiting { ticket, thread });
+        ticket
+    }
+}
+
+impl<T> Turn<'_, T> {
+    /// Closes the object, and returns its value.
+    pub fn close(mut self) -> T {
+        *self.value.take().expect(TAKEN)
+    }
+}
+
+/// Only `close` takes it, and consumes the turn.
+const TAKEN: &str = "a turn has its value until it is closed";
+
+impl<T> Deref for Turn<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.value.as_ref().expect(TAKEN)
+    }
+}
+
+impl<T> DerefMut for Turn<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        self.value.as_mut().expect(TAKEN)
+    }
+}
+
+impl<T> Drop for Turn<'_, T> {
+    fn drop(&mut self) {
+        let lock = self.turns.state.lock();
+        lock.unwrap_or_else(PoisonError::into_inner).value = match self.value.take() {
+            Some(value) => Value::Free(value),
+            None => Value::Closed,
+        };
+        // Who may take it knows by its place.
+        self.turns.freed.notify_all();
+    }
+}
+
+/// Returns a number that no other running thread has.
+fn this_thread() -> usize {
+    thread_local!(static HERE: u8 = const { 0 });
+    HERE.with(|here| std::ptr::from_ref(here) as usize)
+}

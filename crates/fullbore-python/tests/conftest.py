@@ -1,0 +1,82 @@
+"""What the tests share."""
+
+import gc
+import hashlib
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+#: More than any wait of a correct program takes.
+LIMIT = 120
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[int, int]]:
+    """The ends of a pipe, which the test may close."""
+    ends = os.pipe()
+    pipe = os.fstat(ends[0]).st_ino
+    yield ends
+    # What the test has made closes its ends first.
+    gc.collect()
+    for fd in ends:
+        try:
+            if os.fstat(fd).st_ino == pipe:
+                os.close(fd)
+        except OSError:
+            pass
+
+
+class Reader:
+    """Reads a descriptor to its end in a thread, and closes it."""
+
+    def __init__(self, fd: int, *, keep: bool = True) -> None:
+        self.hash = hashlib.blake2b()
+        self.size = 0
+        self.bytes = bytearray()
+        self._fd, self._keep = fd, keep
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def _read(self) -> None:
+        while data := os.read(self._fd, 1 << 20):
+            self.hash.update(data)
+            self.size += len(data)
+            if self._keep:
+                self.bytes += data
+        os.close(self._fd)
+
+    def join(self) -> "Reader":
+        self._thread.join(LIMIT)
+        assert not self._thread.is_alive()
+        return self
+
+
+@pytest.fixture
+def reader() -> Callable[..., Reader]:
+    return Reader
+
+
+def stream(size: int, seed: int = 1) -> Iterator[bytes]:
+    """Pieces of a stream that repeats nowhere, of different lengths; each is in the same memory."""
+    block = bytearray(1 << 20)
+    words = memoryview(block).cast("Q")
+    n = seed
+    while size > 0:
+        take = min(size, (n * 7919) % (1 << 20) + 1)
+        for at in range(0, len(words), 512):
+            words[at] = n * 0x9E3779B97F4A7C15 % (1 << 64) + at
+        yield bytes(memoryview(block)[:take]) if n % 2 else block[:take]
+        size -= take
+        n += 1
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Waits for a condition."""
+    until = time.monotonic() + LIMIT
+    while not condition():
+        assert time.monotonic() < until, "the condition did not come true"
+        time.sleep(0.005)
+

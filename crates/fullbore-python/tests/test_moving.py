@@ -1,0 +1,236 @@
+"""copy, tee and acopy."""
+
+import asyncio
+import errno
+import hashlib
+import io
+import os
+import socket
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import fullbore
+from conftest import Reader, stream, wait_until
+
+GIB = 1 << 30
+
+
+@pytest.fixture(scope="module")
+def big(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, bytes]:
+    """A file of 1 GiB, and its hash."""
+    path = tmp_path_factory.mktemp("big") / "big"
+    total = hashlib.blake2b()
+    with open(path, "wb") as file:
+        for piece in stream(GIB):
+            file.write(piece)
+            total.update(piece)
+    return path, total.digest()
+
+
+def hash_of(path: Path) -> bytes:
+    total = hashlib.blake2b()
+    with open(path, "rb") as file:
+        while data := file.read(1 << 20):
+            total.update(data)
+    return total.digest()
+
+
+def test_a_gibibyte_goes_from_file_to_file(big: tuple[Path, bytes], tmp_path: Path) -> None:
+    seen: list[int] = []
+    report = fullbore.copy(big[0], tmp_path / "copy", progress=seen.append)
+    assert (report.bytes, report.taken, report.ended, report.unsent) == (GIB, GIB, "end", b"")
+    assert sum(n for _, n in report.routes) == GIB and report.calls > 0 and report.seconds > 0
+    assert seen == sorted(seen) and seen[-1] == GIB
+    assert hash_of(tmp_path / "copy") == big[1]
+    (tmp_path / "copy").unlink()
+    assert repr(report).startswith("Report(bytes=1073741824, ")
+
+
+@pytest.mark.parametrize("guarantee", ["snapshot", "reference"])
+def test_a_gibibyte_goes_through_pipes_and_sockets(
+    big: tuple[Path, bytes], reader: Callable[..., Reader], guarantee: str
+) -> None:
+    first, second = os.pipe(), os.pipe()
+    near, far = socket.socketpair()
+    got = reader(second[0], keep=False)
+
+    def to_the_first() -> None:
+        fullbore.copy(str(big[0]), first[1], guarantee)  # type: ignore[arg-type]
+        os.close(first[1])
+
+    def to_the_socket() -> None:
+        fullbore.copy(first[0], near, guarantee)  # type: ignore[arg-type]
+        near.close()
+
+    threads = [threading.Thread(target=one) for one in (to_the_first, to_the_socket)]
+    for thread in threads:
+        thread.start()
+    report = fullbore.copy(far, second[1], guarantee)  # type: ignore[arg-type]
+    for thread in threads:
+        thread.join()
+    os.close(second[1])
+    far.close()
+    os.close(first[0])
+    got.join()
+    assert report.bytes == got.size == GIB
+    assert got.hash.digest() == big[1]
+
+
+def test_a_gibibyte_is_split(
+    big: tuple[Path, bytes], reader: Callable[..., Reader], tmp_path: Path
+) -> None:
+    ends = [os.pipe(), os.pipe()]
+    got = [reader(one[0], keep=False) for one in ends]
+    report = fullbore.tee(big[0], ends[0][1], ends[1][1], tmp_path / "copy")
+    for one in ends:
+        os.close(one[1])
+    assert report.bytes == GIB
+    assert [(sink.bytes, sink.error) for sink in report.sinks] == [(GIB, None)] * 3
+    assert [one.join().hash.digest() for one in got] == [big[1]] * 2
+    assert hash_of(tmp_path / "copy") == big[1]
+    (tmp_path / "copy").unlink()
+
+
+def test_a_limit_takes_no_more(pair: tuple[int, int], tmp_path: Path) -> None:
+    os.write(pair[1], b"0123456789")
+    report = fullbore.copy(pair[0], tmp_path / "a", limit=4)
+    assert (report.bytes, report.ended) == (4, "limit")
+    assert fullbore.copy(pair[0], tmp_path / "b", limit=0).bytes == 0
+    assert fullbore.tee(pair[0], tmp_path / "c", tmp_path / "d", limit=3).bytes == 3
+    assert os.read(pair[0], 99) == b"789"
+    assert [(tmp_path / name).read_bytes() for name in "abcd"] == [b"0123", b"", b"456", b"456"]
+
+
+def test_positions_of_file_objects_count(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"0123456789")
+    with open(path, "rb") as source, open(tmp_path / "copy", "wb") as sink:
+        assert source.read(2) == b"01"
+        sink.write(b"head ")
+        assert fullbore.copy(source, sink, limit=5).bytes == 5
+        assert source.read() == b"789"
+        sink.write(b" tail")
+    assert (tmp_path / "copy").read_bytes() == b"head 23456 tail"
+
+
+def test_a_file_is_never_emptied_by_a_copy_of_itself(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"precious")
+    (tmp_path / "link").hardlink_to(path)
+    for sink in (path, tmp_path / "link"):
+        with pytest.raises(ValueError, match="same file"):
+            fullbore.copy(path, sink)
+        with pytest.raises(ValueError, match="same file"):
+            fullbore.tee(path, tmp_path / "other", sink)
+    assert path.read_bytes() == b"precious"
+
+
+def test_errors_name_the_file_that_failed(tmp_path: Path, pair: tuple[int, int]) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"x" * 100_000)
+    with pytest.raises(OSError) as full:
+        fullbore.copy(path, "/dev/full")
+    assert (full.value.errno, full.value.filename) == (errno.ENOSPC, "/dev/full")
+    report = full.value.report  # type: ignore[attr-defined]
+    assert report.ended == "failed" and report.bytes == 0
+    assert report.unsent == b"x" * report.taken
+    with pytest.raises(FileNotFoundError) as missing:
+        fullbore.copy(tmp_path / "missing", path)
+    assert missing.value.filename == str(tmp_path / "missing") or missing.value.filename == (
+        tmp_path / "missing"
+    )
+    assert path.stat().st_size == 100_000
+    with pytest.raises(OSError) as not_open:
+        fullbore.copy(pair[1], path)
+    assert (not_open.value.errno, not_open.value.filename) == (errno.EBADF, pair[1])
+    path.write_bytes(b"x" * 100_000)
+    os.close(pair[0])
+    with pytest.raises(BrokenPipeError) as broken:
+        fullbore.copy(path, pair[1])
+    assert broken.value.filename == pair[1]
+    report = fullbore.tee(path, pair[1], tmp_path / "copy", on_error="drop")
+    assert isinstance(report.sinks[0].error, BrokenPipeError)
+    assert report.sinks[1].bytes == 100_000
+    with pytest.raises(BrokenPipeError):
+        fullbore.tee(path, pair[1], tmp_path / "copy")
+
+
+def test_wrong_arguments_are_refused_with_what_is_accepted(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"x")
+    with pytest.raises(ValueError, match="'snapshot' or 'reference'"):
+        fullbore.copy(path, tmp_path / "b", "fast")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="invalid limit -1"):
+        fullbore.copy(path, tmp_path / "b", limit=-1)
+    with pytest.raises(TypeError, match="a path, a file descriptor"):
+        fullbore.copy(path, 1.5)  # type: ignore[arg-type]
+    with pytest.raises(io.UnsupportedOperation):
+        fullbore.copy(io.BytesIO(b"x"), tmp_path / "b")
+    with pytest.raises(ValueError, match="at least one sink"):
+        fullbore.tee(path)
+    with pytest.raises(ValueError, match="'fail' or 'drop'"):
+        fullbore.tee(path, tmp_path / "b", on_error="maybe")  # type: ignore[arg-type]
+    assert not (tmp_path / "b").exists() or (tmp_path / "b").stat().st_size == 0
+
+
+def test_an_exception_of_progress_ends_the_copy(tmp_path: Path) -> None:
+    class Enough(Exception):
+        pass
+
+    def stop(done: int) -> None:
+        raise Enough
+
+    stopped = threading.Event()
+    ends = os.pipe()
+
+    def write() -> None:
+        try:
+            while True:
+                os.write(ends[1], b"x" * 100_000)
+        except BrokenPipeError:
+            stopped.set()
+
+    threading.Thread(target=write, daemon=True).start()
+    with pytest.raises(Enough) as enough:
+        fullbore.copy(ends[0], "/dev/null", progress=stop)
+    assert enough.value.report.ended == "interrupted"  # type: ignore[attr-defined]
+    os.close(ends[0])
+    assert stopped.wait(60)
+    os.close(ends[1])
+
+
+def test_acopy_lets_other_tasks_run_and_can_be_cancelled(tmp_path: Path) -> None:
+    async def both() -> None:
+        first, second = os.pipe(), os.pipe()
+        copying = asyncio.create_task(fullbore.acopy(first[0], second[1]))
+        others = [asyncio.create_task(fullbore.acopy(os.pipe()[0], tmp_path / str(i))) for i in range(40)]
+        await asyncio.sleep(0.01)
+        os.write(first[1], b"hello")
+        loop = asyncio.get_running_loop()
+        arrived: asyncio.Future[None] = loop.create_future()
+        loop.add_reader(second[0], lambda: arrived.done() or arrived.set_result(None))
+        await asyncio.wait_for(arrived, 60)
+        loop.remove_reader(second[0])
+        assert os.read(second[0], 9) == b"hello"
+        os.close(first[1])
+        report = await copying
+        assert (report.bytes, report.ended) == (5, "end")
+        for other in others:
+            other.cancel()
+        done = await asyncio.gather(*others, return_exceptions=True)
+        assert {type(one) for one in done} == {asyncio.CancelledError}
+        with pytest.raises(FileNotFoundError):
+            await fullbore.acopy(tmp_path / "missing", tmp_path / "a")
+        seen: list[int] = []
+        (tmp_path / "b").write_bytes(b"x" * 70_000)
+        await fullbore.acopy(tmp_path / "b", tmp_path / "c", progress=seen.append)
+        await asyncio.sleep(0)
+        assert seen[-1] == 70_000
+
+    asyncio.run(both())
+    wait_until(
+        lambda: not any(thread.name == "fullbore.acopy" for thread in threading.enumerate())
+    )
