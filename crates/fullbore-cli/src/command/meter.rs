@@ -1,29 +1,21 @@
 //! `fullbore meter`: what pv is for.
 
-use std::cell::Cell;
-use std::fs::File;
-use std::ops::ControlFlow;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::anyhow;
 use clap::Args;
-use fullbore::wait::Pace;
-use fullbore::{Error, Failure, Side, Transfer};
-use rustix::fs::SeekFrom;
 use rustix::process::Pid;
 
 use crate::exit;
 use crate::meter::pv::OptionsOfPv;
 use crate::meter::remote::{Request, ask};
 use crate::meter::{
-    self, Changes, Display, Format, Look, Next, Options, PidFile, Scale, Skipping, Target, Unit,
+    self, Changes, Display, Format, How, Look, Options, Passing, PidFile, Scale, Target, Unit,
     Watch,
 };
-use crate::moving::{self, Input, Output, Source, Total, join};
+use crate::moving::{self, Input, Output, join};
 use fullbore_host::refusal::Usage;
 use fullbore_host::size;
 
@@ -252,16 +244,6 @@ const TRANSFER: [&str; 13] = [
     "pidfile",
 ];
 
-/// What has happened so far.
-#[derive(Default)]
-struct Run {
-    total: Total,
-    /// The limit to the rate in bytes per second, and what keeps it.
-    pace: Option<(u64, Pace)>,
-    /// Whether something could not be read, and was left out.
-    skipped: bool,
-}
-
 impl Meter {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         if let Some(target) = self.watch {
@@ -327,195 +309,40 @@ impl Meter {
         };
         let mut meter = self.meter(known.or(fills), &output);
         meter.listen();
-        let run = Cell::new(Run::default());
+        let mut passing = Passing::new(&meter, self.how(stop));
         let passed = join(
             &inputs,
             &mut output,
             |error| meter.say(exit::line("fullbore meter", error)),
-            |input, output| {
-                let mut now = run.take();
-                let passed = self.pass_one(input, output, &mut now, stop, &meter);
-                run.set(now);
-                passed
-            },
+            |input, output| passing.pass(input, output),
         );
+        let skipped = passing.has_skipped();
         meter.finish();
         drop(pid_file);
         let closed = output.close();
         let code = passed?;
         closed?;
-        Ok(match run.into_inner().skipped {
+        Ok(match skipped {
             true => ExitCode::FAILURE,
             false => code,
         })
     }
 
-    fn pass_one(
-        &self,
-        input: &Input,
-        output: &Output,
-        run: &mut Run,
-        stop: Option<u64>,
-        meter: &meter::Meter,
-    ) -> anyhow::Result<ControlFlow<()>> {
-        let source = Arc::new(input.open()?);
-        meter.takes_from(Some(&source));
-        let passed = self.pass_source(&source, input, output, run, stop, meter);
-        meter.takes_from(None);
-        passed?;
-        Ok(match stop == Some(run.total.bytes) {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
-        })
-    }
-
-    /// Moves the bytes of a source, and goes on behind those that cannot be read if that is asked for.
-    fn pass_source(
-        &self,
-        source: &Arc<Source>,
-        input: &Input,
-        output: &Output,
-        run: &mut Run,
-        stop: Option<u64>,
-        meter: &meter::Meter,
-    ) -> anyhow::Result<()> {
-        let mut skips = Skips::new(self, input, meter);
-        loop {
-            let position = rustix::fs::tell(source).ok();
-            let error = match self.pass_stretch(source, output, run, stop, meter, &mut skips) {
-                Ok(report) => {
-                    skips.say();
-                    return run.total.add(Ok(report), input, output);
-                }
-                Err(failure) => failure,
-            };
-            let is_source = matches!(
-                error.error,
-                Error::Moving {
-                    side: Side::Source,
-                    ..
-                }
-            );
-            let may_go_on = self.skip_errors > 0
-                && is_source
-                && position.is_some()
-                && error.report.taken == error.report.bytes;
-            if !may_go_on {
-                skips.say();
-                return run.total.add(Err(error), input, output);
-            }
-            let Failure { report, error, .. } = error;
-            run.total.add(Ok(report), input, output)?;
-            let position = rustix::fs::tell(source)?;
-            if let Next::Skip(bytes) = skips.skipping.failed(position, moving::end(source)) {
-                let bytes = match stop {
-                    Some(stop) => bytes.min(stop - run.total.bytes),
-                    None => bytes,
-                };
-                run.skipped = true;
-                skips.note(position, bytes, &error);
-                let zeros =
-                    File::open("/dev/zero").map_err(|error| anyhow!("open /dev/zero: {error}"))?;
-                let wrote = Transfer::new(&zeros, output).in_sight().limit(bytes).run();
-                run.total.add(wrote, input, output)?;
-                // They are null characters, but not newlines.
-                if self.null || !self.line_mode {
-                    meter.add(bytes);
-                }
-                if stop == Some(run.total.bytes) {
-                    skips.say();
-                    return Ok(());
-                }
-                rustix::fs::seek(source, SeekFrom::Start(position + bytes))
-                    .map_err(|errno| anyhow!("seek in {input}: {errno}"))?;
-            }
+    fn how(&self, stop: Option<u64>) -> How {
+        How {
+            guarantee: moving::guarantee(self.by_reference),
+            by_splice: !self.no_splice,
+            most: self.buffer_size,
+            stop,
+            lines_end_with: match (self.null, self.line_mode) {
+                (true, _) => Some(0),
+                (false, true) => Some(b'\n'),
+                (false, false) => None,
+            },
+            skip_errors: self.skip_errors > 0,
+            skip: self.error_skip_block.map(|bytes| bytes as u64),
+            say_each: self.skip_errors < 2,
         }
-    }
-
-    /// Moves bytes up to the end, or the next byte that cannot be read.
-    fn pass_stretch(
-        &self,
-        source: &Arc<Source>,
-        output: &Output,
-        run: &mut Run,
-        stop: Option<u64>,
-        meter: &meter::Meter,
-        skips: &mut Skips<'_>,
-    ) -> Result<fullbore::Report, Failure> {
-        let mut position = rustix::fs::tell(source).unwrap_or(0);
-        let before = run.total.bytes;
-        let mut transfer = Transfer::new(Arc::clone(source), output)
-            .guarantee(moving::guarantee(self.by_reference));
-        if let Some(stop) = stop {
-            transfer = transfer.limit(stop - before);
-        }
-        let looks_at = meter.looks_at();
-        if self.counts_lines()
-            || self.no_splice
-            || self.buffer_size.is_some()
-            || self.skip_errors > 0
-            || looks_at.is_some()
-        {
-            transfer = transfer.in_sight();
-        }
-        let mut chunk = self.chunk(meter, skips);
-        if let Some(bytes) = chunk {
-            transfer = transfer.chunk(bytes);
-        }
-        loop {
-            let mut other = None;
-            let report = transfer.run_with(|progress| {
-                meter.add(match (self.null, self.line_mode) {
-                    (true, _) => memchr::memchr_iter(0, progress.seen).count() as u64,
-                    (false, true) => memchr::memchr_iter(b'\n', progress.seen).count() as u64,
-                    (false, false) => progress.step,
-                });
-                if let Some(most) = looks_at {
-                    meter.saw(progress.seen, most);
-                }
-                position += progress.step;
-                skips.went_well(position);
-                let limit = meter.rate_limit();
-                if limit > 0 {
-                    let now = Instant::now();
-                    if run
-                        .pace
-                        .as_ref()
-                        .is_none_or(|(current, _)| *current != limit)
-                    {
-                        run.pace = Some((limit, Pace::new(limit, now)));
-                    }
-                    let (_, pace) = run.pace.as_mut().expect("it was just set");
-                    meter.hold(pace.wait_after(progress.step, now));
-                }
-                let wanted = self.chunk(meter, skips);
-                match wanted == chunk {
-                    true => ControlFlow::Continue(()),
-                    false => {
-                        other = Some(wanted);
-                        ControlFlow::Break(())
-                    }
-                }
-            })?;
-            match other {
-                None => return Ok(report),
-                // What was set cannot be unset.
-                Some(wanted) => {
-                    transfer = transfer.chunk(wanted.unwrap_or(CHUNK));
-                    chunk = wanted;
-                }
-            }
-        }
-    }
-
-    /// Returns the most bytes to move at a time, if that is limited.
-    fn chunk(&self, meter: &meter::Meter, skips: &Skips<'_>) -> Option<usize> {
-        let paced = match meter.rate_limit() {
-            0 => None,
-            limit => Some(Pace::new(limit, Instant::now()).chunk()),
-        };
-        let reach = skips.skipping.reach().map(|bytes| bytes as usize);
-        [paced, reach, self.buffer_size].into_iter().flatten().min()
     }
 
     fn counts_lines(&self) -> bool {
@@ -617,73 +444,6 @@ impl Meter {
             shown.insert(0, "%N");
         }
         Some(Look::Format(shown.join(" "), scale))
-    }
-}
-
-/// The chunk when a limit was taken away.
-const CHUNK: usize = 1 << 20;
-
-/// What was left out of one input.
-struct Skips<'a> {
-    skipping: Skipping,
-    meter: &'a meter::Meter,
-    input: &'a Input,
-    /// Say each of them, not only the first.
-    each: bool,
-    said: bool,
-    /// The last ones, which are said when it is clear where they end.
-    range: Option<(u64, u64, String)>,
-}
-
-impl<'a> Skips<'a> {
-    fn new(of: &Meter, input: &'a Input, meter: &'a meter::Meter) -> Self {
-        Self {
-            skipping: Skipping::new(of.error_skip_block.map(|bytes| bytes as u64)),
-            meter,
-            input,
-            each: of.skip_errors < 2,
-            said: false,
-            range: None,
-        }
-    }
-
-    fn went_well(&mut self, position: u64) {
-        self.skipping.well(position);
-        self.say();
-    }
-
-    fn note(&mut self, position: u64, bytes: u64, error: &Error) {
-        match &mut self.range {
-            Some((_, end, _)) if *end == position => *end += bytes,
-            _ => {
-                self.say();
-                let why = match error {
-                    Error::Moving { errno, .. } => fullbore_host::text::error_text(errno),
-                    error => error.to_string(),
-                };
-                self.range = Some((position, position + bytes, why));
-            }
-        }
-    }
-
-    fn say(&mut self) {
-        let Some((begin, end, why)) = self.range.take() else {
-            return;
-        };
-        if self.each || !self.said {
-            let input = self.input;
-            let what = match self.each {
-                true => format!(
-                    "wrote zeros for bytes {begin} to {} ({})",
-                    end - 1,
-                    size::format(end - begin)
-                ),
-                false => "wrote zeros for what cannot be read".to_owned(),
-            };
-            let error = anyhow!("read from {input}: {why}: {what}");
-            self.meter.say(exit::line("fullbore meter", &error));
-        }
-        self.said = true;
     }
 }
 

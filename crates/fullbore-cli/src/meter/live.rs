@@ -1,0 +1,349 @@
+//! The meter of a copy: it counts what passes, and shows it.
+//!
+//! The one idea: the thread that moves the bytes only adds to a counter. Another thread, which sleeps most
+//! of the time, samples the counter and the pipes, and draws.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use super::display::Display;
+use super::line::Reading;
+use super::options::{Look, Options};
+use super::rate::Rate;
+use super::remote::{self, Request, State};
+use super::sample;
+use super::verdict::Seen;
+use crate::interrupt::Interrupt;
+use crate::moving::Source;
+use crate::terminal::lines::say;
+
+/// The time between two samples: 50 per second show within a second which side is slow, and take no measurable time.
+const SAMPLING_INTERVAL: Duration = Duration::from_millis(20);
+
+/// Counts what passes, and shows it.
+pub struct Meter {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What the threads share.
+struct Shared {
+    began: Instant,
+    passed: AtomicU64,
+    /// What is shown, and how.
+    options: Mutex<Options>,
+    /// Bytes per second; 0 is no limit.
+    rate_limit: AtomicU64,
+    /// The last bytes that passed, if they are shown.
+    tail: Mutex<Vec<u8>>,
+    /// Whether the rate limit delays bytes at this moment.
+    held: AtomicBool,
+    ended: AtomicBool,
+    /// The input that is being read.
+    source: Mutex<Option<Arc<Source>>>,
+    /// The output.
+    sink: Option<OwnedFd>,
+    /// `None` if no line is shown.
+    display: Mutex<Option<Display>>,
+}
+
+impl Meter {
+    /// Returns a meter that only counts, or limits the rate.
+    pub fn quiet(options: Options, rate_limit: u64) -> Self {
+        Self {
+            shared: Shared::new(options, rate_limit, None, None),
+            thread: None,
+        }
+    }
+
+    /// Returns a meter that draws a line on `display`, if there is one, or prints numbers. `sink` is a
+    /// duplicate of the output, which is sampled.
+    pub fn new(
+        options: Options,
+        rate_limit: u64,
+        display: Option<Display>,
+        sink: Option<OwnedFd>,
+    ) -> Self {
+        let is_shown = display.is_some() || matches!(options.look, Look::Number { .. });
+        let shared = Shared::new(options, rate_limit, display, sink);
+        // Before the thread starts, so that a signal in between is noted too.
+        let interrupt = is_shown.then(Interrupt::noted);
+        let thread = interrupt.and_then(|interrupt| {
+            let theirs = Arc::clone(&shared);
+            // If no thread can be started, nothing is shown; the bytes are moved all the same.
+            let draw = move || Drawing::new(&theirs, interrupt).run();
+            thread::Builder::new().spawn(draw).ok()
+        });
+        Self { shared, thread }
+    }
+
+    /// Lets others change this meter while it runs, and ask how far it is.
+    pub fn listen(&self) {
+        let shared = Arc::clone(&self.shared);
+        remote::answer(move |request| shared.answer(request));
+    }
+
+    /// Returns the limit in bytes per second; 0 is none.
+    pub fn rate_limit(&self) -> u64 {
+        self.shared.rate_limit.load(Ordering::Relaxed)
+    }
+
+    /// Returns how many of the last bytes are shown, if any.
+    pub fn looks_at(&self) -> Option<usize> {
+        locked(&self.shared.options).looks_at()
+    }
+
+    /// Keeps the last of these bytes, to be shown.
+    pub fn saw(&self, bytes: &[u8], most: usize) {
+        let mut tail = locked(&self.shared.tail);
+        let new = &bytes[bytes.len().saturating_sub(most)..];
+        let old = tail.len().saturating_sub(most - new.len());
+        tail.drain(..old);
+        tail.extend(new);
+    }
+
+    /// Counts bytes or lines that have passed.
+    #[inline]
+    pub fn add(&self, count: u64) {
+        self.shared.passed.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// Sleeps, because of the rate limit.
+    pub fn hold(&self, time: Duration) {
+        if time.is_zero() {
+            return;
+        }
+        self.shared.held.store(true, Ordering::Relaxed);
+        thread::sleep(time);
+        self.shared.held.store(false, Ordering::Relaxed);
+    }
+
+    /// Sets the input that is read from now on, if there is one.
+    pub fn takes_from(&self, source: Option<&Arc<Source>>) {
+        *locked(&self.shared.source) = source.cloned();
+    }
+
+    /// Prints a line on stderr, above the one that is drawn.
+    pub fn say(&self, line: String) {
+        match &mut *locked(&self.shared.display) {
+            Some(display) => display.say(line),
+            None => say(&format!("{line}\n")),
+        }
+    }
+
+    /// Shows the final line, and which side was slow.
+    pub fn finish(&mut self) {
+        if let Some(thread) = self.thread.take() {
+            self.shared.ended.store(true, Ordering::Release);
+            thread.thread().unpark();
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Meter {
+    fn drop(&mut self) {
+        self.finish();
+    }
+}
+
+impl Shared {
+    fn new(
+        options: Options,
+        rate_limit: u64,
+        display: Option<Display>,
+        sink: Option<OwnedFd>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            began: Instant::now(),
+            passed: AtomicU64::new(0),
+            options: Mutex::new(options),
+            rate_limit: AtomicU64::new(rate_limit),
+            tail: Mutex::default(),
+            held: AtomicBool::new(false),
+            ended: AtomicBool::new(false),
+            source: Mutex::default(),
+            sink,
+            display: Mutex::new(display),
+        })
+    }
+
+    fn answer(&self, request: Request) -> Result<State, String> {
+        let mut options = locked(&self.options);
+        if let Request::Change(changes) = request {
+            let is_number = |look: &Look| matches!(look, Look::Number { .. });
+            if changes
+                .look
+                .as_ref()
+                .is_some_and(|look| is_number(look) != is_number(&options.look))
+            {
+                return Err("--numeric cannot be changed while it runs".into());
+            }
+            if let Some(limit) = changes.rate_limit {
+                self.rate_limit.store(limit, Ordering::Relaxed);
+            }
+            options.change(changes);
+        }
+        Ok(State {
+            name: options.name.clone(),
+            unit: options.unit,
+            passed: self.passed(),
+            total: options.total,
+            elapsed: self.began.elapsed(),
+        })
+    }
+
+    fn passed(&self) -> u64 {
+        self.passed.load(Ordering::Relaxed)
+    }
+
+    fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
+    }
+
+    fn sample(&self) -> Seen {
+        let held = self.held.load(Ordering::Relaxed);
+        // The lock is not held while sampling: the thread that moves bytes must not wait for this one.
+        let source = locked(&self.source).clone();
+        let input = source.as_ref().map(AsFd::as_fd);
+        match &self.sink {
+            Some(sink) => sample::sample(input, sink.as_fd(), held),
+            None => sample::sample(input, std::io::stdout().as_fd(), held),
+        }
+    }
+}
+
+/// Locks the mutex also after a panic of the drawing thread, which is no reason to stop moving bytes.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The thread that takes samples and draws.
+struct Drawing<'a> {
+    shared: &'a Shared,
+    interrupt: Interrupt,
+    rate: Rate,
+    /// All samples.
+    seen: Seen,
+    /// The latest samples.
+    recent: Seen,
+    tick: u64,
+}
+
+impl<'a> Drawing<'a> {
+    fn new(shared: &'a Shared, interrupt: Interrupt) -> Self {
+        Self {
+            shared,
+            interrupt,
+            rate: Rate::new(0, Instant::now()),
+            seen: Seen::default(),
+            recent: Seen::default(),
+            tick: 0,
+        }
+    }
+
+    fn run(mut self) {
+        let interval = || locked(&self.shared.options).interval;
+        let mut due = Instant::now() + interval();
+        let (waits, delay) = {
+            let options = locked(&self.shared.options);
+            (options.waits, options.delay)
+        };
+        let began = Instant::now();
+        let mut waiting = waits;
+        while !self.interrupt.came() {
+            thread::park_timeout(match waiting {
+                true => SAMPLING_INTERVAL,
+                false => SAMPLING_INTERVAL.min(due.saturating_duration_since(Instant::now())),
+            });
+            if self.shared.has_ended() {
+                break;
+            }
+            if waiting && self.shared.passed() == 0 {
+                continue;
+            }
+            let now = Instant::now();
+            if std::mem::take(&mut waiting) {
+                self.rate = Rate::new(0, now);
+                due = now;
+            }
+            let seen = self.shared.sample();
+            self.seen += seen;
+            self.recent += seen;
+            let is_due = now >= due;
+            if is_due {
+                let interval = locked(&self.shared.options).interval;
+                due = (due + interval).max(now);
+            }
+            // A change of the interval has an effect before the old one is over.
+            due = due.min(now + locked(&self.shared.options).interval);
+            if is_due && began.elapsed() >= delay {
+                self.draw();
+            } else if let Some(display) = &mut *locked(&self.shared.display) {
+                display.turn();
+            }
+        }
+        if waiting && self.shared.passed() == 0 || began.elapsed() < delay {
+            // Nothing was ever to be shown.
+            self.interrupt.obey();
+            return;
+        }
+        self.finish();
+        self.interrupt.obey();
+    }
+
+    fn draw(&mut self) {
+        let reading = self.reading(false);
+        let options = locked(&self.shared.options).clone();
+        match &mut *locked(&self.shared.display) {
+            Some(display) => {
+                let columns = display.columns();
+                display.draw(vec![options.line(&reading, columns)]);
+            }
+            None => say(&format!("{}\n", options.line(&reading, 0))),
+        }
+        self.recent = self.recent.fading();
+        self.tick += 1;
+    }
+
+    fn finish(&mut self) {
+        let reading = self.reading(true);
+        let options = locked(&self.shared.options).clone();
+        let Some(display) = &mut *locked(&self.shared.display) else {
+            return say(&format!("{}\n", options.line(&reading, 0)));
+        };
+        let columns = display.columns();
+        let mut lines = vec![options.line(&reading, columns)];
+        if options.look == Look::Ours {
+            let verdict = self.seen.verdict();
+            lines.push(match &reading.name {
+                Some(name) => format!("{}: {verdict}", fullbore_host::text::clean(name)),
+                None => verdict.to_string(),
+            });
+        }
+        display.leave(lines);
+    }
+
+    fn reading(&mut self, ended: bool) -> Reading {
+        let passed = self.shared.passed();
+        self.rate.update(passed, Instant::now());
+        let options = locked(&self.shared.options);
+        Reading {
+            name: options.name.clone(),
+            unit: options.unit,
+            passed,
+            total: options.total,
+            elapsed: self.rate.elapsed(),
+            now: self.rate.now(),
+            average: self.rate.average(),
+            left: options.total.and_then(|total| self.rate.left(total)),
+            hint: self.recent.verdict().in_short(),
+            tick: self.tick,
+            ended,
+            tail: locked(&self.shared.tail).clone(),
+        }
+    }
+}

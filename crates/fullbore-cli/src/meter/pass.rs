@@ -1,0 +1,296 @@
+//! Passes bytes on, counts them, keeps their rate, and goes on behind those that cannot be read.
+
+use std::fs::File;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Instant;
+
+use anyhow::anyhow;
+use fullbore::wait::Pace;
+use fullbore::{Error, Failure, Guarantee, Report, Side, Transfer};
+use fullbore_host::size;
+use rustix::fs::SeekFrom;
+
+use super::live::Meter;
+use super::skip::{Next, Skipping};
+use crate::exit;
+use crate::moving::{self, Input, Output, Source, Total};
+
+/// How bytes are passed on.
+pub struct How {
+    pub guarantee: Guarantee,
+    pub by_splice: bool,
+    /// The most bytes to move with one system call.
+    pub most: Option<usize>,
+    /// Stop after so many bytes of all inputs.
+    pub stop: Option<u64>,
+    /// Count lines that end with this byte.
+    pub lines_end_with: Option<u8>,
+    /// Write zeros for what cannot be read.
+    pub skip_errors: bool,
+    /// The bytes to leave out at a time, if the user chose that.
+    pub skip: Option<u64>,
+    /// Say of each place that it was left out, not only of the first of an input.
+    pub say_each: bool,
+}
+
+/// What has passed so far.
+pub struct Passing<'a> {
+    meter: &'a Meter,
+    how: How,
+    total: Total,
+    /// The limit to the rate in bytes per second, and what keeps it.
+    pace: Option<(u64, Pace)>,
+    has_skipped: bool,
+}
+
+/// The most bytes at a time when a limit was taken away.
+const CHUNK: usize = 1 << 20;
+
+impl<'a> Passing<'a> {
+    pub fn new(meter: &'a Meter, how: How) -> Self {
+        Self {
+            meter,
+            how,
+            total: Total::default(),
+            pace: None,
+            has_skipped: false,
+        }
+    }
+
+    /// Returns whether something could not be read, and was left out.
+    pub fn has_skipped(&self) -> bool {
+        self.has_skipped
+    }
+
+    /// Passes an input on; breaks off if nothing more is wanted.
+    ///
+    /// # Errors
+    /// Those of opening the input, and of moving its bytes.
+    pub fn pass(&mut self, input: &Input, output: &Output) -> anyhow::Result<ControlFlow<()>> {
+        let source = Arc::new(input.open()?);
+        self.meter.takes_from(Some(&source));
+        let passed = self.pass_source(&source, input, output);
+        self.meter.takes_from(None);
+        passed?;
+        Ok(match self.is_enough() {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        })
+    }
+
+    fn is_enough(&self) -> bool {
+        self.how.stop == Some(self.total.bytes)
+    }
+
+    /// Moves the bytes of a source, and goes on behind those that cannot be read if that is asked for.
+    fn pass_source(
+        &mut self,
+        source: &Arc<Source>,
+        input: &Input,
+        output: &Output,
+    ) -> anyhow::Result<()> {
+        let mut skips = Skips::new(&self.how, input, self.meter);
+        loop {
+            let position = rustix::fs::tell(source).ok();
+            let failure = match self.pass_stretch(source, output, &mut skips) {
+                Ok(report) => {
+                    skips.say();
+                    return self.total.add(Ok(report), input, output);
+                }
+                Err(failure) => failure,
+            };
+            let is_source = matches!(
+                failure.error,
+                Error::Moving {
+                    side: Side::Source,
+                    ..
+                }
+            );
+            let may_go_on = self.how.skip_errors
+                && is_source
+                && position.is_some()
+                && failure.report.taken == failure.report.bytes;
+            if !may_go_on {
+                skips.say();
+                return self.total.add(Err(failure), input, output);
+            }
+            let Failure { report, error, .. } = failure;
+            self.total.add(Ok(report), input, output)?;
+            let position = rustix::fs::tell(source)?;
+            let Next::Skip(bytes) = skips.skipping.failed(position, moving::end(source)) else {
+                continue;
+            };
+            let bytes = match self.how.stop {
+                Some(stop) => bytes.min(stop - self.total.bytes),
+                None => bytes,
+            };
+            self.has_skipped = true;
+            skips.note(position, bytes, &error);
+            self.write_zeros(bytes, input, output)?;
+            if self.is_enough() {
+                skips.say();
+                return Ok(());
+            }
+            rustix::fs::seek(source, SeekFrom::Start(position + bytes))
+                .map_err(|errno| anyhow!("seek in {input}: {errno}"))?;
+        }
+    }
+
+    fn write_zeros(&mut self, bytes: u64, input: &Input, output: &Output) -> anyhow::Result<()> {
+        let zeros = File::open("/dev/zero").map_err(|error| anyhow!("open /dev/zero: {error}"))?;
+        let wrote = Transfer::new(&zeros, output).in_sight().limit(bytes).run();
+        self.total.add(wrote, input, output)?;
+        if matches!(self.how.lines_end_with, None | Some(0)) {
+            self.meter.add(bytes);
+        }
+        Ok(())
+    }
+
+    /// Moves bytes up to the end, or the next byte that cannot be read.
+    fn pass_stretch(
+        &mut self,
+        source: &Arc<Source>,
+        output: &Output,
+        skips: &mut Skips<'_>,
+    ) -> Result<Report, Failure> {
+        let meter = self.meter;
+        let mut position = rustix::fs::tell(source).unwrap_or(0);
+        let mut transfer = Transfer::new(Arc::clone(source), output).guarantee(self.how.guarantee);
+        if let Some(stop) = self.how.stop {
+            transfer = transfer.limit(stop - self.total.bytes);
+        }
+        let looks_at = meter.looks_at();
+        if self.how.lines_end_with.is_some()
+            || !self.how.by_splice
+            || self.how.most.is_some()
+            || self.how.skip_errors
+            || looks_at.is_some()
+        {
+            transfer = transfer.in_sight();
+        }
+        let mut chunk = self.chunk(skips);
+        if let Some(bytes) = chunk {
+            transfer = transfer.chunk(bytes);
+        }
+        loop {
+            let mut other = None;
+            let report = transfer.run_with(|progress| {
+                meter.add(match self.how.lines_end_with {
+                    Some(end) => memchr::memchr_iter(end, progress.seen).count() as u64,
+                    None => progress.step,
+                });
+                if let Some(most) = looks_at {
+                    meter.saw(progress.seen, most);
+                }
+                position += progress.step;
+                skips.went_well(position);
+                self.keep_pace(progress.step);
+                let wanted = self.chunk(skips);
+                match wanted == chunk {
+                    true => ControlFlow::Continue(()),
+                    false => {
+                        other = Some(wanted);
+                        ControlFlow::Break(())
+                    }
+                }
+            })?;
+            match other {
+                None => return Ok(report),
+                // What was set cannot be unset.
+                Some(wanted) => {
+                    transfer = transfer.chunk(wanted.unwrap_or(CHUNK));
+                    chunk = wanted;
+                }
+            }
+        }
+    }
+
+    /// Waits as long as the limit to the rate requires after so many bytes.
+    fn keep_pace(&mut self, bytes: u64) {
+        let limit = self.meter.rate_limit();
+        if limit == 0 {
+            return;
+        }
+        let now = Instant::now();
+        let kept = self.pace.take().filter(|(kept, _)| *kept == limit);
+        let (_, pace) = self
+            .pace
+            .insert(kept.unwrap_or_else(|| (limit, Pace::new(limit, now))));
+        self.meter.hold(pace.wait_after(bytes, now));
+    }
+
+    /// Returns the most bytes to move at a time, if that is limited.
+    fn chunk(&self, skips: &Skips<'_>) -> Option<usize> {
+        let paced = match self.meter.rate_limit() {
+            0 => None,
+            limit => Some(Pace::new(limit, Instant::now()).chunk()),
+        };
+        let reach = skips.skipping.reach().map(|bytes| bytes as usize);
+        [paced, reach, self.how.most].into_iter().flatten().min()
+    }
+}
+
+/// What was left out of one input.
+struct Skips<'a> {
+    skipping: Skipping,
+    meter: &'a Meter,
+    input: &'a Input,
+    /// Say each of them, not only the first.
+    each: bool,
+    said: bool,
+    /// The last ones, which are said when it is clear where they end.
+    range: Option<(u64, u64, String)>,
+}
+
+impl<'a> Skips<'a> {
+    fn new(how: &How, input: &'a Input, meter: &'a Meter) -> Self {
+        Self {
+            skipping: Skipping::new(how.skip),
+            meter,
+            input,
+            each: how.say_each,
+            said: false,
+            range: None,
+        }
+    }
+
+    fn went_well(&mut self, position: u64) {
+        self.skipping.well(position);
+        self.say();
+    }
+
+    fn note(&mut self, position: u64, bytes: u64, error: &Error) {
+        match &mut self.range {
+            Some((_, end, _)) if *end == position => *end += bytes,
+            _ => {
+                self.say();
+                let why = match error {
+                    Error::Moving { errno, .. } => fullbore_host::text::error_text(errno),
+                    error => error.to_string(),
+                };
+                self.range = Some((position, position + bytes, why));
+            }
+        }
+    }
+
+    fn say(&mut self) {
+        let Some((begin, end, why)) = self.range.take() else {
+            return;
+        };
+        if self.each || !self.said {
+            let input = self.input;
+            let what = match self.each {
+                true => format!(
+                    "wrote zeros for bytes {begin} to {} ({})",
+                    end - 1,
+                    size::format(end - begin)
+                ),
+                false => "wrote zeros for what cannot be read".to_owned(),
+            };
+            let error = anyhow!("read from {input}: {why}: {what}");
+            self.meter.say(exit::line("fullbore meter", &error));
+        }
+        self.said = true;
+    }
+}
