@@ -39,7 +39,7 @@ with fullbore.Producer(sys.stdout.buffer) as out:
 """,
     "numpy, Producer.write": """
 import sys, fullbore, numpy
-array = numpy.empty(1 << 16, "u8")
+array = numpy.empty(1 << 19, "u8")
 with fullbore.Producer(sys.stdout.buffer) as out:
     for i in range(COUNT * 2):
         array[:] = i

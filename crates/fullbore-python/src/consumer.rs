@@ -149,13 +149,34 @@ impl Input {
         }
     }
 
-    /// Returns the next line with its end, or what there is before the end of the file or the limit.
+    /// Returns the next line with its end, or what there is before the end of the file or the limit; `None` if
+    /// that is nothing.
+    #[inline]
     fn line<'py>(
         &mut self,
         py: Python<'py>,
         file: &File,
         limit: usize,
-    ) -> PyResult<Bound<'py, PyBytes>> {
+    ) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let buffer = self.buffer();
+        match memchr::memchr(b'\n', &buffer[..buffer.len().min(limit)]) {
+            Some(at) => {
+                let line = PyBytes::new(py, &buffer[..=at]);
+                self.consume(at + 1);
+                Ok(Some(line))
+            }
+            None => self.line_of_several_reads(py, file, limit),
+        }
+    }
+
+    /// Returns the same as `line`, which has not found the end of the line in the buffer.
+    #[cold]
+    fn line_of_several_reads<'py>(
+        &mut self,
+        py: Python<'py>,
+        file: &File,
+        limit: usize,
+    ) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let mut begun = Vec::new();
         loop {
             let buffer = self.buffer();
@@ -164,23 +185,18 @@ impl Input {
                 Some(at) => (at + 1, true),
                 None => (most, begun.len() + most == limit),
             };
-            if is_whole && begun.is_empty() {
-                let line = PyBytes::new(py, &buffer[..n]);
-                self.consume(n);
-                return Ok(line);
-            }
             begun.extend_from_slice(&buffer[..n]);
             self.consume(n);
-            if is_whole {
-                return Ok(PyBytes::new(py, &begun));
-            }
-            match self.fill(py, file) {
-                Ok(true) => {}
-                Ok(false) => return Ok(PyBytes::new(py, &begun)),
-                Err(error) => {
-                    self.keep(begun);
-                    return Err(error);
-                }
+            let goes_on = !is_whole
+                && match self.fill(py, file) {
+                    Ok(goes_on) => goes_on,
+                    Err(error) => {
+                        self.keep(begun);
+                        return Err(error);
+                    }
+                };
+            if !goes_on {
+                return Ok((!begun.is_empty()).then(|| PyBytes::new(py, &begun)));
             }
         }
     }
@@ -286,7 +302,8 @@ impl PyConsumer {
     /// Reads one line with its end, or at most size bytes of it. Returns b"" at the end of the file.
     #[pyo3(signature = (size = None, /))]
     fn readline<'py>(&self, py: Python<'py>, size: Option<i64>) -> PyResult<Bound<'py, PyBytes>> {
-        self.turn(py)?.line(py, &self.file, limit_of(size))
+        let line = self.turn(py)?.line(py, &self.file, limit_of(size))?;
+        Ok(line.unwrap_or_else(|| PyBytes::new(py, b"")))
     }
 
     /// Reads lines up to the end of the file, or until they have hint bytes together.
@@ -299,10 +316,9 @@ impl PyConsumer {
         let lines = PyList::empty(py);
         let mut bytes = 0;
         while bytes < most {
-            let line = self.readline(py, None)?;
-            if line.as_bytes().is_empty() {
+            let Some(line) = self.turn(py)?.line(py, &self.file, usize::MAX)? else {
                 break;
-            }
+            };
             bytes += line.as_bytes().len();
             lines.append(line)?;
         }
@@ -315,8 +331,7 @@ impl PyConsumer {
     }
 
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
-        let line = self.turn(py)?.line(py, &self.file, usize::MAX)?;
-        Ok((!line.as_bytes().is_empty()).then_some(line))
+        self.turn(py)?.line(py, &self.file, usize::MAX)
     }
 
     /// Returns bytes that come next without taking them: all that is buffered, and at least one byte unless the

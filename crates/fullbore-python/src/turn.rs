@@ -202,12 +202,16 @@ impl<T> DerefMut for Turn<'_, T> {
 impl<T> Drop for Turn<'_, T> {
     fn drop(&mut self) {
         let lock = self.turns.state.lock();
-        lock.unwrap_or_else(PoisonError::into_inner).value = match self.value.take() {
+        let mut state = lock.unwrap_or_else(PoisonError::into_inner);
+        state.value = match self.value.take() {
             Some(value) => Value::Free(value),
             None => Value::Closed,
         };
-        // Who may take it knows by its place.
-        self.turns.freed.notify_all();
+        // Notifying is a system call, which would take as long as reading two lines.
+        if !state.queue.is_empty() {
+            // Who may take it knows by its place.
+            self.turns.freed.notify_all();
+        }
     }
 }
 

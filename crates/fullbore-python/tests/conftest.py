@@ -73,6 +73,12 @@ def stream(size: int, seed: int = 1) -> Iterator[bytes]:
         n += 1
 
 
+def resident() -> int:
+    """The bytes of memory that this process has."""
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
 def wait_until(condition: Callable[[], bool]) -> None:
     """Waits for a condition."""
     until = time.monotonic() + LIMIT

@@ -1,6 +1,7 @@
 """copy, tee and acopy."""
 
 import asyncio
+import contextlib
 import errno
 import hashlib
 import io
@@ -9,11 +10,12 @@ import socket
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 import fullbore
-from conftest import Reader, stream, wait_until
+from conftest import LIMIT, Reader, resident, stream, wait_until
 
 GIB = 1 << 30
 
@@ -114,6 +116,80 @@ def test_positions_of_file_objects_count(tmp_path: Path) -> None:
         assert source.read() == b"789"
         sink.write(b" tail")
     assert (tmp_path / "copy").read_bytes() == b"head 23456 tail"
+
+
+def test_a_path_is_emptied_first(tmp_path: Path) -> None:
+    (tmp_path / "source").write_bytes(b"new")
+    for before in (b"", b"longer than the new contents"):
+        for name, call in (("copied", fullbore.copy), ("split", fullbore.tee)):
+            (tmp_path / name).write_bytes(before)
+            call(tmp_path / "source", tmp_path / name)
+            assert (tmp_path / name).read_bytes() == b"new"
+
+
+def test_closed_files_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"contents")
+    for closed in (open(path, "rb"), open(path, "ab"), fullbore.Consumer(open(path, "rb"))):
+        closed.close()
+        for call in (
+            lambda: fullbore.copy(closed, tmp_path / "other"),
+            lambda: fullbore.copy(path, closed),
+            lambda: fullbore.tee(path, tmp_path / "other", closed),
+            lambda: fullbore.Producer(closed),
+            lambda: fullbore.Consumer(closed),
+            lambda: fullbore.capacity(closed),
+        ):
+            with pytest.raises(ValueError, match="closed file"):
+                call()
+    assert path.read_bytes() == b"contents"
+
+
+@pytest.mark.parametrize("guarantee", ["snapshot", "reference"])
+@pytest.mark.parametrize("sinks", [1, 2])
+def test_memory_is_bounded_under_a_reader_that_stops(
+    sinks: int, guarantee: Literal["snapshot", "reference"]
+) -> None:
+    source, sink, other = os.pipe(), os.pipe(), os.pipe()
+
+    def write() -> None:
+        piece = bytes(1 << 20)
+        try:
+            while True:
+                os.write(source[1], piece)
+        except BrokenPipeError:
+            pass
+
+    def move() -> None:
+        with contextlib.suppress(BrokenPipeError):
+            if sinks == 1:
+                fullbore.copy(source[0], sink[1], guarantee)
+            else:
+                fullbore.tee(source[0], sink[1], other[1], guarantee=guarantee)
+        os.close(source[0])
+
+    before = resident()
+    drain = Reader(other[0], keep=False)
+    threads = [threading.Thread(target=one, daemon=True) for one in (write, move)]
+    for thread in threads:
+        thread.start()
+    most = 0
+    for _ in range(8):
+        full = -1
+        while (queued := fullbore.queued(sink[0])) != full or queued < 4096:
+            full = queued
+            threading.Event().wait(0.05)
+        most = max(most, resident() - before)
+        for _ in range(16):
+            os.read(sink[0], 1 << 20)
+    os.close(sink[0])
+    for thread in threads:
+        thread.join(LIMIT)
+        assert not thread.is_alive()
+    for fd in (source[1], sink[1], other[1]):
+        os.close(fd)
+    drain.join()
+    assert most < 64 << 20, most
 
 
 def test_a_file_is_never_emptied_by_a_copy_of_itself(tmp_path: Path) -> None:

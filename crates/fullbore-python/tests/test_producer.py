@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import fullbore
-from conftest import Reader, stream, wait_until
+from conftest import Reader, resident, stream, wait_until
 
 GIB = 1 << 30
 
@@ -335,10 +335,6 @@ def test_other_threads_run_while_it_waits(pair: tuple[int, int]) -> None:
 
 
 def test_memory_is_bounded_under_a_reader_that_stops(pair: tuple[int, int]) -> None:
-    def resident() -> int:
-        with open("/proc/self/statm") as file:
-            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
     out = fullbore.Producer(pair[1])
     piece = bytes(1 << 20)
     most = 0

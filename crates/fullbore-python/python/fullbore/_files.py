@@ -72,7 +72,9 @@ class Opened:
         status = os.fstat(self.fd)
         if os.path.samestat(status, os.fstat(source.fd)):
             raise ValueError(f"source and sink are the same file: {self.name!r}")
-        if stat.S_ISREG(status.st_mode):
+        # To some file systems (ext4, XFS) a file that was emptied is one that is replaced, and they write it
+        # to the disk when it is closed. A new one may stay in memory.
+        if stat.S_ISREG(status.st_mode) and status.st_size > 0:
             os.ftruncate(self.fd, 0)
 
     def done(self) -> None:
