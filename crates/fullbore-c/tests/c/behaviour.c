@@ -437,7 +437,9 @@ struct shared {
 static void *read_one(void *arg) {
     struct shared *shared = arg;
     char byte;
-    shared->got = fullbore_consumer_read(shared->consumer, &byte, 1, NULL);
+    /* The main thread may just be asking whether this call has begun. */
+    do shared->got = fullbore_consumer_read(shared->consumer, &byte, 1, NULL);
+    while (shared->got == -EBUSY);
     return NULL;
 }
 
@@ -457,8 +459,11 @@ static void one_object_in_two_threads(void) {
     IS(-EBUSY, fullbore_consumer_read(shared.consumer, &byte, 1, &error));
     CHECK(error.cause == FULLBORE_CAUSE_IN_USE && error.code == -EBUSY);
     IS(-EBUSY, fullbore_consumer_fill(shared.consumer, &memory, &len, NULL));
+    IS(-EBUSY, fullbore_consumer_consume(shared.consumer, 0, NULL));
     IS(-EBUSY, fullbore_consumer_discard(shared.consumer, 1, NULL));
     IS(-EBUSY, fullbore_consumer_set_deadline(shared.consumer, 0, NULL));
+    IS(-EBUSY, fullbore_consumer_buffered(shared.consumer));
+    IS(-EBUSY, fullbore_consumer_calls(shared.consumer));
     IS(-EBUSY, fullbore_consumer_free(shared.consumer));
     CHECK(write(fds[1], "x", 1) == 1);
     pthread_join(thread, NULL);
@@ -466,6 +471,146 @@ static void one_object_in_two_threads(void) {
     IS(0, fullbore_consumer_free(shared.consumer));
     close(fds[0]);
     close(fds[1]);
+}
+
+/* A call that another thread makes, and that waits until it is cancelled. */
+struct waiting {
+    int64_t (*call)(void *object);
+    void *object;
+    int64_t got;
+};
+
+static void *wait_in_it(void *arg) {
+    struct waiting *waiting = arg;
+    do waiting->got = waiting->call(waiting->object);
+    while (waiting->got == -EBUSY);
+    return NULL;
+}
+
+static int64_t write_much(void *producer) {
+    static const char bytes[4 << 20];
+    return fullbore_producer_write(producer, bytes, sizeof bytes, NULL);
+}
+
+static int64_t repeat_much(void *repeat) { return fullbore_repeat_send(repeat, 1 << 30, NULL); }
+
+static int64_t run_transfer(void *transfer) { return fullbore_transfer_run(transfer, NULL, NULL, NULL); }
+
+static int64_t run_tee(void *tee) { return fullbore_tee_run(tee, NULL); }
+
+/* No function of an object waits for one that another thread has called, or gets between its bytes. */
+static void objects_that_another_thread_uses(void) {
+    int source[2], sink[2];
+    pthread_t thread;
+    fullbore_cancel *cancel;
+    void *memory;
+    const void *lent;
+    size_t len;
+    fullbore_tried tried;
+    struct waiting waiting;
+    pipe_of(source);
+    pipe_of(sink);
+
+    IS(0, fullbore_cancel_new(&cancel, NULL));
+    fullbore_producer_options sends = {.size = sizeof sends, .cancel = cancel};
+    fullbore_producer *producer;
+    IS(0, fullbore_producer_new(sink[1], &sends, &producer, NULL));
+    waiting = (struct waiting){write_much, producer, 0};
+    CHECK(pthread_create(&thread, NULL, wait_in_it, &waiting) == 0);
+    while (fullbore_producer_sent(producer) != -EBUSY) poll(NULL, 0, 1);
+    IS(-EBUSY, fullbore_producer_write(producer, "x", 1, &error));
+    CHECK(error.cause == FULLBORE_CAUSE_IN_USE);
+    IS(-EBUSY, fullbore_producer_reserve(producer, 1, &memory, NULL));
+    IS(-EBUSY, fullbore_producer_commit(producer, 0, NULL));
+    IS(-EBUSY, fullbore_producer_flush(producer, NULL));
+    IS(-EBUSY, fullbore_producer_finish(producer, NULL));
+    IS(-EBUSY, fullbore_producer_set_deadline(producer, 0, NULL));
+    IS(-EBUSY, fullbore_producer_unsent(producer, &lent, &len, NULL));
+    IS(-EBUSY, fullbore_producer_calls(producer));
+    IS(-EBUSY, fullbore_producer_way(producer));
+    IS(-EBUSY, fullbore_producer_chunk(producer));
+    IS(-EBUSY, fullbore_producer_tried(producer, &tried));
+    IS(-EBUSY, fullbore_producer_free(producer));
+    IS(0, fullbore_cancel_now(cancel));
+    pthread_join(thread, NULL);
+    CHECK(waiting.got < 4 << 20);
+    IS(0, fullbore_producer_free(producer));
+
+    IS(0, fullbore_cancel_free(cancel));
+    IS(0, fullbore_cancel_new(&cancel, NULL));
+    sends.cancel = cancel;
+    fullbore_repeat *repeat;
+    IS(0, fullbore_repeat_new(sink[1], "x", 1, &sends, &repeat, NULL));
+    waiting = (struct waiting){repeat_much, repeat, 0};
+    CHECK(pthread_create(&thread, NULL, wait_in_it, &waiting) == 0);
+    while (fullbore_repeat_sent(repeat) != -EBUSY) poll(NULL, 0, 1);
+    IS(-EBUSY, fullbore_repeat_send(repeat, 1, NULL));
+    IS(-EBUSY, fullbore_repeat_send_some(repeat, 1, NULL));
+    IS(-EBUSY, fullbore_repeat_set_deadline(repeat, 0, NULL));
+    IS(-EBUSY, fullbore_repeat_calls(repeat));
+    IS(-EBUSY, fullbore_repeat_way(repeat));
+    IS(-EBUSY, fullbore_repeat_free(repeat));
+    IS(0, fullbore_cancel_now(cancel));
+    pthread_join(thread, NULL);
+    IS(-ECANCELED, waiting.got);
+    IS(0, fullbore_repeat_free(repeat));
+
+    IS(0, fullbore_cancel_free(cancel));
+    IS(0, fullbore_cancel_new(&cancel, NULL));
+    fullbore_transfer_options moves = {.size = sizeof moves, .cancel = cancel};
+    fullbore_transfer *transfer;
+    IS(0, fullbore_transfer_new(source[0], sink[1], &moves, &transfer, NULL));
+    waiting = (struct waiting){run_transfer, transfer, 0};
+    CHECK(pthread_create(&thread, NULL, wait_in_it, &waiting) == 0);
+    while (fullbore_transfer_bytes(transfer) != -EBUSY) poll(NULL, 0, 1);
+    IS(-EBUSY, fullbore_transfer_run(transfer, NULL, NULL, NULL));
+    IS(-EBUSY, fullbore_transfer_set_limit(transfer, 1, NULL));
+    IS(-EBUSY, fullbore_transfer_set_deadline(transfer, 0, NULL));
+    IS(-EBUSY, fullbore_transfer_set_cancel(transfer, cancel, NULL));
+    IS(-EBUSY, fullbore_transfer_take_back(transfer, &lent, &len, NULL));
+    IS(-EBUSY, fullbore_transfer_taken(transfer));
+    IS(-EBUSY, fullbore_transfer_calls(transfer));
+    IS(-EBUSY, fullbore_transfer_elapsed(transfer));
+    IS(-EBUSY, fullbore_transfer_source_kind(transfer));
+    IS(-EBUSY, fullbore_transfer_sink_kind(transfer));
+    IS(-EBUSY, fullbore_transfer_route(transfer, 0, NULL));
+    IS(-EBUSY, fullbore_transfer_tried(transfer, &tried));
+    IS(-EBUSY, fullbore_transfer_free(transfer));
+    IS(0, fullbore_cancel_now(cancel));
+    pthread_join(thread, NULL);
+    IS(FULLBORE_ENDED_CANCELLED, waiting.got);
+    IS(0, fullbore_transfer_free(transfer));
+
+    IS(0, fullbore_cancel_free(cancel));
+    IS(0, fullbore_cancel_new(&cancel, NULL));
+    moves.cancel = cancel;
+    fullbore_tee *tee;
+    IS(0, fullbore_tee_new(source[0], &moves, &tee, NULL));
+    IS(0, fullbore_tee_add(tee, sink[1], FULLBORE_ON_ERROR_DROP, FULLBORE_ON_ERROR_DROP, NULL));
+    waiting = (struct waiting){run_tee, tee, 0};
+    CHECK(pthread_create(&thread, NULL, wait_in_it, &waiting) == 0);
+    while (fullbore_tee_taken(tee) != -EBUSY) poll(NULL, 0, 1);
+    IS(-EBUSY, fullbore_tee_add(tee, sink[1], FULLBORE_ON_ERROR_DROP, FULLBORE_ON_ERROR_DROP, NULL));
+    IS(-EBUSY, fullbore_tee_run(tee, NULL));
+    IS(-EBUSY, fullbore_tee_set_deadline(tee, 0, NULL));
+    IS(-EBUSY, fullbore_tee_set_cancel(tee, cancel, NULL));
+    IS(-EBUSY, fullbore_tee_elapsed(tee));
+    IS(-EBUSY, fullbore_tee_guarantee(tee));
+    IS(-EBUSY, fullbore_tee_sink_bytes(tee, 0));
+    IS(-EBUSY, fullbore_tee_sink_error(tee, 0, NULL));
+    IS(-EBUSY, fullbore_tee_sink_is_dropped(tee, 0));
+    IS(-EBUSY, fullbore_tee_sink_would_wait(tee, 0));
+    IS(-EBUSY, fullbore_tee_free(tee));
+    IS(0, fullbore_cancel_now(cancel));
+    pthread_join(thread, NULL);
+    IS(FULLBORE_ENDED_CANCELLED, waiting.got);
+    IS(0, fullbore_tee_free(tee));
+
+    IS(0, fullbore_cancel_free(cancel));
+    for (int end = 0; end < 2; end++) {
+        close(source[end]);
+        close(sink[end]);
+    }
 }
 
 static void *cancel_it(void *cancel) {
@@ -715,6 +860,7 @@ int main(int argc, char **argv) {
     transfer();
     splitting();
     one_object_in_two_threads();
+    objects_that_another_thread_uses();
     stops();
     nonblocking();
     pipes();
