@@ -42,6 +42,7 @@ pub mod overview;
 pub mod place;
 mod proc_files;
 mod process;
+mod rings;
 pub mod scope;
 mod stage;
 mod sums;

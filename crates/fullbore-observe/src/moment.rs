@@ -59,6 +59,9 @@ pub struct AdjacentPipe {
     pub inode: u64,
     /// How full it is, if that is known.
     pub fill: Option<Fill>,
+    /// Whether the stage is known to sleep until it has room, or bytes: memory that is shared instead of a
+    /// pipe tells so.
+    pub awaited: bool,
 }
 
 /// How a stage was seen to move pages. The kernel's byte counters include read(2) and write(2), but no
@@ -174,11 +177,11 @@ impl<'a> Heard<'a> {
     }
 
     fn is_empty(&self) -> bool {
-        fill(self.input).is_some_and(Fill::is_empty)
+        is_awaited(self.input) || fill(self.input).is_some_and(Fill::is_empty)
     }
 
     fn is_full(&self) -> bool {
-        fill(self.output).is_some_and(Fill::is_full)
+        is_awaited(self.output) || fill(self.output).is_some_and(Fill::is_full)
     }
 
     /// Returns what the stage does as a whole. A stage that waits for one of several things waits for its
@@ -200,6 +203,10 @@ impl<'a> Heard<'a> {
             _ => Moment::Elsewhere(self.elsewhere.unwrap_or(Cause::Unknown)),
         }
     }
+}
+
+fn is_awaited(side: Option<AdjacentPipe>) -> bool {
+    side.is_some_and(|side| side.awaited)
 }
 
 fn fill(side: Option<AdjacentPipe>) -> Option<Fill> {
@@ -235,6 +242,7 @@ mod tests {
             Some(AdjacentPipe {
                 inode,
                 fill: Some(Fill { queued, capacity }),
+                awaited: false,
             })
         };
         let mut ways = Ways::default();
@@ -245,6 +253,28 @@ mod tests {
             }
         }
         heard.moment()
+    }
+
+    #[test]
+    fn a_ring_tells_which_of_several_things_a_stage_waits_for() {
+        let side = |inode, awaited| {
+            let (queued, capacity) = (40, 80);
+            Some(AdjacentPipe {
+                inode,
+                fill: Some(Fill { queued, capacity }),
+                awaited,
+            })
+        };
+        for (before, after, expected) in [
+            (false, true, Moment::Output),
+            (true, false, Moment::Input),
+            (false, false, Moment::Elsewhere(Cause::Several)),
+        ] {
+            let mut ways = Ways::default();
+            let mut heard = Heard::new(side(1, before), side(2, after), &mut ways);
+            heard.note(Doing::Waits(On::Any));
+            assert_eq!(heard.moment(), expected);
+        }
     }
 
     #[test]

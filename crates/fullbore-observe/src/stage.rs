@@ -23,6 +23,8 @@ pub struct WatchedStage {
     pub members: Vec<Member>,
     pub input: Option<AdjacentPipe>,
     pub output: Option<AdjacentPipe>,
+    /// Bytes that it has read and written in memory that it shares with its neighbours.
+    pub shared: (u64, u64),
     pub moment: Moment,
     /// How certain it is, at that moment, that its figures are of the process that the others wait
     /// for.
@@ -73,6 +75,7 @@ impl WatchedStage {
             members: Vec::new(),
             input,
             output,
+            shared: (0, 0),
             moment: Moment::Active,
             attribution: Attribution::Clear,
             since,
@@ -158,8 +161,11 @@ impl WatchedStage {
         let (turns, before) = (sums.turns, sums.cpu);
         let cpu = used.cpu.saturating_sub(sums.cpu);
         sums.cpu += cpu;
-        sums.read = used.read.max(sums.read);
-        sums.written = used.written.max(sums.written);
+        let (read, written) = self.shared;
+        sums.read = used.read.map(|of_calls| of_calls + read).max(sums.read);
+        sums.written = (used.written)
+            .map(|of_calls| of_calls + written)
+            .max(sums.written);
         let activities = (self.members.iter_mut()).filter_map(|member| member.process.activity());
         let (mut known, mut queues, mut busiest) = (false, Duration::ZERO, Duration::ZERO);
         for activity in activities {

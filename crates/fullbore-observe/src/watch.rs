@@ -17,6 +17,7 @@ use super::link::{Fill, Link, WriteEnd};
 use super::moment::{AdjacentPipe, Moment};
 use super::numbers::{Bytes, Mixes, Numbers, StageFacts, StartedStage};
 use super::place::window::Usage;
+use super::rings::Rings;
 use super::stage::WatchedStage;
 use super::sums::{StageSums, Sums};
 
@@ -53,6 +54,8 @@ const ENOUGH_SAMPLES: u64 = 20;
 pub struct Watch {
     stages: Vec<WatchedStage>,
     links: Vec<Link>,
+    /// The memory that is shared instead of each pipe.
+    rings: Vec<Rings>,
     /// The capacity of each pipe, and when it was last opened to read that.
     asked: Vec<Option<(usize, Instant)>>,
     sums: Sums,
@@ -141,7 +144,11 @@ impl Watch {
         let now = Instant::now();
         let side = |link: &Link| {
             let inode = link.inode()?;
-            Some(AdjacentPipe { inode, fill: None })
+            Some(AdjacentPipe {
+                inode,
+                fill: None,
+                awaited: false,
+            })
         };
         let stages: Vec<WatchedStage> = stages
             .into_iter()
@@ -155,6 +162,7 @@ impl Watch {
         Self {
             sums: Sums::new(stages.len(), links.len()),
             asked: vec![None; links.len()],
+            rings: links.iter().map(|_| Rings::default()).collect(),
             stages,
             links,
             past: VecDeque::new(),
@@ -172,6 +180,10 @@ impl Watch {
         let costs = of_this_thread();
         let now = Instant::now();
         let is_due = self.sums.samples % SAMPLES_PER_ACCOUNT == SAMPLES_PER_ACCOUNT - 1;
+        if self.sums.samples < SAMPLES_PER_ACCOUNT {
+            // The two ends of a pipe meet soon or never.
+            self.look_for_rings();
+        }
         self.sample_moment(now);
         if is_due {
             self.account(now);
@@ -346,6 +358,7 @@ impl Watch {
         if now - self.last_offer >= STEP / 5 {
             self.sample_cpus(now);
         }
+        self.count_shared();
         if let Some(stage) = self.stages.get_mut(number) {
             stage.account(now, &mut self.sums.stages[number]);
             stage.listen();
@@ -401,10 +414,12 @@ impl Watch {
     /// opened to find that out. This is also when opening it would do harm, because an end that is open here
     /// delays the end of file for that reader.
     fn sample_pipes(&mut self, now: Instant) {
-        for (link, asked) in self.links.iter().zip(&mut self.asked) {
+        for ((link, asked), rings) in self.links.iter().zip(&mut self.asked).zip(&self.rings) {
+            let ring = rings.in_use();
             let known =
                 asked.filter(|(_, then)| now.saturating_duration_since(*then) < CAPACITY_LASTS);
             let fill = match known {
+                _ if ring.is_some() => ring.map(|ring| ring.fill),
                 Some((capacity, _)) if self.stages[link.reader].sleeps_in_read() => Some(Fill {
                     queued: 0,
                     capacity,
@@ -417,9 +432,11 @@ impl Watch {
             };
             if let Some(side) = &mut self.stages[link.writer].output {
                 side.fill = fill;
+                side.awaited = ring.is_some_and(|ring| ring.writer_sleeps);
             }
             if let Some(side) = &mut self.stages[link.reader].input {
                 side.fill = fill;
+                side.awaited = ring.is_some_and(|ring| ring.reader_sleeps);
             }
         }
     }
@@ -445,7 +462,29 @@ impl Watch {
         }
     }
 
+    /// Looks for memory that is shared instead of a pipe.
+    fn look_for_rings(&mut self) {
+        for (link, rings) in self.links.iter().zip(&mut self.rings) {
+            let writer = &self.stages[link.writer];
+            if let Some(output) = writer.output {
+                let pids = writer.members.iter().map(|member| member.process.pid);
+                rings.look(output.inode, pids, self.is_of_others);
+            }
+        }
+    }
+
+    /// Counts what went through shared memory.
+    fn count_shared(&mut self) {
+        for (link, rings) in self.links.iter().zip(&self.rings) {
+            let bytes = rings.bytes();
+            self.stages[link.writer].shared.1 = bytes;
+            self.stages[link.reader].shared.0 = bytes;
+        }
+    }
+
     fn account(&mut self, now: Instant) {
+        self.look_for_rings();
+        self.count_shared();
         for (stage, sums) in self.stages.iter_mut().zip(&mut self.sums.stages) {
             stage.account(now, sums);
         }

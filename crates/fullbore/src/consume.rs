@@ -17,7 +17,7 @@ use crate::error::{Error, Result, Side};
 use crate::linux::{self, Calls};
 use crate::memory::{self, Memory};
 use crate::pipe::PipeEnd;
-use crate::ring::{Joining, Next};
+use crate::ring::{self, Joining, Next};
 use crate::wait::{Ready, Wait, Waiter};
 
 /// Bytes of one splice(2) to `/dev/null`, which is more than the capacity of most pipes.
@@ -82,6 +82,14 @@ impl ConsumerOptions {
     pub fn shared(mut self, shared: bool) -> Self {
         self.shared = shared;
         self
+    }
+
+    /// Works as [`shared`](Self::shared) if the environment allows it
+    /// ([`RING_VARIABLE`](crate::RING_VARIABLE) is `1`), and otherwise leaves the option as it is. See
+    /// [`ProducerOptions::shared_from_env`](crate::ProducerOptions::shared_from_env).
+    pub fn shared_from_env(self) -> Self {
+        let shared = self.shared || ring::is_allowed_by_env();
+        self.shared(shared)
     }
 
     /// Works as [`shared`](Self::shared), and lends the shared memory itself instead of a copy.

@@ -46,12 +46,14 @@
 //! | [`buffer`] | fd to many, through a large memory: [`Buffer`] |
 //! | [`consume`] | fd to memory: [`Consumer`], a [`BufRead`](std::io::BufRead) |
 //! | [`pipe`] | what a pipe is: capacity, slots, bytes queued, identity |
+//! | [`ring`] | memory that both ends of a pipe share instead of using it |
 //! | [`pages`] | page-aligned memory, and what the kernel really backs it with |
 //! | [`wait`] | what to do while a pipe is full or empty |
 //! | [`linux`] | page sizes, limits, and the calls that move bytes |
 //! | [`copy`], [`close`] | the whole of a transfer in one call, and a close(2) that is checked |
 //!
-//! The library never prints, never exits, and reads no environment variable. It runs only on Linux.
+//! The library never prints and never exits. It reads no environment variable, except one for a caller
+//! that asks for it ([`ProducerOptions::shared_from_env`]). It runs only on Linux.
 //! It gets the page size from the kernel, and assumes nothing else about the architecture.
 
 #![warn(missing_docs)]
@@ -68,7 +70,7 @@ pub mod pages;
 pub mod pipe;
 #[allow(unsafe_code)]
 pub mod produce;
-mod ring;
+pub mod ring;
 pub mod split;
 pub mod transfer;
 pub mod wait;
@@ -80,6 +82,7 @@ pub use linux::close;
 pub use pages::{BackedBy, Backing, Pages};
 pub use pipe::{Growth, Limit, Pipe, PipeEnd, PipeIdentity};
 pub use produce::{Produced, Producer, ProducerOptions, Repeat, Tried, Unfinished, Way};
+pub use ring::{RING_VARIABLE, RingView};
 pub use split::Tee;
 pub use transfer::{Ended, Failure, Guarantee, Report, Transfer, copy};
 pub use wait::{Cancel, Stopped, Wait, Waiter};

@@ -14,6 +14,8 @@ use std::env;
 use std::fs::File;
 use std::io::{self, BufRead, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -419,6 +421,70 @@ fn a_deadline_ends_the_wait_of_either_side() {
 }
 
 #[test]
+fn what_neither_a_dead_producer_nor_its_consumer_took_is_left_in_the_pipe() {
+    let _watch = watch("what_neither_a_dead_producer_nor_its_consumer_took_is_left_in_the_pipe");
+    for in_place in [false, true] {
+        for (numbers_left, other) in [(1000, false), (1000, true), (60_000, false)] {
+            let pipe = Pipe::new().unwrap();
+            let (next_reader, other_writer) = (
+                pipe.reader.try_clone().unwrap(),
+                pipe.writer.try_clone().unwrap(),
+            );
+            let mut out = producer(pipe.writer, Wait::Block);
+            let options = ConsumerOptions::new().buffer(1000 * NUMBER);
+            let options = match in_place {
+                // SAFETY: the producers here are of this library.
+                true => unsafe { options.shared_in_place() },
+                false => options.shared(true),
+            };
+            let mut source = options.open(pipe.reader).unwrap();
+            let at = meet_in_turns(&mut out, &mut source);
+            let n = (numbers_left + 500) * NUMBER;
+            numbers(out.reserve(n).unwrap(), at);
+            out.commit(n).unwrap();
+            assert_eq!(out.way(), Way::Ring);
+            let capacity = PipeEnd::of(&next_reader).unwrap().unwrap();
+            let capacity = capacity.resize(64 * 1024).unwrap();
+            if in_place {
+                source.fill_buf().unwrap();
+                source.consume(500 * NUMBER);
+            } else {
+                source.read_exact(&mut [0; 500 * NUMBER]).unwrap();
+            }
+            // What was copied out is lost with the buffer, as what is read from a pipe.
+            let from = match in_place {
+                true => at + (500 * NUMBER) as u64,
+                false => source.taken(),
+            };
+            // It ends as if it had been killed: the ring is neither closed nor emptied.
+            out.set_deadline(Some(Instant::now()));
+            drop(out);
+            if other {
+                File::from(other_writer.try_clone().unwrap())
+                    .write_all(b"other")
+                    .unwrap();
+            }
+            drop(other_writer);
+            drop(source);
+            let mut rest = Vec::new();
+            File::from(next_reader).read_to_end(&mut rest).unwrap();
+            if other {
+                assert_eq!(
+                    rest, b"other",
+                    "nothing comes after what should come before"
+                );
+                continue;
+            }
+            let mut checker = Numbers::from(from);
+            let whole = rest.len() / NUMBER * NUMBER;
+            checker.check(&rest[..whole]);
+            let left = at + n as u64 - from;
+            assert_eq!(rest.len() as u64, left.min(capacity as u64));
+        }
+    }
+}
+
+#[test]
 fn a_second_reader_ends_the_sharing() {
     let _watch = watch("a_second_reader_ends_the_sharing");
     let pipe = Pipe::new().unwrap();
@@ -441,11 +507,24 @@ fn a_second_reader_ends_the_sharing() {
     drop(source);
 }
 
+/// Returns a command for `plays_a_part` in a process of its own.
+fn part_of(part: &str) -> Command {
+    let mut command = Command::new(env::current_exe().unwrap());
+    command
+        .args(["--exact", "plays_a_part", "--ignored", "--nocapture"])
+        .env("FULLBORE_TEST_PART", part);
+    command
+}
+
+/// Starts `plays_a_part` once more, with the stdin of this process.
+fn start_again(part: &str) -> Child {
+    let end = rustix::io::dup(io::stdin()).unwrap();
+    part_of(part).stdin(end).spawn().unwrap()
+}
+
 /// Starts `plays_a_part` in a process of its own, with one end of a pipe as its stdin.
 fn start(part: &str, end: OwnedFd) -> Child {
-    Command::new(env::current_exe().unwrap())
-        .args(["--exact", "plays_a_part", "--ignored", "--nocapture"])
-        .env("FULLBORE_TEST_PART", part)
+    part_of(part)
         .stdin(end)
         .stdout(Stdio::piped())
         .spawn()
@@ -491,8 +570,78 @@ fn plays_a_part() {
                 "finish" => drop(out.finish().unwrap()),
                 "drop" => drop(out),
                 "exit" => std::process::exit(0),
+                "exec" => panic!("{}", Command::new("true").exec()),
                 "kill" => kill_myself(),
                 _ => panic!("{ending}"),
+            }
+        }
+        ["produce-messages", number, seed] => {
+            let mut random = Random::new(seed.parse().unwrap());
+            let wait = ALL_WAITS[random.up_to(3)];
+            let mut out = producer(end, wait);
+            let mut at = send_in_pieces(&mut out, 1, true, &mut random);
+            let mut message = vec![0; 25 * NUMBER];
+            for _ in 0..number.parse::<u64>().unwrap() {
+                let message = &mut message[..(random.up_to(24) + 1) * NUMBER];
+                numbers(message, at);
+                out.write_all(message).unwrap();
+                at += message.len() as u64;
+                if random.up_to(999) == 0 {
+                    out.flush().unwrap();
+                }
+            }
+            out.finish().unwrap();
+            println!("sent {at}");
+        }
+        ["produce-until-sigpipe"] => {
+            // SAFETY: sets the disposition that a program in C starts with.
+            unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+            let mut out = producer(end, Wait::Block);
+            send_in_pieces(&mut out, u64::MAX, true, &mut Random::new(8));
+        }
+        ["consume-messages", positions, seed] => {
+            let mut random = Random::new(seed.parse::<u64>().unwrap() + 1);
+            let options = ConsumerOptions::new().wait(ALL_WAITS[random.up_to(3)]);
+            let mut source = options.shared(true).buffer(BUFFER).open(end).unwrap();
+            let positions = File::options().write(true).open(positions).unwrap();
+            let mut checker = Numbers::from(0);
+            let mut successor = None;
+            loop {
+                if successor.is_none() && source.is_sharing() {
+                    successor = Some(start_again("succeed"));
+                }
+                let bytes = source.fill_buf().unwrap();
+                if bytes.is_empty() {
+                    break;
+                }
+                let n = match random.up_to(3) {
+                    0 => random.up_to(bytes.len()),
+                    _ => bytes.len(),
+                };
+                checker.check(&bytes[..n]);
+                source.consume(n);
+                if successor.is_some() {
+                    let at = checker.at + checker.begun.len() as u64;
+                    positions.write_all_at(&at.to_le_bytes(), 0).unwrap();
+                }
+            }
+            println!("read {}", checker.at);
+            // The successor reads after the end of this process.
+        }
+        ["succeed"] => {
+            let parent = std::os::unix::process::parent_id();
+            while std::os::unix::process::parent_id() == parent {
+                thread::sleep(Duration::from_millis(1));
+            }
+            let mut source = File::from(end);
+            let mut first = [0; NUMBER];
+            match source.read_exact(&mut first) {
+                Ok(()) => {
+                    let from = u64::from_le_bytes(first) * NUMBER as u64;
+                    let checker = Numbers::from(from + NUMBER as u64);
+                    println!("rest {from} {}", checker.rest_of(source));
+                }
+                Err(error) => assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof),
             }
         }
         ["consume", ending] => {
@@ -523,15 +672,13 @@ fn plays_a_part() {
                 }
                 "kill" => {
                     let _lent = source.fill_buf().unwrap();
-                    let rest = format!("rest {}", source.taken());
-                    let end = rustix::io::dup(io::stdin()).unwrap();
-                    Command::new(env::current_exe().unwrap())
-                        .args(["--exact", "plays_a_part", "--ignored", "--nocapture"])
-                        .env("FULLBORE_TEST_PART", rest)
-                        .stdin(end)
-                        .spawn()
-                        .unwrap();
+                    start_again(&format!("rest {}", source.taken()));
                     kill_myself();
+                }
+                "exec" => {
+                    let _lent = source.fill_buf().unwrap();
+                    let error = part_of(&format!("rest {}", source.taken())).exec();
+                    panic!("{error}");
                 }
                 _ => panic!("{ending}"),
             }
@@ -567,7 +714,7 @@ fn run_both(producing: &str, consuming: &str, disturb: impl FnOnce(&Child, &Chil
 #[test]
 fn every_byte_arrives_whatever_ends_the_producer() {
     let _watch = watch("every_byte_arrives_whatever_ends_the_producer");
-    for producing in ["finish", "drop", "exit", "kill"] {
+    for producing in ["finish", "drop", "exit", "kill", "exec"] {
         let total = run_both(producing, "all", |_, _| {});
         assert!(
             total > 0 && total.is_multiple_of(ROUND),
@@ -579,7 +726,7 @@ fn every_byte_arrives_whatever_ends_the_producer() {
 #[test]
 fn the_next_reader_gets_the_rest_whatever_ends_the_consumer() {
     let _watch = watch("the_next_reader_gets_the_rest_whatever_ends_the_consumer");
-    for consuming in ["drop", "kill"] {
+    for consuming in ["drop", "kill", "exec"] {
         for producing in ["finish", "drop"] {
             let total = run_both(producing, consuming, |_, _| {});
             assert!(
@@ -588,6 +735,126 @@ fn the_next_reader_gets_the_rest_whatever_ends_the_consumer() {
             );
         }
     }
+}
+
+#[test]
+fn a_producer_whose_consumer_ends_is_ended_by_sigpipe() {
+    let _watch = watch("a_producer_whose_consumer_ends_is_ended_by_sigpipe");
+    let pipe = Pipe::new().unwrap();
+    let mut from = start("produce-until-sigpipe", pipe.writer);
+    let mut source = consumer(pipe.reader, Wait::Block, false);
+    let mut checker = Numbers::from(0);
+    while !source.is_sharing() {
+        let bytes = source.fill_buf().unwrap();
+        assert!(!bytes.is_empty(), "have not met");
+        checker.check(bytes);
+        let n = bytes.len();
+        source.consume(n);
+    }
+    drop(source);
+    assert_eq!(from.wait().unwrap().signal(), Some(libc::SIGPIPE));
+}
+
+/// The buffer of a consumer that may be killed, and so the most that is lost with it.
+const BUFFER: usize = 64 * 1024;
+
+/// Who is killed while messages are sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Killed {
+    Nobody,
+    Producer,
+    Consumer,
+}
+
+#[test]
+fn every_byte_of_many_messages_arrives_whoever_is_stopped_or_killed_and_whenever() {
+    let _watch = watch("every_byte_of_many_messages_arrives_whoever_is_stopped_or_killed");
+    let (rounds, messages) = match env::var_os("FULLBORE_TEST_LOAD") {
+        None => (6, 60_000),
+        Some(load) if load == "quick" => (15, 300_000),
+        Some(_) => (60, 1_000_000),
+    };
+    for seed in 1..=rounds {
+        let mut random = Random::new(seed * 7919);
+        let killed = [Killed::Nobody, Killed::Producer, Killed::Consumer][seed as usize % 3];
+        let said = send_messages(messages, killed, &mut random, seed);
+        let word = |name: &str| -> Option<Vec<u64>> {
+            let (_, rest) = said.lines().find_map(|line| line.split_once(name))?;
+            let numbers = rest.split(' ').map(|number| number.parse().unwrap());
+            Some(numbers.collect())
+        };
+        let what = format!("seed {seed}, {killed:?}: {said}");
+        let (sent, read, rest) = (word("sent "), word("read "), word("rest "));
+        let position = word("position ").expect("is always there")[0];
+        match (killed, sent, read, rest) {
+            (Killed::Consumer, Some(sent), None, Some(rest)) => {
+                let lost = rest[0].checked_sub(position).expect(&what);
+                assert!(lost <= BUFFER as u64, "lost {lost}, {what}");
+                assert_eq!(rest[1], sent[0], "{what}");
+            }
+            // The consumer had read everything, or all that was left was lost with it.
+            (Killed::Consumer, Some(sent), None, None) => {
+                assert!(sent[0] - position <= BUFFER as u64, "{what}");
+            }
+            (_, Some(sent), Some(read), None) => assert_eq!(sent, read, "{what}"),
+            (Killed::Producer, None, Some(_), None) => {}
+            _ => panic!("{what}"),
+        }
+    }
+}
+
+/// Sends messages between two processes, which are stopped from time to time, and one of which is killed
+/// once the two have met; returns what they said.
+fn send_messages(messages: u64, killed: Killed, random: &mut Random, seed: u64) -> String {
+    let positions = tempfile::NamedTempFile::new().unwrap();
+    let position = || {
+        let bytes = std::fs::read(positions.path()).unwrap();
+        bytes
+            .try_into()
+            .map_or(0, |bytes: [u8; 8]| u64::from_le_bytes(bytes))
+    };
+    let pipe = Pipe::new().unwrap();
+    let path = positions.path().display();
+    let mut to = start(&format!("consume-messages {path} {seed}"), pipe.reader);
+    let mut from = start(&format!("produce-messages {messages} {seed}"), pipe.writer);
+    let signal = |child: &Child, signal: i32| {
+        // SAFETY: these are children of this process, which were not waited for.
+        unsafe { libc::kill(child.id() as i32, signal) };
+    };
+    let began = Instant::now();
+    while position() == 0 && to.try_wait().unwrap().is_none() {
+        assert!(began.elapsed() < LONG, "have not met");
+        thread::sleep(Duration::from_millis(1));
+    }
+    for _ in 0..random.up_to(40) {
+        let stopped = [&from, &to][random.up_to(1)];
+        signal(stopped, libc::SIGSTOP);
+        thread::sleep(Duration::from_micros(random.up_to(2000) as u64));
+        signal(stopped, libc::SIGCONT);
+        thread::sleep(Duration::from_micros(random.up_to(3000) as u64));
+    }
+    let stops_before = random.up_to(1) == 0;
+    if let Some(victim) = match killed {
+        Killed::Nobody => None,
+        Killed::Producer => Some(&from),
+        Killed::Consumer => Some(&to),
+    } {
+        if stops_before {
+            signal(victim, libc::SIGSTOP);
+            thread::sleep(Duration::from_micros(random.up_to(5000) as u64));
+        }
+        signal(victim, libc::SIGKILL);
+    }
+    let mut said = String::new();
+    for child in [&mut from, &mut to] {
+        let out = child.stdout.as_mut().unwrap();
+        out.read_to_string(&mut said).unwrap();
+        said.push('\n');
+        let status = child.wait().unwrap();
+        let expected = status.success() || status.signal() == Some(libc::SIGKILL);
+        assert!(expected, "{status}: {said}");
+    }
+    format!("{said}position {}\n", position())
 }
 
 #[test]

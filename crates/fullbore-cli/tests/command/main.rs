@@ -32,6 +32,7 @@ mod pipeline_verdict;
 mod pipelines;
 mod place;
 mod quoted_figures;
+mod ring;
 mod run;
 mod run_signals;
 mod structure;

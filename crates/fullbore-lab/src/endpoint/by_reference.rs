@@ -178,34 +178,35 @@ impl Buffers {
     }
 }
 
-/// Writes with one of the library's ways that accept new data: copy, socket, fresh, recycle or ring.
+/// Writes with one of the library's ways that accept new data: copy, socket, fresh, recycle or ring; `None`
+/// is what a program gets that chooses nothing, and shares memory if the environment allows it.
 pub fn produce(
     options: &Options,
-    way: Way,
+    way: Option<Way>,
     sink: BorrowedFd<'_>,
 ) -> anyhow::Result<EndpointReport> {
     prepare::check_that_there_are_huge_pages(options)?;
     let chunk = options.chunk();
-    let mut producer = ProducerOptions::new()
-        .chunk(chunk)
-        .huge_pages(options.huge_page)
-        .pipe_size(0)
-        .wait(options.wait());
+    let mut producer = ProducerOptions::new().chunk(chunk).wait(options.wait());
+    if way.is_some() {
+        producer = producer.huge_pages(options.huge_page).pipe_size(0);
+    }
     if let Some(ring) = options.ring {
         producer = producer.ring(ring.next_multiple_of(page_size()));
     }
     let producer = match way {
-        Way::Socket => producer.socket(sink),
-        Way::Fresh => producer.fresh(sink),
+        None => producer.shared_from_env().open(sink),
+        Some(Way::Socket) => producer.socket(sink),
+        Some(Way::Fresh) => producer.fresh(sink),
         // SAFETY: the readers of the laboratory copy or drop what they read from the pipe.
-        Way::Recycle => unsafe { producer.recycle(sink) },
-        Way::Ring => producer.shared(true).open(sink),
-        _ => producer.copy(sink),
+        Some(Way::Recycle) => unsafe { producer.recycle(sink) },
+        Some(Way::Ring) => producer.shared(true).open(sink),
+        Some(_) => producer.copy(sink),
     };
     let mut producer = prepare::unsupported_as_such(producer)?;
     if let Some(len) = options.lines {
         let report = write_lines(options, len, &mut producer)?;
-        check_way(&producer, way)?;
+        way.map_or(Ok(()), |way| check_way(&producer, way))?;
         return Ok(report);
     }
     let mut progress = EndpointProgress::begin(options, Role::Writer);
@@ -225,14 +226,14 @@ pub fn produce(
         let committed = producer.commit(most);
         // This check comes first: if the reader has closed the pipe as well, the error of the copy that
         // was tried instead hides the reason.
-        check_way(&producer, way)?;
+        way.map_or(Ok(()), |way| check_way(&producer, way))?;
         match committed {
             Ok(()) => progress.add(most, producer.calls()),
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => break,
             Err(error) => return Err(error).context("write to stdout"),
         }
     }
-    if way == Way::Ring && !shared && progress.moved() > MET_BY {
+    if way == Some(Way::Ring) && !shared && progress.moved() > MET_BY {
         let reason = "the two ends of the pipe did not meet: both need --way ring and the same user, \
                       and no other process may hold the pipe";
         return Err(Unsupported(reason.into()).into());

@@ -92,8 +92,8 @@ pub struct Options {
     #[arg(help_heading = "Technique", long, value_name = "SIZE", value_parser = size::parse_in_memory)]
     pub ring: Option<usize>,
 
-    /// Write with the library's Producer, by this method (write); with 'ring', read what it shares
-    /// (read)
+    /// Write with the library's Producer, by this method (write); with 'auto' or 'ring', read with its
+    /// Consumer (read)
     #[arg(
         help_heading = "Technique",
         long,
@@ -185,6 +185,9 @@ impl From<WaitName> for Wait {
 /// The names of the library's ways to produce.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum WayName {
+    /// As the library chooses by itself; in memory that both ends share if the environment variable
+    /// FULLBORE_RING is 1 and the other end allows it too
+    Auto,
     /// write(2)
     Copy,
     /// send(2) into a socket of the writer, and splice(2) from it into the pipe
@@ -252,6 +255,11 @@ impl Options {
     /// Returns the library's way to write, if one was selected.
     pub fn way(&self) -> Option<WayName> {
         self.way.or(self.ring.map(|_| WayName::Recycle))
+    }
+
+    /// Returns whether the library's consumer reads.
+    pub fn consumes(&self) -> bool {
+        matches!(self.way, Some(WayName::Auto | WayName::Ring))
     }
 
     /// Returns whether the article's two buffers are written by vmsplice.
@@ -378,10 +386,7 @@ impl Options {
             return Err("--lines must be above 0".into());
         }
         if self.lines.is_some() && (self.write_with_vmsplice || self.way == Some(WayName::Repeat)) {
-            return Err(
-                "--lines can be used only alone, or with --way copy, socket, fresh, recycle or ring"
-                    .into(),
-            );
+            return Err("--lines can be used only alone, or with another --way than repeat".into());
         }
         if self.way == Some(WayName::Socket) && self.chunk() < 32 * 1024 {
             return Err("--way socket requires chunks of 32K or more".into());
@@ -419,10 +424,10 @@ impl Options {
     pub fn check_reader(&self) -> Result<(), Usage> {
         self.check_both()
             .and_then(|()| {
-                if self.read_with_splice && self.way == Some(WayName::Ring) {
+                if self.read_with_splice && self.consumes() {
                     Err(
-                        "--read-with-splice cannot be used with --way ring, which does not go \
-                         through the pipe: omit one of them"
+                        "--read-with-splice cannot be used with --way auto or --way ring, which read \
+                         with the library's Consumer: omit one of them"
                             .into(),
                     )
                 } else if self.read_with_splice && self.sum {

@@ -1,5 +1,5 @@
-//! Implements `fullbore read`: reads or splices from stdin, and measures. It reads memory that it shares
-//! with the writer where it lies, which is right because that writer is one of this library.
+//! Implements `fullbore read`: reads or splices from stdin, and measures. With `--way ring` it reads memory
+//! that it shares with the writer where it lies, which is right because that writer is one of this library.
 
 #![allow(unsafe_code)]
 
@@ -34,8 +34,8 @@ pub fn run(options: &Options) -> anyhow::Result<EndpointReport> {
         bail!(Usage("--read-with-splice needs a pipe on stdin".into()));
     }
     let mut calls = Calls::new(options.wait());
-    let mut report = if options.way == Some(WayName::Ring) {
-        read_shared(options, source)?
+    let mut report = if options.consumes() {
+        consume(options, source)?
     } else if options.splices_through_a_pipe() {
         splice_through_a_pipe(options, source, &mut calls)?
     } else if options.read_with_splice {
@@ -80,11 +80,16 @@ fn read_all(
     Ok(report)
 }
 
-/// Reads with the library's consumer, in memory that it shares with the writer.
-fn read_shared(options: &Options, source: BorrowedFd<'_>) -> anyhow::Result<EndpointReport> {
+/// Reads with the library's consumer.
+fn consume(options: &Options, source: BorrowedFd<'_>) -> anyhow::Result<EndpointReport> {
     let consumer = ConsumerOptions::new().buffer(options.chunk());
-    // SAFETY: a writer of the laboratory is one of this library.
-    let consumer = unsafe { consumer.wait(options.wait()).shared_in_place() };
+    let consumer = consumer.wait(options.wait());
+    let consumer = match options.way {
+        // SAFETY: a writer of the laboratory is one of this library.
+        Some(WayName::Ring) => unsafe { consumer.shared_in_place() },
+        // Any program may write.
+        _ => consumer.shared_from_env(),
+    };
     let mut consumer = consumer.open(source)?;
     let mut progress = begin_with_the_first_bytes(options, source)?;
     let mut sum = 0u64;

@@ -40,11 +40,12 @@ pub fn run(options: &Options) -> anyhow::Result<EndpointReport> {
         }
     };
     let mut report = match options.way() {
-        Some(WayName::Copy) => by_reference::produce(options, Way::Copy, sink)?,
-        Some(WayName::Socket) => by_reference::produce(options, Way::Socket, sink)?,
-        Some(WayName::Fresh) => by_reference::produce(options, Way::Fresh, sink)?,
-        Some(WayName::Recycle) => by_reference::produce(options, Way::Recycle, sink)?,
-        Some(WayName::Ring) => by_reference::produce(options, Way::Ring, sink)?,
+        Some(WayName::Auto) => by_reference::produce(options, None, sink)?,
+        Some(WayName::Copy) => by_reference::produce(options, Some(Way::Copy), sink)?,
+        Some(WayName::Socket) => by_reference::produce(options, Some(Way::Socket), sink)?,
+        Some(WayName::Fresh) => by_reference::produce(options, Some(Way::Fresh), sink)?,
+        Some(WayName::Recycle) => by_reference::produce(options, Some(Way::Recycle), sink)?,
+        Some(WayName::Ring) => by_reference::produce(options, Some(Way::Ring), sink)?,
         Some(WayName::Repeat) => repeat(options, sink)?,
         None if options.double_buffers_through_a_pipe() => {
             by_reference::through_a_pipe(options, sink)?

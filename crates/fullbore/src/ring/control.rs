@@ -20,7 +20,7 @@ use std::fmt::Debug;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 /// Set in `claim` once nothing can be claimed any more.
-const CLOSED: u64 = 1 << 63;
+pub(super) const CLOSED: u64 = 1 << 63;
 
 /// A shared word. The model check has one of its own.
 pub(super) trait Word: Debug {
@@ -213,6 +213,15 @@ pub(super) enum Claim {
     Closed,
 }
 
+/// What a consumer that closes the ring leaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Closing {
+    /// The bytes at the end that are the producer's again; `None` if the producer has closed the ring before.
+    pub(super) left: Option<u64>,
+    /// Whether the producer has to be woken.
+    pub(super) wakes: bool,
+}
+
 /// The numbers of the consumer.
 #[derive(Debug)]
 pub(super) struct Taker {
@@ -288,11 +297,19 @@ impl Taker {
     }
 
     /// Closes the ring. The last `unread` of the claimed bytes, which were not released, go back to the
-    /// producer, unless it has closed the ring before. Returns whether the producer has to be woken.
-    pub(super) fn close<W: Word>(&mut self, control: &Control<W>, unread: u64) -> bool {
-        let back_to = (self.claimed - unread) | CLOSED;
+    /// producer, unless it has closed the ring before.
+    pub(super) fn close<W: Word>(&mut self, control: &Control<W>, unread: u64) -> Closing {
+        let back_to = self.claimed - unread;
         // An error means that the producer was first, or is not honest: nothing is to be done.
-        let _ = control.claim.0.compare_exchange(self.claimed, back_to);
-        has_to_be_woken(&control.producer_sleeps.0)
+        let closed = control
+            .claim
+            .0
+            .compare_exchange(self.claimed, back_to | CLOSED);
+        let head = control.head.0.load(Ordering::Acquire);
+        let left = head.saturating_sub(back_to);
+        Closing {
+            left: (closed.is_ok() && left <= self.size).then_some(left),
+            wakes: has_to_be_woken(&control.producer_sleeps.0),
+        }
     }
 }

@@ -27,6 +27,8 @@ pub(crate) struct Giving {
     shared: Shared,
     giver: Giver,
     link: OwnedFd,
+    /// The file of the words, which others find here (`view.rs`).
+    _words: OwnedFd,
     /// Whoever connects now is a second reader.
     listener: Listener,
     /// Whether nobody else writes into the pipe.
@@ -113,14 +115,17 @@ impl Offering {
             return Err(Some(self));
         }
         let size = self.size;
-        let (shared, files) = Shared::create(size).map_err(|_| None)?;
+        let inode = rustix::fs::fstat(pipe).map_err(|_| None)?.st_ino;
+        let (shared, files) = Shared::create(inode, size).map_err(|_| None)?;
         if meeting::offer(link.as_fd(), size, &files).is_err() {
             return Err(Some(self));
         }
+        let [words, _] = files;
         Ok(Giving {
             shared,
             giver: Giver::new(size as u64),
             link,
+            _words: words,
             listener: self.listener,
             only_writer: self.only_writer,
             looked: Instant::now(),

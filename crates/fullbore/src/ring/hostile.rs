@@ -121,7 +121,7 @@ fn a_producer_that_overwrites_all_words_gets_no_more_than_an_error() {
             scope.spawn(|| {
                 let size = 1 << 20;
                 let (_link, shared) = listen_and_offer(&pipe.writer, |link| {
-                    let (shared, files) = Shared::create(size).unwrap();
+                    let (shared, files) = Shared::create(1, size).unwrap();
                     // On a busy machine, the consumer may have given up by now.
                     let _ = meeting::offer(link.as_fd(), size, &files);
                     (link, shared)
@@ -201,13 +201,13 @@ fn wrong_offers_leave_the_consumer_with_the_pipe() {
     );
     for size in [0, 1, 4097, 1 << 21, usize::MAX] {
         let next = after(|link| {
-            let (_, files) = Shared::create(1 << 20).unwrap();
+            let (_, files) = Shared::create(1, 1 << 20).unwrap();
             let _ = meeting::offer(link.as_fd(), size, &files);
         });
         assert_eq!(next, Next::Pipe, "{size}");
     }
     let next = after(|link| {
-        let (_, [words, bytes]) = Shared::create(1 << 20).unwrap();
+        let (_, [words, bytes]) = Shared::create(1, 1 << 20).unwrap();
         let _ = meeting::offer(link.as_fd(), 1 << 20, &[bytes, words]);
     });
     assert_eq!(next, Next::Pipe);

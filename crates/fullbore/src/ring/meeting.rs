@@ -249,7 +249,7 @@ fn any_other_holds(peer: u32, text: &str) -> bool {
             number != peer
                 && number != std::process::id()
                 && any_descriptor(&format!("/proc/{number}/fd"), |descriptor| {
-                    is_of_pipe(descriptor, text)
+                    is_of_pipe(descriptor, text) && is_an_end(descriptor)
                 })
         })
     })
@@ -260,6 +260,13 @@ fn any_descriptor(directory: &str, is_it: impl Fn(&Path) -> bool) -> bool {
     descriptors
         .map(|entry| entry.path())
         .any(|path| is_it(&path))
+}
+
+/// Returns whether the descriptor reads or writes. One that was opened with `O_PATH` does neither, and is what
+/// a process has that only observes the pipe.
+fn is_an_end(descriptor: &Path) -> bool {
+    let ends = End::Read.mode() | End::Write.mode();
+    fs::symlink_metadata(descriptor).map_or(true, |link| link.mode() & ends != 0)
 }
 
 /// Reads where the link leads, which never waits, whatever it leads to.

@@ -20,6 +20,7 @@ use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
 use super::control::Control;
+use super::view;
 use crate::linux;
 use crate::produce::owner::Owner;
 
@@ -105,14 +106,14 @@ impl Drop for Mapping {
 }
 
 impl Shared {
-    /// Creates the memory of a ring of `size` bytes, and returns it with the files of the words and of
-    /// the bytes, in this order, for the consumer.
+    /// Creates the memory of a ring of `size` bytes for the pipe with this inode, and returns it with the
+    /// files of the words and of the bytes, in this order, for the consumer.
     ///
     /// # Errors
     /// `ENOSYS` or `EINVAL` on a kernel without the seals; `EMFILE`; `ENOMEM`.
-    pub(super) fn create(size: usize) -> Result<(Self, [OwnedFd; 2]), Errno> {
+    pub(super) fn create(pipe: u64, size: usize) -> Result<(Self, [OwnedFd; 2]), Errno> {
         let files = [
-            file("fullbore-ring-words", words())?,
+            file(&view::name(pipe, size), words())?,
             file("fullbore-ring-bytes", size)?,
         ];
         let shared = Self::map(&files, size, true)?;
@@ -236,7 +237,7 @@ mod tests {
 
     #[test]
     fn what_one_side_writes_the_other_reads_in_one_piece_across_the_end() {
-        let (mut ours, files) = Shared::create(SIZE).unwrap();
+        let (mut ours, files) = Shared::create(1, SIZE).unwrap();
         let theirs = Shared::accept(&files, SIZE).unwrap();
         ours.bytes_mut()[SIZE - 3..SIZE + 3].copy_from_slice(b"abcdef");
         assert_eq!(&theirs.bytes()[SIZE - 3..SIZE + 3], b"abcdef");
@@ -248,7 +249,7 @@ mod tests {
 
     #[test]
     fn the_consumer_cannot_write_to_the_bytes_or_change_their_number() {
-        let (_ours, files) = Shared::create(SIZE).unwrap();
+        let (_ours, files) = Shared::create(1, SIZE).unwrap();
         assert_eq!(rustix::io::write(&files[1], b"x"), Err(Errno::PERM));
         for len in [0, SIZE as u64 / 2, SIZE as u64 * 2] {
             assert_eq!(rustix::fs::ftruncate(&files[1], len), Err(Errno::PERM));
@@ -262,7 +263,7 @@ mod tests {
 
     #[test]
     fn files_that_could_shrink_or_have_another_size_are_refused() {
-        let (_ours, [words_file, bytes_file]) = Shared::create(SIZE).unwrap();
+        let (_ours, [words_file, bytes_file]) = Shared::create(1, SIZE).unwrap();
         let not_sealed = file("test", SIZE).unwrap();
         let dup = |file: &OwnedFd| file.try_clone().unwrap();
         let refused = |files: [OwnedFd; 2], size| {

@@ -35,7 +35,8 @@
 //! | consumer, killed | the same, except for what was claimed, which read(2) would have taken too |
 //! | producer, which finishes | what was not claimed is in the pipe |
 //! | producer, killed | the consumer claims all that was published, and then reads the pipe |
-//! | producer killed while the ring has bytes, and then the consumer ends early | a later reader of the pipe does not get what was left in the ring |
+//! | producer killed while the ring has bytes, and then the consumer drops its `Consumer` | the consumer writes into the pipe what was left in the ring, as far as it fits |
+//! | producer killed while the ring has bytes, and then the consumer too | a later reader of the pipe does not get what was left in the ring |
 //!
 //! The producer does its part when it is called next, or finishes.
 //!
@@ -44,6 +45,10 @@
 //! side has sent a byte through the socket, or the socket or the pipe has come to its end. So it notices
 //! at once when the other side is gone, and a [`Wait`](crate::Wait), a deadline and a
 //! [`Cancel`](crate::Cancel) work as they do on a pipe.
+//!
+//! # Others
+//! The producer keeps the file of the words open, so that others can see how many bytes go through, and who
+//! sleeps ([`RingView`]).
 //!
 //! # Trust
 //! Every number of the other side is checked when it is read. The consumer cannot write to the bytes of
@@ -62,6 +67,21 @@ mod memory;
 #[allow(unsafe_code)]
 mod model;
 mod taking;
+mod view;
 
 pub(crate) use giving::{Giving, Offering, Published, size_for};
 pub(crate) use taking::{Joining, Next};
+pub use view::{RingState, RingView};
+
+/// The environment variable that allows programs to share memory with the other end of a pipe, if its
+/// value is `1`: `FULLBORE_RING`. [`ProducerOptions::shared_from_env`] and
+/// [`ConsumerOptions::shared_from_env`] read it, and nothing else in this library does.
+///
+/// [`ProducerOptions::shared_from_env`]: crate::ProducerOptions::shared_from_env
+/// [`ConsumerOptions::shared_from_env`]: crate::ConsumerOptions::shared_from_env
+pub const RING_VARIABLE: &str = "FULLBORE_RING";
+
+/// Returns whether the environment allows sharing.
+pub(crate) fn is_allowed_by_env() -> bool {
+    std::env::var_os(RING_VARIABLE).is_some_and(|value| value == "1")
+}

@@ -142,7 +142,7 @@ impl Model {
                         got.push(byte.with(|byte| unsafe { *byte }));
                     }
                     if got.len() >= most {
-                        if taker.close(&self.control, 1) {
+                        if taker.close(&self.control, 1).wakes {
                             self.wake(PRODUCER);
                         }
                         return got;

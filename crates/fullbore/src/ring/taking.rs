@@ -3,9 +3,10 @@
 use std::cell::{Cell, RefCell};
 use std::mem;
 use std::ops::Range;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::event::PollFlags;
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 use super::control::{Claim, Taker};
@@ -25,6 +26,8 @@ pub(crate) struct Taking {
     kept: usize,
     /// Whether the producer has ended without closing the ring.
     gone: bool,
+    /// The pipe, opened with `O_PATH`, which is no end of it.
+    pipe: Option<OwnedFd>,
 }
 
 /// How far a consumer is on its way to a ring.
@@ -102,7 +105,7 @@ impl Joining {
                     )?;
                     match answer {
                         Answer::Bytes(next) => return Ok(next),
-                        Answer::Offer(offer) => self.take_up(offer),
+                        Answer::Offer(offer) => self.take_up(offer, pipe),
                         Answer::Refused => *self = Joining::Looking { reads },
                     }
                 }
@@ -121,7 +124,7 @@ impl Joining {
 
     /// Takes up the ring that was offered. If this fails, the producer sees the connection end, and
     /// takes back what it has put into the ring.
-    fn take_up(&mut self, offer: Offer) {
+    fn take_up(&mut self, offer: Offer, pipe: BorrowedFd<'_>) {
         let Joining::Connected { link, .. } = mem::replace(self, Joining::Never) else {
             return;
         };
@@ -132,6 +135,7 @@ impl Joining {
                 link,
                 kept: 0,
                 gone: false,
+                pipe: open_pipe(pipe, OFlags::PATH).ok(),
             }));
         }
     }
@@ -326,8 +330,55 @@ enum Found {
 
 impl Drop for Taking {
     fn drop(&mut self) {
-        if self.shared.is_here() && self.taker.close(self.shared.control(), self.kept as u64) {
+        if !self.shared.is_here() {
+            return;
+        }
+        let closing = self.taker.close(self.shared.control(), self.kept as u64);
+        if closing.wakes {
             meeting::wake(self.link.as_fd());
         }
+        // Once the ring is closed, a producer that is there puts into the pipe what is left.
+        if let Some(left) = closing.left.filter(|&left| left > 0)
+            && meeting::is_woken(self.link.as_fd()) == Peer::Gone
+        {
+            self.put_back(left as usize);
+        }
     }
+}
+
+impl Taking {
+    /// Does for a producer that is gone what it would have done: writes what the consumer has not consumed
+    /// into the pipe, as far as there is room, which is as much as a pipe would have held. If there is
+    /// something else in the pipe, it would come before these bytes, so they are not written.
+    fn put_back(&self, left: usize) {
+        let Some(pipe) = &self.pipe else {
+            return;
+        };
+        let flags = OFlags::WRONLY | OFlags::NONBLOCK;
+        let Ok(end) = open_pipe(pipe.as_fd(), flags) else {
+            return;
+        };
+        if !uninterrupted(|| rustix::io::ioctl_fionread(&end)).is_ok_and(|queued| queued == 0) {
+            return;
+        }
+        let position = self.taker.claimed() - self.kept as u64;
+        let start = (position % self.shared.size() as u64) as usize;
+        let mut bytes = vec![0; left];
+        self.shared.copy(start..start + left, &mut bytes);
+        let mut rest = &bytes[..];
+        while !rest.is_empty() {
+            // The source may be closed by now.
+            let write = || uninterrupted(|| rustix::io::write(&end, rest));
+            match linux::without_sigpipe(write) {
+                Ok(n) => rest = &rest[n..],
+                Err(_) => return,
+            }
+        }
+    }
+}
+
+/// Opens a pipe once more.
+fn open_pipe(pipe: BorrowedFd<'_>, flags: OFlags) -> Result<OwnedFd, Errno> {
+    let path = format!("/proc/self/fd/{}", pipe.as_raw_fd());
+    uninterrupted(|| rustix::fs::open(&path, flags | OFlags::CLOEXEC, Mode::empty()))
 }

@@ -1,0 +1,224 @@
+//! What others can see of a ring, who are neither of its sides.
+//!
+//! The producer keeps the file of the words open. The name of this file has the inode of the pipe and the
+//! size of the ring, and the links in `/proc/PID/fd` show it. Whoever may open such a link reads the words with
+//! read(2): that maps nothing, writes nothing, and holds neither end of the pipe.
+
+use std::fs;
+use std::mem::offset_of;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicU64;
+
+use rustix::fs::{AtFlags, CWD, MemfdFlags, Mode, OFlags, StatxFlags};
+use rustix::io::Errno;
+
+use super::control::{CLOSED, Control};
+use crate::error::{Error, Result};
+
+/// What the name of the file begins with. The inode and the size follow, with a colon between them.
+const NAME: &str = "fullbore-ring:";
+
+/// Returns the name for the file of the words of a ring.
+pub(super) fn name(pipe: u64, size: usize) -> String {
+    format!("{NAME}{pipe}:{size}")
+}
+
+/// Reads the inode and the size from a link in `/proc/PID/fd`.
+fn parse(link: &[u8]) -> Option<(u64, u64)> {
+    let link = std::str::from_utf8(link).ok()?.strip_prefix("/memfd:")?;
+    let (pipe, size) = link.strip_prefix(NAME)?.split_once(':')?;
+    let size = size.strip_suffix(" (deleted)")?;
+    Some((pipe.parse().ok()?, size.parse().ok()?))
+}
+
+/// A ring of other processes, which is only looked at.
+///
+/// A ring begins when the producer and the consumer of a pipe have met, and replaces the pipe until it is
+/// closed. `fullbore top` and `fullbore run --report` see with it what went past the pipe.
+#[derive(Debug)]
+pub struct RingView {
+    words: OwnedFd,
+    pipe: u64,
+    size: u64,
+    inode: u64,
+}
+
+/// The state of a ring at a moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RingState {
+    /// Bytes that the producer has put into it since it began.
+    pub published: u64,
+    /// Bytes of these that the consumer has taken.
+    pub claimed: u64,
+    /// Bytes of these whose memory may be filled again.
+    pub released: u64,
+    /// Whether the producer sleeps until there is room.
+    pub producer_sleeps: bool,
+    /// Whether the consumer sleeps until there are bytes.
+    pub consumer_sleeps: bool,
+    /// Whether nothing is taken any more, and everything that follows goes through the pipe.
+    pub is_closed: bool,
+}
+
+impl RingView {
+    /// Returns the inode of the pipe whose ring a link in `/proc/PID/fd` refers to, such as
+    /// `/memfd:fullbore-ring:4711:2097152 (deleted)`; `None` for all other links.
+    pub fn pipe_of(link: &[u8]) -> Option<u64> {
+        parse(link).map(|(pipe, _)| pipe)
+    }
+
+    /// Opens the ring that a link refers to, which is the path of an fd such as `/proc/4711/fd/5`; `None` if
+    /// it is another file. It does not wait, whatever the link refers to.
+    ///
+    /// # Errors
+    /// [`Error::System`]: `EACCES` if this user may not look into that process; `ENOENT` if it is gone.
+    pub fn open(link: &Path) -> Result<Option<Self>> {
+        let text = fs::read_link(link).map_err(|error| {
+            let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
+            Error::system("readlink")(errno)
+        })?;
+        let Some((pipe, size)) = parse(text.as_os_str().as_bytes()) else {
+            return Ok(None);
+        };
+        // Other files can have such a name too. Opening one of them might wait, or have an effect. The
+        // kernel's own tmpfs has no files with a path, and all its files are memory.
+        let flags = AtFlags::STATX_DONT_SYNC | AtFlags::NO_AUTOMOUNT;
+        let stat = rustix::fs::statx(CWD, link, flags, StatxFlags::BASIC_STATS)
+            .map_err(Error::system("statx"))?;
+        let device = rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor);
+        if device != device_of_memfds()? {
+            return Ok(None);
+        }
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let words = rustix::fs::open(link, flags, Mode::empty()).map_err(Error::system("open"))?;
+        let stat = rustix::fs::fstat(&words).map_err(Error::system("fstat"))?;
+        // The link may refer to another file by now.
+        let is_it = stat.st_dev == device && stat.st_size >= LEN as i64;
+        Ok(is_it.then_some(Self {
+            words,
+            pipe,
+            size,
+            inode: stat.st_ino,
+        }))
+    }
+
+    /// Returns the inode of its pipe, as the producer has it.
+    pub fn pipe(&self) -> u64 {
+        self.pipe
+    }
+
+    /// Returns its size in bytes, as the producer has it.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Returns the inode of its file, which tells it from other rings.
+    pub fn inode(&self) -> u64 {
+        self.inode
+    }
+
+    /// Reads its state; `None` if its numbers do not fit together, as while they change.
+    pub fn state(&self) -> Option<RingState> {
+        let mut words = [0; LEN];
+        if rustix::io::pread(&self.words, &mut words, 0) != Ok(LEN) {
+            return None;
+        }
+        let word = |at: usize| u64::from_ne_bytes(words[at..at + 8].try_into().unwrap_or_default());
+        let claim = word(offset_of!(Control<AtomicU64>, claim));
+        let state = RingState {
+            published: word(offset_of!(Control<AtomicU64>, head)),
+            claimed: claim & !CLOSED,
+            released: word(offset_of!(Control<AtomicU64>, released)),
+            producer_sleeps: word(offset_of!(Control<AtomicU64>, producer_sleeps)) != 0,
+            consumer_sleeps: word(offset_of!(Control<AtomicU64>, consumer_sleeps)) != 0,
+            is_closed: claim & CLOSED != 0,
+        };
+        // A consumer that closes the ring may give back what it has not released.
+        let fits = state.claimed <= state.published
+            && state.released <= state.claimed
+            && state.published - state.released <= self.size;
+        fits.then_some(state)
+    }
+}
+
+/// Bytes of the words.
+const LEN: usize = size_of::<Control<AtomicU64>>();
+
+/// Returns the device number of the tmpfs that all memfds of base pages are in.
+fn device_of_memfds() -> Result<u64> {
+    static DEVICE: OnceLock<u64> = OnceLock::new();
+    if let Some(device) = DEVICE.get() {
+        return Ok(*device);
+    }
+    let file = rustix::fs::memfd_create("fullbore", MemfdFlags::CLOEXEC)
+        .map_err(Error::system("memfd_create"))?;
+    let stat = rustix::fs::fstat(&file).map_err(Error::system("fstat"))?;
+    Ok(*DEVICE.get_or_init(|| stat.st_dev))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::{AsFd, AsRawFd};
+
+    use super::super::control::{Giver, Taker};
+    use super::super::memory::Shared;
+    use super::*;
+
+    fn open(file: impl AsFd) -> Option<RingView> {
+        let link = format!("/proc/self/fd/{}", file.as_fd().as_raw_fd());
+        RingView::open(Path::new(&link)).unwrap()
+    }
+
+    #[test]
+    fn the_words_tell_what_went_through_and_who_sleeps() {
+        let size = 1 << 20;
+        let (shared, files) = Shared::create(4711, size).unwrap();
+        let view = open(&files[0]).unwrap();
+        assert_eq!((view.pipe(), view.size()), (4711, size as u64));
+        let control = shared.control();
+        let (mut giver, mut taker) = (Giver::new(size as u64), Taker::new(size as u64));
+        giver.publish(control, 1000);
+        taker.claim(control, 600).unwrap();
+        taker.release(control, 500);
+        control.producer_will_sleep();
+        let state = view.state().unwrap();
+        assert_eq!(
+            (state.published, state.claimed, state.released),
+            (1000, 600, 100)
+        );
+        assert!(state.producer_sleeps && !state.consumer_sleeps && !state.is_closed);
+        giver.close(control).unwrap();
+        drop((shared, files));
+        // What it had counted outlives both sides.
+        let state = view.state().unwrap();
+        assert_eq!((state.claimed, state.is_closed), (600, true));
+    }
+
+    #[test]
+    fn numbers_that_cannot_be_are_none() {
+        let (shared, files) = Shared::create(1, 1 << 20).unwrap();
+        let view = open(&files[0]).unwrap();
+        let mut giver = Giver::new(1 << 20);
+        giver.publish(shared.control(), (1 << 20) + 1);
+        assert_eq!(view.state(), None);
+    }
+
+    #[test]
+    fn files_that_only_have_the_name_are_not_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("memfd:fullbore-ring:1:2 (deleted)");
+        let file = fs::File::create(path).unwrap();
+        assert!(open(&file).is_none(), "it has a path");
+        let other = rustix::fs::memfd_create("fullbore-ring:1:2", MemfdFlags::CLOEXEC).unwrap();
+        assert!(open(&other).is_none(), "it is empty");
+        for link in ["", "pipe:[1]", "/memfd:fullbore-ring:1 (deleted)"] {
+            assert_eq!(RingView::pipe_of(link.as_bytes()), None, "{link}");
+        }
+        let link = b"/memfd:fullbore-ring:12:34 (deleted)";
+        assert_eq!(RingView::pipe_of(link), Some(12));
+    }
+}
