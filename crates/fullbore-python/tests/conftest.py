@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+import fullbore
+
 #: More than any wait of a correct program takes.
 LIMIT = 120
 
@@ -77,6 +79,14 @@ def resident() -> int:
     """The bytes of memory that this process has."""
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def wait_until_full(pipe: int) -> None:
+    """Waits until a writer has filled a pipe whose reader does not read."""
+    full = -1
+    while (queued := fullbore.queued(pipe)) != full or queued < 4096:
+        full = queued
+        time.sleep(0.05)
 
 
 def wait_until(condition: Callable[[], bool]) -> None:

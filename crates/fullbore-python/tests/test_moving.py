@@ -15,7 +15,7 @@ from typing import Literal
 import pytest
 
 import fullbore
-from conftest import LIMIT, Reader, resident, stream, wait_until
+from conftest import LIMIT, Reader, resident, stream, wait_until, wait_until_full
 
 GIB = 1 << 30
 
@@ -175,10 +175,7 @@ def test_memory_is_bounded_under_a_reader_that_stops(
         thread.start()
     most = 0
     for _ in range(8):
-        full = -1
-        while (queued := fullbore.queued(sink[0])) != full or queued < 4096:
-            full = queued
-            threading.Event().wait(0.05)
+        wait_until_full(sink[0])
         most = max(most, resident() - before)
         for _ in range(16):
             os.read(sink[0], 1 << 20)

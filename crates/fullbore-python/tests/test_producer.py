@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import fullbore
-from conftest import Reader, resident, stream, wait_until
+from conftest import Reader, resident, stream, wait_until, wait_until_full
 
 GIB = 1 << 30
 
@@ -352,10 +352,7 @@ def test_memory_is_bounded_under_a_reader_that_stops(pair: tuple[int, int]) -> N
     writer.start()
     for _ in range(8):
         # The writer fills the pipe; then the reader reads a little and stops again.
-        full = -1
-        while (queued := fullbore.queued(pair[0])) != full or queued < 4096:
-            full = queued
-            threading.Event().wait(0.05)
+        wait_until_full(pair[0])
         most = max(most, resident() - before)
         os.read(pair[0], 1 << 16)
     stop.set()

@@ -80,6 +80,8 @@ def copy(
     With guarantee='snapshot' a reader gets the bytes as they were when they were copied. With 'reference' it
     may get what the pages of the source hold when it looks: faster, and right if nobody changes the source.
 
+    A pipe that is read from keeps its capacity; grow(src, '1M') before makes a copy between pipes faster.
+
     `progress` is called with the bytes so far, at most ten times a second and at the end. An exception that it
     raises ends the copy.
 
