@@ -94,6 +94,16 @@
 // fullbore_transfer and a fullbore_tee, returns that it would wait.
 #define FULLBORE_NONBLOCKING 1
 
+// A flag of fullbore_producer_options, for FULLBORE_WAY_AUTO, and of fullbore_consumer_options: share
+// memory with the other end of the pipe instead of using the pipe, if that end is one of this library,
+// allows it too, and belongs to the same user, and if no other process has the pipe open. Bytes arrive as
+// without it, but poll(2) does not see them. It has no effect with FULLBORE_NONBLOCKING.
+#define FULLBORE_SHARED 32
+
+// As FULLBORE_SHARED, but only if the environment variable FULLBORE_RING is 1, which
+// `fullbore run --ring` sets. It is read with getenv(3).
+#define FULLBORE_SHARED_FROM_ENV 64
+
 // Nothing kept a pipe from growing as far as was asked.
 #define FULLBORE_LIMIT_NONE 0
 
@@ -134,6 +144,10 @@
 
 // Another way, which this version has no name for.
 #define FULLBORE_WAY_OTHER 6
+
+// The consumer reads the bytes in memory that it shares with the producer, which FULLBORE_SHARED allows.
+// It is a result, and not an option.
+#define FULLBORE_WAY_RING 7
 
 // A flag of fullbore_producer_options: do not ask for huge pages.
 #define FULLBORE_NO_HUGE_PAGES 2
@@ -452,7 +466,7 @@ typedef struct {
   int32_t way;
   // What to do while the output is full: FULLBORE_WAIT_...
   int32_t wait;
-  // FULLBORE_NONBLOCKING, FULLBORE_NO_HUGE_PAGES.
+  // FULLBORE_NONBLOCKING, FULLBORE_NO_HUGE_PAGES, FULLBORE_SHARED, FULLBORE_SHARED_FROM_ENV.
   uint32_t flags;
   // 0.
   uint32_t reserved;
@@ -482,7 +496,7 @@ typedef struct {
   int64_t deadline;
   // What to do while there is nothing to read: FULLBORE_WAIT_...
   int32_t wait;
-  // FULLBORE_NONBLOCKING.
+  // FULLBORE_NONBLOCKING, FULLBORE_SHARED, FULLBORE_SHARED_FROM_ENV.
   uint32_t flags;
 } fullbore_consumer_options;
 

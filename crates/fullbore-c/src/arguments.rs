@@ -26,6 +26,16 @@ pub const FULLBORE_WAIT_ADAPTIVE: i32 = 3;
 /// fullbore_transfer and a fullbore_tee, returns that it would wait.
 pub const FULLBORE_NONBLOCKING: u32 = 1;
 
+/// A flag of fullbore_producer_options, for FULLBORE_WAY_AUTO, and of fullbore_consumer_options: share
+/// memory with the other end of the pipe instead of using the pipe, if that end is one of this library,
+/// allows it too, and belongs to the same user, and if no other process has the pipe open. Bytes arrive as
+/// without it, but poll(2) does not see them. It has no effect with FULLBORE_NONBLOCKING.
+pub const FULLBORE_SHARED: u32 = 32;
+
+/// As FULLBORE_SHARED, but only if the environment variable FULLBORE_RING is 1, which
+/// `fullbore run --ring` sets. It is read with getenv(3).
+pub const FULLBORE_SHARED_FROM_ENV: u32 = 64;
+
 /// Options, which begin with their size, so that a program that was built with an older or a newer
 /// header can pass them.
 ///

@@ -7,7 +7,10 @@ use std::os::fd::BorrowedFd;
 
 use fullbore::{Consumer, ConsumerOptions};
 
-use crate::arguments::{self, FULLBORE_NONBLOCKING, Options, fd, only, place, room, size, wait};
+use crate::arguments::{
+    self, FULLBORE_NONBLOCKING, FULLBORE_SHARED, FULLBORE_SHARED_FROM_ENV, Options, fd, only,
+    place, room, size, wait,
+};
 use crate::call::{Failure, fullbore_error, number, status};
 use crate::handle::{Exclusive, free, given, handles, make};
 
@@ -25,7 +28,7 @@ pub struct fullbore_consumer_options {
     pub deadline: i64,
     /// What to do while there is nothing to read: FULLBORE_WAIT_...
     pub wait: i32,
-    /// FULLBORE_NONBLOCKING.
+    /// FULLBORE_NONBLOCKING, FULLBORE_SHARED, FULLBORE_SHARED_FROM_ENV.
     pub flags: u32,
 }
 
@@ -45,7 +48,8 @@ fn open(
     source: BorrowedFd<'static>,
     given: &fullbore_consumer_options,
 ) -> Result<Consumer<BorrowedFd<'static>>, Failure> {
-    only(given.flags, FULLBORE_NONBLOCKING, 0)?;
+    let known = FULLBORE_NONBLOCKING | FULLBORE_SHARED | FULLBORE_SHARED_FROM_ENV;
+    only(given.flags, known, 0)?;
     let mut options = ConsumerOptions::new().wait(wait(given.wait)?);
     if let Some(buffer) = size(given.buffer) {
         if isize::try_from(buffer).is_err() {
@@ -59,6 +63,12 @@ fn open(
     }
     if given.flags & FULLBORE_NONBLOCKING != 0 {
         options = options.nonblocking();
+    }
+    if given.flags & FULLBORE_SHARED != 0 {
+        options = options.shared(true);
+    }
+    if given.flags & FULLBORE_SHARED_FROM_ENV != 0 {
+        options = options.shared_from_env();
     }
     Ok(options.open(source)?)
 }

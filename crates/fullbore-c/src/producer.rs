@@ -8,7 +8,8 @@ use std::os::fd::BorrowedFd;
 use fullbore::{Producer, ProducerOptions, Tried, Way};
 
 use crate::arguments::{
-    self, FULLBORE_NONBLOCKING, Options, bytes, deadline, fd, only, place, size, wait,
+    self, FULLBORE_NONBLOCKING, FULLBORE_SHARED, FULLBORE_SHARED_FROM_ENV, Options, bytes,
+    deadline, fd, only, place, size, wait,
 };
 use crate::call::{Failure, fullbore_error, number, status};
 use crate::cancel::{self, fullbore_cancel};
@@ -33,6 +34,9 @@ pub const FULLBORE_WAY_RECYCLE: i32 = 4;
 pub const FULLBORE_WAY_REPEAT: i32 = 5;
 /// Another way, which this version has no name for.
 pub const FULLBORE_WAY_OTHER: i32 = 6;
+/// The consumer reads the bytes in memory that it shares with the producer, which FULLBORE_SHARED allows.
+/// It is a result, and not an option.
+pub const FULLBORE_WAY_RING: i32 = 7;
 
 /// A flag of fullbore_producer_options: do not ask for huge pages.
 pub const FULLBORE_NO_HUGE_PAGES: u32 = 2;
@@ -67,7 +71,7 @@ pub struct fullbore_producer_options {
     pub way: i32,
     /// What to do while the output is full: FULLBORE_WAIT_...
     pub wait: i32,
-    /// FULLBORE_NONBLOCKING, FULLBORE_NO_HUGE_PAGES.
+    /// FULLBORE_NONBLOCKING, FULLBORE_NO_HUGE_PAGES, FULLBORE_SHARED, FULLBORE_SHARED_FROM_ENV.
     pub flags: u32,
     /// 0.
     pub reserved: u32,
@@ -140,7 +144,7 @@ pub fn tell_tried(
 pub fn library_options(given: &fullbore_producer_options) -> Result<ProducerOptions, Failure> {
     only(
         given.flags,
-        FULLBORE_NONBLOCKING | FULLBORE_NO_HUGE_PAGES,
+        FULLBORE_NONBLOCKING | FULLBORE_NO_HUGE_PAGES | FULLBORE_SHARED | FULLBORE_SHARED_FROM_ENV,
         given.reserved,
     )?;
     let mut options = ProducerOptions::new()
@@ -166,6 +170,12 @@ pub fn library_options(given: &fullbore_producer_options) -> Result<ProducerOpti
     if given.flags & FULLBORE_NONBLOCKING != 0 {
         options = options.nonblocking();
     }
+    if given.flags & FULLBORE_SHARED != 0 {
+        options = options.shared(true);
+    }
+    if given.flags & FULLBORE_SHARED_FROM_ENV != 0 {
+        options = options.shared_from_env();
+    }
     Ok(options)
 }
 
@@ -176,6 +186,7 @@ pub fn number_of_way(way: Way) -> i32 {
         Way::Fresh => FULLBORE_WAY_FRESH,
         Way::Recycle => FULLBORE_WAY_RECYCLE,
         Way::Repeat => FULLBORE_WAY_REPEAT,
+        Way::Ring => FULLBORE_WAY_RING,
         _ => FULLBORE_WAY_OTHER,
     }
 }

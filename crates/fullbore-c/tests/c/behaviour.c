@@ -721,6 +721,47 @@ static void nonblocking(void) {
     close(fds[0]);
 }
 
+/* ---- sharing memory ---- */
+
+/* Both ends share memory, whether they are told so or the environment is, and the bytes are right. */
+static void sharing(uint32_t flags) {
+    int fds[2];
+    static char bytes[4000], got[1 << 16];
+    pipe_of(fds);
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        close(fds[1]);
+        fullbore_consumer_options options = {.size = sizeof options, .flags = flags};
+        fullbore_consumer *consumer;
+        IS(0, fullbore_consumer_new(fds[0], &options, &consumer, NULL));
+        uint64_t at = 0;
+        for (int64_t n; (n = fullbore_consumer_read(consumer, got, sizeof got, &error)) != 0; at += (uint64_t)n) {
+            CHECK(n > 0);
+            compare(got, (size_t)n, at);
+        }
+        CHECK(at > 0 && at % sizeof bytes == 0);
+        IS(0, fullbore_consumer_free(consumer));
+        _exit(0);
+    }
+    close(fds[0]);
+    fullbore_producer_options options = {.size = sizeof options, .flags = flags};
+    fullbore_producer *producer;
+    IS(0, fullbore_producer_new(fds[1], &options, &producer, NULL));
+    uint64_t at = 0, until = UINT64_MAX;
+    while (at < until) {
+        fill(bytes, sizeof bytes, at);
+        IS(sizeof bytes, fullbore_producer_write(producer, bytes, sizeof bytes, &error));
+        at += sizeof bytes;
+        if (until == UINT64_MAX && fullbore_producer_way(producer) == FULLBORE_WAY_RING) until = at + (4 << 20);
+    }
+    CHECK(fullbore_producer_finish(producer, NULL) >= 0);
+    IS(0, fullbore_producer_free(producer));
+    close(fds[1]);
+    int status;
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+}
+
 /* ---- pipes, and watching them ---- */
 
 static void pipes(void) {
@@ -863,6 +904,9 @@ int main(int argc, char **argv) {
     objects_that_another_thread_uses();
     stops();
     nonblocking();
+    if (!is_slow) sharing(FULLBORE_SHARED);
+    setenv("FULLBORE_RING", "1", 1);
+    if (!is_slow) sharing(FULLBORE_SHARED_FROM_ENV);
     pipes();
     watching();
     return 0;
