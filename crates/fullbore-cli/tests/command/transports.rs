@@ -58,6 +58,7 @@ fn every_transport_carries_the_stream_and_stands_in_lmbenchs_order() {
             "unix_seqpacket",
             "tcp",
             "shared_memory",
+            "ring",
             "message_queue",
             "file_reread",
             "mmap_reread",
@@ -91,7 +92,7 @@ fn every_transport_carries_the_stream_and_stands_in_lmbenchs_order() {
 #[test]
 fn every_transport_is_timed_there_and_back_in_every_way_to_wait() {
     let rows = listed("latency");
-    assert_eq!(rows.len(), 1 + 8 * 2 * 3);
+    assert_eq!(rows.len(), 1 + 9 * 2 * 3);
     let output = run(&format!("bench --json {SHORT} latency"));
     assert_code(&output, 0);
     let run = bench_json(&output);

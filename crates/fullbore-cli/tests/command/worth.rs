@@ -6,7 +6,9 @@ use crate::common::*;
 use fullbore_results::run::{Remark, Run};
 use rustix::io::Errno;
 
-const WAYS: [&str; 6] = ["write", "roomy", "socket", "fresh", "recycle", "shared"];
+const WAYS: [&str; 7] = [
+    "write", "roomy", "socket", "fresh", "recycle", "ring", "shared",
+];
 
 const READERS: [&str; 8] = [
     "drop", "sum", "sha256", "crc32", "lines", "zstd", "file", "tcp",

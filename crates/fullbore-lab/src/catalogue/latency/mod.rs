@@ -153,7 +153,8 @@ impl Work for RoundTrip {
 
     fn peer(&self, _: &Settings) -> Option<String> {
         let (name, message, how) = (self.transport.name, self.message, self.how);
-        Some(format!("pingpong {name} --message {message} --wait {how}"))
+        (self.transport.is_in_c)
+            .then(|| format!("pingpong {name} --message {message} --wait {how}"))
     }
 }
 

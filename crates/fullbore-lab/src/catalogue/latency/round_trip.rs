@@ -87,6 +87,7 @@ fn ping(exchange: Exchange, timing: Timing) -> Result<()> {
         times.add((now - last).as_nanos() as u64);
         last = now;
     }
+    link.check()?;
     part::say(&times.percentiles())
 }
 

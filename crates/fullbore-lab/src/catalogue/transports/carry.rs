@@ -1,5 +1,6 @@
 //! Defines what every transport can do.
 
+use fullbore_host::refusal::Unsupported;
 use rustix::io::Errno;
 
 /// One process's end of a transport.
@@ -17,6 +18,14 @@ pub trait Carry {
     /// # Errors
     /// Fails as the transport's calls do.
     fn receive(&mut self, buffer: &mut [u8]) -> Result<usize, Errno>;
+
+    /// Checks that bytes went the way that the transport is named after.
+    ///
+    /// # Errors
+    /// Says why they did not.
+    fn check(&self) -> Result<(), Unsupported> {
+        Ok(())
+    }
 
     /// Sends all of a message.
     ///

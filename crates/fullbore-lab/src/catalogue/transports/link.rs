@@ -9,6 +9,7 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::carry::Carry;
+use super::library::Library;
 use super::queue::Queues;
 use super::ring::Rings;
 use crate::endpoint::WaitName;
@@ -22,6 +23,8 @@ pub enum Link {
     Ring { sends: usize },
     /// POSIX message queues.
     Queue,
+    /// Pipes, at whose ends the library shares memory.
+    Library,
 }
 
 impl Link {
@@ -44,6 +47,7 @@ impl Link {
             }),
             Link::Ring { sends } => Box::new(Rings::open(input, sends, waiter)?),
             Link::Queue => Box::new(Queues::open(input, output, waiter)?),
+            Link::Library => Box::new(Library::new(wait.into(), input, output)),
         })
     }
 }

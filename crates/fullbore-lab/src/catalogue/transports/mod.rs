@@ -9,6 +9,7 @@
 mod alone;
 pub mod carry;
 mod ends;
+mod library;
 pub mod link;
 mod queue;
 pub mod ring;
@@ -134,7 +135,7 @@ impl Work for Transport {
             Some(size) if self.is_pipe => format!(" --pipe-size {size}"),
             _ => String::new(),
         };
-        Some(format!("stream {}{size}", self.name))
+        self.is_in_c.then(|| format!("stream {}{size}", self.name))
     }
 }
 

@@ -99,6 +99,7 @@ fn receive(link: Link, message: usize, timing: Timing) -> Result<()> {
                 bail!("wrong byte at position {at} of the stream");
             }
         } else if let Some(moved) = clock.get_or_insert_with(|| Clock::begin(timing)).add(n) {
+            link.check()?;
             let all = received + n as u64;
             return part::say(&Moved { all, ..moved });
         }

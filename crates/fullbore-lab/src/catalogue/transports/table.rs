@@ -27,6 +27,8 @@ pub struct Transport {
     pub published: Option<f64>,
     /// Whether it is a pipe, whose capacity can be set.
     pub is_pipe: bool,
+    /// Whether the programs in C have it too.
+    pub is_in_c: bool,
     /// Makes one.
     make: fn(&Shape) -> Result<Ends>,
 }
@@ -46,13 +48,14 @@ const fn row(
         shows,
         published: None,
         is_pipe: false,
+        is_in_c: true,
         make,
     }
 }
 
 /// The transports, in lmbench's order. Those that lmbench does not measure come last.
 #[rustfmt::skip]
-pub static TRANSPORTS: [Transport; 8] = [
+pub static TRANSPORTS: [Transport; 9] = [
     Transport { published: Some(LMBENCH_PIPE_2005), is_pipe: true,
         ..row("pipe", "two pipes", "a pipe of the default capacity, write(2) and read(2)", pipes) },
     Transport { is_pipe: true,
@@ -62,6 +65,8 @@ pub static TRANSPORTS: [Transport; 8] = [
     row("unix_seqpacket", "a Unix seqpacket socket", "a Unix socket that preserves message boundaries", seqpacket),
     row("tcp", "a TCP connection on the loopback", "TCP over the loopback", tcp),
     row("shared_memory", "shared memory", "a ring in shared memory, with copies in and out, and futex(2) to wait", shared_memory),
+    Transport { is_in_c: false,
+        ..row("ring", "two rings that the library shares", "memory that both ends share, met through a pipe, with copies in and out", rings) },
     row("message_queue", "two POSIX message queues", "a POSIX message queue, 10 messages of 8 KiB", message_queues),
 ];
 
@@ -108,6 +113,14 @@ impl Transport {
 
 fn pipes(shape: &Shape) -> Result<Ends> {
     Ends::of_pipes(|| Ok(Pipe::new()?), shape)
+}
+
+fn rings(shape: &Shape) -> Result<Ends> {
+    let ends = Ends::of_pipes(|| Ok(Pipe::new()?), shape)?;
+    Ok(Ends {
+        links: [Link::Library; 2],
+        ..ends
+    })
 }
 
 fn fifos(shape: &Shape) -> Result<Ends> {

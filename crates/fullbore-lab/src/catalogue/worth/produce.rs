@@ -36,6 +36,7 @@ impl Task for ProduceTask {
             WayName::Socket => fullbore::Way::Socket,
             WayName::Fresh => fullbore::Way::Fresh,
             WayName::Recycle => fullbore::Way::Recycle,
+            WayName::Ring => fullbore::Way::Ring,
             WayName::Shared => return into_the_ring(&block),
         };
         produce(way, &block)
@@ -63,6 +64,7 @@ fn produce(way: fullbore::Way, block: &Block) -> Result<()> {
         fullbore::Way::Fresh => options.fresh(sink),
         // SAFETY: the readers of this group copy or drop what they read from a pipe with recycled pages.
         fullbore::Way::Recycle => unsafe { options.recycle(sink) },
+        fullbore::Way::Ring => options.shared(true).only_writer().open(sink),
         _ => options.copy(sink),
     };
     let mut producer = prepare::unsupported_as_such(producer)?;

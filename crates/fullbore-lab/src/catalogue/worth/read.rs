@@ -1,4 +1,7 @@
-//! The reader: what happens at the other end of a pipe or a ring.
+//! The reader: what happens at the other end of a pipe or a ring. It reads memory that the library shares where
+//! it lies, which is `unsafe`, and right because the producer is one of this library.
+
+#![allow(unsafe_code)]
 
 use std::io::stdin;
 use std::os::fd::AsFd;
@@ -13,6 +16,7 @@ use super::progress::ReadProgress;
 use super::table::{Use, WayName};
 use crate::catalogue::transports::ring::{InPlace, Rings};
 use crate::part::{self, Task, Timing};
+use fullbore_host::refusal::Unsupported;
 
 /// The bytes of the buffer into which a pipe is read.
 const BUFFER: usize = 512 << 10;
@@ -41,6 +45,19 @@ impl Task for ReadTask {
                 true => pass_on(InPlace::new(rings), self.to, progress)?,
                 false => look(InPlace::new(rings), self.to, progress)?,
             }
+        } else if self.way == WayName::Ring {
+            // SAFETY: the producer of this group is one of this library.
+            let options = unsafe { ConsumerOptions::new().shared_in_place() };
+            let mut consumer = options.open(source)?;
+            let moved = match passes_on {
+                true => pass_on(&mut consumer, self.to, progress)?,
+                false => look(&mut consumer, self.to, progress)?,
+            };
+            if !consumer.is_sharing() {
+                let reason = "the two ends of the pipe did not meet";
+                return Err(Unsupported(reason.into()).into());
+            }
+            moved
         } else if passes_on && !keeps_pages {
             splice_on(source, self.to, progress)?
         } else {

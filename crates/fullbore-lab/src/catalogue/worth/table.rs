@@ -30,6 +30,8 @@ pub enum WayName {
     Recycle,
     /// A ring in shared memory, read where it lies.
     Shared,
+    /// The library's ring, met through the pipe and read where it lies.
+    Ring,
 }
 
 /// The capacity of a pipe that has another than the default one.
@@ -37,12 +39,13 @@ const MIB: Option<usize> = Some(1 << 20);
 
 /// The ways. Ratios are to the first.
 #[rustfmt::skip]
-pub static WAYS: [Way; 6] = [
+pub static WAYS: [Way; 7] = [
     Way { is: WayName::Write, name: "write", shows: "write(2) into a default pipe", pipe_size: None },
     Way { is: WayName::Roomy, name: "roomy", shows: "write(2) into a pipe of 1 MiB", pipe_size: MIB },
     Way { is: WayName::Socket, name: "socket", shows: "a socket of the producer, spliced into a pipe of 1 MiB", pipe_size: MIB },
     Way { is: WayName::Fresh, name: "fresh", shows: "fresh pages, given to a pipe of 1 MiB", pipe_size: MIB },
     Way { is: WayName::Recycle, name: "recycle", shows: "recycled pages, lent to a pipe of 1 MiB", pipe_size: MIB },
+    Way { is: WayName::Ring, name: "ring", shows: "the library's ring, met through a default pipe, read in place", pipe_size: None },
     Way { is: WayName::Shared, name: "shared", shows: "a ring in shared memory, used in place", pipe_size: None },
 ];
 

@@ -1,0 +1,82 @@
+//! Carries bytes with the library's producer and consumer, which share memory instead of using the pipes.
+
+use std::io::{self, Read, Write};
+use std::os::fd::BorrowedFd;
+
+use fullbore::{Consumer, ConsumerOptions, Producer, ProducerOptions, Wait, Way};
+use rustix::io::Errno;
+
+use super::carry::Carry;
+use fullbore_host::refusal::Unsupported;
+
+/// The ends of two pipes. A producer or a consumer is made when it is used for the first time, because one of
+/// the pipes may not exist.
+pub struct Library<'fd> {
+    wait: Wait,
+    input: BorrowedFd<'fd>,
+    output: BorrowedFd<'fd>,
+    consumer: Option<Consumer<BorrowedFd<'fd>>>,
+    producer: Option<Producer<BorrowedFd<'fd>>>,
+}
+
+impl<'fd> Library<'fd> {
+    /// Uses the ends of these pipes.
+    pub fn new(wait: Wait, input: BorrowedFd<'fd>, output: BorrowedFd<'fd>) -> Self {
+        Self {
+            wait,
+            input,
+            output,
+            consumer: None,
+            producer: None,
+        }
+    }
+}
+
+impl Carry for Library<'_> {
+    fn send(&mut self, bytes: &[u8]) -> Result<usize, Errno> {
+        let producer = match &mut self.producer {
+            Some(producer) => producer,
+            none => {
+                // Nothing else writes to the pipes of an experiment.
+                let options = ProducerOptions::new().shared(true).only_writer();
+                none.insert(errno(options.wait(self.wait).open(self.output))?)
+            }
+        };
+        producer.write_all(bytes).map_err(number)?;
+        producer.flush().map_err(number)?;
+        Ok(bytes.len())
+    }
+
+    fn receive(&mut self, buffer: &mut [u8]) -> Result<usize, Errno> {
+        let consumer = match &mut self.consumer {
+            Some(consumer) => consumer,
+            none => {
+                let options = ConsumerOptions::new().shared(true).wait(self.wait);
+                none.insert(errno(options.open(self.input))?)
+            }
+        };
+        consumer.read(buffer).map_err(number)
+    }
+
+    fn check(&self) -> Result<(), Unsupported> {
+        let takes = self.consumer.as_ref().is_none_or(Consumer::is_sharing);
+        let gives = |producer: &Producer<_>| producer.way() == Way::Ring;
+        match takes && self.producer.as_ref().is_none_or(gives) {
+            true => Ok(()),
+            false => Err(Unsupported(
+                "the two ends of the pipe did not meet".to_owned(),
+            )),
+        }
+    }
+}
+
+fn errno<T>(opened: fullbore::Result<T>) -> Result<T, Errno> {
+    opened.map_err(|error| number(error.into()))
+}
+
+fn number(error: io::Error) -> Errno {
+    match error.kind() {
+        io::ErrorKind::BrokenPipe => Errno::PIPE,
+        _ => Errno::from_io_error(&error).unwrap_or(Errno::IO),
+    }
+}
