@@ -222,11 +222,20 @@ impl Loan {
         ))
     }
 
+    /// Ends the loan if there is one, as [`end`](Self::end) does.
+    pub fn end_any(loan: &mut Option<Self>, py: Python<'_>) -> PyResult<()> {
+        if let Some(lent) = loan {
+            lent.end(py)?;
+            *loan = None;
+        }
+        Ok(())
+    }
+
     /// Ends the loan: from here on its views raise `ValueError`, and no other can be made.
     ///
     /// # Errors
     /// `BufferError` if slices or arrays of the view still exist. The loan then continues.
-    pub fn end(&self, py: Python<'_>) -> PyResult<()> {
+    fn end(&self, py: Python<'_>) -> PyResult<()> {
         if let Some(view) = self.view.bind(py).upgrade() {
             // It fails if an array uses this very view.
             view.call_method0("release")

@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 use std::io::{BufRead, Read};
-use std::os::fd::{AsFd, OwnedFd, RawFd};
+use std::os::fd::{OwnedFd, RawFd};
 
 use fullbore::{Consumer, ConsumerOptions};
 use pyo3::exceptions::PyValueError;
@@ -12,7 +12,7 @@ use pyo3::types::{PyBytes, PyList, PyMemoryView};
 use rustix::fs::SeekFrom;
 
 use crate::buffer::{Loan, NewBytes, Shared};
-use crate::errors::{inner, os_error, waiting, while_freed};
+use crate::errors::{inner, waiting, while_freed};
 use crate::file::{self, File};
 use crate::sizes::Size;
 use crate::turn::{Turn, Turns};
@@ -38,15 +38,6 @@ struct Input {
 }
 
 impl Input {
-    /// Ends the loan of memory, if there is one.
-    fn end_loan(&mut self, py: Python<'_>) -> PyResult<()> {
-        if let Some(loan) = &self.loan {
-            loan.end(py)?;
-            self.loan = None;
-        }
-        Ok(())
-    }
-
     /// Returns the bytes that can be read without a system call.
     fn buffer(&self) -> &[u8] {
         match &self.kept[self.read_again..] {
@@ -217,7 +208,7 @@ impl PyConsumer {
     /// Takes the turn, and ends the loan of memory.
     fn turn(&self, py: Python<'_>) -> PyResult<Turn<'_, Input>> {
         let mut input = self.turns.take(py)?;
-        input.end_loan(py)?;
+        Loan::end_any(&mut input.loan, py)?;
         Ok(input)
     }
 }
@@ -447,7 +438,7 @@ impl PyConsumer {
     /// The number of the descriptor of the file.
     fn fileno(&self, py: Python<'_>) -> PyResult<RawFd> {
         let input = self.turns.take(py)?;
-        Ok(file::fileno(py, &self.file, input.consumer.get_ref()))
+        Ok(self.file.fileno(py, input.consumer.get_ref()))
     }
 
     fn isatty(&self, py: Python<'_>) -> PyResult<bool> {
@@ -472,10 +463,8 @@ impl PyConsumer {
     fn tell(&self, py: Python<'_>) -> PyResult<u64> {
         let input = self.turns.take(py)?;
         let ahead = input.kept.len() - input.read_again + input.consumer.buffer().len();
-        match rustix::fs::tell(input.consumer.get_ref()) {
-            Ok(at) => Ok(at.saturating_sub(ahead as u64)),
-            Err(errno) => Err(os_error(py, errno.raw_os_error(), &self.file.name)),
-        }
+        let at = self.file.tell(py, input.consumer.get_ref())?;
+        Ok(at.saturating_sub(ahead as u64))
     }
 
     #[pyo3(signature = (offset, whence = 0, /))]
@@ -490,8 +479,7 @@ impl PyConsumer {
             to => to,
         };
         let mut input = self.turn(py)?;
-        let at = rustix::fs::seek(input.consumer.get_ref().as_fd(), to)
-            .map_err(|errno| os_error(py, errno.raw_os_error(), &self.file.name))?;
+        let at = self.file.seek(py, input.consumer.get_ref(), to)?;
         (input.kept, input.read_again) = (Vec::new(), 0);
         let buffered = input.consumer.buffer().len();
         input.consumer.consume(buffered);
@@ -523,10 +511,7 @@ impl PyConsumer {
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
-        Ok(format!(
-            "<fullbore.Consumer name={}>",
-            self.file.name.bind(py).repr()?
-        ))
+        self.file.repr(py, "Consumer")
     }
 }
 

@@ -41,6 +41,44 @@ impl File {
         ))
     }
 
+    /// Returns the exception for an error of the kernel about it.
+    pub fn failed(&self, py: Python<'_>, errno: Errno) -> PyErr {
+        os_error(py, errno.raw_os_error(), &self.name)
+    }
+
+    /// Returns the number of the caller's descriptor, or of ours if it has none any more.
+    pub fn fileno(&self, py: Python<'_>, own: &OwnedFd) -> RawFd {
+        match number_of(self.given.bind(py)) {
+            Ok((number, _)) => number,
+            Err(_) => own.as_raw_fd(),
+        }
+    }
+
+    /// Returns the position of the descriptor.
+    ///
+    /// # Errors
+    /// `OSError`: `ESPIPE`.
+    pub fn tell(&self, py: Python<'_>, own: &OwnedFd) -> PyResult<u64> {
+        rustix::fs::tell(own).map_err(|errno| self.failed(py, errno))
+    }
+
+    /// Sets the position of the descriptor, and returns it from the start of the file.
+    ///
+    /// # Errors
+    /// `OSError`: `ESPIPE`, `EINVAL`.
+    pub fn seek(&self, py: Python<'_>, own: &OwnedFd, to: SeekFrom) -> PyResult<u64> {
+        rustix::fs::seek(own, to).map_err(|errno| self.failed(py, errno))
+    }
+
+    /// Returns what `repr()` shows for an object of this class.
+    ///
+    /// # Errors
+    /// Those of the `repr()` of the name.
+    pub fn repr(&self, py: Python<'_>, class: &str) -> PyResult<String> {
+        let name = self.name.bind(py).repr()?;
+        Ok(format!("<fullbore.{class} name={name}>"))
+    }
+
     /// Closes what the caller passed, if it is to be closed.
     ///
     /// # Errors
@@ -108,14 +146,6 @@ pub fn duplicate(py: Python<'_>, number: RawFd, name: &Py<PyAny>) -> PyResult<Ow
     // SAFETY: it is not -1, and is used for this call alone, which fails if it is not open.
     let borrowed = unsafe { BorrowedFd::borrow_raw(number) };
     rustix::io::fcntl_dupfd_cloexec(borrowed, 0).map_err(failed)
-}
-
-/// Returns the number of the caller's descriptor, or of ours if it has none any more.
-pub fn fileno(py: Python<'_>, file: &File, own: &impl AsFd) -> RawFd {
-    match number_of(file.given.bind(py)) {
-        Ok((number, _)) => number,
-        Err(_) => own.as_fd().as_raw_fd(),
-    }
 }
 
 /// Converts the arguments of `seek()`.

@@ -3,16 +3,15 @@
 #![allow(unsafe_code)]
 
 use std::io::Write;
-use std::os::fd::{AsFd, OwnedFd, RawFd};
+use std::os::fd::{OwnedFd, RawFd};
 
 use fullbore::{Error, Producer, ProducerOptions};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyMemoryView;
-use rustix::fs::SeekFrom;
 
 use crate::buffer::{Loan, Shared};
-use crate::errors::{exception, inner, os_error, waiting, while_freed};
+use crate::errors::{exception, inner, waiting, while_freed};
 use crate::file::{self, File};
 use crate::sizes::Size;
 use crate::turn::Turns;
@@ -37,15 +36,6 @@ struct Output {
 }
 
 impl Output {
-    /// Ends the loan of memory, if there is one.
-    fn end_loan(&mut self, py: Python<'_>) -> PyResult<()> {
-        if let Some(loan) = &self.loan {
-            loan.end(py)?;
-            self.loan = None;
-        }
-        Ok(())
-    }
-
     /// Makes a call that sends, and notes whether it failed.
     fn sending<T: Send>(
         &mut self,
@@ -110,7 +100,7 @@ impl PyProducer {
     fn write(&self, py: Python<'_>, data: &Bound<'_, PyAny>) -> PyResult<usize> {
         let shared = Shared::to_read(data)?;
         let mut output = self.turns.take(py)?;
-        output.end_loan(py)?;
+        Loan::end_any(&mut output.loan, py)?;
         let bytes = shared.bytes();
         let mut left = bytes;
         if bytes.len() < output.producer.room() {
@@ -141,7 +131,7 @@ impl PyProducer {
     /// Sends what was gathered.
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
         let mut output = self.turns.take(py)?;
-        output.end_loan(py)?;
+        Loan::end_any(&mut output.loan, py)?;
         output.flush(py, &self.file)
     }
 
@@ -164,7 +154,7 @@ impl PyProducer {
             )));
         }
         let mut output = this.turns.take(py)?;
-        output.end_loan(py)?;
+        Loan::end_any(&mut output.loan, py)?;
         output.sending(py, &this.file, |producer| producer.reserve(n).map(drop))?;
         let memory = producer_memory(&mut output.producer, n)
             .map_err(|error| exception(py, &error, &this.file.name))?;
@@ -194,7 +184,7 @@ impl PyProducer {
             }
             Some(_) => {}
         }
-        output.end_loan(py)?;
+        Loan::end_any(&mut output.loan, py)?;
         let mut is_committed = false;
         output.sending(py, &self.file, |producer| {
             match std::mem::replace(&mut is_committed, true) {
@@ -210,7 +200,7 @@ impl PyProducer {
             return Ok(());
         }
         let mut output = self.turns.take(py)?;
-        output.end_loan(py)?;
+        Loan::end_any(&mut output.loan, py)?;
         let sent = output.flush(py, &self.file);
         let (sink, _) = output.close().producer.into_parts();
         let closed = fullbore::close(sink);
@@ -223,7 +213,7 @@ impl PyProducer {
     /// Sends what was gathered, and returns the file. This object cannot be used any more.
     fn detach(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let mut output = self.turns.take(py)?;
-        output.end_loan(py)?;
+        Loan::end_any(&mut output.loan, py)?;
         output.flush(py, &self.file)?;
         drop(output.close());
         Ok(self.file.given.clone_ref(py))
@@ -280,7 +270,7 @@ impl PyProducer {
     /// The number of the descriptor of the file.
     fn fileno(&self, py: Python<'_>) -> PyResult<RawFd> {
         let output = self.turns.take(py)?;
-        Ok(file::fileno(py, &self.file, output.producer.get_ref()))
+        Ok(self.file.fileno(py, output.producer.get_ref()))
     }
 
     fn isatty(&self, py: Python<'_>) -> PyResult<bool> {
@@ -304,17 +294,16 @@ impl PyProducer {
 
     fn tell(&self, py: Python<'_>) -> PyResult<u64> {
         let output = self.turns.take(py)?;
-        match rustix::fs::tell(output.producer.get_ref()) {
-            Ok(at) => Ok(at + output.producer.unsent()),
-            Err(errno) => Err(os_error(py, errno.raw_os_error(), &self.file.name)),
-        }
+        let at = self.file.tell(py, output.producer.get_ref())?;
+        Ok(at + output.producer.unsent())
     }
 
     #[pyo3(signature = (offset, whence = 0))]
     fn seek(&self, py: Python<'_>, offset: i64, whence: i32) -> PyResult<u64> {
         self.flush(py)?;
         let output = self.turns.take(py)?;
-        self.seek_to(py, &output.producer, file::seek_from(offset, whence)?)
+        let to = file::seek_from(offset, whence)?;
+        self.file.seek(py, output.producer.get_ref(), to)
     }
 
     /// Changes the size of the file.
@@ -328,7 +317,7 @@ impl PyProducer {
         let output = self.turns.take(py)?;
         match rustix::fs::ftruncate(output.producer.get_ref(), size) {
             Ok(()) => Ok(size),
-            Err(errno) => Err(os_error(py, errno.raw_os_error(), &self.file.name)),
+            Err(errno) => Err(self.file.failed(py, errno)),
         }
     }
 
@@ -352,17 +341,7 @@ impl PyProducer {
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
-        Ok(format!(
-            "<fullbore.Producer name={}>",
-            self.file.name.bind(py).repr()?
-        ))
-    }
-}
-
-impl PyProducer {
-    fn seek_to(&self, py: Python<'_>, producer: &Producer<OwnedFd>, to: SeekFrom) -> PyResult<u64> {
-        rustix::fs::seek(producer.get_ref().as_fd(), to)
-            .map_err(|errno| os_error(py, errno.raw_os_error(), &self.file.name))
+        self.file.repr(py, "Producer")
     }
 }
 
