@@ -17,9 +17,11 @@ mod writing;
 
 use std::fmt;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
+
+use rustix::event::PollFlags;
 
 use crate::error::{Error, Result, Side};
 use crate::linux::Calls;
@@ -28,7 +30,7 @@ use crate::produce::stage::Outlet;
 use crate::produce::store::{Layout, Store};
 use crate::split::{Policy, SinkReport};
 use crate::transfer::{self, Ended};
-use crate::wait::{Cancel, Pace, Wait, Waiter};
+use crate::wait::{Cancel, Pace, Stopped, Wait, Waiter};
 use reading::Reading;
 pub use report::{BufferFailure, BufferReport, Level, Waits};
 use writing::{Writing, Written};
@@ -76,7 +78,38 @@ struct Options {
     write_rate: Option<u64>,
     pause: Duration,
     wait: Wait,
+    cancel: Option<Cancel>,
+    deadline: Option<Instant>,
     pipe_size: Option<usize>,
+}
+
+/// How the threads of a buffer are ended, and how it is known that they have ended.
+#[derive(Debug)]
+struct Ends {
+    /// Ends their waits.
+    stop: Cancel,
+    /// Is cancelled once no writer is left.
+    over: Cancel,
+    /// The number of writers that have not ended, and one more until all have been started.
+    writers: AtomicUsize,
+}
+
+/// A writer that has not ended, or one that is still to be started.
+struct Writer<'a>(&'a Ends);
+
+impl<'a> Writer<'a> {
+    fn new(ends: &'a Ends) -> Self {
+        ends.writers.fetch_add(1, Ordering::AcqRel);
+        Self(ends)
+    }
+}
+
+impl Drop for Writer<'_> {
+    fn drop(&mut self) {
+        if self.0.writers.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.0.over.cancel();
+        }
+    }
 }
 
 impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
@@ -94,6 +127,8 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
                 write_rate: None,
                 pause: Duration::ZERO,
                 wait: Wait::Adaptive,
+                cancel: None,
+                deadline: None,
                 pipe_size: None,
             },
             file: None,
@@ -166,13 +201,27 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
         self
     }
 
+    /// Stops when `cancel` is cancelled, also during a wait. What was read and not written by then is lost:
+    /// the report says how much of it each sink has got.
+    pub fn cancel(mut self, cancel: &Cancel) -> Self {
+        self.options.cancel = Some(cancel.clone());
+        self
+    }
+
+    /// Stops at this time with [`Ended::TimedOut`], as after [`cancel`](Self::cancel); `None` removes the
+    /// deadline.
+    pub fn deadline(mut self, at: impl Into<Option<Instant>>) -> Self {
+        self.options.deadline = at.into();
+        self
+    }
+
     /// Sets the capacity in bytes that output pipes are grown to, as [`Tee::pipe_size`](crate::Tee::pipe_size).
     pub fn pipe_size(mut self, bytes: usize) -> Self {
         self.options.pipe_size = Some(bytes);
         self
     }
 
-    /// Moves bytes until the source ends, or no sink is left.
+    /// Moves bytes until the source ends, no sink is left, or it is told to stop.
     ///
     /// # Errors
     /// [`BufferFailure`]: with [`Error::Moving`] if the source failed, which every sink learns only after all
@@ -194,12 +243,12 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
     ) -> Result<BufferReport, BufferFailure> {
         let began = Instant::now();
         let prepared = self.prepare();
-        let (mut store, cancel) = prepared.map_err(|error| BufferFailure::before(error, began))?;
+        let (mut store, ends) = prepared.map_err(|error| BufferFailure::before(error, began))?;
         let capacity = store.capacity();
         let (store, filler, emptiers) = store.sides();
         let options = &self.options;
         let pace = |per_second: Option<u64>| per_second.map(|rate| Pace::new(rate, began));
-        let calls = || Calls::with(Waiter::new(options.wait).until_cancelled(&cancel));
+        let calls = || Calls::with(Waiter::new(options.wait).until_cancelled(&ends.stop));
         let reading = Reading {
             store,
             filler,
@@ -225,18 +274,18 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
             .collect();
         let stop = || {
             store.stop();
-            cancel.cancel();
+            ends.stop.cancel();
         };
-        let (read, written) = thread::scope(|scope| {
+        let (read, written, stopped) = thread::scope(|scope| {
             // It is over once no writer is left: when all of them have ended after the reader, or been
             // dropped, so that nobody needs what it may still read.
-            let (ends, ended) = channel::<()>();
+            let starting = Writer::new(&ends);
             let writers: Vec<_> = writing
                 .into_iter()
                 .map(|writing| {
-                    let (end, stop) = (ends.clone(), &stop);
+                    let (writer, stop) = (Writer::new(&ends), &stop);
                     spawn(scope, move || {
-                        let _end = end;
+                        let _writer = writer;
                         let written = writing.run();
                         if written.fails_all() {
                             stop();
@@ -245,17 +294,16 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
                     })
                 })
                 .collect();
-            drop(ends);
+            drop(starting);
             let reader = spawn(scope, move || reading.run());
             if reader.is_err() || writers.iter().any(Result::is_err) {
                 stop();
             }
-            while ended.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
-                watch(&Level::of(store, capacity, began.elapsed()));
-            }
+            let mut looking = || watch(&Level::of(store, capacity, began.elapsed()));
+            let stopped = options.until_over(&ends.over, interval, &mut looking);
             stop();
             let written: Result<Vec<Written>> = writers.into_iter().map(joined).collect();
-            (joined(reader).and_then(|read| read), written)
+            (joined(reader).and_then(|read| read), written, stopped)
         });
         let level = Level::of(store, capacity, began.elapsed());
         let (mut written, read) = match written {
@@ -270,9 +318,11 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
         let report = BufferReport {
             level,
             sinks,
-            ended: match failure {
-                Some(_) => Ended::Failed,
-                None => Ended::AtEnd,
+            ended: match (&failure, stopped) {
+                (Some(_), _) => Ended::Failed,
+                (None, Some(Stopped::TimedOut)) => Ended::TimedOut,
+                (None, Some(_)) => Ended::Cancelled,
+                (None, None) => Ended::AtEnd,
             },
         };
         match failure {
@@ -286,7 +336,7 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
     }
 
     /// Checks the options and the fds, and gets the memory.
-    fn prepare(&mut self) -> Result<(Store, Cancel)> {
+    fn prepare(&mut self) -> Result<(Store, Ends)> {
         let Options {
             memory,
             chunk,
@@ -318,7 +368,44 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
             resume,
             file: self.file.take(),
         })?;
-        Ok((store, Cancel::new()?))
+        let ends = Ends {
+            stop: Cancel::new()?,
+            over: Cancel::new()?,
+            writers: AtomicUsize::new(0),
+        };
+        Ok((store, ends))
+    }
+}
+
+impl Options {
+    /// Sleeps until it is `over`, and calls `watch` about every `interval`. Returns what ended it earlier, if
+    /// something did.
+    fn until_over(
+        &self,
+        over: &Cancel,
+        interval: Duration,
+        mut watch: impl FnMut(),
+    ) -> Option<Stopped> {
+        while !over.is_cancelled() {
+            // An interval may be as long as there are numbers.
+            let next = Instant::now().checked_add(interval);
+            let mut waiter = Waiter::new(Wait::Block);
+            if let Some(cancel) = &self.cancel {
+                waiter = waiter.until_cancelled(cancel);
+            }
+            let mut waiter = waiter.until_deadline(next.into_iter().chain(self.deadline).min());
+            let slept = waiter.sleep_on(&[(over.event(), PollFlags::IN)]);
+            let is_late = self.deadline.is_some_and(|at| Instant::now() >= at);
+            match waiter.stopped() {
+                _ if over.is_cancelled() => {}
+                Some(Stopped::TimedOut) if !is_late => watch(),
+                Some(stopped) => return Some(stopped),
+                // poll(2) fails if the kernel has no memory for a moment.
+                None if slept.is_err() => thread::sleep(Duration::from_millis(1).min(interval)),
+                None => {}
+            }
+        }
+        None
     }
 }
 

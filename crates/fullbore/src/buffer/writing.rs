@@ -79,6 +79,7 @@ impl Writing<'_> {
             // With a small pipe, writing is only slower.
             let _ = pipe.grow(self.pipe_size);
             self.outlet.take_pages(self.sink, self.pipe_size);
+            self.outlet.try_both(Some(self.chunk));
         }
     }
 

@@ -68,7 +68,7 @@ impl Cancel {
     }
 
     /// Returns the fd that becomes readable with a cancel.
-    pub(super) fn event(&self) -> BorrowedFd<'_> {
+    pub(crate) fn event(&self) -> BorrowedFd<'_> {
         self.0.event.as_fd()
     }
 

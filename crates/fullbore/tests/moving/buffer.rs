@@ -415,3 +415,32 @@ fn what_makes_no_sense_is_refused_before_the_first_byte() {
     let queued = PipeEnd::of(&source.reader).unwrap().unwrap().queued();
     assert_eq!(queued.unwrap(), 3);
 }
+
+#[test]
+fn it_stops_when_it_is_cancelled_although_the_source_is_silent() {
+    let _watch = watch("it_stops_when_it_is_cancelled_although_the_source_is_silent");
+    let (source, sink) = (Pipe::new().unwrap(), Pipe::new().unwrap());
+    rustix::io::write(&source.writer, b"1").unwrap();
+    let cancel = fullbore::Cancel::new().unwrap();
+    let buffer = Buffer::new(&source.reader).sink(&sink.writer, Policy::FAIL_ALL);
+    let report = thread::scope(|scope| {
+        scope.spawn(|| {
+            rustix::io::read(&sink.reader, &mut [0; 1]).unwrap();
+            cancel.cancel();
+        });
+        buffer.cancel(&cancel).run().unwrap()
+    });
+    assert_eq!(report.ended, Ended::Cancelled);
+    assert_eq!((report.level.taken, report.sinks[0].bytes), (1, 1));
+}
+
+#[test]
+fn it_stops_at_its_deadline_and_not_before() {
+    let _watch = watch("it_stops_at_its_deadline_and_not_before");
+    let (source, sink) = (Pipe::new().unwrap(), Pipe::new().unwrap());
+    let at = Instant::now() + Duration::from_millis(30);
+    let buffer = Buffer::new(&source.reader).sink(&sink.writer, Policy::FAIL_ALL);
+    let report = buffer.deadline(at).run().unwrap();
+    assert!(Instant::now() >= at);
+    assert_eq!((report.ended, report.level.taken), (Ended::TimedOut, 0));
+}

@@ -207,9 +207,11 @@ impl Store {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Wakes the outputs that sleep.
-    fn wake_outputs(&self, inner: &Inner) {
-        if inner.outputs_asleep > 0 {
+    /// Wakes the outputs that sleep. The lock is released first: they need it at once.
+    fn wake_outputs(&self, inner: MutexGuard<'_, Inner>) {
+        let any_sleep = inner.outputs_asleep > 0;
+        drop(inner);
+        if any_sleep {
             self.more.notify_all();
         }
     }
@@ -234,7 +236,9 @@ impl Store {
                 }
             }
         }
-        if inner.reader_sleeps && inner.state.has_room() {
+        let wakes_reader = inner.reader_sleeps && inner.state.has_room();
+        drop(inner);
+        if wakes_reader {
             self.room.notify_one();
         }
         outcome
@@ -284,7 +288,9 @@ impl Filler<'_> {
             if waited.is_none() {
                 waited = Some(Instant::now());
                 // Outputs that wait for a threshold need not wait for it any more.
-                store.wake_outputs(&inner);
+                store.wake_outputs(inner);
+                inner = store.lock();
+                continue;
             }
             inner.reader_sleeps = true;
             inner = store
@@ -308,7 +314,7 @@ impl Filler<'_> {
             let mut inner = store.lock();
             inner.state.fill(n.min(room.len()));
             inner.counts.most = inner.counts.most.max(inner.state.held());
-            store.wake_outputs(&inner);
+            store.wake_outputs(inner);
         }
         Some(read)
     }

@@ -14,8 +14,9 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 /// Slots that are kept after the last byte of their piece is sent, if no pipe was given any of it:
-/// memory that is in the cache is filled again sooner than new memory.
-const WARM: usize = 2;
+/// memory that is in the cache is filled again sooner than new memory, which the kernel zeroes. While more
+/// slots than that are in use, as many as these are kept.
+const WARM: usize = 4;
 
 /// The state of the memory of a buffer.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -218,6 +219,10 @@ impl State {
 
     /// Takes a slot that no output needs any more away from its piece, if there is one.
     pub(crate) fn release(&mut self) -> Option<Released> {
+        if self.warm.len() > WARM.max(self.pieces.len()) {
+            // The one that was used last is in the cache; this one is not.
+            return Some(Released::GiveBack(self.warm.remove(0)));
+        }
         let piece_ends = self.first + self.slot as u64;
         let all_sent = self.slowest().min(self.filled) >= piece_ends;
         if self.pieces.is_empty() || !all_sent {
@@ -225,11 +230,11 @@ impl State {
         }
         let piece = self.pieces.pop_front()?;
         self.first = piece_ends;
-        if !piece.given && self.warm.len() < WARM {
-            self.warm.push(piece.slot);
-            return Some(Released::Kept);
+        if piece.given {
+            return Some(Released::GiveBack(piece.slot));
         }
-        Some(Released::GiveBack(piece.slot))
+        self.warm.push(piece.slot);
+        Some(Released::Kept)
     }
 
     /// Frees a slot that was given back to the kernel.
@@ -457,19 +462,37 @@ mod tests {
 
     #[test]
     fn slots_that_no_pipe_was_given_are_filled_again_and_few_are_kept() {
-        let mut state = State::new(4, 8, 1, 0, 32);
+        let mut state = State::new(4, 10, 1, 0, 40);
         while let Some(room) = state.room(4) {
             state.fill(room.len());
         }
-        let released: Vec<Released> = (0..5)
-            .map(|i| {
-                state.send(0, 4, i == 0);
-                state.release().unwrap()
-            })
-            .collect();
+        let mut released = Vec::new();
+        for piece in 0..10 {
+            state.send(0, 4, piece == 0);
+            while let Some(slot) = state.release() {
+                released.push(slot);
+            }
+        }
         use Released::{GiveBack, Kept};
-        let expected = [GiveBack(0), Kept, Kept, GiveBack(3), GiveBack(4)];
+        let expected = [
+            GiveBack(0),
+            Kept,
+            Kept,
+            Kept,
+            Kept,
+            // Less than half of the slots are in use from here on.
+            Kept,
+            GiveBack(1),
+            Kept,
+            GiveBack(2),
+            Kept,
+            GiveBack(3),
+            Kept,
+            GiveBack(4),
+            Kept,
+            GiveBack(5),
+        ];
         assert_eq!(released, expected);
-        assert_eq!(state.room(4), Some(8..12), "the one that was kept last");
+        assert_eq!(state.room(4), Some(36..40), "the one that was kept last");
     }
 }
