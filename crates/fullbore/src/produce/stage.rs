@@ -158,11 +158,8 @@ impl Outlet {
         }
         let may_be_given = self.pipe.is_some() && !self.refuses && may_be_given;
         let mut can_be_given = may_be_given && pays;
-        if let Some(pipe) = &self.pipe
-            && can_be_given
-            && !self.trial.by_socket()
-            && !self.through.has_failed()
-        {
+        let tries = can_be_given && !self.trial.by_socket() && !self.through.has_failed();
+        if let Some(pipe) = self.pipe.as_ref().filter(|_| tries) {
             // SAFETY: the caller vouches for the memory, which lives on in the pipe after munmap.
             // `own_writable` made sure that this is the write end of a pipe, and no one else can change
             // what its descriptor refers to.
@@ -206,7 +203,10 @@ impl Outlet {
                 });
             }
             (None, None) => self.calls.write(sink, bytes),
-            (_, Some(at)) => uninterrupted(|| rustix::io::pwrite(sink, bytes, at)),
+            (_, Some(at)) => {
+                self.calls.also_made(1);
+                uninterrupted(|| rustix::io::pwrite(sink, bytes, at))
+            }
         };
         let copied = |bytes| Sent::Copied {
             bytes,
@@ -305,11 +305,10 @@ impl Stage {
             true => self.chunk,
             false => BY_REFERENCE_FROM.min(self.chunk),
         };
-        if let Some(fresh) = &mut self.fresh
-            && self.window.len() < at_least
-            && let Memory::Pages(pages) = &mut self.memory
-        {
-            self.window = fresh.window(pages, self.chunk, at_least)?;
+        if self.window.len() < at_least {
+            if let (Some(fresh), Memory::Pages(pages)) = (&mut self.fresh, &mut self.memory) {
+                self.window = fresh.window(pages, self.chunk, at_least)?;
+            }
         }
         let len = self.window.len().min(self.chunk).min(most);
         let start = self.window.start;
@@ -336,10 +335,9 @@ impl Stage {
     ) -> Result<usize, (&'static str, Errno)> {
         let bytes = &self.memory[self.held.start + from..self.held.end];
         let pays = bytes.len() >= BY_REFERENCE_FROM.min(self.chunk);
-        if let Some(into) = &mut outlet.into_socket
-            && self.fresh.is_some()
-            && (pays || into.is_under_way())
-        {
+        let is_fresh = self.fresh.is_some();
+        let into = outlet.into_socket.as_mut();
+        if let Some(into) = into.filter(|into| is_fresh && (pays || into.is_under_way())) {
             self.given = self.held.len();
             // SAFETY: what is given was noted, and `let_go` sees to it that it is given back to the kernel
             // before anything could be written to it again. The pages are a mapping of our own.
@@ -371,17 +369,16 @@ impl Stage {
     /// # Errors
     /// The kernel's error, if memory cannot be given back to it.
     pub(crate) fn let_go(&mut self) -> Result<()> {
-        if self.given > 0
-            && let Memory::Pages(pages) = &mut self.memory
-            && let Some(fresh) = &mut self.fresh
-        {
-            let held = std::mem::take(&mut self.held);
-            self.given = 0;
-            self.window.start = held
-                .end
-                .next_multiple_of(linux::page_size())
-                .min(self.window.end);
-            fresh.gave(pages, held)?;
+        if self.given > 0 {
+            if let (Memory::Pages(pages), Some(fresh)) = (&mut self.memory, &mut self.fresh) {
+                let held = std::mem::take(&mut self.held);
+                self.given = 0;
+                self.window.start = held
+                    .end
+                    .next_multiple_of(linux::page_size())
+                    .min(self.window.end);
+                fresh.gave(pages, held)?;
+            }
         }
         self.held = 0..0;
         Ok(())

@@ -341,7 +341,10 @@ impl State {
                 let room = self.stage.room(most)?;
                 let n = match self.source_offset {
                     None => self.reader.read(ends.source, room),
-                    Some(at) => uninterrupted(|| rustix::io::pread(ends.source, &mut *room, at)),
+                    Some(at) => {
+                        self.reader.also_made(1);
+                        uninterrupted(|| rustix::io::pread(ends.source, &mut *room, at))
+                    }
                 }
                 .map_err(|errno| {
                     Stop::of_call(self.reader.stopped(), Side::Source, "read", errno)

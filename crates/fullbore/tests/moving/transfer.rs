@@ -372,6 +372,24 @@ fn write_at(from: From, to: To, guarantee: Guarantee, len: usize, at: u64) {
     source.close();
 }
 
+/// Bytes in sight are read and written, with offsets by pread(2) and pwrite(2).
+#[test]
+fn calls_with_offsets_are_counted_as_those_without() {
+    let calls = |at: Option<u64>| {
+        let (source, sink) = (From::File.open(MIB).unwrap(), To::File.open().unwrap());
+        let mut transfer = Transfer::new(&source.fd, &sink.fd).in_sight();
+        if let Some(at) = at {
+            transfer = transfer.source_offset(at).sink_offset(at);
+        }
+        let report = transfer.run().unwrap();
+        assert_eq!(report.bytes, MIB as u64);
+        report.calls
+    };
+    // At least one read, one write, and the read that finds the end.
+    assert!(calls(None) >= 3);
+    assert_eq!(calls(Some(0)), calls(None));
+}
+
 #[test]
 fn offsets_on_what_has_none_are_an_error_of_that_side() {
     for guarantee in GUARANTEES {
