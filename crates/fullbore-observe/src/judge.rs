@@ -340,7 +340,7 @@ mod tests {
                         ];
                         let numbers = numbers(&stages, &[(fill, 100. - fill)], idle);
                         let verdict = Verdict::of(&numbers);
-                        if let VerdictKind::Stage(1, _) = verdict.kind
+                        if matches!(verdict.kind, VerdictKind::Stage(1, _))
                             && verdict.sure == Sureness::Sure
                         {
                             sure += 1;

@@ -236,21 +236,21 @@ impl PipeState {
     /// that is not known yet.
     pub(crate) fn remember(&mut self, census: &Census, histories: &mut Histories, now: f64) {
         let pipes = &census.pipes;
-        if self.capacity.is_none()
-            && let Ok(at) = pipes.binary_search_by_key(&self.identity(), |pipe| pipe.identity)
-        {
-            let history = histories.of(self.identity(), self.path.as_deref(), now);
-            match history.capacity.filter(|_| self.kind == PipeKind::OneSided) {
-                // The capacity is not read again, because each read wakes the processes that wait
-                // for the pipe (`pipe_release`, fs/pipe.c).
-                Some(capacity) => self.capacity = Some(capacity),
-                None => match ask(census, &pipes[at]) {
-                    Ok(fill) => {
-                        self.fill(Some(fill));
-                        history.capacity = Some(fill.capacity);
-                    }
-                    Err(why) => self.closed = Some(why),
-                },
+        if self.capacity.is_none() {
+            if let Ok(at) = pipes.binary_search_by_key(&self.identity(), |pipe| pipe.identity) {
+                let history = histories.of(self.identity(), self.path.as_deref(), now);
+                match history.capacity.filter(|_| self.kind == PipeKind::OneSided) {
+                    // The capacity is not read again, because each read wakes the processes that wait
+                    // for the pipe (`pipe_release`, fs/pipe.c).
+                    Some(capacity) => self.capacity = Some(capacity),
+                    None => match ask(census, &pipes[at]) {
+                        Ok(fill) => {
+                            self.fill(Some(fill));
+                            history.capacity = Some(fill.capacity);
+                        }
+                        Err(why) => self.closed = Some(why),
+                    },
+                }
             }
         }
         let history = histories.of(self.identity(), self.path.as_deref(), now);

@@ -48,14 +48,15 @@ impl Rings {
                 let link = fs::read_link(fd.path());
                 if link
                     .is_ok_and(|link| RingView::pipe_of(link.as_os_str().as_bytes()) == Some(pipe))
-                    && let Ok(Some(view)) = RingView::open(&fd.path())
                 {
-                    found.push(view.inode());
-                    let before = match is_older && is_first {
-                        true => view.state().map_or(0, |state| state.claimed),
-                        false => 0,
-                    };
-                    self.open.entry(view.inode()).or_insert((view, before));
+                    if let Ok(Some(view)) = RingView::open(&fd.path()) {
+                        found.push(view.inode());
+                        let before = match is_older && is_first {
+                            true => view.state().map_or(0, |state| state.claimed),
+                            false => 0,
+                        };
+                        self.open.entry(view.inode()).or_insert((view, before));
+                    }
                 }
             }
         }

@@ -317,17 +317,17 @@ impl WatchedStage {
     }
 
     pub fn join(&mut self, pid: u32, has_parent: bool) {
-        if self.members.len() < PROCESSES
-            && let Some(process) = Watched::new(pid)
-        {
-            self.members.push(Member {
-                process,
-                has_parent,
-                is_parent: false,
-                has_new_child: false,
-                counted_children: BTreeSet::new(),
-                doings: Vec::new(),
-            });
+        if self.members.len() < PROCESSES {
+            if let Some(process) = Watched::new(pid) {
+                self.members.push(Member {
+                    process,
+                    has_parent,
+                    is_parent: false,
+                    has_new_child: false,
+                    counted_children: BTreeSet::new(),
+                    doings: Vec::new(),
+                });
+            }
         }
     }
 }

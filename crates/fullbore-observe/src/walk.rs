@@ -165,12 +165,12 @@ impl Walk<'_> {
     /// # Errors
     /// If this process may open no more files, because the census would be incomplete.
     fn process(&mut self, proc: BorrowedFd<'_>, pid: u32, buffer: &mut Names) -> Result<(), Errno> {
-        if let Some(mut kept) = self.known.processes.remove(&pid)
-            && self.ends(pid, &mut kept, buffer).is_ok()
-        {
-            kept.seen = self.known.censuses;
-            self.known.processes.insert(pid, kept);
-            return Ok(());
+        if let Some(mut kept) = self.known.processes.remove(&pid) {
+            if self.ends(pid, &mut kept, buffer).is_ok() {
+                kept.seen = self.known.censuses;
+                self.known.processes.insert(pid, kept);
+                return Ok(());
+            }
         }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fds = match openat(proc, format!("{pid}/fd"), flags, Mode::empty()) {

@@ -452,10 +452,10 @@ impl Watch {
         }
         for (link, sums) in self.links.iter().zip(&mut self.sums.pipes) {
             let (writer, reader) = (moments[link.writer], moments[link.reader]);
-            if let Some(fill) = fills[link.writer]
-                && writer != Moment::Ended
-                && reader != Moment::Ended
-            {
+            if writer == Moment::Ended || reader == Moment::Ended {
+                continue;
+            }
+            if let Some(fill) = fills[link.writer] {
                 let waits = matches!(writer, Moment::Output | Moment::Both);
                 sums.note(fill, waits, time);
             }
@@ -512,10 +512,9 @@ impl Watch {
             true => (RECENT_OF_OTHERS, ENOUGH_SAMPLES),
             false => (RECENT, 0),
         };
-        while let Some((then, sums)) = self.past.get(1)
-            && now - *then >= recent
-            && self.sums.samples - sums.samples >= samples
-        {
+        while self.past.get(1).is_some_and(|(then, sums)| {
+            now - *then >= recent && self.sums.samples - sums.samples >= samples
+        }) {
             self.past.pop_front();
         }
     }

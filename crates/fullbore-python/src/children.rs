@@ -107,9 +107,10 @@ fn open(pid: u32) -> rustix::io::Result<OwnedFd> {
 fn with_descendants(started: &Processes, mut known: Processes) -> Processes {
     for &pid in started.keys() {
         for descendant in fullbore_observe::descendants(pid) {
-            if !known.contains_key(&descendant)
-                && let Ok(opened) = open(descendant)
-            {
+            if known.contains_key(&descendant) {
+                continue;
+            }
+            if let Ok(opened) = open(descendant) {
                 known.insert(descendant, opened);
             }
         }

@@ -517,10 +517,10 @@ impl PyConsumer {
 
 impl Drop for PyConsumer {
     fn drop(&mut self) {
-        if let Some(input) = self.turns.take_out()
-            && self.turns.is_here()
-        {
-            while_freed(|py| self.file.let_go(py, input.consumer.get_ref()));
+        if let Some(input) = self.turns.take_out() {
+            if self.turns.is_here() {
+                while_freed(|py| self.file.let_go(py, input.consumer.get_ref()));
+            }
         }
     }
 }

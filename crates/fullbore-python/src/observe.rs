@@ -202,10 +202,10 @@ impl Watcher {
             {
                 let mut state = self.sampling.lock();
                 state.is_over = true;
-                if let Watched::Now(watch) = &state.watch
-                    && let Ok(json) = json_of(&watch.findings())
-                {
-                    state.watch = Watched::Before(json);
+                if let Watched::Now(watch) = &state.watch {
+                    if let Ok(json) = json_of(&watch.findings()) {
+                        state.watch = Watched::Before(json);
+                    }
                 }
             }
             self.sampling.changed.notify_all();

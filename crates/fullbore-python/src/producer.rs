@@ -357,8 +357,10 @@ impl Drop for PyProducer {
         if let Some(mut output) = self.turns.take_out() {
             while_freed(|py| {
                 let sends = self.turns.is_here() && !output.failed && output.producer.unsent() > 0;
-                if sends && let Err(error) = output.flush(py, &self.file) {
-                    error.write_unraisable(py, None);
+                if sends {
+                    if let Err(error) = output.flush(py, &self.file) {
+                        error.write_unraisable(py, None);
+                    }
                 }
                 let (sink, _) = output.producer.into_parts();
                 if self.turns.is_here() {

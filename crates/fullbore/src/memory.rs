@@ -177,13 +177,13 @@ impl Memory {
         }
         if let Ok(pages) = Self::map(len, huge) {
             *self = Memory::Pages(pages);
-        } else if let Memory::First(first) = self
-            && let more = len + BLOCK - first.bytes.len()
-            && first.bytes.try_reserve_exact(more).is_ok()
-        {
-            let mut bytes = std::mem::take(&mut first.bytes);
-            bytes.resize(len + BLOCK, 0);
-            *first = Aligned::within(bytes, len);
+        } else if let Memory::First(first) = self {
+            let more = len + BLOCK - first.bytes.len();
+            if first.bytes.try_reserve_exact(more).is_ok() {
+                let mut bytes = std::mem::take(&mut first.bytes);
+                bytes.resize(len + BLOCK, 0);
+                *first = Aligned::within(bytes, len);
+            }
         }
     }
 
@@ -242,7 +242,7 @@ mod tests {
                     let bytes = geometry.given_back_at_once(asks_for_huge);
                     assert!(bytes <= 4 << 20, "{bytes} on pages of {page}");
                     assert!(bytes >= 2 << 20, "{bytes} on pages of {page}");
-                    assert!(bytes.is_multiple_of(page));
+                    assert!(bytes % page == 0);
                 }
                 let suits = has_huge && huge == 2 << 20;
                 assert_eq!(geometry.huge_that_suits(), suits.then_some(2 << 20));

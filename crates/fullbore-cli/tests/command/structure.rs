@@ -80,6 +80,52 @@ fn libraries_for_other_programs_depend_on_no_command_line_and_no_terminal() {
     }
 }
 
+/// Newer compilers accept a let chain (`if let … && …`) whatever version a crate declares, and no lint
+/// reports one.
+#[test]
+fn crates_that_declare_a_rust_before_1_88_have_no_let_chain() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let mut checked = 0;
+    for root in crate_roots() {
+        let directory = root.parent().unwrap().parent().unwrap();
+        let manifest = fs::read_to_string(directory.join("Cargo.toml")).unwrap();
+        // The version of the workspace is one.
+        if !manifest.contains("\nrust-version.workspace = true\n") {
+            continue;
+        }
+        for pattern in ["src/**/*.rs", "examples/**/*.rs", "build.rs"] {
+            let pattern = directory.join(pattern);
+            for file in glob::glob(pattern.to_str().unwrap()).unwrap() {
+                let file = file.unwrap();
+                let text = fs::read_to_string(&file).unwrap();
+                let shown = file.strip_prefix(crates).unwrap();
+                assert!(!has_let_chain(&text), "{} has one", shown.display());
+                checked += 1;
+            }
+        }
+    }
+    let workspace = fs::read_to_string(crates.parent().unwrap().join("Cargo.toml")).unwrap();
+    assert!(workspace.contains("\nrust-version = \"1.85\"\n"));
+    assert!(checked > 50, "{checked}");
+    assert!(has_let_chain("fn f() { if a() && let Some(b) = c {} }"));
+    assert!(has_let_chain("fn f() { while let Some(b) = c && b {} }"));
+    assert!(!has_let_chain("fn f() { if let Some(b) = c {} }"));
+}
+
+fn has_let_chain(text: &str) -> bool {
+    struct Chains(bool);
+    impl<'ast> Visit<'ast> for Chains {
+        fn visit_expr_binary(&mut self, binary: &'ast syn::ExprBinary) {
+            let is_let = |side: &syn::Expr| matches!(side, syn::Expr::Let(_));
+            self.0 |= is_let(&binary.left) || is_let(&binary.right);
+            visit::visit_expr_binary(self, binary);
+        }
+    }
+    let mut chains = Chains(false);
+    chains.visit_file(&syn::parse_file(text).unwrap());
+    chains.0
+}
+
 #[test]
 fn a_circle_is_found_with_all_its_files_and_nothing_else() {
     let file = PathBuf::from;

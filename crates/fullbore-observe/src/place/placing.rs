@@ -202,11 +202,11 @@ impl Placing {
             self.from = Some(now);
             return;
         }
-        if self.place(&now.stages).is_err()
-            && let Some(placer) = &mut self.placer
-        {
-            self.step = placer.refused();
-            let _ = self.threads.give_back();
+        if self.place(&now.stages).is_err() {
+            if let Some(placer) = &mut self.placer {
+                self.step = placer.refused();
+                let _ = self.threads.give_back();
+            }
         }
         self.from = None;
         self.due =

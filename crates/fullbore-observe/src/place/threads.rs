@@ -171,8 +171,10 @@ impl Threads {
         let pid = Pid::from_raw(tid as i32).ok_or(Errno::SRCH)?;
         let mask = sched_getaffinity(Some(pid))?;
         let is_own = mask != self.before[stage] && !self.given[stage].contains(&mask);
-        if is_own && let Some(start) = started(tid) {
-            self.own.insert((tid, start));
+        if is_own {
+            if let Some(start) = started(tid) {
+                self.own.insert((tid, start));
+            }
         }
         if is_own || mask == *wanted || self.is_own(tid) {
             return Ok(false);

@@ -445,7 +445,7 @@ mod tests {
             let mut pages = Pages::new(len).unwrap();
             assert_eq!(pages.len(), len);
             assert!(pages.iter().all(|&b| b == 0));
-            assert!((pages.as_ptr() as usize).is_multiple_of(linux::page_table_span()));
+            assert!(pages.as_ptr() as usize % linux::page_table_span() == 0);
             pages[len - 1] = 7;
             assert_eq!(pages[len - 1], 7);
         }

@@ -195,10 +195,10 @@ impl<Fd: AsFd> Repeat<Fd> {
             return Ok(0);
         }
         let at = (self.sent % self.pattern as u64) as usize;
-        if at == 0
-            && let Err(errno) = self.fill_stage()
-        {
-            return self.degrade_or_fail("tee", errno, most);
+        if at == 0 {
+            if let Err(errno) = self.fill_stage() {
+                return self.degrade_or_fail("tee", errno, most);
+            }
         }
         let (sink, block) = (self.sink.as_fd(), &self.block);
         let (operation, answer) = match &mut self.origin {
@@ -247,24 +247,25 @@ impl<Fd: AsFd> Repeat<Fd> {
 
     /// Duplicates the master into the pipe of our own, if there is one and it is empty.
     fn fill_stage(&mut self) -> Result<(), Errno> {
-        if let Origin::Staged {
-            master,
-            stage,
-            staged,
-        } = &mut self.origin
-            && *staged == 0
-        {
-            // The pipe is empty and has as many slots as the master: this duplicates everything
-            // without a wait.
-            let n = self.calls.tee(
-                master.pipe.reader.as_fd(),
-                stage.writer.as_fd(),
-                length(master.bytes),
-                Ready::ToWrite,
-            )?;
-            *staged = n as u64;
+        match &mut self.origin {
+            Origin::Staged {
+                master,
+                stage,
+                staged: staged @ 0,
+            } => {
+                // The pipe is empty and has as many slots as the master: this duplicates everything
+                // without a wait.
+                let n = self.calls.tee(
+                    master.pipe.reader.as_fd(),
+                    stage.writer.as_fd(),
+                    length(master.bytes),
+                    Ready::ToWrite,
+                )?;
+                *staged = n as u64;
+                Ok(())
+            }
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// Falls back to a simpler way if the kernel refuses this one and nothing has been sent.

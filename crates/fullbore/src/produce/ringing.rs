@@ -73,17 +73,17 @@ impl<Fd: AsFd> Producer<Fd> {
                     Ok(Published::No) => return self.leave_ring(),
                     Err(errno) => return Err(self.broke_off("ring", errno)),
                 }
-                if let Memory::Ring(ring) = &mut self.memory
-                    && ring.is_over()
-                {
-                    return self.leave_ring();
+                if let Memory::Ring(ring) = &mut self.memory {
+                    if ring.is_over() {
+                        return self.leave_ring();
+                    }
                 }
             } else if let Some(mut first) = self.handed_over.pop_front() {
-                if self.window.is_empty()
-                    && let Err(error) = self.next_window(1)
-                {
-                    self.handed_over.push_front(first);
-                    return Err(error);
+                if self.window.is_empty() {
+                    if let Err(error) = self.next_window(1) {
+                        self.handed_over.push_front(first);
+                        return Err(error);
+                    }
                 }
                 if matches!(self.memory, Memory::Ring(_)) {
                     let rest = first.rest();
@@ -168,10 +168,10 @@ impl<Fd: AsFd> Producer<Fd> {
     /// Closes the ring, if there is one, before the producer is dropped. What was sent must not be lost
     /// because nothing may be written into the pipe any more: then the ring is left to the consumer.
     pub(super) fn close_ring_at_the_end(&mut self) -> Result<()> {
-        if let Memory::Ring(ring) = &mut self.memory
-            && self.calls.waiter().check_stopped().is_err()
-        {
-            ring.leave_to_consumer();
+        if let Memory::Ring(ring) = &mut self.memory {
+            if self.calls.waiter().check_stopped().is_err() {
+                ring.leave_to_consumer();
+            }
         }
         self.close_ring()
     }

@@ -64,12 +64,11 @@ impl<Fd: AsFd> Producer<Fd> {
 
     /// Grows the output once, if it is a pipe and the options allow it.
     pub(super) fn make_roomy(&mut self) {
-        if !std::mem::replace(&mut self.roomy, true)
-            && self.options.pipe_size != Some(0)
-            && let Ok(Some(pipe)) = PipeEnd::of(&self.sink)
-        {
-            // An error does not matter here: with a small pipe, sending is only slower.
-            let _ = pipe.grow(self.options.pipe_size.unwrap_or_else(roomy));
+        if !std::mem::replace(&mut self.roomy, true) && self.options.pipe_size != Some(0) {
+            if let Ok(Some(pipe)) = PipeEnd::of(&self.sink) {
+                // An error does not matter here: with a small pipe, sending is only slower.
+                let _ = pipe.grow(self.options.pipe_size.unwrap_or_else(roomy));
+            }
         }
     }
 
@@ -129,10 +128,10 @@ impl<Fd: AsFd> Producer<Fd> {
         if self.gathered == 0 && self.handed_over.is_empty() {
             return Ok(());
         }
-        if let Some(offering) = &mut self.offering
-            && offering.is_due(self.sent)
-        {
-            self.offer_ring();
+        if let Some(offering) = &mut self.offering {
+            if offering.is_due(self.sent) {
+                self.offer_ring();
+            }
         }
         self.send_what_there_is()
     }
@@ -181,15 +180,15 @@ impl<Fd: AsFd> Producer<Fd> {
                 Err((operation, errno)) => return Err(self.broke_off(operation, errno)),
             }
         }
-        if is_tried
-            && let (Policy::Fresh(Some(fresh)), Memory::Pages(memory)) =
-                (&mut self.policy, &mut self.memory)
-        {
-            // The window is not used up by a copy, so one that is short would be used for ever.
-            let window = fresh.window(memory, self.chunk, self.chunk);
-            self.told |= window.is_err();
-            self.window = window?;
-            return Ok(());
+        match (&mut self.policy, &mut self.memory) {
+            (Policy::Fresh(Some(fresh)), Memory::Pages(memory)) if is_tried => {
+                // The window is not used up by a copy, so one that is short would be used for ever.
+                let window = fresh.window(memory, self.chunk, self.chunk);
+                self.told |= window.is_err();
+                self.window = window?;
+                return Ok(());
+            }
+            _ => {}
         }
         if matches!(self.policy, Policy::Ring(_)) {
             return Ok(());
@@ -238,11 +237,10 @@ impl<Fd: AsFd> Producer<Fd> {
                     self.trial.sent(Way::Fresh, n, || queued(sink.as_fd()));
                     match &mut self.policy {
                         Policy::Fresh(Some(fresh)) => {
-                            if let Memory::Pages(pages) = &mut self.memory
-                                && let Err(error) = fresh.gave(pages, start..start + n)
-                            {
-                                self.told = true;
-                                return Err(error);
+                            if let Memory::Pages(pages) = &mut self.memory {
+                                fresh
+                                    .gave(pages, start..start + n)
+                                    .inspect_err(|_| self.told = true)?;
                             }
                         }
                         Policy::Recycle(ring) => ring.gave(start..start + n, self.sent),

@@ -133,15 +133,16 @@ impl Through {
 
     /// Copies the first bytes into the socket, and returns how many; 0 if there is none to be had.
     fn fill(&mut self, calls: &mut Calls, sink: BorrowedFd<'_>, bytes: &[u8]) -> usize {
-        if let Through::NewSocket = self
+        if matches!(self, Through::NewSocket)
             && PipeEnd::new(sink)
                 .and_then(|pipe| pipe.capacity())
                 .is_ok_and(has_room_for_runs)
-            && let (family, kind) = (AddressFamily::UNIX, SocketType::STREAM)
-            && let Ok((near, far)) = socketpair(family, kind, SocketFlags::CLOEXEC, None)
         {
-            let works = false;
-            *self = Through::Socket { near, far, works };
+            let (family, kind) = (AddressFamily::UNIX, SocketType::STREAM);
+            if let Ok((near, far)) = socketpair(family, kind, SocketFlags::CLOEXEC, None) {
+                let works = false;
+                *self = Through::Socket { near, far, works };
+            }
         }
         let Through::Socket { near, .. } = self else {
             return 0;

@@ -296,7 +296,7 @@ impl Giving {
                     return Ok(Some(free));
                 }
                 tries = tries.wrapping_add(1);
-                if has_slept.take() || tries.is_multiple_of(TRIES_BETWEEN_LOOKS) {
+                if has_slept.take() || tries % TRIES_BETWEEN_LOOKS == 0 {
                     *over |= giver.is_closed(control)
                         || meeting::is_woken(link) == Peer::Gone
                         || linux::is_closed(pipe)?

@@ -218,9 +218,10 @@ impl Taking {
         let mut all = Vec::new();
         // The first claim is of what was seen before, and the second of all that is there now.
         for _ in 0..2 {
-            if self.shared.is_here()
-                && let Ok(Found::Next(Next::Claimed(range))) = self.claim(usize::MAX)
-            {
+            if !self.shared.is_here() {
+                continue;
+            }
+            if let Ok(Found::Next(Next::Claimed(range))) = self.claim(usize::MAX) {
                 let from = all.len();
                 all.resize(from + range.len(), 0);
                 self.copy(range, &mut all[from..]);
@@ -291,7 +292,7 @@ impl Taking {
             || {
                 let mut this = this.borrow_mut();
                 tries = tries.wrapping_add(1);
-                let looks = has_slept.take() || tries.is_multiple_of(TRIES_BETWEEN_LOOKS);
+                let looks = has_slept.take() || tries % TRIES_BETWEEN_LOOKS == 0;
                 let found = match looks {
                     true => this.claim_or_look(pipe, most),
                     false => this.claim(most),
@@ -338,10 +339,10 @@ impl Drop for Taking {
             meeting::wake(self.link.as_fd());
         }
         // Once the ring is closed, a producer that is there puts into the pipe what is left.
-        if let Some(left) = closing.left.filter(|&left| left > 0)
-            && meeting::is_woken(self.link.as_fd()) == Peer::Gone
-        {
-            self.put_back(left as usize);
+        if let Some(left) = closing.left.filter(|&left| left > 0) {
+            if meeting::is_woken(self.link.as_fd()) == Peer::Gone {
+                self.put_back(left as usize);
+            }
         }
     }
 }

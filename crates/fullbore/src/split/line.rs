@@ -122,9 +122,7 @@ impl Splitting<'_> {
         stage: &mut Stage,
         sent: &mut usize,
     ) -> Result<usize, Stop> {
-        if stage.len() == 0
-            && let Some(own) = own
-        {
+        if let (0, Some(own)) = (stage.len(), own) {
             let room = stage.room(own.held)?;
             let n = own
                 .take_back(room)

@@ -39,7 +39,7 @@ impl Budget {
         self.now = (self.now / 2).max(Self::LEAST);
         if nanoseconds(waited) < Self::MOST * 3 {
             self.short_sleeps += 1;
-            if self.short_sleeps.is_multiple_of(Self::PROBE_EVERY) {
+            if self.short_sleeps % Self::PROBE_EVERY == 0 {
                 self.now = Self::MOST;
             }
         }

@@ -353,7 +353,7 @@ impl Waiter {
                     }
                     // The other side may be waiting for this CPU.
                     tries = tries.wrapping_add(1);
-                    if tries.is_multiple_of(TRIES_BETWEEN_YIELDS) {
+                    if tries % TRIES_BETWEEN_YIELDS == 0 {
                         std::thread::yield_now();
                     }
                 }
@@ -435,7 +435,7 @@ impl Waiter {
                     return answer;
                 }
             }
-            if tries.is_multiple_of(TRIES_BETWEEN_LOOKS)
+            if tries % TRIES_BETWEEN_LOOKS == 0
                 && first_look.get_or_insert_with(Instant::now).elapsed() >= spin_for
             {
                 break;
@@ -521,10 +521,10 @@ fn poll_any<'fd>(
         true => wait(),
         false => uninterrupted(wait),
     }?;
-    if let (Some(cancel), Some(event)) = (cancel, polled.last())
-        && event.revents().contains(PollFlags::IN)
-    {
-        cancel.note_event();
+    if let (Some(cancel), Some(event)) = (cancel, polled.last()) {
+        if event.revents().contains(PollFlags::IN) {
+            cancel.note_event();
+        }
     }
     if polled
         .iter()
@@ -553,7 +553,7 @@ mod tests {
             let sender = thread::spawn(move || {
                 let mut writer = std::fs::File::from(writer);
                 for i in 0..200u8 {
-                    if i.is_multiple_of(50) {
+                    if i % 50 == 0 {
                         thread::sleep(Duration::from_millis(2));
                     }
                     writer.write_all(&[i]).unwrap();

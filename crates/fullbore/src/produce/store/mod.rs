@@ -384,14 +384,13 @@ impl Emptier<'_> {
             if next != Next::Wait {
                 // Before the first byte and after the last one, it is no shortage that there are none.
                 let is_short = !inner.state.has_ended() && inner.state.sent(self.output) > 0;
-                if let Some(since) = waited
-                    && is_short
-                    && inner.state.first_output() == Some(self.output)
-                {
-                    let time = since.elapsed();
-                    inner.counts.empty.add(time);
-                    if inner.counts.full.times > 0 {
-                        inner.counts.empty_after_full += time;
+                if is_short && inner.state.first_output() == Some(self.output) {
+                    if let Some(since) = waited {
+                        let time = since.elapsed();
+                        inner.counts.empty.add(time);
+                        if inner.counts.full.times > 0 {
+                            inner.counts.empty_after_full += time;
+                        }
                     }
                 }
                 return match next {
