@@ -33,13 +33,8 @@ pub const ENVIRONMENT: &[Variable] = &[
     },
     Variable {
         name: "TMPDIR",
-        verbs: &["bench", "doctor", "explain"],
-        meaning: "The directory in which experiments and trials make temporary files. The default is /tmp.",
-    },
-    Variable {
-        name: "TMPDIR",
-        verbs: &["buffer"],
-        meaning: "The directory of the temporary file of -t; if it is unset, /var/tmp.",
+        verbs: &["bench", "buffer", "doctor", "explain"],
+        meaning: "The directory of temporary files. The default is /tmp, and for -t of buffer it is /var/tmp.",
     },
     Variable {
         name: "XDG_RUNTIME_DIR",
