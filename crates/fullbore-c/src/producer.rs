@@ -140,6 +140,15 @@ pub fn tell_tried(
     Ok(1)
 }
 
+/// Returns the `pipe_size` of options as the library takes it; `None` is its default.
+pub fn pipe_size(given: usize) -> Option<usize> {
+    match given {
+        0 => None,
+        FULLBORE_PIPE_SIZE_KEEP => Some(0),
+        bytes => Some(bytes),
+    }
+}
+
 /// Returns the options of the library.
 pub fn library_options(given: &fullbore_producer_options) -> Result<ProducerOptions, Failure> {
     only(
@@ -156,10 +165,8 @@ pub fn library_options(given: &fullbore_producer_options) -> Result<ProducerOpti
     if let Some(ring) = size(given.ring) {
         options = options.ring(ring);
     }
-    match given.pipe_size {
-        0 => {}
-        FULLBORE_PIPE_SIZE_KEEP => options = options.pipe_size(0),
-        bytes => options = options.pipe_size(bytes),
+    if let Some(bytes) = pipe_size(given.pipe_size) {
+        options = options.pipe_size(bytes);
     }
     if let Some(at) = deadline(given.deadline)? {
         options = options.deadline(at);

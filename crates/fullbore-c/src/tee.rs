@@ -13,8 +13,8 @@ use crate::cancel::fullbore_cancel;
 use crate::handle::{Exclusive, free, given, handles, make};
 use crate::sigpipe;
 use crate::transfer::{
-    FULLBORE_GUARANTEE_REFERENCE, FULLBORE_GUARANTEE_SNAPSHOT, Settings, fullbore_transfer_options,
-    number_of_ended,
+    FULLBORE_GUARANTEE_REFERENCE, FULLBORE_GUARANTEE_SNAPSHOT, Settings, configured,
+    fullbore_transfer_options, number_of_ended,
 };
 
 /// An error of one sink makes the whole tee fail.
@@ -116,25 +116,7 @@ pub extern "C" fn fullbore_tee_new(
             if options.source_offset != 0 || options.sink_offset != 0 {
                 return Err(Failure::invalid("a tee has no offsets"));
             }
-            let mut made = FdTee::new(fd("source", source)?)
-                .guarantee(settings.guarantee)
-                .wait(settings.wait)
-                .deadline(settings.deadline);
-            if let Some(limit) = settings.limit {
-                made = made.limit(limit);
-            }
-            if settings.is_nonblocking {
-                made = made.nonblocking();
-            }
-            if let Some(cancel) = settings.cancel {
-                made = made.cancel(&cancel);
-            }
-            if let Some(chunk) = settings.chunk {
-                made = made.chunk(chunk);
-            }
-            if let Some(bytes) = settings.pipe_size {
-                made = made.pipe_size(bytes);
-            }
+            let made = configured!(FdTee::new(fd("source", source)?), settings);
             Ok(fullbore_tee(Exclusive::new(Splitting {
                 tee: Some(made),
                 sinks: 0,

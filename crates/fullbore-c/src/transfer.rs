@@ -13,7 +13,7 @@ use crate::arguments::{self, FULLBORE_NONBLOCKING, Options, fd, nanoseconds, onl
 use crate::call::{Failure, fullbore_error, number, status};
 use crate::cancel::{self, fullbore_cancel};
 use crate::handle::{Exclusive, free, given, handles, make};
-use crate::producer::{FULLBORE_PIPE_SIZE_KEEP, fullbore_tried, tell_tried};
+use crate::producer::{fullbore_tried, pipe_size, tell_tried};
 use crate::sigpipe;
 
 /// A reader gets the bytes as they were when they were moved, whatever any process does afterwards. This
@@ -174,6 +174,33 @@ pub struct Settings {
     pub pipe_size: Option<usize>,
 }
 
+/// Gives an object its settings: a transfer and a tee have the same functions for them.
+macro_rules! configured {
+    ($object:expr, $settings:expr) => {{
+        let settings: $crate::transfer::Settings = $settings;
+        let mut made = ($object.guarantee(settings.guarantee))
+            .wait(settings.wait)
+            .deadline(settings.deadline);
+        if let Some(limit) = settings.limit {
+            made = made.limit(limit);
+        }
+        if settings.is_nonblocking {
+            made = made.nonblocking();
+        }
+        if let Some(cancel) = settings.cancel {
+            made = made.cancel(&cancel);
+        }
+        if let Some(chunk) = settings.chunk {
+            made = made.chunk(chunk);
+        }
+        if let Some(bytes) = settings.pipe_size {
+            made = made.pipe_size(bytes);
+        }
+        made
+    }};
+}
+pub(crate) use configured;
+
 impl Settings {
     /// # Errors
     /// `EINVAL` for an option that does not exist, or a flag that is not one of these.
@@ -193,11 +220,7 @@ impl Settings {
             cancel: cancel::named(given.cancel),
             deadline: arguments::deadline(given.deadline)?,
             chunk: size(given.chunk),
-            pipe_size: match given.pipe_size {
-                0 => None,
-                FULLBORE_PIPE_SIZE_KEEP => Some(0),
-                bytes => Some(bytes),
-            },
+            pipe_size: pipe_size(given.pipe_size),
         })
     }
 }
@@ -297,25 +320,8 @@ pub extern "C" fn fullbore_transfer_new(
         make(transfer, || {
             let options = arguments::options(options)?;
             let settings = Settings::of(&options, FLAGS)?;
-            let mut made = FdTransfer::new(fd("source", source)?, fd("sink", sink)?)
-                .guarantee(settings.guarantee)
-                .wait(settings.wait)
-                .deadline(settings.deadline);
-            if let Some(limit) = settings.limit {
-                made = made.limit(limit);
-            }
-            if settings.is_nonblocking {
-                made = made.nonblocking();
-            }
-            if let Some(cancel) = settings.cancel {
-                made = made.cancel(&cancel);
-            }
-            if let Some(chunk) = settings.chunk {
-                made = made.chunk(chunk);
-            }
-            if let Some(bytes) = settings.pipe_size {
-                made = made.pipe_size(bytes);
-            }
+            let (source, sink) = (fd("source", source)?, fd("sink", sink)?);
+            let mut made = configured!(FdTransfer::new(source, sink), settings);
             for (flag, offset) in [
                 (FULLBORE_AT_SOURCE_OFFSET, options.source_offset),
                 (FULLBORE_AT_SINK_OFFSET, options.sink_offset),
