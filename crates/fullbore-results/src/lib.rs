@@ -1,5 +1,6 @@
 //! The results of `fullbore bench`: their types, their JSON, the statistics over the rounds, the
-//! comparison of runs, and the reports; and the types of what `fullbore explain` and `fullbore doctor` find.
+//! comparison of runs, and the reports; and the types of what `fullbore explain`, `fullbore doctor` and
+//! `fullbore buffer` report.
 //!
 //! Which was the fastest experiment of a run that `fullbore bench --json` printed?
 //!
@@ -26,13 +27,14 @@
 //! | [`statistics`], [`rank_sum`] | medians and spreads; whether two samples differ by more than chance |
 //! | [`compare`] | [`Comparison`](compare::Comparison): several runs side by side |
 //! | [`report`] | [`Report`](report::Report): a run or a comparison as a table, JSON, CSV or HTML, and a run as SVG |
-//! | [`explain`], [`doctor`] | [`Explanation`](explain::Explanation) and [`Examination`](doctor::Examination), the shapes of their JSON |
+//! | [`explain`], [`doctor`], [`buffer`] | [`Explanation`](explain::Explanation), [`Examination`](doctor::Examination) and [`BufferSummary`](buffer::BufferSummary), the shapes of their JSON |
 //! | [`names`] | which experiments a pattern means |
 //! | [`placement`] | one CPU for both ends of a pipe compared with two |
 //!
 //! The crate never exits, and writes only to the writers that it is given. It does not depend on how
 //! experiments are run, or on the command.
 
+pub mod buffer;
 pub mod compare;
 pub mod doctor;
 pub mod explain;

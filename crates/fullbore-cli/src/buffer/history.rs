@@ -2,24 +2,15 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
+use fullbore_results::buffer::Fill;
 
 /// When there are this many, every second one is left out, and the others are taken half as often.
 const MOST: usize = 240;
 
-/// How full the buffer was at one time.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Sample {
-    /// Seconds since the start.
-    pub seconds: f64,
-    /// Percent of the memory.
-    pub percent: f64,
-}
-
 /// Samples at a regular interval.
 #[derive(Debug)]
 pub struct History {
-    samples: Vec<Sample>,
+    samples: Vec<Fill>,
     interval: Duration,
     due: Duration,
 }
@@ -39,7 +30,7 @@ impl History {
         if at < self.due {
             return;
         }
-        self.samples.push(Sample {
+        self.samples.push(Fill {
             seconds: at.as_secs_f64(),
             percent,
         });
@@ -55,7 +46,7 @@ impl History {
     }
 
     /// Returns the samples, the oldest first.
-    pub fn samples(&self) -> &[Sample] {
+    pub fn samples(&self) -> &[Fill] {
         &self.samples
     }
 }

@@ -4,85 +4,34 @@ use std::time::Duration;
 
 use fullbore::buffer::{Level, Waits};
 use fullbore_host::size::{self, amount};
-use serde::Serialize;
+use fullbore_results::buffer::{BufferSummary, Destination, Fill, Shortage, Slow};
 
-use super::history::{History, Sample};
 use crate::moving::{duration, rate};
 
 /// A side that waited for less than this part of the time was not held up.
 const LITTLE: f64 = 0.02;
 
-/// Where bytes went, and how many.
-#[derive(Debug, Serialize)]
-pub struct Destination {
-    /// Its name.
-    pub name: String,
-    /// Bytes that it got.
-    pub bytes: u64,
-    /// Why it got no more, if it failed.
-    pub error: Option<String>,
-}
-
-/// The side that made the other one wait.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Slow {
-    Input,
-    Output,
-    /// Both in turn.
-    Both,
-    Neither,
-}
-
-#[derive(Debug, Serialize)]
-struct Shortage {
-    times: u64,
-    seconds: f64,
-}
-
-impl From<Waits> for Shortage {
-    fn from(waits: Waits) -> Self {
-        Self {
-            times: waits.times,
-            seconds: waits.time.as_secs_f64(),
-        }
+/// Returns what `--json` prints.
+pub fn summary(level: &Level, outputs: Vec<Destination>, levels: &[Fill]) -> BufferSummary {
+    BufferSummary {
+        bytes: level.taken,
+        seconds: level.elapsed.as_secs_f64(),
+        memory: level.capacity,
+        most: level.most,
+        empty: shortage(level.empty),
+        full: shortage(level.full),
+        slow: slow(level),
+        could_save_seconds: level.could_save().as_secs_f64(),
+        verdict: verdict(level),
+        outputs,
+        levels: levels.to_vec(),
     }
 }
 
-/// The JSON of `--json`.
-#[derive(Debug, Serialize)]
-pub struct Summary<'a> {
-    bytes: u64,
-    seconds: f64,
-    /// Bytes of memory that it was allowed to use.
-    memory: u64,
-    /// The most bytes that it held.
-    most: u64,
-    empty: Shortage,
-    full: Shortage,
-    slow: Slow,
-    /// Seconds that a larger buffer could have saved at most.
-    could_save_seconds: f64,
-    verdict: String,
-    outputs: &'a [Destination],
-    levels: &'a [Sample],
-}
-
-impl<'a> Summary<'a> {
-    pub fn new(level: &Level, outputs: &'a [Destination], history: &'a History) -> Self {
-        Self {
-            bytes: level.taken,
-            seconds: level.elapsed.as_secs_f64(),
-            memory: level.capacity,
-            most: level.most,
-            empty: level.empty.into(),
-            full: level.full.into(),
-            slow: slow(level),
-            could_save_seconds: level.could_save().as_secs_f64(),
-            verdict: verdict(level),
-            outputs,
-            levels: history.samples(),
-        }
+fn shortage(waits: Waits) -> Shortage {
+    Shortage {
+        times: waits.times,
+        seconds: waits.time.as_secs_f64(),
     }
 }
 

@@ -19,13 +19,14 @@ use crate::buffer::memory::{Asked, Memory};
 use crate::buffer::outputs::Outputs;
 use crate::buffer::refused::RefusedOptions;
 use crate::buffer::show::{Show, TICK};
-use crate::buffer::summary::{self, Destination, Summary};
+use crate::buffer::summary;
 use crate::exit;
 use crate::moving::failure::Broken;
 use crate::moving::{Existing, Input, Output};
 use fullbore_host::refusal::Usage;
 use fullbore_host::size;
 use fullbore_host::text::{clean, error_text};
+use fullbore_results::buffer::Destination;
 
 /// Copy stdin to stdout through a large memory, so that neither side waits for the other
 ///
@@ -274,7 +275,7 @@ impl Buffer {
             });
         }
         if !failure.as_ref().is_some_and(|error| error.is::<Usage>()) {
-            self.say_at_the_end(&report, &destinations, &show, messages)?;
+            self.say_at_the_end(&report, destinations, &show, messages)?;
         }
         match failure {
             Some(error) if exit::code(&error).is_none() && !all_well => Ok(ExitCode::FAILURE),
@@ -451,13 +452,13 @@ impl Buffer {
     fn say_at_the_end(
         &self,
         report: &BufferReport,
-        destinations: &[Destination],
+        destinations: Vec<Destination>,
         show: &Show,
         messages: &Messages,
     ) -> anyhow::Result<()> {
         let level: &Level = &report.level;
         if self.json {
-            let summary = Summary::new(level, destinations, show.history());
+            let summary = summary::summary(level, destinations, show.history().samples());
             messages.line(&serde_json::to_string(&summary)?);
             return Ok(());
         }

@@ -13,6 +13,7 @@ use crate::common::{assert_code, finish, fullbore, json, start, stderr, stdout};
 use fullbore_observe::Findings;
 use fullbore_observe::overview::Overview;
 use fullbore_observe::tune::report::TuningReport;
+use fullbore_results::buffer::BufferSummary;
 use fullbore_results::compare::Comparison;
 use fullbore_results::doctor::Examination;
 use fullbore_results::explain::Explanation;
@@ -98,6 +99,15 @@ fn write_and_read_print_the_keys_that_they_always_have() {
     let list = include_str!("json_keys/endpoint.txt");
     assert_keys::<EndpointReport>(stderr(&writing), list);
     assert_keys::<EndpointReport>(stdout(&reading), list);
+}
+
+#[test]
+fn buffer_prints_the_keys_that_it_always_has() {
+    let mut command = fullbore("buffer --json -m 10M -o /dev/null -o -");
+    let zero = fs::File::open("/dev/null").unwrap();
+    let output = finish(start(command.stdin(zero)));
+    assert_code(&output, 0);
+    assert_keys::<BufferSummary>(stderr(&output), include_str!("json_keys/buffer.txt"));
 }
 
 /// Runs `fullbore` with these options and the id of a process that writes to another one.

@@ -56,8 +56,8 @@ pub const JOBS: &[Job] = {
     ]
 };
 
-/// The jobs of a large memory, in the order of display: between programs that write and read as most do, and
-/// between some that have pipes of 1 MiB.
+/// The jobs of a large memory, in the order of display: between programs that write and read as most do,
+/// between some that have pipes of 1 MiB, and between some that do not copy themselves.
 #[rustfmt::skip]
 pub const BUFFER_JOBS: &[Job] = {
     use End::Pipe;
@@ -66,6 +66,7 @@ pub const BUFFER_JOBS: &[Job] = {
     &[
         Job { name: "usual", title: "buffer between usual ends", source: Pipe, sink: Pipe, branches: 0, movers: BUFFERS, ends: Some(USUAL) },
         Job { name: "roomy", title: "buffer between pipes of 1 MiB", source: Pipe, sink: Pipe, branches: 0, movers: BUFFERS, ends: Some(ROOMY) },
+        Job { name: "lean", title: "buffer between ends that do not copy", source: Pipe, sink: Pipe, branches: 0, movers: BUFFERS, ends: None },
     ]
 };
 
