@@ -32,7 +32,7 @@ const NUMBER: usize = size_of::<u64>();
 
 /// The stream from byte number `at` on.
 fn numbers(bytes: &mut [u8], at: u64) {
-    assert!(at.is_multiple_of(NUMBER as u64) && bytes.len().is_multiple_of(NUMBER));
+    assert!(at % NUMBER as u64 == 0 && bytes.len() % NUMBER == 0);
     for (i, number) in (at / NUMBER as u64..).zip(bytes.chunks_exact_mut(NUMBER)) {
         number.copy_from_slice(&i.to_le_bytes());
     }
@@ -46,7 +46,7 @@ struct Numbers {
 
 impl Numbers {
     fn from(at: u64) -> Self {
-        assert!(at.is_multiple_of(NUMBER as u64));
+        assert!(at % NUMBER as u64 == 0);
         let begun = Vec::new();
         Self { at, begun }
     }
@@ -580,7 +580,7 @@ fn plays_a_part() {
             let wait = ALL_WAITS[random.up_to(3)];
             let mut out = producer(end, wait);
             let mut at = send_in_pieces(&mut out, 1, true, &mut random);
-            let mut message = vec![0; 25 * NUMBER];
+            let mut message = [0; 25 * NUMBER];
             for _ in 0..number.parse::<u64>().unwrap() {
                 let message = &mut message[..(random.up_to(24) + 1) * NUMBER];
                 numbers(message, at);
@@ -716,10 +716,7 @@ fn every_byte_arrives_whatever_ends_the_producer() {
     let _watch = watch("every_byte_arrives_whatever_ends_the_producer");
     for producing in ["finish", "drop", "exit", "kill", "exec"] {
         let total = run_both(producing, "all", |_, _| {});
-        assert!(
-            total > 0 && total.is_multiple_of(ROUND),
-            "{producing}: {total}"
-        );
+        assert!(total > 0 && total % ROUND == 0, "{producing}: {total}");
     }
 }
 
@@ -729,10 +726,7 @@ fn the_next_reader_gets_the_rest_whatever_ends_the_consumer() {
     for consuming in ["drop", "kill", "exec"] {
         for producing in ["finish", "drop"] {
             let total = run_both(producing, consuming, |_, _| {});
-            assert!(
-                total > 0 && total.is_multiple_of(ROUND),
-                "{consuming}: {total}"
-            );
+            assert!(total > 0 && total % ROUND == 0, "{consuming}: {total}");
         }
     }
 }
@@ -872,7 +866,7 @@ fn either_side_may_be_stopped_for_a_while() {
             }
         }
     });
-    assert!(total > 0 && total.is_multiple_of(ROUND), "{total}");
+    assert!(total > 0 && total % ROUND == 0, "{total}");
 }
 
 #[test]

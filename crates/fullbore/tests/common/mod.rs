@@ -194,7 +194,7 @@ impl Reader {
                 let mut buf = vec![0; 128 * 1024];
                 let mut random = Random::new(11);
                 let pause = |reads: u64| {
-                    if reads.is_multiple_of(16) {
+                    if reads % 16 == 0 {
                         thread::sleep(Duration::from_micros(300));
                     }
                 };
@@ -206,7 +206,7 @@ impl Reader {
                 let mut random = Random::new(13);
                 let end = PipeEnd::of(&source).unwrap().unwrap();
                 let resize = |reads: u64| {
-                    if reads.is_multiple_of(3) {
+                    if reads % 3 == 0 {
                         let size = 4096 << (reads / 3 * 5 % 9);
                         // Too little for what is queued, or more than this user may have.
                         let _ = end.resize(size);

@@ -64,7 +64,7 @@ fn a_hundred_transfers_at_once_do_not_mix_their_bytes() {
                     let guarantee = [Guarantee::Snapshot, Guarantee::Reference][round % 2];
                     // Spinning threads would keep a hundred others waiting.
                     let wait = [Wait::Block, Wait::Poll, Wait::Adaptive][random.up_to(3) - 1];
-                    let cancel = random.next().is_multiple_of(4).then_some(cancel);
+                    let cancel = (random.next() % 4 == 0).then_some(cancel);
                     one(from, to, len, guarantee, wait, cancel);
                 }
             });

@@ -37,7 +37,7 @@ fn written(sink: OwnedFd) -> Option<Tried> {
         fill(&mut bytes[..n], at);
         out.write_all(&bytes[..n]).unwrap();
         at += n as u64;
-        if n.is_multiple_of(7) {
+        if n % 7 == 0 {
             out.flush().unwrap();
         }
     }
