@@ -12,6 +12,7 @@ use std::io::{ErrorKind, Read, Write, stderr};
 use std::os::fd::AsFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::net::sockopt::socket_peercred;
@@ -91,8 +92,9 @@ impl Group {
         let Ok(address) = SocketAddr::from_abstract_name(&self.name) else {
             return;
         };
-        // The leader can be gone between the two.
-        for _ in 0..8 {
+        // The leader can be gone between the two, or has bound the name and does not listen yet: as long as
+        // it gets no CPU.
+        for _ in 0..100 {
             if let Ok(listener) = UnixListener::bind_addr(&address) {
                 if listener.set_nonblocking(true).is_ok() {
                     let members = Vec::new();
@@ -104,6 +106,7 @@ impl Group {
                 self.role = Role::Member(peer);
                 return;
             }
+            thread::sleep(Duration::from_millis(2));
         }
     }
 
