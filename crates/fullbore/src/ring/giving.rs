@@ -7,15 +7,13 @@ use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
 use rustix::io::Errno;
+use rustix::time::{ClockId, Timespec, clock_gettime};
 
 use super::control::{Broken, Giver};
 use super::meeting::{self, Listener, Peer};
 use super::memory::{MOST, Shared};
 use crate::linux;
 use crate::wait::{Ready, Waiter, uninterrupted};
-
-/// A producer that writes to the ring looks this often whether the consumer is still there.
-const LOOK_EVERY: Duration = Duration::from_millis(1);
 
 /// How often a side tries to go on between two system calls that show whether the other side is gone,
 /// while it spins.
@@ -33,7 +31,8 @@ pub(crate) struct Giving {
     listener: Listener,
     /// Whether nobody else writes into the pipe.
     only_writer: bool,
-    looked: Instant,
+    /// The tick of the last look.
+    looked: Tick,
     /// Whether nothing may be published any more.
     over: bool,
     closed: bool,
@@ -128,7 +127,7 @@ impl Offering {
             _words: words,
             listener: self.listener,
             only_writer: self.only_writer,
-            looked: Instant::now(),
+            looked: Tick::now(),
             over: false,
             closed: false,
         })
@@ -221,8 +220,8 @@ impl Giving {
     ) -> Result<Published, Errno> {
         self.check_process()?;
         waiter.check_stopped()?;
-        let now = Instant::now();
-        if now.duration_since(self.looked) >= LOOK_EVERY {
+        let now = Tick::now();
+        if now != self.looked {
             self.look();
             self.looked = now;
         }
@@ -308,6 +307,11 @@ impl Giving {
                 }
             },
             |waiter| {
+                has_slept.set(true);
+                // What woke this side the last time is received here, while the other side works.
+                if meeting::is_woken(link) == Peer::Gone {
+                    return Ok(());
+                }
                 control.producer_will_sleep();
                 let answer = match control.is_released(needed) || or_until() {
                     true => Ok(()),
@@ -318,7 +322,6 @@ impl Giving {
                     ]),
                 };
                 control.producer_is_awake();
-                has_slept.set(true);
                 answer
             },
         )
@@ -328,7 +331,21 @@ impl Giving {
     fn look(&mut self) {
         self.over |= self.giver.is_closed(self.shared.control())
             || meeting::is_woken(self.link.as_fd()) == Peer::Gone
-            || linux::is_ready(self.listener.as_fd(), Ready::ToRead).unwrap_or(true);
+            || self.listener.is_asked();
+    }
+}
+
+/// A time that changes every few milliseconds, which is how often a producer that writes to the ring looks
+/// whether the consumer is still there. Reading it costs a fraction of reading an exact one
+/// (`CLOCK_MONOTONIC_COARSE`, clock_gettime(2)).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Tick(i64, i64);
+
+impl Tick {
+    #[inline]
+    fn now() -> Self {
+        let Timespec { tv_sec, tv_nsec } = clock_gettime(ClockId::MonotonicCoarse);
+        Self(tv_sec, tv_nsec)
     }
 }
 

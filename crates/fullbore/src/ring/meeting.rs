@@ -28,7 +28,8 @@ use rustix::net::{
 };
 use rustix::process::Pid;
 
-use crate::wait::uninterrupted;
+use crate::linux;
+use crate::wait::{Ready, uninterrupted};
 
 /// The version of all that the two sides must agree on; a part of the name.
 const VERSION: u32 = 1;
@@ -76,10 +77,16 @@ impl Listener {
         self.tries >= MOST_TRIES
     }
 
+    /// Returns whether somebody has connected. accept(2) makes a socket and its file before it looks, which
+    /// takes ten times as long as poll(2).
+    pub(super) fn is_asked(&self) -> bool {
+        linux::is_ready(self.socket.as_fd(), Ready::ToRead).unwrap_or(true)
+    }
+
     /// Returns a connection to the consumer of `pipe`, if there is one and nobody else holds the pipe.
     /// Does not wait.
     pub(super) fn accept(&mut self, pipe: BorrowedFd<'_>) -> Option<OwnedFd> {
-        while !self.is_exhausted() {
+        while !self.is_exhausted() && self.is_asked() {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
             let link = uninterrupted(|| rustix::net::accept_with(&self.socket, flags)).ok()?;
             self.tries += 1;

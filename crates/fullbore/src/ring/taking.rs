@@ -293,18 +293,23 @@ impl Taking {
                 let mut this = this.borrow_mut();
                 tries = tries.wrapping_add(1);
                 let looks = has_slept.take() || tries % TRIES_BETWEEN_LOOKS == 0;
-                let found = match looks {
-                    true => this.claim_or_look(pipe, most),
-                    false => this.claim(most),
+                let found = match this.claim(most)? {
+                    Found::Nothing if looks => this.claim_or_look(pipe, most)?,
+                    found => found,
                 };
-                match found? {
+                match found {
                     Found::Next(next) => Ok(Some(next)),
                     Found::End => Ok(None),
                     Found::Nothing => Err(Errno::AGAIN),
                 }
             },
             |waiter| {
+                has_slept.set(true);
                 let this = this.borrow();
+                // What woke this side the last time is received here, while the other side works.
+                if meeting::is_woken(this.link.as_fd()) == Peer::Gone {
+                    return Ok(());
+                }
                 let control = this.shared.control();
                 control.consumer_will_sleep();
                 let link = (this.link.as_fd(), PollFlags::IN);
@@ -313,7 +318,6 @@ impl Taking {
                     false => waiter.sleep_on(&[link, (pipe, PollFlags::IN)]),
                 };
                 control.consumer_is_awake();
-                has_slept.set(true);
                 answer
             },
         )
@@ -340,7 +344,8 @@ impl Drop for Taking {
         }
         // Once the ring is closed, a producer that is there puts into the pipe what is left.
         if let Some(left) = closing.left.filter(|&left| left > 0) {
-            if meeting::is_woken(self.link.as_fd()) == Peer::Gone {
+            // What it has sent to wake this side may still be there to be received.
+            if linux::is_closed(self.link.as_fd()).unwrap_or(true) {
                 self.put_back(left as usize);
             }
         }
