@@ -7,7 +7,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::sync::Barrier;
@@ -714,22 +714,11 @@ fn who_can_read_it_is_told_and_loopback_is_the_default() {
     }
 }
 
-/// Makes SIGINT end this process, whatever action it has inherited.
-fn obeys_interrupts() -> std::io::Result<()> {
-    use nix::sys::signal::{SigHandler, Signal, signal};
-    // SAFETY: no handler is installed.
-    unsafe { signal(Signal::SIGINT, SigHandler::SigDfl) }?;
-    Ok(())
-}
-
 #[test]
 fn it_ends_quietly_by_a_signal() {
     for signal in [Signal::INT, Signal::TERM] {
         for has_asked in [false, true] {
-            // If these tests run in the background, SIGINT may be ignored.
             let mut command = fullbore(&format!("top --prometheus 0 --pid {}", std::process::id()));
-            // SAFETY: between fork and exec it makes one system call.
-            unsafe { command.pre_exec(obeys_interrupts) };
             let mut served = Served::of(&mut command);
             let client = served.connect();
             if has_asked {

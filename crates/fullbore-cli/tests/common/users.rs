@@ -6,9 +6,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Once;
 
 use nix::libc;
-use nix::sys::signal::{self, SigHandler, Signal};
+use nix::sys::signal::{self, SaFlags, SigAction, SigHandler, SigSet, Signal};
 
 use super::*;
 
@@ -79,20 +80,33 @@ pub fn hold_pipes() -> io::Result<()> {
 /// Makes the command start without ignored signals. If a script runs these tests in the background,
 /// SIGINT and SIGQUIT are ignored, and the processes that the tests start would inherit that.
 pub fn with_usual_signals(command: &mut Command) -> &mut Command {
-    let reset = || -> io::Result<()> {
-        for signal in [
-            Signal::SIGHUP,
-            Signal::SIGINT,
-            Signal::SIGQUIT,
-            Signal::SIGTERM,
-        ] {
-            // SAFETY: the default action is no function, so nothing is called that could be wrong there.
-            unsafe { signal::signal(signal, SigHandler::SigDfl) }?;
+    static HANDLED: Once = Once::new();
+    HANDLED.call_once(handle_ignored_signals);
+    command
+}
+
+/// Handles, by doing nothing, every signal that this process ignores: exec(2) gives such a signal its default
+/// action. To do so in each child, before exec(2), would mean to copy the page tables of the tests each time.
+fn handle_ignored_signals() {
+    extern "C" fn do_nothing(_: libc::c_int) {}
+    let handled = SigAction::new(
+        SigHandler::Handler(do_nothing),
+        SaFlags::SA_RESTART,
+        SigSet::empty(),
+    );
+    for signal in [
+        Signal::SIGHUP,
+        Signal::SIGINT,
+        Signal::SIGQUIT,
+        Signal::SIGTERM,
+    ] {
+        // SAFETY: the handler does nothing.
+        let before = unsafe { signal::sigaction(signal, &handled) }.unwrap();
+        if before.handler() != SigHandler::SigIgn {
+            // SAFETY: this action was there before.
+            unsafe { signal::sigaction(signal, &before) }.unwrap();
         }
-        Ok(())
-    };
-    // SAFETY: between fork and exec it makes four system calls and allocates nothing.
-    unsafe { command.pre_exec(reset) }
+    }
 }
 
 /// Has exec close all files that are open now, except stdin, stdout and stderr. The program that runs the
