@@ -94,7 +94,7 @@ impl Group {
         };
         // The leader can be gone between the two, or has bound the name and does not listen yet: as long as
         // it gets no CPU.
-        for _ in 0..100 {
+        for _ in 0..500 {
             if let Ok(listener) = UnixListener::bind_addr(&address) {
                 if listener.set_nonblocking(true).is_ok() {
                     let members = Vec::new();

@@ -40,6 +40,9 @@ fn shell(directory: &TempDir, buffer: &str, line: &str) -> Output {
     finish(start(&mut command))
 }
 
+/// mbuffer without a terminal, on which it would ask what to do about a full volume.
+const THEIRS: &str = "setsid -w mbuffer";
+
 fn ours() -> String {
     format!("{FULLBORE} buffer")
 }
@@ -111,7 +114,7 @@ fn files_that_exist_are_kept_replaced_or_appended_to_as_mbuffer_does() {
         ("$B -o /dev/full -o - < a", false, "before\n"),
     ];
     let buffers: &[String] = match has_mbuffer() {
-        true => &[ours(), "mbuffer".to_owned()],
+        true => &[ours(), THEIRS.to_owned()],
         false => &[ours()],
     };
     for buffer in buffers {
@@ -155,7 +158,7 @@ fn what_makes_no_sense_is_refused_in_one_line_as_mbuffer_does() {
         assert!(said.contains(says), "{line}: {said}");
         assert!(!dir.path().join("x").exists(), "{line}");
         if has_mbuffer {
-            let theirs = shell(&dir, "mbuffer", &line);
+            let theirs = shell(&dir, THEIRS, &line);
             assert!(!theirs.status.success(), "{line}");
         }
     }
@@ -198,7 +201,7 @@ fn options_for_networks_and_tapes_are_refused_with_what_to_use_instead() {
 fn an_output_that_fails_leaves_the_others_complete() {
     let dir = directory();
     let buffers = match has_mbuffer() {
-        true => vec![ours(), "mbuffer".to_owned()],
+        true => vec![ours(), THEIRS.to_owned()],
         false => vec![ours()],
     };
     for buffer in buffers {

@@ -185,3 +185,15 @@ impl Drop for Terminal {
         }
     }
 }
+
+/// Returns the lines of the screen that begin with these names, in this order and below each other.
+pub fn below_each_other<'a>(screen: &'a str, names: &[&str]) -> Option<Vec<&'a str>> {
+    let lines: Vec<&str> = screen.lines().collect();
+    lines.windows(names.len()).find_map(|part| {
+        let all = part
+            .iter()
+            .zip(names)
+            .all(|(line, name)| line.trim_start().starts_with(name));
+        all.then(|| part.to_vec())
+    })
+}

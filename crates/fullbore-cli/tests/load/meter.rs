@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::common::meter::*;
+use crate::common::terminal::{Terminal, below_each_other};
 use crate::common::*;
 
 #[test]
@@ -104,4 +105,35 @@ fn under_load_a_short_run_is_no_proof() {
             }
         });
     }
+}
+
+/// A line that is drawn between the moment in which the terminal changes its width and the one in which the
+/// program can know it has other rows than the program thinks, and is left behind.
+#[test]
+fn under_load_no_line_is_left_behind_when_the_width_changes() {
+    if !load_is_wanted() {
+        return;
+    }
+    at_least(14, 20, "no line is left behind", |_| {
+        let Some(terminal) = Terminal::wide("the width", 80) else {
+            return Ok(());
+        };
+        terminal.types(&format!(
+            "{FULLBORE} meter -cN one -i 0.1 -L 20M /dev/zero | {FULLBORE} meter -cN two -rb -i 0.1 | \
+             {FULLBORE} meter -cN three -i 0.1 > /dev/null"
+        ));
+        let is_drawn = |screen: &str| {
+            below_each_other(screen, &["one:", "two:", "three:"])
+                .is_some_and(|lines| lines.iter().all(|line| line.contains("iB/s]")))
+        };
+        terminal.shows_what("three lines", is_drawn);
+        for columns in ["50", "120"] {
+            terminal.tmux(&["resize-window", "-x", columns]);
+            let screen = terminal.shows_what("three lines", is_drawn);
+            if screen.matches("one: ").count() != 1 {
+                return Err(screen);
+            }
+        }
+        Ok(())
+    });
 }
