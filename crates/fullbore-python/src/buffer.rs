@@ -207,7 +207,7 @@ impl Loan {
             memory: memory as *mut [u8],
             writable,
             exports: exports.clone(),
-            _owner: owner.clone().unbind(),
+            owner: owner.clone().unbind(),
         }
         .into_object(owner.py())?;
         let view = PyMemoryView::from(&lender)?;
@@ -264,7 +264,7 @@ struct Lender {
     memory: *mut [u8],
     writable: bool,
     exports: Arc<Exports>,
-    _owner: Py<PyAny>,
+    owner: Py<PyAny>,
 }
 
 #[repr(C)]
@@ -331,8 +331,10 @@ unsafe extern "C" fn dealloc(object: *mut PyObject) {
         let class = ffi::Py_TYPE(object);
         let lender = (*object.cast::<LenderObject>()).lender;
         if !lender.is_null() {
-            // PyO3 does not know otherwise that this thread is attached, and would keep the owner.
-            Python::attach(|_| drop(Box::from_raw(lender)));
+            // PyO3 does not know that this thread is attached, and refuses to attach it at the end of the
+            // interpreter.
+            let Lender { owner, .. } = *Box::from_raw(lender);
+            ffi::Py_DECREF(owner.into_ptr());
         }
         ffi::PyObject_Free(object.cast());
         ffi::Py_DECREF(class.cast());

@@ -20,7 +20,7 @@ use crate::turn::{Turn, Turns};
 /// Reads bytes from any file through a buffer that suits the caches of this machine.
 ///
 /// It has the interface of io.BufferedReader. It never changes the size of a pipe that it reads from. See
-/// help(fullbore) for `file` and threads.
+/// help(fullbore) for `file`, `shared` and threads.
 #[pyclass(name = "Consumer", module = "fullbore", frozen, subclass, weakref)]
 pub struct PyConsumer {
     turns: Turns<Input>,
@@ -216,15 +216,20 @@ impl PyConsumer {
 #[pymethods]
 impl PyConsumer {
     #[new]
-    #[pyo3(signature = (file, *, buffer = None, closefd = true))]
+    #[pyo3(signature = (file, *, buffer = None, shared = None, closefd = true))]
     fn new(
         py: Python<'_>,
         file: &Bound<'_, PyAny>,
         buffer: Option<Size>,
+        shared: Option<bool>,
         closefd: bool,
     ) -> PyResult<Self> {
         let (own, file) = File::open(file, closefd)?;
         let mut options = ConsumerOptions::new().interruptible();
+        options = match shared {
+            Some(shared) => options.shared(shared),
+            None => options.shared_from_env(),
+        };
         if let Some(Size(bytes)) = buffer {
             options = options.buffer(bytes);
         }
@@ -433,6 +438,12 @@ impl PyConsumer {
     #[getter]
     fn taken(&self, py: Python<'_>) -> PyResult<u64> {
         Ok(self.turns.take(py)?.consumer.taken())
+    }
+
+    /// Whether bytes come through memory that is shared with the producer.
+    #[getter]
+    fn shares(&self, py: Python<'_>) -> PyResult<bool> {
+        Ok(self.turns.take(py)?.consumer.is_sharing())
     }
 
     /// The number of the descriptor of the file.

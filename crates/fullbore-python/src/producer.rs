@@ -4,8 +4,9 @@
 
 use std::io::Write;
 use std::os::fd::{OwnedFd, RawFd};
+use std::time::Instant;
 
-use fullbore::{Error, Producer, ProducerOptions};
+use fullbore::{Error, Producer, ProducerOptions, Way};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyMemoryView;
@@ -20,7 +21,7 @@ use crate::turn::Turns;
 /// the call returned.
 ///
 /// It has the interface of io.BufferedWriter. Into a pipe it gives whole pages instead of copying them; to
-/// anything else it calls write(2). See help(fullbore) for `file`, `pipe_size` and threads.
+/// anything else it calls write(2). See help(fullbore) for `file`, `pipe_size`, `shared` and threads.
 #[pyclass(name = "Producer", module = "fullbore", frozen, subclass, weakref)]
 pub struct PyProducer {
     turns: Turns<Output>,
@@ -31,6 +32,11 @@ pub struct PyProducer {
 struct Output {
     producer: Producer<OwnedFd>,
     loan: Option<Loan>,
+    /// What reserve() lends while the producer shares memory with its reader: that memory is not there in a forked
+    /// child, where a view of it would crash.
+    apart: Vec<u8>,
+    /// Whether this is what it has lent.
+    lends_apart: bool,
     /// Whether the last call was broken off by an exception: it is then freed without sending the rest.
     failed: bool,
 }
@@ -54,20 +60,60 @@ impl Output {
         })
     }
 
+    fn write_all(&mut self, py: Python<'_>, file: &File, bytes: &[u8]) -> PyResult<()> {
+        let mut left = bytes;
+        self.sending(py, file, |producer| {
+            while !left.is_empty() {
+                let n = producer.write(left).map_err(inner)?;
+                left = &left[n..];
+            }
+            Ok(())
+        })
+    }
+
     fn flush(&mut self, py: Python<'_>, file: &File) -> PyResult<()> {
         self.sending(py, file, |producer| producer.flush().map_err(inner))
+    }
+
+    /// Sends everything, also what its reader has not had of memory that both share, and returns the sink.
+    fn end(self, py: Python<'_>, file: &File) -> (OwnedFd, PyResult<()>) {
+        let mut producer = Ok(self.producer);
+        let ended = waiting(py, &file.name, || {
+            match std::mem::replace(&mut producer, Err(None)) {
+                Ok(open) => match open.into_inner() {
+                    Ok(sink) => {
+                        producer = Err(Some(sink));
+                        Ok(())
+                    }
+                    Err(unfinished) => {
+                        let (error, open) = unfinished.into_parts();
+                        producer = Ok(open);
+                        Err(error)
+                    }
+                },
+                ended => {
+                    producer = ended;
+                    Ok(())
+                }
+            }
+        });
+        match producer {
+            Ok(open) => (open.into_parts().0, ended),
+            Err(sink) => (sink.expect("only a call takes it"), ended),
+        }
     }
 }
 
 #[pymethods]
 impl PyProducer {
     #[new]
-    #[pyo3(signature = (file, *, pipe_size = None, chunk = None, closefd = true))]
+    #[pyo3(signature = (file, *, pipe_size = None, chunk = None, shared = None, closefd = true))]
     fn new(
         py: Python<'_>,
         file: &Bound<'_, PyAny>,
         pipe_size: Option<Size>,
         chunk: Option<Size>,
+        shared: Option<bool>,
         closefd: bool,
     ) -> PyResult<Self> {
         // What the file object has gathered comes first.
@@ -76,6 +122,10 @@ impl PyProducer {
         }
         let (own, file) = File::open(file, closefd)?;
         let mut options = ProducerOptions::new().interruptible();
+        options = match shared {
+            Some(shared) => options.shared(shared),
+            None => options.shared_from_env(),
+        };
         if let Some(Size(bytes)) = pipe_size {
             options = options.pipe_size(bytes);
         }
@@ -90,6 +140,8 @@ impl PyProducer {
             turns: Turns::new(Output {
                 producer,
                 loan: None,
+                apart: Vec::new(),
+                lends_apart: false,
                 failed: false,
             }),
             file,
@@ -102,7 +154,6 @@ impl PyProducer {
         let mut output = self.turns.take(py)?;
         Loan::end_any(&mut output.loan, py)?;
         let bytes = shared.bytes();
-        let mut left = bytes;
         if bytes.len() < output.producer.room() {
             // This makes no system call, so no other thread need run meanwhile.
             let written = output.producer.write_all(bytes).map_err(inner);
@@ -110,13 +161,7 @@ impl PyProducer {
                 .map(|()| bytes.len())
                 .map_err(|error| exception(py, &error, &self.file.name));
         }
-        output.sending(py, &self.file, |producer| {
-            while !left.is_empty() {
-                let n = producer.write(left).map_err(inner)?;
-                left = &left[n..];
-            }
-            Ok(())
-        })?;
+        output.write_all(py, &self.file, bytes)?;
         Ok(bytes.len())
     }
 
@@ -156,8 +201,15 @@ impl PyProducer {
         let mut output = this.turns.take(py)?;
         Loan::end_any(&mut output.loan, py)?;
         output.sending(py, &this.file, |producer| producer.reserve(n).map(drop))?;
-        let memory = producer_memory(&mut output.producer, n)
-            .map_err(|error| exception(py, &error, &this.file.name))?;
+        output.lends_apart = output.producer.way() == Way::Ring;
+        let memory = match output.lends_apart {
+            true => {
+                output.apart.resize(this.chunk, 0);
+                std::ptr::from_mut(&mut output.apart[..n])
+            }
+            false => producer_memory(&mut output.producer, n)
+                .map_err(|error| exception(py, &error, &this.file.name))?,
+        };
         // SAFETY: every method that sends the memory or writes to it ends the loan first, and the view keeps the
         // producer alive.
         let (loan, view) = unsafe { Loan::new(slf.as_any(), memory, true)? };
@@ -185,6 +237,12 @@ impl PyProducer {
             Some(_) => {}
         }
         Loan::end_any(&mut output.loan, py)?;
+        if output.lends_apart {
+            let apart = std::mem::take(&mut output.apart);
+            let written = output.write_all(py, &self.file, &apart[..n]);
+            output.apart = apart;
+            return written.and_then(|()| output.flush(py, &self.file));
+        }
         let mut is_committed = false;
         output.sending(py, &self.file, |producer| {
             match std::mem::replace(&mut is_committed, true) {
@@ -201,8 +259,7 @@ impl PyProducer {
         }
         let mut output = self.turns.take(py)?;
         Loan::end_any(&mut output.loan, py)?;
-        let sent = output.flush(py, &self.file);
-        let (sink, _) = output.close().producer.into_parts();
+        let (sink, sent) = output.close().end(py, &self.file);
         let closed = fullbore::close(sink);
         let also = self.file.close(py);
         sent?;
@@ -215,7 +272,7 @@ impl PyProducer {
         let mut output = self.turns.take(py)?;
         Loan::end_any(&mut output.loan, py)?;
         output.flush(py, &self.file)?;
-        drop(output.close());
+        output.close().end(py, &self.file).1?;
         Ok(self.file.given.clone_ref(py))
     }
 
@@ -255,7 +312,8 @@ impl PyProducer {
         Ok(self.turns.take(py)?.producer.unsent())
     }
 
-    /// How bytes are sent now: 'fresh' (pages are given away), 'socket' or 'copy'.
+    /// How bytes are sent now: 'fresh' (pages are given away), 'socket', 'copy', or 'ring' (memory that the reader
+    /// shares).
     #[getter]
     fn way(&self, py: Python<'_>) -> PyResult<String> {
         Ok(self.turns.take(py)?.producer.way().to_string())
@@ -354,18 +412,26 @@ fn producer_memory(producer: &mut Producer<OwnedFd>, n: usize) -> Result<*mut [u
 impl Drop for PyProducer {
     fn drop(&mut self) {
         // A view of lent memory would keep this object alive, so there is none.
-        if let Some(mut output) = self.turns.take_out() {
+        if let Some(output) = self.turns.take_out() {
             while_freed(|py| {
-                let sends = self.turns.is_here() && !output.failed && output.producer.unsent() > 0;
-                if sends {
-                    if let Err(error) = output.flush(py, &self.file) {
-                        error.write_unraisable(py, None);
-                    }
+                if !self.turns.is_here() {
+                    return;
                 }
-                let (sink, _) = output.producer.into_parts();
-                if self.turns.is_here() {
-                    self.file.let_go(py, &sink);
+                if output.failed && output.producer.way() == Way::Ring {
+                    let mut producer = output.producer;
+                    self.file.let_go(py, producer.get_ref());
+                    // The reader still finds what it has not had where it is, and nothing waits for that.
+                    producer.set_deadline(Some(Instant::now()));
+                    return;
                 }
+                let (sink, sent) = match output.failed {
+                    true => (output.producer.into_parts().0, Ok(())),
+                    false => output.end(py, &self.file),
+                };
+                if let Err(error) = sent {
+                    error.write_unraisable(py, None);
+                }
+                self.file.let_go(py, &sink);
             });
         }
     }

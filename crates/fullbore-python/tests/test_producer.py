@@ -8,6 +8,8 @@ import io
 import os
 import pickle
 import shutil
+import subprocess
+import sys
 import threading
 import weakref
 from collections.abc import Callable
@@ -381,3 +383,17 @@ def test_subclasses_and_weak_references() -> None:
     del out
     gc.collect()
     assert weak() is None
+
+
+def test_what_is_left_at_the_end_of_the_interpreter_is_sent() -> None:
+    program = """
+import fullbore, os, sys
+out = fullbore.Producer(1, shared=%s)
+out.write(b"sent")
+view = out.reserve(10)
+part = view[1:2]
+"""
+    for shared in (False, True):
+        run = [sys.executable, "-c", program % shared]
+        done = subprocess.run(run, capture_output=True, check=False)
+        assert (done.returncode, done.stdout, done.stderr) == (0, b"sent", b"")

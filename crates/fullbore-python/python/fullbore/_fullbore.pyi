@@ -25,6 +25,7 @@ class Producer(io.BufferedIOBase):
         *,
         pipe_size: _Size | None = None,
         chunk: _Size | None = None,
+        shared: bool | None = None,
         closefd: bool = True,
     ) -> None: ...
     def write(self, data: Buffer) -> int: ...
@@ -56,7 +57,7 @@ class Producer(io.BufferedIOBase):
 
     @property
     def way(self) -> str:
-        """How bytes are sent now: 'fresh', 'socket' or 'copy'."""
+        """How bytes are sent now: 'fresh', 'socket', 'copy' or 'ring'."""
 
     @property
     def chunk(self) -> int:
@@ -82,8 +83,17 @@ class Consumer(io.BufferedIOBase):
     """Reads bytes from any file through a buffer that suits the caches of this machine."""
 
     def __init__(
-        self, file: _File, *, buffer: _Size | None = None, closefd: bool = True
+        self,
+        file: _File,
+        *,
+        buffer: _Size | None = None,
+        shared: bool | None = None,
+        closefd: bool = True,
     ) -> None: ...
+    @property
+    def shares(self) -> bool:
+        """Whether bytes come through memory that is shared with the producer."""
+
     def read(self, size: int | None = None, /) -> bytes: ...
     def read1(self, size: int | None = None, /) -> bytes: ...
     def readinto(self, into: Buffer, /) -> int: ...
