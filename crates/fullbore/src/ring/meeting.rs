@@ -21,6 +21,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use rustix::cmsg_space;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -197,6 +198,18 @@ pub(super) fn wake(link: BorrowedFd<'_>) -> Peer {
         Ok(_) | Err(Errno::AGAIN) => Peer::Here,
         Err(_) => Peer::Gone,
     }
+}
+
+/// Returns whether the other side is gone, whatever of it can still be received. The kernel may close the
+/// socket of a process a moment after the process has ended, if somebody looks at its descriptors in /proc just
+/// then, so this waits for a moment.
+pub(super) fn is_gone(link: BorrowedFd<'_>) -> bool {
+    const MOMENT: Timespec = Timespec {
+        tv_sec: 0,
+        tv_nsec: 2_000_000,
+    };
+    let mut fds = [PollFd::from_borrowed_fd(link, PollFlags::empty())];
+    uninterrupted(|| poll(&mut fds, Some(&MOMENT))).map_or(true, |gone| gone > 0)
 }
 
 /// Receives what the other side has sent to wake this one.

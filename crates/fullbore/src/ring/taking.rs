@@ -344,8 +344,7 @@ impl Drop for Taking {
         }
         // Once the ring is closed, a producer that is there puts into the pipe what is left.
         if let Some(left) = closing.left.filter(|&left| left > 0) {
-            // What it has sent to wake this side may still be there to be received.
-            if linux::is_closed(self.link.as_fd()).unwrap_or(true) {
+            if meeting::is_gone(self.link.as_fd()) {
                 self.put_back(left as usize);
             }
         }
