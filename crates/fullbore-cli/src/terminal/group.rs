@@ -15,8 +15,9 @@ use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt::socket_peercred;
-use rustix::process::{geteuid, getpgrp};
+use rustix::process::{Pid, PidfdFlags, geteuid, getpgrp, pidfd_open};
 use serde::{Deserialize, Serialize};
 
 use super::lines::Screen;
@@ -149,6 +150,7 @@ impl Group {
                 }
                 for peer in members.iter_mut() {
                     for told in peer.hear::<Told>() {
+                        peer.pid = Some(told.pid);
                         let before = self.picture.members.insert(told.pid, told.drawn.clone());
                         changed |= before.as_ref() != Some(&told.drawn) || told.above.is_some();
                         above.extend(told.above);
@@ -201,6 +203,19 @@ impl Group {
         lines[lines.len().saturating_sub(rows - 1)..].to_vec()
     }
 
+    /// Returns whether this process leads and another one that goes on has told it nothing yet.
+    fn is_looked_for(&self) -> bool {
+        let Role::Leader { members, .. } = &self.role else {
+            return false;
+        };
+        let own = std::process::id();
+        let mut others = self.picture.members.iter();
+        others.any(|(&pid, drawn)| {
+            let has_told = pid == own || members.iter().any(|peer| peer.pid == Some(pid));
+            !drawn.ended && !has_told && is_running(pid)
+        })
+    }
+
     /// Shows the last lines of this process. The last of the group leaves them all on the screen for good.
     pub fn finish(mut self, screen: &mut Screen, lines: Vec<String>) {
         let own = Drawn { lines, ended: true };
@@ -221,9 +236,14 @@ impl Group {
             if Instant::now() >= until {
                 return;
             }
-            std::thread::sleep(Duration::from_millis(2));
+            thread::sleep(Duration::from_millis(2));
         }
         self.turn(screen);
+        // Those that go on may still have to find out that this process leads now. They draw these lines then.
+        while self.is_looked_for() && Instant::now() < until {
+            thread::sleep(Duration::from_millis(2));
+            self.turn(screen);
+        }
         let all_ended = self.picture.members.values().all(|drawn| drawn.ended);
         let nobody = match &self.role {
             Role::Leader { members, .. } => members.is_empty(),
@@ -238,10 +258,22 @@ impl Group {
     }
 }
 
+/// Returns whether the process has not ended. One that nobody has waited for yet has ended.
+fn is_running(pid: u32) -> bool {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    let Some(process) = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()) else {
+        return false;
+    };
+    let mut end = [PollFd::new(&process, PollFlags::IN)];
+    matches!(poll(&mut end, Some(&Timespec::default())), Ok(0))
+}
+
 /// Another meter.
 #[derive(Debug)]
 struct Peer {
     stream: UnixStream,
+    /// Its process, once it has told something.
+    pid: Option<u32>,
     /// What was received and is no whole line yet.
     heard: Vec<u8>,
     open: bool,
@@ -254,6 +286,7 @@ impl Peer {
         let ours = peer.uid == geteuid() && stream.set_nonblocking(true).is_ok();
         ours.then_some(Self {
             stream,
+            pid: None,
             heard: Vec::new(),
             open: true,
         })

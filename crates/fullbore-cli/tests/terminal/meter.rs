@@ -83,3 +83,53 @@ fn a_meter_that_is_killed_leaves_the_others_drawing() {
     );
     terminal.says("kill %1");
 }
+
+#[test]
+fn two_pipelines_of_one_script_draw_below_each_other_and_end_one_by_one() {
+    let Some(terminal) = Terminal::start("two pipelines of one script") else {
+        return;
+    };
+    for name in ["first", "second"] {
+        terminal.writes(
+            name,
+            &format!("until test -e {name}-go; do head -c 1M /dev/zero; sleep 0.05; done"),
+        );
+    }
+    // A script has one process group for all that it starts.
+    terminal.writes(
+        "script",
+        &format!(
+            "sh first | {FULLBORE} meter -cN one -i 0.1 | {FULLBORE} meter -cN two -i 0.1 > /dev/null &\n\
+             sh second | {FULLBORE} meter -cN three -i 0.1 | cat > /dev/null &\n\
+             wait %1; echo ended > first-ended; wait; echo done"
+        ),
+    );
+    terminal.types("bash script");
+    let names = |screen: &str| {
+        ["one:", "two:", "three:"].map(|name| {
+            let lines = screen.lines().map(str::trim_start);
+            lines
+                .filter(|line| line.starts_with(name) && line.contains("iB/s]"))
+                .count()
+        })
+    };
+    terminal.shows_what("three lines", |screen| names(screen) == [1; 3]);
+    std::fs::write(terminal.path("first-go"), "").unwrap();
+    wait_for("the end of the first pipeline", || {
+        std::fs::metadata(terminal.path("first-ended")).ok()
+    });
+    let amount = || {
+        let screen = terminal.screen();
+        let line = screen.lines().find(|line| line.contains("three:"))?;
+        Some(line.to_owned())
+    };
+    // The other one goes on, and its line is drawn where it was.
+    let before = wait_for("the line of the second pipeline", amount);
+    wait_for("a new line of the second pipeline", || {
+        amount().filter(|line| *line != before)
+    });
+    terminal.shows_what("three lines still", |screen| names(screen) == [1; 3]);
+    std::fs::write(terminal.path("second-go"), "").unwrap();
+    let screen = terminal.shows("\ndone\n");
+    assert_eq!(names(&screen), [1; 3], "{screen}");
+}
