@@ -77,30 +77,26 @@ impl Output {
 
     /// Sends everything, also what its reader has not had of memory that both share, and returns the sink.
     fn end(self, py: Python<'_>, file: &File) -> (OwnedFd, PyResult<()>) {
-        let mut producer = Ok(self.producer);
+        let (mut open, mut sink) = (Some(self.producer), None);
         let ended = waiting(py, &file.name, || {
-            match std::mem::replace(&mut producer, Err(None)) {
-                Ok(open) => match open.into_inner() {
-                    Ok(sink) => {
-                        producer = Err(Some(sink));
-                        Ok(())
-                    }
-                    Err(unfinished) => {
-                        let (error, open) = unfinished.into_parts();
-                        producer = Ok(open);
-                        Err(error)
-                    }
-                },
-                ended => {
-                    producer = ended;
+            let Some(producer) = open.take() else {
+                return Ok(());
+            };
+            match producer.into_inner() {
+                Ok(done) => {
+                    sink = Some(done);
                     Ok(())
+                }
+                Err(unfinished) => {
+                    let (error, producer) = unfinished.into_parts();
+                    open = Some(producer);
+                    Err(error)
                 }
             }
         });
-        match producer {
-            Ok(open) => (open.into_parts().0, ended),
-            Err(sink) => (sink.expect("only a call takes it"), ended),
-        }
+        let rest = || open.map(|producer| producer.into_parts().0);
+        let sink = sink.or_else(rest).expect("one of both has it");
+        (sink, ended)
     }
 }
 

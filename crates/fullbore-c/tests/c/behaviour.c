@@ -9,6 +9,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -613,6 +614,67 @@ static void objects_that_another_thread_uses(void) {
     }
 }
 
+/* A thread that samples again and again, and leaves the monitor to others only between two calls. */
+struct sampling {
+    fullbore_monitor *monitor;
+    atomic_int stop;
+};
+
+static void *sample_on(void *arg) {
+    struct sampling *sampling = arg;
+    while (!atomic_load(&sampling->stop)) {
+        int got = fullbore_monitor_sample(sampling->monitor, 20000000, NULL);
+        CHECK(got == 0 || got == -EBUSY);
+    }
+    return NULL;
+}
+
+/* Calls until the other thread is just in a call of its own. Nothing but that refuses a call. */
+#define UNTIL_BUSY(call) \
+    do { \
+        int64_t got = (call); \
+        if (got == -EBUSY) break; \
+        CHECK(got >= 0); \
+    } while (1)
+
+static int64_t scan_and_free(fullbore_monitor *monitor, int once) {
+    fullbore_overview *overview = NULL;
+    int got = once ? fullbore_monitor_once(monitor, 0, &overview, NULL) : fullbore_monitor_scan(monitor, &overview, NULL);
+    CHECK((got == 0) == (overview != NULL));
+    fullbore_overview_free(overview);
+    return got;
+}
+
+static void *read_overview(void *arg) {
+    const fullbore_overview *overview = arg;
+    for (size_t i = 0; (int64_t)i < fullbore_overview_pipes(overview); i++)
+        CHECK(fullbore_overview_pipe(overview, i)->inode > 0);
+    CHECK(strstr(fullbore_overview_json(overview), "\"chains\""));
+    return NULL;
+}
+
+static void monitor_in_two_threads(void) {
+    struct sampling sampling = {0};
+    fullbore_overview *overview;
+    pthread_t thread;
+    IS(0, fullbore_monitor_new_tree(getpid(), 0, &sampling.monitor, NULL));
+    IS(0, fullbore_monitor_scan(sampling.monitor, &overview, NULL));
+    CHECK(pthread_create(&thread, NULL, sample_on, &sampling) == 0);
+    UNTIL_BUSY(fullbore_monitor_next_sample(sampling.monitor));
+    UNTIL_BUSY(fullbore_monitor_sample(sampling.monitor, 0, NULL));
+    UNTIL_BUSY(fullbore_monitor_forget(sampling.monitor, NULL));
+    UNTIL_BUSY(scan_and_free(sampling.monitor, 0));
+    UNTIL_BUSY(scan_and_free(sampling.monitor, 1));
+    atomic_store(&sampling.stop, 1);
+    pthread_join(thread, NULL);
+    IS(0, fullbore_monitor_free(sampling.monitor));
+    /* An overview does not change, so several threads may read it, also after its monitor is gone. */
+    CHECK(pthread_create(&thread, NULL, read_overview, overview) == 0);
+    read_overview(overview);
+    pthread_join(thread, NULL);
+    IS(0, fullbore_overview_free(overview));
+}
+
 static void *cancel_it(void *cancel) {
     IS(0, fullbore_cancel_now(cancel));
     return NULL;
@@ -902,6 +964,7 @@ int main(int argc, char **argv) {
     splitting();
     one_object_in_two_threads();
     objects_that_another_thread_uses();
+    monitor_in_two_threads();
     stops();
     nonblocking();
     if (!is_slow) sharing(FULLBORE_SHARED);

@@ -206,10 +206,11 @@ fn an_output_that_fails_leaves_the_others_complete() {
     };
     for buffer in buffers {
         for failing in ["/dev/full", ">(head -c 1 > /dev/null)"] {
-            let line = format!("$B -q -m 1M -o {failing} -o - < big");
+            // More than a pipe of 256 slots can hold, up to 32 KiB in each, while head has not begun yet.
+            let line = format!("cat big big big big | $B -q -m 1M -o {failing} -o -");
             let output = shell(&dir, &buffer, &line);
             assert!(!output.status.success(), "{buffer}: {line}");
-            assert!(output.stdout == big(), "{buffer}: {line}");
+            assert!(output.stdout == big().repeat(4), "{buffer}: {line}");
         }
     }
     let output = shell(&dir, &ours(), "$B -q -o /dev/full -o - < big");

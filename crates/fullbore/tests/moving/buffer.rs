@@ -435,6 +435,48 @@ fn it_stops_when_it_is_cancelled_although_the_source_is_silent() {
 }
 
 #[test]
+fn it_stops_when_it_is_cancelled_although_a_sink_takes_nothing() {
+    let _watch = watch("it_stops_when_it_is_cancelled_although_a_sink_takes_nothing");
+    for nonblocking in [false, true] {
+        let (source, sink, other) = (
+            Pipe::new().unwrap(),
+            Pipe::new().unwrap(),
+            Pipe::new().unwrap(),
+        );
+        for end in [&sink.writer, &other.writer] {
+            rustix::io::ioctl_fionbio(end, nonblocking).unwrap();
+        }
+        let cancel = fullbore::Cancel::new().unwrap();
+        let canceller = cancel.clone();
+        let runs = thread::spawn(move || {
+            let buffer = Buffer::new(source.reader).memory(4 * MIB);
+            let buffer = buffer.sink(sink.writer, Policy::DROP);
+            let buffer = buffer.sink(other.writer, Policy::DROP).cancel(&cancel);
+            // Full: both threads that write wait for room, and the one that reads as well.
+            let ran = buffer.run_with(Duration::from_millis(1), |level| {
+                if level.taken >= level.capacity {
+                    canceller.cancel();
+                }
+            });
+            ran.unwrap()
+        });
+        let mut bytes = vec![0; 40 * MIB];
+        fill(&mut bytes, 0);
+        let written = File::from(source.writer).write_all(&bytes);
+        assert_eq!(written.unwrap_err().kind(), ErrorKind::BrokenPipe);
+        let report = runs.join().unwrap();
+        assert_eq!(report.ended, Ended::Cancelled);
+        for (report, end) in report.sinks.iter().zip([sink.reader, other.reader]) {
+            assert!(report.error.is_none(), "{report:?}");
+            let mut arrived = Vec::new();
+            File::from(end).read_to_end(&mut arrived).unwrap();
+            assert_eq!(arrived.len() as u64, report.bytes);
+            Checker::of_the_stream().check(&arrived);
+        }
+    }
+}
+
+#[test]
 fn it_stops_at_its_deadline_and_not_before() {
     let _watch = watch("it_stops_at_its_deadline_and_not_before");
     let (source, sink) = (Pipe::new().unwrap(), Pipe::new().unwrap());

@@ -1,4 +1,4 @@
-//! Tests with little memory: a control group with 4 MiB, which is enough for cat.
+//! Tests with little memory: control groups with a few MiB. 4 MiB are enough for cat.
 
 use std::os::unix::process::ExitStatusExt;
 
@@ -26,7 +26,7 @@ impl Small {
             own("0::").map(|_| (PathBuf::from("/sys/fs/cgroup"), "memory.max")),
         ];
         places.into_iter().flatten().find_map(|(parent, limit)| {
-            let group = parent.join(format!("fullbore-test-4-mib-{}", std::process::id()));
+            let group = parent.join(format!("fullbore-test-{bytes}-{}", std::process::id()));
             std::fs::create_dir(&group).ok()?;
             let small = Self(group);
             std::fs::write(small.0.join(limit), bytes.to_string()).ok()?;
@@ -97,4 +97,35 @@ fn where_cat_survives_with_4_mib_so_do_copy_tee_and_meter() {
             assert_everything(&format!("{job:?} {by}"), &output, &outputs, &files.bytes);
         }
     }
+}
+
+#[test]
+fn a_buffer_that_its_control_group_cannot_hold_is_refused_before_the_first_byte() {
+    let Some(small) = Small::new(16 << 20) else {
+        return skipped("a control group with 16 MiB: none can be made here");
+    };
+    let files = Files::new(bytes(1 << 20));
+    let out = files.input.with_file_name("new");
+    let run = |memory: &str| {
+        let mut command = Command::new(FULLBORE);
+        command
+            .args(["buffer", "-q", "-m", memory, "-i"])
+            .arg(&files.input);
+        finish(start(small.confine(&command).arg("-o").arg(&out)))
+    };
+    for memory in ["16M", "95%", "1G"] {
+        let output = run(memory);
+        assert_code(&output, 2);
+        let said = one_line(stderr(&output));
+        let words = match memory {
+            "95%" => "at most 90%",
+            _ => "does not fit into the 16 MiB that its cgroup allows",
+        };
+        assert!(said.contains(words), "{memory}: {said}");
+        assert!(!out.exists(), "{memory}");
+    }
+    // A part of what the group allows, not of the machine.
+    let output = run("10%");
+    assert_code(&output, 0);
+    assert_eq!(std::fs::read(&out).unwrap(), files.bytes);
 }
