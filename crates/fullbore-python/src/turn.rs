@@ -104,6 +104,21 @@ impl<T: Send> Turns<T> {
         taken
     }
 
+    /// Has `work` use the value without taking it, if nobody has it or waits for it. Returns `None` otherwise, or
+    /// if `work` does. It has the lock meanwhile, so it must neither wait nor run Python code.
+    #[inline]
+    pub fn at_once<R>(&self, work: impl FnOnce(&mut T) -> Option<R>) -> Option<R> {
+        let mut state = self.is_here().then(|| self.lock())?;
+        match &mut *state {
+            State {
+                value: Value::Free(value),
+                queue,
+                ..
+            } if queue.is_empty() => work(value),
+            _ => None,
+        }
+    }
+
     fn wait(&self, py: Python<'_>, me: usize) -> PyResult<Turn<'_, T>> {
         loop {
             py.detach(|| {
