@@ -5,7 +5,7 @@
 //! | head | producer | bytes that were published: the consumer may claim up to here |
 //! | claim | consumer; `CLOSED` by either | bytes that the consumer has claimed: up to here they are the consumer's |
 //! | released | consumer | bytes that the consumer no longer reads: their memory may be filled again |
-//! | two flags | the side that sleeps, cleared by the one that wakes it | whether that side has to be woken |
+//! | two flags | the side that sleeps, cleared by the one that wakes it | whether and how that side has to be woken ([`Sleep`]) |
 //!
 //! All of them count from the start of the ring and never go back. The one idea is `CLOSED`, a bit of
 //! the word that the consumer claims with. Either side sets it, in one atomic operation that also
@@ -81,27 +81,44 @@ pub(super) struct Control<W> {
     pub(super) producer_sleeps: Line<W>,
 }
 
+/// Where a side sleeps, as its flag says it: 0 is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sleep {
+    /// On its flag, by futex(2).
+    OnFlag,
+    /// On the socket and the pipe, by poll(2).
+    OnSocket,
+}
+
+impl Sleep {
+    pub(super) fn flag(self) -> u64 {
+        match self {
+            Sleep::OnFlag => 1,
+            Sleep::OnSocket => 2,
+        }
+    }
+
+    fn of(flag: u64) -> Option<Self> {
+        match flag {
+            0 => None,
+            1 => Some(Sleep::OnFlag),
+            _ => Some(Sleep::OnSocket),
+        }
+    }
+}
+
+/// Announces that a side is about to sleep. It has to look once more afterwards.
+pub(super) fn will_sleep<W: Word>(flag: &W, sleep: Sleep) {
+    // All changes of a flag are of this kind, so that they have one order, also for loom (`model.rs`).
+    flag.swap(sleep.flag(), Ordering::Relaxed);
+    W::fence();
+}
+
+pub(super) fn is_awake<W: Word>(flag: &W) {
+    flag.swap(0, Ordering::Relaxed);
+}
+
 impl<W: Word> Control<W> {
-    /// Announces that the producer is about to sleep. It has to look once more afterwards.
-    pub(super) fn producer_will_sleep(&self) {
-        self.producer_sleeps.0.store(1, Ordering::Relaxed);
-        W::fence();
-    }
-
-    pub(super) fn producer_is_awake(&self) {
-        self.producer_sleeps.0.store(0, Ordering::Relaxed);
-    }
-
-    /// Announces that the consumer is about to sleep. It has to look once more afterwards.
-    pub(super) fn consumer_will_sleep(&self) {
-        self.consumer_sleeps.0.store(1, Ordering::Relaxed);
-        W::fence();
-    }
-
-    pub(super) fn consumer_is_awake(&self) {
-        self.consumer_sleeps.0.store(0, Ordering::Relaxed);
-    }
-
     /// Returns whether something has happened that a producer which waits for `released` bytes to be
     /// released has to see.
     pub(super) fn is_released(&self, released: u64) -> bool {
@@ -117,12 +134,15 @@ impl<W: Word> Control<W> {
     }
 }
 
-/// Clears the flag of a side that sleeps; returns whether it was set, so that this side has to wake it.
-fn has_to_be_woken<W: Word>(sleeps: &W) -> bool {
+/// Clears the flag of a side that sleeps; returns how this side has to wake it.
+fn has_to_be_woken<W: Word>(flag: &W) -> Option<Sleep> {
     // The flag is read after what it was set for has been written: either this side sees the flag, or
     // the other one sees what was written when it looks once more before it sleeps.
     W::fence();
-    sleeps.load(Ordering::Relaxed) != 0 && sleeps.swap(0, Ordering::Relaxed) != 0
+    match flag.load(Ordering::Relaxed) {
+        0 => None,
+        _ => Sleep::of(flag.swap(0, Ordering::Relaxed)),
+    }
 }
 
 /// The other side has written a number that no honest side writes.
@@ -177,10 +197,9 @@ impl Giver {
         (self.head + wanted).saturating_sub(self.size)
     }
 
-    /// Publishes the next `n` bytes, which have been filled; returns whether the consumer has to be
-    /// woken.
+    /// Publishes the next `n` bytes, which have been filled; returns how the consumer has to be woken.
     #[inline]
-    pub(super) fn publish<W: Word>(&mut self, control: &Control<W>, n: u64) -> bool {
+    pub(super) fn publish<W: Word>(&mut self, control: &Control<W>, n: u64) -> Option<Sleep> {
         self.head += n;
         control.head.0.store(self.head, Ordering::Release);
         has_to_be_woken(&control.consumer_sleeps.0)
@@ -192,13 +211,18 @@ impl Giver {
     }
 
     /// Closes the ring, and returns how many bytes at the end the consumer has not claimed and never
-    /// will.
+    /// will. The consumer has to see it, [wherever it sleeps](Self::wakes).
     pub(super) fn close<W: Word>(&mut self, control: &Control<W>) -> Result<u64, Broken> {
         let claimed = control.claim.0.fetch_or(CLOSED) & !CLOSED;
         if claimed < self.released || claimed > self.head {
             return Err(Broken);
         }
         Ok(self.head - claimed)
+    }
+
+    /// Returns how the consumer has to be woken.
+    pub(super) fn wakes<W: Word>(&self, control: &Control<W>) -> Option<Sleep> {
+        has_to_be_woken(&control.consumer_sleeps.0)
     }
 }
 
@@ -218,8 +242,8 @@ pub(super) enum Claim {
 pub(super) struct Closing {
     /// The bytes at the end that are the producer's again; `None` if the producer has closed the ring before.
     pub(super) left: Option<u64>,
-    /// Whether the producer has to be woken.
-    pub(super) wakes: bool,
+    /// How the producer has to be woken.
+    pub(super) wakes: Option<Sleep>,
 }
 
 /// The numbers of the consumer.
@@ -284,12 +308,12 @@ impl Taker {
         }
     }
 
-    /// Releases all claimed bytes but the last `kept`; returns whether the producer has to be woken.
+    /// Releases all claimed bytes but the last `kept`; returns how the producer has to be woken.
     #[inline]
-    pub(super) fn release<W: Word>(&mut self, control: &Control<W>, kept: u64) -> bool {
+    pub(super) fn release<W: Word>(&mut self, control: &Control<W>, kept: u64) -> Option<Sleep> {
         let released = self.claimed - kept;
         if released == self.released {
-            return false;
+            return None;
         }
         self.released = released;
         control.released.0.store(released, Ordering::Release);

@@ -9,9 +9,10 @@ use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-use super::control::{Broken, Giver};
+use super::control::{Broken, Giver, Sleep};
 use super::meeting::{self, Listener, Peer};
 use super::memory::{MOST, Shared};
+use super::sleeping;
 use crate::linux;
 use crate::wait::{Ready, Waiter, uninterrupted};
 
@@ -237,10 +238,8 @@ impl Giving {
         if self.over {
             return Ok(Published::No);
         }
-        if self.giver.publish(self.shared.control(), n as u64)
-            && meeting::wake(self.link.as_fd()) == Peer::Gone
-        {
-            self.over = true;
+        if let Some(sleep) = self.giver.publish(self.shared.control(), n as u64) {
+            self.over = self.wake_consumer(sleep) == Peer::Gone;
         }
         Ok(Published::Yes)
     }
@@ -251,10 +250,14 @@ impl Giving {
         self.check_process()?;
         self.closed = true;
         let left = self.giver.close(self.shared.control()).map_err(broken)?;
-        // A consumer that sleeps has to see it.
-        self.shared.control().consumer_is_awake();
-        meeting::wake(self.link.as_fd());
+        if let Some(sleep) = self.giver.wakes(self.shared.control()) {
+            self.wake_consumer(sleep);
+        }
         Ok(left as usize)
+    }
+
+    fn wake_consumer(&self, sleep: Sleep) -> Peer {
+        sleeping::wake(self.shared.consumer(), sleep, self.link.as_fd())
     }
 
     /// Publishes nothing any more, and takes nothing back: the consumer claims what there is, as if the
@@ -282,7 +285,7 @@ impl Giving {
         waiter: &mut Waiter,
         or_until: impl Fn() -> bool,
     ) -> Result<Option<u64>, Errno> {
-        let control = self.shared.control();
+        let (control, flag) = (self.shared.control(), self.shared.producer());
         let needed = self.giver.released_for(wanted);
         let (giver, over) = (&mut self.giver, &mut self.over);
         let (link, listener) = (self.link.as_fd(), self.listener.as_fd());
@@ -308,21 +311,13 @@ impl Giving {
             },
             |waiter| {
                 has_slept.set(true);
-                // What woke this side the last time is received here, while the other side works.
-                if meeting::is_woken(link) == Peer::Gone {
-                    return Ok(());
-                }
-                control.producer_will_sleep();
-                let answer = match control.is_released(needed) || or_until() {
-                    true => Ok(()),
-                    false => waiter.sleep_on(&[
-                        (link, PollFlags::IN),
-                        (listener, PollFlags::IN),
-                        (pipe, PollFlags::empty()),
-                    ]),
-                };
-                control.producer_is_awake();
-                answer
+                let is_there = || control.is_released(needed) || or_until();
+                let fds = [
+                    (link, PollFlags::IN),
+                    (listener, PollFlags::IN),
+                    (pipe, PollFlags::empty()),
+                ];
+                sleeping::sleep(flag, waiter, is_there, &fds)
             },
         )
     }

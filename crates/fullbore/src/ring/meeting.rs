@@ -33,7 +33,7 @@ use crate::linux;
 use crate::wait::{Ready, uninterrupted};
 
 /// The version of all that the two sides must agree on; a part of the name.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// How many connections a producer looks at. Looking takes time, and an honest consumer needs one.
 const MOST_TRIES: u32 = 16;
@@ -190,7 +190,7 @@ pub(super) enum Peer {
     Gone,
 }
 
-/// Wakes the other side, which sleeps until there is something to receive.
+/// Wakes the other side, if it sleeps until there is something to receive.
 pub(super) fn wake(link: BorrowedFd<'_>) -> Peer {
     let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
     match uninterrupted(|| rustix::net::send(link, &[1], flags)) {

@@ -13,7 +13,7 @@ use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::{self, NonNull};
 use std::slice;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::io::Errno;
@@ -26,6 +26,24 @@ use crate::produce::owner::Owner;
 
 /// The largest ring that is made or accepted, in bytes.
 pub(super) const MOST: usize = 64 << 20;
+
+/// The flag of a side that may sleep.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Flag<'a> {
+    pub(super) word: &'a AtomicU64,
+    /// The half of it that futex(2) compares. Nothing else uses it: a word is accessed as a whole.
+    pub(super) futex: &'a AtomicU32,
+}
+
+impl<'a> Flag<'a> {
+    fn of(word: &'a AtomicU64) -> Self {
+        let halves = ptr::from_ref(word).cast::<AtomicU32>();
+        let low = usize::from(cfg!(target_endian = "big"));
+        // SAFETY: both halves are inside of the word, and aligned. Only the kernel reads through it.
+        let futex = unsafe { &*halves.add(low) };
+        Self { word, futex }
+    }
+}
 
 /// The memory of a ring, as one side has mapped it.
 #[derive(Debug)]
@@ -169,6 +187,16 @@ impl Shared {
         // SAFETY: the mapping is aligned to a page and as long as the words, every value of which is a
         // valid number. All accesses on both sides are atomic.
         unsafe { self.control.address.cast().as_ref() }
+    }
+
+    /// Returns the flag of the consumer.
+    pub(super) fn consumer(&self) -> Flag<'_> {
+        Flag::of(&self.control().consumer_sleeps.0)
+    }
+
+    /// Returns the flag of the producer.
+    pub(super) fn producer(&self) -> Flag<'_> {
+        Flag::of(&self.control().producer_sleeps.0)
     }
 
     /// Returns all bytes, twice in a row.

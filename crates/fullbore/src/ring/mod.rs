@@ -41,9 +41,10 @@
 //! The producer does its part when it is called next, or finishes.
 //!
 //! # Waiting
-//! A side that has nothing to do sets its flag, looks once more, and sleeps in poll(2) until the other
-//! side has sent a byte through the socket, or the socket or the pipe has come to its end. So it notices
-//! at once when the other side is gone, and a [`Wait`](crate::Wait), a deadline and a
+//! A side that has nothing to do sets its flag, looks once more, and sleeps, first on the flag by futex(2),
+//! which is cheap, and after two milliseconds in poll(2), until the other side has sent a byte through the
+//! socket, or the socket or the pipe has come to its end (`sleeping.rs`). So it notices within these two
+//! milliseconds when the other side is gone, and a [`Wait`](crate::Wait), a deadline and a
 //! [`Cancel`](crate::Cancel) work as they do on a pipe.
 //!
 //! # Others
@@ -66,6 +67,7 @@ mod memory;
 #[cfg(test)]
 #[allow(unsafe_code)]
 mod model;
+mod sleeping;
 mod taking;
 mod view;
 

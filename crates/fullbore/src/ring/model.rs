@@ -2,7 +2,8 @@
 //! the memory orderings allow them to see (the crate loom).
 //!
 //! The memory of the ring is checked too: loom reports two accesses that are not ordered. Sleeping is
-//! that of a thread which only the other side can wake, so loom reports a wake-up that was lost.
+//! that of a thread which only the other side can wake, so loom reports a wake-up that was lost. The time that a
+//! side sleeps on its flag is over at once, or never.
 
 use std::sync::atomic::Ordering;
 
@@ -11,7 +12,7 @@ use loom::sync::atomic::{AtomicU64, fence};
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 
-use super::control::{Claim, Control, Giver, Line, Taker, Word};
+use super::control::{Claim, Control, Giver, Line, Sleep, Taker, Word, is_awake, will_sleep};
 
 /// Bytes of the ring: few, so that it is full and empty often.
 const SIZE: u64 = 2;
@@ -42,14 +43,20 @@ impl Word for AtomicU64 {
     }
 }
 
+/// Where a side waits for the other one: a lock, and whether something was sent that is not received yet.
+type Place = (Mutex<bool>, Condvar);
+
 /// A ring, with the sockets and the pipe between its sides.
 struct Model {
     control: Control<AtomicU64>,
     bytes: [UnsafeCell<u64>; SIZE as usize],
-    /// Whether the producer, and the consumer, was woken.
-    woken: [(Mutex<bool>, Condvar); 2],
-    /// What was written into the pipe, and whether the producer has ended.
-    pipe: Mutex<(Vec<u64>, bool)>,
+    /// The futexes and the sockets of the producer and the consumer.
+    futexes: [Place; 2],
+    sockets: [Place; 2],
+    /// Whether the time that a side sleeps on its flag is over at once.
+    is_moment_over: bool,
+    /// What was written into the pipe.
+    pipe: Mutex<Vec<u64>>,
 }
 
 // SAFETY: loom checks all accesses to the cells, which is what this is for.
@@ -61,9 +68,9 @@ const PRODUCER: usize = 0;
 const CONSUMER: usize = 1;
 
 impl Model {
-    fn new() -> Arc<Self> {
+    fn new(is_moment_over: bool) -> Arc<Self> {
         let word = || Line(AtomicU64::new(0));
-        let one = || (Mutex::new(false), Condvar::new());
+        let place = || (Mutex::new(false), Condvar::new());
         Arc::new(Self {
             control: Control {
                 head: word(),
@@ -73,22 +80,63 @@ impl Model {
                 producer_sleeps: word(),
             },
             bytes: [UnsafeCell::new(0), UnsafeCell::new(0)],
-            woken: [one(), one()],
-            pipe: Mutex::new((Vec::new(), false)),
+            futexes: [place(), place()],
+            sockets: [place(), place()],
+            is_moment_over,
+            pipe: Mutex::new(Vec::new()),
         })
     }
 
-    fn wake(&self, side: usize) {
-        *self.woken[side].0.lock().unwrap() = true;
-        self.woken[side].1.notify_one();
+    fn flag(&self, side: usize) -> &AtomicU64 {
+        match side {
+            PRODUCER => &self.control.producer_sleeps.0,
+            _ => &self.control.consumer_sleeps.0,
+        }
     }
 
-    fn sleep(&self, side: usize) {
-        let mut woken = self.woken[side].0.lock().unwrap();
-        while !*woken {
-            woken = self.woken[side].1.wait(woken).unwrap();
+    fn wake(&self, side: usize, sleep: Option<Sleep>) {
+        let places = match sleep {
+            None => return,
+            Some(Sleep::OnFlag) => &self.futexes,
+            Some(Sleep::OnSocket) => &self.sockets,
+        };
+        *places[side].0.lock().unwrap() = true;
+        places[side].1.notify_one();
+    }
+
+    /// Sleeps as `sleeping::sleep` does.
+    fn sleep(&self, side: usize, is_there: impl Fn() -> bool) {
+        let flag = self.flag(side);
+        will_sleep(flag, Sleep::OnFlag);
+        if !is_there() && !self.sleeps_on_futex(side) {
+            will_sleep(flag, Sleep::OnSocket);
+            if !is_there() {
+                let (lock, sent) = &self.sockets[side];
+                let mut is_sent = lock.lock().unwrap();
+                while !*is_sent {
+                    is_sent = sent.wait(is_sent).unwrap();
+                }
+                *is_sent = false;
+            }
         }
-        *woken = false;
+        is_awake(flag);
+    }
+
+    /// Sleeps on the flag as futex(2) does, which wakes only those who sleep; returns `false` if the moment is
+    /// over.
+    fn sleeps_on_futex(&self, side: usize) -> bool {
+        if self.is_moment_over {
+            return false;
+        }
+        let (lock, woken) = &self.futexes[side];
+        let mut is_woken = lock.lock().unwrap();
+        *is_woken = false;
+        if self.flag(side).load(Ordering::Relaxed) == Sleep::OnFlag.flag() {
+            while !*is_woken {
+                is_woken = woken.wait(is_woken).unwrap();
+            }
+        }
+        true
     }
 
     /// Sends 1, 2, 3 … `n` through the ring, closes it, and sends the rest through the pipe.
@@ -100,32 +148,25 @@ impl Model {
                 if giver.is_closed(&self.control) {
                     break 'ring;
                 }
-                self.control.producer_will_sleep();
-                if !self.control.is_released(giver.released_for(1)) {
-                    self.sleep(PRODUCER);
-                }
-                self.control.producer_is_awake();
+                let needed = giver.released_for(1);
+                self.sleep(PRODUCER, || self.control.is_released(needed));
             }
             let at = (giver.head() % SIZE) as usize;
             // SAFETY: loom checks it.
             self.bytes[at].with_mut(|byte| unsafe { *byte = next });
             next += 1;
-            if giver.publish(&self.control, 1) {
-                self.wake(CONSUMER);
-            }
+            self.wake(CONSUMER, giver.publish(&self.control, 1));
         }
         // Everything that was not claimed goes into the pipe.
         let left = giver.close(&self.control).unwrap();
+        self.wake(CONSUMER, giver.wakes(&self.control));
         let mut pipe = self.pipe.lock().unwrap();
         for position in giver.head() - left..giver.head() {
             let byte = &self.bytes[(position % SIZE) as usize];
             // SAFETY: loom checks it.
-            pipe.0.push(byte.with(|byte| unsafe { *byte }));
+            pipe.push(byte.with(|byte| unsafe { *byte }));
         }
-        pipe.0.extend(next..=n);
-        pipe.1 = true;
-        drop(pipe);
-        self.wake(CONSUMER);
+        pipe.extend(next..=n);
     }
 
     /// Takes at most `most` numbers, up to `at_once` at a time, and returns them. If it ends early, it
@@ -142,21 +183,13 @@ impl Model {
                         got.push(byte.with(|byte| unsafe { *byte }));
                     }
                     if got.len() >= most {
-                        if taker.close(&self.control, 1).wakes {
-                            self.wake(PRODUCER);
-                        }
+                        self.wake(PRODUCER, taker.close(&self.control, 1).wakes);
                         return got;
                     }
-                    if taker.release(&self.control, 0) {
-                        self.wake(PRODUCER);
-                    }
+                    self.wake(PRODUCER, taker.release(&self.control, 0));
                 }
                 Claim::Nothing => {
-                    self.control.consumer_will_sleep();
-                    if !self.control.is_published(taker.claimed()) {
-                        self.sleep(CONSUMER);
-                    }
-                    self.control.consumer_is_awake();
+                    self.sleep(CONSUMER, || self.control.is_published(taker.claimed()));
                 }
                 Claim::Closed => return got,
             }
@@ -164,24 +197,27 @@ impl Model {
     }
 }
 
-fn check(body: impl Fn() + Sync + Send + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(2);
-    builder.check(body);
+/// Tries it with both lengths of the time that a side sleeps on its flag.
+fn check(body: impl Fn(Arc<Model>) + Sync + Send + Clone + 'static) {
+    for is_moment_over in [true, false] {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(2);
+        let body = body.clone();
+        builder.check(move || body(Model::new(is_moment_over)));
+    }
 }
 
 #[test]
 fn every_number_arrives_once_and_in_order_whenever_the_producer_ends() {
     for (n, at_once) in [(1, 1), (2, 2), (3, 1), (3, 2)] {
-        check(move || {
-            let model = Model::new();
+        check(move |model| {
             let producer = {
                 let model = Arc::clone(&model);
                 thread::spawn(move || model.produce(n))
             };
             let mut got = model.consume(usize::MAX, at_once);
             producer.join().unwrap();
-            got.append(&mut model.pipe.lock().unwrap().0);
+            got.append(&mut model.pipe.lock().unwrap());
             assert_eq!(got, (1..=n).collect::<Vec<_>>());
         });
     }
@@ -190,15 +226,14 @@ fn every_number_arrives_once_and_in_order_whenever_the_producer_ends() {
 #[test]
 fn what_a_consumer_that_ends_early_leaves_is_in_the_pipe_or_was_claimed() {
     for (n, most) in [(2, 1), (3, 1), (3, 2)] {
-        check(move || {
-            let model = Model::new();
+        check(move |model| {
             let producer = {
                 let model = Arc::clone(&model);
                 thread::spawn(move || model.produce(n))
             };
             let mut got = model.consume(most, 1);
             producer.join().unwrap();
-            let pipe = &mut model.pipe.lock().unwrap().0;
+            let pipe = &mut *model.pipe.lock().unwrap();
             // The last number goes back, unless the producer has closed the ring first.
             if got.last() == pipe.first() {
                 got.pop();
@@ -213,7 +248,7 @@ fn what_a_consumer_that_ends_early_leaves_is_in_the_pipe_or_was_claimed() {
 fn numbers_that_no_honest_side_writes_are_found() {
     loom::model(|| {
         for bad in [3, u64::MAX, 1 << 63, (1 << 63) - 1] {
-            let model = Model::new();
+            let model = Model::new(false);
             model.control.head.0.store(bad, Ordering::Relaxed);
             assert!(Taker::new(SIZE).claim(&model.control, 9).is_err(), "{bad}");
             let mut giver = Giver::new(SIZE);

@@ -13,6 +13,7 @@ use super::control::{Claim, Taker};
 use super::giving::{TRIES_BETWEEN_LOOKS, broken};
 use super::meeting::{self, Offer, Peer};
 use super::memory::Shared;
+use super::sleeping;
 use crate::linux;
 use crate::wait::{Ready, Waiter, uninterrupted};
 
@@ -202,8 +203,8 @@ impl Taking {
     #[inline]
     pub(crate) fn release(&mut self, kept: usize) {
         self.kept = kept;
-        if self.taker.release(self.shared.control(), kept as u64) {
-            meeting::wake(self.link.as_fd());
+        if let Some(sleep) = self.taker.release(self.shared.control(), kept as u64) {
+            sleeping::wake(self.shared.producer(), sleep, self.link.as_fd());
         }
     }
 
@@ -306,19 +307,10 @@ impl Taking {
             |waiter| {
                 has_slept.set(true);
                 let this = this.borrow();
-                // What woke this side the last time is received here, while the other side works.
-                if meeting::is_woken(this.link.as_fd()) == Peer::Gone {
-                    return Ok(());
-                }
                 let control = this.shared.control();
-                control.consumer_will_sleep();
-                let link = (this.link.as_fd(), PollFlags::IN);
-                let answer = match control.is_published(this.taker.claimed()) {
-                    true => Ok(()),
-                    false => waiter.sleep_on(&[link, (pipe, PollFlags::IN)]),
-                };
-                control.consumer_is_awake();
-                answer
+                let is_there = || control.is_published(this.taker.claimed());
+                let fds = [(this.link.as_fd(), PollFlags::IN), (pipe, PollFlags::IN)];
+                sleeping::sleep(this.shared.consumer(), waiter, is_there, &fds)
             },
         )
     }
@@ -339,8 +331,8 @@ impl Drop for Taking {
             return;
         }
         let closing = self.taker.close(self.shared.control(), self.kept as u64);
-        if closing.wakes {
-            meeting::wake(self.link.as_fd());
+        if let Some(sleep) = closing.wakes {
+            sleeping::wake(self.shared.producer(), sleep, self.link.as_fd());
         }
         // Once the ring is closed, a producer that is there puts into the pipe what is left.
         if let Some(left) = closing.left.filter(|&left| left > 0) {

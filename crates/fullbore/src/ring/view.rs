@@ -164,7 +164,7 @@ fn device_of_memfds() -> Result<u64> {
 mod tests {
     use std::os::fd::{AsFd, AsRawFd};
 
-    use super::super::control::{Giver, Taker};
+    use super::super::control::{Giver, Sleep, Taker, will_sleep};
     use super::super::memory::Shared;
     use super::*;
 
@@ -184,7 +184,7 @@ mod tests {
         giver.publish(control, 1000);
         taker.claim(control, 600).unwrap();
         taker.release(control, 500);
-        control.producer_will_sleep();
+        will_sleep(&control.producer_sleeps.0, Sleep::OnFlag);
         let state = view.state().unwrap();
         assert_eq!(
             (state.published, state.claimed, state.released),

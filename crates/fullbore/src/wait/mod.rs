@@ -11,12 +11,14 @@ mod cancel;
 mod pace;
 
 use std::os::fd::BorrowedFd;
+use std::sync::atomic::AtomicU32;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::net::sockopt::{self, Timeout};
+use rustix::thread::futex;
 
 pub use crate::error::Stopped;
 use budget::Budget;
@@ -242,6 +244,32 @@ impl Waiter {
     /// `EINTR`.
     pub(crate) fn sleep_on(&mut self, fds: &[(BorrowedFd<'_>, PollFlags)]) -> Result<(), Errno> {
         self.poll_for(fds.iter().copied(), None).map(drop)
+    }
+
+    /// Sleeps for `at_most` on a futex that has this value and that another process may share, and returns
+    /// whether it is worthwhile to look; otherwise the time has passed. Nothing but its deadline and a signal
+    /// ends the sleep early.
+    ///
+    /// # Errors
+    /// `ECANCELED` after a cancel, `ETIMEDOUT` after the deadline; `EINTR` if it is interruptible.
+    pub(crate) fn sleep_on_futex(
+        &mut self,
+        futex: &AtomicU32,
+        value: u32,
+        at_most: Duration,
+    ) -> Result<bool, Errno> {
+        let left = self
+            .deadline
+            .map(|at| at.saturating_duration_since(Instant::now()));
+        let at_most = left.map_or(at_most, |left| left.min(at_most));
+        let at_most = Timespec::try_from(at_most).ok();
+        let slept = futex::wait(futex, futex::Flags::empty(), value, at_most.as_ref());
+        if slept == Err(Errno::INTR) && self.interruptible {
+            self.stopped = Some(Stopped::Interrupted);
+            return Err(Errno::INTR);
+        }
+        self.check_stopped()?;
+        Ok(matches!(slept, Ok(()) | Err(Errno::AGAIN | Errno::INTR)))
     }
 
     fn poll_for<'fd>(
