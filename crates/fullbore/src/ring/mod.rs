@@ -42,8 +42,8 @@
 //!
 //! # Waiting
 //! A side that has nothing to do sets its flag, looks once more, and sleeps, first on the flag by futex(2),
-//! which is cheap, and after two milliseconds in poll(2), until the other side has sent a byte through the
-//! socket, or the socket or the pipe has come to its end (`sleeping.rs`). So it notices within these two
+//! which is cheap, and after ten milliseconds in poll(2), until the other side has sent a byte through the
+//! socket, or the socket or the pipe has come to its end (`sleeping.rs`). So it notices within these ten
 //! milliseconds when the other side is gone, and a [`Wait`](crate::Wait), a deadline and a
 //! [`Cancel`](crate::Cancel) work as they do on a pipe.
 //!

@@ -17,8 +17,10 @@ use super::memory::Flag;
 use crate::wait::Waiter;
 
 /// How long a side sleeps in futex(2), and so how late it may notice what does not wake it: the end of the
-/// other side, bytes of another writer in the pipe, and a [`Cancel`](crate::Cancel).
-const MOMENT: Duration = Duration::from_millis(2);
+/// other side, bytes of another writer in the pipe, and a [`Cancel`](crate::Cancel). A time that is over before
+/// the next tick of the kernel, which comes every 1 to 10 ms, would cost a microsecond in a virtual machine:
+/// the kernel then has to set the clock for it, and to set it back.
+const MOMENT: Duration = Duration::from_millis(10);
 
 /// Sleeps until the other side wakes this one, or one of `fds`, of which the first is the socket, is ready.
 /// `is_there` looks whether what it waits for is there already. May return sooner.
