@@ -924,6 +924,40 @@ fn a_third_process_with_an_end_of_the_pipe_keeps_the_two_apart() {
 }
 
 #[test]
+fn the_two_meet_once_a_third_process_no_longer_has_an_end_of_the_pipe() {
+    let _watch = watch("the_two_meet_once_a_third_process_no_longer_has_an_end_of_the_pipe");
+    let pipe = Pipe::new().unwrap();
+    let mut third = {
+        let _forking = forking();
+        Command::new("cat")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(pipe.reader.try_clone().unwrap())
+            .spawn()
+            .unwrap()
+    };
+    let sending = thread::spawn(move || {
+        let mut out = producer(pipe.writer, Wait::Block);
+        let mut random = Random::new(5);
+        let met = send_in_pieces(&mut out, 1, true, &mut random);
+        let sent = send_in_pieces(&mut out, met + 40_000_000, false, &mut random);
+        assert_eq!(out.finish().unwrap().way, Way::Ring);
+        sent
+    });
+    let ending = thread::spawn(move || {
+        // Meanwhile the two ask each other many times.
+        thread::sleep(Duration::from_millis(300));
+        drop(third.stdin.take());
+        third.wait().unwrap();
+    });
+    let source = consumer(pipe.reader, Wait::Block, false);
+    let (read, shared) = read_in_pieces(source, &mut Random::new(6));
+    assert!(shared);
+    assert_eq!(read, sending.join().unwrap());
+    ending.join().unwrap();
+}
+
+#[test]
 fn a_forked_child_can_neither_send_nor_read_nor_disturb() {
     let _watch = watch("a_forked_child_can_neither_send_nor_read_nor_disturb");
     look_up_once();

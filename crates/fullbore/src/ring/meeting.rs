@@ -19,6 +19,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use rustix::cmsg_space;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -35,8 +36,14 @@ use crate::wait::{Ready, uninterrupted};
 /// The version of all that the two sides must agree on; a part of the name.
 const VERSION: u32 = 2;
 
-/// How many connections a producer looks at. Looking takes time, and an honest consumer needs one.
+/// How many connections a producer looks at. Looking takes time, and an honest consumer needs one, or a few if
+/// a third process has an end of the pipe for a moment, as one has between fork(2) and execve(2).
 const MOST_TRIES: u32 = 16;
+
+/// How long a producer waits after it has looked at the first connection, before it looks at the next one;
+/// twice as long after each more. So it finds out when the third process is gone, and looks seldom at one that
+/// stays.
+const FIRST_PAUSE: Duration = Duration::from_millis(1);
 
 /// One end of a pipe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,6 +68,8 @@ impl End {
 pub(crate) struct Listener {
     socket: OwnedFd,
     tries: u32,
+    /// When the next connection may be looked at, after the first.
+    next: Option<Instant>,
 }
 
 impl Listener {
@@ -70,7 +79,11 @@ impl Listener {
         let socket = socket()?;
         rustix::net::bind(&socket, &name).ok()?;
         rustix::net::listen(&socket, 4).ok()?;
-        Some(Self { socket, tries: 0 })
+        Some(Self {
+            socket,
+            tries: 0,
+            next: None,
+        })
     }
 
     /// Returns whether it is useless to ask again.
@@ -84,12 +97,23 @@ impl Listener {
         linux::is_ready(self.socket.as_fd(), Ready::ToRead).unwrap_or(true)
     }
 
+    fn may_look(&self) -> bool {
+        self.next.is_none_or(|next| Instant::now() >= next)
+    }
+
+    /// Makes it look at the next connection at once.
+    #[cfg(test)]
+    pub(super) fn hurry(&mut self) {
+        self.next = None;
+    }
+
     /// Returns a connection to the consumer of `pipe`, if there is one and nobody else holds the pipe.
     /// Does not wait.
     pub(super) fn accept(&mut self, pipe: BorrowedFd<'_>) -> Option<OwnedFd> {
-        while !self.is_exhausted() && self.is_asked() {
+        while !self.is_exhausted() && self.is_asked() && self.may_look() {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
             let link = uninterrupted(|| rustix::net::accept_with(&self.socket, flags)).ok()?;
+            self.next = Some(Instant::now() + FIRST_PAUSE * (1 << self.tries));
             self.tries += 1;
             let Some(peer) = process_of_same_user(&link) else {
                 continue;
