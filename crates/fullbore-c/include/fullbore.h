@@ -1326,8 +1326,8 @@ int fullbore_tee_sink_would_wait(fullbore_tee *tee,
 // Threads: any, once no other call uses this tee.
 int fullbore_tee_free(fullbore_tee *tee);
 
-// Creates a monitor of the pipes of all processes that this user may see, and stores it in `*monitor`.
-// Free it with fullbore_monitor_free.
+// Creates a monitor of the pipes of all processes that this user may see, and
+// stores it in `*monitor`. Free it with fullbore_monitor_free. The process that calls it is left out.
 //
 // It keeps files of /proc open, and therefore raises the limit on open files of this process as far as it
 // may (RLIMIT_NOFILE). A program that uses select(2), which knows no descriptor above 1023, should watch

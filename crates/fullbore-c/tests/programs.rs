@@ -1,5 +1,5 @@
 //! Programs in C, C++ and Go with the library: the examples, what the header promises, and every function with
-//! wrong arguments. They are linked with the shared and the static library, and also run with AddressSanitizer
+//! wrong arguments and from two threads. They are linked with the shared and the static library, and also run with AddressSanitizer
 //! and UndefinedBehaviorSanitizer, and under valgrind, where these are installed.
 
 mod common;
@@ -171,7 +171,24 @@ fn every_function_refuses_wrong_arguments() {
             run(&mut command);
         }
     }
-    let text = fs::read_to_string(root().join("tests/c/wrong_arguments.c")).unwrap();
+    calls_every_function("tests/c/wrong_arguments.c");
+}
+
+#[test]
+fn every_function_is_called_from_two_threads() {
+    let workshop = Workshop::new();
+    for how in EVERY_WAY {
+        if let Some(mut command) = workshop.command("tests/c/two_threads.c", how) {
+            run(&mut command);
+        }
+    }
+    calls_every_function("tests/c/two_threads.c");
+}
+
+/// Compares the calls of a program with the functions of the header.
+#[track_caller]
+fn calls_every_function(program: &str) {
+    let text = fs::read_to_string(root().join(program)).unwrap();
     for function in functions() {
         let call = format!("{}(", function.name);
         assert!(text.contains(&call), "{} is not called", function.name);

@@ -1,15 +1,14 @@
-/* What the library promises to a program in C: no SIGPIPE, right bytes, errors with their side, objects that
- * two threads share by mistake, cancels and deadlines. With the argument "slow" no thread spins: valgrind runs
- * one thread at a time, and a thread that spins would keep the other from running. */
+/* What the library promises to a program in C: no SIGPIPE, right bytes, errors with their side, cancels and
+ * deadlines. With the argument "slow" no thread spins: valgrind runs one thread at a time, and a thread that
+ * spins would keep the other from running. */
 #define _GNU_SOURCE
 #include "check.h"
+#include "pipeline.h"
 #include <fcntl.h>
 #include <fullbore.h>
 #include <math.h>
-#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -428,252 +427,7 @@ static void splitting(void) {
     close(gone[1]);
 }
 
-/* ---- threads ---- */
-
-struct shared {
-    fullbore_consumer *consumer;
-    int64_t got;
-};
-
-static void *read_one(void *arg) {
-    struct shared *shared = arg;
-    char byte;
-    /* The main thread may just be asking whether this call has begun. */
-    do shared->got = fullbore_consumer_read(shared->consumer, &byte, 1, NULL);
-    while (shared->got == -EBUSY);
-    return NULL;
-}
-
-static void one_object_in_two_threads(void) {
-    int fds[2];
-    pthread_t thread;
-    char byte;
-    const void *memory;
-    size_t len;
-    struct shared shared;
-    pipe_of(fds);
-    IS(0, fullbore_consumer_new(fds[0], NULL, &shared.consumer, NULL));
-    CHECK(pthread_create(&thread, NULL, read_one, &shared) == 0);
-    /* The other thread waits for a byte, and uses the consumer until it gets one. */
-    while (fullbore_consumer_taken(shared.consumer) == 0) poll(NULL, 0, 1);
-    IS(-EBUSY, fullbore_consumer_taken(shared.consumer));
-    IS(-EBUSY, fullbore_consumer_read(shared.consumer, &byte, 1, &error));
-    CHECK(error.cause == FULLBORE_CAUSE_IN_USE && error.code == -EBUSY);
-    IS(-EBUSY, fullbore_consumer_fill(shared.consumer, &memory, &len, NULL));
-    IS(-EBUSY, fullbore_consumer_consume(shared.consumer, 0, NULL));
-    IS(-EBUSY, fullbore_consumer_discard(shared.consumer, 1, NULL));
-    IS(-EBUSY, fullbore_consumer_set_deadline(shared.consumer, 0, NULL));
-    IS(-EBUSY, fullbore_consumer_buffered(shared.consumer));
-    IS(-EBUSY, fullbore_consumer_calls(shared.consumer));
-    IS(-EBUSY, fullbore_consumer_free(shared.consumer));
-    CHECK(write(fds[1], "x", 1) == 1);
-    pthread_join(thread, NULL);
-    IS(1, shared.got);
-    IS(0, fullbore_consumer_free(shared.consumer));
-    close(fds[0]);
-    close(fds[1]);
-}
-
-/* A call that another thread makes, and that waits until it is cancelled. */
-struct waiting {
-    int64_t (*call)(void *object);
-    void *object;
-    int64_t got;
-};
-
-static void *wait_in_it(void *arg) {
-    struct waiting *waiting = arg;
-    do waiting->got = waiting->call(waiting->object);
-    while (waiting->got == -EBUSY);
-    return NULL;
-}
-
-static int64_t write_much(void *producer) {
-    static const char bytes[4 << 20];
-    return fullbore_producer_write(producer, bytes, sizeof bytes, NULL);
-}
-
-static int64_t repeat_much(void *repeat) { return fullbore_repeat_send(repeat, 1 << 30, NULL); }
-
-static int64_t run_transfer(void *transfer) { return fullbore_transfer_run(transfer, NULL, NULL, NULL); }
-
-static int64_t run_tee(void *tee) { return fullbore_tee_run(tee, NULL); }
-
-/* No function of an object waits for one that another thread has called, or gets between its bytes. */
-static void objects_that_another_thread_uses(void) {
-    int source[2], sink[2];
-    pthread_t thread;
-    fullbore_cancel *cancel;
-    void *memory;
-    const void *lent;
-    size_t len;
-    fullbore_tried tried;
-    struct waiting waiting;
-    pipe_of(source);
-    pipe_of(sink);
-
-    IS(0, fullbore_cancel_new(&cancel, NULL));
-    fullbore_producer_options sends = {.size = sizeof sends, .cancel = cancel};
-    fullbore_producer *producer;
-    IS(0, fullbore_producer_new(sink[1], &sends, &producer, NULL));
-    waiting = (struct waiting){write_much, producer, 0};
-    CHECK(pthread_create(&thread, NULL, wait_in_it, &waiting) == 0);
-    while (fullbore_producer_sent(producer) != -EBUSY) poll(NULL, 0, 1);
-    IS(-EBUSY, fullbore_producer_write(producer, "x", 1, &error));
-    CHECK(error.cause == FULLBORE_CAUSE_IN_USE);
-    IS(-EBUSY, fullbore_producer_reserve(producer, 1, &memory, NULL));
-    IS(-EBUSY, fullbore_producer_commit(producer, 0, NULL));
-    IS(-EBUSY, fullbore_producer_flush(producer, NULL));
-    IS(-EBUSY, fullbore_producer_finish(producer, NULL));
-    IS(-EBUSY, fullbore_producer_set_deadline(producer, 0, NULL));
-    IS(-EBUSY, fullbore_producer_unsent(producer, &lent, &len, NULL));
-    IS(-EBUSY, fullbore_producer_calls(producer));
-    IS(-EBUSY, fullbore_producer_way(producer));
-    IS(-EBUSY, fullbore_producer_chunk(producer));
-    IS(-EBUSY, fullbore_producer_tried(producer, &tried));
-    IS(-EBUSY, fullbore_producer_free(producer));
-    IS(0, fullbore_cancel_now(cancel));
-    pthread_join(thread, NULL);
-    CHECK(waiting.got < 4 << 20);
-    IS(0, fullbore_producer_free(producer));
-
-    IS(0, fullbore_cancel_free(cancel));
-    IS(0, fullbore_cancel_new(&cancel, NULL));
-    sends.cancel = cancel;
-    fullbore_repeat *repeat;
-    IS(0, fullbore_repeat_new(sink[1], "x", 1, &sends, &repeat, NULL));
-    waiting = (struct waiting){repeat_much, repeat, 0};
-    CHECK(pthread_create(&thread, NULL, wait_in_it, &waiting) == 0);
-    while (fullbore_repeat_sent(repeat) != -EBUSY) poll(NULL, 0, 1);
-    IS(-EBUSY, fullbore_repeat_send(repeat, 1, NULL));
-    IS(-EBUSY, fullbore_repeat_send_some(repeat, 1, NULL));
-    IS(-EBUSY, fullbore_repeat_set_deadline(repeat, 0, NULL));
-    IS(-EBUSY, fullbore_repeat_calls(repeat));
-    IS(-EBUSY, fullbore_repeat_way(repeat));
-    IS(-EBUSY, fullbore_repeat_free(repeat));
-    IS(0, fullbore_cancel_now(cancel));
-    pthread_join(thread, NULL);
-    IS(-ECANCELED, waiting.got);
-    IS(0, fullbore_repeat_free(repeat));
-
-    IS(0, fullbore_cancel_free(cancel));
-    IS(0, fullbore_cancel_new(&cancel, NULL));
-    fullbore_transfer_options moves = {.size = sizeof moves, .cancel = cancel};
-    fullbore_transfer *transfer;
-    IS(0, fullbore_transfer_new(source[0], sink[1], &moves, &transfer, NULL));
-    waiting = (struct waiting){run_transfer, transfer, 0};
-    CHECK(pthread_create(&thread, NULL, wait_in_it, &waiting) == 0);
-    while (fullbore_transfer_bytes(transfer) != -EBUSY) poll(NULL, 0, 1);
-    IS(-EBUSY, fullbore_transfer_run(transfer, NULL, NULL, NULL));
-    IS(-EBUSY, fullbore_transfer_set_limit(transfer, 1, NULL));
-    IS(-EBUSY, fullbore_transfer_set_deadline(transfer, 0, NULL));
-    IS(-EBUSY, fullbore_transfer_set_cancel(transfer, cancel, NULL));
-    IS(-EBUSY, fullbore_transfer_take_back(transfer, &lent, &len, NULL));
-    IS(-EBUSY, fullbore_transfer_taken(transfer));
-    IS(-EBUSY, fullbore_transfer_calls(transfer));
-    IS(-EBUSY, fullbore_transfer_elapsed(transfer));
-    IS(-EBUSY, fullbore_transfer_source_kind(transfer));
-    IS(-EBUSY, fullbore_transfer_sink_kind(transfer));
-    IS(-EBUSY, fullbore_transfer_route(transfer, 0, NULL));
-    IS(-EBUSY, fullbore_transfer_tried(transfer, &tried));
-    IS(-EBUSY, fullbore_transfer_free(transfer));
-    IS(0, fullbore_cancel_now(cancel));
-    pthread_join(thread, NULL);
-    IS(FULLBORE_ENDED_CANCELLED, waiting.got);
-    IS(0, fullbore_transfer_free(transfer));
-
-    IS(0, fullbore_cancel_free(cancel));
-    IS(0, fullbore_cancel_new(&cancel, NULL));
-    moves.cancel = cancel;
-    fullbore_tee *tee;
-    IS(0, fullbore_tee_new(source[0], &moves, &tee, NULL));
-    IS(0, fullbore_tee_add(tee, sink[1], FULLBORE_ON_ERROR_DROP, FULLBORE_ON_ERROR_DROP, NULL));
-    waiting = (struct waiting){run_tee, tee, 0};
-    CHECK(pthread_create(&thread, NULL, wait_in_it, &waiting) == 0);
-    while (fullbore_tee_taken(tee) != -EBUSY) poll(NULL, 0, 1);
-    IS(-EBUSY, fullbore_tee_add(tee, sink[1], FULLBORE_ON_ERROR_DROP, FULLBORE_ON_ERROR_DROP, NULL));
-    IS(-EBUSY, fullbore_tee_run(tee, NULL));
-    IS(-EBUSY, fullbore_tee_set_deadline(tee, 0, NULL));
-    IS(-EBUSY, fullbore_tee_set_cancel(tee, cancel, NULL));
-    IS(-EBUSY, fullbore_tee_elapsed(tee));
-    IS(-EBUSY, fullbore_tee_guarantee(tee));
-    IS(-EBUSY, fullbore_tee_sink_bytes(tee, 0));
-    IS(-EBUSY, fullbore_tee_sink_error(tee, 0, NULL));
-    IS(-EBUSY, fullbore_tee_sink_is_dropped(tee, 0));
-    IS(-EBUSY, fullbore_tee_sink_would_wait(tee, 0));
-    IS(-EBUSY, fullbore_tee_free(tee));
-    IS(0, fullbore_cancel_now(cancel));
-    pthread_join(thread, NULL);
-    IS(FULLBORE_ENDED_CANCELLED, waiting.got);
-    IS(0, fullbore_tee_free(tee));
-
-    IS(0, fullbore_cancel_free(cancel));
-    for (int end = 0; end < 2; end++) {
-        close(source[end]);
-        close(sink[end]);
-    }
-}
-
-/* A thread that samples again and again, and leaves the monitor to others only between two calls. */
-struct sampling {
-    fullbore_monitor *monitor;
-    atomic_int stop;
-};
-
-static void *sample_on(void *arg) {
-    struct sampling *sampling = arg;
-    while (!atomic_load(&sampling->stop)) {
-        int got = fullbore_monitor_sample(sampling->monitor, 20000000, NULL);
-        CHECK(got == 0 || got == -EBUSY);
-    }
-    return NULL;
-}
-
-/* Calls until the other thread is just in a call of its own. Nothing but that refuses a call. */
-#define UNTIL_BUSY(call) \
-    do { \
-        int64_t got = (call); \
-        if (got == -EBUSY) break; \
-        CHECK(got >= 0); \
-    } while (1)
-
-static int64_t scan_and_free(fullbore_monitor *monitor, int once) {
-    fullbore_overview *overview = NULL;
-    int got = once ? fullbore_monitor_once(monitor, 0, &overview, NULL) : fullbore_monitor_scan(monitor, &overview, NULL);
-    CHECK((got == 0) == (overview != NULL));
-    fullbore_overview_free(overview);
-    return got;
-}
-
-static void *read_overview(void *arg) {
-    const fullbore_overview *overview = arg;
-    for (size_t i = 0; (int64_t)i < fullbore_overview_pipes(overview); i++)
-        CHECK(fullbore_overview_pipe(overview, i)->inode > 0);
-    CHECK(strstr(fullbore_overview_json(overview), "\"chains\""));
-    return NULL;
-}
-
-static void monitor_in_two_threads(void) {
-    struct sampling sampling = {0};
-    fullbore_overview *overview;
-    pthread_t thread;
-    IS(0, fullbore_monitor_new_tree(getpid(), 0, &sampling.monitor, NULL));
-    IS(0, fullbore_monitor_scan(sampling.monitor, &overview, NULL));
-    CHECK(pthread_create(&thread, NULL, sample_on, &sampling) == 0);
-    UNTIL_BUSY(fullbore_monitor_next_sample(sampling.monitor));
-    UNTIL_BUSY(fullbore_monitor_sample(sampling.monitor, 0, NULL));
-    UNTIL_BUSY(fullbore_monitor_forget(sampling.monitor, NULL));
-    UNTIL_BUSY(scan_and_free(sampling.monitor, 0));
-    UNTIL_BUSY(scan_and_free(sampling.monitor, 1));
-    atomic_store(&sampling.stop, 1);
-    pthread_join(thread, NULL);
-    IS(0, fullbore_monitor_free(sampling.monitor));
-    /* An overview does not change, so several threads may read it, also after its monitor is gone. */
-    CHECK(pthread_create(&thread, NULL, read_overview, overview) == 0);
-    read_overview(overview);
-    pthread_join(thread, NULL);
-    IS(0, fullbore_overview_free(overview));
-}
+/* ---- cancels and deadlines ---- */
 
 static void *cancel_it(void *cancel) {
     IS(0, fullbore_cancel_now(cancel));
@@ -857,48 +611,12 @@ static void pipes(void) {
 }
 
 static void watching(void) {
-    int fds[2], hold[2];
-    pipe_of(fds);
-    pipe_of(hold);
-    fullbore_pipe_identity identity;
-    IS(0, fullbore_pipe_identify(fds[0], &identity, NULL));
-    /* Two processes with the pipe between them, which live until `hold` has no writer any more. */
-    pid_t children[2];
-    for (int child = 0; child < 2; child++) {
-        children[child] = fork();
-        CHECK(children[child] >= 0);
-        if (children[child] == 0) {
-            char byte;
-            int null = open("/dev/null", O_RDWR);
-            for (int fd = 0; fd < 3; fd++) dup2(null, fd);
-            dup2(fds[1 - child], 1 - child);
-            close(fds[0]);
-            close(fds[1]);
-            close(hold[1]);
-            if (child == 0 && write(1, "hello", 5) != 5) _exit(1);
-            _exit(read(hold[0], &byte, 1) == 0 ? 0 : 1);
-        }
-    }
-    close(fds[0]);
-    close(fds[1]);
+    struct pipeline pipeline;
+    start_pipeline(&pipeline);
     fullbore_monitor *monitor;
     IS(0, fullbore_monitor_new_tree(getpid(), 0, &monitor, NULL));
-    const fullbore_pipe_state *pipe = NULL;
-    fullbore_overview *overview = NULL;
-    /* The children may not have begun yet. */
-    for (int tries = 0; tries < 2000; tries++) {
-        IS(0, fullbore_monitor_scan(monitor, &overview, &error));
-        pipe = NULL;
-        for (size_t i = 0; (int64_t)i < fullbore_overview_pipes(overview); i++) {
-            const fullbore_pipe_state *one = fullbore_overview_pipe(overview, i);
-            if (one->inode == identity.inode && one->device == identity.device) pipe = one;
-        }
-        if (pipe && pipe->chain >= 0 && pipe->queued == 5 && pipe->writers == 1 && pipe->readers == 1) break;
-        IS(0, fullbore_overview_free(overview));
-        overview = NULL;
-        IS(0, fullbore_monitor_sample(monitor, 10000000, NULL));
-    }
-    CHECK(overview && pipe);
+    fullbore_overview *overview = overview_with(&pipeline, monitor);
+    const fullbore_pipe_state *pipe = pipe_of_pipeline(&pipeline, overview);
     CHECK(pipe->use_of == FULLBORE_USE_LINK && pipe->capacity >= 5 && !pipe->path && !pipe->closed);
     CHECK(isnan(pipe->writer_blocked) || pipe->writer_blocked >= 0);
     size_t number = (size_t)pipe->chain;
@@ -911,12 +629,12 @@ static void watching(void) {
     for (size_t i = 0; i < 2; i++) {
         CHECK(fullbore_overview_stage(overview, number, place + i)->processes >= 1);
         const fullbore_process *process = fullbore_overview_stage_process(overview, number, place + i, 0);
-        CHECK(process && (pid_t)process->pid == children[i] && process->uid == getuid());
+        CHECK(process && (pid_t)process->pid == pipeline.children[i] && process->uid == getuid());
         CHECK(process->name[0] && process->command[0] && process->start > 0);
     }
     CHECK(!fullbore_overview_stage(overview, number, chain->stages));
-    CHECK((pid_t)fullbore_overview_pipe_writer(overview, at, 0)->pid == children[0]);
-    CHECK((pid_t)fullbore_overview_pipe_reader(overview, at, 0)->pid == children[1]);
+    CHECK((pid_t)fullbore_overview_pipe_writer(overview, at, 0)->pid == pipeline.children[0]);
+    CHECK((pid_t)fullbore_overview_pipe_reader(overview, at, 0)->pid == pipeline.children[1]);
     IS(0, fullbore_overview_free(overview));
 
     /* With a verdict. */
@@ -937,12 +655,7 @@ static void watching(void) {
     CHECK(strstr(fullbore_overview_json(overview), "\"chains\""));
     IS(0, fullbore_overview_free(overview));
     IS(0, fullbore_monitor_free(monitor));
-    close(hold[1]);
-    for (int child = 0; child < 2; child++) {
-        int status;
-        CHECK(waitpid(children[child], &status, 0) == children[child] && status == 0);
-    }
-    close(hold[0]);
+    end_pipeline(&pipeline);
 
     /* By the name of a process, and of a process that has ended. */
     IS(0, fullbore_monitor_new_named("no such name", 0, &monitor, NULL));
@@ -950,7 +663,7 @@ static void watching(void) {
     IS(0, fullbore_overview_pipes(overview));
     IS(0, fullbore_overview_free(overview));
     IS(0, fullbore_monitor_free(monitor));
-    IS(-ESRCH, fullbore_monitor_new_tree(children[0], 0, &monitor, &error));
+    IS(-ESRCH, fullbore_monitor_new_tree(pipeline.children[0], 0, &monitor, &error));
     CHECK(error.cause == FULLBORE_CAUSE_NOT_FOUND && monitor == NULL);
 }
 
@@ -962,9 +675,6 @@ int main(int argc, char **argv) {
     reading();
     transfer();
     splitting();
-    one_object_in_two_threads();
-    objects_that_another_thread_uses();
-    monitor_in_two_threads();
     stops();
     nonblocking();
     if (!is_slow) sharing(FULLBORE_SHARED);

@@ -327,6 +327,81 @@ static void tees(void) {
     IS(0, fullbore_cancel_free(cancel));
 }
 
+/* Returns a copy of a file descriptor, with a number that nothing else gets. It is closed when an object has it:
+ * then no call waits, and none of them uses another file. */
+static int duplicate(int fd) {
+    int made = fcntl(fd, F_DUPFD_CLOEXEC, closed + 1);
+    CHECK(made > closed);
+    return made;
+}
+
+/* The call fails with EBADF at this side. */
+#define IS_CLOSED(wanted_side, call)    \
+    do {                                \
+        memset(&error, 0, sizeof error); \
+        IS(-EBADF, call);               \
+        IS(-EBADF, error.code);         \
+        IS(wanted_side, error.side);    \
+    } while (0)
+
+static void closed_too_early(void) {
+    const void *memory;
+    void *lent;
+    size_t len;
+    char byte = 'x';
+    int null = open("/dev/null", O_RDWR), fd = duplicate(null);
+    fullbore_producer *producer;
+    IS(0, fullbore_producer_new(fd, NULL, &producer, NULL));
+    close(fd);
+    IS(1, fullbore_producer_write(producer, &byte, 1, NULL));
+    IS_CLOSED(FULLBORE_SIDE_SINK, fullbore_producer_flush(producer, &error));
+    IS_CLOSED(FULLBORE_SIDE_SINK, fullbore_producer_finish(producer, &error));
+    IS_CLOSED(FULLBORE_SIDE_SINK, fullbore_producer_reserve(producer, 1, &lent, &error));
+    IS(0, fullbore_producer_sent(producer));
+    IS(0, fullbore_producer_free(producer));
+    fd = duplicate(null);
+    IS(0, fullbore_producer_new(fd, NULL, &producer, NULL));
+    IS(0, fullbore_producer_reserve(producer, 1, &lent, NULL));
+    close(fd);
+    IS_CLOSED(FULLBORE_SIDE_SINK, fullbore_producer_commit(producer, 1, &error));
+    IS(0, fullbore_producer_free(producer));
+
+    fullbore_repeat *repeat;
+    fd = duplicate(null);
+    IS(0, fullbore_repeat_new(fd, "y\n", 2, NULL, &repeat, NULL));
+    close(fd);
+    IS_CLOSED(FULLBORE_SIDE_SINK, fullbore_repeat_send(repeat, 1, &error));
+    IS_CLOSED(FULLBORE_SIDE_SINK, fullbore_repeat_send_some(repeat, 1, &error));
+    IS(0, fullbore_repeat_free(repeat));
+
+    fullbore_consumer *consumer;
+    fd = duplicate(fds[0]);
+    IS(0, fullbore_consumer_new(fd, NULL, &consumer, NULL));
+    close(fd);
+    IS_CLOSED(FULLBORE_SIDE_SOURCE, fullbore_consumer_read(consumer, &byte, 1, &error));
+    IS_CLOSED(FULLBORE_SIDE_SOURCE, fullbore_consumer_fill(consumer, &memory, &len, &error));
+    IS_CLOSED(FULLBORE_SIDE_SOURCE, fullbore_consumer_discard(consumer, 1, &error));
+    IS(0, fullbore_consumer_consume(consumer, 0, NULL));
+    IS(0, fullbore_consumer_free(consumer));
+
+    fullbore_transfer *transfer;
+    fullbore_tee *tee;
+    CHECK(write(fds[1], "hello", 5) == 5);
+    for (int side = FULLBORE_SIDE_SOURCE; side <= FULLBORE_SIDE_SINK; side++) {
+        fd = duplicate(side == FULLBORE_SIDE_SOURCE ? fds[0] : null);
+        int source = side == FULLBORE_SIDE_SOURCE ? fd : fds[0], sink = side == FULLBORE_SIDE_SINK ? fd : null;
+        IS(0, fullbore_transfer_new(source, sink, NULL, &transfer, NULL));
+        IS(0, fullbore_tee_new(source, NULL, &tee, NULL));
+        IS(0, fullbore_tee_add(tee, sink, 0, 0, NULL));
+        close(fd);
+        IS_CLOSED(side, fullbore_transfer_run(transfer, NULL, NULL, &error));
+        IS_CLOSED(side, fullbore_tee_run(tee, &error));
+        IS(0, fullbore_transfer_free(transfer));
+        IS(0, fullbore_tee_free(tee));
+    }
+    close(null);
+}
+
 static void monitors(void) {
     fullbore_monitor *monitor;
     fullbore_overview *overview;
@@ -399,6 +474,7 @@ int main(void) {
     consumers();
     transfers();
     tees();
+    closed_too_early();
     monitors();
     close(fds[0]);
     close(fds[1]);
