@@ -62,7 +62,7 @@ const VERBS: &[Verb] = verbs! {
     "copy" "Copy files, or stdin, to stdout or into a file" command::copy::Copy, hidden: false;
     "tee" "Copy stdin to stdout, and to each of the files" command::tee::Tee, hidden: false;
     "meter" "Copy files, or stdin, to stdout, and show progress, rate and which side is slow" command::meter::Meter, hidden: false;
-    "buffer" "Copy stdin to stdout through a large memory, so that neither side waits for the other" command::buffer::Buffer, hidden: false;
+    "buffer" "Copy stdin to stdout through a large buffer, so that neither side waits for the other" command::buffer::Buffer, hidden: false;
     "run" "Run a pipeline as the shell would, with larger pipes, and name the slow stage" command::run::Run, hidden: false;
     "bench" "Measure how fast pipes are on this machine, and how much each technique gains" command::bench::Bench, hidden: false;
     "doctor" "Report what this machine allows, and which settings slow pipes down" command::doctor::Doctor, hidden: false;

@@ -28,7 +28,7 @@ use fullbore_host::size;
 use fullbore_host::text::{clean, error_text};
 use fullbore_results::buffer::Destination;
 
-/// Copy stdin to stdout through a large memory, so that neither side waits for the other
+/// Copy stdin to stdout through a large buffer, so that neither side waits for the other
 ///
 /// The buffer reads on while its output is slow, and keeps its output busy while its input is slow. It
 /// takes the options of mbuffer. A byte is passed on as soon as it is there, unless -P or -R says
@@ -74,7 +74,7 @@ pub struct Buffer {
     #[arg(short = 'P', long, value_name = "PERCENT", value_parser = start_percent)]
     start_writing: Option<f64>,
 
-    /// After the buffer was full, begin to read again when at most PERCENT of it are filled
+    /// After the buffer was full, begin to read again when at most PERCENT of it is filled
     #[arg(short = 'p', long, value_name = "PERCENT", value_parser = percent)]
     start_reading: Option<f64>,
 

@@ -17,7 +17,7 @@ use crate::inherited;
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  fullbore completions bash > fullbore.bash     then: source fullbore.bash
+  fullbore completions bash > fullbore.bash     for 'source fullbore.bash' in bash
   fullbore completions zsh > _fullbore          for a directory in zsh's fpath
   fullbore completions fish > fullbore.fish     for ~/.config/fish/completions
 

@@ -14,9 +14,9 @@ use crate::manual;
 /// Write the manual pages, one for each verb
 ///
 /// Each page has the options of the verb, its exit codes, its environment and its examples. Pages
-/// that are there already are replaced. man(1) finds them in DIR if DIR is named man1 and the
-/// directory above it is in the search path, as ~/.local/share/man is where ~/.local/bin is in
-/// PATH.
+/// that are there already are replaced. man(1) finds them by name if DIR is called man1 and its
+/// parent directory is in the search path of man, which manpath(1) prints. ~/.local/share/man
+/// usually is, if ~/.local/bin is in PATH.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:

@@ -83,12 +83,12 @@ pub struct Meter {
     #[arg(short = 'C', long, help_heading = "Transfer")]
     no_splice: bool,
 
-    /// Go on behind bytes that cannot be read, and write zeros instead; twice: say so only once per
-    /// file
+    /// Skip bytes that cannot be read, and write zeros in their place; given twice, report it only
+    /// once per file
     #[arg(short = 'E', long, action = clap::ArgAction::Count, help_heading = "Transfer")]
     skip_errors: u8,
 
-    /// With --skip-errors, leave out SIZE bytes at a time
+    /// With --skip-errors, skip SIZE bytes at a time
     #[arg(short = 'Z', long, value_name = "SIZE", value_parser = positive, requires = "skip_errors", help_heading = "Transfer")]
     error_skip_block: Option<usize>,
 

@@ -12,6 +12,8 @@ use fullbore_results::report::table::Table;
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
 
+use crate::terminal;
+
 /// Returns a table with the width and the colours of the terminal, if `out` is one.
 pub fn table_on(out: &(impl AsFd + IsTerminal)) -> Table {
     let to_terminal = out.is_terminal();
@@ -22,7 +24,7 @@ pub fn table_on(out: &(impl AsFd + IsTerminal)) -> Table {
         .filter(|&columns| columns > 0);
     Table {
         width,
-        color: to_terminal && std::env::var_os("NO_COLOR").is_none(),
+        color: to_terminal && terminal::may_colour(),
         ..Table::default()
     }
 }

@@ -9,9 +9,10 @@ use fullbore_lab::endpoint::{Options, Role, print, reader};
 
 /// Read from the pipe on stdin, and report the throughput
 ///
-/// It accepts the options of the `read` program of the article 'How fast are Linux pipes anyway?',
-/// with underscores or dashes, and some more. It ends after --bytes-to-pipe, after --seconds, or at
-/// the end of the file.
+/// It accepts the options of the program 'read' of the article 'How fast are Linux pipes anyway?',
+/// with underscores or dashes, and some more. Both ends accept the same options: one that is marked
+/// with (write) or (read) has an effect only at that end. It ends after --bytes-to-pipe, after
+/// --seconds, or at the end of the file.
 #[derive(Args)]
 #[command(
     args_override_self = true,

@@ -31,7 +31,7 @@ Examples:
   fullbore tune zstd --revert              restore the original capacities
   fullbore tune --place --pipeline 4711    find the CPUs on which it costs least
 
-Exit codes: 0 done; 1 a pipe was not changed, or all pipes have more than --size, or there is no \
+Exit codes: 0 done; 1 a pipe was not changed, or all pipes are already larger than --size, or there is no \
 such process; 2 the command line is invalid; 3 a limit keeps a pipe below --size, this user may \
 not inspect a process, or /proc is not mounted.
 docs/tune.md lists the known programs, and explains how others are judged.")]
@@ -62,8 +62,8 @@ pub struct Tune {
     force: bool,
 
     /// Instead of enlarging pipes, try for at most 10 seconds on which CPUs the pipeline is fastest,
-    /// and leave it there; with --revert, give it back the CPUs that it had. All processes of the
-    /// pipeline must belong to this user
+    /// and leave it there; with --revert, let it run on the same CPUs as before. All processes of
+    /// the pipeline must belong to this user
     #[arg(long, conflicts_with_all = ["size", "force", "dry_run"])]
     place: bool,
 

@@ -8,9 +8,10 @@ use fullbore_lab::endpoint::{Options, Role, print, writer};
 
 /// Write to the pipe on stdout, as an experiment does
 ///
-/// It accepts the options of the `write` program of the article 'How fast are Linux pipes anyway?',
-/// with underscores or dashes, and some more. The report (--json, --verbose) goes to stderr,
-/// because stdout is the pipe.
+/// It accepts the options of the program 'write' of the article 'How fast are Linux pipes anyway?',
+/// with underscores or dashes, and some more. Both ends accept the same options: one that is marked
+/// with (write) or (read) has an effect only at that end. The report (--json, --verbose) goes to
+/// stderr, because stdout is the pipe.
 #[derive(Args)]
 #[command(
     args_override_self = true,

@@ -29,6 +29,9 @@ impl Text {
         let about = command.get_about().map(ToString::to_string);
         text.roff
             .control("TH", [name, "1", "\"\"", version, "Manual of fullbore"]);
+        // Words are not broken, because an option in two parts is not found by a search; and so spaces are not
+        // stretched either.
+        text.roff.control("nh", []).control("ad", ["l"]);
         text.section("NAME");
         text.roff
             .text([roman(format!("{name} - {}", about.unwrap_or_default()))]);

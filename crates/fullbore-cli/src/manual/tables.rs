@@ -17,7 +17,7 @@ pub const ENVIRONMENT: &[Variable] = &[
     },
     Variable {
         name: "NO_COLOR",
-        verbs: &["bench", "top"],
+        verbs: &["bench", "doctor", "top"],
         meaning: "If it is set to a value that is not empty, nothing is coloured.",
     },
     Variable {
@@ -33,14 +33,20 @@ pub const ENVIRONMENT: &[Variable] = &[
     },
     Variable {
         name: "TMPDIR",
-        verbs: &["bench", "buffer", "doctor", "explain"],
-        meaning: "The directory of temporary files. The default is /tmp, and for -t of buffer it is /var/tmp.",
+        verbs: &["bench", "doctor", "explain"],
+        meaning: "The directory of temporary files. The default is /tmp.",
+    },
+    Variable {
+        name: "TMPDIR",
+        verbs: &["buffer"],
+        meaning: "The directory of the temporary file of -t. The default is /var/tmp.",
     },
     Variable {
         name: "XDG_RUNTIME_DIR",
         verbs: &["tune", "top"],
-        meaning: "What --revert restores is kept in the folder fullbore of this directory. If it is unset or \
-                  other users can write there, it is kept in /tmp/fullbore-UID.",
+        meaning: "The subdirectory fullbore of this directory holds what 'fullbore tune --revert' needs to \
+                  restore a pipe. If the variable is unset, or if other users can write there, \
+                  /tmp/fullbore-UID holds it.",
     },
 ];
 

@@ -45,6 +45,33 @@ fn page(directory: &Path, name: &str) -> String {
         .replace("\\fR", "")
 }
 
+/// The verbs for which a page of the command says that they read a variable are those with that variable in
+/// the pages of their own, and none of these speaks of another verb's options.
+#[test]
+fn the_environment_of_a_page_is_that_of_its_verb() {
+    let directory = pages();
+    let main = page(directory.path(), "fullbore");
+    let all: Vec<&str> = section(&main, "ENVIRONMENT")
+        .split(".TP\n")
+        .skip(1)
+        .collect();
+    for verb in verbs() {
+        let page = page(directory.path(), &format!("fullbore-{verb}"));
+        let own = page
+            .contains("\n.SH ENVIRONMENT\n")
+            .then(|| section(&page, "ENVIRONMENT"));
+        for item in &all {
+            let (name, meaning) = item.split_once('\n').unwrap();
+            let (verbs, meaning) = meaning.trim_start_matches('(').split_once(") ").unwrap();
+            let expected = verbs.split(", ").any(|one| one == verb);
+            let found =
+                own.is_some_and(|own| own.contains(&format!("{name}\n{}", meaning.trim_end())));
+            assert_eq!(found, expected, "{verb}: {name}");
+        }
+    }
+    assert!(all.len() > 5, "{all:?}");
+}
+
 fn section<'a>(page: &'a str, heading: &str) -> &'a str {
     let (_, rest) = page
         .split_once(&format!("\n.SH {heading}\n"))
@@ -220,6 +247,11 @@ fn pages_fit_into_80_columns() {
             .filter(|line| line.chars().count() > 80)
             .collect();
         assert!(wide.is_empty(), "{verb}: {wide:#?}");
+        // A hyphen that is not in the name of an option keeps a search from finding it.
+        assert!(
+            !text.contains('\u{2010}'),
+            "{verb}: a word is broken:\n{text}"
+        );
     }
 }
 

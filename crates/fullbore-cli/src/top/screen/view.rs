@@ -50,7 +50,7 @@ pub struct Colours {
 impl Colours {
     pub fn of_environment() -> Self {
         Self {
-            colours: std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
+            colours: crate::terminal::may_colour(),
         }
     }
 
