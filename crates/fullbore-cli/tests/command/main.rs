@@ -26,6 +26,7 @@ mod manual;
 mod many;
 mod meter;
 mod meter_pv;
+mod packaging;
 mod page_lookup;
 mod peers;
 mod pipeline_verdict;
