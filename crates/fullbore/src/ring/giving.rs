@@ -12,7 +12,7 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 use super::control::{Broken, Giver, Sleep};
 use super::meeting::{self, Listener, Peer};
 use super::memory::{MOST, Shared};
-use super::sleeping;
+use super::sleeping::{self, Looks};
 use crate::linux;
 use crate::wait::{Ready, Waiter, uninterrupted};
 
@@ -37,6 +37,7 @@ pub(crate) struct Giving {
     /// Whether nothing may be published any more.
     over: bool,
     closed: bool,
+    looks: Looks,
 }
 
 /// What became of bytes that were to be published.
@@ -131,6 +132,7 @@ impl Offering {
             looked: Tick::now(),
             over: false,
             closed: false,
+            looks: Looks::new(),
         })
     }
 }
@@ -287,7 +289,7 @@ impl Giving {
     ) -> Result<Option<u64>, Errno> {
         let (control, flag) = (self.shared.control(), self.shared.producer());
         let needed = self.giver.released_for(wanted);
-        let (giver, over) = (&mut self.giver, &mut self.over);
+        let (giver, over, looks) = (&mut self.giver, &mut self.over, &mut self.looks);
         let (link, listener) = (self.link.as_fd(), self.listener.as_fd());
         let has_slept = Cell::new(false);
         let mut tries = 0u32;
@@ -317,7 +319,7 @@ impl Giving {
                     (listener, PollFlags::IN),
                     (pipe, PollFlags::empty()),
                 ];
-                sleeping::sleep(flag, waiter, is_there, &fds)
+                sleeping::sleep(looks, flag, waiter, is_there, &fds)
             },
         )
     }

@@ -3,6 +3,8 @@
 //! futex(2) is the cheapest way to do both, but who sleeps in it sees nothing of the pipe and the socket. So a
 //! side sleeps there for a moment only, and then goes on in poll(2), where it also notices at once that the
 //! other side is gone, or that somebody writes into the pipe. Its flag says where it is ([`Sleep`]).
+//!
+//! To sleep and to be woken takes microseconds. So a side looks some times more before it sleeps, as locks do.
 
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
@@ -22,23 +24,66 @@ use crate::wait::Waiter;
 /// the kernel then has to set the clock for it, and to set it back.
 const MOMENT: Duration = Duration::from_millis(10);
 
+/// How often a side looks before it sleeps: less often if that was in vain, as it always is where both sides
+/// share a CPU.
+#[derive(Debug)]
+pub(super) struct Looks {
+    next: u32,
+    sleeps: u32,
+}
+
+impl Looks {
+    /// These take a few microseconds, about as much as to sleep and to be woken.
+    const MOST: u32 = 100;
+    /// All are tried again once in so many sleeps.
+    const SLEEPS: u32 = 64;
+
+    pub(super) fn new() -> Self {
+        Self {
+            next: Self::MOST,
+            sleeps: 0,
+        }
+    }
+
+    /// Looks, and returns whether it is there.
+    fn find(&mut self, is_there: impl Fn() -> bool) -> bool {
+        for _ in 0..self.next {
+            if is_there() {
+                self.next = Self::MOST;
+                return true;
+            }
+            std::hint::spin_loop();
+        }
+        self.sleeps = self.sleeps.wrapping_add(1);
+        self.next = match self.sleeps % Self::SLEEPS {
+            0 => Self::MOST,
+            _ => self.next / 2,
+        };
+        false
+    }
+}
+
 /// Sleeps until the other side wakes this one, or one of `fds`, of which the first is the socket, is ready.
 /// `is_there` looks whether what it waits for is there already. May return sooner.
 ///
 /// # Errors
 /// As [`Waiter::sleep_on`].
 pub(super) fn sleep(
+    looks: &mut Looks,
     flag: Flag<'_>,
     waiter: &mut Waiter,
     is_there: impl Fn() -> bool,
     fds: &[(BorrowedFd<'_>, PollFlags)],
 ) -> Result<(), Errno> {
-    let answer = in_turn(flag, waiter, is_there, fds);
+    if looks.find(&is_there) {
+        return Ok(());
+    }
+    let answer = announced(flag, waiter, is_there, fds);
     is_awake(flag.word);
     answer
 }
 
-fn in_turn(
+fn announced(
     flag: Flag<'_>,
     waiter: &mut Waiter,
     is_there: impl Fn() -> bool,
@@ -71,5 +116,35 @@ pub(super) fn wake(flag: Flag<'_>, sleep: Sleep, link: BorrowedFd<'_>) -> Peer {
             Peer::Here
         }
         Sleep::OnSocket => meeting::wake(link),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn looks_that_are_in_vain_become_few_and_those_that_help_many() {
+        let mut looks = Looks::new();
+        let made = Cell::new(0);
+        let in_vain = |looks: &mut Looks| {
+            made.set(0);
+            assert!(!looks.find(|| {
+                made.set(made.get() + 1);
+                false
+            }));
+            made.get()
+        };
+        assert_eq!(in_vain(&mut looks), Looks::MOST);
+        let all: u32 = (0..10 * Looks::SLEEPS).map(|_| in_vain(&mut looks)).sum();
+        assert!(all <= 10 * 2 * Looks::MOST, "{all}");
+        let mut sleeps = 0;
+        while !looks.find(|| true) {
+            sleeps += 1;
+        }
+        assert!(sleeps <= Looks::SLEEPS);
+        assert_eq!(in_vain(&mut looks), Looks::MOST);
     }
 }

@@ -13,7 +13,7 @@ use super::control::{Claim, Taker};
 use super::giving::{TRIES_BETWEEN_LOOKS, broken};
 use super::meeting::{self, Offer, Peer};
 use super::memory::Shared;
-use super::sleeping;
+use super::sleeping::{self, Looks};
 use crate::linux;
 use crate::wait::{Ready, Waiter, uninterrupted};
 
@@ -27,6 +27,7 @@ pub(crate) struct Taking {
     kept: usize,
     /// Whether the producer has ended without closing the ring.
     gone: bool,
+    looks: Looks,
     /// The pipe, opened with `O_PATH`, which is no end of it.
     pipe: Option<OwnedFd>,
 }
@@ -136,6 +137,7 @@ impl Joining {
                 link,
                 kept: 0,
                 gone: false,
+                looks: Looks::new(),
                 pipe: open_pipe(pipe, OFlags::PATH).ok(),
             }));
         }
@@ -306,11 +308,17 @@ impl Taking {
             },
             |waiter| {
                 has_slept.set(true);
-                let this = this.borrow();
-                let control = this.shared.control();
-                let is_there = || control.is_published(this.taker.claimed());
-                let fds = [(this.link.as_fd(), PollFlags::IN), (pipe, PollFlags::IN)];
-                sleeping::sleep(this.shared.consumer(), waiter, is_there, &fds)
+                let mut this = this.borrow_mut();
+                let Taking {
+                    shared,
+                    taker,
+                    link,
+                    looks,
+                    ..
+                } = &mut **this;
+                let is_there = || shared.control().is_published(taker.claimed());
+                let fds = [(link.as_fd(), PollFlags::IN), (pipe, PollFlags::IN)];
+                sleeping::sleep(looks, shared.consumer(), waiter, is_there, &fds)
             },
         )
     }
