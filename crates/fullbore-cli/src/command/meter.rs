@@ -29,7 +29,9 @@ use fullbore_host::size;
 ///
 /// The options are those of pv. With -p, -t, -e, -I, -r, -a, -b, -A or -F the line is pv's as well.
 #[derive(Args)]
-#[command(after_help = "\
+#[command(
+    args_override_self = true,
+    after_help = "\
 Examples:
   tar c src | fullbore meter | gzip > src.tgz
   fullbore meter access.log | grep -c ' 404 '
@@ -47,7 +49,8 @@ them, and %{slow}: which side is slow.
 
 Exit codes: 0 done, even if the reader of the output closed it early; 1 a file could not be read \
 or written (also if --skip-errors went on), or a process could not be watched or told; 2 the \
-command line is invalid, or an input is also the output.")]
+command line is invalid, or an input is also the output."
+)]
 pub struct Meter {
     /// Files to copy, in order; '-' means stdin [default: stdin]
     #[arg(value_name = "FILE")]
@@ -92,8 +95,8 @@ pub struct Meter {
     #[arg(short = 'Z', long, value_name = "SIZE", value_parser = positive, requires = "skip_errors", help_heading = "Transfer")]
     error_skip_block: Option<usize>,
 
-    /// Stop after the number of bytes of --size
-    #[arg(short = 'S', long, requires = "size", conflicts_with_all = ["line_mode", "null"], help_heading = "Transfer")]
+    /// Stop after the number of bytes, or of lines, of --size
+    #[arg(short = 'S', long, requires = "size", help_heading = "Transfer")]
     stop_at_size: bool,
 
     /// Show a bar, with the percentage if the size is known

@@ -2,12 +2,13 @@
 
 use std::fs::File;
 use std::ops::ControlFlow;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::anyhow;
 use fullbore::wait::Pace;
-use fullbore::{Error, Failure, Guarantee, Report, Side, Transfer};
+use fullbore::{Error, Failure, Guarantee, Pipe, PipeEnd, Report, Side, Transfer};
 use fullbore_host::size;
 use rustix::fs::SeekFrom;
 
@@ -22,7 +23,7 @@ pub struct How {
     pub by_splice: bool,
     /// The most bytes to move with one system call.
     pub most: Option<usize>,
-    /// Stop after so many bytes of all inputs.
+    /// Stop after so many bytes, or lines if they are counted, of all inputs.
     pub stop: Option<u64>,
     /// Count lines that end with this byte.
     pub lines_end_with: Option<u8>,
@@ -39,6 +40,8 @@ pub struct Passing<'a> {
     meter: &'a Meter,
     how: How,
     total: Total,
+    /// The lines, if they are counted and it stops after some of them.
+    lines: u64,
     /// The limit to the rate in bytes per second, and what keeps it.
     pace: Option<(u64, Pace)>,
     has_skipped: bool,
@@ -53,6 +56,7 @@ impl<'a> Passing<'a> {
             meter,
             how,
             total: Total::default(),
+            lines: 0,
             pace: None,
             has_skipped: false,
         }
@@ -80,7 +84,16 @@ impl<'a> Passing<'a> {
     }
 
     fn is_enough(&self) -> bool {
-        self.how.stop == Some(self.total.bytes)
+        self.left() == Some(0)
+    }
+
+    /// Returns how many more bytes, or lines if they are counted, are to pass, if it stops after some of them.
+    fn left(&self) -> Option<u64> {
+        let passed = match self.how.lines_end_with {
+            Some(_) => self.lines,
+            None => self.total.bytes,
+        };
+        self.how.stop.map(|stop| stop - passed)
     }
 
     /// Moves the bytes of a source, and goes on behind those that cannot be read if that is asked for.
@@ -93,12 +106,19 @@ impl<'a> Passing<'a> {
         let mut skips = Skips::new(&self.how, input, self.meter);
         loop {
             let position = rustix::fs::tell(source).ok();
-            let failure = match self.pass_stretch(source, output, &mut skips) {
-                Ok(report) => {
-                    skips.say();
-                    return self.total.add(Ok(report), input, output);
-                }
-                Err(failure) => failure,
+            let failed = match (self.how.stop, self.how.lines_end_with) {
+                (Some(_), Some(end)) => self.pass_lines(end, source, input, output, &mut skips)?,
+                _ => match self.pass_stretch(source, output, &mut skips) {
+                    Ok(report) => {
+                        self.total.add(Ok(report), input, output)?;
+                        None
+                    }
+                    Err(failure) => Some(failure),
+                },
+            };
+            let Some(failure) = failed else {
+                skips.say();
+                return Ok(());
             };
             let is_source = matches!(
                 failure.error,
@@ -121,9 +141,10 @@ impl<'a> Passing<'a> {
             let Next::Skip(bytes) = skips.skipping.failed(position, moving::end(source)) else {
                 continue;
             };
-            let bytes = match self.how.stop {
-                Some(stop) => bytes.min(stop - self.total.bytes),
-                None => bytes,
+            let bytes = match (self.left(), self.how.lines_end_with) {
+                // Zeros end no lines that end with anything else.
+                (Some(left), None | Some(0)) => bytes.min(left),
+                _ => bytes,
             };
             self.has_skipped = true;
             skips.note(position, bytes, &error);
@@ -143,8 +164,83 @@ impl<'a> Passing<'a> {
         self.total.add(wrote, input, output)?;
         if matches!(self.how.lines_end_with, None | Some(0)) {
             self.meter.add(bytes);
+            self.lines += bytes;
         }
         Ok(())
+    }
+
+    /// Moves lines up to the end, the next byte that cannot be read, or the last one that is wanted.
+    ///
+    /// Only the bytes of lines that are wanted may be written, and which these are is known when they have
+    /// been read: a pipe holds them until then. Returns how reading failed, if that ended it.
+    fn pass_lines(
+        &mut self,
+        end: u8,
+        source: &Arc<Source>,
+        input: &Input,
+        output: &Output,
+        skips: &mut Skips<'_>,
+    ) -> anyhow::Result<Option<Failure>> {
+        let pipe = Pipe::new()?;
+        let room = PipeEnd::new(pipe.writer.as_fd())?.capacity()?;
+        let looks_at = self.meter.looks_at();
+        let mut onward = Transfer::new(&pipe.reader, output).in_sight();
+        let (mut sent, mut written) = (0, None);
+        let ended = loop {
+            if self.is_enough() {
+                // What is left in the pipe is not wanted.
+                break None;
+            }
+            let most = self.chunk(skips).map_or(room, |chunk| chunk.min(room));
+            let left = self.left().unwrap_or(u64::MAX);
+            // The length of the lines that are wanted, and their number.
+            let (mut wanted, mut lines) = (0, 0);
+            let mut last = Vec::new();
+            let read = Transfer::new(Arc::clone(source), &pipe.writer)
+                .in_sight()
+                .chunk(most)
+                .limit(most as u64)
+                .run_with(|progress| {
+                    let mut ends = memchr::memchr_iter(end, progress.seen);
+                    // There is one that is wanted, because it is not enough yet.
+                    let last_end = usize::try_from(left - 1).ok().and_then(|n| ends.nth(n));
+                    let seen = match last_end {
+                        Some(at) => &progress.seen[..=at],
+                        None => progress.seen,
+                    };
+                    lines = memchr::memchr_iter(end, seen).count() as u64;
+                    wanted = seen.len() as u64;
+                    if looks_at.is_some() {
+                        last.extend_from_slice(seen);
+                    }
+                    ControlFlow::Break(())
+                });
+            match read {
+                Ok(report) if report.bytes > 0 => {}
+                Ok(_) => break None,
+                Err(failure) => break Some(failure),
+            }
+            sent += wanted;
+            onward = onward.limit(sent);
+            match onward.run() {
+                Ok(report) => written = Some(report),
+                Err(failure) => {
+                    self.total.add(Err(failure), input, output)?;
+                    break None;
+                }
+            }
+            self.lines += lines;
+            self.meter.add(lines);
+            if let Some(most) = looks_at {
+                self.meter.saw(&last, most);
+            }
+            skips.went_well(rustix::fs::tell(source).unwrap_or(0));
+            self.keep_pace(wanted);
+        };
+        if let Some(report) = written {
+            self.total.add(Ok(report), input, output)?;
+        }
+        Ok(ended)
     }
 
     /// Moves bytes up to the end, or the next byte that cannot be read.
@@ -157,8 +253,8 @@ impl<'a> Passing<'a> {
         let meter = self.meter;
         let mut position = rustix::fs::tell(source).unwrap_or(0);
         let mut transfer = Transfer::new(Arc::clone(source), output).guarantee(self.how.guarantee);
-        if let Some(stop) = self.how.stop {
-            transfer = transfer.limit(stop - self.total.bytes);
+        if let Some(left) = self.left() {
+            transfer = transfer.limit(left);
         }
         let looks_at = meter.looks_at();
         if self.how.lines_end_with.is_some()

@@ -237,6 +237,57 @@ fn as_much_passes_as_with_pv() {
 }
 
 #[test]
+fn with_lines_it_stops_after_so_many_lines_as_pv_does() {
+    let files = Files::new();
+    let has_pv = has_pv();
+    let path = files.0.path().join("text");
+    // Longer than a pipe can hold, and without a line feed at the end.
+    let text: String = (0..70_000).map(|n| format!("{n}\n")).collect();
+    std::fs::write(&path, format!("{text}rest")).unwrap();
+    let first =
+        |lines: usize| -> usize { text.split_inclusive('\n').take(lines).map(str::len).sum() };
+    for (options, bytes) in [
+        ("-l -S -s 1", first(1)),
+        ("-l -S -s 1000", first(1000)),
+        ("-l -S -s 60000", first(60_000)),
+        ("-l -S -s 70000", text.len()),
+        ("-l -S -s 70001", text.len() + 4),
+        ("-l -S -s 10000 -B 7", first(10_000)),
+        ("-l -S -s 10000 -C -E", first(10_000)),
+        ("-0 -S -s 5", text.len() + 4),
+    ] {
+        let whole = std::fs::read(&path).unwrap();
+        let ours = finish(start(&mut meter(&format!("-q {options}"), &[&path])));
+        assert_quiet_success(&ours);
+        assert!(
+            ours.stdout == whole[..bytes],
+            "{options}: {}",
+            ours.stdout.len()
+        );
+        let piped = fed(&mut meter(&format!("-q {options}"), &[]), &whole);
+        assert!(
+            piped.stdout == whole[..bytes],
+            "{options}: {}",
+            piped.stdout.len()
+        );
+        if has_pv {
+            let mut pv = Command::new("pv");
+            pv.arg("-q").args(options.split(' ')).arg(&path);
+            pv.stdout(Stdio::piped()).stderr(Stdio::piped());
+            let theirs = finish(start(&mut pv));
+            assert!(
+                theirs.stdout == ours.stdout,
+                "{options}: {}",
+                theirs.stdout.len()
+            );
+        }
+    }
+    // What is counted goes on in the second input.
+    let twice = finish(start(&mut meter("-q -l -S -s 70001", &[&path, &path])));
+    assert_eq!(twice.stdout.len(), text.len() + "rest0\n".len());
+}
+
+#[test]
 fn what_makes_no_sense_is_refused_in_one_line() {
     for (options, words) in [
         (
@@ -253,7 +304,6 @@ fn what_makes_no_sense_is_refused_in_one_line() {
         ),
         ("-F %T", "no buffer that %T could show"),
         ("-S", "--size"),
-        ("-S -s 5 -l", "--line-mode"),
         ("-R 1 -c", "--cursor"),
         ("-R 1 -q", "--quiet"),
         ("-R 0", "invalid PID '0'"),
