@@ -307,7 +307,8 @@ impl Meter {
             moving::block_size(&output).filter(|_| self.size.is_none() && !self.counts_lines());
         let known = self.known_size(&inputs);
         let stop = match self.stop_at_size {
-            true => self.size,
+            // As pv has it, a size of 0 is not known.
+            true => self.size.filter(|&size| size > 0),
             false => fills.filter(|_| known.is_none()),
         };
         let mut meter = self.meter(known.or(fills), &output);

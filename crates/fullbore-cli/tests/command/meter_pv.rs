@@ -215,6 +215,7 @@ fn as_much_passes_as_with_pv() {
         ("-q -S -s 1M", &bytes[..]),
         ("-q -C -S -s 70000 -B 999", &bytes[..70_000]),
         ("-q -L 0", &bytes[..]),
+        ("-q -S -s 0", &bytes[..]),
         ("-q -E", &bytes[..]),
         ("-X", &[]),
         ("-W -D 5 -f", &bytes[..]),
@@ -255,6 +256,7 @@ fn with_lines_it_stops_after_so_many_lines_as_pv_does() {
         ("-l -S -s 10000 -B 7", first(10_000)),
         ("-l -S -s 10000 -C -E", first(10_000)),
         ("-0 -S -s 5", text.len() + 4),
+        ("-l -S -s 0", text.len() + 4),
     ] {
         let whole = std::fs::read(&path).unwrap();
         let ours = finish(start(&mut meter(&format!("-q {options}"), &[&path])));
