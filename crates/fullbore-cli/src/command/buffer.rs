@@ -36,8 +36,9 @@ use fullbore_results::buffer::Destination;
 ///
 /// A line on stderr shows the rates and how full the buffer is. At the end, a summary says how much
 /// passed, how often the buffer was empty and full, and whether a larger one would have helped.
+// Of an option that is given twice, the last one counts, so that an alias can have options.
 #[derive(Args)]
-#[command(after_help = "\
+#[command(args_override_self = true, after_help = "\
 Examples:
   tar c src | fullbore buffer -m 1G | gzip > src.tgz
   fullbore buffer -i disk.img -o copy1.img -o copy2.img -f

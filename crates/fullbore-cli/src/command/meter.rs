@@ -28,6 +28,7 @@ use fullbore_host::size;
 /// passed.
 ///
 /// The options are those of pv. With -p, -t, -e, -I, -r, -a, -b, -A or -F the line is pv's as well.
+// Of an option that is given twice, the last one counts, so that an alias can have options.
 #[derive(Args)]
 #[command(
     args_override_self = true,

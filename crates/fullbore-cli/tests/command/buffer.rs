@@ -79,6 +79,7 @@ fn every_output_gets_every_byte_whatever_the_options() {
         "-c",
         "-e",
         "-W 100",
+        "-q -m 1M -m 2M -P 100 -P 1",
         "-v 3 -Q --no-direct --keep-input",
     ] {
         for line in [

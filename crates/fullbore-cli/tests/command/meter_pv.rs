@@ -216,6 +216,7 @@ fn as_much_passes_as_with_pv() {
         ("-q -C -S -s 70000 -B 999", &bytes[..70_000]),
         ("-q -L 0", &bytes[..]),
         ("-q -S -s 0", &bytes[..]),
+        ("-q -s 5 -f -S -q -s 1000 -f", &bytes[..1000]),
         ("-q -E", &bytes[..]),
         ("-X", &[]),
         ("-W -D 5 -f", &bytes[..]),
