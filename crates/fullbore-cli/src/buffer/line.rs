@@ -49,6 +49,13 @@ pub fn line(reading: &Reading, width: usize) -> String {
     let rate = |rate: f64| format!("{:>8}/s", amount(rate));
     let rates = format!("in {}  out {}", rate(reading.comes), rate(reading.goes));
     let percent = reading.percent.clamp(0.0, 100.0);
+    let (number, word) = (format!("{percent:>3.0}%"), " full");
+    // Without the word, there is room for both rates on a terminal of 40 columns.
+    let least = rates.chars().count() + 2 + number.len();
+    let word = match (least..least + word.len()).contains(&width) {
+        true => "",
+        false => word,
+    };
     let mut parts = vec![
         (Matters::Rates, rates),
         (
@@ -60,7 +67,7 @@ pub fn line(reading: &Reading, width: usize) -> String {
             format!("{hours}:{minutes:02}:{:02}", seconds % 60),
         ),
         (Matters::Bar, " ".repeat(LEAST)),
-        (Matters::Percent, format!("{percent:>3.0}% full")),
+        (Matters::Percent, number + word),
         (Matters::History, " ".repeat(LEAST)),
         (Matters::Hint, reading.hint.to_owned()),
     ];
@@ -130,6 +137,8 @@ mod tests {
             (77, format!("{rates}    12 GiB total   45% full  slow: output")),
             (62, format!("{rates}    12 GiB total   45% full")),
             (48, format!("{rates}   45% full")),
+            (37, format!("{rates}   45%")),
+            (34, " 45% full".to_owned()),
             (10, " 45% full".to_owned()),
             (4, " 45%".to_owned()),
         ] {

@@ -23,6 +23,7 @@ use crate::buffer::summary;
 use crate::exit;
 use crate::moving::failure::Broken;
 use crate::moving::{Existing, Input, Output};
+use crate::terminal::lines::Screen;
 use fullbore_host::refusal::Usage;
 use fullbore_host::size;
 use fullbore_host::text::{clean, error_text};
@@ -38,7 +39,9 @@ use fullbore_results::buffer::Destination;
 /// passed, how often the buffer was empty and full, and whether a larger one would have helped.
 // Of an option that is given twice, the last one counts, so that an alias can have options.
 #[derive(Args)]
-#[command(args_override_self = true, after_help = "\
+#[command(
+    args_override_self = true,
+    after_help = "\
 Examples:
   tar c src | fullbore buffer -m 1G | gzip > src.tgz
   fullbore buffer -i disk.img -o copy1.img -o copy2.img -f
@@ -46,7 +49,8 @@ Examples:
   tar c src | fullbore buffer -t -m 64M | gzip > src.tgz
 
 Exit codes: 0 done, even if the reader of stdout closed it early; 1 the input or an output failed; \
-2 the command line is invalid, or an output is also the input.")]
+2 the command line is invalid, or an output is also the input."
+)]
 pub struct Buffer {
     /// Read FILE instead of stdin; '-' means stdin
     #[arg(short, long, value_name = "FILE")]
@@ -468,11 +472,11 @@ impl Buffer {
             None => !self.quiet,
         };
         if is_shown {
-            messages.line(&summary::line(level));
+            messages.sentences(&summary::line(level));
         }
         if is_shown || self.report {
             for line in summary::report(level) {
-                messages.line(&line);
+                messages.sentences(&line);
             }
         }
         Ok(())
@@ -496,6 +500,14 @@ impl Messages {
 
     fn text(&self, text: &str) {
         self.line(&format!("fullbore buffer: {}", clean(text)));
+    }
+
+    /// Writes a text, on a terminal in lines that are broken between words.
+    fn sentences(&self, text: &str) {
+        match Screen::new(false).filter(|_| self.0.is_none()) {
+            Some(screen) => screen.wrapped(text).iter().for_each(|line| self.line(line)),
+            None => self.line(text),
+        }
     }
 
     /// Writes a line. An error is ignored, because there is no other place to report it.

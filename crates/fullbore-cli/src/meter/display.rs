@@ -42,6 +42,11 @@ impl Display {
         self.screen.size().0
     }
 
+    /// Returns a text in lines that fit, broken between words.
+    pub fn wrapped(&self, text: &str) -> Vec<String> {
+        self.screen.wrapped(text)
+    }
+
     /// Prints a line above those that are drawn.
     pub fn say(&mut self, line: String) {
         match &mut self.group {

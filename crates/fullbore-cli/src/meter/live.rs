@@ -319,10 +319,10 @@ impl<'a> Drawing<'a> {
         let mut lines = vec![options.line(&reading, columns)];
         if options.look == Look::Ours {
             let verdict = self.seen.verdict();
-            lines.push(match &reading.name {
+            lines.extend(display.wrapped(&match &reading.name {
                 Some(name) => format!("{}: {verdict}", fullbore_host::text::clean(name)),
                 None => verdict.to_string(),
-            });
+            }));
         }
         display.leave(lines);
     }

@@ -6,6 +6,7 @@
 
 use std::io::{IsTerminal, Write, stderr};
 
+use fullbore_host::text::wrapped;
 use rustix::process::getpgrp;
 use rustix::termios::tcgetpgrp;
 
@@ -76,6 +77,14 @@ impl Screen {
         let rows = self.height.unwrap_or(rows);
         let spare = if self.terminal { SPARE } else { 0 };
         (columns.saturating_sub(spare), rows)
+    }
+
+    /// Returns a text in lines that fit, broken between words; in one line if stderr is no terminal.
+    pub fn wrapped(&self, text: &str) -> Vec<String> {
+        match self.terminal {
+            true => wrapped(text, self.size().0),
+            false => vec![text.to_owned()],
+        }
     }
 
     /// Draws these lines over the last ones.

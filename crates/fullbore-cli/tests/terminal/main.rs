@@ -1,9 +1,10 @@
-//! The tests of what `meter`, `run` and `top` draw on a terminal, and of completion there, which is provided
+//! The tests of what `buffer`, `meter`, `run` and `top` draw on a terminal, and of completion there, which is provided
 //! by tmux.
 
 #[path = "../common/mod.rs"]
 mod common;
 
+mod buffer;
 mod completions;
 mod meter;
 mod run;
