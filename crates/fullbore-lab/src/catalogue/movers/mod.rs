@@ -9,6 +9,7 @@ mod files;
 mod measure;
 pub mod std_copy;
 mod table;
+mod turns;
 
 use std::path::PathBuf;
 
@@ -16,12 +17,14 @@ use anyhow::Result;
 
 use crate::experiment::{Experiment, Group};
 use crate::measurement::Measurement;
+use crate::part::Part;
 use crate::work::{Bench, Work};
 pub use files::memory_file;
 use fullbore_results::run::{Outcome, Settings, Unit};
 use fullbore_results::soundness::Soundness;
 pub use table::version;
-use table::{BUFFER_JOBS, JOBS, Job, Mover};
+use table::{BUFFER_JOBS, JOBS, Job, Mover, TURNS};
+use turns::{TurnTask, Turns};
 
 /// The group's name.
 pub const GROUP: &str = "move";
@@ -39,15 +42,31 @@ pub fn group(also: &[PathBuf]) -> Group {
     }
 }
 
+/// The tasks of the processes of the group `buffer`.
+const PARTS: &[Part] = &[Part::of::<TurnTask>()];
+
 /// Returns the group `buffer`.
 pub fn buffers() -> Group {
     const GROUP: &str = "buffer";
     Group {
         name: GROUP,
         shows: "a large memory between two pipes: buffer compared with mbuffer",
-        experiments: experiments(GROUP, BUFFER_JOBS, &[]).leak(),
-        parts: &[],
+        experiments: [experiments(GROUP, BUFFER_JOBS, &[]), turns(GROUP)]
+            .concat()
+            .leak(),
+        parts: PARTS,
     }
+}
+
+/// Returns an experiment for every mover between sides that take turns.
+fn turns(group: &'static str) -> Vec<Experiment> {
+    let movers = TURNS.movers.iter();
+    let experiment = |mover| Experiment {
+        unit: Unit::Times,
+        work: Box::leak(Box::new(Turns { job: &TURNS, mover })),
+        ..experiment(group, &TURNS, mover)
+    };
+    movers.map(experiment).collect()
 }
 
 /// Returns an experiment for every job and every mover that can do it.

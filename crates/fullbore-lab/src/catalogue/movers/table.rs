@@ -70,6 +70,17 @@ pub const BUFFER_JOBS: &[Job] = {
     ]
 };
 
+/// The job of a large memory between sides that take turns, in which only such a memory helps.
+pub const TURNS: Job = Job {
+    name: "turns",
+    title: "buffer between bursts that never overlap",
+    source: End::Pipe,
+    sink: End::Pipe,
+    branches: 0,
+    movers: TURN_TAKERS,
+    ends: None,
+};
+
 /// A program that does the job, with its options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mover {
@@ -143,6 +154,12 @@ const BUFFERS: &[Mover] = &[
         "buffer -q -m 64M --keep-input",
         "fullbore buffer, which leaves the pipe before it as it is",
     ),
+];
+
+/// Those of them that can take turns. The first one is available on every machine.
+const TURN_TAKERS: &[Mover] = &[
+    own("buffer", "buffer -q -m 64M", "fullbore buffer"),
+    peer("mbuffer", "mbuffer -q -m 64M"),
 ];
 
 /// Movers from one source to several sinks.
