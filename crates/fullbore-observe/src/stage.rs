@@ -31,6 +31,8 @@ pub struct WatchedStage {
     pub attribution: Attribution,
     /// The time up to which its times have been added to the sums.
     pub since: Instant,
+    /// When it was found to have ended.
+    pub ended_at: Option<Instant>,
     /// The time since then in which samples found it active.
     pub seen_active: Duration,
     /// The resources of processes that have ended and had no parent in the stage to wait for them.
@@ -79,6 +81,7 @@ impl WatchedStage {
             moment: Moment::Active,
             attribution: Attribution::Clear,
             since,
+            ended_at: None,
             seen_active: Duration::ZERO,
             gone: Used::NOTHING,
             before: Used::NOTHING,
@@ -98,6 +101,10 @@ impl WatchedStage {
         if self.moment == Moment::Active {
             self.seen_active += time;
         }
+        self.ended_at = match self.moment {
+            Moment::Ended => self.ended_at.or(Some(now)),
+            _ => None,
+        };
         self.waits_since = match self.moment {
             Moment::Input | Moment::Output | Moment::Both => self.waits_since.or(Some(now)),
             _ => None,
@@ -152,9 +159,9 @@ impl WatchedStage {
     /// Adds the resources that have been used since the last call to the sums, and divides that
     /// time into running and waiting.
     pub fn account(&mut self, now: Instant, sums: &mut StageSums) {
-        let was_there = self.moment != Moment::Ended;
         self.find_members();
-        let time = now.saturating_duration_since(self.since);
+        let until = self.ended_at.unwrap_or(now);
+        let time = until.saturating_duration_since(self.since);
         self.since = now;
         let seen_active = std::mem::take(&mut self.seen_active);
         let used = self.used();
@@ -178,9 +185,6 @@ impl WatchedStage {
         if (sums.turns, sums.cpu) != (turns, before) {
             // It has run since then, so this is another wait.
             self.waits_since = self.waits_since.map(|_| now);
-        }
-        if !was_there {
-            return;
         }
         sums.time += time;
         // The time in which a thread ran or was queued is at most the sum over all threads, which it is

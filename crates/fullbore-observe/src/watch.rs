@@ -637,20 +637,28 @@ mod tests {
 
     #[test]
     fn a_pipeline_that_is_over_before_the_first_sample_is_accounted_for() {
-        let pair = start("head -c 300000 /dev/zero", "wc -c; exit 3");
-        while !(pair.is_zombie(0) && pair.is_zombie(1)) {
-            thread::sleep(Duration::from_millis(1));
+        for is_sampled in [false, true] {
+            let mut pair = start("head -c 300000 /dev/zero", "wc -c; exit 3");
+            while !(pair.is_zombie(0) && pair.is_zombie(1)) {
+                thread::sleep(Duration::from_millis(1));
+            }
+            if is_sampled {
+                pair.watch.sample();
+            }
+            let found = pair.end();
+            assert_eq!(found.verdict.kind, VerdictKind::TooShort);
+            let [writer, reader] = &found.numbers.stages[..] else {
+                panic!("{found:?}")
+            };
+            assert_eq!((writer.exit_code, reader.exit_code), (Some(0), Some(3)));
+            for stage in [writer, reader] {
+                let is_timed = stage.seconds > 0.0 && stage.time.ran > 0.0;
+                assert!(stage.cpu_seconds > 0.0 && is_timed, "{found:?}");
+            }
+            let pipe = &found.numbers.pipes[0];
+            assert_eq!(pipe.bytes.bytes, Some(300_000), "{pipe:?}");
+            assert_eq!((pipe.capacity, pipe.wanted), (65536, 1 << 20));
         }
-        let found = pair.end();
-        assert_eq!(found.verdict.kind, VerdictKind::TooShort);
-        let [writer, reader] = &found.numbers.stages[..] else {
-            panic!("{found:?}")
-        };
-        assert_eq!((writer.exit_code, reader.exit_code), (Some(0), Some(3)));
-        assert!(writer.cpu_seconds > 0.0 && reader.cpu_seconds > 0.0);
-        let pipe = &found.numbers.pipes[0];
-        assert_eq!(pipe.bytes.bytes, Some(300_000), "{pipe:?}");
-        assert_eq!((pipe.capacity, pipe.wanted), (65536, 1 << 20));
     }
 
     #[test]
@@ -662,12 +670,8 @@ mod tests {
         // Times of children are reported in hundredths of a second.
         let (twice, once) = (cpu(&found), cpu(&alone));
         assert!(twice > 1.3 * once - 0.03, "{twice} {once}");
-        // On a busy machine it may wait for a CPU longer than it runs.
-        let time = found.numbers.stages[0].time;
-        assert!(
-            time.ran > 0.0 && time.ran + time.waited_for_cpu > 0.1,
-            "{found:?}"
-        );
+        // How much of the time that was is for samples to say, and there may be few of them.
+        assert!(found.numbers.stages[0].time.ran > 0.0, "{found:?}");
     }
 
     #[test]
