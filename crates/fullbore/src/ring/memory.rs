@@ -101,13 +101,8 @@ impl Mapping {
             let at = self.address.as_ptr().add(offset).cast();
             rustix::mm::mmap(at, len, protection, flags, file, 0)?;
             rustix::mm::madvise(at, len, Advice::LinuxDontFork)?;
-            // Huge pages, and all pages at once, are only faster.
+            // Huge pages are only faster. Memory comes as it is used: a short stream does not need all of it.
             let _ = rustix::mm::madvise(at, len, Advice::LinuxHugepage);
-            let populate = match protection.contains(ProtFlags::WRITE) {
-                true => Advice::LinuxPopulateWrite,
-                false => Advice::LinuxPopulateRead,
-            };
-            let _ = rustix::mm::madvise(at, len, populate);
         }
         Ok(())
     }
