@@ -301,7 +301,8 @@ impl Accounts {
 
     /// Returns the fraction of its time in which it slept, so neither ran nor waited for a CPU.
     pub fn slept(&self) -> f64 {
-        (1.0 - self.ran() - self.waited()).max(0.0)
+        let awake = self.user_seconds + self.system_seconds + self.waited_seconds;
+        self.of_time((self.seconds - awake).max(0.0))
     }
 
     fn of_time(&self, seconds: f64) -> f64 {

@@ -141,38 +141,51 @@ fn fill_with<const DIGITS: usize>(block: &mut [u8], model: &mut Model, prefix: u
     let hundreds = Some(prefix / 100).filter(|&hundreds| hundreds == (prefix + 2) / 100);
     if DIGITS >= 2 && hundreds.is_some() && model.hundreds == hundreds {
         let last_two = prefixes.map(|digits| [digits[DIGITS - 2], digits[DIGITS - 1]]);
-        advance(&mut model.text, DIGITS + 4, DIGITS - 2, last_two);
+        advance(&mut model.text, block, DIGITS + 4, DIGITS - 2, last_two);
     } else {
-        advance(&mut model.text, DIGITS + 4, 0, prefixes);
+        advance(&mut model.text, block, DIGITS + 4, 0, prefixes);
         model.hundreds = hundreds;
     }
-    block.copy_from_slice(&model.text);
 }
 
 /// Puts the digits for each thousand lines `at` so many bytes into the numbers of the model, which
-/// are `number` bytes long.
+/// are `number` bytes long, and copies the model into `block`.
 #[inline(always)]
-fn advance<const N: usize>(model: &mut [u8], number: usize, at: usize, digits: [[u8; N]; 3]) {
+fn advance<const N: usize>(
+    model: &mut [u8],
+    block: &mut [u8],
+    number: usize,
+    at: usize,
+    digits: [[u8; N]; 3],
+) {
     // Fifteen lines: 8 numbers, 4 times Fizz, 2 times Buzz, once FizzBuzz.
     let group = 8 * number + 6 * 5 + 9;
+    // What is copied at once is still in the fastest cache.
+    let piece = 16 * group;
     // The numbers stand after so many bytes of words.
     let places: [usize; 8] =
         std::array::from_fn(|i| [0, 0, 5, 15, 15, 25, 30, 30][i] + i * number + at);
     // The lines 1000 and 2000 are in the groups 66 and 133, which have numbers of both sides.
     for (digits, groups) in digits.into_iter().zip([0..66, 67..133, 134..200]) {
-        let model = &mut model[groups.start * group..groups.end * group];
-        for lines in model.chunks_exact_mut(group) {
-            for place in places {
-                lines[place..place + N].copy_from_slice(&digits);
+        let bytes = groups.start * group..groups.end * group;
+        let pieces = model[bytes.clone()].chunks_mut(piece);
+        for (model, block) in pieces.zip(block[bytes].chunks_mut(piece)) {
+            for lines in model.chunks_exact_mut(group) {
+                for place in places {
+                    lines[place..place + N].copy_from_slice(&digits);
+                }
             }
+            block.copy_from_slice(model);
         }
     }
     for mixed in [66, 133] {
-        let lines = &mut model[mixed * group..][..group];
+        let bytes = mixed * group..(mixed + 1) * group;
+        let lines = &mut model[bytes.clone()];
         for (line, place) in NUMBERS.into_iter().zip(places) {
             let digits = digits[(mixed * 15 + line) / 1000];
             lines[place..place + N].copy_from_slice(&digits);
         }
+        block[bytes].copy_from_slice(lines);
     }
 }
 

@@ -166,21 +166,22 @@ fn write_side(side: &SideReport, out: &mut dyn Write) -> io::Result<()> {
 
 /// Formats a line such as `on CPU 42% of the time, slept 55%, …`.
 fn time(side: &SideReport) -> String {
+    let accounts = &side.accounts;
+    if accounts.seconds <= 0.0 {
+        return "its processes ended too soon to see how long they ran and slept".to_owned();
+    }
     let mut words = format!("on CPU {} of the time", Percent(side.ran));
     words += &format!(", slept {}", Percent(side.slept));
     if side.waited >= 0.01 {
         words += &format!(", waited {} for a CPU", Percent(side.waited));
     }
-    let accounts = &side.accounts;
-    if accounts.seconds > 0.0 {
-        let a_second = |count: u64| thousands((count as f64 / accounts.seconds).round() as u64);
-        words += &format!(
-            "; {} sleeps, {} preemptions and {} page faults a second",
-            a_second(accounts.voluntary_switches),
-            a_second(accounts.involuntary_switches),
-            a_second(accounts.minor_faults + accounts.major_faults)
-        );
-    }
+    let a_second = |count: u64| thousands((count as f64 / accounts.seconds).round() as u64);
+    words += &format!(
+        "; {} sleeps, {} preemptions and {} page faults a second",
+        a_second(accounts.voluntary_switches),
+        a_second(accounts.involuntary_switches),
+        a_second(accounts.minor_faults + accounts.major_faults)
+    );
     words
 }
 
@@ -292,5 +293,16 @@ mod tests {
         let text_of_all = text(true, sides());
         let hidden = "Not shown, with less than 1% of the samples: cat\n";
         assert!(text_of_all.contains(hidden), "{text_of_all}");
+    }
+
+    #[test]
+    fn what_was_seen_only_once_is_not_said_to_have_slept() {
+        let mut once = side("cat", 100, 0.0, Class::User);
+        once.accounts = Accounts::default();
+        (once.ran, once.slept) = (once.accounts.ran(), once.accounts.slept());
+        assert_eq!((once.ran, once.slept), (0.0, 0.0));
+        let text = text(true, vec![once]);
+        assert!(text.contains("cat: its processes ended too soon"), "{text}");
+        assert!(!text.contains("slept 100%"), "{text}");
     }
 }
