@@ -320,11 +320,17 @@ fn led_reader(path: &Path) -> (Child, PipeWriter) {
         .stdout(Stdio::null())
         .stderr(Stdio::null());
     let child = start(&mut command);
-    let fd = format!("/proc/{}/fd/3", child.id());
-    wait_for("the reader's file", || {
-        std::fs::metadata(&fd).ok().filter(|m| m.is_file())
-    });
+    wait_for_fd_3(&child, path);
     (child, tell)
+}
+
+/// Waits until fd 3 of a process is this file. Before that, it is a file of the dynamic loader.
+fn wait_for_fd_3(process: &Child, path: &Path) {
+    let fd = format!("/proc/{}/fd/3", process.id());
+    let path = path.canonicalize().unwrap();
+    wait_for("the file on fd 3", || {
+        std::fs::read_link(&fd).ok().filter(|file| *file == path)
+    });
 }
 
 #[test]
@@ -386,10 +392,7 @@ fn it_is_over_when_the_fd_is_closed_though_the_process_goes_on() {
     let mut command = Command::new("sh");
     command.args(["-c", script, "sh"]).arg(&path).stdin(told);
     let mut child = start(command.stdout(Stdio::null()).stderr(Stdio::null()));
-    let fd = format!("/proc/{}/fd/3", child.id());
-    wait_for("the file", || {
-        std::fs::metadata(&fd).ok().filter(|m| m.is_file())
-    });
+    wait_for_fd_3(&child, &path);
     let mut watching = start(&mut fullbore(&format!("meter -f -d {}:3", child.id())));
     // The first byte shows that its first line is drawn.
     let mut first = [0];

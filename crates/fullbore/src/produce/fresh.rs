@@ -1,11 +1,15 @@
 //! *fresh*: pages are given to the pipe once, and never written to again.
 //!
-//! The memory is filled from its start to its end, one window at a time. A stretch (one huge page, if
-//! there are any) that has been filled and sent is given back to the kernel at once (`MADV_DONTNEED`):
-//! this process no longer maps it, the pipe keeps it for as long as anything refers to it, and the
-//! next lap faults in a new one. So whatever a reader does with the pages, no process can write to
-//! them any more. This process holds the memory of a few such stretches at most, however long the
-//! reader pauses.
+//! The memory is filled from its start to its end, one window at a time, and then again from its start.
+//! Before a stretch (one huge page, if there are any) is filled again, it is given back to the kernel
+//! (`MADV_DONTNEED`): this process no longer maps it, the pipe keeps it for as long as anything refers
+//! to it, and a new one is faulted in. So whatever a reader does with the pages, no process can write to
+//! them any more. This process maps two such stretches at least, however long the reader pauses.
+//!
+//! A stretch is given back no sooner than that, because by then the reader is mostly done with it. So it
+//! is freed here, and this CPU gets the same page again, which is still in its caches. If the last one to
+//! let go of a page is the reader, it is freed on the CPU of the reader, and zeroing another one takes
+//! about twice as long.
 
 use std::ops::Range;
 
@@ -23,7 +27,8 @@ pub(super) struct Fresh {
     stretch: usize,
     /// All bytes before this one were given to the pipe in this lap.
     at: usize,
-    /// All bytes before this one were given back to the kernel in this lap.
+    /// All bytes before this one, and none after it, were given back to the kernel since the last lap. In
+    /// the first lap, there is nothing to give back.
     given_back: usize,
 }
 
@@ -31,16 +36,17 @@ impl Fresh {
     /// Creates the state for chunks of this size, with memory on huge pages if there are any of a
     /// suitable size.
     ///
-    /// A lap consists of whole stretches, and of at least two chunks. So each lap sends at least
-    /// one chunk, however little of each window is used, and queued bytes cannot keep one huge page
+    /// A lap consists of at least two whole stretches, and of at least two chunks. So each lap sends at
+    /// least one chunk, however little of each window is used, and queued bytes cannot keep one huge page
     /// each for a few bytes.
     pub(super) fn new(chunk: usize, huge: bool, geometry: &Geometry) -> Self {
         let stretch = geometry.given_back_at_once(huge);
+        let lap = (2 * chunk).max(2 * stretch).next_multiple_of(stretch);
         Self {
-            lap: (2 * chunk).next_multiple_of(stretch),
+            lap,
             stretch,
             at: 0,
-            given_back: 0,
+            given_back: lap,
         }
     }
 
@@ -56,24 +62,23 @@ impl Fresh {
         chunk: usize,
         at_least: usize,
     ) -> Result<Range<usize>> {
-        let start = self.at.next_multiple_of(linux::page_size());
-        if start + at_least <= memory.len() {
-            return Ok(start..memory.len().min(start + chunk));
+        let mut start = self.at.next_multiple_of(linux::page_size());
+        if start + at_least > memory.len() {
+            start = 0;
+            (self.at, self.given_back) = (0, 0);
         }
-        memory.give_back(self.given_back..memory.len())?;
-        (self.at, self.given_back) = (0, 0);
-        Ok(0..memory.len().min(chunk))
+        let end = memory.len().min(start + chunk);
+        if end > self.given_back {
+            let until = end.next_multiple_of(self.stretch).min(memory.len());
+            memory.give_back(self.given_back..until)?;
+            self.given_back = until;
+        }
+        Ok(start..end)
     }
 
     /// Records that the pipe now refers to `given`.
-    pub(super) fn gave(&mut self, memory: &mut Pages, given: Range<usize>) -> Result<()> {
+    pub(super) fn gave(&mut self, given: Range<usize>) {
         self.at = given.end;
-        let passed = self.at / self.stretch * self.stretch;
-        if passed > self.given_back {
-            memory.give_back(self.given_back..passed)?;
-            self.given_back = passed;
-        }
-        Ok(())
     }
 }
 

@@ -236,13 +236,7 @@ impl<Fd: AsFd> Producer<Fd> {
                     let sink = &self.sink;
                     self.trial.sent(Way::Fresh, n, || queued(sink.as_fd()));
                     match &mut self.policy {
-                        Policy::Fresh(Some(fresh)) => {
-                            if let Memory::Pages(pages) = &mut self.memory {
-                                fresh
-                                    .gave(pages, start..start + n)
-                                    .inspect_err(|_| self.told = true)?;
-                            }
-                        }
+                        Policy::Fresh(Some(fresh)) => fresh.gave(start..start + n),
                         Policy::Recycle(ring) => ring.gave(start..start + n, self.sent),
                         Policy::Copy | Policy::Fresh(None) | Policy::Ring(_) => {}
                     }

@@ -370,14 +370,14 @@ impl Stage {
     /// The kernel's error, if memory cannot be given back to it.
     pub(crate) fn let_go(&mut self) -> Result<()> {
         if self.given > 0 {
-            if let (Memory::Pages(pages), Some(fresh)) = (&mut self.memory, &mut self.fresh) {
+            if let Some(fresh) = &mut self.fresh {
                 let held = std::mem::take(&mut self.held);
                 self.given = 0;
                 self.window.start = held
                     .end
                     .next_multiple_of(linux::page_size())
                     .min(self.window.end);
-                fresh.gave(pages, held)?;
+                fresh.gave(held);
             }
         }
         self.held = 0..0;
