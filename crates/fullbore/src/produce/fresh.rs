@@ -85,6 +85,27 @@ impl Fresh {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory::Memory;
+
+    #[test]
+    fn a_window_never_holds_what_a_pipe_was_given() {
+        let geometry = Geometry::here();
+        for (chunk, huge) in [(64, true), (512, true), (3 << 10, true), (256, false)] {
+            let chunk = chunk << 10;
+            let zeros = vec![0; chunk];
+            let mut fresh = Fresh::new(chunk, huge, &geometry);
+            let mut memory = Memory::map(fresh.memory(), huge).unwrap();
+            for turn in 0..300 {
+                let window = fresh
+                    .window(&mut memory, chunk, linux::page_size())
+                    .unwrap();
+                assert!(memory[window.clone()] == zeros[..window.len()], "{turn}");
+                let given = window.start..window.start + 1 + turn * 104_729 % window.len();
+                memory[given.clone()].fill(1);
+                fresh.gave(given);
+            }
+        }
+    }
 
     #[test]
     fn a_lap_of_usual_chunks_is_bounded_on_pages_of_every_size() {
