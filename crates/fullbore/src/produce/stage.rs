@@ -339,8 +339,8 @@ impl Stage {
         let into = outlet.into_socket.as_mut();
         if let Some(into) = into.filter(|into| is_fresh && (pays || into.is_under_way())) {
             self.given = self.held.len();
-            // SAFETY: what is given was noted, and `let_go` sees to it that it is given back to the kernel
-            // before anything could be written to it again. The pages are a mapping of our own.
+            // SAFETY: what is given was noted, and `let_go` tells it to `Fresh`, which gives it back to the
+            // kernel before anything could be written to it again. The pages are a mapping of our own.
             match unsafe { into.send(&mut outlet.calls, sink, bytes) } {
                 Ok(n) => {
                     outlet.given += n as u64;
@@ -351,8 +351,8 @@ impl Stage {
                 Err(Refused::Always) => outlet.into_socket = None,
             }
         }
-        // SAFETY: what a pipe was given is noted, and `let_go` sees to it that it is given back to the
-        // kernel before anything could be written to it again. Fresh memory is a mapping of our own.
+        // SAFETY: what a pipe was given is noted, and `let_go` tells it to `Fresh`, which gives it back to
+        // the kernel before anything could be written to it again. Fresh memory is a mapping of our own.
         let sent = unsafe {
             let may_be_given = self.fresh.is_some();
             outlet.send(sink, bytes, may_be_given, pays, at)
@@ -365,23 +365,16 @@ impl Stage {
     }
 
     /// Empties the stage, when every sink has got the held bytes or will never get them.
-    ///
-    /// # Errors
-    /// The kernel's error, if memory cannot be given back to it.
-    pub(crate) fn let_go(&mut self) -> Result<()> {
+    pub(crate) fn let_go(&mut self) {
+        let held = std::mem::take(&mut self.held);
         if self.given > 0 {
+            self.given = 0;
             if let Some(fresh) = &mut self.fresh {
-                let held = std::mem::take(&mut self.held);
-                self.given = 0;
-                self.window.start = held
-                    .end
-                    .next_multiple_of(linux::page_size())
-                    .min(self.window.end);
+                let next = held.end.next_multiple_of(linux::page_size());
+                self.window.start = next.min(self.window.end);
                 fresh.gave(held);
             }
         }
-        self.held = 0..0;
-        Ok(())
     }
 }
 

@@ -38,7 +38,7 @@ impl Splitting<'_> {
             self.check_stopped()?;
             if stage.len() > 0 {
                 self.hand_out(stage)?;
-                stage.let_go()?;
+                stage.let_go();
                 self.state.long |= self.state.taken >= memory::FIRST as u64;
             }
             if !self.state.branches.iter().any(Branch::is_alive) {

@@ -306,7 +306,7 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
                     };
                     state.works |= route == state.routes[state.at];
                     let go_on = progress(state.arrived(route, n, options));
-                    state.after_sending()?;
+                    state.after_sending();
                     if go_on.is_break() {
                         return Ok(Ended::Cancelled);
                     }

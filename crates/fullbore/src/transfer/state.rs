@@ -362,15 +362,14 @@ impl State {
     }
 
     /// Empties the stage, once all of its bytes were sent and shown.
-    pub(super) fn after_sending(&mut self) -> Result<()> {
+    pub(super) fn after_sending(&mut self) {
         if self.stage.len() > 0 && self.sent == self.stage.len() {
             self.sent = 0;
-            self.stage.let_go()?;
+            self.stage.let_go();
         }
         if !self.long && self.bytes >= memory::FIRST as u64 {
             self.long = true;
         }
-        Ok(())
     }
 
     /// Returns the bytes of the last step, if the callback is to see them.
