@@ -69,7 +69,7 @@ impl Fresh {
         }
         let end = memory.len().min(start + chunk);
         if end > self.given_back {
-            let until = end.next_multiple_of(self.stretch).min(memory.len());
+            let until = end.next_multiple_of(self.stretch);
             memory.give_back(self.given_back..until)?;
             self.given_back = until;
         }
