@@ -32,6 +32,7 @@ use std::time::Duration;
 use fullbore::{
     ConsumerOptions, Error, Pipe, PipeEnd, Producer, ProducerOptions, Wait, Way, linux,
 };
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::pipe::SpliceFlags;
 
 pub const ALL_WAITS: [Wait; 4] = [Wait::Block, Wait::Poll, Wait::Spin, Wait::Adaptive];
@@ -347,6 +348,13 @@ pub fn inner(error: std::io::Error) -> Error {
 /// Bytes in a pipe now.
 pub fn queued(fd: &impl AsFd) -> usize {
     PipeEnd::of(fd).unwrap().unwrap().queued().unwrap()
+}
+
+/// Whether anybody holds the read end of the pipe that this is the write end of.
+pub fn has_reader(sink: &impl AsFd) -> bool {
+    let mut polled = [PollFd::new(sink, PollFlags::empty())];
+    rustix::event::poll(&mut polled, Some(&Timespec::default())).unwrap();
+    !polled[0].revents().contains(PollFlags::ERR)
 }
 
 /// As another program does that shares the description.
