@@ -19,8 +19,8 @@ from collections.abc import Callable
 
 MIB = 1 << 20
 
-#: How many times as many bytes are moved with numpy, so that importing it does not count.
-WITH_NUMPY = 4
+#: How many times as many bytes a writer moves, so that starting Python and importing numpy does not count.
+FOR_WRITERS = 4
 
 #: Reads its stdin with read(2) and does nothing with the bytes.
 READER = "import os\nb = bytearray(1 << 20)\nf = open(0, 'rb', buffering=0)\nwhile f.readinto(b): pass"
@@ -175,7 +175,7 @@ def main() -> None:
             (
                 "write 1 MiB pieces into a pipe",
                 {
-                    name: lambda p=text: to_reader(p.replace("COUNT", str(mib)))  # type: ignore[misc]
+                    name: lambda p=text: to_reader(p.replace("COUNT", str(FOR_WRITERS * mib)))  # type: ignore[misc]
                     for name, text in WRITERS.items()
                     if not name.startswith("numpy")
                 },
@@ -183,7 +183,7 @@ def main() -> None:
             (
                 "fill with numpy, into a pipe",
                 {
-                    name.removeprefix("numpy, "): lambda p=text: to_reader(p.replace("COUNT", str(WITH_NUMPY * mib)))  # type: ignore[misc]
+                    name.removeprefix("numpy, "): lambda p=text: to_reader(p.replace("COUNT", str(FOR_WRITERS * mib)))  # type: ignore[misc]
                     for name, text in WRITERS.items()
                     if name.startswith("numpy")
                 },
@@ -224,7 +224,7 @@ def main() -> None:
                 names = list(ways) if turn % 2 == 0 else list(ways)[::-1]
                 for name in names:
                     found[name].append(timed(ways[name]))
-            gib = mib / 1024 * (WITH_NUMPY if "numpy" in job else 1)
+            gib = mib / 1024 * (FOR_WRITERS if job.endswith("into a pipe") else 1)
             first = statistics.median(seconds for seconds, _ in next(iter(found.values())))
             for name, rounds in found.items():
                 seconds = statistics.median(one for one, _ in rounds)

@@ -905,19 +905,22 @@ fn either_side_may_be_stopped_for_a_while() {
     assert!(total > 0 && total % ROUND == 0, "{total}");
 }
 
+/// A process that has this end of a pipe too, until its stdin is closed.
+fn holding(end: &OwnedFd) -> Child {
+    let _forking = forking();
+    Command::new("cat")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(end.try_clone().unwrap())
+        .spawn()
+        .unwrap()
+}
+
 #[test]
 fn a_third_process_with_an_end_of_the_pipe_keeps_the_two_apart() {
     let _watch = watch("a_third_process_with_an_end_of_the_pipe_keeps_the_two_apart");
     let pipe = Pipe::new().unwrap();
-    let mut third = {
-        let _forking = forking();
-        Command::new("cat")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(pipe.reader.try_clone().unwrap())
-            .spawn()
-            .unwrap()
-    };
+    let mut third = holding(&pipe.reader);
     let sending = thread::spawn(move || {
         let mut out = producer(pipe.writer, Wait::Block);
         let sent = send_in_pieces(&mut out, 30_000_000, false, &mut Random::new(3));
@@ -936,15 +939,7 @@ fn a_third_process_with_an_end_of_the_pipe_keeps_the_two_apart() {
 fn the_two_meet_once_a_third_process_no_longer_has_an_end_of_the_pipe() {
     let _watch = watch("the_two_meet_once_a_third_process_no_longer_has_an_end_of_the_pipe");
     let pipe = Pipe::new().unwrap();
-    let mut third = {
-        let _forking = forking();
-        Command::new("cat")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(pipe.reader.try_clone().unwrap())
-            .spawn()
-            .unwrap()
-    };
+    let mut third = holding(&pipe.reader);
     let sending = thread::spawn(move || {
         let mut out = producer(pipe.writer, Wait::Block);
         let mut random = Random::new(5);
