@@ -462,6 +462,8 @@ impl<Fd: AsFd> Consumer<Fd> {
         if let Some(ring) = self.joining.ring_mut() {
             if self.unread.is_empty() {
                 ring.release(0);
+                // It was a part of the shared memory, and what is next may be in the buffer.
+                self.unread = 0..0;
                 self.lent = false;
             } else {
                 ring.keep(self.unread.len());

@@ -16,6 +16,10 @@ use crate::ring::Giving;
 /// Bytes that are moved before memory is mapped.
 pub(crate) const FIRST: usize = 64 * 1024;
 
+/// More bytes than a message of a socket has: an unprivileged user can send about 416 KiB over a Unix socket
+/// (twice `net.core.wmem_max` as the kernel has it), and 64 KiB by UDP.
+pub(crate) const MESSAGE: usize = 512 * 1024;
+
 /// Huge pages that are larger than this are not asked for, and about this many bytes of memory are
 /// given back to the kernel at a time. With base pages of 16 or 64 KiB, one page table spans 32 or
 /// 512 MiB.
@@ -153,6 +157,11 @@ impl Memory {
     pub(crate) fn first(len: usize) -> Self {
         let len = len.min(FIRST);
         Memory::First(Aligned::within(vec![0; len + BLOCK], len))
+    }
+
+    /// Returns memory for one message of a socket.
+    pub(crate) fn for_messages() -> Self {
+        Memory::First(Aligned::within(vec![0; MESSAGE + BLOCK], MESSAGE))
     }
 
     /// Maps `len` bytes, on huge pages if they are wanted and there are any of a suitable size.

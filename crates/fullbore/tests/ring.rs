@@ -351,6 +351,28 @@ fn a_consumer_that_is_dropped_leaves_the_rest_to_the_next_reader() {
 }
 
 #[test]
+fn a_consumer_that_has_consumed_all_that_was_shared_can_be_taken_apart() {
+    let _watch = watch("a_consumer_that_has_consumed_all_that_was_shared_can_be_taken_apart");
+    let pipe = Pipe::new().unwrap();
+    let mut out = producer(pipe.writer, Wait::Block);
+    let mut source = consumer(pipe.reader, Wait::Block, true);
+    let at = meet_in_turns(&mut out, &mut source);
+    // More than the buffer of the consumer has.
+    let n = 60_000 * NUMBER;
+    numbers(out.reserve(n).unwrap(), at);
+    out.commit(n).unwrap();
+    let mut left = n;
+    while left > 0 {
+        let lent = source.fill_buf().unwrap().len();
+        source.consume(lent);
+        left -= lent;
+        assert!(source.buffer().is_empty());
+    }
+    assert!(source.into_inner().1.is_empty());
+    drop(out);
+}
+
+#[test]
 fn a_consumer_that_is_taken_apart_returns_all_that_was_shared() {
     let _watch = watch("a_consumer_that_is_taken_apart_returns_all_that_was_shared");
     for in_place in [false, true] {

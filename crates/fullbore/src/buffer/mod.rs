@@ -31,7 +31,7 @@ use crate::produce::store::{Layout, Store};
 use crate::split::{Policy, SinkReport};
 use crate::transfer::{self, Ended};
 use crate::wait::{Cancel, Pace, Stopped, Wait, Waiter};
-use reading::Reading;
+use reading::{Messages, Reading};
 pub use report::{BufferFailure, BufferReport, Level, Waits};
 use writing::{Writing, Written};
 
@@ -109,6 +109,15 @@ impl Drop for Writer<'_> {
         if self.0.writers.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.0.over.cancel();
         }
+    }
+}
+
+/// Makes a call when it is dropped.
+struct AtLast<Call: Fn()>(Call);
+
+impl<Call: Fn()> Drop for AtLast<Call> {
+    fn drop(&mut self) {
+        (self.0)();
     }
 }
 
@@ -243,7 +252,8 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
     ) -> Result<BufferReport, BufferFailure> {
         let began = Instant::now();
         let prepared = self.prepare();
-        let (mut store, ends) = prepared.map_err(|error| BufferFailure::before(error, began))?;
+        let (mut store, messages, ends) =
+            prepared.map_err(|error| BufferFailure::before(error, began))?;
         let capacity = store.capacity();
         let (store, filler, emptiers) = store.sides();
         let options = &self.options;
@@ -256,6 +266,7 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
             source: self.source.as_fd(),
             chunk: options.chunk,
             pace: pace(options.read_rate),
+            messages,
         };
         let writing: Vec<Writing<'_>> = emptiers
             .into_iter()
@@ -300,8 +311,10 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
                 stop();
             }
             let mut looking = || watch(&Level::of(store, capacity, began.elapsed()));
+            // Also if `watch` panics, since the threads are waited for then.
+            let at_last = AtLast(&stop);
             let stopped = options.until_over(&ends.over, interval, &mut looking);
-            stop();
+            drop(at_last);
             let written: Result<Vec<Written>> = writers.into_iter().map(joined).collect();
             (joined(reader).and_then(|read| read), written, stopped)
         });
@@ -336,7 +349,7 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
     }
 
     /// Checks the options and the fds, and gets the memory.
-    fn prepare(&mut self) -> Result<(Store, Ends)> {
+    fn prepare(&mut self) -> Result<(Store, Messages, Ends)> {
         let Options {
             memory,
             chunk,
@@ -357,6 +370,7 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
             return invalid("a rate of 0 bytes per second moves nothing");
         }
         let source = transfer::stat_of(self.source.as_fd(), Side::Source)?;
+        let messages = Messages::of(self.source.as_fd(), &source);
         for (sink, _) in &self.sinks {
             let sink = transfer::stat_of(sink.as_fd(), Side::Sink)?;
             transfer::refuse_the_same(&source, &sink, false)?;
@@ -373,7 +387,7 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
             over: Cancel::new()?,
             writers: AtomicUsize::new(0),
         };
-        Ok((store, ends))
+        Ok((store, messages, ends))
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::Error;
 pub use crate::produce::store::Waits;
-use crate::produce::store::{Counts, Store};
+use crate::produce::store::{Counts, Look, Store};
 use crate::split::SinkReport;
 use crate::transfer::Ended;
 
@@ -28,13 +28,28 @@ pub struct Level {
     pub full: Waits,
     /// How long the first sink waited for bytes after the memory had been full once.
     pub empty_after_full: Duration,
+    /// Whether everything was read.
+    pub has_ended: bool,
+    /// Whether reading waits for room at this moment, or for the memory to be as empty as
+    /// [`Buffer::resume_at`](crate::Buffer::resume_at) says.
+    pub waits_for_room: bool,
+    /// Whether all sinks wait for bytes at this moment, or for as many of them as
+    /// [`Buffer::start_at`](crate::Buffer::start_at) says.
+    pub waits_for_bytes: bool,
     /// Time since the start.
     pub elapsed: Duration,
 }
 
 impl Level {
     pub(super) fn of(store: &Store, capacity: u64, elapsed: Duration) -> Self {
-        let (counts, taken, held) = store.look();
+        let Look {
+            counts,
+            taken,
+            held,
+            has_ended,
+            waits_for_room,
+            waits_for_bytes,
+        } = store.look();
         let Counts {
             empty,
             full,
@@ -49,6 +64,9 @@ impl Level {
             empty,
             full,
             empty_after_full,
+            has_ended,
+            waits_for_room,
+            waits_for_bytes,
             elapsed,
         }
     }

@@ -120,6 +120,11 @@ impl Outlet {
         self.into_socket.is_some()
     }
 
+    /// Only writes to a socket from now on. What its pipe holds has not been sent.
+    pub(crate) fn give_no_pages_to_a_socket(&mut self) {
+        self.into_socket = None;
+    }
+
     /// Tries both ways once the stream is long, if what could be given could also go through a socket.
     pub(crate) fn try_both(&mut self, chunk: Option<usize>) {
         if self.through.is_socket() && chunk.is_none_or(|chunk| chunk >= RUN) {
@@ -244,6 +249,18 @@ impl Stage {
             chunk: memory.len(),
             window: 0..memory.len(),
             memory,
+            ..Self::none()
+        }
+    }
+
+    /// Creates a stage that takes a whole message of a socket in each read, and whose bytes are only copied.
+    pub(crate) fn for_messages() -> Self {
+        let memory = Memory::for_messages();
+        Self {
+            chunk: memory.len(),
+            window: 0..memory.len(),
+            memory,
+            grown: true,
             ..Self::none()
         }
     }

@@ -18,11 +18,11 @@ pub(super) struct Copying {
 }
 
 impl Copying {
-    /// Creates the state, with memory for `first` bytes to begin with.
-    pub(super) fn new(waiter: Waiter, first: usize) -> Self {
+    /// Creates the state, with the memory to begin with.
+    pub(super) fn new(waiter: Waiter, stage: Stage) -> Self {
         Self {
             reader: Calls::with(waiter),
-            stage: Stage::small(first),
+            stage,
         }
     }
 
@@ -53,6 +53,10 @@ impl Splitting<'_> {
             let room = stage.room(self.most(usize::MAX))?;
             match reader.read(self.source, room) {
                 Ok(0) => return Ok(Ended::AtEnd),
+                Ok(memory::MESSAGE) if self.state.messages => {
+                    // It was cut, or ends exactly here.
+                    return Err(Broken::Source("read", Errno::MSGSIZE));
+                }
                 Ok(n) => stage.filled(n),
                 Err(Errno::AGAIN) if self.options.never => {
                     return Ok(Ended::WouldWait(Side::Source));

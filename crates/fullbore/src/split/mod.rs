@@ -30,7 +30,7 @@ use rustix::fs::FileType;
 use crate::error::{Result, Side};
 use crate::linux::Calls;
 use crate::memory;
-use crate::produce::stage::Outlet;
+use crate::produce::stage::{Outlet, Stage};
 use crate::transfer::{self, Ended, Guarantee, Kind, Options};
 use crate::wait::{Cancel, Wait, Waiter};
 use copying::Copying;
@@ -86,7 +86,9 @@ impl<Source: AsFd, Sink: AsFd> Tee<Source, Sink> {
 
     /// Adds a sink, and sets what its errors mean. Has no effect after the first run.
     pub fn sink(mut self, sink: Sink, policy: Policy) -> Self {
-        self.sinks.push((sink, policy));
+        if self.begun.is_none() {
+            self.sinks.push((sink, policy));
+        }
         self
     }
 
@@ -179,7 +181,10 @@ impl<Source: AsFd, Sink: AsFd> Tee<Source, Sink> {
         };
         begun.wait_as(&self.options.waiter());
         let sinks = self.sinks.iter().map(|(sink, _)| sink.as_fd()).collect();
-        let outcome = begun.go_on(&self.options, self.source.as_fd(), sinks);
+        let outcome = match self.options.check() {
+            Ok(()) => begun.go_on(&self.options, self.source.as_fd(), sinks),
+            Err(error) => Err(error.into()),
+        };
         let is_over = matches!(
             outcome,
             Ok(Ended::AtEnd | Ended::AtLimit)
@@ -202,7 +207,6 @@ fn begin<Source: AsFd, Sink: AsFd>(
     sinks: &[(Sink, Policy)],
     options: &Options,
 ) -> Result<Begun> {
-    options.check()?;
     let source = source.as_fd();
     let source_stat = transfer::stat_of(source, Side::Source)?;
     let source_kind = Kind::of(source, &source_stat);
@@ -221,6 +225,7 @@ fn begin<Source: AsFd, Sink: AsFd>(
         state: State {
             source_kind,
             branches,
+            messages: transfer::keeps_messages(source, &source_stat),
             taken: 0,
             waiter: options.waiter(),
             long: long && source_kind == Kind::Regular,
@@ -272,8 +277,11 @@ impl Begun {
             self.referring = None;
         }
         let copying = self.copying.get_or_insert_with(|| {
-            let first = splitting.most(memory::FIRST);
-            Copying::new(splitting.state.waiter.clone(), first)
+            let stage = match splitting.state.messages {
+                true => Stage::for_messages(),
+                false => Stage::small(splitting.most(memory::FIRST)),
+            };
+            Copying::new(splitting.state.waiter.clone(), stage)
         });
         splitting.copy(copying)
     }

@@ -38,6 +38,7 @@ use crate::error::{Error, Result, Side};
 use crate::produce::{Tried, Way};
 use crate::wait::{Cancel, Wait};
 pub(crate) use options::Options;
+pub(crate) use plan::keeps_messages;
 pub use plan::{Guarantee, Kind, Route};
 pub use report::{Ended, Failure, Progress, Report};
 use state::{State, begin};
@@ -282,12 +283,14 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
                 &self.options,
             )?),
         };
+        state.check(&self.options)?;
         let ends = Ends {
             source: self.source.as_fd(),
             sink: self.sink.as_fd(),
             source_kind: state.source_kind,
             sink_kind: state.sink_kind,
         };
+        state.leave_routes_that_wait(&ends);
         let options = &self.options;
         loop {
             if let Some(stopped) = options.stopped() {

@@ -90,6 +90,13 @@ impl Kind {
     }
 }
 
+/// Returns whether this is a socket that keeps the limits of messages: a read(2) into less memory than a
+/// message has loses the rest of it (recv(2)).
+pub(crate) fn keeps_messages(fd: BorrowedFd<'_>, stat: &Stat) -> bool {
+    FileType::from_raw_mode(stat.st_mode) == FileType::Socket
+        && sockopt::socket_type(fd).is_ok_and(|kind| kind != SocketType::STREAM)
+}
+
 /// Returns whether this is the device with major number 1 and minor number 3 (mem(4)).
 fn is_null(stat: &Stat) -> bool {
     rustix::fs::major(stat.st_rdev) == 1 && rustix::fs::minor(stat.st_rdev) == 3

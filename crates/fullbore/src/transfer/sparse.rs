@@ -14,6 +14,7 @@ use super::options::Options;
 use super::step::Stop;
 use crate::error::Side;
 use crate::linux;
+use crate::wait::uninterrupted;
 
 /// The next part of the source.
 pub(super) enum Stretch {
@@ -84,7 +85,7 @@ impl Sparse {
         };
         if data > at {
             let hole = (data - at).min(most);
-            if let Err(errno) = ftruncate(sink, to + hole) {
+            if let Err(errno) = uninterrupted(|| ftruncate(sink, to + hole)) {
                 seek(source, SeekFrom::Start(at)).map_err(lost(Side::Source))?;
                 if !linux::is_refusal(errno) {
                     return Err(Stop::At(Side::Sink, "ftruncate", errno));

@@ -23,6 +23,10 @@ pub(super) struct State {
     pub(super) source_kind: Kind,
     pub(super) sink_kind: Kind,
     has_sockets: bool,
+    ranges: Ranges,
+    /// Whether the source is a socket that keeps the limits of messages, of which a read(2) into too little
+    /// memory loses a part.
+    messages: bool,
     pub(super) routes: Vec<Route>,
     /// The index of the route that is tried now.
     pub(super) at: usize,
@@ -54,20 +58,36 @@ pub(super) struct State {
     seen: (usize, usize),
 }
 
+/// The bytes of the source that are read, and those of the sink that are written.
+struct Ranges {
+    are_of_one_file: bool,
+    /// How many bytes lie between their starts, if both are known.
+    apart: Option<u64>,
+}
+
+impl Ranges {
+    fn are_apart(&self, options: &Options) -> bool {
+        let both = self.apart.zip(options.limit);
+        both.is_some_and(|(apart, len)| apart >= len)
+    }
+}
+
 /// Examines the two fds, and finds the routes between them.
 pub(super) fn begin(
     source: BorrowedFd<'_>,
     sink: BorrowedFd<'_>,
     options: &Options,
 ) -> Result<State> {
-    options.check()?;
     let source_stat = stat_of(source, Side::Source)?;
     let sink_stat = stat_of(sink, Side::Sink)?;
-    let ranges_apart = match (options.source_offset, options.sink_offset, options.limit) {
-        (Some(from), Some(to), Some(len)) => from.abs_diff(to) >= len,
-        _ => false,
+    let ranges = Ranges {
+        are_of_one_file: refuse_the_same(&source_stat, &sink_stat, false).is_err(),
+        apart: options
+            .source_offset
+            .zip(options.sink_offset)
+            .map(|(from, to)| from.abs_diff(to)),
     };
-    refuse_the_same(&source_stat, &sink_stat, ranges_apart)?;
+    refuse_the_same(&source_stat, &sink_stat, ranges.are_apart(options))?;
     if options.sink_offset.is_some() && has_flag(sink, OFlags::APPEND) {
         return Err(Error::Invalid(
             "the sink appends (O_APPEND), so bytes cannot go to an offset of it".into(),
@@ -85,21 +105,13 @@ pub(super) fn begin(
         calls.know(fd, FileType::from_raw_mode(stat.st_mode));
         calls
     };
-    // If waiting is not allowed, splice(2) can only be used if it can be kept from waiting.
-    let can_ask = |kind: Kind, fd| kind.splices_without_waiting() || has_flag(fd, OFlags::NONBLOCK);
-    let may_splice =
-        !waiter.is_nonblocking() || can_ask(source_kind, source) && can_ask(sink_kind, sink);
     let routes = plan::routes(source_kind, sink_kind, options.guarantee)
         .iter()
         .copied()
         .filter(|route| match route {
             Route::ReadWrite => true,
-            // Into a socket, fresh pages are spliced.
-            Route::Fresh => {
-                options.sink_offset.is_none()
-                    && (!waiter.is_nonblocking() || can_ask(sink_kind, sink))
-            }
-            _ => may_splice && !options.in_sight,
+            Route::Fresh => options.sink_offset.is_none(),
+            _ => !options.in_sight,
         })
         .collect();
     let size = u64::try_from(source_stat.st_size).unwrap_or(0);
@@ -109,6 +121,8 @@ pub(super) fn begin(
         source_kind,
         sink_kind,
         has_sockets,
+        ranges,
+        messages: plan::keeps_messages(source, &source_stat),
         routes,
         at: 0,
         first: first_memory(source_kind, size),
@@ -171,6 +185,43 @@ impl State {
         self.waiter = waiter.clone();
         if self.has_sockets {
             self.waiter.count_timeouts_of_sockets();
+        }
+    }
+
+    /// Leaves the routes that would wait in the kernel, if the options of this run do not allow that.
+    pub(super) fn leave_routes_that_wait(&mut self, ends: &Ends<'_>) {
+        if !self.waiter.is_nonblocking() {
+            return;
+        }
+        // splice(2) can only be used if it can be kept from waiting.
+        let can_ask =
+            |kind: Kind, fd| kind.splices_without_waiting() || has_flag(fd, OFlags::NONBLOCK);
+        let sink = can_ask(ends.sink_kind, ends.sink);
+        let both = sink && can_ask(ends.source_kind, ends.source);
+        let may_take = |route| match route {
+            Route::ReadWrite => true,
+            // Into a socket, fresh pages are spliced.
+            Route::Fresh => sink,
+            _ => both,
+        };
+        while !may_take(self.routes[self.at]) {
+            self.at += 1;
+            self.works = false;
+        }
+        if !sink {
+            self.outlet.give_no_pages_to_a_socket();
+        }
+    }
+
+    /// Checks options that may have changed since the last run.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`].
+    pub(super) fn check(&self, options: &Options) -> Result<()> {
+        options.check()?;
+        match self.ranges.are_of_one_file && !self.ranges.are_apart(options) {
+            true => Err(Error::Invalid("source and sink are the same file".into())),
+            false => Ok(()),
         }
     }
 
@@ -307,7 +358,10 @@ impl State {
             return Ok(Step::Moved(n));
         }
         if self.stage.is_none() {
-            self.stage = Stage::small(self.most(options, self.first));
+            self.stage = match self.messages {
+                true => Stage::for_messages(),
+                false => Stage::small(self.most(options, self.first)),
+            };
         }
         if self.long && self.stage.is_small() {
             let capacity = options.pipe_size();
@@ -349,6 +403,10 @@ impl State {
                 .map_err(|errno| {
                     Stop::of_call(self.reader.stopped(), Side::Source, "read", errno)
                 })?;
+                if self.messages && n == memory::MESSAGE {
+                    // It was cut, or ends exactly here.
+                    return Err(Stop::At(Side::Source, "read", Errno::MSGSIZE));
+                }
                 self.took(n);
                 n
             }

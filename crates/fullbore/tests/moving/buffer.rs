@@ -486,3 +486,17 @@ fn it_stops_at_its_deadline_and_not_before() {
     assert!(Instant::now() >= at);
     assert_eq!((report.ended, report.level.taken), (Ended::TimedOut, 0));
 }
+
+#[test]
+fn a_panic_of_the_callback_comes_out() {
+    let _watch = watch("a_panic_of_the_callback_comes_out");
+    let (source, sink) = (Pipe::new().unwrap(), Pipe::new().unwrap());
+    let buffer = Buffer::new(source.reader).sink(sink.writer, Policy::FAIL_ALL);
+    let run = || buffer.run_with(Duration::from_millis(1), |_| panic!("of the callback"));
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
+    assert_eq!(
+        panicked.unwrap_err().downcast_ref(),
+        Some(&"of the callback")
+    );
+    drop(source.writer);
+}

@@ -9,6 +9,7 @@
 mod common;
 
 mod buffer;
+mod messages;
 mod split;
 mod split_faults;
 mod transfer;

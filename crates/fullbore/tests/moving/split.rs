@@ -931,3 +931,26 @@ fn where_no_pipe_is_to_be_had_a_tee_by_reference_copies() {
         assert!(got == content);
     }
 }
+
+#[test]
+fn what_is_changed_between_two_runs_is_checked_again_and_sinks_stay_the_same() {
+    let _watch = watch("what_is_changed_between_two_runs_is_checked_again_and_sinks_stay_the_same");
+    for guarantee in [Guarantee::Snapshot, Guarantee::Reference] {
+        let (source, sink, other) = (
+            Pipe::new().unwrap(),
+            Pipe::new().unwrap(),
+            Pipe::new().unwrap(),
+        );
+        File::from(source.writer).write_all(&first(100)).unwrap();
+        let tee = Tee::new(&source.reader).guarantee(guarantee).limit(5);
+        let mut tee = tee.sink(&sink.writer, Policy::FAIL_ALL);
+        assert_eq!(tee.run().unwrap().ended, Ended::AtLimit);
+        let mut tee = tee.limit(100).chunk(0);
+        let error = tee.run().unwrap_err().error;
+        assert!(error.to_string().contains("a chunk of 0 bytes"), "{error}");
+        let mut tee = tee.chunk(4096).sink(&other.writer, Policy::FAIL_ALL);
+        let report = tee.run().unwrap();
+        assert_eq!((report.taken, report.sinks.len()), (100, 1));
+        assert_eq!((queued(&sink.writer), queued(&other.writer)), (100, 0));
+    }
+}

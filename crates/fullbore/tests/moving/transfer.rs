@@ -1322,3 +1322,58 @@ const ALL_CALLS: [libc::c_long; 24] = [
     libc::SYS_statx,
     libc::SYS_close,
 ];
+
+#[test]
+fn a_deadline_that_is_set_between_two_runs_ends_the_next_one() {
+    let _watch = watch("a_deadline_that_is_set_between_two_runs_ends_the_next_one");
+    let source =
+        File::from(rustix::fs::memfd_create("long", rustix::fs::MemfdFlags::CLOEXEC).unwrap());
+    source.set_len(64 << 20).unwrap();
+    for guarantee in GUARANTEES {
+        for unix in [false, true] {
+            (&source).rewind().unwrap();
+            let (sink, _peer): (OwnedFd, OwnedFd) = match unix {
+                true => {
+                    let (sink, peer) = UnixStream::pair().unwrap();
+                    (sink.into(), peer.into())
+                }
+                false => {
+                    let (sink, peer) = tcp_pair();
+                    (sink.into(), peer.into())
+                }
+            };
+            let mut transfer = Transfer::new(&source, &sink)
+                .guarantee(guarantee)
+                .limit(100_000);
+            assert_eq!(transfer.run().unwrap().ended, Ended::AtLimit);
+            let at = Instant::now() + Duration::from_millis(30);
+            let mut transfer = transfer.limit(u64::MAX).deadline(at);
+            let report = transfer.run().unwrap();
+            assert_eq!(report.ended, Ended::TimedOut, "{guarantee:?}, unix: {unix}");
+        }
+    }
+}
+
+#[test]
+fn options_that_change_between_two_runs_are_checked_again() {
+    let _watch = watch("options_that_change_between_two_runs_are_checked_again");
+    let file = tempfile::tempfile().unwrap();
+    (&file).write_all(&first(100)).unwrap();
+    let mut transfer = Transfer::new(&file, &file)
+        .source_offset(0)
+        .sink_offset(100)
+        .limit(100);
+    assert_eq!(transfer.run().unwrap().bytes, 100);
+    let error = transfer.limit(1000).run().unwrap_err().error;
+    assert!(error.to_string().contains("the same file"), "{error}");
+    assert_eq!(file.metadata().unwrap().len(), 200);
+
+    let (source, sink) = (Pipe::new().unwrap(), Pipe::new().unwrap());
+    File::from(source.writer).write_all(&first(100)).unwrap();
+    let mut transfer = Transfer::new(&source.reader, &sink.writer).limit(5);
+    assert_eq!(transfer.run().unwrap().ended, Ended::AtLimit);
+    let mut transfer = transfer.limit(100).chunk(0);
+    let error = transfer.run().unwrap_err().error;
+    assert!(error.to_string().contains("a chunk of 0 bytes"), "{error}");
+    assert_eq!(transfer.chunk(7).run().unwrap().bytes, 100);
+}

@@ -21,6 +21,7 @@ use crate::error::{Error, Result};
 use crate::linux;
 use crate::memory::{Geometry, Memory};
 use crate::pages::Pages;
+use crate::wait::uninterrupted;
 use state::{Next, Released, State};
 
 /// The number of slots that memory is divided into if it is too small for huge pages.
@@ -74,6 +75,19 @@ pub(crate) struct Counts {
     pub(crate) empty_after_full: Duration,
     /// The most bytes that it held.
     pub(crate) most: u64,
+}
+
+/// A store at one moment.
+#[derive(Debug)]
+pub(crate) struct Look {
+    pub(crate) counts: Counts,
+    /// Bytes that were read.
+    pub(crate) taken: u64,
+    /// Bytes of them that some output has not got yet.
+    pub(crate) held: u64,
+    pub(crate) has_ended: bool,
+    pub(crate) waits_for_room: bool,
+    pub(crate) waits_for_bytes: bool,
 }
 
 /// How often and how long one side of a [`Buffer`](crate::Buffer) waited for the other.
@@ -181,10 +195,17 @@ impl Store {
         self.lock().state.capacity()
     }
 
-    /// Returns the counts, how many bytes were read, and how many of them some output has not got yet.
-    pub(crate) fn look(&self) -> (Counts, u64, u64) {
+    /// Looks at it.
+    pub(crate) fn look(&self) -> Look {
         let inner = self.lock();
-        (inner.counts, inner.state.filled(), inner.state.held())
+        Look {
+            counts: inner.counts,
+            taken: inner.state.filled(),
+            held: inner.state.held(),
+            has_ended: inner.state.has_ended(),
+            waits_for_room: inner.reader_sleeps,
+            waits_for_bytes: inner.outputs_asleep == inner.state.outputs_left(),
+        }
     }
 
     /// Makes all sides stop as soon as they return from their system calls.
@@ -251,10 +272,11 @@ impl Store {
 /// calls reach the memory, and they return `EFAULT` then.
 fn in_file(file: OwnedFd, len: usize) -> Result<Pages> {
     let bytes = len as u64;
-    match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, bytes) {
+    match uninterrupted(|| rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, bytes)) {
         // This file system cannot reserve room, so that a full disk is found out later.
         Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
-            rustix::fs::ftruncate(&file, bytes).map_err(Error::system("ftruncate"))?;
+            uninterrupted(|| rustix::fs::ftruncate(&file, bytes))
+                .map_err(Error::system("ftruncate"))?;
         }
         answer => answer.map_err(Error::system("fallocate"))?,
     }

@@ -135,6 +135,12 @@ impl State {
         self.ended
     }
 
+    /// Returns how many outputs are left.
+    pub(crate) fn outputs_left(&self) -> usize {
+        let outputs = self.outputs.iter();
+        outputs.filter(|output| output.is_alive).count()
+    }
+
     /// Returns the first output that is left, if there is any.
     pub(crate) fn first_output(&self) -> Option<usize> {
         self.outputs.iter().position(|output| output.is_alive)

@@ -1,0 +1,144 @@
+//! Sources that keep the limits of messages: a read(2) into too little memory loses a part of one.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::{AsFd, OwnedFd};
+use std::thread;
+
+use crate::common::*;
+use fullbore::split::Policy;
+use fullbore::{Buffer, Guarantee, Pipe, Tee, Transfer};
+use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, sockopt};
+use rustix::pipe::{PipeFlags, pipe_with};
+
+/// A source, the length of its messages, and how many there are.
+type Messages = (OwnedFd, usize, usize);
+
+fn sockets() -> (OwnedFd, OwnedFd) {
+    let (domain, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
+    rustix::net::socketpair(domain, kind, SocketFlags::CLOEXEC, None).unwrap()
+}
+
+/// A socket from which messages of this length come, and then its end.
+fn socket(len: usize, number: usize) -> Messages {
+    let (from, to) = sockets();
+    // As far as any user may.
+    sockopt::set_socket_send_buffer_size(&from, 1 << 20).unwrap();
+    thread::spawn(move || {
+        let mut bytes = vec![0; len];
+        for message in 0..number {
+            fill(&mut bytes, (message * len) as u64);
+            if rustix::net::send(&from, &bytes, SendFlags::NOSIGNAL).is_err() {
+                return;
+            }
+        }
+    });
+    (to, len, number)
+}
+
+/// A pipe from which packets come.
+fn packets(len: usize, number: usize) -> Messages {
+    let (to, from) = pipe_with(PipeFlags::DIRECT | PipeFlags::CLOEXEC).unwrap();
+    thread::spawn(move || {
+        let mut bytes = vec![0; len];
+        for message in 0..number {
+            fill(&mut bytes, (message * len) as u64);
+            assert_eq!(rustix::io::write(&from, &bytes), Ok(len));
+        }
+    });
+    (to, len, number)
+}
+
+fn sources() -> Vec<Messages> {
+    vec![
+        socket(1316, 5000),
+        socket(40_000, 60),
+        socket(150_000, 30),
+        packets(1316, 5000),
+        packets(4095, 2000),
+    ]
+}
+
+/// Checks that every byte of all messages comes through the pipe that `moving` moves them into.
+#[track_caller]
+fn assert_whole(
+    (source, len, number): Messages,
+    moving: impl FnOnce(&OwnedFd, &OwnedFd) + Send + 'static,
+) {
+    let sink = Pipe::new().unwrap();
+    let moving = thread::spawn(move || moving(&source, &sink.writer));
+    let (mut arrived, mut source) = (Vec::new(), File::from(sink.reader));
+    // By reference, a packet is still one in the next pipe: no read(2) has less room than a page.
+    let mut buffer = vec![0; 64 << 10];
+    while let n @ 1.. = source.read(&mut buffer).unwrap() {
+        arrived.extend_from_slice(&buffer[..n]);
+    }
+    moving.join().unwrap();
+    assert_eq!(arrived.len(), len * number, "messages of {len} bytes");
+    Checker::of_the_stream().check(&arrived);
+}
+
+#[test]
+fn no_message_is_cut() {
+    let _watch = watch("no_message_is_cut");
+    for guarantee in [Guarantee::Snapshot, Guarantee::Reference] {
+        for messages in sources() {
+            assert_whole(messages, move |source, sink| {
+                Transfer::new(source, sink)
+                    .guarantee(guarantee)
+                    .run()
+                    .unwrap();
+            });
+        }
+        for messages in sources() {
+            assert_whole(messages, move |source, sink| {
+                let tee = Tee::new(source).guarantee(guarantee);
+                tee.sink(sink.as_fd(), Policy::FAIL_ALL).run().unwrap();
+            });
+        }
+    }
+}
+
+#[test]
+fn no_message_is_cut_by_a_buffer_of_any_size() {
+    let _watch = watch("no_message_is_cut_by_a_buffer_of_any_size");
+    for memory in [64 << 10, MIB, 16 * MIB] {
+        for messages in sources() {
+            assert_whole(messages, move |source, sink| {
+                let buffer = Buffer::new(source).memory(memory);
+                let report = buffer.sink(sink, Policy::FAIL_ALL).run().unwrap();
+                assert_eq!(report.level.taken, report.sinks[0].bytes);
+            });
+        }
+    }
+}
+
+#[test]
+fn a_message_that_is_too_long_is_an_error() {
+    let _watch = watch("a_message_that_is_too_long_is_an_error");
+    // Not every user may send such a message.
+    let (from, source) = sockets();
+    if sockopt::set_socket_send_buffer_size_force(&from, 2 << 20).is_err() {
+        eprintln!("skipped: messages of 600000 bytes, which only root may send");
+        return;
+    }
+    let bytes = vec![1; 600_000];
+    let sink = Pipe::new().unwrap();
+    for _ in 0..3 {
+        rustix::net::send(&from, &bytes, SendFlags::NOSIGNAL).unwrap();
+    }
+    let policy = Policy::FAIL_ALL;
+    let transferred = Transfer::new(&source, &sink.writer).run();
+    let teed = Tee::new(&source).sink(&sink.writer, policy).run();
+    let buffer = Buffer::new(&source).sink(&sink.writer, policy);
+    let buffered = buffer.memory(64 << 10).run();
+    let [transferred, teed, buffered] = [
+        transferred.unwrap_err().error,
+        teed.unwrap_err().error,
+        buffered.unwrap_err().error,
+    ]
+    .map(|error| error.raw_os_error());
+    for errno in [transferred, teed, buffered] {
+        assert_eq!(errno, Some(libc::EMSGSIZE));
+    }
+}
