@@ -42,7 +42,8 @@ pub struct Show {
 /// Notices that nothing is read or written any more.
 struct Watchdog {
     timeout: Duration,
-    /// The bytes that had been read, and when they last changed; the same for those that were written.
+    /// The bytes that had been read, and when they last changed or nothing was to be read; the same for those
+    /// that were written.
     sides: [(u64, Duration); 2],
 }
 
@@ -142,9 +143,13 @@ impl Show {
 
 impl Watchdog {
     fn stalled(&mut self, level: &Level) -> Option<&'static str> {
-        let now = [level.taken, level.taken - level.held];
-        for (side, bytes) in self.sides.iter_mut().zip(now) {
-            if side.0 != bytes {
+        // A side that has nothing to do, or may not do anything, has not stalled.
+        let now = [
+            (level.taken, level.has_ended || level.waits_for_room),
+            (level.taken - level.held, level.waits_for_bytes),
+        ];
+        for (side, (bytes, is_idle)) in self.sides.iter_mut().zip(now) {
+            if side.0 != bytes || is_idle {
                 *side = (bytes, level.elapsed);
             }
         }
@@ -171,4 +176,53 @@ fn enlarge(pipe: PipeIdentity) {
         dry_run: false,
     };
     let _ = tune::tune(&Target::Pipe(pipe), options);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// Looks each second at a buffer that stands still, and returns when the watchdog found that, and where.
+    fn standing_still(set: impl Fn(&mut Level, u64)) -> Option<(u64, &'static str)> {
+        let mut watchdog = Watchdog {
+            timeout: 3 * SECOND,
+            sides: [(0, Duration::ZERO); 2],
+        };
+        (0..10).find_map(|second| {
+            let mut level = Level::default();
+            (level.taken, level.held) = (100, 50);
+            level.elapsed = second as u32 * SECOND;
+            set(&mut level, second);
+            watchdog.stalled(&level).map(|side| (second, side))
+        })
+    }
+
+    #[test]
+    fn the_watchdog_leaves_a_side_alone_that_has_nothing_to_do() {
+        for flags in 0..8 {
+            let [ended, room, bytes] = [1, 2, 4].map(|flag| flags & flag != 0);
+            let found = standing_still(|level, _| {
+                (level.has_ended, level.waits_for_room) = (ended, room);
+                level.waits_for_bytes = bytes;
+            });
+            let side = match (ended || room, bytes) {
+                (false, _) => Some((3, "input")),
+                (true, false) => Some((3, "output")),
+                (true, true) => None,
+            };
+            assert_eq!(found, side, "{ended} {room} {bytes}");
+        }
+    }
+
+    #[test]
+    fn the_time_counts_from_when_there_is_something_to_do() {
+        let found = standing_still(|level, second| {
+            (level.has_ended, level.waits_for_bytes) = (true, second < 4);
+        });
+        assert_eq!(found, Some((6, "output")));
+        let found = standing_still(|level, second| level.taken = 100 + second.min(5));
+        assert_eq!(found, Some((8, "input")));
+    }
 }

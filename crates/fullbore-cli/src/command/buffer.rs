@@ -1,14 +1,14 @@
 //! `fullbore buffer`: what mbuffer is for.
 
 use std::fs::File;
-use std::io::{Write, stderr};
+use std::io::{self, Write, stderr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use anyhow::anyhow;
+use anyhow::{Context, anyhow};
 use clap::Args;
 use fullbore::buffer::{BufferFailure, BufferReport, Level};
 use fullbore::split::{OnError, Policy};
@@ -240,6 +240,7 @@ impl Buffer {
             }) => (*report, Some((sink, error))),
         };
         let failed_at = failure.as_ref().and_then(|(sink, _)| *sink);
+        let is_of_stdout = failed_at.is_none_or(|sink| matches!(outputs[sink], Output::Stdout(_)));
         let failure = failure.map(|(sink, error)| {
             let output = sink.map_or(&outputs[0], |sink| &outputs[sink]);
             self.named(error, input, output, has_file)
@@ -283,7 +284,13 @@ impl Buffer {
             self.say_at_the_end(&report, destinations, &show, messages)?;
         }
         match failure {
-            Some(error) if exit::code(&error).is_none() && !all_well => Ok(ExitCode::FAILURE),
+            // Only the reader of stdout may leave early without a word.
+            Some(error) if exit::code(&error).is_none() && !(is_of_stdout && all_well) => {
+                if !is_of_stdout {
+                    messages.error(&error);
+                }
+                Ok(ExitCode::FAILURE)
+            }
             Some(error) => Err(error),
             None => Ok(ExitCode::from(u8::from(!all_well))),
         }
@@ -308,6 +315,13 @@ impl Buffer {
         {
             return Err(Usage(format!(
                 "-m {bytes} is not {blocks} blocks (-b) of {size} bytes (-s): leave one of them out"
+            ))
+            .into());
+        }
+        if let (Some(0), Some(blocks)) = (block, self.blocks) {
+            return Err(Usage(format!(
+                "a buffer of {} has fewer bytes than the {blocks} blocks of -b",
+                size::format(bytes as u64)
             ))
             .into());
         }
@@ -464,8 +478,7 @@ impl Buffer {
         let level: &Level = &report.level;
         if self.json {
             let summary = summary::summary(level, destinations, show.history().samples());
-            messages.line(&serde_json::to_string(&summary)?);
-            return Ok(());
+            return messages.data(&serde_json::to_string(&summary)?);
         }
         let is_shown = match self.log {
             Some(_) => !self.quiet_log,
@@ -498,8 +511,12 @@ impl Messages {
         self.text(&format!("{error:#}"));
     }
 
+    /// Writes about an error, on stderr if the log does not take it.
     fn text(&self, text: &str) {
-        self.line(&format!("fullbore buffer: {}", clean(text)));
+        let line = format!("fullbore buffer: {}", clean(text));
+        if self.try_line(&line).is_err() {
+            let _ = writeln!(stderr(), "{line}");
+        }
     }
 
     /// Writes a text, on a terminal in lines that are broken between words.
@@ -510,12 +527,30 @@ impl Messages {
         }
     }
 
-    /// Writes a line. An error is ignored, because there is no other place to report it.
+    /// Writes a line. An error is ignored: the bytes that are moved do not depend on it.
     fn line(&self, line: &str) {
-        let _ = match &self.0 {
-            Some(log) => writeln!(log.lock().unwrap_or_else(PoisonError::into_inner), "{line}"),
-            None => writeln!(stderr(), "{line}"),
+        let _ = self.try_line(line);
+    }
+
+    /// Writes a line that a program reads.
+    ///
+    /// # Errors
+    /// Those of write(2) and close(2).
+    fn data(&self, line: &str) -> anyhow::Result<()> {
+        self.try_line(line).with_context(|| match &self.0 {
+            Some(_) => "write to the log",
+            None => "write to stderr",
+        })
+    }
+
+    fn try_line(&self, line: &str) -> io::Result<()> {
+        let Some(log) = &self.0 else {
+            return writeln!(stderr(), "{line}");
         };
+        let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
+        writeln!(log, "{line}")?;
+        // Each close(2) reports the errors of the file, that of a duplicate too.
+        fullbore::close(log.try_clone()?).map_err(Into::into)
     }
 }
 

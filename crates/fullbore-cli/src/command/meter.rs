@@ -298,9 +298,7 @@ impl Meter {
             // No output is truncated for an input that is not there.
             inputs[0].check()?;
         }
-        if inputs.len() > 1 {
-            output.refuse(&inputs)?;
-        }
+        output.refuse(&inputs)?;
         output.open(&inputs)?;
         // It starts a process, which has to be before any thread is started.
         let pid_file = self.pidfile.clone().map(PidFile::new).transpose()?;

@@ -49,7 +49,7 @@ pub struct Run {
     words: Vec<OsString>,
 
     /// Capacity of each pipe
-    #[arg(long, value_name = "SIZE", default_value = "1M", value_parser = size::parse_in_memory)]
+    #[arg(long, value_name = "SIZE", default_value = "1M", value_parser = capacity)]
     pipe_size: usize,
 
     /// Let stages that use the library of fullbore share memory with each other instead of the pipe
@@ -190,5 +190,13 @@ impl Run {
             quiet: self.quiet,
             verbose: self.verbose,
         }
+    }
+}
+
+/// Reads the capacity of a pipe, which the limits of the machine may make smaller.
+fn capacity(text: &str) -> Result<usize, String> {
+    match size::parse_in_memory(text)? {
+        0 => size::parse_capacity(text),
+        size => Ok(size),
     }
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use fullbore::PipeEnd;
-use fullbore::split::{OnError, Policy, TeeFailure, TeeReport};
+use fullbore::split::{OnError, Policy, SinkReport};
 
 use crate::exit;
 use crate::moving::{self, Input, Output};
@@ -101,24 +101,33 @@ impl Tee {
         for output in &outputs {
             tee = tee.sink(output.as_fd(), self.policy_of(policy, output.as_fd()));
         }
-        let ran = tee.run();
-        let failed = match &ran {
-            Ok(report) => report
-                .sinks
-                .iter()
-                .map(|sink| sink.error.is_some())
-                .collect(),
-            Err(failure) => (0..outputs.len())
-                .map(|i| failure.sink == Some(i))
-                .collect(),
+        let (report, failure) = match tee.run() {
+            Ok(report) => (report, None),
+            Err(failure) => (failure.report, Some((failure.sink, failure.error))),
         };
-        let outcome = self.outcome(ran, &outputs);
+        let failed_at = failure.as_ref().and_then(|(sink, _)| *sink);
+        let has_failed =
+            |(i, sink): (usize, &SinkReport)| sink.error.is_some() || failed_at == Some(i);
+        let failed = report.sinks.iter().enumerate().map(has_failed).collect();
+        all_well &= say_which_failed(report.sinks, &outputs);
+        let failure = failure.map(|(_, error)| {
+            let sink = &outputs[failed_at.unwrap_or(0)];
+            moving::named(error, &Input::Stdin, sink)
+        });
+        // That stdout has no reader is not reported, unless the mode asks for it.
+        let is_of_stdout = failed_at.is_none_or(|sink| matches!(outputs[sink], Output::Stdout(_)));
+        let is_news = self.mode() == Some(Mode::Exit) || !is_of_stdout;
         // Closed whatever happened before, so that the other outputs are complete.
         all_well &= close(outputs, failed);
-        match outcome {
-            Ok(well) => Ok(ExitCode::from(u8::from(!(well && all_well)))),
-            Err(error) if exit::code(&error).is_none() && !all_well => Ok(ExitCode::FAILURE),
-            Err(error) => Err(error),
+        match failure {
+            None => Ok(ExitCode::from(u8::from(!all_well))),
+            Some(error) if exit::code(&error).is_none() && (is_news || !all_well) => {
+                if is_news {
+                    exit::say("fullbore tee", &error);
+                }
+                Ok(ExitCode::FAILURE)
+            }
+            Some(error) => Err(error),
         }
     }
 
@@ -148,37 +157,6 @@ impl Tee {
             }
         }
         Ok((outputs, all_well))
-    }
-
-    /// Reports which outputs failed. Returns whether none did.
-    fn outcome(
-        &self,
-        ran: Result<TeeReport, TeeFailure>,
-        outputs: &[Output],
-    ) -> anyhow::Result<bool> {
-        let sinks = match ran {
-            Ok(report) => report.sinks,
-            Err(failure) => {
-                let sink = failure.sink.map_or(&outputs[0], |i| &outputs[i]);
-                let error = moving::named(failure.error, &Input::Stdin, sink);
-                // That stdout has no reader is not reported, unless the mode asks for it.
-                let is_of_stdout = failure.sink.is_none() || matches!(sink, Output::Stdout(_));
-                let is_news = self.mode() == Some(Mode::Exit) || !is_of_stdout;
-                if is_news && exit::code(&error).is_none() {
-                    exit::say("fullbore tee", &error);
-                    return Ok(false);
-                }
-                return Err(error);
-            }
-        };
-        let mut all_well = true;
-        for (sink, output) in sinks.into_iter().zip(outputs) {
-            if let Some(error) = sink.error.filter(|_| !sink.ignored) {
-                exit::say("fullbore tee", &moving::named(error, &Input::Stdin, output));
-                all_well = false;
-            }
-        }
-        Ok(all_well)
     }
 
     fn mode(&self) -> Option<Mode> {
@@ -221,4 +199,16 @@ fn close(outputs: Vec<Output>, failed: Vec<bool>) -> bool {
         }
     }
     all_well
+}
+
+/// Reports the outputs that failed and did not stop the others. Returns whether there are none.
+fn say_which_failed(sinks: Vec<SinkReport>, outputs: &[Output]) -> bool {
+    let mut none = true;
+    for (sink, output) in sinks.into_iter().zip(outputs) {
+        if let Some(error) = sink.error.filter(|_| !sink.ignored) {
+            exit::say("fullbore tee", &moving::named(error, &Input::Stdin, output));
+            none = false;
+        }
+    }
+    none
 }

@@ -1,7 +1,7 @@
 //! How a running meter is told to change, and asked how far it is: a socket with a name of its own in the
 //! abstract namespace (unix(7)), which is gone with the process, whatever ends it.
 //!
-//! Only the same user is heard, and root; and the one who asks makes sure that the process with that PID
+//! Only the user of that process is heard, and root; and the one who asks makes sure that the process with that PID
 //! answers.
 
 use std::io::{self, BufRead, BufReader, Write};
@@ -11,8 +11,9 @@ use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
+use rustix::net::UCred;
 use rustix::net::sockopt::socket_peercred;
-use rustix::process::{Pid, geteuid, getpid};
+use rustix::process::{Pid, Uid, geteuid, getpid};
 use serde::{Deserialize, Serialize};
 
 use super::line::Unit;
@@ -60,7 +61,7 @@ fn answer_one(
     stream: &UnixStream,
     handle: &mut impl FnMut(Request) -> Result<State, String>,
 ) -> anyhow::Result<()> {
-    if !is_trusted(stream, None) {
+    if !may_change(socket_peercred(stream.as_fd())?.uid, geteuid()) {
         return Ok(());
     }
     stream.set_read_timeout(Some(PATIENCE))?;
@@ -75,12 +76,9 @@ fn answer_one(
     Ok(())
 }
 
-/// Returns whether the other end is a process of this user, or of root, and has this PID.
-fn is_trusted(stream: &UnixStream, pid: Option<Pid>) -> bool {
-    socket_peercred(stream.as_fd()).is_ok_and(|peer| {
-        (peer.uid == geteuid() || peer.uid.is_root() || geteuid().is_root())
-            && pid.is_none_or(|pid| peer.pid == pid)
-    })
+/// Returns whether this user may change and ask the meters of `owner`.
+fn may_change(user: Uid, owner: Uid) -> bool {
+    user == owner || user.is_root()
 }
 
 /// Asks the meter with this PID.
@@ -96,7 +94,9 @@ pub fn ask(pid: Pid, request: &Request) -> anyhow::Result<State> {
              (one in another container cannot be reached)"
         )
     })?;
-    if !is_trusted(&stream, Some(pid)) {
+    // Another process may have taken the name, which depends on the PID only.
+    let is_owner = |peer: UCred| peer.pid == pid && may_change(geteuid(), peer.uid);
+    if !socket_peercred(stream.as_fd()).is_ok_and(is_owner) {
         return Err(anyhow!("process {number} belongs to another user"));
     }
     stream.set_read_timeout(Some(PATIENCE))?;
@@ -116,4 +116,16 @@ pub fn ask(pid: Pid, request: &Request) -> anyhow::Result<State> {
     }
     let said: Result<State, String> = serde_json::from_str(&line).with_context(no_answer)?;
     said.map_err(|why| anyhow!("process {number}: {why}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_meters_of_root_are_for_root_only() {
+        let [root, one, other] = [0, 1000, 1001].map(Uid::from_raw);
+        assert!(may_change(root, root) && may_change(one, one) && may_change(root, one));
+        assert!(!may_change(one, root) && !may_change(one, other));
+    }
 }

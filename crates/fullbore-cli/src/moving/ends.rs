@@ -58,29 +58,37 @@ impl Input {
             }
             Input::Stdin => Ok(Source::Stdin(stdin())),
             Input::File(path) => {
-                let bad = |what, error| BadInput(format!("{what} {self}: {}", error_text(&error)));
-                let file = File::open(path).map_err(|error| bad("open", error))?;
+                let file = File::open(path).map_err(|error| self.bad("open", error))?;
                 // Found out here, so that no output is truncated for a directory.
-                let stat = rustix::fs::fstat(&file).map_err(|errno| bad("fstat", errno.into()))?;
-                if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
-                    return Err(bad("read from", Errno::ISDIR.into()).into());
-                }
+                self.refuse_directory(rustix::fs::fstat(&file))?;
                 Ok(Source::File(file))
             }
         }
     }
 
-    /// Finds out whether the input may be opened, without opening it.
+    fn bad(&self, what: &str, error: io::Error) -> BadInput {
+        BadInput(format!("{what} {self}: {}", error_text(&error)))
+    }
+
+    fn refuse_directory(&self, stat: rustix::io::Result<Stat>) -> Result<(), BadInput> {
+        let stat = stat.map_err(|errno| self.bad("stat", errno.into()))?;
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Directory => Err(self.bad("read from", Errno::ISDIR.into())),
+            _ => Ok(()),
+        }
+    }
+
+    /// Finds out whether the input can be read, without opening it.
     ///
     /// # Errors
-    /// Those of access(2), with the name of the input.
+    /// Those of access(2) and stat(2), with the name of the input, `EISDIR`, and that stdin is closed.
     pub fn check(&self) -> anyhow::Result<()> {
         match self {
-            Input::Stdin => Ok(()),
-            Input::File(path) => rustix::fs::access(path, Access::READ_OK).map_err(|errno| {
-                BadInput(format!("open {self}: {}", error_text(&errno.into()))).into()
-            }),
+            Input::Stdin => drop(self.open()?),
+            Input::File(path) => rustix::fs::access(path, Access::READ_OK)
+                .map_err(|errno| self.bad("open", errno.into()))?,
         }
+        Ok(self.refuse_directory(self.stat())?)
     }
 
     /// Returns the sum of the sizes in bytes, if every input has a known one.

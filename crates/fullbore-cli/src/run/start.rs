@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use anyhow::{Context, Result};
-use fullbore::{Growth, Limit, Pipe, RING_VARIABLE};
+use fullbore::{Growth, Limit, Pipe, PipeEnd, RING_VARIABLE};
 use nix::errno::Errno;
 use nix::spawn::{PosixSpawnAttr, PosixSpawnFileActions, PosixSpawnFlags, posix_spawnp};
 use nix::sys::signal::{SigSet, Signal};
@@ -123,19 +123,23 @@ fn c_string(text: &OsStr) -> nix::Result<CString> {
     CString::new(text.as_bytes()).map_err(|_| Errno::EINVAL)
 }
 
-/// Creates the pipes between `stages` stages, each as large as the limits allow.
+/// Creates the pipes between `stages` stages, each of the `wanted` capacity or as large as the limits allow.
 ///
 /// # Errors
 /// Fails if there are too many open files or pipes.
 pub fn pipes(stages: usize, wanted: usize) -> Result<Vec<(Pipe, Growth)>> {
     (1..stages)
         .map(|number| {
-            Pipe::with_capacity(wanted).with_context(|| {
+            let (pipe, mut growth) = Pipe::with_capacity(wanted).with_context(|| {
                 format!(
                     "create pipe {number} of {} ('ulimit -n' shows the limit of open files)",
                     stages - 1
                 )
-            })
+            })?;
+            if growth.after > wanted {
+                growth.after = PipeEnd::new(pipe.writer.as_fd())?.resize(wanted)?;
+            }
+            Ok((pipe, growth))
         })
         .collect()
 }

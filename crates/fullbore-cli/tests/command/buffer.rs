@@ -383,6 +383,54 @@ fn the_watchdog_ends_a_side_that_has_stalled() {
     let output = finish(start(fullbore("buffer -q -W 0.2").stdin(stdin)));
     assert_code(&output, 1);
     assert!(one_line(stderr(&output)).contains("watchdog: the input has stalled"));
+
+    let (stdout, _reader) = full_pipe();
+    let zeros = std::fs::File::open("/dev/zero").unwrap();
+    let mut command = fullbore("buffer -q -m 64K -W 0.2");
+    let output = finish(start(command.stdin(zeros).stdout(stdout)));
+    assert_code(&output, 1);
+    assert!(one_line(stderr(&output)).contains("watchdog: the output has stalled"));
+}
+
+/// A pipe that has no room, and its reader.
+fn full_pipe() -> (std::os::fd::OwnedFd, std::os::fd::OwnedFd) {
+    let fullbore::Pipe { reader, writer, .. } = fullbore::Pipe::new().unwrap();
+    let capacity = PipeEnd::new(writer.as_fd()).unwrap().capacity().unwrap();
+    rustix::io::write(&writer, &vec![0; capacity]).unwrap();
+    (writer, reader)
+}
+
+#[test]
+fn a_named_output_without_a_reader_is_an_error() {
+    let dir = directory();
+    let line = "$B -q -e -m 64K -i big -o >(head -c 1 >/dev/null) -o out; echo $?";
+    let output = shell(&dir, &ours(), line);
+    assert_eq!(stdout(&output), "1\n");
+    let said = one_line(stderr(&output));
+    assert!(
+        said.contains("/dev/fd/") && said.contains("Broken pipe"),
+        "{said}"
+    );
+}
+
+#[test]
+fn what_a_program_reads_is_not_lost_in_silence() {
+    let dir = directory();
+    let output = shell(&dir, &ours(), "$B -m 64K --json -l /dev/full < a; echo $?");
+    assert_eq!(stdout(&output), "hello\n1\n");
+    let said = one_line(stderr(&output));
+    assert!(said.contains("write to the log: No space left"), "{said}");
+    let output = shell(&dir, &ours(), "$B -m 64K --json < a 2>/dev/full; echo $?");
+    assert_eq!(stdout(&output), "hello\n1\n");
+}
+
+#[test]
+fn blocks_of_no_bytes_are_refused_before_an_output_is_replaced() {
+    let dir = directory();
+    let output = shell(&dir, &ours(), "$B -m 64K -b 100000 -f -o a < big; echo $?");
+    assert_eq!(stdout(&output), "2\n");
+    assert!(one_line(stderr(&output)).contains("the 100000 blocks of -b"));
+    assert_eq!(content(&dir, "a"), b"hello\n");
 }
 
 /// Starts `fullbore write | fullbore buffer | fullbore read`, and kills one of the three after `time`.

@@ -602,3 +602,37 @@ fn an_interval_longer_than_a_day_is_refused() {
     assert_code(&output, 2);
     one_line(stderr(&output));
 }
+
+#[test]
+fn an_output_is_left_alone_if_the_input_cannot_be_read() {
+    let files = Files::new();
+    let (path, bytes) = files.file("kept", 100);
+    let into = format!("-q -o {}", path.display());
+    let directory = finish(start(&mut meter(&into, &[Path::new("/")])));
+    let mut closed = Command::new("sh");
+    closed.args(["-c", &format!("{FULLBORE} meter {into} <&-")]);
+    closed.stdout(Stdio::piped()).stderr(Stdio::piped());
+    for (output, said) in [
+        (directory, "Is a directory"),
+        (finish(start(&mut closed)), "standard input is closed"),
+    ] {
+        assert_code(&output, 1);
+        let line = one_line(stderr(&output));
+        assert!(line.contains(said), "{line}");
+        assert_eq!(std::fs::read(&path).unwrap(), bytes);
+    }
+}
+
+#[test]
+fn a_file_is_not_appended_to_itself_line_by_line() {
+    let files = Files::new();
+    let (path, bytes) = files.file("same", 100);
+    for options in ["-l -S -s 200", "-l", "-0", ""] {
+        let mut command = meter(&format!("-q {options}"), &[&path]);
+        let same = File::options().append(true).open(&path).unwrap();
+        let output = finish(start(command.stdout(same)));
+        assert_code(&output, 2);
+        assert!(one_line(stderr(&output)).contains("both input and output"));
+        assert_eq!(std::fs::read(&path).unwrap(), bytes);
+    }
+}

@@ -635,7 +635,11 @@ fn pipes_are_as_roomy_as_asked_for_or_a_line_says_why_not() {
         .ok()
         .and_then(|text| text.trim().parse().ok())
         .unwrap();
-    for (options, wanted) in [("", 1 << 20), ("--pipe-size 256K", 256 << 10)] {
+    for (options, wanted) in [
+        ("", 1 << 20),
+        ("--pipe-size 256K", 256 << 10),
+        ("--pipe-size 1", fullbore::linux::page_size()),
+    ] {
         let (found, output) = capacity(options);
         assert!(
             found == wanted || !output.stderr.is_empty(),
@@ -653,6 +657,9 @@ fn pipes_are_as_roomy_as_asked_for_or_a_line_says_why_not() {
     assert!(found >= (64 << 10).min(limit), "{}", said(&output));
     let (_, output) = capacity("--quiet --pipe-size 4G");
     assert_quiet_success(&output);
+    let (_, output) = capacity("--pipe-size 0");
+    assert_code(&output, 2);
+    assert!(stderr(&output).contains("invalid capacity 0"));
 }
 
 #[test]

@@ -290,3 +290,16 @@ fn a_reader_of_another_pipe_that_goes_away_is_told_of() {
     assert_code(&output, 1);
     assert!(one_line(stderr(&output)).contains("fifo"));
 }
+
+#[test]
+fn an_output_that_failed_is_reported_although_the_reader_of_stdout_leaves() {
+    let directory = directory();
+    let line = "yes | $TEE /dev/full | head -n 1; echo ${PIPESTATUS[1]}";
+    let output = shell(&directory, &ours(), line);
+    assert_eq!(stdout(&output), "y\n1\n");
+    let said = one_line(stderr(&output));
+    assert!(
+        said.contains("write to '/dev/full': No space left"),
+        "{said}"
+    );
+}

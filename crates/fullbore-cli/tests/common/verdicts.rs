@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use fullbore_observe::Findings;
 use fullbore_observe::numbers::Certainty;
-use fullbore_observe::verdict::{Sureness, Verdict, VerdictKind};
+use fullbore_observe::verdict::{Bound, Sureness, Verdict, VerdictKind};
 
 use super::*;
 
@@ -86,6 +86,8 @@ fn judge(slow: Slow, verdict: &Verdict) -> Outcome {
     let named = match (slow, &verdict.kind) {
         (Slow::Stage(slow), Stage(stage, _)) => Some(*stage == slow),
         (Slow::All(all), Shared(stages) | ByTurns(stages)) => Some(stages == all),
+        // One of several that compute can get less of CPUs that others use, and is the slowest then.
+        (Slow::All(all), Stage(stage, Bound::Queue)) if all.contains(stage) => None,
         (Slow::All(_), Stage(..)) => Some(false),
         // The verdict names several stages, but one is slow: it is not wrong if that one is among
         // them, but it is no answer.
