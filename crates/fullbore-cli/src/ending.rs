@@ -100,7 +100,7 @@ pub fn tell_all(signal: Signal) {
     for _ in 0..AT_MOST_PASSES {
         let found: Vec<_> = living()
             .into_iter()
-            .filter(|&number| told.insert(number))
+            .filter(|number| !told.contains(number))
             .filter_map(|number| {
                 let pid = Pid::from_raw(number as i32)?;
                 Some((number, pid, pidfd_open(pid, PidfdFlags::empty())))
@@ -113,6 +113,7 @@ pub fn tell_all(signal: Signal) {
         let still = living();
         for (number, pid, opened) in found {
             if still.contains(&number) {
+                told.insert(number);
                 let _ = match opened {
                     Ok(pidfd) => pidfd_send_signal(pidfd, signal),
                     Err(Errno::SRCH) => Err(Errno::SRCH),

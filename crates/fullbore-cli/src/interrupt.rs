@@ -16,8 +16,13 @@ pub struct Interrupt(Arc<AtomicUsize>);
 impl Interrupt {
     /// Notes SIGINT and SIGTERM from now on. Signals that are ignored (nohup, `&` in a script) stay ignored.
     pub fn noted() -> Self {
+        Self::of(&[SIGINT, SIGTERM])
+    }
+
+    /// Notes these signals from now on, unless they are ignored.
+    pub fn of(signals: &[i32]) -> Self {
         let noted = Self::default();
-        for signal in [SIGINT, SIGTERM] {
+        for &signal in signals {
             if !inherited::was_ignored(signal) {
                 // It fails only for signals that cannot be handled.
                 let _ = signal_hook::flag::register_usize(

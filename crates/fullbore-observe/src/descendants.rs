@@ -35,11 +35,12 @@ fn descendants_by_children(pid: u32) -> BTreeSet<u32> {
 /// Returns the children of a process, if the kernel lists them (CONFIG_PROC_CHILDREN).
 pub fn children(pid: u32) -> Option<Vec<u32>> {
     let tasks = Process::new(pid as i32).ok()?.tasks().ok()?;
-    let mut all = Vec::new();
-    for task in tasks.flatten() {
-        all.extend(task.children().ok()?);
+    let mut all = None;
+    // A thread may have ended since it was listed; its children belong to another one by then.
+    for children in tasks.flatten().filter_map(|task| task.children().ok()) {
+        all.get_or_insert_with(Vec::new).extend(children);
     }
-    Some(all)
+    all
 }
 
 fn descendants_by_parents(pid: u32) -> BTreeSet<u32> {

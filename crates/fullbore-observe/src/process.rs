@@ -132,6 +132,8 @@ pub struct Watched {
     /// Some of its threads have ended since they were listed.
     changed: bool,
     stopped: bool,
+    /// It has more threads than are sampled.
+    has_hidden_threads: bool,
     /// The kinds of its fds, as far as they were determined recently.
     objects: Vec<(i32, Object)>,
     used: Used,
@@ -171,6 +173,7 @@ impl Watched {
             threads: Vec::new(),
             changed: true,
             stopped: false,
+            has_hidden_threads: false,
             objects: Vec::new(),
             used: Used::NOTHING,
         };
@@ -264,6 +267,7 @@ impl Watched {
         self.parent = stat.ppid.max(0) as u32;
         self.ran_on = stat.processor.and_then(|cpu| cpu.try_into().ok());
         self.stopped = matches!(stat.state, 'T' | 't');
+        self.has_hidden_threads = stat.num_threads > THREADS as i64;
         if self.changed || stat.num_threads.min(THREADS as i64) != self.threads.len() as i64 {
             self.list_threads();
         }
@@ -301,6 +305,11 @@ impl Watched {
             }
         }
         all
+    }
+
+    /// Returns whether it has more threads than are sampled, so that the one that works may be hidden.
+    pub fn has_hidden_threads(&self) -> bool {
+        self.has_hidden_threads
     }
 
     /// Returns the resources that it had used when it was last [refreshed](Self::refresh).

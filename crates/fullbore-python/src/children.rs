@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use pyo3::exceptions::PyValueError;
@@ -18,7 +18,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 const AT_MOST_LOOKS: usize = 250;
 
 /// Processes by number, each with a descriptor that stays the same process's when the number is used again.
-type Processes = BTreeMap<u32, OwnedFd>;
+type Processes = BTreeMap<u32, Arc<OwnedFd>>;
 
 /// The first processes of the stages of a pipeline. What is still running when it is dropped is killed.
 #[pyclass(module = "fullbore._fullbore", frozen)]
@@ -63,9 +63,10 @@ impl Children {
     fn end(&self, py: Python<'_>, grace: f64) {
         let grace = Duration::try_from_secs_f64(grace).unwrap_or_default();
         py.detach(|| {
-            let started = self.lock();
+            // Without the lock, since others may have to send a signal meanwhile.
+            let started = self.lock().clone();
             let mut all = with_descendants(&started, Processes::new());
-            for processes in [&*started, &all] {
+            for processes in [&started, &all] {
                 tell(processes, Signal::TERM);
                 // A stopped process handles the signal only after this one.
                 tell(processes, Signal::CONT);
@@ -98,9 +99,9 @@ impl Drop for Children {
     }
 }
 
-fn open(pid: u32) -> rustix::io::Result<OwnedFd> {
+fn open(pid: u32) -> rustix::io::Result<Arc<OwnedFd>> {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
-    pidfd_open(pid.ok_or(rustix::io::Errno::SRCH)?, PidfdFlags::empty())
+    pidfd_open(pid.ok_or(rustix::io::Errno::SRCH)?, PidfdFlags::empty()).map(Arc::new)
 }
 
 /// Adds the descendants of processes.

@@ -319,8 +319,17 @@ impl PyConsumer {
         let lines = PyList::empty(py);
         let mut bytes = 0;
         while bytes < most {
-            let Some(line) = self.line(py, usize::MAX)? else {
-                break;
+            let line = match self.line(py, usize::MAX) {
+                Ok(Some(line)) => line,
+                Ok(None) => break,
+                Err(error) => {
+                    let mut taken = Vec::with_capacity(bytes);
+                    for line in &lines {
+                        taken.extend_from_slice(line.extract()?);
+                    }
+                    self.turn(py)?.keep(taken);
+                    return Err(error);
+                }
             };
             bytes += line.as_bytes().len();
             lines.append(line)?;

@@ -184,7 +184,10 @@ pub fn transfer(
                 Ok(()) => continue,
                 Err(error) => (report, Some(error)),
             },
-            Ok(report) => (report, raised),
+            Ok(report) => {
+                let raised = raised.or_else(|| tell(py, report.bytes).err());
+                (report, raised)
+            }
             Err(Failure { report, error, .. }) => {
                 let file = match &error {
                     fullbore::Error::Moving { side, .. } if *side == Side::Source => &source.1,
@@ -193,9 +196,6 @@ pub fn transfer(
                 (report, Some(exception(py, &error, file)))
             }
         };
-        if error.is_none() {
-            tell(py, report.bytes)?;
-        }
         let report = reported(&report, transfer);
         let Some(error) = error else {
             return Ok(report);

@@ -307,3 +307,45 @@ def test_acopy_lets_other_tasks_run_and_can_be_cancelled(tmp_path: Path) -> None
     wait_until(
         lambda: not any(thread.name == "fullbore.acopy" for thread in threading.enumerate())
     )
+
+
+def test_a_text_file_whose_position_is_not_known_is_refused(tmp_path: Path) -> None:
+    source, sink = tmp_path / "source", tmp_path / "sink"
+    source.write_text("first\nsecond\n")
+    with open(source) as text:
+        next(text)
+        with pytest.raises(ValueError, match="position of .* is not known"):
+            fullbore.copy(text, sink)
+    with open(source) as text:
+        text.readline()
+        fullbore.copy(text, sink)
+    assert sink.read_text() == "second\n"
+
+
+@pytest.mark.parametrize("is_sink", [False, True])
+def test_acopy_of_a_fifo_that_nobody_opens_can_be_cancelled(tmp_path: Path, is_sink: bool) -> None:
+    fifo, other = tmp_path / "fifo", tmp_path / "other"
+    os.mkfifo(fifo)
+    other.write_bytes(b"kept")
+
+    async def main() -> None:
+        ends = (other, fifo) if is_sink else (fifo, other)
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(fullbore.acopy(*ends), 0.2)
+
+    asyncio.run(main())
+    # The thread opens it now, and changes nothing.
+    os.close(os.open(fifo, os.O_RDWR))
+    assert other.read_bytes() == b"kept"
+
+
+def test_an_exception_of_the_last_progress_has_a_report(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.write_bytes(b"short")
+
+    def progress(_: int) -> None:
+        raise LookupError
+
+    with pytest.raises(LookupError) as raised:
+        fullbore.copy(source, tmp_path / "sink", progress=progress)
+    assert raised.value.report.bytes == 5  # type: ignore[attr-defined]

@@ -1,5 +1,6 @@
 """Pipeline and pipelines()."""
 
+import contextlib
 import gc
 import os
 import signal
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import fullbore
-from conftest import wait_until
+from conftest import LIMIT, wait_until
 from fullbore import PIPE, Pipeline, PipelineError, TimeoutExpired
 
 
@@ -247,3 +248,51 @@ def test_a_pipeline_that_is_forgotten_is_killed() -> None:
     pids = p.pids
     del p
     wait_until(lambda: not any(map(is_running, pids)))
+
+
+def test_stages_that_the_kernel_waits_for_are_no_error() -> None:
+    program = """
+import signal, time, fullbore
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+p = fullbore.Pipeline(["true", "true"])
+while None in p.returncodes:
+    p.poll()
+    time.sleep(0.01)
+p.wait(timeout=10)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=LIMIT)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_process_that_keeps_stdout_open_holds_up_nobody() -> None:
+    began = time.monotonic()
+    with pytest.raises(TimeoutExpired):
+        with Pipeline([["sh", "-c", f"sleep {LIMIT} & exit 0"]], stdout=PIPE) as pipeline:
+            pipeline.communicate(timeout=0.2)
+    assert time.monotonic() - began < LIMIT / 2
+
+
+def test_a_view_that_is_still_there_at_the_end_is_no_error() -> None:
+    with Pipeline(["echo hello"], stdout=PIPE) as pipeline:
+        view = memoryview(pipeline.stdout.read_view())[:2]
+    assert bytes(view) == b"he"
+    assert pipeline.returncodes == [0]
+
+
+def test_a_pipeline_that_is_being_ended_can_be_killed() -> None:
+    line = "trap '' TERM; echo; while :; do sleep 0.1; done"
+    pipeline = Pipeline([["sh", "-c", line]], stdout=PIPE, grace=LIMIT)
+    assert pipeline.stdout.read(1) == b"\n"
+
+    def leave() -> None:
+        with contextlib.suppress(LookupError), pipeline:
+            raise LookupError
+
+    leaving = threading.Thread(target=leave)
+    began = time.monotonic()
+    leaving.start()
+    while leaving.is_alive() and time.monotonic() - began < LIMIT / 2:
+        time.sleep(0.05)
+        pipeline.kill()
+    leaving.join()
+    assert time.monotonic() - began < LIMIT / 2

@@ -354,3 +354,48 @@ def test_close_in_one_thread_and_use_in_another() -> None:
         for thread in threads:
             thread.join(LIMIT)
         assert ["closed" in str(error) for error in raised] == [True] * 3
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "fullbore.Producer(w).write(bytes(4 << 20))",
+        "out = fullbore.Producer(w)\n            while out.write(bytes(1000)): pass",
+        "fullbore.Consumer(r).readlines()",
+    ],
+)
+def test_one_signal_that_comes_once_ends_a_wait(call: str) -> None:
+    done = run(
+        f"""
+        import os, signal, fullbore
+        r, w = os.pipe()
+        def handler(*_): raise TimeoutError
+        signal.signal(signal.SIGALRM, handler)
+        signal.setitimer(signal.ITIMER_REAL, 0.5)
+        try:
+            {call}
+        except TimeoutError:
+            os._exit(7)
+        """
+    )
+    assert done.returncode == 7, done.stderr
+
+
+def test_lines_that_were_read_before_an_exception_are_read_again() -> None:
+    done = run(
+        """
+        import os, signal, fullbore
+        r, w = os.pipe()
+        source = fullbore.Consumer(r)
+        os.write(w, b"a\\nb\\nc")
+        def handler(*_): raise TimeoutError
+        signal.signal(signal.SIGALRM, handler)
+        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        try:
+            source.readlines()
+        except TimeoutError:
+            os.close(w)
+            print(source.read())
+        """
+    )
+    assert done.stdout == b"b'a\\nb\\nc'\n", done.stderr

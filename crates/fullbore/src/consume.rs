@@ -479,6 +479,9 @@ impl<Fd: AsFd> Consumer<Fd> {
 
 impl<Fd: AsFd> Read for Consumer<Fd> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        if buf.is_empty() {
+            return Ok(0);
+        }
         if self.unread.is_empty() && buf.len() >= self.buffer.len() {
             // The bytes are read directly into the caller's memory, because the buffer would only
             // add a copy.

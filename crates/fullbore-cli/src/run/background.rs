@@ -44,6 +44,12 @@ impl Runner<'_> {
                          such a process running, start it before the pipeline"
                     ));
                     ending::end_all(Signal::TERM, GRACE, || self.reap());
+                    let ends = [Signal::INT, Signal::QUIT, Signal::TERM, Signal::HUP];
+                    while let Some(came) = self.signals.next() {
+                        if ends.contains(&came.signal) {
+                            self.ended_by = Some(came.signal);
+                        }
+                    }
                     return;
                 }
                 if !told && !jobs.is_empty() && began.elapsed() >= SAY_AFTER {

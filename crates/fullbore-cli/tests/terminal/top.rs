@@ -231,7 +231,7 @@ fn the_terminal_is_left_as_it_was_whatever_ends_it() {
         terminal.presses(key);
         is_back(key);
     }
-    for signal in ["TERM", "INT"] {
+    for signal in ["TERM", "INT", "HUP", "QUIT"] {
         terminal.types(TOP);
         terminal.shows("writer → reader");
         kill(signal);

@@ -94,10 +94,15 @@ impl Threads {
             let ids = pids.iter().filter_map(|&pid| process_id(pid));
             self.known.extend(ids.map(|id| (id, stage)));
         }
-        for (stage, mask) in wanted.iter().enumerate() {
-            if *mask != self.before[stage] && !self.given[stage].contains(mask) {
-                self.given[stage].push(*mask);
-            }
+        let new: Vec<usize> = (0..wanted.len())
+            .filter(|&stage| self.has_chosen(&wanted[stage], stage))
+            .collect();
+        if !new.is_empty() {
+            // A thread that has chosen just these CPUs could not be told from one that was given them.
+            self.note_own(processes);
+        }
+        for stage in new {
+            self.given[stage].push(wanted[stage]);
         }
         self.set(&wanted, processes)
     }
@@ -144,6 +149,23 @@ impl Threads {
         self.given.iter().any(|given| !given.is_empty())
     }
 
+    /// Notes the threads that have chosen their CPUs themselves.
+    fn note_own(&mut self, processes: &[BTreeSet<u32>]) {
+        for (pid, stage) in families(processes) {
+            for tid in threads_of(pid) {
+                let mask = sched_getaffinity(Pid::from_raw(tid as i32));
+                if mask.is_ok_and(|mask| self.has_chosen(&mask, stage)) {
+                    self.own.extend(started(tid).map(|start| (tid, start)));
+                }
+            }
+        }
+    }
+
+    /// Returns whether no thread of this stage was given this mask here, so that one with it has chosen it.
+    fn has_chosen(&self, mask: &CpuSet, stage: usize) -> bool {
+        *mask != self.before[stage] && !self.given[stage].contains(mask)
+    }
+
     /// Sets the masks, until all threads that are found have theirs.
     fn set(&mut self, wanted: &[CpuSet], processes: &[BTreeSet<u32>]) -> Result<(), Errno> {
         let mut result = Ok(());
@@ -170,7 +192,7 @@ impl Threads {
     fn set_one(&mut self, tid: u32, stage: usize, wanted: &CpuSet) -> Result<bool, Errno> {
         let pid = Pid::from_raw(tid as i32).ok_or(Errno::SRCH)?;
         let mask = sched_getaffinity(Some(pid))?;
-        let is_own = mask != self.before[stage] && !self.given[stage].contains(&mask);
+        let is_own = self.has_chosen(&mask, stage);
         if is_own {
             if let Some(start) = started(tid) {
                 self.own.insert((tid, start));
@@ -362,17 +384,18 @@ mod tests {
             );
             thread::sleep(Duration::from_millis(2));
         }
-        let mut threads = Threads::new(vec![before]);
-        threads
-            .place(&Placement::together(1, cpus[1]), &stage(&child))
-            .unwrap();
-        assert_eq!(cpus_of(&mask(child.id())), [cpus[0]]);
-        // What it has chosen is given to others too, and is still its own choice.
-        threads
-            .place(&Placement::together(1, cpus[0]), &stage(&child))
-            .unwrap();
-        threads.give_back().unwrap();
-        assert_eq!(cpus_of(&mask(child.id())), [cpus[0]]);
+        // What it has chosen is given to others too, first or later, and is still its own choice.
+        for order in [[1, 0], [0, 1]] {
+            let mut threads = Threads::new(vec![before]);
+            for cpu in order {
+                threads
+                    .place(&Placement::together(1, cpus[cpu]), &stage(&child))
+                    .unwrap();
+                assert_eq!(cpus_of(&mask(child.id())), [cpus[0]]);
+            }
+            threads.give_back().unwrap();
+            assert_eq!(cpus_of(&mask(child.id())), [cpus[0]]);
+        }
         end(child);
     }
 

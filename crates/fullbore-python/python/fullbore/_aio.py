@@ -34,6 +34,13 @@ async def acopy(
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Report] = loop.create_future()
     canceller = Canceller()
+    began = threading.Event()
+    is_cancelled = False
+
+    def begin() -> None:
+        began.set()
+        if is_cancelled:
+            raise asyncio.CancelledError
 
     def tell(done: int) -> None:
         assert progress is not None
@@ -51,7 +58,7 @@ async def acopy(
         report, error = None, None
         try:
             report = _copy(
-                src, dst, guarantee, limit, tell if progress else None, pipe_size, canceller
+                src, dst, guarantee, limit, tell if progress else None, pipe_size, canceller, begin
             )
         except BaseException as raised:
             error = raised
@@ -65,7 +72,12 @@ async def acopy(
     try:
         return await asyncio.shield(future)
     except asyncio.CancelledError:
+        is_cancelled = True
         canceller.cancel()
+        if not began.is_set():
+            # It opens a FIFO, for which nothing ends the wait. Nothing was changed, and nothing will be.
+            future.cancel()
+            raise
         while not future.done():
             try:
                 await asyncio.wait([future])

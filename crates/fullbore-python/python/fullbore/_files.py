@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import stat
 
@@ -57,13 +58,20 @@ class Opened:
     def _skip_read_ahead(self) -> None:
         """Begins at the position of the file object, which may have read ahead of it."""
         try:
-            position = self._file.tell()  # type: ignore[union-attr]
+            tell = self._file.tell  # type: ignore[union-attr]
             read_ahead = os.lseek(self.fd, 0, os.SEEK_CUR)
-            os.lseek(self.fd, position, os.SEEK_SET)
-            self._read_ahead = read_ahead
-        except (AttributeError, OSError, ValueError):
-            # It cannot seek.
-            pass
+        except (AttributeError, OSError):
+            return  # It cannot seek.
+        try:
+            os.lseek(self.fd, tell(), os.SEEK_SET)
+        except io.UnsupportedOperation:
+            return
+        except (OSError, OverflowError) as error:
+            # After next(), and in the middle of what a decoder has got, a text file does not know its position.
+            raise ValueError(
+                f"the position of {self.name!r} is not known ({error}): read it by readline(), or as bytes"
+            ) from error
+        self._read_ahead = read_ahead
 
     def empty(self, source: Opened) -> None:
         """Empties a sink that was opened here, as open(path, 'wb') does, unless it is the source."""

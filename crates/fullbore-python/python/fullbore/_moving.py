@@ -34,12 +34,16 @@ def _copy(
     progress: Callable[[int], object] | None,
     pipe_size: int | str | None,
     cancel: _fullbore.Canceller | None,
+    begin: Callable[[], None] | None = None,
 ) -> Report:
+    """Copies as copy() does, and calls `begin` when both files are open and nothing is changed yet."""
     _check(guarantee, limit, pipe_size)
     source = Opened(src, writes=False)
     try:
         sink = Opened(dst, writes=True)
         try:
+            if begin is not None:
+                begin()
             sink.empty(source)
             report = _fullbore.transfer(
                 (source.fd, source.name),

@@ -226,7 +226,14 @@ class Pipeline:
                         error.add_note(f"stage {number + 1} of {len(stages)} cannot be started")
                     raise
                 self._processes.append(process)
-                self._children.add(process.pid)
+                try:
+                    self._children.add(process.pid)
+                except ProcessLookupError:
+                    pass  # It has ended, and nobody has to wait for it: SIGCHLD is ignored.
+                except BaseException:
+                    process.kill()
+                    process.wait()
+                    raise
             if watch:
                 links = [(writer, _fullbore.capacity(writer), wanted) for _, writer in pipes]
                 named = [(self.stages[i], p.pid) for i, p in enumerate(self._processes)]
@@ -277,12 +284,20 @@ class Pipeline:
 
     def _close(self) -> None:
         """Closes our ends, whatever they say: the processes are gone."""
-        for file in (self.stdin, self.stdout, self.stderr):
-            if file is not None:
-                try:
-                    file.close()
-                except (OSError, ValueError):
-                    pass
+        for file in self._ends():
+            try:
+                file.close()
+            except (OSError, ValueError, BufferError):
+                pass
+
+    def _ends(self) -> list[Any]:
+        """Our ends that no thread of communicate() uses: such a one is closed when the thread has ended."""
+        return [
+            file
+            for name in ("stdin", "stdout", "stderr")
+            if (file := getattr(self, name)) is not None
+            and (name not in self._threads or self._threads[name].wait(0))
+        ]
 
     @property
     def pids(self) -> list[int]:
@@ -357,7 +372,7 @@ class Pipeline:
             if self._watcher is not None:
                 # As long as nobody has waited for it, /proc has its last counters.
                 self._watcher.ended(number)
-        except ChildProcessError:
+        except (ChildProcessError, ProcessLookupError):
             pass  # SIGCHLD is ignored, or somebody else has waited for it.
         code = process.wait()
         if self._watcher is not None:
@@ -452,10 +467,11 @@ class Pipeline:
     def _finish(self) -> None:
         """Closes our ends, and waits."""
         failed = None
-        for file in (self.stdin, self.stdout, self.stderr):
+        for file in self._ends():
             try:
-                if file is not None:
-                    file.close()
+                file.close()
+            except BufferError:
+                pass  # A view of its bytes is still there, and it is closed with that.
             except OSError as error:
                 # The other stages can still come to their ends.
                 failed = error
@@ -479,7 +495,11 @@ class _Thread:
 
     def start(self) -> None:
         self._began = True
-        threading.Thread(target=self._run, name="fullbore", daemon=True).start()
+        try:
+            threading.Thread(target=self._run, name="fullbore", daemon=True).start()
+        except RuntimeError:
+            self._began = False
+            raise
 
     def _run(self) -> None:
         try:

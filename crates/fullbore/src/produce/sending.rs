@@ -15,6 +15,7 @@ use crate::error::{Error, Result, Side};
 use crate::linux;
 use crate::memory::{Geometry, Memory};
 use crate::pipe::{PipeEnd, roomy};
+use crate::wait::Stopped;
 
 impl<Fd: AsFd> Producer<Fd> {
     /// Waits until the pipe no longer refers to recycled pages.
@@ -341,6 +342,11 @@ impl<Fd: AsFd> Producer<Fd> {
     pub(super) fn keep_for_later(&mut self, error: &Error) {
         self.told = false;
         let (operation, errno) = match error {
+            // A signal came once.
+            Error::Stopped {
+                by: Stopped::Interrupted,
+                ..
+            } => return self.calls.waiter().note_short(),
             // The next call checks by itself whether it may continue.
             Error::Stopped { .. } => return,
             Error::Moving {

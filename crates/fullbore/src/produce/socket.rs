@@ -16,7 +16,7 @@ use super::options::Way;
 use crate::linux::{self, Calls};
 use crate::memory::Geometry;
 use crate::pipe::PipeEnd;
-use crate::wait::{Ready, uninterrupted};
+use crate::wait::{Ready, Stopped, uninterrupted};
 
 /// Bytes that one write into a Unix stream socket puts into one run: `UNIX_SKB_FRAGS_SZ`.
 pub(super) const RUN: usize = 32 * 1024;
@@ -97,8 +97,11 @@ impl Through {
                 }
                 Err(failed) if sent == 0 => return Err(failed),
                 Err((operation, errno)) => {
-                    if calls.stopped().is_none() {
-                        *self = Through::Failed(operation, errno);
+                    match calls.stopped() {
+                        None => *self = Through::Failed(operation, errno),
+                        // A signal came once, and the next call has to return.
+                        Some(Stopped::Interrupted) => calls.waiter().note_short(),
+                        Some(_) => {}
                     }
                     break;
                 }

@@ -447,3 +447,11 @@ fn text_is_read_as_text() {
     let lines: Vec<String> = consumer.lines().map(Result::unwrap).collect();
     assert_eq!(lines, ["käse", "bröd", "", "end without newline"]);
 }
+
+#[test]
+fn reading_no_bytes_waits_for_none() {
+    let _watch = watch("reading_no_bytes_waits_for_none");
+    let pipe = Pipe::new().unwrap();
+    let mut source = Consumer::new(&pipe.reader).unwrap();
+    assert_eq!(source.read(&mut []).unwrap(), 0);
+}

@@ -1,5 +1,6 @@
 //! The live table: when pipes are scanned, when the table is drawn, and when keys are handled. The terminal
-//! is restored whatever ends or stops this process, except for SIGKILL.
+//! is restored after what usually ends or stops this process: keys, an error, a panic, SIGINT, SIGTERM, SIGHUP,
+//! SIGQUIT and SIGTSTP.
 
 mod state;
 mod view;
@@ -21,7 +22,7 @@ use ratatui::crossterm::terminal::{
 use ratatui::widgets::TableState;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
-use signal_hook::consts::{SIGCONT, SIGTSTP};
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
 
 use crate::enlarged::Report;
 use crate::interrupt::Interrupt;
@@ -42,7 +43,7 @@ const SIGNALS: Duration = Duration::from_millis(100);
 /// # Errors
 /// Fails if the terminal fails, or if there is no /proc.
 pub fn run(monitor: &mut Monitor, interval: Duration) -> Result<()> {
-    let interrupt = Interrupt::noted();
+    let interrupt = Interrupt::of(&[SIGINT, SIGTERM, SIGHUP, SIGQUIT]);
     let (stopped, continued) = (noted(SIGTSTP)?, noted(SIGCONT)?);
     // There are two scans, because rates in the first overview need an earlier scan to compare with.
     monitor.scan()?;
