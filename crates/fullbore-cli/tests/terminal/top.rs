@@ -237,6 +237,11 @@ fn the_terminal_is_left_as_it_was_whatever_ends_it() {
         kill(signal);
         is_back(signal);
     }
+    // The first one has nearly left the screen.
+    terminal.types("clear; echo a line before");
+    terminal.shows_what("a line before", |screen| {
+        screen.trim_start().starts_with("a line before")
+    });
     terminal.types(&format!("set -m; {TOP}"));
     terminal.shows("writer → reader");
     terminal.presses("C-z");
