@@ -339,6 +339,23 @@ def test_acopy_of_a_fifo_that_nobody_opens_can_be_cancelled(tmp_path: Path, is_s
     assert other.read_bytes() == b"kept"
 
 
+def test_a_cancelled_acopy_makes_no_file_later(tmp_path: Path) -> None:
+    fifo, other = tmp_path / "fifo", tmp_path / "other"
+    os.mkfifo(fifo)
+
+    async def main() -> None:
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(fullbore.acopy(fifo, other), 0.2)
+
+    asyncio.run(main())
+    writer = os.open(fifo, os.O_RDWR)
+    threads = [t for t in threading.enumerate() if t.name == "fullbore.acopy"]
+    for thread in threads:
+        thread.join(LIMIT)
+    os.close(writer)
+    assert not other.exists()
+
+
 def test_an_exception_of_the_last_progress_has_a_report(tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.write_bytes(b"short")

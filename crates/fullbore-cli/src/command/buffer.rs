@@ -281,7 +281,11 @@ impl Buffer {
             });
         }
         if !failure.as_ref().is_some_and(|error| error.is::<Usage>()) {
-            self.say_at_the_end(&report, destinations, &show, messages)?;
+            let said = self.say_at_the_end(&report, destinations, &show, messages);
+            if let Err(error) = said {
+                messages.error(&error);
+                all_well = false;
+            }
         }
         match failure {
             // Only the reader of stdout may leave early without a word.

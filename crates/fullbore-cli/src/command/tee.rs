@@ -106,9 +106,10 @@ impl Tee {
             Err(failure) => (failure.report, Some((failure.sink, failure.error))),
         };
         let failed_at = failure.as_ref().and_then(|(sink, _)| *sink);
-        let has_failed =
-            |(i, sink): (usize, &SinkReport)| sink.error.is_some() || failed_at == Some(i);
-        let failed = report.sinks.iter().enumerate().map(has_failed).collect();
+        let was_dropped = |i: usize| report.sinks.get(i).is_some_and(|sink| sink.error.is_some());
+        let failed = (0..outputs.len())
+            .map(|i| was_dropped(i) || failed_at == Some(i))
+            .collect();
         all_well &= say_which_failed(report.sinks, &outputs);
         let failure = failure.map(|(_, error)| {
             let sink = &outputs[failed_at.unwrap_or(0)];

@@ -29,7 +29,8 @@ async def acopy(
     """Copies as copy() does, and lets other tasks run meanwhile.
 
     It runs in a thread of its own. When the task is cancelled, the thread stops before the cancellation goes
-    on, also while it waits. `progress` is called in the thread of the event loop.
+    on, also while it waits. Only a thread that opens a FIFO remains until somebody opens its other end; it
+    copies nothing then. `progress` is called in the thread of the event loop.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Report] = loop.create_future()
@@ -37,8 +38,9 @@ async def acopy(
     began = threading.Event()
     is_cancelled = False
 
-    def begin() -> None:
-        began.set()
+    def begin(both_are_open: bool) -> None:
+        if both_are_open:
+            began.set()
         if is_cancelled:
             raise asyncio.CancelledError
 
@@ -75,7 +77,7 @@ async def acopy(
         is_cancelled = True
         canceller.cancel()
         if not began.is_set():
-            # It opens a FIFO, for which nothing ends the wait. Nothing was changed, and nothing will be.
+            # It opens a FIFO, for which nothing ends the wait. No byte was moved, and none will be.
             future.cancel()
             raise
         while not future.done():

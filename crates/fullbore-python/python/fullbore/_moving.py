@@ -34,16 +34,20 @@ def _copy(
     progress: Callable[[int], object] | None,
     pipe_size: int | str | None,
     cancel: _fullbore.Canceller | None,
-    begin: Callable[[], None] | None = None,
+    begin: Callable[[bool], None] | None = None,
 ) -> Report:
-    """Copies as copy() does, and calls `begin` when both files are open and nothing is changed yet."""
+    """Copies as copy() does. It calls `begin(False)` when the source is open, and `begin(True)` when both files
+    are, before the sink is emptied.
+    """
     _check(guarantee, limit, pipe_size)
     source = Opened(src, writes=False)
     try:
+        if begin is not None:
+            begin(False)
         sink = Opened(dst, writes=True)
         try:
             if begin is not None:
-                begin()
+                begin(True)
             sink.empty(source)
             report = _fullbore.transfer(
                 (source.fd, source.name),

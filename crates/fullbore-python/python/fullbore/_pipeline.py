@@ -412,8 +412,9 @@ class Pipeline:
             jobs["stderr"] = stderr.read
         for name, job in jobs.items():
             if name not in self._threads:
-                self._threads[name] = thread = _Thread(job)
+                thread = _Thread(job)
                 thread.start()
+                self._threads[name] = thread
         for thread in self._threads.values():
             left = None if until is None else max(0.0, until - time.monotonic())
             if not thread.wait(left):
@@ -470,8 +471,6 @@ class Pipeline:
         for file in self._ends():
             try:
                 file.close()
-            except BufferError:
-                pass  # A view of its bytes is still there, and it is closed with that.
             except OSError as error:
                 # The other stages can still come to their ends.
                 failed = error

@@ -15,6 +15,7 @@ use crate::wait::Waiter;
 pub(super) struct Copying {
     reader: Calls,
     stage: Stage,
+    grown: bool,
 }
 
 impl Copying {
@@ -23,6 +24,7 @@ impl Copying {
         Self {
             reader: Calls::with(waiter),
             stage,
+            grown: false,
         }
     }
 
@@ -33,7 +35,11 @@ impl Copying {
 
 impl Splitting<'_> {
     pub(super) fn copy(&mut self, copying: &mut Copying) -> Result<Ended, Broken> {
-        let Copying { reader, stage } = copying;
+        let Copying {
+            reader,
+            stage,
+            grown,
+        } = copying;
         loop {
             self.check_stopped()?;
             if stage.len() > 0 {
@@ -47,10 +53,17 @@ impl Splitting<'_> {
             if self.is_at_limit() {
                 return Ok(Ended::AtLimit);
             }
-            if self.state.long && stage.is_small() {
-                self.get_roomy(stage);
+            if self.state.long && !std::mem::replace(grown, true) {
+                self.grow_sinks();
+                if stage.is_small() {
+                    self.get_roomy(stage);
+                }
             }
-            let room = stage.room(self.most(usize::MAX))?;
+            let most = match self.state.messages {
+                true => self.options.left(self.state.taken),
+                false => self.most(usize::MAX),
+            };
+            let room = stage.room(most)?;
             match reader.read(self.source, room) {
                 Ok(0) => return Ok(Ended::AtEnd),
                 Ok(memory::MESSAGE) if self.state.messages => {
@@ -77,7 +90,6 @@ impl Splitting<'_> {
 
     /// Gets memory of full size, which pipes can be given.
     fn get_roomy(&mut self, stage: &mut Stage) {
-        self.grow_sinks();
         let (mut any, capacity) = (false, self.options.pipe_size());
         for (branch, sink) in self.state.branches.iter_mut().zip(&self.sinks) {
             any |= branch.kind == Kind::Pipe && branch.outlet.take_pages(*sink, capacity);

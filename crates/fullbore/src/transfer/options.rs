@@ -68,11 +68,16 @@ impl Options {
     /// Returns the most bytes that the next call may take after `taken` bytes; never more than
     /// `otherwise`.
     pub(crate) fn most(&self, taken: u64, otherwise: usize) -> usize {
+        let chunk = self.chunk.unwrap_or(usize::MAX).min(otherwise);
+        self.left(taken).min(chunk)
+    }
+
+    /// Returns the number of bytes that may still be taken.
+    pub(crate) fn left(&self, taken: u64) -> usize {
         let left = self
             .limit
             .map_or(u64::MAX, |limit| limit.saturating_sub(taken));
-        let chunk = self.chunk.unwrap_or(usize::MAX).min(otherwise);
-        usize::try_from(left).unwrap_or(usize::MAX).min(chunk)
+        usize::try_from(left).unwrap_or(usize::MAX)
     }
 
     /// Returns the capacity in bytes that output pipes, and pipes of our own, are grown to.

@@ -188,7 +188,7 @@ impl State {
         }
     }
 
-    /// Leaves the routes that would wait in the kernel, if the options of this run do not allow that.
+    /// Leaves the routes that would wait in the kernel for good, if the options do not allow that.
     pub(super) fn leave_routes_that_wait(&mut self, ends: &Ends<'_>) {
         if !self.waiter.is_nonblocking() {
             return;
@@ -382,7 +382,11 @@ impl State {
                 .or_else(|| copied_from_a_pipe.then(memory::suits_a_pipe));
             self.stage.grow(chunk, can_be_given);
         }
-        let most = self.most(options, usize::MAX);
+        // A message that is not read whole is cut.
+        let most = match self.messages {
+            true => options.left(self.taken),
+            false => self.most(options, usize::MAX),
+        };
         let n = match &mut self.through {
             // These bytes were taken by a route that was refused later.
             Some(through) if through.held > 0 => {

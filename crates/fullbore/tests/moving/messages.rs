@@ -81,18 +81,18 @@ fn assert_whole(
 #[test]
 fn no_message_is_cut() {
     let _watch = watch("no_message_is_cut");
-    for guarantee in [Guarantee::Snapshot, Guarantee::Reference] {
+    let both = [Guarantee::Snapshot, Guarantee::Reference];
+    // A chunk of a page is the least for which packets of a pipe are whole.
+    for (guarantee, chunk) in both.into_iter().flat_map(|g| [(g, 4096), (g, MIB)]) {
         for messages in sources() {
             assert_whole(messages, move |source, sink| {
-                Transfer::new(source, sink)
-                    .guarantee(guarantee)
-                    .run()
-                    .unwrap();
+                let transfer = Transfer::new(source, sink).guarantee(guarantee);
+                transfer.chunk(chunk).run().unwrap();
             });
         }
         for messages in sources() {
             assert_whole(messages, move |source, sink| {
-                let tee = Tee::new(source).guarantee(guarantee);
+                let tee = Tee::new(source).guarantee(guarantee).chunk(chunk);
                 tee.sink(sink.as_fd(), Policy::FAIL_ALL).run().unwrap();
             });
         }
