@@ -132,9 +132,12 @@ fn fill(block: &mut [u8], model: &[u8], digits: usize, prefix: u64) {
 }
 
 /// The same function, compiled for CPUs that move 32 bytes at once.
+///
+/// # Safety
+/// This CPU has AVX2.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
-fn fill_by_avx2(block: &mut [u8], model: &[u8], digits: usize, prefix: u64) {
+unsafe fn fill_by_avx2(block: &mut [u8], model: &[u8], digits: usize, prefix: u64) {
     fill_by_digits(block, model, digits, prefix);
 }
 
