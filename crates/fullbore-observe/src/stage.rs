@@ -120,7 +120,9 @@ impl WatchedStage {
             let part = member.doings.iter().map(|&doing| Part::of(doing)).max();
             (part.unwrap_or(Part::Ended), member.children())
         });
-        self.attribution = match self.members.iter().any(Member::has_hidden_threads) {
+        let mut members = self.members.iter();
+        // The thread that the others wait for may be one that is not sampled.
+        self.attribution = match members.any(|member| member.process.has_hidden_threads()) {
             true => Attribution::Unclear,
             false => Attribution::at_a_moment(parts),
         };
@@ -346,11 +348,6 @@ impl Member {
             (false, true) => Children::InStage,
             (false, false) => Children::Elsewhere,
         }
-    }
-
-    /// Returns whether the thread that the others wait for may be one that is not sampled.
-    fn has_hidden_threads(&self) -> bool {
-        self.process.has_hidden_threads()
     }
 
     /// Returns whether it has a child that it did not have at the last census.

@@ -1,8 +1,8 @@
 //! How a running meter is told to change, and asked how far it is: a socket with a name of its own in the
 //! abstract namespace (unix(7)), which is gone with the process, whatever ends it.
 //!
-//! Only the user of that process is heard, and root; and the one who asks makes sure that the process with that PID
-//! answers.
+//! Only the user of that process is heard, and root; and the one who asks makes sure that the process with
+//! that PID answers.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::fd::AsFd;

@@ -95,7 +95,7 @@ impl Threads {
             self.known.extend(ids.map(|id| (id, stage)));
         }
         let new: Vec<usize> = (0..wanted.len())
-            .filter(|&stage| self.has_chosen(&wanted[stage], stage))
+            .filter(|&stage| self.is_unknown(&wanted[stage], stage))
             .collect();
         if !new.is_empty() {
             // A thread that has chosen just these CPUs could not be told from one that was given them.
@@ -154,15 +154,16 @@ impl Threads {
         for (pid, stage) in families(processes) {
             for tid in threads_of(pid) {
                 let mask = sched_getaffinity(Pid::from_raw(tid as i32));
-                if mask.is_ok_and(|mask| self.has_chosen(&mask, stage)) {
+                if mask.is_ok_and(|mask| self.is_unknown(&mask, stage)) {
                     self.own.extend(started(tid).map(|start| (tid, start)));
                 }
             }
         }
     }
 
-    /// Returns whether no thread of this stage was given this mask here, so that one with it has chosen it.
-    fn has_chosen(&self, mask: &CpuSet, stage: usize) -> bool {
+    /// Returns whether the threads of this stage neither had this mask before nor were given it here: one that has
+    /// it has chosen it.
+    fn is_unknown(&self, mask: &CpuSet, stage: usize) -> bool {
         *mask != self.before[stage] && !self.given[stage].contains(mask)
     }
 
@@ -192,7 +193,7 @@ impl Threads {
     fn set_one(&mut self, tid: u32, stage: usize, wanted: &CpuSet) -> Result<bool, Errno> {
         let pid = Pid::from_raw(tid as i32).ok_or(Errno::SRCH)?;
         let mask = sched_getaffinity(Some(pid))?;
-        let is_own = self.has_chosen(&mask, stage);
+        let is_own = self.is_unknown(&mask, stage);
         if is_own {
             if let Some(start) = started(tid) {
                 self.own.insert((tid, start));
@@ -366,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_has_chosen_its_cpus_keeps_them() {
+    fn a_thread_that_is_unknown_its_cpus_keeps_them() {
         let Some((before, cpus)) = several() else {
             return;
         };
