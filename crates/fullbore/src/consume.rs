@@ -18,6 +18,7 @@ use crate::linux::{self, Calls};
 use crate::memory::{self, Memory};
 use crate::pipe::PipeEnd;
 use crate::ring::{self, Joining, Next};
+use crate::transfer::was_empty_message;
 use crate::wait::{Ready, Wait, Waiter};
 
 /// Bytes of one splice(2) to `/dev/null`, which is more than the capacity of most pipes.
@@ -438,21 +439,24 @@ impl<Fd: AsFd> Consumer<Fd> {
         self.buffer.grow_for_copying(len, linux::has_huge_pages());
     }
 
-    /// Calls read(2) once, into the buffer or into memory of the caller.
+    /// Calls read(2) into the buffer or into memory of the caller, once unless it gets an empty message.
     fn read_pipe(&mut self, into: Option<&mut [u8]>) -> Result<usize> {
         let source = self.source.as_fd();
         let into = into.unwrap_or(&mut self.buffer);
-        let answer = if self.options.nonblocking {
-            self.calls.try_read(source, into)
-        } else {
-            self.calls.read(source, into)
-        };
-        match answer {
-            Ok(n) => {
-                self.taken += n as u64;
-                Ok(n)
+        loop {
+            let answer = if self.options.nonblocking {
+                self.calls.try_read(source, into)
+            } else {
+                self.calls.read(source, into)
+            };
+            match answer {
+                Ok(0) if !self.is_pipe && was_empty_message(source) => {}
+                Ok(n) => {
+                    self.taken += n as u64;
+                    return Ok(n);
+                }
+                Err(errno) => return Err(self.failed("read", errno)),
             }
-            Err(errno) => Err(self.failed("read", errno)),
         }
     }
 

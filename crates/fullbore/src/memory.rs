@@ -134,7 +134,7 @@ pub(crate) struct Aligned {
 }
 
 /// The largest logical block size of common disks.
-const BLOCK: usize = 4096;
+pub(crate) const BLOCK: usize = 4096;
 
 impl Aligned {
     /// Uses `len` bytes of `bytes`, which is longer by [`BLOCK`].

@@ -453,6 +453,50 @@ fn a_deadline_ends_the_wait_of_either_side() {
 }
 
 #[test]
+fn a_producer_with_a_deadline_is_dropped_at_once_and_loses_nothing() {
+    let _watch = watch("a_producer_with_a_deadline_is_dropped_at_once_and_loses_nothing");
+    let hour = Duration::from_secs(3600);
+    // The first one may pass while the producer is dropped.
+    for (left, gathered) in [(Duration::from_millis(5), 0), (hour, 10)] {
+        let pipe = Pipe::new().unwrap();
+        let mut out = producer(pipe.writer, Wait::Block);
+        let mut source = consumer(pipe.reader, Wait::Block, false);
+        let at = meet_in_turns(&mut out, &mut source);
+        // More than the pipe has room for.
+        let (n, mut sent) = (10_000 * NUMBER, at);
+        while sent < at + 3 * MIB as u64 {
+            numbers(out.reserve(n).unwrap(), sent);
+            out.commit(n).unwrap();
+            sent += n as u64;
+        }
+        let mut bytes = vec![0; gathered * NUMBER];
+        numbers(&mut bytes, sent);
+        out.write_all(&bytes).unwrap();
+        out.set_deadline(Some(Instant::now() + left));
+        drop(out);
+        let total = Numbers::from(at).rest_of(source);
+        assert_eq!(total, sent + bytes.len() as u64);
+    }
+}
+
+#[test]
+fn a_producer_with_a_deadline_whose_consumer_has_gone_leaves_the_bytes_in_the_pipe() {
+    let _watch = watch("a_producer_with_a_deadline_whose_consumer_has_gone");
+    let pipe = Pipe::new().unwrap();
+    let mut out = producer(pipe.writer, Wait::Block);
+    let mut source = consumer(pipe.reader.try_clone().unwrap(), Wait::Block, false);
+    let at = meet_in_turns(&mut out, &mut source);
+    let n = 1000 * NUMBER;
+    numbers(out.reserve(n).unwrap(), at);
+    out.commit(n).unwrap();
+    drop(source);
+    out.set_deadline(Some(Instant::now() + Duration::from_secs(3600)));
+    drop(out);
+    let total = Numbers::from(at).rest_of(File::from(pipe.reader));
+    assert_eq!(total, at + n as u64);
+}
+
+#[test]
 fn what_neither_a_dead_producer_nor_its_consumer_took_is_left_in_the_pipe() {
     let _watch = watch("what_neither_a_dead_producer_nor_its_consumer_took_is_left_in_the_pipe");
     for in_place in [false, true] {

@@ -370,7 +370,7 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
             return invalid("a rate of 0 bytes per second moves nothing");
         }
         let source = transfer::stat_of(self.source.as_fd(), Side::Source)?;
-        let messages = Messages::of(self.source.as_fd(), &source);
+        let messages = Messages::of(self.source.as_fd(), &source, self.file.is_some())?;
         for (sink, _) in &self.sinks {
             let sink = transfer::stat_of(sink.as_fd(), Side::Sink)?;
             transfer::refuse_the_same(&source, &sink, false)?;

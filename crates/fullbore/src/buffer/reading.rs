@@ -1,18 +1,18 @@
 //! The thread that reads.
 
 use std::ops::Range;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Instant;
 
-use rustix::fs::{FileType, Stat};
+use rustix::fs::{MemfdFlags, Stat};
 use rustix::io::Errno;
 
 use crate::error::{Error, Result, Side};
-use crate::linux::{self, Calls};
+use crate::linux::Calls;
 use crate::memory;
 use crate::produce::store::{Filler, Store};
 use crate::transfer;
-use crate::wait::Pace;
+use crate::wait::{Pace, uninterrupted};
 
 /// The side that reads.
 pub(super) struct Reading<'a> {
@@ -36,23 +36,27 @@ pub(super) struct Messages {
     aside: Vec<u8>,
     /// What is left of it.
     left: Range<usize>,
+    /// A file in memory with the same bytes, if the room is the mapping of a file: only system calls may
+    /// reach that.
+    copied: Option<OwnedFd>,
 }
 
 impl Messages {
-    /// Creates the state for a source of which fstat(2) returned `stat`.
-    pub(super) fn of(source: BorrowedFd<'_>, stat: &Stat) -> Self {
-        let may_be_longer = transfer::keeps_messages(source, stat);
-        Self {
-            most: match FileType::from_raw_mode(stat.st_mode) {
-                _ if may_be_longer => memory::MESSAGE,
-                // A writer may use it in packet mode (pipe(7)).
-                FileType::Fifo => linux::page_size(),
-                _ => 0,
-            },
-            may_be_longer,
+    /// Creates the state for a source of which fstat(2) returned `stat`, and for memory that may be a file.
+    ///
+    /// # Errors
+    /// As memfd_create(2).
+    pub(super) fn of(source: BorrowedFd<'_>, stat: &Stat, in_file: bool) -> Result<Self> {
+        let most = transfer::longest_message(source, stat);
+        let memfd = || rustix::fs::memfd_create("fullbore-message", MemfdFlags::CLOEXEC);
+        let copied = (in_file && most > 0).then(memfd).transpose();
+        Ok(Self {
+            most,
+            may_be_longer: most == memory::MESSAGE,
             aside: Vec::new(),
             left: 0..0,
-        }
+            copied: copied.map_err(Error::system("memfd_create"))?,
+        })
     }
 
     /// Reads into `room`. What does not fit is returned by the next calls.
@@ -63,26 +67,57 @@ impl Messages {
         room: &mut [u8],
     ) -> Result<usize, Errno> {
         if self.left.is_empty() {
-            let is_aside = room.len() < self.most;
-            self.aside.resize(self.most * usize::from(is_aside), 0);
-            let into = match is_aside {
-                true => &mut self.aside[..],
-                false => &mut *room,
-            };
-            let n = calls.read(source, into)?;
-            if self.may_be_longer && n == into.len() {
-                return Err(Errno::MSGSIZE);
+            if room.len() >= self.most {
+                return self.read_message(calls, source, room);
             }
-            if !is_aside {
-                return Ok(n);
+            let mut aside = std::mem::take(&mut self.aside);
+            aside.resize(self.most, 0);
+            let read = self.read_message(calls, source, &mut aside);
+            self.aside = aside;
+            let n = read?;
+            if let Some(file) = &self.copied {
+                write_all(file, &self.aside[..n])?;
             }
             self.left = 0..n;
         }
+        let start = self.left.start;
         let n = room.len().min(self.left.len());
-        room[..n].copy_from_slice(&self.aside[self.left.start..][..n]);
+        let n = match &self.copied {
+            Some(file) => uninterrupted(|| rustix::io::pread(file, &mut room[..n], start as u64))?,
+            None => {
+                room[..n].copy_from_slice(&self.aside[start..start + n]);
+                n
+            }
+        };
         self.left.start += n;
         Ok(n)
     }
+
+    /// Reads one message, or 0 bytes at the end.
+    fn read_message(
+        &self,
+        calls: &mut Calls,
+        source: BorrowedFd<'_>,
+        into: &mut [u8],
+    ) -> Result<usize, Errno> {
+        loop {
+            match calls.read(source, into)? {
+                0 if self.may_be_longer && transfer::was_empty_message(source) => {}
+                n if self.may_be_longer && n == into.len() => return Err(Errno::MSGSIZE),
+                n => return Ok(n),
+            }
+        }
+    }
+}
+
+/// Writes `bytes` to the start of a file.
+fn write_all(file: &OwnedFd, bytes: &[u8]) -> Result<(), Errno> {
+    let mut written = 0;
+    while written < bytes.len() {
+        let write = || rustix::io::pwrite(file, &bytes[written..], written as u64);
+        written += uninterrupted(write)?;
+    }
+    Ok(())
 }
 
 impl Reading<'_> {

@@ -184,7 +184,7 @@ impl Calls {
                 rustix::io::write(fd, buf)
             });
             if answer.is_ok_and(|n| n < buf.len()) {
-                self.waiter.note_short();
+                self.waiter.note_short(fd);
             }
             return answer;
         }

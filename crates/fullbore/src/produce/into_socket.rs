@@ -79,6 +79,9 @@ impl IntoSocket {
         match spliced {
             Ok(0) => Err(Refused::Always),
             Ok(n) => {
+                if n < held {
+                    calls.waiter().note_short(sink);
+                }
                 self.held -= n;
                 self.works = true;
                 Ok(n)

@@ -117,7 +117,9 @@ impl ProducerOptions {
     /// The two ends of a pipe of pipe(2) find each other, without a byte in the pipe and without a file,
     /// and only if no third process holds either end. From then on the bytes no longer go through the
     /// pipe, and [`Producer::way`](super::Producer::way) returns [`Way::Ring`]. If either end goes, what
-    /// was not consumed goes into the pipe, at the latest when the producer finishes or is dropped.
+    /// was not consumed goes into the pipe, at the latest when the producer finishes or is dropped. A producer
+    /// that has a [`deadline`](Self::deadline) or a [`cancel`](Self::cancel), either of which could stop it
+    /// on the way, leaves it to the consumer when it is dropped.
     ///
     /// What others write into the pipe in the meantime keeps its place among what the producer sends.
     /// The size of the pipe does not matter. It has no effect for [`copy`](Self::copy), and for a

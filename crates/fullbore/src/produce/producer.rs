@@ -449,16 +449,20 @@ impl HandedOver {
 impl<Fd: AsFd> Drop for Producer<Fd> {
     fn drop(&mut self) {
         if self.owner.is_here() {
-            let is_interrupted = |error: &Error| error.kind() == io::ErrorKind::Interrupted;
-            // A drop cannot return an error, and no one could make it go on after a signal.
-            while self
-                .close_ring_at_the_end()
-                .as_ref()
-                .is_err_and(is_interrupted)
-            {}
-            if self.unsent() > 0 && !self.told {
-                while self.send_gathered().as_ref().is_err_and(is_interrupted) {}
-            }
+            // A drop cannot return an error.
+            let _ = self.close_ring_at_the_end();
+            self.send_the_rest();
+        }
+    }
+}
+
+impl<Fd: AsFd> Producer<Fd> {
+    /// Sends what is left before the producer is dropped, unless an error about it has been returned.
+    pub(super) fn send_the_rest(&mut self) {
+        let is_interrupted = |error: &Error| error.kind() == io::ErrorKind::Interrupted;
+        if self.unsent() > 0 && !self.told {
+            // No one could make it go on after a signal.
+            while self.send_gathered().as_ref().is_err_and(is_interrupted) {}
         }
     }
 }

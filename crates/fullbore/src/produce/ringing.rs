@@ -166,10 +166,11 @@ impl<Fd: AsFd> Producer<Fd> {
     }
 
     /// Closes the ring, if there is one, before the producer is dropped. What was sent must not be lost
-    /// because nothing may be written into the pipe any more: then the ring is left to the consumer.
+    /// because writing it into the pipe is stopped: if it may be, the ring is left to the consumer.
     pub(super) fn close_ring_at_the_end(&mut self) -> Result<()> {
-        if let Memory::Ring(ring) = &mut self.memory {
-            if self.calls.waiter().check_stopped().is_err() {
+        if matches!(self.memory, Memory::Ring(_)) && !self.calls.waiter().may_wait() {
+            self.send_the_rest();
+            if let Memory::Ring(ring) = &mut self.memory {
                 ring.leave_to_consumer();
             }
         }

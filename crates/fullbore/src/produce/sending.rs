@@ -346,7 +346,7 @@ impl<Fd: AsFd> Producer<Fd> {
             Error::Stopped {
                 by: Stopped::Interrupted,
                 ..
-            } => return self.calls.waiter().note_short(),
+            } => return self.calls.waiter().note_signal(),
             // The next call checks by itself whether it may continue.
             Error::Stopped { .. } => return,
             Error::Moving {

@@ -100,7 +100,7 @@ impl Through {
                     match calls.stopped() {
                         None => *self = Through::Failed(operation, errno),
                         // A signal came once, and the next call has to return.
-                        Some(Stopped::Interrupted) => calls.waiter().note_short(),
+                        Some(Stopped::Interrupted) => calls.waiter().note_signal(),
                         Some(_) => {}
                     }
                     break;
@@ -185,11 +185,16 @@ impl Through {
                 }
                 answer => {
                     let errno = answer.err().unwrap_or(Errno::IO);
-                    *self = match sent > 0 && calls.stopped().is_none() {
-                        true => Through::Failed("splice", errno),
-                        false => Through::NewSocket,
-                    };
-                    return if sent > 0 { Ok(sent) } else { Err(errno) };
+                    *self = Through::NewSocket;
+                    if sent == 0 {
+                        return Err(errno);
+                    }
+                    match calls.stopped() {
+                        None => *self = Through::Failed("splice", errno),
+                        Some(Stopped::Interrupted) => calls.waiter().note_signal(),
+                        Some(_) => {}
+                    }
+                    return Ok(sent);
                 }
             }
         }

@@ -338,8 +338,8 @@ impl Stage {
         self.given = 0;
     }
 
-    /// Sends the held bytes, starting with byte number `from`, to `sink`, and returns how many were
-    /// sent.
+    /// Sends the held bytes, starting with byte number `from`, to `sink`, at most `most` of them, and
+    /// returns how many were sent.
     ///
     /// # Errors
     /// The errors of write(2), vmsplice(2) and splice(2), with the name of the call.
@@ -348,9 +348,11 @@ impl Stage {
         outlet: &mut Outlet,
         sink: BorrowedFd<'_>,
         from: usize,
+        most: usize,
         at: Option<u64>,
     ) -> Result<usize, (&'static str, Errno)> {
         let bytes = &self.memory[self.held.start + from..self.held.end];
+        let bytes = &bytes[..bytes.len().min(most)];
         let pays = bytes.len() >= BY_REFERENCE_FROM.min(self.chunk);
         let is_fresh = self.fresh.is_some();
         let into = outlet.into_socket.as_mut();

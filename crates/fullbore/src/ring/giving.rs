@@ -265,10 +265,12 @@ impl Giving {
         sleeping::wake(self.shared.consumer(), sleep, self.link.as_fd())
     }
 
-    /// Publishes nothing any more, and takes nothing back: the consumer claims what there is, as if the
-    /// producer had been killed.
+    /// Publishes nothing any more, and takes nothing back, if the consumer is there: it claims what there
+    /// is, as if the producer had been killed.
     pub(crate) fn leave_to_consumer(&mut self) {
-        self.closed = true;
+        let is_there = !self.giver.is_closed(self.shared.control())
+            && meeting::is_woken(self.link.as_fd()) == Peer::Here;
+        self.closed |= is_there;
     }
 
     /// # Errors

@@ -17,9 +17,10 @@
 //!    the producer's again, which writes it into the pipe, and everything that follows. The consumer
 //!    goes on reading there.
 //!
-//! The producer closes the ring when it finishes, is dropped, finds that the consumer is gone (the
-//! socket has an end too), or finds a second reader or another writer of the pipe. So when it has
-//! finished, all bytes are in the pipe or were claimed, as if there had been no ring.
+//! The producer closes the ring when it finishes, is dropped (unless it has a deadline or a `Cancel`),
+//! finds that the consumer is gone (the socket has an end too), or finds a second reader or another writer
+//! of the pipe. So when it has finished, all bytes are in the pipe or were claimed, as if there had been
+//! no ring.
 //!
 //! # What somebody else writes into the pipe
 //! The order is that of a pipe. The producer looks into the pipe before it publishes bytes. If
@@ -33,7 +34,8 @@
 //! |---|---|
 //! | consumer, which drops its `Consumer` | the producer writes what was not consumed into the pipe |
 //! | consumer, killed | the same, except for what was claimed, which read(2) would have taken too |
-//! | producer, which finishes | what was not claimed is in the pipe |
+//! | producer, which finishes, or is dropped | what was not claimed is in the pipe |
+//! | producer with a deadline or a `Cancel`, which is dropped | the consumer claims all that was published, as if the producer had been killed: on its way into the pipe, it could be lost |
 //! | producer, killed | the consumer claims all that was published, and then reads the pipe |
 //! | producer killed while the ring has bytes, and then the consumer drops its `Consumer` | the consumer writes into the pipe what was left in the ring, as far as it fits |
 //! | producer killed while the ring has bytes, and then the consumer too | a later reader of the pipe does not get what was left in the ring |

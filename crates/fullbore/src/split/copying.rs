@@ -8,7 +8,7 @@ use crate::error::Side;
 use crate::linux::{self, Calls};
 use crate::memory;
 use crate::produce::stage::Stage;
-use crate::transfer::{Ended, Kind};
+use crate::transfer::{Ended, Kind, was_empty_message};
 use crate::wait::Waiter;
 
 /// The bytes that were read, until every sink has them.
@@ -59,14 +59,12 @@ impl Splitting<'_> {
                     self.get_roomy(stage);
                 }
             }
-            let most = match self.state.messages {
-                true => self.options.left(self.state.taken),
-                false => self.most(usize::MAX),
-            };
-            let room = stage.room(most)?;
+            let longest = self.state.longest_message;
+            let room = stage.room(self.options.most_to_read(self.state.taken, longest))?;
             match reader.read(self.source, room) {
+                Ok(0) if longest == memory::MESSAGE && was_empty_message(self.source) => {}
                 Ok(0) => return Ok(Ended::AtEnd),
-                Ok(memory::MESSAGE) if self.state.messages => {
+                Ok(memory::MESSAGE) if longest == memory::MESSAGE => {
                     // It was cut, or ends exactly here.
                     return Err(Broken::Source("read", Errno::MSGSIZE));
                 }
@@ -94,7 +92,8 @@ impl Splitting<'_> {
         for (branch, sink) in self.state.branches.iter_mut().zip(&self.sinks) {
             any |= branch.kind == Kind::Pipe && branch.outlet.take_pages(*sink, capacity);
         }
-        stage.grow(self.options.chunk, any && linux::has_huge_pages());
+        let chunk = self.options.read_chunk(self.state.longest_message);
+        stage.grow(chunk, any && linux::has_huge_pages());
     }
 
     /// Gives every sink all bytes that the stage holds.
@@ -106,7 +105,8 @@ impl Splitting<'_> {
                 if !branch.wants(stage) {
                     continue;
                 }
-                match stage.send(&mut branch.outlet, self.sinks[i], branch.at, None) {
+                let (from, most) = (branch.at, self.options.most_at_once());
+                match stage.send(&mut branch.outlet, self.sinks[i], from, most, None) {
                     Ok(0) => self.failed(i, "write", Errno::IO)?,
                     Ok(n) => {
                         branch.at += n;

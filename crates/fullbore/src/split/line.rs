@@ -42,11 +42,6 @@ impl Line {
                 .as_ref()
                 .is_none_or(|(stage, _)| stage.len() == 0)
     }
-
-    /// Returns whether the sink has got exactly the bytes that have left the head.
-    pub(super) fn is_done(&self) -> bool {
-        self.ahead == 0 && self.is_drained()
-    }
 }
 
 /// Returns memory for bytes that are written instead of spliced, of which none have been sent yet.
@@ -132,7 +127,7 @@ impl Splitting<'_> {
         }
         let outlet = &mut self.state.branches[i].outlet;
         let n = stage
-            .send(outlet, self.sinks[i], *sent, None)
+            .send(outlet, self.sinks[i], *sent, usize::MAX, None)
             .map_err(|(operation, errno)| {
                 Stop::of_call(outlet.calls.stopped(), Side::Sink, operation, errno)
             })?;

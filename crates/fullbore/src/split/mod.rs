@@ -133,7 +133,8 @@ impl<Source: AsFd, Sink: AsFd> Tee<Source, Sink> {
         self
     }
 
-    /// Sets the most bytes that one system call moves. The default depends on the route.
+    /// Sets the most bytes that one system call moves, as [`Transfer::chunk`](crate::Transfer::chunk). The
+    /// default depends on the route.
     pub fn chunk(mut self, bytes: usize) -> Self {
         self.options.chunk = Some(bytes);
         self
@@ -225,7 +226,7 @@ fn begin<Source: AsFd, Sink: AsFd>(
         state: State {
             source_kind,
             branches,
-            messages: transfer::keeps_messages(source, &source_stat),
+            longest_message: transfer::longest_message(source, &source_stat),
             taken: 0,
             waiter: options.waiter(),
             long: long && source_kind == Kind::Regular,
@@ -277,9 +278,9 @@ impl Begun {
             self.referring = None;
         }
         let copying = self.copying.get_or_insert_with(|| {
-            let stage = match splitting.state.messages {
-                true => Stage::for_messages(),
-                false => Stage::small(splitting.most(memory::FIRST)),
+            let stage = match splitting.state.longest_message {
+                memory::MESSAGE => Stage::for_messages(),
+                _ => Stage::small(memory::FIRST),
             };
             Copying::new(splitting.state.waiter.clone(), stage)
         });

@@ -89,14 +89,17 @@ impl Splitting<'_> {
             let Some(round) = self.go_round(referring, &mut waiter)? else {
                 return Ok(None);
             };
+            // At the limit the head stays where it is, whoever is ahead of it: a later run may go on.
+            let at_limit = self.is_at_limit();
+            let is_done = |line: &Line| line.is_drained() && (at_limit || line.ahead == 0);
             let lines = &referring.lines;
             let pending =
-                (0..lines.len()).any(|i| self.state.branches[i].is_alive() && !lines[i].is_done());
+                (0..lines.len()).any(|i| self.state.branches[i].is_alive() && !is_done(&lines[i]));
             if !pending {
                 if round.at_end {
                     return Ok(Some(Ended::AtEnd));
                 }
-                if self.is_at_limit() {
+                if at_limit {
                     return Ok(Some(Ended::AtLimit));
                 }
             }
@@ -161,8 +164,10 @@ impl Splitting<'_> {
             }
         }
         // While a sink is full, neither tee(2) nor splice(2) reports the end.
-        if !round.moved && !at_limit && head.own.is_none() {
-            round.at_end |= is_at_end(self.source)?;
+        if !round.moved && !at_limit && head.own.is_none() && is_at_end(self.source)? {
+            round.at_end = true;
+            // What some sinks are ahead by is not there any more: another reader has taken it.
+            lines.iter_mut().for_each(|line| line.ahead = 0);
         }
         Ok(Some(round))
     }
@@ -215,7 +220,8 @@ impl Splitting<'_> {
         } = referring;
         let at_limit = self.is_at_limit();
         let there_is_some = match &head.own {
-            _ if at_limit => false,
+            // poll(2) also says that a pipe is ready at its end.
+            _ if at_limit || at_end => false,
             Some(own) => own.held > 0,
             None => is_ready(self.source, Ready::ToRead)
                 .map_err(|errno| Broken::Source("poll", errno))?,

@@ -59,8 +59,8 @@ impl Branch {
 /// What is known about the fds, and what has been moved so far.
 pub(super) struct State {
     pub(super) source_kind: Kind,
-    /// Whether the source is a socket that keeps the limits of messages.
-    pub(super) messages: bool,
+    /// See [`longest_message`](crate::transfer::longest_message).
+    pub(super) longest_message: usize,
     pub(super) branches: Vec<Branch>,
     pub(super) taken: u64,
     /// Waits for whichever side is not ready.

@@ -63,6 +63,14 @@ pub(super) fn sendfile(
         let mut from = from;
         without_sigpipe(|| rustix::fs::sendfile(ends.sink, ends.source, from.as_mut(), most))
     });
+    if let Ok(n @ 1..) = sent {
+        let next = || from.map_or_else(|| position(ends.source), |from| from + n as u64);
+        let may_be_cut = n < most && waiter.is_cut_short_by_signals(ends.sink);
+        // At the end of the file, no signal is the reason.
+        if may_be_cut && read_one(ends.source, next()) != Ok(0) {
+            waiter.note_signal();
+        }
+    }
     sent.map_err(|errno| {
         let side = match errno {
             Errno::AGAIN => Side::Sink,
@@ -106,6 +114,10 @@ pub(crate) fn splice(
             }
         },
     );
+    // Into a pipe and a file, splice(2) does not wait any more once it has moved a byte.
+    if !ends.sink_kind.splices_without_waiting() && spliced.is_ok_and(|n| (1..most).contains(&n)) {
+        waiter.note_short(ends.sink);
+    }
     spliced.map_err(|errno| match waiter.stopped() {
         Some(stopped) => Stop::Ended(stopped),
         None => Stop::At(side_of_splice(ends, errno), "splice", errno),
@@ -146,26 +158,32 @@ fn side_of_files(ends: &Ends<'_>, from: Option<u64>, errno: Errno) -> Side {
     match errno {
         Errno::PIPE | Errno::NOSPC | Errno::FBIG | Errno::DQUOT | Errno::ROFS => Side::Sink,
         _ => {
-            let at = from.unwrap_or_else(|| rustix::fs::tell(ends.source).unwrap_or(0));
-            match can_be_read(ends.source, at) {
-                true => Side::Sink,
-                false => Side::Source,
+            let at = from.unwrap_or_else(|| position(ends.source));
+            match read_one(ends.source, at) {
+                Ok(_) => Side::Sink,
+                Err(_) => Side::Source,
             }
         }
     }
 }
 
-/// Returns whether read(2) succeeds at this offset of a file.
-fn can_be_read(file: BorrowedFd<'_>, at: u64) -> bool {
-    let probe = |bytes: &mut [u8], at| uninterrupted(|| rustix::io::pread(file, &mut *bytes, at));
-    match probe(&mut [0; 1], at) {
+fn position(file: BorrowedFd<'_>) -> u64 {
+    rustix::fs::tell(file).unwrap_or(0)
+}
+
+/// Reads one byte, or a few more, at this offset of a file; returns how many, which is 0 at its end.
+fn read_one(file: BorrowedFd<'_>, at: u64) -> Result<usize, Errno> {
+    let read = |bytes: &mut [u8], at| uninterrupted(|| rustix::io::pread(file, &mut *bytes, at));
+    match read(&mut [0; 1], at) {
         // With O_DIRECT, offset, length and memory have to be aligned to whole blocks (open(2)).
         Err(Errno::INVAL) if has_flag(file, OFlags::DIRECT) => {
             let page = linux::page_size();
-            let block = Pages::new(page);
-            block.is_ok_and(|mut block| probe(&mut block, at - at % page as u64).is_ok())
+            let before = at as usize % page;
+            let mut block = Pages::new(page).map_err(|_| Errno::NOMEM)?;
+            let n = read(&mut block, at - before as u64)?;
+            Ok(n.saturating_sub(before))
         }
-        answer => answer.is_ok(),
+        answer => answer,
     }
 }
 

@@ -38,8 +38,8 @@ use crate::error::{Error, Result, Side};
 use crate::produce::{Tried, Way};
 use crate::wait::{Cancel, Wait};
 pub(crate) use options::Options;
-pub(crate) use plan::keeps_messages;
 pub use plan::{Guarantee, Kind, Route};
+pub(crate) use plan::{longest_message, was_empty_message};
 pub use report::{Ended, Failure, Progress, Report};
 use state::{State, begin};
 pub(crate) use state::{refuse_the_same, stat_of};
@@ -180,7 +180,9 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
         self
     }
 
-    /// Sets the most bytes that one system call moves. The default depends on the route.
+    /// Sets the most bytes that one system call moves. The default depends on the route. A read from a pipe
+    /// takes up to a page, and one from a socket that keeps the limits of messages takes a whole message:
+    /// the kernel discards what is left of a packet or message.
     pub fn chunk(mut self, bytes: usize) -> Self {
         self.options.chunk = Some(bytes);
         self
@@ -291,6 +293,8 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
             sink_kind: state.sink_kind,
         };
         state.leave_routes_that_wait(&ends);
+        // A panic of the callback may have ended the last run before this.
+        state.after_sending();
         let options = &self.options;
         loop {
             if let Some(stopped) = options.stopped() {

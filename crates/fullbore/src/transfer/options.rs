@@ -68,12 +68,29 @@ impl Options {
     /// Returns the most bytes that the next call may take after `taken` bytes; never more than
     /// `otherwise`.
     pub(crate) fn most(&self, taken: u64, otherwise: usize) -> usize {
-        let chunk = self.chunk.unwrap_or(usize::MAX).min(otherwise);
+        let chunk = self.most_at_once().min(otherwise);
         self.left(taken).min(chunk)
     }
 
+    /// Returns the most bytes that one call moves.
+    pub(crate) fn most_at_once(&self) -> usize {
+        self.chunk.unwrap_or(usize::MAX)
+    }
+
+    /// Returns the most bytes that the next read(2) may take after `taken` bytes. Only the limit cuts a
+    /// message; the longest one of the source has `longest` bytes.
+    pub(crate) fn most_to_read(&self, taken: u64, longest: usize) -> usize {
+        let chunk = self.read_chunk(longest).unwrap_or(usize::MAX);
+        self.left(taken).min(chunk)
+    }
+
+    /// Returns the size of the memory for one read(2), if a chunk was asked for.
+    pub(crate) fn read_chunk(&self, longest: usize) -> Option<usize> {
+        self.chunk.map(|chunk| chunk.max(longest))
+    }
+
     /// Returns the number of bytes that may still be taken.
-    pub(crate) fn left(&self, taken: u64) -> usize {
+    fn left(&self, taken: u64) -> usize {
         let left = self
             .limit
             .map_or(u64::MAX, |limit| limit.saturating_sub(taken));

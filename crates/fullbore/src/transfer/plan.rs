@@ -8,8 +8,14 @@
 use std::fmt;
 use std::os::fd::BorrowedFd;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FileType, Stat};
+use rustix::io::ioctl_fionread;
 use rustix::net::{AddressFamily, SocketType, sockopt};
+
+use crate::linux;
+use crate::memory;
+use crate::wait::uninterrupted;
 
 /// What a reader is guaranteed to get after bytes have been moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -90,11 +96,36 @@ impl Kind {
     }
 }
 
-/// Returns whether this is a socket that keeps the limits of messages: a read(2) into less memory than a
-/// message has loses the rest of it (recv(2)).
-pub(crate) fn keeps_messages(fd: BorrowedFd<'_>, stat: &Stat) -> bool {
-    FileType::from_raw_mode(stat.st_mode) == FileType::Socket
-        && sockopt::socket_type(fd).is_ok_and(|kind| kind != SocketType::STREAM)
+/// Returns the number of bytes that one read(2) has to have room for, because it loses what does not fit: a
+/// page for a pipe, into which packets may be written (pipe(7)), [`memory::MESSAGE`] for a socket that keeps
+/// the limits of messages (recv(2)), and 0 for everything else.
+pub(crate) fn longest_message(fd: BorrowedFd<'_>, stat: &Stat) -> usize {
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::Fifo => linux::page_size(),
+        FileType::Socket if keeps_messages(fd) => memory::MESSAGE,
+        _ => 0,
+    }
+}
+
+/// Returns whether this is a socket that keeps the limits of messages.
+fn keeps_messages(fd: BorrowedFd<'_>) -> bool {
+    sockopt::socket_type(fd).is_ok_and(|kind| kind != SocketType::STREAM)
+}
+
+/// Returns whether the 0 of a read(2) from this fd was a message of no bytes, and not the end. If a socket
+/// keeps the limits of messages, its end is that it was shut down, and nothing is queued any more.
+pub(crate) fn was_empty_message(fd: BorrowedFd<'_>) -> bool {
+    // poll(2) may not tell the end of a socket of another family.
+    let tells_end = match sockopt::socket_domain(fd) {
+        Ok(AddressFamily::UNIX | AddressFamily::INET | AddressFamily::INET6) => keeps_messages(fd),
+        _ => false,
+    };
+    let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::RDHUP)];
+    if !tells_end || uninterrupted(|| poll(&mut fds, Some(&Timespec::default()))).is_err() {
+        return false;
+    }
+    let ends = PollFlags::RDHUP | PollFlags::HUP;
+    !fds[0].revents().intersects(ends) || ioctl_fionread(fd).is_ok_and(|queued| queued > 0)
 }
 
 /// Returns whether this is the device with major number 1 and minor number 3 (mem(4)).

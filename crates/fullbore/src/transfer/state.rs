@@ -24,9 +24,8 @@ pub(super) struct State {
     pub(super) sink_kind: Kind,
     has_sockets: bool,
     ranges: Ranges,
-    /// Whether the source is a socket that keeps the limits of messages, of which a read(2) into too little
-    /// memory loses a part.
-    messages: bool,
+    /// See [`plan::longest_message`].
+    longest_message: usize,
     pub(super) routes: Vec<Route>,
     /// The index of the route that is tried now.
     pub(super) at: usize,
@@ -122,7 +121,7 @@ pub(super) fn begin(
         sink_kind,
         has_sockets,
         ranges,
-        messages: plan::keeps_messages(source, &source_stat),
+        longest_message: plan::longest_message(source, &source_stat),
         routes,
         at: 0,
         first: first_memory(source_kind, size),
@@ -148,12 +147,12 @@ pub(super) fn begin(
 }
 
 /// Returns the size of the initial memory: the size of a short file, and one more byte to find its
-/// end.
+/// end, in whole blocks, as reading from a source with O_DIRECT requires (open(2)).
 fn first_memory(source: Kind, size: u64) -> usize {
     match usize::try_from(size) {
-        Ok(size) if source == Kind::Regular && size > 0 => {
-            (size + 1).next_multiple_of(512).min(memory::FIRST)
-        }
+        Ok(size) if source == Kind::Regular && size > 0 => (size + 1)
+            .next_multiple_of(memory::BLOCK)
+            .min(memory::FIRST),
         _ => memory::FIRST,
     }
 }
@@ -344,9 +343,10 @@ impl State {
     /// Makes one read, or one write of bytes that were read.
     fn read_or_write(&mut self, route: Route, ends: &Ends<'_>, options: &Options) -> Stepped {
         if self.stage.len() > 0 {
+            let (from, at, most) = (self.sent, self.sink_offset, options.most_at_once());
             let n = self
                 .stage
-                .send(&mut self.outlet, ends.sink, self.sent, self.sink_offset)
+                .send(&mut self.outlet, ends.sink, from, most, at)
                 .map_err(|(operation, errno)| {
                     Stop::of_call(self.outlet.calls.stopped(), Side::Sink, operation, errno)
                 })?;
@@ -358,9 +358,9 @@ impl State {
             return Ok(Step::Moved(n));
         }
         if self.stage.is_none() {
-            self.stage = match self.messages {
-                true => Stage::for_messages(),
-                false => Stage::small(self.most(options, self.first)),
+            self.stage = match self.longest_message {
+                memory::MESSAGE => Stage::for_messages(),
+                _ => Stage::small(self.first),
             };
         }
         if self.long && self.stage.is_small() {
@@ -378,15 +378,13 @@ impl State {
             // Every read empties a pipe, so that its writer works while these bytes are written.
             let copied_from_a_pipe = self.source_kind == Kind::Pipe && !takes_pages;
             let chunk = options
-                .chunk
+                .read_chunk(self.longest_message)
                 .or_else(|| copied_from_a_pipe.then(memory::suits_a_pipe));
             self.stage.grow(chunk, can_be_given);
         }
-        // A message that is not read whole is cut.
-        let most = match self.messages {
-            true => options.left(self.taken),
-            false => self.most(options, usize::MAX),
-        };
+        let most = options.most_to_read(self.taken, self.longest_message);
+        let most = most.min(self.before_hole);
+        let keeps_messages = self.longest_message == memory::MESSAGE;
         let n = match &mut self.through {
             // These bytes were taken by a route that was refused later.
             Some(through) if through.held > 0 => {
@@ -407,7 +405,7 @@ impl State {
                 .map_err(|errno| {
                     Stop::of_call(self.reader.stopped(), Side::Source, "read", errno)
                 })?;
-                if self.messages && n == memory::MESSAGE {
+                if keeps_messages && n == memory::MESSAGE {
                     // It was cut, or ends exactly here.
                     return Err(Stop::At(Side::Source, "read", Errno::MSGSIZE));
                 }
@@ -415,10 +413,11 @@ impl State {
                 n
             }
         };
-        if n == 0 {
-            return Ok(Step::End);
+        match n {
+            0 if keeps_messages && plan::was_empty_message(ends.source) => return Ok(Step::Taken),
+            0 => return Ok(Step::End),
+            n => self.stage.filled(n),
         }
-        self.stage.filled(n);
         self.sent = 0;
         Ok(Step::Taken)
     }
@@ -491,5 +490,19 @@ impl State {
             && self.at + 1 < self.routes.len()
             && !self.works
             && direct::is_refused(route, errno)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_initial_memory_for_a_short_file_is_whole_blocks_of_every_disk() {
+        for size in [1, 512, 4095, 4096, 5000, 65_535, 65_536, 1 << 30] {
+            let len = first_memory(Kind::Regular, size);
+            assert_eq!(len % 4096, 0, "{size}");
+            assert!(len as u64 > size || len == memory::FIRST, "{size}");
+        }
     }
 }

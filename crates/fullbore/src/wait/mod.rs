@@ -83,7 +83,7 @@ pub struct Waiter {
     deadline: Option<Instant>,
     /// Return `EINTR` instead of trying again.
     interruptible: bool,
-    /// Whether a signal may have ended the last call after it had written some bytes.
+    /// Whether a signal may have ended the last call after it had moved some bytes.
     was_short: bool,
     /// Whether it waits for sockets, which may have timeouts of their own.
     for_sockets: bool,
@@ -390,10 +390,24 @@ impl Waiter {
         }
     }
 
-    /// Records that a blocking write(2) has written fewer bytes than it was given. A signal may be the
-    /// reason, and the rest could wait forever, so the next call is interrupted.
-    pub(crate) fn note_short(&mut self) {
+    /// Makes the next call fail with `EINTR`, because a signal has ended a call that has moved some bytes
+    /// and returns their number. It has no effect if the waiter is not interruptible.
+    pub(crate) fn note_signal(&mut self) {
         self.was_short = self.interruptible;
+    }
+
+    /// Records that a call has moved fewer bytes into `sink` than it was given. If a signal may be the
+    /// reason, the rest could wait forever, so the next call is interrupted.
+    pub(crate) fn note_short(&mut self, sink: BorrowedFd<'_>) {
+        if self.is_cut_short_by_signals(sink) {
+            self.note_signal();
+        }
+    }
+
+    /// Returns whether it is interruptible, and its calls sleep while `sink` has no room.
+    pub(crate) fn is_cut_short_by_signals(&self, sink: BorrowedFd<'_>) -> bool {
+        let may_sleep = self.interruptible && !self.is_nonblocking();
+        may_sleep && !rustix::fs::fcntl_getfl(sink).is_ok_and(|f| f.contains(OFlags::NONBLOCK))
     }
 
     /// Makes the call, and again as long as a signal interrupts it and must not end the wait.

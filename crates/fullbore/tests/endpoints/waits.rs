@@ -12,12 +12,13 @@ use std::time::{Duration, Instant};
 
 use crate::common::ends::tcp_pair;
 use crate::common::*;
-use fullbore::linux::{Calls, Errno};
+use fullbore::linux::{self, Calls, Errno};
 use fullbore::split::Policy;
 use fullbore::{
     Cancel, ConsumerOptions, Ended, Error, Failure, Guarantee, Pipe, PipeEnd, ProducerOptions,
     Report, Side, Stopped, Tee, Transfer, Wait, Waiter,
 };
+use rustix::net::sockopt;
 use rustix::thread::Pid;
 
 const BOTH: [Guarantee; 2] = [Guarantee::Snapshot, Guarantee::Reference];
@@ -458,20 +459,25 @@ fn calls_on_another_fd_do_not_go_to_the_terminal_of_the_last() {
     }
 }
 
-/// Makes a call while signals arrive at this thread. Their handler does nothing and restarts no call.
-fn under_signals<T>(call: impl FnOnce() -> T) -> T {
+/// Sets a handler of SIGUSR1 that does nothing and restarts no call.
+fn handle_signals() {
     extern "C" fn nothing(_: libc::c_int) {}
-    let (me, done) = (
-        // SAFETY: it has no conditions.
-        unsafe { libc::pthread_self() },
-        AtomicBool::new(false),
-    );
     // SAFETY: zeros are a valid `sigaction`, and the handler only returns.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = nothing as extern "C" fn(libc::c_int) as libc::sighandler_t;
         libc::sigaction(libc::SIGUSR1, &raw const action, std::ptr::null_mut());
     }
+}
+
+/// Makes a call while signals arrive at this thread.
+fn under_signals<T>(call: impl FnOnce() -> T) -> T {
+    handle_signals();
+    let (me, done) = (
+        // SAFETY: it has no conditions.
+        unsafe { libc::pthread_self() },
+        AtomicBool::new(false),
+    );
     thread::scope(|scope| {
         scope.spawn(|| {
             while !done.load(Ordering::Acquire) {
@@ -556,6 +562,137 @@ fn a_signal_that_cuts_a_write_short_ends_the_next_wait() {
     drop(pipe.reader);
     let error = out.write(&bytes[written..]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::BrokenPipe);
+}
+
+/// Makes a call, and sends one signal to this thread once it waits in one of these system calls, which then
+/// must not end by itself; `None` where /proc does not say in which call a thread is.
+fn under_one_signal<T>(system_calls: &[libc::c_long], call: impl FnOnce() -> T) -> Option<T> {
+    handle_signals();
+    // SAFETY: neither has conditions.
+    let (process, me) = unsafe { (libc::getpid(), libc::gettid()) };
+    let read = |name| std::fs::read_to_string(format!("/proc/self/task/{me}/{name}"));
+    if let Err(error) = read("syscall") {
+        println!("skipped: no system calls in /proc: {error}");
+        return None;
+    }
+    let waits = || {
+        let (call, state) = (read("syscall").unwrap(), read("stat").unwrap());
+        let number = call.split(' ').next().unwrap().parse();
+        // A thread that waits for a lock or for memory is in another state.
+        let sleeps = state.rsplit(") ").next().unwrap().starts_with('S');
+        number.is_ok_and(|number| system_calls.contains(&number)) && sleeps
+    };
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Acquire) {
+                if waits() {
+                    // SAFETY: that thread waits for this one.
+                    unsafe { libc::syscall(libc::SYS_tgkill, process, me, libc::SIGUSR1) };
+                    return;
+                }
+                thread::sleep(Duration::from_millis(1));
+            }
+        });
+        let answer = call();
+        done.store(true, Ordering::Release);
+        Some(answer)
+    })
+}
+
+#[test]
+fn one_signal_ends_the_wait_of_a_producer_that_has_sent_something_through_a_socket() {
+    let _watch = watch("one_signal_ends_the_wait_of_a_producer");
+    let pipe = Pipe::new().unwrap();
+    // What the socket holds does not fit, whether a page of it or a run of pages is moved at a time.
+    let end = PipeEnd::of(&pipe.writer).unwrap().unwrap();
+    end.resize(linux::page_size()).unwrap();
+    let options = ProducerOptions::new().interruptible().pipe_size(0);
+    let mut out = options.socket(pipe.writer).unwrap();
+    let bytes = first(MIB);
+    // It writes where pages are as long as the runs of a socket.
+    let calls = [libc::SYS_splice, libc::SYS_write];
+    let Some(written) = under_one_signal(&calls, || out.write(&bytes)) else {
+        return;
+    };
+    let written = written.unwrap();
+    assert!(written > 0 && written < bytes.len(), "{written}");
+    let error = out.write(&bytes[written..]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Interrupted);
+    let reading = Reader::Quick.spawn(pipe.reader, Checker::of_the_stream());
+    out.write_all(&bytes[written..]).unwrap();
+    assert_eq!(out.finish().unwrap().bytes, MIB as u64);
+    assert_eq!(reading.join().unwrap(), MIB as u64);
+}
+
+#[test]
+fn one_signal_ends_the_wait_of_a_transfer_that_has_sent_something_into_a_socket() {
+    let _watch = watch("one_signal_ends_the_wait_of_a_transfer_into_a_socket");
+    for guarantee in BOTH {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let mut transfer = Transfer::new(much(), ours)
+            .guarantee(guarantee)
+            .interruptible();
+        // Which of them it makes depends on the guarantee, and on whether there are huge pages.
+        let calls = [libc::SYS_splice, libc::SYS_sendfile, libc::SYS_sendto];
+        let ended = under_one_signal(&calls, || transfer.run().map(|report| report.ended));
+        let Some(ended) = ended else { return };
+        assert_eq!(ended.unwrap(), Ended::Interrupted, "{guarantee:?}");
+        let reading = Reader::Quick.spawn(theirs.into(), Checker::of_the_stream());
+        let report = transfer.run().unwrap();
+        assert_eq!(report.ended, Ended::AtEnd, "{guarantee:?}");
+        drop(transfer);
+        assert_eq!(reading.join().unwrap(), 32 * MIB as u64);
+    }
+}
+
+#[test]
+fn one_signal_ends_the_wait_of_a_transfer_from_a_pipe_into_a_socket() {
+    let _watch = watch("one_signal_ends_the_wait_of_a_transfer_from_a_pipe_into_a_socket");
+    const BEGIN: usize = 64 * 1024;
+    const ALL: usize = 4 * BEGIN;
+    let (source, growth) = Pipe::with_capacity(ALL).unwrap();
+    if growth.after < ALL {
+        println!("skipped: no pipe of {ALL} bytes is to be had");
+        return;
+    }
+    assert_eq!(rustix::io::write(&source.writer, &first(ALL)), Ok(ALL));
+    drop(source.writer);
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let transfer = Transfer::new(&source.reader, &ours).guarantee(Guarantee::Reference);
+    let mut transfer = transfer.limit(BEGIN as u64).interruptible();
+    let mut theirs = File::from(OwnedFd::from(theirs));
+    let mut got = vec![0; ALL];
+    thread::scope(|scope| {
+        scope.spawn(|| theirs.read_exact(&mut got[..BEGIN]).unwrap());
+        // Bytes are passed on by reference after that.
+        assert_eq!(transfer.run().unwrap().ended, Ended::AtLimit);
+    });
+    // It takes a part of what is passed on in one call.
+    sockopt::set_socket_send_buffer_size(&ours, 4096).unwrap();
+    let mut transfer = transfer.limit(ALL as u64);
+    let ended = under_one_signal(&[libc::SYS_splice], || {
+        transfer.run().map(|report| report.ended)
+    });
+    let Some(ended) = ended else { return };
+    assert_eq!(ended.unwrap(), Ended::Interrupted);
+    thread::scope(|scope| {
+        scope.spawn(|| theirs.read_exact(&mut got[BEGIN..]).unwrap());
+        assert_eq!(transfer.run().unwrap().ended, Ended::AtLimit);
+    });
+    assert!(got == first(ALL));
+}
+
+#[test]
+fn the_end_of_a_file_is_no_signal() {
+    let file = targets::stored(&first(100_000));
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let transfer = Transfer::new(file, ours).guarantee(Guarantee::Reference);
+    let reading = Reader::Quick.spawn(theirs.into(), Checker::of_the_stream());
+    let mut transfer = transfer.interruptible();
+    assert_eq!(transfer.run().unwrap().ended, Ended::AtEnd);
+    drop(transfer);
+    assert_eq!(reading.join().unwrap(), 100_000);
 }
 
 #[test]

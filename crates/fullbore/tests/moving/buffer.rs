@@ -368,6 +368,28 @@ fn a_file_that_is_shortened_meanwhile_is_an_error_and_no_signal() {
 }
 
 #[test]
+fn a_file_that_is_shortened_before_a_part_of_it_is_full_is_an_error_and_no_signal() {
+    let _watch = watch("a_file_that_is_shortened_before_a_part_of_it_is_full");
+    let (source, sink) = (Pipe::new().unwrap(), Pipe::new().unwrap());
+    let file = tempfile::tempfile().unwrap();
+    let shortened = file.try_clone().unwrap();
+    let runs = thread::spawn(move || {
+        let buffer = Buffer::new(source.reader).memory(MIB).in_file(file);
+        buffer.sink(sink.writer, Policy::FAIL_ALL).run()
+    });
+    // What is left of the part has less room than a packet of the pipe may take.
+    let part = MIB / 16;
+    let mut writer = File::from(source.writer);
+    writer.write_all(&first(part - 1000)).unwrap();
+    let mut reader = File::from(sink.reader);
+    reader.read_exact(&mut vec![0; part - 1000]).unwrap();
+    shortened.set_len(0).unwrap();
+    writer.write_all(b"bytes").unwrap();
+    let failure = runs.join().unwrap().unwrap_err();
+    assert_eq!(failure.error.raw_os_error(), Some(libc::EFAULT));
+}
+
+#[test]
 fn rates_are_kept_over_time() {
     let _watch = watch("rates_are_kept_over_time");
     for read in [true, false] {

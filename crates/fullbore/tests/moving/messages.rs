@@ -1,14 +1,15 @@
 //! Sources that keep the limits of messages: a read(2) into too little memory loses a part of one.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{ErrorKind, Read};
+use std::net::UdpSocket;
 use std::os::fd::{AsFd, OwnedFd};
 use std::thread;
 
 use crate::common::*;
 use fullbore::split::Policy;
-use fullbore::{Buffer, Guarantee, Pipe, Tee, Transfer};
-use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, sockopt};
+use fullbore::{Buffer, Consumer, ConsumerOptions, Ended, Guarantee, Pipe, Tee, Transfer};
+use rustix::net::{AddressFamily, SendFlags, Shutdown, SocketFlags, SocketType, sockopt};
 use rustix::pipe::{PipeFlags, pipe_with};
 
 /// A source, the length of its messages, and how many there are.
@@ -82,8 +83,8 @@ fn assert_whole(
 fn no_message_is_cut() {
     let _watch = watch("no_message_is_cut");
     let both = [Guarantee::Snapshot, Guarantee::Reference];
-    // A chunk of a page is the least for which packets of a pipe are whole.
-    for (guarantee, chunk) in both.into_iter().flat_map(|g| [(g, 4096), (g, MIB)]) {
+    let chunks = |guarantee| [1000, 4096, MIB].map(|chunk| (guarantee, chunk));
+    for (guarantee, chunk) in both.into_iter().flat_map(chunks) {
         for messages in sources() {
             assert_whole(messages, move |source, sink| {
                 let transfer = Transfer::new(source, sink).guarantee(guarantee);
@@ -97,6 +98,111 @@ fn no_message_is_cut() {
             });
         }
     }
+}
+
+#[test]
+fn a_packet_is_whole_after_a_limit_that_was_shorter() {
+    let _watch = watch("a_packet_is_whole_after_a_limit_that_was_shorter");
+    // The bytes of the stream, in packets of 10 and of 1000 bytes, and then the end.
+    let packets = || {
+        let (source, from) = pipe_with(PipeFlags::DIRECT | PipeFlags::CLOEXEC).unwrap();
+        let bytes = first(1010);
+        for packet in [&bytes[..10], &bytes[10..]] {
+            assert_eq!(rustix::io::write(&from, packet), Ok(packet.len()));
+        }
+        source
+    };
+    let arrived = |sink: Pipe| {
+        drop(sink.writer);
+        Reader::Quick.drain(sink.reader, Checker::of_the_stream())
+    };
+    let (source, sink) = (packets(), Pipe::new().unwrap());
+    let mut transfer = Transfer::new(&source, &sink.writer).limit(10);
+    assert_eq!(transfer.run().unwrap().ended, Ended::AtLimit);
+    assert_eq!(transfer.limit(MIB as u64).run().unwrap().bytes, 1010);
+    assert_eq!(arrived(sink), 1010);
+    let (source, sink) = (packets(), Pipe::new().unwrap());
+    let tee = Tee::new(&source).sink(&sink.writer, Policy::FAIL_ALL);
+    let mut tee = tee.limit(10);
+    assert_eq!(tee.run().unwrap().ended, Ended::AtLimit);
+    assert_eq!(tee.limit(MIB as u64).run().unwrap().taken, 1010);
+    assert_eq!(arrived(sink), 1010);
+}
+
+/// A socket of this type to which the messages "a", "" and "b" were sent, and where they come from.
+fn with_an_empty_message(kind: SocketType) -> (OwnedFd, OwnedFd) {
+    let domain = AddressFamily::UNIX;
+    let (from, to) = rustix::net::socketpair(domain, kind, SocketFlags::CLOEXEC, None).unwrap();
+    for message in [&b"a"[..], b"", b"b"] {
+        rustix::net::send(&from, message, SendFlags::NOSIGNAL).unwrap();
+    }
+    (from, to)
+}
+
+#[test]
+fn an_empty_datagram_is_not_the_end() {
+    let _watch = watch("an_empty_datagram_is_not_the_end");
+    let udp = || {
+        let [from, to] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
+        for message in [&b"a"[..], b"", b"b"] {
+            from.send_to(message, to.local_addr().unwrap()).unwrap();
+        }
+        (OwnedFd::from(from), OwnedFd::from(to))
+    };
+    let sources = || [with_an_empty_message(SocketType::DGRAM), udp()];
+    for (_from, source) in sources() {
+        let sink = Pipe::new().unwrap();
+        let report = Transfer::new(&source, &sink.writer).limit(2).run().unwrap();
+        assert_eq!((report.bytes, report.ended), (2, Ended::AtLimit));
+    }
+    for (_from, source) in sources() {
+        let sink = Pipe::new().unwrap();
+        let tee = Tee::new(&source).sink(&sink.writer, Policy::FAIL_ALL);
+        let report = tee.limit(2).run().unwrap();
+        assert_eq!((report.taken, report.ended), (2, Ended::AtLimit));
+    }
+    for (_from, source) in sources() {
+        let options = ConsumerOptions::new().nonblocking();
+        let (mut consumer, mut got) = (options.open(source).unwrap(), Vec::new());
+        let error = consumer.read_to_end(&mut got).unwrap_err();
+        assert_eq!(
+            (error.kind(), &got[..]),
+            (ErrorKind::WouldBlock, &b"ab"[..])
+        );
+    }
+}
+
+#[test]
+fn a_connection_that_keeps_messages_ends_when_it_is_closed() {
+    let _watch = watch("a_connection_that_keeps_messages_ends_when_it_is_closed");
+    let source = || with_an_empty_message(SocketType::SEQPACKET).1;
+    let sinks: [Pipe; 3] = [(); 3].map(|()| Pipe::new().unwrap());
+    Transfer::new(source(), &sinks[0].writer).run().unwrap();
+    let policy = Policy::FAIL_ALL;
+    let tee = Tee::new(source()).sink(&sinks[1].writer, policy).run();
+    assert_eq!(tee.unwrap().taken, 2);
+    let buffer = Buffer::new(source()).sink(&sinks[2].writer, policy);
+    buffer.memory(64 << 10).run().unwrap();
+    for sink in sinks {
+        drop(sink.writer);
+        let mut got = String::new();
+        File::from(sink.reader).read_to_string(&mut got).unwrap();
+        assert_eq!(got, "ab");
+    }
+    let mut got = String::new();
+    let mut consumer = Consumer::new(source()).unwrap();
+    consumer.read_to_string(&mut got).unwrap();
+    assert_eq!(got, "ab");
+}
+
+#[test]
+fn a_datagram_socket_that_was_shut_down_ends_once_it_is_empty() {
+    let _watch = watch("a_datagram_socket_that_was_shut_down_ends_once_it_is_empty");
+    let (_from, source) = with_an_empty_message(SocketType::DGRAM);
+    rustix::net::shutdown(&source, Shutdown::Read).unwrap();
+    let sink = Pipe::new().unwrap();
+    let report = Transfer::new(&source, &sink.writer).run().unwrap();
+    assert_eq!((report.bytes, report.ended), (2, Ended::AtEnd));
 }
 
 #[test]

@@ -315,6 +315,95 @@ fn waiting_takes_no_cpu_time() {
     }
 }
 
+/// A tee by reference that never waits, of a pipe that holds 5 bytes. The second sink has got them, and the
+/// first one, which is full, has not.
+fn five_ahead<'a>(
+    source: &'a OwnedFd,
+    [full, empty]: &'a [Pipe; 2],
+) -> Tee<&'a OwnedFd, &'a OwnedFd> {
+    let room = PipeEnd::of(&full.writer).unwrap().unwrap().capacity();
+    rustix::io::write(&full.writer, &vec![0; room.unwrap()]).unwrap();
+    let tee = Tee::new(source).guarantee(Guarantee::Reference);
+    let tee = tee.sink(&full.writer, Policy::FAIL_ALL);
+    let mut tee = tee.sink(&empty.writer, Policy::FAIL_ALL).nonblocking();
+    assert_eq!(tee.run().unwrap().ended, Ended::WouldWait(Side::Sink));
+    assert_eq!((queued(source), queued(&empty.reader)), (5, 5));
+    tee
+}
+
+/// Reads everything that is in a pipe.
+fn take_all(reader: &OwnedFd) {
+    let mut bytes = vec![0; queued(reader)];
+    let mut reader = File::from(reader.try_clone().unwrap());
+    reader.read_exact(&mut bytes).unwrap();
+}
+
+#[test]
+fn at_a_limit_that_was_lowered_a_sink_that_is_ahead_is_left_so() {
+    let _watch = watch("at_a_limit_that_was_lowered_a_sink_that_is_ahead_is_left_so");
+    let source = Pipe::new().unwrap();
+    let sinks = [Pipe::new().unwrap(), Pipe::new().unwrap()];
+    rustix::io::write(&source.writer, b"12345").unwrap();
+    let mut tee = five_ahead(&source.reader, &sinks).limit(0);
+    assert_eq!(tee.run().unwrap().ended, Ended::AtLimit);
+    take_all(&sinks[0].reader);
+    for (limit, taken) in [(3, 3), (2, 3), (5, 5)] {
+        tee = tee.limit(limit);
+        let report = tee.run().unwrap();
+        assert_eq!((report.taken, report.ended), (taken, Ended::AtLimit));
+        let got = sinks.each_ref().map(|sink| queued(&sink.reader));
+        assert_eq!(got, [taken as usize, 5]);
+    }
+}
+
+#[test]
+fn at_the_end_nobody_waits_for_what_another_reader_has_taken() {
+    let _watch = watch("at_the_end_nobody_waits_for_what_another_reader_has_taken");
+    for has_room in [false, true] {
+        let source = Pipe::new().unwrap();
+        let sinks = [Pipe::new().unwrap(), Pipe::new().unwrap()];
+        rustix::io::write(&source.writer, b"12345").unwrap();
+        let mut tee = five_ahead(&source.reader, &sinks);
+        take_all(&source.reader);
+        drop(source.writer);
+        if has_room {
+            take_all(&sinks[0].reader);
+        }
+        let report = tee.run().unwrap();
+        assert_eq!((report.taken, report.ended), (0, Ended::AtEnd));
+        assert_eq!([0, 1].map(|sink| report.sinks[sink].bytes), [0, 5]);
+    }
+}
+
+#[test]
+fn at_the_end_only_sinks_that_have_not_got_everything_are_waited_for() {
+    let _watch = watch("at_the_end_only_sinks_that_have_not_got_everything_are_waited_for");
+    let source = filled(b"12345");
+    let pipes = [Pipe::new().unwrap(), Pipe::new().unwrap()];
+    let (mut full, _peer) = UnixStream::pair().unwrap();
+    full.set_nonblocking(true).unwrap();
+    while full.write(&[0; 4096]).is_ok() {}
+    // It has a pipe of the tee's own then.
+    full.set_nonblocking(false).unwrap();
+    let mut tee = Tee::new(&source)
+        .guarantee(Guarantee::Reference)
+        .nonblocking();
+    for sink in [
+        pipes[0].writer.as_fd(),
+        pipes[1].writer.as_fd(),
+        full.as_fd(),
+    ] {
+        tee = tee.sink(sink, Policy::FAIL_ALL);
+    }
+    let report = tee.run().unwrap();
+    assert_eq!(
+        (report.taken, report.ended),
+        (5, Ended::WouldWait(Side::Sink))
+    );
+    let waited_for = [0, 1, 2].map(|sink| report.sinks[sink].would_wait);
+    assert_eq!(waited_for, [false, false, true]);
+}
+
 #[test]
 fn sinks_that_stop_and_go_on_get_every_byte_with_every_wait() {
     let _watch = watch("sinks_that_stop_and_go_on");

@@ -8,6 +8,7 @@ use std::ops::ControlFlow;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::os::unix::net::UnixStream;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -246,6 +247,20 @@ fn bytes_in_sight_are_the_bytes_moved() {
             });
         }
     });
+}
+
+#[test]
+fn a_transfer_goes_on_after_a_panic_of_the_callback() {
+    let _watch = watch("a_transfer_goes_on_after_a_panic_of_the_callback");
+    let (file, sink) = (targets::stored(&first(10_000)), Pipe::new().unwrap());
+    let mut transfer = Transfer::new(&file, &sink.writer).in_sight();
+    let run = AssertUnwindSafe(|| transfer.run_with(|_| panic!("of the callback")).map(drop));
+    assert!(catch_unwind(run).is_err());
+    let report = transfer.run().unwrap();
+    assert_eq!((report.bytes, report.ended), (10_000, Ended::AtEnd));
+    drop(sink.writer);
+    let read = Reader::Quick.drain(sink.reader, Checker::of_the_stream());
+    assert_eq!(read, 10_000);
 }
 
 #[test]
