@@ -5,13 +5,14 @@
 //! ignores SIGPIPE (`init` in std/src/sys/pal/unix/mod.rs). So a function checks before that: the dynamic
 //! linker calls the functions of the section `.init_array` (ELF gABI, 'Initialization and Termination
 //! Functions'); std gets its arguments in the same way. It takes the attribute below, which is all that the
-//! crate ctor would add. The function makes nine system calls and allocates nothing.
+//! crate ctor would add. The function makes ten system calls and allocates nothing.
 
 #![allow(unsafe_code)]
 
 use std::io::{self, Stdout};
 use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 use nix::libc;
@@ -25,13 +26,14 @@ static CLOSED: AtomicU8 = AtomicU8::new(0);
 static IGNORED: AtomicU32 = AtomicU32::new(0);
 
 /// The signals that are checked.
-const CHECKED: [libc::c_int; 6] = [
+const CHECKED: [libc::c_int; 7] = [
     libc::SIGHUP,
     libc::SIGINT,
     libc::SIGQUIT,
     libc::SIGPIPE,
     libc::SIGTERM,
     libc::SIGTSTP,
+    libc::SIGCHLD,
 ];
 
 // SAFETY: the section holds pointers to functions of this signature, which ld.so calls one after another
@@ -88,10 +90,22 @@ pub fn stdout() -> io::Result<Stdout> {
     }
 }
 
-/// Whether SIGHUP, SIGINT, SIGQUIT, SIGPIPE, SIGTERM or SIGTSTP was ignored. An ignored signal stays ignored in
+/// Whether SIGHUP, SIGINT, SIGQUIT, SIGPIPE, SIGTERM, SIGTSTP or SIGCHLD was ignored. An ignored signal stays ignored in
 /// a shell and in what it starts (signal(7); nohup, `&` in a script, a service of systemd).
 pub fn was_ignored(signal: i32) -> bool {
     IGNORED.load(Ordering::Relaxed) & (1 << signal) != 0
+}
+
+/// Makes it possible to wait for children where the parent of this process ignored SIGCHLD (wait(2), NOTES):
+/// installing a handler ends that, though the handler does nothing.
+///
+/// # Errors
+/// Those of sigaction(2).
+pub fn let_children_be_waited_for() -> io::Result<()> {
+    if was_ignored(libc::SIGCHLD) {
+        signal_hook::flag::register(libc::SIGCHLD, Arc::default())?;
+    }
+    Ok(())
 }
 
 /// Makes the programs that this process starts inherit a closed stdin, stdout or stderr where this process

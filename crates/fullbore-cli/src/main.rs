@@ -105,6 +105,9 @@ fn main() -> ExitCode {
             let (name, mut options) = matches.remove_subcommand().expect("clap requires one");
             let verb = VERBS.iter().find(|verb| verb.name == name);
             let verb = verb.expect("clap knows no others");
+            if let Err(error) = inherited::let_children_be_waited_for() {
+                return Ok((verb.name, Err(error).context("SIGCHLD cannot be handled")));
+            }
             match (verb.run)(&mut options) {
                 Ok(outcome) => Ok((verb.name, outcome)),
                 Err(error) => Err(error.format(&mut parser)),

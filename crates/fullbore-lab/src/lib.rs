@@ -53,6 +53,7 @@ pub mod experiment;
 mod keeper;
 mod limit;
 pub mod measurement;
+mod memory;
 pub mod middleman;
 mod near;
 mod overall;

@@ -7,7 +7,9 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fullbore::{Backing, Pages};
+use fullbore::Pages;
+
+use crate::endpoint::prepare;
 use fullbore_host::distance::pinned_to;
 use fullbore_host::machine::CpuPair;
 use fullbore_results::run::Limit;
@@ -152,7 +154,7 @@ fn rate(bytes: usize, began: Instant) -> Option<f64> {
 
 /// Maps memory that has been written to, on huge pages if there are any.
 fn memory(bytes: usize) -> Option<Pages> {
-    let mut pages = Pages::options().backing(Backing::Huge).map(bytes).ok()?;
+    let mut pages = prepare::huge_pages(bytes).ok()?;
     pages.fill(1);
     Some(pages)
 }

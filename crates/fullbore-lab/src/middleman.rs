@@ -11,6 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use fullbore::{Pipe, PipeEnd};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::pipe::SpliceFlags;
 
@@ -56,8 +57,8 @@ fn hold_and_pass(source: BorrowedFd<'_>, sink: BorrowedFd<'_>) -> anyhow::Result
     let (own, growth) = Pipe::with_capacity(1 << 20)?;
     loop {
         let mut held = 0;
-        // Hold data until half of the private pipe is full, or the input ends.
-        while held < growth.after / 2 {
+        // Hold data until half of the private pipe is full, by bytes or by pages, or the input ends.
+        while held == 0 || held < growth.after / 2 && has_room(&own)? {
             match splice(source, own.writer.as_fd(), growth.after / 2 - held)? {
                 0 => break,
                 n => held += n,
@@ -71,6 +72,12 @@ fn hold_and_pass(source: BorrowedFd<'_>, sink: BorrowedFd<'_>) -> anyhow::Result
             held -= splice(own.reader.as_fd(), sink, held)?;
         }
     }
+}
+
+/// Returns whether the pipe has a page left.
+fn has_room(pipe: &Pipe) -> anyhow::Result<bool> {
+    let mut writer = [PollFd::new(&pipe.writer, PollFlags::OUT)];
+    Ok(retried(|| poll(&mut writer, Some(&Timespec::default())))? > 0)
 }
 
 fn resize_and_copy(source: BorrowedFd<'_>, sink: BorrowedFd<'_>) -> anyhow::Result<()> {

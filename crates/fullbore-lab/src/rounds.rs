@@ -68,7 +68,11 @@ impl Rounds {
                     }
                 }
                 self.costs.extend(taken.arrived.zip(taken.spent));
-                self.notes = taken.notes;
+                for note in taken.notes {
+                    if !self.notes.contains(&note) {
+                        self.notes.push(note);
+                    }
+                }
                 self.writer = taken.writer;
                 self.reader = taken.reader;
                 self.into_file = taken.into_file;

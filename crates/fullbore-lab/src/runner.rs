@@ -10,7 +10,7 @@ use anyhow::Result;
 use crate::cpu_time::CpuTime;
 use crate::experiment::Experiment;
 use crate::limit;
-use crate::measurement::Measurement;
+use crate::measurement::{Measurement, Stop};
 use crate::near::Near;
 use crate::overall::overall;
 use crate::peers::{Beside, Peers};
@@ -21,6 +21,7 @@ use fullbore_host::date::rfc3339;
 use fullbore_host::machine::{CpuPair, Machine};
 use fullbore_results::run::{Outcome, Remark, Run, SCHEMA, Settings};
 use fullbore_results::statistics::Spread;
+use rustix::io::Errno;
 
 /// Receives the progress of a run, always between measurements. `()` ignores every call.
 pub trait Progress {
@@ -128,7 +129,7 @@ fn measure(
         }
         if !peers_turn {
             let (measurement, line) =
-                near.measure(cpus, || with_cpu_time(|| work.measure(bench)))?;
+                near.measure(cpus, || or_skipped(with_cpu_time(|| work.measure(bench))))?;
             rounds.take(measurement, line);
         } else if let Some(peers) = peers
             && let Some(beside) = rounds.peer.as_mut().filter(|peer| peer.is_whole())
@@ -140,6 +141,23 @@ fn measure(
         }
     }
     Ok(())
+}
+
+/// Turns the error of a process that may have no more fds, processes or memory into a reason to skip the experiment:
+/// another one needs less.
+fn or_skipped(measured: Result<Measurement>) -> Result<Measurement> {
+    const SHORTAGES: [Errno; 4] = [Errno::MFILE, Errno::NFILE, Errno::AGAIN, Errno::NOMEM];
+    let is_short = |error: &anyhow::Error| {
+        error.chain().any(|cause| {
+            let of_std = || Errno::from_io_error(cause.downcast_ref()?);
+            let errno = cause.downcast_ref().copied().or_else(of_std);
+            errno.is_some_and(|errno| SHORTAGES.contains(&errno))
+        })
+    };
+    match measured {
+        Err(error) if is_short(&error) => Ok(Err(Stop::Skipped(format!("{error:#}")))),
+        other => other,
+    }
 }
 
 /// Measures, and adds the CPU time of the processes that were started and have ended, unless it is known better.
@@ -189,5 +207,25 @@ mod tests {
             assert_eq!(runs.count(), in_order.count());
         }
         assert!(rounds[0] != rounds[1] && rounds[1] != rounds[2]);
+    }
+
+    #[test]
+    fn an_experiment_that_needs_more_than_there_is_leaves_the_others_to_go_on() {
+        use anyhow::{Context, anyhow};
+        let of_std = std::io::Error::from_raw_os_error(Errno::MFILE.raw_os_error());
+        let short: [anyhow::Error; 3] = [
+            Errno::NFILE.into(),
+            anyhow!(of_std).context("start 'fullbore'"),
+            anyhow!(Errno::AGAIN).context("fork"),
+        ];
+        for error in short {
+            let said = format!("{error:#}");
+            match or_skipped(Err(error)) {
+                Ok(Err(Stop::Skipped(reason))) => assert_eq!(reason, said),
+                other => panic!("{said}: {other:?}"),
+            }
+        }
+        let other: Result<Measurement> = Err(Errno::PERM).context("a pipe");
+        assert!(or_skipped(other).is_err());
     }
 }

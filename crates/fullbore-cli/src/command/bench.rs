@@ -253,7 +253,8 @@ impl Bench {
             rounds,
             seconds,
             warm_up_seconds,
-            pipe_size: self.pipe_size,
+            // 0 leaves pipes as they are.
+            pipe_size: self.pipe_size.filter(|&size| size > 0),
             unix_copy: match copies {
                 true => Some(self.unix_copy.settle(self.pipe_size)?),
                 false => None,

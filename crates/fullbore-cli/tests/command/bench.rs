@@ -510,6 +510,13 @@ fn a_pipe_size_is_given_to_every_pipe_that_is_free_to_have_one() {
 }
 
 #[test]
+fn a_pipe_size_of_0_leaves_pipes_as_they_are() {
+    let run = short_json("--pipe-size 0 pipe");
+    assert_eq!(run.settings.pipe_size, None);
+    assert!(has_figure(experiment(&run, "pipe")));
+}
+
+#[test]
 fn a_pipe_size_that_is_the_technique_is_left_alone_and_that_is_said() {
     let run = short_json("--pipe-size 64K vmsplice_read roomy_pipe");
     for (name, technique) in [("vmsplice_read", 128 << 10), ("roomy_pipe", 1 << 20)] {

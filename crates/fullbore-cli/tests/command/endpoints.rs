@@ -541,6 +541,24 @@ fn a_repeated_pattern_is_verified_with_its_period_only() {
     assert_eq!((report.verified, report.bytes), (Some(true), 1 << 20));
 }
 
+#[test]
+fn a_period_of_0_and_a_line_that_is_no_line_are_refused() {
+    for words in [
+        "read --verify --period 0",
+        "write --way repeat --verify --period 0",
+        "write --lines 0",
+        "write --lines 2M",
+        "write --lines 64P",
+    ] {
+        let output = run(words);
+        assert_code(&output, 2);
+        assert!(
+            one_line(stderr(&output)).contains("must be above 0"),
+            "{words}"
+        );
+    }
+}
+
 // Tests of closed and full outputs.
 
 #[test]

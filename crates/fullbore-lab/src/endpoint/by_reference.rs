@@ -234,9 +234,7 @@ pub fn produce(
         }
     }
     if way == Some(Way::Ring) && !shared && progress.moved() > MET_BY {
-        let reason = "the two ends of the pipe did not meet: both need --way ring and the same user, \
-                      and no other process may hold the pipe";
-        return Err(Unsupported(reason.into()).into());
+        return Err(did_not_meet().into());
     }
     let calls = producer.calls();
     let backing = producer.backed_by().to_string();
@@ -249,6 +247,15 @@ pub fn produce(
     let mut report = progress.report(options, calls);
     report.backing = Some(backing);
     Ok(report)
+}
+
+/// Returns the error of an end that shares no memory with the other one.
+pub fn did_not_meet() -> Unsupported {
+    Unsupported(
+        "the two ends of the pipe did not meet: both need --way ring and the same user, and no \
+         other process may hold the pipe"
+            .into(),
+    )
 }
 
 /// The bytes that go through a pipe at most before two ends that share memory have met.

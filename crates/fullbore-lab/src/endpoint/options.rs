@@ -216,6 +216,9 @@ fn seconds(text: &str) -> Result<f64, String> {
     fullbore_host::seconds::parse(text, 0.001..=1e6)
 }
 
+/// The longest line of `--lines`, in bytes.
+const LONGEST_LINE: usize = 1 << 20;
+
 /// Parses the capacity of a pipe, in bytes; 0 leaves a pipe as it is.
 ///
 /// # Errors
@@ -293,6 +296,9 @@ impl Options {
         }
         if self.buf_size == 0 || self.chunk == Some(0) {
             return Err("--buf-size and --chunk must be above 0".into());
+        }
+        if self.period == Some(0) {
+            return Err("--period must be above 0".into());
         }
         if self.dont_touch_pages && self.check_huge_page {
             return Err(
@@ -382,17 +388,18 @@ impl Options {
                 ));
             }
         }
-        if self.lines == Some(0) {
-            return Err("--lines must be above 0".into());
+        if self
+            .lines
+            .is_some_and(|len| !(1..=LONGEST_LINE).contains(&len))
+        {
+            let most = size::typed(LONGEST_LINE as u64);
+            return Err(format!("--lines must be above 0, and {most} at most"));
         }
         if self.lines.is_some() && (self.write_with_vmsplice || self.way == Some(WayName::Repeat)) {
             return Err("--lines can be used only alone, or with another --way than repeat".into());
         }
         if self.way == Some(WayName::Socket) && self.chunk() < 32 * 1024 {
             return Err("--way socket requires chunks of 32K or more".into());
-        }
-        if self.period == Some(0) {
-            return Err("--period must be above 0".into());
         }
         let Some(way) = self.way() else {
             return Ok(());

@@ -53,6 +53,14 @@ pub fn buffer(options: &Options, len: usize) -> anyhow::Result<Pages> {
     Ok(pages)
 }
 
+/// Allocates `len` bytes, on huge pages if the kernel provides them.
+pub fn huge_pages(len: usize) -> anyhow::Result<Pages> {
+    match Pages::options().backing(Backing::Huge).map(len) {
+        Err(Error::Unsupported(_)) => Ok(Pages::new(len)?),
+        pages => Ok(pages?),
+    }
+}
+
 /// Fails if the options ask for a check of huge pages and this machine provides none.
 pub fn check_that_there_are_huge_pages(options: &Options) -> anyhow::Result<()> {
     if options.check_huge_page {

@@ -19,7 +19,7 @@ use rustix::pipe::SpliceFlags;
 
 use super::options::{Options, WayName};
 use super::progress::{EndpointProgress, Role};
-use super::{prepare, words};
+use super::{by_reference, prepare, words};
 use fullbore_host::refusal::{Unsupported, Usage};
 use fullbore_results::run::EndpointReport;
 
@@ -92,7 +92,7 @@ fn consume(options: &Options, source: BorrowedFd<'_>) -> anyhow::Result<Endpoint
     };
     let mut consumer = consumer.open(source)?;
     let mut progress = begin_with_the_first_bytes(options, source)?;
-    let mut sum = 0u64;
+    let (mut sum, mut shared) = (0u64, false);
     while let Some(most) = progress.next(options.chunk()) {
         let bytes = match consumer.fill_buf() {
             Ok([]) => break,
@@ -106,11 +106,15 @@ fn consume(options: &Options, source: BorrowedFd<'_>) -> anyhow::Result<Endpoint
             sum = sum.wrapping_add(words::sum(bytes, progress.moved()));
         }
         let n = bytes.len();
+        shared |= consumer.is_sharing();
         consumer.consume(n);
         progress.add(n, consumer.calls());
         if options.pause > 0 {
             thread::sleep(Duration::from_micros(options.pause));
         }
+    }
+    if options.way == Some(WayName::Ring) && !shared && options.seconds.is_some() {
+        return Err(by_reference::did_not_meet().into());
     }
     let mut report = progress.report(options, consumer.calls());
     report.verified = options.verify.then_some(true);

@@ -1,7 +1,11 @@
 //! Defines what all trials share: why one did not succeed, and bytes to move and to compare.
 
+use std::os::fd::AsFd;
+
 use anyhow::Result;
-use fullbore::Pipe;
+use fullbore::linux::page_size;
+use fullbore::{Pipe, PipeEnd};
+use fullbore_host::size;
 use fullbore_host::text::without_number;
 use fullbore_results::doctor::Refusal;
 use rustix::io::Errno;
@@ -139,7 +143,7 @@ pub fn compare(sent: &[u8], came: &[u8]) -> Result<(), Stop> {
 }
 
 /// Reads the expected bytes, which must already be there, and compares them.
-pub fn read_back(fd: impl std::os::fd::AsFd, sent: &[u8]) -> Result<(), Stop> {
+pub fn read_back(fd: impl AsFd, sent: &[u8]) -> Result<(), Stop> {
     let mut came = vec![0; sent.len()];
     let mut filled = 0;
     while filled < came.len() {
@@ -151,9 +155,25 @@ pub fn read_back(fd: impl std::os::fd::AsFd, sent: &[u8]) -> Result<(), Stop> {
     compare(sent, &came[..filled])
 }
 
-/// Creates a pipe with these bytes in it.
-pub fn pipe_with(bytes: &[u8]) -> Result<Pipe, Stop> {
+/// Creates a pipe that holds at least [`BYTES`], also if they are not whole pages.
+pub fn roomy_pipe() -> Result<Pipe, Stop> {
     let pipe = Pipe::new()?;
+    let end = PipeEnd::new(pipe.writer.as_fd())?;
+    // A user with many pipes gets small ones.
+    let growth = end.grow(BYTES + page_size())?;
+    match growth.after > BYTES {
+        true => Ok(pipe),
+        false => Err(Stop::NotTried(format!(
+            "a new pipe has room for {} only, because this user has too many pipes or may have only \
+             small ones",
+            size::format(growth.after as u64)
+        ))),
+    }
+}
+
+/// Creates a pipe with these bytes in it: [`BYTES`] at most.
+pub fn pipe_with(bytes: &[u8]) -> Result<Pipe, Stop> {
+    let pipe = roomy_pipe()?;
     let mut left = bytes;
     while !left.is_empty() {
         left = &left[rustix::io::write(&pipe.writer, left).map_err(at("write"))?..];

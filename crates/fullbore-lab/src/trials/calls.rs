@@ -15,7 +15,9 @@ use fullbore::linux::{Calls, page_size};
 use fullbore::{Pages, Pipe, ProducerOptions, Wait, Way};
 use rustix::pipe::SpliceFlags;
 
-use super::attempt::{BYTES, Given, Stop, at, compare, io_at, pattern, pipe_with, read_back};
+use super::attempt::{
+    BYTES, Given, Stop, at, compare, io_at, pattern, pipe_with, read_back, roomy_pipe,
+};
 
 /// Splices `len` bytes; further calls move what the first one leaves.
 fn splice_all(source: impl AsFd, sink: impl AsFd, len: usize) -> Result<(), Stop> {
@@ -33,7 +35,7 @@ fn splice_all(source: impl AsFd, sink: impl AsFd, len: usize) -> Result<(), Stop
 
 pub(super) fn splice(_: &Given) -> Result<String, Stop> {
     let sent = pattern(BYTES);
-    let (source, sink) = (pipe_with(&sent)?, Pipe::new()?);
+    let (source, sink) = (pipe_with(&sent)?, roomy_pipe()?);
     splice_all(&source.reader, &sink.writer, BYTES)?;
     read_back(&sink.reader, &sent)?;
     Ok(format!("{BYTES} bytes from pipe to pipe"))
@@ -44,7 +46,7 @@ pub(super) fn splice_file(_: &Given) -> Result<String, Stop> {
     let mut file = File::open("/proc/self/exe").map_err(io_at("open /proc/self/exe"))?;
     let mut sent = vec![0; 2 * page_size()];
     file.read_exact(&mut sent).map_err(io_at("read a file"))?;
-    let pipe = Pipe::new()?;
+    let pipe = roomy_pipe()?;
     let mut from = 0;
     while from < sent.len() as u64 {
         let left = sent.len() - from as usize;
@@ -102,7 +104,7 @@ fn kept(shares: bool) -> String {
 pub(super) fn splice_socket(_: &Given) -> Result<String, Stop> {
     let sent = pattern(BYTES);
     let (near, far) = UnixStream::pair().map_err(io_at("socketpair"))?;
-    let (source, sink) = (pipe_with(&sent)?, Pipe::new()?);
+    let (source, sink) = (pipe_with(&sent)?, roomy_pipe()?);
     splice_all(&source.reader, &near, BYTES)?;
     splice_all(&far, &sink.writer, BYTES)?;
     read_back(&sink.reader, &sent)?;
@@ -113,7 +115,7 @@ pub(super) fn vmsplice(_: &Given) -> Result<String, Stop> {
     let sent = pattern(BYTES);
     let mut pages = Pages::new(BYTES)?;
     pages.copy_from_slice(&sent);
-    let pipe = Pipe::new()?;
+    let pipe = roomy_pipe()?;
     let mut calls = Calls::new(Wait::Block);
     let mut moved = 0;
     while moved < BYTES {
@@ -136,7 +138,7 @@ pub(super) fn vmsplice(_: &Given) -> Result<String, Stop> {
 
 pub(super) fn tee(_: &Given) -> Result<String, Stop> {
     let sent = pattern(BYTES);
-    let (source, sink) = (pipe_with(&sent)?, Pipe::new()?);
+    let (source, sink) = (pipe_with(&sent)?, roomy_pipe()?);
     let flags = SpliceFlags::empty();
     let moved = rustix::pipe::tee(&source.reader, &sink.writer, BYTES, flags).map_err(at("tee"))?;
     drop(sink.writer);

@@ -1,6 +1,8 @@
 //! The sizes of pipes before they were tuned, kept in a small file, so that `--revert` can restore
 //! them. Pipes that have gone are left out.
 
+use std::time::Duration;
+
 use fullbore::pipe::PipeIdentity;
 use serde::{Deserialize, Serialize};
 
@@ -8,6 +10,9 @@ use super::super::error::Error;
 use super::super::kept::Kept;
 
 const FILE: &str = "tuned.json";
+
+/// How long to wait for another run of this command, which may be stopped.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A pipe that was tuned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,9 +39,9 @@ impl Sizes {
     /// Opens and locks the sizes of this user.
     ///
     /// # Errors
-    /// If there is no safe directory for them.
+    /// If there is no safe directory for them, or another run of this command still has them.
     pub fn open() -> Result<Self, Error> {
-        Kept::open(FILE).map(Self)
+        Kept::open(FILE, PATIENCE).map(Self)
     }
 
     /// Returns the sizes of a pipe.
@@ -98,7 +103,8 @@ mod tests {
     fn the_first_size_is_kept_until_it_is_put_back() {
         let place = tempfile::tempdir().unwrap();
         let uid = rustix::process::geteuid().as_raw();
-        let open = || Sizes(Kept::open_at(place.path().join("fullbore"), uid, FILE).unwrap());
+        let directory = place.path().join("fullbore");
+        let open = || Sizes(Kept::open_at(directory.clone(), uid, FILE, PATIENCE).unwrap());
         let mut sizes = open();
         sizes.keep(pipe(1), 1 << 16, 1 << 20);
         sizes.keep(pipe(1), 1 << 20, 1 << 21);

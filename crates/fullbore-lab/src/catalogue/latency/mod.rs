@@ -151,9 +151,11 @@ impl Work for RoundTrip {
         Some(self.table)
     }
 
-    fn peer(&self, _: &Settings) -> Option<String> {
+    fn peer(&self, settings: &Settings) -> Option<String> {
         let (name, message, how) = (self.transport.name, self.message, self.how);
-        (self.transport.is_in_c)
+        // The program in C leaves pipes as they are.
+        let is_alike = settings.pipe_size.is_none() || !self.transport.is_pipe;
+        (self.transport.is_in_c && is_alike)
             .then(|| format!("pingpong {name} --message {message} --wait {how}"))
     }
 }

@@ -22,7 +22,7 @@ use super::board::Board;
 use super::message::{MESSAGE, Tally, compare};
 use super::receive::{ReceiveTask, Received};
 use super::send::{SendTask, Sent};
-use super::shortage::{Means, Shortage};
+use super::shortage::{Means, NOT_REACHED, Shortage};
 use super::table::Row;
 use crate::catalogue::latency::percentiles::Times;
 use crate::catalogue::movers::memory_file;
@@ -161,7 +161,7 @@ pub fn measure(row: &Row, bench: &mut Bench<'_>) -> Result<Measurement> {
     }
     let mut notes: Vec<String> = shortage.map(Means::note).into_iter().collect();
     if before.is_some() && times_at_limit() == before {
-        notes.push("the limit was not reached while this was measured".into());
+        notes.push(NOT_REACHED.into());
     }
     Ok(sum_up(row, timing, &sent, &received).map(|sum| {
         sum.times.percentiles().beside(Measured {

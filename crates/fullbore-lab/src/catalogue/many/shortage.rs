@@ -17,16 +17,15 @@ use std::process::Command;
 use std::thread::available_parallelism;
 
 use anyhow::{Context, Result};
-use fullbore::linux::memory_limit;
 use fullbore::{Backing, Pages};
 use fullbore_host::size;
-use procfs::Current;
 use rustix::fs::fstatfs;
 use serde::{Deserialize, Serialize};
 
 use super::board::Board;
 use super::cgroup::{self, Cgroup, Directory};
 use crate::measurement::Stop;
+use crate::memory;
 use crate::part::Task;
 use crate::program::Program;
 
@@ -75,6 +74,9 @@ pub enum Means {
 const LIMITED: &str = "memory is short: in a cgroup with a limit of";
 const TAKEN: &str = "memory is taken and returned:";
 
+/// The note on a measurement during which the processes of the cgroup used less.
+pub const NOT_REACHED: &str = "the limit was not reached while this was measured";
+
 impl Shortage {
     /// Returns how memory is made short.
     ///
@@ -88,11 +90,7 @@ impl Shortage {
 
 fn decide(program: &Program) -> Result<Means, String> {
     let limit = LIMIT + FOR_EACH_CPU * available_parallelism().map_or(1, |n| n.get() as u64);
-    let available = procfs::Meminfo::current()
-        .ok()
-        .and_then(|memory| memory.mem_available)
-        .unwrap_or(0)
-        .min(memory_limit().unwrap_or(u64::MAX));
+    let available = memory::available().unwrap_or(0);
     if available < SHARE * limit {
         return Err(format!(
             "{} of memory are available, and memory can be made short without danger from {} on",
@@ -195,7 +193,9 @@ impl Means {
 /// Returns the beginning of a sentence about experiments with these notes, such as `in a cgroup`.
 pub fn while_short(notes: &[String]) -> Option<&'static str> {
     let has = |beginning: &str| notes.iter().any(|note| note.starts_with(beginning));
-    if has(LIMITED) {
+    if has(NOT_REACHED) {
+        Some("in a cgroup with a limit that was not always reached")
+    } else if has(LIMITED) {
         Some("while memory has to be reclaimed in a cgroup with a limit")
     } else if has(TAKEN) {
         Some("while another process takes and returns memory")

@@ -10,13 +10,14 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use fullbore::linux::page_size;
 use fullbore::{Pipe, PipeEnd};
 
 use super::descriptors::{Descriptors, start_mover};
 use super::files;
 use super::table::{End, Job, Mover};
 use crate::endpoint::words;
-use crate::process::{self, Process};
+use crate::process::{self, Ended, Process};
 use crate::program::Program;
 use crate::work::Bench;
 use fullbore_host::size;
@@ -26,10 +27,9 @@ use fullbore_results::soundness::{CheckResult, Soundness};
 /// Bytes through a pipe or a socket: many times the capacity of any of them.
 const BYTES: &str = "8M";
 
-/// The size of the writer's two buffers, each of which is used again when the other one has been
-/// written into the pipe: so small that a pipe of the default capacity behind it holds several of
-/// them.
-const BUFFER: &str = "--buf-size 16K";
+/// The size of the writer's two buffers together, in pages. Each is used again when the other one has been
+/// written into the pipe. They are so small that a pipe of the default capacity, 16 pages, holds several of them.
+const BUFFERS: usize = 4;
 
 /// The reader pauses now and then, because only bytes that it has not read yet can still change.
 const SLOW_READER: &str = "--verify --pause 300";
@@ -47,12 +47,12 @@ const ELSEWHERE: u64 = 1 << 40;
 /// How long one check may take.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Checks a mover at a job.
+/// Checks a mover at a job; returns `None` if it could not be checked.
 ///
 /// # Errors
 /// Fails if processes, pipes or files cannot be made.
-pub fn check(job: &Job, mover: &Mover, bench: &Bench<'_>) -> Result<Soundness> {
-    let (check, wrong) = match (job.source, job.sink) {
+pub fn check(job: &Job, mover: &Mover, bench: &Bench<'_>) -> Result<Option<Soundness>> {
+    let (check, found) = match (job.source, job.sink) {
         (End::File, End::File) => (
             "if the source file is overwritten after the copy",
             file_to_file(bench.program, mover)?,
@@ -70,51 +70,65 @@ pub fn check(job: &Job, mover: &Mover, bench: &Bench<'_>) -> Result<Soundness> {
             behind_a_writer(job, mover, bench)?,
         ),
     };
+    let said = match found {
+        Found::Right => None,
+        Found::Wrong(said) => Some(said),
+        Found::Nothing => return Ok(None),
+    };
     let verdict = CheckResult {
         middleman: None,
         check: Some(check.into()),
-        right: wrong.is_none(),
-        said: wrong,
+        right: said.is_none(),
+        said,
     };
-    Ok(Soundness {
+    Ok(Some(Soundness {
         right: verdict.right,
         verdicts: vec![verdict],
-    })
+    }))
 }
 
-/// A description of what was wrong; `None` if every byte was right.
-type Wrong = Option<String>;
+/// What a check has found.
+enum Found {
+    /// Every byte was right.
+    Right,
+    /// Something was wrong, in words.
+    Wrong(String),
+    /// The check could not be made.
+    Nothing,
+}
 
-fn file_to_pipe(program: &Program, mover: &Mover) -> Result<Wrong> {
+fn file_to_pipe(program: &Program, mover: &Mover) -> Result<Found> {
+    let mut found = Found::Nothing;
     for len in FILES_IN_PIPES {
         let mut file = files::pattern_file(len)?;
         let pipe = Pipe::new()?;
         let writer = PipeEnd::of(&pipe.writer)?.context("a pipe is a pipe")?;
         if writer.capacity()? < 2 * len as usize && writer.resize(2 * len as usize).is_err() {
-            // If a pipe may not be this large, only the short file is checked.
-            continue;
+            // A pipe may not be this large.
+            break;
         }
         let source = files::reopened(&file)?;
         if let Some(wrong) = run(program, mover, source, pipe.writer)? {
-            return Ok(Some(wrong));
+            return Ok(Found::Wrong(wrong));
         }
         write_over(&mut file, len)?;
-        if let Some(wrong) = first_wrong(File::from(pipe.reader), len)? {
-            return Ok(Some(wrong));
+        found = compared(File::from(pipe.reader), len)?;
+        if matches!(found, Found::Wrong(_)) {
+            break;
         }
     }
-    Ok(None)
+    Ok(found)
 }
 
-fn file_to_file(program: &Program, mover: &Mover) -> Result<Wrong> {
+fn file_to_file(program: &Program, mover: &Mover) -> Result<Found> {
     let mut file = files::pattern_file(FILE)?;
     let sink = files::memory_file()?;
     let source = files::reopened(&file)?;
     if let Some(wrong) = run(program, mover, source, sink.try_clone()?)? {
-        return Ok(Some(wrong));
+        return Ok(Found::Wrong(wrong));
     }
     write_over(&mut file, FILE)?;
-    first_wrong(files::reopened(&sink)?, FILE)
+    compared(files::reopened(&sink)?, FILE)
 }
 
 fn write_over(file: &mut File, len: u64) -> Result<()> {
@@ -122,13 +136,13 @@ fn write_over(file: &mut File, len: u64) -> Result<()> {
     files::write_pattern(file, ELSEWHERE, len).context("overwrite a file in memory")
 }
 
-/// Runs a mover on a file as its source, until the mover ends.
+/// Runs a mover on a file as its source, until the mover ends; returns its message if it failed.
 fn run(
     program: &Program,
     mover: &Mover,
     source: File,
     sink: impl Into<std::os::fd::OwnedFd>,
-) -> Result<Wrong> {
+) -> Result<Option<String>> {
     let process = start_mover(program, mover, source.into(), sink.into(), &[])?;
     let ended = process
         .context("a mover that was there")?
@@ -137,31 +151,34 @@ fn run(
     Ok((!well).then(|| process::last_words(&ended.output)))
 }
 
-/// Returns what is wrong with a stream of `len` bytes of the pattern.
-fn first_wrong(mut stream: File, len: u64) -> Result<Wrong> {
+/// Compares a stream with `len` bytes of the pattern.
+fn compared(mut stream: File, len: u64) -> Result<Found> {
     let mut buffer = vec![0; 1 << 20];
     let mut position = 0;
     loop {
         let n = stream.read(&mut buffer)?;
         if let Some(at) = words::first_wrong(&buffer[..n], position) {
-            return Ok(Some(format!("wrong byte at position {at} of the stream")));
+            let said = format!("wrong byte at position {at} of the stream");
+            return Ok(Found::Wrong(said));
         }
         position += n as u64;
         if n == 0 {
-            let whole = position == len;
-            return Ok((!whole).then(|| format!("{position} of {len} bytes arrived")));
+            return Ok(match position == len {
+                true => Found::Right,
+                false => Found::Wrong(format!("{position} of {len} bytes arrived")),
+            });
         }
     }
 }
 
-fn behind_a_writer(job: &Job, mover: &Mover, bench: &Bench<'_>) -> Result<Wrong> {
+fn behind_a_writer(job: &Job, mover: &Mover, bench: &Bench<'_>) -> Result<Found> {
     let descriptors = Descriptors::open(job, || anyhow::bail!("no file here"))?;
     let bytes = format!("--bytes-to-pipe={BYTES}");
     let mut writer = bench
         .program
-        .endpoint("write", job.writer(), bench.cpus.writer);
+        .endpoint("write", job.careless_writer(), bench.cpus.writer);
     writer
-        .args(BUFFER.split(' '))
+        .arg(format!("--buf-size={}", BUFFERS * page_size()))
         .args(["--verify", &bytes])
         .stdin(Stdio::null())
         .stdout(descriptors.writer.context("a writer's pipe or socket")?);
@@ -191,12 +208,21 @@ fn behind_a_writer(job: &Job, mover: &Mover, bench: &Bench<'_>) -> Result<Wrong>
     let len = size::parse(BYTES).map_err(anyhow::Error::msg)?;
     if let Some(file) = descriptors.file {
         moving.end_within(PATIENCE)?;
-        writing.end_within(PATIENCE)?;
-        return first_wrong(files::reopened(&file)?, len);
+        let written = writing.end_within(PATIENCE)?;
+        return match written.went_well("writer") {
+            Ok(()) => compared(files::reopened(&file)?, len),
+            Err(_) => Ok(Found::Nothing),
+        };
     }
     let mut wrong = None;
     for reader in readers {
-        let read = reader.end_within(PATIENCE)?.output;
+        let Ended {
+            output: read,
+            killed,
+        } = reader.end_within(PATIENCE)?;
+        if killed {
+            return Ok(Found::Nothing);
+        }
         // A reader that succeeds has checked what arrived; its count shows whether everything
         // arrived.
         let came = process::report::<EndpointReport>(&read.stdout).map_or(0, |report| report.moved);
@@ -206,7 +232,12 @@ fn behind_a_writer(job: &Job, mover: &Mover, bench: &Bench<'_>) -> Result<Wrong>
             wrong = wrong.or(Some(format!("{came} of {len} bytes arrived")));
         }
     }
-    // The readers have ended, so these processes are killed.
-    drop((moving, writing));
-    Ok(wrong)
+    // The readers have ended, so the others end or are killed.
+    drop(moving);
+    Ok(match (wrong, writing.own_fault("writer")?) {
+        (None, _) => Found::Right,
+        // Without the writer's bytes, this says nothing about the mover.
+        (Some(_), Some(_)) => Found::Nothing,
+        (Some(said), None) => Found::Wrong(said),
+    })
 }

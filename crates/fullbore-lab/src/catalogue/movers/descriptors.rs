@@ -31,12 +31,12 @@ pub struct Descriptors {
 }
 
 impl Descriptors {
-    /// Opens pipes of the default capacity, sockets with the default buffers, and an empty file.
+    /// Opens pipes of the job's capacity, sockets with the default buffers, and an empty file.
     pub fn open(job: &Job, source_file: impl FnOnce() -> Result<File>) -> Result<Self> {
         let (writer, source) = match job.source {
             End::File => (None, source_file()?.into()),
             End::Pipe => {
-                let pipe = Pipe::new()?;
+                let pipe = job.pipe()?;
                 (Some(pipe.writer), pipe.reader)
             }
             End::Socket => {
@@ -50,7 +50,7 @@ impl Descriptors {
                 (file.try_clone()?.into(), None, Some(file))
             }
             End::Pipe => {
-                let pipe = Pipe::new()?;
+                let pipe = job.pipe()?;
                 (pipe.writer, Some(pipe.reader), None)
             }
             End::Socket => {
@@ -59,8 +59,8 @@ impl Descriptors {
             }
         };
         let branches = (0..job.branches)
-            .map(|_| Pipe::new())
-            .collect::<Result<_, _>>()?;
+            .map(|_| job.pipe())
+            .collect::<Result<_>>()?;
         Ok(Self {
             writer,
             source,

@@ -3,12 +3,13 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
+use std::sync::OnceLock;
 
 use anyhow::{Context, Result};
 use rustix::fs::{MemfdFlags, memfd_create};
 
 use crate::endpoint::words;
-use fullbore_host::machine::available_memory;
+use crate::memory;
 
 /// Creates an unnamed file in memory, which is removed with its last fd, so that none is left
 /// behind, however this process ends.
@@ -53,13 +54,18 @@ impl SourceFile {
         Ok(file)
     }
 
-    /// Returns the size of this file, and of a file that is written: less if memory is short.
+    /// Returns the size of this file, and of a file that is written: less if memory is short. It is the same at
+    /// every call, because these files take up memory themselves.
     pub fn len() -> u64 {
-        match available_memory() {
-            // There are two such files, and other programs need memory too.
-            Some(available) if available < 6 * Self::LEN => Self::LEN / 4,
-            _ => Self::LEN,
-        }
+        static LEN: OnceLock<u64> = OnceLock::new();
+        *LEN.get_or_init(|| Self::len_in(memory::available()))
+    }
+
+    /// Returns the size for this much available memory: a power of two, at least 16 MiB.
+    fn len_in(available: Option<u64>) -> u64 {
+        // There are two such files, and other programs need memory too.
+        let most = available.map_or(Self::LEN, |available| available / 6);
+        1 << most.clamp(16 << 20, Self::LEN).ilog2()
     }
 }
 
@@ -81,4 +87,25 @@ pub fn write_pattern(file: &mut File, position: u64, len: u64) -> io::Result<()>
         done += n as u64;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_no_larger_than_memory_allows_and_as_large_at_every_call() {
+        let sizes = [
+            (None, 1 << 30),
+            (Some(64 << 30), 1 << 30),
+            (Some(6 << 30), 1 << 30),
+            (Some((6 << 30) - 1), 512 << 20),
+            (Some(1 << 30), 128 << 20),
+            (Some(0), 16 << 20),
+        ];
+        for (available, len) in sizes {
+            assert_eq!(SourceFile::len_in(available), len, "{available:?}");
+        }
+        assert_eq!(SourceFile::len(), SourceFile::len());
+    }
 }

@@ -81,11 +81,7 @@ fn experiments(group: &'static str, jobs: &'static [Job], also: &[PathBuf]) -> V
             let found = match known {
                 Some((_, found)) => found.clone(),
                 None => {
-                    let found = also
-                        .iter()
-                        .filter_map(|directory| mover.of_directory(directory));
-                    let found: Vec<&'static Mover> =
-                        found.map(|other| &*Box::leak(Box::new(other))).collect();
+                    let found = of_directories(mover, also);
                     others.push((mover, found.clone()));
                     found
                 }
@@ -94,6 +90,25 @@ fn experiments(group: &'static str, jobs: &'static [Job], also: &[PathBuf]) -> V
         }
     }
     experiments
+}
+
+/// Returns the other versions of a mover's program in these directories, each under a name of its own.
+fn of_directories(mover: &Mover, directories: &[PathBuf]) -> Vec<&'static Mover> {
+    let mut found: Vec<&'static Mover> = Vec::new();
+    let all = directories.iter();
+    for mut other in all.filter_map(|directory| mover.of_directory(directory)) {
+        if found.iter().any(|known| known.is_same_file(&other)) {
+            continue;
+        }
+        let name = other.name;
+        let mut number = 2;
+        while found.iter().any(|known| known.name == other.name) {
+            other.name = kept(format!("{name}_{number}"));
+            number += 1;
+        }
+        found.push(Box::leak(Box::new(other)));
+    }
+    found
 }
 
 fn experiment(group: &'static str, job: &'static Job, mover: &'static Mover) -> Experiment {
@@ -133,7 +148,7 @@ impl Work for Move {
     }
 
     fn check(&self, bench: &Bench<'_>) -> Result<Option<Soundness>> {
-        check::check(self.job, self.mover, bench).map(Some)
+        check::check(self.job, self.mover, bench)
     }
 
     fn endpoints(&self) -> Option<(&'static str, &'static str)> {

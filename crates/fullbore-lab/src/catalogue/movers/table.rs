@@ -4,8 +4,12 @@
 //! named on its command line. Programs other than this one run with the options that a user would give
 //! them, and otherwise with their defaults.
 
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+
+use anyhow::Result;
+use fullbore::{Pipe, PipeEnd};
 
 use crate::process::{self, in_directory, on_path};
 use crate::program::Program;
@@ -37,8 +41,19 @@ pub struct Job {
     pub branches: usize,
     /// The movers that can do it.
     pub movers: &'static [Mover],
-    /// The options of the writer and the reader, if they are not the usual ones for such ends.
-    ends: Option<(&'static str, &'static str)>,
+    /// What is particular about its ends, if anything is.
+    ends: Option<Ends>,
+}
+
+/// Ends of a job that are not the usual ones.
+#[derive(Debug, PartialEq, Eq)]
+struct Ends {
+    /// The options of the writer.
+    writer: &'static str,
+    /// The options of the reader.
+    reader: &'static str,
+    /// The capacity of the pipes before and behind the mover, in bytes, if it is not the default.
+    capacity: Option<usize>,
 }
 
 /// The jobs, in the order of display.
@@ -61,8 +76,8 @@ pub const JOBS: &[Job] = {
 #[rustfmt::skip]
 pub const BUFFER_JOBS: &[Job] = {
     use End::Pipe;
-    const USUAL: (&str, &str) = ("--way copy --buf-size 128K --chunk 128K", "--chunk 128K");
-    const ROOMY: (&str, &str) = ("--way copy --buf-size 1M --chunk 1M --pipe-size 1M", "--chunk 1M");
+    const USUAL: Ends = Ends { writer: "--way copy --buf-size 128K --chunk 128K", reader: "--chunk 128K", capacity: None };
+    const ROOMY: Ends = Ends { writer: "--way copy --buf-size 1M --chunk 1M", reader: "--chunk 1M", capacity: Some(1 << 20) };
     &[
         Job { name: "usual", title: "buffer between usual ends", source: Pipe, sink: Pipe, branches: 0, movers: BUFFERS, ends: Some(USUAL) },
         Job { name: "roomy", title: "buffer between pipes of 1 MiB", source: Pipe, sink: Pipe, branches: 0, movers: BUFFERS, ends: Some(ROOMY) },
@@ -191,9 +206,14 @@ const SOCKET_READER: &str = "--read-with-splice --through-pipe --chunk 1M";
 impl Job {
     /// Returns the options of `fullbore write` for the source; there are none if it is a file.
     pub fn writer(&self) -> &'static str {
-        if let Some((writer, _)) = self.ends {
-            return writer;
+        match &self.ends {
+            Some(ends) => ends.writer,
+            None => self.careless_writer(),
         }
+    }
+
+    /// Returns the options of a writer of this source that reuses its pages.
+    pub fn careless_writer(&self) -> &'static str {
         match self.source {
             End::File => "",
             End::Pipe => PIPE_WRITER,
@@ -203,14 +223,26 @@ impl Job {
 
     /// Returns the options of `fullbore read` for the sink; there are none if it is a file.
     pub fn reader(&self) -> &'static str {
-        if let Some((_, reader)) = self.ends {
-            return reader;
+        if let Some(ends) = &self.ends {
+            return ends.reader;
         }
         match self.sink {
             End::File => "",
             End::Pipe => PIPE_READER,
             End::Socket => SOCKET_READER,
         }
+    }
+
+    /// Makes a pipe of the job.
+    ///
+    /// # Errors
+    /// Fails if the process has too many fds, or this user may not have a pipe of the job's capacity.
+    pub fn pipe(&self) -> Result<Pipe> {
+        let pipe = Pipe::new()?;
+        if let Some(capacity) = self.ends.as_ref().and_then(|ends| ends.capacity) {
+            PipeEnd::new(pipe.writer.as_fd())?.resize(capacity)?;
+        }
+        Ok(pipe)
     }
 }
 
@@ -249,13 +281,19 @@ impl Mover {
         let file = in_directory(self.program(), directory)?;
         let is_same = on_path(self.program())
             .is_some_and(|other| other.canonicalize().ok() == file.canonicalize().ok());
-        let version = version_of(self.program(), &file)?;
+        let version = version_of(self.program(), &file).unwrap_or_default();
         (!is_same).then(|| Mover {
             name: format!("{}_{}", self.name, number_in(&version)).leak(),
             shows: format!("{} of {}", self.words, directory.display()).leak(),
             file: Some(Box::leak(file.into_boxed_path())),
             ..*self
         })
+    }
+
+    /// Returns whether both are the same file.
+    pub fn is_same_file(&self, other: &Mover) -> bool {
+        let file = |mover: &Mover| mover.file()?.canonicalize().ok();
+        file(self) == file(other)
     }
 
     /// Returns the program's name.

@@ -23,10 +23,10 @@ use crate::catalogue::movers::memory_file;
 use crate::catalogue::text::{SEED, log_lines};
 use crate::keeper::{Keeper, wait_for_the_end_of_stdin};
 use crate::measurement::Stop;
+use crate::memory;
 use crate::part::Task;
 use crate::process::{self, on_path};
 use crate::program::Program;
-use fullbore_host::machine::available_memory;
 use fullbore_results::run::Settings;
 
 /// The size of the block that files repeat: larger than the window of the compressors.
@@ -97,8 +97,13 @@ impl Inputs {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             done => done?,
         }
-        let bytes = pipeline.bytes(settings.seconds * parent.share);
-        let in_short = parent.share < 1.0 && pipeline.input != Input::Nothing;
+        // Without an input, nothing takes up space.
+        let share = match pipeline.input {
+            Input::Nothing => 1.0,
+            _ => parent.share,
+        };
+        let bytes = pipeline.bytes(settings.seconds * share);
+        let in_short = share < 1.0;
         let note = in_short.then(|| {
             let place = parent.path.display();
             format!(
@@ -183,7 +188,7 @@ impl Directory {
 /// memory (tmpfs or page cache) in any case.
 fn room(place: &Path) -> u64 {
     let free = statvfs(place).map_or(0, |disk| disk.f_bavail * disk.f_frsize);
-    available_memory().map_or(free, |memory| memory.min(free))
+    memory::available().map_or(free, |memory| memory.min(free))
 }
 
 /// The task of removing a directory when the process that made it has ended.

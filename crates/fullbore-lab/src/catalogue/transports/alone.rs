@@ -12,7 +12,7 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context, Result};
-use fullbore::{Backing, Pages};
+use fullbore::Pages;
 use rustix::io::{Errno, pread};
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 use serde::{Deserialize, Serialize};
@@ -133,8 +133,7 @@ fn again_and_again(timing: Timing, mut work: impl FnMut(usize)) -> Moved {
 
 /// Allocates memory that has been touched, on huge pages if the kernel provides them.
 fn memory() -> Result<Pages> {
-    let mut pages =
-        prepare::unsupported_as_such(Pages::options().backing(Backing::Huge).map(MEMORY))?;
+    let mut pages = prepare::huge_pages(MEMORY)?;
     pages.fill(1);
     Ok(pages)
 }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use fullbore::linux::Calls;
 use fullbore::wait::Ready;
-use fullbore::{Backing, Pages, Pipe, Wait};
+use fullbore::{Pages, Pipe, Wait};
 use rustix::fs::{MemfdFlags, memfd_create, sendfile};
 use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
@@ -232,11 +232,7 @@ impl Way {
 
 /// Allocates memory that holds the object, on huge pages if the kernel provides them.
 pub fn pages(len: usize) -> Result<Pages> {
-    let huge = Pages::options().backing(Backing::Huge).map(len);
-    let mut pages = match huge {
-        Ok(pages) => pages,
-        Err(_) => prepare::unsupported_as_such(Pages::new(len))?,
-    };
+    let mut pages = prepare::huge_pages(len)?;
     words::fill(&mut pages, 0);
     Ok(pages)
 }
