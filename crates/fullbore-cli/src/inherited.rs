@@ -90,8 +90,8 @@ pub fn stdout() -> io::Result<Stdout> {
     }
 }
 
-/// Whether SIGHUP, SIGINT, SIGQUIT, SIGPIPE, SIGTERM, SIGTSTP or SIGCHLD was ignored. An ignored signal stays ignored in
-/// a shell and in what it starts (signal(7); nohup, `&` in a script, a service of systemd).
+/// Whether one of the signals of [`CHECKED`] was ignored. An ignored signal stays ignored in a shell and in what
+/// it starts (signal(7); nohup, `&` in a script, a service of systemd).
 pub fn was_ignored(signal: i32) -> bool {
     IGNORED.load(Ordering::Relaxed) & (1 << signal) != 0
 }

@@ -8,12 +8,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use fullbore::Pages;
-
-use crate::endpoint::prepare;
 use fullbore_host::distance::pinned_to;
 use fullbore_host::machine::CpuPair;
 use fullbore_results::run::Limit;
 use fullbore_results::statistics::Spread;
+
+use crate::endpoint::prepare;
 
 /// The sizes of a block. Which one is best depends on the caches.
 const BLOCKS: [usize; 3] = [64 << 10, 256 << 10, 1 << 20];

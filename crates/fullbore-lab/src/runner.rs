@@ -6,6 +6,7 @@
 use std::time::{Duration, SystemTime};
 
 use anyhow::Result;
+use rustix::io::Errno;
 
 use crate::cpu_time::CpuTime;
 use crate::experiment::Experiment;
@@ -21,7 +22,6 @@ use fullbore_host::date::rfc3339;
 use fullbore_host::machine::{CpuPair, Machine};
 use fullbore_results::run::{Outcome, Remark, Run, SCHEMA, Settings};
 use fullbore_results::statistics::Spread;
-use rustix::io::Errno;
 
 /// Receives the progress of a run, always between measurements. `()` ignores every call.
 pub trait Progress {

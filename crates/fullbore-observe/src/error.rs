@@ -35,13 +35,6 @@ impl Error {
     }
 }
 
-impl Error {
-    /// Returns whether another process is at it.
-    pub(super) fn is_busy(&self) -> bool {
-        matches!(self, Self::System { source, .. } if source.kind() == io::ErrorKind::WouldBlock)
-    }
-}
-
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -9,18 +9,12 @@ use std::fs::{self, DirBuilder, File};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, flock};
-use rustix::io::Errno;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::error::Error;
-
-/// The interval at which a lock is tried that another process holds.
-const INTERVAL: Duration = Duration::from_millis(10);
 
 /// The contents of a file, locked so that no other process changes them.
 #[derive(Debug)]
@@ -42,33 +36,44 @@ struct Contents<T> {
 }
 
 impl<T: Default + Serialize + DeserializeOwned> Kept<T> {
-    /// Opens the file of this name and locks it, which may take this long while another process holds the
-    /// lock.
+    /// Opens and locks the file of this name.
     ///
     /// # Errors
-    /// If there is no safe directory for it, or another process still holds the lock.
-    pub fn open(name: &'static str, patience: Duration) -> Result<Self, Error> {
+    /// If there is no safe directory for it.
+    pub fn open(name: &'static str) -> Result<Self, Error> {
         let uid = rustix::process::geteuid().as_raw();
         let runtime = std::env::var_os("XDG_RUNTIME_DIR")
             .map(|directory| Path::new(&directory).join("fullbore"));
-        let runtime = runtime.filter(|directory| open_safely(directory, uid).is_ok());
-        let temporary = || PathBuf::from(format!("/tmp/fullbore-{uid}"));
-        Self::open_at(runtime.unwrap_or_else(temporary), uid, name, patience)
+        let temporary = PathBuf::from(format!("/tmp/fullbore-{uid}"));
+        match runtime.map(|directory| Self::open_at(directory, uid, name)) {
+            Some(Ok(kept)) => Ok(kept),
+            _ => Self::open_at(temporary, uid, name),
+        }
     }
 
-    /// Does the same in a directory, which must be safe for this user.
+    /// Opens and locks the file of this name in a directory, which must be safe for this user.
     ///
     /// # Errors
-    /// If the directory cannot be made, or is not safe, or another process still holds the lock.
-    pub fn open_at(
-        directory: PathBuf,
-        uid: u32,
-        name: &'static str,
-        patience: Duration,
-    ) -> Result<Self, Error> {
-        let lock = open_safely(&directory, uid)?;
-        take(&lock, patience)
-            .map_err(Error::system(format!("lock '{}'", directory.display())))?;
+    /// If the directory cannot be made, or is not safe.
+    pub fn open_at(directory: PathBuf, uid: u32, name: &'static str) -> Result<Self, Error> {
+        let shown = directory.display();
+        match DirBuilder::new().mode(0o700).create(&directory) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(Error::system(format!("make '{shown}'"))(error));
+            }
+            _ => {}
+        }
+        // A symbolic link, which another user may have created, is not followed.
+        let found = fs::symlink_metadata(&directory)
+            .map_err(Error::system(format!("inspect '{shown}'")))?;
+        if !found.is_dir() || found.uid() != uid || found.mode() & 0o022 != 0 {
+            return Err(Error::UnsafeFolder(format!(
+                "'{shown}' must be a directory that only this user may write to"
+            )));
+        }
+        let lock = File::open(&directory).map_err(Error::system(format!("open '{shown}'")))?;
+        flock(&lock, FlockOperation::LockExclusive)
+            .map_err(Error::system(format!("lock '{shown}'")))?;
         let boot = boot();
         // A file that cannot be read is treated as empty.
         let contents = fs::read(directory.join(name))
@@ -113,44 +118,6 @@ impl<T: Default + Serialize + DeserializeOwned> Kept<T> {
     }
 }
 
-/// Opens a directory, which is made if it does not exist.
-///
-/// # Errors
-/// If it cannot be made, or is not safe for this user.
-fn open_safely(directory: &Path, uid: u32) -> Result<File, Error> {
-    let shown = directory.display();
-    match DirBuilder::new().mode(0o700).create(directory) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-            return Err(Error::system(format!("make '{shown}'"))(error));
-        }
-        _ => {}
-    }
-    // A symbolic link, which another user may have created, is not followed.
-    let found =
-        fs::symlink_metadata(directory).map_err(Error::system(format!("inspect '{shown}'")))?;
-    if !found.is_dir() || found.uid() != uid || found.mode() & 0o022 != 0 {
-        return Err(Error::UnsafeFolder(format!(
-            "'{shown}' must be a directory that only this user may write to"
-        )));
-    }
-    File::open(directory).map_err(Error::system(format!("open '{shown}'")))
-}
-
-/// Takes the lock of a directory, within this time.
-fn take(lock: &File, patience: Duration) -> io::Result<()> {
-    let began = Instant::now();
-    loop {
-        match flock(lock, FlockOperation::NonBlockingLockExclusive) {
-            Err(Errno::WOULDBLOCK) if began.elapsed() < patience => thread::sleep(INTERVAL),
-            Err(Errno::WOULDBLOCK) => {
-                let why = "another 'fullbore tune' is running";
-                return Err(io::Error::new(io::ErrorKind::WouldBlock, why));
-            }
-            taken => return Ok(taken?),
-        }
-    }
-}
-
 /// Returns the id of this boot (random(4)).
 fn boot() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id")
@@ -177,7 +144,7 @@ mod tests {
     }
 
     fn open(directory: PathBuf, uid: u32) -> Result<Kept<Numbers>, Error> {
-        Kept::open_at(directory, uid, NAME, Duration::ZERO)
+        Kept::open_at(directory, uid, NAME)
     }
 
     #[test]
@@ -194,18 +161,6 @@ mod tests {
         assert!(open(at.clone(), uid()).unwrap().value().numbers.is_empty());
         fs::write(at.join(NAME), "{\"boot\": 7").unwrap();
         assert!(open(at, uid()).unwrap().value().numbers.is_empty());
-    }
-
-    #[test]
-    fn a_lock_that_another_process_holds_is_waited_for_no_longer_than_was_said() {
-        let place = tempfile::tempdir().unwrap();
-        let at = place.path().join("fullbore");
-        let held = open(at.clone(), uid()).unwrap();
-        let error = open(at.clone(), uid()).unwrap_err();
-        assert!(error.is_busy(), "{error}");
-        assert!(error.to_string().ends_with("another 'fullbore tune' is running"));
-        drop(held);
-        assert!(open(at, uid()).is_ok());
     }
 
     #[test]

@@ -139,12 +139,12 @@ impl Fill {
 
 /// Blocks the stop signals of the terminal for this thread as long as it exists. They stay pending until
 /// then. SIGSTOP cannot be blocked.
-pub(crate) struct Unstopped {
+struct Unstopped {
     before: Option<SigSet>,
 }
 
 impl Unstopped {
-    pub(crate) fn new() -> Self {
+    fn new() -> Self {
         let stops = SigSet::from_iter([Signal::SIGTSTP, Signal::SIGTTIN, Signal::SIGTTOU]);
         Self {
             before: stops.thread_swap_mask(SigmaskHow::SIG_BLOCK).ok(),
@@ -160,8 +160,7 @@ impl Drop for Unstopped {
     }
 }
 
-/// Opens the write end of the pipe that `handle` refers to. While it is open, this thread should be
-/// [`Unstopped`].
+/// Opens the write end of the pipe that `handle` refers to.
 pub(crate) fn open_for_writing(handle: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     // The handle itself supports neither write(2) nor ioctl(2) (O_PATH in open(2)).
     let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;

@@ -5,8 +5,6 @@
 //! here and in the programs that this process starts.
 
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result};
 use nix::sys::signal::{self, SigSet, SigmaskHow};
@@ -47,13 +45,6 @@ impl Signals {
     /// # Errors
     /// Fails if no signalfd can be opened: EMFILE.
     pub fn noted() -> Result<Self> {
-        // The parent of this process may have ignored SIGCHLD, and then no child could be waited for
-        // (wait(2), NOTES). Installing a handler ends that, though the handler is never called.
-        signal_hook::flag::register(
-            signal_hook::consts::SIGCHLD,
-            Arc::new(AtomicBool::new(false)),
-        )
-        .context("SIGCHLD cannot be handled")?;
         let mut noted = SigSet::from_iter([signal::SIGCHLD, signal::SIGCONT]);
         noted.extend(
             ENDING

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
+use std::process::Command;
 
 use crate::common::*;
 use fullbore_results::run::{EndpointReport, Run, SCHEMA};
@@ -514,6 +515,19 @@ fn a_pipe_size_of_0_leaves_pipes_as_they_are() {
     let run = short_json("--pipe-size 0 pipe");
     assert_eq!(run.settings.pipe_size, None);
     assert!(has_figure(experiment(&run, "pipe")));
+}
+
+#[test]
+fn processes_are_waited_for_though_the_parent_ignored_their_end() {
+    let line = r#"trap "" CHLD; exec "$0" "$@""#;
+    let output = until_measured(|| {
+        let mut sh = Command::new("sh");
+        sh.args(["-c", line, FULLBORE, "bench", "--json"]);
+        finish(start(sh.args(SHORT.split(' ')).arg("write_read")))
+    });
+    assert_code(&output, 0);
+    let run = bench_json(&output);
+    assert!(has_figure(experiment(&run, "write_read")));
 }
 
 #[test]

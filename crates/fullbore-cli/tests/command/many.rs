@@ -2,6 +2,7 @@
 //! which memory is made short.
 
 use std::path::PathBuf;
+use std::process::Command;
 
 use crate::common::refusing::*;
 use crate::common::users::{ForEverybody, hold_pipes};
@@ -64,6 +65,26 @@ fn remark<'a>(run: &'a Run, name: &str) -> &'a str {
         .iter()
         .find(|remark| remark.table.as_ref() == table);
     &remark.unwrap_or_else(|| panic!("{:#?}", run.remarks)).text
+}
+
+#[test]
+fn what_needs_more_fds_than_it_may_have_is_skipped_and_the_others_are_measured() {
+    let line = r#"ulimit -n 100; exec "$0" "$@""#;
+    let output = until_measured(|| {
+        let mut sh = Command::new("sh");
+        sh.args(["-c", line, FULLBORE, "bench", "--json"]);
+        sh.args(SHORT.split(' '))
+            .args(["pipes_64_write", "write_read"]);
+        finish(start(&mut sh))
+    });
+    assert_code(&output, 0);
+    let run = bench_json(&output);
+    let reason = experiment(&run, "pipes_64_write").skipped.as_deref();
+    assert!(
+        reason.is_some_and(|reason| reason.contains("Too many open files")),
+        "{reason:?}"
+    );
+    assert!(has_figure(experiment(&run, "write_read")));
 }
 
 #[test]

@@ -22,7 +22,7 @@ use rustix::io::Errno;
 use super::census::{Census, Holder, Pipe};
 use super::chains::PipeKind;
 use super::error::Error;
-use super::link::{Fill, Unstopped, WriteEnd, open_for_writing};
+use super::link::{Fill, WriteEnd, open_for_writing};
 use super::proc_files::needs_proc;
 use evidence::gather;
 use outcome::{Options, Outcome, Tuned, Tuning, is_safe};
@@ -37,8 +37,7 @@ const INTERVAL: Duration = Duration::from_millis(1);
 /// Changes the sizes of the pipes of a target as the options say.
 ///
 /// # Errors
-/// If there is no such target, or another run of this command does not end soon. An error with one pipe is in
-/// the report.
+/// If there is no such target. An error with one pipe is in the report.
 pub fn tune(target: &Target, options: Options) -> Result<Tuning, Error> {
     needs_proc()?;
     let census = Census::take().map_err(Error::system("look at /proc"))?;
@@ -46,10 +45,7 @@ pub fn tune(target: &Target, options: Options) -> Result<Tuning, Error> {
     // The sizes are locked before anything is grown, so that two runs of this command do not change
     // one pipe at once.
     let needs_sizes = options.revert || !options.dry_run;
-    let mut sizes = match needs_sizes.then(Sizes::open) {
-        Some(Err(error)) if error.is_busy() => return Err(error),
-        sizes => sizes,
-    };
+    let mut sizes = needs_sizes.then(Sizes::open);
     let mut all: Vec<Tuned> = Vec::with_capacity(found.pipes.len());
     let mut trial = options.dry_run.then(Trial::default);
     let mut writers = match options.revert {
@@ -150,7 +146,6 @@ impl Tuned {
         let Some(handle) = handle(census, pipe)? else {
             return Ok(Outcome::HalfOpen);
         };
-        let _unstopped = Unstopped::new();
         let end = open_for_writing(handle.as_fd())?;
         let size = rustix::pipe::fcntl_getpipe_size(&end)?;
         if options.revert {
@@ -164,7 +159,6 @@ impl Tuned {
         }
         let (to, limit) = match trial {
             Some(trial) => {
-                drop(end);
                 let is_own = pipe.owner == rustix::process::geteuid().as_raw();
                 trial.expected(size, options.size, is_own)?
             }

@@ -1,8 +1,6 @@
 //! The sizes of pipes before they were tuned, kept in a small file, so that `--revert` can restore
 //! them. Pipes that have gone are left out.
 
-use std::time::Duration;
-
 use fullbore::pipe::PipeIdentity;
 use serde::{Deserialize, Serialize};
 
@@ -10,9 +8,6 @@ use super::super::error::Error;
 use super::super::kept::Kept;
 
 const FILE: &str = "tuned.json";
-
-/// How long to wait for another run of this command, which may be stopped.
-const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A pipe that was tuned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,9 +34,9 @@ impl Sizes {
     /// Opens and locks the sizes of this user.
     ///
     /// # Errors
-    /// If there is no safe directory for them, or another run of this command still has them.
+    /// If there is no safe directory for them.
     pub fn open() -> Result<Self, Error> {
-        Kept::open(FILE, PATIENCE).map(Self)
+        Kept::open(FILE).map(Self)
     }
 
     /// Returns the sizes of a pipe.
@@ -103,8 +98,7 @@ mod tests {
     fn the_first_size_is_kept_until_it_is_put_back() {
         let place = tempfile::tempdir().unwrap();
         let uid = rustix::process::geteuid().as_raw();
-        let directory = place.path().join("fullbore");
-        let open = || Sizes(Kept::open_at(directory.clone(), uid, FILE, PATIENCE).unwrap());
+        let open = || Sizes(Kept::open_at(place.path().join("fullbore"), uid, FILE).unwrap());
         let mut sizes = open();
         sizes.keep(pipe(1), 1 << 16, 1 << 20);
         sizes.keep(pipe(1), 1 << 20, 1 << 21);

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::mpsc::channel;
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crate::common::targets::{self, SinkKind, SourceKind, Target};
@@ -349,44 +349,41 @@ fn a_file_holds_the_bytes_instead_of_memory() {
     assert_eq!(size.metadata().unwrap().len(), report.level.capacity);
 }
 
+/// Starts a buffer in a file between two pipes; returns their other ends, the file, and the thread that runs it.
+fn start_in_file() -> (File, File, File, JoinHandle<Result<(), Option<i32>>>) {
+    let (source, sink) = (Pipe::new().unwrap(), Pipe::new().unwrap());
+    let file = tempfile::tempfile().unwrap();
+    let same = file.try_clone().unwrap();
+    let runs = thread::spawn(move || {
+        let buffer = Buffer::new(source.reader).memory(MIB).in_file(file);
+        let run = buffer.sink(sink.writer, Policy::FAIL_ALL).run();
+        run.map(drop)
+            .map_err(|failure| failure.error.raw_os_error())
+    });
+    (source.writer.into(), sink.reader.into(), same, runs)
+}
+
 #[test]
 fn a_file_that_is_shortened_meanwhile_is_an_error_and_no_signal() {
     let _watch = watch("a_file_that_is_shortened_meanwhile_is_an_error_and_no_signal");
-    let (source, sink) = (Pipe::new().unwrap(), Pipe::new().unwrap());
-    let file = tempfile::tempfile().unwrap();
-    let shortened = file.try_clone().unwrap();
-    let runs = thread::spawn(move || {
-        let buffer = Buffer::new(source.reader).memory(MIB).in_file(file);
-        buffer.sink(sink.writer, Policy::FAIL_ALL).run()
-    });
-    until(|| shortened.metadata().unwrap().len() == MIB as u64);
-    shortened.set_len(0).unwrap();
-    File::from(source.writer).write_all(b"bytes").unwrap();
-    let failure = runs.join().unwrap().unwrap_err();
-    assert_eq!(failure.error.raw_os_error(), Some(libc::EFAULT));
-    drop(sink.reader);
+    let (mut writer, _reader, file, runs) = start_in_file();
+    until(|| file.metadata().unwrap().len() == MIB as u64);
+    file.set_len(0).unwrap();
+    writer.write_all(b"bytes").unwrap();
+    assert_eq!(runs.join().unwrap(), Err(Some(libc::EFAULT)));
 }
 
 #[test]
 fn a_file_that_is_shortened_before_a_part_of_it_is_full_is_an_error_and_no_signal() {
     let _watch = watch("a_file_that_is_shortened_before_a_part_of_it_is_full");
-    let (source, sink) = (Pipe::new().unwrap(), Pipe::new().unwrap());
-    let file = tempfile::tempfile().unwrap();
-    let shortened = file.try_clone().unwrap();
-    let runs = thread::spawn(move || {
-        let buffer = Buffer::new(source.reader).memory(MIB).in_file(file);
-        buffer.sink(sink.writer, Policy::FAIL_ALL).run()
-    });
+    let (mut writer, mut reader, file, runs) = start_in_file();
     // What is left of the part has less room than a packet of the pipe may take.
     let part = MIB / 16;
-    let mut writer = File::from(source.writer);
     writer.write_all(&first(part - 1000)).unwrap();
-    let mut reader = File::from(sink.reader);
     reader.read_exact(&mut vec![0; part - 1000]).unwrap();
-    shortened.set_len(0).unwrap();
+    file.set_len(0).unwrap();
     writer.write_all(b"bytes").unwrap();
-    let failure = runs.join().unwrap().unwrap_err();
-    assert_eq!(failure.error.raw_os_error(), Some(libc::EFAULT));
+    assert_eq!(runs.join().unwrap(), Err(Some(libc::EFAULT)));
 }
 
 #[test]
