@@ -3,8 +3,8 @@
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::Command;
 
+use crate::common::meter::sh;
 use crate::common::*;
 use fullbore_results::run::{EndpointReport, Run, SCHEMA};
 use rustix::process::{Pid, Signal, kill_process};
@@ -519,12 +519,8 @@ fn a_pipe_size_of_0_leaves_pipes_as_they_are() {
 
 #[test]
 fn processes_are_waited_for_though_the_parent_ignored_their_end() {
-    let line = r#"trap "" CHLD; exec "$0" "$@""#;
-    let output = until_measured(|| {
-        let mut sh = Command::new("sh");
-        sh.args(["-c", line, FULLBORE, "bench", "--json"]);
-        finish(start(sh.args(SHORT.split(' ')).arg("write_read")))
-    });
+    let line = format!("trap '' CHLD; exec $F bench --json {SHORT} write_read");
+    let output = until_measured(|| finish(start(&mut sh(&line))));
     assert_code(&output, 0);
     let run = bench_json(&output);
     assert!(has_figure(experiment(&run, "write_read")));

@@ -2,8 +2,8 @@
 //! which memory is made short.
 
 use std::path::PathBuf;
-use std::process::Command;
 
+use crate::common::meter::sh;
 use crate::common::refusing::*;
 use crate::common::users::{ForEverybody, hold_pipes};
 use crate::common::*;
@@ -69,14 +69,8 @@ fn remark<'a>(run: &'a Run, name: &str) -> &'a str {
 
 #[test]
 fn what_needs_more_fds_than_it_may_have_is_skipped_and_the_others_are_measured() {
-    let line = r#"ulimit -n 100; exec "$0" "$@""#;
-    let output = until_measured(|| {
-        let mut sh = Command::new("sh");
-        sh.args(["-c", line, FULLBORE, "bench", "--json"]);
-        sh.args(SHORT.split(' '))
-            .args(["pipes_64_write", "write_read"]);
-        finish(start(&mut sh))
-    });
+    let line = format!("ulimit -n 100; exec $F bench --json {SHORT} pipes_64_write write_read");
+    let output = until_measured(|| finish(start(&mut sh(&line))));
     assert_code(&output, 0);
     let run = bench_json(&output);
     let reason = experiment(&run, "pipes_64_write").skipped.as_deref();

@@ -193,10 +193,7 @@ fn ends_and_names(fds: &str, inode: u64) -> (usize, usize) {
 fn stop(child: &Child) {
     let pid = Pid::from_child(child);
     kill_process(pid, Signal::TSTP).unwrap();
-    wait_for("a stop", || {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
-        stat.rsplit_once(") ")?.1.starts_with('T').then_some(())
-    });
+    wait_for("a stop", || (state(child.id())? == 'T').then_some(()));
 }
 
 #[test]

@@ -17,7 +17,7 @@ use std::cell::Cell;
 use std::fs::{self, File};
 use std::io::{self, PipeReader, PipeWriter, Write};
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{LazyLock, LockResult, Once, RwLock, RwLockWriteGuard, mpsc};
 use std::thread;
@@ -434,12 +434,19 @@ pub fn children(parent: u32) -> Vec<(Pid, Vec<String>)> {
         .collect()
 }
 
-/// Returns the fourth field of /proc/PID/stat, after a name that may contain spaces and
-/// parentheses.
+/// Returns the state of a process, such as `S`, `T` or `Z` (proc_pid_stat(5)); `None` if there is no such process.
+pub fn state(pid: u32) -> Option<char> {
+    stat(&PathBuf::from(format!("/proc/{pid}")))?.chars().next()
+}
+
 fn parent_of(process: &Path) -> Option<u32> {
+    stat(process)?.split(' ').nth(1)?.parse().ok()
+}
+
+/// Returns /proc/PID/stat from its third field on, after a name that may contain spaces and parentheses.
+fn stat(process: &Path) -> Option<String> {
     let stat = std::fs::read_to_string(process.join("stat")).ok()?;
-    let (_, rest) = stat.rsplit_once(") ")?;
-    rest.split(' ').nth(1)?.parse().ok()
+    Some(stat.rsplit_once(") ")?.1.to_owned())
 }
 
 fn command_line(process: &Path) -> Option<Vec<String>> {
