@@ -19,11 +19,17 @@ from collections.abc import Callable
 
 MIB = 1 << 20
 
-#: How many times as many bytes a writer moves, so that starting Python and importing numpy does not count.
-FOR_WRITERS = 4
+#: How many times as many bytes fast jobs move, so that starting Python and importing numpy does not count.
+MORE = 4
 
 #: Reads its stdin with read(2) and does nothing with the bytes.
 READER = "import os\nb = bytearray(1 << 20)\nf = open(0, 'rb', buffering=0)\nwhile f.readinto(b): pass"
+
+#: Drops its stdin without copying it.
+DROPPER = "import os\nnull = os.open(os.devnull, os.O_WRONLY)\nwhile os.splice(0, null, 1 << 20): pass"
+
+#: Writes 1 MiB pieces with write(2).
+WRITER = "import os\ndata = bytes(1 << 20)\nfor _ in range(COUNT): os.write(1, data)"
 
 WRITERS = {
     "sys.stdout.buffer.write": """
@@ -110,23 +116,17 @@ def finish(*processes: subprocess.Popen[bytes]) -> None:
             sys.exit(f"{process.args!r} failed")
 
 
-def to_reader(program: str) -> None:
-    """Runs a writer into a reader, in a pipe as subprocess makes it."""
-    writer = python(program, stdout=subprocess.PIPE)
-    reader = python(READER, stdin=writer.stdout)
-    assert writer.stdout
-    writer.stdout.close()
-    finish(writer, reader)
-
-
-def between_pipes(program: str, count: int) -> None:
-    writer = python(f"import os\nd = bytes(1 << 20)\nfor _ in range({count}): os.write(1, d)", stdout=subprocess.PIPE)
-    copier = python(program, stdin=writer.stdout, stdout=subprocess.PIPE)
-    reader = python(READER, stdin=copier.stdout)
-    assert writer.stdout and copier.stdout
-    writer.stdout.close()
-    copier.stdout.close()
-    finish(writer, copier, reader)
+def pipeline(*programs: str) -> None:
+    """Runs these programs in a pipeline, with pipes as subprocess makes them."""
+    stages: list[subprocess.Popen[bytes]] = []
+    for program in programs:
+        before = stages[-1].stdout if stages else None
+        stages.append(
+            python(program, stdin=before, stdout=subprocess.PIPE if len(stages) + 1 < len(programs) else None)
+        )
+        if before:
+            before.close()
+    finish(*stages)
 
 
 def with_popen(path: str) -> None:
@@ -137,10 +137,10 @@ def with_popen(path: str) -> None:
     finish(cat, wc)
 
 
-def with_pipeline(path: str, **more: bool) -> None:
+def with_pipeline(path: str, watch: bool = True) -> None:
     import fullbore
 
-    with fullbore.Pipeline([["cat", path], "wc -l"], stdout=fullbore.DEVNULL, check=True, **more) as p:
+    with fullbore.Pipeline([["cat", path], "wc -l"], stdout=fullbore.DEVNULL, check=True, watch=watch) as p:
         p.wait()
 
 
@@ -170,30 +170,31 @@ def main() -> None:
         with open(big, "wb") as file:
             for _ in range(mib):
                 file.write(line * (MIB // len(line)))
-        # (job, {way: call}), the way to compare with first.
-        jobs: list[tuple[str, dict[str, Callable[[], object]]]] = [
-            (
-                "write 1 MiB pieces into a pipe",
-                {
-                    name: lambda p=text: to_reader(p.replace("COUNT", str(FOR_WRITERS * mib)))  # type: ignore[misc]
-                    for name, text in WRITERS.items()
-                    if not name.startswith("numpy")
-                },
-            ),
-            (
-                "fill with numpy, into a pipe",
-                {
-                    name.removeprefix("numpy, "): lambda p=text: to_reader(p.replace("COUNT", str(FOR_WRITERS * mib)))  # type: ignore[misc]
-                    for name, text in WRITERS.items()
-                    if name.startswith("numpy")
-                },
-            ),
-            (
-                "copy from pipe to pipe",
-                {name: lambda p=text: between_pipes(p, mib) for name, text in COPIERS.items()},  # type: ignore[misc]
-            ),
+
+        def writers(reader: str, *, numpy: bool) -> dict[str, Callable[[], object]]:
+            return {
+                name.removeprefix("numpy, "): lambda p=text: pipeline(of_size(p, MORE), reader)  # type: ignore[misc]
+                for name, text in WRITERS.items()
+                if name.startswith("numpy") == numpy
+            }
+
+        def copiers(writer: str, reader: str, more: int) -> dict[str, Callable[[], object]]:
+            return {name: lambda p=text: pipeline(of_size(writer, more), p, reader) for name, text in COPIERS.items()}  # type: ignore[misc]
+
+        def of_size(program: str, more: int) -> str:
+            return program.replace("COUNT", str(more * mib))
+
+        # (job, how many times the bytes, {way: call}), the way to compare with first.
+        jobs: list[tuple[str, int, dict[str, Callable[[], object]]]] = [
+            ("write 1 MiB pieces into a pipe", MORE, writers(READER, numpy=False)),
+            ("the same, to a reader that does not copy", MORE, writers(DROPPER, numpy=False)),
+            ("fill with numpy, into a pipe", MORE, writers(READER, numpy=True)),
+            ("the same, to a reader that does not copy", MORE, writers(DROPPER, numpy=True)),
+            ("copy from pipe to pipe", 1, copiers(WRITER, READER, 1)),
+            ("the same, between programs that do not copy", MORE, copiers(WRITERS["Producer.write"], DROPPER, MORE)),
             (
                 "copy from file to file",
+                1,
                 {
                     "shutil.copyfileobj": lambda: between_files(copyfileobj, folder),
                     "fullbore.copy": lambda: between_files(fullbore.copy, folder),
@@ -201,6 +202,7 @@ def main() -> None:
             ),
             (
                 "read lines of 63 bytes from a pipe",
+                1,
                 {
                     name: lambda p=text: finish(  # type: ignore[misc]
                         python(p, stdin=subprocess.Popen(["cat", big], stdout=subprocess.PIPE).stdout)
@@ -210,6 +212,7 @@ def main() -> None:
             ),
             (
                 "cat big | wc -l",
+                1,
                 {
                     "subprocess.Popen": lambda: with_popen(big),
                     "Pipeline": lambda: with_pipeline(big),
@@ -218,13 +221,13 @@ def main() -> None:
             ),
         ]
         print("| job | way | GiB/s | CPU s/GiB | times |\n|---|---|---|---|---|")
-        for job, ways in jobs:
+        for job, more, ways in jobs:
             found: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
             for turn in range(options.rounds):
                 names = list(ways) if turn % 2 == 0 else list(ways)[::-1]
                 for name in names:
                     found[name].append(timed(ways[name]))
-            gib = mib / 1024 * (FOR_WRITERS if job.endswith("into a pipe") else 1)
+            gib = mib / 1024 * more
             first = statistics.median(seconds for seconds, _ in next(iter(found.values())))
             for name, rounds in found.items():
                 seconds = statistics.median(one for one, _ in rounds)
