@@ -3,7 +3,8 @@
 //! Descendants are found by their parents. As a subreaper (prctl(2), PR_SET_CHILD_SUBREAPER) this process
 //! becomes the parent of every descendant that loses its own, so that none escapes by a double fork or a
 //! session of its own. No other process gets a signal; the process group does not either, because it may
-//! be shared with others.
+//! be shared with others. Neither do the processes that were there before anything was started: a process that
+//! executes this program keeps its children.
 //!
 //! /proc names the parents. If /proc is missing or shows another PID namespace, the kernel still says of each
 //! PID whether it is a child of this process. The children of a child are found after it has ended, because
@@ -11,6 +12,7 @@
 
 use std::collections::BTreeSet;
 use std::ops::Range;
+use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -22,7 +24,9 @@ use rustix::process::{
 };
 use rustix::thread::gettid;
 
+use fullbore_observe::census::ProcessId;
 use fullbore_observe::descendants;
+use fullbore_observe::place::process_id;
 
 /// The time between two checks of which processes are left.
 const INTERVAL: Duration = Duration::from_millis(5);
@@ -88,7 +92,28 @@ fn kill_all(mut reap: impl FnMut()) -> BTreeSet<u32> {
 /// its parent becomes a child. What has ended since then is reaped the next time.
 fn is_left(reap: &mut impl FnMut()) -> bool {
     reap();
-    has_children()
+    has_children() && (spared().is_empty() || !living().is_empty())
+}
+
+/// The descendants that this process had before it started any.
+static SPARED: OnceLock<BTreeSet<ProcessId>> = OnceLock::new();
+
+/// Spares the descendants that this process has now.
+pub fn spare_the_living() {
+    if has_children() && proc_is_ours() {
+        let living = living();
+        let ids = living.into_iter().filter_map(process_id);
+        let _ = SPARED.set(ids.collect());
+    }
+}
+
+/// Returns the descendants that are spared, and those that they have started.
+fn spared() -> BTreeSet<u32> {
+    let known = SPARED.get().into_iter().flatten();
+    let running = known.filter(|id| process_id(id.pid) == Some(**id));
+    running
+        .flat_map(|id| descendants(id.pid).into_iter().chain([id.pid]))
+        .collect()
 }
 
 /// Sends a signal to all descendants of this process, once to each. A process that was about to start another
@@ -125,7 +150,8 @@ pub fn tell_all(signal: Signal) {
     }
 }
 
-/// Returns the descendants that are not zombies. Without /proc, only children are found.
+/// Returns the descendants that are not zombies and are not spared. Without /proc, only children are found, and
+/// none is spared.
 pub fn living() -> BTreeSet<u32> {
     let mut all = match proc_is_ours() {
         true => descendants(std::process::id()),
@@ -135,10 +161,12 @@ pub fn living() -> BTreeSet<u32> {
     if all.is_empty() {
         return children_by_number();
     }
+    let spared = spared();
     all.retain(|&pid| {
-        Process::new(pid as i32)
-            .and_then(|process| process.stat())
-            .is_ok_and(|stat| !matches!(stat.state, 'Z' | 'X'))
+        !spared.contains(&pid)
+            && Process::new(pid as i32)
+                .and_then(|process| process.stat())
+                .is_ok_and(|stat| !matches!(stat.state, 'Z' | 'X'))
     });
     all
 }

@@ -1,10 +1,12 @@
-//! Ctrl-C while a line is on the screen: the line is finished before the process ends.
+//! Ctrl-C while a line is on the screen: the line is finished before the process ends, as the signal would have
+//! ended it.
 
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use rustix::process::{Resource, Rlimit, getpid, setrlimit};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::inherited;
@@ -60,9 +62,22 @@ impl Interrupt {
     pub fn obey(&self) {
         match self.0.load(Ordering::Relaxed) {
             0 => {}
-            signal => {
-                let _ = signal_hook::low_level::emulate_default_handler(signal as i32);
-            }
+            signal => die_of(signal as i32),
         }
     }
+}
+
+/// Ends this process as the signal would have ended it.
+pub fn die_of(signal: i32) -> ! {
+    // A core dump of this process would be of no use (core(5)).
+    let none = Rlimit {
+        current: Some(0),
+        maximum: Some(0),
+    };
+    let _ = setrlimit(Resource::Core, none);
+    // The default action of a signal does not end the first process of a PID namespace (pid_namespaces(7)).
+    if !getpid().is_init() {
+        let _ = signal_hook::low_level::emulate_default_handler(signal);
+    }
+    std::process::exit(128 + signal)
 }

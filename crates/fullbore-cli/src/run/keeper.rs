@@ -4,7 +4,8 @@
 //! Each of the two holds one end of a socket. When the keeper is gone, the runner reads the end of the file
 //! and ends all its descendants. When the runner is gone without having reported that it is done, the keeper
 //! ends all its own descendants: as a subreaper it has become the parent of the processes that the runner has
-//! left. Therefore even SIGKILL for either of them leaves no process behind.
+//! left. It spares the processes that it had before, such as those in the background of a script that executed it.
+//! Therefore even SIGKILL for either of them leaves no process behind.
 
 use std::io::{Read, Write, stderr};
 use std::os::fd::AsFd;
@@ -21,9 +22,10 @@ use rustix::thread::set_name;
 
 use super::failure::FAILED;
 use super::runner::{GRACE, TO_STOP, say_left, wait_for};
-use super::signals::{Signals, die_of, is_ending, is_stopped, stop};
+use super::signals::{Signals, is_ending, is_stopped, stop};
 use crate::ending;
 use crate::fork::fork;
+use crate::interrupt::die_of;
 use crate::terminal::footer;
 
 /// How long the runner may take to end the pipeline after it was asked to.
@@ -39,6 +41,7 @@ pub fn keep(
     run: impl FnOnce(&UnixStream, Signals) -> Result<ExitCode>,
 ) -> Result<ExitCode> {
     let mut signals = Signals::noted()?;
+    ending::spare_the_living();
     set_child_subreaper(Some(getpid())).context("PR_SET_CHILD_SUBREAPER")?;
     let (mut ours, theirs) = UnixStream::pair().context("socketpair")?;
     let Some(runner) = fork().context("fork")? else {

@@ -23,10 +23,11 @@ use super::failure::Failure;
 use super::options::Options;
 use super::place::Place;
 use super::plan::Plan;
-use super::signals::{Came, Signals, die_of, is_stopped, stop};
+use super::signals::{Came, Signals, is_stopped, stop};
 use super::start::{self, Starting};
 use super::status::{code, whole};
 use crate::ending;
+use crate::interrupt::die_of;
 use crate::terminal::live::Live;
 use crate::terminal::report;
 use fullbore_host::size;
@@ -116,6 +117,7 @@ impl<'a> Runner<'a> {
         // that moment, so that it reads the socket.
         set_parent_process_death_signal(Some(Signal::CONT)).context("PR_SET_PDEATHSIG")?;
         let plan = plan()?;
+        options.place.check(plan.stages.len())?;
         if options.watched() && !ending::proc_is_ours() {
             bail!(
                 "no report is possible: --report, --live and --json need /proc of this PID namespace; mount it \
@@ -157,7 +159,6 @@ impl<'a> Runner<'a> {
     }
 
     fn start(&mut self, plan: &Plan) -> Result<()> {
-        self.options.place.check(plan.stages.len())?;
         let wanted = self.pipe_size(plan.stages.len() - 1);
         let began = Instant::now();
         let mut pipes = start::pipes(plan.stages.len(), wanted)?;

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use anyhow::{Context, Result};
 use nix::sys::signal::{self, SigSet, SigmaskHow};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use rustix::process::{Pid, Resource, Rlimit, Signal, WaitId, WaitIdOptions, setrlimit, waitid};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, waitid};
 
 use crate::inherited;
 
@@ -104,17 +104,4 @@ pub fn is_stopped(child: Pid) -> bool {
 /// Returns whether a signal is one of those that end a pipeline.
 pub fn is_ending(signal: i32) -> bool {
     ENDING.iter().any(|&ending| ending as i32 == signal)
-}
-
-/// Ends this process as the signal would have ended it.
-pub fn die_of(signal: i32) -> ! {
-    // A core dump of this process would be of no use (core(5)).
-    let none = Rlimit {
-        current: Some(0),
-        maximum: Some(0),
-    };
-    let _ = setrlimit(Resource::Core, none);
-    let _ = signal_hook::low_level::emulate_default_handler(signal);
-    // The default action of the signal does not end a process.
-    std::process::exit(128 + signal)
 }

@@ -253,6 +253,34 @@ fn those_who_do_not_want_to_go_are_ended_too() {
 }
 
 #[test]
+fn what_was_there_before_is_spared() {
+    // The process that executes `run` has a child, which has one too.
+    let marker = format!("1000.{:09}", fastrand::u32(..1 << 29));
+    let script = format!("sh -c 'sleep {marker}; :' > /dev/null 2>&1 & exec \"$0\" \"$@\"");
+    let is_there = |pid: &Pid| is_running(*pid);
+    for signal in [Signal::KILL, Signal::ABORT] {
+        let running = Running::start_by(&["sh", "-c", &script], "sleep @MARK@ | sleep @MARK@");
+        let keeper = running.keeper.id();
+        let before: Vec<Pid> = wait_for("the child and its child", || {
+            let (child, _) = children(keeper)
+                .into_iter()
+                .find(|(_, words)| words.iter().any(|word| word.starts_with("sleep 1000.")))?;
+            let (grandchild, _) = children(child.as_raw_nonzero().get() as u32).pop()?;
+            Some(vec![grandchild, child])
+        });
+        // The stages are sleeping, and so is the child.
+        running.wait_for_stages(2);
+        tell(running.runner(), signal);
+        let output = running.end("with other children");
+        assert_code(&output, 128 + signal.as_raw());
+        assert!(before.iter().all(is_there), "{}", said(&output));
+        for pid in before {
+            tell(pid, Signal::KILL);
+        }
+    }
+}
+
+#[test]
 fn a_runner_that_is_stopped_acts_when_the_keeper_is_gone() {
     let running = Running::start("sleep @MARK@ | sleep @MARK@");
     running.wait_for_stages(2);
@@ -536,6 +564,22 @@ fn in_a_pid_namespace_with_the_proc_of_another_all_is_ended_too() {
         let shell = children(running.keeper.id())[0].0;
         tell(shell, Signal::KILL);
         running.end("another PID namespace");
+    }
+}
+
+#[test]
+fn the_first_process_of_a_pid_namespace_ends_with_128_and_the_signal() {
+    if !may_unshare() {
+        return;
+    }
+    for signal in [Signal::TERM, Signal::HUP, Signal::INT] {
+        let number = signal.as_raw();
+        let line = format!("sh -c 'kill -{number} 1; exec sleep 1000' | cat");
+        let mut command = Command::new("unshare");
+        command.args(["--pid", "--fork", FULLBORE, "run", "--quiet", &line]);
+        users::with_usual_signals(&mut command);
+        let output = output_of(&mut command).unwrap();
+        assert_code(&output, 128 + number);
     }
 }
 
