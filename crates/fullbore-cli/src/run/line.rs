@@ -14,7 +14,9 @@ use brush_parser::{ParserOptions, Token, TokenizerOptions, parse_tokens, uncache
 use serde::{Deserialize, Serialize};
 
 use super::bounded::bounded;
-use super::tokens::{is_in_background, is_pipe, only_pipeline, opened, with_errors_as_pipes};
+use super::tokens::{
+    are_unclear, is_in_background, is_pipe, only_pipeline, opened, with_errors_as_pipes,
+};
 
 /// The kind of a line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,7 +52,7 @@ pub struct StageSource {
 /// The dialect in which the shell reads the line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dialect {
-    /// The language of POSIX, with `|&` in addition.
+    /// The language of POSIX, with `|&` in addition, and perhaps extensions that are not known here.
     Posix,
     /// The language of bash, with its extensions.
     Bash,
@@ -62,6 +64,12 @@ const MOST_OPENED: usize = 200;
 /// The most pipes inside of brackets and loops in a line that is cut, because at each of them the stage is
 /// parsed from its start.
 const MOST_INNER_PIPES: usize = 200;
+
+/// Words that are programs to some shells. To others (bash as sh, ksh, zsh) the pipeline or the loop that follows
+/// belongs to them, or a `|` after them is no pipe.
+const UNCLEAR: &[&str] = &[
+    "time", "coproc", "function", "repeat", "select", "foreach", "[[",
+];
 
 /// The most bytes of a plain line.
 const MOST_PLAIN: usize = 4096;
@@ -85,7 +93,7 @@ pub fn cut(line: &OsStr, dialect: Dialect) -> CommandLine {
 
 /// Returns whether a line consists of words, pipes, quotes and `>` alone, on which the parser always ends.
 /// Such a line is parsed without the child process, whose start and end take most of a millisecond.
-fn is_plain(line: &OsStr) -> bool {
+pub fn is_plain(line: &OsStr) -> bool {
     line.len() <= MOST_PLAIN
         && line
             .as_bytes()
@@ -112,6 +120,9 @@ struct Place {
     with_errors: bool,
     is_first: bool,
 }
+
+/// What separates the words of a line. To a shell, a carriage return is part of a word.
+pub const BLANKS: &[u8] = b" \t\n";
 
 /// A position in the source, and the text to insert there.
 type Insertion = (usize, &'static [u8]);
@@ -142,7 +153,7 @@ impl<'a> Source<'a> {
             sh_mode: posix,
         };
         let tokens = uncached_tokenize_str(&text, &read).ok()?;
-        if opened(&tokens) > MOST_OPENED {
+        if opened(&tokens) > MOST_OPENED || are_unclear(&tokens, posix) {
             return None;
         }
         let (tokens, with_errors) = with_errors_as_pipes(tokens);
@@ -173,10 +184,6 @@ impl<'a> Source<'a> {
                 has_pipes: self.tokens.iter().any(is_pipe),
             };
         };
-        // The `time` of bash measures the pipeline as a whole, which no stage can do.
-        if pipeline.timed.is_some() {
-            return CommandLine::Unclear;
-        }
         let is = |text: &'static str| move |token: &&Token| token.to_str() == text;
         let newlines = self.tokens.iter().take_while(is("\n")).count();
         let negations = self.tokens[newlines..].iter().take_while(is("!")).count();
@@ -189,6 +196,7 @@ impl<'a> Source<'a> {
         let Some(places) = self
             .places(first)
             .filter(|all| all.len() == pipeline.seq.len())
+            .filter(|all| !all.iter().any(|place| self.is_unclear(place)))
         else {
             return CommandLine::Unclear;
         };
@@ -208,6 +216,14 @@ impl<'a> Source<'a> {
             stages,
             negated: pipeline.bang,
         }
+    }
+
+    /// Returns whether a stage begins with a word that means something else to some shells. Which one `sh` is
+    /// is not known.
+    fn is_unclear(&self, place: &Place) -> bool {
+        let mut tokens = self.tokens[place.tokens.clone()].iter().map(Token::to_str);
+        let first = tokens.find(|&token| token != "\n");
+        self.dialect == Dialect::Posix && first.is_some_and(|first| UNCLEAR.contains(&first))
     }
 
     /// Returns whether a stage is a command by itself.
@@ -361,7 +377,7 @@ impl<'a> Source<'a> {
             }
             text.extend(&self.line[from..piece.end]);
         }
-        let blanks = text.iter().take_while(|byte| byte.is_ascii_whitespace());
+        let blanks = text.iter().take_while(|byte| BLANKS.contains(byte));
         text.drain(..blanks.count());
         for body in elsewhere {
             if text.last() != Some(&b'\n') || text.ends_with(b"\\\n") {
@@ -474,6 +490,34 @@ mod tests {
                 expected => assert_eq!(stages(line), expected, "{line}"),
             }
         }
+    }
+
+    #[test]
+    fn what_only_looks_unclear_is_cut() {
+        for (line, expected) in [
+            (
+                "a 99999999999999999999 | b",
+                ["a 99999999999999999999 ", "b"],
+            ),
+            ("a 2147483647>f | b", ["a 2147483647>f ", "b"]),
+            (
+                r#"a "${x}'b'${y:-c}" | d ${x:-'}'}"#,
+                [r#"a "${x}'b'${y:-c}" "#, "d ${x:-'}'}"],
+            ),
+            (r"a 'b$' | c '$d'\''e'", [r"a 'b$' ", r"c '$d'\''e'"]),
+            ("a time | x=1 time b", ["a time ", "x=1 time b"]),
+        ] {
+            assert_eq!(stages(line), expected, "{line}");
+        }
+        assert_eq!(
+            stages_of(r"a $'it\'s | b' | c", Dialect::Bash),
+            [r"a $'it\'s | b' ", "c"]
+        );
+    }
+
+    #[test]
+    fn a_carriage_return_is_part_of_a_word() {
+        assert_eq!(stages("a | \rb\r"), ["a ", "\rb\r"]);
     }
 
     #[test]
@@ -630,6 +674,25 @@ mod tests {
             "a | { b |& c; }",
             // This is one pipeline in bash, and no pipeline in POSIX.
             "cat <(a) | b",
+            // brush-parser panics on a number before a redirection that is no i32.
+            "a 99999999999999999999>f | b",
+            "a 2147483648<f | b",
+            // A single quote in double quotes is a character, whatever is around it.
+            r#"a "${x:-it's}" | b "${x:-it's}" | c"#,
+            r#"a "${x:-it's}" 'b}" | c' | d "'}" '"'"#,
+            r#"a "${x:-${y}it's}" | b "${x:-it's}""#,
+            r#"a "${x:-\}it's}" | b "${x:-it's}""#,
+            // Only a shell that knows `$'…'` reads on after the backslash.
+            r"a $'b\' | c $'d\' | e",
+            r"a \$'b\' | c \$'d\' | e",
+            // To some shells these words begin a pipeline or a loop, and to others they are programs.
+            "time a | b",
+            "! time a | b",
+            "a |\n time b | c",
+            "coproc a | b",
+            "repeat 3 a | b",
+            "function f { a | b",
+            "[[ a < b | c ]]",
         ] {
             assert_eq!(
                 cut(line.as_ref(), Dialect::Posix),
@@ -637,10 +700,18 @@ mod tests {
                 "{line}"
             );
         }
-        assert_eq!(
-            cut("time a | b".as_ref(), Dialect::Bash),
-            CommandLine::Unclear
-        );
+        for line in [
+            "time a | b",
+            "! time a | b",
+            "a | time b",
+            r"a \$'b\' | c \$'d\' | e",
+        ] {
+            assert_eq!(
+                cut(line.as_ref(), Dialect::Bash),
+                CommandLine::Unclear,
+                "{line}"
+            );
+        }
         let deep = format!("{}a{} | b", "(".repeat(100_000), ")".repeat(100_000));
         assert_eq!(cut(deep.as_ref(), Dialect::Posix), CommandLine::Unclear);
     }
@@ -763,6 +834,7 @@ mod tests {
             "\"",
             ">",
             "2",
+            "99999999999",
             "if ",
             "do ",
             " in ",

@@ -10,7 +10,7 @@ use std::process::{Output, Stdio};
 use anyhow::{Result, bail};
 
 use super::failure::Failure;
-use super::line::{self, CommandLine, Dialect, StageSource};
+use super::line::{self, BLANKS, CommandLine, Dialect, StageSource};
 use super::start::Command;
 use super::words;
 use fullbore_host::refusal::Usage;
@@ -46,51 +46,55 @@ impl Plan {
     /// Returns [`Usage`] if the shell does not understand the line, and [`Failure`] if the shell is not
     /// found.
     pub fn of_line(line: &OsStr, shell: &OsStr) -> Result<Self> {
-        let name = Path::new(shell).file_name();
-        let dialect = match name == Some("bash".as_ref()) {
-            true => Dialect::Bash,
-            false => Dialect::Posix,
-        };
         let whole = |note: Option<String>| Self {
             stages: vec![by_shell(shell, line)],
             negated: false,
             note,
         };
         let shown = clean(&shell.to_string_lossy());
-        let why = match line::cut(line, dialect) {
-            CommandLine::Pipeline { stages, negated } => {
-                // The parser has not read the text in `$(…)`, so the shell checks it. sh has no `|&`, and
-                // would refuse that.
-                if (has(line, b"$(") || has(line, b"`")) && !has(line, b"|&") {
-                    check(line, shell)?;
+        // Perhaps no stage needs the shell, but a wrong name is an error in any case.
+        if shell != "sh" && !is_found(shell) {
+            let error = ErrorKind::NotFound.into();
+            bail!(Failure::not_started(&by_shell(shell, line), 1, &error));
+        }
+        let cut = dialect(shell).map(|dialect| line::cut(line, dialect));
+        let why = match cut {
+            Some(CommandLine::Pipeline { stages, negated }) => {
+                let planned: Vec<Command> = stages
+                    .iter()
+                    .map(|stage| stage_by_shell(shell, stage))
+                    .collect();
+                match refused_stage(&stages, &planned, shell)? {
+                    None => {
+                        return Ok(Self {
+                            stages: planned,
+                            negated,
+                            note: None,
+                        });
+                    }
+                    Some(said) if refusal(line, shell)?.is_some() => bail!(Usage(said)),
+                    // Only the shell knows where the line is to be cut.
+                    Some(_) => Some("the line may be more than one pipeline"),
                 }
-                // Perhaps no stage needs the shell, but a wrong name is an error in any case.
-                if shell != "sh" && !is_found(shell) {
-                    let error = ErrorKind::NotFound.into();
-                    bail!(Failure::not_started(&by_shell(shell, line), 1, &error));
-                }
-                return Ok(Self {
-                    stages: stages
-                        .iter()
-                        .map(|stage| stage_by_shell(shell, stage))
-                        .collect(),
-                    negated,
-                    note: None,
-                });
             }
-            CommandLine::Background => {
+            Some(CommandLine::Background) => {
                 return Ok(whole(Some(format!(
                     "the line ends with '&', so {shown} runs it in its background, its pipes keep their usual \
                      size, and this command waits for it; put the '&' after this command: \
                      fullbore run 'a | b' &"
                 ))));
             }
-            CommandLine::Other { has_pipes } => {
+            Some(CommandLine::Other { has_pipes }) => {
                 has_pipes.then_some("the line is more than one pipeline")
             }
-            CommandLine::Unclear => {
-                check(line, shell)?;
-                has(line, b"|").then_some("the line may be more than one pipeline")
+            Some(CommandLine::Unclear) => {
+                if let Some(said) = refusal(line, shell)? {
+                    bail!(Usage(said));
+                }
+                has_pipe(line).then_some("the line may be more than one pipeline")
+            }
+            None => {
+                has_pipe(line).then_some("only lines for sh, bash, dash, ksh and zsh are split")
             }
         };
         Ok(whole(why.map(|why| {
@@ -103,8 +107,37 @@ impl Plan {
     }
 }
 
-fn has(line: &OsStr, what: &[u8]) -> bool {
-    memchr::memmem::find(line.as_bytes(), what).is_some()
+fn has_pipe(line: &OsStr) -> bool {
+    line.as_bytes().contains(&b'|')
+}
+
+/// Returns the dialect of a shell, by its name; `None` if it may not even have the quotes of POSIX.
+fn dialect(shell: &OsStr) -> Option<Dialect> {
+    let name = Path::new(shell).file_name()?.to_string_lossy();
+    let name = name.trim_end_matches(|c: char| c.is_ascii_digit() || "-.".contains(c));
+    match name {
+        "bash" => Some(Dialect::Bash),
+        "sh" | "ash" | "dash" | "ksh" | "loksh" | "mksh" | "oksh" | "pdksh" | "posh" | "yash"
+        | "zsh" => Some(Dialect::Posix),
+        _ => None,
+    }
+}
+
+/// Returns what the shell says about the first stage that it does not understand. A program with plain words and a
+/// plain line need no check. In the others, the parser may have missed something: it does not read the text in
+/// `$(…)`, for example.
+fn refused_stage(
+    stages: &[StageSource],
+    planned: &[Command],
+    shell: &OsStr,
+) -> Result<Option<String>> {
+    for (stage, planned) in stages.iter().zip(planned) {
+        let is_known = planned.or_else.is_some() || line::is_plain(&stage.text);
+        if !is_known && let Some(said) = refusal(&stage.text, shell)? {
+            return Ok(Some(said));
+        }
+    }
+    Ok(None)
 }
 
 /// Returns the command that runs a stage. It is the shell, unless the shell would only start a program and
@@ -114,7 +147,7 @@ fn has(line: &OsStr, what: &[u8]) -> bool {
 fn stage_by_shell(shell: &OsStr, stage: &StageSource) -> Command {
     let by_shell_alone = by_shell(shell, &stage.text);
     match &stage.program {
-        Some((name, text)) if is_a_program(name) => match plain_words(&stage.text) {
+        Some((name, text)) if is_a_program(name, shell) => match plain_words(&stage.text) {
             Some(words) => Command {
                 text: stage.text.clone(),
                 program: name.clone(),
@@ -132,8 +165,9 @@ fn stage_by_shell(shell: &OsStr, stage: &StageSource) -> Command {
 
 /// Returns the words, if all of them are plain.
 fn plain_words(text: &OsStr) -> Option<Vec<OsString>> {
-    text.as_bytes()
-        .trim_ascii()
+    let text = text.as_bytes();
+    let ended = text.iter().rev().take_while(|byte| BLANKS.contains(byte));
+    text[..text.len() - ended.count()]
         .split(|byte| matches!(byte, b' ' | b'\t'))
         .filter(|word| !word.is_empty())
         .map(|word| words::is_plain(word).then(|| OsStr::from_bytes(word).to_owned()))
@@ -141,13 +175,13 @@ fn plain_words(text: &OsStr) -> Option<Vec<OsString>> {
 }
 
 /// Returns whether a name can only refer to a program: it is found, and no shell has a built-in of this name.
-fn is_a_program(name: &OsStr) -> bool {
+fn is_a_program(name: &OsStr, shell: &OsStr) -> bool {
     let is_built_in = || {
         BUILT_IN
             .split_ascii_whitespace()
             .any(|built_in| name == built_in)
     };
-    !is_built_in() && !has_functions() && is_found(name)
+    !is_built_in() && !has_functions(shell) && is_found(name)
 }
 
 /// Returns whether there is a program with this name in PATH, or at this path.
@@ -163,11 +197,13 @@ fn is_found(name: &OsStr) -> bool {
     }
 }
 
-/// Returns whether a bash that runs the stages may find functions, in its environment or in the file that
-/// BASH_ENV names (bash(1): FUNCTIONS, BASH_ENV).
-fn has_functions() -> bool {
-    std::env::vars_os()
-        .any(|(name, _)| name == "BASH_ENV" || name.as_bytes().starts_with(b"BASH_FUNC_"))
+/// Returns whether the shell that runs the stages may find functions: bash in its environment or in the file that
+/// BASH_ENV names (bash(1): FUNCTIONS, BASH_ENV), zsh in .zshenv (zsh(1): STARTUP/SHUTDOWN FILES).
+fn has_functions(shell: &OsStr) -> bool {
+    let is_zsh = memchr::memmem::find(shell.as_bytes(), b"zsh").is_some();
+    is_zsh
+        || std::env::vars_os()
+            .any(|(name, _)| name == "BASH_ENV" || name.as_bytes().starts_with(b"BASH_FUNC_"))
 }
 
 /// The names that some shell does not look up as programs, even if there is such a program: the special and
@@ -201,26 +237,26 @@ fn by_shell(shell: &OsStr, text: &OsStr) -> Command {
     }
 }
 
-/// Has the shell check the syntax of a line, without running anything.
-fn check(line: &OsStr, shell: &OsStr) -> Result<()> {
+/// Has the shell check the syntax of a line, without running anything, and returns what it says if it does not
+/// understand the line.
+fn refusal(line: &OsStr, shell: &OsStr) -> Result<Option<String>> {
     let command = by_shell(shell, line);
     let checked = match without_running(&command) {
         Ok(checked) => checked,
         Err(error) => bail!(Failure::not_started(&command, 1, &error)),
     };
-    if !checked.status.success() {
-        let said = String::from_utf8_lossy(&checked.stderr);
-        let mut said = clean(said.lines().next().unwrap_or("syntax error"));
-        // bash accepts more than sh does, such as `<(…)` and `<<<`.
-        let by_bash = without_running(&by_shell("bash".as_ref(), line));
-        if shell != "bash" && by_bash.is_ok_and(|checked| checked.status.success()) {
-            let shell = clean(&shell.to_string_lossy());
-            said +=
-                &format!("; bash understands this line, and {shell} does not: add --shell bash");
-        }
-        bail!(Usage(said));
+    if checked.status.success() {
+        return Ok(None);
     }
-    Ok(())
+    let said = String::from_utf8_lossy(&checked.stderr);
+    let mut said = clean(said.lines().next().unwrap_or("syntax error"));
+    // bash accepts more than sh does, such as `<(…)` and `<<<`.
+    let by_bash = without_running(&by_shell("bash".as_ref(), line));
+    if shell != "bash" && by_bash.is_ok_and(|checked| checked.status.success()) {
+        let shell = clean(&shell.to_string_lossy());
+        said += &format!("; bash understands this line, and {shell} does not: add --shell bash");
+    }
+    Ok(Some(said))
 }
 
 /// Returns what the shell prints on stderr about its line under the option `-n`, which runs nothing.
@@ -267,6 +303,21 @@ mod tests {
     }
 
     #[test]
+    fn a_shell_is_known_by_its_name() {
+        for (shell, expected) in [
+            ("sh", Some(Dialect::Posix)),
+            ("/usr/bin/ksh93", Some(Dialect::Posix)),
+            ("/opt/zsh-5.9", Some(Dialect::Posix)),
+            ("/bin/bash", Some(Dialect::Bash)),
+            ("/usr/bin/fish", None),
+            ("tcsh", None),
+            ("", None),
+        ] {
+            assert_eq!(dialect(shell.as_ref()), expected, "{shell}");
+        }
+    }
+
+    #[test]
     fn what_a_shell_could_understand_differently_is_left_to_it() {
         for stage in [
             "cat a*",
@@ -280,6 +331,7 @@ mod tests {
             "cat > a",
             "cat 2>&1",
             "cat \\\na",
+            "cat a\r",
         ] {
             assert_eq!(
                 started(&format!("true | {stage}"))[1],

@@ -28,9 +28,26 @@ pub struct Command {
     pub program: OsString,
     /// The name that the program is given as its first word (argv[0]), and its arguments.
     pub words: Vec<OsString>,
-    /// The command to start if the kernel cannot execute this one: a script without `#!` is a program only to
-    /// a shell.
+    /// The command to start if the kernel cannot execute this one.
     pub or_else: Option<Box<Command>>,
+}
+
+impl Command {
+    /// Returns the command that has sh run the program, which is a script without `#!`, as execvp(3) does.
+    fn as_script(&self) -> Self {
+        let sh = ["sh", "-c", r#"exec "$0" "$@""#].map(OsString::from);
+        let arguments = self.words.iter().skip(1).cloned();
+        Self {
+            text: self.text.clone(),
+            program: "/bin/sh".into(),
+            words: sh
+                .into_iter()
+                .chain([self.program.clone()])
+                .chain(arguments)
+                .collect(),
+            or_else: None,
+        }
+    }
 }
 
 /// The attributes that all programs started by this process share.
@@ -82,8 +99,11 @@ impl Starting {
         stdin: Option<BorrowedFd<'_>>,
         stdout: Option<BorrowedFd<'_>>,
     ) -> io::Result<Pid> {
-        match (self.spawn(command, stdin, stdout), &command.or_else) {
-            (Err(Errno::ENOEXEC), Some(other)) => self.spawn(other, stdin, stdout),
+        let spawned = self.spawn(command, stdin, stdout);
+        match (spawned, &command.or_else) {
+            // The shell says why, as it does in any pipeline.
+            (Err(_), Some(other)) => self.spawn(other, stdin, stdout),
+            (Err(Errno::ENOEXEC), None) => self.spawn(&command.as_script(), stdin, stdout),
             (spawned, _) => spawned,
         }
         .map_err(io::Error::from)

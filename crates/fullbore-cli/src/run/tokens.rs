@@ -41,6 +41,50 @@ pub fn with_errors_as_pipes(tokens: Vec<Token>) -> (Vec<Token>, Vec<usize>) {
     (read, with_errors)
 }
 
+/// Returns whether brush-parser 0.4 would panic on these tokens, or has perhaps cut them where a shell does not.
+pub fn are_unclear(tokens: &[Token], posix: bool) -> bool {
+    let is_too_large = |pair: &[Token]| {
+        matches!(pair, [Token::Word(number, _), Token::Operator(redirection, _)]
+            if redirection.starts_with(['<', '>'])
+                && number.bytes().all(|byte| byte.is_ascii_digit())
+                && number.parse::<i32>().is_err())
+    };
+    tokens.windows(2).any(is_too_large)
+        || tokens.iter().any(|token| {
+            has_quotes_in_quotes(token.to_str()) || has_quote_after_dollar(token.to_str(), posix)
+        })
+}
+
+/// Returns whether a word has perhaps a quote within `${…}` within double quotes. To a shell it is a quote in
+/// `"${a#'b'}"` and a character in `"${a:-it's}"`, and brush-parser reads it as a quote.
+fn has_quotes_in_quotes(word: &str) -> bool {
+    let Some((_, rest)) = word.split_once('"') else {
+        return false;
+    };
+    let mut depth = 0_usize;
+    rest.char_indices().any(|(at, character)| match character {
+        '$' if rest[at..].starts_with("${") => {
+            depth += 1;
+            false
+        }
+        '}' => {
+            depth = depth.saturating_sub(1);
+            false
+        }
+        // What is nested deeper may have a `}` of its own.
+        '\'' | '"' | '\\' | '`' | '(' => depth > 0,
+        _ => false,
+    })
+}
+
+/// Returns whether a word has perhaps a `\'` in `$'…'`. It ends the quotes in a shell that does not know `$'…'`,
+/// and also after `\$`, which brush-parser reads like `$`.
+fn has_quote_after_dollar(word: &str, posix: bool) -> bool {
+    let opening = if posix { "$'" } else { r"\$'" };
+    word.split_once(opening)
+        .is_some_and(|(_, rest)| rest.contains(r"\'"))
+}
+
 pub fn is_pipe(token: &Token) -> bool {
     matches!(token, Token::Operator(operator, _) if operator == "|")
 }

@@ -237,6 +237,8 @@ fn quotes_and_expansions_are_what_they_are_to_a_shell() {
         case("echo '~' \"~\" \\~ | cut -c 3-"),
         case("echo $((1 | 2)) $((7 >> 1)) | cat"),
         case("echo $(echo a | tr a b) `echo c | tr c d` | cat"),
+        case("echo x | cat - words\r"),
+        case("echo x | \rcat").bash_says_more(),
         case("echo \"$(echo \"$(echo 'deep | er')\")\" | cat"),
         case("echo ${A#a word} ${B:-none | x} ${A:+set} | cat"),
         case("A=changed; echo $A | cat").whole(),
@@ -272,6 +274,7 @@ fn redirections_go_where_they_go_under_a_shell() {
         case("{ echo x; } >&- | cat"),
         case("cat <&- | cat"),
         case("echo x 1<>out | cat"),
+        case("echo 99999999999999999999>out | cat").whole(),
         case("{ set -C; echo x > words; } | cat").only_bash(),
         case("cat /dev/stdin < words | wc -l"),
         case("echo x | tee /dev/stderr | cat"),
@@ -493,6 +496,7 @@ fn lines_that_no_shell_understands_start_nothing() {
         "touch made | \"unmatched",
         "touch made | $(unmatched",
         "touch made | echo $(cat |; cat)",
+        "touch made |& echo $(cat |; cat)",
         "touch made | { cat |& cat; }",
         "touch made | ( cat",
         "touch made | cat )",
@@ -532,6 +536,57 @@ fn what_is_no_single_pipeline_runs_as_it_is_and_that_is_said_where_it_has_a_pipe
     assert_quiet_success(&line("echo a; echo b | cat", "--quiet"));
     assert_quiet_success(&line("echo a; echo b", ""));
     assert_quiet_success(&line("echo 'a; b' | cat", ""));
+}
+
+#[test]
+fn a_shell_with_another_grammar_gets_the_line_whole() {
+    let directory = tempfile::tempdir().unwrap();
+    let shell = directory.path().join("fish");
+    std::os::unix::fs::symlink("/bin/sh", &shell).unwrap();
+    let run = |shell: &std::ffi::OsStr, line: &str| {
+        let mut command = fullbore("run --shell");
+        finish(start(command.arg(shell).arg(line)))
+    };
+    let output = run(shell.as_os_str(), "echo 'a b' | cat");
+    assert_eq!(stdout(&output), "a b\n");
+    assert!(one_line(stderr(&output)).contains("only lines for sh"));
+    if output_of(Command::new("zsh").args(["-c", ":"])).is_err() {
+        return skipped("loops of zsh: there is no zsh here");
+    }
+    let output = run("zsh".as_ref(), "repeat 3 { echo a | cat } | wc -l");
+    assert_code(&output, 0);
+    assert_eq!(stdout(&output).trim(), "3", "{}", said(&output));
+    // It has to find functions of this name in .zshenv.
+    std::fs::write(directory.path().join(".zshenv"), "seq() { echo mine }\n").unwrap();
+    let mut command = fullbore("run --shell zsh");
+    command.arg("seq 5 | cat").env("ZDOTDIR", directory.path());
+    assert_eq!(stdout(&finish(start(&mut command))), "mine\n");
+}
+
+#[test]
+fn a_program_that_the_kernel_does_not_execute_is_one_for_the_shell() {
+    let directory = directory();
+    let run = |words: &[&str]| {
+        let mut command = fullbore("run");
+        finish(start(command.args(words).current_dir(directory.path())))
+    };
+    // A script without '#!', as with env(1).
+    let output = run(&["--", "./script", "a  b", "|", "cat", "-n"]);
+    assert_quiet_success(&output);
+    assert_eq!(stdout(&output).trim(), "1\tscript 1");
+    // The other stages run, as under a shell.
+    let bad = directory.path().join("bad");
+    std::fs::write(&bad, "#!/no/such/interpreter\n").unwrap();
+    std::fs::set_permissions(&bad, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let by_shell = output_of(
+        Command::new("sh")
+            .args(["-c", "./bad; exit $?"])
+            .current_dir(directory.path()),
+    );
+    let output = run(&["./bad | echo on"]);
+    assert_eq!(stdout(&output), "on\n", "{}", said(&output));
+    assert_code(&output, code(&by_shell.unwrap()));
+    assert!(one_line(stderr(&output)).contains("./bad"));
 }
 
 #[test]
@@ -683,6 +738,13 @@ fn json_goes_to_a_file_and_never_into_the_pipelines_output() {
     assert_eq!(stdout(&output), "100000\n");
     let found: Findings = json(&std::fs::read_to_string(&path).unwrap());
     assert_eq!(found.numbers.stages.len(), 2, "{found:#?}");
+    // What is refused leaves the file of an earlier run alone.
+    let before = std::fs::read(&path).unwrap();
+    for bad in ["--place 0/0/0", "--place 0", "--place 99999/"] {
+        let mut command = fullbore(&format!("run {bad} --json"));
+        assert_code(&finish(start(command.arg(&path).arg("true | cat"))), 2);
+        assert!(std::fs::read(&path).unwrap() == before, "{bad}");
+    }
     let output = finish(start(fullbore("run --json -").arg("echo x")));
     assert_code(&output, 2);
     assert!(one_line(stderr(&output)).contains("--json cannot write to stdout"));
