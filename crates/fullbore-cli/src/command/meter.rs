@@ -320,11 +320,21 @@ impl Meter {
             |input, output| passing.pass(input, output),
         );
         let skipped = passing.has_skipped();
+        let passed = passed.and_then(|code| output.close().map(|()| code));
+        let passed = match passed {
+            // Below the last line, another meter would draw over it.
+            Err(error) if self.cursor => {
+                let code = exit::code(&error);
+                if code.is_some() {
+                    meter.say(exit::line("fullbore meter", &error));
+                }
+                Ok(code.unwrap_or(ExitCode::SUCCESS))
+            }
+            passed => passed,
+        };
         meter.finish();
         drop(pid_file);
-        let closed = output.close();
         let code = passed?;
-        closed?;
         Ok(match skipped {
             true => ExitCode::FAILURE,
             false => code,
@@ -376,7 +386,7 @@ impl Meter {
     }
 
     fn display(&self) -> Option<Display> {
-        Display::new(self.force, self.cursor, self.height.map(usize::from))
+        Display::new(self.force, self.cursor)
     }
 
     fn options(&self, total: Option<u64>) -> Options {
@@ -443,10 +453,7 @@ impl Meter {
         if shown.is_empty() {
             shown = vec!["%b", "%t", "%r", "%p", "%e"];
         }
-        if self.name.is_some() {
-            shown.insert(0, "%N");
-        }
-        Some(Look::Format(shown.join(" "), scale))
+        Some(Look::Parts(shown.join(" "), scale))
     }
 }
 

@@ -14,11 +14,16 @@ pub struct Display {
 impl Display {
     /// Returns the place on stderr, if that is a terminal or lines are to be shown `anyway`; below those of
     /// other meters if this one is one of `several`.
-    pub fn new(anyway: bool, several: bool, rows: Option<usize>) -> Option<Self> {
+    pub fn new(anyway: bool, several: bool) -> Option<Self> {
         Screen::new(anyway).map(|screen| Self {
-            screen: screen.high(rows),
+            screen,
             group: several.then(Group::new).flatten(),
         })
+    }
+
+    /// Uses at most this many rows.
+    pub fn set_height(&mut self, rows: Option<usize>) {
+        self.screen.set_height(rows);
     }
 
     /// Draws these lines over the last ones.

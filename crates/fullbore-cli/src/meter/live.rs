@@ -300,6 +300,7 @@ impl<'a> Drawing<'a> {
         let options = locked(&self.shared.options).clone();
         match &mut *locked(&self.shared.display) {
             Some(display) => {
+                display.set_height(options.height);
                 let columns = display.columns();
                 display.draw(vec![options.line(&reading, columns)]);
             }
@@ -315,6 +316,7 @@ impl<'a> Drawing<'a> {
         let Some(display) = &mut *locked(&self.shared.display) else {
             return say(&format!("{}\n", options.line(&reading, 0)));
         };
+        display.set_height(options.height);
         let columns = display.columns();
         let mut lines = vec![options.line(&reading, columns)];
         if options.look == Look::Ours {

@@ -37,6 +37,8 @@ pub enum Look {
     Ours,
     /// A line of this format.
     Format(String, Scale),
+    /// A line of this format, after the name if there is one.
+    Parts(String, Scale),
     /// One number on a line: the count or the percentage, after the time.
     Number { timer: bool, count: bool },
 }
@@ -71,10 +73,11 @@ impl Options {
         let columns = self.width.unwrap_or(columns);
         match &self.look {
             Look::Ours => line(reading, columns),
-            Look::Format(format, scale) => match Format::new(format) {
-                Ok(format) => format.line(reading, *scale, columns),
-                Err(_) => String::new(),
-            },
+            Look::Format(format, scale) => formatted(format, reading, *scale, columns),
+            Look::Parts(parts, scale) => {
+                let before = if reading.name.is_some() { "%N " } else { "" };
+                formatted(&format!("{before}{parts}"), reading, *scale, columns)
+            }
             Look::Number { timer, count } => {
                 let time = match timer {
                     true => format!("{:.4} ", reading.elapsed.as_secs_f64()),
@@ -92,8 +95,17 @@ impl Options {
     /// Returns how many of the last bytes are shown, if any.
     pub fn looks_at(&self) -> Option<usize> {
         match &self.look {
-            Look::Format(format, _) => Format::new(format).ok()?.looks_at(),
+            Look::Format(format, _) | Look::Parts(format, _) => {
+                Format::new(format).ok()?.looks_at()
+            }
             _ => None,
         }
+    }
+}
+
+fn formatted(format: &str, reading: &Reading, scale: Scale, columns: usize) -> String {
+    match Format::new(format) {
+        Ok(format) => format.line(reading, scale, columns),
+        Err(_) => String::new(),
     }
 }

@@ -73,6 +73,7 @@ fn show(
     };
     match display {
         Some(display) => {
+            display.set_height(options.height);
             let columns = display.columns();
             let line = vec![options.line(&reading, columns)];
             match ended {

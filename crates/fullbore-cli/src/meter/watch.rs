@@ -115,6 +115,7 @@ impl Watch {
         let interrupt = Interrupt::noted();
         self.each_interval(&interrupt, |watch, ended| {
             let Some(screen) = &mut screen else { return };
+            screen.set_height(watch.options.height);
             let (columns, rows) = screen.size();
             let lines = watch.rows(columns, rows, ended);
             if ended {

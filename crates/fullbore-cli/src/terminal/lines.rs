@@ -46,9 +46,8 @@ impl Screen {
     }
 
     /// Uses at most this many rows.
-    pub fn high(mut self, rows: Option<usize>) -> Self {
+    pub fn set_height(&mut self, rows: Option<usize>) {
         self.height = rows;
-        self
     }
 
     /// Whether another job has the terminal. tcgetpgrp(3) fails if it is not that of this session.
@@ -100,7 +99,12 @@ impl Screen {
         }
         let mut text = String::new();
         if self.terminal {
-            text += &self.over(&[above, lines].concat());
+            // Without lines, the next drawing begins in the row below those that stay.
+            let lines_or_row = match lines {
+                [] => &[String::new()],
+                lines => lines,
+            };
+            text += &self.over(&[above, lines_or_row].concat());
             self.drawn = lines.iter().map(|line| line.chars().count()).collect();
         } else if let [line] = lines {
             let columns = self.columns;

@@ -367,6 +367,8 @@ fn a_running_meter_can_be_changed_and_asked() {
     wait_for_words(&report, "second:>");
     tell("-s 1G -pb -w 40");
     wait_for_words(&report, "] ");
+    // What its line shows is changed, and the name stays.
+    wait_for_words(&report, "second: ");
     tell("-L 1G");
     let asked = || {
         let words = format!("-Q {pid} -n -i 0.01 -b");

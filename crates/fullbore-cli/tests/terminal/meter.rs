@@ -133,3 +133,92 @@ fn two_pipelines_of_one_script_draw_below_each_other_and_end_one_by_one() {
     let screen = terminal.shows("\ndone\n");
     assert_eq!(names(&screen), [1; 3], "{screen}");
 }
+
+/// Returns how many lines on the screen are those of the meter with this name.
+fn drawn(screen: &str, name: &str) -> usize {
+    let lines = screen.lines().map(str::trim_start);
+    lines
+        .filter(|line| line.starts_with(name) && line.contains("iB/s]"))
+        .count()
+}
+
+#[test]
+fn a_meter_that_is_told_another_height_draws_as_many_lines() {
+    let Some(terminal) = Terminal::start("another height") else {
+        return;
+    };
+    terminal.writes(
+        "source",
+        "until test -e go; do head -c 1M /dev/zero; sleep 0.05; done",
+    );
+    terminal.types(&format!(
+        "sh source | {FULLBORE} meter -cN one -i 0.1 -P first | {FULLBORE} meter -cN two -i 0.1 -P second > \
+         /dev/null; echo do''ne"
+    ));
+    let counts = |screen: &str| {
+        ["one:", "two:"].map(|name| {
+            let lines = screen.lines().map(str::trim_start);
+            lines.filter(|line| line.starts_with(name)).count()
+        })
+    };
+    terminal.shows_what("two lines", |screen| counts(screen) == [1, 1]);
+    // One of them draws the lines of both.
+    for file in ["first", "second"] {
+        let pid = std::fs::read_to_string(terminal.path(file)).unwrap();
+        let told = finish(start(&mut fullbore(&format!("meter -H 2 -R {pid}"))));
+        assert_quiet_success(&told);
+    }
+    terminal.shows_what("one line", |screen| counts(screen) == [0, 1]);
+    std::fs::write(terminal.path("go"), "").unwrap();
+    terminal.shows("\ndone\n");
+}
+
+#[test]
+fn an_error_of_one_of_several_meters_stays_above_their_lines() {
+    let Some(terminal) = Terminal::start("an error of one of several meters") else {
+        return;
+    };
+    terminal.writes(
+        "source",
+        "until test -e go; do head -c 1M /dev/zero; sleep 0.05; done",
+    );
+    // A script has one process group for all that it starts.
+    terminal.writes(
+        "script",
+        &format!(
+            "sh source | {FULLBORE} meter -cN one -i 0.1 missing - > /dev/null &\n\
+             until test -e full; do sleep 0.05; done\n\
+             echo x | {FULLBORE} meter -cN two -i 0.1 > /dev/full\n\
+             echo ended > ended\nwait\necho done"
+        ),
+    );
+    terminal.types("bash script");
+    let errors = [
+        "fullbore meter: open 'missing': No such file or directory",
+        "fullbore meter: write to stdout: No space left on device",
+    ];
+    // The first error is said before anything is drawn.
+    terminal.shows_what("an error and a line", |screen| {
+        below_each_other(screen, &[errors[0], "one:"]).is_some()
+    });
+    std::fs::write(terminal.path("full"), "").unwrap();
+    wait_for("the end of the second meter", || {
+        std::fs::metadata(terminal.path("ended")).ok()
+    });
+    let line = || {
+        let screen = terminal.screen();
+        let line = screen.lines().find(|line| line.contains("one:"))?;
+        Some(line.to_owned())
+    };
+    let before = wait_for("the line of the first meter", line);
+    wait_for("a new line of the first meter", || {
+        line().filter(|line| *line != before)
+    });
+    std::fs::write(terminal.path("go"), "").unwrap();
+    let screen = terminal.shows("\ndone\n");
+    assert!(
+        below_each_other(&screen, &[errors[0], errors[1], "one:"]).is_some(),
+        "{screen}"
+    );
+    assert_eq!(drawn(&screen, "one:"), 1, "{screen}");
+}
