@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::link::Fill;
-use super::waiting::{Doing, Object, On};
+use super::waiting::{Doing, Object, On, Side};
 
 /// What a stage does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -129,9 +129,10 @@ impl<'a> Heard<'a> {
             On::Write(object) if is(self.output, object) || self.is_likely_output(object) => {
                 self.for_output = true;
             }
-            On::Move { from, to } => self.moves(from, to),
+            On::Move { from, to, side } => self.moves(from, to, side),
             On::Read(object) | On::Write(object) => self.waits_elsewhere(cause(object)),
             On::Any => self.for_several = true,
+            On::Partner => self.waits_elsewhere(Cause::OtherPipe),
             On::Timer => self.waits_elsewhere(Cause::Timer),
             On::Lock => self.waits_elsewhere(Cause::Lock),
             On::Child => self.waits_elsewhere(Cause::Child),
@@ -143,23 +144,30 @@ impl<'a> Heard<'a> {
         }
     }
 
-    /// Records a call that moves bytes between two fds. The call does not show which side it waits
-    /// for; how full the pipes are does, unless that has changed since they were sampled.
-    fn moves(&mut self, from: Object, to: Object) {
+    /// Records a call that moves bytes between two fds. If it is not known which side it waits for, how
+    /// full the pipes are shows it, unless that has changed since they were sampled.
+    fn moves(&mut self, from: Object, to: Object, side: Side) {
         let (takes, gives) = (is(self.input, from), is(self.output, to));
         self.ways.takes_pages |= takes;
         self.ways.gives_pages |= gives;
-        let half_full = fill(self.output).is_some_and(|fill| fill.share() >= 0.5);
-        match (takes, gives) {
-            (true, _) if self.is_empty() => self.for_input = true,
-            (_, true) if self.is_full() => self.for_output = true,
-            (true, true) if half_full => self.for_output = true,
-            (true, true) => self.for_input = true,
-            // A file always accepts bytes, so it waits for its input.
-            (true, false) if to == Object::File => self.for_input = true,
-            (true, false) => self.waits_elsewhere(cause(to)),
-            (false, true) if from == Object::Memory => self.for_output = true,
-            (false, _) => self.waits_elsewhere(cause(from)),
+        let (before, after) = (fill(self.input), fill(self.output));
+        match (side, takes, gives) {
+            (Side::From, true, _) => self.for_input = true,
+            (Side::From, false, _) => self.waits_elsewhere(cause(from)),
+            (Side::To, _, true) => self.for_output = true,
+            (Side::To, _, false) => self.waits_elsewhere(cause(to)),
+            (_, true, _) if self.is_empty() => self.for_input = true,
+            (_, _, true) if self.is_full() => self.for_output = true,
+            (_, true, _) if before.is_none() => self.waits_elsewhere(Cause::Unknown),
+            (_, _, true) if after.is_none() => self.waits_elsewhere(Cause::Unknown),
+            (_, true, true) if after.is_some_and(|fill| fill.share() >= 0.5) => {
+                self.for_output = true;
+            }
+            (_, true, true) => self.for_input = true,
+            (_, true, false) => self.waits_elsewhere(cause(to)),
+            (_, false, true) => self.waits_elsewhere(cause(from)),
+            (_, false, false) if cause(from) == cause(to) => self.waits_elsewhere(cause(to)),
+            (_, false, false) => self.waits_elsewhere(Cause::Unknown),
         }
     }
 
@@ -278,6 +286,28 @@ mod tests {
     }
 
     #[test]
+    fn a_call_that_moves_bytes_waits_for_something_unknown_if_the_pipes_cannot_be_read() {
+        let side = |inode| {
+            Some(AdjacentPipe {
+                inode,
+                fill: None,
+                awaited: false,
+            })
+        };
+        for (from, to) in [(IN, OUT), (IN, Object::Socket), (Object::File, OUT)] {
+            let mut ways = Ways::default();
+            let mut heard = Heard::new(side(1), side(2), &mut ways);
+            let side = Side::Unknown;
+            heard.note(Doing::Waits(On::Move { from, to, side }));
+            assert_eq!(heard.moment(), Moment::Elsewhere(Cause::Unknown));
+            assert_eq!(
+                (ways.takes_pages, ways.gives_pages),
+                (from == IN, to == OUT)
+            );
+        }
+    }
+
+    #[test]
     #[rustfmt::skip]
     fn what_a_stage_does_is_put_together_from_its_threads() {
         use Doing::{Ended, Runs, Stopped};
@@ -285,7 +315,9 @@ mod tests {
         let waits = Doing::Waits;
         let (reads, writes) = (waits(On::Read(IN)), waits(On::Write(OUT)));
         let (any, lock) = (waits(On::Any), waits(On::Lock));
-        let moves = |from, to| waits(On::Move { from, to });
+        let waits_for = |side, from, to| waits(On::Move { from, to, side });
+        let moves = |from, to| waits_for(Side::Unknown, from, to);
+        let (file, memory) = (Object::File, Object::Memory);
         for (doings, before, after, expected) in [
             (&[][..], 0, 0, Moment::Ended), (&[Ended], 0, 0, Moment::Ended),
             (&[Runs], 0, 0, Active), (&[reads, Runs], 0, 0, Active), (&[Ended, Runs], 0, 0, Active),
@@ -304,13 +336,19 @@ mod tests {
             (&[waits(On::Write(Object::SomePipe))], 40, 80, Output), (&[waits(On::Write(Object::SomePipe))], 40, 40, Elsewhere(Cause::OtherPipe)),
             // Pages are moved.
             (&[moves(IN, OUT)], 0, 40, Input), (&[moves(IN, OUT)], 40, 80, Output), (&[moves(IN, OUT)], 40, 60, Output), (&[moves(IN, OUT)], 40, 10, Input),
-            (&[moves(IN, Object::Socket)], 0, 0, Input), (&[moves(IN, Object::Socket)], 40, 0, Elsewhere(Cause::Network)), (&[moves(IN, Object::File)], 40, 0, Input),
+            (&[moves(IN, Object::Socket)], 0, 0, Input), (&[moves(IN, Object::Socket)], 40, 0, Elsewhere(Cause::Network)), 
+            (&[moves(IN, file)], 0, 0, Input), (&[moves(IN, file)], 40, 0, Elsewhere(Cause::Disk)),
             (&[moves(Object::File, OUT)], 0, 80, Output), (&[moves(Object::File, OUT)], 0, 10, Elsewhere(Cause::Disk)),
-            (&[moves(Object::Memory, OUT)], 0, 40, Output),
+            (&[waits_for(Side::To, memory, OUT)], 0, 40, Output),
+            // The function that it sleeps in shows which side it waits for: the pipes may have changed since.
+            (&[waits_for(Side::To, IN, file)], 0, 0, Elsewhere(Cause::Disk)), (&[waits_for(Side::From, IN, file)], 40, 0, Input),
+            (&[waits_for(Side::From, IN, OUT)], 40, 80, Input), (&[waits_for(Side::To, IN, OUT)], 0, 0, Output),
+            (&[moves(Object::Pipe(3), file)], 0, 0, Elsewhere(Cause::Unknown)), (&[moves(Object::Pipe(3), Object::Pipe(4))], 0, 0, Elsewhere(Cause::OtherPipe)),
             // The thread waits for something other than these pipes.
             (&[waits(On::Read(OUT))], 0, 0, Elsewhere(Cause::OtherPipe)), (&[waits(On::Read(Object::Socket))], 0, 0, Elsewhere(Cause::Network)),
             (&[waits(On::Write(Object::File))], 0, 0, Elsewhere(Cause::Disk)), (&[waits(On::Timer)], 0, 0, Elsewhere(Cause::Timer)),
             (&[waits(On::Read(Object::Pipe(3))), waits(On::Timer)], 0, 0, Elsewhere(Cause::Timer)),
+            (&[waits(On::Partner)], 0, 0, Elsewhere(Cause::OtherPipe)),
             (&[Stopped], 0, 0, Elsewhere(Cause::Stopped)),
         ] {
             assert_eq!(moment(doings, before, after), expected, "{doings:?} {before} {after}");

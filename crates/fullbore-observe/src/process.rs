@@ -3,6 +3,7 @@
 //! The files that are read often stay open, which makes a sample three times cheaper. Because they
 //! do, another process that gets the same id is never mistaken for this one.
 
+use std::ffi::CString;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -12,9 +13,11 @@ use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
 use procfs::FromRead;
 use procfs::process::{Io, Schedstat, Stat};
+use rustix::fs::CWD;
 
 use super::attribution::Part;
 use super::census::ProcessId;
+use super::proc_files::pipe_at;
 use super::waiting::{self, Doing, Object, On};
 
 /// The most threads that are sampled; a process may have thousands.
@@ -211,9 +214,15 @@ impl Watched {
             Ok("running\n") => Doing::Runs,
             Ok(line) => {
                 let (number, arguments) = call(line);
+                let tid = self.threads[at].tid;
                 match waiting::in_call(number, &arguments, |fd| self.object(fd)) {
+                    None => self.by_state(tid),
+                    // The function shows which side it waits for.
+                    Some(on @ On::Move { .. }) => {
+                        let function = self.in_function(tid);
+                        Doing::Waits(function.map_or(on, |function| on.in_function_too(function)))
+                    }
                     Some(on) => Doing::Waits(on),
-                    None => self.by_state(self.threads[at].tid),
                 }
             }
             Err(error) if error.raw_os_error() == Some(nix::libc::ESRCH) => Doing::Ended,
@@ -224,25 +233,26 @@ impl Watched {
     /// Returns what a thread does as far as this can be known without permission to trace it, or
     /// without a known call.
     fn by_state(&self, tid: i32) -> Doing {
-        let task = format!("/proc/{}/task/{tid}", self.pid);
-        let Some(stat) = (File::open(format!("{task}/stat")).ok()).and_then(|file| stat(&file))
-        else {
+        let path = format!("/proc/{}/task/{tid}/stat", self.pid);
+        let Some(stat) = File::open(path).ok().and_then(|file| stat(&file)) else {
             return Doing::Ended;
         };
         match stat.state {
             'R' => Doing::Runs,
             'Z' | 'X' | 'x' => Doing::Ended,
             'T' | 't' => Doing::Stopped,
-            state => {
-                let function = std::fs::read_to_string(format!("{task}/wchan"));
-                let on = function.ok().and_then(|name| waiting::in_function(&name));
-                Doing::Waits(match (on, state) {
-                    (Some(on), _) => on,
-                    (None, 'D') => On::Disk,
-                    (None, _) => On::Unknown,
-                })
-            }
+            state => Doing::Waits(match (self.in_function(tid), state) {
+                (Some(on), _) => on,
+                (None, 'D') => On::Disk,
+                (None, _) => On::Unknown,
+            }),
         }
+    }
+
+    /// Returns what a thread waits for in the kernel function that it sleeps in.
+    fn in_function(&self, tid: i32) -> Option<On> {
+        let name = std::fs::read_to_string(format!("/proc/{}/task/{tid}/wchan", self.pid));
+        waiting::in_function(&name.ok()?)
     }
 
     fn object(&mut self, fd: i32) -> Object {
@@ -250,8 +260,13 @@ impl Watched {
             return *object;
         }
         let path = format!("/proc/{}/fd/{fd}", self.pid);
-        let object = rustix::fs::readlink(path, Vec::new())
+        let object = rustix::fs::readlink(&path, Vec::new())
             .map_or(Object::Other, |link| waiting::object(link.as_bytes()));
+        let object = match object {
+            // The link of a FIFO is its path.
+            Object::File => fifo(path).map_or(Object::File, Object::Pipe),
+            other => other,
+        };
         self.objects.push((fd, object));
         object
     }
@@ -408,6 +423,12 @@ impl Thread {
     }
 }
 
+/// Returns the inode of the FIFO that this path refers to; `None` if it is another file.
+fn fifo(path: String) -> Option<u64> {
+    let (identity, _) = pipe_at(CWD, &CString::new(path).ok()?)?;
+    Some(identity.inode)
+}
+
 /// Reads the start of a file of /proc.
 fn read<'a>(file: &File, buffer: &'a mut [u8]) -> io::Result<&'a str> {
     let length = file.read_at(buffer, 0)?;
@@ -449,6 +470,8 @@ mod tests {
     use std::process::{Child, Command, Stdio};
     use std::thread;
     use std::time::Instant;
+
+    use rustix::fs::{FileType, Mode};
 
     use super::*;
 
@@ -506,6 +529,26 @@ mod tests {
             matches!(said[..], [doing] if known.contains(&doing)),
             "{said:?}"
         );
+        end(child);
+    }
+
+    #[test]
+    fn a_wait_for_a_fifo_is_no_wait_for_a_disk() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("fifo");
+        rustix::fs::mknodat(CWD, &path, FileType::Fifo, Mode::RWXU, 0).unwrap();
+        // Nobody opens the other side.
+        let (child, mut watched) = start("cat", &[path.to_str().unwrap()]);
+        let opens = [On::Partner, On::Unknown].map(Doing::Waits);
+        wait_until(
+            "a wait in open(2)",
+            || matches!(doings(&mut watched)[..], [doing] if opens.contains(&doing)),
+        );
+        let inode = rustix::fs::stat(&path).unwrap().st_ino;
+        let _writer = File::options().read(true).write(true).open(&path).unwrap();
+        wait_until("a wait for bytes", || {
+            doings(&mut watched) == [Doing::Waits(On::Read(Object::Pipe(inode)))]
+        });
         end(child);
     }
 

@@ -20,7 +20,11 @@ pub enum On {
         from: Object,
         /// The file that bytes are written to.
         to: Object,
+        /// The side that it waits for.
+        side: Side,
     },
+    /// It waits in open(2) for a process that opens the other side of a FIFO (fifo(7)).
+    Partner,
     /// It waits for any of several things, in poll(2) or a similar call.
     Any,
     /// It waits for a timer.
@@ -37,10 +41,21 @@ pub enum On {
     Unknown,
 }
 
+/// The side that a call that moves bytes waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// The file that bytes are read from.
+    From,
+    /// The file that bytes are written to.
+    To,
+    /// It is unknown: the call and its arguments do not tell.
+    Unknown,
+}
+
 /// The kind of file that an fd refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Object {
-    /// A pipe, by its inode on pipefs.
+    /// A pipe, by its inode on pipefs, or a FIFO, by its inode.
     Pipe(u64),
     /// A pipe, without knowing which.
     SomePipe,
@@ -74,7 +89,8 @@ enum Call {
     Waits(On),
 }
 
-/// The system calls that a thread sleeps in.
+/// The system calls that a thread sleeps in. open(2) is not among them, because it may wait for a disk, or
+/// for the other side of a FIFO.
 #[rustfmt::skip]
 const CALLS: &[(Call, &[c_long])] = &[
     (Call::Reads, &[
@@ -114,8 +130,8 @@ const CALLS: &[(Call, &[c_long])] = &[
     #[cfg(target_arch = "x86_64")]
     (Call::Waits(On::Signal), &[libc::SYS_pause]),
     (Call::Waits(On::Disk), &[
-        libc::SYS_fsync, libc::SYS_fdatasync, libc::SYS_sync_file_range, libc::SYS_openat,
-        libc::SYS_execve, libc::SYS_execveat,
+        libc::SYS_fsync, libc::SYS_fdatasync, libc::SYS_sync_file_range, libc::SYS_execve,
+        libc::SYS_execveat,
     ]),
 ];
 
@@ -128,6 +144,8 @@ const FUNCTIONS: &[(&str, On)] = &[
     ("pipe_write", On::Write(Object::SomePipe)),
     ("pipe_wait_readable", On::Read(Object::SomePipe)),
     ("pipe_wait_writable", On::Write(Object::SomePipe)),
+    ("wait_for_partner", On::Partner),
+    ("fifo_open", On::Partner),
     ("wait_for_space", On::Write(Object::SomePipe)),  // fs/splice.c
     ("opipe_prep", On::Write(Object::SomePipe)),
     ("ipipe_prep", On::Read(Object::SomePipe)),
@@ -157,7 +175,9 @@ const FUNCTIONS: &[(&str, On)] = &[
     ("io_schedule", On::Disk),
     ("balance_dirty_pages", On::Disk),
     ("rq_qos_wait", On::Disk),
+    ("jbd2_log_wait_commit", On::Disk),               // fs/jbd2/journal.c
     ("request_wait_answer", On::Disk),                // fs/fuse/dev.c
+    ("rpc_wait_bit_killable", On::Disk),              // net/sunrpc/sched.c
 ];
 
 /// Returns what a thread waits for in a system call; `object` returns the kind of an fd. Returns
@@ -182,10 +202,12 @@ pub fn in_call(
         Call::Gives => On::Move {
             from: Object::Memory,
             to: argument(0),
+            side: Side::To,
         },
         Call::Moves(from, to) => On::Move {
             from: argument(from),
             to: argument(to),
+            side: Side::Unknown,
         },
         // Of an argument of type int, only 32 bits are valid.
         Call::Polls(count) => match arguments.get(count) {
@@ -194,6 +216,24 @@ pub fn in_call(
         },
         Call::Waits(on) => on,
     })
+}
+
+impl On {
+    /// Returns the same with the side that a call that moves bytes waits for, according to the kernel
+    /// function that the thread sleeps in.
+    pub fn in_function_too(self, function: On) -> Self {
+        let Self::Move { from, to, side } = self else {
+            return self;
+        };
+        let side = match function {
+            Self::Read(Object::SomePipe) => Side::From,
+            Self::Write(Object::SomePipe) => Side::To,
+            Self::Disk if to == Object::File => Side::To,
+            Self::Disk if from == Object::File => Side::From,
+            _ => side,
+        };
+        Self::Move { from, to, side }
+    }
 }
 
 /// Returns what a thread waits for in a kernel function.
@@ -253,20 +293,42 @@ mod tests {
             on(libc::SYS_splice, &[3, 0, 4, 0, 0, 0]),
             Some(On::Move {
                 from: Object::Pipe(103),
-                to: Object::Pipe(104)
+                to: Object::Pipe(104),
+                side: Side::Unknown
             })
         );
         assert_eq!(
             on(libc::SYS_sendfile, &[3, 4]),
             Some(On::Move {
                 from: Object::Pipe(104),
-                to: Object::Pipe(103)
+                to: Object::Pipe(103),
+                side: Side::Unknown
             })
         );
         assert_eq!(on(libc::SYS_wait4, &[]), Some(On::Child));
         assert_eq!(on(libc::SYS_ppoll, &[1, 2, 3]), Some(On::Any));
         assert_eq!(on(libc::SYS_ppoll, &[0, 0, 3]), Some(On::Timer));
         assert_eq!(on(-1, &[]), None);
+        // It may wait for a disk, or for the other side of a FIFO.
+        assert_eq!(on(libc::SYS_openat, &[3, 0, 0]), None);
+    }
+
+    #[test]
+    fn a_function_tells_which_side_a_call_that_moves_bytes_waits_for() {
+        let (pipe, file) = (Object::Pipe(1), Object::File);
+        let side = |from, to, function| {
+            let side = Side::Unknown;
+            let on = On::Move { from, to, side }.in_function_too(in_function(function).unwrap());
+            let On::Move { side, .. } = on else {
+                panic!("{on:?}")
+            };
+            side
+        };
+        assert_eq!(side(pipe, file, "pipe_wait_readable"), Side::From);
+        assert_eq!(side(pipe, pipe, "pipe_wait_writable"), Side::To);
+        assert_eq!(side(pipe, file, "balance_dirty_pages"), Side::To);
+        assert_eq!(side(file, pipe, "folio_wait_bit_common"), Side::From);
+        assert_eq!(side(pipe, pipe, "folio_wait_bit_common"), Side::Unknown);
     }
 
     #[test]
@@ -286,6 +348,7 @@ mod tests {
         assert_eq!(some("anon_pipe_read"), Some(On::Read(Object::SomePipe)));
         assert_eq!(some("futex_wait_queue"), Some(On::Lock));
         assert_eq!(some("poll_schedule_timeout.constprop.0"), Some(On::Any));
+        assert_eq!(some("wait_for_partner"), Some(On::Partner));
         assert_eq!(some("0"), None);
     }
 }
