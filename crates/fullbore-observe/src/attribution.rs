@@ -86,6 +86,8 @@ impl Attribution {
 pub struct Doubtful {
     likely: Duration,
     unclear: Duration,
+    /// The time in which threads waited for several things, not all of which need matter.
+    mixed: Duration,
 }
 
 impl Doubtful {
@@ -98,9 +100,15 @@ impl Doubtful {
         }
     }
 
+    /// Records that threads waited for several things at a moment that represents `time`.
+    pub fn note_mixed(&mut self, time: Duration) {
+        self.mixed += time;
+    }
+
     /// Returns the time that was added since `earlier`.
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
+            mixed: self.mixed.saturating_sub(earlier.mixed),
             likely: self.likely.saturating_sub(earlier.likely),
             unclear: self.unclear.saturating_sub(earlier.unclear),
         }
@@ -109,15 +117,23 @@ impl Doubtful {
     /// Returns the attribution for a total of `time`. A short doubtful time is ignored, because a
     /// shell that has just started its child still runs.
     pub fn in_all(&self, time: Duration) -> Attribution {
-        let matters = |part: Duration| !part.is_zero() && part * 10 >= time;
-        if matters(self.unclear) {
+        if matters(self.unclear, time) {
             Attribution::Unclear
-        } else if matters(self.unclear + self.likely) {
+        } else if matters(self.unclear + self.likely, time) {
             Attribution::Likely
         } else {
             Attribution::Clear
         }
     }
+
+    /// Returns whether threads waited for several things in a part of a total of `time` that matters.
+    pub fn is_mixed(&self, time: Duration) -> bool {
+        matters(self.mixed, time)
+    }
+}
+
+fn matters(part: Duration, time: Duration) -> bool {
+    !part.is_zero() && part * 10 >= time
 }
 
 #[cfg(test)]

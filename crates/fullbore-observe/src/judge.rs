@@ -72,6 +72,7 @@ fn judge(numbers: &Numbers) -> (VerdictKind, Sureness) {
             others(top, numbers)
                 .any(|stage| numbers.may_spin(stage) || stage.attribution == Attribution::Unclear),
             top.attribution == Attribution::Likely,
+            numbers.stages.iter().any(|stage| stage.is_mixed),
         ];
         let sure = match doubts.iter().filter(|&&doubt| doubt).count() {
             0 => Sureness::Sure,
@@ -190,6 +191,7 @@ mod tests {
                 elsewhere: BTreeMap::from_iter(cause.map(|(cause, share)| (cause, share / 100.0))),
                 blame: blame / 100.0,
                 attribution: Attribution::Clear,
+                is_mixed: false,
                 queue_us: 10.0,
                 exit_code: Some(0),
                 signal: None,
@@ -399,6 +401,28 @@ mod tests {
         of.stages[0].attribution = Attribution::Unclear;
         of.stages[1].attribution = Attribution::Unclear;
         assert_ne!(Verdict::of(&of).sure, Sureness::Sure);
+    }
+
+    #[test]
+    fn nobody_is_surely_named_while_threads_wait_for_several_things() {
+        let timer = |share| Some((Cause::Timer, share));
+        let stages = [
+            (2., 0., 0., 0., timer(97.), 97.),
+            (4., 0., 95., 0., None, 2.),
+        ];
+        let of = numbers(&stages, &[(96., 0.)], 90.);
+        assert_eq!(Verdict::of(&of).sure, Sureness::Sure);
+        // The thread that waits for the timer may be one of the slow stage that only ticks, and the other
+        // stage may wait for something else than its input.
+        for stage in 0..2 {
+            let mut mixed = of.clone();
+            mixed.stages[stage].is_mixed = true;
+            let verdict = Verdict::of(&mixed);
+            assert_eq!(
+                (verdict.stages(), verdict.sure),
+                (vec![1], Sureness::Likely)
+            );
+        }
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! What a stage does at a moment, derived from what all of its threads do and how full its pipes are.
 //! This module only computes; it reads nothing from /proc.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use super::link::Fill;
@@ -24,7 +26,7 @@ pub enum Moment {
 }
 
 /// What a stage waits for outside of the pipeline. If its threads wait for several of them, the first one
-/// in this list counts.
+/// in this list counts, and a lock, a signal and a child only if there is nothing else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
@@ -84,9 +86,7 @@ pub struct Heard<'a> {
     runs: bool,
     for_input: bool,
     for_output: bool,
-    for_several: bool,
-    /// The cause that matters most.
-    elsewhere: Option<Cause>,
+    elsewhere: BTreeSet<Cause>,
 }
 
 impl<'a> Heard<'a> {
@@ -104,8 +104,7 @@ impl<'a> Heard<'a> {
             runs: false,
             for_input: false,
             for_output: false,
-            for_several: false,
-            elsewhere: None,
+            elsewhere: BTreeSet::new(),
         }
     }
 
@@ -131,7 +130,7 @@ impl<'a> Heard<'a> {
             }
             On::Move { from, to, side } => self.moves(from, to, side),
             On::Read(object) | On::Write(object) => self.waits_elsewhere(cause(object)),
-            On::Any => self.for_several = true,
+            On::Any => self.waits_elsewhere(Cause::Several),
             On::Partner => self.waits_elsewhere(Cause::OtherPipe),
             On::Timer => self.waits_elsewhere(Cause::Timer),
             On::Lock => self.waits_elsewhere(Cause::Lock),
@@ -139,8 +138,10 @@ impl<'a> Heard<'a> {
             On::Signal => self.waits_elsewhere(Cause::Signal),
             On::Disk => self.waits_elsewhere(Cause::Disk),
             // It may wait for anything, just as in poll(2).
-            On::Unknown if self.is_empty() || self.is_full() => self.for_several = true,
-            On::Unknown => self.waits_elsewhere(Cause::Unknown),
+            On::Unknown if self.is_empty() || self.is_full() => {
+                self.waits_elsewhere(Cause::Several);
+            }
+            On::Unknown | On::LockOrTimer => self.waits_elsewhere(Cause::Unknown),
         }
     }
 
@@ -171,9 +172,25 @@ impl<'a> Heard<'a> {
         }
     }
 
-    /// Records a wait for something else; an earlier cause in the list takes precedence.
+    /// Records a wait for something else.
     fn waits_elsewhere(&mut self, cause: Cause) {
-        self.elsewhere = Some(self.elsewhere.map_or(cause, |known| known.min(cause)));
+        self.elsewhere.insert(cause);
+    }
+
+    /// Returns what it waits for outside of the pipeline. A thread that waits for another thread or process
+    /// waits for what that one waits for.
+    fn causes(&self) -> impl Iterator<Item = Cause> {
+        let is_for_another =
+            |cause: &Cause| matches!(cause, Cause::Lock | Cause::Signal | Cause::Child);
+        let all = self.elsewhere.iter().copied();
+        let any = self.elsewhere.iter().all(is_for_another);
+        all.filter(move |cause| any || !is_for_another(cause))
+    }
+
+    /// Returns whether the result is a guess: its threads wait for several things, and some of them may have
+    /// nothing to do with the pipeline.
+    pub fn is_mixed(&self) -> bool {
+        !(self.runs || self.for_input || self.for_output) && self.causes().count() > 1
     }
 
     fn is_likely_input(&self, object: Object) -> bool {
@@ -196,19 +213,16 @@ impl<'a> Heard<'a> {
     /// input if that pipe is empty, for its output if that pipe is full, and otherwise for something
     /// else.
     pub fn moment(&self) -> Moment {
+        let for_several = self.elsewhere.contains(&Cause::Several);
         match (self.for_input, self.for_output) {
             _ if !self.any => Moment::Ended,
             _ if self.runs => Moment::Active,
             (true, true) => Moment::Both,
             (true, false) => Moment::Input,
             (false, true) => Moment::Output,
-            _ if self.for_several && self.is_full() => Moment::Output,
-            _ if self.for_several && self.is_empty() => Moment::Input,
-            _ if self.for_several => {
-                let several = Cause::Several;
-                Moment::Elsewhere(self.elsewhere.map_or(several, |known| known.min(several)))
-            }
-            _ => Moment::Elsewhere(self.elsewhere.unwrap_or(Cause::Unknown)),
+            _ if for_several && self.is_full() => Moment::Output,
+            _ if for_several && self.is_empty() => Moment::Input,
+            _ => Moment::Elsewhere(self.causes().next().unwrap_or(Cause::Unknown)),
         }
     }
 }
@@ -242,17 +256,18 @@ mod tests {
     const IN: Object = Object::Pipe(1);
     const OUT: Object = Object::Pipe(2);
 
+    fn side(inode: u64, queued: usize) -> Option<AdjacentPipe> {
+        let capacity = 80;
+        Some(AdjacentPipe {
+            inode,
+            fill: Some(Fill { queued, capacity }),
+            awaited: false,
+        })
+    }
+
     /// Returns what a stage does whose threads do this, while `before` and `after` of 80 bytes are in the
     /// pipes before and after it.
     fn moment(doings: &[Doing], before: usize, after: usize) -> Moment {
-        let side = |inode, queued| {
-            let capacity = 80;
-            Some(AdjacentPipe {
-                inode,
-                fill: Some(Fill { queued, capacity }),
-                awaited: false,
-            })
-        };
         let mut ways = Ways::default();
         let mut heard = Heard::new(side(1, before), side(2, after), &mut ways);
         for &doing in doings {
@@ -261,6 +276,37 @@ mod tests {
             }
         }
         heard.moment()
+    }
+
+    #[test]
+    fn threads_that_wait_for_several_things_make_it_a_guess() {
+        let waits = Doing::Waits;
+        let (timer, disk) = (waits(On::Timer), waits(On::Disk));
+        let (lock, timed) = (waits(On::Lock), waits(On::LockOrTimer));
+        for (doings, is_mixed) in [
+            (&[disk][..], false),
+            (&[timer, timer], false),
+            (&[timed], false),
+            // They wait for another thread.
+            (&[disk, lock, lock, waits(On::Signal)], false),
+            (&[waits(On::Child), timer], false),
+            // One of them may only tick.
+            (&[disk, timer], true),
+            (&[disk, timed], true),
+            (&[lock, timer, timed], true),
+            (&[waits(On::Any), disk], true),
+            // These are certain.
+            (&[waits(On::Read(IN)), timer, disk], false),
+            (&[waits(On::Write(OUT)), timer, disk], false),
+            (&[timer, disk, Doing::Runs], false),
+        ] {
+            let mut ways = Ways::default();
+            let mut heard = Heard::new(side(1, 40), side(2, 40), &mut ways);
+            for &doing in doings {
+                heard.note(doing);
+            }
+            assert_eq!(heard.is_mixed(), is_mixed, "{doings:?}");
+        }
     }
 
     #[test]
@@ -330,6 +376,7 @@ mod tests {
             (&[waits(On::Child), writes], 0, 80, Output), (&[waits(On::Child)], 0, 0, Elsewhere(Cause::Child)),
             // The pipes decide.
             (&[any], 0, 0, Input), (&[any], 0, 40, Input), (&[any], 40, 80, Output), (&[any], 0, 80, Output),
+            (&[waits(On::LockOrTimer)], 0, 80, Elsewhere(Cause::Unknown)), (&[lock, waits(On::LockOrTimer)], 0, 0, Elsewhere(Cause::Unknown)),
             (&[any], 40, 40, Elsewhere(Cause::Several)), (&[any, lock], 40, 40, Elsewhere(Cause::Several)),
             (&[waits(On::Unknown)], 0, 40, Input), (&[waits(On::Unknown)], 40, 80, Output), (&[waits(On::Unknown)], 40, 40, Elsewhere(Cause::Unknown)),
             (&[waits(On::Read(Object::SomePipe))], 0, 40, Input), (&[waits(On::Read(Object::SomePipe))], 40, 40, Elsewhere(Cause::OtherPipe)),

@@ -97,6 +97,9 @@ pub struct StageNumbers {
     /// Whether these figures are of the process that the others wait for. It is not in the JSON.
     #[serde(skip)]
     pub attribution: Attribution,
+    /// Whether its threads waited for several things, not all of which need matter. It is not in the JSON.
+    #[serde(skip)]
+    pub is_mixed: bool,
     /// Microseconds that a thread waited for a CPU each time, on average.
     pub queue_us: f64,
     /// The code that it exited with.
@@ -251,6 +254,7 @@ impl StageNumbers {
                 .collect(),
             blame: share(sums.blame, time),
             attribution: Attribution::Clear,
+            is_mixed: sums.doubtful.is_mixed(time),
             queue_us: sums.queues.as_secs_f64() * 1e6 / sums.turns.max(1) as f64,
             exit_code: facts.status.and_then(|status| status.code()),
             signal: facts.status.and_then(|status| status.signal()),

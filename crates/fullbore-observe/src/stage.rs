@@ -29,6 +29,8 @@ pub struct WatchedStage {
     /// How certain it is, at that moment, that its figures are of the process that the others wait
     /// for.
     pub attribution: Attribution,
+    /// Whether its threads wait for several things at that moment, not all of which need matter.
+    pub is_mixed: bool,
     /// The time up to which its times have been added to the sums.
     pub since: Instant,
     /// When it was found to have ended.
@@ -80,6 +82,7 @@ impl WatchedStage {
             shared: (0, 0),
             moment: Moment::Active,
             attribution: Attribution::Clear,
+            is_mixed: false,
             since,
             ended_at: None,
             seen_active: Duration::ZERO,
@@ -126,6 +129,7 @@ impl WatchedStage {
             true => Attribution::Unclear,
             false => Attribution::at_a_moment(parts),
         };
+        self.is_mixed = heard.is_mixed();
         heard.moment()
     }
 

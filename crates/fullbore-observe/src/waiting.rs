@@ -31,6 +31,8 @@ pub enum On {
     Timer,
     /// It waits for a lock that another thread or process holds.
     Lock,
+    /// It waits for a lock, but no longer than a certain time, which may be all that it waits for.
+    LockOrTimer,
     /// It waits for the end of a child.
     Child,
     /// It waits for a signal.
@@ -85,6 +87,8 @@ enum Call {
     /// It waits for any of several fds, whose number is this argument; if the number is 0, for a
     /// timer.
     Polls(usize),
+    /// It waits for a lock, and if this argument is not 0, no longer than that.
+    Locks(usize),
     /// It waits for this.
     Waits(On),
 }
@@ -119,7 +123,8 @@ const CALLS: &[(Call, &[c_long])] = &[
     #[cfg(target_arch = "x86_64")]
     (Call::Waits(On::Any), &[libc::SYS_epoll_wait]),
     (Call::Waits(On::Timer), &[libc::SYS_nanosleep, libc::SYS_clock_nanosleep]),
-    (Call::Waits(On::Lock), &[libc::SYS_futex, libc::SYS_flock, libc::SYS_fcntl]),
+    (Call::Locks(3), &[libc::SYS_futex]),
+    (Call::Waits(On::Lock), &[libc::SYS_flock, libc::SYS_fcntl]),
     // The parent of a new process may wait until the child runs another program (vfork(2)).
     (Call::Waits(On::Child), &[
         libc::SYS_wait4, libc::SYS_waitid, libc::SYS_clone, libc::SYS_clone3,
@@ -213,6 +218,10 @@ pub fn in_call(
         Call::Polls(count) => match arguments.get(count) {
             Some(&count) if count as u32 == 0 => On::Timer,
             _ => On::Any,
+        },
+        Call::Locks(timeout) => match arguments.get(timeout) {
+            Some(0) => On::Lock,
+            _ => On::LockOrTimer,
         },
         Call::Waits(on) => on,
     })
@@ -308,6 +317,9 @@ mod tests {
         assert_eq!(on(libc::SYS_wait4, &[]), Some(On::Child));
         assert_eq!(on(libc::SYS_ppoll, &[1, 2, 3]), Some(On::Any));
         assert_eq!(on(libc::SYS_ppoll, &[0, 0, 3]), Some(On::Timer));
+        assert_eq!(on(libc::SYS_futex, &[1, 128, 2, 0, 0, 0]), Some(On::Lock));
+        let timed = [1, 128, 2, 0x7ffe, 0, 0];
+        assert_eq!(on(libc::SYS_futex, &timed), Some(On::LockOrTimer));
         assert_eq!(on(-1, &[]), None);
         // It may wait for a disk, or for the other side of a FIFO.
         assert_eq!(on(libc::SYS_openat, &[3, 0, 0]), None);

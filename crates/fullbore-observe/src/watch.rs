@@ -449,6 +449,9 @@ impl Watch {
         self.sums.note(&moments, &fills, time);
         for (stage, sums) in self.stages.iter().zip(&mut self.sums.stages) {
             sums.doubtful.note(stage.attribution, time);
+            if stage.is_mixed {
+                sums.doubtful.note_mixed(time);
+            }
         }
         for (link, sums) in self.links.iter().zip(&mut self.sums.pipes) {
             let (writer, reader) = (moments[link.writer], moments[link.reader]);
