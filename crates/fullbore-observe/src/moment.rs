@@ -66,10 +66,14 @@ pub struct AdjacentPipe {
     pub awaited: bool,
 }
 
-/// How a stage was seen to move pages. The kernel's byte counters include read(2) and write(2), but no
+/// How a stage was seen to use its pipes. The kernel's byte counters include read(2) and write(2), but no
 /// call that moves pages.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Ways {
+    /// It waited for its input in read(2) or a similar call.
+    pub reads: bool,
+    /// It waited for its output in write(2) or a similar call.
+    pub writes: bool,
     /// It waited for its input in splice(2) or a similar call.
     pub takes_pages: bool,
     /// It waited for its output in splice(2) or a similar call.
@@ -122,12 +126,16 @@ impl<'a> Heard<'a> {
 
     fn waits(&mut self, on: On) {
         match on {
-            On::Read(object) if is(self.input, object) || self.is_likely_input(object) => {
+            On::Read(object) if is(self.input, object) => {
+                self.ways.reads = true;
                 self.for_input = true;
             }
-            On::Write(object) if is(self.output, object) || self.is_likely_output(object) => {
+            On::Write(object) if is(self.output, object) => {
+                self.ways.writes = true;
                 self.for_output = true;
             }
+            On::Read(object) if self.is_likely_input(object) => self.for_input = true,
+            On::Write(object) if self.is_likely_output(object) => self.for_output = true,
             On::Move { from, to, side } => self.moves(from, to, side),
             On::Read(object) | On::Write(object) => self.waits_elsewhere(cause(object)),
             On::Any => self.waits_elsewhere(Cause::Several),

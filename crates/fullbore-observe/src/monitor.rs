@@ -323,3 +323,88 @@ fn seconds_since_1970() -> f64 {
         .duration_since(UNIX_EPOCH)
         .map_or(0.0, |time| time.as_secs_f64())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Child, Command, Stdio};
+
+    use super::super::overview::PipeState;
+    use super::super::scope::Whose;
+    use super::*;
+
+    /// A pipeline of two processes, which are killed at the end of the test.
+    struct Pair([Child; 2]);
+
+    impl Drop for Pair {
+        fn drop(&mut self) {
+            for child in &mut self.0 {
+                let _ = child.kill();
+                let _ = child.wait();
+            }
+        }
+    }
+
+    impl Pair {
+        /// Starts a program whose output another one reads.
+        fn start(mut writer: Command, reader: &str) -> Self {
+            let (from, to) = std::io::pipe().unwrap();
+            // The stderr of the tests may be a pipe.
+            let writer = writer.stdout(to).stderr(Stdio::null()).spawn().unwrap();
+            let mut command = Command::new(reader);
+            command.stdin(from).stdout(Stdio::null());
+            let reader = command.stderr(Stdio::null()).spawn().unwrap();
+            Self([writer, reader])
+        }
+
+        /// Returns a monitor of this pipeline.
+        fn monitor(&self) -> Monitor {
+            Monitor::new(Scope {
+                whose: Whose::Tree(self.0[1].id()),
+                all: false,
+            })
+            .unwrap()
+        }
+
+        /// Scans until both processes have the pipe open, and no other.
+        fn scan(&self, monitor: &mut Monitor) -> (Overview, PipeState) {
+            let began = Instant::now();
+            let pids = |pipe: &PipeState| {
+                let all = pipe.writers.iter().chain(&pipe.readers);
+                Vec::from_iter(all.map(|process| process.id.pid))
+            };
+            loop {
+                let overview = monitor.scan().unwrap();
+                let is_it = |pipe: &&PipeState| pids(pipe) == [self.0[0].id(), self.0[1].id()];
+                if let Some(pipe) = overview.pipes.iter().find(is_it).cloned() {
+                    return (overview, pipe);
+                }
+                assert!(began.elapsed() < Duration::from_secs(60), "{overview:#?}");
+                std::thread::sleep(Duration::from_millis(2));
+            }
+        }
+    }
+
+    fn sleep() -> Command {
+        let mut sleep = Command::new("sleep");
+        sleep.arg("600").stdin(Stdio::null());
+        sleep
+    }
+
+    #[test]
+    fn what_is_not_known_at_the_first_scan_is_not_0() {
+        let pair = Pair::start(sleep(), "cat");
+        pair.scan(&mut pair.monitor());
+        let mut monitor = pair.monitor();
+        let (overview, pipe) = pair.scan(&mut monitor);
+        assert_eq!(overview.scan, 1);
+        for stage in &overview.chains[pipe.chain.unwrap()].stages {
+            assert_eq!((stage.time, stage.cpus, stage.blame), (None, None, None));
+        }
+        assert_eq!((pipe.writer_waits, pipe.reader_waits), (None, None));
+        assert_eq!((pipe.empty, pipe.full), (None, None));
+        let (overview, pipe) = pair.scan(&mut monitor);
+        let reader = &overview.chains[pipe.chain.unwrap()].stages[1];
+        assert!(reader.time.is_some(), "{overview:#?}");
+        assert!(pipe.reader_waits.is_some(), "{pipe:#?}");
+    }
+}

@@ -338,6 +338,13 @@ impl Bytes {
     ) -> Self {
         let written = written.filter(|_| !writer.gives_pages);
         let read = read.filter(|_| !reader.takes_pages);
+        // A count of 0 means nothing if no side was seen in a call that counts: both may move pages.
+        if written.into_iter().chain(read).min() == Some(0) && !writer.writes && !reader.reads {
+            return Self {
+                bytes: None,
+                bytes_are: Certainty::Unknown,
+            };
+        }
         let (bytes, bytes_are) = match (written, read) {
             (None, None) => (None, Certainty::Unknown),
             (Some(one), None) | (None, Some(one)) => (Some(one), Certainty::About),
@@ -365,6 +372,15 @@ mod tests {
         let splices = Ways {
             takes_pages: true,
             gives_pages: true,
+            ..unseen
+        };
+        let reads = Ways {
+            reads: true,
+            ..unseen
+        };
+        let writes = Ways {
+            writes: true,
+            ..unseen
         };
         let gib = 1 << 30;
         for (writer, written, reader, read, bytes, known) in [
@@ -437,6 +453,26 @@ mod tests {
                 Certainty::About,
             ),
             (splices, Some(0), splices, Some(0), None, Certainty::Unknown),
+            // Both may move pages without being seen.
+            (unseen, Some(0), unseen, Some(0), None, Certainty::Unknown),
+            (
+                unseen,
+                Some(0),
+                unseen,
+                Some(9000),
+                None,
+                Certainty::Unknown,
+            ),
+            (splices, Some(0), unseen, Some(0), None, Certainty::Unknown),
+            (unseen, Some(0), reads, Some(0), Some(0), Certainty::Counted),
+            (
+                writes,
+                Some(0),
+                unseen,
+                Some(9000),
+                Some(0),
+                Certainty::Counted,
+            ),
             (unseen, None, unseen, Some(gib), Some(gib), Certainty::About),
             (unseen, None, unseen, None, None, Certainty::Unknown),
         ] {

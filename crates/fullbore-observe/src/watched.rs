@@ -7,7 +7,7 @@ use super::census::{Census, Holder, Pipe, ProcessId};
 use super::chains::{self, PipeKind};
 use super::link::{Link, WriteEnd};
 use super::moment::Moment;
-use super::numbers::{Certainty, Mixes, StartedStage};
+use super::numbers::{Certainty, Mixes, StageNumbers, StartedStage};
 use super::overview::{Blocked, Overview, Side, Slow};
 use super::place::estimate;
 use super::process::awaits_a_child;
@@ -126,14 +126,17 @@ impl WatchedChain {
     /// Adds the findings to the overview.
     pub fn describe(&self, chain: usize, overview: &mut Overview) {
         let found = self.watch.recent();
+        // Nothing has been observed yet at the first scan.
+        let is_known = |stage: &StageNumbers| found.numbers.samples > 0 && stage.seconds > 0.0;
         let chain = &mut overview.chains[chain];
         for (at, (stage, numbers)) in
             (chain.stages.iter_mut().zip(&found.numbers.stages)).enumerate()
         {
             stage.ran_on = self.watch.ran_on(at);
-            stage.time = Some(numbers.time);
-            stage.cpus = Some(numbers.cpus);
-            stage.blame = Some(numbers.blame);
+            let is_known = is_known(numbers);
+            stage.time = is_known.then_some(numbers.time);
+            stage.cpus = is_known.then_some(numbers.cpus);
+            stage.blame = is_known.then_some(numbers.blame);
         }
         for (at, (&index, numbers)) in chain.pipes.iter().zip(&found.numbers.pipes).enumerate() {
             let row = &mut overview.pipes[index];
@@ -156,8 +159,9 @@ impl WatchedChain {
                 row.blocked.push(self.blocked(Side::Reader, at + 1));
             }
             let stages = &found.numbers.stages;
-            row.writer_waits = Some(stages[at].time.waited_for_output);
-            row.reader_waits = Some(stages[at + 1].time.waited_for_input);
+            let (writer, reader) = (&stages[at], &stages[at + 1]);
+            row.writer_waits = is_known(writer).then_some(writer.time.waited_for_output);
+            row.reader_waits = is_known(reader).then_some(reader.time.waited_for_input);
             row.slow = slow(&found.verdict, at);
         }
         let cpus: BTreeSet<u32> = chain

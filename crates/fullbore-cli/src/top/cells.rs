@@ -99,10 +99,11 @@ pub fn waits(row: &PipeState) -> String {
         .filter_map(|(side, share)| Some((side, share?)))
         .filter(|(_, share)| *share >= OFTEN)
         .max_by(|(_, a), (_, b)| a.total_cmp(b));
-    most.map_or_else(
-        || "-".to_owned(),
-        |(side, share)| format!("{} {}", side_name(side), Percent(share)),
-    )
+    match most {
+        Some((side, share)) => format!("{} {}", side_name(side), Percent(share)),
+        None if row.writer_waits.or(row.reader_waits).is_none() => "?".to_owned(),
+        None => "-".to_owned(),
+    }
 }
 
 /// Returns the CPUs on which the two sides last ran, with a mark if the pipeline may cost less on one CPU:
