@@ -36,7 +36,11 @@ pub struct History {
 
 /// The histories of all pipes.
 #[derive(Debug, Default)]
-pub struct Histories(HashMap<PipeIdentity, History>);
+pub struct Histories {
+    all: HashMap<PipeIdentity, History>,
+    /// When pipes were last forgotten.
+    forgot_at: f64,
+}
 
 impl Histories {
     /// Returns the history of a pipe that is seen now.
@@ -44,7 +48,7 @@ impl Histories {
         // A FIFO that is removed while it is open stays the same.
         let path = path.map(|path| path.strip_suffix(" (deleted)").unwrap_or(path));
         let history = self
-            .0
+            .all
             .entry(pipe)
             .or_insert_with(|| History::new(path, now));
         if history.path.as_deref() != path {
@@ -56,15 +60,17 @@ impl Histories {
 
     /// Records that counting its bytes starts again from 0.
     pub fn begin(&mut self, pipe: PipeIdentity) {
-        if let Some(history) = self.0.get_mut(&pipe) {
+        if let Some(history) = self.all.get_mut(&pipe) {
             history.before = history.bytes;
         }
     }
 
-    /// Forgets the pipes that have not been seen for a long time.
+    /// Forgets the pipes that have not been seen for a long time, at the end of each scan. A pipe that only
+    /// one scan has missed is kept, however long ago the scan before was.
     pub fn forget(&mut self, now: f64) {
-        self.0
-            .retain(|_, history| now - history.last_seen <= FORGOTTEN_AFTER);
+        let until = (now - FORGOTTEN_AFTER).min(self.forgot_at);
+        self.all.retain(|_, history| history.last_seen >= until);
+        self.forgot_at = now;
     }
 }
 
@@ -141,10 +147,18 @@ mod tests {
     fn one_that_is_not_seen_is_forgotten_but_not_at_once() {
         let mut all = Histories::default();
         all.of(pipe(1), None, 10.0);
-        all.forget(15.0);
-        assert_eq!(all.of(pipe(1), None, 16.0).first_seen, 10.0);
+        all.forget(10.0);
+        // One scan misses it.
+        all.forget(500.0);
+        assert_eq!(all.of(pipe(1), None, 501.0).first_seen, 10.0);
+        all.forget(501.0);
+        all.forget(502.0);
+        all.forget(503.0);
+        assert_eq!(all.of(pipe(1), None, 504.0).first_seen, 10.0);
+        all.forget(504.0);
         all.forget(1000.0);
-        assert_eq!(all.of(pipe(1), None, 1000.0).first_seen, 1000.0);
+        all.forget(1001.0);
+        assert_eq!(all.of(pipe(1), None, 1002.0).first_seen, 1002.0);
     }
 
     #[test]

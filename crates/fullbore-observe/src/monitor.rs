@@ -20,6 +20,7 @@ use super::overview::Overview;
 use super::proc_files::needs_proc;
 use super::scope::{self, Scope};
 use super::walk::KnownProcesses;
+use super::watch::Readings;
 use super::watched::{self, Loads, WatchedChain};
 
 /// File descriptors that are left for everything else.
@@ -52,6 +53,8 @@ pub struct Monitor {
     /// Pipelines that are watched, by their pipes.
     watched: HashMap<Vec<PipeIdentity>, WatchedChain>,
     histories: Histories,
+    /// The counters of processes that were watched until the last scan and are not watched any more.
+    readings: Readings,
     known: KnownProcesses,
     /// The most files that may be open.
     most_files: usize,
@@ -87,6 +90,7 @@ impl Monitor {
             scans: 0,
             watched: HashMap::new(),
             histories: Histories::default(),
+            readings: Readings::default(),
             known: KnownProcesses::at_most(files / 4),
             most_files: files,
             last_sample: now,
@@ -148,10 +152,13 @@ impl Monitor {
         self.stays = true;
     }
 
-    /// Closes all files and forgets all processes. Call this before a longer time without scans, because a
-    /// descriptor of a FIFO, even with `O_PATH`, keeps its file system busy.
+    /// Closes all files and forgets all processes, but not how many bytes they had moved by the last scan.
+    /// Call this before a longer time without scans, because a descriptor of a FIFO, even with `O_PATH`, keeps
+    /// its file system busy.
     pub fn forget(&mut self) {
-        self.watched.clear();
+        for (_, watched) in self.watched.drain() {
+            self.readings.extend(watched.watch.readings());
+        }
         self.known = KnownProcesses::at_most(self.most_files / 4);
         self.samples = 0;
     }
@@ -245,37 +252,45 @@ impl Monitor {
     ) {
         let loads = Loads::of(census);
         let mut before = std::mem::take(&mut self.watched);
-        let mut files = self.known.files();
+        let mut files = Files {
+            open: self.known.files(),
+            most: self.most_files,
+        };
         let chains: Vec<_> = (found.into_iter())
             .map(|chain| {
                 let pipes = chain.pipes.iter();
                 let key: Vec<_> = pipes.map(|&pipe| census.pipes[pipe].identity).collect();
                 let stages = flow.stages(&chain);
                 let known = before.remove(&key);
-                files += known.as_ref().map_or(0, |watched| watched.watch.files());
+                files.open += known.as_ref().map_or(0, |watched| watched.watch.files());
                 (chain, key, stages, known)
             })
             .collect();
         // Files of pipelines that have ended are closed before others are opened.
-        drop(before);
+        for watched in before.into_values() {
+            self.readings.extend(watched.watch.readings());
+        }
         for (chain, key, stages, known) in chains {
             let is_new = known.is_none();
+            let had = known.as_ref().map_or(0, |watched| watched.watch.files());
+            let has_room = !is_new || files.have_room(watched::files(&stages));
             let watched = match known {
-                Some(watched) => Some(watched),
-                None if files + watched::files(&stages) <= self.most_files => {
-                    let watched = WatchedChain::new(census, &chain, &stages);
-                    files += watched.as_ref().map_or(0, |_| watched::files(&stages));
-                    watched
-                }
-                None => {
-                    overview.left_out.not_watched += chain.pipes.len();
-                    None
-                }
+                None if has_room => WatchedChain::new(census, &chain, &stages),
+                known => known,
             };
             let watched = watched.map(|mut watched| {
                 watched.set_members(census, &chain, &stages, &loads);
+                if is_new {
+                    watched.watch.count_from(&self.readings);
+                }
                 watched
             });
+            let has = watched.as_ref().map_or(0, |watched| watched.watch.files());
+            let has_room = files.replace(had, has) && has_room;
+            if !has_room {
+                overview.left_out.not_watched += chain.pipes.len();
+            }
+            let watched = watched.filter(|_| has_room);
             if is_new {
                 for &pipe in &key {
                     self.histories.begin(pipe);
@@ -286,6 +301,7 @@ impl Monitor {
                 self.watched.insert(key, watched);
             }
         }
+        self.readings.clear();
     }
 
     /// Adds to the overview what watching has found, and the history of each pipe.
@@ -300,6 +316,29 @@ impl Monitor {
         for row in &mut overview.pipes {
             row.remember(census, &mut self.histories, now);
         }
+    }
+}
+
+/// The files that are open, and how many may be.
+struct Files {
+    open: usize,
+    most: usize,
+}
+
+impl Files {
+    /// Returns whether this many more may be opened.
+    fn have_room(&self, more: usize) -> bool {
+        self.open + more <= self.most
+    }
+
+    /// Counts the files of a pipeline, which had others before. A process with many threads has more than
+    /// were expected. Returns false if there are too many files now, and does not count these any more,
+    /// because the pipeline must not be watched.
+    fn replace(&mut self, had: usize, has: usize) -> bool {
+        self.open = self.open.saturating_sub(had);
+        let is_room = self.have_room(has);
+        self.open += if is_room { has } else { 0 };
+        is_room
     }
 }
 
@@ -388,6 +427,69 @@ mod tests {
         let mut sleep = Command::new("sleep");
         sleep.arg("600").stdin(Stdio::null());
         sleep
+    }
+
+    #[test]
+    fn more_files_than_expected_are_not_kept_open() {
+        let mut files = Files { open: 10, most: 30 };
+        assert!(files.have_room(20) && !files.have_room(21));
+        assert!(files.replace(0, 15));
+        assert!(!files.replace(0, 6));
+        assert_eq!(files.open, 25);
+        // A pipeline that was watched has started threads.
+        assert!(!files.replace(15, 21));
+        assert_eq!(files.open, 10);
+    }
+
+    #[test]
+    fn a_pipeline_without_room_for_its_files_is_shown_and_counted_but_not_watched() {
+        let pair = Pair::start(sleep(), "cat");
+        let mut monitor = pair.monitor();
+        // The processes may have inherited other pipes.
+        let (overview, _) = pair.scan(&mut monitor);
+        assert_eq!(overview.left_out.not_watched, 0);
+        monitor.most_files = 0;
+        let (overview, pipe) = pair.scan(&mut monitor);
+        assert!(overview.left_out.not_watched >= 1, "{overview:#?}");
+        let chain = &overview.chains[pipe.chain.unwrap()];
+        assert!(chain.verdict.is_none(), "{overview:#?}");
+        assert_eq!((pipe.reader_waits, pipe.bytes.bytes), (None, None));
+        assert!(monitor.watched.is_empty());
+    }
+
+    #[test]
+    fn bytes_count_on_after_everything_was_closed() {
+        let mut writer = Command::new("cat");
+        writer.stdin(Stdio::piped());
+        let mut pair = Pair::start(writer, "cat");
+        let mut monitor = pair.monitor();
+        let give = |pair: &mut Pair| {
+            let stdin = pair.0[0].stdin.as_mut().unwrap();
+            std::io::Write::write_all(stdin, &[0; 60_000]).unwrap();
+        };
+        let until = |pair: &Pair, monitor: &mut Monitor, bytes: u64| {
+            let began = Instant::now();
+            loop {
+                let (_, pipe) = pair.scan(monitor);
+                assert!(pipe.bytes.bytes <= Some(bytes), "{pipe:#?}");
+                if pipe.bytes.bytes == Some(bytes) {
+                    return;
+                }
+                assert!(began.elapsed() < Duration::from_secs(60), "{pipe:#?}");
+                std::thread::sleep(Duration::from_millis(2));
+            }
+        };
+        until(&pair, &mut monitor, 0);
+        give(&mut pair);
+        until(&pair, &mut monitor, 60_000);
+        monitor.forget();
+        assert!(monitor.watched.is_empty());
+        give(&mut pair);
+        until(&pair, &mut monitor, 120_000);
+        monitor.forget();
+        monitor.forget();
+        give(&mut pair);
+        until(&pair, &mut monitor, 180_000);
     }
 
     #[test]

@@ -140,6 +140,10 @@ pub struct Watched {
     /// The kinds of its fds, as far as they were determined recently.
     objects: Vec<(i32, Object)>,
     used: Used,
+    /// CPU time of its own, without its children, and the part of it that
+    /// [`own_growth`](Self::own_growth) has not returned yet.
+    own: Duration,
+    growth: Duration,
 }
 
 #[derive(Debug)]
@@ -179,6 +183,8 @@ impl Watched {
             has_hidden_threads: false,
             objects: Vec::new(),
             used: Used::NOTHING,
+            own: Duration::ZERO,
+            growth: Duration::ZERO,
         };
         if watched.io.is_none() {
             watched.used = Used::UNCOUNTED;
@@ -234,7 +240,13 @@ impl Watched {
     /// without a known call.
     fn by_state(&self, tid: i32) -> Doing {
         let path = format!("/proc/{}/task/{tid}/stat", self.pid);
-        let Some(stat) = File::open(path).ok().and_then(|file| stat(&file)) else {
+        let stat = match File::open(path) {
+            Ok(file) => stat(&file),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            // This process may have too many files open.
+            Err(_) => return Doing::Waits(On::Unknown),
+        };
+        let Some(stat) = stat else {
             return Doing::Ended;
         };
         match stat.state {
@@ -282,14 +294,17 @@ impl Watched {
         self.parent = stat.ppid.max(0) as u32;
         self.ran_on = stat.processor.and_then(|cpu| cpu.try_into().ok());
         self.stopped = matches!(stat.state, 'T' | 't');
+        let had_hidden_threads = self.has_hidden_threads;
         self.has_hidden_threads = stat.num_threads > THREADS as i64;
         if self.changed || stat.num_threads.min(THREADS as i64) != self.threads.len() as i64 {
-            self.list_threads();
+            self.list_threads(had_hidden_threads);
         }
         let tick = 1.0 / procfs::ticks_per_second() as f64;
         let of_children = (stat.cutime + stat.cstime).max(0) as f64 * tick;
         let own = cpu_time(self.pid)
             .unwrap_or_else(|| Duration::from_secs_f64((stat.utime + stat.stime) as f64 * tick));
+        self.growth += own.saturating_sub(self.own);
+        self.own = own;
         let io = self.io.as_ref().and_then(io);
         self.used = Used {
             cpu: own + Duration::from_secs_f64(of_children),
@@ -327,6 +342,20 @@ impl Watched {
         self.has_hidden_threads
     }
 
+    /// Returns its identity.
+    pub fn id(&self) -> ProcessId {
+        ProcessId {
+            pid: self.pid,
+            start: self.start,
+        }
+    }
+
+    /// Returns the CPU time of its own that it has used since the last call, as of when it was last
+    /// [refreshed](Self::refresh).
+    pub fn own_growth(&mut self) -> Duration {
+        std::mem::take(&mut self.growth)
+    }
+
     /// Returns the resources that it had used when it was last [refreshed](Self::refresh).
     pub fn used(&self) -> Used {
         self.used
@@ -358,7 +387,9 @@ impl Watched {
         all
     }
 
-    fn list_threads(&mut self) {
+    /// Lists its threads. `had_hidden_threads` says whether a thread that is new in the list may be an old
+    /// one, whose times did not begin with 0.
+    fn list_threads(&mut self, had_hidden_threads: bool) {
         let Ok(tasks) = std::fs::read_dir(format!("/proc/{}/task", self.pid)) else {
             return;
         };
@@ -370,7 +401,11 @@ impl Watched {
             .map(|tid: i32| {
                 let known = before.iter().position(|thread| thread.tid == tid);
                 let known = known.map(|at| before.swap_remove(at));
-                known.unwrap_or_else(|| Thread::new(self.pid, tid, self.with_children))
+                known.unwrap_or_else(|| {
+                    let mut thread = Thread::new(self.pid, tid, self.with_children);
+                    thread.last = thread.schedule().filter(|_| had_hidden_threads);
+                    thread
+                })
             })
             .collect();
     }
@@ -568,6 +603,31 @@ mod tests {
         end(child);
         assert!(!watched.refresh());
         assert_eq!(doings(&mut watched), [Doing::Ended]);
+    }
+
+    #[test]
+    fn the_past_of_a_thread_that_was_hidden_does_not_count() {
+        let barrier = std::sync::Barrier::new(THREADS + 9);
+        let (hidden, watched) = thread::scope(|scope| {
+            for _ in 0..THREADS + 8 {
+                scope.spawn(|| barrier.wait());
+            }
+            let watched = Watched::new(std::process::id());
+            let listed = watched.map(|mut watched| {
+                // As if threads had been hidden until now.
+                let hidden = watched.threads.split_off(THREADS - 8);
+                watched.changed = true;
+                watched.refresh();
+                (hidden, watched)
+            });
+            barrier.wait();
+            listed
+        })
+        .unwrap();
+        assert!(hidden.iter().all(|thread| thread.last.is_none()));
+        let is_new = |thread: &&Thread| hidden.iter().any(|hidden| hidden.tid == thread.tid);
+        let mut new = watched.threads.iter().filter(is_new);
+        assert!(new.all(|thread| thread.last.is_some()));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! One stage of a pipeline that is watched: which processes belong to it, what they do at a moment, and the
 //! resources that they have used.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
 use super::attribution::{Attribution, Children, Part};
@@ -175,7 +175,16 @@ impl WatchedStage {
         let seen_active = std::mem::take(&mut self.seen_active);
         let used = self.used();
         let (turns, before) = (sums.turns, sums.cpu);
-        let cpu = used.cpu.saturating_sub(sums.cpu);
+        let mut cpu = used.cpu.saturating_sub(sums.cpu);
+        if self.facts.told {
+            // A child that was waited for brings the CPU time of its whole life. What cannot have been used
+            // since the last time was used before.
+            let members = self.members.iter_mut();
+            let own: Duration = members.map(|member| member.process.own_growth()).sum();
+            let earlier = cpu.saturating_sub(own + time);
+            self.before.cpu += earlier;
+            cpu -= earlier;
+        }
         sums.cpu += cpu;
         let (read, written) = self.shared;
         sums.read = used.read.map(|of_calls| of_calls + read).max(sums.read);
@@ -220,10 +229,7 @@ impl WatchedStage {
     /// began at this time.
     pub fn set_members(&mut self, processes: &[(ProcessId, bool)], census_began: u64) {
         self.facts.told = true;
-        let id = |member: &Member| ProcessId {
-            pid: member.process.pid,
-            start: member.process.start,
-        };
+        let id = |member: &Member| member.process.id();
         let gone = &mut self.gone;
         self.members.retain(|member| {
             let stays = processes.iter().any(|(process, _)| *process == id(member));
@@ -244,6 +250,7 @@ impl WatchedStage {
             // Another process may have its id by now.
             if let Some(mut found) = found.filter(|found| found.start == process.start) {
                 self.before.add(found.used().as_far_as_known());
+                found.own_growth();
                 found.activity();
                 self.members.push(Member {
                     process: found,
@@ -256,6 +263,19 @@ impl WatchedStage {
             }
         }
         self.count_children(census_began);
+    }
+
+    /// Counts the bytes of processes that were watched before from these readings on. Their CPU time counts
+    /// from now on, because it is compared with the time that passes.
+    pub fn count_from(&mut self, readings: &HashMap<ProcessId, Used>) {
+        for member in &self.members {
+            if let Some(then) = readings.get(&member.process.id()) {
+                let now = member.process.used().as_far_as_known();
+                let since = now.less(then.as_far_as_known());
+                let cpu = Duration::ZERO;
+                self.before = self.before.less(Used { cpu, ..since });
+            }
+        }
     }
 
     /// Determines which processes are children of which. A process may also have children outside of the

@@ -6,7 +6,7 @@
 //! sample reads little (what threads do, how full pipes are). Counters, which only grow (times,
 //! bytes, the processes of a stage), are read less often, and when a stage has ended.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
@@ -17,6 +17,7 @@ use super::link::{Fill, Link, WriteEnd};
 use super::moment::{AdjacentPipe, Moment};
 use super::numbers::{Bytes, Mixes, Numbers, StageFacts, StartedStage};
 use super::place::window::Usage;
+use super::process::Used;
 use super::rings::Rings;
 use super::stage::WatchedStage;
 use super::sums::{StageSums, Sums};
@@ -68,6 +69,9 @@ pub struct Watch {
     /// Whether another program has started it.
     is_of_others: bool,
 }
+
+/// The resources that processes had used when their counters were last read.
+pub(crate) type Readings = HashMap<ProcessId, Used>;
 
 /// The counters of a stage, which only grow, and its processes.
 #[derive(Debug, Clone)]
@@ -286,6 +290,19 @@ impl Watch {
         stage.facts.started = to;
         stage.facts.mixes = mixes;
         stage.set_members(processes, census_began);
+    }
+
+    /// Returns the resources that its processes had used when their counters were last read.
+    pub(crate) fn readings(&self) -> impl Iterator<Item = (ProcessId, Used)> {
+        let members = self.stages.iter().flat_map(|stage| &stage.members);
+        members.map(|member| (member.process.id(), member.process.used()))
+    }
+
+    /// Counts the bytes of processes that were watched before from these readings on.
+    pub(crate) fn count_from(&mut self, readings: &Readings) {
+        for stage in &mut self.stages {
+            stage.count_from(readings);
+        }
     }
 
     /// Sets the write end that must still be open when a FIFO is sampled.
@@ -530,6 +547,7 @@ mod tests {
     use std::thread;
 
     use fullbore::Pipe;
+    use nix::time::{ClockId, clock_gettime};
     use rustix::fs::{CWD, FileType, Mode, OFlags};
     use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
@@ -537,6 +555,7 @@ mod tests {
     use super::super::census::Census;
     use super::super::descendants::descendants;
     use super::super::moment::Cause;
+    use super::super::process::process_id;
     use super::super::verdict::VerdictKind;
     use super::*;
 
@@ -675,6 +694,44 @@ mod tests {
         assert!(twice > 1.3 * once - 0.03, "{twice} {once}");
         // How much of the time that was is for samples to say, and there may be few of them.
         assert!(found.numbers.stages[0].time.ran > 0.0, "{found:?}");
+    }
+
+    #[test]
+    fn the_whole_life_of_a_child_is_not_the_time_in_which_it_was_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let fifo = folder.path().join("fifo");
+        rustix::fs::mknodat(CWD, &fifo, FileType::Fifo, Mode::RWXU, 0).unwrap();
+        let burn = "i=0; while [ $i -lt 150000 ]; do i=$((i + 1)); done";
+        let line = format!("sh -c '{burn}; read x <{}'; sleep 60; :", fifo.display());
+        let mut pair = start(&line, "exec cat");
+        let shell = pair.children[0].id();
+        // The child is no process of the stage, as if it did not have the pipe.
+        let id = process_id(shell).unwrap();
+        let started = pair.watch.stages[0].facts.started.clone();
+        (pair.watch).set_members(0, started, &[(id, false)], Mixes::default(), 0);
+        // It opens the FIFO once it has computed.
+        let go = std::fs::OpenOptions::new().write(true).open(&fifo).unwrap();
+        let child = descendants(shell);
+        let own = |watch: &Watch| {
+            let pid = nix::unistd::Pid::from_raw(watch.stages[0].facts.started.pid as i32);
+            let clock = ClockId::pid_cpu_clock_id(pid).unwrap();
+            Duration::from(clock_gettime(clock).unwrap())
+        };
+        let own_before = own(&pair.watch);
+        pair.watch.account(Instant::now());
+        let before = pair.watch.sums.stages[0].clone();
+        drop(go);
+        let began = Instant::now();
+        while !descendants(shell).is_disjoint(&child) {
+            assert!(began.elapsed() < Duration::from_secs(60), "it does not end");
+            thread::sleep(Duration::from_millis(1));
+        }
+        pair.watch.account(Instant::now());
+        let after = &pair.watch.sums.stages[0];
+        let most = own(&pair.watch) - own_before + (after.time - before.time);
+        let cpu = after.cpu - before.cpu;
+        assert!(cpu <= most, "{cpu:?} in {most:?}");
+        pair.kill();
     }
 
     #[test]
