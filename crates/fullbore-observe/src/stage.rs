@@ -31,6 +31,8 @@ pub struct WatchedStage {
     pub attribution: Attribution,
     /// Whether its threads wait for several things at that moment, not all of which need matter.
     pub is_mixed: bool,
+    /// Whether it has more processes than are sampled, so that the one that works may be hidden.
+    pub has_hidden_processes: bool,
     /// The time up to which its times have been added to the sums.
     pub since: Instant,
     /// When it was found to have ended.
@@ -83,6 +85,7 @@ impl WatchedStage {
             moment: Moment::Active,
             attribution: Attribution::Clear,
             is_mixed: false,
+            has_hidden_processes: false,
             since,
             ended_at: None,
             seen_active: Duration::ZERO,
@@ -124,8 +127,9 @@ impl WatchedStage {
             (part.unwrap_or(Part::Ended), member.children())
         });
         let mut members = self.members.iter();
-        // The thread that the others wait for may be one that is not sampled.
-        self.attribution = match members.any(|member| member.process.has_hidden_threads()) {
+        // What the others wait for may be something that is not sampled.
+        let is_hidden = members.any(|member| member.process.has_hidden_threads());
+        self.attribution = match is_hidden || self.has_hidden_processes {
             true => Attribution::Unclear,
             false => Attribution::at_a_moment(parts),
         };
@@ -240,12 +244,14 @@ impl WatchedStage {
             }
             stays
         });
+        self.has_hidden_processes = false;
         for &(process, has_parent) in processes {
             if let Some(member) = self.members.iter_mut().find(|member| id(member) == process) {
                 member.has_parent = has_parent;
                 continue;
             }
             let room = self.members.len() < PROCESSES;
+            self.has_hidden_processes |= !room;
             let found = room.then(|| Watched::new(process.pid)).flatten();
             // Another process may have its id by now.
             if let Some(mut found) = found.filter(|found| found.start == process.start) {
@@ -343,6 +349,7 @@ impl WatchedStage {
             .flat_map(|&pid| descendants(pid))
             .collect::<Vec<_>>();
         children.extend(family);
+        self.has_hidden_processes = false;
         for pid in children {
             self.join(pid, true);
         }
@@ -350,7 +357,9 @@ impl WatchedStage {
     }
 
     pub fn join(&mut self, pid: u32, has_parent: bool) {
-        if self.members.len() < PROCESSES {
+        if self.members.len() == PROCESSES {
+            self.has_hidden_processes = true;
+        } else {
             if let Some(process) = Watched::new(pid) {
                 self.members.push(Member {
                     process,

@@ -556,6 +556,7 @@ mod tests {
     use super::super::descendants::descendants;
     use super::super::moment::Cause;
     use super::super::process::process_id;
+    use super::super::stage::PROCESSES;
     use super::super::verdict::VerdictKind;
     use super::*;
 
@@ -822,6 +823,35 @@ mod tests {
             watch.stages[0].attribution == Attribution::Clear
         });
         pair.kill();
+    }
+
+    #[test]
+    fn with_more_processes_than_are_sampled_it_is_unclear_whose_the_figures_are() {
+        let sleep = || Command::new("sleep").arg("60").spawn().unwrap();
+        let mut all: Vec<Child> = (0..=PROCESSES).map(|_| sleep()).collect();
+        let pids: Vec<ProcessId> = (all.iter())
+            .map(|child| process_id(child.id()).unwrap())
+            .collect();
+        for (pids, expected) in [(&pids[1..], false), (&pids[..], true)] {
+            let mut watch = Watch::of_processes(&[pids.to_vec()], false);
+            assert_eq!(watch.stages[0].members.len(), PROCESSES);
+            let mixes = Mixes::default();
+            for is_told in [false, true] {
+                if is_told {
+                    let named: Vec<_> = pids.iter().map(|&pid| (pid, true)).collect();
+                    let started = watch.stages[0].facts.started.clone();
+                    watch.set_members(0, started, &named, mixes, 0);
+                }
+                assert_eq!(watch.stages[0].has_hidden_processes, expected);
+            }
+            watch.sample_processes(OFTEN);
+            let attribution = watch.stages[0].attribution;
+            assert!(!expected || attribution == Attribution::Unclear);
+        }
+        for child in &mut all {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
     }
 
     #[test]

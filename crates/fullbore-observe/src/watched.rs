@@ -91,12 +91,11 @@ impl WatchedChain {
         loads: &Loads,
     ) {
         for (at, stage) in stages.iter().enumerate() {
-            let watched = &stage[..stage.len().min(PROCESSES)];
-            let pids: BTreeSet<u32> = watched
+            let pids: BTreeSet<u32> = stage
                 .iter()
                 .map(|&process| census.processes[process].id.pid)
                 .collect();
-            let processes: Vec<(ProcessId, bool)> = watched
+            let processes: Vec<(ProcessId, bool)> = stage
                 .iter()
                 .map(|&process| &census.processes[process])
                 .map(|process| (process.id, pids.contains(&process.parent)))
