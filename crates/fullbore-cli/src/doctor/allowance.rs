@@ -10,20 +10,24 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use fullbore::PipeEnd;
 use fullbore::linux::page_size;
+use fullbore_observe::link::Fill;
 use fullbore_results::doctor::Allowance;
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, StatxFlags};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, StatxFlags, makedev};
 
 /// The time after which the scan ends, even if it is incomplete.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The capacities in bytes, by device and inode; `None` for a pipe that could not be opened.
-type Capacities = BTreeMap<(u32, u32, u64), Option<u64>>;
+/// The major and the minor number of a device, and an inode on it.
+type Id = (u32, u32, u64);
+
+/// The capacities in bytes; `None` for a pipe that could not be opened.
+type Capacities = BTreeMap<Id, Option<u64>>;
 
 /// Scans all processes under /proc.
 pub fn read() -> Allowance {
@@ -128,14 +132,20 @@ fn look_at_fd(fd: &Path, uid: u32, capacities: &mut Capacities) {
     if !is_pipe || stat.stx_uid != uid || capacities.get(&id).is_some_and(Option::is_some) {
         return;
     }
-    let capacity = may_be_opened(fd).then(|| {
-        // An additional writer can only delay the end of file for these microseconds. An additional reader
-        // could keep a writer from learning that its last reader has gone.
-        let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let open = rustix::fs::openat(CWD, fd, flags, Mode::empty()).ok()?;
-        PipeEnd::of(&open).ok()??.capacity().ok()
-    });
-    capacities.insert(id, capacity.flatten().map(|bytes| bytes as u64));
+    let capacity = may_be_opened(fd).then(|| capacity_of(fd, id)).flatten();
+    capacities.insert(id, capacity);
+}
+
+/// Returns the capacity of the pipe that this fd referred to. The fd may refer to another file by now, which
+/// must not be opened: opening a device may have side effects.
+fn capacity_of(fd: &Path, (major, minor, inode): Id) -> Option<u64> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let handle = rustix::fs::openat(CWD, fd, flags, Mode::empty()).ok()?;
+    let stat = rustix::fs::fstat(&handle).ok()?;
+    if (stat.st_dev, stat.st_ino) != (makedev(major, minor), inode) {
+        return None;
+    }
+    Some(Fill::of(handle.as_fd()).ok()?.capacity as u64)
 }
 
 /// Whether the pipe behind this fd can be opened for writing without an effect on other processes. A FIFO can
@@ -160,7 +170,8 @@ fn is_write_end(fd: &Path) -> Option<bool> {
 
 #[cfg(test)]
 mod tests {
-    use fullbore::Pipe;
+    use fullbore::{Pipe, PipeEnd};
+    use rustix::fs::{major, minor};
 
     use super::*;
 
@@ -202,6 +213,20 @@ mod tests {
         let mut came = [0; 16];
         assert_eq!(rustix::io::read(&pipe.reader, &mut came), Ok(5));
         assert_eq!(rustix::io::read(&pipe.reader, &mut came), Ok(0));
+    }
+
+    #[test]
+    fn a_pipe_that_has_taken_the_place_of_another_is_not_opened() {
+        use std::os::fd::AsRawFd;
+        let (pipe, other) = (Pipe::new().unwrap(), Pipe::new().unwrap());
+        let path = |pipe: &Pipe| format!("/proc/self/fd/{}", pipe.reader.as_raw_fd());
+        let stat = rustix::fs::fstat(&pipe.reader).unwrap();
+        let id = (major(stat.st_dev), minor(stat.st_dev), stat.st_ino);
+        let capacity = PipeEnd::new(pipe.reader.as_fd()).unwrap().capacity();
+        let found = capacity_of(Path::new(&path(&pipe)), id);
+        assert_eq!(found, Some(capacity.unwrap() as u64));
+        assert_eq!(capacity_of(Path::new(&path(&other)), id), None);
+        assert_eq!(capacity_of(Path::new("/dev/null"), id), None);
     }
 
     #[test]
