@@ -33,6 +33,11 @@ impl Error {
             source: error.into(),
         }
     }
+
+    /// Returns whether another process holds what is needed.
+    pub(super) fn is_busy(&self) -> bool {
+        matches!(self, Self::System { source, .. } if source.kind() == io::ErrorKind::WouldBlock)
+    }
 }
 
 impl fmt::Display for Error {

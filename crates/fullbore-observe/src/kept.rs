@@ -3,7 +3,7 @@
 //! The file is in a directory that is emptied at the next boot at the latest:
 //! $XDG_RUNTIME_DIR/fullbore, or /tmp/fullbore-UID if that variable is not set. The directory must
 //! belong to this user, and no other user may have write permission. A process that changes the file
-//! holds a lock and replaces the file by a new one.
+//! replaces it by a new one. Meanwhile it holds a lock on another file, which stays.
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
@@ -11,6 +11,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -39,23 +40,31 @@ impl<T: Default + Serialize + DeserializeOwned> Kept<T> {
     /// Opens and locks the file of this name.
     ///
     /// # Errors
-    /// If there is no safe directory for it.
-    pub fn open(name: &'static str) -> Result<Self, Error> {
+    /// If there is no safe directory for it, or if another process has locked it and the operation does not
+    /// wait.
+    pub fn open(name: &'static str, operation: FlockOperation) -> Result<Self, Error> {
         let uid = rustix::process::geteuid().as_raw();
         let runtime = std::env::var_os("XDG_RUNTIME_DIR")
             .map(|directory| Path::new(&directory).join("fullbore"));
         let temporary = PathBuf::from(format!("/tmp/fullbore-{uid}"));
-        match runtime.map(|directory| Self::open_at(directory, uid, name)) {
+        match runtime.map(|directory| Self::open_at(directory, uid, name, operation)) {
             Some(Ok(kept)) => Ok(kept),
-            _ => Self::open_at(temporary, uid, name),
+            Some(Err(error)) if error.is_busy() => Err(error),
+            _ => Self::open_at(temporary, uid, name, operation),
         }
     }
 
     /// Opens and locks the file of this name in a directory, which must be safe for this user.
     ///
     /// # Errors
-    /// If the directory cannot be made, or is not safe.
-    pub fn open_at(directory: PathBuf, uid: u32, name: &'static str) -> Result<Self, Error> {
+    /// If the directory cannot be made, or is not safe, or if another process has locked the file and the
+    /// operation does not wait.
+    pub fn open_at(
+        directory: PathBuf,
+        uid: u32,
+        name: &'static str,
+        operation: FlockOperation,
+    ) -> Result<Self, Error> {
         let shown = directory.display();
         match DirBuilder::new().mode(0o700).create(&directory) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
@@ -71,9 +80,19 @@ impl<T: Default + Serialize + DeserializeOwned> Kept<T> {
                 "'{shown}' must be a directory that only this user may write to"
             )));
         }
-        let lock = File::open(&directory).map_err(Error::system(format!("open '{shown}'")))?;
-        flock(&lock, FlockOperation::LockExclusive)
-            .map_err(Error::system(format!("lock '{shown}'")))?;
+        let path = directory.join(format!("{name}.lock"));
+        let of_lock = path.display();
+        let lock = File::options().append(true).create(true).open(&path);
+        let lock = lock.map_err(Error::system(format!("open '{of_lock}'")))?;
+        flock(&lock, operation)
+            .map_err(|errno| match errno {
+                Errno::WOULDBLOCK => {
+                    let why = "another 'fullbore tune' is running";
+                    io::Error::new(io::ErrorKind::WouldBlock, why)
+                }
+                errno => errno.into(),
+            })
+            .map_err(Error::system(format!("lock '{of_lock}'")))?;
         let boot = boot();
         // A file that cannot be read is treated as empty.
         let contents = fs::read(directory.join(name))
@@ -144,7 +163,32 @@ mod tests {
     }
 
     fn open(directory: PathBuf, uid: u32) -> Result<Kept<Numbers>, Error> {
-        Kept::open_at(directory, uid, NAME)
+        // A process that another test is starting may still hold a lock that was released here.
+        Kept::open_at(directory, uid, NAME, FlockOperation::LockExclusive)
+    }
+
+    #[test]
+    fn a_file_that_another_process_has_locked_is_not_waited_for() {
+        let place = tempfile::tempdir().unwrap();
+        let at = place.path().join("fullbore");
+        let mut held = open(at.clone(), uid()).unwrap();
+        let try_to_open = |name| {
+            let operation = FlockOperation::NonBlockingLockExclusive;
+            Kept::<Numbers>::open_at(at.clone(), uid(), name, operation)
+        };
+        let error = try_to_open(NAME).unwrap_err();
+        assert!(error.is_busy(), "{error}");
+        let text = error.to_string();
+        assert!(
+            text.ends_with("another 'fullbore tune' is running"),
+            "{text}"
+        );
+        // Another file has another lock.
+        assert!(try_to_open("others.json").is_ok());
+        // The lock is held until the new file is in place of the old one.
+        held.value_mut().numbers.push(1);
+        held.save("numbers").unwrap();
+        assert_eq!(open(at, uid()).unwrap().value().numbers, [1]);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::time::Duration;
 use crate::common::users::{ForEverybody, hold_pipes};
 use crate::common::*;
 use fullbore_observe::tune::report::{OutcomeKind, PipeUser, SendsKind, TunedPipe, TuningReport};
-use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
+use rustix::fs::{CWD, FileType, FlockOperation, Mode, OFlags, flock, mknodat};
 use tempfile::TempDir;
 
 /// A user id that no other program here uses.
@@ -550,6 +550,28 @@ fn who_is_meant_by_a_name_is_said_and_nobody_is_an_error() {
     } else {
         skipped("a closed process: this is not root");
     }
+}
+
+#[test]
+fn the_second_of_two_at_once_changes_nothing_and_says_why() {
+    let mut stage = Stage::new();
+    let (cat, _) = stage.cat_and_sleep();
+    assert_quiet_success(&stage.tune(&format!("{cat} --size 128K")));
+    let lock = stage.place.path().join("fullbore/tuned.json.lock");
+    let lock = File::open(lock).unwrap();
+    flock(&lock, FlockOperation::LockExclusive).unwrap();
+    for words in ["--size 256K", "--revert"] {
+        let output = stage.tune(&format!("{cat} {words}"));
+        assert_code(&output, 1);
+        let line = one_line(stderr(&output));
+        assert!(
+            line.contains("another 'fullbore tune' is running"),
+            "{line}"
+        );
+    }
+    flock(&lock, FlockOperation::Unlock).unwrap();
+    let (found, _) = stage.outcome(&format!("{cat} --revert"), cat);
+    assert_eq!(found.outcome, OutcomeKind::Reverted);
 }
 
 #[test]

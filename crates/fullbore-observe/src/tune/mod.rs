@@ -37,7 +37,7 @@ const INTERVAL: Duration = Duration::from_millis(1);
 /// Changes the sizes of the pipes of a target as the options say.
 ///
 /// # Errors
-/// If there is no such target. An error with one pipe is in the report.
+/// If there is no such target, or another process is tuning pipes. An error with one pipe is in the report.
 pub fn tune(target: &Target, options: Options) -> Result<Tuning, Error> {
     needs_proc()?;
     let census = Census::take().map_err(Error::system("look at /proc"))?;
@@ -45,7 +45,10 @@ pub fn tune(target: &Target, options: Options) -> Result<Tuning, Error> {
     // The sizes are locked before anything is grown, so that two runs of this command do not change
     // one pipe at once.
     let needs_sizes = options.revert || !options.dry_run;
-    let mut sizes = needs_sizes.then(Sizes::open);
+    let mut sizes = match needs_sizes.then(Sizes::open) {
+        Some(Err(error)) if error.is_busy() => return Err(error),
+        sizes => sizes,
+    };
     let mut all: Vec<Tuned> = Vec::with_capacity(found.pipes.len());
     let mut trial = options.dry_run.then(Trial::default);
     let mut writers = match options.revert {

@@ -2,6 +2,7 @@
 //! them. Pipes that have gone are left out.
 
 use fullbore::pipe::PipeIdentity;
+use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 
 use super::super::error::Error;
@@ -34,9 +35,9 @@ impl Sizes {
     /// Opens and locks the sizes of this user.
     ///
     /// # Errors
-    /// If there is no safe directory for them.
+    /// If there is no safe directory for them, or another process has locked them.
     pub fn open() -> Result<Self, Error> {
-        Kept::open(FILE).map(Self)
+        Kept::open(FILE, FlockOperation::NonBlockingLockExclusive).map(Self)
     }
 
     /// Returns the sizes of a pipe.
@@ -98,7 +99,9 @@ mod tests {
     fn the_first_size_is_kept_until_it_is_put_back() {
         let place = tempfile::tempdir().unwrap();
         let uid = rustix::process::geteuid().as_raw();
-        let open = || Sizes(Kept::open_at(place.path().join("fullbore"), uid, FILE).unwrap());
+        let directory = place.path().join("fullbore");
+        let operation = FlockOperation::LockExclusive;
+        let open = || Sizes(Kept::open_at(directory.clone(), uid, FILE, operation).unwrap());
         let mut sizes = open();
         sizes.keep(pipe(1), 1 << 16, 1 << 20);
         sizes.keep(pipe(1), 1 << 20, 1 << 21);
