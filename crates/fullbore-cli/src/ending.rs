@@ -3,8 +3,9 @@
 //! Descendants are found by their parents. As a subreaper (prctl(2), PR_SET_CHILD_SUBREAPER) this process
 //! becomes the parent of every descendant that loses its own, so that none escapes by a double fork or a
 //! session of its own. No other process gets a signal; the process group does not either, because it may
-//! be shared with others. Neither do the processes that were there before anything was started: a process that
-//! executes this program keeps its children.
+//! be shared with others. Neither do the processes that were there before anything was started, nor their
+//! descendants: a process that executes this program keeps its children. What such a process starts later, and
+//! leaves without a parent, cannot be told from what was started here.
 //!
 //! /proc names the parents. If /proc is missing or shows another PID namespace, the kernel still says of each
 //! PID whether it is a child of this process. The children of a child are found after it has ended, because
@@ -92,28 +93,39 @@ fn kill_all(mut reap: impl FnMut()) -> BTreeSet<u32> {
 /// its parent becomes a child. What has ended since then is reaped the next time.
 fn is_left(reap: &mut impl FnMut()) -> bool {
     reap();
-    has_children() && (spared().is_empty() || !living().is_empty())
+    // What has lost its parent during the first look is a child at the second.
+    has_children() && (spared().is_empty() || !living().is_empty() || !living().is_empty())
 }
 
-/// The descendants that this process had before it started any.
-static SPARED: OnceLock<BTreeSet<ProcessId>> = OnceLock::new();
+/// The descendants that a process had before it started any, and the PID of that process: a fork of it has none
+/// of them.
+static SPARED: OnceLock<(u32, BTreeSet<ProcessId>)> = OnceLock::new();
 
 /// Spares the descendants that this process has now.
 pub fn spare_the_living() {
     if has_children() && proc_is_ours() {
         let living = living();
-        let ids = living.into_iter().filter_map(process_id);
-        let _ = SPARED.set(ids.collect());
+        let ids = living.into_iter().filter_map(process_id).collect();
+        let _ = SPARED.set((std::process::id(), ids));
     }
 }
 
 /// Returns the descendants that are spared, and those that they have started.
 fn spared() -> BTreeSet<u32> {
-    let known = SPARED.get().into_iter().flatten();
-    let running = known.filter(|id| process_id(id.pid) == Some(**id));
-    running
-        .flat_map(|id| descendants(id.pid).into_iter().chain([id.pid]))
-        .collect()
+    let mut all = BTreeSet::new();
+    let ours = |(process, _): &&(u32, _)| *process == std::process::id();
+    for id in SPARED
+        .get()
+        .filter(ours)
+        .into_iter()
+        .flat_map(|(_, ids)| ids)
+    {
+        if !all.contains(&id.pid) && process_id(id.pid) == Some(*id) {
+            all.extend(descendants(id.pid));
+            all.insert(id.pid);
+        }
+    }
+    all
 }
 
 /// Sends a signal to all descendants of this process, once to each. A process that was about to start another

@@ -106,13 +106,14 @@ impl History {
         // It is never less than before, even if the count was unknown in between.
         self.most = bytes.unwrap_or(0).max(self.most);
         self.bytes = bytes.map(|_| self.most);
-        Bytes {
-            bytes: self.bytes,
-            bytes_are: match self.bytes {
-                Some(_) => since.bytes_are,
-                None => Certainty::Unknown,
-            },
-        }
+        let bytes_are = match (self.bytes, since.bytes_are) {
+            (None, _) => Certainty::Unknown,
+            // What went through before is known, and there may be more.
+            (Some(1..), Certainty::Unknown) => Certainty::About,
+            (Some(_), certainty) => certainty,
+        };
+        let bytes = self.bytes;
+        Bytes { bytes, bytes_are }.known()
     }
 }
 
@@ -159,6 +160,31 @@ mod tests {
         all.forget(1000.0);
         all.forget(1001.0);
         assert_eq!(all.of(pipe(1), None, 1002.0).first_seen, 1002.0);
+    }
+
+    #[test]
+    fn a_count_of_0_that_means_nothing_ends_no_sum() {
+        let unseen = Bytes {
+            bytes: Some(0),
+            bytes_are: Certainty::Unknown,
+        };
+        let mut all = Histories::default();
+        assert_eq!(
+            all.of(pipe(1), None, 0.0).add(unseen),
+            Bytes {
+                bytes: None,
+                ..unseen
+            }
+        );
+        all.begin(pipe(1));
+        assert_eq!(all.of(pipe(1), None, 1.0).add(counted(10)), counted(10));
+        all.begin(pipe(1));
+        let about = Bytes {
+            bytes_are: Certainty::About,
+            ..counted(10)
+        };
+        assert_eq!(all.of(pipe(1), None, 2.0).add(unseen), about);
+        assert_eq!(all.of(pipe(1), None, 3.0).add(counted(5)), counted(15));
     }
 
     #[test]

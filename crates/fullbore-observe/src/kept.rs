@@ -9,6 +9,8 @@ use std::fs::{self, DirBuilder, File};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
@@ -16,6 +18,9 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::error::Error;
+
+/// The interval at which a lock is tried that another process holds.
+const INTERVAL: Duration = Duration::from_millis(10);
 
 /// The contents of a file, locked so that no other process changes them.
 #[derive(Debug)]
@@ -37,33 +42,31 @@ struct Contents<T> {
 }
 
 impl<T: Default + Serialize + DeserializeOwned> Kept<T> {
-    /// Opens and locks the file of this name.
+    /// Opens and locks the file of this name, which may take this long while another process has locked it.
     ///
     /// # Errors
-    /// If there is no safe directory for it, or if another process has locked it and the operation does not
-    /// wait.
-    pub fn open(name: &'static str, operation: FlockOperation) -> Result<Self, Error> {
+    /// If there is no safe directory for it, or if another process still has locked it.
+    pub fn open(name: &'static str, patience: Duration) -> Result<Self, Error> {
         let uid = rustix::process::geteuid().as_raw();
         let runtime = std::env::var_os("XDG_RUNTIME_DIR")
             .map(|directory| Path::new(&directory).join("fullbore"));
         let temporary = PathBuf::from(format!("/tmp/fullbore-{uid}"));
-        match runtime.map(|directory| Self::open_at(directory, uid, name, operation)) {
+        match runtime.map(|directory| Self::open_at(directory, uid, name, patience)) {
             Some(Ok(kept)) => Ok(kept),
             Some(Err(error)) if error.is_busy() => Err(error),
-            _ => Self::open_at(temporary, uid, name, operation),
+            _ => Self::open_at(temporary, uid, name, patience),
         }
     }
 
     /// Opens and locks the file of this name in a directory, which must be safe for this user.
     ///
     /// # Errors
-    /// If the directory cannot be made, or is not safe, or if another process has locked the file and the
-    /// operation does not wait.
+    /// If the directory cannot be made, or is not safe, or if another process still has locked the file.
     pub fn open_at(
         directory: PathBuf,
         uid: u32,
         name: &'static str,
-        operation: FlockOperation,
+        patience: Duration,
     ) -> Result<Self, Error> {
         let shown = directory.display();
         match DirBuilder::new().mode(0o700).create(&directory) {
@@ -84,15 +87,7 @@ impl<T: Default + Serialize + DeserializeOwned> Kept<T> {
         let of_lock = path.display();
         let lock = File::options().append(true).create(true).open(&path);
         let lock = lock.map_err(Error::system(format!("open '{of_lock}'")))?;
-        flock(&lock, operation)
-            .map_err(|errno| match errno {
-                Errno::WOULDBLOCK => {
-                    let why = "another 'fullbore tune' is running";
-                    io::Error::new(io::ErrorKind::WouldBlock, why)
-                }
-                errno => errno.into(),
-            })
-            .map_err(Error::system(format!("lock '{of_lock}'")))?;
+        take(&lock, patience).map_err(Error::system(format!("lock '{of_lock}'")))?;
         let boot = boot();
         // A file that cannot be read is treated as empty.
         let contents = fs::read(directory.join(name))
@@ -137,6 +132,21 @@ impl<T: Default + Serialize + DeserializeOwned> Kept<T> {
     }
 }
 
+/// Takes a lock, within this time.
+fn take(lock: &File, patience: Duration) -> io::Result<()> {
+    let began = Instant::now();
+    loop {
+        match flock(lock, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) if began.elapsed() < patience => thread::sleep(INTERVAL),
+            Err(Errno::WOULDBLOCK) => {
+                let why = "another process of fullbore holds it";
+                return Err(io::Error::new(io::ErrorKind::WouldBlock, why));
+            }
+            taken => return Ok(taken?),
+        }
+    }
+}
+
 /// Returns the id of this boot (random(4)).
 fn boot() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id")
@@ -164,23 +174,21 @@ mod tests {
 
     fn open(directory: PathBuf, uid: u32) -> Result<Kept<Numbers>, Error> {
         // A process that another test is starting may still hold a lock that was released here.
-        Kept::open_at(directory, uid, NAME, FlockOperation::LockExclusive)
+        Kept::open_at(directory, uid, NAME, Duration::MAX)
     }
 
     #[test]
-    fn a_file_that_another_process_has_locked_is_not_waited_for() {
+    fn a_file_that_another_process_has_locked_is_waited_for_no_longer_than_was_said() {
         let place = tempfile::tempdir().unwrap();
         let at = place.path().join("fullbore");
         let mut held = open(at.clone(), uid()).unwrap();
-        let try_to_open = |name| {
-            let operation = FlockOperation::NonBlockingLockExclusive;
-            Kept::<Numbers>::open_at(at.clone(), uid(), name, operation)
-        };
+        let try_to_open =
+            |name| Kept::<Numbers>::open_at(at.clone(), uid(), name, Duration::from_millis(30));
         let error = try_to_open(NAME).unwrap_err();
         assert!(error.is_busy(), "{error}");
         let text = error.to_string();
         assert!(
-            text.ends_with("another 'fullbore tune' is running"),
+            text.ends_with("another process of fullbore holds it"),
             "{text}"
         );
         // Another file has another lock.

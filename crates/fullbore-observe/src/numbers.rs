@@ -270,7 +270,7 @@ impl PipeNumbers {
         writer: (&StageFacts, &StageSums),
         reader: (&StageFacts, &StageSums),
     ) -> Self {
-        let bytes = Bytes::between(writer, reader);
+        let bytes = Bytes::between(writer, reader).known();
         let both = writer.1.time.min(reader.1.time).as_secs_f64();
         Self {
             number: at + 1,
@@ -306,7 +306,8 @@ const COMPARABLE: f64 = 0.5;
 impl Bytes {
     /// Returns the bytes that went from one stage to another. For stages that other programs have started, a
     /// count is only used if it is of this pipe alone. It is then expected to include nothing else, because
-    /// what they read while starting is not counted.
+    /// what they read while starting is not counted. A 0 whose certainty is unknown is what was counted until
+    /// something is [known](Self::known).
     pub(crate) fn between(
         (from, writer): (&StageFacts, &StageSums),
         (to, reader): (&StageFacts, &StageSums),
@@ -326,6 +327,15 @@ impl Bytes {
         }
     }
 
+    /// Returns the same without a number that is not known to be true.
+    pub(crate) fn known(self) -> Self {
+        let is_known = self.bytes_are != Certainty::Unknown;
+        Self {
+            bytes: self.bytes.filter(|_| is_known),
+            ..self
+        }
+    }
+
     /// Derives the bytes from what each side has counted. A count includes all bytes that are moved
     /// by read(2) and write(2), so the lower one is closer; but bytes that are moved as pages are
     /// not included in any count.
@@ -341,7 +351,7 @@ impl Bytes {
         // A count of 0 means nothing if no side was seen in a call that counts: both may move pages.
         if written.into_iter().chain(read).min() == Some(0) && !writer.writes && !reader.reads {
             return Self {
-                bytes: None,
+                bytes: Some(0),
                 bytes_are: Certainty::Unknown,
             };
         }
@@ -476,7 +486,7 @@ mod tests {
             (unseen, None, unseen, Some(gib), Some(gib), Certainty::About),
             (unseen, None, unseen, None, None, Certainty::Unknown),
         ] {
-            let found = Bytes::of(&writer, written, &reader, read, BESIDES);
+            let found = Bytes::of(&writer, written, &reader, read, BESIDES).known();
             let bytes_are = known;
             assert_eq!(found, Bytes { bytes, bytes_are }, "{written:?} {read:?}");
         }

@@ -2,7 +2,10 @@
 //! resources that they have used.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
+
+use fullbore_host::machine::Topology;
 
 use super::attribution::{Attribution, Children, Part};
 use super::census::ProcessId;
@@ -10,11 +13,23 @@ use super::descendants::{descendants, kernel_lists_children};
 use super::moment::{AdjacentPipe, Cause, Heard, Moment, Ways};
 use super::numbers::{Mixes, StageFacts, StartedStage};
 use super::process::{Used, Watched, started};
+use super::scope::exists;
 use super::sums::StageSums;
 use super::waiting::{Doing, Object, On};
 
 /// The most processes of a stage that are sampled.
 pub const PROCESSES: usize = 32;
+
+/// The number of CPUs.
+static CPUS: LazyLock<u32> = LazyLock::new(|| Topology::read().online().len().max(1) as u32);
+
+/// What a process had used when its counters were last read.
+#[derive(Debug, Clone, Copy)]
+pub struct Counted {
+    used: Used,
+    /// Its parent, if that was in the same stage.
+    parent: Option<u32>,
+}
 
 /// A stage, and the processes that belong to it.
 #[derive(Debug)]
@@ -181,11 +196,11 @@ impl WatchedStage {
         let (turns, before) = (sums.turns, sums.cpu);
         let mut cpu = used.cpu.saturating_sub(sums.cpu);
         if self.facts.told {
-            // A child that was waited for brings the CPU time of its whole life. What cannot have been used
-            // since the last time was used before.
+            // A child that was waited for brings the CPU time of its whole life. What all CPUs together cannot
+            // have given it since the last time was used before.
             let members = self.members.iter_mut();
             let own: Duration = members.map(|member| member.process.own_growth()).sum();
-            let earlier = cpu.saturating_sub(own + time);
+            let earlier = cpu.saturating_sub(own + time * *CPUS);
             self.before.cpu += earlier;
             cpu -= earlier;
         }
@@ -268,18 +283,44 @@ impl WatchedStage {
                 });
             }
         }
+        // The times of a child do not count for a parent that is not sampled.
+        let pids = self.pids();
+        for member in &mut self.members {
+            member.has_parent &= pids.contains(&member.process.parent);
+        }
         self.count_children(census_began);
+    }
+
+    /// Returns what its processes had used when their counters were last read.
+    pub fn counted(&self) -> impl Iterator<Item = (ProcessId, Counted)> {
+        self.members.iter().map(|member| {
+            let process = &member.process;
+            let counted = Counted {
+                used: process.used(),
+                parent: member.has_parent.then_some(process.parent),
+            };
+            (process.id(), counted)
+        })
     }
 
     /// Counts the bytes of processes that were watched before from these readings on. Their CPU time counts
     /// from now on, because it is compared with the time that passes.
-    pub fn count_from(&mut self, readings: &HashMap<ProcessId, Used>) {
+    pub fn count_from(&mut self, readings: &HashMap<ProcessId, Counted>) {
+        let bytes_of = |used: Used| Used {
+            cpu: Duration::ZERO,
+            ..used.as_far_as_known()
+        };
         for member in &self.members {
             if let Some(then) = readings.get(&member.process.id()) {
-                let now = member.process.used().as_far_as_known();
-                let since = now.less(then.as_far_as_known());
-                let cpu = Duration::ZERO;
-                self.before = self.before.less(Used { cpu, ..since });
+                let since = bytes_of(member.process.used()).less(bytes_of(then.used));
+                self.before = self.before.less(since);
+            }
+        }
+        let pids = self.pids();
+        for (&id, then) in readings {
+            // It was waited for meanwhile, and its parent has all of its bytes now.
+            if then.parent.is_some_and(|parent| pids.contains(&parent)) && !exists(id) {
+                self.before.add(bytes_of(then.used));
             }
         }
     }

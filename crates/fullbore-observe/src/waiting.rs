@@ -160,8 +160,8 @@ const FUNCTIONS: &[(&str, On)] = &[
     ("poll_schedule_timeout", On::Any),
     ("ep_poll", On::Any),                             // fs/eventpoll.c
     ("io_cqring_wait", On::Any),                      // io_uring/io_uring.c
-    ("futex_", On::Lock),                             // kernel/futex/
-    ("do_futex", On::Lock),
+    ("futex_", On::LockOrTimer),                      // kernel/futex/
+    ("do_futex", On::LockOrTimer),
     ("do_wait", On::Child),                           // kernel/exit.c
     ("kernel_wait", On::Child),
     ("hrtimer_nanosleep", On::Timer),                 // kernel/time/hrtimer.c
@@ -358,7 +358,7 @@ mod tests {
     fn functions_are_known_by_how_their_names_begin() {
         let some = |name| in_function(name);
         assert_eq!(some("anon_pipe_read"), Some(On::Read(Object::SomePipe)));
-        assert_eq!(some("futex_wait_queue"), Some(On::Lock));
+        assert_eq!(some("futex_wait_queue"), Some(On::LockOrTimer));
         assert_eq!(some("poll_schedule_timeout.constprop.0"), Some(On::Any));
         assert_eq!(some("wait_for_partner"), Some(On::Partner));
         assert_eq!(some("0"), None);

@@ -17,9 +17,8 @@ use super::link::{Fill, Link, WriteEnd};
 use super::moment::{AdjacentPipe, Moment};
 use super::numbers::{Bytes, Mixes, Numbers, StageFacts, StartedStage};
 use super::place::window::Usage;
-use super::process::Used;
 use super::rings::Rings;
-use super::stage::WatchedStage;
+use super::stage::{Counted, WatchedStage};
 use super::sums::{StageSums, Sums};
 
 /// The least and the most time between two samples. Samples are frequent at first, for pipelines
@@ -70,8 +69,8 @@ pub struct Watch {
     is_of_others: bool,
 }
 
-/// The resources that processes had used when their counters were last read.
-pub(crate) type Readings = HashMap<ProcessId, Used>;
+/// What processes had used when their counters were last read.
+pub(crate) type Readings = HashMap<ProcessId, Counted>;
 
 /// The counters of a stage, which only grow, and its processes.
 #[derive(Debug, Clone)]
@@ -292,10 +291,9 @@ impl Watch {
         stage.set_members(processes, census_began);
     }
 
-    /// Returns the resources that its processes had used when their counters were last read.
-    pub(crate) fn readings(&self) -> impl Iterator<Item = (ProcessId, Used)> {
-        let members = self.stages.iter().flat_map(|stage| &stage.members);
-        members.map(|member| (member.process.id(), member.process.used()))
+    /// Returns what its processes had used when their counters were last read.
+    pub(crate) fn readings(&self) -> impl Iterator<Item = (ProcessId, Counted)> {
+        self.stages.iter().flat_map(WatchedStage::counted)
     }
 
     /// Counts the bytes of processes that were watched before from these readings on.
@@ -558,6 +556,8 @@ mod tests {
     use super::super::process::process_id;
     use super::super::stage::PROCESSES;
     use super::super::verdict::VerdictKind;
+    use fullbore_host::machine::Topology;
+
     use super::*;
 
     /// Two stages with a pipe between them.
@@ -729,7 +729,8 @@ mod tests {
         }
         pair.watch.account(Instant::now());
         let after = &pair.watch.sums.stages[0];
-        let most = own(&pair.watch) - own_before + (after.time - before.time);
+        let cpus = Topology::read().online().len() as u32;
+        let most = own(&pair.watch) - own_before + (after.time - before.time) * cpus;
         let cpu = after.cpu - before.cpu;
         assert!(cpu <= most, "{cpu:?} in {most:?}");
         pair.kill();

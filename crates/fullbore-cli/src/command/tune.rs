@@ -32,8 +32,8 @@ Examples:
   fullbore tune --place --pipeline 4711    find the CPUs on which it costs least
 
 Exit codes: 0 done; 1 a pipe was not changed, or all pipes are already larger than --size, there is no \
-such process, or another 'fullbore tune' is running; 2 the command line is invalid; 3 a limit keeps a pipe below --size, this user may \
-not inspect a process, or /proc is not mounted.
+such process, or another process of fullbore is changing pipes; 2 the command line is invalid; 3 a limit \
+keeps a pipe below --size, this user may not inspect a process, or /proc is not mounted.
 docs/tune.md lists the known programs, and explains how others are judged.")]
 pub struct Tune {
     /// The process, by PID or by name

@@ -54,7 +54,6 @@ pub fn command(words: &[String]) -> Command {
 /// # Errors
 /// Fails if it cannot be started.
 pub fn run(words: &[String], at_most: Option<Duration>, interrupt: &Interrupt) -> Result<Ended> {
-    ending::spare_the_living();
     // With this attribute, a process whose parent has ended remains below this one, and is found
     // at the end.
     let _ = set_child_subreaper(Some(getpid()));

@@ -25,6 +25,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 
+use crate::ending;
 use crate::interrupt::Interrupt;
 use fullbore_host::machine::{CpuPair, Topology};
 use fullbore_host::refusal::Unsupported;
@@ -129,6 +130,7 @@ pub fn command(
     program: &Program,
 ) -> Result<(Explained, launch::Ended)> {
     let interrupt = Interrupt::noted();
+    ending::spare_the_living();
     let before = twice
         .then(|| launch::run(words, at_most, &interrupt))
         .transpose()?;

@@ -57,7 +57,13 @@ impl Plan {
             let error = ErrorKind::NotFound.into();
             bail!(Failure::not_started(&by_shell(shell, line), 1, &error));
         }
-        let cut = dialect(shell).map(|dialect| line::cut(line, dialect));
+        let cut = dialect(shell).map(|dialect| match dialect {
+            // The command before `|&` is a coprocess in ksh.
+            Dialect::Posix if shown.contains("ksh") && has_pipe_of_errors(line) => {
+                CommandLine::Unclear
+            }
+            dialect => line::cut(line, dialect),
+        });
         let why = match cut {
             Some(CommandLine::Pipeline { stages, negated }) => {
                 let planned: Vec<Command> = stages
@@ -109,6 +115,10 @@ impl Plan {
 
 fn has_pipe(line: &OsStr) -> bool {
     line.as_bytes().contains(&b'|')
+}
+
+fn has_pipe_of_errors(line: &OsStr) -> bool {
+    memchr::memmem::find(line.as_bytes(), b"|&").is_some()
 }
 
 /// Returns the dialect of a shell, by its name; `None` if it may not even have the quotes of POSIX.

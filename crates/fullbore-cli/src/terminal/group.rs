@@ -33,6 +33,8 @@ const LONGEST: usize = 1 << 20;
 struct Drawn {
     lines: Vec<String>,
     ended: bool,
+    /// The number of lines that are to stay above all others.
+    said: u64,
 }
 
 /// What is on the screen.
@@ -48,8 +50,8 @@ struct Picture {
 struct Told {
     pid: u32,
     drawn: Drawn,
-    /// A line that is to stay above all others.
-    above: Option<String>,
+    /// The last of the lines that are to stay above all others.
+    above: Vec<String>,
 }
 
 /// The meters of a process group on one terminal.
@@ -58,6 +60,9 @@ pub struct Group {
     name: String,
     role: Role,
     picture: Picture,
+    /// The number of lines of this process that are to stay, and those that are perhaps not on the screen yet.
+    said: u64,
+    unsaid: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -83,6 +88,8 @@ impl Group {
             name: format!("fullbore-meters-{user}-{:x}-{group}", stat.st_rdev),
             role: Role::Alone,
             picture: Picture::default(),
+            said: 0,
+            unsaid: Vec::new(),
         };
         this.join();
         Some(this)
@@ -114,31 +121,54 @@ impl Group {
     /// Shows these lines of this process.
     pub fn show(&mut self, screen: &mut Screen, lines: Vec<String>) {
         let ended = false;
-        self.tell(screen, Drawn { lines, ended }, None);
+        let said = self.said;
+        self.tell(screen, Drawn { lines, ended, said });
     }
 
     /// Prints a line above those that are drawn.
     pub fn say(&mut self, screen: &mut Screen, line: String) {
+        self.said += 1;
+        self.unsaid.push(line);
         let own = self.picture.members.get(&std::process::id());
-        self.tell(screen, own.cloned().unwrap_or_default(), Some(line));
+        let mut drawn = own.cloned().unwrap_or_default();
+        drawn.said = self.said;
+        self.tell(screen, drawn);
     }
 
-    fn tell(&mut self, screen: &mut Screen, drawn: Drawn, above: Option<String>) {
+    fn tell(&mut self, screen: &mut Screen, drawn: Drawn) {
         let pid = std::process::id();
         self.picture.members.insert(pid, drawn.clone());
         match &mut self.role {
-            Role::Member(leader) => leader.send(&Told { pid, drawn, above }),
+            Role::Member(leader) => {
+                let above = self.unsaid.clone();
+                leader.send(&Told { pid, drawn, above });
+            }
             Role::Leader { .. } | Role::Alone => {
-                let above: Vec<String> = above.into_iter().collect();
+                let above = std::mem::take(&mut self.unsaid);
                 self.draw(screen, &above);
             }
         }
+    }
+
+    /// Returns what the leader has drawn last, if it has told that.
+    fn heard(&mut self) -> Option<Picture> {
+        let Role::Member(leader) = &mut self.role else {
+            return None;
+        };
+        let picture = leader.hear::<Picture>().pop()?;
+        if let Some(own) = picture.members.get(&std::process::id()) {
+            let left = self.said.saturating_sub(own.said) as usize;
+            let said = self.unsaid.len().saturating_sub(left);
+            self.unsaid.drain(..said);
+        }
+        Some(picture)
     }
 
     /// Hears what the others have told, and draws it if this process leads.
     pub fn turn(&mut self, screen: &mut Screen) {
         let mut changed = false;
         let mut above = Vec::new();
+        let heard = self.heard();
         match &mut self.role {
             Role::Alone => {}
             Role::Leader { listener, members } => {
@@ -152,15 +182,18 @@ impl Group {
                     for told in peer.hear::<Told>() {
                         peer.pid = Some(told.pid);
                         let before = self.picture.members.insert(told.pid, told.drawn.clone());
-                        changed |= before.as_ref() != Some(&told.drawn) || told.above.is_some();
-                        above.extend(told.above);
+                        changed |= before.as_ref() != Some(&told.drawn);
+                        let known = before.map_or(0, |before| before.said);
+                        let new = told.drawn.said.saturating_sub(known) as usize;
+                        let old = told.above.len().saturating_sub(new);
+                        above.extend(told.above.into_iter().skip(old));
                     }
                 }
                 members.retain(|peer| peer.open);
             }
             Role::Member(leader) => {
                 let own = self.picture.members.get(&std::process::id()).cloned();
-                if let Some(picture) = leader.hear::<Picture>().pop() {
+                if let Some(picture) = heard {
                     self.picture = picture;
                 }
                 if let Some(own) = own {
@@ -170,7 +203,7 @@ impl Group {
                         screen.continue_after(self.picture.drawn.clone());
                         self.role = Role::Alone;
                         self.join();
-                        self.tell(screen, own, None);
+                        self.tell(screen, own);
                     }
                 }
             }
@@ -218,14 +251,21 @@ impl Group {
 
     /// Shows the last lines of this process. The last of the group leaves them all on the screen for good.
     pub fn finish(mut self, screen: &mut Screen, lines: Vec<String>) {
-        let own = Drawn { lines, ended: true };
+        let own = Drawn {
+            lines,
+            ended: true,
+            said: self.said,
+        };
         self.turn(screen);
-        self.tell(screen, own.clone(), None);
+        self.tell(screen, own.clone());
         let until = Instant::now() + PATIENCE;
         let pid = std::process::id();
-        while let Role::Member(leader) = &mut self.role {
+        loop {
             // The leader has drawn it when it says so.
-            let heard = leader.hear::<Picture>().pop();
+            let heard = self.heard();
+            let Role::Member(leader) = &self.role else {
+                break;
+            };
             if heard.is_some_and(|picture| picture.members.get(&pid) == Some(&own)) {
                 return;
             }
@@ -234,6 +274,9 @@ impl Group {
                 continue;
             }
             if Instant::now() >= until {
+                for line in &self.unsaid {
+                    let _ = writeln!(stderr(), "{line}");
+                }
                 return;
             }
             thread::sleep(Duration::from_millis(2));

@@ -565,7 +565,7 @@ fn the_second_of_two_at_once_changes_nothing_and_says_why() {
         assert_code(&output, 1);
         let line = one_line(stderr(&output));
         assert!(
-            line.contains("another 'fullbore tune' is running"),
+            line.contains("another process of fullbore holds it"),
             "{line}"
         );
     }

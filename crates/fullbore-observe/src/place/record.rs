@@ -3,8 +3,8 @@
 //! in the middle of a trial. It is written before anything is changed.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
-use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity};
@@ -42,7 +42,7 @@ struct PlacedProcesses {
 /// # Errors
 /// If that cannot be recorded, or a process has ended.
 pub fn keep(processes: &[ProcessId], given: &[Vec<usize>]) -> Result<(), Error> {
-    let mut record: Kept<PlacedProcesses> = Kept::open(FILE, FlockOperation::LockExclusive)?;
+    let mut record: Kept<PlacedProcesses> = Kept::open(FILE, Duration::MAX)?;
     let all = &mut record.value_mut().processes;
     all.retain(|known| exists(known.id()));
     for &id in processes {
@@ -65,7 +65,7 @@ pub fn keep(processes: &[ProcessId], given: &[Vec<usize>]) -> Result<(), Error> 
 /// # Errors
 /// If the record cannot be read or written, or the CPUs of a process may not be changed.
 pub fn revert(processes: &[ProcessId]) -> Result<Vec<ProcessId>, Error> {
-    let mut record: Kept<PlacedProcesses> = Kept::open(FILE, FlockOperation::LockExclusive)?;
+    let mut record: Kept<PlacedProcesses> = Kept::open(FILE, Duration::MAX)?;
     let all = &mut record.value_mut().processes;
     let mut reverted = Vec::new();
     let mut failed = None;

@@ -1,14 +1,19 @@
 //! The sizes of pipes before they were tuned, kept in a small file, so that `--revert` can restore
 //! them. Pipes that have gone are left out.
 
+use std::time::Duration;
+
 use fullbore::pipe::PipeIdentity;
-use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 
 use super::super::error::Error;
 use super::super::kept::Kept;
 
 const FILE: &str = "tuned.json";
+
+/// How long to wait for another process that changes sizes. That takes a second or two, unless the process is
+/// stopped.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A pipe that was tuned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,9 +40,9 @@ impl Sizes {
     /// Opens and locks the sizes of this user.
     ///
     /// # Errors
-    /// If there is no safe directory for them, or another process has locked them.
+    /// If there is no safe directory for them, or another process has locked them for some seconds.
     pub fn open() -> Result<Self, Error> {
-        Kept::open(FILE, FlockOperation::NonBlockingLockExclusive).map(Self)
+        Kept::open(FILE, PATIENCE).map(Self)
     }
 
     /// Returns the sizes of a pipe.
@@ -100,8 +105,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let uid = rustix::process::geteuid().as_raw();
         let directory = place.path().join("fullbore");
-        let operation = FlockOperation::LockExclusive;
-        let open = || Sizes(Kept::open_at(directory.clone(), uid, FILE, operation).unwrap());
+        let open = || Sizes(Kept::open_at(directory.clone(), uid, FILE, PATIENCE).unwrap());
         let mut sizes = open();
         sizes.keep(pipe(1), 1 << 16, 1 << 20);
         sizes.keep(pipe(1), 1 << 20, 1 << 21);
