@@ -462,11 +462,19 @@ mod tests {
         let mut writer = Command::new("cat");
         writer.stdin(Stdio::piped());
         let mut pair = Pair::start(writer, "cat");
-        let mut monitor = pair.monitor();
         let give = |pair: &mut Pair| {
             let stdin = pair.0[0].stdin.as_mut().unwrap();
             std::io::Write::write_all(stdin, &[0; 60_000]).unwrap();
         };
+        // What a program reads while it starts counts too, if it is watched by then.
+        give(&mut pair);
+        let reader = procfs::process::Process::new(pair.0[1].id() as i32).unwrap();
+        let began = Instant::now();
+        while reader.io().unwrap().rchar < 60_000 {
+            assert!(began.elapsed() < Duration::from_secs(60), "nothing arrives");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        let mut monitor = pair.monitor();
         let until = |pair: &Pair, monitor: &mut Monitor, bytes: u64| {
             let began = Instant::now();
             loop {

@@ -6,6 +6,7 @@
 use std::ffi::OsStr;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, UNIX_EPOCH};
@@ -17,7 +18,7 @@ use fuser::{
 };
 use tempfile::TempDir;
 
-use crate::common::skipped;
+use crate::common::{is_root, skipped};
 
 /// What the server does with one request.
 #[derive(Clone, Copy)]
@@ -153,6 +154,12 @@ impl Drop for Served {
     fn drop(&mut self) {
         self.release();
         if let Some(session) = self.session.take() {
+            // umount(2) without MNT_DETACH fails while somebody still has the file open, and leaves the mount.
+            if is_root() {
+                let mut umount = Command::new("umount");
+                umount.arg("-l").arg(self.directory.path());
+                let _ = umount.stderr(Stdio::null()).status();
+            }
             let _ = session.umount_and_join();
         }
     }
