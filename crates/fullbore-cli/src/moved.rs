@@ -13,7 +13,7 @@ use fullbore_observe::census::ProcessId;
 use fullbore_observe::place::placing::Placing;
 use fullbore_observe::place::report::PlacedPipeline;
 use fullbore_observe::place::running::{self, RunningPipeline};
-use fullbore_observe::place::{Goal, record};
+use fullbore_observe::place::{Goal, process_id, record};
 use fullbore_observe::tune::target::Target;
 
 use crate::guard::Guard;
@@ -36,9 +36,9 @@ impl Moved {
         // Its processes have the CPUs again that they had at first.
         let found = running::find(target)?;
         let processes = processes(&found);
-        record::keep(&processes, &found.layout.sets())?;
-        let undone = processes.clone();
-        let guard = Guard::start(move || drop(record::revert(&undone)))
+        let by = process_id(std::process::id()).context("look at this process in /proc")?;
+        record::keep(by, &processes, &found.layout.sets())?;
+        let guard = Guard::start(move || drop(record::undo(by)))
             .context("start a process that gives the CPUs back if this one is killed")?;
         let mut placing = Placing::try_placements(found.pipeline, found.layout, goal);
         let until = Instant::now() + AT_MOST;
@@ -52,7 +52,7 @@ impl Moved {
         match placed.placement.is_none() {
             true => {
                 placing.end();
-                record::revert(&processes)?;
+                record::undo(by)?;
             }
             false => placing.leave(),
         }
