@@ -62,12 +62,14 @@ impl Running {
     }
 
     /// Waits until this number of processes with the marker in their arguments run, not counting those of
-    /// `run`: two, and a third while the line is parsed.
+    /// `run`: two, and, before any stage is started, the shell that checks a line (`sh -n -c LINE`).
     #[track_caller]
     fn wait_for_stages(&self, stages: usize) {
         wait_for("the stages", || {
             let left = self.left();
-            let started = left.iter().filter(|line| !line.contains(FULLBORE));
+            let started = left
+                .iter()
+                .filter(|line| !line.contains(FULLBORE) && !line.contains(": sh -n "));
             (started.count() >= stages).then_some(())
         });
     }
