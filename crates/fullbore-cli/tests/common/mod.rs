@@ -207,8 +207,8 @@ pub fn spawn(command: &mut Command) -> io::Result<Child> {
     // A test may start its own program, which has that name already if there is only one thread.
     let began = Instant::now();
     while own.is_some()
-        && (of(&started, "comm") == own || has_no_command())
-        && began.elapsed() < Duration::from_secs(1)
+        && (has_no_command() && began.elapsed() < PATIENCE
+            || of(&started, "comm") == own && began.elapsed() < Duration::from_secs(1))
     {
         thread::yield_now();
     }

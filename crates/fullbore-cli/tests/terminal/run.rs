@@ -207,7 +207,7 @@ fn a_program_that_puts_the_terminal_back_before_it_stops_has_the_time_to() {
     };
     terminal.writes(
         "writer",
-        "trap 'sleep 0.3; echo put back >&2; kill -STOP $$; echo goes on >&2' TSTP; \
+        "trap 'sleep 0.1; echo put back >&2; kill -STOP $$; echo goes on >&2' TSTP; \
          sleep @MARK@ & wait",
     );
     terminal.types("run 'sh writer | cat'; echo code=$?");
