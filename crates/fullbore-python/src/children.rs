@@ -13,6 +13,8 @@ use pyo3::prelude::*;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal};
 
+use crate::errors::without_file;
+
 /// How often to look for processes that others have started meanwhile, and how often at most.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 const AT_MOST_LOOKS: usize = 250;
@@ -40,7 +42,7 @@ impl Children {
 
     /// Adds a process that was started and not waited for.
     fn add(&self, pid: u32) -> PyResult<()> {
-        let opened = open(pid).map_err(std::io::Error::from)?;
+        let opened = open(pid).map_err(without_file)?;
         self.lock().insert(pid, opened);
         Ok(())
     }

@@ -22,14 +22,23 @@ pub fn exception(py: Python<'_>, error: &Error, file: &Py<PyAny>) -> PyErr {
     }
 }
 
-/// Returns the `OSError` of this number, or of the subclass that Python has for it.
+/// Returns the `OSError` of this number, or of the subclass that Python has for it, about this file.
 pub fn os_error(py: Python<'_>, errno: i32, file: &Py<PyAny>) -> PyErr {
+    PyOSError::new_err((errno, text_of(errno), file.clone_ref(py)))
+}
+
+/// As [`os_error`], about no file. PyO3 gives what it makes of an `io::Error` no number.
+pub fn without_file(errno: Errno) -> PyErr {
+    let errno = errno.raw_os_error();
+    PyOSError::new_err((errno, text_of(errno)))
+}
+
+fn text_of(errno: i32) -> String {
     let text = io::Error::from_raw_os_error(errno).to_string();
-    let text = match text.find(" (os error") {
+    match text.find(" (os error") {
         Some(at) => text[..at].to_owned(),
         None => text,
-    };
-    PyOSError::new_err((errno, text, file.clone_ref(py)))
+    }
 }
 
 /// Returns whether the error says that a signal has ended a wait, so that the call is to be made again.

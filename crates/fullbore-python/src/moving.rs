@@ -110,8 +110,8 @@ pub struct Canceller(Cancel);
 #[pymethods]
 impl Canceller {
     #[new]
-    fn new() -> PyResult<Self> {
-        let cancel = Cancel::new().map_err(std::io::Error::from)?;
+    fn new(py: Python<'_>) -> PyResult<Self> {
+        let cancel = Cancel::new().map_err(|error| exception(py, &error, &py.None()))?;
         Ok(Self(cancel))
     }
 

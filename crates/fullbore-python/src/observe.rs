@@ -19,6 +19,8 @@ use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use serde::Serialize;
 
+use crate::errors::without_file;
+
 /// Takes samples of a pipeline that this process has started, in a thread of its own.
 #[pyclass(module = "fullbore._fullbore", frozen)]
 pub struct Watcher {
@@ -118,7 +120,7 @@ impl Watcher {
                 // This makes the process neither a reader nor a writer of the pipe.
                 let path = format!("/proc/self/fd/{fd}");
                 let handle = rustix::fs::open(&path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
-                    .map_err(std::io::Error::from)?;
+                    .map_err(without_file)?;
                 Ok(Link {
                     writer: number,
                     reader: number + 1,

@@ -252,8 +252,17 @@ def test_a_pipeline_that_is_forgotten_is_killed() -> None:
 
 def test_stages_that_the_kernel_waits_for_are_no_error() -> None:
     program = """
-import signal, time, fullbore
+import os, signal, subprocess, time, fullbore
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+
+class Late(subprocess.Popen):
+    "A process that has ended, and is gone, before anybody looks."
+    def __init__(self, *words, **options):
+        super().__init__(*words, **options)
+        while os.path.exists(f"/proc/{self.pid}"):
+            time.sleep(0.001)
+
+subprocess.Popen = Late
 p = fullbore.Pipeline(["true", "true"])
 while None in p.returncodes:
     p.poll()
