@@ -688,10 +688,11 @@ mod tests {
     fn cpu_time_of_all_that_a_stage_has_started_counts_also_of_those_who_have_ended() {
         let burn = "i=0; while [ $i -lt 150000 ]; do i=$((i + 1)); done";
         let found = start(&format!("sh -c '{burn}'; sh -c '{burn}'; :"), "cat").end();
-        let alone = start(burn, "cat").end();
         let cpu = |found: &Findings| found.numbers.stages[0].cpu_seconds;
+        // A pause of the machine may be counted as the time of one of them.
+        let alone = (0..5).map(|_| cpu(&start(burn, "cat").end()));
         // Times of children are reported in hundredths of a second.
-        let (twice, once) = (cpu(&found), cpu(&alone));
+        let (twice, once) = (cpu(&found), alone.fold(f64::MAX, f64::min));
         assert!(twice > 1.3 * once - 0.03, "{twice} {once}");
         // How much of the time that was is for samples to say, and there may be few of them.
         assert!(found.numbers.stages[0].time.ran > 0.0, "{found:?}");

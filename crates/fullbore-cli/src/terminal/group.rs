@@ -258,7 +258,9 @@ impl Group {
         };
         self.turn(screen);
         self.tell(screen, own.clone());
-        let until = Instant::now() + PATIENCE;
+        // An error that the leader draws late would be on the screen twice.
+        let times = if self.unsaid.is_empty() { 1 } else { 5 };
+        let until = Instant::now() + times * PATIENCE;
         let pid = std::process::id();
         loop {
             // The leader has drawn it when it says so.

@@ -691,6 +691,7 @@ fn a_program_that_breaks_is_named_with_what_it_said() {
     fs::write(&program, "#!/bin/sh\necho no such luck >&2\nexit 7\n").unwrap();
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     fs::set_permissions(&program, mode).unwrap();
+    wait_for_starts();
     let words = format!("bench --json {SHORT_MOVE} pipe_pipe_pv file_file_pv");
     let output = finish(start(fullbore(&words).env("PATH", directory.path())));
     assert_code(&output, 1);
@@ -715,6 +716,7 @@ fn a_program_that_takes_long_to_start_is_not_taken_for_a_broken_one() {
     .unwrap();
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     fs::set_permissions(&program, mode).unwrap();
+    wait_for_starts();
     let words = "bench --json --rounds 1 --seconds 0.5 pipe_pipe_pv file_pipe_pv pipe_socket_pv";
     let output = finish(start(fullbore(words).env("PATH", directory.path())));
     assert_code(&output, 0);

@@ -135,6 +135,8 @@ fn directory() -> TempDir {
         .flat_map(|n| n.wrapping_mul(n).to_le_bytes())
         .collect();
     std::fs::write(directory.path().join("binary"), binary).unwrap();
+    // A process that another test is starting has the script open for writing until it executes its program.
+    wait_for_starts();
     directory
 }
 
@@ -578,6 +580,7 @@ fn a_program_that_the_kernel_does_not_execute_is_one_for_the_shell() {
     let bad = directory.path().join("bad");
     std::fs::write(&bad, "#!/no/such/interpreter\n").unwrap();
     std::fs::set_permissions(&bad, std::fs::Permissions::from_mode(0o755)).unwrap();
+    wait_for_starts();
     let by_shell = output_of(
         Command::new("sh")
             .args(["-c", "./bad; exit $?"])

@@ -105,7 +105,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let uid = rustix::process::geteuid().as_raw();
         let directory = place.path().join("fullbore");
-        let open = || Sizes(Kept::open_at(directory.clone(), uid, FILE, PATIENCE).unwrap());
+        let open = || Sizes(Kept::open_at(directory.clone(), uid, FILE, Duration::MAX).unwrap());
         let mut sizes = open();
         sizes.keep(pipe(1), 1 << 16, 1 << 20);
         sizes.keep(pipe(1), 1 << 20, 1 << 21);
