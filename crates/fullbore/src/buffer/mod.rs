@@ -3,14 +3,16 @@
 //!
 //! | file | contains |
 //! |---|---|
-//! | `reading.rs` | the thread that reads |
-//! | `writing.rs` | the threads that write, one for each output |
+//! | `reading.rs` | the side that reads |
+//! | `writing.rs` | the sides that write, one for each output |
+//! | `pair.rs` | the two threads that share the work if there is one output |
 //! | `report.rs` | what a buffer reports, while it runs and at its end |
 //! | this one | the options |
 //!
 //! Bytes are copied once, from the source into memory. A pipe is given this memory, which is not written to
 //! again; every other sink is written to. The memory itself is in `produce/store/`.
 
+mod pair;
 mod reading;
 mod report;
 mod writing;
@@ -22,6 +24,7 @@ use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
+use rustix::fs::FileType;
 
 use crate::error::{Error, Result, Side};
 use crate::linux::Calls;
@@ -31,6 +34,7 @@ use crate::produce::store::{Layout, Store};
 use crate::split::{Policy, SinkReport};
 use crate::transfer::{self, Ended};
 use crate::wait::{Cancel, Pace, Stopped, Wait, Waiter};
+use pair::{Done, Pair};
 use reading::{Messages, Reading};
 pub use report::{BufferFailure, BufferReport, Level, Waits};
 use writing::{Writing, Written};
@@ -252,7 +256,7 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
     ) -> Result<BufferReport, BufferFailure> {
         let began = Instant::now();
         let prepared = self.prepare();
-        let (mut store, messages, ends) =
+        let (mut store, messages, ends, pairs) =
             prepared.map_err(|error| BufferFailure::before(error, began))?;
         let capacity = store.capacity();
         let (store, filler, emptiers) = store.sides();
@@ -267,8 +271,9 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
             chunk: options.chunk,
             pace: pace(options.read_rate),
             messages,
+            taken: 0,
         };
-        let writing: Vec<Writing<'_>> = emptiers
+        let mut writing: Vec<Writing<'_>> = emptiers
             .into_iter()
             .zip(&self.sinks)
             .map(|(emptier, (sink, policy))| Writing {
@@ -281,48 +286,73 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
                 pipe_size: options.pipe_size.unwrap_or_else(roomy),
                 pace: pace(options.write_rate),
                 pause: options.pause,
+                is_roomy: false,
             })
             .collect();
         let stop = || {
             store.stop();
             ends.stop.cancel();
         };
-        let (read, written, stopped) = thread::scope(|scope| {
-            // It is over once no writer is left: when all of them have ended after the reader, or been
-            // dropped, so that nobody needs what it may still read.
-            let starting = Writer::new(&ends);
-            let writers: Vec<_> = writing
-                .into_iter()
-                .map(|writing| {
-                    let (writer, stop) = (Writer::new(&ends), &stop);
-                    spawn(scope, move || {
-                        let _writer = writer;
-                        let written = writing.run();
-                        if written.fails_all() {
-                            stop();
-                        }
-                        written
-                    })
+        // It is over once no writer is left: when all of them have ended after the reader, or been dropped,
+        // so that nobody needs what it may still read.
+        let starting = Writer::new(&ends);
+        let (pair, reading) = match pairs.then(|| writing.pop()).flatten() {
+            Some(writing) => {
+                let writer = Writer::new(&ends);
+                (Some(Pair::new(store, reading, writing, writer)), None)
+            }
+            None => (None, Some(reading)),
+        };
+        let (done, stopped) = thread::scope(|scope| {
+            let stop = &stop;
+            let writers = writing.into_iter().map(|writing| {
+                let writer = Writer::new(&ends);
+                spawn(scope, move || {
+                    let _writer = writer;
+                    let written = writing.run();
+                    if written.fails_all() {
+                        stop();
+                    }
+                    Done {
+                        written: Some(written),
+                        ..Done::default()
+                    }
                 })
-                .collect();
+            });
+            let mut threads: Vec<_> = writers.collect();
+            threads.extend(reading.map(|reading| {
+                spawn(scope, move || Done {
+                    read: Some(reading.run()),
+                    ..Done::default()
+                })
+            }));
+            for pair in pair.iter().flat_map(|pair| [pair, pair]) {
+                threads.push(spawn(scope, move || pair.run(stop)));
+            }
             drop(starting);
-            let reader = spawn(scope, move || reading.run());
-            if reader.is_err() || writers.iter().any(Result::is_err) {
+            if threads.iter().any(Result::is_err) {
                 stop();
+                pair.iter().for_each(Pair::abandon);
             }
             let mut looking = || watch(&Level::of(store, capacity, began.elapsed()));
             // Also if `watch` panics, since the threads are waited for then.
-            let at_last = AtLast(&stop);
+            let at_last = AtLast(stop);
             let stopped = options.until_over(&ends.over, interval, &mut looking);
             drop(at_last);
-            let written: Result<Vec<Written>> = writers.into_iter().map(joined).collect();
-            (joined(reader).and_then(|read| read), written, stopped)
+            let done: Result<Vec<Done>> = threads.into_iter().map(joined).collect();
+            (done, stopped)
         });
         let level = Level::of(store, capacity, began.elapsed());
-        let (mut written, read) = match written {
-            Ok(written) => (written, read),
-            Err(error) => (Vec::new(), Err(error)),
-        };
+        let (mut read, mut written) = (Ok(()), Vec::new());
+        match done {
+            Err(error) => read = Err(error),
+            Ok(done) => {
+                for done in done {
+                    written.extend(done.written);
+                    read = done.read.unwrap_or(read);
+                }
+            }
+        }
         let sinks: Vec<SinkReport> = written.iter().map(Written::report).collect();
         let failure = match written.iter().position(Written::fails_all) {
             Some(sink) => written[sink].error().map(|error| (Some(sink), error)),
@@ -348,8 +378,8 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
         }
     }
 
-    /// Checks the options and the fds, and gets the memory.
-    fn prepare(&mut self) -> Result<(Store, Messages, Ends)> {
+    /// Checks the options and the fds, gets the memory, and says whether two threads may share the work.
+    fn prepare(&mut self) -> Result<(Store, Messages, Ends, bool)> {
         let Options {
             memory,
             chunk,
@@ -371,10 +401,20 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
         }
         let source = transfer::stat_of(self.source.as_fd(), Side::Source)?;
         let messages = Messages::of(self.source.as_fd(), &source, self.file.is_some())?;
+        let mut all_are_pipes = true;
         for (sink, _) in &self.sinks {
             let sink = transfer::stat_of(sink.as_fd(), Side::Sink)?;
             transfer::refuse_the_same(&source, &sink, false)?;
+            all_are_pipes &= FileType::from_raw_mode(sink.st_mode).is_fifo();
         }
+        // A thread that pauses, or lets bytes lie, cannot do anything else meanwhile.
+        let pairs = self.sinks.len() == 1
+            && all_are_pipes
+            && start == 0.0
+            && self.options.read_rate.is_none()
+            && self.options.write_rate.is_none()
+            && self.options.pause.is_zero()
+            && self.file.is_none();
         let store = Store::new(Layout {
             bytes: memory,
             outputs: self.sinks.len(),
@@ -387,7 +427,7 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
             over: Cancel::new()?,
             writers: AtomicUsize::new(0),
         };
-        Ok((store, messages, ends))
+        Ok((store, messages, ends, pairs))
     }
 }
 

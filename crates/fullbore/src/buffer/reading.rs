@@ -23,6 +23,8 @@ pub(super) struct Reading<'a> {
     pub(super) chunk: usize,
     pub(super) pace: Option<Pace>,
     pub(super) messages: Messages,
+    /// Bytes that were read.
+    pub(super) taken: u64,
 }
 
 /// What a source may keep together: a read(2) into less memory than a whole message has loses the rest of
@@ -120,29 +122,45 @@ fn write_all(file: &OwnedFd, bytes: &[u8]) -> Result<(), Errno> {
     Ok(())
 }
 
+/// What came of one read.
+pub(super) enum Took {
+    /// This many bytes are in the memory.
+    Bytes(usize),
+    /// The source has ended or failed, or nobody needs more.
+    End(Result<()>),
+}
+
 impl Reading<'_> {
     /// Reads until the source ends, or nobody needs more.
     pub(super) fn run(mut self) -> Result<()> {
+        loop {
+            if let Took::End(read) = self.take() {
+                return read;
+            }
+        }
+    }
+
+    /// Reads once, and pauses if that was too fast.
+    pub(super) fn take(&mut self) -> Took {
         let chunk = self.chunk;
         let most = self.pace.as_ref().map_or(chunk, |p| p.chunk().min(chunk));
-        let mut taken = 0;
-        loop {
-            let (calls, source, messages) = (&mut self.calls, self.source, &mut self.messages);
-            match self
-                .filler
-                .fill(most, |room| messages.read(calls, source, room))
-            {
-                None | Some(Ok(0)) => return Ok(()),
-                Some(Ok(n)) => {
-                    taken += n as u64;
-                    if let Some(pace) = &mut self.pace {
-                        self.store.pause(pace.wait_after(n as u64, Instant::now()));
-                    }
+        let (calls, source, messages) = (&mut self.calls, self.source, &mut self.messages);
+        match self
+            .filler
+            .fill(most, |room| messages.read(calls, source, room))
+        {
+            None | Some(Ok(0)) => Took::End(Ok(())),
+            Some(Ok(n)) => {
+                self.taken += n as u64;
+                if let Some(pace) = &mut self.pace {
+                    self.store.pause(pace.wait_after(n as u64, Instant::now()));
                 }
-                Some(Err(_)) if self.calls.stopped().is_some() => return Ok(()),
-                Some(Err(errno)) => {
-                    return Err(Error::moving(Side::Source, "read", errno, taken));
-                }
+                Took::Bytes(n)
+            }
+            Some(Err(_)) if self.calls.stopped().is_some() => Took::End(Ok(())),
+            Some(Err(errno)) => {
+                let error = Error::moving(Side::Source, "read", errno, self.taken);
+                Took::End(Err(error))
             }
         }
     }

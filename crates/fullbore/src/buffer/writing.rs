@@ -24,6 +24,8 @@ pub(super) struct Writing<'a> {
     pub(super) pipe_size: usize,
     pub(super) pace: Option<Pace>,
     pub(super) pause: Duration,
+    /// Whether the output was grown, if it is a pipe.
+    pub(super) is_roomy: bool,
 }
 
 /// What an output has got, and what ended it, if that was no end of the source.
@@ -38,38 +40,45 @@ pub(super) struct Written {
 impl Writing<'_> {
     /// Writes until everything is written, or it fails.
     pub(super) fn run(mut self) -> Written {
+        loop {
+            if let Some(written) = self.step() {
+                return written;
+            }
+        }
+    }
+
+    /// Waits for bytes, and writes once. Returns what came of it all, if this was the end.
+    pub(super) fn step(&mut self) -> Option<Written> {
         let chunk = self.chunk;
         let most = self.pace.as_ref().map_or(chunk, |p| p.chunk().min(chunk));
-        let mut is_roomy = false;
-        loop {
-            if !is_roomy && self.emptier.sent() >= memory::FIRST as u64 {
-                is_roomy = true;
-                self.make_roomy();
+        if !self.is_roomy && self.emptier.sent() >= memory::FIRST as u64 {
+            self.is_roomy = true;
+            self.make_roomy();
+        }
+        match self.emptier.send(&mut self.outlet, self.sink, most) {
+            Ok(Step::Sent(n)) => {
+                let due = self.pace.as_mut();
+                let due = due.map_or(Duration::ZERO, |pace| {
+                    pace.wait_after(n as u64, Instant::now())
+                });
+                let pause = due.max(self.pause);
+                if !pause.is_zero() {
+                    self.store.pause(pause);
+                }
+                None
             }
-            match self.emptier.send(&mut self.outlet, self.sink, most) {
-                Ok(Step::Sent(n)) => {
-                    let due = self.pace.as_mut();
-                    let due = due.map_or(Duration::ZERO, |pace| {
-                        pace.wait_after(n as u64, Instant::now())
-                    });
-                    let pause = due.max(self.pause);
-                    if !pause.is_zero() {
-                        self.store.pause(pause);
-                    }
-                }
-                Ok(Step::End) => return self.written(None, None),
-                Ok(Step::Failed(..)) if self.outlet.calls.stopped().is_some() => {
-                    return self.written(None, None);
-                }
-                Ok(Step::Failed(operation, errno)) => {
-                    let on_error = match errno {
-                        Errno::PIPE => self.policy.closed,
-                        _ => self.policy.other,
-                    };
-                    return self.written(Some((operation, errno, on_error)), None);
-                }
-                Err(error) => return self.written(None, Some(error)),
+            Ok(Step::End) => Some(self.written(None, None)),
+            Ok(Step::Failed(..)) if self.outlet.calls.stopped().is_some() => {
+                Some(self.written(None, None))
             }
+            Ok(Step::Failed(operation, errno)) => {
+                let on_error = match errno {
+                    Errno::PIPE => self.policy.closed,
+                    _ => self.policy.other,
+                };
+                Some(self.written(Some((operation, errno, on_error)), None))
+            }
+            Err(error) => Some(self.written(None, Some(error))),
         }
     }
 

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::targets::{self, SinkKind, SourceKind, Target};
 use crate::common::*;
+use fullbore::buffer::{BufferFailure, BufferReport};
 use fullbore::split::Policy;
 use fullbore::{Buffer, Ended, Error, Pipe, PipeEnd, Side};
 
@@ -163,8 +164,12 @@ fn the_source_goes_on_while_the_sink_takes_nothing_until_the_memory_is_full() {
     });
     let writes = writer(source.writer, 40 * MIB, 1);
     let taken = is_full.recv_timeout(LONG).expect("it fills");
-    // The sink holds less than a huge page, so that none is free.
-    assert_eq!(taken, 16 * MIB as u64);
+    // The sink holds less than a huge page, so that none is free. Of the first one, only what came after the
+    // memory was last empty counts.
+    assert!(
+        (16 * MIB as u64..18 * MIB as u64).contains(&taken),
+        "{taken}"
+    );
     let reads = Reader::Quick.spawn(sink.reader, Checker::of_the_stream());
     writes.join().unwrap();
     assert_eq!(reads.join().unwrap(), 40 * MIB as u64);
@@ -518,4 +523,244 @@ fn a_panic_of_the_callback_comes_out() {
         Some(&"of the callback")
     );
     drop(source.writer);
+}
+
+/// Reads the stream in pieces of any size, with pauses between them, in a thread of its own. Returns how many
+/// bytes came.
+fn reader_with_pauses(source: OwnedFd, seed: u64) -> JoinHandle<u64> {
+    thread::spawn(move || {
+        let (mut source, mut random) = (File::from(source), Random::new(seed));
+        let mut checker = Checker::of_the_stream();
+        let (mut bytes, mut came) = (vec![0; MIB], 0);
+        loop {
+            // Now and then it takes a lot at once, and so catches up.
+            let at_once = match random.up_to(4) {
+                1 => 4 * MIB,
+                _ => random.up_to(100_000),
+            };
+            let mut taken = 0;
+            while taken < at_once {
+                let n = source.read(&mut bytes).unwrap();
+                if n == 0 {
+                    return came;
+                }
+                checker.check(&bytes[..n]);
+                (taken, came) = (taken + n, came + n as u64);
+            }
+            thread::sleep(Duration::from_micros(random.up_to(6000) as u64));
+        }
+    })
+}
+
+#[test]
+fn both_sides_pause_in_turn_and_every_byte_arrives_in_order() {
+    let _watch = watch("both_sides_pause_in_turn_and_every_byte_arrives_in_order");
+    for (seed, memory) in (0..).zip([64 << 10, MIB, 4 * MIB, 16 * MIB].repeat(3)) {
+        let (source, sink) = (Pipe::new().unwrap(), Pipe::new().unwrap());
+        let len = 12 * MIB + 4321;
+        let mut there = File::from(source.writer);
+        let writes = thread::spawn(move || {
+            let (mut random, mut at) = (Random::new(100 + seed), 0);
+            while at < len {
+                let burst = match random.up_to(4) {
+                    1 => 3 * MIB,
+                    _ => random.up_to(100_000),
+                };
+                let mut bytes = vec![0; burst.min(len - at)];
+                fill(&mut bytes, at as u64);
+                there.write_all(&bytes).unwrap();
+                at += bytes.len();
+                thread::sleep(Duration::from_micros(random.up_to(6000) as u64));
+            }
+        });
+        let reads = reader_with_pauses(sink.reader, seed);
+        let buffer = Buffer::new(source.reader).memory(memory);
+        let report = buffer.sink(sink.writer, Policy::FAIL_ALL).run().unwrap();
+        writes.join().unwrap();
+        assert_eq!(reads.join().unwrap(), len as u64, "{memory}");
+        assert_eq!(report.level.taken, len as u64);
+        assert_eq!(report.sinks[0].bytes, len as u64);
+        assert!(report.level.most <= report.level.capacity);
+    }
+}
+
+#[test]
+fn the_source_goes_on_when_the_sink_stops_in_the_middle() {
+    let _watch = watch("the_source_goes_on_when_the_sink_stops_in_the_middle");
+    for memory in [MIB, 16 * MIB] {
+        let (source, sink) = (Pipe::new().unwrap(), Pipe::new().unwrap());
+        let (full, is_full) = channel();
+        let runs = thread::spawn(move || {
+            let buffer = Buffer::new(source.reader).memory(memory);
+            let buffer = buffer.sink(sink.writer, Policy::DROP);
+            let ran = buffer.run_with(Duration::from_millis(1), |level| {
+                if level.waits_for_room {
+                    let _ = full.send(());
+                }
+            });
+            ran.unwrap()
+        });
+        let writes = writer(source.writer, 60 * MIB, 4);
+        let mut here = File::from(sink.reader);
+        let mut checker = Checker::of_the_stream();
+        let mut bytes = vec![0; 5 * MIB];
+        for _ in 0..3 {
+            here.read_exact(&mut bytes).unwrap();
+            checker.check(&bytes);
+            // What was full before does not count.
+            while is_full.try_recv().is_ok() {}
+            is_full.recv_timeout(LONG).expect("it fills");
+        }
+        bytes.clear();
+        here.read_to_end(&mut bytes).unwrap();
+        checker.check(&bytes);
+        writes.join().unwrap();
+        let report = runs.join().unwrap();
+        assert_eq!(bytes.len(), 45 * MIB);
+        assert!(report.level.full.times > 0);
+    }
+}
+
+#[test]
+fn the_source_goes_on_while_a_reader_holds_the_lock_of_the_output() {
+    let _watch = watch("the_source_goes_on_while_a_reader_holds_the_lock_of_the_output");
+    for before in [0, 2 * MIB] {
+        let (source, sink) = (Pipe::new().unwrap(), Pipe::new().unwrap());
+        let (there, here) = std::os::unix::net::UnixStream::pair().unwrap();
+        let runs = thread::spawn(move || {
+            let buffer = Buffer::new(source.reader).memory(32 * MIB);
+            buffer.sink(sink.writer, Policy::FAIL_ALL).run().unwrap()
+        });
+        // splice(2) keeps the lock of the pipe while it waits for the socket.
+        let splices = thread::spawn(move || {
+            let flags = rustix::pipe::SpliceFlags::empty();
+            let splice =
+                || rustix::pipe::splice(&sink.reader, None, &there, None, MIB, flags).unwrap();
+            while splice() > 0 {}
+        });
+        let (mut checker, mut here, mut bytes) = (Checker::of_the_stream(), here, vec![0; before]);
+        let (written, is_written) = channel();
+        let writes = thread::spawn(move || {
+            let mut bytes = vec![0; before + 16 * MIB];
+            fill(&mut bytes, 0);
+            File::from(source.writer).write_all(&bytes).unwrap();
+            written.send(()).unwrap();
+        });
+        here.read_exact(&mut bytes).unwrap();
+        checker.check(&bytes);
+        // Nobody reads from the socket meanwhile.
+        is_written.recv_timeout(LONG).expect("the source is read");
+        bytes.clear();
+        here.read_to_end(&mut bytes).unwrap();
+        checker.check(&bytes);
+        assert_eq!(bytes.len(), 16 * MIB);
+        writes.join().unwrap();
+        splices.join().unwrap();
+        assert_eq!(runs.join().unwrap().level.taken, (before + 16 * MIB) as u64);
+    }
+}
+
+/// Starts a buffer of which the output is full and the source silent, and returns the end of the source, that
+/// of the output, and the thread. `also` sets what ends it.
+fn start_a_full_one(
+    policy: Policy,
+    also: impl FnOnce(Buffer<OwnedFd, OwnedFd>) -> Buffer<OwnedFd, OwnedFd> + Send + 'static,
+) -> (File, File, JoinHandle<Result<BufferReport, BufferFailure>>) {
+    let (source, sink) = (Pipe::new().unwrap(), Pipe::new().unwrap());
+    let runs = thread::spawn(move || {
+        let buffer = Buffer::new(source.reader).memory(4 * MIB);
+        // The output stays as small as it is.
+        also(buffer.sink(sink.writer, policy).pipe_size(1)).run()
+    });
+    let (mut there, here) = (File::from(source.writer), File::from(sink.reader));
+    // The output holds 64 KiB, or less. It may end before that.
+    let _ = there.write_all(&first(128 << 10));
+    let pipe = PipeEnd::of(&here).unwrap().unwrap();
+    until(|| pipe.queued().unwrap() > 0 || runs.is_finished());
+    (there, here, runs)
+}
+
+#[test]
+fn it_ends_when_the_reader_goes_while_it_sends() {
+    let _watch = watch("it_ends_when_the_reader_goes_while_it_sends");
+    let mut random = Random::new(6);
+    for policy in [Policy::FAIL_ALL, Policy::DROP, Policy::IGNORE_CLOSED].repeat(5) {
+        let (_there, here, runs) = start_a_full_one(policy, |buffer| buffer);
+        thread::sleep(Duration::from_micros(random.up_to(5000) as u64));
+        drop(here);
+        match runs.join().unwrap() {
+            Ok(report) => {
+                assert!(policy != Policy::FAIL_ALL && report.sinks[0].error.is_some());
+                assert_eq!(report.ended, Ended::AtEnd);
+            }
+            Err(failure) => {
+                assert_eq!((policy, failure.sink), (Policy::FAIL_ALL, Some(0)));
+                assert_eq!(failure.error.kind(), ErrorKind::BrokenPipe);
+            }
+        }
+    }
+}
+
+#[test]
+fn it_stops_while_it_sends_and_says_how_much_it_has_sent() {
+    let _watch = watch("it_stops_while_it_sends_and_says_how_much_it_has_sent");
+    let mut random = Random::new(7);
+    for is_cancelled in [true, false].repeat(8) {
+        let pause = Duration::from_micros(random.up_to(5000) as u64);
+        let cancel = fullbore::Cancel::new().unwrap();
+        let canceller = cancel.clone();
+        let (_there, mut here, runs) =
+            start_a_full_one(Policy::FAIL_ALL, move |buffer| match is_cancelled {
+                true => buffer.cancel(&cancel),
+                false => buffer.deadline(Instant::now() + Duration::from_millis(20) + pause),
+            });
+        if is_cancelled {
+            thread::sleep(pause);
+            canceller.cancel();
+        }
+        let report = runs.join().unwrap().unwrap();
+        let expected = match is_cancelled {
+            true => Ended::Cancelled,
+            false => Ended::TimedOut,
+        };
+        assert_eq!(report.ended, expected);
+        let mut arrived = Vec::new();
+        here.read_to_end(&mut arrived).unwrap();
+        assert_eq!(arrived.len() as u64, report.sinks[0].bytes);
+        Checker::of_the_stream().check(&arrived);
+    }
+}
+
+#[test]
+fn a_source_that_fails_after_its_bytes_were_passed_on_is_reported() {
+    let _watch = watch("a_source_that_fails_after_its_bytes_were_passed_on_is_reported");
+    let (source, peer) = targets::tcp();
+    let sink = Pipe::new().unwrap();
+    let runs = thread::spawn(move || {
+        let buffer = Buffer::new(&source).sink(&sink.writer, Policy::FAIL_ALL);
+        buffer.run()
+    });
+    let mut here = File::from(sink.reader);
+    let mut checker = Checker::of_the_stream();
+    let bytes = first(200_000);
+    for piece in bytes.chunks(20_000) {
+        let mut left = piece;
+        while !left.is_empty() {
+            left = &left[rustix::io::write(&peer, left).unwrap()..];
+        }
+        let mut arrived = vec![0; piece.len()];
+        here.read_exact(&mut arrived).unwrap();
+        checker.check(&arrived);
+    }
+    rustix::net::sockopt::set_socket_linger(&peer, Some(Duration::ZERO)).unwrap();
+    drop(peer);
+    let failure = runs.join().unwrap().expect_err("the source was reset");
+    assert_eq!(failure.sink, None);
+    let Error::Moving { side, .. } = failure.error else {
+        panic!("{:?}", failure.error);
+    };
+    assert_eq!(side, Side::Source);
+    assert_eq!(failure.report.level.taken, 200_000);
+    assert_eq!(failure.report.sinks[0].bytes, 200_000);
+    assert_eq!(here.read(&mut [0; 1]).unwrap(), 0);
 }

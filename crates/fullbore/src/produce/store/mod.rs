@@ -63,6 +63,8 @@ struct Inner {
     /// Outputs that sleep.
     outputs_asleep: usize,
     reader_sleeps: bool,
+    /// Since when the only output has sent everything, if it does not sleep for that.
+    rests_since: Option<Instant>,
     stopped: bool,
 }
 
@@ -173,6 +175,7 @@ impl Store {
                 counts: Counts::default(),
                 outputs_asleep: 0,
                 reader_sleeps: false,
+                rests_since: None,
                 stopped: false,
             }),
             more: Condvar::new(),
@@ -204,7 +207,8 @@ impl Store {
             held: inner.state.held(),
             has_ended: inner.state.has_ended(),
             waits_for_room: inner.reader_sleeps,
-            waits_for_bytes: inner.outputs_asleep == inner.state.outputs_left(),
+            waits_for_bytes: inner.rests_since.is_some()
+                || inner.outputs_asleep == inner.state.outputs_left(),
         }
     }
 
@@ -214,6 +218,15 @@ impl Store {
         self.more.notify_all();
         self.room.notify_all();
         self.stop.notify_all();
+    }
+
+    /// Returns whether the only output has sent everything, and there is more to come. It waits for that from
+    /// now on, until it next sends.
+    pub(crate) fn rest(&self) -> bool {
+        let mut inner = self.lock();
+        let rests = inner.state.held() == 0 && !inner.state.has_ended() && !inner.stopped;
+        inner.rests_since = rests.then(Instant::now);
+        rests
     }
 
     /// Sleeps for this long, or until everything ends early.
@@ -397,7 +410,7 @@ impl Emptier<'_> {
     fn next(&mut self, most: usize) -> Option<std::ops::Range<usize>> {
         let store = self.store;
         let mut inner = store.lock();
-        let mut waited: Option<Instant> = None;
+        let mut waited = inner.rests_since.take();
         loop {
             let next = match inner.stopped {
                 true => Next::End,

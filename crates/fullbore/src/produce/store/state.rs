@@ -2,7 +2,8 @@
 //! only, without memory, clocks or threads.
 //!
 //! The memory is divided into *slots* of one size. The stream is cut into pieces of that size, and each
-//! piece has a slot from its first byte until the slowest output has got its last one. Bytes of the
+//! piece has a slot from its first byte until the slowest output has got its last one. A piece is cut short
+//! if all of it is sent and no pipe was given any: the next one then begins in the same slot. Bytes of the
 //! stream are counted from 0.
 //!
 //! The rules, which the tests try in every order of events:
@@ -152,6 +153,11 @@ impl State {
         if !self.has_room() {
             self.paused = true;
             return None;
+        }
+        let has_one = self.pieces.len() == 1;
+        if has_one && !self.pieces[0].given && self.held() == 0 {
+            // The start of the slot is in the cache, and nobody needs it any more.
+            self.first = self.filled;
         }
         let used = self.used();
         if used == self.pieces.len() * self.slot {
