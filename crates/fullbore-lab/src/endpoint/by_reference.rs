@@ -20,6 +20,7 @@ use super::lines::write_lines;
 use super::options::{Data, Options};
 use super::progress::{EndpointProgress, Role};
 use super::{prepare, words};
+use crate::past_caches;
 use fullbore_host::refusal::Unsupported;
 use fullbore_results::run::EndpointReport;
 
@@ -209,6 +210,10 @@ pub fn produce(
         way.map_or(Ok(()), |way| check_way(&producer, way))?;
         return Ok(report);
     }
+    let past_caches = match options.past_caches {
+        true => Some(past_caches::copy()?),
+        false => None,
+    };
     let mut progress = EndpointProgress::begin(options, Role::Writer);
     let mut shared = false;
     while let Some(most) = progress.next(chunk) {
@@ -221,7 +226,10 @@ pub fn produce(
         };
         match options.data() {
             Data::Constant => buffer.fill(prepare::CONSTANT),
-            Data::Words => words::fill(buffer, progress.moved()),
+            Data::Words => match past_caches {
+                Some(copy) => words::fill_by(copy, buffer, progress.moved()),
+                None => words::fill(buffer, progress.moved()),
+            },
         }
         let committed = producer.commit(most);
         // This check comes first: if the reader has closed the pipe as well, the error of the copy that
