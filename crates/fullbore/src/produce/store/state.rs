@@ -473,6 +473,17 @@ mod tests {
     }
 
     #[test]
+    fn a_slot_that_was_sent_is_filled_from_its_start_unless_a_pipe_was_given_some_of_it() {
+        let mut state = State::new(4, 4, 1, 0, 16);
+        for given in [false, true] {
+            assert_eq!(state.room(2), Some(0..2));
+            state.fill(2);
+            state.send(0, 2, given);
+        }
+        assert_eq!(state.room(2), Some(2..4));
+    }
+
+    #[test]
     fn slots_that_no_pipe_was_given_are_filled_again_and_few_are_kept() {
         let mut state = State::new(4, 10, 1, 0, 40);
         while let Some(room) = state.room(4) {
