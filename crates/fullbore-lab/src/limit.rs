@@ -14,6 +14,7 @@ use fullbore_results::run::Limit;
 use fullbore_results::statistics::Spread;
 
 use crate::endpoint::prepare;
+use crate::past_caches::{self, CopyPiece};
 
 /// The sizes of a block. Which one is best depends on the caches.
 const BLOCKS: [usize; 3] = [64 << 10, 256 << 10, 1 << 20];
@@ -24,7 +25,7 @@ const UNDER_WAY: usize = 8;
 /// How long one block size is measured at a time.
 const TIME: Duration = Duration::from_millis(4);
 
-/// How often all sizes are measured at most before a run, and after it. One sample takes a twentieth of a second.
+/// How often all sizes are measured at most before a run, and after it. One sample takes less than a tenth of a second.
 const MOST_SAMPLES: usize = 5;
 
 /// How many tries pass between two moments at which a thread that waits offers its CPU to others.
@@ -45,11 +46,16 @@ impl Samples {
             return;
         }
         let samples = (run.as_secs() as usize).clamp(1, MOST_SAMPLES);
+        // Which stores are faster depends on how far the CPUs are apart.
+        let ordinary: CopyPiece = |from, to| to.copy_from_slice(from);
+        let stores: Vec<CopyPiece> = past_caches::copy().into_iter().chain([ordinary]).collect();
         for _ in 0..samples {
-            self.handed_over
-                .extend(best_of_sizes(|block| hand_over(cpus, block)));
-            self.copied
-                .extend(best_of_sizes(|block| copy(cpus.reader, block)));
+            let handed_over = stores
+                .iter()
+                .flat_map(|&store| BLOCKS.map(|block| hand_over(cpus, block, store)));
+            self.handed_over.extend(best(handed_over));
+            let copied = BLOCKS.map(|block| copy(cpus.reader, block));
+            self.copied.extend(best(copied));
         }
     }
 
@@ -62,31 +68,31 @@ impl Samples {
     }
 }
 
-/// Returns the rate with the best block size.
-fn best_of_sizes(rate: impl Fn(usize) -> Option<f64>) -> Option<f64> {
-    BLOCKS.into_iter().filter_map(&rate).max_by(f64::total_cmp)
+/// Returns the highest of the rates that could be measured.
+fn best(rates: impl IntoIterator<Item = Option<f64>>) -> Option<f64> {
+    rates.into_iter().flatten().max_by(f64::total_cmp)
 }
 
 /// Hands blocks over from one CPU to the other, which give them back to be written again.
-fn hand_over(cpus: &CpuPair, block: usize) -> Option<f64> {
+fn hand_over(cpus: &CpuPair, block: usize, store: CopyPiece) -> Option<f64> {
     let (filled, to_read) = channel();
     let (empty, to_fill) = channel();
     let blocks: Option<Vec<Pages>> = (0..UNDER_WAY).map(|_| memory(block)).collect();
     let (blocks, from) = (blocks?, memory(BLOCKS[0])?);
     thread::scope(|scope| {
         let reading = scope.spawn(|| pinned_to(cpus.reader, || read_all(blocks, to_read, empty)));
-        scope.spawn(|| pinned_to(cpus.writer, || fill_all(&from, to_fill, filled)));
+        scope.spawn(|| pinned_to(cpus.writer, || fill_all(store, &from, to_fill, filled)));
         reading.join().ok()??
     })
 }
 
 /// Writes the blocks, with bytes that are in this CPU's cache, until the time is up.
-fn fill_all(from: &[u8], to_fill: Receiver<Pages>, filled: Sender<Pages>) {
+fn fill_all(store: CopyPiece, from: &[u8], to_fill: Receiver<Pages>, filled: Sender<Pages>) {
     let mut began = None;
     while let Some(mut block) = next(&to_fill) {
         let began = *began.get_or_insert_with(Instant::now);
         for piece in block.chunks_mut(from.len()) {
-            piece.copy_from_slice(&from[..piece.len()]);
+            store(&from[..piece.len()], piece);
         }
         if filled.send(block).is_err() || began.elapsed() >= TIME {
             return;

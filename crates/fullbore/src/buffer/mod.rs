@@ -6,12 +6,14 @@
 //! | `reading.rs` | the side that reads |
 //! | `writing.rs` | the sides that write, one for each output |
 //! | `pair.rs` | the two threads that share the work if there is one output |
+//! | `ends.rs` | how the threads are ended |
 //! | `report.rs` | what a buffer reports, while it runs and at its end |
 //! | this one | the options |
 //!
 //! Bytes are copied once, from the source into memory. A pipe is given this memory, which is not written to
 //! again; every other sink is written to. The memory itself is in `produce/store/`.
 
+mod ends;
 mod pair;
 mod reading;
 mod report;
@@ -19,7 +21,7 @@ mod writing;
 
 use std::fmt;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
@@ -34,6 +36,7 @@ use crate::produce::store::{Layout, Store};
 use crate::split::{Policy, SinkReport};
 use crate::transfer::{self, Ended};
 use crate::wait::{Cancel, Pace, Stopped, Wait, Waiter};
+use ends::{AtLast, Ends, Writer};
 use pair::{Done, Pair};
 use reading::{Messages, Reading};
 pub use report::{BufferFailure, BufferReport, Level, Waits};
@@ -87,42 +90,14 @@ struct Options {
     pipe_size: Option<usize>,
 }
 
-/// How the threads of a buffer are ended, and how it is known that they have ended.
-#[derive(Debug)]
-struct Ends {
-    /// Ends their waits.
-    stop: Cancel,
-    /// Is cancelled once no writer is left.
-    over: Cancel,
-    /// The number of writers that have not ended, and one more until all have been started.
-    writers: AtomicUsize,
-}
-
-/// A writer that has not ended, or one that is still to be started.
-struct Writer<'a>(&'a Ends);
-
-impl<'a> Writer<'a> {
-    fn new(ends: &'a Ends) -> Self {
-        ends.writers.fetch_add(1, Ordering::AcqRel);
-        Self(ends)
-    }
-}
-
-impl Drop for Writer<'_> {
-    fn drop(&mut self) {
-        if self.0.writers.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.0.over.cancel();
-        }
-    }
-}
-
-/// Makes a call when it is dropped.
-struct AtLast<Call: Fn()>(Call);
-
-impl<Call: Fn()> Drop for AtLast<Call> {
-    fn drop(&mut self) {
-        (self.0)();
-    }
+/// What is needed before the first byte.
+struct Prepared {
+    store: Store,
+    messages: Messages,
+    can_be_polled: bool,
+    ends: Ends,
+    /// Whether two threads share the work.
+    pairs: bool,
 }
 
 impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
@@ -256,8 +231,13 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
     ) -> Result<BufferReport, BufferFailure> {
         let began = Instant::now();
         let prepared = self.prepare();
-        let (mut store, messages, ends, pairs) =
-            prepared.map_err(|error| BufferFailure::before(error, began))?;
+        let Prepared {
+            mut store,
+            messages,
+            can_be_polled,
+            ends,
+            pairs,
+        } = prepared.map_err(|error| BufferFailure::before(error, began))?;
         let capacity = store.capacity();
         let (store, filler, emptiers) = store.sides();
         let options = &self.options;
@@ -271,6 +251,7 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
             chunk: options.chunk,
             pace: pace(options.read_rate),
             messages,
+            can_be_polled,
             taken: 0,
         };
         let mut writing: Vec<Writing<'_>> = emptiers
@@ -339,18 +320,25 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
             let at_last = AtLast(stop);
             let stopped = options.until_over(&ends.over, interval, &mut looking);
             drop(at_last);
-            let done: Result<Vec<Done>> = threads.into_iter().map(joined).collect();
+            let done: Vec<Result<Done>> = threads.into_iter().map(joined).collect();
             (done, stopped)
         });
         let level = Level::of(store, capacity, began.elapsed());
-        let (mut read, mut written) = (Ok(()), Vec::new());
-        match done {
-            Err(error) => read = Err(error),
-            Ok(done) => {
-                for done in done {
+        let (mut read, mut written, mut started) = (Ok(()), Vec::new(), Ok(()));
+        for done in done {
+            match done {
+                Ok(done) => {
                     written.extend(done.written);
                     read = done.read.unwrap_or(read);
                 }
+                Err(error) => started = Err(error),
+            }
+        }
+        if started.is_err() {
+            read = started;
+            // It is not known whose they are.
+            if written.len() < self.sinks.len() {
+                written.clear();
             }
         }
         let sinks: Vec<SinkReport> = written.iter().map(Written::report).collect();
@@ -378,8 +366,8 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
         }
     }
 
-    /// Checks the options and the fds, gets the memory, and says whether two threads may share the work.
-    fn prepare(&mut self) -> Result<(Store, Messages, Ends, bool)> {
+    /// Checks the options and the fds, and gets the memory.
+    fn prepare(&mut self) -> Result<Prepared> {
         let Options {
             memory,
             chunk,
@@ -427,7 +415,14 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
             over: Cancel::new()?,
             writers: AtomicUsize::new(0),
         };
-        Ok((store, messages, ends, pairs))
+        let kind = FileType::from_raw_mode(source.st_mode);
+        Ok(Prepared {
+            store,
+            messages,
+            can_be_polled: !matches!(kind, FileType::RegularFile | FileType::BlockDevice),
+            ends,
+            pairs,
+        })
     }
 }
 

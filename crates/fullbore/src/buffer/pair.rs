@@ -17,9 +17,9 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::ends::{AtLast, Writer};
 use super::reading::{Reading, Took};
 use super::writing::{Writing, Written};
-use super::{AtLast, Writer};
 use crate::error::Result;
 use crate::produce::store::Store;
 
@@ -119,6 +119,9 @@ impl<'a> Pair<'a> {
     /// read.
     fn read(&self, mut reading: Reading<'a>, done: &mut Done) -> Option<(Writing<'a>, Writer<'a>)> {
         loop {
+            if !reading.has_something() {
+                self.store.rest();
+            }
             let began = Instant::now();
             let took = reading.take();
             let now = Instant::now();
@@ -126,7 +129,8 @@ impl<'a> Pair<'a> {
                 Took::Bytes(n) => {
                     let mut roles = self.lock();
                     roles.late = roles.late.saturating_sub(now - began);
-                    let Some(writing) = roles.writing.take() else {
+                    // While it lies there, nobody can send: the other thread has sent these bytes too, or not.
+                    let Some(writing) = roles.writing.take_if(|_| !self.store.is_sent()) else {
                         continue;
                     };
                     roles.reading = Some(reading);
@@ -171,11 +175,14 @@ impl<'a> Pair<'a> {
             }
             let mut roles = self.lock();
             // Whoever reads looks for the output after that, so that nothing is left lying.
-            if !self.store.rest() {
+            if !self.store.is_sent() {
                 continue;
             }
             roles.writing = Some((writing, writer));
             let reading = roles.reading.take();
+            if reading.is_none() {
+                self.store.rest();
+            }
             if let Some(due) = roles.due.filter(|_| reading.is_some()) {
                 roles.late += due.elapsed();
             }

@@ -8,11 +8,11 @@ use rustix::fs::{MemfdFlags, Stat};
 use rustix::io::Errno;
 
 use crate::error::{Error, Result, Side};
-use crate::linux::Calls;
+use crate::linux::{self, Calls};
 use crate::memory;
 use crate::produce::store::{Filler, Store};
 use crate::transfer;
-use crate::wait::{Pace, uninterrupted};
+use crate::wait::{Pace, Ready, uninterrupted};
 
 /// The side that reads.
 pub(super) struct Reading<'a> {
@@ -23,6 +23,8 @@ pub(super) struct Reading<'a> {
     pub(super) chunk: usize,
     pub(super) pace: Option<Pace>,
     pub(super) messages: Messages,
+    /// Whether poll(2) knows when the source has something: it takes every file for ready.
+    pub(super) can_be_polled: bool,
     /// Bytes that were read.
     pub(super) taken: u64,
 }
@@ -138,6 +140,12 @@ impl Reading<'_> {
                 return read;
             }
         }
+    }
+
+    /// Returns whether the next read is known not to wait.
+    pub(super) fn has_something(&self) -> bool {
+        let is_ready = || linux::is_ready(self.source, Ready::ToRead).unwrap_or(false);
+        !self.messages.left.is_empty() || self.can_be_polled && is_ready()
     }
 
     /// Reads once, and pauses if that was too fast.

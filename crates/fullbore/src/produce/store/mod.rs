@@ -68,6 +68,12 @@ struct Inner {
     stopped: bool,
 }
 
+impl Inner {
+    fn is_sent(&self) -> bool {
+        self.state.held() == 0 && !self.state.has_ended() && !self.stopped
+    }
+}
+
 /// How often the memory was empty and full, and for how long.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Counts {
@@ -220,13 +226,17 @@ impl Store {
         self.stop.notify_all();
     }
 
-    /// Returns whether the only output has sent everything, and there is more to come. It waits for that from
-    /// now on, until it next sends.
-    pub(crate) fn rest(&self) -> bool {
+    /// Returns whether the only output has sent everything, and there is more to come.
+    pub(crate) fn is_sent(&self) -> bool {
+        self.lock().is_sent()
+    }
+
+    /// Records that the only output waits for bytes until it next sends, if it has sent everything.
+    pub(crate) fn rest(&self) {
         let mut inner = self.lock();
-        let rests = inner.state.held() == 0 && !inner.state.has_ended() && !inner.stopped;
-        inner.rests_since = rests.then(Instant::now);
-        rests
+        if inner.is_sent() {
+            inner.rests_since.get_or_insert_with(Instant::now);
+        }
     }
 
     /// Sleeps for this long, or until everything ends early.
