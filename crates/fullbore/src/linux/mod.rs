@@ -7,7 +7,6 @@ mod refusal;
 mod sharing;
 mod sigpipe;
 
-use std::ffi::{c_int, c_void};
 use std::fs;
 use std::os::fd::{IntoRawFd, OwnedFd};
 use std::path::Path;
@@ -47,18 +46,6 @@ pub fn has_huge_pages() -> bool {
         fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled")
             .is_ok_and(|setting| !setting.contains("[never]"))
     })
-}
-
-/// Puts memory on transparent huge pages at once, whatever the settings for huge pages say, if the kernel can
-/// (`MADV_COLLAPSE`, Linux 6.1, madvise(2)). Nothing but the speed depends on it, so errors are not returned.
-pub(crate) fn collapse(memory: &[u8]) {
-    const MADV_COLLAPSE: c_int = 25;
-    // A function of the libc that std is linked to. rustix does not have this advice.
-    unsafe extern "C" {
-        fn madvise(address: *const c_void, len: usize, advice: c_int) -> c_int;
-    }
-    // SAFETY: the bytes and their addresses stay as they are, only the pages that hold them change.
-    unsafe { madvise(memory.as_ptr().cast(), memory.len(), MADV_COLLAPSE) };
 }
 
 /// Returns the size in bytes of a page of the default hugetlb pool, or `None` if there is no pool

@@ -34,8 +34,6 @@ pub(crate) struct Giving {
     only_writer: bool,
     /// The tick of the last look.
     looked: Tick,
-    /// Whether the memory was put on huge pages, as far as that is possible.
-    collapsed: bool,
     /// Whether nothing may be published any more.
     over: bool,
     closed: bool,
@@ -132,7 +130,6 @@ impl Offering {
             listener: self.listener,
             only_writer: self.only_writer,
             looked: Tick::now(),
-            collapsed: false,
             over: false,
             closed: false,
             looks: Looks::new(),
@@ -334,19 +331,11 @@ impl Giving {
 
     /// Finds out whether the ring has to be closed.
     fn look(&mut self) {
-        if !self.collapsed && self.giver.head() >= LAPS_BEFORE_COLLAPSE * self.shared.size() as u64
-        {
-            self.shared.collapse();
-            self.collapsed = true;
-        }
         self.over |= self.giver.is_closed(self.shared.control())
             || meeting::is_woken(self.link.as_fd()) == Peer::Gone
             || self.listener.is_asked();
     }
 }
-
-/// How often the ring was full before it is worth while to put it on huge pages.
-const LAPS_BEFORE_COLLAPSE: u64 = 16;
 
 /// A time that changes every few milliseconds, which is how often a producer that writes to the ring looks
 /// whether the consumer is still there. Reading it costs a fraction of reading an exact one

@@ -69,26 +69,13 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Reserves addresses, the first of which is a multiple of `align`, a power of two.
-    fn reserve(len: usize, align: usize) -> Result<Self, Errno> {
-        let spare = align - linux::page_size();
+    /// Reserves addresses.
+    fn reserve(len: usize) -> Result<Self, Errno> {
         // SAFETY: a new mapping at an address of the kernel's choice touches no memory in use.
         let address = unsafe {
-            let len = len + spare;
             rustix::mm::mmap_anonymous(ptr::null_mut(), len, ProtFlags::empty(), MapFlags::PRIVATE)
         }?;
-        let before = address.addr().wrapping_neg() % align;
-        let address = address.cast::<u8>().wrapping_add(before);
-        for (unused, len) in [
-            (address.wrapping_sub(before), before),
-            (address.wrapping_add(len), spare - before),
-        ] {
-            if len > 0 {
-                // SAFETY: a part of the mapping just made, to which nothing refers.
-                unsafe { rustix::mm::munmap(unused.cast(), len) }?;
-            }
-        }
-        Self::at(address, len)
+        Self::at(address.cast(), len)
     }
 
     fn at(address: *mut u8, len: usize) -> Result<Self, Errno> {
@@ -115,7 +102,6 @@ impl Mapping {
             rustix::mm::mmap(at, len, protection, flags, file, 0)?;
             rustix::mm::madvise(at, len, Advice::LinuxDontFork)?;
             // Huge pages are only faster. Memory comes as it is used: a short stream does not need all of it.
-            // Few kernels give any to a memfd before it is collapsed.
             let _ = rustix::mm::madvise(at, len, Advice::LinuxHugepage);
         }
         Ok(())
@@ -165,11 +151,10 @@ impl Shared {
 
     fn map(files: &[OwnedFd; 2], size: usize, writable: bool) -> Result<Self, Errno> {
         let both = ProtFlags::READ | ProtFlags::WRITE;
-        let mut control = Mapping::reserve(words(), linux::page_size())?;
+        let mut control = Mapping::reserve(words())?;
         control.put(0, files[0].as_fd(), words(), both)?;
         let protection = if writable { both } else { ProtFlags::READ };
-        let huge = linux::huge_page_size().filter(|huge| size % huge == 0);
-        let mut bytes = Mapping::reserve(2 * size, huge.unwrap_or(linux::page_size()))?;
+        let mut bytes = Mapping::reserve(2 * size)?;
         for half in [0, size] {
             bytes.put(half, files[1].as_fd(), size, protection)?;
         }
@@ -226,12 +211,6 @@ impl Shared {
         // only what was published, and the producer writes only to what was not. The two halves are
         // the same memory: the producer uses each stretch of it through one half at a time.
         unsafe { slice::from_raw_parts_mut(self.bytes.address.as_ptr(), 2 * self.size) }
-    }
-
-    /// Puts the bytes on huge pages, if the kernel has some, for both sides. This takes about as long as
-    /// copying them twice.
-    pub(super) fn collapse(&self) {
-        linux::collapse(self.bytes());
     }
 
     /// Copies claimed bytes, which another process may write to in the meantime.
@@ -292,29 +271,6 @@ mod tests {
     }
 
     #[test]
-    fn both_sides_have_the_same_bytes_on_huge_pages() {
-        const LARGE: usize = 4 << 20;
-        let (mut ours, files) = Shared::create(1, LARGE).unwrap();
-        let theirs = Shared::accept(&files, LARGE).unwrap();
-        if let Some(huge) = linux::huge_page_size().filter(|huge| LARGE % huge == 0) {
-            assert_eq!(ours.bytes.address.addr().get() % huge, 0);
-            assert_eq!(theirs.bytes.address.addr().get() % huge, 0);
-        }
-        let numbered = |from: usize| (from..from + LARGE).map(|at| (at / 251) as u8);
-        for from in [0, 1000] {
-            let half = &mut ours.bytes_mut()[LARGE..];
-            half.iter_mut()
-                .zip(numbered(from))
-                .for_each(|(to, byte)| *to = byte);
-            // The second time, the pages are huge if the kernel had some, and are written to.
-            ours.collapse();
-            let expected: Vec<u8> = numbered(from).chain(numbered(from)).collect();
-            assert!(theirs.bytes() == expected);
-            assert!(ours.bytes() == expected);
-        }
-    }
-
-    #[test]
     fn the_consumer_cannot_write_to_the_bytes_or_change_their_number() {
         let (_ours, files) = Shared::create(1, SIZE).unwrap();
         assert_eq!(rustix::io::write(&files[1], b"x"), Err(Errno::PERM));
@@ -322,7 +278,7 @@ mod tests {
             assert_eq!(rustix::fs::ftruncate(&files[1], len), Err(Errno::PERM));
             assert_eq!(rustix::fs::ftruncate(&files[0], len), Err(Errno::PERM));
         }
-        let mut mapping = Mapping::reserve(SIZE, linux::page_size()).unwrap();
+        let mut mapping = Mapping::reserve(SIZE).unwrap();
         let both = ProtFlags::READ | ProtFlags::WRITE;
         let answer = mapping.put(0, files[1].as_fd(), SIZE, both);
         assert_eq!(answer, Err(Errno::PERM));
