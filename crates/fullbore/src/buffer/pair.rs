@@ -129,7 +129,7 @@ impl<'a> Pair<'a> {
                 Took::Bytes(n) => {
                     let mut roles = self.lock();
                     roles.late = roles.late.saturating_sub(now - began);
-                    // While it lies there, nobody can send: the other thread has sent these bytes too, or not.
+                    // The other thread may have sent these bytes already. While `writing` lies there, nobody sends.
                     let Some(writing) = roles.writing.take_if(|_| !self.store.is_sent()) else {
                         continue;
                     };
