@@ -59,7 +59,6 @@ mod near;
 mod overall;
 pub mod parent;
 pub mod part;
-mod past_caches;
 pub mod peers;
 pub mod placement;
 mod process;

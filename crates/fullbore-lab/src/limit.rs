@@ -8,13 +8,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use fullbore::Pages;
+use fullbore::ring::copy_past_caches;
 use fullbore_host::distance::pinned_to;
 use fullbore_host::machine::CpuPair;
 use fullbore_results::run::Limit;
 use fullbore_results::statistics::Spread;
 
-use crate::endpoint::prepare;
-use crate::past_caches::{self, CopyPiece};
+use crate::endpoint::{prepare, words};
 
 /// The sizes of a block. Which one is best depends on the caches.
 const BLOCKS: [usize; 3] = [64 << 10, 256 << 10, 1 << 20];
@@ -27,6 +27,9 @@ const TIME: Duration = Duration::from_millis(4);
 
 /// How often all sizes are measured at most before a run, and after it. One sample takes less than a tenth of a second.
 const MOST_SAMPLES: usize = 5;
+
+/// Fills the second slice, with the bytes of the first, which is as long, or with words that it makes.
+type Store = fn(&[u8], &mut [u8]);
 
 /// How many tries pass between two moments at which a thread that waits offers its CPU to others.
 const TRIES_BETWEEN_YIELDS: u32 = 1 << 12;
@@ -46,9 +49,12 @@ impl Samples {
             return;
         }
         let samples = (run.as_secs() as usize).clamp(1, MOST_SAMPLES);
-        // Which stores are faster depends on how far the CPUs are apart.
-        let ordinary: CopyPiece = |from, to| to.copy_from_slice(from);
-        let stores: Vec<CopyPiece> = past_caches::copy().into_iter().chain([ordinary]).collect();
+        // Which stores are fastest depends on how far the CPUs are apart.
+        let stores: [Store; 3] = [
+            |_, to| words::fill(to, 0),
+            |from, to| to.copy_from_slice(from),
+            copy_past_caches,
+        ];
         for _ in 0..samples {
             let handed_over = stores
                 .iter()
@@ -74,7 +80,7 @@ fn best(rates: impl IntoIterator<Item = Option<f64>>) -> Option<f64> {
 }
 
 /// Hands blocks over from one CPU to the other, which give them back to be written again.
-fn hand_over(cpus: &CpuPair, block: usize, store: CopyPiece) -> Option<f64> {
+fn hand_over(cpus: &CpuPair, block: usize, store: Store) -> Option<f64> {
     let (filled, to_read) = channel();
     let (empty, to_fill) = channel();
     let blocks: Option<Vec<Pages>> = (0..UNDER_WAY).map(|_| memory(block)).collect();
@@ -86,8 +92,8 @@ fn hand_over(cpus: &CpuPair, block: usize, store: CopyPiece) -> Option<f64> {
     })
 }
 
-/// Writes the blocks, with bytes that are in this CPU's cache, until the time is up.
-fn fill_all(store: CopyPiece, from: &[u8], to_fill: Receiver<Pages>, filled: Sender<Pages>) {
+/// Writes the blocks until the time is up. What is copied is in this CPU's cache.
+fn fill_all(store: Store, from: &[u8], to_fill: Receiver<Pages>, filled: Sender<Pages>) {
     let mut began = None;
     while let Some(mut block) = next(&to_fill) {
         let began = *began.get_or_insert_with(Instant::now);

@@ -73,6 +73,7 @@ pub mod produce;
 pub mod ring;
 pub mod split;
 pub mod transfer;
+mod turns;
 pub mod wait;
 
 pub use buffer::Buffer;

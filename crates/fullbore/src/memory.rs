@@ -196,6 +196,24 @@ impl Memory {
         }
     }
 
+    /// Copies `bytes` to `at`.
+    #[inline]
+    pub(crate) fn put(&mut self, at: usize, bytes: &[u8]) {
+        match self {
+            Memory::Ring(ring) => ring.put(at, bytes),
+            memory => memory[at..][..bytes.len()].copy_from_slice(bytes),
+        }
+    }
+
+    /// Fills a part of it, in pieces from its start.
+    #[inline]
+    pub(crate) fn fill(&mut self, part: Range<usize>, mut fill: impl FnMut(&mut [u8])) {
+        match self {
+            Memory::Ring(ring) => ring.fill(part, fill),
+            memory => fill(&mut memory[part]),
+        }
+    }
+
     /// Returns whether a pipe may refer to it.
     pub(crate) fn is_pages(&self) -> bool {
         matches!(self, Memory::Pages(_))

@@ -942,32 +942,6 @@ fn an_fd_that_does_not_wait_is_waited_for_all_the_same() {
 }
 
 #[test]
-fn what_is_stored_past_the_caches_is_the_same() {
-    for way in ["copy", "copy --chunk 100001", "fresh", "ring"] {
-        let (source, sink) = pipe();
-        let write = format!("--bytes-to-pipe 9M --verify --past-caches --way {way}");
-        let read = match way {
-            "ring" => "--json --verify --way ring",
-            _ => "--json --verify",
-        };
-        let (reading, writing) = start_pipeline(&write, sink, read, source);
-        assert_quiet_success(&finish(writing));
-        let output = finish(reading);
-        assert_quiet_success(&output);
-        assert_eq!(endpoint(stdout(&output)).bytes, 9 << 20, "{way}");
-    }
-    for words in [
-        "--past-caches --data words",
-        "--past-caches --way copy",
-        "--past-caches --way repeat --data words",
-    ] {
-        let output = run(&format!("write {words}"));
-        assert_code(&output, 2);
-        assert!(one_line(stderr(&output)).contains("--past-caches requires"));
-    }
-}
-
-#[test]
 fn endpoints_are_told_apart_from_their_data() {
     // The messages of a writer must never get into the stream.
     let mut command = fullbore("write --json --verbose --bytes-to-pipe 3");

@@ -108,8 +108,6 @@ const PRODUCE: &[Experiment] = experiments! { "produce" Yes:
         "--way recycle --pipe-size 1M --huge-page --check-huge-page --data words --busy-loop" => "--chunk 512K --huge-page --sum --busy-loop";
     "ring_sum", None, "memory that both ends share, met through the pipe: filled and read in place",
         "--way ring --chunk 512K --huge-page --data words" => "--way ring --chunk 256K --sum";
-    "ring_past_caches_sum", None, "as ring_sum, filled by stores that bypass the caches: for CPUs that are far apart",
-        "--way ring --chunk 512K --huge-page --data words --past-caches" => "--way ring --chunk 256K --sum";
     "ring_sum_busy", None, "as ring_sum, in a busy loop instead of sleeping",
         "--way ring --chunk 512K --huge-page --data words --busy-loop" => "--way ring --chunk 256K --sum --busy-loop";
     "write_default_splice", None, "write(2) into a default pipe, spliced to /dev/null",

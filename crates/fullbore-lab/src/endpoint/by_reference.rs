@@ -20,7 +20,6 @@ use super::lines::write_lines;
 use super::options::{Data, Options};
 use super::progress::{EndpointProgress, Role};
 use super::{prepare, words};
-use crate::past_caches;
 use fullbore_host::refusal::Unsupported;
 use fullbore_results::run::EndpointReport;
 
@@ -210,32 +209,22 @@ pub fn produce(
         way.map_or(Ok(()), |way| check_way(&producer, way))?;
         return Ok(report);
     }
-    let past_caches = match options.past_caches {
-        true => Some(past_caches::copy()?),
-        false => None,
-    };
     let mut progress = EndpointProgress::begin(options, Role::Writer);
     let mut shared = false;
     while let Some(most) = progress.next(chunk) {
         shared |= producer.way() == Way::Ring;
-        let buffer = match producer.reserve(most) {
-            Ok(buffer) => buffer,
-            // Waiting for the reader to release a chunk reports a closed pipe too.
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => break,
-            Err(error) => return Err(error).context("write to stdout"),
-        };
-        match options.data() {
-            Data::Constant => buffer.fill(prepare::CONSTANT),
-            Data::Words => match past_caches {
-                Some(copy) => words::fill_by(copy, buffer, progress.moved()),
-                None => words::fill(buffer, progress.moved()),
-            },
-        }
-        let committed = producer.commit(most);
+        let mut position = progress.moved();
+        let sent = producer.fill(most, |piece| match options.data() {
+            Data::Constant => piece.fill(prepare::CONSTANT),
+            Data::Words => {
+                words::fill(piece, position);
+                position += piece.len() as u64;
+            }
+        });
         // This check comes first: if the reader has closed the pipe as well, the error of the copy that
         // was tried instead hides the reason.
         way.map_or(Ok(()), |way| check_way(&producer, way))?;
-        match committed {
+        match sent {
             Ok(()) => progress.add(most, producer.calls()),
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => break,
             Err(error) => return Err(error).context("write to stdout"),

@@ -116,11 +116,6 @@ pub struct Options {
     #[arg(help_heading = "Data", long, value_enum, value_name = "WHAT")]
     pub data: Option<Data>,
 
-    /// Store the words of --data words around the caches, by non-temporal stores: faster where the CPU that reads
-    /// them is far away; requires --way (write)
-    #[arg(help_heading = "Data", long)]
-    pub past_caches: bool,
-
     /// Sum all 64-bit words that are read (read)
     #[arg(help_heading = "Data", long)]
     pub sum: bool,
@@ -402,15 +397,6 @@ impl Options {
         }
         if self.lines.is_some() && (self.write_with_vmsplice || self.way == Some(WayName::Repeat)) {
             return Err("--lines can be used only alone, or with another --way than repeat".into());
-        }
-        let fills_for_producer = self.way().is_some_and(|way| way != WayName::Repeat)
-            && self.lines.is_none()
-            && self.data() == Data::Words;
-        if self.past_caches && !fills_for_producer {
-            return Err(
-                "--past-caches requires --data words and a --way other than repeat, without --lines"
-                    .into(),
-            );
         }
         if self.way == Some(WayName::Socket) && self.chunk() < 32 * 1024 {
             return Err("--way socket requires chunks of 32K or more".into());

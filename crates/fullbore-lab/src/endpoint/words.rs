@@ -41,18 +41,6 @@ pub fn fill(buf: &mut [u8], position: u64) {
     fill_bytes(&mut rest[from..], end - len as u64);
 }
 
-/// As [`fill`], but the words are made in a small buffer, and stored by `copy`.
-pub fn fill_by(copy: impl Fn(&[u8], &mut [u8]), buf: &mut [u8], position: u64) {
-    /// This fits into the first-level cache of most CPUs. After each piece, the CPU waits for its stores.
-    const PIECE: usize = 16 * 1024;
-    let mut made = [0; PIECE];
-    for (piece, position) in buf.chunks_mut(PIECE).zip((position..).step_by(PIECE)) {
-        let made = &mut made[..piece.len()];
-        fill(made, position);
-        copy(made, piece);
-    }
-}
-
 fn fill_bytes(buf: &mut [u8], position: u64) {
     for (byte, position) in buf.iter_mut().zip(position..) {
         *byte = byte_at(position);

@@ -356,6 +356,32 @@ impl<Fd: AsFd> Producer<Fd> {
         self.send_gathered()
     }
 
+    /// Sends `n` bytes that `fill` makes: it is called with the memory for them, in one piece or in several
+    /// that follow each other. Bytes that were gathered through [`io::Write`] are sent first.
+    ///
+    /// This is [`reserve`](Self::reserve) and [`commit`](Self::commit) in one, and leaves it to the
+    /// producer how the bytes get into memory that is shared with a consumer
+    /// ([`ProducerOptions::shared`]): where the CPUs of the two are far apart, it is faster to make them in the
+    /// cache and to store them past it.
+    ///
+    /// ```
+    /// let pipe = fullbore::Pipe::new()?;
+    /// let mut out = fullbore::Producer::new(&pipe.writer)?;
+    /// let mut next = 0..;
+    /// out.fill(1000, |piece| piece.fill_with(|| next.next().unwrap_or_default() as u8))?;
+    /// assert_eq!(out.sent(), 1000);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`reserve`](Self::reserve), and then `fill` was not called, or as [`commit`](Self::commit).
+    pub fn fill(&mut self, n: usize, fill: impl FnMut(&mut [u8])) -> Result<()> {
+        self.reserve(n)?;
+        let start = self.window.start;
+        self.memory.fill(start..start + n, fill);
+        self.commit(n)
+    }
+
     /// Sends all of `pages`, after what was gathered before. A pipe gets the pages themselves, and
     /// no process can write to them any more. Any other output, and a pipe that cannot be given
     /// pages, gets a copy of the bytes.

@@ -89,7 +89,7 @@ impl<Fd: AsFd> Producer<Fd> {
                     let rest = first.rest();
                     let n = rest.len().min(self.window.len());
                     let start = self.window.start;
-                    self.memory[start..start + n].copy_from_slice(&rest[..n]);
+                    self.memory.put(start, &rest[..n]);
                     self.gathered = n;
                     first.sent += n;
                 }

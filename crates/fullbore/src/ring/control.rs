@@ -192,6 +192,12 @@ impl Giver {
         Ok(self.size - (self.head - released))
     }
 
+    /// Returns how many bytes the consumer has not read yet, or says that it has not.
+    pub(super) fn unreleased<W: Word>(&self, control: &Control<W>) -> u64 {
+        let released = control.released.0.load(Ordering::Relaxed);
+        self.head.saturating_sub(released)
+    }
+
     /// Returns the number of released bytes with which `wanted` bytes can be filled.
     pub(super) fn released_for(&self, wanted: u64) -> u64 {
         (self.head + wanted).saturating_sub(self.size)

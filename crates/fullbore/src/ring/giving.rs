@@ -13,12 +13,29 @@ use super::control::{Broken, Giver, Sleep};
 use super::meeting::{self, Listener, Peer};
 use super::memory::{MOST, Shared};
 use super::sleeping::{self, Looks};
+use super::stores::{copy_past_caches, fill_past_caches};
 use crate::linux;
+use crate::turns::{Lengths, Turns};
 use crate::wait::{Ready, Waiter, uninterrupted};
 
 /// How often a side tries to go on between two system calls that show whether the other side is gone,
 /// while it spins.
 pub(super) const TRIES_BETWEEN_LOOKS: u32 = 1024;
+
+/// Fewer bytes than these are copied by ordinary stores: after stores that bypass the caches, the CPU waits
+/// until they are done.
+const PAST_CACHES_FROM: usize = 16 * 1024;
+
+/// Of the trial of ordinary stores and of those that bypass the caches. The host of a virtual machine may move its
+/// CPUs at any time, so the trial is repeated.
+fn lengths(size: u64) -> Lengths {
+    Lengths {
+        before: 32 << 20,
+        lead: size,
+        timed: 2 * size,
+        again: 8 << 30,
+    }
+}
 
 /// The ring of a producer that has offered it to a consumer.
 #[derive(Debug)]
@@ -38,6 +55,8 @@ pub(crate) struct Giving {
     over: bool,
     closed: bool,
     looks: Looks,
+    /// The second way are stores that bypass the caches.
+    stores: Turns,
 }
 
 /// What became of bytes that were to be published.
@@ -133,6 +152,7 @@ impl Offering {
             over: false,
             closed: false,
             looks: Looks::new(),
+            stores: Turns::new(lengths(size as u64)),
         })
     }
 }
@@ -185,6 +205,25 @@ impl Giving {
     #[inline]
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         self.shared.bytes_mut()
+    }
+
+    /// Copies `bytes` to `at` in the last window.
+    #[inline]
+    pub(crate) fn put(&mut self, at: usize, bytes: &[u8]) {
+        let to = &mut self.shared.bytes_mut()[at..][..bytes.len()];
+        match self.stores.is_second() && bytes.len() >= PAST_CACHES_FROM {
+            true => copy_past_caches(bytes, to),
+            false => to.copy_from_slice(bytes),
+        }
+    }
+
+    /// Fills a part of the last window, in pieces from its start.
+    pub(crate) fn fill(&mut self, part: Range<usize>, mut fill: impl FnMut(&mut [u8])) {
+        let to = &mut self.shared.bytes_mut()[part];
+        match self.stores.is_second() {
+            true => fill_past_caches(to, fill),
+            false => fill(to),
+        }
     }
 
     /// Returns whether bytes can still be published.
@@ -246,6 +285,8 @@ impl Giving {
         if let Some(sleep) = self.giver.publish(self.shared.control(), n as u64) {
             self.over = self.wake_consumer(sleep) == Peer::Gone;
         }
+        let (giver, control) = (&self.giver, self.shared.control());
+        self.stores.sent(n, || giver.unreleased(control));
         Ok(Published::Yes)
     }
 

@@ -49,6 +49,11 @@
 //! milliseconds when the other side is gone, and a [`Wait`](crate::Wait), a deadline and a
 //! [`Cancel`](crate::Cancel) work as they do on a pipe.
 //!
+//! # Stores
+//! Where the CPUs of the two sides are far apart, the producer fills the ring faster by stores that bypass its
+//! caches, and where they are near, slower. So a long stream tries both, again and again (`giving.rs`,
+//! `stores.rs`, `turns.rs`).
+//!
 //! # Others
 //! The producer keeps the file of the words open, so that others can see how many bytes go through, and who
 //! sleeps ([`RingView`]).
@@ -70,10 +75,13 @@ mod memory;
 #[allow(unsafe_code)]
 mod model;
 mod sleeping;
+#[allow(unsafe_code)]
+mod stores;
 mod taking;
 mod view;
 
 pub(crate) use giving::{Giving, Offering, Published, size_for};
+pub use stores::copy_past_caches;
 pub(crate) use taking::{Joining, Next};
 pub use view::{RingState, RingView};
 

@@ -9,6 +9,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
+use fullbore::ring::copy_past_caches;
 use fullbore_results::run::Sizes;
 
 use super::hot::HotSet;
@@ -16,7 +17,6 @@ use super::sender::{Sent, noted, pages};
 use crate::catalogue::transports::stream::Moved;
 use crate::cpu_time::CpuTime;
 use crate::part::{self, Timing};
-use crate::past_caches::{self, CopyPiece};
 
 /// Bytes of one buffer of the kernel: `UNIX_SKB_FRAGS_SZ` (net/unix/af_unix.c).
 const PIECE: usize = 32 * 1024;
@@ -24,13 +24,13 @@ const PIECE: usize = 32 * 1024;
 /// Copies for a time or a number of objects, and measures; then copies and walks in turn.
 ///
 /// # Errors
-/// Fails if this kind of CPU has no stores that bypass the caches, or none that are known here.
+/// Fails if memory or a clock cannot be had, or if the copy is wrong.
 pub fn measure(past_the_caches: bool, sizes: &Sizes, timing: Timing) -> Result<()> {
     let object = pages(sizes.object)?;
     let mut buffer = pages(sizes.sndbuf.max(PIECE).next_multiple_of(PIECE))?;
-    let copy: CopyPiece = match past_the_caches {
+    let copy: fn(&[u8], &mut [u8]) = match past_the_caches {
         false => |from, to| to.copy_from_slice(from),
-        true => past_caches::copy()?,
+        true => copy_past_caches,
     };
     let mut at = 0;
     let mut copy_object = || {

@@ -1,0 +1,166 @@
+//! Stores that bypass the caches of the CPU, *non-temporal* ones: what they store goes to memory, and the CPU
+//! need not have the lines before. An ordinary store to a line that another CPU has waits until that one
+//! has given it up, and a CPU has room for few stores that wait.
+//!
+//! The `unsafe` code is the copy by vector instructions.
+
+/// Bytes of a cache line, or of two.
+const LINE: usize = 64;
+
+/// Bytes that are made in the cache before they are stored past it. Few, so that the CPU still has stores under
+/// way while the next ones are made.
+const PIECE: usize = 4096;
+
+/// Copies `from` into `to`, which has the same length, by stores that bypass the caches of the CPU where
+/// they are known: on x86-64 by `movntdq`, on aarch64 by `stnp`, which is only a hint. Elsewhere it is an
+/// ordinary copy.
+///
+/// For memory that is shared with another CPU which has it in its cache, and is far away, this is faster than
+/// an ordinary copy. Otherwise it is slower.
+///
+/// # Panics
+/// Panics if the lengths differ.
+#[inline]
+pub fn copy_past_caches(from: &[u8], to: &mut [u8]) {
+    store(from, to);
+    wait_for_stores();
+}
+
+/// Fills `to` in pieces from its start, each of which `fill` makes in the cache.
+pub(crate) fn fill_past_caches(mut to: &mut [u8], mut fill: impl FnMut(&mut [u8])) {
+    let mut made = Lines([0; PIECE]);
+    // Each piece but the last ends with a line.
+    let mut len = PIECE - to.as_ptr().addr() % LINE;
+    while !to.is_empty() {
+        let (piece, rest) = to.split_at_mut(len.min(to.len()));
+        let made = &mut made.0[..piece.len()];
+        fill(made);
+        store(made, piece);
+        (to, len) = (rest, PIECE);
+    }
+    wait_for_stores();
+}
+
+#[repr(align(64))]
+struct Lines([u8; PIECE]);
+
+/// Copies `from` into `to`. Other CPUs may see this later than what is stored next.
+#[cfg(target_arch = "x86_64")]
+fn store(from: &[u8], to: &mut [u8]) {
+    use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_stream_si128};
+
+    const WORD: usize = size_of::<__m128i>();
+
+    assert_eq!(from.len(), to.len());
+    // Only whole, aligned words can be stored so, and only whole lines are stored fast.
+    let head = (to.as_ptr().addr().wrapping_neg() % LINE).min(to.len());
+    let (from_head, from) = from.split_at(head);
+    let (to_head, to) = to.split_at_mut(head);
+    to_head.copy_from_slice(from_head);
+    let (mut from, mut to) = (from.chunks_exact(LINE), to.chunks_exact_mut(LINE));
+    for (from, to) in from.by_ref().zip(to.by_ref()) {
+        let (from, to): (*const __m128i, *mut __m128i) =
+            (from.as_ptr().cast(), to.as_mut_ptr().cast());
+        for i in 0..LINE / WORD {
+            // SAFETY: both are a line long, and the second one is aligned to a line.
+            unsafe { _mm_stream_si128(to.add(i), _mm_loadu_si128(from.add(i))) };
+        }
+    }
+    to.into_remainder().copy_from_slice(from.remainder());
+}
+
+/// Makes sure that other CPUs see what has been stored before what is stored next. Without this, what a program
+/// does to hand over bytes to another thread is not enough.
+#[cfg(target_arch = "x86_64")]
+fn wait_for_stores() {
+    // SAFETY: every x86-64 CPU has the instruction.
+    unsafe { std::arch::x86_64::_mm_sfence() };
+}
+
+#[cfg(target_arch = "aarch64")]
+fn store(from: &[u8], to: &mut [u8]) {
+    const PAIR: usize = 32;
+
+    assert_eq!(from.len(), to.len());
+    let (mut from, mut to) = (from.chunks_exact(PAIR), to.chunks_exact_mut(PAIR));
+    for (from, to) in from.by_ref().zip(to.by_ref()) {
+        // SAFETY: both are a pair of words long, which need no alignment.
+        unsafe {
+            std::arch::asm!(
+                "ldp q0, q1, [{from}]",
+                "stnp q0, q1, [{to}]",
+                from = in(reg) from.as_ptr(),
+                to = in(reg) to.as_mut_ptr(),
+                out("v0") _,
+                out("v1") _,
+                options(nostack, preserves_flags),
+            );
+        }
+    }
+    to.into_remainder().copy_from_slice(from.remainder());
+}
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+fn store(from: &[u8], to: &mut [u8]) {
+    to.copy_from_slice(from);
+}
+
+/// Does nothing: here, these stores are ordered as all others are.
+#[cfg(not(target_arch = "x86_64"))]
+fn wait_for_stores() {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEN: usize = 3 * PIECE;
+
+    #[test]
+    fn what_is_stored_past_the_caches_is_the_same_and_nothing_else_is_changed() {
+        let from: Vec<u8> = (0..=255).cycle().take(LEN).collect();
+        let mut memory = vec![0; LEN + 2 * LINE];
+        for start in 0..40 {
+            for len in [
+                0,
+                1,
+                15,
+                16,
+                17,
+                63,
+                64,
+                65,
+                130,
+                PIECE,
+                PIECE + 1,
+                2 * PIECE + 70,
+            ] {
+                for at in [0, 1, 15, 16, 48, 63, 64] {
+                    for by_copy in [true, false] {
+                        memory.fill(0);
+                        let (from, to) = (&from[start..][..len], &mut memory[at..][..len]);
+                        if by_copy {
+                            copy_past_caches(from, to);
+                        } else {
+                            let mut rest = from;
+                            fill_past_caches(to, |piece| {
+                                let (now, later) = rest.split_at(piece.len());
+                                piece.copy_from_slice(now);
+                                rest = later;
+                            });
+                            assert!(rest.is_empty());
+                        }
+                        assert_eq!(memory[at..][..len], *from);
+                        let others = memory[..at].iter().chain(&memory[at + len..]);
+                        assert!(others.into_iter().all(|&byte| byte == 0));
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    #[should_panic]
+    fn other_lengths_are_refused() {
+        copy_past_caches(&[0; 64], &mut [0; 65]);
+    }
+}
