@@ -205,7 +205,7 @@ impl Memory {
         }
     }
 
-    /// Fills a part of it, in pieces from its start.
+    /// Fills a part of it, in one piece or in several.
     #[inline]
     pub(crate) fn fill(&mut self, part: Range<usize>, mut fill: impl FnMut(&mut [u8])) {
         match self {

@@ -24,8 +24,8 @@ pub(crate) struct Lengths {
     pub(crate) lead: u64,
     /// Bytes of each turn that are timed.
     pub(crate) timed: u64,
-    /// Bytes after which both ways are tried again, at most; 0 for never. This begins with `before`, and doubles
-    /// each time that the result is the same.
+    /// Bytes after which both ways are tried again, at most; 0 for never. These are `before` after a change of the
+    /// way, and twice as many each time that there is none.
     pub(crate) again: u64,
 }
 
@@ -180,9 +180,10 @@ impl Turns {
             is_second_faster: self.second,
         };
         let before = self.result.replace(result);
-        let is_the_same = before.is_some_and(|before| before.is_second_faster == self.second);
+        // Until the first result, the first way is what is used.
+        let before = before.is_some_and(|before| before.is_second_faster);
         self.turns = 0;
-        self.rest = match is_the_same {
+        self.rest = match before == self.second {
             true => (self.rest * 2).min(self.lengths.again),
             false => self.lengths.before,
         };

@@ -205,8 +205,7 @@ fn two_ends_that_allow_it_meet_and_every_byte_arrives_in_order() {
                 };
                 let mut out = options.open(pipe.writer).unwrap();
                 let met = send_in_pieces(&mut out, 1, true, &mut random);
-                // Between 42 and 54 MB, bytes are stored past the caches.
-                let sent = send_in_pieces(&mut out, met + 60_000_000, false, &mut random);
+                let sent = send_in_pieces(&mut out, met + 40_000_000, false, &mut random);
                 let produced = out.finish().unwrap();
                 assert_eq!((produced.bytes, produced.way), (sent, Way::Ring));
                 sent
@@ -217,6 +216,44 @@ fn two_ends_that_allow_it_meet_and_every_byte_arrives_in_order() {
             assert_eq!(read, sending.join().unwrap(), "{wait:?} {in_place}");
         }
     }
+}
+
+#[test]
+fn a_long_stream_tries_both_kinds_of_stores_and_every_byte_arrives() {
+    let _watch = watch("a_long_stream_tries_both_kinds_of_stores_and_every_byte_arrives");
+    /// Enough for a turn of each: 32 MiB before, 8 MiB into the caches, and 12 MiB past them.
+    const LEN: u64 = 64 << 20;
+    let pipe = Pipe::new().unwrap();
+    let sending = thread::spawn(move || {
+        let mut random = Random::new(7);
+        let mut out = producer(pipe.writer, Wait::Block);
+        let met = send_in_pieces(&mut out, 1, true, &mut random);
+        let mut at = met;
+        let mut bytes = vec![0; 50_000 * NUMBER];
+        while at < met + LEN {
+            let n = (5_000 + random.up_to(45_000)) * NUMBER;
+            numbers(&mut bytes[..n], at);
+            let mut rest = &bytes[..n];
+            if random.up_to(1) == 0 {
+                out.write_all(rest).unwrap();
+            } else {
+                let fill = |piece: &mut [u8]| {
+                    let (now, later) = rest.split_at(piece.len());
+                    assert!(now.len() % 4096 == 0 || later.is_empty());
+                    piece.copy_from_slice(now);
+                    rest = later;
+                };
+                out.fill(n, fill).unwrap();
+                assert!(rest.is_empty());
+            }
+            at += n as u64;
+        }
+        let produced = out.finish().unwrap();
+        assert_eq!((produced.bytes, produced.way), (at, Way::Ring));
+        at
+    });
+    let total = Numbers::from(0).rest_of(consumer(pipe.reader, Wait::Block, true));
+    assert_eq!(total, sending.join().unwrap());
 }
 
 #[test]

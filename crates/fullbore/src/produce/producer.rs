@@ -356,8 +356,9 @@ impl<Fd: AsFd> Producer<Fd> {
         self.send_gathered()
     }
 
-    /// Sends `n` bytes that `fill` makes: it is called with the memory for them, in one piece or in several
-    /// that follow each other. Bytes that were gathered through [`io::Write`] are sent first.
+    /// Sends `n` bytes that `fill` makes. It is called with memory for all of them in one piece, or with one piece
+    /// after the other, each of which but the last has a multiple of 4096 bytes. The contents of a piece are unspecified
+    /// at first. Bytes that were gathered through [`io::Write`] are sent first.
     ///
     /// This is [`reserve`](Self::reserve) and [`commit`](Self::commit) in one, and leaves it to the
     /// producer how the bytes get into memory that is shared with a consumer
@@ -374,11 +375,18 @@ impl<Fd: AsFd> Producer<Fd> {
     /// ```
     ///
     /// # Errors
-    /// As [`reserve`](Self::reserve), and then `fill` was not called, or as [`commit`](Self::commit).
+    /// As [`reserve`](Self::reserve), and then `fill` was not called; or as [`commit`](Self::commit), and then the
+    /// bytes are in the producer and must not be made again.
     pub fn fill(&mut self, n: usize, fill: impl FnMut(&mut [u8])) -> Result<()> {
         self.reserve(n)?;
+        if n == 0 {
+            return Ok(());
+        }
+        // If `fill` panics, nothing is lent.
+        self.reserved = 0;
         let start = self.window.start;
         self.memory.fill(start..start + n, fill);
+        self.reserved = n;
         self.commit(n)
     }
 

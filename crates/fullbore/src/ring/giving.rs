@@ -13,7 +13,7 @@ use super::control::{Broken, Giver, Sleep};
 use super::meeting::{self, Listener, Peer};
 use super::memory::{MOST, Shared};
 use super::sleeping::{self, Looks};
-use super::stores::{copy_past_caches, fill_past_caches};
+use super::stores::{PIECE, copy_past_caches, fill_past_caches};
 use crate::linux;
 use crate::turns::{Lengths, Turns};
 use crate::wait::{Ready, Waiter, uninterrupted};
@@ -30,7 +30,8 @@ const PAST_CACHES_FROM: usize = 16 * 1024;
 /// CPUs at any time, so the trial is repeated.
 fn lengths(size: u64) -> Lengths {
     Lengths {
-        before: 32 << 20,
+        // After the first pages of the ring have been touched.
+        before: 8 * size,
         lead: size,
         timed: 2 * size,
         again: 8 << 30,
@@ -57,6 +58,8 @@ pub(crate) struct Giving {
     looks: Looks,
     /// The second way are stores that bypass the caches.
     stores: Turns,
+    /// Whether `stores` chose how the bytes that are published next were stored.
+    chosen: bool,
 }
 
 /// What became of bytes that were to be published.
@@ -153,6 +156,7 @@ impl Offering {
             closed: false,
             looks: Looks::new(),
             stores: Turns::new(lengths(size as u64)),
+            chosen: false,
         })
     }
 }
@@ -210,20 +214,30 @@ impl Giving {
     /// Copies `bytes` to `at` in the last window.
     #[inline]
     pub(crate) fn put(&mut self, at: usize, bytes: &[u8]) {
+        let past_caches = self.stores_past_caches(bytes.len(), PAST_CACHES_FROM);
         let to = &mut self.shared.bytes_mut()[at..][..bytes.len()];
-        match self.stores.is_second() && bytes.len() >= PAST_CACHES_FROM {
+        match past_caches {
             true => copy_past_caches(bytes, to),
             false => to.copy_from_slice(bytes),
         }
     }
 
-    /// Fills a part of the last window, in pieces from its start.
+    /// Fills a part of the last window, in one piece or in several.
     pub(crate) fn fill(&mut self, part: Range<usize>, mut fill: impl FnMut(&mut [u8])) {
+        let past_caches = self.stores_past_caches(part.len(), 2 * PIECE);
         let to = &mut self.shared.bytes_mut()[part];
-        match self.stores.is_second() {
+        match past_caches {
             true => fill_past_caches(to, fill),
             false => fill(to),
         }
+    }
+
+    /// Returns whether to store this many bytes past the caches, which is not worthwhile for fewer than `from`.
+    #[inline]
+    fn stores_past_caches(&mut self, bytes: usize, from: usize) -> bool {
+        let chooses = bytes >= from;
+        self.chosen |= chooses;
+        chooses && self.stores.is_second()
     }
 
     /// Returns whether bytes can still be published.
@@ -285,8 +299,10 @@ impl Giving {
         if let Some(sleep) = self.giver.publish(self.shared.control(), n as u64) {
             self.over = self.wake_consumer(sleep) == Peer::Gone;
         }
-        let (giver, control) = (&self.giver, self.shared.control());
-        self.stores.sent(n, || giver.unreleased(control));
+        if std::mem::take(&mut self.chosen) {
+            let (giver, control) = (&self.giver, self.shared.control());
+            self.stores.sent(n, || giver.unreleased(control));
+        }
         Ok(Published::Yes)
     }
 

@@ -4,12 +4,12 @@
 //!
 //! The `unsafe` code is the copy by vector instructions.
 
-/// Bytes of a cache line, or of two.
+/// Bytes of a cache line.
 const LINE: usize = 64;
 
 /// Bytes that are made in the cache before they are stored past it. Few, so that the CPU still has stores under
 /// way while the next ones are made.
-const PIECE: usize = 4096;
+pub(crate) const PIECE: usize = 4096;
 
 /// Copies `from` into `to`, which has the same length, by stores that bypass the caches of the CPU where
 /// they are known: on x86-64 by `movntdq`, on aarch64 by `stnp`, which is only a hint. Elsewhere it is an
@@ -22,36 +22,47 @@ const PIECE: usize = 4096;
 /// Panics if the lengths differ.
 #[inline]
 pub fn copy_past_caches(from: &[u8], to: &mut [u8]) {
+    assert_eq!(from.len(), to.len());
+    let _wait = WaitForStores;
     store(from, to);
-    wait_for_stores();
 }
 
-/// Fills `to` in pieces from its start, each of which `fill` makes in the cache.
-pub(crate) fn fill_past_caches(mut to: &mut [u8], mut fill: impl FnMut(&mut [u8])) {
+/// Fills `to` from its start in pieces of `PIECE` bytes and a last one, each of which `fill` makes in the cache.
+pub(crate) fn fill_past_caches(to: &mut [u8], mut fill: impl FnMut(&mut [u8])) {
     let mut made = Lines([0; PIECE]);
-    // Each piece but the last ends with a line.
-    let mut len = PIECE - to.as_ptr().addr() % LINE;
-    while !to.is_empty() {
-        let (piece, rest) = to.split_at_mut(len.min(to.len()));
+    let _wait = WaitForStores;
+    for piece in to.chunks_mut(PIECE) {
         let made = &mut made.0[..piece.len()];
         fill(made);
         store(made, piece);
-        (to, len) = (rest, PIECE);
     }
-    wait_for_stores();
+}
+
+/// When it is dropped, also because of a panic, it makes sure that what has been stored is there before anything
+/// else is done with that memory. Until then, it must not be touched, not even by this thread.
+struct WaitForStores;
+
+impl Drop for WaitForStores {
+    fn drop(&mut self) {
+        // Elsewhere, these stores are ordered as all others are.
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: every x86-64 CPU has the instruction.
+        unsafe {
+            std::arch::x86_64::_mm_sfence();
+        }
+    }
 }
 
 #[repr(align(64))]
 struct Lines([u8; PIECE]);
 
-/// Copies `from` into `to`. Other CPUs may see this later than what is stored next.
+/// Copies `from` into `to`, which has the same length. The caller has a [`WaitForStores`].
 #[cfg(target_arch = "x86_64")]
 fn store(from: &[u8], to: &mut [u8]) {
     use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_stream_si128};
 
     const WORD: usize = size_of::<__m128i>();
 
-    assert_eq!(from.len(), to.len());
     // Only whole, aligned words can be stored so, and only whole lines are stored fast.
     let head = (to.as_ptr().addr().wrapping_neg() % LINE).min(to.len());
     let (from_head, from) = from.split_at(head);
@@ -62,26 +73,18 @@ fn store(from: &[u8], to: &mut [u8]) {
         let (from, to): (*const __m128i, *mut __m128i) =
             (from.as_ptr().cast(), to.as_mut_ptr().cast());
         for i in 0..LINE / WORD {
-            // SAFETY: both are a line long, and the second one is aligned to a line.
+            // SAFETY: both are a line long, and the second one is aligned to a line. The caller waits for the
+            // stores before that memory is used again.
             unsafe { _mm_stream_si128(to.add(i), _mm_loadu_si128(from.add(i))) };
         }
     }
     to.into_remainder().copy_from_slice(from.remainder());
 }
 
-/// Makes sure that other CPUs see what has been stored before what is stored next. Without this, what a program
-/// does to hand over bytes to another thread is not enough.
-#[cfg(target_arch = "x86_64")]
-fn wait_for_stores() {
-    // SAFETY: every x86-64 CPU has the instruction.
-    unsafe { std::arch::x86_64::_mm_sfence() };
-}
-
 #[cfg(target_arch = "aarch64")]
 fn store(from: &[u8], to: &mut [u8]) {
     const PAIR: usize = 32;
 
-    assert_eq!(from.len(), to.len());
     let (mut from, mut to) = (from.chunks_exact(PAIR), to.chunks_exact_mut(PAIR));
     for (from, to) in from.by_ref().zip(to.by_ref()) {
         // SAFETY: both are a pair of words long, which need no alignment.
@@ -104,10 +107,6 @@ fn store(from: &[u8], to: &mut [u8]) {
 fn store(from: &[u8], to: &mut [u8]) {
     to.copy_from_slice(from);
 }
-
-/// Does nothing: here, these stores are ordered as all others are.
-#[cfg(not(target_arch = "x86_64"))]
-fn wait_for_stores() {}
 
 #[cfg(test)]
 mod tests {

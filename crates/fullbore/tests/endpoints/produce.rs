@@ -6,6 +6,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -567,6 +568,23 @@ fn a_chunk_larger_than_the_address_space_is_an_error_and_no_panic() {
     assert!(send_one(options.clone().fresh(&pipe.writer)).is_err());
     // SAFETY: nobody reads.
     assert!(send_one(unsafe { options.recycle(&pipe.writer) }).is_err());
+}
+
+#[test]
+fn what_was_half_made_when_a_fill_panicked_is_never_sent() {
+    let pipe = Pipe::new().unwrap();
+    let mut out = Producer::new(&pipe.writer).unwrap();
+    let filled = catch_unwind(AssertUnwindSafe(|| out.fill(100, |_| panic!("half made"))));
+    assert!(filled.is_err());
+    assert!(matches!(out.commit(100), Err(Error::Invalid(_))));
+    assert_eq!((out.sent(), out.unsent()), (0, 0));
+    out.fill(0, |_| panic!("there is nothing to make")).unwrap();
+    let too_much = out.chunk() + 1;
+    let filled = out.fill(too_much, |_| panic!("nothing was lent"));
+    assert!(matches!(filled, Err(Error::Invalid(_))));
+    out.fill(3, |piece| piece.copy_from_slice(b"abc")).unwrap();
+    drop(out);
+    assert_eq!(queued(&pipe.reader), 3);
 }
 
 #[test]
