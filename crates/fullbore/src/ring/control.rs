@@ -192,7 +192,7 @@ impl Giver {
         Ok(self.size - (self.head - released))
     }
 
-    /// Returns how many bytes the consumer has not read yet, or says that it has not.
+    /// Returns how many bytes the consumer has not released, if it is honest.
     pub(super) fn unreleased<W: Word>(&self, control: &Control<W>) -> u64 {
         let released = control.released.0.load(Ordering::Relaxed);
         self.head.saturating_sub(released)

@@ -26,11 +26,11 @@ pub(super) const TRIES_BETWEEN_LOOKS: u32 = 1024;
 /// until they are done.
 const PAST_CACHES_FROM: usize = 16 * 1024;
 
-/// Of the trial of ordinary stores and of those that bypass the caches. The host of a virtual machine may move its
-/// CPUs at any time, so the trial is repeated.
+/// Returns the lengths of the trial that compares ordinary stores with those that bypass the caches. The host of a
+/// virtual machine may move its CPUs at any time, so the trial is repeated.
 fn lengths(size: u64) -> Lengths {
     Lengths {
-        // After the first pages of the ring have been touched.
+        // By then, all pages of the ring have been touched.
         before: 8 * size,
         lead: size,
         timed: 2 * size,
