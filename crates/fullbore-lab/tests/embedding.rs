@@ -13,7 +13,7 @@ fn program() -> PathBuf {
 /// Runs it; `None` where it is not built, as by `cargo test --test embedding` alone.
 fn run(words: &[&str]) -> Option<Output> {
     if !program().exists() {
-        println!("skipped: the example is not built; `cargo build --examples` does that");
+        fullbore_tests::skipped("the example is not built; `cargo build --examples` does that");
         return None;
     }
     Some(Command::new(program()).args(words).output().unwrap())

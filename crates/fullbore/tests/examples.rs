@@ -29,7 +29,7 @@ fn are_built() -> bool {
         .iter()
         .all(|name| programs().join(name).exists());
     if !built {
-        println!("skipped: the examples are not built; `cargo build --examples` does that");
+        fullbore_tests::skipped("the examples are not built; `cargo build --examples` does that");
     }
     built
 }
@@ -177,7 +177,7 @@ fn producer_and_consumer_live_in_a_cgroup_of_4_mib() {
         return;
     }
     let Some(cgroup) = SmallCgroup::new(4 << 20) else {
-        println!("skipped: no memory cgroup can be made here");
+        fullbore_tests::skipped("no memory cgroup can be made here");
         return;
     };
     let status = Command::new("sh")
@@ -235,7 +235,7 @@ fn the_relay_moves_every_byte_of_many_connections_at_once() {
     }
     let server = match TcpListener::bind("127.0.0.1:0") {
         Ok(server) => server,
-        Err(error) => return println!("skipped: no network here: {error}"),
+        Err(error) => return fullbore_tests::skipped(&format!("no network here: {error}")),
     };
     let to = server.local_addr().unwrap().to_string();
     let mut relay = example("relay")

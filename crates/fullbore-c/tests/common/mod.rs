@@ -2,6 +2,7 @@
 
 #![allow(dead_code, missing_docs)]
 
+pub use fullbore_tests::skipped;
 use std::env;
 use std::fs;
 use std::io::Write as _;
@@ -80,12 +81,6 @@ pub fn program(name: &str) -> Option<Program> {
     let path = env::var_os("PATH")?;
     let found = env::split_paths(&path).map(|folder| folder.join(name));
     found.into_iter().find(|path| path.is_file()).map(Program)
-}
-
-/// Prints that a test, or a part of one, was not run here.
-pub fn skipped(reason: &str) {
-    // This is not `eprintln!`, because the test harness only shows that if a test fails.
-    let _ = writeln!(std::io::stderr(), "skipped: {reason}");
 }
 
 /// Runs a command, which has to succeed.

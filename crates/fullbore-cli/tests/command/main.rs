@@ -12,6 +12,7 @@ mod article;
 mod bad_days;
 mod bench;
 mod buffer;
+mod bytes;
 mod compare;
 mod completions;
 mod copy;

@@ -13,13 +13,14 @@ pub mod top;
 pub mod users;
 pub mod verdicts;
 
+pub use fullbore_tests::skipped;
 use std::cell::Cell;
 use std::fs::{self, File};
 use std::io::{self, PipeReader, PipeWriter, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::{LazyLock, LockResult, Once, RwLock, RwLockWriteGuard, mpsc};
+use std::sync::{LockResult, Once, RwLock, RwLockWriteGuard, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -46,36 +47,15 @@ pub fn fullbore(words: &str) -> Command {
     command
 }
 
-/// How much of the tests of sampling, timing and load is wanted: nothing, all (`FULLBORE_TEST_LOAD=1`), or
-/// about a quarter of the repetitions (`FULLBORE_TEST_LOAD=quick`), which is what CI has time for.
-fn load() -> Option<&'static str> {
-    static LOAD: LazyLock<Option<String>> =
-        LazyLock::new(|| std::env::var("FULLBORE_TEST_LOAD").ok());
-    LOAD.as_deref().filter(|load| ["1", "quick"].contains(load))
+/// Returns whether the tests of the target `load` repeat about a quarter as often (`FULLBORE_TEST_LOAD=quick`),
+/// which is what CI has time for.
+fn is_quick() -> bool {
+    std::env::var_os("FULLBORE_TEST_LOAD").is_some_and(|load| load == "quick")
 }
 
 /// Returns how many bytes to move in a test of `bytes` bytes under load: an eighth with little time.
 pub fn under_load(bytes: u64) -> u64 {
-    if load() == Some("quick") {
-        bytes / 8
-    } else {
-        bytes
-    }
-}
-
-/// Returns whether the tests of sampling, timing and load are wanted. If they are not, it prints that they
-/// are skipped. The names of those tests begin with `under_load`, by which `.ci/run` finds them.
-#[track_caller]
-pub fn load_is_wanted() -> bool {
-    let this = thread::current();
-    let name = this.name().unwrap_or("main");
-    // With one thread for all tests, the name of the thread is not the name of a test.
-    assert!(name == "main" || name.contains("under_load"), "{name}");
-    let wanted = load().is_some();
-    if !wanted {
-        skipped("FULLBORE_TEST_LOAD=1 runs it");
-    }
-    wanted
+    if is_quick() { bytes / 8 } else { bytes }
 }
 
 /// Tries something that depends on chance `tries` times; it has to succeed at least `at_least` times. The
@@ -95,9 +75,9 @@ pub fn at_least(
     what: &str,
     mut attempt: impl FnMut(usize) -> Result<(), String>,
 ) {
-    let (at_least, tries) = match load() {
-        Some("quick") => (at_least / 4 - 1, tries.div_ceil(4)),
-        _ => (at_least, tries),
+    let (at_least, tries) = match is_quick() {
+        true => (at_least / 4 - 1, tries.div_ceil(4)),
+        false => (at_least, tries),
     };
     let failed: Vec<String> = (0..tries).filter_map(|at| attempt(at).err()).collect();
     let right = tries - failed.len();
@@ -390,12 +370,6 @@ pub fn endpoint(text: &str) -> EndpointReport {
 pub fn has_huge_pages() -> bool {
     std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled")
         .is_ok_and(|setting| !setting.contains("[never]"))
-}
-
-/// Prints that a test, or a part of one, was not run here.
-pub fn skipped(reason: &str) {
-    // This is not `eprintln!`, because the test harness only shows that if a test fails.
-    let _ = writeln!(std::io::stderr(), "skipped: {reason}");
 }
 
 /// Returns whether this process is root.

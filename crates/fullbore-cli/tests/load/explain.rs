@@ -27,9 +27,6 @@ const SAME: f64 = 0.15;
 
 #[test]
 fn under_load_what_is_computed_and_what_is_moved_are_told_apart() {
-    if !load_is_wanted() {
-        return;
-    }
     at_least(16, 20, "a side's largest share", |at| {
         let (line, name, class) = [
             ("sha256sum /dev/zero", "sha256sum", Class::User),
@@ -52,9 +49,6 @@ fn under_load_what_is_computed_and_what_is_moved_are_told_apart() {
 
 #[test]
 fn under_load_what_is_known_of_an_experiment_is_seen_in_it() {
-    if !load_is_wanted() {
-        return;
-    }
     at_least(14, 20, "shares of write_read", |_| {
         let explanation = explained(&run("explain write_read --rounds 1 --seconds 2 --json"));
         for name in ["writer", "reader"] {
@@ -78,9 +72,6 @@ fn under_load_what_is_known_of_an_experiment_is_seen_in_it() {
 
 #[test]
 fn under_load_it_agrees_with_perf_about_the_same_run() {
-    if !load_is_wanted() {
-        return;
-    }
     if Command::new("perf").arg("--version").output().is_err() {
         return skipped("there is no perf here");
     }

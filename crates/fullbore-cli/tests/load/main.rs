@@ -1,12 +1,15 @@
 //! The tests of the command that need load, or that depend on chance, sampling or timing. The latter are
-//! repeated with `FULLBORE_TEST_LOAD=1`, and each has to succeed a given number of times. Tests that do not
-//! depend on chance have a small form here, which always runs.
+//! repeated, and each has to succeed a given number of times. `cargo test` leaves this target out:
+//! `cargo test -p fullbore-cli --test load -- --test-threads=1` runs it, and FULLBORE_TEST_LOAD=quick in front of
+//! it makes a quarter of the repetitions.
 
 #[path = "../common/mod.rs"]
 mod common;
 
+#[path = "../command/bytes.rs"]
 mod bytes;
 mod explain;
+mod large;
 mod meter;
 mod pipeline_verdict;
 mod place;

@@ -11,9 +11,6 @@ use crate::common::*;
 
 #[test]
 fn under_load_the_line_names_the_limit_while_it_runs() {
-    if !load_is_wanted() {
-        return;
-    }
     let files = Files::new();
     let (path, _) = files.file("a", 100_000);
     at_least(16, 20, "an estimate, and nobody but the limit", |_| {
@@ -32,9 +29,6 @@ fn under_load_the_line_names_the_limit_while_it_runs() {
 
 #[test]
 fn under_load_what_is_limited_comes_in_small_pieces() {
-    if !load_is_wanted() {
-        return;
-    }
     at_least(16, 20, "a tenth of a second's bytes within 0.9 s", |_| {
         let mut child = start(&mut meter("-q -L 100K", &[Path::new("/dev/zero")]));
         let out = child.stdout.as_mut().unwrap();
@@ -64,56 +58,45 @@ fn found_out(script: &str, words: &str) {
 
 #[test]
 fn under_load_a_slow_writer_is_found_out() {
-    if load_is_wanted() {
-        found_out(
-            "for i in 1 2 3 4 5 6 7 8 9 10; do echo $i; sleep 0.15; done | $F meter -f | cat",
-            "the producer is slow: the pipe before was empty ",
-        );
-    }
+    found_out(
+        "for i in 1 2 3 4 5 6 7 8 9 10; do echo $i; sleep 0.15; done | $F meter -f | cat",
+        "the producer is slow: the pipe before was empty ",
+    );
 }
 
 #[test]
 fn under_load_a_slow_reader_is_found_out_behind_a_pipe_and_behind_a_file() {
-    if load_is_wanted() {
-        for script in [
-            "$F write --bytes-to-pipe 40M | $F meter -f | $F read --bytes-to-pipe 40M --chunk 64K --pause 3000",
-            "$F meter -f /dev/zero | (sleep 1.5; head -c 100 >/dev/null)",
-        ] {
-            found_out(script, "the consumer is slow: the pipe after was full ");
-        }
+    for script in [
+        "$F write --bytes-to-pipe 40M | $F meter -f | $F read --bytes-to-pipe 40M --chunk 64K --pause 3000",
+        "$F meter -f /dev/zero | (sleep 1.5; head -c 100 >/dev/null)",
+    ] {
+        found_out(script, "the consumer is slow: the pipe after was full ");
     }
 }
 
 #[test]
 fn under_load_a_limit_is_named() {
-    if load_is_wanted() {
-        found_out(
-            "head -c 100K /dev/zero | $F meter -f -L 100K | cat >/dev/null",
-            "the rate limit is the bottleneck",
-        );
-    }
+    found_out(
+        "head -c 100K /dev/zero | $F meter -f -L 100K | cat >/dev/null",
+        "the rate limit is the bottleneck",
+    );
 }
 
 #[test]
 fn under_load_a_short_run_is_no_proof() {
-    if load_is_wanted() {
-        at_least(16, 20, "too short to tell", |_| {
-            let output = fed(&mut meter("-f", &[]), b"short");
-            match verdict(&output).ends_with("too short to tell which side is slow") {
-                true => Ok(()),
-                false => Err(said(&output)),
-            }
-        });
-    }
+    at_least(16, 20, "too short to tell", |_| {
+        let output = fed(&mut meter("-f", &[]), b"short");
+        match verdict(&output).ends_with("too short to tell which side is slow") {
+            true => Ok(()),
+            false => Err(said(&output)),
+        }
+    });
 }
 
 /// A line that is drawn between the moment in which the terminal changes its width and the one in which the
 /// program can know it has other rows than the program thinks, and is left behind.
 #[test]
 fn under_load_no_line_is_left_behind_when_the_width_changes() {
-    if !load_is_wanted() {
-        return;
-    }
     at_least(14, 20, "no line is left behind", |_| {
         let Some(terminal) = Terminal::wide("the width", 80) else {
             return Ok(());

@@ -543,7 +543,7 @@ mod tests {
                 pages.backed_by(),
                 BackedBy::Known { absent: 0, .. }
             )),
-            Err(error) => println!("skipped: {error}"),
+            Err(error) => fullbore_tests::skipped(&format!("{error}")),
         }
     }
 }

@@ -280,7 +280,7 @@ fn connections_of_others_are_refused_and_end_the_looking_after_some() {
 #[test]
 fn another_user_is_refused() {
     if !rustix::process::geteuid().is_root() {
-        println!("skipped: only root can be another user");
+        fullbore_tests::skipped("only root can be another user");
         return;
     }
     let pipe = Pipe::new().unwrap();

@@ -68,7 +68,7 @@ fn refusing_by<T: Send>(
     let worker = move || match seccompiler::apply_filter(&filter) {
         Ok(()) => Some(job()),
         Err(error) => {
-            println!("skipped: no seccomp filter here: {error}");
+            fullbore_tests::skipped(&format!("no seccomp filter here: {error}"));
             None
         }
     };
@@ -160,7 +160,7 @@ fn answering<T: Send>(
                     }
                 }
             }
-            Err(error) => println!("skipped: no seccomp listener here: {error}"),
+            Err(error) => fullbore_tests::skipped(&format!("no seccomp listener here: {error}")),
         }
         joined(worker)
     })

@@ -407,7 +407,7 @@ impl Device {
         let used = DEVICES.lock().unwrap().pop();
         let device = used.or_else(attach_loop_device);
         if device.is_none() {
-            SKIPPED.get_or_init(|| println!("skipped: no loop device can be attached here"));
+            SKIPPED.get_or_init(|| fullbore_tests::skipped("no loop device can be attached here"));
         }
         device.map(Self)
     }

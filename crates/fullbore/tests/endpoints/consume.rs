@@ -79,7 +79,7 @@ fn sources(bytes: u64) -> Vec<(&'static str, OwnedFd)> {
             write_to(writer.into(), bytes, 6);
             all.push(("TCP socket", listener.accept().unwrap().0.into()));
         }
-        Err(error) => println!("skipped: no loopback: {error}"),
+        Err(error) => fullbore_tests::skipped(&format!("no loopback: {error}")),
     }
     all
 }
@@ -230,7 +230,7 @@ fn a_terminal_gives_the_same_bytes() {
     let _watch = watch("a_terminal_gives_the_same_bytes");
     for wait in ALL_WAITS {
         let Some((master, slave)) = raw_pty() else {
-            println!("skipped: no pseudo-terminal here");
+            fullbore_tests::skipped("no pseudo-terminal here");
             return;
         };
         let len = 100_000;

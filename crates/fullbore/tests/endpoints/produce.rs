@@ -192,7 +192,7 @@ fn connections() -> Vec<(&'static str, OwnedFd, OwnedFd)> {
                 writer.into(),
             ));
         }
-        Err(error) => println!("skipped: no loopback: {error}"),
+        Err(error) => fullbore_tests::skipped(&format!("no loopback: {error}")),
     }
     let pipe = Pipe::new().unwrap();
     set_nonblocking(&pipe.writer);
@@ -237,7 +237,7 @@ fn a_terminal_gets_the_same_bytes() {
     let _watch = watch("a_terminal_gets_the_same_bytes");
     for wait in ALL_WAITS {
         let Some((master, slave)) = raw_pty() else {
-            println!("skipped: no pseudo-terminal here");
+            fullbore_tests::skipped("no pseudo-terminal here");
             return;
         };
         let len = 200_000;

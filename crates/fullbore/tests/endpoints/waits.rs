@@ -341,7 +341,7 @@ fn until_it_sleeps(thread: Pid, times: u64) -> Option<u64> {
             Ok(Some(now)) if now > times => return Some(now),
             Ok(_) => thread::yield_now(),
             Err(error) => {
-                println!("skipped: /proc does not show threads: {error}");
+                fullbore_tests::skipped(&format!("/proc does not show threads: {error}"));
                 return None;
             }
         }
@@ -411,7 +411,7 @@ fn who_writes_into_the_source_does_not_wait_for_a_socket_that_takes_nothing() {
 fn a_line_that_was_typed_is_delivered_before_the_next_comes() {
     let _watch = watch("a_line_that_was_typed_is_delivered_before_the_next_comes");
     let Some((master, slave)) = raw_pty() else {
-        println!("skipped: no pseudo-terminal here");
+        fullbore_tests::skipped("no pseudo-terminal here");
         return;
     };
     let pipe = Pipe::new().unwrap();
@@ -440,7 +440,7 @@ fn a_line_that_was_typed_is_delivered_before_the_next_comes() {
 #[test]
 fn calls_on_another_fd_do_not_go_to_the_terminal_of_the_last() {
     let (Some((_master, slave)), pipe) = (raw_pty(), Pipe::new().unwrap()) else {
-        println!("skipped: no pseudo-terminal here");
+        fullbore_tests::skipped("no pseudo-terminal here");
         return;
     };
     for wait in [Wait::Poll, Wait::Adaptive] {
@@ -572,7 +572,7 @@ fn under_one_signal<T>(system_calls: &[libc::c_long], call: impl FnOnce() -> T) 
     let (process, me) = unsafe { (libc::getpid(), libc::gettid()) };
     let read = |name| std::fs::read_to_string(format!("/proc/self/task/{me}/{name}"));
     if let Err(error) = read("syscall") {
-        println!("skipped: no system calls in /proc: {error}");
+        fullbore_tests::skipped(&format!("no system calls in /proc: {error}"));
         return None;
     }
     let waits = || {
@@ -653,7 +653,7 @@ fn one_signal_ends_the_wait_of_a_transfer_from_a_pipe_into_a_socket() {
     const ALL: usize = 4 * BEGIN;
     let (source, growth) = Pipe::with_capacity(ALL).unwrap();
     if growth.after < ALL {
-        println!("skipped: no pipe of {ALL} bytes is to be had");
+        fullbore_tests::skipped(&format!("no pipe of {ALL} bytes is to be had"));
         return;
     }
     assert_eq!(rustix::io::write(&source.writer, &first(ALL)), Ok(ALL));

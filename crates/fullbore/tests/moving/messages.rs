@@ -227,7 +227,7 @@ fn a_message_that_is_too_long_is_an_error() {
     // Not every user may send such a message.
     let (from, source) = sockets();
     if sockopt::set_socket_send_buffer_size_force(&from, 2 << 20).is_err() {
-        eprintln!("skipped: messages of 600000 bytes, which only root may send");
+        fullbore_tests::skipped("messages of 600000 bytes, which only root may send");
         return;
     }
     let bytes = vec![1; 600_000];

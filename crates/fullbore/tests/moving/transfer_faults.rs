@@ -95,7 +95,7 @@ const fn case(
 fn cases() -> impl Iterator<Item = Case> {
     let has_huge_pages = linux::has_huge_pages();
     if !has_huge_pages {
-        println!("skipped: fresh pages are not given without huge ones");
+        fullbore_tests::skipped("fresh pages are not given without huge ones");
     }
     CASES
         .into_iter()
@@ -579,7 +579,7 @@ fn assert_side(outcome: Result<Report, Failure>, side: Side, what: &str) {
 fn a_file_that_is_read_in_whole_blocks_is_not_blamed_for_what_the_sink_says() {
     let files = files_past_the_cache();
     if files.is_empty() {
-        println!("skipped: no file system here refuses to read one byte past the page cache");
+        fullbore_tests::skipped("no file system here refuses to read one byte past the page cache");
     }
     for (directory, file) in files {
         // From the start, and from the middle of a block.
@@ -605,7 +605,7 @@ fn a_file_that_is_read_in_whole_blocks_is_not_blamed_for_what_the_sink_says() {
 /// read a single byte; with what has to stay open meanwhile.
 fn device_past_the_cache() -> Option<(File, Source)> {
     let Some(source) = From::Block.open(MOST) else {
-        println!("skipped: no loop device can be attached here");
+        fullbore_tests::skipped("no loop device can be attached here");
         return None;
     };
     // The same device, with a description of its own.
@@ -616,7 +616,9 @@ fn device_past_the_cache() -> Option<(File, Source)> {
     match direct {
         Ok(direct) if refuses_one_byte(&direct) => Some((direct, source)),
         _ => {
-            println!("skipped: the loop device cannot be read past the page cache in whole blocks");
+            fullbore_tests::skipped(
+                "the loop device cannot be read past the page cache in whole blocks",
+            );
             None
         }
     }

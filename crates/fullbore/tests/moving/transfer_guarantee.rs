@@ -276,7 +276,7 @@ fn pages_that_come_through_a_socket_are_wrong_by_reference() {
     let right = through_a_socket(unix_pair(), Guarantee::Reference, FEWER);
     // Kernels before 6.5 copy what is spliced into a socket.
     if right {
-        println!("skipped: this kernel carries no pages through Unix sockets");
+        fullbore_tests::skipped("this kernel carries no pages through Unix sockets");
     }
 }
 

@@ -93,7 +93,7 @@ fn a_program_that_locks_all_its_memory_sends_the_same_bytes() {
         let status = child.wait().unwrap();
         let read = reading.join().unwrap();
         if status.code() == Some(NO_LOCKED_MEMORY) {
-            println!("skipped: locked memory is limited here");
+            fullbore_tests::skipped("locked memory is limited here");
             return;
         }
         assert!(status.success());
@@ -117,7 +117,7 @@ fn what_was_sent_outlives_the_process_whatever_its_end() {
                 let pipe = Pipe::new().unwrap();
                 let room = PipeEnd::of(&pipe.writer).unwrap().unwrap().grow(MIB);
                 if room.unwrap().after < MIB {
-                    println!("skipped: no roomy pipes here");
+                    fullbore_tests::skipped("no roomy pipes here");
                     return;
                 }
                 let mut child = child(&format!("{way} {end} {bytes}"), pipe.writer);

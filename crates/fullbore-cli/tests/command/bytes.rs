@@ -1,6 +1,5 @@
-//! Tests with much load: hundreds of gigabytes, and a hundred processes at once. Each test has a small
-//! form, which always runs, and a large one, with `FULLBORE_TEST_LOAD`. They do not depend on chance,
-//! so each has to succeed every time.
+//! Tests of every byte through every mover, and of many processes at once. Each test here is the small form of one
+//! in the target `load`, which moves up to hundreds of gigabytes.
 
 use std::hash::{DefaultHasher, Hasher};
 use std::io::{Read, Write};
@@ -27,7 +26,7 @@ fn finish_chain([writing, moving, reading]: [Child; 3]) -> u64 {
     endpoint(stdout(&read)).moved
 }
 
-fn bytes_go_by_reference_and_none_is_lost(bytes: u64) {
+pub fn bytes_go_by_reference_and_none_is_lost(bytes: u64) {
     for mover in ["copy --by-reference", "tee --by-reference /dev/null"] {
         let moved = finish_chain(start_chain(
             &format!("--way repeat --pipe-size 1M --bytes-to-pipe {}", bytes / 2),
@@ -41,13 +40,6 @@ fn bytes_go_by_reference_and_none_is_lost(bytes: u64) {
 #[test]
 fn gigabytes_go_by_reference_and_none_is_lost() {
     bytes_go_by_reference_and_none_is_lost(4 << 30);
-}
-
-#[test]
-fn under_load_two_hundred_gigabytes_go_by_reference_and_none_is_lost() {
-    if load_is_wanted() {
-        bytes_go_by_reference_and_none_is_lost(under_load(200 << 30));
-    }
 }
 
 /// Moves bytes from a producer that uses its pages again, through these movers, to a reader that is
@@ -77,7 +69,7 @@ fn bytes_through(producer: &str, movers: &[&str], moved: u64) {
     assert_eq!(report.verified, Some(true));
 }
 
-fn what_comes_from_producers_that_use_their_pages_again_is_right(bytes: u64) {
+pub fn what_comes_from_producers_that_use_their_pages_again_is_right(bytes: u64) {
     let producers = [
         "--write-with-vmsplice --huge-page",
         "--way recycle --pipe-size 1M --huge-page",
@@ -103,14 +95,7 @@ fn megabytes_behind_producers_that_use_their_pages_again_are_right() {
     what_comes_from_producers_that_use_their_pages_again_is_right(32 << 20);
 }
 
-#[test]
-fn under_load_a_gigabyte_behind_producers_that_use_their_pages_again_is_right() {
-    if load_is_wanted() {
-        what_comes_from_producers_that_use_their_pages_again_is_right(under_load(1 << 30));
-    }
-}
-
-fn bytes_are_copied_and_every_one_is_right(bytes: u64) {
+pub fn bytes_are_copied_and_every_one_is_right(bytes: u64) {
     for mover in ["copy", "tee /dev/null", "buffer -q -m 32M"] {
         let moved = finish_chain(start_chain(
             &format!("--ring 2M --chunk 512K --pipe-size 1M --verify --bytes-to-pipe {bytes}"),
@@ -126,16 +111,9 @@ fn megabytes_are_copied_and_every_byte_is_right() {
     bytes_are_copied_and_every_one_is_right(64 << 20);
 }
 
-#[test]
-fn under_load_gigabytes_are_copied_and_every_byte_is_right() {
-    if load_is_wanted() {
-        bytes_are_copied_and_every_one_is_right(under_load(1 << 30));
-    }
-}
-
 /// Bytes through a buffer between a writer and a reader that pause at random, each of which makes the
 /// buffer empty or full again and again. The bytes are compared by their hashes.
-fn bytes_through_a_buffer_are_right(bytes: u64, memory: &str) {
+pub fn bytes_through_a_buffer_are_right(bytes: u64, memory: &str) {
     let ((stdin, mut writer), (mut reader, stdout)) = (pipe(), pipe());
     let mut command = fullbore(&format!("buffer -q -m {memory}"));
     let child = start(command.stdin(stdin).stdout(stdout));
@@ -184,14 +162,7 @@ fn megabytes_through_a_buffer_between_sides_that_pause_are_right() {
     }
 }
 
-#[test]
-fn under_load_ten_gigabytes_through_a_buffer_between_sides_that_pause_are_right() {
-    if load_is_wanted() {
-        bytes_through_a_buffer_are_right(under_load(10 << 30), "64M");
-    }
-}
-
-fn so_many_at_once_all_get_their_bytes(many: usize) {
+pub fn so_many_at_once_all_get_their_bytes(many: usize) {
     let chains: Vec<[Child; 3]> = (0..many)
         .map(|i| {
             let mover = ["copy", "tee /dev/null", "copy --by-reference"][i % 3];
@@ -210,13 +181,6 @@ fn so_many_at_once_all_get_their_bytes(many: usize) {
 #[test]
 fn twelve_at_once_all_get_their_bytes() {
     so_many_at_once_all_get_their_bytes(12);
-}
-
-#[test]
-fn under_load_a_hundred_at_once_all_get_their_bytes() {
-    if load_is_wanted() {
-        so_many_at_once_all_get_their_bytes(100);
-    }
 }
 
 #[test]
