@@ -3,10 +3,10 @@
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, BufWriter, IntoInnerError, IsTerminal, Write};
 use std::os::fd::AsFd;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use fullbore_host::refusal::Usage;
 use fullbore_results::report::table::Table;
 use rustix::fs::{Access, access};
@@ -62,7 +62,14 @@ pub fn write_to_file(write: &dyn Fn(&mut dyn io::Write) -> Result<()>, path: &Pa
     } else {
         replace
     };
-    put(write, path).with_context(|| format!("cannot write the report to '{}'", path.display()))
+    put(write, path).map_err(|error| {
+        let what = format!("cannot write the report to '{}'", path.display());
+        match fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_fifo()) {
+            true => error.context(what),
+            // As text: `EPIPE` of this file is no closed output.
+            false => anyhow!("{what}: {error:#}"),
+        }
+    })
 }
 
 /// Checks that a report can be written to `path`, without changing what is there.

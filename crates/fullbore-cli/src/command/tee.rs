@@ -1,6 +1,6 @@
 //! `fullbore tee`: what tee is for.
 
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -8,7 +8,6 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
-use fullbore::PipeEnd;
 use fullbore::split::{OnError, Policy, SinkReport};
 
 use crate::exit;
@@ -99,7 +98,7 @@ impl Tee {
         let mut tee =
             fullbore::Tee::new(stdin.as_fd()).guarantee(moving::guarantee(self.by_reference));
         for output in &outputs {
-            tee = tee.sink(output.as_fd(), self.policy_of(policy, output.as_fd()));
+            tee = tee.sink(output.as_fd(), policy);
         }
         let (report, failure) = match tee.run() {
             Ok(report) => (report, None),
@@ -167,15 +166,6 @@ impl Tee {
     /// Whether to continue with the other outputs after this error of opening one.
     fn goes_on_after(&self, error: &anyhow::Error) -> bool {
         !error.is::<Usage>() && !matches!(self.mode(), Some(Mode::Exit | Mode::ExitNopipe))
-    }
-
-    /// As in other implementations of tee, a missing reader differs from other errors only on a pipe.
-    fn policy_of(&self, policy: Policy, fd: BorrowedFd<'_>) -> Policy {
-        if PipeEnd::new(fd).is_ok() {
-            policy
-        } else {
-            Policy::of(policy.other, policy.other)
-        }
     }
 }
 

@@ -2,8 +2,10 @@
 
 use std::fmt;
 use std::io;
+use std::os::fd::AsFd;
 
 use anyhow::anyhow;
+use fullbore::linux::is_pipe_or_socket;
 use fullbore::{Error, Side};
 use rustix::io::Errno;
 
@@ -15,14 +17,18 @@ use fullbore_host::text::error_text;
 pub struct Broken {
     /// The side.
     pub side: Side,
-    /// What kind of failure it was.
-    pub kind: io::ErrorKind,
+    /// Whether the failure is that the output has no reader left.
+    pub is_closed_output: bool,
     text: String,
 }
 
 impl Broken {
     /// Describes the failure: `write to 'out.bin': No space left on device (after 1.20 GiB)`.
-    pub fn new(error: &Error, source: &dyn fmt::Display, sink: &dyn fmt::Display) -> Option<Self> {
+    pub fn new(
+        error: &Error,
+        source: &dyn fmt::Display,
+        sink: &(impl fmt::Display + AsFd),
+    ) -> Option<Self> {
         let Error::Moving {
             side,
             operation,
@@ -48,14 +54,11 @@ impl Broken {
         };
         Some(Self {
             side: *side,
-            kind: errno.kind(),
+            is_closed_output: *side == Side::Sink
+                && errno.kind() == io::ErrorKind::BrokenPipe
+                && is_pipe_or_socket(sink),
             text: format!("{what}: {}{more}", error_text(errno)),
         })
-    }
-
-    /// Whether the failure is that the output has no reader left.
-    pub fn is_closed_output(&self) -> bool {
-        self.side == Side::Sink && self.kind == io::ErrorKind::BrokenPipe
     }
 }
 
@@ -95,22 +98,24 @@ pub fn close_failed(what: &str, error: fullbore::Error) -> anyhow::Error {
     }
 }
 
-/// Whether the error is that the output has no reader left.
+/// Whether the error is that the output, or else stdout or stderr, has no reader left.
 pub fn is_closed_output(error: &anyhow::Error) -> bool {
-    error.chain().any(|cause| {
-        cause
+    if let Some(broken) = error.downcast_ref::<Broken>() {
+        return broken.is_closed_output;
+    }
+    let may_lose_reader = is_pipe_or_socket(io::stdout()) || is_pipe_or_socket(io::stderr());
+    may_lose_reader
+        && error.chain().any(|cause| {
+            cause
             .downcast_ref::<io::Error>()
             .is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
             // serde_json does not return the writer's error as its source.
             || cause
                 .downcast_ref::<serde_json::Error>()
                 .is_some_and(|e| e.io_error_kind() == Some(io::ErrorKind::BrokenPipe))
-            || cause
-                .downcast_ref::<Broken>()
-                .is_some_and(Broken::is_closed_output)
             || cause.downcast_ref::<Errno>() == Some(&Errno::PIPE)
             || cause
                 .downcast_ref::<fullbore::Error>()
                 .is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
-    })
+        })
 }

@@ -4,7 +4,6 @@
 
 #![allow(unsafe_code)]
 
-use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::thread;
 use std::time::Duration;
@@ -18,7 +17,7 @@ use rustix::pipe::SpliceFlags;
 
 use super::lines::write_lines;
 use super::options::{Data, Options};
-use super::progress::{EndpointProgress, Role};
+use super::progress::{EndpointProgress, Role, reader_has_gone};
 use super::{prepare, words};
 use fullbore_host::refusal::Unsupported;
 use fullbore_results::run::EndpointReport;
@@ -226,7 +225,7 @@ pub fn produce(
         way.map_or(Ok(()), |way| check_way(&producer, way))?;
         match sent {
             Ok(()) => progress.add(most, producer.calls()),
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => break,
+            Err(error) if reader_has_gone(error.kind()) => break,
             Err(error) => return Err(error).context("write to stdout"),
         }
     }
@@ -238,7 +237,7 @@ pub fn produce(
     // The reader may have closed the pipe by now, after it has read all that it needed.
     match producer.finish().map_err(fullbore::Error::from) {
         Ok(_) => {}
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
+        Err(error) if reader_has_gone(error.kind()) => {}
         Err(error) => return Err(error).context("write to stdout"),
     }
     let mut report = progress.report(options, calls);

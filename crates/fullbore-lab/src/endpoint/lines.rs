@@ -1,11 +1,11 @@
 //! Writes lines, one call per line, to any writer.
 
-use std::io::{self, Write};
+use std::io::Write;
 
 use anyhow::Context;
 
 use super::options::{Data, Options};
-use super::progress::{EndpointProgress, Role};
+use super::progress::{EndpointProgress, Role, reader_has_gone};
 use super::{prepare, words};
 use fullbore_results::run::EndpointReport;
 
@@ -27,16 +27,14 @@ pub fn write_lines(
         for line in lines[..most].chunks(len) {
             match out.write_all(line) {
                 Ok(()) => {}
-                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => break 'stream,
+                Err(error) if reader_has_gone(error.kind()) => break 'stream,
                 Err(error) => return Err(error).context("write to stdout"),
             }
         }
         progress.add(most, 0);
     }
     match out.flush() {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(error).context("write to stdout")
-        }
+        Err(error) if !reader_has_gone(error.kind()) => Err(error).context("write to stdout"),
         _ => Ok(progress.report(options, 0)),
     }
 }

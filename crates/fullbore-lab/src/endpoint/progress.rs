@@ -5,6 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use fullbore::linux::is_pipe_or_socket;
+
 use super::options::Options;
 use crate::cpu_time::CpuTime;
 use fullbore_host::size;
@@ -23,6 +25,11 @@ pub enum Role {
     Writer,
     /// The end that reads from it.
     Reader,
+}
+
+/// Returns whether an error of this kind, with which writing to stdout failed, means that no reader is left.
+pub fn reader_has_gone(kind: io::ErrorKind) -> bool {
+    kind == io::ErrorKind::BrokenPipe && is_pipe_or_socket(stdout())
 }
 
 /// Counts bytes, decides when to stop, and measures the time after the warm-up.

@@ -1,17 +1,17 @@
 //! Implements `fullbore write`: writes to stdout, in one of three ways, until the limit or until
 //! the reader has closed the pipe.
 
-use std::io::{self, BufWriter, IsTerminal, stdout};
+use std::io::{BufWriter, IsTerminal, stdout};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use anyhow::{Context, bail};
-use fullbore::linux::Calls;
+use fullbore::linux::{Calls, is_pipe_or_socket};
 use fullbore::{Error, PipeEnd, ProducerOptions, Way};
 use rustix::io::Errno;
 
 use super::lines::write_lines;
 use super::options::{Data, Options, WayName};
-use super::progress::{EndpointProgress, Role};
+use super::progress::{EndpointProgress, Role, reader_has_gone};
 use super::{by_reference, prepare, words};
 use fullbore_host::refusal::{Unsupported, Usage};
 use fullbore_host::size;
@@ -137,7 +137,7 @@ fn repeat(options: &Options, sink: BorrowedFd<'_>) -> anyhow::Result<EndpointRep
     while let Some(most) = progress.next(usize::MAX) {
         match repeat.send_some(most as u64) {
             Ok(n) => progress.add(n as usize, repeat.calls()),
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => break,
+            Err(error) if reader_has_gone(error.kind()) => break,
             Err(error) => return Err(error).context("write to stdout"),
         }
     }
@@ -160,7 +160,7 @@ fn write_all(options: &Options, sink: BorrowedFd<'_>) -> anyhow::Result<Endpoint
                     written += n;
                     progress.add(n, calls.made());
                 }
-                Err(Errno::PIPE) => break 'stream,
+                Err(Errno::PIPE) if is_pipe_or_socket(sink) => break 'stream,
                 Err(errno) => {
                     return Err(errno).with_context(|| {
                         format!("write to stdout (after {} bytes)", progress.moved())

@@ -72,10 +72,7 @@ impl Writing<'_> {
                 Some(self.written(None, None))
             }
             Ok(Step::Failed(operation, errno)) => {
-                let on_error = match errno {
-                    Errno::PIPE => self.policy.closed,
-                    _ => self.policy.other,
-                };
+                let on_error = self.policy.after(errno, self.sink);
                 Some(self.written(Some((operation, errno, on_error)), None))
             }
             Err(error) => Some(self.written(None, Some(error))),

@@ -8,9 +8,11 @@ mod sharing;
 mod sigpipe;
 
 use std::fs;
-use std::os::fd::{IntoRawFd, OwnedFd};
+use std::os::fd::{AsFd, IntoRawFd, OwnedFd};
 use std::path::Path;
 use std::sync::OnceLock;
+
+use rustix::fs::FileType;
 
 use crate::error::{Error, Result};
 
@@ -98,6 +100,15 @@ pub fn cache_size() -> Option<usize> {
             let kib: usize = size.trim().strip_suffix('K')?.parse().ok()?;
             (level == 2).then_some(kib * 1024)
         })
+    })
+}
+
+/// Returns whether `fd` is a pipe, a FIFO or a socket: only there does `EPIPE` mean that no reader is left. From a
+/// file (FUSE) or a device (USB endpoints) it is a failure like any other.
+pub fn is_pipe_or_socket(fd: impl AsFd) -> bool {
+    rustix::fs::fstat(fd).is_ok_and(|stat| {
+        let file_type = FileType::from_raw_mode(stat.st_mode);
+        matches!(file_type, FileType::Fifo | FileType::Socket)
     })
 }
 

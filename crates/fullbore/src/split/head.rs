@@ -27,7 +27,7 @@ pub(super) enum Filled {
     /// There are bytes at the head, or they have to be waited for.
     Yes,
     End,
-    Refused(Errno),
+    Refused,
 }
 
 pub(super) enum Duplicated {
@@ -54,7 +54,7 @@ impl Splitting<'_> {
             Ok(_) => Ok(Filled::Yes),
             Err(Stop::At(_, _, Errno::AGAIN)) => Ok(Filled::Yes),
             Err(Stop::At(_, _, errno)) if direct::is_refused(Route::Splice, errno) => {
-                Ok(Filled::Refused(errno))
+                Ok(Filled::Refused)
             }
             Err(stop) => Err(stop.into()),
         }
@@ -157,7 +157,7 @@ impl Splitting<'_> {
             }
             Err(Stop::At(side, operation, errno)) => {
                 match mover {
-                    Some(i) if self.is_no_splice(i, errno) => {
+                    Some(i) if direct::is_refused(Route::Splice, errno) => {
                         self.write_from_now_on(&mut lines[i])?;
                         *moving = None;
                     }

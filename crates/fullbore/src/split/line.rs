@@ -82,8 +82,9 @@ impl Splitting<'_> {
                     moved = true;
                 }
                 Err(Stop::At(_, _, Errno::AGAIN)) => break,
+                // The kernel may refuse it at any time: another process may have set O_APPEND on the sink.
                 Err(Stop::At(_, _, errno))
-                    if self.is_no_splice(i, errno) && line.stage.is_none() =>
+                    if direct::is_refused(Route::Splice, errno) && line.stage.is_none() =>
                 {
                     line.stage = Some(small_stage());
                 }
@@ -92,12 +93,6 @@ impl Splitting<'_> {
             }
         }
         Ok(moved)
-    }
-
-    /// Returns whether an error means that sink `i` cannot be spliced to, rather than that this
-    /// call failed.
-    pub(super) fn is_no_splice(&self, i: usize, errno: Errno) -> bool {
-        self.state.branches[i].bytes == 0 && direct::is_refused(Route::Splice, errno)
     }
 
     fn splice_on(

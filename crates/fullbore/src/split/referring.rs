@@ -127,8 +127,9 @@ impl Splitting<'_> {
         let at_limit = self.is_at_limit();
         if !at_limit {
             match self.fill(head, waiter)? {
-                Filled::Refused(_) if self.state.taken == 0 => return Ok(None),
-                Filled::Refused(errno) => return Err(Broken::Source("splice", errno)),
+                Filled::Refused if self.state.taken == 0 => return Ok(None),
+                // Once the sinks have got what was taken, the rest is copied.
+                Filled::Refused => round.at_end = true,
                 Filled::End => round.at_end = true,
                 Filled::Yes => {}
             }

@@ -2,9 +2,13 @@
 
 use std::fmt;
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
+use rustix::io::Errno;
+
 use crate::error::Error;
+use crate::linux::is_pipe_or_socket;
 use crate::transfer::{Ended, Guarantee};
 
 /// What an error of one sink does to the whole [`Tee`](super::Tee).
@@ -21,7 +25,7 @@ pub enum OnError {
 /// What the errors of one sink do to the whole [`Tee`](super::Tee).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Policy {
-    /// For a sink whose reader has gone (`EPIPE`).
+    /// For a pipe, FIFO or socket whose reader has gone (`EPIPE`).
     pub closed: OnError,
     /// For any other error.
     pub other: OnError,
@@ -38,6 +42,14 @@ impl Policy {
     /// Creates a policy from both parts.
     pub const fn of(closed: OnError, other: OnError) -> Self {
         Self { closed, other }
+    }
+
+    /// Returns what happens after a call that writes to `sink` failed with `errno`.
+    pub(crate) fn after(self, errno: Errno, sink: BorrowedFd<'_>) -> OnError {
+        match errno == Errno::PIPE && is_pipe_or_socket(sink) {
+            true => self.closed,
+            false => self.other,
+        }
     }
 }
 

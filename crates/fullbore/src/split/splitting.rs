@@ -182,10 +182,7 @@ impl Splitting<'_> {
         errno: Errno,
     ) -> Result<(), Broken> {
         let branch = &mut self.state.branches[i];
-        let on_error = match errno {
-            Errno::PIPE => branch.policy.closed,
-            _ => branch.policy.other,
-        };
+        let on_error = branch.policy.after(errno, self.sinks[i]);
         if on_error == OnError::FailAll {
             return Err(Broken::Sink(i, operation, errno));
         }

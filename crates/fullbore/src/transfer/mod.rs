@@ -311,7 +311,6 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
                         (Route::Fresh, Way::Socket) => Route::Socket,
                         _ => route,
                     };
-                    state.works |= route == state.routes[state.at];
                     let go_on = progress(state.arrived(route, n, options));
                     state.after_sending();
                     if go_on.is_break() {
@@ -333,9 +332,8 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
                     return Ok(Ended::WouldWait(side));
                 }
                 Err(Stop::Ended(stopped)) => return Ok(stopped.into()),
-                Err(Stop::At(_, _, errno)) if state.may_try_another(route, errno) => {
+                Err(Stop::At(_, _, errno)) if state.may_try_another(route, errno, &ends) => {
                     state.at += 1;
-                    state.works = false;
                 }
                 Err(Stop::At(side, operation, errno)) => {
                     return Err(Error::moving(side, operation, errno, state.bytes));

@@ -1,8 +1,8 @@
 //! The table of the ways in which bytes can move from one kind of fd to another, best first:
 //! [`routes`].
 //!
-//! A way is used if the kernel refuses the one before it on this pair of fds, which it does before
-//! the first byte is moved. docs/guarantees.md argues for each row which ways keep *snapshot*, and
+//! A way is used if the kernel refuses the one before it on this pair of fds: mostly before the first byte is
+//! moved, but also later, if another process changes the flags of a file. docs/guarantees.md argues for each row which ways keep *snapshot*, and
 //! why.
 
 use std::fmt;

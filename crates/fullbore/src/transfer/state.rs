@@ -35,8 +35,6 @@ pub(super) struct State {
     pub(super) long: bool,
     sink_grown: bool,
     pub(super) moved: Vec<(Route, u64)>,
-    /// Whether the current route has moved bytes. Once it has, its errors are not refusals.
-    pub(super) works: bool,
     pub(super) bytes: u64,
     pub(super) taken: u64,
     calls: u64,
@@ -128,7 +126,6 @@ pub(super) fn begin(
         long,
         sink_grown: false,
         moved: Vec::new(),
-        works: false,
         bytes: 0,
         taken: 0,
         calls: 0,
@@ -205,7 +202,6 @@ impl State {
         };
         while !may_take(self.routes[self.at]) {
             self.at += 1;
-            self.works = false;
         }
         if !sink {
             self.outlet.give_no_pages_to_a_socket();
@@ -335,6 +331,8 @@ impl State {
         let n = own.fill(&mut self.waiter, source, self.source_offset, most)?;
         self.took(n);
         Ok(match n {
+            // Asked again, a terminal would wait for more input after its end of file.
+            0 if ends.source_kind == Kind::Char => Step::End,
             0 => Step::Perhaps,
             _ => Step::Taken,
         })
@@ -485,11 +483,17 @@ impl State {
     }
 
     /// Returns whether the route was refused, rather than having failed, and there is another one.
-    pub(super) fn may_try_another(&self, route: Route, errno: Errno) -> bool {
+    ///
+    /// A route that has moved bytes can be refused too: another process that shares the open file description may
+    /// have set O_APPEND, as GNU make does. The call that is refused has moved no byte. If it was a failure after
+    /// all, read(2) and write(2) report it.
+    pub(super) fn may_try_another(&self, route: Route, errno: Errno, ends: &Ends<'_>) -> bool {
+        // pwrite(2) appends to such a file, whatever the offset (BUGS there).
+        let loses_offset = || self.sink_offset.is_some() && direct::appends(ends.sink);
         route == self.routes[self.at]
             && self.at + 1 < self.routes.len()
-            && !self.works
             && direct::is_refused(route, errno)
+            && !loses_offset()
     }
 }
 

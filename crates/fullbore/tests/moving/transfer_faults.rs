@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
+use std::ops::ControlFlow;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixStream;
@@ -18,7 +19,9 @@ use fullbore::transfer::Route;
 use fullbore::{
     Consumer, Ended, Error, Failure, Guarantee, Pipe, Report, Side, Tee, Transfer, Wait,
 };
+use rustix::fs::OFlags;
 use rustix::io::Errno;
+use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 
 const COPY_FILE_RANGE: &[libc::c_long] = &[libc::SYS_copy_file_range];
 const SPLICE: &[libc::c_long] = &[libc::SYS_splice];
@@ -407,21 +410,128 @@ fn failed(outcome: Outcome, case: &Case, nth: usize, with: Errno) {
 }
 
 #[test]
-fn a_way_that_has_worked_and_is_refused_later_has_failed() {
-    let _watch = watch("a_way_that_has_worked_and_is_refused_later_has_failed");
-    let directly = |case: &Case| {
-        matches!(
-            case.way,
-            Route::CopyFileRange | Route::Splice | Route::Sendfile
-        )
-    };
-    for case in cases().filter(directly) {
+fn a_way_that_has_worked_and_is_refused_later_is_followed_by_another() {
+    let _watch = watch("a_way_that_has_worked_and_is_refused_later_is_followed_by_another");
+    for case in cases().filter(|case| case.has_another) {
         for errno in [Errno::INVAL, Errno::PERM] {
-            let Some(outcome) = case.run(Wait::Block, 3, errno) else {
-                return;
-            };
-            failed(outcome, &case, 3, errno);
+            for nth in [3, 4] {
+                let Some(outcome) = case.run(Wait::Block, nth, errno) else {
+                    return;
+                };
+                all_right(outcome, &format!("{}, {errno:?} at {nth}", case.name));
+            }
         }
+    }
+}
+
+/// Sets O_APPEND on the open file description of `sink`, as another process that shares it may.
+fn append_from_now_on(sink: &OwnedFd) {
+    let flags = rustix::fs::fcntl_getfl(sink).unwrap();
+    rustix::fs::fcntl_setfl(sink, flags | OFlags::APPEND).unwrap();
+}
+
+#[test]
+fn a_sink_that_begins_to_append_in_the_middle_gets_every_byte() {
+    let _watch = watch("a_sink_that_begins_to_append_in_the_middle_gets_every_byte");
+    for from in [From::File, From::Pipe, From::Tcp] {
+        for guarantee in [Guarantee::Snapshot, Guarantee::Reference] {
+            let source = from.open(LEN).unwrap();
+            let (sink, collected) = collected(To::File);
+            let ran = Transfer::new(&source.fd, &sink)
+                .guarantee(guarantee)
+                .chunk(256 * 1024)
+                .run_with(|progress| {
+                    if progress.bytes > 1_000_000 {
+                        append_from_now_on(&sink);
+                    }
+                    ControlFlow::Continue(())
+                });
+            let outcome = Outcome {
+                ran,
+                left: Vec::new(),
+                arrived: collected.all(),
+            };
+            all_right(outcome, &format!("{from:?}, {guarantee:?}"));
+            source.close();
+        }
+    }
+}
+
+#[test]
+fn an_offset_of_a_sink_that_begins_to_append_is_not_lost_in_silence() {
+    let source = From::File.open(LEN).unwrap();
+    let (sink, collected) = collected(To::File);
+    let failure = Transfer::new(&source.fd, &sink)
+        .sink_offset(0)
+        .chunk(256 * 1024)
+        .run_with(|_| {
+            append_from_now_on(&sink);
+            ControlFlow::Continue(())
+        })
+        .unwrap_err();
+    let arrived = collected.all();
+    assert_eq!(arrived.len() as u64, failure.report.bytes, "{failure:#?}");
+    same_bytes(&arrived, &content()[..arrived.len()], "offset");
+    source.close();
+}
+
+#[test]
+fn a_tee_by_reference_into_a_file_that_begins_to_append_loses_nothing() {
+    let _watch = watch("a_tee_by_reference_into_a_file_that_begins_to_append_loses_nothing");
+    for from in [From::File, From::Pipe, From::Tcp] {
+        let source = from.open(LEN).unwrap();
+        let sinks = [To::File, To::File, To::Pipe].map(collected);
+        let fds: Vec<_> = sinks
+            .iter()
+            .map(|(fd, _)| fd.try_clone().unwrap())
+            .collect();
+        let mut tee = Tee::new(&source.fd).guarantee(Guarantee::Reference);
+        for fd in &fds {
+            tee = tee.sink(fd, Policy::FAIL_ALL);
+        }
+        tee = tee.limit(1_000_000);
+        assert_eq!(tee.run().unwrap().ended, Ended::AtLimit);
+        fds[..2].iter().for_each(append_from_now_on);
+        tee = tee.limit(u64::MAX);
+        assert_eq!(tee.run().unwrap().taken, LEN as u64, "{from:?}");
+        drop(tee);
+        drop(fds);
+        for (fd, collected) in sinks {
+            drop(fd);
+            same_bytes(&collected.all(), &content()[..LEN], &format!("{from:?}"));
+        }
+        source.close();
+    }
+}
+
+#[test]
+fn a_terminal_is_asked_for_its_end_of_file_once() {
+    let _watch = watch("a_terminal_is_asked_for_its_end_of_file_once");
+    const LINES: usize = 200;
+    for guarantee in [Guarantee::Snapshot, Guarantee::Reference] {
+        let Some((master, slave)) = raw_pty() else {
+            return fullbore_tests::skipped("no pseudo-terminal here");
+        };
+        let mut terminal = tcgetattr(&slave).unwrap();
+        terminal.local_modes |= LocalModes::ICANON;
+        tcsetattr(&slave, OptionalActions::Now, &terminal).unwrap();
+        let (sink, collected) = collected(To::Pipe);
+        let moving = thread::spawn(move || {
+            Transfer::new(&slave, sink)
+                .guarantee(guarantee)
+                .run()
+                .unwrap()
+        });
+        let mut master = File::from(master);
+        let line = [[b'x'; 999].as_slice(), b"\n"].concat();
+        for _ in 0..LINES {
+            master.write_all(&line).unwrap();
+        }
+        // A second one never comes.
+        master.write_all(b"\x04").unwrap();
+        let report = moving.join().unwrap();
+        assert_eq!(report.bytes, 1000 * LINES as u64, "{guarantee:?}");
+        assert_eq!(collected.all(), line.repeat(LINES), "{guarantee:?}");
     }
 }
 

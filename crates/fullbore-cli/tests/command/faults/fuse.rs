@@ -29,6 +29,7 @@ const WRITERS: &[Job] = &[
     ("tee OUT", ToFile, Nothing),
     ("tee OUT", Pipe, Nothing),
     ("tee", Pipe, ToFile),
+    ("tee -p", Pipe, ToFile),
     ("meter -q IN", Nothing, ToFile),
     ("meter -q", Pipe, ToFile),
 ];
@@ -249,6 +250,19 @@ fn a_sink_that_takes_nothing_once_loses_nothing_in_silence() {
                 assert_beginnings(what, &[written], bytes);
             }
         }
+    });
+}
+
+#[test]
+fn a_file_that_answers_epipe_has_failed_and_no_reader_has_gone() {
+    let mut nature = Nature::sink();
+    nature.write = |nth| match nth {
+        0 | 1 => Answer::AtMost(50_000),
+        _ => Answer::Fail(Errno::EPIPE),
+    };
+    each_writer(&nature, |what, output, written, bytes| {
+        assert_failed(what, &output, "Broken pipe");
+        assert_beginnings(what, &[written], bytes);
     });
 }
 
