@@ -5,7 +5,6 @@
 pub use fullbore_tests::skipped;
 use std::env;
 use std::fs;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
