@@ -14,6 +14,7 @@ use rustix::io::{Errno, ReadWriteFlags};
 use rustix::net::{RecvFlags, SendFlags};
 use rustix::pipe::{IoSliceRaw, SpliceFlags};
 
+use super::is_pipe_or_socket;
 use super::refusal::is_refusal;
 use crate::wait::{Ready, Stopped, Wait, Waiter, uninterrupted};
 
@@ -67,6 +68,9 @@ enum NoWait {
     },
     /// By calling poll(2) first, if the flag is refused. A long write may then still wait for room.
     Look,
+    /// As `Look`, for reading. A write is a plain call: poll(2) need not report when this device can be
+    /// written to. Drivers whose writes never wait leave that out (`devkmsg_poll`, kernel/printk/printk.c).
+    LookToRead,
 }
 
 impl Calls {
@@ -364,15 +368,8 @@ fn without_waiting<B>(
             // A sandbox may also return EPERM or EACCES. If this was not a refusal of the flag, the
             // plain call returns the same error again.
             Err(errno) if is_refusal(errno) || errno == Errno::SPIPE => {
-                let is_terminal = *may_reopen && is_terminal(fd);
-                let own = is_terminal.then(|| reopened(fd).ok()).flatten();
-                *no_wait = match own.zip(identity(fd)) {
-                    Some((own, of)) => NoWait::Own {
-                        fd: Arc::new(own),
-                        of,
-                    },
-                    None => NoWait::Look,
-                };
+                can_be(ready, fd)?;
+                *no_wait = without_the_flag(*may_reopen, fd);
             }
             answer => return answer,
         },
@@ -380,13 +377,47 @@ fn without_waiting<B>(
             Err(errno) if is_no_message(errno) => *no_wait = NoWait::Look,
             answer => return answer,
         },
-        NoWait::Unknown | NoWait::Needless | NoWait::Own { .. } | NoWait::Look => {}
+        NoWait::Unknown
+        | NoWait::Needless
+        | NoWait::Own { .. }
+        | NoWait::Look
+        | NoWait::LookToRead => {}
     }
     match no_wait {
         NoWait::Own { fd: own, .. } => call(own.as_fd(), &mut buf, How::Plain),
+        NoWait::LookToRead if ready == Ready::ToWrite => call(fd, &mut buf, How::Plain),
         _ if !is_ready(fd, ready)? => Err(Errno::AGAIN),
         _ => call(fd, &mut buf, How::Looked),
     }
+}
+
+/// Returns how to keep calls on `fd` from waiting where `RWF_NOWAIT` is refused.
+fn without_the_flag(may_reopen: bool, fd: BorrowedFd<'_>) -> NoWait {
+    let is_terminal = may_reopen && rustix::termios::isatty(fd);
+    let own = (is_terminal && !is_ptmx(fd)).then(|| reopened(fd).ok());
+    match own.flatten().zip(identity(fd)) {
+        Some((own, of)) => NoWait::Own {
+            fd: Arc::new(own),
+            of,
+        },
+        // Of devices, poll(2) can be believed on terminals.
+        None if is_terminal || is_pipe_or_socket(fd) => NoWait::Look,
+        None => NoWait::LookToRead,
+    }
+}
+
+/// Checks that there is a way at all to read from `fd`, or to write to it, without a byte being moved. Where there
+/// is none, poll(2) may never say that it is ready, as for an epoll fd, or a timer that is written to.
+///
+/// # Errors
+/// `EINVAL` if there is none; `EBADF` if `fd` is not open for it.
+pub(crate) fn can_be(ready: Ready, fd: BorrowedFd<'_>) -> Result<(), Errno> {
+    // No buffers: the kernel checks the fd, and calls no driver (`vfs_readv`, fs/read_write.c).
+    uninterrupted(|| match ready {
+        Ready::ToRead => rustix::io::readv(fd, &mut []),
+        Ready::ToWrite => rustix::io::writev(fd, &[]),
+    })
+    .map(drop)
 }
 
 /// Returns whether recv(2) or send(2) is refused, or this is not a socket, so that read(2) and
@@ -401,16 +432,16 @@ fn identity(fd: BorrowedFd<'_>) -> Option<(u64, u64)> {
     Some((stat.st_dev, stat.st_ino))
 }
 
-/// Returns whether `fd` is a terminal that can be opened again as the same terminal. The master of
-/// a pseudo-terminal is not: its device, `/dev/ptmx` (5, 2), makes a new pair each time (pts(4)).
-fn is_terminal(fd: BorrowedFd<'_>) -> bool {
-    rustix::termios::isatty(fd)
-        && rustix::fs::fstat(fd).is_ok_and(|stat| {
-            (
-                rustix::fs::major(stat.st_rdev),
-                rustix::fs::minor(stat.st_rdev),
-            ) != (5, 2)
-        })
+/// Returns whether a terminal is the master of a pseudo-terminal, which cannot be opened again as the same terminal:
+/// its device, `/dev/ptmx` (5, 2), makes a new pair each time (pts(4)).
+fn is_ptmx(fd: BorrowedFd<'_>) -> bool {
+    rustix::fs::fstat(fd).map_or(true, |stat| {
+        let device = (
+            rustix::fs::major(stat.st_rdev),
+            rustix::fs::minor(stat.st_rdev),
+        );
+        device == (5, 2)
+    })
 }
 
 /// Opens the same file again with `O_NONBLOCK`, which then affects no other process.

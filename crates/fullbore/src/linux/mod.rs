@@ -17,7 +17,7 @@ use rustix::fs::FileType;
 use crate::error::{Error, Result};
 
 pub use calls::Calls;
-pub(crate) use calls::{is_closed, is_ready};
+pub(crate) use calls::{can_be, is_closed, is_ready};
 pub use cgroup::memory_limit;
 pub(crate) use refusal::is_refusal;
 /// The kernel's error number, as rustix has it: [`Calls`] and [`Waiter`](crate::Waiter) return it.

@@ -10,6 +10,7 @@ mod common;
 
 mod buffer;
 mod messages;
+mod pollable;
 mod split;
 mod split_faults;
 mod transfer;
