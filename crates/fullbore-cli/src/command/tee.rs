@@ -19,6 +19,9 @@ use fullbore_host::refusal::Usage;
 /// Every output gets the same bytes, as they were when they were copied. With --by-reference,
 /// references to pages are passed on instead. That is faster, and correct only if the writer of
 /// stdin does not reuse its pages.
+///
+/// It ends as soon as no output has a reader any more, even if nothing arrives on stdin. Files and
+/// devices always count as having one.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:

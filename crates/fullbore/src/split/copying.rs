@@ -4,7 +4,6 @@
 use rustix::io::Errno;
 
 use super::splitting::{Branch, Broken, Splitting};
-use crate::error::Side;
 use crate::linux::{self, Calls};
 use crate::memory;
 use crate::produce::stage::Stage;
@@ -61,7 +60,14 @@ impl Splitting<'_> {
             }
             let longest = self.state.longest_message;
             let room = stage.room(self.options.most_to_read(self.state.taken, longest))?;
-            match reader.read(self.source, room) {
+            // While its readers are watched, the tee cannot sleep in read(2).
+            let is_file = matches!(self.state.source_kind, Kind::Regular | Kind::Block);
+            let watches = !is_file && self.all_may_go();
+            let answer = match watches {
+                true => reader.try_read(self.source, room),
+                false => reader.read(self.source, room),
+            };
+            match answer {
                 Ok(0) if longest == memory::MESSAGE && was_empty_message(self.source) => {}
                 Ok(0) => return Ok(Ended::AtEnd),
                 Ok(memory::MESSAGE) if longest == memory::MESSAGE => {
@@ -69,8 +75,9 @@ impl Splitting<'_> {
                     return Err(Broken::Source("read", Errno::MSGSIZE));
                 }
                 Ok(n) => stage.filled(n),
-                Err(Errno::AGAIN) if self.options.never => {
-                    return Ok(Ended::WouldWait(Side::Source));
+                Err(Errno::AGAIN) if watches || self.options.never => {
+                    self.wait_for(&[None])?;
+                    continue;
                 }
                 Err(errno) => {
                     return Err(match reader.stopped() {

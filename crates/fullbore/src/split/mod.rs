@@ -12,7 +12,11 @@
 //!
 //! The tee never waits for a single sink. Each sink is given as many bytes as it has room for. Only
 //! when no sink has room does the tee sleep, until one of them has. So a slow sink holds the others
-//! back only once its own pipe is full.
+//! back only once its own pipe is full. Only a device that is no terminal may hold them back: poll(2)
+//! need not report when it can be written to, so write(2) is called, and may wait.
+//!
+//! While the source has nothing, the tee also watches whether the sinks have readers. It ends once
+//! none of them has one.
 
 mod copying;
 mod head;
@@ -43,6 +47,10 @@ use splitting::{Branch, Broken, Splitting, State};
 /// It keeps [`Guarantee::Snapshot`] by default. Every sink that does not fail gets exactly the
 /// bytes of the source. A sink that reads nothing holds the others back only once its own pipe is
 /// full.
+///
+/// If every sink is a pipe, a FIFO or a stream socket, and none of them has a reader any more, it ends at
+/// once, also while the source has nothing: as if a write to each of them had failed. The peer of a TCP
+/// connection counts as a reader until it has reset the connection.
 ///
 /// ```
 /// use std::io::{Read, Write};

@@ -16,7 +16,7 @@ use super::head::{Advanced, Duplicated, Filled, Head, is_at_end};
 use super::line::Line;
 use super::splitting::{Branch, Broken, Splitting};
 use crate::error::Error;
-use crate::linux::is_ready;
+use crate::linux::{can_be, is_ready};
 use crate::memory;
 use crate::pipe::Pipe;
 use crate::transfer::{Ended, Kind, direct, has_flag};
@@ -61,6 +61,14 @@ impl Splitting<'_> {
             _ => return None,
         };
         if !self.knows_splice(&null) || own.is_some() && !knows_tee().unwrap_or(false) {
+            return None;
+        }
+        // Nothing is moved to /dev/null, so only write(2) finds out that it was opened for reading.
+        let cannot_be_written = |i: usize| {
+            let is_null = self.state.branches[i].kind == Kind::Null;
+            is_null && can_be(Ready::ToWrite, self.sinks[i]).is_err()
+        };
+        if (0..self.sinks.len()).any(cannot_be_written) {
             return None;
         }
         let mover = self.mover();

@@ -4,13 +4,15 @@
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
+use rustix::net::sockopt;
 
 use super::report::{OnError, Policy, SinkReport, TeeFailure, TeeReport};
 use crate::error::{Error, Result, Side};
 use crate::produce::stage::Outlet;
 use crate::transfer::{Ended, Guarantee, Kind, Options, Stop};
-use crate::wait::{Ready, Waiter};
+use crate::wait::{Ready, Waiter, uninterrupted};
 
 /// A sink, and what it has got.
 pub(super) struct Branch {
@@ -191,8 +193,48 @@ impl Splitting<'_> {
         Ok(())
     }
 
-    /// Sleeps until at least one of these may be ready.
+    /// Returns whether every sink is one whose readers can go: then they are watched while the source has
+    /// nothing. A file never loses its readers.
+    pub(super) fn all_may_go(&self) -> bool {
+        let may_go = |kind| matches!(kind, Kind::Pipe | Kind::UnixStream | Kind::Tcp);
+        let mut alive = self.state.branches.iter().filter(|b| b.is_alive());
+        alive.all(|branch| may_go(branch.kind))
+    }
+
+    /// Returns a sink that has a reader, to be watched until it has none. If no sink has one, applies the
+    /// policies as after a write to each.
+    ///
+    /// # Errors
+    /// If a policy says that the tee fails.
+    fn watched(&mut self) -> Result<Option<usize>, Broken> {
+        if !self.all_may_go() {
+            return Ok(None);
+        }
+        let mut gone = Vec::new();
+        for (i, branch) in self.state.branches.iter().enumerate() {
+            if branch.is_alive() {
+                match reader_of(self.sinks[i], branch.kind) {
+                    Reader::Gone(errno) => gone.push((i, errno)),
+                    Reader::There => return Ok(Some(i)),
+                    Reader::Unknown => return Ok(None),
+                }
+            }
+        }
+        for (i, errno) in gone {
+            self.failed(i, "write", errno)?;
+        }
+        Ok(None)
+    }
+
+    /// Sleeps until at least one of these may be ready, or, if the source is one of them, no sink has a reader.
     pub(super) fn wait_for(&mut self, waited: &[Waited]) -> Result<(), Broken> {
+        let mut watched = None;
+        if waited.contains(&None) {
+            watched = self.watched()?;
+            if !self.state.branches.iter().any(Branch::is_alive) {
+                return Ok(());
+            }
+        }
         if self.options.never {
             let mut side = Side::Source;
             for &sink in waited.iter().flatten() {
@@ -207,9 +249,10 @@ impl Splitting<'_> {
         let fds: Vec<_> = waited
             .iter()
             .map(|waited| match *waited {
-                Some(i) => (branches[i].outlet.fd(self.sinks[i]), Ready::ToWrite),
-                None => (self.source, Ready::ToRead),
+                Some(i) => (branches[i].outlet.fd(self.sinks[i]), Some(Ready::ToWrite)),
+                None => (self.source, Some(Ready::ToRead)),
             })
+            .chain(watched.map(|i| (self.sinks[i], None)))
             .collect();
         match waiter.until_any_ready(&fds) {
             Ok(None) => Ok(()),
@@ -239,5 +282,36 @@ impl Splitting<'_> {
                 self.options.make_roomy(sink);
             }
         }
+    }
+}
+
+/// Whether anybody can read what is written to a sink.
+enum Reader {
+    There,
+    /// A write would fail with this error.
+    Gone(Errno),
+    /// poll(2) always returns at once for it, so it cannot be watched.
+    Unknown,
+}
+
+/// Looks for the reader of a pipe, or the peer of a socket. A peer that has only closed one direction of a TCP
+/// connection may still read, and cannot be told from one that has closed both.
+fn reader_of(sink: BorrowedFd<'_>, kind: Kind) -> Reader {
+    let mut fds = [PollFd::from_borrowed_fd(sink, PollFlags::empty())];
+    if uninterrupted(|| poll(&mut fds, Some(&Timespec::default()))).is_err() {
+        return Reader::Unknown;
+    }
+    let found = fds[0].revents();
+    match kind {
+        _ if found.is_empty() => Reader::There,
+        Kind::Pipe if found.contains(PollFlags::ERR) => Reader::Gone(Errno::PIPE),
+        // A socket also has POLLERR if there is a message about an earlier packet (recv(2), MSG_ERRQUEUE).
+        Kind::UnixStream | Kind::Tcp if found.contains(PollFlags::HUP) => {
+            Reader::Gone(match sockopt::socket_error(sink) {
+                Ok(Err(errno)) => errno,
+                _ => Errno::PIPE,
+            })
+        }
+        _ => Reader::Unknown,
     }
 }

@@ -188,7 +188,7 @@ impl Waiter {
         if has_slept && timeout_of_socket(fd, ready).is_some() {
             return Err(Errno::AGAIN);
         }
-        match self.sleep_until_any_ready(&[(fd, ready)])? {
+        match self.sleep_until_any_ready(&[(fd, Some(ready))])? {
             None => Ok(()),
             Some(_) => Err(Errno::AGAIN),
         }
@@ -197,13 +197,13 @@ impl Waiter {
     /// Sleeps until one of these is ready, or returns the index of a socket whose timeout has passed.
     fn sleep_until_any_ready(
         &mut self,
-        fds: &[(BorrowedFd<'_>, Ready)],
+        fds: &[(BorrowedFd<'_>, Option<Ready>)],
     ) -> Result<Option<usize>, Errno> {
         let shortest = fds
             .iter()
             .enumerate()
             .filter(|_| self.for_sockets)
-            .filter_map(|(i, &(fd, ready))| Some((timeout_of_socket(fd, ready)?, i)))
+            .filter_map(|(i, &(fd, ready))| Some((timeout_of_socket(fd, ready?)?, i)))
             .min();
         let Some((timeout, i)) = shortest else {
             return self.poll(fds, None).map(|_| None);
@@ -220,10 +220,11 @@ impl Waiter {
     /// `EINTR`.
     fn poll(
         &mut self,
-        fds: &[(BorrowedFd<'_>, Ready)],
+        fds: &[(BorrowedFd<'_>, Option<Ready>)],
         at_most: Option<Duration>,
     ) -> Result<bool, Errno> {
-        let polled = fds.iter().map(|&(fd, ready)| (fd, ready.flags()));
+        let flags = |ready: Option<Ready>| ready.map_or(PollFlags::empty(), Ready::flags);
+        let polled = fds.iter().map(|&(fd, ready)| (fd, flags(ready)));
         self.poll_for(polled, at_most)
     }
 
@@ -425,15 +426,15 @@ impl Waiter {
         }
     }
 
-    /// Waits until one of these may be ready, or returns the index of a socket whose timeout has
-    /// passed; returns at once with [`Wait::Spin`].
+    /// Waits until one of these may be ready, has an error, or has its other end closed, or returns the
+    /// index of a socket whose timeout has passed; returns at once with [`Wait::Spin`].
     ///
     /// # Errors
     /// `ECANCELED` after a cancel, `ETIMEDOUT` after the deadline; otherwise as poll(2), without
     /// `EINTR`.
     pub(crate) fn until_any_ready(
         &mut self,
-        fds: &[(BorrowedFd<'_>, Ready)],
+        fds: &[(BorrowedFd<'_>, Option<Ready>)],
     ) -> Result<Option<usize>, Errno> {
         self.check_stopped()?;
         match self.wait {

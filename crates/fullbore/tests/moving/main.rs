@@ -13,6 +13,7 @@ mod messages;
 mod pollable;
 mod split;
 mod split_faults;
+mod split_gone;
 mod transfer;
 mod transfer_faults;
 mod transfer_guarantee;
