@@ -16,6 +16,7 @@ use std::io::{self, BufRead, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -325,6 +326,170 @@ fn what_others_write_into_the_pipe_keeps_its_place() {
         let source = consumer(pipe.reader, wait, seed % 2 == 0);
         let (read, _) = read_in_pieces(source, &mut Random::new(seed + 100));
         assert_eq!(read, sending.join().unwrap(), "{wait:?}");
+    }
+}
+
+/// How a producer ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    Finish,
+    Drop,
+    Panic,
+    IntoInner,
+    IntoParts,
+    /// What is in the ring is left to the consumer then.
+    DropWithDeadline,
+}
+
+/// How a consumer ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Leave {
+    /// It reads everything.
+    AtEnd,
+    /// The caller goes on with the bytes that it returns, and then reads the pipe.
+    IntoInner,
+    /// It is dropped, and then the pipe is read.
+    Drop,
+    /// It is dropped while another reader already reads the pipe.
+    DropLate,
+}
+
+/// Waits up to so many microseconds, or not at all.
+fn pause(random: &mut Random, most: usize) {
+    match random.up_to(1) {
+        0 => {}
+        _ => thread::sleep(Duration::from_micros(random.up_to(most) as u64)),
+    }
+}
+
+/// Writes the numbers from `at` on directly; returns where they end.
+fn write_directly(sink: &mut File, at: u64, numbers_most: usize, random: &mut Random) -> u64 {
+    let mut bytes = vec![0; (random.up_to(numbers_most) + 1) * NUMBER];
+    numbers(&mut bytes, at);
+    sink.write_all(&bytes).unwrap();
+    at + bytes.len() as u64
+}
+
+/// Sends a stream, and ends the producer in this way; returns the length of the stream. With `others`, bytes are also
+/// written past the producer, after a flush.
+fn send_and_end(sink: OwnedFd, end: End, others: bool, random: &mut Random) -> u64 {
+    let mut direct = File::from(sink.try_clone().unwrap());
+    let mut out = producer(sink, Wait::Block);
+    let mut at = 0;
+    for _ in 0..random.up_to(12) {
+        let more = [0, 1, 50_000, 2_000_000][random.up_to(3)];
+        at = send_in_pieces(&mut out, at + more, false, random);
+        if others && random.up_to(2) == 0 {
+            out.flush().unwrap();
+            at = write_directly(&mut direct, at, 200, random);
+        }
+        pause(random, 300);
+    }
+    let mut last = vec![0; random.up_to(3) * NUMBER];
+    numbers(&mut last, at);
+    out.write_all(&last).unwrap();
+    at += last.len() as u64;
+    match end {
+        End::Finish => drop(out.finish().unwrap()),
+        End::Drop => drop(out),
+        End::Panic => {
+            let panics = AssertUnwindSafe(move || {
+                let _out = out;
+                // Without the hook, which would print.
+                resume_unwind(Box::new(()));
+            });
+            catch_unwind(panics).unwrap_err();
+        }
+        End::IntoInner => drop(out.into_inner().unwrap()),
+        End::IntoParts => {
+            let (sink, unsent) = out.into_parts();
+            File::from(sink).write_all(&unsent).unwrap();
+        }
+        End::DropWithDeadline => {
+            out.set_deadline(Some(Instant::now() + LONG));
+            return at;
+        }
+    }
+    pause(random, 1000);
+    write_directly(&mut direct, at, 200, random)
+}
+
+/// Reads at least `least` bytes, unless the stream ends before; returns whether it has ended.
+fn read_some(source: &mut Consumer<OwnedFd>, checker: &mut Numbers, least: u64) -> bool {
+    while checker.at < least {
+        let bytes = source.fill_buf().unwrap();
+        let n = bytes.len();
+        checker.check(bytes);
+        source.consume(n);
+        if n == 0 {
+            return true;
+        }
+    }
+    false
+}
+
+/// Sends one stream whose two ends are left at any time, and checks every byte of it.
+fn change_hands(seed: u64) {
+    use {End::*, Leave::AtEnd};
+    let random = &mut Random::new(seed * 7919);
+    let leave = [AtEnd, Leave::IntoInner, Leave::Drop, Leave::DropLate][random.up_to(3)];
+    let ends = [Finish, Drop, Panic, IntoInner, IntoParts, DropWithDeadline];
+    // Only a consumer that stays gets what a producer with a deadline leaves, and keeps the order of other writers.
+    let stays = leave == AtEnd;
+    let end = ends[random.up_to(ends.len() - if stays { 1 } else { 2 })];
+    let others = stays && random.up_to(1) == 0;
+    let pipe = Pipe::new().unwrap();
+    let mut theirs = Random::new(seed * 104_729);
+    let sending = thread::spawn(move || send_and_end(pipe.writer, end, others, &mut theirs));
+    let mut source = consumer(
+        pipe.reader.try_clone().unwrap(),
+        Wait::Block,
+        random.up_to(1) == 0,
+    );
+    let mut checker = Numbers::from(0);
+    let least = match leave {
+        AtEnd => u64::MAX,
+        _ => [0, 100, 100_000, 3_000_000][random.up_to(3)],
+    };
+    let what = format!("seed {seed}, {end:?}, {leave:?}, others {others}");
+    let mut ended = false;
+    while checker.at < least && !ended {
+        pause(random, 300);
+        let next = checker.at + (random.up_to(100_000) as u64) + 1;
+        ended = read_some(&mut source, &mut checker, next.min(least));
+    }
+    // A number that was cut between the consumer and the pipe is checked where it ends.
+    let total = match leave {
+        AtEnd => checker.at,
+        Leave::IntoInner => {
+            let (fd, unread) = source.into_inner();
+            checker.check(&unread);
+            checker.rest_of(File::from(fd))
+        }
+        Leave::Drop => {
+            drop(source);
+            checker.rest_of(File::from(pipe.reader))
+        }
+        Leave::DropLate => {
+            let late = thread::spawn(move || checker.rest_of(File::from(pipe.reader)));
+            pause(random, 3000);
+            drop(source);
+            late.join().unwrap_or_else(|_| panic!("{what}"))
+        }
+    };
+    assert_eq!(total, sending.join().unwrap(), "{what}");
+}
+
+#[test]
+fn a_stream_whose_ends_change_hands_loses_doubles_and_moves_nothing() {
+    let streams = match env::var_os("FULLBORE_TEST_LOAD") {
+        None => 300,
+        Some(load) if load == "quick" => 2_000,
+        Some(_) => 20_000,
+    };
+    for seed in 1..=streams {
+        let _watch = watch("a_stream_whose_ends_change_hands_loses_doubles_and_moves_nothing");
+        change_hands(seed);
     }
 }
 

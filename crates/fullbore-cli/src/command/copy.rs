@@ -58,9 +58,9 @@ pub struct Copy {
     bytes: Option<u64>,
 
     /// Print the digest of what was written, as sha256sum prints it: on stdout with --output,
-    /// otherwise on stderr; nothing if the copy is incomplete. All bytes are copied then, whatever
-    /// --by-reference says
-    #[arg(long, value_name = "ALGORITHM")]
+    /// otherwise on stderr; nothing if the copy is incomplete. Not with --append, because the digest
+    /// would not be that of the file. Disables --by-reference
+    #[arg(long, value_name = "ALGORITHM", conflicts_with = "append")]
     hash: Option<Algorithm>,
 
     /// Print on stderr how many bytes were copied, how fast, and by which methods

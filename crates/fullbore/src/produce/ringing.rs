@@ -160,7 +160,18 @@ impl<Fd: AsFd> Producer<Fd> {
             if let Err(errno) = self.calls.waiter().check_stopped() {
                 return Err(self.failed("write", errno));
             }
+            self.wait_if_others_wrote()?;
             self.leave_ring()?;
+        }
+        Ok(())
+    }
+
+    fn wait_if_others_wrote(&mut self) -> Result<()> {
+        if let Memory::Ring(ring) = &mut self.memory {
+            if ring.is_open() {
+                let waited = ring.wait_if_others_wrote(self.sink.as_fd(), self.calls.waiter());
+                return waited.map_err(|errno| self.failed("ring", errno));
+            }
         }
         Ok(())
     }
@@ -168,7 +179,10 @@ impl<Fd: AsFd> Producer<Fd> {
     /// Closes the ring, if there is one, before the producer is dropped. What was sent must not be lost
     /// because writing it into the pipe is stopped: if it may be, the ring is left to the consumer.
     pub(super) fn close_ring_at_the_end(&mut self) -> Result<()> {
-        if matches!(self.memory, Memory::Ring(_)) && !self.calls.waiter().may_wait() {
+        // A ring that was offered now would have nobody to close it.
+        self.offering = None;
+        let may_close = self.calls.waiter().may_wait() && self.wait_if_others_wrote().is_ok();
+        if matches!(self.memory, Memory::Ring(_)) && !may_close {
             self.send_the_rest();
             if let Memory::Ring(ring) = &mut self.memory {
                 ring.leave_to_consumer();

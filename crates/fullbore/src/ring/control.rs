@@ -12,6 +12,9 @@
 //! returns how much was claimed. So each byte is either the consumer's, or the producer's to send
 //! through the pipe, and both sides agree which, whenever one of them goes.
 //!
+//! Two more bits of that word say who sends what was left. `TAKEN_BACK` is set by the producer's close, and
+//! `RETURNED` by a consumer that finds the producer gone: the first of the two to set its bit owns the bytes.
+//!
 //! Each side keeps its own copies of the numbers that it writes. A number of the other side is
 //! checked each time that it is read: `Broken` if it is not one that an honest side could have
 //! written.
@@ -21,6 +24,15 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 /// Set in `claim` once nothing can be claimed any more.
 pub(super) const CLOSED: u64 = 1 << 63;
+
+/// Set in `claim` by the producer, which sends what was left through the pipe.
+const TAKEN_BACK: u64 = 1 << 62;
+
+/// Set in `claim` by a consumer, which writes what was left into the pipe because the producer is gone.
+const RETURNED: u64 = 1 << 61;
+
+/// All bits of `claim` that are no number of bytes.
+const BITS: u64 = CLOSED | TAKEN_BACK | RETURNED;
 
 /// A shared word. The model check has one of its own.
 pub(super) trait Word: Debug {
@@ -219,11 +231,15 @@ impl Giver {
     /// Closes the ring, and returns how many bytes at the end the consumer has not claimed and never
     /// will. The consumer has to see it, [wherever it sleeps](Self::wakes).
     pub(super) fn close<W: Word>(&mut self, control: &Control<W>) -> Result<u64, Broken> {
-        let claimed = control.claim.0.fetch_or(CLOSED) & !CLOSED;
+        let found = control.claim.0.fetch_or(CLOSED | TAKEN_BACK);
+        let claimed = found & !BITS;
         if claimed < self.released || claimed > self.head {
             return Err(Broken);
         }
-        Ok(self.head - claimed)
+        match found & RETURNED {
+            0 => Ok(self.head - claimed),
+            _ => Ok(0),
+        }
     }
 
     /// Returns how the consumer has to be woken.
@@ -309,7 +325,7 @@ impl Taker {
                 self.claimed += n;
                 Ok(Claim::Bytes(n))
             }
-            Err(found) if found == self.claimed | CLOSED => Ok(Claim::Closed),
+            Err(found) if found & CLOSED != 0 && found & !BITS == self.claimed => Ok(Claim::Closed),
             Err(_) => Err(Broken),
         }
     }
@@ -341,5 +357,13 @@ impl Taker {
             left: (closed.is_ok() && left <= self.size).then_some(left),
             wakes: has_to_be_woken(&control.producer_sleeps.0),
         }
+    }
+
+    /// Returns whether what was left of a ring that this side has [closed](Self::close) with so many `unread` bytes is
+    /// this side's to write into the pipe. It is not if the producer has taken it back.
+    pub(super) fn owns_the_rest<W: Word>(&self, control: &Control<W>, unread: u64) -> bool {
+        let closed = (self.claimed - unread) | CLOSED;
+        let owned = control.claim.0.compare_exchange(closed, closed | RETURNED);
+        owned.is_ok()
     }
 }

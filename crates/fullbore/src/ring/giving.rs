@@ -306,6 +306,21 @@ impl Giving {
         Ok(Published::Yes)
     }
 
+    /// If another process has written into the pipe, waits until the consumer has released everything: what is taken
+    /// back from the ring would come after those bytes.
+    pub(crate) fn wait_if_others_wrote(
+        &mut self,
+        pipe: BorrowedFd<'_>,
+        waiter: &mut Waiter,
+    ) -> Result<(), Errno> {
+        self.check_process()?;
+        if !self.over && !self.only_writer && is_anything_in(pipe) {
+            let all = self.shared.size() as u64;
+            self.wait_for_room(all, pipe, waiter, || !is_anything_in(pipe))?;
+        }
+        Ok(())
+    }
+
     /// Closes the ring, and returns how many bytes at the end of what was published the consumer will
     /// never have. They are still in the memory before the last window.
     pub(crate) fn close(&mut self) -> Result<usize, Errno> {

@@ -344,7 +344,8 @@ impl Drop for Taking {
         }
         // Once the ring is closed, a producer that is there puts into the pipe what is left.
         if let Some(left) = closing.left.filter(|&left| left > 0) {
-            if meeting::is_gone(self.link.as_fd()) {
+            let (control, kept) = (self.shared.control(), self.kept as u64);
+            if meeting::is_gone(self.link.as_fd()) && self.taker.owns_the_rest(control, kept) {
                 self.put_back(left as usize);
             }
         }

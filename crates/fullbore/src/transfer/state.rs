@@ -268,7 +268,8 @@ impl State {
         if !self.long || !by_position || self.stage.len() > 0 || options.in_sight {
             return Ok(None);
         }
-        let most = self.most(options, direct::RANGE);
+        // A hole costs one ftruncate(2), whatever its size.
+        let most = self.most(options, isize::MAX as usize);
         match self.sparse.next(ends.source, ends.sink, most as u64)? {
             Stretch::Bytes(len) => {
                 self.before_hole = usize::try_from(len).unwrap_or(usize::MAX);

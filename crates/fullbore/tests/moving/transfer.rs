@@ -836,6 +836,23 @@ fn all_of(file: &mut File) -> Vec<u8> {
 type Make = fn() -> File;
 
 #[test]
+fn a_hole_of_any_size_is_one_step() {
+    let source = with_holes(memfd(), &[1], 8);
+    source.set_len(1 << 50).unwrap();
+    let sink = memfd();
+    let mut steps = 0;
+    let report = Transfer::new(&source, &sink)
+        .run_with(|_| {
+            steps += 1;
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    assert_eq!(report.bytes, 1 << 50);
+    assert_eq!(sink.metadata().unwrap().len(), 1 << 50);
+    assert!(steps < 10, "{steps}");
+}
+
+#[test]
 fn holes_stay_holes_wherever_they_are() {
     let _watch = watch("holes_stay_holes_wherever_they_are");
     let on_disk: Make = || tempfile::tempfile().unwrap();

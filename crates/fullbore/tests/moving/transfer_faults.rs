@@ -674,6 +674,33 @@ fn files_past_the_cache() -> Vec<(String, File)> {
     directories.into_iter().filter_map(open).collect()
 }
 
+#[test]
+fn the_tail_of_a_file_that_is_read_past_the_page_cache_arrives() {
+    let _watch = watch("the_tail_of_a_file_that_is_read_past_the_page_cache_arrives");
+    const LEN: usize = 300_001;
+    for directory in [std::env::temp_dir(), PathBuf::from("/var/tmp")] {
+        let mut named = tempfile::NamedTempFile::new_in(&directory).unwrap();
+        named.write_all(&content()[..LEN]).unwrap();
+        named.as_file().sync_all().unwrap();
+        for guarantee in [Guarantee::Snapshot, Guarantee::Reference] {
+            for to in [To::File, To::Memfd, To::Pipe, To::Unix] {
+                let mut options = File::options();
+                let direct = options.read(true).custom_flags(libc::O_DIRECT);
+                let Ok(source) = direct.open(named.path()) else {
+                    fullbore_tests::skipped("a file system refuses O_DIRECT here");
+                    continue;
+                };
+                let (sink, collected) = collected(to);
+                let ran = Transfer::new(&source, sink).guarantee(guarantee).run();
+                let what = format!("{directory:?}, {to:?}, {guarantee:?}");
+                let report = ran.unwrap_or_else(|error| panic!("{what}: {error:#}"));
+                assert_eq!(report.bytes, LEN as u64, "{what}");
+                same_bytes(&collected.all(), &content()[..LEN], &what);
+            }
+        }
+    }
+}
+
 fn refuses_one_byte(file: &File) -> bool {
     rustix::io::pread(file, &mut [0; 1], 0) == Err(Errno::INVAL)
 }
